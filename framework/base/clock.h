@@ -1,0 +1,12 @@
+// framework/base/clock.h - host time
+#ifndef BT_BASE_CLOCK_H
+#define BT_BASE_CLOCK_H
+
+#include <stdint.h>
+
+// Monotonic, for durations.
+int64_t bt_clock_ns(void);
+// Since 1970-01-01 UTC, for records.
+int64_t bt_clock_wall_ns(void);
+
+#endif

@@ -1,0 +1,68 @@
+// framework/base/status.c - thread-local error message, in a fixed buffer
+#include "framework/base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[BT_ERROR_CAPACITY];
+
+bt_status bt_error(bt_status status, const char *format, ...)
+{
+    // Formatted aside first: an argument may point into the current message.
+    char text[BT_ERROR_CAPACITY];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    memcpy(message, text, sizeof text);
+    return status == BT_OK ? BT_STATUS_INTERNAL : status;
+}
+
+bt_status bt_error_context(bt_status status, const char *format, ...)
+{
+    if (status == BT_OK) {
+        return status;
+    }
+    char text[BT_ERROR_CAPACITY];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    char old[BT_ERROR_CAPACITY];
+    memcpy(old, message, sizeof old);
+    // The context matters less than the cause: when both do not fit, the context is cut.
+    size_t cause = strlen(old);
+    size_t room = sizeof message - 1 - cause;
+    size_t context = strlen(text);
+    if (room > 2) {
+        context = context < room - 2 ? context : room - 2;
+        memcpy(message, text, context);
+        memcpy(message + context, ": ", 2);
+        memcpy(message + context + 2, old, cause + 1);
+    }
+    return status;
+}
+
+const char *bt_error_message(void) { return message; }
+
+void bt_error_clear(void) { message[0] = '\0'; }
+
+const char *bt_status_text(bt_status status)
+{
+    static const char *const texts[] = {
+#define BT_STATUS_ROW(name, text, exit_code) text,
+        BT_STATUS_LIST(BT_STATUS_ROW)
+#undef BT_STATUS_ROW
+    };
+    return (unsigned)status < BT_STATUS_COUNT ? texts[status] : "unknown status";
+}
+
+int bt_status_exit_code(bt_status status)
+{
+    static const int codes[] = {
+#define BT_STATUS_ROW(name, text, exit_code) exit_code,
+        BT_STATUS_LIST(BT_STATUS_ROW)
+#undef BT_STATUS_ROW
+    };
+    return (unsigned)status < BT_STATUS_COUNT ? codes[status] : 5;
+}

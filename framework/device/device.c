@@ -1,0 +1,98 @@
+// framework/device/device.c - opening a backend by name
+#include "framework/device/device.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_CAPACITY = 4096 };
+
+static const bt_backend *cuda_backend; // set once by open_plugin
+static char plugin_reason[PATH_CAPACITY + 256];        // why there is none
+
+// The plugin lies next to the library that this code is in.
+static void open_plugin(void)
+{
+    Dl_info self;
+    char path[PATH_CAPACITY];
+    const char *slash = NULL;
+    if (dladdr((const void *)&bt_cpu_backend, &self) && self.dli_fname) {
+        slash = strrchr(self.dli_fname, '/');
+    }
+    int length = slash ? (int)(slash - self.dli_fname) : 1;
+    (void)snprintf(path, sizeof path, "%.*s/libbt_cuda.so", length, slash ? self.dli_fname : ".");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        (void)snprintf(plugin_reason, sizeof plugin_reason, "no CUDA backend: %s", dlerror());
+        return;
+    }
+    bt_backend_entry_fn entry = NULL;
+    // ISO C has no conversion from object to function pointer; POSIX says that this copy works.
+    void *symbol = dlsym(library, BT_BACKEND_ENTRY);
+    memcpy(&entry, &symbol, sizeof entry);
+    const bt_backend *backend = entry ? entry() : NULL;
+    if (!backend || backend->abi != BT_BACKEND_ABI) {
+        (void)snprintf(plugin_reason, sizeof plugin_reason,
+                       "%s is not of this build (interface %d, expected %d)", path,
+                       backend ? backend->abi : 0, BT_BACKEND_ABI);
+        return;
+    }
+    cuda_backend = backend;
+}
+
+static bt_status find_backend(const char *name, const bt_backend **out)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    *out = NULL;
+    if (strcmp(name, "cpu") == 0) {
+        *out = &bt_cpu_backend;
+        return BT_OK;
+    }
+    if (strcmp(name, "cuda") != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown device \"%s\"; allowed: cpu, cuda",
+                        name);
+    }
+    (void)pthread_once(&once, open_plugin);
+    if (!cuda_backend) {
+        return bt_error(BT_STATUS_UNAVAILABLE, "%s", plugin_reason);
+    }
+    *out = cuda_backend;
+    return BT_OK;
+}
+
+bt_status bt_device_count(const char *backend, int *count)
+{
+    const bt_backend *found = NULL;
+    *count = 0;
+    BT_TRY(find_backend(backend, &found));
+    return found->device_count(count);
+}
+
+bt_status bt_device_open(const char *backend, int ordinal, bt_device *out)
+{
+    const bt_backend *found = NULL;
+    int count = 0;
+    memset(out, 0, sizeof *out);
+    BT_TRY(find_backend(backend, &found));
+    BT_TRY(found->device_count(&count));
+    if (ordinal < 0 || ordinal >= count) {
+        return bt_error(BT_STATUS_UNAVAILABLE, "no %s device %d: there %s %d", backend, ordinal,
+                        count == 1 ? "is" : "are", count);
+    }
+    out->backend = found;
+    out->ordinal = ordinal;
+    bt_status status = found->device_open(ordinal, out);
+    if (status != BT_OK) {
+        memset(out, 0, sizeof *out);
+    }
+    return status;
+}
+
+void bt_device_close(bt_device *device)
+{
+    if (device->backend) {
+        device->backend->device_close(device);
+        memset(device, 0, sizeof *device);
+    }
+}

@@ -1,0 +1,63 @@
+// framework/memory/pool.h - caching allocator for the memory of one device
+//
+// Blocks come from large segments of the device, are split on demand, merged with their free
+// neighbours and kept for reuse. Stream-aware: a block freed on the stream that used it is at once
+// reusable on that stream; another stream gets it only after bt_pool_release_cached.
+//
+// Invariants (checked by bt_pool_check)
+//   1. Blocks tile their segment without gap or overlap; two free neighbours are merged.
+//   2. allocated <= reserved <= limit, in bytes, at all times.
+//   3. The same sequence of calls gives the same offsets in the same segments: addresses depend
+//      on nothing else.
+// Not thread-safe: one pool per training thread.
+#ifndef BT_MEMORY_POOL_H
+#define BT_MEMORY_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+#include "framework/base/str.h"
+#include "framework/device/device.h"
+
+typedef struct bt_pool bt_pool;
+
+typedef struct bt_pool_stats {
+    uint64_t requested_bytes;      // live, as asked for
+    uint64_t allocated_bytes;      // live, after rounding
+    uint64_t peak_allocated_bytes; // since the last bt_pool_reset_peak
+    uint64_t reserved_bytes;       // held from the device
+    uint64_t peak_reserved_bytes;
+    uint64_t allocations; // calls that succeeded
+    uint64_t segments;    // requests to the device
+    uint64_t live_blocks;
+} bt_pool_stats;
+
+// `device` is borrowed and must outlive the pool. limit_bytes bounds reserved memory; 0: no limit.
+BT_CHECKED bt_status bt_pool_create(bt_device *device, uint64_t limit_bytes, bt_pool **out);
+// Returns everything to the device. Blocks still live are an error of the caller: asserted.
+void bt_pool_destroy(bt_pool *pool);
+
+// `tag` names the block in out-of-memory reports; it is borrowed and must outlive the block.
+// size_bytes 0 yields a valid block. Aligned to 256 bytes, contents undefined.
+// Errors  OUT_OF_MEMORY with a report: asked, limit, in use, and the largest live blocks by tag
+BT_CHECKED bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream,
+                                   const char *tag, void **out);
+void bt_pool_free(bt_pool *pool, void *block);
+
+// Gives free segments back to the device (synchronises it first).
+BT_CHECKED bt_status bt_pool_release_cached(bt_pool *pool);
+void bt_pool_stats_read(const bt_pool *pool, bt_pool_stats *out);
+// Peaks restart from what is live now.
+void bt_pool_reset_peak(bt_pool *pool);
+// Share of reserved memory that is free but not in one piece: 1 - largest free block / free bytes;
+// 0 when nothing is free.
+double bt_pool_fragmentation(const bt_pool *pool);
+// Makes the n-th bt_pool_alloc from now on (1 is the next) fail as if the device were full; 0: off.
+void bt_pool_fail_at(bt_pool *pool, int64_t n);
+// The largest live blocks by tag, at most `rows` of them, a line each.
+void bt_pool_report(const bt_pool *pool, int rows, bt_str *out);
+// Verifies the invariants. Errors  INTERNAL, naming the first that is broken
+BT_CHECKED bt_status bt_pool_check(const bt_pool *pool);
+
+#endif

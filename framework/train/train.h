@@ -1,0 +1,147 @@
+// framework/train/train.h - train a GPT-2: plan in, events out
+//
+// bt_train_run is a plain loop that anyone can read: batches, forward, backward, accumulate, clip,
+// AdamW, report. It prints nothing and writes no file; whoever runs it hears of everything through
+// the observer, in order, on the calling thread.
+//
+// Invariants
+//   1. The same build, device and plan give the same bits: every loss, and the digest of all
+//      parameters, whatever the thread count.
+//   2. A step that is profiled (ranges on) is never a step whose time is reported as a measurement:
+//      its event says profiled, and it lies outside of plan.steps' timed ones only in that flag;
+//      the mathematics is the same.
+//   3. Evaluation never changes parameters, data order or random state.
+#ifndef BT_TRAIN_TRAIN_H
+#define BT_TRAIN_TRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+#include "framework/device/device.h"
+
+// X(enumerator, name, what it means)
+#define BT_PRECISION_LIST(X)                                                                       \
+    X(FP32, "fp32", "fp32 storage, IEEE fp32 arithmetic")                                          \
+    X(TF32, "tf32", "fp32 storage, matrix products on tensor cores with tf32 operands")            \
+    X(BF16, "bf16", "bf16 weights and activations, fp32 master weights, gradients and sums")
+
+typedef enum bt_precision {
+#define BT_PRECISION_ENUM(name, text, meaning) BT_PRECISION_##name,
+    BT_PRECISION_LIST(BT_PRECISION_ENUM)
+#undef BT_PRECISION_ENUM
+        BT_PRECISION_COUNT
+} bt_precision;
+
+const char *bt_precision_name(bt_precision precision);
+bool bt_precision_parse(const char *name, bt_precision *precision);
+
+typedef struct bt_train_model {
+    int64_t layers, heads, width; // width divisible by heads
+    int64_t vocab;                // rows of the embedding, padded: 50304
+    int64_t context;              // longest sequence, rows of the position table
+} bt_train_model;
+
+typedef struct bt_train_optimizer {
+    double lr, min_lr;     // peak, and where the cosine ends
+    int64_t warmup_steps;  // linear from lr / warmup_steps
+    int64_t decay_steps;   // step at which min_lr is reached; 0: the plan's steps
+    double beta1, beta2, epsilon;
+    double weight_decay;   // on tensors of rank >= 2
+    double clip;           // global norm; <= 0: none
+} bt_train_optimizer;
+
+typedef struct bt_train_plan {
+    const char *device; // "cpu", "cuda"
+    int ordinal;
+    bt_precision precision;
+    bt_train_model model;
+    bt_train_optimizer optimizer;
+    const char *const *train_shards; // [train_shard_count] paths of 20240520 shards, in order
+    int64_t train_shard_count;
+    const char *const *val_shards;   // may be empty: then there is no evaluation
+    int64_t val_shard_count;
+    int64_t micro_batch;     // sequences per forward pass, B
+    int64_t sequence;        // tokens per sequence, T <= model.context
+    int64_t tokens_per_step; // a multiple of micro_batch * sequence
+    int64_t steps;
+    int64_t warmup_timing_steps; // first steps whose times are not measurements
+    int64_t eval_every;          // evaluate before step 0, every so many steps and at the end; 0: never
+    int64_t eval_batches;        // micro-batches per evaluation
+    int64_t profile_steps;       // steps spread over the run on which NVTX ranges are timed
+    uint64_t seed;
+    uint64_t memory_limit_bytes; // of the device pool; 0: none
+} bt_train_plan;
+
+typedef struct bt_train_start {
+    const bt_device_info *device;
+    int64_t parameters, tensors; // 124,475,904 in 148 for d12 with vocab 50304
+    int64_t accumulation;        // micro-batches per step
+    int64_t train_tokens, val_tokens;
+} bt_train_start;
+
+typedef struct bt_train_step {
+    int64_t step; // 0-based
+    float loss;   // mean over the step's tokens; its bits are the record
+    float grad_norm; // before clipping
+    double lr;
+    int64_t tokens;
+    int64_t host_ns;   // wall time of the step, synchronised at its end
+    int64_t device_ns; // between device events around the step
+    uint64_t allocated_bytes, peak_allocated_bytes, reserved_bytes; // device pool
+    uint64_t resident_bytes;                                        // host RSS
+    bool warmup;   // time is not a measurement: warm-up
+    bool profiled; // time is not a measurement: ranges were on
+} bt_train_step;
+
+typedef struct bt_train_eval {
+    int64_t step;   // parameters after so many steps
+    double loss;    // mean over the batches
+    int64_t tokens;
+    int64_t host_ns;
+} bt_train_eval;
+
+// One NVTX range, aggregated over one profiled step. The path is slash-separated, outermost first:
+// "step/forward/block/attention".
+typedef struct bt_train_range {
+    int64_t step;
+    const char *path;
+    int64_t count;
+    int64_t device_ns; // total, 0 on a backend without events
+    int64_t host_ns;
+} bt_train_range;
+
+// A kernel that served at least one call, once each.
+typedef struct bt_train_kernel {
+    const char *op, *kernel;
+} bt_train_kernel;
+
+typedef struct bt_train_result {
+    int64_t steps_done;
+    bool stopped;              // should_stop said so; everything before is valid
+    char params_digest[33];    // XXH3-128 over name, shape and bytes of all parameters, in hex
+    double val_loss;           // last evaluation, NaN when there was none
+    uint64_t peak_allocated_bytes, peak_reserved_bytes;
+} bt_train_result;
+
+// Any callback may be NULL. A status other than BT_OK ends the run with it.
+typedef struct bt_train_observer {
+    void *self;
+    bt_status (*start)(void *self, const bt_train_start *event);
+    bt_status (*step)(void *self, const bt_train_step *event);
+    bt_status (*eval)(void *self, const bt_train_eval *event);
+    bt_status (*range)(void *self, const bt_train_range *event);
+    bt_status (*kernel)(void *self, const bt_train_kernel *event);
+    bool (*should_stop)(void *self); // asked between steps
+} bt_train_observer;
+
+// Checks a plan without touching a device or a file: shapes, divisibility, ranges of numbers.
+// Errors  INVALID_ARGUMENT, naming the field, what was given and what is allowed
+BT_CHECKED bt_status bt_train_check(const bt_train_plan *plan);
+// Errors  also UNAVAILABLE (device), OUT_OF_MEMORY (with the pool's report), IO and CORRUPT_DATA
+//         (shards; names file and offset), INTERNAL (a loss that is not finite is not an error:
+//         it is reported as it is)
+BT_CHECKED bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *observer,
+                                  bt_train_result *result);
+
+#endif

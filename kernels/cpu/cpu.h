@@ -1,0 +1,17 @@
+// kernels/cpu/cpu.h - what the CPU's files and the table share
+//
+// Declares the launch function of every CPU row, and the accepts() and workspace() functions that
+// rows name.
+#ifndef BT_KERNELS_CPU_CPU_H
+#define BT_KERNELS_CPU_CPU_H
+
+#include "kernels/kernels.h"
+
+#define BT_KERNEL_CPU(op, dtype, name, accepts, workspace)                                         \
+    bt_status bt_##name(const bt_launch *launch, const void *args);
+#define BT_KERNEL_CUDA(op, dtype, min_arch, name, accepts, workspace)
+#include "kernels/kernels.inl"
+#undef BT_KERNEL_CPU
+#undef BT_KERNEL_CUDA
+
+#endif

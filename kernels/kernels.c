@@ -1,0 +1,89 @@
+// kernels/kernels.c - the CPU's rows, and choosing a row
+#include "kernels/kernels.h"
+
+#include "framework/base/str.h"
+#include "kernels/cpu/cpu.h"
+
+static const bt_kernel cpu_rows[] = {
+#define BT_KERNEL_CPU(op, dtype, name, accepts, workspace)                                         \
+    {BT_KERNEL_##op, BT_DEVICE_CPU, BT_##dtype, 0, #name, accepts, workspace, bt_##name},
+#define BT_KERNEL_CUDA(op, dtype, min_arch, name, accepts, workspace)
+#include "kernels/kernels.inl"
+#undef BT_KERNEL_CPU
+#undef BT_KERNEL_CUDA
+};
+
+const char *bt_kernel_op_name(bt_kernel_op op)
+{
+    static const char *const names[] = {
+#define BT_KERNEL_OP_ROW(name, text, args) text,
+        BT_KERNEL_OP_LIST(BT_KERNEL_OP_ROW)
+#undef BT_KERNEL_OP_ROW
+    };
+    return (unsigned)op < BT_KERNEL_OP_COUNT ? names[op] : "unknown";
+}
+
+const char *bt_unary_name(bt_unary function)
+{
+    static const char *const names[] = {
+#define BT_UNARY_ROW(name, text) text,
+        BT_UNARY_LIST(BT_UNARY_ROW)
+#undef BT_UNARY_ROW
+    };
+    return (unsigned)function < BT_UNARY_COUNT ? names[function] : "unknown";
+}
+
+const char *bt_binary_name(bt_binary function)
+{
+    static const char *const names[] = {
+#define BT_BINARY_ROW(name, text) text,
+        BT_BINARY_LIST(BT_BINARY_ROW)
+#undef BT_BINARY_ROW
+    };
+    return (unsigned)function < BT_BINARY_COUNT ? names[function] : "unknown";
+}
+
+const bt_kernel *bt_kernel_table(const bt_device *device, int *count)
+{
+    if (device->backend->kind == BT_DEVICE_CPU) {
+        *count = (int)(sizeof cpu_rows / sizeof cpu_rows[0]);
+        return cpu_rows;
+    }
+    *count = device->backend->kernel_count;
+    return device->backend->kernels;
+}
+
+static bt_status none_serves(const bt_device *device, bt_kernel_op op, bt_dtype dtype)
+{
+    bt_str refused = {0};
+    int count = 0;
+    const bt_kernel *rows = bt_kernel_table(device, &count);
+    for (int i = 0; i < count; ++i) {
+        if (rows[i].op == op) {
+            bt_str_format(&refused, " %s", rows[i].name);
+        }
+    }
+    bt_status status =
+        bt_error(BT_STATUS_UNSUPPORTED, "no %s kernel for %s on %s serves this call; there are:%s",
+                 bt_kernel_op_name(op), bt_dtype_name(dtype), device->info.name,
+                 refused.length_bytes ? bt_str_text(&refused) : " none");
+    bt_str_release(&refused);
+    return status;
+}
+
+bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype, const void *args,
+                         const bt_kernel **kernel)
+{
+    int count = 0;
+    const bt_kernel *rows = bt_kernel_table(device, &count);
+    for (int i = count - 1; i >= 0; --i) {
+        const bt_kernel *row = &rows[i];
+        if (row->op == op && (row->dtype == dtype || row->dtype == BT_DTYPE_COUNT) &&
+            row->min_arch <= device->info.arch && (!row->accepts || row->accepts(device, args))) {
+            *kernel = row;
+            return BT_OK;
+        }
+    }
+    *kernel = NULL;
+    return none_serves(device, op, dtype);
+}

@@ -1,0 +1,427 @@
+// kernels/kernels.h - what a kernel is: its operands, its row in the table, how one is chosen
+//
+// A kernel knows pointers, shapes, strides, a workspace and a stream; never a tensor. It neither
+// allocates nor synchronises, and holds no state. kernels.inl has a row per kernel; among the rows
+// that serve a call the last one wins, so a faster special case goes below the general one.
+//
+// Invariants
+//   1. Deterministic: the same operands on the same device give the same bits, whatever the number
+//      of threads or the load. Reductions have a fixed order; there are no float atomics.
+//   2. NaN and infinity propagate as IEEE arithmetic says.
+//   3. Outputs do not alias inputs except where an argument's comment allows it.
+//   4. Every element count and index is 64 bits wide; a size of zero is legal and does nothing
+//      (a reduction over nothing gives zero).
+//   5. Sums are taken in float for f32 and bf16 (CPU: double where a line says so), double for f64.
+#ifndef BT_KERNELS_KERNELS_H
+#define BT_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "framework/base/dtype.h"
+#include "framework/base/status.h"
+#include "framework/device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BT_MAX_RANK 8
+
+// X(enumerator, name, type of its operands)
+#define BT_KERNEL_OP_LIST(X)                                                                       \
+    X(FILL, "fill", bt_fill_args)                                                                  \
+    X(COPY, "copy", bt_copy_args)                                                                  \
+    X(UNARY, "unary", bt_unary_args)                                                               \
+    X(UNARY_BACKWARD, "unary_backward", bt_unary_backward_args)                                    \
+    X(BINARY, "binary", bt_binary_args)                                                            \
+    X(REDUCE_SUM, "reduce_sum", bt_reduce_sum_args)                                                \
+    X(SOFTMAX, "softmax", bt_softmax_args)                                                         \
+    X(SOFTMAX_BACKWARD, "softmax_backward", bt_softmax_backward_args)                              \
+    X(LAYERNORM, "layernorm", bt_layernorm_args)                                                   \
+    X(LAYERNORM_BACKWARD, "layernorm_backward", bt_layernorm_backward_args)                        \
+    X(EMBEDDING, "embedding", bt_embedding_args)                                                   \
+    X(EMBEDDING_BACKWARD, "embedding_backward", bt_embedding_backward_args)                        \
+    X(ATTENTION, "attention", bt_attention_args)                                                   \
+    X(ATTENTION_BACKWARD, "attention_backward", bt_attention_backward_args)                        \
+    X(CROSS_ENTROPY, "cross_entropy", bt_cross_entropy_args)                                       \
+    X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
+    X(DROPOUT, "dropout", bt_dropout_args)                                                         \
+    X(GEMM, "gemm", bt_gemm_args)                                                                  \
+    X(GRAD_NORM, "grad_norm", bt_grad_norm_args)                                                   \
+    X(ADAMW, "adamw", bt_adamw_args)                                                               \
+    X(COUNT_NONFINITE, "count_nonfinite", bt_count_nonfinite_args)
+
+typedef enum bt_kernel_op {
+#define BT_KERNEL_OP_ENUM(name, text, args) BT_KERNEL_##name,
+    BT_KERNEL_OP_LIST(BT_KERNEL_OP_ENUM)
+#undef BT_KERNEL_OP_ENUM
+        BT_KERNEL_OP_COUNT
+} bt_kernel_op;
+
+const char *bt_kernel_op_name(bt_kernel_op op);
+
+// ---- operands, a struct per op; all pointers are device memory unless said otherwise -----------
+
+// y[i] = value
+typedef struct bt_fill_args {
+    void *y; // [count]
+    int64_t count;
+    bt_dtype dtype;
+    double value;
+} bt_fill_args;
+
+// y = x with conversion, any strides (elements, may be 0 for x). f32 -> bf16 rounds to nearest
+// even. Serves contiguous(), cast, transpose and expand. y's elements must be distinct.
+typedef struct bt_copy_args {
+    int rank; // 0..BT_MAX_RANK
+    int64_t shape[BT_MAX_RANK];
+    const void *x;
+    int64_t x_stride[BT_MAX_RANK];
+    bt_dtype x_dtype;
+    void *y;
+    int64_t y_stride[BT_MAX_RANK];
+    bt_dtype y_dtype;
+} bt_copy_args;
+
+// X(enumerator, name). GELU is the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+#define BT_UNARY_LIST(X)                                                                           \
+    X(GELU, "gelu")                                                                                \
+    X(RELU, "relu")                                                                                \
+    X(SILU, "silu")                                                                                \
+    X(TANH, "tanh")                                                                                \
+    X(SIGMOID, "sigmoid")                                                                          \
+    X(EXP, "exp")                                                                                  \
+    X(LOG, "log")                                                                                  \
+    X(SQRT, "sqrt")                                                                                \
+    X(NEGATE, "negate")                                                                            \
+    X(SQUARE, "square")                                                                            \
+    X(SCALE, "scale") /* alpha x */                                                                \
+    X(SHIFT, "shift") /* x + alpha */
+
+typedef enum bt_unary {
+#define BT_UNARY_ENUM(name, text) BT_UNARY_##name,
+    BT_UNARY_LIST(BT_UNARY_ENUM)
+#undef BT_UNARY_ENUM
+        BT_UNARY_COUNT
+} bt_unary;
+
+const char *bt_unary_name(bt_unary function);
+
+// y = f(x); y may be x.
+typedef struct bt_unary_args {
+    bt_unary function;
+    double alpha; // SCALE and SHIFT only
+    const void *x; // [count]
+    void *y;       // [count]
+    int64_t count;
+    bt_dtype dtype;
+} bt_unary_args;
+
+// dx = dy f'(x), or dx += that; dx may be dy when it does not accumulate. x is f's input.
+typedef struct bt_unary_backward_args {
+    bt_unary function;
+    double alpha;
+    const void *x;  // [count]
+    const void *dy; // [count]
+    void *dx;       // [count]
+    int64_t count;
+    bt_dtype dtype;
+    bool accumulate;
+} bt_unary_backward_args;
+
+#define BT_BINARY_LIST(X)                                                                          \
+    X(ADD, "add")                                                                                  \
+    X(SUB, "sub")                                                                                  \
+    X(MUL, "mul")                                                                                  \
+    X(DIV, "div")
+
+typedef enum bt_binary {
+#define BT_BINARY_ENUM(name, text) BT_BINARY_##name,
+    BT_BINARY_LIST(BT_BINARY_ENUM)
+#undef BT_BINARY_ENUM
+        BT_BINARY_COUNT
+} bt_binary;
+
+const char *bt_binary_name(bt_binary function);
+
+// y = a op b over a common shape; strides of 0 broadcast. y is contiguous and may be a or b where
+// that operand is contiguous.
+typedef struct bt_binary_args {
+    bt_binary function;
+    int rank;
+    int64_t shape[BT_MAX_RANK];
+    const void *a;
+    int64_t a_stride[BT_MAX_RANK];
+    const void *b;
+    int64_t b_stride[BT_MAX_RANK];
+    void *y;
+    bt_dtype dtype; // of all three
+} bt_binary_args;
+
+// y[o,i] = scale * sum_r x[o,r,i], or += that. Sums f32 (f64 for f64).
+typedef struct bt_reduce_sum_args {
+    const void *x; // [outer, reduce, inner]
+    void *y;       // [outer, inner]
+    int64_t outer, reduce, inner;
+    double scale;
+    bool accumulate;
+    bt_dtype dtype;   // of x
+    bt_dtype y_dtype; // dtype, or f32 (bias gradients from bf16)
+} bt_reduce_sum_args;
+
+// y[r,c] = exp(x[r,c] - max_r) / sum_c exp(x[r,c] - max_r); y may be x.
+typedef struct bt_softmax_args {
+    const void *x; // [rows, cols]
+    void *y;
+    int64_t rows, cols;
+    bt_dtype dtype;
+} bt_softmax_args;
+
+// dx[r,c] = y[r,c] (dy[r,c] - sum_c dy[r,c] y[r,c]); dx may be dy.
+typedef struct bt_softmax_backward_args {
+    const void *y, *dy; // [rows, cols]
+    void *dx;
+    int64_t rows, cols;
+    bt_dtype dtype;
+} bt_softmax_backward_args;
+
+// s = x + residual (s = x without one); y = (s - mean) * rstd * gamma + beta, per row.
+// Variance in two passes over registers or by Welford: no cancellation. mean, rstd f32 (f64 at f64).
+typedef struct bt_layernorm_args {
+    const void *x;        // [rows, cols]
+    const void *residual; // [rows, cols] or NULL
+    void *sum;            // [rows, cols], NULL without residual; may be x or residual
+    const void *gamma;    // [cols]
+    const void *beta;     // [cols] or NULL
+    void *y;              // [rows, cols]
+    void *mean, *rstd;    // [rows]
+    int64_t rows, cols;
+    double epsilon;
+    bt_dtype dtype;       // of x, residual, sum, y
+    bt_dtype param_dtype; // of gamma and beta: dtype or f32
+} bt_layernorm_args;
+
+// dx = LN'(dy), or dx += that; dgamma, dbeta likewise under their own flag. dx may be dy when it
+// does not accumulate. s is the forward's s.
+typedef struct bt_layernorm_backward_args {
+    const void *dy, *s;       // [rows, cols]
+    const void *gamma;        // [cols]
+    const void *mean, *rstd;  // [rows]
+    void *dx;                 // [rows, cols]
+    void *dgamma, *dbeta;     // [cols], grad_dtype; dbeta may be NULL
+    int64_t rows, cols;
+    bool accumulate;          // into dx
+    bool accumulate_params;   // into dgamma, dbeta
+    bt_dtype dtype;           // of dy, s, dx
+    bt_dtype param_dtype;     // of gamma
+    bt_dtype grad_dtype;      // of dgamma and dbeta: f32, or f64 at f64
+} bt_layernorm_backward_args;
+
+// y[r,:] = table[ids[r],:] + position[r % positions,:]
+typedef struct bt_embedding_args {
+    const int32_t *ids;   // [rows], each in [0, vocab): checked by whoever made them
+    const void *table;    // [vocab, cols]
+    const void *position; // [positions, cols] or NULL
+    void *y;              // [rows, cols]
+    int64_t rows, cols, vocab, positions;
+    bt_dtype dtype;
+} bt_embedding_args;
+
+// dtable[v,:] (+)= sum over rows r with ids[r] == v, ascending r; dposition[p,:] (+)= sum over rows
+// with r % positions == p, ascending r.
+typedef struct bt_embedding_backward_args {
+    const int32_t *ids; // [rows]
+    const void *dy;     // [rows, cols]
+    void *dtable;       // [vocab, cols], grad_dtype
+    void *dposition;    // [positions, cols], grad_dtype, or NULL
+    int64_t rows, cols, vocab, positions;
+    bool accumulate;          // into dtable; when false rows never met become zero
+    bool accumulate_position; // into dposition
+    bt_dtype dtype;           // of dy
+    bt_dtype grad_dtype;      // f32, or f64 at f64
+} bt_embedding_backward_args;
+
+// Where the [batch, token, head, dim] element of an attention operand is: base +
+// batch * batch_stride + token * token_stride + head * head_stride + dim, in elements.
+// Packed QKV [B, T, 3C]: token_stride 3C, head_stride D, bases at 0, C and 2C.
+typedef struct bt_attention_view {
+    void *base;
+    int64_t batch_stride, token_stride, head_stride;
+} bt_attention_view;
+
+typedef enum bt_compute {
+    BT_COMPUTE_NATIVE, // fp32: IEEE FFMA; f64; bf16 operands: tensor cores with fp32 sums
+    BT_COMPUTE_TF32,   // fp32 storage, operands rounded to nearest tf32, fp32 sums
+    BT_COMPUTE_COUNT
+} bt_compute;
+
+// o = softmax(scale q k^T [+ causal mask]) v, per batch and head; never stores T x T.
+// lse[b,h,t] = log sum exp of the scaled scores, f32 (f64 at f64).
+typedef struct bt_attention_args {
+    bt_attention_view q, k, v, o;
+    void *lse; // [batch, heads, tokens]
+    int64_t batch, heads, tokens, head_dim;
+    double scale; // usually 1/sqrt(head_dim)
+    bool causal;
+    bt_compute compute;
+    bt_dtype dtype;
+} bt_attention_args;
+
+typedef struct bt_attention_backward_args {
+    bt_attention_view q, k, v, o, d_o; // inputs
+    const void *lse;                  // [batch, heads, tokens]
+    bt_attention_view dq, dk, dv;     // outputs, overwritten
+    int64_t batch, heads, tokens, head_dim;
+    double scale;
+    bool causal;
+    bt_compute compute;
+    bt_dtype dtype;
+} bt_attention_backward_args;
+
+// loss[r] = lse[r] - logits[r, target[r]], 0 where target[r] == ignore; mean = sum loss / counted,
+// inv_count = 1 / counted (both 0 when none is counted). A target outside [0, vocab) that is not
+// `ignore` makes loss[r], hence the mean, NaN and sets *bad_row to the smallest such row.
+typedef struct bt_cross_entropy_args {
+    const void *logits;     // [rows, vocab], row stride logits_stride
+    const int32_t *targets; // [rows]
+    void *loss, *lse;       // [rows], f32 (f64 at f64)
+    void *mean, *inv_count; // [1], likewise
+    int64_t *bad_row;       // [1]: -1 when all targets are good
+    int64_t rows, vocab, logits_stride;
+    int32_t ignore; // -100 by custom
+    bt_dtype dtype;
+} bt_cross_entropy_args;
+
+// dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c == target[r]]) * dmean[0] * inv_count[0], 0 for
+// ignored rows. dlogits may be logits, and usually is.
+typedef struct bt_cross_entropy_backward_args {
+    const void *logits;
+    const int32_t *targets;
+    const void *lse, *inv_count, *dmean;
+    void *dlogits;
+    int64_t rows, vocab, logits_stride;
+    int32_t ignore;
+    bt_dtype dtype;
+} bt_cross_entropy_backward_args;
+
+// y[i] = x[i] / (1 - rate) where kept, else 0; kept iff uniform(seed, stream, i) >= rate, with
+// bt_rng's word i % 4 of block i / 4. The backward is the same call on dy. y may be x.
+typedef struct bt_dropout_args {
+    const void *x;
+    void *y;
+    int64_t count;
+    double rate; // [0, 1)
+    uint64_t seed, stream;
+    bool accumulate; // y += instead
+    bt_dtype dtype;
+} bt_dropout_args;
+
+typedef enum bt_epilogue {
+    BT_EPILOGUE_NONE,
+    BT_EPILOGUE_BIAS,      // + bias[n]
+    BT_EPILOGUE_BIAS_GELU, // aux = (alpha A B + bias), D = gelu(aux); bias may be NULL
+    BT_EPILOGUE_DGELU,     // D = (alpha A B) * gelu'(aux)
+    BT_EPILOGUE_COUNT
+} bt_epilogue;
+
+// D = epilogue(alpha op(A) op(B)) + beta C, row-major, per batch entry.
+// op(A) is [m,k]: A is [m,k] with row stride lda, or [k,m] when trans_a. op(B) is [k,n] likewise.
+typedef struct bt_gemm_args {
+    int64_t m, n, k;
+    bool trans_a, trans_b;
+    const void *a, *b;
+    const void *c; // read when beta != 0; may be d
+    void *d;
+    int64_t lda, ldb, ldc, ldd; // row strides in elements
+    int64_t batch;              // 1 for a single product
+    int64_t stride_a, stride_b, stride_c, stride_d; // elements from one batch entry to the next
+    double alpha, beta;
+    bt_epilogue epilogue;
+    const void *bias; // [n], ab_dtype
+    void *aux;        // [m,n], row stride ldd, d_dtype
+    bt_dtype ab_dtype; // of a, b, bias
+    bt_dtype d_dtype;  // of c, d, aux: ab_dtype, or f32 (weight gradients)
+    bt_compute compute;
+} bt_gemm_args;
+
+// Sum of squares over many tensors, in a fixed order, and what clipping makes of it:
+// norm = grad_scale * sqrt(sum), scale = grad_scale * min(1, max_norm / (norm + 1e-6));
+// max_norm <= 0 does not clip. A norm that is not finite makes scale NaN.
+typedef struct bt_grad_norm_item {
+    const void *grad; // [count]
+    int64_t count;
+} bt_grad_norm_item;
+
+typedef struct bt_grad_norm_args {
+    const bt_grad_norm_item *items; // host memory, [item_count]
+    int64_t item_count;
+    double grad_scale, max_norm;
+    void *norm, *scale; // [1], f32 (f64 at f64)
+    bt_dtype dtype;     // of the gradients: f32, f64
+} bt_grad_norm_args;
+
+// Decoupled weight decay (Loshchilov & Hutter 2017, arXiv:1711.05101), all tensors in one launch:
+// g = grad * scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
+// param -= lr (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + epsilon) + decay param)
+// and, where the item has one, copy = bf16(param). A NaN in *scale leaves everything unchanged.
+typedef struct bt_adamw_item {
+    void *param;      // [count] dtype: the master weights
+    uint16_t *copy;   // [count] bf16, or NULL
+    const void *grad; // [count] dtype
+    void *m, *v;      // [count] dtype
+    int64_t count;
+    double decay;
+} bt_adamw_item;
+
+typedef struct bt_adamw_args {
+    const bt_adamw_item *items; // host memory, [item_count]
+    int64_t item_count;
+    double lr, beta1, beta2, epsilon;
+    int64_t step; // t, 1 at the first
+    const void *scale; // [1] dtype, device memory: from bt_grad_norm_args
+    bt_dtype dtype;    // f32, f64
+} bt_adamw_args;
+
+// *result = number of elements that are NaN or infinite
+typedef struct bt_count_nonfinite_args {
+    const void *x;
+    int64_t count;
+    int64_t *result; // [1]
+    bt_dtype dtype;
+} bt_count_nonfinite_args;
+
+// ---- the table ---------------------------------------------------------------------------------
+
+typedef struct bt_launch {
+    bt_device *device;
+    bt_stream stream;
+    void *workspace; // at least what the kernel's workspace() said, 256-byte aligned
+    size_t workspace_bytes;
+} bt_launch;
+
+typedef struct bt_kernel {
+    bt_kernel_op op;
+    bt_device_kind device;
+    bt_dtype dtype; // of the main operand; BT_DTYPE_COUNT serves every type
+    int min_arch;   // compute capability x10; 0 on the CPU
+    const char *name;
+    // NULL accepts everything. Must not touch the operands' memory.
+    bool (*accepts)(const bt_device *device, const void *args);
+    // NULL needs none. Bytes.
+    size_t (*workspace)(const bt_device *device, const void *args);
+    bt_status (*launch)(const bt_launch *launch, const void *args);
+} bt_kernel;
+
+// The rows that belong to a device's backend.
+const bt_kernel *bt_kernel_table(const bt_device *device, int *count);
+// The last row that serves the call.
+// Errors  UNSUPPORTED, naming op, dtype, device and the rows that were refused
+BT_CHECKED bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
+                                    const void *args, const bt_kernel **kernel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

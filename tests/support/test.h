@@ -1,0 +1,38 @@
+// tests/support/test.h - cmocka with what it needs, and the checks that our tests share
+#ifndef BT_TESTS_SUPPORT_TEST_H
+#define BT_TESTS_SUPPORT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "framework/base/status.h"
+
+// The call must succeed; its message is shown when it does not.
+#define ASSERT_OK(expression)                                                                      \
+    do {                                                                                           \
+        bt_status assert_ok_status = (expression);                                                 \
+        if (assert_ok_status != BT_OK) {                                                           \
+            fail_msg("%s: %s: %s", #expression, bt_status_text(assert_ok_status),                  \
+                     bt_error_message());                                                          \
+        }                                                                                          \
+    } while (0)
+
+// The call must fail with this status, and its message must contain `words`.
+#define ASSERT_FAILS(expected, words, expression)                                                  \
+    test_assert_fails(expected, words, expression, #expression, __FILE__, __LINE__)
+
+void test_assert_fails(bt_status expected, const char *words, bt_status got, const char *expression,
+                       const char *file, int line);
+
+// Elementwise |actual - expected| <= absolute + relative * |expected|; NaN fails unless both are.
+void test_assert_close(const double *actual, const double *expected, int64_t count,
+                       double absolute, double relative, const char *what);
+
+// What a test program returns when it cannot run here; says why on standard output.
+int test_skip(const char *reason);
+
+#endif

@@ -1,0 +1,162 @@
+// tests/unit/test_base.c - status, memory, strings, files, element types, random numbers
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/dtype.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/base/rng.h"
+#include "framework/base/str.h"
+#include "tests/support/test.h"
+
+static void status_keeps_message_and_context(void **state)
+{
+    (void)state;
+    bt_status status = bt_error(BT_STATUS_IO, "file %d", 7);
+    assert_int_equal(status, BT_STATUS_IO);
+    assert_int_equal(bt_error_context(status, "loading"), BT_STATUS_IO);
+    assert_string_equal(bt_error_message(), "loading: file 7");
+    // A message built from itself, and one that is too long.
+    (void)bt_error(BT_STATUS_IO, "%s again", bt_error_message());
+    assert_string_equal(bt_error_message(), "loading: file 7 again");
+    char longer[2 * BT_ERROR_CAPACITY];
+    memset(longer, 'x', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    (void)bt_error_context(BT_STATUS_IO, "%s", longer);
+    assert_non_null(strstr(bt_error_message(), "file 7 again"));
+    assert_int_equal(bt_error(BT_OK, "a mistake"), BT_STATUS_INTERNAL);
+    assert_int_equal(bt_status_exit_code(BT_STATUS_INVALID_ARGUMENT), 2);
+}
+
+static void memory_failure_is_injected_once(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    void *block = NULL;
+    bt_mem_fail_at(2);
+    ASSERT_OK(bt_mem_alloc(1, 8, &block));
+    bt_mem_free(block);
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "8 bytes", bt_mem_alloc(1, 8, &block));
+    ASSERT_OK(bt_mem_alloc(1, 8, &block));
+    bt_mem_free(block);
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "host memory", bt_mem_alloc(SIZE_MAX, 8, &block));
+    assert_int_equal(bt_mem_live_count(), before);
+}
+
+static void arena_blocks_are_zero_and_aligned(void **state)
+{
+    (void)state;
+    bt_arena arena = {0};
+    for (size_t size = 1; size < 200000; size = size * 3 + 1) {
+        void *block = NULL;
+        ASSERT_OK(bt_arena_alloc(&arena, size, &block));
+        assert_int_equal((uintptr_t)block % 16, 0);
+        for (size_t i = 0; i < size; ++i) {
+            assert_int_equal(((unsigned char *)block)[i], 0);
+        }
+        memset(block, 0xff, size);
+    }
+    bt_arena_reset(&arena);
+    bt_arena_release(&arena);
+}
+
+static void string_survives_failure(void **state)
+{
+    (void)state;
+    bt_str string = {0};
+    bt_str_format(&string, "%s-%d", "a", 1);
+    assert_string_equal(bt_str_text(&string), "a-1");
+    bt_mem_fail_at(1);
+    for (int i = 0; i < 100; ++i) {
+        bt_str_append(&string, "0123456789");
+    }
+    bt_mem_fail_at(0);
+    assert_int_equal(bt_str_status(&string), BT_STATUS_OUT_OF_MEMORY);
+    bt_str_release(&string);
+}
+
+static void files_are_replaced_whole(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/bt-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/a/b", folder);
+    ASSERT_OK(bt_dir_make(path));
+    ASSERT_OK(bt_dir_make(path));
+    (void)snprintf(path, sizeof path, "%s/a/b/file", folder);
+    ASSERT_OK(bt_file_write(path, "hello", 5));
+    ASSERT_FAILS(BT_STATUS_IO, "in the way", bt_dir_make(path));
+    void *bytes = NULL;
+    size_t size = 0;
+    ASSERT_OK(bt_file_read(path, &bytes, &size));
+    assert_int_equal(size, 5);
+    assert_string_equal(bytes, "hello");
+    bt_mem_free(bytes);
+    ASSERT_FAILS(BT_STATUS_IO, "No such file", bt_file_read("/nonexistent/x", &bytes, &size));
+    (void)unlink(path);
+}
+
+static void bf16_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    assert_int_equal(bt_f32_to_bf16(1.0F), 0x3f80);
+    assert_int_equal(bt_f32_to_bf16(1.00390625F), 0x3f80); // half way, to even
+    assert_int_equal(bt_f32_to_bf16(1.01171875F), 0x3f82); // half way, to even
+    assert_int_equal(bt_f32_to_bf16(3.4e38F), 0x7f80);     // overflows to infinity
+    assert_true(isnan(bt_bf16_to_f32(bt_f32_to_bf16(NAN))));
+    assert_true(isinf(bt_bf16_to_f32(bt_f32_to_bf16(INFINITY))));
+    for (uint32_t bits = 0; bits < 0x7f80; ++bits) {
+        assert_int_equal(bt_f32_to_bf16(bt_bf16_to_f32((uint16_t)bits)), bits);
+    }
+}
+
+static void philox_matches_published_vectors(void **state)
+{
+    (void)state;
+    // Random123's kat_vectors for philox4x32-10.
+    uint32_t words[4];
+    bt_rng_block((bt_rng){0, 0}, 0, words);
+    assert_int_equal(words[0], 0x6627e8d5);
+    bt_rng_block((bt_rng){UINT64_MAX, UINT64_MAX}, UINT64_MAX, words);
+    assert_int_equal(words[0], 0x408f276d);
+    assert_int_equal(words[1], 0x41c83b0e);
+    assert_int_equal(words[2], 0xa20bc7c6);
+    assert_int_equal(words[3], 0x6d5451fd);
+}
+
+static void normal_numbers_have_their_moments(void **state)
+{
+    (void)state;
+    enum { COUNT = 200003 };
+    float *values = malloc(COUNT * sizeof *values);
+    bt_rng_normal_fill((bt_rng){1337, 5}, values, COUNT, 1.0, 2.0);
+    double sum = 0;
+    double squares = 0;
+    for (int i = 0; i < COUNT; ++i) {
+        sum += (double)values[i];
+        squares += ((double)values[i] - 1) * ((double)values[i] - 1);
+    }
+    // Five standard errors.
+    assert_true(fabs(sum / COUNT - 1) < 5 * 2 / sqrt(COUNT));
+    assert_true(fabs(squares / COUNT - 4) < 5 * 4 * sqrt(2.0 / COUNT));
+    free(values);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_keeps_message_and_context),
+        cmocka_unit_test(memory_failure_is_injected_once),
+        cmocka_unit_test(arena_blocks_are_zero_and_aligned),
+        cmocka_unit_test(string_survives_failure),
+        cmocka_unit_test(files_are_replaced_whole),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(philox_matches_published_vectors),
+        cmocka_unit_test(normal_numbers_have_their_moments),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
