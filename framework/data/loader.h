@@ -1,0 +1,61 @@
+// framework/data/loader.h - micro-batches of token sequences from a list of shards
+//
+// The shards are cut into sequences: sequence i of a shard is its tokens [i*T, i*T + T], one more
+// than T, so that the target of every input is the token that follows it; sequences overlap in
+// that one token and never cross a shard's end (the rest of a shard, under T + 1 tokens, is left
+// out). An epoch is an order of all sequences: as they lie, or a permutation that is a function of
+// (seed, epoch) alone. One call takes world * B sequences of that order; rank r fills its batch
+// with the r-th B of them. What is left at the end of an epoch and is too little for all ranks is
+// left out, and the next epoch begins.
+//
+// Invariants
+//   1. What a call delivers depends on options and cursor alone, never on earlier calls.
+//   2. The order does not depend on B or world: 4 batches of 16 hold the sequences of one of 64.
+//   3. No allocation after bt_loader_create.
+#ifndef BT_DATA_LOADER_H
+#define BT_DATA_LOADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+
+typedef struct bt_loader_options {
+    const char *const *shards; // [shard_count] paths, in order; borrowed during the call
+    int64_t shard_count;
+    int64_t micro_batch; // B, sequences per call and rank
+    int64_t sequence;    // T, tokens per sequence
+    int64_t vocab;       // token ids are below this
+    int64_t rank, world; // 0 <= rank < world; world 0 is taken as 1
+    bool shuffle;
+    uint64_t seed; // of the shuffle
+} bt_loader_options;
+
+// Where in the data a run stands; belongs into a checkpoint.
+typedef struct bt_loader_cursor {
+    int64_t epoch;
+    int64_t position; // sequences of this epoch that all ranks together have taken
+} bt_loader_cursor;
+
+typedef struct bt_loader bt_loader;
+
+// Owns    *loader: the caller, until bt_loader_destroy
+// Errors  INVALID_ARGUMENT (options; too few tokens for one batch on every rank), IO and
+//         CORRUPT_DATA (shards), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_loader_create(const bt_loader_options *options, bt_loader **loader);
+// Fills the next micro-batch and moves the cursor on.
+// Shapes  inputs, targets [B, T]
+// Errors  CORRUPT_DATA for a token beyond the vocabulary (shard, byte offset); the cursor then
+//         stays where it was and the contents of inputs and targets are undefined
+BT_CHECKED bt_status bt_loader_next(bt_loader *loader, int32_t *inputs, int32_t *targets);
+bt_loader_cursor bt_loader_cursor_get(const bt_loader *loader);
+// Errors  INVALID_ARGUMENT for a cursor that cannot be one of these shards
+BT_CHECKED bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor);
+// Tokens in all shards, used or not.
+int64_t bt_loader_tokens(const bt_loader *loader);
+// Micro-batches per rank in one epoch, at least 1.
+int64_t bt_loader_batches(const bt_loader *loader);
+// NULL is fine.
+void bt_loader_destroy(bt_loader *loader);
+
+#endif

@@ -1,0 +1,18 @@
+// tests/support/scratch.h - a folder of a test's own, and small files in it
+#ifndef BT_TESTS_SUPPORT_SCRATCH_H
+#define BT_TESTS_SUPPORT_SCRATCH_H
+
+#include <stddef.h>
+
+// Makes a fresh folder under /tmp. The text is valid until the next call; NULL fails the test.
+const char *test_scratch_make(void);
+// Removes the folder and everything in it.
+void test_scratch_remove(void);
+// "<scratch>/<name>", in one of 16 buffers that are used in turn.
+const char *test_scratch_path(const char *name);
+// Writes a file into the scratch folder and returns its path.
+const char *test_scratch_write(const char *name, const void *bytes, size_t size_bytes);
+// Files in a folder of the scratch folder ("" is itself), without . and ..; -1: no such folder.
+int test_scratch_count(const char *folder);
+
+#endif
