@@ -1,0 +1,114 @@
+// kernels/cuda/cuda.cuh - what kernels share: wide accesses, conversions, fixed-order reductions
+//
+// Everything computes in float; bf16 is converted on load and rounded to nearest even on store.
+// A "wide" access is 16 bytes: WIDE<T> elements of type T.
+#ifndef BT_KERNELS_CUDA_CUDA_CUH
+#define BT_KERNELS_CUDA_CUDA_CUH
+
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/cuda.h"
+
+using bf16 = __nv_bfloat16;
+
+template <typename T> constexpr int WIDE = 16 / (int)sizeof(T);
+constexpr int WARP = 32;
+constexpr unsigned ALL_LANES = 0xffffffffu;
+
+static __device__ __forceinline__ float to_float(float value) { return value; }
+static __device__ __forceinline__ float to_float(bf16 value) { return __bfloat162float(value); }
+
+template <typename T> __device__ __forceinline__ T from_float(float value);
+template <> __device__ __forceinline__ float from_float<float>(float value) { return value; }
+template <> __device__ __forceinline__ bf16 from_float<bf16>(float value)
+{
+    return __float2bfloat16_rn(value);
+}
+
+// V elements that move in accesses of up to 16 bytes.
+template <typename T, int V> struct alignas((sizeof(T) * V < 16) ? sizeof(T) * V : 16) bt_pack {
+    T at[V];
+};
+
+template <int V, typename T> __device__ __forceinline__ void load(const T *from, float (&to)[V])
+{
+    const bt_pack<T, V> pack = *reinterpret_cast<const bt_pack<T, V> *>(from);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+        to[i] = to_float(pack.at[i]);
+    }
+}
+
+template <int V, typename T> __device__ __forceinline__ void store(T *to, const float (&from)[V])
+{
+    bt_pack<T, V> pack;
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+        pack.at[i] = from_float<T>(from[i]);
+    }
+    *reinterpret_cast<bt_pack<T, V> *>(to) = pack;
+}
+
+// Sum and maximum over the lanes of a warp, by butterfly: every lane has the result, always by the
+// same tree. NaN survives the sum; the maximum drops it.
+static __device__ __forceinline__ float warp_sum(float value)
+{
+#pragma unroll
+    for (int lane = WARP / 2; lane > 0; lane /= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, lane);
+    }
+    return value;
+}
+
+static __device__ __forceinline__ float warp_max(float value)
+{
+#pragma unroll
+    for (int lane = WARP / 2; lane > 0; lane /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, lane));
+    }
+    return value;
+}
+
+// The same over a block of WARPS warps. `shared` holds WARPS floats and may be used again after the
+// next barrier of the block; consecutive calls need different buffers or a barrier between.
+template <int WARPS> __device__ __forceinline__ float block_sum(float value, float *shared)
+{
+    value = warp_sum(value);
+    if (WARPS == 1) {
+        return value;
+    }
+    if (threadIdx.x % WARP == 0) {
+        shared[threadIdx.x / WARP] = value;
+    }
+    __syncthreads();
+    value = 0;
+#pragma unroll
+    for (int warp = 0; warp < WARPS; ++warp) {
+        value += shared[warp];
+    }
+    return value;
+}
+
+template <int WARPS> __device__ __forceinline__ float block_max(float value, float *shared)
+{
+    value = warp_max(value);
+    if (WARPS == 1) {
+        return value;
+    }
+    if (threadIdx.x % WARP == 0) {
+        shared[threadIdx.x / WARP] = value;
+    }
+    __syncthreads();
+    value = shared[0];
+#pragma unroll
+    for (int warp = 1; warp < WARPS; ++warp) {
+        value = fmaxf(value, shared[warp]);
+    }
+    return value;
+}
+
+// e^x through ex2: 2 ulp of the exponential of the product as rounded; -inf gives 0, NaN stays.
+constexpr float LOG2_E = 1.4426950408889634f;
+static __device__ __forceinline__ float exp_base2(float x) { return exp2f(x * LOG2_E); }
+
+#endif

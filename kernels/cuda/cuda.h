@@ -1,0 +1,66 @@
+// kernels/cuda/cuda.h - what the CUDA backend's host code shares: its device, streams, errors, rows
+//
+// Invariants
+//   1. A bt_stream, bt_event or bt_graph of this backend is a cudaStream_t, cudaEvent_t or
+//      cudaGraphExec_t under another name; NULL as a stream is the device's own stream.
+//   2. Whatever may launch or allocate makes its device current first: callers need not.
+//   3. Plans and handles belong to the device (bt_cuda_device). Kernels hold no state.
+#ifndef BT_KERNELS_CUDA_CUDA_H
+#define BT_KERNELS_CUDA_CUDA_H
+
+#include <cuda_runtime.h>
+
+#include "kernels/kernels.h"
+
+// bt_device.impl of this backend.
+typedef struct bt_cuda_device {
+    cudaStream_t stream;       // owned: what NULL stands for
+    struct bt_cuda_gemm *gemm; // owned: handle and plans of gemm/cublaslt.cu
+} bt_cuda_device;
+
+// Turns a CUDA result into a status; `what` says what was tried. A memory error is OUT_OF_MEMORY, a
+// missing driver or device UNAVAILABLE, anything else INTERNAL.
+BT_CHECKED bt_status bt_cuda_check(cudaError_t result, const char *what);
+// The result of the launch just made (not of its execution).
+BT_CHECKED bt_status bt_cuda_launched(const char *kernel);
+// Makes the device current for this thread and answers the stream to use.
+cudaStream_t bt_cuda_stream_of(const bt_device *device, bt_stream stream);
+static inline cudaStream_t bt_cuda_stream(const bt_launch *launch)
+{
+    return bt_cuda_stream_of(launch->device, launch->stream);
+}
+
+// The backend's parts, put together in backend.cu.
+void bt_cuda_stream_table(bt_backend *backend); // stream.cu: streams, events, graphs
+bt_status bt_cuda_gemm_create(struct bt_cuda_gemm **out);
+void bt_cuda_gemm_destroy(struct bt_cuda_gemm *gemm);
+
+static inline int64_t bt_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t bt_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t bt_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+// Rounds up to the alignment of a part of a workspace.
+static inline size_t bt_align_256(size_t size_bytes) { return (size_bytes + 255) / 256 * 256; }
+static inline bool bt_aligned_16(const void *pointer) { return ((uintptr_t)pointer & 15) == 0; }
+// Blocks of a grid whose blocks take several pieces each: at most `per_sm` for each SM, at least 1.
+static inline unsigned bt_cuda_grid(const bt_device *device, int64_t pieces, int per_sm)
+{
+    int64_t most = (int64_t)device->info.processor_count * per_sm;
+    return (unsigned)bt_max_i64(1, bt_min_i64(pieces, most));
+}
+
+// Every row's launch function, and the accepts() and workspace() functions that rows name.
+#define BT_KERNEL_CPU(op, dtype, name, accepts, workspace)
+#define BT_KERNEL_CUDA(op, dtype, min_arch, name, accepts, workspace)                              \
+    bt_status bt_##name(const bt_launch *launch, const void *args);
+#include "kernels/kernels.inl"
+#undef BT_KERNEL_CPU
+#undef BT_KERNEL_CUDA
+
+#define BT_CUDA_ACCEPTS(name) bool bt_##name##_accepts(const bt_device *device, const void *args)
+#define BT_CUDA_WORKSPACE(name)                                                                    \
+    size_t bt_##name##_workspace(const bt_device *device, const void *args)
+BT_CUDA_ACCEPTS(copy_cuda);
+BT_CUDA_ACCEPTS(gemm_cublaslt);
+BT_CUDA_WORKSPACE(gemm_cublaslt);
+
+#endif
