@@ -109,7 +109,8 @@ static bt_status sync_folder_of(const char *path)
         bt_str_append(&folder, ".");
     }
     bt_status status = bt_str_status(&folder);
-    int handle = status == BT_OK ? open(bt_str_text(&folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int handle =
+        status == BT_OK ? open(bt_str_text(&folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (status == BT_OK && (handle < 0 || fsync(handle) != 0)) {
         status = failed("cannot flush the folder of", path);
     }

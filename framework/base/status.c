@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef bt_error
+#undef bt_error_context
+
 static _Thread_local char message[BT_ERROR_CAPACITY];
 
 bt_status bt_error(bt_status status, const char *format, ...)

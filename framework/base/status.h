@@ -40,7 +40,8 @@ typedef enum bt_status {
 
 #if defined(__GNUC__)
 #define BT_CHECKED __attribute__((warn_unused_result))
-#define BT_PRINTF(format_index, first_index) __attribute__((format(printf, format_index, first_index)))
+#define BT_PRINTF(format_index, first_index)                                                       \
+    __attribute__((format(printf, format_index, first_index)))
 #else
 #define BT_CHECKED
 #define BT_PRINTF(format_index, first_index)
@@ -78,6 +79,12 @@ const char *bt_status_text(bt_status status);
 int bt_status_exit_code(bt_status status);
 
 #define BT_ERROR_CAPACITY 2048
+
+// Invariant 1, told to the static analyzer, which sees no further than this file.
+#if defined(__clang_analyzer__)
+#define bt_error(status, ...)         (bt_error((status), __VA_ARGS__), (status))
+#define bt_error_context(status, ...) (bt_error_context((status), __VA_ARGS__), (status))
+#endif
 
 #ifdef __cplusplus
 }

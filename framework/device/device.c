@@ -8,8 +8,8 @@
 
 enum { PATH_CAPACITY = 4096 };
 
-static const bt_backend *cuda_backend; // set once by open_plugin
-static char plugin_reason[PATH_CAPACITY + 256];        // why there is none
+static const bt_backend *cuda_backend;          // set once by open_plugin
+static char plugin_reason[PATH_CAPACITY + 256]; // why there is none
 
 // The plugin lies next to the library that this code is in.
 static void open_plugin(void)

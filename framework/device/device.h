@@ -30,12 +30,12 @@ typedef struct bt_event_impl *bt_event;
 typedef struct bt_graph_impl *bt_graph;
 
 typedef struct bt_device_info {
-    char name[128];       // as the vendor spells it
-    char uuid[48];        // "" on the CPU
-    char driver[64];      // driver version, "" on the CPU
-    char runtime[64];     // CUDA runtime and cuBLASLt versions, "" on the CPU
-    int arch;             // compute capability x10 (90), 0 on the CPU
-    int processor_count;  // SMs or cores
+    char name[128];      // as the vendor spells it
+    char uuid[48];       // "" on the CPU
+    char driver[64];     // driver version, "" on the CPU
+    char runtime[64];    // CUDA runtime and cuBLASLt versions, "" on the CPU
+    int arch;            // compute capability x10 (90), 0 on the CPU
+    int processor_count; // SMs or cores
     uint64_t memory_bytes;
     uint64_t l2_bytes;
     uint64_t shared_bytes; // shared memory a block may opt in to

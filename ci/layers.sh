@@ -1,0 +1,117 @@
+#!/bin/sh
+# ci/layers.sh [FOLDER] - includes point one way only
+#
+#   base -> memory, device -> kernels -> tensor -> ops, autograd, linalg
+#     -> nn, optim, data, checkpoint, dist, compiler -> train -> harness
+#
+# Checks every #include of framework, kernels and harness under FOLDER (default: the repository):
+# a file may include its own layer, its own rank's and lower ones. Besides: sqlite3.h only in
+# harness/store, framework layers above base only in harness/run and harness/cases, C++ only in
+# .cu and .cuh files, no include by a path with "..". Exceptions stand in the table below, each with
+# its reason.
+# Exit 0 clean, 1 with one line a finding: file:line: what is wrong.
+set -eu
+cd "${1:-$(dirname -- "$0")/..}"
+
+# file prefix  may include prefix  reason
+exceptions() {
+    cat <<'TABLE'
+harness/cli/data  framework/data/       prepare, tokenize and fetch are thin verbs over the library
+harness/env       framework/device/     the environment record names the devices
+TABLE
+}
+
+files=$(find framework kernels harness -type f \( -name '*.c' -o -name '*.h' -o -name '*.inl' \
+    -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null | sort)
+[ -n "$files" ] || {
+    echo "layers: no sources under $PWD" >&2
+    exit 1
+}
+stray=$(find framework kernels harness tests -type f \( -name '*.cpp' -o -name '*.cc' -o -name '*.cxx' \
+    -o -name '*.hpp' -o -name '*.hh' \) 2>/dev/null | sed 's/$/: C++ belongs in .cu files/')
+status=0
+[ -z "$stray" ] || {
+    echo "$stray"
+    status=1
+}
+
+# shellcheck disable=SC2086 # a word is a file
+exceptions | awk '
+BEGIN {
+    split("base:0 memory:1 device:1 tensor:3 ops:4 autograd:4 linalg:4 nn:5 optim:5 data:5" \
+          " checkpoint:5 dist:5 compiler:5 train:6", pairs, " ")
+    for (i in pairs) {
+        split(pairs[i], pair, ":")
+        rank["framework/" pair[1]] = pair[2]
+    }
+    rank["kernels"] = 2
+    rank["harness"] = 7
+}
+
+function layer_of(path, parts) {
+    split(path, parts, "/")
+    return parts[1] == "framework" ? parts[1] "/" parts[2] : parts[1]
+}
+
+function say(what) {
+    printf "%s:%d: %s\n", FILENAME, FNR, what
+    found = 1
+}
+
+function is_excepted(file, target, i) {
+    for (i = 1; i <= exception_count; i++) {
+        if (index(file, from[i]) == 1 && index(target, to[i]) == 1) {
+            return 1
+        }
+    }
+    return 0
+}
+
+function check_ours(target, mine, theirs) {
+    if (target ~ /\.\./) {
+        say("include by the path from the root, not by \"..\"")
+        return
+    }
+    mine = layer_of(FILENAME)
+    theirs = layer_of(target)
+    if (!(theirs in rank)) {
+        return # beside the file, generated, or a library
+    }
+    if (!(mine in rank)) {
+        say("the folder " mine " has no place in the layer order")
+        return
+    }
+    if (rank[theirs] > rank[mine]) {
+        say(mine " may not include " target ": " theirs " is a layer above it")
+    }
+    if (mine == "harness" && theirs != "harness" && theirs != "framework/base" &&
+        FILENAME !~ /^harness\/(run|cases)\// && !is_excepted(FILENAME, target)) {
+        say("only harness/run and harness/cases call the framework, not this file: " target)
+    }
+}
+
+FILENAME == "-" {
+    exception_count++
+    from[exception_count] = $1
+    to[exception_count] = $2
+    next
+}
+
+/^[ \t]*#[ \t]*include[ \t]*["<]/ {
+    target = $0
+    sub(/^[ \t]*#[ \t]*include[ \t]*["<]/, "", target)
+    sub(/[">].*/, "", target)
+    check_ours(target)
+    if (target == "sqlite3.h" && FILENAME !~ /^harness\/store\//) {
+        say("only harness/store includes sqlite3.h")
+    }
+    if (FILENAME !~ /\.cuh?$/ && target !~ /\./) {
+        say("<" target "> is C++, which belongs in .cu files")
+    }
+}
+
+END {
+    exit found
+}
+' - $files || status=1
+exit $status

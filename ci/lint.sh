@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# ci/lint.sh [CHECK...] - static checks of the tree, zero findings wanted
+#
+#   format    clang-format 14 on C and CUDA      shell     shellcheck on scripts
+#   layers    ci/layers.sh                       tidy      clang-tidy, see .clang-tidy
+#   files     length, READMEs, unfinished words  cppcheck  see ci/cppcheck.txt
+#
+# No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json (`cmake --preset clang`),
+# and do not look again at a file whose content, headers, flags and checks are as they were; tidy
+# keeps that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
+# Exit 0 clean, 1 findings (printed), 2 usage.
+# shellcheck disable=SC2317 # the checks are called by the names of the arguments
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+jobs=$(nproc)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/blutrain
+
+# Files of ours, committed or about to be: pattern...
+ours() {
+    git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
+        [ -e "$file" ] && echo "$file"
+    done || true
+}
+
+format_one() { # file
+    clang-format --dry-run -Werror "$1" 2>/dev/null || {
+        echo "$1: not formatted; clang-format -i $1"
+        return 1
+    }
+}
+
+check_format() {
+    export -f format_one
+    ours '*.c' '*.h' '*.inl' '*.cu' '*.cuh' | xargs -r -P "$jobs" -I {} bash -c 'format_one {}'
+}
+
+check_layers() {
+    ci/layers.sh
+}
+
+check_shell() {
+    { ours '*.sh' && echo bt-bench && echo .ci/run; } | xargs shellcheck
+}
+
+# What STYLE says of files, as far as a machine sees it.
+check_files() {
+    local found=0 file
+    while read -r file; do
+        if [ "$(wc -l <"$file")" -gt 800 ]; then
+            echo "$file: over 800 lines"
+            found=1
+        fi
+    done < <(ours '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.js' '*.bats')
+    while read -r file; do
+        if [ ! -e "$file/README.md" ]; then
+            echo "$file: has no README.md"
+            found=1
+        fi
+    done < <(ours 'framework/*/*' 'kernels/*/*' 'harness/*/*' 'ci/*/*' | xargs -n 1 dirname |
+        grep -E '^(framework|kernels|harness)/[a-z0-9]+$|^ci/(data|web)$' | sort -u)
+    if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -nE '\b(TODO|FIXME|XXX)\b'; then
+        found=1
+    fi
+    # A NaN passes `if (error > tolerance) fail`.
+    if ours 'tests/*.c' | xargs grep -nE 'if *\( *[a-z_]*(diff|err|error)[a-z_]* *> '; then
+        found=1
+    fi
+    return "$found"
+}
+
+need_compile_commands() {
+    [ -e build-clang/compile_commands.json ] || {
+        echo "build-clang/compile_commands.json is missing: cmake --preset clang" >&2
+        return 1
+    }
+}
+
+# The key under which a clean file is remembered: all that its findings depend on.
+tidy_key() { # file, compile command
+    {
+        clang-tidy --version
+        cat .clang-tidy
+        echo "$2"
+        cd build-clang && eval "$2"
+    } | sha256sum | cut -d ' ' -f 1
+}
+
+tidy_one() { # file
+    set -euo pipefail
+    local key command
+    command=$(jq -r --arg file "$root/$1" '[.[] | select(.file == $file) | .command][0]' \
+        build-clang/compile_commands.json | sed -E 's/ -o [^ ]+ -c / -E -C /; s/^[^ ]*ccache //')
+    key=$(tidy_key "$1" "$command")
+    [ ! -e "$cache/tidy/$key" ] || return 0
+    # "N warnings generated" is said of suppressed ones too.
+    clang-tidy --quiet -p build-clang "$1" 2> >(grep -vE 'warnings? generated' >&2)
+    : >"$cache/tidy/$key"
+}
+
+check_tidy() {
+    need_compile_commands || return 1
+    mkdir -p "$cache/tidy"
+    find "$cache/tidy" -type f -mtime +30 -delete
+    export -f tidy_one tidy_key
+    export root cache
+    jq -r '.[].file' build-clang/compile_commands.json | sed "s|^$root/||" | grep -v '^build' |
+        sort -u | xargs -r -P "$jobs" -I {} bash -c 'tidy_one {}'
+}
+
+check_cppcheck() {
+    need_compile_commands || return 1
+    mkdir -p build-clang/cppcheck
+    cppcheck --quiet -j "$jobs" --project=build-clang/compile_commands.json \
+        --cppcheck-build-dir=build-clang/cppcheck --std=c17 \
+        --enable=warning,performance,portability --inline-suppr --suppressions-list=ci/cppcheck.txt \
+        --template='{file}:{line}: {severity}: {message} [{id}]' --error-exitcode=1
+}
+
+all=(format layers files shell tidy cppcheck)
+[ $# -gt 0 ] || set -- "${all[@]}"
+status=0
+for check in "$@"; do
+    case " ${all[*]} " in
+    *" $check "*) ;;
+    *)
+        echo "usage: ci/lint.sh [${all[*]}]" >&2
+        exit 2
+        ;;
+    esac
+    if "check_$check"; then
+        echo "lint $check: clean"
+    else
+        echo "lint $check: findings, see above"
+        status=1
+    fi
+done
+exit $status

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# ci/test.sh [STAGE...] - sets a fresh machine up and runs every test; no STAGE: all of them
+#
+#   setup   packages (ci/setup.sh test)            lint   ci/lint.sh, every check
+#   build   gcc, release, CUDA if nvcc is there    clang  the same sources, no warning either
+#   tests   all tests of that build                asan   tests under address and UB sanitizers
+#   fuzz    a minute of libFuzzer over all targets
+#
+# A stage that fails does not stop the others, unless they need it. Output goes to build-ci/logs;
+# what failed shows its end here. Last line: 'N passed, N failed, N skipped', where a test counts
+# one, and so does each stage without tests of its own.
+# Environment: BT_CMAKE_ARGS, options for every configuration; BT_FUZZ_SECONDS, default 60 in all.
+# Exit 0 when nothing failed, 1 otherwise, 2 usage.
+# shellcheck disable=SC2317 # stages are called by name; where they run, set -e does not hold
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+jobs=$(nproc)
+logs=$root/build-ci/logs
+passed=0 failed=0 skipped=0
+lines=()
+PATH=$root/.cache/cmake/bin:$PATH
+# One cache for all build folders and clones: paths are hashed relative to the repository.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+unset BT_ROOT BT_BENCH
+
+skip() { # reason: ends a stage
+    echo "skipped: $1"
+    exit 77
+}
+
+configure() { # preset option...
+    # shellcheck disable=SC2086 # a word is an option
+    cmake --preset "$@" ${BT_CMAKE_ARGS:-}
+}
+
+# Runs the tests of a build folder; results for the count go to its junit.xml.
+run_tests() { # folder option...
+    local folder=$1
+    shift
+    rm -f "$folder/junit.xml"
+    ctest --test-dir "$folder" -j "$jobs" --output-on-failure --no-tests=error \
+        --output-junit "$folder/junit.xml" "$@"
+}
+
+stage_setup() {
+    ci/setup.sh test
+}
+
+stage_build() {
+    local cuda=AUTO
+    if command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; then
+        cuda=ON
+    fi
+    configure ci -DBT_CUDA=$cuda && cmake --build build-ci
+}
+
+stage_tests() {
+    [ -e build-ci/build.ninja ] || skip "nothing is built"
+    run_tests "$root/build-ci"
+}
+
+stage_clang() {
+    configure clang && cmake --build build-clang
+}
+
+stage_lint() {
+    { [ -e build-clang/compile_commands.json ] || configure clang; } && ci/lint.sh
+}
+
+stage_asan() {
+    configure asan && cmake --build build-asan || return
+    # Scripts and what measures time say nothing more under sanitizers.
+    ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
+        run_tests "$root/build-asan" -LE '^(ci|release)$'
+}
+
+stage_fuzz() {
+    [ -x tests/fuzz/run.sh ] || skip "there are no fuzz targets"
+    configure fuzz && cmake --build build-fuzz || return
+    tests/fuzz/run.sh build-fuzz "${BT_FUZZ_SECONDS:-60}"
+}
+
+# Adds a junit file's counts: <testsuite ... tests="9" failures="0" disabled="0" skipped="1" ...>
+count_junit() { # file
+    local tests failures not_run
+    read -r tests failures not_run < <(tr '\n\t' '  ' <"$1" | sed -E \
+        's/.*<testsuite [^>]* tests="([0-9]+)" +failures="([0-9]+)" +disabled="[0-9]+" +skipped="([0-9]+)".*/\1 \2 \3/')
+    passed=$((passed + tests - failures - not_run))
+    failed=$((failed + failures))
+    skipped=$((skipped + not_run))
+    counts="$((tests - failures - not_run)) passed, $failures failed, $not_run skipped"
+}
+
+run_stage() { # name
+    local code=0 begin=$SECONDS junit='' result
+    case $1 in
+    tests) junit=$root/build-ci/junit.xml ;;
+    asan) junit=$root/build-asan/junit.xml ;;
+    esac
+    printf '%-8s ' "$1"
+    [ -z "$junit" ] || rm -f "$junit"
+    ("stage_$1") >"$logs/$1.log" 2>&1 </dev/null || code=$?
+    counts=
+    if [ -n "$junit" ] && [ -e "$junit" ]; then
+        count_junit "$junit"
+        # Failed with no test to blame: the run itself did.
+        [ $code = 0 ] || [[ $counts != *" 0 failed"* ]] || failed=$((failed + 1))
+    elif [ $code = 0 ] && [ -z "$junit" ]; then
+        passed=$((passed + 1))
+    elif [ $code = 77 ]; then
+        skipped=$((skipped + 1))
+    else
+        [ $code != 0 ] || code=1 # tests without results are no tests
+        failed=$((failed + 1))
+    fi
+    case $code in
+    0) result=passed ;;
+    77) result="skipped ($(sed -n 's/^skipped: //p' "$logs/$1.log" | tail -n 1))" ;;
+    *) result=FAILED ;;
+    esac
+    lines+=("$(printf '%-8s %-8s %5d s  %s' "$1" "$result" $((SECONDS - begin)) "$counts")")
+    printf '%-8s %5d s  %s\n' "$result" $((SECONDS - begin)) "$counts"
+    if [ "$result" = FAILED ]; then
+        tail -n 60 "$logs/$1.log" | sed 's/^/    | /'
+        echo "    all of it: $logs/$1.log"
+        return 1
+    fi
+}
+
+all=(setup build tests clang lint asan fuzz)
+[ $# -gt 0 ] || set -- "${all[@]}"
+for stage in "$@"; do
+    case " ${all[*]} " in
+    *" $stage "*) ;;
+    *)
+        echo "usage: ci/test.sh [${all[*]}]" >&2
+        exit 2
+        ;;
+    esac
+done
+mkdir -p "$logs"
+for stage in "$@"; do
+    if ! run_stage "$stage" && [ "$stage" = setup ]; then
+        break # nothing else can work
+    fi
+done
+
+printf '\n%s\n' "ci/test.sh, $((SECONDS / 60)) min $((SECONDS % 60)) s"
+printf '  %s\n' "${lines[@]}"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,150 @@
+# ./bt-bench against fake setup and cmake: when it builds, what it prints, what it passes on
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    tree=$(mktemp -d /tmp/bt-start.XXXXXX)
+    repo="$tree/a repo"
+    mkdir -p "$repo/ci" "$repo/framework" "$repo/kernels" "$repo/harness" "$tree/bin"
+    cp "$root/bt-bench" "$repo/"
+    touch "$repo/CMakeLists.txt" "$repo/CMakePresets.json" "$repo/harness/main.c"
+    script "$repo/ci/setup.sh" 'case $1 in --missing) cat "'"$tree"'/missing" 2>/dev/null || : ;;
+        *) echo setup >>"'"$tree"'/calls"; rm -f "'"$tree"'/missing"; exit ${FAKE_SETUP:-0} ;; esac'
+    script "$tree/bin/cmake" 'echo "cmake $*" >>"'"$tree"'/calls"
+        [ -z "$FAKE_CMAKE" ] || { echo "error: expected ;"; exit 1; }
+        sleep ${FAKE_SLEEP:-0}
+        case $1 in
+        --fresh) : >build/build.ninja
+            echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/CMakeCache.txt ;;
+        --build) mkdir -p build/bin && cp "'"$tree"'/program" build/bin/bt-bench ;;
+        esac'
+    script "$tree/program" 'printf "<%s>" "$@"; echo; pwd; exit ${FAKE_EXIT:-0}'
+    export PATH="$tree/bin:$PATH"
+}
+
+teardown() {
+    rm -rf "$tree"
+}
+
+script() { # path body
+    printf '#!/bin/sh\n%s\n' "$2" >"$1"
+    chmod +x "$1"
+}
+
+calls() { # pattern: how many there were
+    grep -c -e "$1" "$tree/calls" || :
+}
+
+@test "first use sets up, configures, builds and hands over arguments, folder and exit code" {
+    printf 'libcjson-dev\nlibzstd-dev\nnpm packages of ci/data\n' >"$tree/missing"
+    cd "$tree"
+    FAKE_EXIT=3 run "$repo/bt-bench" run "a suite" --flag=''
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"setup     2 packages from apt, more from npm (once)"*"done"*"build     "*"done"* ]]
+    [[ "$output" == *"<run><a suite><--flag=>"$'\n'"$tree"* ]]
+    [ "$(calls 'setup')" -eq 1 ]
+    [ "$(calls 'cmake --fresh --preset release')" -eq 1 ]
+    [ "$(calls 'cmake --build')" -eq 1 ]
+}
+
+@test "progress is on stderr, the program has stdout to itself" {
+    "$repo/bt-bench" list 2>"$tree/err" >"$tree/out"
+    [ "$(head -n 1 "$tree/out")" = "<list>" ]
+    grep -q '^build .*done' "$tree/err"
+}
+
+@test "a second start builds nothing, says nothing and is quick" {
+    "$repo/bt-bench"
+    : >"$tree/calls"
+    begin=$(date +%s%N)
+    run "$repo/bt-bench" list
+    end=$(date +%s%N)
+    echo "$output" "$(((end - begin) / 1000000)) ms"
+    [ "${lines[0]}" = "<list>" ]
+    [ ! -s "$tree/calls" ]
+    [ $((end - begin)) -lt 100000000 ]
+}
+
+@test "a changed, a new and a removed source are built, without configuring again" {
+    "$repo/bt-bench"
+    : >"$tree/calls"
+    echo '//' >>"$repo/harness/main.c"
+    "$repo/bt-bench"
+    [ "$(calls 'cmake --build')" -eq 1 ]
+    touch "$repo/kernels/new.c"
+    "$repo/bt-bench"
+    [ "$(calls 'cmake --build')" -eq 2 ]
+    rm "$repo/kernels/new.c"
+    "$repo/bt-bench"
+    [ "$(calls 'cmake --build')" -eq 3 ]
+    [ "$(calls 'cmake --fresh')" -eq 0 ]
+}
+
+@test "a source that changes during the build is built the next time" {
+    FAKE_SLEEP=0.3 "$repo/bt-bench" &
+    sleep 0.2
+    echo '//' >>"$repo/harness/main.c"
+    wait $!
+    : >"$tree/calls"
+    "$repo/bt-bench"
+    [ "$(calls 'cmake --build')" -eq 1 ]
+}
+
+@test "through a symlink, from another folder, with spaces in the path" {
+    mkdir "$tree/else where"
+    ln -s "$repo/bt-bench" "$tree/else where/bench"
+    cd "$tree/else where"
+    run ./bench list
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = "$tree/else where" ]
+}
+
+@test "a build that fails: the end of its output, the path of all of it, exit 5" {
+    FAKE_CMAKE=fail run "$repo/bt-bench" list
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"FAILED"*"error: expected ;"*"$repo/build/setup.log"* ]]
+    run "$repo/bt-bench" list
+    [ "$status" -eq 0 ]
+}
+
+@test "setup that may not install: exit 4, no build" {
+    echo libcjson-dev >"$tree/missing"
+    FAKE_SETUP=4 run "$repo/bt-bench" list
+    [ "$status" -eq 4 ]
+    [ "$(calls cmake)" -eq 0 ]
+}
+
+@test "two at once: one builds, the other waits for it" {
+    FAKE_SLEEP=0.5 "$repo/bt-bench" one >"$tree/one" 2>&1 &
+    first=$!
+    sleep 0.2
+    FAKE_SLEEP=0.5 "$repo/bt-bench" two >"$tree/two" 2>&1
+    wait $first
+    cat "$tree/one" "$tree/two"
+    [ "$(calls 'cmake --build')" -eq 1 ]
+    grep -q 'waiting for it' "$tree/two"
+    grep -q '<two>' "$tree/two"
+    grep -q '<one>' "$tree/one"
+}
+
+@test "a repository that was moved is configured again" {
+    "$repo/bt-bench"
+    mv "$repo" "$tree/moved"
+    : >"$tree/calls"
+    echo '//' >>"$tree/moved/harness/main.c"
+    "$tree/moved/bt-bench"
+    [ "$(calls 'cmake --fresh')" -eq 1 ]
+}
+
+@test "an nvcc that appeared is noticed" {
+    command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] && was=nvcc || was=none
+    "$repo/bt-bench"
+    : >"$tree/calls"
+    script "$tree/bin/nvcc" ''
+    run "$repo/bt-bench" list
+    echo "$was: $output"
+    [ "$(calls 'cmake --fresh')" -eq 1 ]
+    [[ "$output" == *"CPU and CUDA backends"* ]]
+}

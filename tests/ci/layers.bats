@@ -1,0 +1,98 @@
+# ci/layers.sh accepts the repository and refuses what it is there to refuse
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    tree=$(mktemp -d /tmp/bt-layers.XXXXXX)
+    source_file framework/base/str.c '#include "framework/base/str.h"' '#include <string.h>'
+}
+
+teardown() {
+    rm -rf "$tree"
+}
+
+source_file() { # path line...
+    mkdir -p "$tree/$(dirname "$1")"
+    printf '%s\n' "${@:2}" >"$tree/$1"
+}
+
+accepts() {
+    run "$root/ci/layers.sh" "$tree"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
+refuses() { # words
+    run "$root/ci/layers.sh" "$tree"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"$1"* ]]
+}
+
+@test "the repository is clean" {
+    run "$root/ci/layers.sh"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "downward and sideways includes are accepted" {
+    source_file framework/ops/add.c '#include "framework/tensor/tensor.h"' '#include "framework/autograd/tape.h"'
+    source_file kernels/cuda/add.cu '#include <type_traits>' '#include "framework/base/dtype.h"'
+    source_file harness/run/worker.c '#include "framework/train/train.h"'
+    accepts
+}
+
+@test "an upward include is refused, with file and line" {
+    source_file framework/tensor/tensor.c '#include <stdio.h>' '  # include "framework/ops/ops.h"'
+    refuses "framework/tensor/tensor.c:2: framework/tensor may not include framework/ops/ops.h"
+}
+
+@test "a kernel that includes a tensor is refused" {
+    source_file kernels/cpu/add.c '#include "framework/tensor/tensor.h"'
+    refuses "kernels may not include framework/tensor/tensor.h"
+}
+
+@test "the framework may not include the harness" {
+    source_file framework/train/train.c '#include "harness/run/run.h"'
+    refuses "harness is a layer above it"
+}
+
+@test "only harness/run and harness/cases call the framework" {
+    source_file harness/report/html.c '#include "framework/train/train.h"'
+    refuses "harness/report/html.c:1: only harness/run and harness/cases"
+}
+
+@test "the table's exceptions hold for their files only" {
+    source_file harness/cli/data.c '#include "framework/data/shard.h"'
+    accepts
+    source_file harness/cli/main.c '#include "framework/data/shard.h"'
+    refuses "harness/cli/main.c:1:"
+}
+
+@test "sqlite3.h is harness/store's" {
+    source_file harness/store/db.c '#include <sqlite3.h>'
+    accepts
+    source_file harness/report/html.c '#include <sqlite3.h>'
+    refuses "only harness/store includes sqlite3.h"
+}
+
+@test "C++ outside .cu files is refused, as an include and as a file" {
+    source_file framework/base/vector.c '#include <vector>'
+    refuses "<vector> is C++"
+    rm "$tree/framework/base/vector.c"
+    source_file framework/base/vector.cpp 'int x;'
+    refuses "framework/base/vector.cpp: C++ belongs in .cu files"
+}
+
+@test "a folder without a place in the order, and an include through .., are refused" {
+    source_file framework/misc/a.c '#include "framework/base/str.h"'
+    refuses "has no place in the layer order"
+    rm "$tree/framework/misc/a.c"
+    source_file framework/base/a.c '#include "../base/str.h"'
+    refuses "include by the path from the root"
+}
+
+@test "a tree without sources is not called clean" {
+    rm -rf "$tree/framework"
+    refuses "no sources"
+}
