@@ -1,0 +1,100 @@
+// harness/store/internal.h - what the files of this folder share; nobody else includes it
+#ifndef BT_HARNESS_STORE_INTERNAL_H
+#define BT_HARNESS_STORE_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "harness/store/store.h"
+
+// Every statement of the store, prepared when first used: X(enumerator, SQL).
+typedef enum store_statement {
+#define X(name, text) SQL_##name,
+#include "harness/store/statements.inl"
+#undef X
+    SQL_COUNT
+} store_statement;
+
+typedef enum queue_kind {
+    QUEUE_STEP,
+    QUEUE_EVAL,
+    QUEUE_RANGE,
+    QUEUE_KERNEL,
+    QUEUE_MEMORY
+} queue_kind;
+
+typedef struct queue_row {
+    queue_kind kind;
+    int64_t round;
+    union {
+        bt_store_step step;
+        bt_store_eval eval;
+        bt_store_range range;   // strings in the queue's arena
+        bt_store_kernel kernel; // likewise
+        bt_store_memory memory; // likewise
+    } as;
+} queue_row;
+
+enum { QUEUE_ROWS = 512, QUEUE_AGE_NS = 500000000 };
+
+struct bt_store {
+    sqlite3 *db;                         // owned
+    char *path;                          // owned
+    sqlite3_stmt *statements[SQL_COUNT]; // owned, NULL until used
+    int timeout_ms;
+    queue_row *queue; // [QUEUE_ROWS], owned; NULL in a store opened for reading
+    int queue_count;
+    bt_arena queue_text;
+    int64_t flushed_at_ns; // monotonic
+};
+
+// ---- sql.c -------------------------------------------------------------------------------------
+
+// Turns a result code of SQLite into status and message; `doing` completes "while ...".
+bt_status bt_sql_error(const bt_store *store, int code, const char *doing);
+// Runs statements that return no rows.
+BT_CHECKED bt_status bt_sql_exec(bt_store *store, const char *text, const char *doing);
+// Prepares (once), resets and binds. `format` has a letter per parameter: i int64_t, t const char *
+// (NULL becomes ""), r double (NaN becomes NULL), b const void * and int64_t size.
+BT_CHECKED bt_status bt_sql_bind(bt_store *store, store_statement which, sqlite3_stmt **out,
+                                 const char *format, ...);
+// bind, then runs to the end; for statements without rows.
+BT_CHECKED bt_status bt_sql_run(bt_store *store, store_statement which, const char *format, ...);
+// The next row: *more says whether there is one. At the end or on an error the statement is reset.
+BT_CHECKED bt_status bt_sql_next(bt_store *store, sqlite3_stmt *statement, bool *more);
+// A statement of one row and one integer column.
+BT_CHECKED bt_status bt_sql_integer(bt_store *store, store_statement which, int64_t *value,
+                                    const char *format, ...);
+// Write transactions take the lock at once, so that they wait instead of deadlocking.
+BT_CHECKED bt_status bt_sql_begin(bt_store *store);
+// Commits if status is BT_OK, otherwise rolls back and keeps status and message.
+BT_CHECKED bt_status bt_sql_end(bt_store *store, bt_status status);
+
+// ---- schema.c ----------------------------------------------------------------------------------
+
+// Brings the database to this program's version; a fresh file becomes an empty database.
+// Errors  UNSUPPORTED (newer), CORRUPT_DATA (not ours)
+BT_CHECKED bt_status bt_store_migrate(bt_store *store, bool *migrated);
+
+// ---- process.c ---------------------------------------------------------------------------------
+
+// What tells a process from a later one with the same number.
+typedef struct process_mark {
+    int64_t pid;
+    int64_t started; // clock ticks since boot, 0 when unknown
+    char boot_id[40];
+} process_mark;
+
+void bt_process_mark_self(process_mark *mark);
+bool bt_process_mark_alive(const process_mark *mark);
+
+// ---- samples.c ---------------------------------------------------------------------------------
+
+// samples [count] as a zstd frame of little-endian doubles.
+// Owns    *blob: the caller (bt_mem_free)
+BT_CHECKED bt_status bt_samples_pack(const double *samples, int64_t count, void **blob,
+                                     int64_t *size_bytes);
+// The reverse, into memory of the arena. Errors  CORRUPT_DATA
+BT_CHECKED bt_status bt_samples_unpack(const void *blob, int64_t size_bytes, int64_t count,
+                                       bt_arena *arena, const double **samples);
+
+#endif

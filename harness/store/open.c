@@ -1,0 +1,126 @@
+// harness/store/open.c - opening, closing, and what a connection is set to
+//
+// WAL, so that readers never wait for the writer; synchronous=NORMAL, so that a commit is an
+// append to the log: a killed process loses nothing, a power cut at most the last commits.
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "harness/store/internal.h"
+
+enum { DEFAULT_TIMEOUT_MS = 10000, RETRY_MS = 20 };
+
+const char *bt_store_path(const bt_store *store) { return store->path; }
+
+void bt_store_set_timeout(bt_store *store, int timeout_ms)
+{
+    store->timeout_ms = timeout_ms;
+    sqlite3_busy_timeout(store->db, timeout_ms);
+}
+
+static bt_status make_folder(const char *path)
+{
+    char *folder = NULL;
+    BT_TRY(bt_mem_strdup(path, &folder));
+    char *slash = strrchr(folder, '/');
+    bt_status status = BT_OK;
+    if (slash && slash != folder) {
+        *slash = '\0';
+        status = bt_dir_make(folder);
+    }
+    bt_mem_free(folder);
+    return status;
+}
+
+// The switch to WAL is answered 'busy' at once while another process makes the same file, without
+// regard to the timeout; so it is asked again until that has passed.
+static bt_status use_wal(bt_store *store)
+{
+    int64_t limit_ns = bt_clock_ns() + store->timeout_ms * INT64_C(1000000);
+    int code = sqlite3_exec(store->db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL);
+    while ((code & 0xff) == SQLITE_BUSY && bt_clock_ns() < limit_ns) {
+        usleep(RETRY_MS * 1000);
+        code = sqlite3_exec(store->db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL);
+    }
+    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, "opening it");
+}
+
+static bt_status connect_to(bt_store *store, bt_store_mode mode)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    if (mode == BT_STORE_WRITE) {
+        flags |= SQLITE_OPEN_CREATE;
+    }
+    int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
+    if (code != SQLITE_OK) {
+        return bt_sql_error(store, code, "opening it");
+    }
+    bt_store_set_timeout(store, DEFAULT_TIMEOUT_MS);
+    bool migrated = false;
+    if (mode == BT_STORE_READ) {
+        return bt_store_migrate(store, &migrated);
+    }
+    if (sqlite3_db_readonly(store->db, "main")) {
+        return bt_sql_error(store, SQLITE_READONLY, "opening it to record");
+    }
+    // Checked before anything is written, so that a database of something else stays as it is.
+    BT_TRY(bt_store_migrate(store, &migrated));
+    BT_TRY(use_wal(store));
+    return bt_sql_exec(store, "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", "opening it");
+}
+
+static void release(bt_store *store)
+{
+    for (int i = 0; i < SQL_COUNT; i++) {
+        sqlite3_finalize(store->statements[i]);
+    }
+    sqlite3_close(store->db);
+    bt_arena_release(&store->queue_text);
+    bt_mem_free(store->queue);
+    bt_mem_free(store->path);
+    bt_mem_free(store);
+}
+
+static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
+{
+    BT_TRY(bt_mem_strdup(path, &store->path));
+    if (mode == BT_STORE_READ && !bt_file_exists(path)) {
+        return bt_error(BT_STATUS_IO, "%s: no such database; `bt-bench run` makes one", path);
+    }
+    if (mode == BT_STORE_WRITE) {
+        void *queue = NULL;
+        BT_TRY(make_folder(path));
+        BT_TRY(bt_mem_alloc(QUEUE_ROWS, sizeof *store->queue, &queue));
+        store->queue = queue;
+    }
+    return connect_to(store, mode);
+}
+
+bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out)
+{
+    void *block = NULL;
+    *out = NULL;
+    if (!path || !path[0]) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "the database needs a file name");
+    }
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_store), &block));
+    bt_store *store = block;
+    bt_status status = prepare(store, path, mode);
+    if (status != BT_OK) {
+        release(store);
+        return status;
+    }
+    *out = store;
+    return BT_OK;
+}
+
+bt_status bt_store_close(bt_store *store)
+{
+    if (!store) {
+        return BT_OK;
+    }
+    bt_status status = bt_store_flush(store);
+    release(store);
+    return status;
+}

@@ -1,0 +1,172 @@
+// harness/store/record.c - runs, rounds, measurements: rows that are written at once
+//
+// Each call is one transaction behind a flush of the queue, so that rows appear in the order given.
+#include <math.h>
+
+#include "framework/base/clock.h"
+#include "harness/store/internal.h"
+
+static bt_status check_ended(bt_run_status status)
+{
+    if (status <= BT_RUN_RUNNING || status >= BT_RUN_STATUS_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a run ends passed, failed or interrupted");
+    }
+    return BT_OK;
+}
+
+// An update by number must have met its row.
+static bt_status check_found(const bt_store *store, const char *what, int64_t id)
+{
+    if (sqlite3_changes(store->db) != 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no %s %lld", store->path, what,
+                        (long long)id);
+    }
+    return BT_OK;
+}
+
+static bt_status add_env(bt_store *store, const bt_store_env *env, int64_t *id)
+{
+    BT_TRY(bt_sql_run(store, SQL_ENV_ADD, "t", env->digest));
+    bool fresh = sqlite3_changes(store->db) == 1;
+    BT_TRY(bt_sql_integer(store, SQL_ENV_ID, id, "t", env->digest));
+    for (int64_t i = 0; fresh && i < env->fact_count; i++) {
+        const bt_store_fact *fact = &env->facts[i];
+        BT_TRY(bt_sql_run(store, SQL_FACT_ADD, "itti", *id, fact->key, fact->value,
+                          (int64_t)fact->level));
+    }
+    return BT_OK;
+}
+
+static bt_status add_run(bt_store *store, const bt_store_run_info *info)
+{
+    const bt_store_suite *suite = &info->suite;
+    const bt_store_build *build = &info->build;
+    int64_t suite_id = 0, build_id = 0, env_id = 0;
+    process_mark mark;
+    BT_TRY(bt_sql_run(store, SQL_SUITE_ADD, "ttttt", suite->plan_hash, suite->name, suite->profile,
+                      suite->path, suite->plan_json));
+    BT_TRY(bt_sql_integer(store, SQL_SUITE_ID, &suite_id, "t", suite->plan_hash));
+    BT_TRY(bt_sql_run(store, SQL_BUILD_ADD, "tttttttt", build->digest, build->version,
+                      build->git_commit, build->git_diff, build->compiler, build->flags,
+                      build->type, build->cuda));
+    BT_TRY(bt_sql_integer(store, SQL_BUILD_ID, &build_id, "t", build->digest));
+    BT_TRY(add_env(store, &info->env, &env_id));
+    bt_process_mark_self(&mark);
+    return bt_sql_run(store, SQL_SESSION_ADD, "iiittiiiit", suite_id, build_id, env_id,
+                      info->command, info->out_dir, (int64_t)info->seed, bt_clock_wall_ns(),
+                      mark.pid, mark.started, mark.boot_id);
+}
+
+bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info, int64_t *run)
+{
+    if (!info->suite.plan_hash || !info->build.digest || !info->env.digest) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "a run needs the digests of its plan, build and environment");
+    }
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_begin(store));
+    bt_status status = add_run(store, info);
+    *run = status == BT_OK ? sqlite3_last_insert_rowid(store->db) : 0;
+    return bt_sql_end(store, status);
+}
+
+bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, const char *out_dir)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_run(store, SQL_SESSION_OUT_DIR, "ti", out_dir, run));
+    return check_found(store, "run", run);
+}
+
+bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status, const char *message)
+{
+    BT_TRY(check_ended(status));
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_run(store, SQL_SESSION_END, "itii", (int64_t)status, message, bt_clock_wall_ns(),
+                      run));
+    return check_found(store, "run", run);
+}
+
+static bt_status add_round(bt_store *store, int64_t run, const bt_store_case *what, int64_t ordinal)
+{
+    int64_t bench_id = 0, case_id = 0;
+    BT_TRY(bt_sql_run(store, SQL_BENCH_ADD, "tt", what->bench, what->kind));
+    BT_TRY(bt_sql_integer(store, SQL_BENCH_ID, &bench_id, "tt", what->bench, what->kind));
+    BT_TRY(bt_sql_run(store, SQL_CASE_ADD, "itt", bench_id, what->name, what->axes_json));
+    BT_TRY(
+        bt_sql_integer(store, SQL_CASE_ID, &case_id, "itt", bench_id, what->name, what->axes_json));
+    return bt_sql_run(store, SQL_ROUND_ADD, "iitii", run, case_id, what->system, ordinal,
+                      bt_clock_wall_ns());
+}
+
+bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case *what,
+                               int64_t ordinal, int64_t *round)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_begin(store));
+    bt_status status = add_round(store, run, what, ordinal);
+    *round = status == BT_OK ? sqlite3_last_insert_rowid(store->db) : 0;
+    return bt_sql_end(store, status);
+}
+
+bt_status bt_store_round_describe(bt_store *store, int64_t round, const bt_store_shape *shape)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_run(store, SQL_ROUND_DESCRIBE, "tttiiiiiii", shape->device, shape->precision,
+                      shape->dataset, shape->parameters, shape->tensors, shape->accumulation,
+                      shape->steps, shape->train_tokens, shape->val_tokens, round));
+    return check_found(store, "round", round);
+}
+
+bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_status status,
+                             const char *message, const char *params_digest)
+{
+    BT_TRY(check_ended(status));
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_run(store, SQL_ROUND_END, "ittii", (int64_t)status, message, params_digest,
+                      bt_clock_wall_ns(), round));
+    return check_found(store, "round", round);
+}
+
+static bt_status add_measurement(bt_store *store, int64_t round,
+                                 const bt_store_measurement *measurement, const void *blob,
+                                 int64_t size_bytes)
+{
+    const bt_metric_row *metric = bt_metric_info(measurement->metric);
+    BT_TRY(bt_sql_run(store, SQL_MEASUREMENT_DROP, "it", round, metric->tag));
+    BT_TRY(bt_sql_run(store, SQL_MEASUREMENT_ADD, "itrrr", round, metric->tag, measurement->value,
+                      measurement->low, measurement->high));
+    if (!blob) {
+        return BT_OK;
+    }
+    return bt_sql_run(store, SQL_SAMPLES_ADD, "iitb", sqlite3_last_insert_rowid(store->db),
+                      measurement->sample_count, bt_unit_name(metric->unit), blob, size_bytes);
+}
+
+bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measurement *measurement)
+{
+    void *blob = NULL;
+    int64_t size_bytes = 0;
+    bt_status status = BT_OK;
+    if ((int)measurement->metric < 0 || measurement->metric >= BT_METRIC_COUNT ||
+        measurement->sample_count < 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no metric %d, or a negative sample count",
+                        (int)measurement->metric);
+    }
+    BT_TRY(bt_store_flush(store));
+    if (measurement->samples) {
+        BT_TRY(
+            bt_samples_pack(measurement->samples, measurement->sample_count, &blob, &size_bytes));
+    }
+    BT_TRY_GOTO(bt_sql_begin(store), done);
+    status = bt_sql_end(store, add_measurement(store, round, measurement, blob, size_bytes));
+done:
+    bt_mem_free(blob);
+    return status;
+}
+
+bt_status bt_store_artifact_add(bt_store *store, int64_t run, const bt_store_artifact *artifact)
+{
+    BT_TRY(bt_store_flush(store));
+    return bt_sql_run(store, SQL_ARTIFACT_ADD, "ittit", run, artifact->kind, artifact->path,
+                      artifact->size_bytes, artifact->digest);
+}

@@ -1,0 +1,140 @@
+// harness/store/schema.c - the tables, and how an older database becomes a current one
+//
+// `user_version` counts the migrations that a database has had; a migration is never edited after
+// it has landed, a change is a new one. All that are outstanding run in one transaction.
+#include "harness/store/internal.h"
+
+// 'btbn': tells our databases from other SQLite files.
+#define APPLICATION_ID "0x6274626e"
+enum { APPLICATION_ID_VALUE = 0x6274626e };
+
+static const char *const version_1[] = {
+    "CREATE TABLE suite("
+    " id INTEGER PRIMARY KEY, plan_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL,"
+    " profile TEXT NOT NULL, path TEXT NOT NULL, plan_json TEXT NOT NULL) STRICT",
+    "CREATE TABLE build("
+    " id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, version TEXT NOT NULL,"
+    " git_commit TEXT NOT NULL, git_diff TEXT NOT NULL, compiler TEXT NOT NULL,"
+    " flags TEXT NOT NULL, type TEXT NOT NULL, cuda TEXT NOT NULL) STRICT",
+    "CREATE TABLE env(id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE) STRICT",
+    "CREATE TABLE env_fact("
+    " env_id INTEGER NOT NULL REFERENCES env(id), key TEXT NOT NULL, value TEXT NOT NULL,"
+    " level INTEGER NOT NULL, PRIMARY KEY(env_id, key)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE session("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, suite_id INTEGER NOT NULL REFERENCES suite(id),"
+    " build_id INTEGER NOT NULL REFERENCES build(id), env_id INTEGER NOT NULL REFERENCES env(id),"
+    " command TEXT NOT NULL, out_dir TEXT NOT NULL, seed INTEGER NOT NULL,"
+    " status INTEGER NOT NULL, message TEXT NOT NULL, started_ns INTEGER NOT NULL,"
+    " ended_ns INTEGER NOT NULL, pid INTEGER NOT NULL, pid_started INTEGER NOT NULL,"
+    " boot_id TEXT NOT NULL) STRICT",
+    "CREATE TABLE bench("
+    " id INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, UNIQUE(name, kind)) STRICT",
+    "CREATE TABLE bench_case("
+    " id INTEGER PRIMARY KEY, bench_id INTEGER NOT NULL REFERENCES bench(id), name TEXT NOT NULL,"
+    " axes_json TEXT NOT NULL, UNIQUE(bench_id, name, axes_json)) STRICT",
+    "CREATE TABLE round("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " case_id INTEGER NOT NULL REFERENCES bench_case(id), system TEXT NOT NULL,"
+    " ordinal INTEGER NOT NULL, status INTEGER NOT NULL, message TEXT NOT NULL,"
+    " started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, device TEXT NOT NULL DEFAULT '',"
+    " precision TEXT NOT NULL DEFAULT '', dataset TEXT NOT NULL DEFAULT '',"
+    " parameters INTEGER NOT NULL DEFAULT 0, tensors INTEGER NOT NULL DEFAULT 0,"
+    " accumulation INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,"
+    " train_tokens INTEGER NOT NULL DEFAULT 0, val_tokens INTEGER NOT NULL DEFAULT 0,"
+    " params_digest TEXT NOT NULL DEFAULT '',"
+    " UNIQUE(session_id, case_id, system, ordinal)) STRICT",
+    "CREATE TABLE measurement("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " metric TEXT NOT NULL, value REAL, low REAL, high REAL, UNIQUE(round_id, metric)) STRICT",
+    "CREATE TABLE samples("
+    " measurement_id INTEGER PRIMARY KEY REFERENCES measurement(id) ON DELETE CASCADE,"
+    " count INTEGER NOT NULL, unit TEXT NOT NULL, data BLOB NOT NULL) STRICT",
+    "CREATE TABLE step("
+    " round_id INTEGER NOT NULL REFERENCES round(id), step INTEGER NOT NULL, loss REAL,"
+    " loss_bits INTEGER NOT NULL, grad_norm REAL, lr REAL, tokens INTEGER NOT NULL,"
+    " host_ns INTEGER NOT NULL, device_ns INTEGER NOT NULL, allocated_bytes INTEGER NOT NULL,"
+    " peak_allocated_bytes INTEGER NOT NULL, reserved_bytes INTEGER NOT NULL,"
+    " resident_bytes INTEGER NOT NULL, warmup INTEGER NOT NULL, profiled INTEGER NOT NULL,"
+    " PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE eval("
+    " round_id INTEGER NOT NULL REFERENCES round(id), step INTEGER NOT NULL, loss REAL,"
+    " tokens INTEGER NOT NULL, host_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE range_stat("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " step INTEGER NOT NULL, path TEXT NOT NULL, count INTEGER NOT NULL,"
+    " device_ns INTEGER NOT NULL, host_ns INTEGER NOT NULL, UNIQUE(round_id, step, path)) STRICT",
+    "CREATE TABLE kernel_use("
+    " round_id INTEGER NOT NULL REFERENCES round(id), op TEXT NOT NULL, kernel TEXT NOT NULL,"
+    " PRIMARY KEY(round_id, op, kernel)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE memory("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " phase TEXT NOT NULL, peak_allocated_bytes INTEGER NOT NULL,"
+    " peak_reserved_bytes INTEGER NOT NULL, device_used_bytes INTEGER NOT NULL,"
+    " peak_resident_bytes INTEGER NOT NULL, UNIQUE(round_id, phase)) STRICT",
+    "CREATE TABLE artifact("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " kind TEXT NOT NULL, path TEXT NOT NULL, size_bytes INTEGER NOT NULL,"
+    " digest TEXT NOT NULL) STRICT",
+    "PRAGMA application_id=" APPLICATION_ID,
+    NULL};
+
+static const char *const *const migrations[] = {version_1};
+
+enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
+
+static bt_status check_known(const bt_store *store, int64_t version)
+{
+    if (version > KNOWN_VERSION) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "%s: database is of version %lld, this program knows up to %d", store->path,
+                        (long long)version, KNOWN_VERSION);
+    }
+    return BT_OK;
+}
+
+// A database that has tables but not our mark belongs to something else.
+static bt_status check_ours(bt_store *store)
+{
+    int64_t mark = 0, tables = 0;
+    BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
+    BT_TRY(bt_sql_integer(store, SQL_TABLE_COUNT, &tables, ""));
+    if (mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "%s: a SQLite database, but not one of bt-bench; name another file",
+                        store->path);
+    }
+    return BT_OK;
+}
+
+static bt_status migrate_locked(bt_store *store)
+{
+    int64_t version = 0;
+    // Read again under the lock: another process may have migrated in between.
+    BT_TRY(bt_sql_integer(store, SQL_USER_VERSION, &version, ""));
+    BT_TRY(check_known(store, version));
+    for (int64_t next = version; next < KNOWN_VERSION; next++) {
+        char text[64];
+        sqlite3_snprintf(sizeof text, text, "PRAGMA user_version=%lld;", (long long)next + 1);
+        for (int i = 0; migrations[next][i]; i++) {
+            BT_TRY(bt_sql_exec(store, migrations[next][i], "changing the tables"));
+        }
+        BT_TRY(bt_sql_exec(store, text, "changing the tables"));
+    }
+    return BT_OK;
+}
+
+bt_status bt_store_migrate(bt_store *store, bool *migrated)
+{
+    int64_t version = 0;
+    *migrated = false;
+    BT_TRY(bt_sql_integer(store, SQL_USER_VERSION, &version, ""));
+    BT_TRY(check_ours(store));
+    BT_TRY(check_known(store, version));
+    if (version == KNOWN_VERSION) {
+        return BT_OK;
+    }
+    *migrated = true;
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, migrate_locked(store));
+}

@@ -1,0 +1,164 @@
+// harness/store/sql.c - prepared statements, transactions, and SQLite's result codes in our words
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "harness/store/internal.h"
+
+static const char *const texts[SQL_COUNT] = {
+#define X(name, text) [SQL_##name] = text,
+#include "harness/store/statements.inl"
+#undef X
+};
+
+bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
+{
+    const char *detail = store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(code);
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "%s: database is locked by another process (waited %.1f s) while %s",
+                        store->path, store->timeout_ms / 1e3, doing);
+    case SQLITE_NOMEM:
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "%s: out of memory while %s", store->path, doing);
+    case SQLITE_FULL:
+        return bt_error(BT_STATUS_IO, "%s: the disk is full: nothing written while %s", store->path,
+                        doing);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return bt_error(BT_STATUS_IO, "%s: the database or its folder is read-only, while %s",
+                        store->path, doing);
+    case SQLITE_CANTOPEN:
+    case SQLITE_IOERR:
+        return bt_error(BT_STATUS_IO, "%s: %s while %s", store->path, detail, doing);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: damaged, or not a database: %s while %s",
+                        store->path, detail, doing);
+    case SQLITE_TOOBIG:
+    case SQLITE_CONSTRAINT:
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: refused: %s while %s", store->path, detail,
+                        doing);
+    default:
+        return bt_error(BT_STATUS_INTERNAL, "%s: %s (%d) while %s", store->path, detail, code,
+                        doing);
+    }
+}
+
+bt_status bt_sql_exec(bt_store *store, const char *text, const char *doing)
+{
+    int code = sqlite3_exec(store->db, text, NULL, NULL, NULL);
+    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, doing);
+}
+
+static int bind_one(sqlite3_stmt *statement, int index, char letter, va_list *arguments)
+{
+    switch (letter) {
+    case 'i':
+        return sqlite3_bind_int64(statement, index, va_arg(*arguments, int64_t));
+    case 'r':
+        return sqlite3_bind_double(statement, index, va_arg(*arguments, double));
+    case 't': {
+        const char *text = va_arg(*arguments, const char *);
+        return sqlite3_bind_text(statement, index, text ? text : "", -1, SQLITE_TRANSIENT);
+    }
+    case 'b': {
+        const void *bytes = va_arg(*arguments, const void *);
+        int64_t size_bytes = va_arg(*arguments, int64_t);
+        return sqlite3_bind_blob64(statement, index, bytes, (sqlite3_uint64)size_bytes,
+                                   SQLITE_TRANSIENT);
+    }
+    default:
+        return SQLITE_MISUSE;
+    }
+}
+
+static bt_status bind_all(bt_store *store, store_statement which, sqlite3_stmt **out,
+                          const char *format, va_list *arguments)
+{
+    sqlite3_stmt **slot = &store->statements[which];
+    int code = SQLITE_OK;
+    if (!*slot) {
+        code =
+            sqlite3_prepare_v3(store->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
+    }
+    for (int i = 0; code == SQLITE_OK && format[i]; i++) {
+        code = bind_one(*slot, i + 1, format[i], arguments);
+    }
+    *out = *slot;
+    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, texts[which]);
+}
+
+bt_status bt_sql_bind(bt_store *store, store_statement which, sqlite3_stmt **out,
+                      const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bt_status status = bind_all(store, which, out, format, &arguments);
+    va_end(arguments);
+    return status;
+}
+
+bt_status bt_sql_next(bt_store *store, sqlite3_stmt *statement, bool *more)
+{
+    int code = sqlite3_step(statement);
+    *more = code == SQLITE_ROW;
+    if (code == SQLITE_ROW) {
+        return BT_OK;
+    }
+    bt_status status =
+        code == SQLITE_DONE ? BT_OK : bt_sql_error(store, code, sqlite3_sql(statement));
+    sqlite3_reset(statement);
+    return status;
+}
+
+bt_status bt_sql_run(bt_store *store, store_statement which, const char *format, ...)
+{
+    sqlite3_stmt *statement = NULL;
+    bool more = false;
+    va_list arguments;
+    va_start(arguments, format);
+    bt_status status = bind_all(store, which, &statement, format, &arguments);
+    va_end(arguments);
+    BT_TRY(status);
+    BT_TRY(bt_sql_next(store, statement, &more));
+    sqlite3_reset(statement);
+    return BT_OK;
+}
+
+bt_status bt_sql_integer(bt_store *store, store_statement which, int64_t *value, const char *format,
+                         ...)
+{
+    sqlite3_stmt *statement = NULL;
+    bool more = false;
+    va_list arguments;
+    va_start(arguments, format);
+    bt_status status = bind_all(store, which, &statement, format, &arguments);
+    va_end(arguments);
+    BT_TRY(status);
+    BT_TRY(bt_sql_next(store, statement, &more));
+    if (!more) {
+        return bt_error(BT_STATUS_INTERNAL, "%s: no row from %s", store->path, texts[which]);
+    }
+    *value = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return BT_OK;
+}
+
+bt_status bt_sql_begin(bt_store *store) { return bt_sql_run(store, SQL_BEGIN, ""); }
+
+bt_status bt_sql_end(bt_store *store, bt_status status)
+{
+    if (status == BT_OK) {
+        status = bt_sql_run(store, SQL_COMMIT, "");
+    }
+    if (status != BT_OK && !sqlite3_get_autocommit(store->db)) {
+        // The first failure's message stays: a failing ROLLBACK has nothing to add.
+        int code = sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+        (void)code;
+    }
+    return status;
+}

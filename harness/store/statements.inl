@@ -1,0 +1,90 @@
+// harness/store/statements.inl - every statement of the store: X(enumerator, SQL)
+X(BEGIN, "BEGIN IMMEDIATE")
+X(BEGIN_READ, "BEGIN")
+X(COMMIT, "COMMIT")
+X(ROLLBACK, "ROLLBACK")
+X(USER_VERSION, "PRAGMA user_version")
+X(APPLICATION_ID, "PRAGMA application_id")
+X(TABLE_COUNT, "SELECT count(*) FROM sqlite_schema")
+
+// Recording. 'OR IGNORE' then a look-up: the row is kept once, whoever came first.
+X(SUITE_ADD, "INSERT OR IGNORE INTO suite(plan_hash, name, profile, path, plan_json)"
+             " VALUES(?,?,?,?,?)")
+X(SUITE_ID, "SELECT id FROM suite WHERE plan_hash=?")
+X(BUILD_ADD, "INSERT OR IGNORE INTO build(digest, version, git_commit, git_diff, compiler, flags,"
+             " type, cuda) VALUES(?,?,?,?,?,?,?,?)")
+X(BUILD_ID, "SELECT id FROM build WHERE digest=?")
+X(ENV_ADD, "INSERT OR IGNORE INTO env(digest) VALUES(?)")
+X(ENV_ID, "SELECT id FROM env WHERE digest=?")
+X(FACT_ADD, "INSERT OR IGNORE INTO env_fact(env_id, key, value, level) VALUES(?,?,?,?)")
+X(SESSION_ADD, "INSERT INTO session(suite_id, build_id, env_id, command, out_dir, seed, status,"
+               " message, started_ns, ended_ns, pid, pid_started, boot_id)"
+               " VALUES(?,?,?,?,?,?,0,'',?,0,?,?,?)")
+X(SESSION_OUT_DIR, "UPDATE session SET out_dir=? WHERE id=?")
+X(SESSION_END, "UPDATE session SET status=?, message=?, ended_ns=? WHERE id=?")
+X(BENCH_ADD, "INSERT OR IGNORE INTO bench(name, kind) VALUES(?,?)")
+X(BENCH_ID, "SELECT id FROM bench WHERE name=? AND kind=?")
+X(CASE_ADD, "INSERT OR IGNORE INTO bench_case(bench_id, name, axes_json) VALUES(?,?,?)")
+X(CASE_ID, "SELECT id FROM bench_case WHERE bench_id=? AND name=? AND axes_json=?")
+X(ROUND_ADD, "INSERT INTO round(session_id, case_id, system, ordinal, status, message, started_ns,"
+             " ended_ns) VALUES(?,?,?,?,0,'',?,0)")
+X(ROUND_DESCRIBE, "UPDATE round SET device=?, precision=?, dataset=?, parameters=?, tensors=?,"
+                  " accumulation=?, steps=?, train_tokens=?, val_tokens=? WHERE id=?")
+X(ROUND_END, "UPDATE round SET status=?, message=?, params_digest=?, ended_ns=? WHERE id=?")
+X(STEP_ADD, "INSERT INTO step(round_id, step, loss, loss_bits, grad_norm, lr, tokens, host_ns,"
+            " device_ns, allocated_bytes, peak_allocated_bytes, reserved_bytes, resident_bytes,"
+            " warmup, profiled) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+X(EVAL_ADD, "INSERT INTO eval(round_id, step, loss, tokens, host_ns) VALUES(?,?,?,?,?)")
+X(RANGE_ADD, "INSERT INTO range_stat(round_id, step, path, count, device_ns, host_ns)"
+             " VALUES(?,?,?,?,?,?)")
+X(KERNEL_ADD, "INSERT INTO kernel_use(round_id, op, kernel) VALUES(?,?,?)")
+X(MEMORY_ADD, "INSERT INTO memory(round_id, phase, peak_allocated_bytes, peak_reserved_bytes,"
+              " device_used_bytes, peak_resident_bytes) VALUES(?,?,?,?,?,?)")
+X(MEASUREMENT_DROP, "DELETE FROM measurement WHERE round_id=? AND metric=?")
+X(MEASUREMENT_ADD, "INSERT INTO measurement(round_id, metric, value, low, high)"
+                   " VALUES(?,?,?,?,?)")
+X(SAMPLES_ADD, "INSERT INTO samples(measurement_id, count, unit, data) VALUES(?,?,?,?)")
+X(ARTIFACT_ADD, "INSERT INTO artifact(session_id, kind, path, size_bytes, digest)"
+                " VALUES(?,?,?,?,?)")
+
+// Reading
+X(RUNS_COUNT, "SELECT count(*) FROM session")
+X(RUNS_RANGE, "SELECT ifnull(max(id), 0) FROM session")
+X(RUNS, "SELECT s.id, suite.name, suite.profile, s.status, s.started_ns, s.ended_ns, s.pid,"
+        " s.pid_started, s.boot_id, (SELECT count(*) FROM round WHERE session_id=s.id),"
+        " (SELECT count(*) FROM step JOIN round ON round.id=step.round_id WHERE session_id=s.id)"
+        " FROM session s JOIN suite ON suite.id=s.suite_id ORDER BY s.id DESC")
+X(SESSION, "SELECT s.status, s.message, s.started_ns, s.ended_ns, s.pid, s.pid_started, s.boot_id,"
+           " s.command, s.out_dir, s.seed, s.env_id, suite.plan_hash, suite.name, suite.profile,"
+           " suite.path, suite.plan_json, build.digest, build.version, build.git_commit,"
+           " build.git_diff, build.compiler, build.flags, build.type, build.cuda, env.digest"
+           " FROM session s JOIN suite ON suite.id=s.suite_id JOIN build ON build.id=s.build_id"
+           " JOIN env ON env.id=s.env_id WHERE s.id=?")
+X(FACTS_COUNT, "SELECT count(*) FROM env_fact WHERE env_id=?")
+X(FACTS, "SELECT key, value, level FROM env_fact WHERE env_id=? ORDER BY key")
+X(ROUNDS_COUNT, "SELECT count(*) FROM round WHERE session_id=?")
+X(ROUNDS, "SELECT r.id, r.ordinal, bench.name, bench.kind, c.name, c.axes_json, r.system, r.device,"
+          " r.precision, r.dataset, r.parameters, r.tensors, r.accumulation, r.steps,"
+          " r.train_tokens, r.val_tokens, r.status, r.message, r.params_digest, r.started_ns,"
+          " r.ended_ns FROM round r JOIN bench_case c ON c.id=r.case_id"
+          " JOIN bench ON bench.id=c.bench_id WHERE r.session_id=? ORDER BY r.id")
+X(STEPS_COUNT, "SELECT count(*) FROM step WHERE round_id=?")
+X(STEPS, "SELECT step, loss_bits, grad_norm, lr, tokens, host_ns, device_ns, allocated_bytes,"
+         " peak_allocated_bytes, reserved_bytes, resident_bytes, warmup, profiled FROM step"
+         " WHERE round_id=? ORDER BY step")
+X(EVALS_COUNT, "SELECT count(*) FROM eval WHERE round_id=?")
+X(EVALS, "SELECT step, loss, tokens, host_ns FROM eval WHERE round_id=? ORDER BY step")
+X(RANGES_COUNT, "SELECT count(*) FROM range_stat WHERE round_id=?")
+X(RANGES, "SELECT step, path, count, device_ns, host_ns FROM range_stat WHERE round_id=?"
+          " ORDER BY id")
+X(KERNELS_COUNT, "SELECT count(*) FROM kernel_use WHERE round_id=?")
+X(KERNELS, "SELECT op, kernel FROM kernel_use WHERE round_id=? ORDER BY op, kernel")
+X(MEMORIES_COUNT, "SELECT count(*) FROM memory WHERE round_id=?")
+X(MEMORIES, "SELECT phase, peak_allocated_bytes, peak_reserved_bytes, device_used_bytes,"
+            " peak_resident_bytes FROM memory WHERE round_id=? ORDER BY id")
+X(MEASUREMENTS_COUNT, "SELECT count(*) FROM measurement WHERE round_id=?")
+X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM measurement m"
+                " LEFT JOIN samples s ON s.measurement_id=m.id WHERE m.round_id=?"
+                " ORDER BY m.metric")
+X(ARTIFACTS_COUNT, "SELECT count(*) FROM artifact WHERE session_id=?")
+X(ARTIFACTS, "SELECT kind, path, size_bytes, digest FROM artifact WHERE session_id=? ORDER BY id")

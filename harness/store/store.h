@@ -1,0 +1,299 @@
+// harness/store/store.h - the record of every run, in SQLite: written while it goes on, read back
+//
+// A run is a row of `session`; it has rounds (one worker process, one case), and a round has steps,
+// evaluations, ranges, kernels, memory and measurements. Suites, builds and environments are kept
+// once each, under their digest. Nobody else writes SQL.
+//
+// Invariants
+//   1. A row is either wholly in the database or not at all; what was flushed survives a kill.
+//   2. The write lock is held only while a flush runs (milliseconds), so several runs record into
+//      one database at once.
+//   3. Rows of one round reach the database in the order in which they were given.
+//   4. A run whose process is gone without an end reads as 'interrupted', and so do its rounds.
+//   5. Losses come back with the bits that they were recorded with, NaN included.
+//
+// Text given is UTF-8, borrowed for the call and copied; NULL counts as "". A handle belongs to
+// one thread. Every fallible call's message names the database file.
+// Errors common to all calls that touch the file: IO (missing, unwritable, disk full),
+// UNAVAILABLE (locked for longer than the timeout), CORRUPT_DATA, OUT_OF_MEMORY.
+#ifndef BT_HARNESS_STORE_STORE_H
+#define BT_HARNESS_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/status.h"
+#include "harness/store/metrics.h"
+
+typedef struct bt_store bt_store;
+
+// ---- words -------------------------------------------------------------------------------------
+
+// X(enumerator, word): state of a run or a round
+#define BT_RUN_STATUS_LIST(X)                                                                      \
+    X(RUNNING, "running")                                                                          \
+    X(PASSED, "passed")                                                                            \
+    X(FAILED, "failed")                                                                            \
+    X(INTERRUPTED, "interrupted")
+
+typedef enum bt_run_status {
+#define BT_RUN_STATUS_ENUM(name, word) BT_RUN_##name,
+    BT_RUN_STATUS_LIST(BT_RUN_STATUS_ENUM)
+#undef BT_RUN_STATUS_ENUM
+        BT_RUN_STATUS_COUNT
+} bt_run_status;
+
+const char *bt_run_status_name(bt_run_status status);
+
+// X(enumerator, word): how much a fact of the environment matters to a comparison. Two runs whose
+// hard facts differ are not comparable; soft ones may explain a difference; info is for reading.
+#define BT_FACT_LEVEL_LIST(X) X(HARD, "hard") X(SOFT, "soft") X(INFO, "info")
+
+typedef enum bt_fact_level {
+#define BT_FACT_LEVEL_ENUM(name, word) BT_FACT_##name,
+    BT_FACT_LEVEL_LIST(BT_FACT_LEVEL_ENUM)
+#undef BT_FACT_LEVEL_ENUM
+        BT_FACT_LEVEL_COUNT
+} bt_fact_level;
+
+const char *bt_fact_level_name(bt_fact_level level);
+
+// ---- what is recorded; the same structs are given and read back --------------------------------
+
+typedef struct bt_store_suite {
+    const char *plan_hash; // identifies the row: hash of the expanded plan
+    const char *name;      // "gpt2_124m"
+    const char *profile;   // "cpu"
+    const char *path;      // suite file
+    const char *plan_json; // the expanded plan
+} bt_store_suite;
+
+typedef struct bt_store_build {
+    const char *digest;     // identifies the row
+    const char *version;    // of bt-bench
+    const char *git_commit; // "" when unknown
+    const char *git_diff;   // digest of uncommitted changes, "" when clean
+    const char *compiler;   // name and version
+    const char *flags;
+    const char *type; // "Release"
+    const char *cuda; // toolkit version, "" without
+} bt_store_build;
+
+typedef struct bt_store_fact {
+    const char *key; // "cpu.model"; facts are kept in the order of their keys
+    const char *value;
+    bt_fact_level level;
+} bt_store_fact;
+
+typedef struct bt_store_env {
+    const char *digest; // identifies the row
+    const bt_store_fact *facts;
+    int64_t fact_count;
+} bt_store_env;
+
+typedef struct bt_store_run_info {
+    bt_store_suite suite;
+    bt_store_build build;
+    bt_store_env env;
+    const char *command; // as typed
+    const char *out_dir; // where its files go
+    uint64_t seed;
+} bt_store_run_info;
+
+// What a round runs. A bench is the body, a case one point of its axes, a system what runs it.
+typedef struct bt_store_case {
+    const char *bench;     // "gpt2_124m"
+    const char *kind;      // "training"
+    const char *name;      // "bf16", unique in its bench together with axes_json
+    const char *axes_json; // the case's own settings, a JSON object
+    const char *system;    // "blutrain"
+} bt_store_case;
+
+// Known once the worker has set up; all may be left zero.
+typedef struct bt_store_shape {
+    const char *device;    // device name
+    const char *precision; // "bf16"
+    const char *dataset;   // for reading: "books"
+    int64_t parameters, tensors;
+    int64_t accumulation; // micro-batches per step
+    int64_t steps;        // planned
+    int64_t train_tokens, val_tokens;
+} bt_store_shape;
+
+typedef struct bt_store_step {
+    int64_t step; // 0-based, once per round
+    float loss;   // its bits are kept
+    float grad_norm;
+    double lr;
+    int64_t tokens;
+    int64_t host_ns, device_ns;                                    // device_ns 0: not measured
+    int64_t allocated_bytes, peak_allocated_bytes, reserved_bytes; // device pool
+    int64_t resident_bytes;                                        // host RSS
+    bool warmup, profiled; // either: the times are not measurements
+} bt_store_step;
+
+typedef struct bt_store_eval {
+    int64_t step; // parameters after so many steps, once per round
+    double loss;
+    int64_t tokens;
+    int64_t host_ns;
+} bt_store_eval;
+
+// One NVTX range: over one profiled step, or over all of them with step BT_STORE_ALL_STEPS.
+typedef struct bt_store_range {
+    int64_t step;
+    const char *path; // "step/forward/block/attention"
+    int64_t count;
+    int64_t device_ns, host_ns; // totals; device_ns 0: not measured
+} bt_store_range;
+
+#define BT_STORE_ALL_STEPS (-1)
+
+typedef struct bt_store_kernel {
+    const char *op, *kernel; // once per round
+} bt_store_kernel;
+
+typedef struct bt_store_memory {
+    const char *phase;                                 // "train", "eval"; once per round
+    int64_t peak_allocated_bytes, peak_reserved_bytes; // our allocator
+    int64_t device_used_bytes;                         // as the device reports it, 0: not known
+    int64_t peak_resident_bytes;                       // host
+} bt_store_memory;
+
+typedef struct bt_store_measurement {
+    bt_metric metric;
+    double value;          // a median where there are samples
+    double low, high;      // 95 % interval; NaN: none
+    const double *samples; // [sample_count], in the metric's unit; NULL: none were kept
+    int64_t sample_count;
+} bt_store_measurement;
+
+typedef struct bt_store_artifact {
+    const char *kind; // "report", "log"
+    const char *path; // relative to where bt-bench was started, or absolute
+    int64_t size_bytes;
+    const char *digest; // "" when not computed
+} bt_store_artifact;
+
+// ---- open and close ----------------------------------------------------------------------------
+
+typedef enum bt_store_mode {
+    BT_STORE_READ, // the file must exist; nothing is written except an outstanding migration
+    BT_STORE_WRITE // made if missing, with its folder
+} bt_store_mode;
+
+// Owns    the caller, until bt_store_close
+// Errors  UNSUPPORTED: "database is of version N, this program knows up to M";
+//         CORRUPT_DATA: damaged, or not a database of bt-bench
+BT_CHECKED bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out);
+// Flushes and closes; the handle is gone whatever the status. NULL is fine.
+BT_CHECKED bt_status bt_store_close(bt_store *store);
+// How long a call waits for another writer before it gives up; 10 s at the start.
+void bt_store_set_timeout(bt_store *store, int timeout_ms);
+// The path it was opened with; borrowed, lives as long as the store.
+const char *bt_store_path(const bt_store *store);
+
+// ---- recording ---------------------------------------------------------------------------------
+// begin, end, describe, measure and artifact are in the database when they return. step, eval,
+// range, kernel and memory are queued and written together: when the last flush is half a second
+// old, when 512 rows wait, and before any of the former. A failed flush keeps its rows; the next
+// one tries again, and a call that finds the queue full and unwritable fails.
+
+// Starts a run, owned by the calling process.
+BT_CHECKED bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info,
+                                        int64_t *run);
+// Sets where its files go, once the run's number is known.
+BT_CHECKED bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, const char *out_dir);
+// status must not be RUNNING. message: why it failed, "" otherwise.
+BT_CHECKED bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status,
+                                      const char *message);
+// `ordinal` counts the rounds of one case and system from 0.
+BT_CHECKED bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case *what,
+                                          int64_t ordinal, int64_t *round);
+BT_CHECKED bt_status bt_store_round_describe(bt_store *store, int64_t round,
+                                             const bt_store_shape *shape);
+// params_digest "" when there is none.
+BT_CHECKED bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_status status,
+                                        const char *message, const char *params_digest);
+BT_CHECKED bt_status bt_store_step_add(bt_store *store, int64_t round, const bt_store_step *step);
+BT_CHECKED bt_status bt_store_eval_add(bt_store *store, int64_t round, const bt_store_eval *eval);
+BT_CHECKED bt_status bt_store_range_add(bt_store *store, int64_t round,
+                                        const bt_store_range *range);
+BT_CHECKED bt_status bt_store_kernel_add(bt_store *store, int64_t round,
+                                         const bt_store_kernel *kernel);
+BT_CHECKED bt_status bt_store_memory_add(bt_store *store, int64_t round,
+                                         const bt_store_memory *memory);
+// Replaces an earlier measurement of the same metric of the round.
+BT_CHECKED bt_status bt_store_measure(bt_store *store, int64_t round,
+                                      const bt_store_measurement *measurement);
+BT_CHECKED bt_status bt_store_artifact_add(bt_store *store, int64_t run,
+                                           const bt_store_artifact *artifact);
+// Flushes if rows have waited for half a second. Call it when the event loop is idle.
+BT_CHECKED bt_status bt_store_tick(bt_store *store);
+BT_CHECKED bt_status bt_store_flush(bt_store *store);
+
+// ---- reading -----------------------------------------------------------------------------------
+
+typedef struct bt_store_round {
+    int64_t id, ordinal;
+    bt_store_case what;
+    bt_store_shape shape;
+    bt_run_status status;
+    const char *message, *params_digest;
+    int64_t started_ns, ended_ns; // wall clock; ended_ns 0: not ended
+    const bt_store_step *steps;   // ascending
+    int64_t step_count;
+    const bt_store_eval *evals; // ascending
+    int64_t eval_count;
+    const bt_store_range *ranges; // in the order recorded
+    int64_t range_count;
+    const bt_store_kernel *kernels; // by op, kernel
+    int64_t kernel_count;
+    const bt_store_memory *memory; // in the order recorded
+    int64_t memory_count;
+    const bt_store_measurement *measurements; // by metric
+    int64_t measurement_count;
+} bt_store_round;
+
+typedef struct bt_store_run {
+    int64_t id;
+    bt_store_run_info info;
+    bt_run_status status;
+    const char *message;
+    int64_t started_ns, ended_ns; // wall clock; ended_ns 0: not ended
+    int64_t process_id;
+    const bt_store_round *rounds; // in the order begun
+    int64_t round_count;
+    const bt_store_artifact *artifacts; // in the order recorded
+    int64_t artifact_count;
+    bt_arena arena; // holds everything that this struct points to
+} bt_store_run;
+
+// Everything of one run, as of one moment.
+// Owns    the caller, until bt_store_run_release; independent of the store
+// Errors  INVALID_ARGUMENT when there is no such run: says which there are
+BT_CHECKED bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out);
+// A zeroed run is fine.
+void bt_store_run_release(bt_store_run *run);
+
+// A line of the list of runs.
+typedef struct bt_store_run_row {
+    int64_t id;
+    const char *suite, *profile;
+    bt_run_status status;
+    int64_t started_ns, ended_ns;
+    int64_t round_count, step_count;
+} bt_store_run_row;
+
+typedef struct bt_store_run_list {
+    bt_store_run_row *rows; // newest first
+    int64_t count;
+    bt_arena arena; // holds the rows
+} bt_store_run_list;
+
+// Owns    the caller, until bt_store_run_list_release
+BT_CHECKED bt_status bt_store_run_list_read(bt_store *store, bt_store_run_list *out);
+void bt_store_run_list_release(bt_store_run_list *list);
+
+#endif

@@ -1,0 +1,198 @@
+// tests/harness/sample_run.c - made-up runs, the same for the same sample
+#include "tests/harness/sample_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "framework/base/rng.h"
+
+#include <ftw.h>
+
+enum { MIB = 1 << 20 };
+
+sample_run sample_run_default(void)
+{
+    sample_run sample = {.suite = "gpt2_124m",
+                         .profile = "cpu",
+                         .device = "AMD EPYC 9654, 2 cores",
+                         .plan_json =
+                             "{\"train\":{\"steps\":60,\"seed\":1337},\"model\":{\"layers\":"
+                             "12,\"width\":768}}",
+                         .cases = {"fp32"},
+                         .steps = 60,
+                         .step_ms = 250.0,
+                         .fact = "580.159",
+                         .status = BT_RUN_PASSED};
+    return sample;
+}
+
+const char *sample_folder_make(void)
+{
+    static char path[64];
+    (void)snprintf(path, sizeof path, "/tmp/bt-test-XXXXXX");
+    return mkdtemp(path);
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+void sample_folder_remove(const char *folder)
+{
+    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+bt_store_step sample_step(const sample_run *sample, int64_t index)
+{
+    bt_rng noise = {.seed = 42, .stream = 1};
+    double wobble = (double)bt_rng_uniform(noise, (uint64_t)index) - 0.5;
+    double progress = (double)index / (double)sample->steps;
+    bool warmup = index < 2;
+    bool profiled = !warmup && index % 10 == 9;
+    double loss = 3.2 + 7.8 * exp(-5.0 * progress) + 0.08 * wobble;
+    double slow = warmup ? 1.8 : profiled ? 1.2 : 1.0;
+    bt_store_step step = {
+        .step = index,
+        .loss = (float)(loss + (index >= 5 ? sample->loss_shift : 0.0)),
+        .grad_norm = (float)(1.0 + 4.0 * exp(-8.0 * progress) + 0.2 * wobble),
+        .lr = 6e-4 * fmin(1.0, ((double)index + 1.0) / 10.0),
+        .tokens = 512,
+        .host_ns = (int64_t)(sample->step_ms * 1e6 * slow * (1.0 + 0.02 * wobble)),
+        .device_ns = (int64_t)(sample->step_ms * 1e6 * slow * (0.99 + 0.02 * wobble)),
+        .allocated_bytes = 1900LL * MIB,
+        .peak_allocated_bytes = 2457LL * MIB,
+        .reserved_bytes = 2560LL * MIB,
+        .resident_bytes = 2969LL * MIB + index * 4096,
+        .warmup = warmup,
+        .profiled = profiled,
+    };
+    return step;
+}
+
+// The ranges of one profiled step: path, calls, share of the step.
+static const struct {
+    const char *path;
+    int64_t count;
+    double share;
+} ranges[] = {
+    {"step", 1, 1.0},
+    {"step/data", 1, 0.01},
+    {"step/forward", 1, 0.31},
+    {"step/forward/embedding", 1, 0.01},
+    {"step/forward/block", 12, 0.21},
+    {"step/forward/block/layernorm", 24, 0.01},
+    {"step/forward/block/attention", 12, 0.08},
+    {"step/forward/block/mlp", 12, 0.11},
+    {"step/forward/head", 1, 0.08},
+    {"step/backward", 1, 0.61},
+    {"step/backward/head", 1, 0.16},
+    {"step/backward/block", 12, 0.43},
+    {"step/backward/block/attention", 12, 0.19},
+    {"step/backward/block/mlp", 12, 0.22},
+    {"step/optimizer", 1, 0.06},
+};
+
+static bt_status add_ranges(bt_store *store, int64_t round, const bt_store_step *step)
+{
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        double host_ns = (double)step->host_ns * ranges[i].share;
+        bt_store_range range = {.step = step->step,
+                                .path = ranges[i].path,
+                                .count = ranges[i].count,
+                                .device_ns = (int64_t)(0.98 * host_ns),
+                                .host_ns = (int64_t)host_ns};
+        BT_TRY(bt_store_range_add(store, round, &range));
+    }
+    return BT_OK;
+}
+
+static bt_status add_steps(bt_store *store, const sample_run *sample, int64_t round)
+{
+    for (int64_t i = 0; i < sample->steps; i++) {
+        bt_store_step step = sample_step(sample, i);
+        if (i % 20 == 0) {
+            bt_store_eval eval = {i, (double)step.loss + 0.05, 10240, 400000000};
+            BT_TRY(bt_store_eval_add(store, round, &eval));
+        }
+        BT_TRY(bt_store_step_add(store, round, &step));
+        if (step.profiled && i < 100) {
+            BT_TRY(add_ranges(store, round, &step));
+        }
+    }
+    bt_store_step last = sample_step(sample, sample->steps - 1);
+    bt_store_eval eval = {sample->steps, (double)last.loss + 0.06, 10240, 400000000};
+    return bt_store_eval_add(store, round, &eval);
+}
+
+static bt_status add_round(bt_store *store, const sample_run *sample, int64_t run, const char *name)
+{
+    int64_t round = 0;
+    bt_store_case what = {sample->suite, "training", name, "{\"sequence\":128}", "blutrain"};
+    bt_store_shape shape = {.device = sample->device,
+                            .precision = name,
+                            .dataset = "books",
+                            .parameters = 124475904,
+                            .tensors = 148,
+                            .accumulation = 1,
+                            .steps = sample->steps,
+                            .train_tokens = 2900000,
+                            .val_tokens = 150000};
+    bt_store_kernel kernels[] = {{"gemm", "gemm_openblas_f32"},
+                                 {"attention", "attention_cpu_f32"},
+                                 {"layernorm", "layernorm_cpu_f32"}};
+    bt_store_memory memory = {"train", 2457LL * MIB, 2560LL * MIB, 0, 2970LL * MIB};
+    BT_TRY(bt_store_round_begin(store, run, &what, 0, &round));
+    BT_TRY(bt_store_round_describe(store, round, &shape));
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        BT_TRY(bt_store_kernel_add(store, round, &kernels[i]));
+    }
+    BT_TRY(add_steps(store, sample, round));
+    BT_TRY(bt_store_memory_add(store, round, &memory));
+    double times[] = {sample->step_ms * 0.99e6, sample->step_ms * 1e6, sample->step_ms * 1.01e6};
+    bt_store_measurement measured = {BT_METRIC_STEP_TIME, times[1], times[0], times[2], times, 3};
+    BT_TRY(bt_store_measure(store, round, &measured));
+    if (sample->status == BT_RUN_RUNNING) {
+        return BT_OK;
+    }
+    const char *why = sample->status == BT_RUN_FAILED ? "the loss is not finite at step 59" : "";
+    char digest[33];
+    (void)snprintf(digest, sizeof digest, "9c41d0e2b35a7f08%016llx",
+                   (unsigned long long)(sample->loss_shift * 1e9));
+    return bt_store_round_end(store, round, sample->status, why, digest);
+}
+
+bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *run)
+{
+    bt_store_fact facts[] = {{"cpu.model", sample->device, BT_FACT_HARD},
+                             {"gpu.driver", sample->fact, BT_FACT_SOFT},
+                             {"os.kernel", "6.1.0-28-amd64", BT_FACT_INFO}};
+    char plan_hash[64], env_digest[64];
+    (void)snprintf(plan_hash, sizeof plan_hash, "5f2c9e71%08llx%s",
+                   (unsigned long long)sample->steps, sample->profile);
+    (void)snprintf(env_digest, sizeof env_digest, "03ab77d0%s", sample->fact);
+    bt_store_run_info info = {
+        .suite = {plan_hash, sample->suite, sample->profile, "suites/gpt2_124m/suite.json",
+                  sample->plan_json},
+        .build = {"b1d5", "0.1.0", "3f50b31c", "", "gcc 12.2.0", "-O3", "Release", ""},
+        .env = {env_digest, facts, sizeof facts / sizeof facts[0]},
+        .command = "bt-bench run suites/gpt2_124m",
+        .out_dir = "results/run-1",
+        .seed = 1337};
+    BT_TRY(bt_store_run_begin(store, &info, run));
+    for (int i = 0; i < 4 && sample->cases[i]; i++) {
+        BT_TRY(add_round(store, sample, *run, sample->cases[i]));
+    }
+    bt_store_artifact report = {"report", "results/run-1/report.html", 180000, ""};
+    BT_TRY(bt_store_artifact_add(store, *run, &report));
+    if (sample->status == BT_RUN_RUNNING) {
+        return bt_store_flush(store);
+    }
+    return bt_store_run_end(store, *run, sample->status,
+                            sample->status == BT_RUN_FAILED ? "1 of 1 cases failed" : "");
+}

@@ -1,0 +1,31 @@
+// tests/harness/sample_run.h - made-up runs for the tests of store, compare and report
+#ifndef BT_TESTS_HARNESS_SAMPLE_RUN_H
+#define BT_TESTS_HARNESS_SAMPLE_RUN_H
+
+#include <stdint.h>
+
+#include "harness/store/store.h"
+
+typedef struct sample_run {
+    const char *suite, *profile, *device;
+    const char *plan_json;
+    const char *cases[4]; // names, up to NULL
+    int64_t steps;        // of each case
+    double step_ms;       // typical time of a step
+    double loss_shift;    // added to every loss from step 5 on
+    const char *fact;     // value of the fact "gpu.driver"
+    bt_run_status status; // RUNNING: left without an end
+} sample_run;
+
+// A plain one: suite gpt2_124m, one case, 60 steps.
+sample_run sample_run_default(void);
+// A folder of the test's own under /tmp; sample_folder_remove removes it with its files.
+const char *sample_folder_make(void);
+void sample_folder_remove(const char *folder);
+// Step i of the sample: loss falls from 11 to about 3, times vary a little, the first two steps
+// are warm-up and each tenth is profiled.
+bt_store_step sample_step(const sample_run *sample, int64_t index);
+// Records the whole run; fails as the store does.
+BT_CHECKED bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *run);
+
+#endif

@@ -1,0 +1,537 @@
+// tests/harness/test_store.c - what is recorded comes back, whatever happens to the file
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "tests/harness/sample_run.h"
+
+static char database[128];
+
+static int make_folder(void **state)
+{
+    const char *folder = sample_folder_make();
+    *state = (void *)(uintptr_t)folder;
+    (void)snprintf(database, sizeof database, "%s/sub/bt.sqlite", folder);
+    return folder ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    sample_folder_remove(*state);
+    return 0;
+}
+
+static bt_store *open_store(bt_store_mode mode)
+{
+    bt_store *store = NULL;
+    ASSERT_OK(bt_store_open(database, mode, &store));
+    return store;
+}
+
+// Runs SQL on the file itself, past the store.
+static void execute(const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+    char *message = NULL;
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
+        fail_msg("%s: %s", sql, message);
+    }
+    sqlite3_close(db);
+}
+
+static int64_t query(const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *row = NULL;
+    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(row, 0);
+    sqlite3_finalize(row);
+    sqlite3_close(db);
+    return value;
+}
+
+static void check_steps(const sample_run *sample, const bt_store_round *round)
+{
+    assert_int_equal(round->step_count, sample->steps);
+    for (int64_t i = 0; i < sample->steps; i++) {
+        bt_store_step wanted = sample_step(sample, i), got = round->steps[i];
+        assert_memory_equal(&got.loss, &wanted.loss, sizeof got.loss);
+        assert_memory_equal(&got.grad_norm, &wanted.grad_norm, sizeof got.grad_norm);
+        assert_memory_equal(&got.lr, &wanted.lr, sizeof got.lr);
+        assert_int_equal(got.step, wanted.step);
+        assert_int_equal(got.tokens, wanted.tokens);
+        assert_int_equal(got.host_ns, wanted.host_ns);
+        assert_int_equal(got.device_ns, wanted.device_ns);
+        assert_int_equal(got.allocated_bytes, wanted.allocated_bytes);
+        assert_int_equal(got.peak_allocated_bytes, wanted.peak_allocated_bytes);
+        assert_int_equal(got.reserved_bytes, wanted.reserved_bytes);
+        assert_int_equal(got.resident_bytes, wanted.resident_bytes);
+        assert_int_equal(got.warmup, wanted.warmup);
+        assert_int_equal(got.profiled, wanted.profiled);
+    }
+}
+
+static void everything_comes_back(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.cases[1] = "bf16";
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    ASSERT_OK(bt_store_close(store));
+    store = open_store(BT_STORE_READ);
+    bt_store_run run;
+    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(run.status, BT_RUN_PASSED);
+    assert_int_equal(run.info.seed, 1337);
+    assert_string_equal(run.info.suite.name, "gpt2_124m");
+    assert_string_equal(run.info.suite.plan_json, sample.plan_json);
+    assert_string_equal(run.info.build.compiler, "gcc 12.2.0");
+    assert_int_equal(run.info.env.fact_count, 3);
+    assert_string_equal(run.info.env.facts[1].key, "gpu.driver");
+    assert_int_equal(run.info.env.facts[1].level, BT_FACT_SOFT);
+    assert_true(run.ended_ns >= run.started_ns && run.started_ns > 0);
+    assert_int_equal(run.process_id, getpid());
+    assert_int_equal(run.round_count, 2);
+    assert_int_equal(run.artifact_count, 1);
+    assert_string_equal(run.artifacts[0].path, "results/run-1/report.html");
+    const bt_store_round *round = &run.rounds[1];
+    assert_string_equal(round->what.name, "bf16");
+    assert_int_equal(round->shape.parameters, 124475904);
+    assert_int_equal(round->eval_count, 4);
+    assert_int_equal(round->evals[3].step, 60);
+    assert_int_equal(round->kernel_count, 3);
+    assert_string_equal(round->kernels[0].kernel, "attention_cpu_f32");
+    assert_int_equal(round->range_count, 6 * 15);
+    assert_string_equal(round->ranges[0].path, "step");
+    assert_int_equal(round->memory_count, 1);
+    assert_int_equal(round->measurement_count, 1);
+    assert_int_equal(round->measurements[0].sample_count, 3);
+    double samples[] = {0.99 * 250e6, 250e6, 1.01 * 250e6};
+    assert_memory_equal(round->measurements[0].samples, samples, sizeof samples);
+    check_steps(&sample, round);
+    bt_store_run_release(&run);
+    assert_int_equal(bt_mem_live_count(), 0);
+}
+
+static void suite_build_and_environment_are_kept_once(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t first = 0, second = 0, third = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &first));
+    ASSERT_OK(sample_run_record(store, &sample, &second));
+    sample.fact = "570.1";
+    ASSERT_OK(sample_run_record(store, &sample, &third));
+    bt_store_run_list list;
+    ASSERT_OK(bt_store_run_list_read(store, &list));
+    assert_int_equal(list.count, 3);
+    assert_int_equal(list.rows[0].id, third);
+    assert_int_equal(list.rows[0].step_count, 60);
+    assert_string_equal(list.rows[2].suite, "gpt2_124m");
+    bt_store_run_list_release(&list);
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(query("SELECT count(*) FROM suite"), 1);
+    assert_int_equal(query("SELECT count(*) FROM build"), 1);
+    assert_int_equal(query("SELECT count(*) FROM env"), 2);
+    assert_int_equal(query("SELECT count(*) FROM env_fact"), 6);
+    assert_int_equal(query("SELECT count(*) FROM bench_case"), 1);
+}
+
+static void nan_and_infinity_keep_their_bits(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.steps = 0;
+    sample.status = BT_RUN_RUNNING;
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    bt_store_run run;
+    ASSERT_OK(bt_store_run_read(store, id, &run));
+    int64_t round = run.rounds[0].id;
+    bt_store_run_release(&run);
+    uint32_t bits[] = {0x7fc01234U, 0x7f800000U, 0x80000000U, 1U};
+    for (int64_t i = 0; i < 4; i++) {
+        bt_store_step step = {.step = i};
+        memcpy(&step.loss, &bits[i], sizeof step.loss);
+        step.grad_norm = step.loss;
+        ASSERT_OK(bt_store_step_add(store, round, &step));
+    }
+    ASSERT_OK(bt_store_run_read(store, id, &run));
+    for (int64_t i = 0; i < 4; i++) {
+        assert_memory_equal(&run.rounds[0].steps[i].loss, &bits[i], sizeof bits[i]);
+    }
+    assert_true(isnan(run.rounds[0].steps[0].grad_norm));
+    assert_true(isinf(run.rounds[0].steps[1].grad_norm));
+    bt_store_run_release(&run);
+    ASSERT_OK(bt_store_close(store));
+}
+
+// A child records and is killed: what it flushed is there, and the run reads as interrupted.
+static void killed_run_is_interrupted_and_readable(void **state)
+{
+    (void)state;
+    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        bt_store *store = NULL;
+        sample_run sample = sample_run_default();
+        sample.status = BT_RUN_RUNNING;
+        int64_t id = 0;
+        int ok = bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK &&
+                 sample_run_record(store, &sample, &id) == BT_OK;
+        ssize_t told = write(ready[1], &ok, sizeof ok);
+        pause();
+        _exit(told == 0);
+    }
+    int ok = 0;
+    assert_int_equal(read(ready[0], &ok, sizeof ok), (ssize_t)sizeof ok);
+    assert_true(ok);
+    bt_store *store = open_store(BT_STORE_READ);
+    bt_store_run run;
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
+    assert_int_equal(run.status, BT_RUN_RUNNING);
+    assert_int_equal(run.rounds[0].status, BT_RUN_RUNNING);
+    bt_store_run_release(&run);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
+    assert_int_equal(run.status, BT_RUN_INTERRUPTED);
+    assert_int_equal(run.rounds[0].status, BT_RUN_INTERRUPTED);
+    assert_int_equal(run.rounds[0].step_count, 60);
+    bt_store_run_release(&run);
+    ASSERT_OK(bt_store_close(store));
+    close(ready[0]);
+    close(ready[1]);
+    // The number of the process alone is not enough: this one lives, with another start time.
+    char sql[128];
+    (void)snprintf(sql, sizeof sql, "UPDATE session SET pid=%d", (int)getpid());
+    execute(sql);
+    store = open_store(BT_STORE_READ);
+    bt_store_run_list list;
+    ASSERT_OK(bt_store_run_list_read(store, &list));
+    assert_int_equal(list.rows[0].status, BT_RUN_INTERRUPTED);
+    bt_store_run_list_release(&list);
+    ASSERT_OK(bt_store_close(store));
+}
+
+static void two_runs_record_at_once(void **state)
+{
+    (void)state;
+    pid_t children[2];
+    for (int i = 0; i < 2; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            bt_store *store = NULL;
+            sample_run sample = sample_run_default();
+            sample.steps = 3000;
+            int64_t id = 0;
+            int ok = bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK &&
+                     sample_run_record(store, &sample, &id) == BT_OK &&
+                     bt_store_close(store) == BT_OK;
+            if (!ok) {
+                (void)fprintf(stderr, "%s\n", bt_error_message());
+            }
+            _exit(ok ? 0 : 1);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        int code = -1;
+        assert_int_equal(waitpid(children[i], &code, 0), children[i]);
+        assert_int_equal(code, 0);
+    }
+    assert_int_equal(query("SELECT count(*) FROM step"), 6000);
+    assert_int_equal(query("SELECT count(*) FROM session WHERE status=1"), 2);
+    assert_int_equal(query("SELECT count(*) FROM suite"), 1);
+}
+
+static void half_a_second_flushes(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.steps = 0;
+    sample.status = BT_RUN_RUNNING;
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    int64_t round = query("SELECT id FROM round");
+    bt_store_step step = {.step = 0};
+    ASSERT_OK(bt_store_step_add(store, round, &step));
+    assert_int_equal(query("SELECT count(*) FROM step"), 0); // a flush was just before
+    ASSERT_OK(bt_store_tick(store));
+    assert_int_equal(query("SELECT count(*) FROM step"), 0);
+    usleep(510000);
+    ASSERT_OK(bt_store_tick(store));
+    assert_int_equal(query("SELECT count(*) FROM step"), 1);
+    usleep(510000);
+    step.step = 1;
+    ASSERT_OK(bt_store_step_add(store, round, &step)); // slow steps are written one by one
+    assert_int_equal(query("SELECT count(*) FROM step"), 2);
+    for (step.step = 2; step.step < 2 + 512; step.step++) {
+        ASSERT_OK(bt_store_step_add(store, round, &step));
+    }
+    assert_int_equal(query("SELECT count(*) FROM step"), 514); // a full queue is written
+    ASSERT_OK(bt_store_close(store));
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    bt_store *store = NULL;
+    bt_store_run run;
+    ASSERT_FAILS(BT_STATUS_IO, "no such database", bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "file name", bt_store_open("", BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_IO, "unable to open", bt_store_open("/tmp", BT_STORE_WRITE, &store));
+    store = open_store(BT_STORE_WRITE);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "there is none yet",
+                 bt_store_run_read(store, 1, &run));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 7",
+                 bt_store_run_end(store, 7, BT_RUN_PASSED, ""));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "ends passed",
+                 bt_store_run_end(store, 7, BT_RUN_RUNNING, ""));
+    int64_t id = 0;
+    sample_run sample = sample_run_default();
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "the last is 1", bt_store_run_read(store, 2, &run));
+    bt_store_step step = {.step = 3};
+    ASSERT_OK(bt_store_step_add(store, 1, &step));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "UNIQUE", bt_store_flush(store));
+    ASSERT_OK(bt_store_step_add(store, 99, &step));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "FOREIGN KEY", bt_store_flush(store));
+    bt_store_measurement bad = {.metric = BT_METRIC_COUNT};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no metric", bt_store_measure(store, 1, &bad));
+    bt_store_run_info info = {.command = "x"};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "digests", bt_store_run_begin(store, &info, &id));
+    ASSERT_OK(bt_store_close(store));
+    ASSERT_OK(bt_store_close(NULL));
+    store = open_store(BT_STORE_READ);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "for reading", bt_store_step_add(store, 1, &step));
+    ASSERT_OK(bt_store_close(store));
+}
+
+static void newer_and_foreign_files_are_refused_untouched(void **state)
+{
+    (void)state;
+    bt_store *store = NULL;
+    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
+    int64_t known = query("PRAGMA user_version");
+    execute("PRAGMA user_version=99");
+    char words[96];
+    (void)snprintf(words, sizeof words, "database is of version 99, this program knows up to %lld",
+                   (long long)known);
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words, bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words, bt_store_open(database, BT_STORE_WRITE, &store));
+    assert_null(store);
+    assert_int_equal(unlink(database), 0);
+    execute("CREATE TABLE holiday(photo BLOB)");
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "not one of bt-bench",
+                 bt_store_open(database, BT_STORE_WRITE, &store));
+    assert_int_equal(query("SELECT count(*) FROM sqlite_schema"), 1);
+    assert_int_equal(unlink(database), 0);
+    ASSERT_OK(bt_file_write(database,
+                            "not a database at all, but longer than a header; "
+                            "not a database at all, but longer than a header",
+                            97));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged, or not a database",
+                 bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, database, bt_store_open(database, BT_STORE_WRITE, &store));
+    assert_int_equal(bt_mem_live_count(), 0);
+}
+
+static void damaged_pages_and_blobs_are_named(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t id = 0;
+    bt_store_run run;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    ASSERT_OK(bt_store_close(store));
+    execute("UPDATE samples SET data=substr(data, 1, 10)");
+    store = open_store(BT_STORE_READ);
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step_time_ns", bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_close(store));
+    execute("UPDATE samples SET count=1000000000000");
+    store = open_store(BT_STORE_READ);
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "1000000000000 doubles",
+                 bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_close(store));
+    int file = open(database, O_RDWR);
+    char junk[4096];
+    memset(junk, 0x5a, sizeof junk);
+    for (off_t page = 1; page < 40; page++) {
+        assert_int_equal(pwrite(file, junk, sizeof junk, page * 4096), (ssize_t)sizeof junk);
+    }
+    close(file);
+    store = NULL;
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged", bt_store_open(database, BT_STORE_READ, &store));
+    assert_int_equal(bt_mem_live_count(), 0);
+}
+
+static void locked_database_times_out_and_recovers(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    sqlite3 *other = NULL;
+    assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    bt_store_set_timeout(store, 100);
+    bt_store_step step = {.step = 1000};
+    ASSERT_OK(bt_store_step_add(store, 1, &step));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "locked by another process (waited 0.1 s)",
+                 bt_store_flush(store));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, database, bt_store_flush(store));
+    bt_store *reader = open_store(BT_STORE_READ); // readers do not wait
+    bt_store_run run;
+    ASSERT_OK(bt_store_run_read(reader, id, &run));
+    assert_int_equal(run.rounds[0].step_count, 60);
+    bt_store_run_release(&run);
+    ASSERT_OK(bt_store_close(reader));
+    assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    ASSERT_OK(bt_store_flush(store)); // the row was kept
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(query("SELECT count(*) FROM step"), 61);
+}
+
+// A limit on file sizes stands for the full disk: SQLite sees a write that fails.
+static void full_disk_is_said_and_loses_nothing(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 4096;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    sample.profile = "other";
+    bt_status status = sample_run_record(store, &sample, &id);
+    char message[512];
+    (void)snprintf(message, sizeof message, "%s", bt_error_message());
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(status, BT_STATUS_IO);
+    assert_non_null(strstr(message, database));
+    bt_store_run run;
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
+    assert_int_equal(run.rounds[0].step_count, 60);
+    bt_store_run_release(&run);
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(query("SELECT count(*) FROM step"), 60);
+    store = open_store(BT_STORE_WRITE);
+    sqlite3 *probe = NULL; // and the answer for a disk that is full by SQLite's own count
+    assert_int_equal(sqlite3_open(database, &probe), SQLITE_OK);
+    sqlite3_close(probe);
+    ASSERT_OK(bt_store_close(store));
+}
+
+static void old_version_is_migrated(void **state)
+{
+    (void)state;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(bt_store_close(store));
+    assert_true(query("PRAGMA user_version") >= 1);
+    assert_int_equal(query("PRAGMA application_id"), 0x6274626e);
+}
+
+static bt_status record_and_read(void)
+{
+    bt_store *store = NULL;
+    bt_store_run run;
+    sample_run sample = sample_run_default();
+    sample.steps = 12;
+    int64_t id = 0;
+    BT_TRY(bt_store_open(database, BT_STORE_WRITE, &store));
+    bt_status status = sample_run_record(store, &sample, &id);
+    if (status == BT_OK) {
+        status = bt_store_run_read(store, id, &run);
+    }
+    if (status == BT_OK) {
+        bt_store_run_release(&run);
+    }
+    bt_status closed = bt_store_close(store);
+    return status != BT_OK ? status : closed;
+}
+
+static void every_failing_allocation_is_reported(void **state)
+{
+    (void)state;
+    int64_t live = bt_mem_live_count();
+    int64_t n = 0;
+    bt_status status = BT_STATUS_OUT_OF_MEMORY;
+    while (status != BT_OK) {
+        bt_mem_fail_at(++n);
+        status = record_and_read();
+        bt_mem_fail_at(0);
+        if (status != BT_OK) {
+            assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+        }
+        assert_int_equal(bt_mem_live_count(), live);
+        assert_true(n < 1000);
+    }
+    assert_true(n > 5); // the sweep met failures before it met none
+}
+
+static void metrics_table_is_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        const bt_metric_row *row = bt_metric_info((bt_metric)i);
+        bt_metric back = BT_METRIC_COUNT;
+        assert_true(bt_metric_parse(row->tag, &back));
+        assert_int_equal(back, i);
+        assert_true(row->description[0] != '\0');
+    }
+    bt_metric none;
+    assert_false(bt_metric_parse("no_such", &none));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(everything_comes_back),
+        TEST(suite_build_and_environment_are_kept_once),
+        TEST(nan_and_infinity_keep_their_bits),
+        TEST(killed_run_is_interrupted_and_readable),
+        TEST(two_runs_record_at_once),
+        TEST(half_a_second_flushes),
+        TEST(bad_arguments_are_refused),
+        TEST(newer_and_foreign_files_are_refused_untouched),
+        TEST(damaged_pages_and_blobs_are_named),
+        TEST(locked_database_times_out_and_recovers),
+        TEST(full_disk_is_said_and_loses_nothing),
+        TEST(old_version_is_migrated),
+        TEST(every_failing_allocation_is_reported),
+        TEST(metrics_table_is_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
