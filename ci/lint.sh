@@ -9,7 +9,6 @@
 # and do not look again at a file whose content, headers, flags and checks are as they were; tidy
 # keeps that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
 # Exit 0 clean, 1 findings (printed), 2 usage.
-# shellcheck disable=SC2317 # the checks are called by the names of the arguments
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"
