@@ -58,11 +58,11 @@ check_files() {
         fi
     done < <(ours 'framework/*/*' 'kernels/*/*' 'harness/*/*' 'ci/*/*' | xargs -n 1 dirname |
         grep -E '^(framework|kernels|harness)/[a-z0-9]+$|^ci/(data|web)$' | sort -u)
-    if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -nE '\b(TODO|FIXME|XXX)\b'; then
+    if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -HnE '\b(TODO|FIXME|XXX)\b' /dev/null; then
         found=1
     fi
     # A NaN passes `if (error > tolerance) fail`.
-    if ours 'tests/*.c' | xargs grep -nE 'if *\( *[a-z_]*(diff|err|error)[a-z_]* *> '; then
+    if ours 'tests/*.c' | xargs grep -HnE 'if *\( *[a-z_]*(diff|err|error)[a-z_]* *> ' /dev/null; then
         found=1
     fi
     return "$found"
