@@ -41,7 +41,7 @@ static void open_plugin(void)
     cuda_backend = backend;
 }
 
-static bt_status find_backend(const char *name, const bt_backend **out)
+bt_status bt_device_backend(const char *name, const bt_backend **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     *out = NULL;
@@ -65,7 +65,7 @@ bt_status bt_device_count(const char *backend, int *count)
 {
     const bt_backend *found = NULL;
     *count = 0;
-    BT_TRY(find_backend(backend, &found));
+    BT_TRY(bt_device_backend(backend, &found));
     return found->device_count(count);
 }
 
@@ -74,7 +74,7 @@ bt_status bt_device_open(const char *backend, int ordinal, bt_device *out)
     const bt_backend *found = NULL;
     int count = 0;
     memset(out, 0, sizeof *out);
-    BT_TRY(find_backend(backend, &found));
+    BT_TRY(bt_device_backend(backend, &found));
     BT_TRY(found->device_count(&count));
     if (ordinal < 0 || ordinal >= count) {
         return bt_error(BT_STATUS_UNAVAILABLE, "no %s device %d: there %s %d", backend, ordinal,

@@ -111,6 +111,8 @@ typedef const bt_backend *(*bt_backend_entry_fn)(void);
 // Errors  INVALID_ARGUMENT (no such backend), UNAVAILABLE (no plugin, no driver, no such device)
 BT_CHECKED bt_status bt_device_open(const char *backend, int ordinal, bt_device *out);
 void bt_device_close(bt_device *device);
+// The backend of that name, without looking for devices. Errors  as bt_device_open
+BT_CHECKED bt_status bt_device_backend(const char *name, const bt_backend **out);
 // The number of devices of a backend; UNAVAILABLE with the reason when it has none.
 BT_CHECKED bt_status bt_device_count(const char *backend, int *count);
 

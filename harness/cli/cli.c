@@ -1,0 +1,313 @@
+// harness/cli/cli.c - command line to verb: options, help, errors
+#include "harness/cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/suite/schema.h"
+
+#define OPTION_BASE 1000 // getopt codes of the verb's options
+
+// ---- help --------------------------------------------------------------------------------------
+
+static void print_overview(FILE *out)
+{
+    fputs("bt-bench: train with BluTrain, measure it, look at the result\n\n"
+          "usage: bt-bench VERB [options]\n\n",
+          out);
+    for (int i = 0; i < bt_cli_verb_count; ++i) {
+        if (bt_cli_verbs[i].summary) {
+            fprintf(out, "  %-9s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
+        }
+    }
+    fputs("\n  bt-bench VERB --help says more about one; bt-bench --version about the build.\n"
+          "  A start: bt-bench run suites/gpt2_124m\n",
+          out);
+}
+
+static void print_help(const bt_cli_verb *verb)
+{
+    printf("usage: bt-bench %s%s%s\n\n%s\n", verb->name, *verb->usage ? " " : "", verb->usage,
+           verb->summary ? verb->summary : "internal");
+    if (verb->details) {
+        printf("\n%s\n", verb->details);
+    }
+    printf("\noptions\n");
+    for (const bt_cli_option *option = verb->options; option && option->name; ++option) {
+        if (!option->meaning) {
+            continue;
+        }
+        char spelled[64];
+        (void)snprintf(spelled, sizeof spelled, "--%s%s%s", option->name,
+                       option->argument ? " " : "", option->argument ? option->argument : "");
+        char letter[8] = "    ";
+        if (option->letter) {
+            (void)snprintf(letter, sizeof letter, "-%c, ", option->letter);
+        }
+        printf("  %s%-20s %s\n", letter, spelled, option->meaning);
+    }
+}
+
+// ---- errors ------------------------------------------------------------------------------------
+
+int bt_cli_fail(bt_status status)
+{
+    const char *message = bt_error_message();
+    fprintf(stderr, "%s\n", *message ? message : bt_status_text(status));
+    return bt_status_exit_code(status);
+}
+
+int bt_cli_print(bt_str *text)
+{
+    bt_status status = bt_str_status(text);
+    if (status == BT_OK) {
+        const char *bytes = bt_str_text(text);
+        size_t length = text->length_bytes;
+        if (fwrite(bytes, 1, length, stdout) != length || fflush(stdout) != 0) {
+            status = bt_error(BT_STATUS_IO, "cannot write to standard output: %s", strerror(errno));
+        }
+    }
+    bt_str_release(text);
+    return status == BT_OK ? 0 : bt_cli_fail(status);
+}
+
+static int unknown_verb(const char *given)
+{
+    bt_str words = {0}, nearest = {0};
+    for (int i = 0; i < bt_cli_verb_count; ++i) {
+        if (bt_cli_verbs[i].summary) {
+            bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", bt_cli_verbs[i].name);
+        }
+    }
+    bt_suite_nearest(given, bt_str_text(&words), &nearest);
+    fprintf(stderr, "bt-bench: \"%s\" is no verb%s%s%s\n", given,
+            nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
+            nearest.length_bytes ? "\"?" : "");
+    fputs("verbs:", stderr);
+    for (int i = 0; i < bt_cli_verb_count; ++i) {
+        if (bt_cli_verbs[i].summary) {
+            fprintf(stderr, " %s", bt_cli_verbs[i].name);
+        }
+    }
+    fputs("\n", stderr);
+    bt_str_release(&words);
+    bt_str_release(&nearest);
+    return 2;
+}
+
+static int bad_option(const bt_cli_verb *verb, const char *given, bool needs_value)
+{
+    if (needs_value) {
+        fprintf(stderr, "bt-bench %s: %s needs a value\n", verb->name, given);
+        return 2;
+    }
+    bt_str words = {0}, nearest = {0};
+    for (const bt_cli_option *option = verb->options; option && option->name; ++option) {
+        if (option->meaning) {
+            bt_str_format(&words, "%s--%s", words.length_bytes ? "|" : "", option->name);
+        }
+    }
+    char word[65];
+    (void)snprintf(word, sizeof word, "%.*s", (int)strcspn(given, "="), given);
+    bt_suite_nearest(word, bt_str_text(&words), &nearest);
+    fprintf(stderr, "bt-bench %s: %s is no option%s%s%s\n", verb->name, given,
+            nearest.length_bytes ? "; did you mean " : "", bt_str_text(&nearest),
+            nearest.length_bytes ? "?" : "");
+    fprintf(stderr, "usage: bt-bench %s %s\n", verb->name, verb->usage);
+    bt_str_release(&words);
+    bt_str_release(&nearest);
+    return 2;
+}
+
+// ---- options -----------------------------------------------------------------------------------
+
+const char *bt_cli_value(const bt_cli_arguments *arguments, const char *name)
+{
+    const bt_cli_option *options = arguments->verb->options;
+    for (int i = 0; options && options[i].name; ++i) {
+        if (strcmp(options[i].name, name) == 0) {
+            return arguments->values[i];
+        }
+    }
+    return NULL;
+}
+
+bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name, int64_t minimum,
+                        int64_t maximum, int64_t fallback, int64_t *out)
+{
+    const char *text = bt_cli_value(arguments, name);
+    *out = fallback;
+    if (!text) {
+        return BT_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < minimum || value > maximum) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--%s %s: expected a whole number from %lld to %lld", name, text,
+                        (long long)minimum, (long long)maximum);
+    }
+    *out = value;
+    return BT_OK;
+}
+
+bt_status bt_cli_wants_json(const bt_cli_arguments *arguments, bool *out)
+{
+    const char *format = bt_cli_value(arguments, "format");
+    *out = format && strcmp(format, "json") == 0;
+    if (format && !*out && strcmp(format, "text") != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--format %s: allowed: text, json", format);
+    }
+    return BT_OK;
+}
+
+bt_status bt_cli_run_number(const char *word, int64_t *run)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(word, &end, 10);
+    if (errno || end == word || *end || value < 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "\"%s\" is no run: expected its number, as in 'bt-bench list runs'", word);
+    }
+    *run = value;
+    return BT_OK;
+}
+
+// Fills getopt's tables from the verb's rows.
+static void getopt_tables(const bt_cli_verb *verb, struct option *longs, char *shorts)
+{
+    size_t letters = 0;
+    shorts[letters++] = ':';
+    int count = 0;
+    for (; verb->options && verb->options[count].name; ++count) {
+        const bt_cli_option *row = &verb->options[count];
+        longs[count] = (struct option){row->name, row->argument ? required_argument : no_argument,
+                                       NULL, OPTION_BASE + count};
+        if (row->letter) {
+            shorts[letters++] = row->letter;
+            if (row->argument) {
+                shorts[letters++] = ':';
+            }
+        }
+    }
+    longs[count] = (struct option){0};
+    shorts[letters] = '\0';
+}
+
+// The index of the row that a getopt code means, -1 for none.
+static int row_of(const bt_cli_verb *verb, int code)
+{
+    if (code >= OPTION_BASE) {
+        return code - OPTION_BASE;
+    }
+    for (int i = 0; verb->options && verb->options[i].name; ++i) {
+        if (code && verb->options[i].letter == code) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int parse(const bt_cli_verb *verb, int argc, char **argv, bt_cli_arguments *arguments)
+{
+    struct option longs[BT_CLI_OPTIONS_MAX + 1];
+    char shorts[2 * BT_CLI_OPTIONS_MAX + 2];
+    getopt_tables(verb, longs, shorts);
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        int current = optind;
+        int code = getopt_long(argc, argv, shorts, longs, NULL);
+        if (code == -1) {
+            break;
+        }
+        int row = row_of(verb, code);
+        if (row < 0) {
+            const char *given = optind > current ? argv[optind - 1] : argv[optind];
+            return bad_option(verb, given ? given : argv[current], code == ':');
+        }
+        arguments->values[row] = optarg ? optarg : "";
+        if (strcmp(verb->options[row].name, "set") == 0) {
+            arguments->repeated[arguments->repeated_count++] = optarg;
+        }
+    }
+    for (int i = optind; i < argc; ++i) {
+        arguments->words[arguments->word_count++] = argv[i];
+    }
+    return 0;
+}
+
+static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_arguments *arguments)
+{
+    int bad = parse(verb, argc, argv, arguments);
+    if (bad) {
+        return bad;
+    }
+    if (bt_cli_value(arguments, "help")) {
+        print_help(verb);
+        return 0;
+    }
+    if (arguments->word_count < verb->words_min || arguments->word_count > verb->words_max) {
+        const char *extra =
+            arguments->word_count > verb->words_max ? arguments->words[verb->words_max] : NULL;
+        fprintf(stderr, "bt-bench %s: %s%s\nusage: bt-bench %s %s\n", verb->name,
+                extra ? "one word too many: " : "something is missing", extra ? extra : "",
+                verb->name, verb->usage);
+        return 2;
+    }
+    return verb->run(arguments);
+}
+
+static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
+{
+    bt_cli_arguments arguments = {.verb = verb};
+    bt_str command = {0};
+    for (int i = 0; i < argc; ++i) {
+        bt_str_format(&command, "%s%s", i ? " " : "bt-bench ", argv[i]);
+    }
+    void *words = NULL, *repeated = NULL;
+    int code = 5;
+    if (bt_str_status(&command) == BT_OK &&
+        bt_mem_alloc((size_t)argc, sizeof(char *), &words) == BT_OK &&
+        bt_mem_alloc((size_t)argc, sizeof(char *), &repeated) == BT_OK) {
+        arguments.words = words;
+        arguments.repeated = repeated;
+        arguments.command = bt_str_text(&command);
+        code = run_verb(verb, argc, argv, &arguments);
+    } else {
+        code = bt_cli_fail(BT_STATUS_OUT_OF_MEMORY);
+    }
+    bt_mem_free(words);
+    bt_mem_free(repeated);
+    bt_str_release(&command);
+    return code;
+}
+
+int bt_cli_main(int argc, char **argv)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_overview(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_overview(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        name = "version";
+    }
+    for (int i = 0; i < bt_cli_verb_count; ++i) {
+        if (strcmp(bt_cli_verbs[i].name, name) == 0) {
+            return start_verb(&bt_cli_verbs[i], argc - 1, argv + 1);
+        }
+    }
+    return unknown_verb(name);
+}

@@ -1,0 +1,52 @@
+// harness/cli/verbs.c - the table of verbs and their options
+#include "harness/cli/cli.h"
+
+#define DB_ROW                                                                                     \
+    {                                                                                              \
+        "db", 0, "FILE", "database of runs (default: results/bt.sqlite)"                           \
+    }
+#define FORMAT_ROW                                                                                 \
+    {                                                                                              \
+        "format", 0, "FORMAT", "text or json (default: text)"                                      \
+    }
+#define HELP_ROW                                                                                   \
+    {                                                                                              \
+        "help", 'h', NULL, "this text"                                                             \
+    }
+#define END_ROW                                                                                    \
+    {                                                                                              \
+        0                                                                                          \
+    }
+
+static const bt_cli_option run_options[] = {
+    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
+    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
+    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},
+    {"seed", 0, "N", "the same as --set train.seed=N"},
+    {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},
+    DB_ROW,
+    {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},
+    FORMAT_ROW,
+    {"dry-run", 0, NULL, "print the plan and stop"},
+    {"quiet", 'q', NULL, "no progress"},
+    {"worker", 0, "PROGRAM", NULL},
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
+static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
+
+const bt_cli_verb bt_cli_verbs[] = {
+    {"run", "SUITE [options]", "run a suite, record it and write its report",
+     "SUITE is a suite file, a folder with suite.json, or a name under suites/.\n"
+     "Ctrl-C stops after the current step and keeps what was recorded.\n"
+     "Exit codes: 0 passed, 2 usage or suite, 4 device or data missing, 5 crash, 130 interrupted.",
+     run_options, 1, 1, bt_verb_run},
+    {"list", "[suites | cases SUITE | runs | kernels | schema]", "what there is to run or look at",
+     NULL, list_options, 0, 2, bt_verb_list},
+    {"version", "", NULL, NULL, plain_options, 0, 0, bt_verb_version},
+    {"probe", "", NULL, NULL, plain_options, 0, 0, bt_verb_probe},
+};
+
+const int bt_cli_verb_count = (int)(sizeof bt_cli_verbs / sizeof bt_cli_verbs[0]);

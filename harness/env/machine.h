@@ -1,0 +1,27 @@
+// harness/env/machine.h - what this machine offers to a plan: devices and memory
+#ifndef BT_HARNESS_ENV_MACHINE_H
+#define BT_HARNESS_ENV_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+#include "framework/base/str.h"
+#include "framework/device/device.h"
+
+typedef struct bt_machine {
+    uint64_t host_memory_bytes; // usable: the smaller of available memory and cgroup limit
+    bool has_cuda;
+    char cuda_reason[512]; // why not, "" when there is one
+    bt_device_info cuda;   // of device 0; zero without
+    uint64_t cuda_free_bytes;
+} bt_machine;
+
+// Looks. A CUDA device is opened in a child process (this program's hidden verb `probe`), so that
+// no context stays behind in this one; without the plugin nothing is started.
+BT_CHECKED bt_status bt_machine_look(bt_machine *out);
+// The child's side: one line of JSON about CUDA device 0 on `out`; false when it cannot be opened.
+// Errors  as bt_device_open
+BT_CHECKED bt_status bt_machine_probe(bt_str *out);
+
+#endif

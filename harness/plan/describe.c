@@ -1,0 +1,52 @@
+// harness/plan/describe.c - a plan in a few lines for people
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/plan/plan.h"
+
+// 124475904 -> "124,475,904"
+static void append_grouped(int64_t value, bt_str *out)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%lld", (long long)value);
+    for (int i = 0; i < length; ++i) {
+        bt_str_format(out, "%s%c", i && (length - i) % 3 == 0 ? "," : "", digits[i]);
+    }
+}
+
+static void append_case(const cJSON *item, bt_str *out)
+{
+    const cJSON *train = bt_json_get(item, "train");
+    int64_t micro_batch = (int64_t)bt_plan_number(train, "micro_batch", NULL);
+    int64_t sequence = (int64_t)bt_plan_number(train, "sequence", NULL);
+    int64_t tokens = (int64_t)bt_plan_number(train, "tokens_per_step", NULL);
+    bt_str_format(out, "          %-8s ", bt_json_get(item, "name")->valuestring);
+    append_grouped(bt_plan_parameters(train), out);
+    bt_str_format(out, " parameters, %s, ", bt_json_get(train, "precision")->valuestring);
+    if (tokens != micro_batch * sequence) {
+        append_grouped(tokens, out);
+        bt_str_append(out, " tokens a step in micro-batches of ");
+    }
+    bt_str_format(out, "%lld x %lld%s, %lld steps, seed %lld\n", (long long)micro_batch,
+                  (long long)sequence, tokens != micro_batch * sequence ? "" : " tokens a step",
+                  (long long)bt_plan_number(train, "steps", NULL),
+                  (long long)bt_plan_number(train, "seed", NULL));
+}
+
+void bt_plan_describe(const bt_plan *plan, bt_str *out)
+{
+    bt_str_format(out, "plan      %s, profile %s", plan->suite, plan->profile);
+    if (plan->chosen && plan->reason[0]) {
+        bt_str_format(out, " (no GPU here: %.*s; --profile takes others)",
+                      (int)strcspn(plan->reason, "\n"), plan->reason);
+    } else if (plan->chosen) {
+        bt_str_append(out, " (the best for this machine; --profile takes others)");
+    }
+    bt_str_append(out, "\n");
+    for (const cJSON *item = plan->cases->child; item; item = item->next) {
+        append_case(item, out);
+    }
+    bt_str_format(out, "          plan %.8s, %lld %s, %lld %s each\n", plan->hash,
+                  (long long)plan->case_count, plan->case_count == 1 ? "case" : "cases",
+                  (long long)plan->rounds, plan->rounds == 1 ? "round" : "rounds");
+}

@@ -1,0 +1,471 @@
+// harness/plan/plan.c - expand a suite into a plan
+#include "harness/plan/plan.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "framework/base/mem.h"
+#include "harness/suite/schema.h"
+
+// Where the values of a case came from, the most specific first, for messages.
+typedef struct expansion {
+    const bt_suite *suite;
+    const bt_plan_options *options;
+    const bt_machine *machine;
+    const cJSON *profile; // member of profiles
+    const cJSON *source;  // the case in the file
+    cJSON *item;          // the case being expanded
+    cJSON *train;         // its member
+} expansion;
+
+static bt_status no_memory(void)
+{
+    return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+}
+
+void bt_plan_hash(const char *text, char hash[33])
+{
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, strlen(text)));
+    for (int i = 0; i < 16; ++i) {
+        (void)snprintf(hash + 2 * i, 3, "%02x", canonical.digest[i]);
+    }
+}
+
+double bt_plan_number(const cJSON *item, ...)
+{
+    va_list keys;
+    va_start(keys, item);
+    const cJSON *node = item;
+    for (const char *key = va_arg(keys, const char *); key && node;
+         key = va_arg(keys, const char *)) {
+        node = bt_json_get(node, key);
+    }
+    va_end(keys);
+    return cJSON_IsNumber(node) ? node->valuedouble : 0;
+}
+
+// ---- choosing the profile ----------------------------------------------------------------------
+
+static bool can_run(const cJSON *profile, const bt_machine *machine)
+{
+    return strcmp(bt_json_get(profile, "device")->valuestring, "cuda") != 0 || machine->has_cuda;
+}
+
+static bt_status unknown_profile(const bt_suite *suite, const cJSON *profiles, const char *given)
+{
+    bt_str words = {0}, listed = {0}, nearest = {0};
+    for (const cJSON *profile = profiles->child; profile; profile = profile->next) {
+        bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", profile->string);
+        bt_str_format(&listed, "%s%s", listed.length_bytes ? ", " : "", profile->string);
+    }
+    bt_suite_nearest(given, bt_str_text(&words), &nearest);
+    bt_status status = bt_json_error(
+        &suite->json, profiles, BT_JSON_KEY, "there is no profile \"%s\"%s%s%s\nprofiles: %s",
+        given, nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
+        nearest.length_bytes ? "\"?" : "", bt_str_text(&listed));
+    bt_str_release(&words);
+    bt_str_release(&listed);
+    bt_str_release(&nearest);
+    return status;
+}
+
+static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJSON **chosen)
+{
+    const cJSON *profiles = bt_json_get(expand->suite->json.root, "profiles");
+    const char *given = expand->options->profile;
+    *chosen = given ? bt_json_get(profiles, given) : NULL;
+    if (given) {
+        return *chosen ? BT_OK : unknown_profile(expand->suite, profiles, given);
+    }
+    plan->chosen = true;
+    for (const cJSON *profile = profiles->child; profile; profile = profile->next) {
+        if (cJSON_IsFalse(bt_json_get(profile, "automatic"))) {
+            continue;
+        }
+        if (can_run(profile, expand->machine)) {
+            *chosen = profile;
+            return BT_OK;
+        }
+        (void)snprintf(plan->reason, sizeof plan->reason, "%s", expand->machine->cuda_reason);
+    }
+    return bt_error(BT_STATUS_UNAVAILABLE,
+                    "%s: no profile can be taken automatically on this machine (%s); name one with "
+                    "--profile",
+                    expand->suite->json.name,
+                    plan->reason[0] ? plan->reason : "none is marked automatic");
+}
+
+// ---- merging -----------------------------------------------------------------------------------
+
+// Puts copies of the members of `from` into `into`; objects are merged, everything else replaced.
+static bt_status merge(cJSON *into, const cJSON *from)
+{
+    for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
+        cJSON *old = bt_json_get(into, node->string);
+        if (cJSON_IsObject(old) && cJSON_IsObject(node)) {
+            BT_TRY(merge(old, node));
+            continue;
+        }
+        cJSON_DeleteItemFromObjectCaseSensitive(into, node->string);
+        cJSON *copy = cJSON_Duplicate(node, 1);
+        if (!copy || !cJSON_AddItemToObject(into, node->string, copy)) {
+            cJSON_Delete(copy);
+            return no_memory();
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status replace(cJSON *object, const char *key, cJSON *node)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+    if (!node || !cJSON_AddItemToObject(object, key, node)) {
+        cJSON_Delete(node);
+        return no_memory();
+    }
+    return BT_OK;
+}
+
+// The dataset as an object: {"name": ...} or {"train": [paths], "val": [paths]}, with the paths of
+// a file relative to the suite made relative to the working directory.
+static bt_status join_paths(const char *suite_path, cJSON *dataset, const char *key)
+{
+    cJSON *list = bt_json_get(dataset, key);
+    cJSON *joined = cJSON_CreateArray();
+    const char *slash = strrchr(suite_path, '/');
+    for (const cJSON *node = cJSON_IsArray(list) ? list->child : list; joined && node;
+         node = cJSON_IsArray(list) ? node->next : NULL) {
+        bt_str path = {0};
+        if (suite_path[0] && slash && node->valuestring[0] != '/') {
+            bt_str_append_bytes(&path, suite_path, (size_t)(slash - suite_path) + 1);
+        }
+        bt_str_append(&path, node->valuestring);
+        cJSON *text = path.status == BT_OK ? cJSON_CreateString(bt_str_text(&path)) : NULL;
+        bt_str_release(&path);
+        if (!text || !cJSON_AddItemToArray(joined, text)) {
+            cJSON_Delete(text);
+            cJSON_Delete(joined);
+            return no_memory();
+        }
+    }
+    return replace(dataset, key, joined);
+}
+
+static const cJSON *dataset_in_file(const expansion *expand)
+{
+    const cJSON *levels[] = {expand->source, expand->profile, expand->suite->json.root};
+    for (int i = 0; i < 3; ++i) {
+        const cJSON *node = bt_json_get(levels[i], "dataset");
+        if (node) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+static bt_status merge_dataset(const expansion *expand)
+{
+    const cJSON *node = dataset_in_file(expand);
+    if (!node) {
+        return BT_OK;
+    }
+    BT_TRY(replace(expand->item, "dataset", cJSON_Duplicate(node, 1)));
+    cJSON *dataset = bt_json_get(expand->item, "dataset");
+    if (cJSON_IsObject(dataset)) {
+        BT_TRY(join_paths(expand->suite->json.name, dataset, "train"));
+        BT_TRY(join_paths(expand->suite->json.name, dataset, "val"));
+    }
+    return BT_OK;
+}
+
+static bt_status normalise_dataset(const expansion *expand)
+{
+    cJSON *dataset = bt_json_get(expand->item, "dataset");
+    if (cJSON_IsObject(dataset)) {
+        if (!bt_json_get(dataset, "train")) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "case %s: dataset.val is given without dataset.train",
+                            bt_json_get(expand->item, "name")->valuestring);
+        }
+        BT_TRY(join_paths("", dataset, "train")); // a single path of --set becomes a list
+        return join_paths("", dataset, "val");
+    }
+    cJSON *object = cJSON_CreateObject();
+    if (!object || !cJSON_AddStringToObject(object, "name", dataset->valuestring)) {
+        cJSON_Delete(object);
+        return no_memory();
+    }
+    return replace(expand->item, "dataset", object);
+}
+
+// ---- checking what only the merged case shows
+// ----------------------------------------------------
+
+// The node that gave train.[group.]key its value, or the case: where a message points.
+static const cJSON *origin(const expansion *expand, const char *group, const char *key)
+{
+    const cJSON *levels[] = {expand->source, expand->profile, expand->suite->json.root};
+    for (int i = 0; i < 3; ++i) {
+        const cJSON *node = bt_json_get(levels[i], "train");
+        node = group && node ? bt_json_get(node, group) : node;
+        node = node ? bt_json_get(node, key) : NULL;
+        if (node) {
+            return node;
+        }
+    }
+    return expand->source;
+}
+
+static bt_status check_shape(const expansion *expand)
+{
+    const bt_json *json = &expand->suite->json;
+    const char *name = bt_json_get(expand->item, "name")->valuestring;
+    int64_t width = (int64_t)bt_plan_number(expand->train, "model", "width", NULL);
+    int64_t heads = (int64_t)bt_plan_number(expand->train, "model", "heads", NULL);
+    int64_t context = (int64_t)bt_plan_number(expand->train, "model", "context", NULL);
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    if (width % heads != 0) {
+        return bt_json_error(json, origin(expand, "model", "heads"), BT_JSON_VALUE,
+                             "case %s: model.heads is %" PRId64
+                             "; it must divide model.width, %" PRId64,
+                             name, heads, width);
+    }
+    if (sequence > context) {
+        return bt_json_error(json, origin(expand, NULL, "sequence"), BT_JSON_VALUE,
+                             "case %s: sequence is %" PRId64
+                             "; allowed: up to model.context, %" PRId64,
+                             name, sequence, context);
+    }
+    double lr = bt_plan_number(expand->train, "optimizer", "lr", NULL);
+    double min_lr = bt_plan_number(expand->train, "optimizer", "min_lr", NULL);
+    if (min_lr > lr) {
+        return bt_json_error(json, origin(expand, "optimizer", "min_lr"), BT_JSON_VALUE,
+                             "case %s: optimizer.min_lr is %g; allowed: up to optimizer.lr, %g",
+                             name, min_lr, lr);
+    }
+    return BT_OK;
+}
+
+static bool divides(const expansion *expand, int64_t micro_batch)
+{
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step", NULL);
+    return tokens == 0 || tokens % (micro_batch * sequence) == 0;
+}
+
+static bt_status nothing_fits(const expansion *expand, int64_t smallest, uint64_t available)
+{
+    const char *name = bt_json_get(expand->item, "name")->valuestring;
+    int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step", NULL);
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    if (smallest == 0) {
+        return bt_json_error(&expand->suite->json, origin(expand, NULL, "tokens_per_step"),
+                             BT_JSON_VALUE,
+                             "case %s: tokens_per_step is %" PRId64
+                             "; it must be a multiple of micro_batch * sequence (sequence is "
+                             "%" PRId64 ")",
+                             name, tokens, sequence);
+    }
+    return bt_error(BT_STATUS_OUT_OF_MEMORY,
+                    "case %s: a micro-batch of %" PRId64 " x %" PRId64
+                    " tokens needs about %.1f GiB, the device offers %.1f GiB; make the model, "
+                    "sequence or micro_batch smaller",
+                    name, smallest, sequence,
+                    (double)bt_plan_memory_bytes(expand->train, smallest) / 1073741824.0,
+                    (double)available / 1073741824.0);
+}
+
+#define CANDIDATES_MAX 64
+
+// The micro-batches that may be taken, in the order of preference.
+static int64_t candidates_of(const cJSON *given, int64_t candidates[CANDIDATES_MAX])
+{
+    int64_t count = 0;
+    if (cJSON_IsNumber(given)) {
+        candidates[count++] = (int64_t)given->valuedouble;
+    } else if (cJSON_IsString(given)) {
+        for (int64_t power = 64; power; power /= 2) {
+            candidates[count++] = power;
+        }
+    } else {
+        for (const cJSON *node = given->child; node && count < CANDIDATES_MAX; node = node->next) {
+            candidates[count++] = (int64_t)node->valuedouble;
+        }
+    }
+    return count;
+}
+
+// Takes the first candidate that divides the step and fits the device. A single number is taken as
+// it is: the device has the last word. Without knowledge of the device the first is taken.
+static bt_status resolve_micro_batch(const expansion *expand, bool cuda)
+{
+    int64_t candidates[CANDIDATES_MAX];
+    int64_t count = candidates_of(bt_json_get(expand->train, "micro_batch"), candidates);
+    uint64_t available =
+        cuda ? expand->machine->cuda_free_bytes : expand->machine->host_memory_bytes;
+    uint64_t limit = (uint64_t)bt_plan_number(expand->train, "memory_limit_bytes", NULL);
+    available = limit && (!available || limit < available) ? limit : available;
+    int64_t taken = 0, smallest = 0;
+    for (int64_t i = 0; i < count && !taken; ++i) {
+        if (divides(expand, candidates[i])) {
+            smallest = !smallest || candidates[i] < smallest ? candidates[i] : smallest;
+            bool fits = count == 1 || !available ||
+                        bt_plan_memory_bytes(expand->train, candidates[i]) <= available;
+            taken = fits ? candidates[i] : 0;
+        }
+    }
+    if (!taken) {
+        return nothing_fits(expand, smallest, available);
+    }
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    if (!bt_json_get(expand->train, "tokens_per_step")) {
+        BT_TRY(replace(expand->train, "tokens_per_step",
+                       cJSON_CreateNumber((double)(taken * sequence))));
+    }
+    return replace(expand->train, "micro_batch", cJSON_CreateNumber((double)taken));
+}
+
+// Few steps leave little room for warm-up and profiled ones: each gets at most a third.
+static bt_status bound_untimed_steps(cJSON *train)
+{
+    static const char *const keys[] = {"warmup_timing_steps", "profile_steps"};
+    double third = (double)((int64_t)bt_plan_number(train, "steps", NULL) / 3);
+    for (int i = 0; i < 2; ++i) {
+        if (bt_plan_number(train, keys[i], NULL) > third) {
+            BT_TRY(replace(train, keys[i], cJSON_CreateNumber(third)));
+        }
+    }
+    return BT_OK;
+}
+
+// ---- one case, then all ------------------------------------------------------------------------
+
+static bt_status expand_case(expansion *expand)
+{
+    const cJSON *levels[] = {expand->suite->json.root, expand->profile, expand->source};
+    static const char *const copied[] = {"name", "kind"};
+    for (int i = 0; i < 2; ++i) {
+        BT_TRY(replace(expand->item, copied[i],
+                       cJSON_Duplicate(bt_json_get(expand->source, copied[i]), 1)));
+    }
+    BT_TRY(merge_dataset(expand));
+    expand->train = cJSON_AddObjectToObject(expand->item, "train");
+    if (!expand->train) {
+        return no_memory();
+    }
+    for (int i = 0; i < 3; ++i) {
+        BT_TRY(merge(expand->train, bt_json_get(levels[i], "train")));
+    }
+    for (int64_t i = 0; i < expand->options->set_count; ++i) {
+        BT_TRY(bt_plan_set(expand->options->sets[i], expand->item));
+    }
+    expand->train = bt_json_get(expand->item, "train");
+    if (expand->options->seed >= 0) {
+        BT_TRY(replace(expand->train, "seed", cJSON_CreateNumber((double)expand->options->seed)));
+    }
+    BT_TRY(bt_suite_fill_defaults(BT_SUITE_CASE, expand->item));
+    BT_TRY(normalise_dataset(expand));
+    BT_TRY(check_shape(expand));
+    BT_TRY(bound_untimed_steps(expand->train));
+    bool cuda = strcmp(bt_json_get(expand->profile, "device")->valuestring, "cuda") == 0;
+    return resolve_micro_batch(expand, cuda);
+}
+
+static bool selected(const char *name, const char *filter)
+{
+    return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
+}
+
+static bt_status no_case(const expansion *expand)
+{
+    bt_str names = {0};
+    for (const cJSON *item = bt_json_get(expand->profile, "cases")->child; item;
+         item = item->next) {
+        bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "",
+                      bt_json_get(item, "name")->valuestring);
+    }
+    bt_status status = bt_error(
+        BT_STATUS_INVALID_ARGUMENT, "--filter %s: no case of profile %s matches\ncases: %s",
+        expand->options->filter, expand->profile->string, bt_str_text(&names));
+    bt_str_release(&names);
+    return status;
+}
+
+static bt_status expand_cases(expansion *expand, cJSON *cases)
+{
+    for (const cJSON *source = bt_json_get(expand->profile, "cases")->child; source;
+         source = source->next) {
+        if (!selected(bt_json_get(source, "name")->valuestring, expand->options->filter)) {
+            continue;
+        }
+        expand->source = source;
+        expand->item = cJSON_CreateObject();
+        if (!expand->item || !cJSON_AddItemToArray(cases, expand->item)) {
+            cJSON_Delete(expand->item);
+            return no_memory();
+        }
+        BT_TRY(expand_case(expand));
+    }
+    return cases->child ? BT_OK : no_case(expand);
+}
+
+static bt_status build(expansion *expand, bt_plan *plan)
+{
+    BT_TRY(choose_profile(expand, plan, &expand->profile));
+    plan->rounds = expand->options->rounds
+                       ? expand->options->rounds
+                       : (int64_t)bt_plan_number(expand->profile, "rounds", NULL);
+    plan->rounds = plan->rounds ? plan->rounds : 1;
+    const char *device = bt_json_get(expand->profile, "device")->valuestring;
+    plan->root = cJSON_CreateObject();
+    cJSON *root = plan->root;
+    if (!root || !cJSON_AddNumberToObject(root, "version", 1) ||
+        !cJSON_AddStringToObject(root, "suite", expand->suite->name) ||
+        !cJSON_AddStringToObject(root, "profile", expand->profile->string) ||
+        !cJSON_AddStringToObject(root, "device", device) ||
+        !cJSON_AddNumberToObject(root, "rounds", (double)plan->rounds) ||
+        !cJSON_AddArrayToObject(root, "cases")) {
+        return no_memory();
+    }
+    BT_TRY(expand_cases(expand, bt_json_get(root, "cases")));
+    bt_str text = {0};
+    bt_json_write(root, &text);
+    bt_status status = bt_str_take(&text, &plan->text);
+    bt_str_release(&text);
+    return status;
+}
+
+bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
+                       const bt_machine *machine, bt_plan *out)
+{
+    memset(out, 0, sizeof *out);
+    expansion expand = {.suite = suite, .options = options, .machine = machine};
+    bt_status status = build(&expand, out);
+    if (status != BT_OK) {
+        bt_plan_release(out);
+        return status;
+    }
+    bt_plan_hash(out->text, out->hash);
+    out->suite = bt_json_get(out->root, "suite")->valuestring;
+    out->profile = bt_json_get(out->root, "profile")->valuestring;
+    out->device = bt_json_get(out->root, "device")->valuestring;
+    out->cases = bt_json_get(out->root, "cases");
+    out->case_count = cJSON_GetArraySize(out->cases);
+    return BT_OK;
+}
+
+void bt_plan_release(bt_plan *plan)
+{
+    cJSON_Delete(plan->root);
+    bt_mem_free(plan->text);
+    memset(plan, 0, sizeof *plan);
+}
+
+const cJSON *bt_plan_case(const bt_plan *plan, int64_t index)
+{
+    return cJSON_GetArrayItem(plan->cases, (int)index);
+}

@@ -1,0 +1,68 @@
+// harness/plan/plan.h - what exactly will run: expanded, canonical, hashed
+//
+// suite file + profile + --set + --seed + machine -> one JSON document in which nothing is left to
+// a default. Its canonical text is what is recorded and hashed; workers get cases out of it.
+//
+// Invariants
+//   1. Equal plans have equal text and hash, on every machine and from every folder.
+//   2. A plan never changes after bt_plan_make; no device has been touched to make it.
+#ifndef BT_HARNESS_PLAN_PLAN_H
+#define BT_HARNESS_PLAN_PLAN_H
+
+#include "harness/env/machine.h"
+#include "harness/suite/suite.h"
+
+typedef struct bt_plan_options {
+    const char *profile;     // NULL: the first automatic one that the machine can run
+    const char *filter;      // substring of case names, or a glob; NULL: all
+    const char *const *sets; // [set_count] "train.steps=3"
+    int64_t set_count;
+    int64_t rounds; // 0: the profile's
+    int64_t seed;   // -1: the file's
+} bt_plan_options;
+
+typedef struct bt_plan {
+    cJSON *root; // owned: {version, suite, profile, device, rounds, cases: [{name, kind, ...}]}
+    char *text;  // owned, canonical
+    char hash[33];
+    const char *suite, *profile, *device; // inside root
+    const cJSON *cases;                   // inside root
+    int64_t case_count, rounds;
+    bool chosen;      // the profile was chosen for the user
+    char reason[512]; // why an earlier profile was passed over, "" when none was
+} bt_plan;
+
+// Owns    *out: the caller, bt_plan_release
+// Errors  INVALID_ARGUMENT (unknown profile, no case matches, bad --set, impossible shape),
+//         OUT_OF_MEMORY (also: not even the smallest micro-batch fits the device)
+BT_CHECKED bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
+                                  const bt_machine *machine, bt_plan *out);
+void bt_plan_release(bt_plan *plan);
+
+// The index-th case. Borrowed.
+const cJSON *bt_plan_case(const bt_plan *plan, int64_t index);
+// A number of a case by path of keys: bt_plan_number(item, "train", "steps", NULL); 0 when absent.
+double bt_plan_number(const cJSON *item, ...) __attribute__((sentinel));
+
+// Some lines about the plan, for people.
+void bt_plan_describe(const bt_plan *plan, bt_str *out);
+
+// XXH3-128 of text as 32 hex digits.
+void bt_plan_hash(const char *text, char hash[33]);
+
+// ---- memory.c: how much a training case needs, roughly
+// -------------------------------------------
+
+// Bytes that a training case takes on the device at this micro-batch: parameters, gradients,
+// moments, activations of all blocks and logits with their gradient, plus a tenth. An estimate,
+// for choosing a micro-batch; the device has the last word.
+uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch);
+int64_t bt_plan_parameters(const cJSON *train);
+
+// ---- set.c
+// ---------------------------------------------------------------------------------------
+
+// Applies "key.key=value" to an expanded case.
+BT_CHECKED bt_status bt_plan_set(const char *given, cJSON *target);
+
+#endif

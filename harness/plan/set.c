@@ -1,0 +1,137 @@
+// harness/plan/set.c - --set key=value, checked like the file
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/plan/plan.h"
+#include "harness/suite/schema.h"
+
+// `key` is none of the owner's, or NULL: the owner itself was given a value.
+static bt_status unknown(const char *given, bt_suite_object owner, const char *key)
+{
+    bt_str words = {0}, allowed = {0}, nearest = {0};
+    for (int i = 0; i < bt_suite_key_count; ++i) {
+        if (bt_suite_keys[i].owner == owner && bt_suite_keys[i].settable) {
+            const char *name = bt_suite_keys[i].key;
+            bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", name);
+            bt_str_format(&allowed, "%s%s", allowed.length_bytes ? ", " : "", name);
+        }
+    }
+    bt_status status;
+    if (key) {
+        bt_suite_nearest(key, bt_str_text(&words), &nearest);
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "--set %s: \"%s\" is not a key of %s%s%s%s\nallowed: %s", given, key,
+                          bt_suite_object_called(owner),
+                          nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
+                          nearest.length_bytes ? "\"?" : "", bt_str_text(&allowed));
+    } else {
+        status =
+            bt_error(BT_STATUS_INVALID_ARGUMENT, "--set %s: %s is a group; set one of its keys: %s",
+                     given, bt_suite_object_called(owner), bt_str_text(&allowed));
+    }
+    bt_str_release(&words);
+    bt_str_release(&allowed);
+    bt_str_release(&nearest);
+    return status;
+}
+
+static bool is_text(const bt_suite_key *key)
+{
+    return key->type == BT_SUITE_TEXT || key->type == BT_SUITE_NAME || key->type == BT_SUITE_CHOICE;
+}
+
+// The value as a node: JSON where it is JSON and the key is not a text, the plain text otherwise.
+static bt_status value_node(const bt_suite_key *key, const char *name, const char *value,
+                            cJSON **node)
+{
+    bt_json parsed = {0};
+    *node = NULL;
+    if (!is_text(key) && *value && bt_json_parse(name, value, strlen(value), &parsed) == BT_OK) {
+        *node = cJSON_Duplicate(parsed.root, 1);
+        bt_json_release(&parsed);
+    } else {
+        *node = cJSON_CreateString(value);
+    }
+    return *node ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for %s", name);
+}
+
+static bt_status put(const bt_suite_key *key, const char *given, const char *value, cJSON *object)
+{
+    bt_str name = {0};
+    bt_str_format(&name, "--set %s", given);
+    cJSON *node = NULL;
+    bt_status status = bt_str_status(&name);
+    if (status == BT_OK) {
+        status = value_node(key, bt_str_text(&name), value, &node);
+    }
+    // A source without text: messages say "--set ...: " and no line.
+    bt_json source = {.name = name.text};
+    if (status == BT_OK) {
+        status = bt_suite_check_value(&source, key, node);
+    }
+    if (status == BT_OK) {
+        cJSON_DeleteItemFromObjectCaseSensitive(object, key->key);
+        if (!cJSON_AddItemToObject(object, key->key, node)) {
+            status = bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for --set %s", given);
+        } else {
+            node = NULL;
+        }
+    }
+    cJSON_Delete(node);
+    bt_str_release(&name);
+    return status;
+}
+
+// The object that a key of a path names, made when it is missing or was a name.
+static bt_status descend(const bt_suite_key *key, const char *given, cJSON **object)
+{
+    cJSON *child = bt_json_get(*object, key->key);
+    if (!cJSON_IsObject(child)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(*object, key->key);
+        child = cJSON_AddObjectToObject(*object, key->key);
+    }
+    if (!child) {
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for --set %s", given);
+    }
+    *object = child;
+    return BT_OK;
+}
+
+bt_status bt_plan_set(const char *given, cJSON *target)
+{
+    const char *equals = strchr(given, '=');
+    if (!equals || equals == given) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--set %s: expected key=value, such as train.steps=3", given);
+    }
+    bt_suite_object owner = BT_SUITE_CASE;
+    cJSON *object = target;
+    for (const char *at = given;;) {
+        size_t length = strcspn(at, ".=");
+        char word[65];
+        if (length >= sizeof word) {
+            length = sizeof word - 1;
+        }
+        memcpy(word, at, length);
+        word[length] = '\0';
+        const bt_suite_key *key = bt_suite_key_find(owner, word);
+        if (!key || !key->settable) {
+            return unknown(given, owner, word);
+        }
+        bool last = at + length == equals;
+        bool group = key->type == BT_SUITE_GROUP || key->type == BT_SUITE_DATA;
+        if (last && key->type != BT_SUITE_GROUP) {
+            return put(key, given, equals + 1, object);
+        }
+        if (last) {
+            return unknown(given, key->object, NULL);
+        }
+        if (!group) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "--set %s: \"%s\" has no keys below it",
+                            given, word);
+        }
+        BT_TRY(descend(key, given, &object));
+        owner = key->object;
+        at += length + 1;
+    }
+}

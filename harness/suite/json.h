@@ -1,0 +1,66 @@
+// harness/suite/json.h - JSON that a user wrote: strict, with line and column for every value
+//
+// cJSON builds the tree; a scanner of ours goes first. It checks the grammar strictly, limits depth
+// and size, and notes where each value and key stands, in the order in which a walk of the tree
+// meets them. So any node of the tree can be named by line and column.
+//
+// Invariants
+//   1. What the scanner accepts, cJSON parses to a tree of the same shape.
+//   2. No object of the tree has two equal keys; every number is finite.
+#ifndef BT_HARNESS_SUITE_JSON_H
+#define BT_HARNESS_SUITE_JSON_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+#include "framework/base/str.h"
+
+#define BT_JSON_DEPTH_MAX      32
+#define BT_JSON_SIZE_BYTES_MAX (4 << 20)
+#define BT_JSON_KEYS_MAX       512 // in one object
+
+typedef struct bt_json {
+    cJSON *root;       // owned
+    char *text;        // owned, zero-terminated copy of the source
+    char *name;        // owned; what messages call the source: a path, "--set ..."
+    uint32_t *offsets; // owned, [2 * count]: byte offset of key (or value), of value
+    int64_t count;     // nodes, in preorder
+    int64_t capacity;  // of offsets, in nodes
+} bt_json;
+
+// Owns    *out: the caller, bt_json_release; also released on failure
+// Errors  INVALID_ARGUMENT "name:line:column: what", OUT_OF_MEMORY
+BT_CHECKED bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes,
+                                   bt_json *out);
+void bt_json_release(bt_json *json);
+
+typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
+
+// Sets "name:line:column: ..." for a node of this document (a node of another tree, or NULL, gets
+// "name: ..."). Lines and columns count from 1, columns in characters. Returns INVALID_ARGUMENT.
+bt_status bt_json_error(const bt_json *json, const cJSON *node, bt_json_part part,
+                        const char *format, ...) BT_PRINTF(4, 5);
+// "name:line:column" of a node.
+void bt_json_place(const bt_json *json, const cJSON *node, bt_json_part part, bt_str *out);
+
+// The member of an object, NULL when it has none.
+cJSON *bt_json_get(const cJSON *object, const char *key);
+// "text", "number" ... for messages.
+const char *bt_json_type_name(const cJSON *node);
+
+// Canonical form: keys sorted by bytes, no blanks, integers as integers, other numbers with the
+// fewest digits that read back as the same double. Equal trees give equal bytes.
+void bt_json_write(const cJSON *node, bt_str *out);
+// The same with two-space indentation and the keys in the tree's order, for people.
+void bt_json_write_pretty(const cJSON *node, bt_str *out);
+// One number, null where it is not finite; one quoted string.
+void bt_json_number(double value, bt_str *out);
+void bt_json_string(const char *text, bt_str *out);
+
+// cJSON's allocations go through bt_mem from then on. bt_json_parse calls it; whoever makes a tree
+// by hand before calls it too.
+void bt_json_init(void);
+
+#endif

@@ -1,0 +1,401 @@
+// harness/suite/schema.c - the table of keys, and the check of a file against it
+#include "harness/suite/schema.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+
+#define WHOLE_MAX 9007199254740991.0 // 2^53 - 1: every whole number below is exact in JSON
+
+#define TEXT_ROW(owner, key, required, meaning)                                                    \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, required, false, meaning        \
+    }
+#define NAME_ROW(owner, key, required, meaning)                                                    \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_NAME, 0, 0, NULL, 0, NULL, required, false, meaning        \
+    }
+#define CHOICE_ROW(owner, key, choices, fallback, required, settable, meaning)                     \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_CHOICE, 0, 0, choices, 0, fallback, required, settable,    \
+            meaning                                                                                \
+    }
+#define WHOLE_ROW(owner, key, minimum, maximum, fallback, meaning)                                 \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_INTEGER, minimum, maximum, NULL, 0, fallback, false, true, \
+            meaning                                                                                \
+    }
+#define REAL_ROW(owner, key, minimum, maximum, fallback, meaning)                                  \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_NUMBER, minimum, maximum, NULL, 0, fallback, false, true,  \
+            meaning                                                                                \
+    }
+#define OBJECT_ROW(owner, key, type, object, fallback, required, settable, meaning)                \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_##type, 0, 0, NULL, BT_SUITE_##object, fallback, required, \
+            settable, meaning                                                                      \
+    }
+
+const bt_suite_key bt_suite_keys[] = {
+    TEXT_ROW(SUITE, "$schema", false, "Where this schema is; for editors."),
+    NAME_ROW(SUITE, "name", true, "Name of the suite, as recorded."),
+    TEXT_ROW(SUITE, "description", false, "One or two sentences for people."),
+    OBJECT_ROW(SUITE, "dataset", DATA, DATASET, NULL, false, false,
+               "Dataset of all cases that name no other: a name (see 'bt-bench data'), or shards."),
+    OBJECT_ROW(SUITE, "train", GROUP, TRAIN, NULL, false, false,
+               "Values of all training cases, unless their profile or they themselves say other."),
+    OBJECT_ROW(SUITE, "profiles", MAP, PROFILE, NULL, true, false,
+               "Profiles by name, the best first: with no --profile the first that this machine "
+               "can run is taken."),
+
+    TEXT_ROW(PROFILE, "description", false, "For people."),
+    CHOICE_ROW(PROFILE, "device", "cpu|cuda", NULL, true, false, "Where its cases run."),
+    {BT_SUITE_PROFILE, "automatic", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, false,
+     "Whether it may be taken without being asked for."},
+    WHOLE_ROW(PROFILE, "rounds", 1, 1000, "1", "Fresh processes per case."),
+    OBJECT_ROW(PROFILE, "dataset", DATA, DATASET, NULL, false, false, "As in the suite."),
+    OBJECT_ROW(PROFILE, "train", GROUP, TRAIN, NULL, false, false,
+               "Values of this profile's training cases."),
+    OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false, "What is run, in this order."),
+
+    NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),
+    CHOICE_ROW(CASE, "kind", "train", NULL, true, false, "What is run."),
+    TEXT_ROW(CASE, "description", false, "For people."),
+    OBJECT_ROW(CASE, "dataset", DATA, DATASET, "\"books\"", false, true, "As in the suite."),
+    OBJECT_ROW(CASE, "train", GROUP, TRAIN, "{}", false, true, "Values of this case alone."),
+
+    {BT_SUITE_DATASET, "train", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, true, true,
+     "Shards to train on; paths are relative to the suite file."},
+    {BT_SUITE_DATASET, "val", BT_SUITE_TEXTS, 0, 0, NULL, 0, "[]", false, true,
+     "Shards to evaluate on; none: there is no evaluation."},
+
+    CHOICE_ROW(TRAIN, "precision", "fp32|tf32|bf16", "\"fp32\"", false, true,
+               "Arithmetic and storage: fp32 (IEEE), tf32 (fp32 storage, tensor cores), bf16 "
+               "(fp32 master weights)."),
+    OBJECT_ROW(TRAIN, "model", GROUP, MODEL, "{}", false, true, "Shape of the model."),
+    OBJECT_ROW(TRAIN, "optimizer", GROUP, OPTIMIZER, "{}", false, true, "How it learns."),
+    {BT_SUITE_TRAIN, "micro_batch", BT_SUITE_COUNTS, 1, 65536, NULL, 0, "\"auto\"", false, true,
+     "Sequences per forward pass: a number; a list, of which the first that fits the device's "
+     "memory is taken; or \"auto\", the largest power of two up to 64 that fits."},
+    WHOLE_ROW(TRAIN, "sequence", 1, 1048576, "1024", "Tokens per sequence, at most model.context."),
+    WHOLE_ROW(TRAIN, "tokens_per_step", 1, 1e12, NULL,
+              "Tokens per optimizer step, a multiple of micro_batch * sequence; default: that."),
+    WHOLE_ROW(TRAIN, "steps", 1, 1e9, "60", "Optimizer steps."),
+    WHOLE_ROW(TRAIN, "warmup_timing_steps", 0, 1e9, "3",
+              "First steps, whose times are no measurements."),
+    WHOLE_ROW(TRAIN, "eval_every", 0, 1e9, "0",
+              "Evaluate at the start, every so many steps and at the end; 0: never."),
+    WHOLE_ROW(TRAIN, "eval_batches", 1, 1e6, "20", "Micro-batches per evaluation."),
+    WHOLE_ROW(TRAIN, "profile_steps", 0, 1000, "2",
+              "Steps on which NVTX ranges are timed; their own times are no measurements."),
+    WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
+    WHOLE_ROW(TRAIN, "memory_limit_bytes", 0, WHOLE_MAX, "0",
+              "Bound on device memory; 0: what the device has."),
+
+    WHOLE_ROW(MODEL, "layers", 1, 4096, "12", "Transformer blocks."),
+    WHOLE_ROW(MODEL, "heads", 1, 4096, "12", "Attention heads; must divide width."),
+    WHOLE_ROW(MODEL, "width", 1, 1048576, "768", "Channels of the residual stream."),
+    WHOLE_ROW(MODEL, "vocab", 1, 65536, "50304", "Rows of the token embedding."),
+    WHOLE_ROW(MODEL, "context", 1, 1048576, "1024", "Rows of the position table."),
+
+    REAL_ROW(OPTIMIZER, "lr", 0, 100, "6e-4", "Peak learning rate."),
+    REAL_ROW(OPTIMIZER, "min_lr", 0, 100, "6e-5", "Where the cosine ends."),
+    WHOLE_ROW(OPTIMIZER, "warmup_steps", 0, 1e9, "0", "Linear rise to lr."),
+    WHOLE_ROW(OPTIMIZER, "decay_steps", 0, 1e9, "0", "Step of min_lr; 0: the last."),
+    REAL_ROW(OPTIMIZER, "beta1", 0, 0.999999999, "0.9", "Decay of the first moment."),
+    REAL_ROW(OPTIMIZER, "beta2", 0, 0.999999999, "0.95", "Decay of the second moment."),
+    REAL_ROW(OPTIMIZER, "epsilon", 1e-30, 1, "1e-8", "Added to the root of the second moment."),
+    REAL_ROW(OPTIMIZER, "weight_decay", 0, 100, "0.1", "On tensors of rank 2 and more."),
+    REAL_ROW(OPTIMIZER, "clip", 0, 1e30, "1", "Bound on the global gradient norm; 0: none."),
+};
+
+const int bt_suite_key_count = (int)(sizeof bt_suite_keys / sizeof bt_suite_keys[0]);
+
+const bt_suite_key *bt_suite_key_find(bt_suite_object owner, const char *key)
+{
+    for (int i = 0; i < bt_suite_key_count; ++i) {
+        if (bt_suite_keys[i].owner == owner && strcmp(bt_suite_keys[i].key, key) == 0) {
+            return &bt_suite_keys[i];
+        }
+    }
+    return NULL;
+}
+
+const char *bt_suite_object_called(bt_suite_object object)
+{
+    static const char *const names[] = {
+#define BT_SUITE_OBJECT_CALLED(name, text, called, meaning) called,
+        BT_SUITE_OBJECT_LIST(BT_SUITE_OBJECT_CALLED)
+#undef BT_SUITE_OBJECT_CALLED
+    };
+    return names[object];
+}
+
+// ---- did you mean ------------------------------------------------------------------------------
+
+#define WORD_MAX 64
+
+static int minimum_of(int a, int b) { return a < b ? a : b; }
+
+// Edits (insert, delete, replace, swap of neighbours) from one word to another of `length` bytes.
+static int edit_distance(const char *from, const char *to, size_t to_length)
+{
+    int rows[3][WORD_MAX + 1];
+    size_t from_length = strlen(from);
+    if (from_length > WORD_MAX || to_length > WORD_MAX) {
+        return WORD_MAX;
+    }
+    int *before = rows[0], *above = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= to_length; ++j) {
+        before[j] = above[j] = (int)j;
+    }
+    for (size_t i = 1; i <= from_length; ++i) {
+        row[0] = (int)i;
+        for (size_t j = 1; j <= to_length; ++j) {
+            int cost = above[j - 1] + (from[i - 1] != to[j - 1]);
+            cost = minimum_of(cost, minimum_of(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
+                cost = minimum_of(cost, before[j - 2] + 1);
+            }
+            row[j] = cost;
+        }
+        int *oldest = before;
+        before = above;
+        above = row;
+        row = oldest;
+    }
+    return above[to_length];
+}
+
+void bt_suite_nearest(const char *given, const char *words, bt_str *out)
+{
+    int best = (int)(strlen(given) / 3) + 2; // further away is no help
+    const char *nearest = NULL;
+    size_t nearest_length = 0;
+    for (const char *word = words; *word;) {
+        size_t length = strcspn(word, "|");
+        int distance = edit_distance(given, word, length);
+        if (distance < best && distance < (int)length) {
+            best = distance;
+            nearest = word;
+            nearest_length = length;
+        }
+        word += length + (word[length] == '|');
+    }
+    if (nearest) {
+        bt_str_append_bytes(out, nearest, nearest_length);
+    }
+}
+
+// ---- the check ---------------------------------------------------------------------------------
+
+static bt_status unknown_key(const bt_json *json, bt_suite_object kind, const cJSON *node)
+{
+    bt_str words = {0}, allowed = {0}, hint = {0}, nearest = {0};
+    for (int i = 0; i < bt_suite_key_count; ++i) {
+        if (bt_suite_keys[i].owner == kind) {
+            bt_str_format(&words, "%s%s", words.length_bytes ? "|" : "", bt_suite_keys[i].key);
+            bt_str_format(&allowed, "%s%s", allowed.length_bytes ? ", " : "", bt_suite_keys[i].key);
+        }
+    }
+    bt_suite_nearest(node->string, bt_str_text(&words), &nearest);
+    if (nearest.length_bytes) {
+        bt_str_format(&hint, "; did you mean \"%s\"?", bt_str_text(&nearest));
+    }
+    bt_status status = bt_json_error(
+        json, node, BT_JSON_KEY, "\"%s\" is not a key of %s%s\nallowed: %s", node->string,
+        bt_suite_object_called(kind), bt_str_text(&hint), bt_str_text(&allowed));
+    bt_str_release(&words);
+    bt_str_release(&allowed);
+    bt_str_release(&hint);
+    bt_str_release(&nearest);
+    return status;
+}
+
+static bt_status wrong_type(const bt_json *json, const bt_suite_key *key, const cJSON *node,
+                            const char *expected)
+{
+    bt_str given = {0};
+    if (!cJSON_IsObject(node) && !cJSON_IsArray(node)) {
+        bt_str_append(&given, " ");
+        bt_json_write(node, &given);
+    }
+    bt_status status =
+        bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" must be %s, not %s%s", key->key, expected,
+                      bt_json_type_name(node), bt_str_text(&given));
+    bt_str_release(&given);
+    return status;
+}
+
+static bt_status check_number(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+{
+    bool whole = key->type != BT_SUITE_NUMBER;
+    double value = node->valuedouble;
+    if (!cJSON_IsNumber(node) || (whole && (value > floor(value) || fabs(value) > WHOLE_MAX))) {
+        return wrong_type(json, key, node, whole ? "a whole number" : "a number");
+    }
+    if (!(value >= key->minimum && value <= key->maximum)) {
+        bt_str range = {0};
+        bt_json_number(key->minimum, &range);
+        bt_str_append(&range, " to ");
+        bt_json_number(key->maximum, &range);
+        bt_str given = {0};
+        bt_json_number(value, &given);
+        bt_status status = bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is %s; allowed: %s",
+                                         key->key, bt_str_text(&given), bt_str_text(&range));
+        bt_str_release(&range);
+        bt_str_release(&given);
+        return status;
+    }
+    return BT_OK;
+}
+
+static bt_status check_choice(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+{
+    if (!cJSON_IsString(node)) {
+        return wrong_type(json, key, node, "a text");
+    }
+    bt_str allowed = {0};
+    bool known = false;
+    for (const char *word = key->choices; *word;) {
+        size_t length = strcspn(word, "|");
+        known = known || (strlen(node->valuestring) == length &&
+                          strncmp(node->valuestring, word, length) == 0);
+        bt_str_append(&allowed, allowed.length_bytes ? ", " : "");
+        bt_str_append_bytes(&allowed, word, length);
+        word += length + (word[length] == '|');
+    }
+    bt_str nearest = {0};
+    bt_suite_nearest(node->valuestring, key->choices, &nearest);
+    bt_status status = BT_OK;
+    if (!known) {
+        status = bt_json_error(
+            json, node, BT_JSON_VALUE, "\"%s\" is \"%s\"%s%s%s; allowed: %s", key->key,
+            node->valuestring, nearest.length_bytes ? "; did you mean \"" : "",
+            bt_str_text(&nearest), nearest.length_bytes ? "\"?" : "", bt_str_text(&allowed));
+    }
+    bt_str_release(&allowed);
+    bt_str_release(&nearest);
+    return status;
+}
+
+static bool is_name(const char *text)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    size_t length = strlen(text);
+    return length > 0 && length <= WORD_MAX && strspn(text, allowed) == length && text[0] != '.' &&
+           text[0] != '-';
+}
+
+static bt_status check_text(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+{
+    if (!cJSON_IsString(node)) {
+        return wrong_type(json, key, node, "a text");
+    }
+    bool name = key->type == BT_SUITE_NAME || key->type == BT_SUITE_DATA;
+    if (name && !is_name(node->valuestring)) {
+        return bt_json_error(json, node, BT_JSON_VALUE,
+                             "\"%s\" is \"%s\"; a name has 1 to %d letters, digits, '-', '_' or "
+                             "'.', and begins with a letter or digit",
+                             key->key, node->valuestring, WORD_MAX);
+    }
+    return BT_OK;
+}
+
+static bt_status check_list(const bt_json *json, const bt_suite_key *key, const cJSON *list)
+{
+    if (!list->child && key->type != BT_SUITE_TEXTS) {
+        return bt_json_error(json, list, BT_JSON_VALUE, "\"%s\" is an empty list", key->key);
+    }
+    for (const cJSON *node = list->child; node; node = node->next) {
+        if (key->type == BT_SUITE_TEXTS) {
+            BT_TRY(check_text(json, key, node));
+        } else if (key->type == BT_SUITE_COUNTS) {
+            BT_TRY(check_number(json, key, node));
+        } else if (!cJSON_IsObject(node)) {
+            return wrong_type(json, key, node, "a list of objects");
+        } else {
+            BT_TRY(bt_suite_check(json, key->object, node));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status check_map(const bt_json *json, const bt_suite_key *key, const cJSON *map)
+{
+    if (!cJSON_IsObject(map) || !map->child) {
+        return wrong_type(json, key, map, "an object with at least one member");
+    }
+    for (const cJSON *node = map->child; node; node = node->next) {
+        if (!is_name(node->string)) {
+            return bt_json_error(json, node, BT_JSON_KEY,
+                                 "\"%s\" is no name: letters, digits, '-', '_', '.'", node->string);
+        }
+        if (!cJSON_IsObject(node)) {
+            return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" must be an object, not %s",
+                                 node->string, bt_json_type_name(node));
+        }
+        BT_TRY(bt_suite_check(json, key->object, node));
+    }
+    return BT_OK;
+}
+
+bt_status bt_suite_check_value(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+{
+    switch (key->type) {
+    case BT_SUITE_TEXT:
+    case BT_SUITE_NAME:
+        return check_text(json, key, node);
+    case BT_SUITE_CHOICE:
+        return check_choice(json, key, node);
+    case BT_SUITE_INTEGER:
+    case BT_SUITE_NUMBER:
+        return check_number(json, key, node);
+    case BT_SUITE_BOOL:
+        return cJSON_IsBool(node) ? BT_OK : wrong_type(json, key, node, "true or false");
+    case BT_SUITE_TEXTS:
+        return cJSON_IsArray(node) ? check_list(json, key, node) : check_text(json, key, node);
+    case BT_SUITE_COUNTS:
+        if (cJSON_IsString(node) && strcmp(node->valuestring, "auto") == 0) {
+            return BT_OK;
+        }
+        if (!cJSON_IsArray(node) && !cJSON_IsNumber(node)) {
+            return wrong_type(json, key, node, "a whole number, a list of them, or \"auto\"");
+        }
+        return cJSON_IsArray(node) ? check_list(json, key, node) : check_number(json, key, node);
+    case BT_SUITE_GROUP:
+        return cJSON_IsObject(node) ? bt_suite_check(json, key->object, node)
+                                    : wrong_type(json, key, node, "an object");
+    case BT_SUITE_GROUPS:
+        return cJSON_IsArray(node) ? check_list(json, key, node)
+                                   : wrong_type(json, key, node, "a list of objects");
+    case BT_SUITE_MAP:
+        return check_map(json, key, node);
+    case BT_SUITE_DATA:
+        return cJSON_IsObject(node)   ? bt_suite_check(json, key->object, node)
+               : cJSON_IsString(node) ? check_text(json, key, node)
+                                      : wrong_type(json, key, node, "a name or an object");
+    }
+    return bt_error(BT_STATUS_INTERNAL, "suite key %s has no type", key->key);
+}
+
+bt_status bt_suite_check(const bt_json *json, bt_suite_object kind, const cJSON *object)
+{
+    for (const cJSON *node = object->child; node; node = node->next) {
+        const bt_suite_key *key = bt_suite_key_find(kind, node->string);
+        if (!key) {
+            return unknown_key(json, kind, node);
+        }
+        BT_TRY(bt_suite_check_value(json, key, node));
+    }
+    for (int i = 0; i < bt_suite_key_count; ++i) {
+        const bt_suite_key *key = &bt_suite_keys[i];
+        if (key->owner == kind && key->required && !bt_json_get(object, key->key)) {
+            return bt_json_error(json, object, BT_JSON_VALUE, "%s needs the key \"%s\": %s",
+                                 bt_suite_object_called(kind), key->key, key->meaning);
+        }
+    }
+    return BT_OK;
+}

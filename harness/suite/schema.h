@@ -1,0 +1,84 @@
+// harness/suite/schema.h - the one table of what a suite file may say
+//
+// A row per key: the object it belongs to, type, range, default, meaning. From it come the check of
+// a file (with 'did you mean'), the check of --set, the defaults of the plan, and the JSON Schema
+// that is shipped in suites/schema/. A new key is a new row in schema.c.
+#ifndef BT_HARNESS_SUITE_SCHEMA_H
+#define BT_HARNESS_SUITE_SCHEMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/suite/json.h"
+
+// X(enumerator, name in the schema, what a message calls it, meaning)
+#define BT_SUITE_OBJECT_LIST(X)                                                                    \
+    X(SUITE, "suite", "a suite", "A set of cases in profiles, and what they train on.")            \
+    X(PROFILE, "profile", "a profile", "The cases for one kind of machine.")                       \
+    X(CASE, "case", "a case", "One thing that is measured.")                                       \
+    X(DATASET, "shards", "dataset", "Token shards by path, in the order in which they are read.")  \
+    X(TRAIN, "train", "train", "A training run.")                                                  \
+    X(MODEL, "model", "train.model", "The shape of a GPT-2.")                                      \
+    X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")
+
+typedef enum bt_suite_object {
+#define BT_SUITE_OBJECT_ENUM(name, text, called, meaning) BT_SUITE_##name,
+    BT_SUITE_OBJECT_LIST(BT_SUITE_OBJECT_ENUM)
+#undef BT_SUITE_OBJECT_ENUM
+        BT_SUITE_OBJECT_COUNT
+} bt_suite_object;
+
+typedef enum bt_suite_type {
+    BT_SUITE_TEXT,
+    BT_SUITE_NAME,    // letters, digits, - _ . : usable as a file name and in --filter
+    BT_SUITE_CHOICE,  // one of `choices`
+    BT_SUITE_INTEGER, // whole number
+    BT_SUITE_NUMBER,
+    BT_SUITE_BOOL,
+    BT_SUITE_TEXTS,  // list of texts, or one
+    BT_SUITE_COUNTS, // a whole number, a list of them (the first that fits is taken), "auto"
+    BT_SUITE_GROUP,  // an object of kind `object`
+    BT_SUITE_GROUPS, // a list of them, at least one
+    BT_SUITE_MAP,    // an object whose keys are names and whose values are of kind `object`
+    BT_SUITE_DATA,   // the name of a dataset, or an object of kind `object`
+} bt_suite_type;
+
+typedef struct bt_suite_key {
+    bt_suite_object owner;
+    const char *key;
+    bt_suite_type type;
+    double minimum, maximum; // of numbers; both 0 for other types
+    const char *choices;     // "a|b|c", NULL when the type is not CHOICE
+    bt_suite_object object;  // of GROUP, GROUPS, MAP, DATA
+    const char *fallback;    // JSON text of the default; NULL when there is none
+    bool required;           // in every such object of a file
+    bool settable;           // by --set
+    const char *meaning;
+} bt_suite_key;
+
+extern const bt_suite_key bt_suite_keys[];
+extern const int bt_suite_key_count;
+
+// NULL when the object has no such key.
+const bt_suite_key *bt_suite_key_find(bt_suite_object owner, const char *key);
+// What a message calls an object: "a case", "train.model".
+const char *bt_suite_object_called(bt_suite_object object);
+
+// Checks the members of an object of a file: keys known, required ones there, types and ranges.
+// Errors  INVALID_ARGUMENT with line and column, what was given and what is allowed
+BT_CHECKED bt_status bt_suite_check(const bt_json *json, bt_suite_object kind, const cJSON *object);
+// Checks one value against its row; `node` belongs to `json`.
+BT_CHECKED bt_status bt_suite_check_value(const bt_json *json, const bt_suite_key *key,
+                                          const cJSON *node);
+
+// The nearest of the words (separated by '|') to `given`, "" when none is near. Owned by the
+// caller: `out` is filled.
+void bt_suite_nearest(const char *given, const char *words, bt_str *out);
+
+// Adds the defaults of all keys that `object` lacks, groups included.
+BT_CHECKED bt_status bt_suite_fill_defaults(bt_suite_object kind, cJSON *object);
+
+// The JSON Schema (2020-12) of a suite file, as shipped.
+void bt_suite_schema_write(bt_str *out);
+
+#endif

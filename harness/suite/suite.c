@@ -1,0 +1,218 @@
+// harness/suite/suite.c - find, read and check a suite file
+#include "harness/suite/suite.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/suite/schema.h"
+
+// ---- finding -----------------------------------------------------------------------------------
+
+static bool is_dir(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+void bt_home_path(bt_str *out)
+{
+    const char *given = getenv("BT_ROOT");
+    if (given && *given) {
+        bt_str_append(out, given);
+        return;
+    }
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/suites");
+    path[length < 0 ? 0 : length] = '\0';
+    for (char *slash = strrchr(path, '/'); slash && slash != path; slash = strrchr(path, '/')) {
+        memcpy(slash, "/suites", sizeof "/suites");
+        bool found = is_dir(path);
+        *slash = '\0';
+        if (found) {
+            bt_str_append(out, path);
+            return;
+        }
+    }
+    bt_str_append(out, ".");
+}
+
+static int by_text(const void *left, const void *right)
+{
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+static void suite_names_in(const char *root, bt_str *out)
+{
+    bt_str folder = {0}, file = {0};
+    bt_str_format(&folder, "%s/suites", root);
+    DIR *dir = opendir(bt_str_text(&folder));
+    char *names[256];
+    size_t count = 0;
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < 256;
+         entry = readdir(dir)) {
+        bt_str_clear(&file);
+        bt_str_format(&file, "%s/%s/suite.json", bt_str_text(&folder), entry->d_name);
+        if (entry->d_name[0] != '.' && bt_file_exists(bt_str_text(&file)) &&
+            bt_mem_strdup(entry->d_name, &names[count]) == BT_OK) {
+            ++count;
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    qsort(names, count, sizeof names[0], by_text);
+    for (size_t i = 0; i < count; ++i) {
+        bt_str_format(out, "%s%s", out->length_bytes ? "|" : "", names[i]);
+        bt_mem_free(names[i]);
+    }
+    bt_str_release(&folder);
+    bt_str_release(&file);
+}
+
+void bt_suite_names(bt_str *out)
+{
+    suite_names_in(".", out);
+    if (!out->length_bytes) {
+        bt_str home = {0};
+        bt_home_path(&home);
+        suite_names_in(bt_str_text(&home), out);
+        bt_str_release(&home);
+    }
+}
+
+// Sets *path to <prefix><given>, or the suite.json in it, when that is there.
+static bool found_at(const char *prefix, const char *given, bt_str *path)
+{
+    size_t length = strlen(given);
+    while (length > 1 && given[length - 1] == '/') {
+        --length;
+    }
+    bt_str_clear(path);
+    bt_str_format(path, "%s%.*s", prefix, (int)length, given);
+    if (is_dir(bt_str_text(path))) {
+        bt_str_append(path, "/suite.json");
+    }
+    return bt_file_exists(bt_str_text(path));
+}
+
+static bt_status not_found(const char *given)
+{
+    bt_str names = {0}, nearest = {0}, listed = {0};
+    bt_suite_names(&names);
+    const char *base = strrchr(given, '/');
+    bt_suite_nearest(base ? base + 1 : given, bt_str_text(&names), &nearest);
+    for (const char *word = bt_str_text(&names); *word;) {
+        size_t length = strcspn(word, "|");
+        bt_str_format(&listed, "%ssuites/%.*s", listed.length_bytes ? ", " : "", (int)length, word);
+        word += length + (word[length] == '|');
+    }
+    bt_status status = bt_error(
+        BT_STATUS_INVALID_ARGUMENT, "%s: no such suite file or folder%s%s%s\nthere are: %s", given,
+        nearest.length_bytes ? "; did you mean suites/" : "", bt_str_text(&nearest),
+        nearest.length_bytes ? "?" : "", listed.length_bytes ? bt_str_text(&listed) : "none");
+    bt_str_release(&names);
+    bt_str_release(&nearest);
+    bt_str_release(&listed);
+    return status;
+}
+
+static bt_status find(const char *given, bt_str *path)
+{
+    bt_str home = {0}, suites = {0};
+    bt_home_path(&home);
+    bt_str_append(&home, "/");
+    bt_str_format(&suites, "%ssuites/", bt_str_text(&home));
+    bool bare = !strchr(given, '/');
+    bool found =
+        *given && (found_at("", given, path) || (bare && found_at("suites/", given, path)));
+    if (!found && *given && *given != '/') {
+        found = found_at(bt_str_text(&home), given, path) ||
+                (bare && found_at(bt_str_text(&suites), given, path));
+    }
+    bt_str_release(&home);
+    bt_str_release(&suites);
+    return found ? bt_str_status(path) : not_found(given);
+}
+
+// ---- checking ----------------------------------------------------------------------------------
+
+// Two cases of one profile may not have the same name.
+static bt_status check_case_names(const bt_json *json)
+{
+    const cJSON *profile = NULL;
+    cJSON_ArrayForEach(profile, bt_json_get(json->root, "profiles"))
+    {
+        const cJSON *cases = bt_json_get(profile, "cases");
+        for (const cJSON *a = cases->child; a; a = a->next) {
+            const cJSON *name = bt_json_get(a, "name");
+            for (const cJSON *b = cases->child; b != a; b = b->next) {
+                if (strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) == 0) {
+                    return bt_json_error(json, name, BT_JSON_VALUE,
+                                         "profile %s has two cases named \"%s\"", profile->string,
+                                         name->valuestring);
+                }
+            }
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_suite_parse(const char *path, const char *text, size_t size_bytes, bt_suite *out)
+{
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_json_parse(path, text, size_bytes, &out->json));
+    bt_status status = cJSON_IsObject(out->json.root)
+                           ? bt_suite_check(&out->json, BT_SUITE_SUITE, out->json.root)
+                           : bt_json_error(&out->json, out->json.root, BT_JSON_VALUE,
+                                           "a suite is an object {...}, not %s",
+                                           bt_json_type_name(out->json.root));
+    if (status == BT_OK) {
+        status = check_case_names(&out->json);
+    }
+    if (status != BT_OK) {
+        bt_suite_release(out);
+        return status;
+    }
+    out->name = bt_json_get(out->json.root, "name")->valuestring;
+    return BT_OK;
+}
+
+bt_status bt_suite_load(const char *given, bt_suite *out)
+{
+    memset(out, 0, sizeof *out);
+    bt_str path = {0};
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    uint64_t file_bytes = 0;
+    bt_status status = find(given, &path);
+    if (status == BT_OK) {
+        status = bt_file_size(bt_str_text(&path), &file_bytes);
+    }
+    if (status == BT_OK && file_bytes > BT_JSON_SIZE_BYTES_MAX) {
+        status =
+            bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %llu bytes, more than the %d allowed",
+                     bt_str_text(&path), (unsigned long long)file_bytes, BT_JSON_SIZE_BYTES_MAX);
+    }
+    if (status == BT_OK) {
+        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
+    }
+    if (status == BT_OK) {
+        status = bt_suite_parse(bt_str_text(&path), bytes, size_bytes, out);
+    }
+    bt_mem_free(bytes);
+    bt_str_release(&path);
+    return status;
+}
+
+void bt_suite_release(bt_suite *suite)
+{
+    bt_json_release(&suite->json);
+    memset(suite, 0, sizeof *suite);
+}

@@ -1,0 +1,332 @@
+// tests/harness/test_plan.c - suite to plan: profile, levels, --set, micro-batch, hash
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/plan/plan.h"
+#include "tests/support/test.h"
+
+static const char text[] =
+    "{\n"
+    "\"name\": \"t\", \"dataset\": \"books\",\n"
+    "\"train\": {\"steps\": 9, \"model\": {\"layers\": 2, \"heads\": 2, \"width\": 64}},\n"
+    "\"profiles\": {\n"
+    "\"gpu\": {\"device\": \"cuda\", \"train\": {\"micro_batch\": [64, 32, 8], \"sequence\": "
+    "1024,\n"
+    "  \"tokens_per_step\": 65536},\n"
+    "  \"cases\": [{\"name\": \"bf16\", \"kind\": \"train\", \"train\": {\"precision\": "
+    "\"bf16\"}},\n"
+    "  {\"name\": \"fp32\", \"kind\": \"train\", \"train\": {\"steps\": 4}}]},\n"
+    "\"cpu\": {\"device\": \"cpu\", \"rounds\": 2, \"train\": {\"micro_batch\": 4, \"sequence\": "
+    "64},\n"
+    "  \"cases\": [{\"name\": \"one\", \"kind\": \"train\", \"dataset\": {\"train\": [\"a.bin\", "
+    "\"/b.bin\"]},\n"
+    "    \"train\": {\"model\": {\"layers\": 3}}}]},\n"
+    "\"days\": {\"device\": \"cpu\", \"automatic\": false, \"cases\": [{\"name\": \"long\", "
+    "\"kind\": \"train\"}]}\n"
+    "}}";
+
+static bt_suite suite;
+static const bt_machine plain = {.host_memory_bytes = 8ULL << 30, .cuda_reason = "no driver"};
+static const bt_machine with_gpu = {
+    .host_memory_bytes = 8ULL << 30, .has_cuda = true, .cuda_free_bytes = 140ULL << 30};
+static const bt_plan_options none = {.seed = -1};
+
+static int load(void **state)
+{
+    (void)state;
+    return bt_suite_parse("dir/t.json", text, strlen(text), &suite) == BT_OK ? 0 : -1;
+}
+
+static int unload(void **state)
+{
+    (void)state;
+    bt_suite_release(&suite);
+    return 0;
+}
+
+static void best_profile_is_taken(void **state)
+{
+    (void)state;
+    bt_plan plan;
+    ASSERT_OK(bt_plan_make(&suite, &none, &plain, &plan));
+    assert_string_equal(plan.profile, "cpu");
+    assert_true(plan.chosen);
+    assert_string_equal(plan.reason, "no driver");
+    assert_int_equal(plan.rounds, 2);
+    bt_plan_release(&plan);
+    ASSERT_OK(bt_plan_make(&suite, &none, &with_gpu, &plan));
+    assert_string_equal(plan.profile, "gpu");
+    assert_int_equal(plan.case_count, 2);
+    bt_plan_release(&plan);
+    bt_plan_options days = {.profile = "days", .seed = -1};
+    ASSERT_OK(bt_plan_make(&suite, &days, &plain, &plan));
+    assert_false(plan.chosen);
+    bt_plan_release(&plan);
+    bt_plan_options wrong = {.profile = "gpo", .seed = -1};
+    ASSERT_FAILS(
+        BT_STATUS_INVALID_ARGUMENT,
+        "dir/t.json:4:1: there is no profile \"gpo\"; did you mean \"gpu\"?\nprofiles: gpu, "
+        "cpu, days",
+        bt_plan_make(&suite, &wrong, &plain, &plan));
+}
+
+static void only_gpu_profiles_on_a_plain_machine(void **state)
+{
+    (void)state;
+    static const char only[] = "{\"name\": \"t\", \"profiles\": {\"gpu\": {\"device\": \"cuda\", "
+                               "\"cases\": [{\"name\": \"a\", \"kind\": \"train\"}]}}}";
+    bt_suite gpu;
+    bt_plan plan;
+    ASSERT_OK(bt_suite_parse("g.json", only, strlen(only), &gpu));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "no driver", bt_plan_make(&gpu, &none, &plain, &plan));
+    bt_suite_release(&gpu);
+}
+
+static void levels_are_merged_and_nothing_is_left_open(void **state)
+{
+    (void)state;
+    bt_plan plan;
+    ASSERT_OK(bt_plan_make(&suite, &none, &plain, &plan));
+    const cJSON *item = bt_plan_case(&plan, 0);
+    const cJSON *train = bt_json_get(item, "train");
+    assert_int_equal((int)bt_plan_number(train, "model", "layers", NULL), 3);    // case
+    assert_int_equal((int)bt_plan_number(train, "model", "width", NULL), 64);    // suite
+    assert_int_equal((int)bt_plan_number(train, "sequence", NULL), 64);          // profile
+    assert_int_equal((int)bt_plan_number(train, "model", "vocab", NULL), 50304); // default
+    assert_int_equal((int)bt_plan_number(train, "tokens_per_step", NULL), 256);  // 4 x 64
+    assert_int_equal((int)bt_plan_number(train, "steps", NULL), 9);
+    const cJSON *shards = bt_json_get(bt_json_get(item, "dataset"), "train");
+    assert_string_equal(cJSON_GetArrayItem(shards, 0)->valuestring, "dir/a.bin");
+    assert_string_equal(cJSON_GetArrayItem(shards, 1)->valuestring, "/b.bin");
+    bt_plan_release(&plan);
+}
+
+static void set_overrides_and_is_checked(void **state)
+{
+    (void)state;
+    const char *sets[] = {"train.steps=3", "train.model.layers=1", "dataset=other",
+                          "train.precision=tf32", "train.optimizer.lr=0.1"};
+    bt_plan_options options = {.sets = sets, .set_count = 5, .rounds = 7, .seed = 5};
+    bt_plan plan;
+    ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
+    const cJSON *item = bt_plan_case(&plan, 0);
+    const cJSON *train = bt_json_get(item, "train");
+    assert_int_equal((int)bt_plan_number(train, "steps", NULL), 3);
+    assert_int_equal((int)bt_plan_number(train, "warmup_timing_steps", NULL), 1);
+    assert_int_equal((int)bt_plan_number(train, "profile_steps", NULL), 1);
+    assert_int_equal((int)bt_plan_number(train, "model", "layers", NULL), 1);
+    assert_int_equal((int)bt_plan_number(train, "seed", NULL), 5);
+    assert_int_equal(plan.rounds, 7);
+    assert_string_equal(bt_json_get(bt_json_get(item, "dataset"), "name")->valuestring, "other");
+    bt_plan_release(&plan);
+
+    const char *paths[] = {"dataset.train=x.bin", "dataset.val=[\"y.bin\",\"z.bin\"]"};
+    bt_plan_options data = {.sets = paths, .set_count = 2, .seed = -1};
+    ASSERT_OK(bt_plan_make(&suite, &data, &plain, &plan));
+    assert_non_null(
+        strstr(plan.text, "\"dataset\":{\"train\":[\"x.bin\"],\"val\":[\"y.bin\",\"z.bin\"]}"));
+    bt_plan_release(&plan);
+}
+
+static void bad_set_is_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *set, *words;
+    } cases[] = {
+        {"train.stesp=3",
+         "--set train.stesp=3: \"stesp\" is not a key of train; did you mean \"steps\"?"},
+        {"trian.steps=3",
+         "\"trian\" is not a key of a case; did you mean \"train\"?\nallowed: dataset, train"},
+        {"name=x", "\"name\" is not a key of a case"},
+        {"train.steps=three",
+         "--set train.steps=three: \"steps\" must be a whole number, not a text"},
+        {"train.steps=-1", "\"steps\" is -1; allowed: 1 to"},
+        {"train.steps=", "must be a whole number"},
+        {"train.steps", "expected key=value"},
+        {"=3", "expected key=value"},
+        {"", "expected key=value"},
+        {"train=3", "train is a group; set one of its keys: precision"},
+        {"train.model={}", "train.model is a group; set one of its keys: layers"},
+        {"train.steps.more=3", "\"steps\" has no keys below it"},
+        {"train..steps=3", "\"\" is not a key of train"},
+        {"train.precision=int4", "allowed: fp32, tf32, bf16"},
+        {"train.model.heads=3", "case one: model.heads is 3; it must divide model.width, 64"},
+        {"train.sequence=4096",
+         "dir/t.json:9:79: case one: sequence is 4096; allowed: up to model.context, 1024"},
+        {"train.tokens_per_step=100",
+         "tokens_per_step is 100; it must be a multiple of micro_batch"},
+        {"train.optimizer.min_lr=1", "optimizer.min_lr is 1; allowed: up to optimizer.lr"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_plan plan;
+        bt_plan_options options = {.sets = &cases[i].set, .set_count = 1, .seed = -1};
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, cases[i].words,
+                     bt_plan_make(&suite, &options, &plain, &plan));
+    }
+}
+
+static void filter_selects_cases(void **state)
+{
+    (void)state;
+    const struct {
+        const char *filter;
+        int64_t count;
+    } cases[] = {{"bf", 1}, {"fp32", 1}, {"?????", 0}, {"*32", 1}, {"*", 2}, {"", 2}, {"x", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_plan plan;
+        bt_plan_options options = {.profile = "gpu", .filter = cases[i].filter, .seed = -1};
+        bt_status status = bt_plan_make(&suite, &options, &with_gpu, &plan);
+        if (cases[i].count) {
+            ASSERT_OK(status);
+            assert_int_equal(plan.case_count, cases[i].count);
+            bt_plan_release(&plan);
+        } else {
+            ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "cases: bf16, fp32", status);
+        }
+    }
+}
+
+static int64_t micro_batch_with(uint64_t free_bytes, const char *set)
+{
+    bt_machine machine = with_gpu;
+    machine.cuda_free_bytes = free_bytes;
+    bt_plan_options options = {
+        .profile = "gpu", .sets = &set, .set_count = set ? 1 : 0, .seed = -1};
+    bt_plan plan;
+    if (bt_plan_make(&suite, &options, &machine, &plan) != BT_OK) {
+        return -1;
+    }
+    const cJSON *train = bt_json_get(bt_plan_case(&plan, 1), "train");
+    int64_t taken = (int64_t)bt_plan_number(train, "micro_batch", NULL);
+    bt_plan_release(&plan);
+    return taken;
+}
+
+static void micro_batch_follows_the_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(micro_batch_with(140ULL << 30, NULL), 64);
+    assert_int_equal(micro_batch_with(20ULL << 30, NULL), 32);
+    assert_int_equal(micro_batch_with(8ULL << 30, NULL), 8);
+    assert_int_equal(micro_batch_with(1ULL << 30, NULL), -1);
+    assert_non_null(strstr(bt_error_message(), "a micro-batch of 8 x 1024 tokens needs about"));
+    assert_int_equal(micro_batch_with(0, NULL), 64); // nothing known: a dry run elsewhere
+    assert_int_equal(micro_batch_with(8ULL << 30, "train.micro_batch=auto"), 16);
+    assert_int_equal(micro_batch_with(1, "train.micro_batch=2"), 2); // the user's word
+    assert_int_equal(micro_batch_with(140ULL << 30, "train.memory_limit_bytes=8589934592"), 8);
+    assert_int_equal(micro_batch_with(140ULL << 30, "train.tokens_per_step=24576"), 8);
+}
+
+static void parameters_of_d12_are_exact(void **state)
+{
+    (void)state;
+    bt_suite shipped;
+    bt_plan plan;
+    ASSERT_OK(bt_suite_load("suites/gpt2_124m", &shipped));
+    ASSERT_OK(bt_plan_make(&shipped, &none, &with_gpu, &plan));
+    const cJSON *train = bt_json_get(bt_plan_case(&plan, 0), "train");
+    assert_int_equal(bt_plan_parameters(train), 124475904);
+    assert_int_equal((int)bt_plan_number(train, "micro_batch", NULL), 64);
+    bt_plan_release(&plan);
+    bt_suite_release(&shipped);
+}
+
+// Experiment E1 of the paper, number by number.
+static void paper_profile_is_e1(void **state)
+{
+    (void)state;
+    bt_suite shipped;
+    bt_plan plan;
+    bt_plan_options paper = {.profile = "paper", .seed = -1};
+    ASSERT_OK(bt_suite_load("suites/gpt2_124m", &shipped));
+    ASSERT_OK(bt_plan_make(&shipped, &paper, &with_gpu, &plan));
+    const cJSON *train = bt_json_get(bt_plan_case(&plan, 0), "train");
+    const struct {
+        const char *group, *key;
+        double value;
+    } rows[] = {{"model", "layers", 12},        {"model", "heads", 12},
+                {"model", "width", 768},        {"model", "vocab", 50304},
+                {"model", "context", 1024},     {"optimizer", "lr", 6e-4},
+                {"optimizer", "min_lr", 6e-5},  {"optimizer", "warmup_steps", 715},
+                {"optimizer", "beta1", 0.9},    {"optimizer", "beta2", 0.95},
+                {"optimizer", "epsilon", 1e-8}, {"optimizer", "weight_decay", 0.1},
+                {"optimizer", "clip", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        double got = bt_plan_number(train, rows[i].group, rows[i].key, NULL);
+        test_assert_close(&got, &rows[i].value, 1, 0, 0, rows[i].key);
+    }
+    const struct {
+        const char *key;
+        double value;
+    } flat[] = {{"steps", 19073},   {"tokens_per_step", 524288}, {"micro_batch", 16},
+                {"sequence", 1024}, {"eval_every", 250},         {"eval_batches", 20}};
+    for (size_t i = 0; i < sizeof flat / sizeof flat[0]; ++i) {
+        double got = bt_plan_number(train, flat[i].key, NULL);
+        test_assert_close(&got, &flat[i].value, 1, 0, 0, flat[i].key);
+    }
+    assert_string_equal(bt_json_get(train, "precision")->valuestring, "tf32");
+    bt_plan_release(&plan);
+    bt_suite_release(&shipped);
+}
+
+static void hash_depends_on_content_alone(void **state)
+{
+    (void)state;
+    bt_plan a, b, c;
+    const char *set = "train.steps=9", *other = "train.steps=10";
+    bt_plan_options same = {.sets = &set, .set_count = 1, .seed = -1};
+    bt_plan_options differs = {.sets = &other, .set_count = 1, .seed = -1};
+    ASSERT_OK(bt_plan_make(&suite, &none, &plain, &a));
+    ASSERT_OK(bt_plan_make(&suite, &same, &plain, &b));
+    ASSERT_OK(bt_plan_make(&suite, &differs, &plain, &c));
+    assert_string_equal(a.hash, b.hash);
+    assert_string_not_equal(a.hash, c.hash);
+    assert_int_equal(strlen(a.hash), 32);
+    char hash[33];
+    bt_plan_hash("", hash); // the published value of XXH3-128 for no bytes
+    assert_string_equal(hash, "99aa06d3014798d86001c324468d497f");
+    bt_plan_release(&a);
+    bt_plan_release(&b);
+    bt_plan_release(&c);
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    const char *set = "dataset.train=x.bin";
+    bt_plan_options options = {.sets = &set, .set_count = 1, .seed = 3};
+    for (int64_t n = 1;; ++n) {
+        bt_plan plan;
+        bt_mem_fail_at(n);
+        bt_status status = bt_plan_make(&suite, &options, &plain, &plan);
+        bt_mem_fail_at(0);
+        if (status == BT_OK) {
+            assert_true(n > 50);
+            bt_plan_release(&plan);
+            break;
+        }
+        assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+        assert_int_equal(bt_mem_live_count(), before);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(best_profile_is_taken),
+        cmocka_unit_test(only_gpu_profiles_on_a_plain_machine),
+        cmocka_unit_test(levels_are_merged_and_nothing_is_left_open),
+        cmocka_unit_test(set_overrides_and_is_checked),
+        cmocka_unit_test(bad_set_is_refused),
+        cmocka_unit_test(filter_selects_cases),
+        cmocka_unit_test(micro_batch_follows_the_memory),
+        cmocka_unit_test(parameters_of_d12_are_exact),
+        cmocka_unit_test(paper_profile_is_e1),
+        cmocka_unit_test(hash_depends_on_content_alone),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, load, unload);
+}
