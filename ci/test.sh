@@ -4,6 +4,7 @@
 #   setup   packages (ci/setup.sh test)            lint   ci/lint.sh, every check
 #   build   gcc, release, CUDA if nvcc is there    clang  the same sources, no warning either
 #   tests   all tests of that build                asan   tests under address and UB sanitizers
+#   tsan    what runs threads of our own and OpenMP, under the thread sanitizer
 #   fuzz    a minute of libFuzzer over all targets
 #
 # A stage that fails does not stop the others, unless they need it. Output goes to build-ci/logs;
@@ -75,6 +76,15 @@ stage_asan() {
         run_tests "$root/build-asan" -LE '^(ci|release)$'
 }
 
+stage_tsan() {
+    local archer
+    archer=$(find /usr/lib/llvm-*/lib -name libarcher.so 2>/dev/null | sort -V | tail -n 1)
+    [ -n "$archer" ] || skip "no libarcher, which tells the sanitizer of OpenMP's barriers"
+    configure tsan && cmake --build build-tsan || return
+    OMP_TOOL_LIBRARIES=$archer TSAN_OPTIONS='ignore_noninstrumented_modules=1 halt_on_error=1' \
+        run_tests "$root/build-tsan" -L '^(unit|conformance|harness)$' -LE '^release$'
+}
+
 stage_fuzz() {
     [ -x tests/fuzz/run.sh ] || skip "there are no fuzz targets"
     configure fuzz && cmake --build build-fuzz || return
@@ -96,7 +106,7 @@ run_stage() { # name
     local code=0 begin=$SECONDS junit='' result
     case $1 in
     tests) junit=$root/build-ci/junit.xml ;;
-    asan) junit=$root/build-asan/junit.xml ;;
+    asan | tsan) junit=$root/build-$1/junit.xml ;;
     esac
     printf '%-8s ' "$1"
     [ -z "$junit" ] || rm -f "$junit"
@@ -128,7 +138,7 @@ run_stage() { # name
     fi
 }
 
-all=(setup build tests clang lint asan fuzz)
+all=(setup build tests clang lint asan tsan fuzz)
 [ $# -gt 0 ] || set -- "${all[@]}"
 for stage in "$@"; do
     case " ${all[*]} " in
