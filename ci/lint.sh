@@ -9,7 +9,6 @@
 # and do not look again at a file whose content, headers, flags and checks are as they were; tidy
 # keeps that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
 # Exit 0 clean, 1 findings (printed), 2 usage.
-# shellcheck disable=SC2317 # the checks are called by the names of the arguments
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"
@@ -59,11 +58,11 @@ check_files() {
         fi
     done < <(ours 'framework/*/*' 'kernels/*/*' 'harness/*/*' 'ci/*/*' | xargs -n 1 dirname |
         grep -E '^(framework|kernels|harness)/[a-z0-9]+$|^ci/(data|web)$' | sort -u)
-    if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -nE '\b(TODO|FIXME|XXX)\b'; then
+    if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -HnE '\b(TODO|FIXME|XXX)\b' /dev/null; then
         found=1
     fi
     # A NaN passes `if (error > tolerance) fail`.
-    if ours 'tests/*.c' | xargs grep -nE 'if *\( *[a-z_]*(diff|err|error)[a-z_]* *> '; then
+    if ours 'tests/*.c' | xargs grep -HnE 'if *\( *[a-z_]*(diff|err|error)[a-z_]* *> ' /dev/null; then
         found=1
     fi
     return "$found"

@@ -12,7 +12,6 @@
 # one, and so does each stage without tests of its own.
 # Environment: BT_CMAKE_ARGS, options for every configuration; BT_FUZZ_SECONDS, default 60 in all.
 # Exit 0 when nothing failed, 1 otherwise, 2 usage.
-# shellcheck disable=SC2317 # stages are called by name; where they run, set -e does not hold
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cd "$root"

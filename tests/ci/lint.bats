@@ -1,0 +1,109 @@
+# ci/lint.sh on a small tree of its own: each check finds what it is there to find
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    tree=$(mktemp -d /tmp/bt-lint.XXXXXX)
+    export XDG_CACHE_HOME=$tree/cache
+    repo=$tree/repo
+    mkdir -p "$repo/ci" "$repo/.ci" "$repo/framework/base" "$repo/build-clang" "$repo/tests/unit"
+    cp "$root/ci/lint.sh" "$root/ci/layers.sh" "$root/ci/cppcheck.txt" "$repo/ci/"
+    cp "$root/.clang-tidy" "$root/.clang-format" "$root/.shellcheckrc" "$repo/"
+    cp "$root/bt-bench" "$repo/"
+    cp "$root/.ci/run" "$repo/.ci/"
+    echo '# base' >"$repo/framework/base/README.md"
+    echo '/build-clang' >"$repo/.gitignore"
+    git -C "$repo" init -q
+    code 'int clean(int a);' 'int clean(int a) { return a + 1; }'
+}
+
+teardown() {
+    rm -rf "$tree"
+}
+
+code() { # line...
+    printf '%s\n' "$@" >"$repo/framework/base/a.c"
+    printf '[{"directory": "%s", "command": "clang -std=gnu17 -o a.o -c %s", "file": "%s"}]' \
+        "$repo/build-clang" "$repo/framework/base/a.c" "$repo/framework/base/a.c" \
+        >"$repo/build-clang/compile_commands.json"
+}
+
+clean() { # check
+    run "$repo/ci/lint.sh" "$1"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "lint $1: clean" ]
+}
+
+finds() { # check, words
+    run "$repo/ci/lint.sh" "$1"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"$2"* ]]
+}
+
+@test "a clean tree is clean" {
+    for check in format layers files shell tidy cppcheck; do
+        clean $check
+    done
+}
+
+@test "format" {
+    code 'int f( void );'
+    finds format "framework/base/a.c: not formatted"
+}
+
+@test "layers" {
+    code '#include "harness/run/run.h"'
+    finds layers "framework/base/a.c:1:"
+}
+
+@test "files: too long, no README, unfinished, NaN" {
+    seq -f '// %g' 801 >"$repo/framework/base/a.c"
+    finds files "framework/base/a.c: over 800 lines"
+    code '// TODO'
+    finds files "framework/base/a.c:1:// TODO"
+    code 'int x;'
+    echo 'if (max_err > tolerance) {' >"$repo/tests/unit/test_a.c"
+    finds files "test_a.c:1:if (max_err > tolerance)"
+    rm "$repo/tests/unit/test_a.c" "$repo/framework/base/README.md"
+    finds files "framework/base: has no README.md"
+}
+
+@test "shell" {
+    printf '#!/bin/sh\nrm $1\n' >"$repo/ci/bad.sh"
+    finds shell "SC2086"
+}
+
+@test "tidy: a finding stays one until it is mended; what was clean is remembered" {
+    code '#include <stdlib.h>' 'int *leak(void);' \
+        'int *leak(void) {' '    int *a = malloc(4);' '    free(a);' '    return a;' '}'
+    finds tidy "clang-analyzer-unix.Malloc"
+    finds tidy "clang-analyzer-unix.Malloc"
+    code 'int clean(int a);' 'int clean(int a) { return a + 1; }'
+    clean tidy
+    mkdir "$tree/bin"
+    printf '#!/bin/sh\n[ "$1" = --version ] && exec %s --version\nexit 9\n' "$(command -v clang-tidy)" >"$tree/bin/clang-tidy"
+    chmod +x "$tree/bin/clang-tidy"
+    PATH="$tree/bin:$PATH" clean tidy
+}
+
+@test "tidy sees a change in a header" {
+    echo 'static inline int h(int a) { return a; }' >"$repo/framework/base/a.h"
+    code '#include "a.h"' 'int f(void);' 'int f(void) { return h(1); }'
+    clean tidy
+    printf '#include <stdlib.h>\nstatic inline int h(int a) { int *p = malloc(4); free(p); return *p + a; }\n' \
+        >"$repo/framework/base/a.h"
+    finds tidy "clang-analyzer-unix.Malloc"
+}
+
+@test "cppcheck" {
+    code 'int f(void);' 'int f(void) {' '    int a[2] = {0, 1};' '    return a[2];' '}'
+    finds cppcheck "arrayIndexOutOfBounds"
+}
+
+@test "an unknown check is a usage error; no compile commands is not clean" {
+    run "$repo/ci/lint.sh" everything
+    [ "$status" -eq 2 ]
+    rm "$repo/build-clang/compile_commands.json"
+    finds tidy "cmake --preset clang"
+}
