@@ -1,0 +1,46 @@
+// framework/tensor/context.c - launching kernels from the table
+#include "framework/tensor/context.h"
+
+bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype, const void *args)
+{
+    const bt_kernel *kernel = NULL;
+    BT_TRY(bt_kernel_find(context->device, op, dtype, args, &kernel));
+    bt_launch launch = {.device = context->device, .stream = context->stream};
+    if (kernel->workspace) {
+        launch.workspace_bytes = kernel->workspace(context->device, args);
+    }
+    if (launch.workspace_bytes) {
+        BT_TRY(bt_pool_alloc(context->pool, launch.workspace_bytes, context->stream, kernel->name,
+                             &launch.workspace));
+    }
+    if (context->kernel_hook.launched) {
+        context->kernel_hook.launched(context->kernel_hook.self, kernel);
+    }
+    bt_status status = kernel->launch(&launch, args);
+    if (launch.workspace) {
+        // Reuse on the same stream is ordered behind the kernel.
+        bt_pool_free(context->pool, launch.workspace);
+    }
+    return bt_error_context(status, "%s", kernel->name);
+}
+
+bt_status bt_context_synchronize(bt_context *context)
+{
+    return context->device->backend->stream_synchronize(context->device, context->stream);
+}
+
+void bt_range_push(bt_context *context, const char *name)
+{
+    context->device->backend->range_push(name);
+    if (context->range_hook.push) {
+        context->range_hook.push(context->range_hook.self, name);
+    }
+}
+
+void bt_range_pop(bt_context *context)
+{
+    if (context->range_hook.pop) {
+        context->range_hook.pop(context->range_hook.self);
+    }
+    context->device->backend->range_pop();
+}

@@ -1,0 +1,49 @@
+// framework/tensor/context.h - where ops run: device, pool, stream, precision, tape
+//
+// Every op takes a context first. It is the caller's struct, made once per training thread and
+// not shared between threads.
+#ifndef BT_TENSOR_CONTEXT_H
+#define BT_TENSOR_CONTEXT_H
+
+#include "framework/device/device.h"
+#include "framework/memory/pool.h"
+#include "kernels/kernels.h"
+
+typedef struct bt_context bt_context;
+
+// Told of every kernel launch; for recorders. All members NULL: nobody listens.
+typedef struct bt_kernel_hook {
+    void *self; // borrowed
+    void (*launched)(void *self, const bt_kernel *kernel);
+} bt_kernel_hook;
+
+// Told of every range; for profilers. Likewise.
+typedef struct bt_range_hook {
+    void *self; // borrowed
+    void (*push)(void *self, const char *name);
+    void (*pop)(void *self);
+} bt_range_hook;
+
+struct bt_context {
+    bt_device *device;    // borrowed, outlives the context
+    bt_pool *pool;        // borrowed, likewise; of `device`
+    bt_stream stream;     // work goes here
+    bt_compute compute;   // how fp32 matrix products are made
+    struct bt_tape *tape; // borrowed; ops are recorded on it; NULL: nothing is recorded
+    bool anomaly;         // name the op whose backward made the first NaN (slow, synchronises)
+    bt_kernel_hook kernel_hook;
+    bt_range_hook range_hook;
+};
+
+// Finds the row for the call, gives it its workspace and launches it.
+// Errors  UNSUPPORTED, OUT_OF_MEMORY, or the launch's own; the message names the kernel
+BT_CHECKED bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype,
+                                       const void *args);
+// Waits for everything given to the context's stream. Asynchronous faults surface here.
+BT_CHECKED bt_status bt_context_synchronize(bt_context *context);
+
+// Named ranges nest: NVTX for an outside profiler, and the hook.
+void bt_range_push(bt_context *context, const char *name);
+void bt_range_pop(bt_context *context);
+
+#endif

@@ -1,0 +1,106 @@
+// framework/tensor/tensor.h - typed, strided views over reference-counted storage
+//
+// Invariants
+//   1. A tensor is a view: shape, strides and offset (in elements) into one storage. Views share
+//      it; the last one to go releases it.
+//   2. storage->version counts in-place writes. Whoever writes through a tensor calls
+//      bt_tensor_touch; the tape compares versions of what it saved.
+//   3. A tensor belongs to one thread at a time; counts are not atomic.
+//   4. Contiguity is explicit: no function copies behind the caller's back.
+#ifndef BT_TENSOR_TENSOR_H
+#define BT_TENSOR_TENSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/dtype.h"
+#include "framework/base/status.h"
+#include "framework/tensor/context.h"
+
+typedef struct bt_storage {
+    int64_t refs;
+    bt_pool *pool; // borrowed; where data came from
+    void *data;    // owned
+    size_t size_bytes;
+    uint64_t version;
+} bt_storage;
+
+typedef struct bt_shape {
+    int rank; // 0..BT_MAX_RANK; 0 is a scalar
+    int64_t size[BT_MAX_RANK];
+} bt_shape;
+
+typedef struct bt_tensor {
+    int64_t refs;
+    bt_storage *storage; // retained
+    int64_t offset;      // elements
+    bt_shape shape;
+    int64_t stride[BT_MAX_RANK]; // elements; 0 where expanded
+    bt_dtype dtype;
+    const char *name; // borrowed, for messages and memory reports
+    // Autograd. A leaf that requires a gradient has no producer.
+    bool requires_grad;
+    bt_dtype grad_dtype;      // type in which a leaf sums its gradient
+    struct bt_tensor *grad;   // retained; of a leaf, NULL until the first backward
+    struct bt_node *producer; // borrowed from the tape; NULL for leaves and constants
+    int producer_output;
+    uint64_t producer_generation; // of the tape, so that a spent producer is never followed
+} bt_tensor;
+
+// BT_SHAPE(2, 3) is a bt_shape of rank 2; BT_SCALAR has rank 0.
+#define BT_SHAPE(...)                                                                              \
+    ((bt_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
+                .size = {__VA_ARGS__}})
+#define BT_SCALAR ((bt_shape){.rank = 0})
+
+enum { BT_SHAPE_TEXT_BYTES = 64 };
+
+int64_t bt_shape_count(const bt_shape *shape);
+bool bt_shape_equal(const bt_shape *a, const bt_shape *b);
+// "[2, 3]" into text; returns text.
+const char *bt_shape_text(const bt_shape *shape, char text[BT_SHAPE_TEXT_BYTES]);
+
+// Contiguous, contents undefined.
+// Owns    the caller holds one reference (bt_tensor_release). `name` is borrowed.
+// Errors  OUT_OF_MEMORY; INVALID_ARGUMENT for a negative size or too high a rank
+BT_CHECKED bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape,
+                                      const char *name, bt_tensor **out);
+BT_CHECKED bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_shape shape,
+                                     const char *name, bt_tensor **out);
+bt_tensor *bt_tensor_retain(bt_tensor *tensor);
+// NULL is fine.
+void bt_tensor_release(bt_tensor *tensor);
+// Releases the tensor and sets the variable to NULL.
+#define BT_TENSOR_RELEASE(tensor)                                                                  \
+    do {                                                                                           \
+        bt_tensor_release(tensor);                                                                 \
+        (tensor) = NULL;                                                                           \
+    } while (0)
+
+int64_t bt_tensor_count(const bt_tensor *tensor);
+size_t bt_tensor_bytes(const bt_tensor *tensor);
+bool bt_tensor_is_contiguous(const bt_tensor *tensor);
+// True when nobody else can see this memory: one tensor, one reference.
+bool bt_tensor_is_exclusive(const bt_tensor *tensor);
+// The first element.
+void *bt_tensor_data(const bt_tensor *tensor);
+// Says that the storage was written in place.
+void bt_tensor_touch(bt_tensor *tensor);
+// BT_OK for a contiguous tensor of this type, else INVALID_ARGUMENT naming `what`.
+BT_CHECKED bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, const char *what);
+
+// A view of base's storage without autograd; framework/ops has the recorded ones.
+// Owns    the caller. Errors  INVALID_ARGUMENT when the view leaves the storage
+BT_CHECKED bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
+                                    int64_t offset, bt_tensor **out);
+
+// Copies between host memory and a contiguous tensor. The write is asynchronous on a GPU if `host`
+// is pinned; the read waits for the stream.
+BT_CHECKED bt_status bt_tensor_write(bt_context *context, bt_tensor *tensor, const void *host);
+BT_CHECKED bt_status bt_tensor_read(bt_context *context, const bt_tensor *tensor, void *host);
+
+// y = x with conversion; any strides, same shape. Not recorded.
+BT_CHECKED bt_status bt_tensor_copy(bt_context *context, const bt_tensor *x, bt_tensor *y);
+BT_CHECKED bt_status bt_tensor_fill(bt_context *context, bt_tensor *tensor, double value);
+
+#endif
