@@ -1,0 +1,323 @@
+// framework/autograd/tape.c - recording and walking the tape
+#include "framework/autograd/tape.h"
+
+#include <stdatomic.h>
+
+#include "framework/base/mem.h"
+
+// Where an input came from: a leaf, or an output of an earlier node; neither: a constant.
+typedef struct bt_edge {
+    bt_tensor *leaf;      // retained
+    struct bt_node *node; // borrowed, same tape
+    int output;
+    bt_op_spec spec;
+} bt_edge;
+
+typedef struct bt_node {
+    struct bt_node *previous; // recorded before this one
+    const bt_op *op;
+    bt_op_attrs attrs;
+    bt_edge in[BT_OP_MAX_INPUTS];
+    bt_tensor *saved[BT_OP_MAX_SAVED]; // retained
+    uint64_t saved_version[BT_OP_MAX_SAVED];
+    bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // retained; sum so far
+} bt_node;
+
+struct bt_tape {
+    bt_arena arena; // of the nodes
+    bt_node *newest;
+    int64_t length;
+    uint64_t generation; // unique in the process, new after each reset
+};
+
+static atomic_ullong generations;
+
+bt_status bt_tape_create(bt_tape **out)
+{
+    void *block = NULL;
+    *out = NULL;
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_tape), &block));
+    *out = block;
+    (*out)->generation = ++generations;
+    return BT_OK;
+}
+
+static void spend(bt_node *node)
+{
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        BT_TENSOR_RELEASE(node->saved[i]);
+    }
+    for (int i = 0; i < BT_OP_MAX_INPUTS; ++i) {
+        BT_TENSOR_RELEASE(node->in[i].leaf);
+    }
+    for (int i = 0; i < BT_OP_MAX_OUTPUTS; ++i) {
+        BT_TENSOR_RELEASE(node->dout[i]);
+    }
+}
+
+void bt_tape_reset(bt_tape *tape)
+{
+    for (bt_node *node = tape->newest; node; node = node->previous) {
+        spend(node);
+    }
+    bt_arena_reset(&tape->arena);
+    tape->newest = NULL;
+    tape->length = 0;
+    tape->generation = ++generations;
+}
+
+void bt_tape_destroy(bt_tape *tape)
+{
+    if (tape) {
+        bt_tape_reset(tape);
+        bt_arena_release(&tape->arena);
+        bt_mem_free(tape);
+    }
+}
+
+int64_t bt_tape_length(const bt_tape *tape) { return tape->length; }
+
+static bt_status check_producer(const bt_tape *tape, const bt_tensor *x)
+{
+    if (x->producer && x->producer_generation != tape->generation) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "\"%s\" was made on a tape that has been reset since; bt_detach makes a "
+                        "constant of it",
+                        x->name);
+    }
+    return BT_OK;
+}
+
+bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
+{
+    void *block = NULL;
+    for (int i = 0; i < call->in_count; ++i) {
+        BT_TRY(call->in[i] ? check_producer(tape, call->in[i]) : BT_OK);
+    }
+    BT_TRY(bt_arena_alloc(&tape->arena, sizeof(bt_node), &block));
+    bt_node *node = block;
+    node->op = call->op;
+    node->attrs = call->attrs;
+    for (int i = 0; i < call->in_count; ++i) {
+        bt_tensor *x = call->in[i];
+        if (!x) {
+            continue;
+        }
+        node->in[i].spec = (bt_op_spec){x->dtype, x->shape};
+        if (x->requires_grad && x->producer) {
+            node->in[i].node = x->producer;
+            node->in[i].output = x->producer_output;
+        } else if (x->requires_grad) {
+            node->in[i].leaf = bt_tensor_retain(x);
+            node->in[i].spec.dtype = x->grad_dtype;
+        }
+    }
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        node->saved[i] = bt_tensor_retain(call->saved[i]);
+        node->saved_version[i] = node->saved[i] ? node->saved[i]->storage->version : 0;
+    }
+    for (int i = 0; i < call->out_count; ++i) {
+        if (bt_dtype_is_float(call->out_spec[i].dtype)) {
+            call->out[i]->requires_grad = true;
+            call->out[i]->producer = node;
+            call->out[i]->producer_output = i;
+            call->out[i]->producer_generation = tape->generation;
+        }
+    }
+    node->previous = tape->newest;
+    tape->newest = node;
+    ++tape->length;
+    return BT_OK;
+}
+
+static bt_status check_saved(const bt_node *node)
+{
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        const bt_tensor *saved = node->saved[i];
+        if (saved && saved->storage->version != node->saved_version[i]) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "%s: the tensor \"%s\", saved for backward, was written in place since "
+                            "(version %llu, saved at %llu)",
+                            node->op->name, saved->name,
+                            (unsigned long long)saved->storage->version,
+                            (unsigned long long)node->saved_version[i]);
+        }
+    }
+    return BT_OK;
+}
+
+static bt_tensor **slot_of(bt_edge *edge)
+{
+    return edge->leaf ? &edge->leaf->grad : &edge->node->dout[edge->output];
+}
+
+// The op may add to what is there itself: a leaf's gradient, or one that nobody else can see.
+static bool can_accumulate(const bt_node *node, int i, const bt_edge *edge, const bt_tensor *sum)
+{
+    return (node->op->accumulates >> i & 1U) && (edge->leaf || bt_tensor_is_exclusive(sum));
+}
+
+static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor **slot,
+                             bt_tensor *grad)
+{
+    bt_tensor *sum = NULL;
+    if (edge->leaf || bt_tensor_is_exclusive(*slot)) {
+        sum = bt_tensor_retain(*slot);
+    } else {
+        BT_TRY(bt_tensor_create(context, edge->spec.dtype, edge->spec.shape, "gradient", &sum));
+    }
+    bt_binary_args args = {.function = BT_BINARY_ADD,
+                           .rank = 1,
+                           .shape = {bt_tensor_count(grad)},
+                           .a = bt_tensor_data(*slot),
+                           .a_stride = {1},
+                           .b = bt_tensor_data(grad),
+                           .b_stride = {1},
+                           .y = bt_tensor_data(sum),
+                           .dtype = grad->dtype};
+    bt_tensor_touch(sum);
+    bt_status status = bt_context_launch(context, BT_KERNEL_BINARY, grad->dtype, &args);
+    bt_tensor_release(*slot);
+    *slot = sum;
+    return status;
+}
+
+// Takes over din->tensor: puts it where it belongs, or adds it to what is there.
+static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din)
+{
+    bt_edge *edge = &node->in[i];
+    bt_tensor **slot = slot_of(edge);
+    bt_tensor *grad = din->tensor;
+    din->tensor = NULL;
+    if (!grad) {
+        return bt_error(BT_STATUS_INTERNAL, "no gradient for input %d", i);
+    }
+    if (din->accumulate) {
+        bt_tensor_release(grad); // it is *slot
+        return BT_OK;
+    }
+    if (grad->dtype != edge->spec.dtype) { // an op that knows no f32 gradients of bf16 parameters
+        bt_tensor *converted = NULL;
+        bt_status status =
+            bt_tensor_create(context, edge->spec.dtype, edge->spec.shape, "gradient", &converted);
+        if (status == BT_OK) {
+            status = bt_tensor_copy(context, grad, converted);
+        }
+        bt_tensor_release(grad);
+        grad = converted;
+        BT_TRY(status);
+    }
+    if (!*slot && edge->leaf && !bt_tensor_is_exclusive(grad)) {
+        // A leaf's gradient is its own: later passes add to it in place.
+        BT_TRY(bt_tensor_zeros(context, edge->spec.dtype, edge->spec.shape, "gradient", slot));
+    }
+    if (!*slot) {
+        *slot = grad;
+        return BT_OK;
+    }
+    bt_status status = add_to_slot(context, edge, slot, grad);
+    bt_tensor_release(grad);
+    return status;
+}
+
+static bt_status check_finite(bt_context *context, const bt_node *node, const bt_tensor *grad)
+{
+    bt_tensor *result = NULL;
+    int64_t nonfinite = 0;
+    BT_TRY(bt_tensor_create(context, BT_I64, BT_SHAPE(1), "anomaly", &result));
+    bt_count_nonfinite_args args = {.x = bt_tensor_data(grad),
+                                    .count = bt_tensor_count(grad),
+                                    .result = bt_tensor_data(result),
+                                    .dtype = grad->dtype};
+    bt_status status = bt_context_launch(context, BT_KERNEL_COUNT_NONFINITE, grad->dtype, &args);
+    if (status == BT_OK) {
+        status = bt_tensor_read(context, result, &nonfinite);
+    }
+    bt_tensor_release(result);
+    if (status == BT_OK && nonfinite) {
+        status = bt_error(BT_STATUS_CORRUPT_DATA,
+                          "backward of %s made the first gradient that is not finite: %lld of %lld",
+                          node->op->name, (long long)nonfinite, (long long)args.count);
+    }
+    return status;
+}
+
+static bt_status step_back(bt_context *context, bt_node *node)
+{
+    bt_op_backward call = {.op = node->op,
+                           .attrs = &node->attrs,
+                           .in_count = node->op->in_count,
+                           .saved = node->saved};
+    for (int i = 0; i < node->op->out_count; ++i) {
+        call.dout[i] = node->dout[i];
+    }
+    for (int i = 0; i < call.in_count; ++i) {
+        bt_edge *edge = &node->in[i];
+        bt_grad *din = &call.din[i];
+        call.in_spec[i] = edge->spec;
+        din->spec = edge->spec;
+        din->wanted = edge->leaf || edge->node;
+        if (din->wanted) {
+            bt_tensor *sum = *slot_of(edge);
+            din->accumulate = sum && can_accumulate(node, i, edge, sum);
+            din->tensor = din->accumulate ? bt_tensor_retain(sum) : NULL;
+        }
+    }
+    bt_status status = check_saved(node);
+    if (status == BT_OK) {
+        status = node->op->backward(context, &call);
+    }
+    for (int i = 0; i < call.in_count; ++i) {
+        bt_grad *din = &call.din[i];
+        if (status == BT_OK && din->wanted && context->anomaly && din->tensor) {
+            status = check_finite(context, node, din->tensor);
+        }
+        if (status == BT_OK && din->wanted) {
+            status = deliver(context, node, i, din);
+        }
+        bt_tensor_release(din->tensor);
+    }
+    return bt_error_context(status, "backward of %s", node->op->name);
+}
+
+static bt_status plant_seed(bt_context *context, bt_tensor *root, bt_tensor *seed)
+{
+    bt_tensor **slot = &root->producer->dout[root->producer_output];
+    if (seed) {
+        BT_TRY(bt_tensor_expect(seed, root->dtype, "seed of backward"));
+        if (!bt_shape_equal(&seed->shape, &root->shape)) {
+            char a[BT_SHAPE_TEXT_BYTES];
+            char b[BT_SHAPE_TEXT_BYTES];
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "seed of shape %s for a root of shape %s",
+                            bt_shape_text(&seed->shape, a), bt_shape_text(&root->shape, b));
+        }
+        *slot = bt_tensor_retain(seed);
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, root->dtype, root->shape, "seed", slot));
+    return bt_tensor_fill(context, *slot, 1.0);
+}
+
+bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
+{
+    bt_tape *tape = context->tape;
+    if (!tape || !root->producer) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "backward from \"%s\": it depends on no tensor that requires a gradient",
+                        root->name);
+    }
+    BT_TRY(check_producer(tape, root));
+    bt_status status = plant_seed(context, root, seed);
+    context->tape = NULL; // a backward is not itself recorded
+    for (bt_node *node = tape->newest; node && status == BT_OK; node = node->previous) {
+        if (node->dout[0] || node->dout[1]) {
+            bt_range_push(context, node->op->name);
+            status = step_back(context, node);
+            bt_range_pop(context);
+        }
+        spend(node);
+    }
+    context->tape = tape;
+    bt_tape_reset(tape);
+    return status;
+}

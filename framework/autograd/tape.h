@@ -1,0 +1,36 @@
+// framework/autograd/tape.h - reverse-mode automatic differentiation
+//
+// While context->tape is set, every op whose input requires a gradient is recorded as a node.
+// bt_backward walks the nodes from the newest to the oldest, which is a topological order because
+// a node can only use what was made before it.
+//
+// Invariants
+//   1. A node retains what it saved and the leaves it feeds, nothing else: an activation lives as
+//      long as somebody's backward needs it.
+//   2. A node is spent once its backward has run: its saved tensors are released at once.
+//   3. A gradient is summed in the order of the walk, so it has the same bits each time.
+//   4. A saved tensor that was written in place since is an error naming the op and the tensor.
+#ifndef BT_AUTOGRAD_TAPE_H
+#define BT_AUTOGRAD_TAPE_H
+
+#include "framework/ops/op.h"
+
+typedef struct bt_tape bt_tape;
+
+BT_CHECKED bt_status bt_tape_create(bt_tape **out);
+void bt_tape_destroy(bt_tape *tape);
+// Forgets all nodes. Tensors that were made on it keep their values; giving one to an op that is
+// recorded later, or to bt_backward, is an error (bt_detach makes a constant of it).
+void bt_tape_reset(bt_tape *tape);
+int64_t bt_tape_length(const bt_tape *tape);
+
+// For bt_op_apply: retains call->saved and makes the outputs require a gradient.
+BT_CHECKED bt_status bt_tape_record(bt_tape *tape, bt_op_call *call);
+
+// Adds d(sum of root * seed)/d(leaf) to leaf->grad for every leaf that requires a gradient. A NULL
+// seed stands for ones. Spends the nodes it walks and resets the tape.
+// Shapes  seed as root
+// Errors  INVALID_ARGUMENT (root does not depend on a leaf; a stale saved tensor), and the ops'
+BT_CHECKED bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed);
+
+#endif

@@ -1,0 +1,65 @@
+// framework/linalg/gemm.c - a fused row where there is one, else product and elementwise kernels
+#include "framework/linalg/gemm.h"
+
+#include "framework/base/status.h"
+
+static bt_status add_bias(bt_context *context, const bt_gemm_args *args)
+{
+    bt_binary_args add = {.function = BT_BINARY_ADD,
+                          .rank = 2,
+                          .shape = {args->m, args->n},
+                          .a = args->d,
+                          .a_stride = {args->ldd, 1},
+                          .b = args->bias,
+                          .b_stride = {0, 1},
+                          .y = args->d,
+                          .dtype = args->d_dtype};
+    return bt_context_launch(context, BT_KERNEL_BINARY, args->d_dtype, &add);
+}
+
+static bt_status decompose(bt_context *context, const bt_gemm_args *args)
+{
+    int64_t count = args->m * args->n;
+    bt_gemm_args plain = *args;
+    plain.epilogue = BT_EPILOGUE_NONE;
+    if (args->epilogue == BT_EPILOGUE_NONE || args->ldd != args->n || args->batch != 1 ||
+        (args->beta != 0 && args->epilogue != BT_EPILOGUE_BIAS) ||
+        (args->bias && args->d_dtype != args->ab_dtype)) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "gemm: no kernel fuses epilogue %d for this call",
+                        (int)args->epilogue);
+    }
+    if (args->epilogue == BT_EPILOGUE_BIAS_GELU) {
+        plain.d = args->aux;
+        plain.epilogue = args->bias ? BT_EPILOGUE_BIAS : BT_EPILOGUE_NONE;
+        BT_TRY(bt_gemm(context, &plain));
+        bt_unary_args gelu = {.function = BT_UNARY_GELU,
+                              .x = args->aux,
+                              .y = args->d,
+                              .count = count,
+                              .dtype = args->d_dtype};
+        return bt_context_launch(context, BT_KERNEL_UNARY, args->d_dtype, &gelu);
+    }
+    BT_TRY(bt_gemm(context, &plain));
+    if (args->epilogue == BT_EPILOGUE_BIAS) {
+        return add_bias(context, args);
+    }
+    bt_unary_backward_args dgelu = {.function = BT_UNARY_GELU,
+                                    .x = args->aux,
+                                    .dy = args->d,
+                                    .dx = args->d,
+                                    .count = count,
+                                    .dtype = args->d_dtype};
+    return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, args->d_dtype, &dgelu);
+}
+
+bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
+{
+    const bt_kernel *kernel = NULL;
+    bt_status status =
+        bt_kernel_find(context->device, BT_KERNEL_GEMM, args->ab_dtype, args, &kernel);
+    if (status == BT_STATUS_UNSUPPORTED && args->epilogue != BT_EPILOGUE_NONE) {
+        return decompose(context, args);
+    }
+    BT_TRY(status);
+    return bt_context_launch(context, BT_KERNEL_GEMM, args->ab_dtype, args);
+}

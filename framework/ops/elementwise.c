@@ -1,0 +1,303 @@
+// framework/ops/elementwise.c - unary functions, binary functions with broadcasting, dropout
+#include "framework/ops/ops.h"
+
+// ---- unary --------------------------------------------------------------------------------------
+
+bt_status bt_op_unary_infer(bt_op_call *call)
+{
+    BT_TRY(bt_op_expect_float(call, 0));
+    call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
+    return BT_OK;
+}
+
+bt_status bt_op_unary_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *x = call->in[0];
+    bt_unary_args args = {.function = call->attrs.unary.function,
+                          .alpha = call->attrs.unary.alpha,
+                          .x = bt_tensor_data(x),
+                          .y = bt_tensor_data(call->out[0]),
+                          .count = bt_tensor_count(x),
+                          .dtype = x->dtype};
+    if (call->recording) {
+        call->saved[0] = bt_tensor_retain(x);
+    }
+    return bt_context_launch(context, BT_KERNEL_UNARY, x->dtype, &args);
+}
+
+bt_status bt_op_unary_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *x = call->saved[0];
+    bt_tensor *dx = NULL;
+    bool accumulate = call->din[0].accumulate;
+    BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
+    bt_unary_backward_args args = {.function = call->attrs->unary.function,
+                                   .alpha = call->attrs->unary.alpha,
+                                   .x = bt_tensor_data(x),
+                                   .dy = bt_tensor_data(call->dout[0]),
+                                   .dx = bt_tensor_data(dx),
+                                   .count = bt_tensor_count(x),
+                                   .dtype = x->dtype,
+                                   .accumulate = accumulate};
+    return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, x->dtype, &args);
+}
+
+bool bt_op_unary_sample(int variant, bt_op_sample *out)
+{
+    if (variant >= BT_UNARY_COUNT) {
+        return false;
+    }
+    bt_unary function = (bt_unary)variant;
+    bool positive = function == BT_UNARY_LOG || function == BT_UNARY_SQRT;
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(3, 7)}},
+                          .present = {true},
+                          .low = {positive ? 0.5 : -3.0},
+                          .high = {3.0},
+                          .attrs.unary = {function, 1.5}};
+    return true;
+}
+
+bt_status bt_unary_op(bt_context *context, bt_unary function, double alpha, bt_tensor *x,
+                      bt_tensor **out)
+{
+    bt_op_attrs attrs = {.unary = {function, alpha}};
+    return bt_op_apply(context, BT_OP_UNARY, &attrs, &x, 1, out);
+}
+
+bt_status bt_gelu(bt_context *context, bt_tensor *x, bt_tensor **out)
+{
+    return bt_unary_op(context, BT_UNARY_GELU, 0, x, out);
+}
+
+bt_status bt_relu(bt_context *context, bt_tensor *x, bt_tensor **out)
+{
+    return bt_unary_op(context, BT_UNARY_RELU, 0, x, out);
+}
+
+bt_status bt_scale(bt_context *context, bt_tensor *x, double alpha, bt_tensor **out)
+{
+    return bt_unary_op(context, BT_UNARY_SCALE, alpha, x, out);
+}
+
+// ---- binary -------------------------------------------------------------------------------------
+
+// The strides of x seen through a larger shape: 0 along axes that it lacks or has once.
+static void broadcast_strides(const bt_tensor *x, const bt_shape *shape, int64_t *stride)
+{
+    int lacking = shape->rank - x->shape.rank;
+    for (int i = 0; i < shape->rank; ++i) {
+        bool own = i >= lacking && x->shape.size[i - lacking] == shape->size[i];
+        stride[i] = own ? x->stride[i - lacking] : 0;
+    }
+}
+
+bt_status bt_op_binary_infer(bt_op_call *call)
+{
+    const bt_tensor *a = call->in[0];
+    const bt_tensor *b = call->in[1];
+    if (a->dtype != b->dtype || !bt_dtype_is_float(a->dtype)) {
+        return bt_op_mismatch(call, 0, 1);
+    }
+    const bt_tensor *longer = a->shape.rank >= b->shape.rank ? a : b;
+    const bt_tensor *shorter = longer == a ? b : a;
+    bt_shape shape = longer->shape;
+    for (int i = 0; i < shorter->shape.rank; ++i) {
+        int at = shape.rank - shorter->shape.rank + i;
+        int64_t size = shorter->shape.size[i];
+        if (size != shape.size[at] && size != 1 && shape.size[at] != 1) {
+            return bt_op_mismatch(call, 0, 1);
+        }
+        shape.size[at] = shape.size[at] == 1 ? size : shape.size[at];
+    }
+    call->out_spec[0] = (bt_op_spec){a->dtype, shape};
+    return BT_OK;
+}
+
+static bt_status launch_binary(bt_context *context, bt_binary function, const bt_tensor *a,
+                               const bt_tensor *b, bt_tensor *y)
+{
+    bt_binary_args args = {.function = function,
+                           .rank = y->shape.rank,
+                           .a = bt_tensor_data(a),
+                           .b = bt_tensor_data(b),
+                           .y = bt_tensor_data(y),
+                           .dtype = y->dtype};
+    for (int i = 0; i < args.rank; ++i) {
+        args.shape[i] = y->shape.size[i];
+    }
+    broadcast_strides(a, &y->shape, args.a_stride);
+    broadcast_strides(b, &y->shape, args.b_stride);
+    return bt_context_launch(context, BT_KERNEL_BINARY, y->dtype, &args);
+}
+
+bt_status bt_op_binary_forward(bt_context *context, bt_op_call *call)
+{
+    if (call->recording) {
+        call->saved[0] = bt_tensor_retain(call->in[0]);
+        call->saved[1] = bt_tensor_retain(call->in[1]);
+    }
+    return launch_binary(context, call->attrs.binary.function, call->in[0], call->in[1],
+                         call->out[0]);
+}
+
+// The gradient of operand `side` before it is summed to the operand's shape.
+static bt_status binary_grad(bt_context *context, const bt_op_backward *call, int side,
+                             bt_tensor **out)
+{
+    bt_tensor *dy = call->dout[0];
+    bt_tensor *a = call->saved[0];
+    bt_tensor *b = call->saved[1];
+    bt_binary function = call->attrs->binary.function;
+    if (function == BT_BINARY_ADD || (function == BT_BINARY_SUB && side == 0)) {
+        *out = bt_tensor_retain(dy);
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, dy->dtype, dy->shape, "gradient", out));
+    if (function == BT_BINARY_SUB) {
+        bt_unary_args negate = {.function = BT_UNARY_NEGATE,
+                                .x = bt_tensor_data(dy),
+                                .y = bt_tensor_data(*out),
+                                .count = bt_tensor_count(dy),
+                                .dtype = dy->dtype};
+        return bt_context_launch(context, BT_KERNEL_UNARY, dy->dtype, &negate);
+    }
+    if (function == BT_BINARY_MUL) {
+        return launch_binary(context, BT_BINARY_MUL, dy, side == 0 ? b : a, *out);
+    }
+    BT_TRY(launch_binary(context, BT_BINARY_DIV, dy, b, *out)); // dy / b
+    if (side == 1) {                                            // -(dy / b) * a / b
+        BT_TRY(launch_binary(context, BT_BINARY_MUL, *out, a, *out));
+        BT_TRY(launch_binary(context, BT_BINARY_DIV, *out, b, *out));
+        bt_unary_args negate = {.function = BT_UNARY_NEGATE,
+                                .x = bt_tensor_data(*out),
+                                .y = bt_tensor_data(*out),
+                                .count = bt_tensor_count(dy),
+                                .dtype = dy->dtype};
+        BT_TRY(bt_context_launch(context, BT_KERNEL_UNARY, dy->dtype, &negate));
+    }
+    return BT_OK;
+}
+
+bt_status bt_op_binary_backward(bt_context *context, bt_op_backward *call)
+{
+    for (int side = 0; side < 2; ++side) {
+        bt_grad *din = &call->din[side];
+        if (!din->wanted) {
+            continue;
+        }
+        bt_tensor *full = NULL;
+        bt_status status = binary_grad(context, call, side, &full);
+        if (status == BT_OK) {
+            status = bt_sum_to_shape(context, full, &din->spec.shape, &din->tensor);
+        }
+        bt_tensor_release(full);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
+
+bool bt_op_binary_sample(int variant, bt_op_sample *out)
+{
+    static const bt_shape shapes[][2] = {
+        {{2, {3, 5}}, {2, {3, 5}}}, {{2, {3, 5}}, {1, {5}}},    {{2, {3, 1}}, {2, {1, 5}}},
+        {{3, {2, 3, 4}}, {0, {0}}}, {{1, {1}}, {3, {2, 1, 3}}},
+    };
+    int shape_count = (int)(sizeof shapes / sizeof shapes[0]);
+    if (variant >= shape_count * BT_BINARY_COUNT) {
+        return false;
+    }
+    const bt_shape *pair = shapes[variant % shape_count];
+    *out = (bt_op_sample){.in_count = 2,
+                          .in = {{BT_F64, pair[0]}, {BT_F64, pair[1]}},
+                          .present = {true, true},
+                          .low = {-2.0, 0.5},
+                          .high = {2.0, 2.0},
+                          .attrs.binary = {(bt_binary)(variant / shape_count)}};
+    return true;
+}
+
+bt_status bt_binary_op(bt_context *context, bt_binary function, bt_tensor *a, bt_tensor *b,
+                       bt_tensor **out)
+{
+    bt_op_attrs attrs = {.binary = {function}};
+    bt_tensor *in[] = {a, b};
+    return bt_op_apply(context, BT_OP_BINARY, &attrs, in, 2, out);
+}
+
+bt_status bt_add(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out)
+{
+    return bt_binary_op(context, BT_BINARY_ADD, a, b, out);
+}
+
+bt_status bt_sub(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out)
+{
+    return bt_binary_op(context, BT_BINARY_SUB, a, b, out);
+}
+
+bt_status bt_mul(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out)
+{
+    return bt_binary_op(context, BT_BINARY_MUL, a, b, out);
+}
+
+bt_status bt_div(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out)
+{
+    return bt_binary_op(context, BT_BINARY_DIV, a, b, out);
+}
+
+// ---- dropout ------------------------------------------------------------------------------------
+
+bt_status bt_op_dropout_infer(bt_op_call *call)
+{
+    double rate = call->attrs.dropout.rate;
+    BT_TRY(bt_op_expect_float(call, 0));
+    if (!(rate >= 0 && rate < 1)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "rate %g, allowed 0 <= rate < 1", rate);
+    }
+    call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
+    return BT_OK;
+}
+
+static bt_status launch_dropout(bt_context *context, const bt_op_attrs *attrs, const bt_tensor *x,
+                                bt_tensor *y, bool accumulate)
+{
+    bt_dropout_args args = {.x = bt_tensor_data(x),
+                            .y = bt_tensor_data(y),
+                            .count = bt_tensor_count(x),
+                            .rate = attrs->dropout.rate,
+                            .seed = attrs->dropout.seed,
+                            .stream = attrs->dropout.stream,
+                            .accumulate = accumulate,
+                            .dtype = x->dtype};
+    return bt_context_launch(context, BT_KERNEL_DROPOUT, x->dtype, &args);
+}
+
+bt_status bt_op_dropout_forward(bt_context *context, bt_op_call *call)
+{
+    return launch_dropout(context, &call->attrs, call->in[0], call->out[0], false);
+}
+
+bt_status bt_op_dropout_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dx = NULL;
+    BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
+    return launch_dropout(context, call->attrs, call->dout[0], dx, call->din[0].accumulate);
+}
+
+bool bt_op_dropout_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(5, 13)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.dropout = {variant == 0 ? 0.3 : 0.0, 42, 7}};
+    return variant < 2;
+}
+
+bt_status bt_dropout(bt_context *context, bt_tensor *x, double rate, uint64_t seed, uint64_t stream,
+                     bt_tensor **out)
+{
+    bt_op_attrs attrs = {.dropout = {rate, seed, stream}};
+    return bt_op_apply(context, BT_OP_DROPOUT, &attrs, &x, 1, out);
+}

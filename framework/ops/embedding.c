@@ -1,0 +1,122 @@
+// framework/ops/embedding.c - rows of a table, plus a row per position
+#include "framework/ops/ops.h"
+
+// inputs ids [B, T], table [V, C], position [P, C]; saved ids
+enum { EMBEDDING_IDS, EMBEDDING_TABLE, EMBEDDING_POSITION };
+
+bt_status bt_op_embedding_infer(bt_op_call *call)
+{
+    const bt_tensor *ids = call->in[EMBEDDING_IDS];
+    const bt_tensor *table = call->in[EMBEDDING_TABLE];
+    const bt_tensor *position = call->in[EMBEDDING_POSITION];
+    BT_TRY(bt_tensor_expect(ids, BT_I32, "input 0"));
+    BT_TRY(bt_op_expect_float(call, EMBEDDING_TABLE));
+    if (ids->shape.rank != 2 || table->shape.rank != 2) {
+        return bt_op_mismatch(call, EMBEDDING_IDS, EMBEDDING_TABLE);
+    }
+    if (position) {
+        BT_TRY(bt_op_expect_float(call, EMBEDDING_POSITION));
+        if (position->dtype != table->dtype || position->shape.rank != 2 ||
+            position->shape.size[1] != table->shape.size[1] ||
+            position->shape.size[0] < ids->shape.size[1]) {
+            return bt_op_mismatch(call, EMBEDDING_IDS, EMBEDDING_POSITION);
+        }
+    }
+    call->out_spec[0] = (bt_op_spec){
+        table->dtype, BT_SHAPE(ids->shape.size[0], ids->shape.size[1], table->shape.size[1])};
+    return BT_OK;
+}
+
+bt_status bt_op_embedding_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *ids = call->in[EMBEDDING_IDS];
+    bt_tensor *table = call->in[EMBEDDING_TABLE];
+    bt_tensor *position = call->in[EMBEDDING_POSITION];
+    bt_embedding_args args = {.ids = bt_tensor_data(ids),
+                              .table = bt_tensor_data(table),
+                              .position = position ? bt_tensor_data(position) : NULL,
+                              .y = bt_tensor_data(call->out[0]),
+                              .rows = bt_tensor_count(ids),
+                              .cols = table->shape.size[1],
+                              .vocab = table->shape.size[0],
+                              .positions = ids->shape.size[1],
+                              .dtype = table->dtype};
+    call->saved[0] = bt_tensor_retain(ids);
+    return bt_context_launch(context, BT_KERNEL_EMBEDDING, table->dtype, &args);
+}
+
+// A new gradient of a position table longer than the sequence is zero where nothing was read.
+static bt_status position_target(bt_context *context, bt_op_backward *call, int64_t positions,
+                                 bt_tensor **out, bool *accumulate)
+{
+    bt_grad *din = &call->din[EMBEDDING_POSITION];
+    *accumulate = din->accumulate;
+    BT_TRY(bt_grad_target(context, call, EMBEDDING_POSITION, out));
+    if (!*accumulate && din->spec.shape.size[0] > positions) {
+        *accumulate = true;
+        return bt_tensor_fill(context, *out, 0);
+    }
+    return BT_OK;
+}
+
+bt_status bt_op_embedding_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *ids = call->saved[0];
+    bt_tensor *dy = call->dout[0];
+    bt_tensor *dtable = NULL;
+    bt_tensor *dposition = NULL;
+    bt_tensor *scratch = NULL;
+    bool accumulate = call->din[EMBEDDING_TABLE].accumulate;
+    bool accumulate_position = false;
+    bt_op_spec table = call->in_spec[EMBEDDING_TABLE];
+    if (call->din[EMBEDDING_TABLE].wanted) {
+        BT_TRY(bt_grad_target(context, call, EMBEDDING_TABLE, &dtable));
+    } else {
+        BT_TRY(bt_tensor_create(context, table.dtype == BT_F64 ? BT_F64 : BT_F32, table.shape,
+                                "gradient", &scratch));
+        dtable = scratch;
+    }
+    bt_status status = BT_OK;
+    if (call->din[EMBEDDING_POSITION].wanted) {
+        status =
+            position_target(context, call, ids->shape.size[1], &dposition, &accumulate_position);
+    }
+    if (status == BT_OK) {
+        bt_embedding_backward_args args = {.ids = bt_tensor_data(ids),
+                                           .dy = bt_tensor_data(dy),
+                                           .dtable = bt_tensor_data(dtable),
+                                           .dposition =
+                                               dposition ? bt_tensor_data(dposition) : NULL,
+                                           .rows = bt_tensor_count(ids),
+                                           .cols = table.shape.size[1],
+                                           .vocab = table.shape.size[0],
+                                           .positions = ids->shape.size[1],
+                                           .accumulate = accumulate,
+                                           .accumulate_position = accumulate_position,
+                                           .dtype = dy->dtype,
+                                           .grad_dtype = dtable->dtype};
+        status = bt_context_launch(context, BT_KERNEL_EMBEDDING_BACKWARD, dy->dtype, &args);
+    }
+    bt_tensor_release(scratch);
+    return status;
+}
+
+bool bt_op_embedding_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 3,
+                          .in = {{BT_I32, BT_SHAPE(3, 4)},
+                                 {BT_F64, BT_SHAPE(5, 3)},
+                                 {BT_F64, BT_SHAPE(variant == 2 ? 6 : 4, 3)}},
+                          .present = {true, true, variant != 1},
+                          .low = {0, -1, -1},
+                          .high = {5, 1, 1}};
+    return variant < 3;
+}
+
+bt_status bt_embedding(bt_context *context, bt_tensor *ids, bt_tensor *table, bt_tensor *position,
+                       bt_tensor **out)
+{
+    bt_op_attrs attrs = {.sum = {0}};
+    bt_tensor *in[] = {ids, table, position};
+    return bt_op_apply(context, BT_OP_EMBEDDING, &attrs, in, 3, out);
+}

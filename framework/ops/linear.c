@@ -1,0 +1,353 @@
+// framework/ops/linear.c - matrix products: linear layers, batched matmul
+#include "framework/linalg/gemm.h"
+#include "framework/ops/ops.h"
+
+// ---- linear -------------------------------------------------------------------------------------
+// inputs x [.., in], w [out, in], bias [out], residual [.., out]
+// saved  x, w, pre-activation [.., out] (GELU only)
+
+enum { LINEAR_X, LINEAR_W, LINEAR_BIAS, LINEAR_RESIDUAL };
+
+static int64_t last_size(const bt_shape *shape) { return shape->size[shape->rank - 1]; }
+
+bt_status bt_op_linear_infer(bt_op_call *call)
+{
+    const bt_tensor *x = call->in[LINEAR_X];
+    const bt_tensor *w = call->in[LINEAR_W];
+    BT_TRY(bt_op_expect_float(call, LINEAR_X));
+    BT_TRY(bt_op_expect_float(call, LINEAR_W));
+    if (x->dtype != w->dtype || x->shape.rank < 1 || w->shape.rank != 2 ||
+        last_size(&x->shape) != w->shape.size[1]) {
+        return bt_op_mismatch(call, LINEAR_X, LINEAR_W);
+    }
+    bt_shape shape = x->shape;
+    shape.size[shape.rank - 1] = w->shape.size[0];
+    call->out_spec[0] = (bt_op_spec){x->dtype, shape};
+    const bt_tensor *bias = call->in[LINEAR_BIAS];
+    if (bias) {
+        BT_TRY(bt_op_expect_float(call, LINEAR_BIAS));
+        if (bias->dtype != x->dtype || bias->shape.rank != 1 ||
+            bias->shape.size[0] != w->shape.size[0]) {
+            return bt_op_mismatch(call, LINEAR_W, LINEAR_BIAS);
+        }
+    }
+    const bt_tensor *residual = call->in[LINEAR_RESIDUAL];
+    if (residual) {
+        BT_TRY(bt_op_expect_float(call, LINEAR_RESIDUAL));
+        if (residual->dtype != x->dtype || !bt_shape_equal(&residual->shape, &shape)) {
+            return bt_op_mismatch(call, LINEAR_X, LINEAR_RESIDUAL);
+        }
+        if (call->attrs.linear.activation != BT_ACTIVATION_NONE) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "residual together with an activation");
+        }
+    }
+    return BT_OK;
+}
+
+static int64_t rows_of(const bt_tensor *x)
+{
+    return last_size(&x->shape) ? bt_tensor_count(x) / last_size(&x->shape) : 0;
+}
+
+bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *x = call->in[LINEAR_X];
+    bt_tensor *w = call->in[LINEAR_W];
+    bt_tensor *bias = call->in[LINEAR_BIAS];
+    bt_tensor *residual = call->in[LINEAR_RESIDUAL];
+    bool gelu = call->attrs.linear.activation == BT_ACTIVATION_GELU;
+    bt_gemm_args args = {.m = rows_of(x),
+                         .n = w->shape.size[0],
+                         .k = w->shape.size[1],
+                         .trans_b = true,
+                         .a = bt_tensor_data(x),
+                         .b = bt_tensor_data(w),
+                         .d = bt_tensor_data(call->out[0]),
+                         .lda = w->shape.size[1],
+                         .ldb = w->shape.size[1],
+                         .ldc = w->shape.size[0],
+                         .ldd = w->shape.size[0],
+                         .batch = 1,
+                         .alpha = 1,
+                         .epilogue = bias ? BT_EPILOGUE_BIAS : BT_EPILOGUE_NONE,
+                         .bias = bias ? bt_tensor_data(bias) : NULL,
+                         .ab_dtype = x->dtype,
+                         .d_dtype = x->dtype,
+                         .compute = context->compute};
+    if (residual) {
+        args.c = bt_tensor_data(residual);
+        args.beta = 1;
+    }
+    if (call->recording) {
+        call->saved[0] = bt_tensor_retain(x);
+        call->saved[1] = bt_tensor_retain(w);
+    }
+    if (gelu) {
+        bt_tensor *pre = NULL;
+        BT_TRY(
+            bt_tensor_create(context, x->dtype, call->out_spec[0].shape, "pre-activation", &pre));
+        call->saved[2] = pre; // released with the call when nothing is recorded
+        args.epilogue = BT_EPILOGUE_BIAS_GELU;
+        args.aux = bt_tensor_data(pre);
+    }
+    return bt_gemm(context, &args);
+}
+
+// dy through the activation: a new tensor, or dy's memory; *out is retained.
+static bt_status activation_backward(bt_context *context, bt_op_backward *call, bt_tensor **out)
+{
+    bt_tensor *dy = call->dout[0];
+    bt_tensor *pre = call->saved[2];
+    if (call->attrs->linear.activation == BT_ACTIVATION_NONE) {
+        *out = bt_tensor_retain(dy);
+        return BT_OK;
+    }
+    if (bt_tensor_is_exclusive(dy)) {
+        *out = bt_tensor_retain(dy);
+        bt_tensor_touch(dy);
+    } else {
+        BT_TRY(bt_tensor_create(context, dy->dtype, dy->shape, "gradient", out));
+    }
+    bt_unary_backward_args args = {.function = BT_UNARY_GELU,
+                                   .x = bt_tensor_data(pre),
+                                   .dy = bt_tensor_data(dy),
+                                   .dx = bt_tensor_data(*out),
+                                   .count = bt_tensor_count(dy),
+                                   .dtype = dy->dtype};
+    return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, dy->dtype, &args);
+}
+
+static bt_status linear_dx(bt_context *context, bt_op_backward *call, const bt_tensor *dpre)
+{
+    bt_tensor *w = call->saved[1];
+    bt_tensor *dx = NULL;
+    double beta = call->din[LINEAR_X].accumulate ? 1 : 0;
+    BT_TRY(bt_grad_target(context, call, LINEAR_X, &dx));
+    bt_gemm_args args = {.m = rows_of(dpre),
+                         .n = w->shape.size[1],
+                         .k = w->shape.size[0],
+                         .a = bt_tensor_data(dpre),
+                         .b = bt_tensor_data(w),
+                         .c = bt_tensor_data(dx),
+                         .d = bt_tensor_data(dx),
+                         .lda = w->shape.size[0],
+                         .ldb = w->shape.size[1],
+                         .ldc = w->shape.size[1],
+                         .ldd = w->shape.size[1],
+                         .batch = 1,
+                         .alpha = 1,
+                         .beta = beta,
+                         .ab_dtype = dpre->dtype,
+                         .d_dtype = dx->dtype,
+                         .compute = context->compute};
+    return bt_gemm(context, &args);
+}
+
+static bt_status linear_dw(bt_context *context, bt_op_backward *call, const bt_tensor *dpre)
+{
+    bt_tensor *x = call->saved[0];
+    bt_tensor *dw = NULL;
+    double beta = call->din[LINEAR_W].accumulate ? 1 : 0;
+    BT_TRY(bt_grad_target(context, call, LINEAR_W, &dw));
+    int64_t out = dw->shape.size[0];
+    int64_t in = dw->shape.size[1];
+    bt_gemm_args args = {.m = out,
+                         .n = in,
+                         .k = rows_of(x),
+                         .trans_a = true,
+                         .a = bt_tensor_data(dpre),
+                         .b = bt_tensor_data(x),
+                         .c = bt_tensor_data(dw),
+                         .d = bt_tensor_data(dw),
+                         .lda = out,
+                         .ldb = in,
+                         .ldc = in,
+                         .ldd = in,
+                         .batch = 1,
+                         .alpha = 1,
+                         .beta = beta,
+                         .ab_dtype = x->dtype,
+                         .d_dtype = dw->dtype,
+                         .compute = context->compute};
+    return bt_gemm(context, &args);
+}
+
+static bt_status linear_dbias(bt_context *context, bt_op_backward *call, const bt_tensor *dpre)
+{
+    bt_tensor *dbias = NULL;
+    bool accumulate = call->din[LINEAR_BIAS].accumulate;
+    BT_TRY(bt_grad_target(context, call, LINEAR_BIAS, &dbias));
+    bt_reduce_sum_args args = {.x = bt_tensor_data(dpre),
+                               .y = bt_tensor_data(dbias),
+                               .outer = 1,
+                               .reduce = rows_of(dpre),
+                               .inner = last_size(&dpre->shape),
+                               .scale = 1,
+                               .accumulate = accumulate,
+                               .dtype = dpre->dtype,
+                               .y_dtype = dbias->dtype};
+    return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, dpre->dtype, &args);
+}
+
+bt_status bt_op_linear_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dpre = NULL;
+    bt_status status = activation_backward(context, call, &dpre);
+    if (status == BT_OK && call->din[LINEAR_W].wanted) {
+        status = linear_dw(context, call, dpre);
+    }
+    if (status == BT_OK && call->din[LINEAR_BIAS].wanted) {
+        status = linear_dbias(context, call, dpre);
+    }
+    if (status == BT_OK && call->din[LINEAR_X].wanted) {
+        status = linear_dx(context, call, dpre);
+    }
+    if (status == BT_OK && call->din[LINEAR_RESIDUAL].wanted) {
+        bt_grad_pass(call, LINEAR_RESIDUAL, 0);
+    }
+    bt_tensor_release(dpre);
+    return status;
+}
+
+bool bt_op_linear_sample(int variant, bt_op_sample *out)
+{
+    // Variants: plain, bias, bias + residual, bias + GELU, GELU without bias.
+    *out = (bt_op_sample){.in_count = 4,
+                          .in = {{BT_F64, BT_SHAPE(2, 3, 5)},
+                                 {BT_F64, BT_SHAPE(4, 5)},
+                                 {BT_F64, BT_SHAPE(4)},
+                                 {BT_F64, BT_SHAPE(2, 3, 4)}},
+                          .present = {true, true, variant >= 1 && variant <= 3, variant == 2},
+                          .low = {-1, -1, -1, -1},
+                          .high = {1, 1, 1, 1},
+                          .attrs.linear = {variant >= 3 ? BT_ACTIVATION_GELU : BT_ACTIVATION_NONE}};
+    return variant < 5;
+}
+
+bt_status bt_linear(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *bias,
+                    bt_tensor *residual, bt_activation activation, bt_tensor **out)
+{
+    bt_op_attrs attrs = {.linear = {activation}};
+    bt_tensor *in[] = {x, w, bias, residual};
+    return bt_op_apply(context, BT_OP_LINEAR, &attrs, in, 4, out);
+}
+
+// ---- matmul -------------------------------------------------------------------------------------
+
+bt_status bt_op_matmul_infer(bt_op_call *call)
+{
+    const bt_tensor *a = call->in[0];
+    const bt_tensor *b = call->in[1];
+    bool ta = call->attrs.matmul.trans_a;
+    bool tb = call->attrs.matmul.trans_b;
+    BT_TRY(bt_op_expect_float(call, 0));
+    BT_TRY(bt_op_expect_float(call, 1));
+    int rank = a->shape.rank;
+    if (a->dtype != b->dtype || rank < 2 || b->shape.rank != rank) {
+        return bt_op_mismatch(call, 0, 1);
+    }
+    bt_shape shape = a->shape;
+    for (int i = 0; i < rank - 2; ++i) {
+        if (a->shape.size[i] != b->shape.size[i]) {
+            return bt_op_mismatch(call, 0, 1);
+        }
+    }
+    if (a->shape.size[ta ? rank - 2 : rank - 1] != b->shape.size[tb ? rank - 1 : rank - 2]) {
+        return bt_op_mismatch(call, 0, 1);
+    }
+    shape.size[rank - 2] = a->shape.size[ta ? rank - 1 : rank - 2];
+    shape.size[rank - 1] = b->shape.size[tb ? rank - 2 : rank - 1];
+    call->out_spec[0] = (bt_op_spec){a->dtype, shape};
+    return BT_OK;
+}
+
+// d = op(a) op(b), or d += that
+static bt_status launch_matmul(bt_context *context, const bt_tensor *a, bool trans_a,
+                               const bt_tensor *b, bool trans_b, bt_tensor *d, bool accumulate)
+{
+    int rank = d->shape.rank;
+    const int64_t *sa = &a->shape.size[rank - 2];
+    const int64_t *sb = &b->shape.size[rank - 2];
+    const int64_t *sd = &d->shape.size[rank - 2];
+    int64_t batch = sd[0] > 0 && sd[1] > 0 ? bt_tensor_count(d) / (sd[0] * sd[1]) : 0;
+    bt_gemm_args args = {.m = sd[0],
+                         .n = sd[1],
+                         .k = trans_a ? sa[0] : sa[1],
+                         .trans_a = trans_a,
+                         .trans_b = trans_b,
+                         .a = bt_tensor_data(a),
+                         .b = bt_tensor_data(b),
+                         .c = bt_tensor_data(d),
+                         .d = bt_tensor_data(d),
+                         .lda = sa[1],
+                         .ldb = sb[1],
+                         .ldc = sd[1],
+                         .ldd = sd[1],
+                         .batch = batch,
+                         .stride_a = sa[0] * sa[1],
+                         .stride_b = sb[0] * sb[1],
+                         .stride_c = sd[0] * sd[1],
+                         .stride_d = sd[0] * sd[1],
+                         .alpha = 1,
+                         .beta = accumulate ? 1 : 0,
+                         .ab_dtype = a->dtype,
+                         .d_dtype = d->dtype,
+                         .compute = context->compute};
+    return bt_gemm(context, &args);
+}
+
+bt_status bt_op_matmul_forward(bt_context *context, bt_op_call *call)
+{
+    if (call->recording) {
+        call->saved[0] = bt_tensor_retain(call->in[0]);
+        call->saved[1] = bt_tensor_retain(call->in[1]);
+    }
+    return launch_matmul(context, call->in[0], call->attrs.matmul.trans_a, call->in[1],
+                         call->attrs.matmul.trans_b, call->out[0], false);
+}
+
+// d = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, transposed where op transposes.
+bt_status bt_op_matmul_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dy = call->dout[0];
+    bt_tensor *a = call->saved[0];
+    bt_tensor *b = call->saved[1];
+    bool ta = call->attrs->matmul.trans_a;
+    bool tb = call->attrs->matmul.trans_b;
+    bt_tensor *target = NULL;
+    if (call->din[0].wanted) {
+        bool accumulate = call->din[0].accumulate;
+        BT_TRY(bt_grad_target(context, call, 0, &target));
+        BT_TRY(ta ? launch_matmul(context, b, tb, dy, true, target, accumulate)
+                  : launch_matmul(context, dy, false, b, !tb, target, accumulate));
+    }
+    if (call->din[1].wanted) {
+        bool accumulate = call->din[1].accumulate;
+        BT_TRY(bt_grad_target(context, call, 1, &target));
+        BT_TRY(tb ? launch_matmul(context, dy, true, a, ta, target, accumulate)
+                  : launch_matmul(context, a, !ta, dy, false, target, accumulate));
+    }
+    return BT_OK;
+}
+
+bool bt_op_matmul_sample(int variant, bt_op_sample *out)
+{
+    bool ta = variant & 1;
+    bool tb = variant & 2;
+    *out = (bt_op_sample){.in_count = 2,
+                          .in = {{BT_F64, ta ? BT_SHAPE(2, 5, 3) : BT_SHAPE(2, 3, 5)},
+                                 {BT_F64, tb ? BT_SHAPE(2, 4, 5) : BT_SHAPE(2, 5, 4)}},
+                          .present = {true, true},
+                          .low = {-1, -1},
+                          .high = {1, 1},
+                          .attrs.matmul = {ta, tb}};
+    return variant < 4;
+}
+
+bt_status bt_matmul(bt_context *context, bt_tensor *a, bool trans_a, bt_tensor *b, bool trans_b,
+                    bt_tensor **out)
+{
+    bt_op_attrs attrs = {.matmul = {trans_a, trans_b}};
+    bt_tensor *in[] = {a, b};
+    return bt_op_apply(context, BT_OP_MATMUL, &attrs, in, 2, out);
+}

@@ -1,0 +1,102 @@
+// framework/ops/loss.c - cross-entropy of logits against integer targets
+#include "framework/ops/ops.h"
+
+// inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
+// saved  logits, targets, lse [rows], inv_count [1]
+
+static bt_dtype loss_dtype(bt_dtype dtype) { return dtype == BT_F64 ? BT_F64 : BT_F32; }
+
+bt_status bt_op_cross_entropy_infer(bt_op_call *call)
+{
+    const bt_tensor *logits = call->in[0];
+    BT_TRY(bt_op_expect_float(call, 0));
+    BT_TRY(bt_tensor_expect(call->in[1], BT_I32, "input 1"));
+    if (logits->shape.rank != 2 || bt_tensor_count(call->in[1]) != logits->shape.size[0]) {
+        return bt_op_mismatch(call, 0, 1);
+    }
+    call->out_spec[0] = (bt_op_spec){loss_dtype(logits->dtype), BT_SCALAR};
+    call->out_spec[1] = (bt_op_spec){BT_I64, BT_SHAPE(1)};
+    return BT_OK;
+}
+
+bt_status bt_op_cross_entropy_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *logits = call->in[0];
+    int64_t rows = logits->shape.size[0];
+    bt_dtype dtype = loss_dtype(logits->dtype);
+    bt_tensor *loss = NULL;
+    BT_TRY(bt_tensor_create(context, dtype, BT_SHAPE(rows), "loss rows", &loss));
+    call->saved[0] = bt_tensor_retain(logits);
+    call->saved[1] = bt_tensor_retain(call->in[1]);
+    bt_status status =
+        bt_tensor_create(context, dtype, BT_SHAPE(rows), "loss log-sum-exp", &call->saved[2]);
+    if (status == BT_OK) {
+        status = bt_tensor_create(context, dtype, BT_SHAPE(1), "loss count", &call->saved[3]);
+    }
+    if (status == BT_OK) {
+        bt_cross_entropy_args args = {.logits = bt_tensor_data(logits),
+                                      .targets = bt_tensor_data(call->in[1]),
+                                      .loss = bt_tensor_data(loss),
+                                      .lse = bt_tensor_data(call->saved[2]),
+                                      .mean = bt_tensor_data(call->out[0]),
+                                      .inv_count = bt_tensor_data(call->saved[3]),
+                                      .bad_row = bt_tensor_data(call->out[1]),
+                                      .rows = rows,
+                                      .vocab = logits->shape.size[1],
+                                      .logits_stride = logits->shape.size[1],
+                                      .ignore = call->attrs.cross_entropy.ignore,
+                                      .dtype = logits->dtype};
+        status = bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY, logits->dtype, &args);
+    }
+    bt_tensor_release(loss);
+    return status;
+}
+
+bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *logits = call->saved[0];
+    bt_tensor *dlogits = NULL;
+    if (call->attrs->cross_entropy.in_place) {
+        call->din[0].tensor = bt_tensor_retain(logits);
+    }
+    BT_TRY(bt_grad_target(context, call, 0, &dlogits));
+    bt_cross_entropy_backward_args args = {.logits = bt_tensor_data(logits),
+                                           .targets = bt_tensor_data(call->saved[1]),
+                                           .lse = bt_tensor_data(call->saved[2]),
+                                           .inv_count = bt_tensor_data(call->saved[3]),
+                                           .dmean = bt_tensor_data(call->dout[0]),
+                                           .dlogits = bt_tensor_data(dlogits),
+                                           .rows = logits->shape.size[0],
+                                           .vocab = logits->shape.size[1],
+                                           .logits_stride = logits->shape.size[1],
+                                           .ignore = call->attrs->cross_entropy.ignore,
+                                           .dtype = logits->dtype};
+    return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY_BACKWARD, logits->dtype, &args);
+}
+
+bool bt_op_cross_entropy_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 2,
+                          .in = {{BT_F64, BT_SHAPE(6, 5)}, {BT_I32, BT_SHAPE(6)}},
+                          .present = {true, true},
+                          .low = {-3, 0},
+                          .high = {3, 5},
+                          .attrs.cross_entropy = {variant == 0 ? -100 : 2, false}};
+    return variant < 2;
+}
+
+bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
+                           int32_t ignore, bool in_place, bt_tensor **out, bt_tensor **bad_row)
+{
+    bt_op_attrs attrs = {.cross_entropy = {ignore, in_place}};
+    bt_tensor *in[] = {logits, targets};
+    bt_tensor *outputs[2];
+    bt_status status = bt_op_apply(context, BT_OP_CROSS_ENTROPY, &attrs, in, 2, outputs);
+    *out = outputs[0];
+    if (bad_row) {
+        *bad_row = outputs[1];
+    } else {
+        bt_tensor_release(outputs[1]);
+    }
+    return status;
+}

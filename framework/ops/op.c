@@ -1,0 +1,145 @@
+// framework/ops/op.c - the table of ops, and one call of an op
+#include "framework/ops/op.h"
+
+#include <stdio.h>
+
+#include "framework/autograd/tape.h"
+
+static const bt_op rows[] = {
+#define BT_OP(id, name, inputs, optional, outputs, accumulates, view, cost)                        \
+    {#name,                                                                                        \
+     inputs,                                                                                       \
+     optional,                                                                                     \
+     outputs,                                                                                      \
+     accumulates,                                                                                  \
+     view,                                                                                         \
+     bt_op_##name##_infer,                                                                         \
+     bt_op_##name##_forward,                                                                       \
+     bt_op_##name##_backward,                                                                      \
+     bt_cost_##cost,                                                                               \
+     bt_op_##name##_sample},
+#include "framework/ops/ops.inl"
+#undef BT_OP
+};
+
+const bt_op *bt_op_row(bt_op_id id) { return &rows[id]; }
+
+static bt_status check_inputs(const bt_op_call *call)
+{
+    const bt_op *op = call->op;
+    if (call->in_count != op->in_count) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s takes %d inputs, got %d", op->name,
+                        op->in_count, call->in_count);
+    }
+    for (int i = 0; i < call->in_count; ++i) {
+        if (!call->in[i] && !(op->optional >> i & 1U)) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: input %d is missing", op->name, i);
+        }
+    }
+    return BT_OK;
+}
+
+static bool any_requires_grad(const bt_op_call *call)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        if (call->in[i] && call->in[i]->requires_grad) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bt_status make_outputs(bt_context *context, bt_op_call *call)
+{
+    for (int i = 0; i < call->out_count && !call->op->is_view; ++i) {
+        BT_TRY(bt_tensor_create(context, call->out_spec[i].dtype, call->out_spec[i].shape,
+                                call->op->name, &call->out[i]));
+    }
+    return BT_OK;
+}
+
+bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs,
+                      bt_tensor *const *in, int in_count, bt_tensor **out)
+{
+    bt_op_call call = {
+        .op = &rows[id], .attrs = *attrs, .in_count = in_count, .out_count = rows[id].out_count};
+    for (int i = 0; i < in_count && i < BT_OP_MAX_INPUTS; ++i) {
+        call.in[i] = in[i];
+    }
+    for (int i = 0; i < call.out_count; ++i) {
+        out[i] = NULL;
+    }
+    BT_TRY(check_inputs(&call));
+    call.recording = context->tape && any_requires_grad(&call);
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(call.op->infer(&call), done);
+    BT_TRY_GOTO(make_outputs(context, &call), done);
+    BT_TRY_GOTO(call.op->forward(context, &call), done);
+    if (call.recording) {
+        BT_TRY_GOTO(bt_tape_record(context->tape, &call), done);
+    }
+done:
+    // What was recorded is retained by the tape.
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        bt_tensor_release(call.saved[i]);
+    }
+    for (int i = 0; i < call.out_count; ++i) {
+        if (status == BT_OK) {
+            out[i] = call.out[i];
+        } else {
+            bt_tensor_release(call.out[i]);
+        }
+    }
+    return bt_error_context(status, "%s", call.op->name);
+}
+
+bt_status bt_grad_target(bt_context *context, bt_op_backward *call, int i, bt_tensor **out)
+{
+    bt_grad *grad = &call->din[i];
+    if (!grad->tensor) {
+        BT_TRY(bt_tensor_create(context, grad->spec.dtype, grad->spec.shape, call->op->name,
+                                &grad->tensor));
+    }
+    *out = grad->tensor;
+    bt_tensor_touch(*out);
+    return BT_OK;
+}
+
+bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward *call, int i, int from,
+                                 bt_tensor **out)
+{
+    bt_grad *grad = &call->din[i];
+    bt_tensor *dout = call->dout[from];
+    if (!grad->tensor && dout->dtype == grad->spec.dtype && bt_tensor_is_exclusive(dout) &&
+        bt_shape_equal(&dout->shape, &grad->spec.shape)) {
+        bt_grad_pass(call, i, from);
+    }
+    return bt_grad_target(context, call, i, out);
+}
+
+void bt_grad_pass(bt_op_backward *call, int i, int from)
+{
+    call->din[i].tensor = bt_tensor_retain(call->dout[from]);
+}
+
+bt_status bt_op_mismatch(const bt_op_call *call, int a, int b)
+{
+    char first[BT_SHAPE_TEXT_BYTES];
+    char second[BT_SHAPE_TEXT_BYTES];
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "input %d %s %s does not fit input %d %s %s", b,
+                    bt_shape_text(&call->in[b]->shape, second), bt_dtype_name(call->in[b]->dtype),
+                    a, bt_shape_text(&call->in[a]->shape, first),
+                    bt_dtype_name(call->in[a]->dtype));
+}
+
+bt_status bt_op_expect_float(const bt_op_call *call, int i)
+{
+    char what[32];
+    (void)snprintf(what, sizeof what, "input %d", i);
+    BT_TRY(bt_tensor_expect(call->in[i], call->in[i]->dtype, what));
+    if (!bt_dtype_is_float(call->in[i]->dtype)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is of type %s, expected a float type", what,
+                        bt_dtype_name(call->in[i]->dtype));
+    }
+    return BT_OK;
+}

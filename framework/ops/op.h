@@ -1,0 +1,187 @@
+// framework/ops/op.h - what an op is: its row in ops.inl, one call of it, its gradients
+//
+// ops.h is what a user calls; this header is for those who write ops, walk the table or replay the
+// tape. An op is a file with five functions and a row in ops.inl; README.md shows how to add one.
+//
+// Invariants
+//   1. Parameter gradients are summed (+=), gradients of activations are written (=); the tape
+//      decides, an op sees it in bt_grad.accumulate.
+//   2. Gradients are contiguous and of their input's shape.
+//   3. forward() saves exactly what backward() reads; the tape retains it and checks its version.
+#ifndef BT_OPS_OP_H
+#define BT_OPS_OP_H
+
+#include "framework/tensor/tensor.h"
+
+enum { BT_OP_MAX_INPUTS = 4, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
+
+typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activation;
+
+// What a call is parametrised with besides its tensors; the op knows its own member.
+typedef union bt_op_attrs {
+    struct {
+        bt_unary function;
+        double alpha;
+    } unary;
+    struct {
+        bt_binary function;
+    } binary;
+    struct {
+        int axis;
+    } sum;
+    struct {
+        double epsilon;
+    } layernorm;
+    struct {
+        bt_activation activation;
+    } linear;
+    struct {
+        bool trans_a, trans_b;
+    } matmul;
+    struct {
+        int64_t heads;
+        bool causal;
+    } attention;
+    struct {
+        int32_t ignore;
+        bool in_place; // the backward overwrites the logits with their gradient
+    } cross_entropy;
+    struct {
+        double rate;
+        uint64_t seed, stream;
+    } dropout;
+    struct {
+        bt_dtype dtype;
+    } cast;
+    struct {
+        bt_shape shape; // reshape, expand: the result's
+    } view;
+    struct {
+        int axis[BT_MAX_RANK]; // result axis i is input axis axis[i]
+    } permute;
+    struct {
+        int axis;
+        int64_t start, length;
+    } narrow;
+} bt_op_attrs;
+
+typedef struct bt_op_spec {
+    bt_dtype dtype;
+    bt_shape shape;
+} bt_op_spec;
+
+// One call, forward.
+typedef struct bt_op_call {
+    const struct bt_op *op;
+    bt_op_attrs attrs;
+    int in_count;
+    bt_tensor *in[BT_OP_MAX_INPUTS]; // borrowed; an optional one may be NULL
+    int out_count;
+    bt_op_spec out_spec[BT_OP_MAX_OUTPUTS]; // infer() writes
+    bt_tensor *out[BT_OP_MAX_OUTPUTS];      // made before forward(); by it for a view
+    bool recording;                         // a backward may follow: save what it needs
+    bt_tensor *saved[BT_OP_MAX_SAVED];      // retained; forward() writes
+} bt_op_call;
+
+// Where one input's gradient goes.
+typedef struct bt_grad {
+    bool wanted;
+    bool accumulate;   // add to tensor's contents; only for inputs in the row's accumulates mask
+    bt_op_spec spec;   // of the gradient
+    bt_tensor *tensor; // retained; given when accumulating, else set by backward()
+} bt_grad;
+
+// One call, backward.
+typedef struct bt_op_backward {
+    const struct bt_op *op;
+    const bt_op_attrs *attrs;
+    int in_count;
+    bt_op_spec in_spec[BT_OP_MAX_INPUTS];
+    bt_tensor *const *saved;            // borrowed
+    bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // borrowed; NULL where nobody used that output
+    bt_grad din[BT_OP_MAX_INPUTS];
+} bt_op_backward;
+
+typedef struct bt_op_cost {
+    double flops;
+    double bytes; // each operand once
+} bt_op_cost;
+
+// A test case of an op: operands to draw at random, attributes.
+typedef struct bt_op_sample {
+    int in_count;
+    bt_op_spec in[BT_OP_MAX_INPUTS]; // dtype F64 stands for "the type under test"
+    bool present[BT_OP_MAX_INPUTS];
+    double low[BT_OP_MAX_INPUTS], high[BT_OP_MAX_INPUTS]; // domain
+    bt_op_attrs attrs;
+} bt_op_sample;
+
+typedef struct bt_op {
+    const char *name;
+    int in_count;
+    unsigned optional; // bit i: input i may be NULL
+    int out_count;
+    unsigned accumulates; // bit i: backward() can add to input i's gradient, which may be f32
+    bool is_view;         // forward() makes the output from its input's storage
+    // Checks inputs and attributes, fills out_spec. Errors  INVALID_ARGUMENT with both shapes
+    bt_status (*infer)(bt_op_call *call);
+    bt_status (*forward)(bt_context *context, bt_op_call *call);
+    bt_status (*backward)(bt_context *context, bt_op_backward *call);
+    // Of the forward.
+    void (*cost)(const bt_op_call *call, bt_op_cost *out);
+    // The variant-th test case; false past the last.
+    bool (*sample)(int variant, bt_op_sample *out);
+} bt_op;
+
+typedef enum bt_op_id {
+#define BT_OP(id, ...) BT_OP_##id,
+#include "framework/ops/ops.inl"
+#undef BT_OP
+    BT_OP_COUNT
+} bt_op_id;
+
+const bt_op *bt_op_row(bt_op_id id);
+
+// Infers, allocates, runs, records. out[] of the row's out_count; the caller owns each.
+BT_CHECKED bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs,
+                                 bt_tensor *const *in, int in_count, bt_tensor **out);
+
+// ---- for ops ------------------------------------------------------------------------------------
+
+// The tensor to write input i's gradient to: the given one when accumulating, else a new one.
+BT_CHECKED bt_status bt_grad_target(bt_context *context, bt_op_backward *call, int i,
+                                    bt_tensor **out);
+// The same, but takes over dout[from]'s memory when nobody else can see it and it fits: for
+// kernels whose dx may be dy.
+BT_CHECKED bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward *call, int i,
+                                            int from, bt_tensor **out);
+// Input i's gradient is dout[from] itself.
+void bt_grad_pass(bt_op_backward *call, int i, int from);
+// *out = grad summed over the axes along which a tensor of `shape` was broadcast to grad's shape;
+// grad itself (retained) where there is none.
+BT_CHECKED bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_shape *shape,
+                                     bt_tensor **out);
+// "input 1 [4] f32 does not fit input 0 [2, 3] f32"
+bt_status bt_op_mismatch(const bt_op_call *call, int a, int b);
+// BT_OK when input i is contiguous and of a floating-point type.
+BT_CHECKED bt_status bt_op_expect_float(const bt_op_call *call, int i);
+
+// cost.c: one flop an output element; a function per kind of op that does more.
+void bt_cost_elementwise(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_transcendental(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_rows(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_linear(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_matmul(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_attention(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_view(const bt_op_call *call, bt_op_cost *out);
+
+// The functions that rows name.
+#define BT_OP(id, name, ...)                                                                       \
+    bt_status bt_op_##name##_infer(bt_op_call *call);                                              \
+    bt_status bt_op_##name##_forward(bt_context *context, bt_op_call *call);                       \
+    bt_status bt_op_##name##_backward(bt_context *context, bt_op_backward *call);                  \
+    bool bt_op_##name##_sample(int variant, bt_op_sample *out);
+#include "framework/ops/ops.inl"
+#undef BT_OP
+
+#endif

@@ -1,0 +1,94 @@
+// framework/ops/ops.h - operations on tensors, recorded for backward while a tape is set
+//
+// All functions: the result is new and belongs to the caller (bt_tensor_release); operands are
+// borrowed; on failure *out is NULL. Unless a line says otherwise operands are contiguous and of
+// one floating-point type, which is the result's.
+// Errors  INVALID_ARGUMENT (shapes, types; the message has both), UNSUPPORTED (no kernel),
+//         OUT_OF_MEMORY (with the pool's report)
+#ifndef BT_OPS_OPS_H
+#define BT_OPS_OPS_H
+
+#include "framework/ops/op.h"
+
+// ---- elementwise --------------------------------------------------------------------------------
+BT_CHECKED bt_status bt_unary_op(bt_context *context, bt_unary function, double alpha, bt_tensor *x,
+                                 bt_tensor **out);
+BT_CHECKED bt_status bt_gelu(bt_context *context, bt_tensor *x, bt_tensor **out);
+BT_CHECKED bt_status bt_relu(bt_context *context, bt_tensor *x, bt_tensor **out);
+BT_CHECKED bt_status bt_scale(bt_context *context, bt_tensor *x, double alpha, bt_tensor **out);
+
+// Operands of any strides; sizes of 1 (and missing leading axes) broadcast.
+BT_CHECKED bt_status bt_binary_op(bt_context *context, bt_binary function, bt_tensor *a,
+                                  bt_tensor *b, bt_tensor **out);
+BT_CHECKED bt_status bt_add(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out);
+BT_CHECKED bt_status bt_sub(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out);
+BT_CHECKED bt_status bt_mul(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out);
+BT_CHECKED bt_status bt_div(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **out);
+
+// Zeroes each element with probability `rate` and scales the others by 1/(1-rate). The mask is a
+// function of (seed, stream) alone.
+BT_CHECKED bt_status bt_dropout(bt_context *context, bt_tensor *x, double rate, uint64_t seed,
+                                uint64_t stream, bt_tensor **out);
+// Any strides; between any types. The gradient flows between floating-point types only.
+BT_CHECKED bt_status bt_cast(bt_context *context, bt_tensor *x, bt_dtype dtype, bt_tensor **out);
+// A contiguous copy of a tensor of any strides.
+BT_CHECKED bt_status bt_contiguous(bt_context *context, bt_tensor *x, bt_tensor **out);
+
+// ---- reductions ---------------------------------------------------------------------------------
+// Sum over one axis (negative: from the end), which disappears.
+BT_CHECKED bt_status bt_sum(bt_context *context, bt_tensor *x, int axis, bt_tensor **out);
+// Sum or mean over all elements; the result is a scalar (rank 0).
+BT_CHECKED bt_status bt_sum_all(bt_context *context, bt_tensor *x, bt_tensor **out);
+BT_CHECKED bt_status bt_mean_all(bt_context *context, bt_tensor *x, bt_tensor **out);
+// Over the last axis.
+BT_CHECKED bt_status bt_softmax(bt_context *context, bt_tensor *x, bt_tensor **out);
+
+// ---- views: share storage, copy nothing ---------------------------------------------------------
+// x contiguous, same number of elements.
+BT_CHECKED bt_status bt_reshape(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out);
+// Result axis i is x's axis axes[i].
+BT_CHECKED bt_status bt_permute(bt_context *context, bt_tensor *x, const int *axes,
+                                bt_tensor **out);
+BT_CHECKED bt_status bt_transpose(bt_context *context, bt_tensor *x, int axis, int with,
+                                  bt_tensor **out);
+// Elements start ... start + length - 1 of one axis.
+BT_CHECKED bt_status bt_narrow(bt_context *context, bt_tensor *x, int axis, int64_t start,
+                               int64_t length, bt_tensor **out);
+// Sizes of 1 (and missing leading axes) become shape's, with stride 0.
+BT_CHECKED bt_status bt_expand(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out);
+// A view that requires no gradient.
+BT_CHECKED bt_status bt_detach(bt_tensor *x, bt_tensor **out);
+
+// ---- neural networks ----------------------------------------------------------------------------
+// y = activation(x w^T + bias) + residual; residual only without activation.
+// Shapes  x [..., in], w [out, in], bias [out] or NULL, residual and y [..., out] or NULL
+BT_CHECKED bt_status bt_linear(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *bias,
+                               bt_tensor *residual, bt_activation activation, bt_tensor **out);
+// op(a) op(b) over the last two axes; leading axes are equal.
+BT_CHECKED bt_status bt_matmul(bt_context *context, bt_tensor *a, bool trans_a, bt_tensor *b,
+                               bool trans_b, bt_tensor **out);
+// Over the last axis.
+// Shapes  gamma, beta [cols]; beta may be NULL. Types: gamma, beta f32 or x's
+BT_CHECKED bt_status bt_layernorm(bt_context *context, bt_tensor *x, bt_tensor *gamma,
+                                  bt_tensor *beta, double epsilon, bt_tensor **out);
+// sum = x + residual, out = layernorm(sum), in one pass.
+BT_CHECKED bt_status bt_add_layernorm(bt_context *context, bt_tensor *x, bt_tensor *residual,
+                                      bt_tensor *gamma, bt_tensor *beta, double epsilon,
+                                      bt_tensor **out, bt_tensor **sum);
+// y[b,t,:] = table[ids[b,t],:] + position[t,:]
+// Shapes  ids [B, T] i32, table [V, C], position [P >= T, C] or NULL, y [B, T, C]
+BT_CHECKED bt_status bt_embedding(bt_context *context, bt_tensor *ids, bt_tensor *table,
+                                  bt_tensor *position, bt_tensor **out);
+// Self-attention on packed queries, keys and values, scaled by 1/sqrt(C / heads).
+// Shapes  qkv [B, T, 3 C], y [B, T, C]
+BT_CHECKED bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t heads, bool causal,
+                                  bt_tensor **out);
+// Mean over the rows whose target is not `ignore` of -log softmax(logits)[target]. When in_place,
+// the backward writes the gradient over the logits. `bad_row` (may be NULL) receives an i64 [1]:
+// the first row whose target is outside of the vocabulary (the loss is NaN then), or -1.
+// Shapes  logits [rows, vocab], targets [rows] i32, y scalar f32 (f64 at f64)
+BT_CHECKED bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
+                                      int32_t ignore, bool in_place, bt_tensor **out,
+                                      bt_tensor **bad_row);
+
+#endif

@@ -1,0 +1,331 @@
+// framework/ops/view.c - cast and contiguous copies, and the views: reshape, permute, narrow,
+// expand
+//
+// A view's backward undoes it on the gradient; gradients stay contiguous, so permute copies.
+#include "framework/ops/ops.h"
+
+static void contiguous_strides(const bt_shape *shape, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = shape->rank - 1; i >= 0; --i) {
+        stride[i] = step;
+        step *= shape->size[i];
+    }
+}
+
+// ---- cast, contiguous ---------------------------------------------------------------------------
+
+bt_status bt_op_cast_infer(bt_op_call *call)
+{
+    call->out_spec[0] = (bt_op_spec){call->attrs.cast.dtype, call->in[0]->shape};
+    return BT_OK;
+}
+
+bt_status bt_op_cast_forward(bt_context *context, bt_op_call *call)
+{
+    return bt_tensor_copy(context, call->in[0], call->out[0]);
+}
+
+bt_status bt_op_cast_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dx = NULL;
+    BT_TRY(bt_grad_target(context, call, 0, &dx));
+    return bt_tensor_copy(context, call->dout[0], dx);
+}
+
+bool bt_op_cast_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(4, 3)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.cast = {BT_F64}};
+    return variant < 1;
+}
+
+bt_status bt_cast(bt_context *context, bt_tensor *x, bt_dtype dtype, bt_tensor **out)
+{
+    bt_op_attrs attrs = {.cast = {dtype}};
+    return bt_op_apply(context, BT_OP_CAST, &attrs, &x, 1, out);
+}
+
+bt_status bt_op_contiguous_infer(bt_op_call *call)
+{
+    call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
+    return BT_OK;
+}
+
+bt_status bt_op_contiguous_forward(bt_context *context, bt_op_call *call)
+{
+    return bt_tensor_copy(context, call->in[0], call->out[0]);
+}
+
+bt_status bt_op_contiguous_backward(bt_context *context, bt_op_backward *call)
+{
+    (void)context;
+    bt_grad_pass(call, 0, 0);
+    return BT_OK;
+}
+
+bool bt_op_contiguous_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(4, 3)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2}};
+    return variant < 1;
+}
+
+bt_status bt_contiguous(bt_context *context, bt_tensor *x, bt_tensor **out)
+{
+    bt_op_attrs attrs = {.view = {BT_SCALAR}};
+    return bt_op_apply(context, BT_OP_CONTIGUOUS, &attrs, &x, 1, out);
+}
+
+// ---- reshape ------------------------------------------------------------------------------------
+
+bt_status bt_op_reshape_infer(bt_op_call *call)
+{
+    const bt_tensor *x = call->in[0];
+    const bt_shape *shape = &call->attrs.view.shape;
+    BT_TRY(bt_tensor_expect(x, x->dtype, "input 0"));
+    if (bt_shape_count(shape) != bt_tensor_count(x)) {
+        char from[BT_SHAPE_TEXT_BYTES];
+        char to[BT_SHAPE_TEXT_BYTES];
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "shape %s does not have the elements of %s",
+                        bt_shape_text(shape, to), bt_shape_text(&x->shape, from));
+    }
+    call->out_spec[0] = (bt_op_spec){x->dtype, *shape};
+    return BT_OK;
+}
+
+bt_status bt_op_reshape_forward(bt_context *context, bt_op_call *call)
+{
+    (void)context;
+    int64_t stride[BT_MAX_RANK];
+    contiguous_strides(&call->attrs.view.shape, stride);
+    return bt_tensor_view(call->in[0], call->attrs.view.shape, stride, 0, &call->out[0]);
+}
+
+bt_status bt_op_reshape_backward(bt_context *context, bt_op_backward *call)
+{
+    (void)context;
+    int64_t stride[BT_MAX_RANK];
+    contiguous_strides(&call->in_spec[0].shape, stride);
+    return bt_tensor_view(call->dout[0], call->in_spec[0].shape, stride, 0, &call->din[0].tensor);
+}
+
+bool bt_op_reshape_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(4, 3)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.view = {BT_SHAPE(2, 3, 2)}};
+    return variant < 1;
+}
+
+bt_status bt_reshape(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out)
+{
+    bt_op_attrs attrs = {.view = {shape}};
+    return bt_op_apply(context, BT_OP_RESHAPE, &attrs, &x, 1, out);
+}
+
+// ---- permute ------------------------------------------------------------------------------------
+
+bt_status bt_op_permute_infer(bt_op_call *call)
+{
+    const bt_tensor *x = call->in[0];
+    unsigned seen = 0;
+    bt_shape shape = {.rank = x->shape.rank};
+    for (int i = 0; i < shape.rank; ++i) {
+        int axis = call->attrs.permute.axis[i];
+        if (axis < 0 || axis >= shape.rank || (seen >> axis & 1U)) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "axis %d at place %d: the axes must be a permutation of 0 to %d", axis,
+                            i, shape.rank - 1);
+        }
+        seen |= 1U << axis;
+        shape.size[i] = x->shape.size[axis];
+    }
+    call->out_spec[0] = (bt_op_spec){x->dtype, shape};
+    return BT_OK;
+}
+
+bt_status bt_op_permute_forward(bt_context *context, bt_op_call *call)
+{
+    (void)context;
+    bt_tensor *x = call->in[0];
+    int64_t stride[BT_MAX_RANK];
+    for (int i = 0; i < x->shape.rank; ++i) {
+        stride[i] = x->stride[call->attrs.permute.axis[i]];
+    }
+    return bt_tensor_view(x, call->out_spec[0].shape, stride, 0, &call->out[0]);
+}
+
+bt_status bt_op_permute_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dy = call->dout[0];
+    bt_tensor *view = NULL;
+    bt_tensor *dx = NULL;
+    int64_t stride[BT_MAX_RANK];
+    for (int i = 0; i < dy->shape.rank; ++i) {
+        stride[call->attrs->permute.axis[i]] = dy->stride[i];
+    }
+    BT_TRY(bt_grad_target(context, call, 0, &dx));
+    BT_TRY(bt_tensor_view(dy, call->in_spec[0].shape, stride, 0, &view));
+    bt_status status = bt_tensor_copy(context, view, dx);
+    bt_tensor_release(view);
+    return status;
+}
+
+bool bt_op_permute_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(4, 3, 2)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.permute = {{2, 0, 1}}};
+    return variant < 1;
+}
+
+bt_status bt_permute(bt_context *context, bt_tensor *x, const int *axes, bt_tensor **out)
+{
+    bt_op_attrs attrs = {.permute = {{0}}};
+    for (int i = 0; i < x->shape.rank; ++i) {
+        attrs.permute.axis[i] = axes[i];
+    }
+    return bt_op_apply(context, BT_OP_PERMUTE, &attrs, &x, 1, out);
+}
+
+bt_status bt_transpose(bt_context *context, bt_tensor *x, int axis, int with, bt_tensor **out)
+{
+    int axes[BT_MAX_RANK];
+    for (int i = 0; i < x->shape.rank; ++i) {
+        axes[i] = i == axis ? with : i == with ? axis : i;
+    }
+    return bt_permute(context, x, axes, out);
+}
+
+// ---- narrow -------------------------------------------------------------------------------------
+
+bt_status bt_op_narrow_infer(bt_op_call *call)
+{
+    const bt_tensor *x = call->in[0];
+    int axis = call->attrs.narrow.axis;
+    int64_t start = call->attrs.narrow.start;
+    int64_t length = call->attrs.narrow.length;
+    if (axis < 0 || axis >= x->shape.rank || start < 0 || length < 0 ||
+        start > x->shape.size[axis] - length) {
+        char text[BT_SHAPE_TEXT_BYTES];
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "elements %lld to %lld of axis %d of %s",
+                        (long long)start, (long long)(start + length - 1), axis,
+                        bt_shape_text(&x->shape, text));
+    }
+    call->out_spec[0] = (bt_op_spec){x->dtype, x->shape};
+    call->out_spec[0].shape.size[axis] = length;
+    return BT_OK;
+}
+
+bt_status bt_op_narrow_forward(bt_context *context, bt_op_call *call)
+{
+    (void)context;
+    bt_tensor *x = call->in[0];
+    int64_t offset = call->attrs.narrow.start * x->stride[call->attrs.narrow.axis];
+    return bt_tensor_view(x, call->out_spec[0].shape, x->stride, offset, &call->out[0]);
+}
+
+bt_status bt_op_narrow_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_grad *din = &call->din[0];
+    bt_tensor *slice = NULL;
+    BT_TRY(bt_tensor_zeros(context, din->spec.dtype, din->spec.shape, "gradient", &din->tensor));
+    int64_t offset = call->attrs->narrow.start * din->tensor->stride[call->attrs->narrow.axis];
+    BT_TRY(bt_tensor_view(din->tensor, call->dout[0]->shape, din->tensor->stride, offset, &slice));
+    bt_status status = bt_tensor_copy(context, call->dout[0], slice);
+    bt_tensor_release(slice);
+    return status;
+}
+
+bool bt_op_narrow_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(4, 5, 2)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.narrow = {1, 2, variant == 0 ? 3 : 1}};
+    return variant < 2;
+}
+
+bt_status bt_narrow(bt_context *context, bt_tensor *x, int axis, int64_t start, int64_t length,
+                    bt_tensor **out)
+{
+    bt_op_attrs attrs = {.narrow = {axis, start, length}};
+    return bt_op_apply(context, BT_OP_NARROW, &attrs, &x, 1, out);
+}
+
+// ---- expand -------------------------------------------------------------------------------------
+
+bt_status bt_op_expand_infer(bt_op_call *call)
+{
+    const bt_tensor *x = call->in[0];
+    const bt_shape *shape = &call->attrs.view.shape;
+    int lacking = shape->rank - x->shape.rank;
+    for (int i = 0; i < x->shape.rank; ++i) {
+        if (lacking < 0 ||
+            (x->shape.size[i] != 1 && x->shape.size[i] != shape->size[lacking + i])) {
+            char from[BT_SHAPE_TEXT_BYTES];
+            char to[BT_SHAPE_TEXT_BYTES];
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s cannot be expanded to %s",
+                            bt_shape_text(&x->shape, from), bt_shape_text(shape, to));
+        }
+    }
+    call->out_spec[0] = (bt_op_spec){x->dtype, *shape};
+    return BT_OK;
+}
+
+bt_status bt_op_expand_forward(bt_context *context, bt_op_call *call)
+{
+    (void)context;
+    const bt_tensor *x = call->in[0];
+    const bt_shape *shape = &call->attrs.view.shape;
+    int lacking = shape->rank - x->shape.rank;
+    int64_t stride[BT_MAX_RANK];
+    for (int i = 0; i < shape->rank; ++i) {
+        bool own = i >= lacking && x->shape.size[i - lacking] == shape->size[i];
+        stride[i] = own ? x->stride[i - lacking] : 0;
+    }
+    return bt_tensor_view(call->in[0], *shape, stride, 0, &call->out[0]);
+}
+
+bt_status bt_op_expand_backward(bt_context *context, bt_op_backward *call)
+{
+    return bt_sum_to_shape(context, call->dout[0], &call->din[0].spec.shape, &call->din[0].tensor);
+}
+
+bool bt_op_expand_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(3, 1)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.view = {BT_SHAPE(2, 3, 4)}};
+    return variant < 1;
+}
+
+bt_status bt_expand(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out)
+{
+    bt_op_attrs attrs = {.view = {shape}};
+    return bt_op_apply(context, BT_OP_EXPAND, &attrs, &x, 1, out);
+}
+
+bt_status bt_detach(bt_tensor *x, bt_tensor **out)
+{
+    return bt_tensor_view(x, x->shape, x->stride, 0, out);
+}
