@@ -7,9 +7,8 @@
 // Invariants
 //   1. The same build, device and plan give the same bits: every loss, and the digest of all
 //      parameters, whatever the thread count.
-//   2. A step that is profiled (ranges on) is never a step whose time is reported as a measurement:
-//      its event says profiled, and it lies outside of plan.steps' timed ones only in that flag;
-//      the mathematics is the same.
+//   2. A profiled step (ranges timed) does the same mathematics; its event says so, and its time
+//      is not a measurement.
 //   3. Evaluation never changes parameters, data order or random state.
 #ifndef BT_TRAIN_TRAIN_H
 #define BT_TRAIN_TRAIN_H
@@ -19,6 +18,7 @@
 
 #include "framework/base/status.h"
 #include "framework/device/device.h"
+#include "framework/nn/gpt2.h"
 
 // X(enumerator, name, what it means)
 #define BT_PRECISION_LIST(X)                                                                       \
@@ -36,39 +36,33 @@ typedef enum bt_precision {
 const char *bt_precision_name(bt_precision precision);
 bool bt_precision_parse(const char *name, bt_precision *precision);
 
-typedef struct bt_train_model {
-    int64_t layers, heads, width; // width divisible by heads
-    int64_t vocab;                // rows of the embedding, padded: 50304
-    int64_t context;              // longest sequence, rows of the position table
-} bt_train_model;
-
 typedef struct bt_train_optimizer {
-    double lr, min_lr;     // peak, and where the cosine ends
-    int64_t warmup_steps;  // linear from lr / warmup_steps
-    int64_t decay_steps;   // step at which min_lr is reached; 0: the plan's steps
+    double lr, min_lr;    // peak, and where the cosine ends
+    int64_t warmup_steps; // linear from lr / warmup_steps
+    int64_t decay_steps;  // step at which min_lr is reached; 0: the plan's steps
     double beta1, beta2, epsilon;
-    double weight_decay;   // on tensors of rank >= 2
-    double clip;           // global norm; <= 0: none
+    double weight_decay; // on tensors of rank >= 2
+    double clip;         // global norm; <= 0: none
 } bt_train_optimizer;
 
 typedef struct bt_train_plan {
     const char *device; // "cpu", "cuda"
     int ordinal;
     bt_precision precision;
-    bt_train_model model;
+    bt_gpt2_config model;
     bt_train_optimizer optimizer;
     const char *const *train_shards; // [train_shard_count] paths of 20240520 shards, in order
     int64_t train_shard_count;
-    const char *const *val_shards;   // may be empty: then there is no evaluation
+    const char *const *val_shards; // may be empty: then there is no evaluation
     int64_t val_shard_count;
     int64_t micro_batch;     // sequences per forward pass, B
     int64_t sequence;        // tokens per sequence, T <= model.context
     int64_t tokens_per_step; // a multiple of micro_batch * sequence
     int64_t steps;
     int64_t warmup_timing_steps; // first steps whose times are not measurements
-    int64_t eval_every;          // evaluate before step 0, every so many steps and at the end; 0: never
-    int64_t eval_batches;        // micro-batches per evaluation
-    int64_t profile_steps;       // steps spread over the run on which NVTX ranges are timed
+    int64_t eval_every;    // evaluate before step 0, every so many steps and at the end; 0: never
+    int64_t eval_batches;  // micro-batches per evaluation
+    int64_t profile_steps; // steps spread over the run on which NVTX ranges are timed
     uint64_t seed;
     uint64_t memory_limit_bytes; // of the device pool; 0: none
 } bt_train_plan;
@@ -81,8 +75,8 @@ typedef struct bt_train_start {
 } bt_train_start;
 
 typedef struct bt_train_step {
-    int64_t step; // 0-based
-    float loss;   // mean over the step's tokens; its bits are the record
+    int64_t step;    // 0-based
+    float loss;      // mean over the step's tokens; its bits are the record
     float grad_norm; // before clipping
     double lr;
     int64_t tokens;
@@ -95,8 +89,8 @@ typedef struct bt_train_step {
 } bt_train_step;
 
 typedef struct bt_train_eval {
-    int64_t step;   // parameters after so many steps
-    double loss;    // mean over the batches
+    int64_t step; // parameters after so many steps
+    double loss;  // mean over the batches
     int64_t tokens;
     int64_t host_ns;
 } bt_train_eval;
@@ -118,9 +112,9 @@ typedef struct bt_train_kernel {
 
 typedef struct bt_train_result {
     int64_t steps_done;
-    bool stopped;              // should_stop said so; everything before is valid
-    char params_digest[33];    // XXH3-128 over name, shape and bytes of all parameters, in hex
-    double val_loss;           // last evaluation, NaN when there was none
+    bool stopped;           // should_stop said so; everything before is valid
+    char params_digest[33]; // XXH3-128 over name, shape and bytes of all parameters, in hex
+    double val_loss;        // last evaluation, NaN when there was none
     uint64_t peak_allocated_bytes, peak_reserved_bytes;
 } bt_train_result;
 

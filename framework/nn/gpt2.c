@@ -1,0 +1,135 @@
+// framework/nn/gpt2.c - GPT-2 from the parts in layers.h
+#include "framework/nn/gpt2.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "framework/base/mem.h"
+
+static bt_status check(const bt_gpt2_config *config)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"layers", config->layers},
+                 {"heads", config->heads},
+                 {"width", config->width},
+                 {"vocab", config->vocab},
+                 {"context", config->context}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        if (sizes[i].value < 1) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "model.%s is %lld, allowed from 1",
+                            sizes[i].name, (long long)sizes[i].value);
+        }
+    }
+    if (config->width % config->heads != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "model.width %lld is not divisible by model.heads %lld",
+                        (long long)config->width, (long long)config->heads);
+    }
+    return BT_OK;
+}
+
+bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model)
+{
+    const double deviation = 0.02;
+    *model = (bt_gpt2){.config = *config};
+    BT_TRY(check(config));
+    void *blocks = NULL;
+    BT_TRY(bt_mem_alloc((size_t)config->layers, sizeof *model->blocks, &blocks));
+    model->blocks = blocks;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(bt_params_add(params, "wte.weight", BT_PARAM_COMPUTE,
+                              BT_SHAPE(config->vocab, config->width), 0, deviation, &model->wte),
+                fail);
+    BT_TRY_GOTO(bt_params_add(params, "wpe.weight", BT_PARAM_COMPUTE,
+                              BT_SHAPE(config->context, config->width), 0, deviation, &model->wpe),
+                fail);
+    for (int64_t i = 0; i < config->layers; ++i) {
+        char prefix[32];
+        (void)snprintf(prefix, sizeof prefix, "h.%lld", (long long)i);
+        BT_TRY_GOTO(bt_nn_block_init(params, prefix, config->width, config->heads, deviation,
+                                     deviation / sqrt(2.0 * (double)config->layers),
+                                     &model->blocks[i]),
+                    fail);
+    }
+    BT_TRY_GOTO(bt_nn_layernorm_init(params, "ln_f", config->width, &model->ln_f), fail);
+    return BT_OK;
+fail:
+    bt_gpt2_release(model);
+    return status;
+}
+
+void bt_gpt2_release(bt_gpt2 *model) { BT_MEM_FREE(model->blocks); }
+
+static bt_status check_ids(const bt_gpt2 *model, const bt_tensor *ids)
+{
+    char text[BT_SHAPE_TEXT_BYTES];
+    BT_TRY(bt_tensor_expect(ids, BT_I32, "ids"));
+    if (ids->shape.rank != 2 || ids->shape.size[1] > model->config.context) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "ids of shape %s; expected [batch, tokens] with at most %lld tokens",
+                        bt_shape_text(&ids->shape, text), (long long)model->config.context);
+    }
+    return BT_OK;
+}
+
+// Replaces *x by what `next` is, releasing the old one.
+static void advance(bt_tensor **x, bt_tensor *next)
+{
+    bt_tensor_release(*x);
+    *x = next;
+}
+
+static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids, bt_tensor **x)
+{
+    bt_tensor *next = NULL;
+    bt_range_push(context, "embedding");
+    bt_status status = bt_embedding(context, ids, model->wte, model->wpe, x);
+    bt_range_pop(context);
+    for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
+        bt_range_push(context, "block");
+        status = bt_nn_block_forward(context, &model->blocks[i], *x, &next);
+        bt_range_pop(context);
+        advance(x, next);
+    }
+    if (status == BT_OK) {
+        status = bt_nn_layernorm_forward(context, &model->ln_f, *x, &next);
+        advance(x, next);
+    }
+    return status;
+}
+
+bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                          bt_tensor **logits)
+{
+    bt_tensor *x = NULL;
+    bt_tensor *flat = NULL;
+    bt_status status = BT_OK;
+    *logits = NULL;
+    BT_TRY(check_ids(model, ids));
+    BT_TRY_GOTO(body(context, model, ids, &x), done);
+    BT_TRY_GOTO(bt_reshape(context, x, BT_SHAPE(bt_tensor_count(ids), model->config.width), &flat),
+                done);
+    bt_range_push(context, "head");
+    status = bt_linear(context, flat, model->wte, NULL, NULL, BT_ACTIVATION_NONE, logits);
+    bt_range_pop(context);
+done:
+    bt_tensor_release(flat);
+    bt_tensor_release(x);
+    return status;
+}
+
+bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                       bt_tensor *targets, bt_tensor **loss)
+{
+    bt_tensor *logits = NULL;
+    *loss = NULL;
+    BT_TRY(bt_gpt2_forward(context, model, ids, &logits));
+    bt_range_push(context, "loss");
+    bt_status status =
+        bt_cross_entropy(context, logits, targets, -100, context->tape != NULL, loss, NULL);
+    bt_range_pop(context);
+    bt_tensor_release(logits);
+    return status;
+}

@@ -1,0 +1,38 @@
+// framework/nn/gpt2.h - GPT-2, of any depth and width
+//
+// Pre-norm, tanh GELU, learned positions, head tied to the token embedding (Radford et al. 2019).
+// Weights from N(0, 0.02^2), projections into the residual stream divided by sqrt(2 layers),
+// biases zero. 12 layers of width 768 with 50304 rows: 124,475,904 parameters in 148 tensors.
+#ifndef BT_NN_GPT2_H
+#define BT_NN_GPT2_H
+
+#include "framework/nn/layers.h"
+
+typedef struct bt_gpt2_config {
+    int64_t layers, heads, width; // width divisible by heads
+    int64_t vocab;                // rows of the token embedding, padded: 50304
+    int64_t context;              // longest sequence: rows of the position embedding
+} bt_gpt2_config;
+
+typedef struct bt_gpt2 {
+    bt_gpt2_config config;
+    bt_tensor *wte, *wpe; // borrowed from the list: [vocab, width], [context, width]
+    bt_nn_block *blocks;  // owned [layers]
+    bt_nn_layernorm ln_f;
+} bt_gpt2;
+
+// Adds the model's parameters to the list.
+// Errors  INVALID_ARGUMENT (a size below 1, width not divisible by heads), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model);
+void bt_gpt2_release(bt_gpt2 *model);
+
+// Shapes  ids [B, T <= context] i32, logits [B * T, vocab]
+BT_CHECKED bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                                     bt_tensor **logits);
+// Mean cross-entropy of the next tokens. While a tape is set the logits' memory is reused for
+// their gradient.
+// Shapes  ids, targets [B, T] i32, loss scalar
+BT_CHECKED bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                                  bt_tensor *targets, bt_tensor **loss);
+
+#endif

@@ -1,0 +1,139 @@
+// framework/nn/layers.c - linear, layer normalisation, transformer block
+#include "framework/nn/layers.h"
+
+#include "framework/base/str.h"
+
+// Adds `prefix`.`name`.
+static bt_status add(bt_params *params, const char *prefix, const char *name, bt_param_kind kind,
+                     bt_shape shape, double mean, double deviation, bt_tensor **value)
+{
+    bt_str path = {0};
+    bt_str_format(&path, "%s.%s", prefix, name);
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK) {
+        status = bt_params_add(params, bt_str_text(&path), kind, shape, mean, deviation, value);
+    }
+    bt_str_release(&path);
+    return status;
+}
+
+bt_status bt_nn_linear_init(bt_params *params, const char *prefix, int64_t in, int64_t out,
+                            bool bias, double deviation, bt_nn_linear *layer)
+{
+    *layer = (bt_nn_linear){0};
+    BT_TRY(add(params, prefix, "weight", BT_PARAM_COMPUTE, BT_SHAPE(out, in), 0, deviation,
+               &layer->weight));
+    return bias ? add(params, prefix, "bias", BT_PARAM_COMPUTE, BT_SHAPE(out), 0, 0, &layer->bias)
+                : BT_OK;
+}
+
+bt_status bt_nn_linear_forward(bt_context *context, const bt_nn_linear *layer, bt_tensor *x,
+                               bt_tensor *residual, bt_activation activation, bt_tensor **y)
+{
+    return bt_linear(context, x, layer->weight, layer->bias, residual, activation, y);
+}
+
+bt_status bt_nn_layernorm_init(bt_params *params, const char *prefix, int64_t width,
+                               bt_nn_layernorm *layer)
+{
+    *layer = (bt_nn_layernorm){.epsilon = 1e-5};
+    BT_TRY(add(params, prefix, "weight", BT_PARAM_MASTER, BT_SHAPE(width), 1, 0, &layer->weight));
+    return add(params, prefix, "bias", BT_PARAM_MASTER, BT_SHAPE(width), 0, 0, &layer->bias);
+}
+
+bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_layernorm *layer, bt_tensor *x,
+                                  bt_tensor **y)
+{
+    return bt_layernorm(context, x, layer->weight, layer->bias, layer->epsilon, y);
+}
+
+bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width, int64_t heads,
+                           double deviation, double residual_deviation, bt_nn_block *block)
+{
+    static const char *const names[] = {"ln_1", "attn.c_attn", "attn.c_proj",
+                                        "ln_2", "mlp.c_fc",    "mlp.c_proj"};
+    bt_str path[6] = {{0}};
+    bt_status status = BT_OK;
+    *block = (bt_nn_block){.heads = heads};
+    for (int i = 0; i < 6; ++i) {
+        bt_str_format(&path[i], "%s.%s", prefix, names[i]);
+        BT_TRY_GOTO(bt_str_status(&path[i]), done);
+    }
+    BT_TRY_GOTO(bt_nn_layernorm_init(params, bt_str_text(&path[0]), width, &block->ln_1), done);
+    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[1]), width, 3 * width, true, deviation,
+                                  &block->attn_qkv),
+                done);
+    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[2]), width, width, true,
+                                  residual_deviation, &block->attn_proj),
+                done);
+    BT_TRY_GOTO(bt_nn_layernorm_init(params, bt_str_text(&path[3]), width, &block->ln_2), done);
+    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[4]), width, 4 * width, true, deviation,
+                                  &block->mlp_fc),
+                done);
+    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[5]), 4 * width, width, true,
+                                  residual_deviation, &block->mlp_proj),
+                done);
+done:
+    for (int i = 0; i < 6; ++i) {
+        bt_str_release(&path[i]);
+    }
+    return status;
+}
+
+static bt_status attend(bt_context *context, const bt_nn_block *block, bt_tensor *x, bt_tensor **y)
+{
+    bt_tensor *normed = NULL;
+    bt_tensor *qkv = NULL;
+    bt_tensor *heads = NULL;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(bt_nn_layernorm_forward(context, &block->ln_1, x, &normed), done);
+    BT_TRY_GOTO(
+        bt_nn_linear_forward(context, &block->attn_qkv, normed, NULL, BT_ACTIVATION_NONE, &qkv),
+        done);
+    BT_TENSOR_RELEASE(normed);
+    BT_TRY_GOTO(bt_attention(context, qkv, block->heads, true, &heads), done);
+    BT_TENSOR_RELEASE(qkv);
+    BT_TRY_GOTO(bt_nn_linear_forward(context, &block->attn_proj, heads, x, BT_ACTIVATION_NONE, y),
+                done);
+done:
+    bt_tensor_release(normed);
+    bt_tensor_release(qkv);
+    bt_tensor_release(heads);
+    return status;
+}
+
+static bt_status transform(bt_context *context, const bt_nn_block *block, bt_tensor *x,
+                           bt_tensor **y)
+{
+    bt_tensor *normed = NULL;
+    bt_tensor *hidden = NULL;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(bt_nn_layernorm_forward(context, &block->ln_2, x, &normed), done);
+    BT_TRY_GOTO(
+        bt_nn_linear_forward(context, &block->mlp_fc, normed, NULL, BT_ACTIVATION_GELU, &hidden),
+        done);
+    BT_TENSOR_RELEASE(normed);
+    BT_TRY_GOTO(bt_nn_linear_forward(context, &block->mlp_proj, hidden, x, BT_ACTIVATION_NONE, y),
+                done);
+done:
+    bt_tensor_release(normed);
+    bt_tensor_release(hidden);
+    return status;
+}
+
+bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block, bt_tensor *x,
+                              bt_tensor **y)
+{
+    bt_tensor *middle = NULL;
+    *y = NULL;
+    bt_range_push(context, "attention");
+    bt_status status = attend(context, block, x, &middle);
+    bt_range_pop(context);
+    if (status == BT_OK) {
+        bt_range_push(context, "mlp");
+        status = transform(context, block, middle, y);
+        bt_range_pop(context);
+    }
+    bt_tensor_release(middle);
+    return status;
+}

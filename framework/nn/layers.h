@@ -1,0 +1,51 @@
+// framework/nn/layers.h - the parts that models are made of
+//
+// A layer is a struct of borrowed parameters; the list (param.h) owns them. *_init adds them to the
+// list under `prefix`.weight, `prefix`.bias; *_forward runs the layer.
+#ifndef BT_NN_LAYERS_H
+#define BT_NN_LAYERS_H
+
+#include "framework/nn/param.h"
+#include "framework/ops/ops.h"
+
+typedef struct bt_nn_linear {
+    bt_tensor *weight; // [out, in]
+    bt_tensor *bias;   // [out]; NULL when the layer has none
+} bt_nn_linear;
+
+// Weights from N(0, deviation^2), bias zero.
+BT_CHECKED bt_status bt_nn_linear_init(bt_params *params, const char *prefix, int64_t in,
+                                       int64_t out, bool bias, double deviation,
+                                       bt_nn_linear *layer);
+// y = activation(x w^T + b) + residual. Shapes  x [.., in], y and residual [.., out]
+BT_CHECKED bt_status bt_nn_linear_forward(bt_context *context, const bt_nn_linear *layer,
+                                          bt_tensor *x, bt_tensor *residual,
+                                          bt_activation activation, bt_tensor **y);
+
+typedef struct bt_nn_layernorm {
+    bt_tensor *weight, *bias; // [width], ones and zeros at first
+    double epsilon;           // 1e-5
+} bt_nn_layernorm;
+
+BT_CHECKED bt_status bt_nn_layernorm_init(bt_params *params, const char *prefix, int64_t width,
+                                          bt_nn_layernorm *layer);
+BT_CHECKED bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_layernorm *layer,
+                                             bt_tensor *x, bt_tensor **y);
+
+// Pre-norm transformer block, GPT-2's: x += proj(attention(ln_1 x)); x += mlp(ln_2 x), where mlp is
+// width -> 4 width, GELU, -> width.
+typedef struct bt_nn_block {
+    bt_nn_layernorm ln_1, ln_2;
+    bt_nn_linear attn_qkv, attn_proj, mlp_fc, mlp_proj;
+    int64_t heads;
+} bt_nn_block;
+
+// The projections into the residual stream have their own deviation.
+BT_CHECKED bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width,
+                                      int64_t heads, double deviation, double residual_deviation,
+                                      bt_nn_block *block);
+// Shapes  x, y [B, T, width]. Causal.
+BT_CHECKED bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block,
+                                         bt_tensor *x, bt_tensor **y);
+
+#endif

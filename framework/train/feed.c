@@ -1,0 +1,104 @@
+// framework/train/feed.c - double-buffered copies of token batches
+#include "framework/train/feed.h"
+
+static bt_status init_slot(bt_feed *feed, bt_feed_slot *slot)
+{
+    bt_device *device = feed->context->device;
+    int64_t count = feed->batch * feed->tokens;
+    int64_t stride[] = {feed->tokens, 1};
+    void *pinned = NULL;
+    BT_TRY(device->backend->pinned_alloc(device, (size_t)count * 2 * sizeof(int32_t), &pinned));
+    slot->pinned = pinned;
+    BT_TRY(bt_tensor_create(feed->context, BT_I32, BT_SHAPE(2, feed->batch, feed->tokens),
+                            "token batch", &slot->both));
+    BT_TRY(bt_tensor_view(slot->both, BT_SHAPE(feed->batch, feed->tokens), stride, 0, &slot->ids));
+    BT_TRY(bt_tensor_view(slot->both, BT_SHAPE(feed->batch, feed->tokens), stride, count,
+                          &slot->targets));
+    BT_TRY(device->backend->event_create(device, &slot->landed));
+    return device->backend->event_create(device, &slot->consumed);
+}
+
+bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t batch, int64_t tokens,
+                       bt_feed *feed)
+{
+    bt_device *device = context->device;
+    *feed = (bt_feed){.context = context, .loader = loader, .batch = batch, .tokens = tokens};
+    bt_status status = device->backend->stream_create(device, false, &feed->stream);
+    for (int i = 0; i < 2 && status == BT_OK; ++i) {
+        status = init_slot(feed, &feed->slots[i]);
+    }
+    if (status != BT_OK) {
+        bt_feed_release(feed);
+    }
+    return status;
+}
+
+void bt_feed_release(bt_feed *feed)
+{
+    if (!feed->context) {
+        return;
+    }
+    bt_device *device = feed->context->device;
+    // Copies may be under way; a fault here has been or will be reported by somebody else.
+    (void)!device->backend->stream_synchronize(device, feed->stream);
+    for (int i = 0; i < 2; ++i) {
+        bt_feed_slot *slot = &feed->slots[i];
+        bt_tensor_release(slot->ids);
+        bt_tensor_release(slot->targets);
+        bt_tensor_release(slot->both);
+        if (slot->pinned) {
+            device->backend->pinned_free(device, slot->pinned);
+        }
+        if (slot->landed) {
+            device->backend->event_destroy(device, slot->landed);
+        }
+        if (slot->consumed) {
+            device->backend->event_destroy(device, slot->consumed);
+        }
+    }
+    if (feed->stream) {
+        device->backend->stream_destroy(device, feed->stream);
+    }
+    *feed = (bt_feed){0};
+}
+
+// Reads the next batch from the loader and starts its copy.
+static bt_status stage(bt_feed *feed)
+{
+    bt_device *device = feed->context->device;
+    bt_feed_slot *slot = &feed->slots[feed->staged % 2];
+    int64_t count = feed->batch * feed->tokens;
+    if (feed->staged >= 2) {
+        BT_TRY(device->backend->event_synchronize(device, slot->landed));
+        BT_TRY(device->backend->event_wait(device, slot->consumed, feed->stream));
+    }
+    BT_TRY(bt_loader_next(feed->loader, slot->pinned, slot->pinned + count));
+    BT_TRY(device->backend->copy(device, bt_tensor_data(slot->both), slot->pinned,
+                                 bt_tensor_bytes(slot->both), BT_COPY_HOST_TO_DEVICE,
+                                 feed->stream));
+    bt_tensor_touch(slot->both);
+    ++feed->staged;
+    return device->backend->event_record(device, slot->landed, feed->stream);
+}
+
+bt_status bt_feed_next(bt_feed *feed, bt_tensor **ids, bt_tensor **targets)
+{
+    bt_device *device = feed->context->device;
+    bt_feed_slot *slot = &feed->slots[feed->taken % 2];
+    if (feed->staged == feed->taken) {
+        BT_TRY(stage(feed));
+    }
+    BT_TRY(device->backend->event_wait(device, slot->landed, feed->context->stream));
+    *ids = slot->ids;
+    *targets = slot->targets;
+    return BT_OK;
+}
+
+bt_status bt_feed_done(bt_feed *feed)
+{
+    bt_device *device = feed->context->device;
+    bt_feed_slot *slot = &feed->slots[feed->taken % 2];
+    BT_TRY(device->backend->event_record(device, slot->consumed, feed->context->stream));
+    ++feed->taken;
+    return stage(feed);
+}
