@@ -1,0 +1,160 @@
+// harness/text/format.c - numbers for people
+#include "harness/text/format.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct unit_scale {
+    double factor;
+    const char *suffix; // with the space before it, if any
+} unit_scale;
+
+// Per unit, the scales in ascending order up to a NULL suffix; the largest that is at most the
+// value serves.
+static const unit_scale scales[BT_UNIT_COUNT][8] = {
+    [BT_UNIT_NS] = {{1.0, " ns"}, {1e3, " us"}, {1e6, " ms"}, {1e9, " s"}},
+    [BT_UNIT_BYTES] = {{1.0, " B"},
+                       {1024.0, " KiB"},
+                       {1048576.0, " MiB"},
+                       {1073741824.0, " GiB"},
+                       {1099511627776.0, " TiB"}},
+    [BT_UNIT_TOKENS_PER_S] = {{1.0, " tok/s"}, {1e4, "K tok/s"}, {1e6, "M tok/s"}},
+    [BT_UNIT_BYTES_PER_S] =
+        {{1.0, " B/s"}, {1e3, " kB/s"}, {1e6, " MB/s"}, {1e9, " GB/s"}, {1e12, " TB/s"}},
+    [BT_UNIT_FLOP_PER_S] = {{1.0, " FLOP/s"},
+                            {1e3, " kFLOP/s"},
+                            {1e6, " MFLOP/s"},
+                            {1e9, " GFLOP/s"},
+                            {1e12, " TFLOP/s"},
+                            {1e15, " PFLOP/s"}},
+    [BT_UNIT_NATS] = {{1.0, ""}},
+};
+
+enum { MINUTE_NS_E9 = 120 }; // from two minutes on, minutes and seconds are easier to read
+
+static const unit_scale *pick(bt_unit unit, double value)
+{
+    const unit_scale *best = &scales[unit][0];
+    for (int i = 1; i < 8 && scales[unit][i].suffix; i++) {
+        // 999.6 ns would print as 1000 ns: the next unit begins where rounding crosses into it.
+        if (!(fabs(value) < scales[unit][i].factor * 0.9995)) {
+            best = &scales[unit][i];
+        }
+    }
+    // "K" counts thousands, though it begins at ten thousand: 9,870 tok/s reads better than 9.87K.
+    static const unit_scale thousand = {1e3, "K tok/s"};
+    return unit == BT_UNIT_TOKENS_PER_S && best->factor == 1e4 ? &thousand : best;
+}
+
+// Decimals that show `value` with so many significant digits; integers are never cut.
+static int decimals_for(double value, int digits)
+{
+    if (value == 0.0 || !isfinite(value)) {
+        return 0;
+    }
+    int before = (int)floor(log10(fabs(value)) + 1e-9) + 1;
+    int decimals = digits - before;
+    return decimals < 0 ? 0 : decimals > 9 ? 9 : decimals;
+}
+
+static bt_text long_time(double seconds)
+{
+    bt_text out;
+    long long whole = llround(seconds);
+    if (whole < 3600) {
+        (void)snprintf(out.text, sizeof out.text, "%lld min %02lld s", whole / 60, whole % 60);
+    } else {
+        (void)snprintf(out.text, sizeof out.text, "%lld h %02lld min", whole / 3600,
+                       whole % 3600 / 60);
+    }
+    return out;
+}
+
+static bt_text not_finite(double value)
+{
+    bt_text out;
+    (void)snprintf(out.text, sizeof out.text, "%s",
+                   isnan(value)  ? "-"
+                   : value > 0.0 ? "inf"
+                                 : "-inf");
+    return out;
+}
+
+bt_text bt_format_value(bt_unit unit, double value)
+{
+    bt_text out;
+    if (!isfinite(value)) {
+        return not_finite(value);
+    }
+    if (unit == BT_UNIT_NS && value >= MINUTE_NS_E9 * 1e9) {
+        return long_time(value / 1e9);
+    }
+    const unit_scale *scale = pick(unit, value);
+    double scaled = value / scale->factor;
+    int decimals = unit == BT_UNIT_NATS ? 3 : decimals_for(scaled, 3);
+    (void)snprintf(out.text, sizeof out.text, "%.*f%s", decimals, scaled, scale->suffix);
+    return out;
+}
+
+void bt_format_interval(bt_unit unit, double value, double low, double high, bt_text *number,
+                        bt_text *interval)
+{
+    interval->text[0] = '\0';
+    *number = bt_format_value(unit, value);
+    if (!isfinite(value) || !isfinite(low) || !isfinite(high)) {
+        return;
+    }
+    const unit_scale *scale = pick(unit, value);
+    double scaled = value / scale->factor, width = (high - low) / scale->factor;
+    int decimals = decimals_for(scaled, 3);
+    int wanted = width > 0.0 ? decimals_for(width, 1) : decimals; // the width's first digit shows
+    int most = decimals_for(scaled, 6);
+    wanted = wanted > most ? most : wanted;
+    decimals = wanted > decimals ? wanted : decimals;
+    (void)snprintf(number->text, sizeof number->text, "%.*f%s", decimals, scaled, scale->suffix);
+    (void)snprintf(interval->text, sizeof interval->text, "[%.*f, %.*f]", decimals,
+                   low / scale->factor, decimals, high / scale->factor);
+}
+
+bt_text bt_format_count(int64_t count)
+{
+    bt_text out;
+    char digits[32];
+    (void)snprintf(digits, sizeof digits, "%lld", (long long)count);
+    size_t length = strlen(digits), at = 0;
+    for (size_t i = 0; i < length; i++) {
+        out.text[at++] = digits[i];
+        size_t left = length - 1 - i;
+        if (left > 0 && left % 3 == 0 && digits[i] != '-') {
+            out.text[at++] = ',';
+        }
+    }
+    out.text[at] = '\0';
+    return out;
+}
+
+bt_text bt_format_ratio(double ratio)
+{
+    bt_text out;
+    if (!isfinite(ratio)) {
+        return not_finite(ratio);
+    }
+    // Near one the third digit would hide what a percent is.
+    int decimals = fabs(ratio - 1.0) < 0.1 ? 3 : decimals_for(ratio, 3);
+    (void)snprintf(out.text, sizeof out.text, "%.*fx", decimals, ratio);
+    return out;
+}
+
+bt_text bt_format_date(int64_t wall_ns)
+{
+    bt_text out;
+    struct tm parts;
+    time_t seconds = (time_t)(wall_ns / 1000000000);
+    if (!gmtime_r(&seconds, &parts) ||
+        strftime(out.text, sizeof out.text, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0) {
+        (void)snprintf(out.text, sizeof out.text, "-");
+    }
+    return out;
+}

@@ -1,0 +1,121 @@
+// harness/text/json.c - writes JSON
+#include "harness/text/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/text/utf8.h"
+
+static void line(bt_json *json)
+{
+    if (json->indent > 0 && json->depth > 0) {
+        bt_str_format(json->out, "\n%*s", json->indent * json->depth, "");
+    }
+}
+
+static void quote(bt_json *json, const char *text)
+{
+    bt_str *out = json->out;
+    bt_str_append(out, "\"");
+    while (*text) {
+        size_t length = bt_utf8_length(text);
+        unsigned char first = (unsigned char)*text;
+        if (length == 0) {
+            bt_str_append(out, "\xef\xbf\xbd");
+            length = 1;
+        } else if (first == '"' || first == '\\') {
+            bt_str_format(out, "\\%c", first);
+        } else if (first == '\n') {
+            bt_str_append(out, "\\n");
+        } else if (first < 0x20 || first == '<' || first == 0x7f) {
+            bt_str_format(out, "\\u%04x", first);
+        } else {
+            bt_str_append_bytes(out, text, length);
+        }
+        text += length;
+    }
+    bt_str_append(out, "\"");
+}
+
+static void begin(bt_json *json, const char *key)
+{
+    if (json->filled) {
+        bt_str_append(json->out, ",");
+    }
+    line(json);
+    json->filled = true;
+    if (key) {
+        quote(json, key);
+        bt_str_append(json->out, json->indent > 0 ? ": " : ":");
+    }
+}
+
+void bt_json_open(bt_json *json, const char *key, char bracket)
+{
+    begin(json, key);
+    bt_str_append_bytes(json->out, &bracket, 1);
+    json->depth++;
+    json->filled = false;
+}
+
+void bt_json_close(bt_json *json, char bracket)
+{
+    json->depth--;
+    if (json->filled) {
+        if (json->indent > 0) {
+            bt_str_format(json->out, "\n%*s", json->indent * json->depth, "");
+        }
+    }
+    bt_str_append_bytes(json->out, &bracket, 1);
+    json->filled = true;
+}
+
+void bt_json_text(bt_json *json, const char *key, const char *value)
+{
+    begin(json, key);
+    quote(json, value ? value : "");
+}
+
+void bt_json_integer(bt_json *json, const char *key, int64_t value)
+{
+    begin(json, key);
+    bt_str_format(json->out, "%lld", (long long)value);
+}
+
+void bt_json_rounded(bt_json *json, const char *key, double value, int digits)
+{
+    begin(json, key);
+    if (isfinite(value)) {
+        bt_str_format(json->out, "%.*g", digits, value);
+    } else {
+        bt_str_append(json->out, "null");
+    }
+}
+
+void bt_json_real(bt_json *json, const char *key, double value)
+{
+    static const int tries[] = {6, 9, 17};
+    char text[40] = "";
+    for (int i = 0; i < 3 && isfinite(value); i++) {
+        (void)snprintf(text, sizeof text, "%.*g", tries[i], value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    begin(json, key);
+    bt_str_append(json->out, text[0] ? text : "null");
+}
+
+void bt_json_bool(bt_json *json, const char *key, bool value)
+{
+    begin(json, key);
+    bt_str_append(json->out, value ? "true" : "false");
+}
+
+void bt_json_null(bt_json *json, const char *key)
+{
+    begin(json, key);
+    bt_str_append(json->out, "null");
+}

@@ -1,0 +1,33 @@
+// harness/text/json.h - writes JSON, value by value
+//
+// Commas are set by the writer. In an object each value is given with its key, in an array with
+// NULL. Numbers that JSON has no word for (NaN, infinity) become null. Failures stick in `out`.
+#ifndef BT_HARNESS_TEXT_JSON_H
+#define BT_HARNESS_TEXT_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/str.h"
+
+typedef struct bt_json {
+    bt_str *out; // borrowed
+    int indent;  // spaces per level; 0: all on one line
+    int depth;
+    bool filled; // the innermost object or array has a value
+} bt_json;
+
+void bt_json_open(bt_json *json, const char *key, char bracket); // '{' or '['
+void bt_json_close(bt_json *json, char bracket);                 // '}' or ']'
+// Bytes that are not UTF-8 become U+FFFD. '<' is written as an escape, so that JSON may stand in a
+// page.
+void bt_json_text(bt_json *json, const char *key, const char *value);
+void bt_json_integer(bt_json *json, const char *key, int64_t value);
+// The shortest of 6, 9 or 17 digits that reads back as the same double.
+void bt_json_real(bt_json *json, const char *key, double value);
+// With so many significant digits, for what is only drawn.
+void bt_json_rounded(bt_json *json, const char *key, double value, int digits);
+void bt_json_bool(bt_json *json, const char *key, bool value);
+void bt_json_null(bt_json *json, const char *key);
+
+#endif
