@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -54,8 +55,9 @@ static int decimals_for(double value, int digits)
     if (value == 0.0 || !isfinite(value)) {
         return 0;
     }
-    int before = (int)floor(log10(fabs(value)) + 1e-9) + 1;
-    int decimals = digits - before;
+    char text[40]; // printed, since rounding may carry into another digit
+    (void)snprintf(text, sizeof text, "%.*e", digits - 1, value);
+    int decimals = digits - 1 - (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     return decimals < 0 ? 0 : decimals > 9 ? 9 : decimals;
 }
 
@@ -109,13 +111,22 @@ void bt_format_interval(bt_unit unit, double value, double low, double high, bt_
     const unit_scale *scale = pick(unit, value);
     double scaled = value / scale->factor, width = (high - low) / scale->factor;
     int decimals = decimals_for(scaled, 3);
-    int wanted = width > 0.0 ? decimals_for(width, 1) : decimals; // the width's first digit shows
+    int wanted = width > 0.0 ? decimals_for(width, 2) : decimals; // two digits of the width show
     int most = decimals_for(scaled, 6);
     wanted = wanted > most ? most : wanted;
     decimals = wanted > decimals ? wanted : decimals;
     (void)snprintf(number->text, sizeof number->text, "%.*f%s", decimals, scaled, scale->suffix);
     (void)snprintf(interval->text, sizeof interval->text, "[%.*f, %.*f]", decimals,
                    low / scale->factor, decimals, high / scale->factor);
+}
+
+void bt_text_make_printable(char *text)
+{
+    for (; *text; text++) {
+        if (((unsigned char)*text < 0x20 && *text != '\n') || *text == 0x7f) {
+            *text = '?';
+        }
+    }
 }
 
 bt_text bt_format_count(int64_t count)

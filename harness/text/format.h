@@ -26,5 +26,7 @@ bt_text bt_format_count(int64_t count);
 bt_text bt_format_ratio(double ratio);
 // 2026-11-20 16:24:05 UTC, from ns since 1970
 bt_text bt_format_date(int64_t wall_ns);
+// Replaces control bytes except newlines by '?', for text from outside that goes to a terminal.
+void bt_text_make_printable(char *text);
 
 #endif

@@ -98,6 +98,10 @@ void bt_json_real(bt_json *json, const char *key, double value)
 {
     static const int tries[] = {6, 9, 17};
     char text[40] = "";
+    if (fabs(value) < 9007199254740992.0 && floor(value) == value) {
+        bt_json_integer(json, key, (int64_t)value); // without an exponent
+        return;
+    }
     for (int i = 0; i < 3 && isfinite(value); i++) {
         (void)snprintf(text, sizeof text, "%.*g", tries[i], value);
         if (strtod(text, NULL) == value) {

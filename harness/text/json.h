@@ -23,7 +23,7 @@ void bt_json_close(bt_json *json, char bracket);                 // '}' or ']'
 // page.
 void bt_json_text(bt_json *json, const char *key, const char *value);
 void bt_json_integer(bt_json *json, const char *key, int64_t value);
-// The shortest of 6, 9 or 17 digits that reads back as the same double.
+// An integer where it is one, otherwise the shortest of 6, 9 or 17 digits that reads back the same.
 void bt_json_real(bt_json *json, const char *key, double value);
 // With so many significant digits, for what is only drawn.
 void bt_json_rounded(bt_json *json, const char *key, double value, int digits);

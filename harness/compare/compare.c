@@ -1,0 +1,190 @@
+// harness/compare/compare.c - pairs the cases of two runs and finds what differs
+#include "harness/compare/compare.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness/compare/items.h"
+
+void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
+                      bt_curve_difference *out)
+{
+    int64_t i = 0, j = 0;
+    memset(out, 0, sizeof *out);
+    out->first_step = out->max_step = -1;
+    while (i < left->step_count && j < right->step_count) {
+        const bt_store_step *a = &left->steps[i], *b = &right->steps[j];
+        if (a->step != b->step) {
+            i += a->step < b->step;
+            j += b->step < a->step;
+            continue;
+        }
+        out->shared++;
+        if (memcmp(&a->loss, &b->loss, sizeof a->loss) != 0) {
+            double difference = fabs((double)a->loss - (double)b->loss);
+            out->first_step = out->first_step < 0 ? a->step : out->first_step;
+            // A NaN is the largest difference there is, and stays it.
+            if (out->max_step < 0 ||
+                (!isnan(out->max_difference) && !(difference <= out->max_difference))) {
+                out->max_difference = difference;
+                out->max_step = a->step;
+            }
+        }
+        i++;
+        j++;
+    }
+    out->bitwise_equal = out->shared > 0 && out->first_step < 0;
+}
+
+// How far two rounds may be apart and still be a pair; each level allows more.
+enum { LEVEL_SAME, LEVEL_NAME, LEVEL_ONLY, LEVEL_COUNT };
+
+static bool matches(const bt_comparison *both, const bt_store_round *a, const bt_store_round *b,
+                    int level)
+{
+    if (level == LEVEL_ONLY) {
+        return both->left.round_count == 1 && both->right.round_count == 1;
+    }
+    bool same_name = strcmp(a->what.name, b->what.name) == 0 && a->ordinal == b->ordinal;
+    return same_name && (level == LEVEL_NAME || (strcmp(a->what.bench, b->what.bench) == 0 &&
+                                                 strcmp(a->what.system, b->what.system) == 0));
+}
+
+static bt_status fill_pair(bt_compare_pair *pair)
+{
+    const char *a = pair->left->params_digest, *b = pair->right->params_digest;
+    pair->digests_known = a[0] && b[0];
+    pair->digests_equal = pair->digests_known && strcmp(a, b) == 0;
+    bt_curve_compare(pair->left, pair->right, &pair->loss);
+    BT_TRY(bt_summary_of(pair->left, &pair->left_summary));
+    return bt_summary_of(pair->right, &pair->right_summary);
+}
+
+// chosen[i] becomes 1 + the right round of left round i, 0 without one.
+static void choose(const bt_comparison *both, int64_t *chosen, bool *used)
+{
+    for (int level = 0; level < LEVEL_COUNT; level++) {
+        for (int64_t i = 0; i < both->left.round_count; i++) {
+            for (int64_t j = 0; chosen[i] == 0 && j < both->right.round_count; j++) {
+                if (!used[j] &&
+                    matches(both, &both->left.rounds[i], &both->right.rounds[j], level)) {
+                    chosen[i] = j + 1;
+                    used[j] = true;
+                }
+            }
+        }
+    }
+}
+
+static bt_status pair_rounds(bt_comparison *both)
+{
+    int64_t left_count = both->left.round_count, right_count = both->right.round_count;
+    void *chosen_block = NULL, *used_block = NULL, *pair_block = NULL, *alone_block = NULL;
+    bt_arena *arena = &both->arena;
+    BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(int64_t), &chosen_block));
+    BT_TRY(bt_arena_alloc(arena, (size_t)right_count * sizeof(bool), &used_block));
+    BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(bt_compare_pair), &pair_block));
+    BT_TRY(
+        bt_arena_alloc(arena, (size_t)(left_count + right_count) * sizeof(void *), &alone_block));
+    int64_t *chosen = chosen_block;
+    bool *used = used_block;
+    bt_compare_pair *pairs = pair_block;
+    const bt_store_round **alone = alone_block;
+    choose(both, chosen, used);
+    for (int64_t i = 0; i < left_count; i++) {
+        if (chosen[i] == 0) {
+            alone[both->alone_count++] = &both->left.rounds[i];
+            continue;
+        }
+        bt_compare_pair *pair = &pairs[both->pair_count++];
+        pair->left = &both->left.rounds[i];
+        pair->right = &both->right.rounds[chosen[i] - 1];
+        BT_TRY(fill_pair(pair));
+    }
+    for (int64_t j = 0; j < right_count; j++) {
+        if (!used[j]) {
+            alone[both->alone_count++] = &both->right.rounds[j];
+        }
+    }
+    both->pairs = pairs;
+    both->alone = alone;
+    return BT_OK;
+}
+
+static bt_status compare_text(item_list *list, const char *group, const char *key, const char *left,
+                              const char *right)
+{
+    if (strcmp(left, right) == 0) {
+        return BT_OK;
+    }
+    return bt_items_add(list, group, key, left, right, BT_FACT_INFO);
+}
+
+static bt_status compare_builds(item_list *list, const bt_store_build *a, const bt_store_build *b)
+{
+    BT_TRY(compare_text(list, "build", "version", a->version, b->version));
+    BT_TRY(compare_text(list, "build", "git_commit", a->git_commit, b->git_commit));
+    BT_TRY(compare_text(list, "build", "git_diff", a->git_diff, b->git_diff));
+    BT_TRY(compare_text(list, "build", "compiler", a->compiler, b->compiler));
+    BT_TRY(compare_text(list, "build", "flags", a->flags, b->flags));
+    BT_TRY(compare_text(list, "build", "type", a->type, b->type));
+    return compare_text(list, "build", "cuda", a->cuda, b->cuda);
+}
+
+// Both lists of facts are in the order of their keys.
+static bt_status compare_envs(item_list *list, const bt_store_env *a, const bt_store_env *b,
+                              bool *hard_differs)
+{
+    int64_t i = 0, j = 0;
+    while (i < a->fact_count || j < b->fact_count) {
+        const bt_store_fact *left = i < a->fact_count ? &a->facts[i] : NULL;
+        const bt_store_fact *right = j < b->fact_count ? &b->facts[j] : NULL;
+        int order = !left ? 1 : !right ? -1 : strcmp(left->key, right->key);
+        const bt_store_fact *either = order <= 0 ? left : right;
+        const char *left_value = order <= 0 ? left->value : "";
+        const char *right_value = order >= 0 ? right->value : "";
+        if (strcmp(left_value, right_value) != 0) {
+            *hard_differs = *hard_differs || either->level == BT_FACT_HARD;
+            BT_TRY(bt_items_add(list, "environment", either->key, left_value, right_value,
+                                either->level));
+        }
+        i += order <= 0;
+        j += order >= 0;
+    }
+    return BT_OK;
+}
+
+static bt_status compare_all(bt_store *store, int64_t left, int64_t right, bt_comparison *out)
+{
+    BT_TRY(bt_store_run_read(store, left, &out->left));
+    BT_TRY(bt_store_run_read(store, right, &out->right));
+    BT_TRY(pair_rounds(out));
+    const bt_store_run_info *a = &out->left.info, *b = &out->right.info;
+    item_list list = {.arena = &out->arena};
+    BT_TRY(compare_text(&list, "plan", "suite", a->suite.name, b->suite.name));
+    BT_TRY(compare_text(&list, "plan", "profile", a->suite.profile, b->suite.profile));
+    BT_TRY(bt_items_add_plans(&list, a->suite.plan_json, b->suite.plan_json));
+    BT_TRY(compare_builds(&list, &a->build, &b->build));
+    BT_TRY(compare_envs(&list, &a->env, &b->env, &out->hard_differs));
+    out->items = list.items;
+    out->item_count = list.count;
+    return BT_OK;
+}
+
+bt_status bt_compare_runs(bt_store *store, int64_t left, int64_t right, bt_comparison *out)
+{
+    memset(out, 0, sizeof *out);
+    bt_status status = compare_all(store, left, right, out);
+    if (status != BT_OK) {
+        bt_comparison_release(out);
+    }
+    return status;
+}
+
+void bt_comparison_release(bt_comparison *comparison)
+{
+    bt_store_run_release(&comparison->left);
+    bt_store_run_release(&comparison->right);
+    bt_arena_release(&comparison->arena);
+    memset(comparison, 0, sizeof *comparison);
+}

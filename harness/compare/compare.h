@@ -1,0 +1,63 @@
+// harness/compare/compare.h - two runs side by side
+//
+// Reads two runs and says what is alike and what is not: metrics with intervals and ratios, loss
+// curves bit by bit, digests of the parameters, plan, build and environment. It shows; it does not
+// decide: one round a side cannot (METHOD), that is the gate's work.
+#ifndef BT_HARNESS_COMPARE_COMPARE_H
+#define BT_HARNESS_COMPARE_COMPARE_H
+
+#include <stdbool.h>
+
+#include "framework/base/str.h"
+#include "harness/stats/summary.h"
+#include "harness/store/store.h"
+
+// Two loss curves over the steps that both have.
+typedef struct bt_curve_difference {
+    int64_t shared;        // steps that both have
+    bool bitwise_equal;    // the bits of every shared loss are the same (and there is one)
+    int64_t first_step;    // first step whose bits differ, -1: none
+    double max_difference; // largest |a - b|, NaN where a loss is NaN on one side only
+    int64_t max_step;      // where that is, -1: none
+} bt_curve_difference;
+
+void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
+                      bt_curve_difference *out);
+
+typedef struct bt_compare_pair {
+    const bt_store_round *left, *right; // borrowed from the runs
+    bt_summary left_summary, right_summary;
+    bt_curve_difference loss;
+    bool digests_known, digests_equal; // of the parameters
+} bt_compare_pair;
+
+// One thing that differs: a key of plan, build or environment, with both values ("" where absent).
+typedef struct bt_compare_item {
+    const char *group; // "plan", "build", "environment"
+    const char *key, *left, *right;
+    bt_fact_level level; // of a fact; INFO otherwise
+} bt_compare_item;
+
+typedef struct bt_comparison {
+    bt_store_run left, right;
+    const bt_compare_pair *pairs; // cases that both have, in the order of the left run
+    int64_t pair_count;
+    const bt_store_round *const *alone; // rounds without a counterpart
+    int64_t alone_count;
+    const bt_compare_item *items; // only what differs
+    int64_t item_count;
+    bool hard_differs; // hard facts of the environment differ: speeds are not comparable
+    bt_arena arena;    // holds pairs, alone, items
+} bt_comparison;
+
+// Owns    the caller, until bt_comparison_release; independent of the store
+// Errors  as bt_store_run_read
+BT_CHECKED bt_status bt_compare_runs(bt_store *store, int64_t left, int64_t right,
+                                     bt_comparison *out);
+void bt_comparison_release(bt_comparison *comparison);
+
+// Appends the text, or one JSON object, of two runs' comparison.
+BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out);
+BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out);
+
+#endif

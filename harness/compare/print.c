@@ -1,0 +1,243 @@
+// harness/compare/print.c - a comparison as text and as JSON
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/compare/compare.h"
+#include "harness/text/format.h"
+#include "harness/text/json.h"
+#include "harness/text/table.h"
+
+static double ratio_of(const bt_metric_value *left, const bt_metric_value *right)
+{
+    return right->value / left->value; // a NaN on either side, or 0/0, stays NaN
+}
+
+// Whether the right side is better or worse: known only where intervals do not overlap.
+static const char *tendency(bt_direction direction, const bt_metric_value *left,
+                            const bt_metric_value *right)
+{
+    bool above = right->low > left->high, below = right->high < left->low;
+    if (direction == BT_DIRECTION_NEITHER || (!above && !below)) {
+        return "";
+    }
+    return above == (direction == BT_DIRECTION_HIGHER) ? "better" : "worse";
+}
+
+static void side_cells(bt_table *table, bt_unit unit, const bt_metric_value *value)
+{
+    bt_text number, interval;
+    bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
+    bt_table_cell(table, "%s", number.text);
+    bt_table_cell(table, "%s", interval.text);
+}
+
+static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair,
+                               bt_table *table, bt_str *out)
+{
+    table->align = "lrlrlrl";
+    bt_table_cell(table, "%s", "");
+    bt_table_cell(table, "run %lld", (long long)both->left.id);
+    bt_table_cell(table, "%s", "");
+    bt_table_cell(table, "run %lld", (long long)both->right.id);
+    bt_table_cell(table, "%s", "");
+    bt_table_cell(table, "ratio");
+    bt_table_cell(table, "%s", "");
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        const bt_metric_row *row = bt_metric_info((bt_metric)i);
+        const bt_metric_value *left = &pair->left_summary.metrics[i];
+        const bt_metric_value *right = &pair->right_summary.metrics[i];
+        if (left->count == 0 && right->count == 0) {
+            continue;
+        }
+        bt_table_cell(table, "%s", row->tag);
+        side_cells(table, row->unit, left);
+        side_cells(table, row->unit, right);
+        bt_table_cell(table, "%s", bt_format_ratio(ratio_of(left, right)).text);
+        bt_table_cell(table, "%s", tendency(row->direction, left, right));
+    }
+    return bt_table_print(table, 2, out);
+}
+
+static void print_curve(const bt_curve_difference *loss, bt_str *out)
+{
+    bt_str_append(out, "  loss curve            ");
+    if (loss->shared == 0) {
+        bt_str_append(out, "no steps in common\n");
+    } else if (loss->bitwise_equal) {
+        bt_str_format(out, "bitwise equal over %lld steps\n", (long long)loss->shared);
+    } else {
+        bt_str_format(out,
+                      "differs from step %lld on; max |difference| %.3g at step %lld, %lld steps "
+                      "compared\n",
+                      (long long)loss->first_step, loss->max_difference, (long long)loss->max_step,
+                      (long long)loss->shared);
+    }
+}
+
+static void print_digests(const bt_compare_pair *pair, bt_str *out)
+{
+    const char *words = !pair->digests_known  ? "not recorded on both sides"
+                        : pair->digests_equal ? "equal"
+                                              : "different";
+    bt_str_format(out, "  parameters            %s", words);
+    if (pair->digests_known) {
+        bt_str_format(out, "  %.8s %.8s", pair->left->params_digest, pair->right->params_digest);
+    }
+    bt_str_append(out, "\n");
+}
+
+static bt_status print_runs(const bt_comparison *both, bt_table *table, bt_str *out)
+{
+    const bt_store_run *runs[] = {&both->left, &both->right};
+    table->align = "lllll";
+    for (int i = 0; i < 2; i++) {
+        bt_table_cell(table, "run %lld", (long long)runs[i]->id);
+        bt_table_cell(table, "%s", runs[i]->info.suite.name);
+        bt_table_cell(table, "%s", runs[i]->info.suite.profile);
+        bt_table_cell(table, "%s", bt_run_status_name(runs[i]->status));
+        bt_table_cell(table, "%s", bt_format_date(runs[i]->started_ns).text);
+    }
+    return bt_table_print(table, 0, out);
+}
+
+static bt_status print_items(const bt_comparison *both, bt_table *table, bt_str *out)
+{
+    if (both->item_count == 0) {
+        bt_str_append(out, "\nplan, build and environment are the same\n");
+        return BT_OK;
+    }
+    bt_str_append(out, "\nwhat differs\n");
+    table->align = "lllll";
+    for (int64_t i = 0; i < both->item_count; i++) {
+        const bt_compare_item *item = &both->items[i];
+        bool fact = strcmp(item->group, "environment") == 0;
+        bt_table_cell(table, "%s", item->group);
+        bt_table_cell(table, "%s", item->key);
+        bt_table_cell(table, "%s", item->left[0] ? item->left : "-");
+        bt_table_cell(table, "%s", item->right[0] ? item->right : "-");
+        bt_table_cell(table, "%s", fact ? bt_fact_level_name(item->level) : "");
+    }
+    return bt_table_print(table, 2, out);
+}
+
+static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *out)
+{
+    BT_TRY(print_runs(both, table, out));
+    for (int64_t i = 0; i < both->pair_count; i++) {
+        const bt_compare_pair *pair = &both->pairs[i];
+        bt_str_format(out, "\n%s, %s", pair->left->what.name, pair->left->what.system);
+        if (strcmp(pair->left->what.system, pair->right->what.system) != 0) {
+            bt_str_format(out, " against %s", pair->right->what.system);
+        }
+        bt_str_append(out, "\n");
+        BT_TRY(print_metrics(both, pair, table, out));
+        print_curve(&pair->loss, out);
+        print_digests(pair, out);
+    }
+    for (int64_t i = 0; i < both->alone_count; i++) {
+        bt_str_format(out, "\n%s, %s: in one of the runs only\n", both->alone[i]->what.name,
+                      both->alone[i]->what.system);
+    }
+    BT_TRY(print_items(both, table, out));
+    if (both->hard_differs) {
+        bt_str_append(out, "hard facts of the environments differ: speeds are not comparable\n");
+    }
+    return bt_str_status(out);
+}
+
+bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out)
+{
+    bt_comparison both;
+    bt_table table = {0};
+    size_t start = out->length_bytes;
+    BT_TRY(bt_compare_runs(store, left, right, &both));
+    bt_status status = print_all(&both, &table, out);
+    bt_table_release(&table);
+    bt_comparison_release(&both);
+    if (status == BT_OK) {
+        bt_text_make_printable(out->text + start);
+    }
+    return status;
+}
+
+static void json_side(bt_json *json, const char *key, const bt_metric_value *value)
+{
+    bt_json_open(json, key, '{');
+    bt_json_real(json, "value", value->value);
+    bt_json_real(json, "low", value->low);
+    bt_json_real(json, "high", value->high);
+    bt_json_integer(json, "count", value->count);
+    bt_json_close(json, '}');
+}
+
+static void json_pair(bt_json *json, const bt_compare_pair *pair)
+{
+    bt_json_open(json, NULL, '{');
+    bt_json_text(json, "name", pair->left->what.name);
+    bt_json_text(json, "left_system", pair->left->what.system);
+    bt_json_text(json, "right_system", pair->right->what.system);
+    bt_json_open(json, "metrics", '{');
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        const bt_metric_value *left = &pair->left_summary.metrics[i];
+        const bt_metric_value *right = &pair->right_summary.metrics[i];
+        if (left->count == 0 && right->count == 0) {
+            continue;
+        }
+        bt_json_open(json, bt_metric_info((bt_metric)i)->tag, '{');
+        json_side(json, "left", left);
+        json_side(json, "right", right);
+        bt_json_real(json, "ratio", ratio_of(left, right));
+        bt_json_close(json, '}');
+    }
+    bt_json_close(json, '}');
+    bt_json_open(json, "loss", '{');
+    bt_json_integer(json, "shared_steps", pair->loss.shared);
+    bt_json_bool(json, "bitwise_equal", pair->loss.bitwise_equal);
+    bt_json_integer(json, "first_step", pair->loss.first_step);
+    bt_json_real(json, "max_difference", pair->loss.max_difference);
+    bt_json_integer(json, "max_step", pair->loss.max_step);
+    bt_json_close(json, '}');
+    if (pair->digests_known) {
+        bt_json_bool(json, "params_digest_equal", pair->digests_equal);
+    } else {
+        bt_json_null(json, "params_digest_equal");
+    }
+    bt_json_close(json, '}');
+}
+
+bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out)
+{
+    bt_comparison both;
+    bt_json json = {.out = out, .indent = 2};
+    BT_TRY(bt_compare_runs(store, left, right, &both));
+    bt_json_open(&json, NULL, '{');
+    bt_json_integer(&json, "left", both.left.id);
+    bt_json_integer(&json, "right", both.right.id);
+    bt_json_bool(&json, "hard_facts_differ", both.hard_differs);
+    bt_json_open(&json, "cases", '[');
+    for (int64_t i = 0; i < both.pair_count; i++) {
+        json_pair(&json, &both.pairs[i]);
+    }
+    bt_json_close(&json, ']');
+    bt_json_open(&json, "alone", '[');
+    for (int64_t i = 0; i < both.alone_count; i++) {
+        bt_json_text(&json, NULL, both.alone[i]->what.name);
+    }
+    bt_json_close(&json, ']');
+    bt_json_open(&json, "differs", '[');
+    for (int64_t i = 0; i < both.item_count; i++) {
+        bt_json_open(&json, NULL, '{');
+        bt_json_text(&json, "group", both.items[i].group);
+        bt_json_text(&json, "key", both.items[i].key);
+        bt_json_text(&json, "left", both.items[i].left);
+        bt_json_text(&json, "right", both.items[i].right);
+        bt_json_text(&json, "level", bt_fact_level_name(both.items[i].level));
+        bt_json_close(&json, '}');
+    }
+    bt_json_close(&json, ']');
+    bt_json_close(&json, '}');
+    bt_str_append(out, "\n");
+    bt_comparison_release(&both);
+    return bt_str_status(out);
+}

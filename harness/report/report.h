@@ -1,0 +1,38 @@
+// harness/report/report.h - runs for people and for other programs: text, page, Markdown, JSON
+//
+// Only reads. Everything that comes from the database is escaped for where it goes.
+#ifndef BT_HARNESS_REPORT_REPORT_H
+#define BT_HARNESS_REPORT_REPORT_H
+
+#include "framework/base/str.h"
+#include "harness/store/store.h"
+
+// ---- show: on a terminal -----------------------------------------------------------------------
+
+// Appends what a run was and what came of it: a paragraph per case, no colour.
+BT_CHECKED bt_status bt_show_text(bt_store *store, int64_t run, bt_str *out);
+// Appends one object: run, status, message, suite, profile, report, cases; each case with name,
+// system, status, message, metrics (tag to number, in the units of metrics.inl), intervals and
+// params_digest. `report` is the path of the newest artifact of kind "report", or null. This is
+// also what `run --format json` prints.
+BT_CHECKED bt_status bt_show_json(bt_store *store, int64_t run, bt_str *out);
+// The list of runs, newest first, as an aligned table.
+BT_CHECKED bt_status bt_show_list_text(bt_store *store, bt_str *out);
+
+// ---- report: files -----------------------------------------------------------------------------
+
+// Writes a report of runs [count >= 1], in their order, into one file whose ending says what it is:
+// .html (one self-contained page), .md, .json (suites/schema/report.schema.json).
+// Errors  INVALID_ARGUMENT (ending, no runs, no such run), IO
+BT_CHECKED bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count,
+                                     const char *path);
+
+// The same, appended to a string.
+BT_CHECKED bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count,
+                                    bt_str *out);
+BT_CHECKED bt_status bt_report_markdown(bt_store *store, const int64_t *runs, int64_t count,
+                                        bt_str *out);
+BT_CHECKED bt_status bt_report_json(bt_store *store, const int64_t *runs, int64_t count,
+                                    bt_str *out);
+
+#endif

@@ -1,0 +1,234 @@
+// harness/report/show.c - a run on a terminal: text for people, one JSON object for programs
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+#include "harness/report/report.h"
+#include "harness/text/format.h"
+#include "harness/text/json.h"
+#include "harness/text/table.h"
+
+static void print_loss(const bt_store_round *round, const bt_summary *summary, bt_str *out)
+{
+    const bt_metric_value *metrics = summary->metrics;
+    if (round->step_count == 0) {
+        return;
+    }
+    bt_str_format(out, "  loss         %s -> %s",
+                  bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text,
+                  bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_LAST].value).text);
+    if (metrics[BT_METRIC_VAL_LOSS].count > 0) {
+        bt_str_format(out, "   validation %s",
+                      bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_VAL_LOSS].value).text);
+    }
+    bt_str_format(out, "   (%s%slast step %lld of %lld)\n", round->shape.dataset,
+                  round->shape.dataset[0] ? ", " : "",
+                  (long long)round->steps[round->step_count - 1].step + 1,
+                  (long long)round->shape.steps);
+}
+
+static void print_speed(const bt_summary *summary, bt_str *out)
+{
+    const bt_metric_value *rate = &summary->metrics[BT_METRIC_TOKENS_PER_S];
+    const bt_metric_value *time = &summary->metrics[BT_METRIC_STEP_TIME];
+    if (rate->count == 0) {
+        return;
+    }
+    bt_text number, interval;
+    bt_format_interval(BT_UNIT_TOKENS_PER_S, rate->value, rate->low, rate->high, &number,
+                       &interval);
+    bt_str_format(out, "  speed        %s %s   a step %s, median of %lld\n", number.text,
+                  interval.text, bt_format_value(BT_UNIT_NS, time->value).text,
+                  (long long)rate->count);
+}
+
+static void print_memory(const bt_summary *summary, bt_str *out)
+{
+    const bt_metric_value *ours = &summary->metrics[BT_METRIC_PEAK_ALLOCATED];
+    const bt_metric_value *resident = &summary->metrics[BT_METRIC_PEAK_RESIDENT];
+    if (ours->count == 0 && resident->count == 0) {
+        return;
+    }
+    bt_str_format(out, "  memory       peak %s of ours, %s resident\n",
+                  bt_format_value(BT_UNIT_BYTES, ours->value).text,
+                  bt_format_value(BT_UNIT_BYTES, resident->value).text);
+}
+
+static bt_status print_round(const bt_store_round *round, bt_str *out)
+{
+    bt_summary summary;
+    BT_TRY(bt_summary_of(round, &summary));
+    bt_str_format(out, "\n%s, %s  %s", round->what.name, round->what.system,
+                  bt_run_status_name(round->status));
+    if (round->shape.device[0]) {
+        bt_str_format(out, "   %s %s", round->shape.precision, round->shape.device);
+    }
+    bt_str_append(out, "\n");
+    if (round->message[0]) {
+        bt_str_format(out, "  message      %s\n", round->message);
+    }
+    print_loss(round, &summary, out);
+    print_speed(&summary, out);
+    print_memory(&summary, out);
+    if (round->params_digest[0]) {
+        bt_str_format(out, "  bits         parameters %s\n", round->params_digest);
+    }
+    return BT_OK;
+}
+
+const char *bt_run_report_path(const bt_store_run *run)
+{
+    for (int64_t i = run->artifact_count; i > 0; i--) {
+        if (strcmp(run->artifacts[i - 1].kind, "report") == 0) {
+            return run->artifacts[i - 1].path;
+        }
+    }
+    return NULL;
+}
+
+static void print_head(const bt_store_run *run, bt_str *out)
+{
+    const bt_store_suite *suite = &run->info.suite;
+    bt_str_format(out, "run %lld %s   %s, profile %s   %s", (long long)run->id,
+                  bt_run_status_name(run->status), suite->name, suite->profile,
+                  bt_format_date(run->started_ns).text);
+    if (run->ended_ns > 0) {
+        double time_ns = (double)(run->ended_ns - run->started_ns);
+        bt_str_format(out, "   %s", bt_format_value(BT_UNIT_NS, time_ns).text);
+    }
+    bt_str_format(out, "\nplan %.8s, environment %.8s, build %s %.8s%s, seed %llu\n",
+                  suite->plan_hash, run->info.env.digest, run->info.build.version,
+                  run->info.build.git_commit, run->info.build.git_diff[0] ? " modified" : "",
+                  (unsigned long long)run->info.seed);
+    if (run->message[0]) {
+        bt_str_format(out, "message %s\n", run->message);
+    }
+}
+
+bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
+{
+    bt_store_run run;
+    bt_status status = BT_OK;
+    size_t start = out->length_bytes;
+    BT_TRY(bt_store_run_read(store, id, &run));
+    print_head(&run, out);
+    for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
+        status = print_round(&run.rounds[i], out);
+    }
+    const char *report = bt_run_report_path(&run);
+    if (report) {
+        bt_str_format(out, "\nreport         %s\n", report);
+    }
+    bt_store_run_release(&run);
+    BT_TRY(status);
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+void bt_json_metrics(bt_json *json, const bt_summary *summary)
+{
+    bt_json_open(json, "metrics", '{');
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        if (summary->metrics[i].count > 0) {
+            bt_json_real(json, bt_metric_info((bt_metric)i)->tag, summary->metrics[i].value);
+        }
+    }
+    bt_json_close(json, '}');
+    bt_json_open(json, "intervals", '{');
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        const bt_metric_value *value = &summary->metrics[i];
+        if (value->count > 0 && !isnan(value->low)) {
+            bt_json_open(json, bt_metric_info((bt_metric)i)->tag, '[');
+            bt_json_real(json, NULL, value->low);
+            bt_json_real(json, NULL, value->high);
+            bt_json_close(json, ']');
+        }
+    }
+    bt_json_close(json, '}');
+}
+
+bt_status bt_json_case_head(bt_json *json, const bt_store_round *round)
+{
+    bt_summary summary;
+    BT_TRY(bt_summary_of(round, &summary));
+    bt_json_text(json, "name", round->what.name);
+    bt_json_text(json, "system", round->what.system);
+    bt_json_text(json, "status", bt_run_status_name(round->status));
+    bt_json_text(json, "message", round->message);
+    bt_json_text(json, "device", round->shape.device);
+    bt_json_text(json, "precision", round->shape.precision);
+    bt_json_integer(json, "steps", round->step_count);
+    bt_json_metrics(json, &summary);
+    bt_json_text(json, "params_digest", round->params_digest);
+    return BT_OK;
+}
+
+void bt_json_run_head(bt_json *json, const bt_store_run *run)
+{
+    bt_json_integer(json, "run", run->id);
+    bt_json_text(json, "status", bt_run_status_name(run->status));
+    bt_json_text(json, "message", run->message);
+    bt_json_text(json, "suite", run->info.suite.name);
+    bt_json_text(json, "profile", run->info.suite.profile);
+    bt_json_text(json, "plan_hash", run->info.suite.plan_hash);
+    bt_json_integer(json, "started_ns", run->started_ns);
+    bt_json_integer(json, "ended_ns", run->ended_ns);
+    const char *report = bt_run_report_path(run);
+    if (report) {
+        bt_json_text(json, "report", report);
+    } else {
+        bt_json_null(json, "report");
+    }
+}
+
+bt_status bt_show_json(bt_store *store, int64_t id, bt_str *out)
+{
+    bt_store_run run;
+    bt_status status = BT_OK;
+    bt_json json = {.out = out, .indent = 2};
+    BT_TRY(bt_store_run_read(store, id, &run));
+    bt_json_open(&json, NULL, '{');
+    bt_json_run_head(&json, &run);
+    bt_json_open(&json, "cases", '[');
+    for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
+        bt_json_open(&json, NULL, '{');
+        status = bt_json_case_head(&json, &run.rounds[i]);
+        bt_json_close(&json, '}');
+    }
+    bt_json_close(&json, ']');
+    bt_json_close(&json, '}');
+    bt_str_append(out, "\n");
+    bt_store_run_release(&run);
+    return status == BT_OK ? bt_str_status(out) : status;
+}
+
+bt_status bt_show_list_text(bt_store *store, bt_str *out)
+{
+    bt_store_run_list list;
+    BT_TRY(bt_store_run_list_read(store, &list));
+    bt_table table = {.align = "rlllrrl"};
+    const char *const heads[] = {"run", "suite", "profile", "status", "cases", "steps", "started"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    for (int64_t i = 0; i < list.count; i++) {
+        const bt_store_run_row *row = &list.rows[i];
+        bt_table_cell(&table, "%lld", (long long)row->id);
+        bt_table_cell(&table, "%s", row->suite);
+        bt_table_cell(&table, "%s", row->profile);
+        bt_table_cell(&table, "%s", bt_run_status_name(row->status));
+        bt_table_cell(&table, "%lld", (long long)row->round_count);
+        bt_table_cell(&table, "%s", bt_format_count(row->step_count).text);
+        bt_table_cell(&table, "%s", bt_format_date(row->started_ns).text);
+    }
+    size_t start = out->length_bytes;
+    bt_status status = bt_table_print(&table, 0, out);
+    bt_table_release(&table);
+    bt_store_run_list_release(&list);
+    if (status == BT_OK) {
+        bt_text_make_printable(out->text + start);
+    }
+    return status;
+}

@@ -1,0 +1,282 @@
+// tests/harness/test_compare.c - two runs side by side; how numbers and tables look
+#include "tests/support/test.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/compare/compare.h"
+#include "harness/text/format.h"
+#include "harness/text/json.h"
+#include "harness/text/table.h"
+#include "harness/text/utf8.h"
+#include "tests/harness/sample_run.h"
+
+static bt_store *store;
+
+static int open_store(void **state)
+{
+    char path[128];
+    *state = (void *)(uintptr_t)sample_folder_make();
+    (void)snprintf(path, sizeof path, "%s/bt.sqlite", (const char *)*state);
+    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
+}
+
+static int close_store(void **state)
+{
+    bt_status status = bt_store_close(store);
+    sample_folder_remove(*state);
+    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
+}
+
+static int64_t record(const sample_run *sample)
+{
+    int64_t run = 0;
+    ASSERT_OK(sample_run_record(store, sample, &run));
+    return run;
+}
+
+static void equal_runs_are_bitwise_equal(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t left = record(&sample), right = record(&sample);
+    bt_comparison both;
+    ASSERT_OK(bt_compare_runs(store, left, right, &both));
+    assert_int_equal(both.pair_count, 1);
+    assert_int_equal(both.alone_count, 0);
+    assert_int_equal(both.item_count, 0);
+    assert_false(both.hard_differs);
+    assert_int_equal(both.pairs[0].loss.shared, 60);
+    assert_true(both.pairs[0].loss.bitwise_equal);
+    assert_int_equal(both.pairs[0].loss.first_step, -1);
+    assert_true(both.pairs[0].digests_equal);
+    bt_comparison_release(&both);
+    bt_str text = {0};
+    ASSERT_OK(bt_compare_text(store, left, right, &text));
+    assert_non_null(strstr(bt_str_text(&text), "bitwise equal over 60 steps"));
+    assert_non_null(strstr(bt_str_text(&text), "plan, build and environment are the same"));
+    bt_str_release(&text);
+}
+
+static void differences_are_found_and_named(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.cases[1] = "bf16";
+    int64_t left = record(&sample);
+    sample.cases[1] = "tf32";
+    sample.loss_shift = 0.25;
+    sample.step_ms = 125.0;
+    sample.steps = 40;
+    sample.fact = "570.1";
+    sample.device = "another machine";
+    sample.plan_json =
+        "{\"train\":{\"steps\":40,\"seed\":1337},\"model\":{\"layers\":12},\"x\":[1]}";
+    int64_t right = record(&sample);
+    bt_comparison both;
+    ASSERT_OK(bt_compare_runs(store, left, right, &both));
+    assert_int_equal(both.pair_count, 1);
+    assert_int_equal(both.alone_count, 2);
+    const bt_compare_pair *pair = &both.pairs[0];
+    assert_string_equal(pair->left->what.name, "fp32");
+    assert_int_equal(pair->loss.shared, 40);
+    assert_false(pair->loss.bitwise_equal);
+    assert_int_equal(pair->loss.first_step, 1); // another length bends the curve from there on
+    assert_false(pair->digests_equal);
+    assert_true(both.hard_differs);
+    static const char *const keys[] = {"train.steps", "model.width", "x", "cpu.model",
+                                       "gpu.driver"};
+    assert_int_equal(both.item_count, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(both.items[i].key, keys[i]);
+    }
+    assert_string_equal(both.items[0].left, "60");
+    assert_string_equal(both.items[0].right, "40");
+    assert_string_equal(both.items[1].right, "");
+    double left_time = pair->left_summary.metrics[BT_METRIC_STEP_TIME].value;
+    double right_time = pair->right_summary.metrics[BT_METRIC_STEP_TIME].value;
+    assert_true(fabs(right_time / left_time - 0.5) <= 0.01);
+    bt_comparison_release(&both);
+    bt_str text = {0};
+    ASSERT_OK(bt_compare_text(store, left, right, &text));
+    assert_non_null(strstr(bt_str_text(&text), "better"));
+    assert_non_null(strstr(bt_str_text(&text), "speeds are not comparable"));
+    assert_non_null(strstr(bt_str_text(&text), "bf16, blutrain: in one of the runs only"));
+    bt_str_clear(&text);
+    ASSERT_OK(bt_compare_json(store, left, right, &text));
+    cJSON *json = cJSON_Parse(bt_str_text(&text));
+    assert_non_null(json);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "differs")), 5);
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(json, "hard_facts_differ")));
+    cJSON_Delete(json);
+    bt_str_release(&text);
+    bt_comparison none;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9", bt_compare_runs(store, left, 9, &none));
+}
+
+static void curves_by_hand(void **state)
+{
+    (void)state;
+    bt_store_step a[] = {{.step = 0, .loss = 3.0F},
+                         {.step = 1, .loss = 2.0F},
+                         {.step = 2, .loss = 1.0F},
+                         {.step = 5, .loss = 0.0F}};
+    bt_store_step b[] = {{.step = 1, .loss = 2.5F},
+                         {.step = 2, .loss = 1.0F},
+                         {.step = 3, .loss = 1.0F},
+                         {.step = 5, .loss = -0.0F}};
+    bt_store_round left = {.steps = a, .step_count = 4}, right = {.steps = b, .step_count = 4};
+    bt_curve_difference found;
+    bt_curve_compare(&left, &right, &found);
+    assert_int_equal(found.shared, 3);
+    assert_int_equal(found.first_step, 1);
+    assert_int_equal(found.max_step, 1);
+    assert_true(found.max_difference == 0.5);
+    b[1].loss = NAN; // one side only: as far apart as can be
+    b[3].loss = 100.0F;
+    bt_curve_compare(&left, &right, &found);
+    assert_true(isnan(found.max_difference));
+    assert_int_equal(found.max_step, 2);
+    a[2].loss = b[1].loss; // the same NaN on both sides is equal
+    a[1].loss = b[0].loss;
+    a[3].loss = 0.0F;
+    b[3].loss = -0.0F; // equal in value, not in bits
+    bt_curve_compare(&left, &right, &found);
+    assert_false(found.bitwise_equal);
+    assert_int_equal(found.first_step, 5);
+    assert_true(found.max_difference == 0.0);
+    right.step_count = 0;
+    bt_curve_compare(&left, &right, &found);
+    assert_false(found.bitwise_equal); // nothing in common is not equality
+}
+
+static void numbers_have_three_digits_and_a_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        bt_unit unit;
+        double value;
+        const char *text;
+    } rows[] = {
+        {BT_UNIT_NS, 27140.0, "27.1 us"},
+        {BT_UNIT_NS, 999960.0, "1.00 ms"},
+        {BT_UNIT_NS, 1.9e9, "1.90 s"},
+        {BT_UNIT_NS, 312e9, "5 min 12 s"},
+        {BT_UNIT_NS, 7500e9, "2 h 05 min"},
+        {BT_UNIT_NS, 0.0, "0 ns"},
+        {BT_UNIT_BYTES, 2576980378.0, "2.40 GiB"},
+        {BT_UNIT_BYTES, 17.0, "17.0 B"},
+        {BT_UNIT_TOKENS_PER_S, 213.4, "213 tok/s"},
+        {BT_UNIT_TOKENS_PER_S, 9870.0, "9870 tok/s"},
+        {BT_UNIT_TOKENS_PER_S, 412345.0, "412K tok/s"},
+        {BT_UNIT_BYTES_PER_S, 3.71e12, "3.71 TB/s"},
+        {BT_UNIT_FLOP_PER_S, 799e12, "799 TFLOP/s"},
+        {BT_UNIT_NATS, 10.9912, "10.991"},
+        {BT_UNIT_NATS, (double)NAN, "-"},
+        {BT_UNIT_NATS, (double)INFINITY, "inf"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_string_equal(bt_format_value(rows[i].unit, rows[i].value).text, rows[i].text);
+    }
+    bt_text number, interval;
+    bt_format_interval(BT_UNIT_TOKENS_PER_S, 213.41, 212.83, 213.94, &number, &interval);
+    assert_string_equal(number.text, "213.4 tok/s");
+    assert_string_equal(interval.text, "[212.8, 213.9]");
+    bt_format_interval(BT_UNIT_TOKENS_PER_S, 213.4, 100.0, 300.0, &number, &interval);
+    assert_string_equal(number.text, "213 tok/s");
+    assert_string_equal(interval.text, "[100, 300]");
+    bt_format_interval(BT_UNIT_NS, 1e6, (double)NAN, 2e6, &number, &interval);
+    assert_string_equal(interval.text, "");
+    assert_string_equal(bt_format_count(124475904).text, "124,475,904");
+    assert_string_equal(bt_format_count(-1234).text, "-1,234");
+    assert_string_equal(bt_format_count(12).text, "12");
+    assert_string_equal(bt_format_ratio(1.0034).text, "1.003x");
+    assert_string_equal(bt_format_ratio(3.2612).text, "3.26x");
+    assert_string_equal(bt_format_ratio((double)NAN).text, "-");
+    assert_string_equal(bt_format_date(1795191845000000000).text, "2026-11-20 16:24:05 UTC");
+}
+
+static void tables_align_and_json_is_read_back(void **state)
+{
+    (void)state;
+    bt_table table = {.align = "lrl"};
+    bt_str out = {0};
+    const char *const cells[] = {"name", "µs", "", "x", "1000", "note"};
+    for (int i = 0; i < 6; i++) {
+        bt_table_cell(&table, "%s", cells[i]);
+    }
+    ASSERT_OK(bt_table_print(&table, 2, &out));
+    assert_string_equal(bt_str_text(&out), "  name    µs\n  x     1000  note\n");
+    bt_table_release(&table);
+    bt_str_clear(&out);
+    bt_json json = {.out = &out};
+    bt_json_open(&json, NULL, '{');
+    bt_json_text(&json, "a\"b", "</script>\n\x01\xff\xc3\xa4\\");
+    bt_json_open(&json, "list", '[');
+    bt_json_real(&json, NULL, 0.1);
+    bt_json_real(&json, NULL, 1.0 / 3.0);
+    bt_json_real(&json, NULL, (double)NAN);
+    bt_json_rounded(&json, NULL, 1.0 / 3.0, 3);
+    bt_json_integer(&json, NULL, INT64_MIN);
+    bt_json_close(&json, ']');
+    bt_json_bool(&json, "yes", true);
+    bt_json_null(&json, "none");
+    bt_json_close(&json, '}');
+    assert_string_equal(
+        bt_str_text(&out),
+        "{\"a\\\"b\":\"\\u003c/script>\\n\\u0001\xef\xbf\xbd\xc3\xa4\\\\\",\"list\":"
+        "[0.1,0.33333333333333331,null,0.333,-9223372036854775808],\"yes\":true,"
+        "\"none\":null}");
+    bt_str_release(&out);
+    assert_int_equal(bt_utf8_length("\xe2\x82\xac"), 3);
+    assert_int_equal(bt_utf8_length("\xed\xa0\x80"), 0); // a surrogate
+    assert_int_equal(bt_utf8_length("\xc0\x80"), 0);     // overlong
+    assert_int_equal(bt_utf8_length("\xf4\x90\x80\x80"), 0);
+    assert_int_equal(bt_utf8_length("\xe2\x82"), 0); // cut short
+}
+
+static void failing_allocations_are_reported(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t left = record(&sample);
+    sample.fact = "other";
+    sample.plan_json = "{\"train\":1}";
+    int64_t right = record(&sample);
+    int64_t live = bt_mem_live_count(), n = 0;
+    bt_status status = BT_STATUS_OUT_OF_MEMORY;
+    while (status != BT_OK) {
+        bt_str out = {0};
+        bt_mem_fail_at(++n);
+        status = bt_compare_text(store, left, right, &out);
+        if (status == BT_OK) {
+            status = bt_compare_json(store, left, right, &out);
+        }
+        bt_mem_fail_at(0);
+        bt_str_release(&out);
+        if (status != BT_OK) {
+            assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+        }
+        assert_int_equal(bt_mem_live_count(), live);
+        assert_true(n < 1000);
+    }
+    assert_true(n > 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(equal_runs_are_bitwise_equal),
+        TEST(differences_are_found_and_named),
+        cmocka_unit_test(curves_by_hand),
+        cmocka_unit_test(numbers_have_three_digits_and_a_unit),
+        cmocka_unit_test(tables_align_and_json_is_read_back),
+        TEST(failing_allocations_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
