@@ -107,8 +107,14 @@ template <int WARPS> __device__ __forceinline__ float block_max(float value, flo
     return value;
 }
 
-// e^x through ex2: 2 ulp of the exponential of the product as rounded; -inf gives 0, NaN stays.
+// e^x through the approximate ex2: 2 ulp of the exponential of the product as rounded. Results
+// below 2^-126 become 0; -inf gives 0, +inf gives +inf, NaN stays.
 constexpr float LOG2_E = 1.4426950408889634f;
-static __device__ __forceinline__ float exp_base2(float x) { return exp2f(x * LOG2_E); }
+static __device__ __forceinline__ float exp_base2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * LOG2_E));
+    return y;
+}
 
 #endif

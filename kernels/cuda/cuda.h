@@ -62,5 +62,13 @@ static inline unsigned bt_cuda_grid(const bt_device *device, int64_t pieces, int
 BT_CUDA_ACCEPTS(copy_cuda);
 BT_CUDA_ACCEPTS(gemm_cublaslt);
 BT_CUDA_WORKSPACE(gemm_cublaslt);
+BT_CUDA_ACCEPTS(layernorm_cuda);
+BT_CUDA_ACCEPTS(layernorm_backward_cuda);
+BT_CUDA_WORKSPACE(layernorm_backward_cuda);
+BT_CUDA_WORKSPACE(grad_norm_cuda_f32);
+BT_CUDA_ACCEPTS(reduce_sum_cuda);
+BT_CUDA_WORKSPACE(reduce_sum_cuda);
+BT_CUDA_ACCEPTS(embedding_backward_cuda);
+BT_CUDA_WORKSPACE(embedding_backward_cuda);
 
 #endif
