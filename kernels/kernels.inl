@@ -7,6 +7,17 @@
 
 // ---- CPU: references, f32 and f64 ---------------------------------------------------------------
 BT_KERNEL_CPU(FILL, DTYPE_COUNT, fill_cpu, NULL, NULL)
+BT_KERNEL_CPU(COPY, DTYPE_COUNT, copy_cpu, NULL, NULL)
+BT_KERNEL_CPU(UNARY, F32, unary_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(UNARY, F64, unary_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(UNARY_BACKWARD, F32, unary_backward_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(UNARY_BACKWARD, F64, unary_backward_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(BINARY, F32, binary_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(BINARY, F64, binary_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(REDUCE_SUM, F32, reduce_sum_cpu_f32, bt_reduce_sum_cpu_accepts, NULL)
+BT_KERNEL_CPU(REDUCE_SUM, F64, reduce_sum_cpu_f64, bt_reduce_sum_cpu_accepts, NULL)
+BT_KERNEL_CPU(GEMM, F32, gemm_cpu_f32, bt_gemm_cpu_accepts, NULL)
+BT_KERNEL_CPU(GEMM, F64, gemm_cpu_f64, bt_gemm_cpu_accepts, NULL)
 
 // ---- CUDA ---------------------------------------------------------------------------------------
 BT_KERNEL_CUDA(FILL, DTYPE_COUNT, 80, fill_cuda, NULL, NULL)

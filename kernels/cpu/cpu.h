@@ -14,4 +14,7 @@
 #undef BT_KERNEL_CPU
 #undef BT_KERNEL_CUDA
 
+bool bt_reduce_sum_cpu_accepts(const bt_device *device, const void *args);
+bool bt_gemm_cpu_accepts(const bt_device *device, const void *args);
+
 #endif

@@ -14,7 +14,8 @@
 const char *const test_rank_merges[] = {"he",  "th", "in",   " t", " the",     "aa",  "ll", "aaaa",
                                         " \n", "at", "hell", "o,", "\xc3\xa9", "ing", "bb", NULL};
 
-static void append_base64(bt_str *text, const unsigned char *bytes, size_t size_bytes) {
+static void append_base64(bt_str *text, const unsigned char *bytes, size_t size_bytes)
+{
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < size_bytes; i += 3) {
         unsigned word = 0;
@@ -30,7 +31,8 @@ static void append_base64(bt_str *text, const unsigned char *bytes, size_t size_
     }
 }
 
-const char *test_ranks_write(const char *name) {
+const char *test_ranks_write(const char *name)
+{
     bt_str text = {0};
     for (int rank = 0; rank < 256 + TEST_RANK_MERGES; ++rank) {
         unsigned char byte = (unsigned char)rank;
@@ -44,7 +46,8 @@ const char *test_ranks_write(const char *name) {
     return path;
 }
 
-const char *test_shared_data(const char *name) {
+const char *test_shared_data(const char *name)
+{
     static char path[1024];
     const char *const folders[] = {getenv("BT_SHARED_DATA"), "../shared/data", "../../shared/data"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i) {
@@ -58,7 +61,8 @@ const char *test_shared_data(const char *name) {
     return NULL;
 }
 
-const char *test_gpt2_ranks(void) {
+const char *test_gpt2_ranks(void)
+{
     static const char installed[] = "data/node_modules/gpt-tokenizer/data/r50k_base.tiktoken";
     const char *path = test_shared_data("tokenizer/r50k_base.tiktoken");
     return path ? path : bt_file_exists(installed) ? installed : NULL;

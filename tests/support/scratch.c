@@ -15,27 +15,31 @@ enum { PATH_CAPACITY = 512, PATH_COUNT = 16 };
 
 static char scratch[PATH_CAPACITY];
 
-const char *test_scratch_make(void) {
+const char *test_scratch_make(void)
+{
     (void)snprintf(scratch, sizeof scratch, "/tmp/bt-test-XXXXXX");
     assert_non_null(mkdtemp(scratch));
     return scratch;
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk) {
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+{
     (void)info;
     (void)kind;
     (void)walk;
     return remove(path);
 }
 
-void test_scratch_remove(void) {
+void test_scratch_remove(void)
+{
     if (scratch[0]) {
         (void)nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
         scratch[0] = '\0';
     }
 }
 
-const char *test_scratch_path(const char *name) {
+const char *test_scratch_path(const char *name)
+{
     static char paths[PATH_COUNT][PATH_CAPACITY];
     static int next;
     char *path = paths[next++ % PATH_COUNT];
@@ -44,13 +48,15 @@ const char *test_scratch_path(const char *name) {
     return path;
 }
 
-const char *test_scratch_write(const char *name, const void *bytes, size_t size_bytes) {
+const char *test_scratch_write(const char *name, const void *bytes, size_t size_bytes)
+{
     const char *path = test_scratch_path(name);
     ASSERT_OK(bt_file_write(path, bytes, size_bytes));
     return path;
 }
 
-int test_scratch_count(const char *folder) {
+int test_scratch_count(const char *folder)
+{
     DIR *handle = opendir(test_scratch_path(folder));
     if (!handle) {
         return -1;

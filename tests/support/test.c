@@ -19,12 +19,12 @@ void test_assert_fails(bt_status expected, const char *words, bt_status got, con
     }
 }
 
-void test_assert_close(const double *actual, const double *expected, int64_t count,
-                       double absolute, double relative, const char *what)
+void test_assert_close(const double *actual, const double *expected, int64_t count, double absolute,
+                       double relative, const char *what)
 {
     for (int64_t i = 0; i < count; ++i) {
         double error = fabs(actual[i] - expected[i]);
-        if (isnan(actual[i]) && isnan(expected[i])) {
+        if (actual[i] == expected[i] || (isnan(actual[i]) && isnan(expected[i]))) {
             continue;
         }
         if (!(error <= absolute + relative * fabs(expected[i]))) {

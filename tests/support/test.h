@@ -28,9 +28,10 @@
 void test_assert_fails(bt_status expected, const char *words, bt_status got, const char *expression,
                        const char *file, int line);
 
-// Elementwise |actual - expected| <= absolute + relative * |expected|; NaN fails unless both are.
-void test_assert_close(const double *actual, const double *expected, int64_t count,
-                       double absolute, double relative, const char *what);
+// Elementwise equal, or |actual - expected| <= absolute + relative * |expected|; NaN fails unless
+// both are.
+void test_assert_close(const double *actual, const double *expected, int64_t count, double absolute,
+                       double relative, const char *what);
 
 // What a test program returns when it cannot run here; says why on standard output.
 int test_skip(const char *reason);

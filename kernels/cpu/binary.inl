@@ -1,0 +1,72 @@
+// kernels/cpu/binary.inl - body of binary.c for one type
+#define BINARY(NAME, SYMBOL)                                                                       \
+    BT_CLONES static void FN(row_##NAME)(const REAL *a, int64_t a_stride, const REAL *b,           \
+                                         int64_t b_stride, REAL *y, int64_t count)                 \
+    {                                                                                              \
+        if (a_stride == 1 && b_stride == 1) {                                                      \
+            for (int64_t i = 0; i < count; ++i) {                                                  \
+                y[i] = a[i] SYMBOL b[i];                                                           \
+            }                                                                                      \
+        } else if (a_stride == 1 && b_stride == 0) {                                               \
+            const REAL right = *b;                                                                 \
+            for (int64_t i = 0; i < count; ++i) {                                                  \
+                y[i] = a[i] SYMBOL right;                                                          \
+            }                                                                                      \
+        } else if (a_stride == 0 && b_stride == 1) {                                               \
+            const REAL left = *a;                                                                  \
+            for (int64_t i = 0; i < count; ++i) {                                                  \
+                y[i] = left SYMBOL b[i];                                                           \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < count; ++i) {                                                  \
+                y[i] = a[i * a_stride] SYMBOL b[i * b_stride];                                     \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+BINARY(ADD, +)
+BINARY(SUB, -)
+BINARY(MUL, *)
+BINARY(DIV, /)
+#undef BINARY
+
+bt_status FN(bt_binary_cpu)(const bt_launch *launch, const void *args)
+{
+    static void (*const functions[])(const REAL *, int64_t, const REAL *, int64_t, REAL *,
+                                     int64_t) = {
+#define BINARY_ROW(name, text) FN(row_##name),
+        BT_BINARY_LIST(BINARY_ROW)
+#undef BINARY_ROW
+    };
+    (void)launch;
+    const bt_binary_args *op = args;
+    if ((unsigned)op->function >= BT_BINARY_COUNT || op->rank < 0 || op->rank > BT_MAX_RANK) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "binary function %d of rank %d",
+                        (int)op->function, op->rank);
+    }
+    bt_strided walk = {.rank = op->rank};
+    int64_t y_stride = 1;
+    for (int dim = op->rank - 1; dim >= 0; --dim) {
+        walk.shape[dim] = op->shape[dim];
+        walk.stride[0][dim] = op->a_stride[dim];
+        walk.stride[1][dim] = op->b_stride[dim];
+        walk.stride[2][dim] = y_stride;
+        y_stride *= op->shape[dim];
+    }
+    bt_strided_collapse(&walk);
+    const REAL *a = op->a, *b = op->b;
+    REAL *y = op->y;
+    const int64_t rows = bt_strided_rows(&walk), inner = walk.shape[walk.rank - 1];
+    const int64_t a_step = walk.stride[0][walk.rank - 1], b_step = walk.stride[1][walk.rank - 1];
+    const int64_t chunks = (inner + BT_CHUNK - 1) / BT_CHUNK;
+#pragma omp parallel for schedule(static) if (rows * inner > BT_CHUNK)
+    for (int64_t task = 0; task < rows * chunks; ++task) {
+        int64_t offset[BT_STRIDED_OPERANDS];
+        const int64_t at = task % chunks * BT_CHUNK;
+        const int64_t count = inner - at < BT_CHUNK ? inner - at : BT_CHUNK;
+        bt_strided_offsets(&walk, task / chunks, offset);
+        functions[op->function](a + offset[0] + at * a_step, a_step, b + offset[1] + at * b_step,
+                                b_step, y + offset[2] + at, count);
+    }
+    return BT_OK;
+}

@@ -1,0 +1,110 @@
+// kernels/cpu/gemm.c - D = epilogue(alpha op(A) op(B)) + beta C, through OpenBLAS
+//
+// D is cut into tiles by its shape alone; a thread computes a tile with one single-threaded BLAS
+// call (OpenBLAS uses one thread inside a parallel region) and applies the epilogue while the tile
+// is in its cache. So the bits depend on shapes and machine, never on the number of threads, and
+// plain threaded cblas_sgemm is matched at training shapes: the longer side is cut in four
+// or more, which loses less to repeated packing than finer tiles would.
+//
+// Shapes   row-major, row strides below 2^31; k below 2^31; batch entries by their strides;
+//          c may be d; D must not alias the other operands
+// Types    f32, f64: a, b, c, d, bias and aux alike. Sums in that type, OpenBLAS' order
+// NaN      propagates, except through alpha == 0 (A, B are not read) and beta == 0 (C is not read)
+#include <cblas.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/math.h"
+#include "kernels/cpu/vector.h"
+
+// How D is cut: `row_tiles` x `col_tiles` tiles of at most tile_rows x tile_cols.
+typedef struct gemm_tiling {
+    int64_t tile_rows, tile_cols;
+    int64_t row_tiles, col_tiles;
+} gemm_tiling;
+
+enum {
+    TILE_PARTS = 4,       // the longer side is cut into a multiple of this many parts ...
+    TILE_LONGEST = 1024,  // ... none longer than this
+    TILE_STEP = 16,       // a multiple of the micro-kernels' sizes
+    TILE_SMALL = 1 << 21, // up to so many multiply-adds one tile does
+    DGELU_TILE = 64,      // side of the tile that DGELU with beta keeps on the stack
+};
+
+// One tile of one batch entry; operands as offsets in elements from their base.
+typedef struct gemm_tile {
+    int64_t rows, cols;
+    int64_t a, b, c, d, bias; // d also serves aux
+} gemm_tile;
+
+bool bt_gemm_cpu_accepts(const bt_device *device, const void *args)
+{
+    (void)device;
+    const bt_gemm_args *op = args;
+    const bool needs_aux =
+        op->epilogue == BT_EPILOGUE_BIAS_GELU || op->epilogue == BT_EPILOGUE_DGELU;
+    return op->d_dtype == op->ab_dtype && (op->aux || !needs_aux) &&
+           op->compute == BT_COMPUTE_NATIVE && op->k <= INT32_MAX && op->lda <= INT32_MAX &&
+           op->ldb <= INT32_MAX && op->ldc <= INT32_MAX && op->ldd <= INT32_MAX;
+}
+
+static int64_t divide_up(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+static int64_t part_of(int64_t size, int64_t parts)
+{
+    return divide_up(divide_up(size, parts), TILE_STEP) * TILE_STEP;
+}
+
+// A part of the longer side that is a whole multiple of TILE_PARTS parts; the shorter side is cut
+// only where it exceeds the longest part.
+static gemm_tiling tile_by_shape(const bt_gemm_args *op)
+{
+    gemm_tiling tiling = {op->m, op->n, 1, 1};
+    if (op->epilogue == BT_EPILOGUE_DGELU && op->beta != 0) {
+        tiling.tile_rows = tiling.tile_cols = DGELU_TILE;
+    } else if ((double)op->m * (double)op->n * (double)op->k > TILE_SMALL) {
+        const bool rows_longer = op->m >= op->n;
+        const int64_t longer = rows_longer ? op->m : op->n, shorter = rows_longer ? op->n : op->m;
+        const int64_t rounds = divide_up(longer, (int64_t)TILE_PARTS * TILE_LONGEST);
+        const int64_t longer_part = part_of(longer, TILE_PARTS * rounds);
+        const int64_t shorter_part = part_of(shorter, divide_up(shorter, TILE_LONGEST));
+        tiling.tile_rows = rows_longer ? longer_part : shorter_part;
+        tiling.tile_cols = rows_longer ? shorter_part : longer_part;
+    }
+    tiling.row_tiles = divide_up(op->m, tiling.tile_rows);
+    tiling.col_tiles = divide_up(op->n, tiling.tile_cols);
+    return tiling;
+}
+
+static gemm_tile tile_at(const bt_gemm_args *op, const gemm_tiling *tiling, int64_t task)
+{
+    const int64_t tiles = tiling->row_tiles * tiling->col_tiles;
+    const int64_t entry = task / tiles, index = task % tiles;
+    const int64_t row = index / tiling->col_tiles * tiling->tile_rows;
+    const int64_t col = index % tiling->col_tiles * tiling->tile_cols;
+    return (gemm_tile){
+        .rows = op->m - row < tiling->tile_rows ? op->m - row : tiling->tile_rows,
+        .cols = op->n - col < tiling->tile_cols ? op->n - col : tiling->tile_cols,
+        .a = entry * op->stride_a + (op->trans_a ? row : row * op->lda),
+        .b = entry * op->stride_b + (op->trans_b ? col * op->ldb : col),
+        .c = entry * op->stride_c + row * op->ldc + col,
+        .d = entry * op->stride_d + row * op->ldd + col,
+        .bias = col,
+    };
+}
+
+// BLAS wants strides of at least one even where nothing is read.
+static int blas_stride(int64_t stride) { return stride > 1 ? (int)stride : 1; }
+
+// An OpenBLAS with threads of its own (not Debian's OpenMP build) is told to leave them alone.
+static void keep_blas_single_threaded(void)
+{
+    enum { OWN_THREADS = 1 };
+    if (openblas_get_parallel() == OWN_THREADS && openblas_get_num_threads() != 1) {
+        openblas_set_num_threads(1);
+    }
+}
+
+#define BLAS_GEMM_f32 cblas_sgemm
+#define BLAS_GEMM_f64 cblas_dgemm
+#define BT_BODY       "kernels/cpu/gemm.inl"
+#include "kernels/cpu/both.h"

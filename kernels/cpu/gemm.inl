@@ -1,0 +1,128 @@
+// kernels/cpu/gemm.inl - body of gemm.c for one type
+
+// target = alpha op(A) op(B) + beta target
+static void FN(multiply)(const bt_gemm_args *op, const gemm_tile *tile, double beta, REAL *target,
+                         int64_t target_stride)
+{
+    const REAL *a = (const REAL *)op->a + tile->a, *b = (const REAL *)op->b + tile->b;
+    const CBLAS_TRANSPOSE trans_a = op->trans_a ? CblasTrans : CblasNoTrans;
+    const CBLAS_TRANSPOSE trans_b = op->trans_b ? CblasTrans : CblasNoTrans;
+    FN(BLAS_GEMM)
+    (CblasRowMajor, trans_a, trans_b, (int)tile->rows, (int)tile->cols, (int)op->k, R(op->alpha), a,
+     blas_stride(op->lda), b, blas_stride(op->ldb), R(beta), target, (int)target_stride);
+}
+
+BT_CLONES static void FN(add_bias)(REAL *row, const REAL *bias, int64_t count)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        row[i] += bias[i];
+    }
+}
+
+// d = gelu(aux) + beta c
+BT_CLONES static void FN(gelu_row)(const REAL *aux, REAL beta, const REAL *c, REAL *d,
+                                   int64_t count)
+{
+    if (beta == 0) {
+        for (int64_t i = 0; i < count; ++i) {
+            d[i] = FN(bt_gelu)(aux[i]);
+        }
+    } else {
+        for (int64_t i = 0; i < count; ++i) {
+            d[i] = FN(bt_gelu)(aux[i]) + beta * c[i];
+        }
+    }
+}
+
+// d = product gelu'(aux) + beta c
+BT_CLONES static void FN(gelu_slope_row)(const REAL *product, const REAL *aux, REAL beta,
+                                         const REAL *c, REAL *d, int64_t count)
+{
+    if (beta == 0) {
+        for (int64_t i = 0; i < count; ++i) {
+            d[i] = product[i] * FN(bt_gelu_slope)(aux[i]);
+        }
+    } else {
+        for (int64_t i = 0; i < count; ++i) {
+            d[i] = product[i] * FN(bt_gelu_slope)(aux[i]) + beta * c[i];
+        }
+    }
+}
+
+static void FN(tile_plain)(const bt_gemm_args *op, const gemm_tile *tile)
+{
+    REAL *d = (REAL *)op->d + tile->d;
+    const REAL *bias = op->bias;
+    if (op->beta != 0 && op->c != op->d) {
+        const REAL *c = (const REAL *)op->c + tile->c;
+        for (int64_t r = 0; r < tile->rows; ++r) {
+            memcpy(d + r * op->ldd, c + r * op->ldc, (size_t)tile->cols * sizeof(REAL));
+        }
+    }
+    FN(multiply)(op, tile, op->beta, d, op->ldd);
+    for (int64_t r = 0; bias && r < tile->rows; ++r) {
+        FN(add_bias)(d + r * op->ldd, bias + tile->bias, tile->cols);
+    }
+}
+
+static void FN(tile_gelu)(const bt_gemm_args *op, const gemm_tile *tile)
+{
+    REAL *d = (REAL *)op->d + tile->d, *aux = (REAL *)op->aux + tile->d;
+    const REAL *bias = op->bias, *c = op->c;
+    FN(multiply)(op, tile, 0, aux, op->ldd);
+    for (int64_t r = 0; r < tile->rows; ++r) {
+        REAL *row = aux + r * op->ldd;
+        if (bias) {
+            FN(add_bias)(row, bias + tile->bias, tile->cols);
+        }
+        FN(gelu_row)
+        (row, R(op->beta), op->beta != 0 ? c + tile->c + r * op->ldc : NULL, d + r * op->ldd,
+         tile->cols);
+    }
+}
+
+static void FN(tile_gelu_slope)(const bt_gemm_args *op, const gemm_tile *tile)
+{
+    REAL own[DGELU_TILE * DGELU_TILE]; // with beta, d may hold c: the product needs another place
+    REAL *d = (REAL *)op->d + tile->d;
+    const REAL *aux = (const REAL *)op->aux + tile->d, *c = op->c;
+    REAL *product = op->beta == 0 ? d : own;
+    const int64_t stride = op->beta == 0 ? op->ldd : DGELU_TILE;
+    FN(multiply)(op, tile, 0, product, stride);
+    for (int64_t r = 0; r < tile->rows; ++r) {
+        FN(gelu_slope_row)
+        (product + r * stride, aux + r * op->ldd, R(op->beta),
+         op->beta != 0 ? c + tile->c + r * op->ldc : NULL, d + r * op->ldd, tile->cols);
+    }
+}
+
+bt_status FN(bt_gemm_cpu)(const bt_launch *launch, const void *args)
+{
+    static void (*const epilogues[])(const bt_gemm_args *, const gemm_tile *) = {
+        [BT_EPILOGUE_NONE] = FN(tile_plain),
+        [BT_EPILOGUE_BIAS] = FN(tile_plain),
+        [BT_EPILOGUE_BIAS_GELU] = FN(tile_gelu),
+        [BT_EPILOGUE_DGELU] = FN(tile_gelu_slope),
+    };
+    (void)launch;
+    const bt_gemm_args *given = args;
+    if ((unsigned)given->epilogue >= BT_EPILOGUE_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "gemm epilogue %d", (int)given->epilogue);
+    }
+    if (given->m == 0 || given->n == 0) {
+        return BT_OK;
+    }
+    bt_gemm_args op = *given;
+    if (op.epilogue == BT_EPILOGUE_NONE || op.epilogue == BT_EPILOGUE_DGELU) {
+        op.bias = NULL;
+    }
+    keep_blas_single_threaded();
+    const gemm_tiling tiling = tile_by_shape(&op);
+    const int64_t tiles = tiling.row_tiles * tiling.col_tiles;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t task = 0; task < op.batch * tiles; ++task) {
+        const gemm_tile tile = tile_at(&op, &tiling, task);
+        epilogues[op.epilogue](&op, &tile);
+    }
+    return BT_OK;
+}

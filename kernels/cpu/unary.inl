@@ -1,0 +1,90 @@
+// kernels/cpu/unary.inl - body of unary.c for one type
+#define UNARY(NAME, VALUE, SLOPE)                                                                  \
+    BT_CLONES static void FN(forward_##NAME)(const REAL *x_row, REAL *y_row, int64_t count,        \
+                                             REAL alpha)                                           \
+    {                                                                                              \
+        (void)alpha;                                                                               \
+        for (int64_t i = 0; i < count; ++i) {                                                      \
+            const REAL x = x_row[i];                                                               \
+            y_row[i] = VALUE;                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    BT_CLONES static void FN(backward_##NAME)(const REAL *x_row, const REAL *dy, REAL *dx,         \
+                                              int64_t count, REAL alpha)                           \
+    {                                                                                              \
+        (void)alpha, (void)x_row;                                                                  \
+        for (int64_t i = 0; i < count; ++i) {                                                      \
+            const REAL x = x_row[i];                                                               \
+            (void)x;                                                                               \
+            dx[i] = dy[i] * SLOPE;                                                                 \
+        }                                                                                          \
+    }                                                                                              \
+    BT_CLONES static void FN(backward_add_##NAME)(const REAL *x_row, const REAL *dy, REAL *dx,     \
+                                                  int64_t count, REAL alpha)                       \
+    {                                                                                              \
+        (void)alpha, (void)x_row;                                                                  \
+        for (int64_t i = 0; i < count; ++i) {                                                      \
+            const REAL x = x_row[i];                                                               \
+            (void)x;                                                                               \
+            dx[i] += dy[i] * SLOPE;                                                                \
+        }                                                                                          \
+    }
+
+// ReLU passes NaN on; its slope at 0 is 0.
+UNARY(GELU, FN(bt_gelu)(x), FN(bt_gelu_slope)(x))
+UNARY(RELU, (x < 0 ? 0 : x), (x <= 0 ? R(0) : R(1)))
+UNARY(SILU, (x * FN(bt_sigmoid)(x)), FN(bt_silu_slope)(x))
+UNARY(TANH, FN(bt_tanh)(x), FN(bt_tanh_slope)(x))
+UNARY(SIGMOID, FN(bt_sigmoid)(x), FN(bt_sigmoid_slope)(x))
+UNARY(EXP, FN(bt_exp)(x), FN(bt_exp)(x))
+UNARY(LOG, FN(bt_log)(x), (1 / x))
+UNARY(SQRT, FN(bt_sqrt)(x), (R(0.5) / FN(bt_sqrt)(x)))
+UNARY(NEGATE, (-x), R(-1))
+UNARY(SQUARE, (x * x), (2 * x))
+UNARY(SCALE, (alpha * x), alpha)
+UNARY(SHIFT, (x + alpha), R(1))
+#undef UNARY
+
+bt_status FN(bt_unary_cpu)(const bt_launch *launch, const void *args)
+{
+    static void (*const functions[])(const REAL *, REAL *, int64_t, REAL) = {
+#define UNARY_ROW(name, text) FN(forward_##name),
+        BT_UNARY_LIST(UNARY_ROW)
+#undef UNARY_ROW
+    };
+    (void)launch;
+    const bt_unary_args *op = args;
+    const REAL *x = op->x;
+    REAL *y = op->y;
+    if ((unsigned)op->function >= BT_UNARY_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
+    }
+#pragma omp parallel for schedule(static) if (op->count > BT_CHUNK)
+    for (int64_t at = 0; at < op->count; at += BT_CHUNK) {
+        const int64_t count = op->count - at < BT_CHUNK ? op->count - at : BT_CHUNK;
+        functions[op->function](x + at, y + at, count, R(op->alpha));
+    }
+    return BT_OK;
+}
+
+bt_status FN(bt_unary_backward_cpu)(const bt_launch *launch, const void *args)
+{
+    static void (*const functions[][2])(const REAL *, const REAL *, REAL *, int64_t, REAL) = {
+#define UNARY_ROW(name, text) {FN(backward_##name), FN(backward_add_##name)},
+        BT_UNARY_LIST(UNARY_ROW)
+#undef UNARY_ROW
+    };
+    (void)launch;
+    const bt_unary_backward_args *op = args;
+    const REAL *x = op->x, *dy = op->dy;
+    REAL *dx = op->dx;
+    if ((unsigned)op->function >= BT_UNARY_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
+    }
+#pragma omp parallel for schedule(static) if (op->count > BT_CHUNK)
+    for (int64_t at = 0; at < op->count; at += BT_CHUNK) {
+        const int64_t count = op->count - at < BT_CHUNK ? op->count - at : BT_CHUNK;
+        functions[op->function][op->accumulate](x + at, dy + at, dx + at, count, R(op->alpha));
+    }
+    return BT_OK;
+}
