@@ -5,7 +5,8 @@
 
 #include "framework/base/mem.h"
 
-bt_status bt_bpe_init(bt_bpe *bpe, size_t pairs) {
+bt_status bt_bpe_init(bt_bpe *bpe, size_t pairs)
+{
     memset(bpe, 0, sizeof *bpe);
     memset(bpe->byte_ids, 0xff, sizeof bpe->byte_ids);
     bpe->capacity = 2;
@@ -26,13 +27,15 @@ bt_status bt_bpe_init(bt_bpe *bpe, size_t pairs) {
     return status;
 }
 
-void bt_bpe_release(bt_bpe *bpe) {
+void bt_bpe_release(bt_bpe *bpe)
+{
     bt_mem_free(bpe->keys);
     bt_mem_free(bpe->merged);
     memset(bpe, 0, sizeof *bpe);
 }
 
-void bt_bpe_add(bt_bpe *bpe, uint16_t left, uint16_t right, uint16_t merged) {
+void bt_bpe_add(bt_bpe *bpe, uint16_t left, uint16_t right, uint16_t merged)
+{
     uint32_t key = (uint32_t)left << 16 | right;
     size_t slot = (uint32_t)(key * 0x9e3779b1U) >> bpe->shift;
     while (bpe->keys[slot] != UINT32_MAX) {
@@ -43,7 +46,8 @@ void bt_bpe_add(bt_bpe *bpe, uint16_t left, uint16_t right, uint16_t merged) {
 }
 
 size_t bt_bpe_merge_short(const bt_bpe *bpe, const unsigned char *bytes, size_t size_bytes,
-                          uint16_t *ids) {
+                          uint16_t *ids)
+{
     uint16_t ranks[BT_BPE_SHORT]; // ranks[i]: of the pair (i, i + 1)
     size_t count = size_bytes;
     for (size_t i = 0; i < count; ++i) {
@@ -75,7 +79,8 @@ size_t bt_bpe_merge_short(const bt_bpe *bpe, const unsigned char *bytes, size_t 
 }
 
 // A binary heap of rank << 32 | position: the lowest rank first, the leftmost among equals.
-static void heap_push(uint64_t *heap, size_t *size, uint64_t value) {
+static void heap_push(uint64_t *heap, size_t *size, uint64_t value)
+{
     size_t at = (*size)++;
     while (at > 0 && heap[(at - 1) / 2] > value) {
         heap[at] = heap[(at - 1) / 2];
@@ -84,7 +89,8 @@ static void heap_push(uint64_t *heap, size_t *size, uint64_t value) {
     heap[at] = value;
 }
 
-static uint64_t heap_pop(uint64_t *heap, size_t *size) {
+static uint64_t heap_pop(uint64_t *heap, size_t *size)
+{
     uint64_t top = heap[0];
     uint64_t value = heap[--*size];
     size_t at = 0;
@@ -104,7 +110,8 @@ static uint64_t heap_pop(uint64_t *heap, size_t *size) {
     return top;
 }
 
-static bt_status scratch_reserve(bt_bpe_scratch *scratch, size_t capacity) {
+static bt_status scratch_reserve(bt_bpe_scratch *scratch, size_t capacity)
+{
     if (capacity <= scratch->capacity) {
         return BT_OK;
     }
@@ -124,7 +131,8 @@ static bt_status scratch_reserve(bt_bpe_scratch *scratch, size_t capacity) {
     return BT_OK;
 }
 
-void bt_bpe_scratch_release(bt_bpe_scratch *scratch) {
+void bt_bpe_scratch_release(bt_bpe_scratch *scratch)
+{
     bt_mem_free(scratch->ids);
     bt_mem_free(scratch->previous);
     bt_mem_free(scratch->next);
@@ -134,7 +142,8 @@ void bt_bpe_scratch_release(bt_bpe_scratch *scratch) {
 
 static const uint32_t NOWHERE = UINT32_MAX;
 
-static void push_pair(const bt_bpe *bpe, bt_bpe_scratch *scratch, size_t *heap_size, uint32_t at) {
+static void push_pair(const bt_bpe *bpe, bt_bpe_scratch *scratch, size_t *heap_size, uint32_t at)
+{
     uint32_t right = scratch->next[at];
     uint16_t rank =
         right == NOWHERE ? BT_BPE_NONE : bt_bpe_find(bpe, scratch->ids[at], scratch->ids[right]);
@@ -146,7 +155,8 @@ static void push_pair(const bt_bpe *bpe, bt_bpe_scratch *scratch, size_t *heap_s
 // Parts are a linked list over byte positions; a part that was merged into its left neighbour has
 // the id BT_BPE_NONE. A heap entry is stale when the pair at its position no longer has its rank.
 bt_status bt_bpe_merge_long(const bt_bpe *bpe, bt_bpe_scratch *scratch, const unsigned char *bytes,
-                            size_t size_bytes, uint16_t *ids, size_t *count) {
+                            size_t size_bytes, uint16_t *ids, size_t *count)
+{
     *count = 0;
     if (size_bytes >= NOWHERE) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

@@ -43,7 +43,8 @@ void bt_bpe_release(bt_bpe *bpe);
 void bt_bpe_add(bt_bpe *bpe, uint16_t left, uint16_t right, uint16_t merged);
 
 // The token that a pair forms, BT_BPE_NONE if none.
-static inline uint16_t bt_bpe_find(const bt_bpe *bpe, uint16_t left, uint16_t right) {
+static inline uint16_t bt_bpe_find(const bt_bpe *bpe, uint16_t left, uint16_t right)
+{
     uint32_t key = (uint32_t)left << 16 | right;
     size_t slot = (uint32_t)(key * 0x9e3779b1U) >> bpe->shift;
     while (bpe->keys[slot] != key) {

@@ -5,7 +5,8 @@
 
 #include "framework/base/file.h"
 
-bt_digest bt_digest_bytes(const void *bytes, size_t size_bytes) {
+bt_digest bt_digest_bytes(const void *bytes, size_t size_bytes)
+{
     unsigned char raw[crypto_hash_sha256_BYTES];
     bt_digest digest;
     (void)crypto_hash_sha256(raw, bytes, size_bytes);
@@ -13,7 +14,8 @@ bt_digest bt_digest_bytes(const void *bytes, size_t size_bytes) {
     return digest;
 }
 
-bt_status bt_digest_file(const char *path, bt_digest *digest) {
+bt_status bt_digest_file(const char *path, bt_digest *digest)
+{
     const void *bytes = NULL;
     size_t size_bytes = 0;
     BT_TRY(bt_file_map(path, &bytes, &size_bytes));

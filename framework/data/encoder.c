@@ -33,7 +33,8 @@ struct bt_encoder {
     pcre2_jit_stack *stack;        // owned
 };
 
-bt_status bt_tokens_reserve(bt_tokens *tokens, int64_t more) {
+bt_status bt_tokens_reserve(bt_tokens *tokens, int64_t more)
+{
     if (more <= tokens->capacity - tokens->count) {
         return BT_OK;
     }
@@ -47,12 +48,14 @@ bt_status bt_tokens_reserve(bt_tokens *tokens, int64_t more) {
     return BT_OK;
 }
 
-void bt_tokens_release(bt_tokens *tokens) {
+void bt_tokens_release(bt_tokens *tokens)
+{
     bt_mem_free(tokens->ids);
     memset(tokens, 0, sizeof *tokens);
 }
 
-bt_status bt_encoder_create(const bt_tokenizer *tokenizer, bt_encoder **out) {
+bt_status bt_encoder_create(const bt_tokenizer *tokenizer, bt_encoder **out)
+{
     *out = NULL;
     void *block = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_encoder), &block));
@@ -72,7 +75,8 @@ bt_status bt_encoder_create(const bt_tokenizer *tokenizer, bt_encoder **out) {
     return BT_OK;
 }
 
-void bt_encoder_destroy(bt_encoder *encoder) {
+void bt_encoder_destroy(bt_encoder *encoder)
+{
     if (!encoder) {
         return;
     }
@@ -85,8 +89,8 @@ void bt_encoder_destroy(bt_encoder *encoder) {
 }
 
 // The bytes of a piece as two words; with the length they identify it.
-static void load_piece(const unsigned char *bytes, size_t size_bytes, uint64_t *low,
-                       uint64_t *high) {
+static void load_piece(const unsigned char *bytes, size_t size_bytes, uint64_t *low, uint64_t *high)
+{
     *high = 0;
     if (size_bytes >= 8) {
         memcpy(low, bytes, 8);
@@ -105,7 +109,8 @@ static void load_piece(const unsigned char *bytes, size_t size_bytes, uint64_t *
 
 // Appends the tokens of one piece; `tokens` has room for size_bytes of them.
 static bt_status encode_piece(bt_encoder *encoder, const unsigned char *bytes, size_t size_bytes,
-                              bt_tokens *tokens) {
+                              bt_tokens *tokens)
+{
     const bt_bpe *bpe = &encoder->tokenizer->bpe;
     uint16_t *ids = tokens->ids + tokens->count;
     size_t count = 0;
@@ -143,7 +148,8 @@ static bt_status encode_piece(bt_encoder *encoder, const unsigned char *bytes, s
     return BT_OK;
 }
 
-static bt_status split_failed(int code, size_t at) {
+static bt_status split_failed(int code, size_t at)
+{
     char reason[128] = "";
     (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
     return bt_error(code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_JIT_STACKLIMIT
@@ -154,7 +160,8 @@ static bt_status split_failed(int code, size_t at) {
 
 // Where PCRE2 may read to: the end of the part and the one character behind it, which decides
 // about trailing white space.
-static size_t view_end(const char *text, size_t size_bytes, size_t end) {
+static size_t view_end(const char *text, size_t size_bytes, size_t end)
+{
     size_t room = size_bytes - end < 4 ? size_bytes - end : 4;
     size_t length = 0;
     while (length < room && bt_utf8_valid_prefix(text + end, length + 1) != length + 1) {
@@ -164,7 +171,8 @@ static size_t view_end(const char *text, size_t size_bytes, size_t end) {
 }
 
 bt_status bt_encoder_encode_part(bt_encoder *encoder, const char *text, size_t size_bytes,
-                                 size_t begin, size_t end, bt_tokens *tokens) {
+                                 size_t begin, size_t end, bt_tokens *tokens)
+{
     size_t valid = bt_utf8_valid_prefix(text + begin, end - begin);
     if (valid != end - begin) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "invalid UTF-8 at byte %zu (0x%02x)", begin + valid,
@@ -192,11 +200,13 @@ bt_status bt_encoder_encode_part(bt_encoder *encoder, const char *text, size_t s
 }
 
 bt_status bt_encoder_encode(bt_encoder *encoder, const char *text, size_t size_bytes,
-                            bt_tokens *tokens) {
+                            bt_tokens *tokens)
+{
     return bt_encoder_encode_part(encoder, text, size_bytes, 0, size_bytes, tokens);
 }
 
-size_t bt_encoder_next_cut(const char *text, size_t size_bytes, size_t from) {
+size_t bt_encoder_next_cut(const char *text, size_t size_bytes, size_t from)
+{
     size_t at = from > 0 ? from - 1 : 0;
     while (at < size_bytes) {
         const char *newline = memchr(text + at, '\n', size_bytes - at);

@@ -28,7 +28,8 @@ struct bt_loader {
     bt_loader_cursor cursor;
 };
 
-static bt_status check_options(const bt_loader_options *options) {
+static bt_status check_options(const bt_loader_options *options)
+{
     const struct {
         const char *name;
         int64_t value, low, high;
@@ -50,11 +51,13 @@ static bt_status check_options(const bt_loader_options *options) {
     return BT_OK;
 }
 
-static int64_t batch_sequences(const bt_loader *loader) {
+static int64_t batch_sequences(const bt_loader *loader)
+{
     return loader->micro_batch * loader->world;
 }
 
-static bt_status open_shards(bt_loader *loader, const char *const *paths) {
+static bt_status open_shards(bt_loader *loader, const char *const *paths)
+{
     void *block = NULL;
     BT_TRY(bt_mem_alloc((size_t)loader->shard_count, sizeof *loader->shards, &block));
     loader->shards = block;
@@ -79,7 +82,8 @@ static bt_status open_shards(bt_loader *loader, const char *const *paths) {
     return BT_OK;
 }
 
-bt_status bt_loader_create(const bt_loader_options *options, bt_loader **out) {
+bt_status bt_loader_create(const bt_loader_options *options, bt_loader **out)
+{
     *out = NULL;
     BT_TRY(check_options(options));
     void *block = NULL;
@@ -106,7 +110,8 @@ bt_status bt_loader_create(const bt_loader_options *options, bt_loader **out) {
     return BT_OK;
 }
 
-void bt_loader_destroy(bt_loader *loader) {
+void bt_loader_destroy(bt_loader *loader)
+{
     if (!loader) {
         return;
     }
@@ -118,7 +123,8 @@ void bt_loader_destroy(bt_loader *loader) {
     bt_mem_free(loader);
 }
 
-static uint64_t feistel(const bt_loader *loader, uint64_t epoch, uint64_t value) {
+static uint64_t feistel(const bt_loader *loader, uint64_t epoch, uint64_t value)
+{
     uint64_t mask = ((uint64_t)1 << loader->half_bits) - 1;
     uint64_t left = value >> loader->half_bits;
     uint64_t right = value & mask;
@@ -134,7 +140,8 @@ static uint64_t feistel(const bt_loader *loader, uint64_t epoch, uint64_t value)
 }
 
 // The sequence that stands at `position` of an epoch's order.
-static int64_t sequence_at(const bt_loader *loader, int64_t epoch, int64_t position) {
+static int64_t sequence_at(const bt_loader *loader, int64_t epoch, int64_t position)
+{
     if (!loader->shuffle) {
         return position;
     }
@@ -146,7 +153,8 @@ static int64_t sequence_at(const bt_loader *loader, int64_t epoch, int64_t posit
 }
 
 // The shard s with first[s] <= index < first[s + 1].
-static int64_t shard_of(const bt_loader *loader, int64_t index) {
+static int64_t shard_of(const bt_loader *loader, int64_t index)
+{
     int64_t low = 0;
     int64_t high = loader->shard_count;
     while (high - low > 1) {
@@ -161,7 +169,8 @@ static int64_t shard_of(const bt_loader *loader, int64_t index) {
 }
 
 static bt_status fill_sequence(const bt_loader *loader, int64_t index, int32_t *inputs,
-                               int32_t *targets) {
+                               int32_t *targets)
+{
     int64_t at = shard_of(loader, index);
     const bt_shard *shard = &loader->shards[at];
     int64_t start = (index - loader->first[at]) * loader->sequence;
@@ -180,7 +189,8 @@ static bt_status fill_sequence(const bt_loader *loader, int64_t index, int32_t *
     return BT_OK;
 }
 
-bt_status bt_loader_next(bt_loader *loader, int32_t *inputs, int32_t *targets) {
+bt_status bt_loader_next(bt_loader *loader, int32_t *inputs, int32_t *targets)
+{
     bt_loader_cursor cursor = loader->cursor;
     if (loader->sequences - cursor.position < batch_sequences(loader)) {
         cursor = (bt_loader_cursor){.epoch = cursor.epoch + 1, .position = 0};
@@ -196,11 +206,10 @@ bt_status bt_loader_next(bt_loader *loader, int32_t *inputs, int32_t *targets) {
     return BT_OK;
 }
 
-bt_loader_cursor bt_loader_cursor_get(const bt_loader *loader) {
-    return loader->cursor;
-}
+bt_loader_cursor bt_loader_cursor_get(const bt_loader *loader) { return loader->cursor; }
 
-bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor) {
+bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor)
+{
     if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > loader->sequences) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "loader: a cursor at epoch %lld, position %lld is not one of these shards: "
@@ -212,10 +221,9 @@ bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor) {
     return BT_OK;
 }
 
-int64_t bt_loader_tokens(const bt_loader *loader) {
-    return loader->tokens;
-}
+int64_t bt_loader_tokens(const bt_loader *loader) { return loader->tokens; }
 
-int64_t bt_loader_batches(const bt_loader *loader) {
+int64_t bt_loader_batches(const bt_loader *loader)
+{
     return loader->sequences / batch_sequences(loader);
 }

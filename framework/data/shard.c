@@ -10,14 +10,16 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "shards are mapped as 
 
 enum { WORD_COUNT_AT = 8, MAX_VOCAB = UINT16_MAX + 1 };
 
-static int32_t header_word(const void *bytes, size_t offset) {
+static int32_t header_word(const void *bytes, size_t offset)
+{
     int32_t word;
     memcpy(&word, (const char *)bytes + offset, sizeof word);
     return word;
 }
 
 bt_status bt_shard_parse(const char *name, const void *bytes, size_t size_bytes,
-                         const uint16_t **tokens, int64_t *count) {
+                         const uint16_t **tokens, int64_t *count)
+{
     *tokens = NULL;
     *count = 0;
     if (size_bytes < BT_SHARD_HEADER_BYTES) {
@@ -55,7 +57,8 @@ bt_status bt_shard_parse(const char *name, const void *bytes, size_t size_bytes,
     return BT_OK;
 }
 
-bt_status bt_shard_open(const char *path, bt_shard *shard) {
+bt_status bt_shard_open(const char *path, bt_shard *shard)
+{
     memset(shard, 0, sizeof *shard);
     bt_status status = BT_OK;
     BT_TRY_GOTO(bt_mem_strdup(path, &shard->path), failed);
@@ -69,13 +72,15 @@ failed:
     return status;
 }
 
-void bt_shard_close(bt_shard *shard) {
+void bt_shard_close(bt_shard *shard)
+{
     bt_file_unmap(shard->mapping, shard->mapping_bytes);
     bt_mem_free(shard->path);
     memset(shard, 0, sizeof *shard);
 }
 
-bt_status bt_shard_token_error(const bt_shard *shard, int64_t index, int64_t vocab) {
+bt_status bt_shard_token_error(const bt_shard *shard, int64_t index, int64_t vocab)
+{
     return bt_error(BT_STATUS_CORRUPT_DATA,
                     "%s: token id %u at byte %lld (token %lld) is beyond the vocabulary of %lld",
                     shard->path, shard->tokens[index],
@@ -83,7 +88,8 @@ bt_status bt_shard_token_error(const bt_shard *shard, int64_t index, int64_t voc
                     (long long)vocab);
 }
 
-bt_status bt_shard_scan(const bt_shard *shard, int64_t vocab) {
+bt_status bt_shard_scan(const bt_shard *shard, int64_t vocab)
+{
     if (vocab >= MAX_VOCAB) {
         return BT_OK;
     }

@@ -21,11 +21,13 @@ struct bt_shard_writer {
     uint16_t buffer[BUFFER_TOKENS];
 };
 
-static bt_status failed(const bt_shard_writer *writer, const char *what) {
+static bt_status failed(const bt_shard_writer *writer, const char *what)
+{
     return bt_error(BT_STATUS_IO, "cannot %s %s: %s", what, writer->path, strerror(errno));
 }
 
-static bt_status write_bytes(const bt_shard_writer *writer, const void *bytes, size_t size_bytes) {
+static bt_status write_bytes(const bt_shard_writer *writer, const void *bytes, size_t size_bytes)
+{
     const char *next = bytes;
     while (size_bytes) {
         ssize_t part = write(writer->file, next, size_bytes);
@@ -41,7 +43,8 @@ static bt_status write_bytes(const bt_shard_writer *writer, const void *bytes, s
     return BT_OK;
 }
 
-static void free_writer(bt_shard_writer *writer) {
+static void free_writer(bt_shard_writer *writer)
+{
     if (writer->file >= 0) {
         close(writer->file);
     }
@@ -50,7 +53,8 @@ static void free_writer(bt_shard_writer *writer) {
     bt_mem_free(writer);
 }
 
-bt_status bt_shard_writer_open(const char *path, bt_shard_writer **out) {
+bt_status bt_shard_writer_open(const char *path, bt_shard_writer **out)
+{
     *out = NULL;
     void *block = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_shard_writer), &block));
@@ -73,13 +77,15 @@ failed:
     return status;
 }
 
-static bt_status flush(bt_shard_writer *writer) {
+static bt_status flush(bt_shard_writer *writer)
+{
     BT_TRY(write_bytes(writer, writer->buffer, (size_t)writer->buffered * sizeof *writer->buffer));
     writer->buffered = 0;
     return BT_OK;
 }
 
-bt_status bt_shard_writer_append(bt_shard_writer *writer, const uint16_t *tokens, int64_t count) {
+bt_status bt_shard_writer_append(bt_shard_writer *writer, const uint16_t *tokens, int64_t count)
+{
     if (count > INT32_MAX - writer->count) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%s: %lld tokens do not fit into one shard, whose header counts to %d",
@@ -100,17 +106,17 @@ bt_status bt_shard_writer_append(bt_shard_writer *writer, const uint16_t *tokens
     return BT_OK;
 }
 
-int64_t bt_shard_writer_count(const bt_shard_writer *writer) {
-    return writer->count;
-}
+int64_t bt_shard_writer_count(const bt_shard_writer *writer) { return writer->count; }
 
-static bt_status write_header(const bt_shard_writer *writer) {
+static bt_status write_header(const bt_shard_writer *writer)
+{
     const int32_t header[3] = {BT_SHARD_MAGIC, BT_SHARD_VERSION, (int32_t)writer->count};
     ssize_t part = pwrite(writer->file, header, sizeof header, 0);
     return part == (ssize_t)sizeof header ? BT_OK : failed(writer, "write");
 }
 
-static bt_status sync_folder(const bt_shard_writer *writer) {
+static bt_status sync_folder(const bt_shard_writer *writer)
+{
     const char *slash = strrchr(writer->path, '/');
     // The temporary name has served: it now holds the folder's.
     char *folder = writer->temporary;
@@ -126,7 +132,8 @@ static bt_status sync_folder(const bt_shard_writer *writer) {
     return status;
 }
 
-bt_status bt_shard_writer_finish(bt_shard_writer *writer) {
+bt_status bt_shard_writer_finish(bt_shard_writer *writer)
+{
     bt_status status = BT_OK;
     BT_TRY_GOTO(flush(writer), failed);
     BT_TRY_GOTO(write_header(writer), failed);
@@ -144,7 +151,8 @@ failed:
     return status;
 }
 
-void bt_shard_writer_abort(bt_shard_writer *writer) {
+void bt_shard_writer_abort(bt_shard_writer *writer)
+{
     if (!writer) {
         return;
     }
@@ -154,7 +162,8 @@ void bt_shard_writer_abort(bt_shard_writer *writer) {
     free_writer(writer);
 }
 
-bt_status bt_shard_write(const char *path, const uint16_t *tokens, int64_t count) {
+bt_status bt_shard_write(const char *path, const uint16_t *tokens, int64_t count)
+{
     bt_shard_writer *writer = NULL;
     BT_TRY(bt_shard_writer_open(path, &writer));
     bt_status status = bt_shard_writer_append(writer, tokens, count);

@@ -23,18 +23,21 @@ static const char end_of_text[] = "<|endoftext|>";
 
 enum { MAX_RANKS = BT_BPE_NONE - 1, MAX_TOKEN_BYTES = 1024 };
 
-static void *pcre2_allocate(size_t size_bytes, void *self) {
+static void *pcre2_allocate(size_t size_bytes, void *self)
+{
     (void)self;
     void *block = NULL;
     return bt_mem_alloc(size_bytes, 1, &block) == BT_OK ? block : NULL;
 }
 
-static void pcre2_release(void *block, void *self) {
+static void pcre2_release(void *block, void *self)
+{
     (void)self;
     bt_mem_free(block);
 }
 
-static bt_status compile_split(bt_tokenizer *tokenizer) {
+static bt_status compile_split(bt_tokenizer *tokenizer)
+{
     static const bt_status out_of_memory = BT_STATUS_OUT_OF_MEMORY;
     tokenizer->memory = pcre2_general_context_create(pcre2_allocate, pcre2_release, NULL);
     if (!tokenizer->memory) {
@@ -70,13 +73,15 @@ typedef struct rank_file {
     int64_t line; // 1-based
 } rank_file;
 
-static bt_status bad_line(const rank_file *file, const char *what) {
+static bt_status bad_line(const rank_file *file, const char *what)
+{
     return bt_error(BT_STATUS_CORRUPT_DATA, "%s:%lld: %s", file->name, (long long)file->line, what);
 }
 
 // Reads "base64 rank\n" where the rank must be `expected`; appends the bytes to the tokenizer's.
 static bt_status read_rank(rank_file *file, int64_t expected, unsigned char *bytes,
-                           size_t *size_bytes) {
+                           size_t *size_bytes)
+{
     const char *newline = memchr(file->text, '\n', (size_t)(file->end - file->text));
     const char *line_end = newline ? newline : file->end;
     const char *space = memchr(file->text, ' ', (size_t)(line_end - file->text));
@@ -101,7 +106,8 @@ static bt_status read_rank(rank_file *file, int64_t expected, unsigned char *byt
     return BT_OK;
 }
 
-static int64_t count_lines(const char *text, const char *end) {
+static int64_t count_lines(const char *text, const char *end)
+{
     int64_t lines = 0;
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
@@ -111,7 +117,8 @@ static int64_t count_lines(const char *text, const char *end) {
     return lines;
 }
 
-static bt_status read_tokens(bt_tokenizer *tokenizer, rank_file *file, int64_t ranks) {
+static bt_status read_tokens(bt_tokenizer *tokenizer, rank_file *file, int64_t ranks)
+{
     // A token has fewer bytes than its line, so the file's size bounds all of them.
     size_t room = (size_t)(file->end - file->text) + MAX_TOKEN_BYTES + sizeof end_of_text;
     void *block = NULL;
@@ -142,7 +149,8 @@ static bt_status read_tokens(bt_tokenizer *tokenizer, rank_file *file, int64_t r
 
 // Finds the pair that forms each token: what is left of its bytes after merging with all ranks
 // below its own.
-static bt_status build_pairs(bt_tokenizer *tokenizer, const char *name) {
+static bt_status build_pairs(bt_tokenizer *tokenizer, const char *name)
+{
     bt_bpe_scratch scratch = {0};
     bt_status status = BT_OK;
     for (int64_t byte = 0; byte < 256 && status == BT_OK; ++byte) {
@@ -176,7 +184,8 @@ static bt_status build_pairs(bt_tokenizer *tokenizer, const char *name) {
 }
 
 bt_status bt_tokenizer_parse(const char *name, const void *bytes, size_t size_bytes,
-                             bt_tokenizer **out) {
+                             bt_tokenizer **out)
+{
     *out = NULL;
     const char *text = size_bytes > 0 ? bytes : "";
     rank_file file = {.name = name, .text = text, .end = text + size_bytes, .line = 1};
@@ -201,7 +210,8 @@ failed:
     return status;
 }
 
-bt_status bt_tokenizer_load(const char *path, bool any_digest, bt_tokenizer **tokenizer) {
+bt_status bt_tokenizer_load(const char *path, bool any_digest, bt_tokenizer **tokenizer)
+{
     *tokenizer = NULL;
     void *bytes = NULL;
     size_t size_bytes = 0;
@@ -220,7 +230,8 @@ bt_status bt_tokenizer_load(const char *path, bool any_digest, bt_tokenizer **to
     return status;
 }
 
-void bt_tokenizer_destroy(bt_tokenizer *tokenizer) {
+void bt_tokenizer_destroy(bt_tokenizer *tokenizer)
+{
     if (!tokenizer) {
         return;
     }
@@ -232,20 +243,18 @@ void bt_tokenizer_destroy(bt_tokenizer *tokenizer) {
     bt_mem_free(tokenizer);
 }
 
-int64_t bt_tokenizer_vocab(const bt_tokenizer *tokenizer) {
-    return tokenizer->vocab;
-}
+int64_t bt_tokenizer_vocab(const bt_tokenizer *tokenizer) { return tokenizer->vocab; }
 
-uint16_t bt_tokenizer_end_of_text(const bt_tokenizer *tokenizer) {
+uint16_t bt_tokenizer_end_of_text(const bt_tokenizer *tokenizer)
+{
     return (uint16_t)(tokenizer->vocab - 1);
 }
 
-const char *bt_tokenizer_digest(const bt_tokenizer *tokenizer) {
-    return tokenizer->digest.hex;
-}
+const char *bt_tokenizer_digest(const bt_tokenizer *tokenizer) { return tokenizer->digest.hex; }
 
 bt_status bt_tokenizer_decode(const bt_tokenizer *tokenizer, const uint16_t *ids, int64_t count,
-                              bt_str *text) {
+                              bt_str *text)
+{
     for (int64_t i = 0; i < count; ++i) {
         if (ids[i] >= tokenizer->vocab) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,

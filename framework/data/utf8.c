@@ -5,7 +5,8 @@
 #include <string.h>
 
 // Bytes of the well-formed sequence at `at`, 0 if there is none.
-static size_t sequence_length(const unsigned char *at, size_t room) {
+static size_t sequence_length(const unsigned char *at, size_t room)
+{
     unsigned char lead = at[0];
     if (lead < 0x80) {
         return 1;
@@ -27,7 +28,8 @@ static size_t sequence_length(const unsigned char *at, size_t room) {
     return length;
 }
 
-size_t bt_utf8_valid_prefix(const void *bytes, size_t size_bytes) {
+size_t bt_utf8_valid_prefix(const void *bytes, size_t size_bytes)
+{
     const unsigned char *text = bytes;
     size_t at = 0;
     while (at < size_bytes) {
@@ -54,7 +56,8 @@ static const uint16_t code_points[32] = {
     0x2039, 0x0152, 0,      0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
     0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0,      0x017e, 0x0178};
 
-bt_status bt_utf8_from_windows_1252(const void *bytes, size_t size_bytes, bt_str *text) {
+bt_status bt_utf8_from_windows_1252(const void *bytes, size_t size_bytes, bt_str *text)
+{
     const unsigned char *source = bytes;
     for (size_t i = 0; i < size_bytes; ++i) {
         unsigned code = source[i];

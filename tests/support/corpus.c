@@ -63,7 +63,7 @@ const char *test_shared_data(const char *name)
 
 const char *test_gpt2_ranks(void)
 {
-    static const char installed[] = "data/node_modules/gpt-tokenizer/data/r50k_base.tiktoken";
+    static const char installed[] = "ci/data/node_modules/gpt-tokenizer/data/r50k_base.tiktoken";
     const char *path = test_shared_data("tokenizer/r50k_base.tiktoken");
     return path ? path : bt_file_exists(installed) ? installed : NULL;
 }

@@ -13,7 +13,7 @@ const char *test_ranks_write(const char *name);
 // Path of a file of the optional text folder ($BT_SHARED_DATA, ../shared/data), or NULL where it
 // is absent. Valid until the next call.
 const char *test_shared_data(const char *name);
-// GPT-2's rank file: of the text folder, or of data/node_modules once `bt-bench data prepare` ran;
+// GPT-2's rank file: of the text folder, or of ci/data/node_modules once it is installed;
 // NULL where neither is there.
 const char *test_gpt2_ranks(void);
 

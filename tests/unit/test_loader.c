@@ -15,7 +15,8 @@ enum { T = 4, SEQUENCES = 9, FIRST_COUNT = 23, SECOND_COUNT = 19, LARGEST = 118 
 
 static const char *paths[2];
 
-static void write_counting(const char *path, uint16_t start, int64_t count) {
+static void write_counting(const char *path, uint16_t start, int64_t count)
+{
     uint16_t tokens[64];
     for (int64_t i = 0; i < count; ++i) {
         tokens[i] = (uint16_t)(start + i);
@@ -23,7 +24,8 @@ static void write_counting(const char *path, uint16_t start, int64_t count) {
     ASSERT_OK(bt_shard_write(path, tokens, count));
 }
 
-static int setup(void **state) {
+static int setup(void **state)
+{
     (void)state;
     (void)test_scratch_make();
     static char first[64];
@@ -37,30 +39,32 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int teardown(void **state)
+{
     (void)state;
     test_scratch_remove();
     return bt_mem_live_count() == 0 ? 0 : -1;
 }
 
-static bt_loader_options base_options(void) {
+static bt_loader_options base_options(void)
+{
     return (bt_loader_options){
         .shards = paths, .shard_count = 2, .micro_batch = 2, .sequence = T, .vocab = 50304};
 }
 
-static bt_loader *open_loader(bt_loader_options options) {
+static bt_loader *open_loader(bt_loader_options options)
+{
     bt_loader *loader = NULL;
     ASSERT_OK(bt_loader_create(&options, &loader));
     return loader;
 }
 
 // The first token of sequence i, as the shards lie.
-static int32_t first_token(int64_t i) {
-    return (int32_t)(i < 5 ? i * T : 100 + (i - 5) * T);
-}
+static int32_t first_token(int64_t i) { return (int32_t)(i < 5 ? i * T : 100 + (i - 5) * T); }
 
 // Fetches `rows` sequences in batches of `micro_batch`; checks each and notes its first token.
-static void collect(bt_loader *loader, int64_t micro_batch, int64_t rows, int32_t *firsts) {
+static void collect(bt_loader *loader, int64_t micro_batch, int64_t rows, int32_t *firsts)
+{
     int32_t inputs[64];
     int32_t targets[64];
     for (int64_t row = 0; row < rows; ++row) {
@@ -76,7 +80,8 @@ static void collect(bt_loader *loader, int64_t micro_batch, int64_t rows, int32_
     }
 }
 
-static void sequential_order_wraps(void **state) {
+static void sequential_order_wraps(void **state)
+{
     (void)state;
     bt_loader *loader = open_loader(base_options());
     assert_int_equal(bt_loader_tokens(loader), FIRST_COUNT + SECOND_COUNT);
@@ -93,7 +98,8 @@ static void sequential_order_wraps(void **state) {
     bt_loader_destroy(NULL);
 }
 
-static void order_does_not_depend_on_the_batch(void **state) {
+static void order_does_not_depend_on_the_batch(void **state)
+{
     (void)state;
     int32_t expected[SEQUENCES];
     int32_t got[SEQUENCES];
@@ -116,7 +122,8 @@ static void order_does_not_depend_on_the_batch(void **state) {
     }
 }
 
-static void shuffle_is_a_permutation_per_epoch_and_seed(void **state) {
+static void shuffle_is_a_permutation_per_epoch_and_seed(void **state)
+{
     (void)state;
     bt_loader_options options = base_options();
     options.shuffle = true;
@@ -145,7 +152,8 @@ static void shuffle_is_a_permutation_per_epoch_and_seed(void **state) {
 }
 
 // Over many epochs each sequence comes first about equally often.
-static void shuffle_is_even(void **state) {
+static void shuffle_is_even(void **state)
+{
     (void)state;
     enum { EPOCHS = 9000 };
     bt_loader_options options = base_options();
@@ -168,7 +176,8 @@ static void shuffle_is_even(void **state) {
     bt_loader_destroy(loader);
 }
 
-static void ranks_share_the_order(void **state) {
+static void ranks_share_the_order(void **state)
+{
     (void)state;
     int32_t expected[8];
     bt_loader_options options = base_options();
@@ -191,7 +200,8 @@ static void ranks_share_the_order(void **state) {
     }
 }
 
-static void cursor_resumes(void **state) {
+static void cursor_resumes(void **state)
+{
     (void)state;
     bt_loader_options options = base_options();
     options.shuffle = true;
@@ -214,7 +224,8 @@ static void cursor_resumes(void **state) {
     bt_loader_destroy(resumed);
 }
 
-static void bad_options(void **state) {
+static void bad_options(void **state)
+{
     (void)state;
     bt_loader *loader = NULL;
     bt_loader_options options = base_options();
@@ -242,7 +253,8 @@ static void bad_options(void **state) {
     assert_null(loader);
 }
 
-static void exact_fit(void **state) {
+static void exact_fit(void **state)
+{
     (void)state;
     bt_loader_options options = base_options();
     options.shard_count = 1;
@@ -258,7 +270,8 @@ static void exact_fit(void **state) {
     bt_loader_destroy(loader);
 }
 
-static void token_beyond_the_vocabulary(void **state) {
+static void token_beyond_the_vocabulary(void **state)
+{
     (void)state;
     int32_t inputs[2 * T];
     int32_t targets[2 * T];
@@ -284,7 +297,8 @@ static void token_beyond_the_vocabulary(void **state) {
     bt_loader_destroy(loader);
 }
 
-static void broken_shard_and_failing_memory(void **state) {
+static void broken_shard_and_failing_memory(void **state)
+{
     (void)state;
     bt_loader_options options = base_options();
     const char *broken[2] = {paths[0], test_scratch_write("c.bin", "tiny", 4)};
@@ -310,7 +324,8 @@ static void broken_shard_and_failing_memory(void **state) {
     bt_loader_destroy(loader);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sequential_order_wraps, setup, teardown),
         cmocka_unit_test_setup_teardown(order_does_not_depend_on_the_batch, setup, teardown),

@@ -18,22 +18,26 @@ typedef struct image {
     uint16_t tokens[4];
 } image;
 
-static image sound_image(void) {
+static image sound_image(void)
+{
     return (image){.header = {BT_SHARD_MAGIC, BT_SHARD_VERSION, 4}, .tokens = {50256, 1, 2, 65535}};
 }
 
-static int setup(void **state) {
+static int setup(void **state)
+{
     (void)state;
     return test_scratch_make() ? 0 : -1;
 }
 
-static int teardown(void **state) {
+static int teardown(void **state)
+{
     (void)state;
     test_scratch_remove();
     return bt_mem_live_count() == 0 ? 0 : -1;
 }
 
-static void round_trip(void **state) {
+static void round_trip(void **state)
+{
     (void)state;
     uint16_t *tokens = test_calloc(MANY, sizeof *tokens);
     for (int i = 0; i < MANY; ++i) {
@@ -57,7 +61,8 @@ static void round_trip(void **state) {
     test_free(tokens);
 }
 
-static void bytes_are_those_of_the_format(void **state) {
+static void bytes_are_those_of_the_format(void **state)
+{
     (void)state;
     const uint16_t tokens[] = {50256, 258};
     const char *path = test_scratch_path("bytes.bin");
@@ -73,7 +78,8 @@ static void bytes_are_those_of_the_format(void **state) {
     bt_mem_free(bytes);
 }
 
-static void damage_is_named(void **state) {
+static void damage_is_named(void **state)
+{
     (void)state;
     const struct {
         int word;      // of the header that is changed
@@ -106,7 +112,8 @@ static void damage_is_named(void **state) {
     ASSERT_FAILS(BT_STATUS_IO, "not a regular file", bt_shard_open(test_scratch_path(""), &shard));
 }
 
-static void scan_finds_the_first_bad_token(void **state) {
+static void scan_finds_the_first_bad_token(void **state)
+{
     (void)state;
     uint16_t *tokens = test_calloc(MANY, sizeof *tokens);
     tokens[66000] = 50257;
@@ -125,7 +132,8 @@ static void scan_finds_the_first_bad_token(void **state) {
     test_free(tokens);
 }
 
-static void abort_and_overflow_leave_nothing(void **state) {
+static void abort_and_overflow_leave_nothing(void **state)
+{
     (void)state;
     const uint16_t old[] = {7};
     const char *path = test_scratch_path("kept.bin");
@@ -147,7 +155,8 @@ static void abort_and_overflow_leave_nothing(void **state) {
 }
 
 // A file size limit stands for a full disk: write() fails in the middle.
-static void full_disk(void **state) {
+static void full_disk(void **state)
+{
     (void)state;
     uint16_t *tokens = test_calloc(MANY, sizeof *tokens);
     struct rlimit old;
@@ -163,7 +172,8 @@ static void full_disk(void **state) {
     test_free(tokens);
 }
 
-static void every_allocation_may_fail(void **state) {
+static void every_allocation_may_fail(void **state)
+{
     (void)state;
     const uint16_t tokens[] = {1, 2, 3};
     const char *path = test_scratch_path("fault.bin");
@@ -183,7 +193,8 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
         cmocka_unit_test_setup_teardown(bytes_are_those_of_the_format, setup, teardown),

@@ -23,7 +23,8 @@
 static bt_tokenizer *tokenizer; // of the small rank file
 static bt_encoder *encoder;
 
-static int setup(void **state) {
+static int setup(void **state)
+{
     (void)state;
     (void)test_scratch_make();
     const char *path = test_ranks_write("small.tiktoken");
@@ -32,7 +33,8 @@ static int setup(void **state) {
     return 0;
 }
 
-static int teardown(void **state) {
+static int teardown(void **state)
+{
     (void)state;
     bt_encoder_destroy(encoder);
     bt_tokenizer_destroy(tokenizer);
@@ -41,7 +43,8 @@ static int teardown(void **state) {
 }
 
 // Rank of a byte string in the small rank file, found the slow way; -1 if it is none.
-static int naive_rank(const char *bytes, size_t size) {
+static int naive_rank(const char *bytes, size_t size)
+{
     if (size == 1) {
         return (unsigned char)bytes[0];
     }
@@ -54,7 +57,8 @@ static int naive_rank(const char *bytes, size_t size) {
 }
 
 // Merges one piece over byte strings, lowest rank first; returns the number of tokens.
-static size_t naive_merge(const char *piece, size_t size, uint16_t *ids) {
+static size_t naive_merge(const char *piece, size_t size, uint16_t *ids)
+{
     size_t starts[256];
     size_t parts = size;
     assert_true(size < 256);
@@ -83,7 +87,8 @@ static size_t naive_merge(const char *piece, size_t size, uint16_t *ids) {
     return parts;
 }
 
-static void words_merge_as_the_naive_way_does(void **state) {
+static void words_merge_as_the_naive_way_does(void **state)
+{
     (void)state;
     static const char letters[] = "aabhelotin";
     const bt_rng rng = {1, 2};
@@ -107,7 +112,8 @@ static void words_merge_as_the_naive_way_does(void **state) {
     bt_tokens_release(&tokens);
 }
 
-static void pieces_split_as_the_pattern_says(void **state) {
+static void pieces_split_as_the_pattern_says(void **state)
+{
     (void)state;
     assert_int_equal(bt_tokenizer_vocab(tokenizer), TEST_RANK_VOCAB);
     assert_int_equal(bt_tokenizer_end_of_text(tokenizer), TEST_RANK_VOCAB - 1);
@@ -141,7 +147,8 @@ static void pieces_split_as_the_pattern_says(void **state) {
     bt_tokens_release(&tokens);
 }
 
-static void decoding(void **state) {
+static void decoding(void **state)
+{
     (void)state;
     bt_str text = {0};
     const uint16_t ids[] = {TEST_RANK_VOCAB - 1, 266, 'o', 268};
@@ -153,7 +160,8 @@ static void decoding(void **state) {
     bt_str_release(&text);
 }
 
-static void invalid_utf8_names_the_byte(void **state) {
+static void invalid_utf8_names_the_byte(void **state)
+{
     (void)state;
     const struct {
         const char *text;
@@ -191,7 +199,8 @@ static void invalid_utf8_names_the_byte(void **state) {
     bt_tokens_release(&tokens);
 }
 
-static void windows_1252(void **state) {
+static void windows_1252(void **state)
+{
     (void)state;
     bt_str text = {0};
     ASSERT_OK(bt_utf8_from_windows_1252("C\xe6sar \x80 \x97 caf\xe9\xff", 16, &text));
@@ -203,7 +212,8 @@ static void windows_1252(void **state) {
 }
 
 // Encoding the parts of a text, each with the whole in view, is encoding the text.
-static void cuts_change_nothing(void **state) {
+static void cuts_change_nothing(void **state)
+{
     (void)state;
     static const char text[] =
         "the\n\nhello\n the\n\xc2\xa0in\n\xe2\x80\x83the\n\xe3\x81\x82\n\xd0\xb6\n\n\n!!\r\nx  \n"
@@ -232,7 +242,8 @@ static void cuts_change_nothing(void **state) {
 }
 
 // Words without an end must not cost the square of their length.
-static void endless_words(void **state) {
+static void endless_words(void **state)
+{
     (void)state;
     enum { SIZE = 1 << 20 };
     const char *const patterns[] = {"a", "ab", " ", "\n", "7", "!", "\xc3\xa9", "he"};
@@ -258,7 +269,8 @@ static void endless_words(void **state) {
 }
 
 // A copy of the small rank file in which `old` is replaced by `fresh`.
-static const char *changed_ranks(const char *old, const char *fresh) {
+static const char *changed_ranks(const char *old, const char *fresh)
+{
     void *bytes = NULL;
     size_t size = 0;
     ASSERT_OK(bt_file_read(test_scratch_path("small.tiktoken"), &bytes, &size));
@@ -275,7 +287,8 @@ static const char *changed_ranks(const char *old, const char *fresh) {
     return path;
 }
 
-static void bad_rank_files(void **state) {
+static void bad_rank_files(void **state)
+{
     (void)state;
     bt_tokenizer *bad = NULL;
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "expected sha256 306cd27f",
@@ -303,7 +316,8 @@ static void bad_rank_files(void **state) {
     assert_null(bad);
 }
 
-static void every_allocation_may_fail(void **state) {
+static void every_allocation_may_fail(void **state)
+{
     (void)state;
     const char *path = test_scratch_path("small.tiktoken");
     int64_t before = bt_mem_live_count();
@@ -329,7 +343,8 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
-static bool open_gpt2(bt_tokenizer **gpt2, bt_encoder **its_encoder) {
+static bool open_gpt2(bt_tokenizer **gpt2, bt_encoder **its_encoder)
+{
     const char *path = test_gpt2_ranks();
     if (!path) {
         print_message("skipped: GPT-2's rank file is not here (bt-bench data prepare gets it)\n");
@@ -340,7 +355,8 @@ static bool open_gpt2(bt_tokenizer **gpt2, bt_encoder **its_encoder) {
     return true;
 }
 
-static void golden_encodings(void **state) {
+static void golden_encodings(void **state)
+{
     (void)state;
     bt_tokenizer *gpt2 = NULL;
     bt_encoder *its_encoder = NULL;
@@ -392,7 +408,8 @@ static void golden_encodings(void **state) {
 }
 
 // The texts of ../shared/data: token counts and digests of the streams as its README gives them.
-static void whole_texts(void **state) {
+static void whole_texts(void **state)
+{
     (void)state;
     const struct {
         const char *name, *digest;
@@ -443,7 +460,8 @@ static void whole_texts(void **state) {
     bt_tokenizer_destroy(gpt2);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_merge_as_the_naive_way_does),
         cmocka_unit_test(pieces_split_as_the_pattern_says),

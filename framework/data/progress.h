@@ -1,0 +1,27 @@
+// framework/data/progress.h - how long work on data says where it stands, and is told to stop
+#ifndef BT_DATA_PROGRESS_H
+#define BT_DATA_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct bt_progress_event {
+    const char *what; // "tokenize", "fetch", ...
+    uint64_t done_bytes, total_bytes;
+    int64_t tokens;   // so far, where that is known; otherwise 0
+    const char *note; // a line for the user (a retry, a file done), or NULL
+} bt_progress_event;
+
+// `report` may be NULL. It is called on the thread that began the work, at least a few times a
+// second; false stops the work, which then ends with BT_STATUS_INTERRUPTED and cleans up.
+typedef struct bt_progress {
+    bool (*report)(void *self, const bt_progress_event *event);
+    void *self;
+} bt_progress;
+
+static inline bool bt_progress_report(bt_progress progress, const bt_progress_event *event)
+{
+    return !progress.report || progress.report(progress.self, event);
+}
+
+#endif
