@@ -70,5 +70,14 @@ BT_CUDA_ACCEPTS(reduce_sum_cuda);
 BT_CUDA_WORKSPACE(reduce_sum_cuda);
 BT_CUDA_ACCEPTS(embedding_backward_cuda);
 BT_CUDA_WORKSPACE(embedding_backward_cuda);
+BT_CUDA_ACCEPTS(attention_bf16);
+BT_CUDA_ACCEPTS(attention_tf32);
+BT_CUDA_ACCEPTS(attention_f32);
+BT_CUDA_ACCEPTS(attention_backward_bf16);
+BT_CUDA_ACCEPTS(attention_backward_tf32);
+BT_CUDA_ACCEPTS(attention_backward_f32);
+BT_CUDA_WORKSPACE(attention_backward_bf16);
+BT_CUDA_WORKSPACE(attention_backward_tf32);
+BT_CUDA_WORKSPACE(attention_backward_f32);
 
 #endif

@@ -1,0 +1,74 @@
+// kernels/cuda/attention/accepts.cu - which calls the attention kernels serve
+//
+// All: head_dim a multiple of 8 up to 128, bases and strides multiples of 16 bytes, scale positive
+// and finite, 2^30 tokens at most, 99 KiB of shared memory a block. Causal or not, any token count.
+// bf16 and f32 serve either compute type (f32 is the more precise of the two), tf32 only TF32.
+#include <math.h>
+
+#include "kernels/cuda/attention/tile.cuh"
+
+static bool view_fits(const bt_attention_view *view, bt_dtype dtype)
+{
+    const int64_t chunk = 16 / (int64_t)bt_dtype_size(dtype);
+    return (uintptr_t)view->base % 16 == 0 && view->batch_stride % chunk == 0 &&
+           view->token_stride % chunk == 0 && view->head_stride % chunk == 0;
+}
+
+static bool shape_fits(const bt_device *device, int64_t batch, int64_t heads, int64_t tokens,
+                       int64_t head_dim, double scale)
+{
+    // A grid has a block for 64 rows of a head at most, and for 32 rows of statistics.
+    const int64_t most_rows = (int64_t)1 << 30;
+    return device->info.shared_bytes >= SHARED_LIMIT && batch >= 0 && heads >= 0 && tokens >= 0 &&
+           tokens <= most_rows && batch <= most_rows && heads <= most_rows &&
+           (double)batch * (double)heads * (double)(tokens + 64) < 32.0 * 0x7fffffff &&
+           head_dim >= 8 && head_dim <= 128 && head_dim % 8 == 0 && scale > 0.0 && isfinite(scale);
+}
+
+static bool forward_fits(const bt_device *device, const bt_attention_args *a)
+{
+    return shape_fits(device, a->batch, a->heads, a->tokens, a->head_dim, a->scale) &&
+           view_fits(&a->q, a->dtype) && view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) &&
+           view_fits(&a->o, a->dtype);
+}
+
+static bool backward_fits(const bt_device *device, const bt_attention_backward_args *a)
+{
+    return shape_fits(device, a->batch, a->heads, a->tokens, a->head_dim, a->scale) &&
+           view_fits(&a->q, a->dtype) && view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) &&
+           view_fits(&a->o, a->dtype) && view_fits(&a->d_o, a->dtype) &&
+           view_fits(&a->dq, a->dtype) && view_fits(&a->dk, a->dtype) &&
+           view_fits(&a->dv, a->dtype);
+}
+
+bool bt_attention_bf16_accepts(const bt_device *device, const void *args)
+{
+    return forward_fits(device, (const bt_attention_args *)args);
+}
+
+bool bt_attention_f32_accepts(const bt_device *device, const void *args)
+{
+    return forward_fits(device, (const bt_attention_args *)args);
+}
+
+bool bt_attention_tf32_accepts(const bt_device *device, const void *args)
+{
+    return ((const bt_attention_args *)args)->compute == BT_COMPUTE_TF32 &&
+           forward_fits(device, (const bt_attention_args *)args);
+}
+
+bool bt_attention_backward_bf16_accepts(const bt_device *device, const void *args)
+{
+    return backward_fits(device, (const bt_attention_backward_args *)args);
+}
+
+bool bt_attention_backward_f32_accepts(const bt_device *device, const void *args)
+{
+    return backward_fits(device, (const bt_attention_backward_args *)args);
+}
+
+bool bt_attention_backward_tf32_accepts(const bt_device *device, const void *args)
+{
+    return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
+           backward_fits(device, (const bt_attention_backward_args *)args);
+}

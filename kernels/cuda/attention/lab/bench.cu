@@ -1,0 +1,539 @@
+// kernels/cuda/attention/lab/bench.cu - checks and times the attention kernels by themselves
+//
+//   bench check   every kernel against float64 on small shapes, three runs bit for bit, guard
+//   bands,
+//                 NaN, large scores
+//   bench time    medians of CUDA events, cold L2 (a buffer of 256 MiB is written between samples)
+//   bench small   a few tiny cases only, for compute-sanitizer
+// Exit code 0 when everything checked is right. Not part of the product; see README.md.
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cuda/cuda.h"
+
+cudaStream_t bt_cuda_stream_of(const bt_device *, bt_stream stream) { return (cudaStream_t)stream; }
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        cudaError_t check = (call);                                                                \
+        if (check != cudaSuccess) {                                                                \
+            printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(check));       \
+            exit(5);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+struct shape {
+    int batch, heads, tokens, dim;
+    bool causal, packed;
+    float spread; // of q and k
+};
+
+struct kind {
+    const char *name;
+    bt_dtype dtype;
+    bt_compute compute;
+    bt_status (*forward)(const bt_launch *, const void *);
+    bt_status (*backward)(const bt_launch *, const void *);
+    bool (*accepts)(const bt_device *, const void *);
+    bool (*backward_accepts)(const bt_device *, const void *);
+    size_t (*workspace)(const bt_device *, const void *);
+    double norm_limit; // of |error| / |reference|, both norms
+};
+
+static const kind kinds[] = {
+    {"bf16", BT_BF16, BT_COMPUTE_NATIVE, bt_attention_bf16_sm80, bt_attention_backward_bf16_sm80,
+     bt_attention_bf16_accepts, bt_attention_backward_bf16_accepts,
+     bt_attention_backward_bf16_workspace, 1e-2},
+    {"tf32", BT_F32, BT_COMPUTE_TF32, bt_attention_tf32_sm80, bt_attention_backward_tf32_sm80,
+     bt_attention_tf32_accepts, bt_attention_backward_tf32_accepts,
+     bt_attention_backward_tf32_workspace, 1e-3},
+    {"f32", BT_F32, BT_COMPUTE_NATIVE, bt_attention_f32_sm80, bt_attention_backward_f32_sm80,
+     bt_attention_f32_accepts, bt_attention_backward_f32_accepts,
+     bt_attention_backward_f32_workspace, 3e-6},
+};
+
+static bt_device device;
+static uint64_t rng_state = 88172645463325252ULL;
+
+static float normal()
+{
+    float sum = 0.0f;
+    for (int i = 0; i < 4; ++i) {
+        rng_state ^= rng_state << 13, rng_state ^= rng_state >> 7, rng_state ^= rng_state << 17;
+        sum += (float)(rng_state >> 40) / 16777216.0f - 0.5f;
+    }
+    return sum * 1.732f;
+}
+
+// Everything of one case on the device. Element [b,t,h,d] of operand i lies at
+// base[i] + (b T + t) * token_stride[i] + h D + d.
+struct problem {
+    shape s;
+    const kind *k;
+    bt_attention_args forward;
+    bt_attention_backward_args backward;
+    char *inputs, *o, *d_o, *grads, *workspace;
+    float *lse;
+    size_t size, count, workspace_bytes; // of an element; elements of one operand
+};
+
+constexpr size_t GUARD = 4096; // bytes after each output
+
+static bt_attention_view view_of(const problem &p, char *base, int index)
+{
+    const int64_t columns = (int64_t)p.s.heads * p.s.dim;
+    if (p.s.packed) {
+        return {base + index * columns * p.size, 3 * columns * p.s.tokens, 3 * columns, p.s.dim};
+    }
+    return {base + index * p.count * p.size, columns * p.s.tokens, columns, p.s.dim};
+}
+
+static char *device_alloc(size_t bytes)
+{
+    void *block = nullptr;
+    CHECK(cudaMalloc(&block, bytes));
+    return (char *)block;
+}
+
+static void fill_random(char *to, size_t count, const kind *k, float spread, bool coarse)
+{
+    std::vector<uint16_t> half(k->dtype == BT_BF16 ? count : 0);
+    std::vector<float> full(k->dtype == BT_BF16 ? 0 : count);
+    for (size_t i = 0; i < count; ++i) {
+        float x = normal() * spread;
+        if (k->dtype == BT_BF16) {
+            half[i] = bt_f32_to_bf16(x);
+        } else {
+            full[i] = coarse ? bt_bf16_to_f32(bt_f32_to_bf16(x)) : x;
+        }
+    }
+    CHECK(cudaMemcpy(to, k->dtype == BT_BF16 ? (void *)half.data() : (void *)full.data(),
+                     count * (k->dtype == BT_BF16 ? 2 : 4), cudaMemcpyHostToDevice));
+}
+
+static problem problem_make(const shape &s, const kind *k, bool random)
+{
+    problem p = {};
+    p.s = s, p.k = k, p.size = bt_dtype_size(k->dtype);
+    p.count = (size_t)s.batch * s.tokens * s.heads * s.dim;
+    p.inputs = device_alloc(3 * p.count * p.size);
+    p.o = device_alloc(p.count * p.size + GUARD);
+    p.d_o = device_alloc(p.count * p.size);
+    p.grads = device_alloc(3 * p.count * p.size + GUARD);
+    p.lse = (float *)device_alloc((size_t)s.batch * s.heads * s.tokens * 4 + GUARD);
+    const bt_attention_view q = view_of(p, p.inputs, 0), key = view_of(p, p.inputs, 1),
+                            v = view_of(p, p.inputs, 2);
+    shape flat = s;
+    flat.packed = false;
+    problem f = p;
+    f.s = flat;
+    const bt_attention_view o = view_of(f, p.o, 0), d_o = view_of(f, p.d_o, 0);
+    const double scale = 1.0 / sqrt((double)s.dim);
+    p.forward = {q,        key,   v,     o,        p.lse,      s.batch, s.heads,
+                 s.tokens, s.dim, scale, s.causal, k->compute, k->dtype};
+    p.backward = {q,
+                  key,
+                  v,
+                  o,
+                  d_o,
+                  p.lse,
+                  view_of(p, p.grads, 0),
+                  view_of(p, p.grads, 1),
+                  view_of(p, p.grads, 2),
+                  s.batch,
+                  s.heads,
+                  s.tokens,
+                  s.dim,
+                  scale,
+                  s.causal,
+                  k->compute,
+                  k->dtype};
+    p.workspace_bytes = k->workspace(&device, &p.backward);
+    p.workspace = device_alloc(p.workspace_bytes + GUARD);
+    if (random) {
+        fill_random(p.inputs, 3 * p.count, k, s.spread, s.spread > 1.0f);
+        fill_random(p.d_o, p.count, k, 1.0f, false);
+    }
+    return p;
+}
+
+static void problem_free(problem &p)
+{
+    for (void *block : {(void *)p.inputs, (void *)p.o, (void *)p.d_o, (void *)p.grads,
+                        (void *)p.lse, (void *)p.workspace}) {
+        CHECK(cudaFree(block));
+    }
+}
+
+static void launch(const problem &p, bool backward)
+{
+    const bt_launch l = {&device, nullptr, p.workspace, p.workspace_bytes};
+    const bt_status status =
+        backward ? p.k->backward(&l, &p.backward) : p.k->forward(&l, &p.forward);
+    if (status != BT_OK) {
+        printf("%s\n", bt_error_message());
+        exit(5);
+    }
+}
+
+// ---- float64 reference: a thread per query row, then a thread per key ---------------------------
+
+template <typename T>
+__device__ double element(const bt_attention_view &v, int b, int h, int t, int d)
+{
+    return (
+        double)(float)((const T *)
+                           v.base)[b * v.batch_stride + t * v.token_stride + h * v.head_stride + d];
+}
+
+template <typename T>
+__global__ void reference_rows(bt_attention_backward_args a, double *o, double *lse, double *delta,
+                               double *dq)
+{
+    const int T_ = (int)a.tokens, D = (int)a.head_dim, H = (int)a.heads;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a.batch * H * T_) {
+        return;
+    }
+    const int t = i % T_, h = i / T_ % H, b = i / T_ / H;
+    const int keys = a.causal ? t + 1 : T_;
+    auto score = [&](int j) {
+        double s = 0;
+        for (int d = 0; d < D; ++d) {
+            s += element<T>(a.q, b, h, t, d) * element<T>(a.k, b, h, j, d);
+        }
+        return s * a.scale;
+    };
+    double top = -1e300, sum = 0;
+    for (int j = 0; j < keys; ++j) {
+        top = fmax(top, score(j));
+    }
+    for (int j = 0; j < keys; ++j) {
+        sum += exp(score(j) - top);
+    }
+    lse[i] = top + log(sum);
+    double *row = o + (int64_t)i * D, *dq_row = dq + (int64_t)i * D;
+    for (int d = 0; d < D; ++d) {
+        row[d] = dq_row[d] = 0;
+    }
+    for (int j = 0; j < keys; ++j) {
+        const double p = exp(score(j) - lse[i]);
+        for (int d = 0; d < D; ++d) {
+            row[d] += p * element<T>(a.v, b, h, j, d);
+        }
+    }
+    double dot = 0;
+    for (int d = 0; d < D; ++d) {
+        dot += row[d] * element<T>(a.d_o, b, h, t, d);
+    }
+    delta[i] = dot;
+    for (int j = 0; j < keys; ++j) {
+        double dp = 0;
+        for (int d = 0; d < D; ++d) {
+            dp += element<T>(a.d_o, b, h, t, d) * element<T>(a.v, b, h, j, d);
+        }
+        const double ds = exp(score(j) - lse[i]) * (dp - dot) * a.scale;
+        for (int d = 0; d < D; ++d) {
+            dq_row[d] += ds * element<T>(a.k, b, h, j, d);
+        }
+    }
+}
+
+template <typename T>
+__global__ void reference_keys(bt_attention_backward_args a, const double *lse, const double *delta,
+                               double *dk, double *dv)
+{
+    const int T_ = (int)a.tokens, D = (int)a.head_dim, H = (int)a.heads;
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= a.batch * H * T_) {
+        return;
+    }
+    const int j = i % T_, h = i / T_ % H, b = i / T_ / H, row0 = i - j;
+    for (int d = 0; d < D; ++d) {
+        dk[(int64_t)i * D + d] = dv[(int64_t)i * D + d] = 0;
+    }
+    for (int t = a.causal ? j : 0; t < T_; ++t) {
+        double s = 0, dp = 0;
+        for (int d = 0; d < D; ++d) {
+            s += element<T>(a.q, b, h, t, d) * element<T>(a.k, b, h, j, d);
+            dp += element<T>(a.d_o, b, h, t, d) * element<T>(a.v, b, h, j, d);
+        }
+        const double p = exp(s * a.scale - lse[row0 + t]);
+        const double ds = p * (dp - delta[row0 + t]) * a.scale;
+        for (int d = 0; d < D; ++d) {
+            dk[(int64_t)i * D + d] += ds * element<T>(a.q, b, h, t, d);
+            dv[(int64_t)i * D + d] += p * element<T>(a.d_o, b, h, t, d);
+        }
+    }
+}
+
+// Sums of squares of error and reference, largest error and reference; a NaN poisons the first.
+struct gap {
+    double error2, reference2, worst, largest;
+};
+
+template <typename T>
+static gap compare(const problem &p, const bt_attention_view &view, const char *block, size_t bytes,
+                   const std::vector<double> &reference)
+{
+    std::vector<char> host(bytes);
+    CHECK(cudaMemcpy(host.data(), block, bytes, cudaMemcpyDeviceToHost));
+    gap g = {};
+    size_t i = 0;
+    for (int b = 0; b < p.s.batch; ++b) {
+        for (int h = 0; h < p.s.heads; ++h) {
+            for (int t = 0; t < p.s.tokens; ++t) {
+                for (int d = 0; d < p.s.dim; ++d, ++i) {
+                    const size_t at = ((const char *)view.base - block) / sizeof(T) +
+                                      b * view.batch_stride + t * view.token_stride +
+                                      h * view.head_stride + d;
+                    double x;
+                    if (sizeof(T) == 2) {
+                        x = bt_bf16_to_f32(((const uint16_t *)host.data())[at]);
+                    } else {
+                        x = ((const float *)host.data())[at];
+                    }
+                    const double e = fabs(x - reference[i]);
+                    g.error2 += e * e;
+                    g.reference2 += reference[i] * reference[i];
+                    g.worst = !(e <= g.worst) ? e : g.worst;
+                    g.largest = std::max(g.largest, fabs(reference[i]));
+                }
+            }
+        }
+    }
+    return g;
+}
+
+static std::vector<char> outputs_of(const problem &p)
+{
+    const size_t sizes[3] = {p.count * p.size + GUARD, 3 * p.count * p.size + GUARD,
+                             (size_t)p.s.batch * p.s.heads * p.s.tokens * 4 + GUARD};
+    const char *blocks[3] = {p.o, p.grads, (const char *)p.lse};
+    std::vector<char> all;
+    for (int i = 0; i < 3; ++i) {
+        std::vector<char> one(sizes[i]);
+        CHECK(cudaMemcpy(one.data(), blocks[i], sizes[i], cudaMemcpyDeviceToHost));
+        for (size_t j = sizes[i] - GUARD; j < sizes[i]; ++j) {
+            if ((unsigned char)one[j] != 0xff) {
+                printf("guard band of output %d overwritten at +%zu\n", i, j);
+                return {};
+            }
+        }
+        all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+}
+
+static void poison(const problem &p)
+{
+    CHECK(cudaMemset(p.o, 0xff, p.count * p.size + GUARD));
+    CHECK(cudaMemset(p.grads, 0xff, 3 * p.count * p.size + GUARD));
+    CHECK(cudaMemset(p.lse, 0xff, (size_t)p.s.batch * p.s.heads * p.s.tokens * 4 + GUARD));
+    CHECK(cudaMemset(p.workspace, 0xff, p.workspace_bytes + GUARD));
+}
+
+template <typename T> static bool check(const shape &s, const kind *k, int repeats)
+{
+    problem p = problem_make(s, k, true);
+    bool good = k->accepts(&device, &p.forward) && k->backward_accepts(&device, &p.backward);
+    std::vector<char> first;
+    for (int run = 0; run < repeats; ++run) {
+        poison(p);
+        launch(p, false);
+        launch(p, true);
+        CHECK(cudaDeviceSynchronize());
+        std::vector<char> now = outputs_of(p);
+        good = good && !now.empty() && (run == 0 || now == first);
+        first = run == 0 ? now : first;
+    }
+    const char *same = good ? "" : "  NOT REPEATABLE, REFUSED OR OVERRUN";
+    const size_t rows = (size_t)s.batch * s.heads * s.tokens;
+    double *ref = (double *)device_alloc((4 * p.count + 2 * rows) * 8);
+    double *lse = ref + 4 * p.count, *delta = lse + rows;
+    const int blocks = (int)((rows + 63) / 64);
+    reference_rows<T><<<blocks, 64>>>(p.backward, ref, lse, delta, ref + p.count);
+    reference_keys<T><<<blocks, 64>>>(p.backward, lse, delta, ref + 2 * p.count, ref + 3 * p.count);
+    std::vector<double> host(4 * p.count + rows);
+    CHECK(cudaMemcpy(host.data(), ref, host.size() * 8, cudaMemcpyDeviceToHost));
+    std::vector<float> lse_got(rows);
+    CHECK(cudaMemcpy(lse_got.data(), p.lse, rows * 4, cudaMemcpyDeviceToHost));
+    const bool steep = s.spread > 1.0f; // lse in float leaves 2^-24 |lse| in every exponent
+    const double limit = std::max(k->norm_limit, steep ? 1e-2 : 0.0);
+    double lse_worst = 0;
+    for (size_t i = 0; i < rows; ++i) {
+        const double want = host[4 * p.count + i], e = fabs(lse_got[i] - want) / (1 + fabs(want));
+        lse_worst = !(e <= lse_worst) ? e : lse_worst;
+    }
+    good = good && lse_worst <= limit;
+    printf("%-4s %2dx%2dx%4dx%3d %s %s sms %3d spread %3.0f  lse %.1e", k->name, s.batch, s.heads,
+           s.tokens, s.dim, s.causal ? "causal" : "full  ", s.packed ? "packed" : "flat  ",
+           device.info.processor_count, s.spread, lse_worst);
+    const bt_attention_view views[4] = {p.forward.o, p.backward.dq, p.backward.dk, p.backward.dv};
+    const char *names[4] = {"o", "dq", "dk", "dv"};
+    for (int i = 0; i < 4; ++i) {
+        const std::vector<double> want(host.begin() + i * p.count,
+                                       host.begin() + (i + 1) * p.count);
+        const gap g =
+            compare<T>(p, views[i], i ? p.grads : p.o, (i ? 3 : 1) * p.count * p.size, want);
+        // One token sees itself alone: dq and dk are zero but for rounding, so compare with 1.
+        const double least = s.tokens == 1 ? 1.0 : 1e-3;
+        const double norm = sqrt(g.error2 / std::max(g.reference2, least * (double)p.count));
+        const double most = g.worst / std::max(g.largest, s.tokens == 1 ? 1.0 : 0.1);
+        // One-hot rows: dq and dk are differences of equals, judged only as finite.
+        const bool judged = !steep || i == 0 || i == 3;
+        good = good && (judged ? norm <= limit && most <= 4 * limit : std::isfinite(norm));
+        printf("  %s %.1e %.1e", names[i], norm, most);
+    }
+    printf("%s%s\n", same, good ? "" : "  FAILED");
+    CHECK(cudaFree(ref));
+    problem_free(p);
+    return good;
+}
+
+// A NaN in a query row, and in v of a key: the rows that see it are NaN, rows of other heads not.
+static bool check_nan(const kind *k)
+{
+    bool good = true;
+    for (int which = 0; which < 3; which += 2) {
+        problem p = problem_make({1, 2, 200, 64, true, false, 1.0f}, k, true);
+        const int token = 150;
+        const size_t at = which * p.count + (size_t)token * 128 + 5; // head 0
+        CHECK(cudaMemset(p.inputs + at * p.size, 0xff, p.size));
+        poison(p);
+        launch(p, false);
+        launch(p, true);
+        std::vector<char> host(p.count * p.size);
+        CHECK(cudaMemcpy(host.data(), p.o, host.size(), cudaMemcpyDeviceToHost));
+        for (int t = 0; t < 200; ++t) {
+            for (int h = 0; h < 2; ++h) {
+                const size_t i = (size_t)t * 128 + h * 64 + 5;
+                const float x = p.size == 2 ? bt_bf16_to_f32(((uint16_t *)host.data())[i])
+                                            : ((float *)host.data())[i];
+                const bool must = h == 0 && (which == 0 ? t == token : t >= token);
+                const bool may = must || (h == 0 && which == 2 && t >= 128);
+                good = good && (must ? std::isnan(x) : may || !std::isnan(x));
+            }
+        }
+        CHECK(cudaDeviceSynchronize());
+        problem_free(p);
+    }
+    printf("%-4s NaN %s\n", k->name, good ? "reaches the rows that see it" : "FAILED");
+    return good;
+}
+
+static bool check_shape(const shape &s, const kind *k, int repeats)
+{
+    return k->dtype == BT_BF16 ? check<__nv_bfloat16>(s, k, repeats) : check<float>(s, k, repeats);
+}
+
+static bool check_all(bool small)
+{
+    static const int sizes[][4] = {{2, 3, 1, 64},   {1, 2, 7, 64},   {2, 2, 63, 64},
+                                   {1, 3, 64, 64},  {1, 2, 65, 32},  {1, 2, 129, 64},
+                                   {1, 2, 257, 64}, {1, 2, 200, 40}, {2, 2, 333, 128},
+                                   {2, 2, 130, 96}, {2, 3, 384, 64}, {1, 2, 577, 64}};
+    static const int tiny[][4] = {{1, 2, 1, 64}, {1, 2, 150, 64}, {1, 2, 70, 128}, {1, 1, 130, 40}};
+    const int(*list)[4] = small ? tiny : sizes;
+    const int count = small ? 4 : 12, sms = device.info.processor_count;
+    bool good = true;
+    for (const kind &k : kinds) {
+        for (int i = 0; i < count * 4; ++i) {
+            const int *z = list[i / 4];
+            device.info.processor_count = i & 2 ? 2 : sms; // one block a head, or several
+            good &= check_shape({z[0], z[1], z[2], z[3], (i & 1) != 0, (i & 2) != 0, 1.0f}, &k,
+                                small ? 1 : 3);
+        }
+        device.info.processor_count = sms;
+        if (!small) {
+            good &= check_shape({1, 2, 300, 64, true, true, 100.0f}, &k, 3);
+            good &= check_shape({12, 12, 320, 64, true, true, 1.0f}, &k, 3);
+            good &= check_nan(&k);
+        }
+    }
+    return good;
+}
+
+static double median_ms(const problem &p, bool backward, char *scrub, size_t scrub_bytes)
+{
+    cudaEvent_t start, stop;
+    CHECK(cudaEventCreate(&start));
+    CHECK(cudaEventCreate(&stop));
+    std::vector<float> times;
+    for (int i = 0; i < 18; ++i) {
+        CHECK(cudaMemsetAsync(scrub, i, scrub_bytes));
+        CHECK(cudaEventRecord(start));
+        launch(p, backward);
+        CHECK(cudaEventRecord(stop));
+        CHECK(cudaEventSynchronize(stop));
+        float ms;
+        CHECK(cudaEventElapsedTime(&ms, start, stop));
+        if (i >= 3) {
+            times.push_back(ms);
+        }
+    }
+    std::sort(times.begin(), times.end());
+    CHECK(cudaEventDestroy(start));
+    CHECK(cudaEventDestroy(stop));
+    return times[times.size() / 2];
+}
+
+static void time_all()
+{
+    struct timed {
+        int kind;
+        shape s;
+    };
+    static const timed list[] = {
+        {0, {64, 12, 1024, 64, true, true, 1}}, {0, {64, 12, 1024, 64, false, true, 1}},
+        {0, {32, 12, 1024, 64, true, true, 1}}, {0, {4, 12, 1024, 64, true, true, 1}},
+        {0, {4, 32, 2048, 128, true, true, 1}}, {0, {2, 12, 16384, 64, true, true, 1}},
+        {1, {64, 12, 1024, 64, true, true, 1}}, {1, {32, 12, 1024, 64, true, true, 1}},
+        {1, {4, 32, 2048, 128, true, true, 1}}, {1, {2, 12, 16384, 64, true, true, 1}},
+        {2, {32, 12, 1024, 64, true, true, 1}}, {2, {16, 12, 1024, 64, true, true, 1}},
+        {2, {4, 32, 2048, 128, true, true, 1}},
+    };
+    const size_t scrub_bytes = (size_t)256 << 20;
+    char *scrub = device_alloc(scrub_bytes);
+    printf("                              forward ms  TFLOP/s   backward ms  TFLOP/s   workspace "
+           "MiB\n");
+    for (const timed &t : list) {
+        problem p = problem_make(t.s, &kinds[t.kind], true);
+        launch(p, false);
+        const double flop = 4.0 * t.s.batch * t.s.heads * (double)t.s.tokens * t.s.tokens *
+                            t.s.dim / (t.s.causal ? 2 : 1);
+        const double fwd = median_ms(p, false, scrub, scrub_bytes);
+        const double bwd = median_ms(p, true, scrub, scrub_bytes);
+        printf("%-4s %2dx%2dx%5dx%3d %s  %9.3f %8.1f   %11.3f %8.1f   %8.1f\n", p.k->name,
+               t.s.batch, t.s.heads, t.s.tokens, t.s.dim, t.s.causal ? "causal" : "full  ", fwd,
+               flop / fwd * 1e-9, bwd, 2.5 * flop / bwd * 1e-9, p.workspace_bytes / 1048576.0);
+        problem_free(p);
+    }
+    CHECK(cudaFree(scrub));
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "check";
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, 0));
+    device.info.processor_count = properties.multiProcessorCount;
+    device.info.shared_bytes = properties.sharedMemPerBlockOptin;
+    device.info.arch = properties.major * 10 + properties.minor;
+    printf("%s, %d SMs\n", properties.name, properties.multiProcessorCount);
+    bool good = true;
+    if (strcmp(what, "time") != 0) {
+        good = check_all(strcmp(what, "small") == 0);
+        printf("%s\n", good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
+    }
+    if (strcmp(what, "time") == 0) {
+        time_all();
+    }
+    return good ? 0 : 1;
+}

@@ -1,0 +1,139 @@
+// kernels/cuda/attention/tile.cuh - tiles of one head in shared memory, and launching
+//
+// A tile is ROWS tokens of one (batch, head), COLS columns wide (the head-dim bucket, 64 or 128);
+// rows past the last token and columns past head_dim are zero, so no kernel needs a special case.
+//   bf16  row of COLS elements, no padding; the 16-byte chunk c of row r lies at c ^ (r % 8), so
+//         that ldmatrix, plain and transposed, meets every bank once
+//   f32   row of COLS + 4 elements: 8 rows of one chunk, and rows 2t of the columns 4g.., meet
+//         every bank once
+#ifndef BT_KERNELS_CUDA_ATTENTION_TILE_CUH
+#define BT_KERNELS_CUDA_ATTENTION_TILE_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/attention/mma.cuh"
+#include "kernels/cuda/cuda.h"
+
+typedef __nv_bfloat16 bf16;
+
+namespace
+{
+
+// What a block may take on the smallest device served (sm_89), bytes.
+constexpr int SHARED_LIMIT = 99 * 1024;
+
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr float LN_2 = 0.6931471805599453f;
+
+// First element of a (batch, head).
+template <typename T>
+__device__ __forceinline__ T *view_head(const bt_attention_view &view, int64_t heads, int64_t head)
+{
+    return (T *)view.base + head / heads * view.batch_stride + head % heads * view.head_stride;
+}
+
+// Byte offset of a chunk in a bf16 tile; of 32 columns (64 bytes) two rows fill the banks.
+template <int COLS> __device__ __forceinline__ uint32_t swizzle(int row, int chunk)
+{
+    const int turn = COLS == 32 ? row >> 1 & 3 : row & 7;
+    return (uint32_t)(row * COLS * 2 + ((chunk ^ turn) << 4));
+}
+
+// Byte offset of a chunk in an f32 tile.
+template <int COLS> __device__ __forceinline__ uint32_t padded(int row, int chunk)
+{
+    return (uint32_t)(row * (COLS + 4) * 4 + (chunk << 4));
+}
+
+template <typename T, int COLS> __device__ __forceinline__ uint32_t tile_offset(int row, int chunk)
+{
+    return sizeof(T) == 2 ? swizzle<COLS>(row, chunk) : padded<COLS>(row, chunk);
+}
+
+template <typename T, int ROWS, int COLS> constexpr int tile_bytes()
+{
+    return ROWS * (sizeof(T) == 2 ? COLS * 2 : (COLS + 4) * 4);
+}
+
+// Starts the copy of rows row0 .. row0 + ROWS - 1 into a tile, 16 bytes a thread and turn.
+template <typename T, int ROWS, int COLS, int THREADS>
+__device__ __forceinline__ void tile_load(uint32_t tile, const T *head, int64_t token_stride,
+                                          int row0, int tokens, int head_dim)
+{
+    constexpr int PER_CHUNK = 16 / (int)sizeof(T), CHUNKS = COLS / PER_CHUNK;
+#pragma unroll
+    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; ++i) {
+        const int index = i * THREADS + (int)threadIdx.x;
+        const int row = index / CHUNKS, chunk = index % CHUNKS;
+        if (ROWS * CHUNKS % THREADS == 0 || row < ROWS) {
+            const bool valid = row0 + row < tokens && chunk * PER_CHUNK < head_dim;
+            const T *source = head + (row0 + row) * token_stride + chunk * PER_CHUNK;
+            cp_async16(tile + tile_offset<T, COLS>(row, chunk), valid ? source : head, valid);
+        }
+    }
+}
+
+// Rounds to tf32 what this same thread copied with tile_load: needs cp_async_wait, no barrier.
+template <int ROWS, int COLS, int THREADS> __device__ __forceinline__ void tile_round(float *tile)
+{
+    constexpr int CHUNKS = COLS / 4;
+#pragma unroll
+    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; ++i) {
+        const int index = i * THREADS + (int)threadIdx.x;
+        const int row = index / CHUNKS, chunk = index % CHUNKS;
+        if (ROWS * CHUNKS % THREADS == 0 || row < ROWS) {
+            float4 *at = (float4 *)(tile + row * (COLS + 4) + chunk * 4);
+            const float4 x = *at;
+            *at = make_float4(round_tf32(x.x), round_tf32(x.y), round_tf32(x.z), round_tf32(x.w));
+        }
+    }
+}
+
+// What a lane adds to a tile's address to name its row of an ldmatrix.
+//   lane_rows  matrices (rows 0-7, chunk 0) (rows 8-15, 0) (rows 0-7, 1) (rows 8-15, 1)
+//   lane_cols  matrices (rows 0-7, chunk 0) (rows 0-7, 1) (rows 8-15, 0) (rows 8-15, 1)
+struct lane_place {
+    int row, chunk;
+};
+
+__device__ __forceinline__ lane_place lane_rows(int lane) { return {lane & 15, lane >> 4}; }
+
+__device__ __forceinline__ lane_place lane_cols(int lane)
+{
+    return {(lane & 7) | ((lane >> 4) << 3), (lane >> 3) & 1};
+}
+
+// Raises the kernel's shared-memory limit and launches it.
+template <typename Params>
+bt_status launch_kernel(const bt_launch *launch, void (*kernel)(Params), int64_t blocks,
+                        int threads, int shared_bytes, const Params &params, const char *name)
+{
+    const cudaStream_t stream = bt_cuda_stream(launch); // makes the device current
+    cudaError_t error = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (error == cudaSuccess) {
+        kernel<<<(unsigned)blocks, (unsigned)threads, (size_t)shared_bytes, stream>>>(params);
+        error = cudaGetLastError();
+    }
+    if (error != cudaSuccess) {
+        return bt_error(
+            BT_STATUS_INTERNAL,
+            "%s: launch of %lld blocks of %d threads with %d bytes of shared memory: %s", name,
+            (long long)blocks, threads, shared_bytes, cudaGetErrorString(error));
+    }
+    return BT_OK;
+}
+
+struct forward_params {
+    bt_attention_args a;
+    float scale, scale_log2; // scale, scale * log2(e)
+};
+
+inline forward_params forward_params_make(const bt_attention_args *args)
+{
+    return {*args, (float)args->scale, (float)(args->scale * 1.4426950408889634)};
+}
+
+} // namespace
+#endif
