@@ -8,6 +8,8 @@
 # No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json (`cmake --preset clang`),
 # and do not look again at a file whose content, headers, flags and checks are as they were; tidy
 # keeps that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
+# format and tidy want clang 14, cppcheck 2.10 (Debian 12's): other versions lay out and find
+# differently, so with them the check is skipped, and says so.
 # Exit 0 clean, 1 findings (printed), 2 usage.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -22,14 +24,28 @@ ours() {
     done || true
 }
 
+# Prints the command for a tool of that version; without one the check is skipped.
+pinned() { # tool version
+    if command -v "$1-$2"; then
+        return
+    elif "$1" --version 2>/dev/null | grep -qE "(version |Cppcheck )$2(\.|\$)"; then
+        echo "$1"
+    else
+        echo "$1 $2 is not here, but $("$1" --version 2>&1 | grep -oE '[0-9]+\.[0-9.]+' | head -n 1)" >&2
+        return 77
+    fi
+}
+
 format_one() { # file
-    clang-format --dry-run -Werror "$1" 2>/dev/null || {
+    "$clang_format" --dry-run -Werror "$1" 2>/dev/null || {
         echo "$1: not formatted; clang-format -i $1"
         return 1
     }
 }
 
 check_format() {
+    clang_format=$(pinned clang-format 14) || return
+    export clang_format
     export -f format_one
     ours '*.c' '*.h' '*.inl' '*.cu' '*.cuh' | xargs -r -P "$jobs" -I {} bash -c 'format_one {}'
 }
@@ -78,7 +94,7 @@ need_compile_commands() {
 # The key under which a clean file is remembered: all that its findings depend on.
 tidy_key() { # file, compile command
     {
-        clang-tidy --version
+        "$clang_tidy" --version
         cat .clang-tidy
         echo "$2"
         cd build-clang && eval "$2"
@@ -93,21 +109,23 @@ tidy_one() { # file
     key=$(tidy_key "$1" "$command")
     [ ! -e "$cache/tidy/$key" ] || return 0
     # "N warnings generated" is said of suppressed ones too.
-    clang-tidy --quiet -p build-clang "$1" 2> >(grep -vE 'warnings? generated' >&2)
+    "$clang_tidy" --quiet -p build-clang "$1" 2> >(grep -vE 'warnings? generated' >&2)
     : >"$cache/tidy/$key"
 }
 
 check_tidy() {
+    clang_tidy=$(pinned clang-tidy 14) || return
     need_compile_commands || return 1
     mkdir -p "$cache/tidy"
     find "$cache/tidy" -type f -mtime +30 -delete
     export -f tidy_one tidy_key
-    export root cache
+    export root cache clang_tidy
     jq -r '.[].file' build-clang/compile_commands.json | sed "s|^$root/||" | grep -v '^build' |
         sort -u | xargs -r -P "$jobs" -I {} bash -c 'tidy_one {}'
 }
 
 check_cppcheck() {
+    pinned cppcheck 2.10 >/dev/null || return
     need_compile_commands || return 1
     mkdir -p build-clang/cppcheck
     cppcheck --quiet -j "$jobs" --project=build-clang/compile_commands.json \
@@ -127,11 +145,15 @@ for check in "$@"; do
         exit 2
         ;;
     esac
-    if "check_$check"; then
-        echo "lint $check: clean"
-    else
+    code=0
+    "check_$check" || code=$?
+    case $code in
+    0) echo "lint $check: clean" ;;
+    77) echo "lint $check: skipped, see above" ;;
+    *)
         echo "lint $check: findings, see above"
         status=1
-    fi
+        ;;
+    esac
 done
 exit $status

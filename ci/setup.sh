@@ -41,8 +41,8 @@ test  ccache                    command:ccache
 test  clang                     command:clang
 test  libomp-dev                -
 test  libclang-rt-dev|libclang-common-14-dev -
-test  clang-format              command:clang-format
-test  clang-tidy                command:clang-tidy
+test  clang-format-14|clang-format -
+test  clang-tidy-14|clang-tidy  -
 test  cppcheck                  command:cppcheck
 test  shellcheck                command:shellcheck
 test  bats                      command:bats

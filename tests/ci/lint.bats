@@ -31,18 +31,20 @@ clean() { # check
     run "$repo/ci/lint.sh" "$1"
     echo "$output"
     [ "$status" -eq 0 ]
+    [[ "$output" != *"lint $1: skipped"* ]] || skip "$output"
     [ "$output" = "lint $1: clean" ]
 }
 
 finds() { # check, words
     run "$repo/ci/lint.sh" "$1"
     echo "$output"
+    [[ "$output" != *"lint $1: skipped"* ]] || skip "$output"
     [ "$status" -eq 1 ]
     [[ "$output" == *"$2"* ]]
 }
 
 @test "a clean tree is clean" {
-    for check in format layers files shell tidy cppcheck; do
+    for check in layers files shell format tidy cppcheck; do
         clean $check
     done
 }
@@ -99,6 +101,23 @@ finds() { # check, words
 @test "cppcheck" {
     code 'int f(void);' 'int f(void) {' '    int a[2] = {0, 1};' '    return a[2];' '}'
     finds cppcheck "arrayIndexOutOfBounds"
+}
+
+@test "another version of a tool skips its check, and says so" {
+    mkdir "$tree/bin"
+    for tool in clang-format clang-tidy cppcheck; do
+        printf '#!/bin/sh\necho "%s version 99.1.0"\n' $tool >"$tree/bin/$tool"
+        chmod +x "$tree/bin/$tool"
+    done
+    for tool in bash sh env git nproc dirname sed grep head; do
+        ln -s "$(command -v $tool)" "$tree/bin/$tool"
+    done
+    for check in format tidy cppcheck; do
+        PATH="$tree/bin" run "$repo/ci/lint.sh" $check
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"is not here, but 99.1.0"*"lint $check: skipped"* ]]
+    done
 }
 
 @test "an unknown check is a usage error; no compile commands is not clean" {
