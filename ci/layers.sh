@@ -16,7 +16,7 @@ cd "${1:-$(dirname -- "$0")/..}"
 # file prefix  may include prefix  reason
 exceptions() {
     cat <<'TABLE'
-harness/cli/data  framework/data/       prepare, tokenize and fetch are thin verbs over the library
+harness/cli/verb_data  framework/data/  prepare, tokenize and fetch are thin verbs over the library
 harness/env       framework/device/     the environment record names the devices
 TABLE
 }

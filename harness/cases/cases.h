@@ -2,10 +2,30 @@
 #ifndef BT_HARNESS_CASES_CASES_H
 #define BT_HARNESS_CASES_CASES_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 
 #include "framework/base/status.h"
 #include "framework/base/str.h"
+#include "framework/train/train.h"
+
+// What a worker is to do: a case of a plan, where its data lies, what it runs on. Borrowed.
+typedef struct bt_case_work {
+    const cJSON *item; // {name, kind, train: {...}}
+    const char *device;
+    int ordinal;
+    const char *const *train_shards; // [train_shard_count]
+    int64_t train_shard_count;
+    const char *const *val_shards; // [val_shard_count]
+    int64_t val_shard_count;
+} bt_case_work;
+
+// The trainer's plan of a training case. Borrows from `work`.
+// Errors  INVALID_ARGUMENT (a value that the trainer does not take)
+BT_CHECKED bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out);
+// Runs a case of any kind. Errors  those of its body; INVALID_ARGUMENT for an unknown kind
+BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_train_observer *observer,
+                                 bt_train_result *result);
 
 // All kernels of the CPU, and of CUDA where its backend is built: a line each, or a JSON array.
 // Opens no GPU.

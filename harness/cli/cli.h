@@ -14,7 +14,7 @@
 #include "framework/base/str.h"
 
 #define BT_CLI_OPTIONS_MAX 16
-#define BT_CLI_WORDS_MAX   4096
+#define BT_CLI_DATABASE    "results/bt.sqlite"
 
 typedef struct bt_cli_option {
     const char *name;     // without the dashes
@@ -66,9 +66,17 @@ int bt_cli_fail(bt_status status);
 // Prints data on standard output; the exit code, 5 when it cannot be written.
 int bt_cli_print(bt_str *text);
 
+// The list of runs, for bt-bench list.
+int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json);
+
 int bt_verb_run(const bt_cli_arguments *arguments);
 int bt_verb_list(const bt_cli_arguments *arguments);
+int bt_verb_show(const bt_cli_arguments *arguments);
+int bt_verb_compare(const bt_cli_arguments *arguments);
+int bt_verb_report(const bt_cli_arguments *arguments);
+int bt_verb_data(const bt_cli_arguments *arguments);
 int bt_verb_version(const bt_cli_arguments *arguments);
+int bt_verb_worker(const bt_cli_arguments *arguments);
 int bt_verb_probe(const bt_cli_arguments *arguments);
 
 #endif

@@ -112,6 +112,9 @@ int bt_verb_list(const bt_cli_arguments *arguments)
     if (strcmp(what, "suites") == 0) {
         return list_suites(json);
     }
+    if (strcmp(what, "runs") == 0) {
+        return bt_cli_list_runs(arguments, json);
+    }
     if (strcmp(what, "kernels") == 0) {
         return list_kernels(json);
     }

@@ -1,9 +1,14 @@
-// harness/cli/verb_run.c - run a suite
+// harness/cli/verb_run.c - run a suite; the worker's and the probe's hidden verbs
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/cli/cli.h"
-#include "harness/plan/plan.h"
+#include "harness/report/report.h"
+#include "harness/run/run.h"
+#include "harness/run/worker.h"
 
 static bt_status read_options(const bt_cli_arguments *arguments, bt_plan_options *options,
                               bool *json)
@@ -29,6 +34,56 @@ static int print_plan(const bt_plan *plan, bool json)
     return bt_cli_print(&out);
 }
 
+// What came of it, from the record.
+static bt_status append_result(const char *database, int64_t run, bool json, bt_str *out)
+{
+    bt_store *store = NULL;
+    BT_TRY(bt_store_open(database, BT_STORE_READ, &store));
+    bt_status status = json ? bt_show_json(store, run, out) : bt_show_text(store, run, out);
+    if (status == BT_OK && !json) {
+        bt_str_format(out, "next      bt-bench show %lld", (long long)run);
+        if (run > 1) {
+            bt_str_format(out, " . bt-bench compare %lld %lld", (long long)run - 1, (long long)run);
+        }
+        bt_str_append(out, "\n");
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static int run_plan(const bt_cli_arguments *arguments, const bt_suite *suite, const bt_plan *plan,
+                    const bt_machine *machine, bool json)
+{
+    const char *database = bt_cli_value(arguments, "db");
+    bt_run_request request = {.suite = suite,
+                              .plan = plan,
+                              .machine = machine,
+                              .database = database ? database : BT_CLI_DATABASE,
+                              .out_dir = bt_cli_value(arguments, "out"),
+                              .worker = bt_cli_value(arguments, "worker"),
+                              .command = arguments->command,
+                              .quiet = bt_cli_value(arguments, "quiet") != NULL};
+    bool cuda = strcmp(plan->device, "cuda") == 0;
+    if (cuda && !machine->has_cuda && !request.worker) {
+        return bt_cli_fail(bt_error(BT_STATUS_UNAVAILABLE,
+                                    "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' says what "
+                                    "is missing; --profile takes another",
+                                    plan->profile, machine->cuda_reason));
+    }
+    bt_run_outcome outcome;
+    bt_str out = {0};
+    bt_status status = bt_run_execute(&request, &outcome);
+    if (status == BT_OK) {
+        status = append_result(request.database, outcome.run, json, &out);
+    }
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    int code = bt_cli_print(&out);
+    return code ? code : bt_run_exit_code(&outcome);
+}
+
 int bt_verb_run(const bt_cli_arguments *arguments)
 {
     bt_plan_options options = {0};
@@ -46,10 +101,19 @@ int bt_verb_run(const bt_cli_arguments *arguments)
     if (status == BT_OK) {
         status = bt_plan_make(&suite, &options, &machine, &plan);
     }
-    int code = status == BT_OK ? print_plan(&plan, json) : bt_cli_fail(status);
+    int code = status != BT_OK ? bt_cli_fail(status)
+               : bt_cli_value(arguments, "dry-run") != NULL
+                   ? print_plan(&plan, json)
+                   : run_plan(arguments, &suite, &plan, &machine, json);
     bt_plan_release(&plan);
     bt_suite_release(&suite);
     return code;
+}
+
+int bt_verb_worker(const bt_cli_arguments *arguments)
+{
+    (void)arguments;
+    return bt_worker_main(STDIN_FILENO, STDOUT_FILENO);
 }
 
 int bt_verb_probe(const bt_cli_arguments *arguments)

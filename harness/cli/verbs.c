@@ -35,6 +35,18 @@ static const bt_cli_option run_options[] = {
 };
 
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
+static const bt_cli_option look_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
+
+static const bt_cli_option data_options[] = {
+    {"output", 'o', "DIR", "where to (prepare: data/books)"},
+    {"val", 0, "FRACTION", "tokenize: share of the documents held out (default: 0)"},
+    {"ranks", 0, "FILE", "tokenize: another tokenizer's rank file"},
+    {"quiet", 'q', NULL, "no progress"},
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
 
 const bt_cli_verb bt_cli_verbs[] = {
@@ -45,7 +57,15 @@ const bt_cli_verb bt_cli_verbs[] = {
      run_options, 1, 1, bt_verb_run},
     {"list", "[suites | cases SUITE | runs | kernels | schema]", "what there is to run or look at",
      NULL, list_options, 0, 2, bt_verb_list},
+    {"show", "RUN", "what a run was and what came of it", NULL, look_options, 1, 1, bt_verb_show},
+    {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
+    {"data", "prepare | tokenize FILE... -o DIR | fetch NAME", "make or get what is trained on",
+     "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
+     "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"
+     "fetch     gets a known pre-tokenised corpus; it resumes where it was broken off",
+     data_options, 1, 1 << 20, bt_verb_data},
     {"version", "", NULL, NULL, plain_options, 0, 0, bt_verb_version},
+    {"worker", "", NULL, NULL, plain_options, 0, 0, bt_verb_worker},
     {"probe", "", NULL, NULL, plain_options, 0, 0, bt_verb_probe},
 };
 

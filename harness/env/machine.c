@@ -56,7 +56,7 @@ static uint64_t number(const cJSON *object, const char *key)
 
 static bt_status take(bt_machine *machine, const char *line, size_t size_bytes)
 {
-    bt_json json;
+    bt_json_doc json;
     bt_status status = bt_json_parse("device probe", line, size_bytes, &json);
     if (status != BT_OK) {
         return status;

@@ -37,8 +37,7 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
 {
     bt_str_format(out, "plan      %s, profile %s", plan->suite, plan->profile);
     if (plan->chosen && plan->reason[0]) {
-        bt_str_format(out, " (no GPU here: %.*s; --profile takes others)",
-                      (int)strcspn(plan->reason, "\n"), plan->reason);
+        bt_str_append(out, " (no usable GPU here, see bt-bench doctor; --profile takes others)");
     } else if (plan->chosen) {
         bt_str_append(out, " (the best for this machine; --profile takes others)");
     }

@@ -222,7 +222,7 @@ static const cJSON *origin(const expansion *expand, const char *group, const cha
 
 static bt_status check_shape(const expansion *expand)
 {
-    const bt_json *json = &expand->suite->json;
+    const bt_json_doc *json = &expand->suite->json;
     const char *name = bt_json_get(expand->item, "name")->valuestring;
     int64_t width = (int64_t)bt_plan_number(expand->train, "model", "width", NULL);
     int64_t heads = (int64_t)bt_plan_number(expand->train, "model", "heads", NULL);

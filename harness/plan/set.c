@@ -44,7 +44,7 @@ static bool is_text(const bt_suite_key *key)
 static bt_status value_node(const bt_suite_key *key, const char *name, const char *value,
                             cJSON **node)
 {
-    bt_json parsed = {0};
+    bt_json_doc parsed = {0};
     *node = NULL;
     if (!is_text(key) && *value && bt_json_parse(name, value, strlen(value), &parsed) == BT_OK) {
         *node = cJSON_Duplicate(parsed.root, 1);
@@ -65,7 +65,7 @@ static bt_status put(const bt_suite_key *key, const char *given, const char *val
         status = value_node(key, bt_str_text(&name), value, &node);
     }
     // A source without text: messages say "--set ...: " and no line.
-    bt_json source = {.name = name.text};
+    bt_json_doc source = {.name = name.text};
     if (status == BT_OK) {
         status = bt_suite_check_value(&source, key, node);
     }

@@ -10,7 +10,7 @@
 #include "framework/base/mem.h"
 
 typedef struct scanner {
-    bt_json *json;
+    bt_json_doc *json;
     const char *text;
     size_t at, size_bytes;
     int depth;
@@ -38,7 +38,7 @@ void bt_json_init(void)
 
 // ---- places and messages -----------------------------------------------------------------------
 
-static void append_place(const bt_json *json, size_t offset, bt_str *out)
+static void append_place(const bt_json_doc *json, size_t offset, bt_str *out)
 {
     int64_t line = 1, column = 1;
     for (size_t i = 0; i < offset && json->text[i]; ++i) {
@@ -68,7 +68,7 @@ static int64_t preorder(const cJSON *root, const cJSON *node, int64_t *next)
     return -1;
 }
 
-void bt_json_place(const bt_json *json, const cJSON *node, bt_json_part part, bt_str *out)
+void bt_json_place(const bt_json_doc *json, const cJSON *node, bt_json_part part, bt_str *out)
 {
     int64_t next = 0;
     int64_t index = node && json->root ? preorder(json->root, node, &next) : -1;
@@ -79,7 +79,7 @@ void bt_json_place(const bt_json *json, const cJSON *node, bt_json_part part, bt
     append_place(json, json->offsets[2 * index + (part == BT_JSON_VALUE)], out);
 }
 
-bt_status bt_json_error(const bt_json *json, const cJSON *node, bt_json_part part,
+bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part part,
                         const char *format, ...)
 {
     char message[BT_ERROR_CAPACITY];
@@ -126,7 +126,7 @@ static void skip_blanks(scanner *scan)
 
 static bt_status note(scanner *scan, size_t key_offset, size_t value_offset)
 {
-    bt_json *json = scan->json;
+    bt_json_doc *json = scan->json;
     if (json->count == json->capacity) {
         int64_t capacity = json->capacity ? 2 * json->capacity : 64;
         void *block = json->offsets;
@@ -351,7 +351,7 @@ static bt_status scan_value(scanner *scan, size_t key_offset, bool has_key)
                         "{...} or [...]");
 }
 
-static bt_status check_keys(const bt_json *json, const cJSON *object)
+static bt_status check_keys(const bt_json_doc *json, const cJSON *object)
 {
     int keys = 0;
     for (const cJSON *child = object->child; child; child = child->next) {
@@ -372,7 +372,7 @@ static bt_status check_keys(const bt_json *json, const cJSON *object)
     return BT_OK;
 }
 
-static bt_status parse_into(bt_json *json, size_t size_bytes)
+static bt_status parse_into(bt_json_doc *json, size_t size_bytes)
 {
     scanner scan = {json, json->text, 0, size_bytes, 0};
     if (size_bytes > BT_JSON_SIZE_BYTES_MAX) {
@@ -391,7 +391,7 @@ static bt_status parse_into(bt_json *json, size_t size_bytes)
     return check_keys(json, json->root);
 }
 
-bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, bt_json *out)
+bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, bt_json_doc *out)
 {
     bt_json_init();
     memset(out, 0, sizeof *out);
@@ -413,7 +413,7 @@ bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, b
     return status;
 }
 
-void bt_json_release(bt_json *json)
+void bt_json_release(bt_json_doc *json)
 {
     cJSON_Delete(json->root);
     bt_mem_free(json->text);
@@ -425,6 +425,12 @@ void bt_json_release(bt_json *json)
 cJSON *bt_json_get(const cJSON *object, const char *key)
 {
     return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+double bt_json_number_of(const cJSON *object, const char *key)
+{
+    const cJSON *node = bt_json_get(object, key);
+    return cJSON_IsNumber(node) ? node->valuedouble : 0;
 }
 
 const char *bt_json_type_name(const cJSON *node)

@@ -21,32 +21,34 @@
 #define BT_JSON_SIZE_BYTES_MAX (4 << 20)
 #define BT_JSON_KEYS_MAX       512 // in one object
 
-typedef struct bt_json {
+typedef struct bt_json_doc {
     cJSON *root;       // owned
     char *text;        // owned, zero-terminated copy of the source
     char *name;        // owned; what messages call the source: a path, "--set ..."
     uint32_t *offsets; // owned, [2 * count]: byte offset of key (or value), of value
     int64_t count;     // nodes, in preorder
     int64_t capacity;  // of offsets, in nodes
-} bt_json;
+} bt_json_doc;
 
 // Owns    *out: the caller, bt_json_release; also released on failure
 // Errors  INVALID_ARGUMENT "name:line:column: what", OUT_OF_MEMORY
 BT_CHECKED bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes,
-                                   bt_json *out);
-void bt_json_release(bt_json *json);
+                                   bt_json_doc *out);
+void bt_json_release(bt_json_doc *json);
 
 typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
 
 // Sets "name:line:column: ..." for a node of this document (a node of another tree, or NULL, gets
 // "name: ..."). Lines and columns count from 1, columns in characters. Returns INVALID_ARGUMENT.
-bt_status bt_json_error(const bt_json *json, const cJSON *node, bt_json_part part,
+bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part part,
                         const char *format, ...) BT_PRINTF(4, 5);
 // "name:line:column" of a node.
-void bt_json_place(const bt_json *json, const cJSON *node, bt_json_part part, bt_str *out);
+void bt_json_place(const bt_json_doc *json, const cJSON *node, bt_json_part part, bt_str *out);
 
 // The member of an object, NULL when it has none.
 cJSON *bt_json_get(const cJSON *object, const char *key);
+// A number member of an object, 0 when it has none.
+double bt_json_number_of(const cJSON *object, const char *key);
 // "text", "number" ... for messages.
 const char *bt_json_type_name(const cJSON *node);
 

@@ -190,7 +190,7 @@ void bt_suite_nearest(const char *given, const char *words, bt_str *out)
 
 // ---- the check ---------------------------------------------------------------------------------
 
-static bt_status unknown_key(const bt_json *json, bt_suite_object kind, const cJSON *node)
+static bt_status unknown_key(const bt_json_doc *json, bt_suite_object kind, const cJSON *node)
 {
     bt_str words = {0}, allowed = {0}, hint = {0}, nearest = {0};
     for (int i = 0; i < bt_suite_key_count; ++i) {
@@ -213,7 +213,7 @@ static bt_status unknown_key(const bt_json *json, bt_suite_object kind, const cJ
     return status;
 }
 
-static bt_status wrong_type(const bt_json *json, const bt_suite_key *key, const cJSON *node,
+static bt_status wrong_type(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node,
                             const char *expected)
 {
     bt_str given = {0};
@@ -228,7 +228,7 @@ static bt_status wrong_type(const bt_json *json, const bt_suite_key *key, const 
     return status;
 }
 
-static bt_status check_number(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+static bt_status check_number(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
 {
     bool whole = key->type != BT_SUITE_NUMBER;
     double value = node->valuedouble;
@@ -251,7 +251,7 @@ static bt_status check_number(const bt_json *json, const bt_suite_key *key, cons
     return BT_OK;
 }
 
-static bt_status check_choice(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+static bt_status check_choice(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
 {
     if (!cJSON_IsString(node)) {
         return wrong_type(json, key, node, "a text");
@@ -289,7 +289,7 @@ static bool is_name(const char *text)
            text[0] != '-';
 }
 
-static bt_status check_text(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+static bt_status check_text(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
 {
     if (!cJSON_IsString(node)) {
         return wrong_type(json, key, node, "a text");
@@ -304,7 +304,7 @@ static bt_status check_text(const bt_json *json, const bt_suite_key *key, const 
     return BT_OK;
 }
 
-static bt_status check_list(const bt_json *json, const bt_suite_key *key, const cJSON *list)
+static bt_status check_list(const bt_json_doc *json, const bt_suite_key *key, const cJSON *list)
 {
     if (!list->child && key->type != BT_SUITE_TEXTS) {
         return bt_json_error(json, list, BT_JSON_VALUE, "\"%s\" is an empty list", key->key);
@@ -323,7 +323,7 @@ static bt_status check_list(const bt_json *json, const bt_suite_key *key, const 
     return BT_OK;
 }
 
-static bt_status check_map(const bt_json *json, const bt_suite_key *key, const cJSON *map)
+static bt_status check_map(const bt_json_doc *json, const bt_suite_key *key, const cJSON *map)
 {
     if (!cJSON_IsObject(map) || !map->child) {
         return wrong_type(json, key, map, "an object with at least one member");
@@ -342,7 +342,7 @@ static bt_status check_map(const bt_json *json, const bt_suite_key *key, const c
     return BT_OK;
 }
 
-bt_status bt_suite_check_value(const bt_json *json, const bt_suite_key *key, const cJSON *node)
+bt_status bt_suite_check_value(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
 {
     switch (key->type) {
     case BT_SUITE_TEXT:
@@ -381,7 +381,7 @@ bt_status bt_suite_check_value(const bt_json *json, const bt_suite_key *key, con
     return bt_error(BT_STATUS_INTERNAL, "suite key %s has no type", key->key);
 }
 
-bt_status bt_suite_check(const bt_json *json, bt_suite_object kind, const cJSON *object)
+bt_status bt_suite_check(const bt_json_doc *json, bt_suite_object kind, const cJSON *object)
 {
     for (const cJSON *node = object->child; node; node = node->next) {
         const bt_suite_key *key = bt_suite_key_find(kind, node->string);

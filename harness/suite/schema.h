@@ -66,9 +66,10 @@ const char *bt_suite_object_called(bt_suite_object object);
 
 // Checks the members of an object of a file: keys known, required ones there, types and ranges.
 // Errors  INVALID_ARGUMENT with line and column, what was given and what is allowed
-BT_CHECKED bt_status bt_suite_check(const bt_json *json, bt_suite_object kind, const cJSON *object);
+BT_CHECKED bt_status bt_suite_check(const bt_json_doc *json, bt_suite_object kind,
+                                    const cJSON *object);
 // Checks one value against its row; `node` belongs to `json`.
-BT_CHECKED bt_status bt_suite_check_value(const bt_json *json, const bt_suite_key *key,
+BT_CHECKED bt_status bt_suite_check_value(const bt_json_doc *json, const bt_suite_key *key,
                                           const cJSON *node);
 
 // The nearest of the words (separated by '|') to `given`, "" when none is near. Owned by the

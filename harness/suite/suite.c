@@ -144,7 +144,7 @@ static bt_status find(const char *given, bt_str *path)
 // ---- checking ----------------------------------------------------------------------------------
 
 // Two cases of one profile may not have the same name.
-static bt_status check_case_names(const bt_json *json)
+static bt_status check_case_names(const bt_json_doc *json)
 {
     const cJSON *profile = NULL;
     cJSON_ArrayForEach(profile, bt_json_get(json->root, "profiles"))

@@ -8,7 +8,7 @@
 #include "harness/suite/json.h"
 
 typedef struct bt_suite {
-    bt_json json;     // owned; json.name is the path that messages and the record use
+    bt_json_doc json; // owned; json.name is the path that messages and the record use
     const char *name; // inside json
 } bt_suite;
 

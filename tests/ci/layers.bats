@@ -63,7 +63,7 @@ refuses() { # words
 }
 
 @test "the table's exceptions hold for their files only" {
-    source_file harness/cli/data.c '#include "framework/data/shard.h"'
+    source_file harness/cli/verb_data.c '#include "framework/data/shard.h"'
     accepts
     source_file harness/cli/main.c '#include "framework/data/shard.h"'
     refuses "harness/cli/main.c:1:"

@@ -87,7 +87,7 @@ static void depth_and_size_are_limited(void **state)
     memset(deep, '[', sizeof deep);
     deep[sizeof deep - 1] = '\0';
     refuse(deep, "nested too deeply");
-    bt_json json;
+    bt_json_doc json;
     size_t size = BT_JSON_SIZE_BYTES_MAX + 1;
     char *large = calloc(1, size + 1);
     assert_non_null(large);
@@ -183,7 +183,7 @@ static void canonical_text_does_not_depend_on_order(void **state)
     const char *texts[] = {"{\"b\": [1, 2.50, true], \"a\": {\"y\": null, \"x\": \"\\u00e9\\n\"}}",
                            "{ \"a\":{\"x\":\"\xc3\xa9\\n\",\"y\":null},\n\"b\":[1.0,25e-1,true]}"};
     for (int i = 0; i < 2; ++i) {
-        bt_json json;
+        bt_json_doc json;
         bt_str out = {0};
         ASSERT_OK(bt_json_parse("x", texts[i], strlen(texts[i]), &json));
         bt_json_write(json.root, &out);
@@ -212,7 +212,7 @@ static void shipped_schema_is_made_from_the_table(void **state)
     bt_suite_schema_write(&made);
     // On failure: bt-bench list schema > suites/schema/suite.schema.json
     assert_string_equal(bt_str_text(&made), shipped);
-    bt_json json;
+    bt_json_doc json;
     ASSERT_OK(bt_json_parse("schema", shipped, size_bytes, &json));
     bt_json_release(&json);
     bt_mem_free(shipped);
@@ -228,7 +228,7 @@ static void defaults_obey_their_own_rows(void **state)
         if (!key->fallback) {
             continue;
         }
-        bt_json json;
+        bt_json_doc json;
         ASSERT_OK(bt_json_parse(key->key, key->fallback, strlen(key->fallback), &json));
         ASSERT_OK(bt_suite_check_value(&json, key, json.root));
         bt_json_release(&json);

@@ -1,0 +1,96 @@
+// harness/cases/train.c - a training case: plan values to the trainer's plan
+#include <string.h>
+
+#include "harness/cases/cases.h"
+#include "harness/plan/plan.h"
+
+static int64_t whole(const cJSON *train, const char *key)
+{
+    return (int64_t)bt_plan_number(train, key, NULL);
+}
+
+static int64_t model_value(const cJSON *train, const char *key)
+{
+    return (int64_t)bt_plan_number(train, "model", key, NULL);
+}
+
+static double optimizer_value(const cJSON *train, const char *key)
+{
+    return bt_plan_number(train, "optimizer", key, NULL);
+}
+
+static bt_train_optimizer optimizer_of(const cJSON *train)
+{
+    return (bt_train_optimizer){
+        .lr = optimizer_value(train, "lr"),
+        .min_lr = optimizer_value(train, "min_lr"),
+        .warmup_steps = (int64_t)optimizer_value(train, "warmup_steps"),
+        .decay_steps = (int64_t)optimizer_value(train, "decay_steps"),
+        .beta1 = optimizer_value(train, "beta1"),
+        .beta2 = optimizer_value(train, "beta2"),
+        .epsilon = optimizer_value(train, "epsilon"),
+        .weight_decay = optimizer_value(train, "weight_decay"),
+        .clip = optimizer_value(train, "clip"),
+    };
+}
+
+bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
+{
+    const cJSON *train = bt_json_get(work->item, "train");
+    const cJSON *precision = bt_json_get(train, "precision");
+    *out = (bt_train_plan){
+        .device = work->device,
+        .ordinal = work->ordinal,
+        .model = {model_value(train, "layers"), model_value(train, "heads"),
+                  model_value(train, "width"), model_value(train, "vocab"),
+                  model_value(train, "context")},
+        .optimizer = optimizer_of(train),
+        .train_shards = work->train_shards,
+        .train_shard_count = work->train_shard_count,
+        .val_shards = work->val_shards,
+        .val_shard_count = work->val_shard_count,
+        .micro_batch = whole(train, "micro_batch"),
+        .sequence = whole(train, "sequence"),
+        .tokens_per_step = whole(train, "tokens_per_step"),
+        .steps = whole(train, "steps"),
+        .warmup_timing_steps = whole(train, "warmup_timing_steps"),
+        .eval_every = whole(train, "eval_every"),
+        .eval_batches = whole(train, "eval_batches"),
+        .profile_steps = whole(train, "profile_steps"),
+        .seed = (uint64_t)bt_plan_number(train, "seed", NULL),
+        .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes", NULL),
+    };
+    if (!cJSON_IsString(precision) ||
+        !bt_precision_parse(precision->valuestring, &out->precision)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.precision is %s",
+                        cJSON_IsString(precision) ? precision->valuestring : "missing");
+    }
+    return bt_train_check(out);
+}
+
+static bt_status run_train(const bt_case_work *work, const bt_train_observer *observer,
+                           bt_train_result *result)
+{
+    bt_train_plan plan;
+    BT_TRY(bt_case_train_plan(work, &plan));
+    return bt_train_run(&plan, observer, result);
+}
+
+// Kinds of cases, a row each.
+static const struct {
+    const char *kind;
+    bt_status (*run)(const bt_case_work *, const bt_train_observer *, bt_train_result *);
+} kinds[] = {{"train", run_train}};
+
+bt_status bt_case_run(const bt_case_work *work, const bt_train_observer *observer,
+                      bt_train_result *result)
+{
+    const cJSON *kind = bt_json_get(work->item, "kind");
+    for (size_t i = 0; cJSON_IsString(kind) && i < sizeof kinds / sizeof kinds[0]; ++i) {
+        if (strcmp(kinds[i].kind, kind->valuestring) == 0) {
+            return kinds[i].run(work, observer, result);
+        }
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "case kind %s is unknown; allowed: train",
+                    cJSON_IsString(kind) ? kind->valuestring : "(missing)");
+}

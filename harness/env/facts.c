@@ -1,0 +1,97 @@
+// harness/env/facts.c - the list, its order and its digest
+#include "harness/env/facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/str.h"
+
+static bt_status keep(bt_facts *facts, const char *text, const char **out)
+{
+    size_t size_bytes = strlen(text) + 1;
+    void *copy = NULL;
+    BT_TRY(bt_arena_alloc(&facts->arena, size_bytes, &copy));
+    memcpy(copy, text, size_bytes);
+    *out = copy;
+    return BT_OK;
+}
+
+bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value, bt_fact_level level)
+{
+    if (!*value) {
+        return BT_OK;
+    }
+    if (facts->count == facts->capacity) {
+        int64_t capacity = facts->capacity ? 2 * facts->capacity : 64;
+        void *block = facts->rows;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *facts->rows));
+        facts->rows = block;
+        facts->capacity = capacity;
+    }
+    bt_store_fact fact = {.level = level};
+    BT_TRY(keep(facts, key, &fact.key));
+    BT_TRY(keep(facts, value, &fact.value));
+    facts->rows[facts->count++] = fact;
+    return BT_OK;
+}
+
+static int by_key(const void *left, const void *right)
+{
+    const bt_store_fact *a = left;
+    const bt_store_fact *b = right;
+    return strcmp(a->key, b->key);
+}
+
+bt_status bt_facts_finish(bt_facts *facts)
+{
+    if (facts->count) {
+        qsort(facts->rows, (size_t)facts->count, sizeof *facts->rows, by_key);
+    }
+    bt_str hard = {0};
+    for (int64_t i = 0; i < facts->count; ++i) {
+        const bt_store_fact *fact = &facts->rows[i];
+        if (i && strcmp(fact->key, facts->rows[i - 1].key) == 0) {
+            bt_str_release(&hard);
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "the fact %s is given twice", fact->key);
+        }
+        if (fact->level == BT_FACT_HARD) {
+            bt_str_format(&hard, "%s=%s\n", fact->key, fact->value);
+        }
+    }
+    bt_status status = bt_str_status(&hard);
+    if (status == BT_OK) {
+        XXH128_canonical_t canonical;
+        XXH128_canonicalFromHash(&canonical, XXH3_128bits(bt_str_text(&hard), hard.length_bytes));
+        for (int i = 0; i < 16; ++i) {
+            (void)snprintf(facts->digest + 2 * i, 3, "%02x", canonical.digest[i]);
+        }
+    }
+    bt_str_release(&hard);
+    return status;
+}
+
+bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *out)
+{
+    memset(out, 0, sizeof *out);
+    bt_status status = bt_facts_add_host(out, machine);
+    if (status == BT_OK) {
+        status = bt_facts_add_software(out);
+    }
+    if (status == BT_OK && with_gpu && machine->has_cuda) {
+        status = bt_facts_add_gpu(out, machine);
+    }
+    if (status != BT_OK) {
+        bt_facts_release(out);
+    }
+    return status;
+}
+
+void bt_facts_release(bt_facts *facts)
+{
+    bt_mem_free(facts->rows);
+    bt_arena_release(&facts->arena);
+    memset(facts, 0, sizeof *facts);
+}

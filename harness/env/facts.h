@@ -1,0 +1,32 @@
+// harness/env/facts.h - facts of the environment: a list with levels, and a digest of the hard ones
+#ifndef BT_HARNESS_ENV_FACTS_H
+#define BT_HARNESS_ENV_FACTS_H
+
+#include "harness/env/machine.h"
+#include "harness/store/store.h"
+
+typedef struct bt_facts {
+    bt_store_fact *rows; // owned, [count], by key once finished; texts lie in the arena
+    int64_t count, capacity;
+    char digest[33]; // over keys and values of hard facts: the environment's name
+    bt_arena arena;
+} bt_facts;
+
+// Gathers what there is to know about machine, system, libraries and program. What cannot be read
+// is left out. `with_gpu`: also the GPU's, through NVML where that is there.
+// Owns    *out: the caller, bt_facts_release
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *out);
+// Adds a fact; an empty value is left out.
+BT_CHECKED bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value,
+                                  bt_fact_level level);
+// Sorts the facts and computes the digest. Errors  INVALID_ARGUMENT for a key given twice
+BT_CHECKED bt_status bt_facts_finish(bt_facts *facts);
+void bt_facts_release(bt_facts *facts);
+
+// The parts of bt_facts_gather.
+BT_CHECKED bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine);
+BT_CHECKED bt_status bt_facts_add_software(bt_facts *facts);
+BT_CHECKED bt_status bt_facts_add_gpu(bt_facts *facts, const bt_machine *machine);
+
+#endif

@@ -1,0 +1,182 @@
+// harness/env/host.c - facts about processor, memory, system, libraries and variables
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "framework/base/str.h"
+#include "harness/env/build.h"
+#include "harness/env/facts.h"
+
+extern char **environ;
+
+// The first line of a file without its end, "" when it cannot be read.
+static void first_line(const char *path, char *line, size_t size_bytes)
+{
+    FILE *file = fopen(path, "r");
+    line[0] = '\0';
+    if (file) {
+        if (!fgets(line, (int)size_bytes, file)) {
+            line[0] = '\0';
+        }
+        fclose(file);
+    }
+    line[strcspn(line, "\n")] = '\0';
+}
+
+// The value of the first line "key<blanks><separator> value" of a file, "" when there is none.
+static void value_in(const char *path, const char *key, char separator, char *value,
+                     size_t size_bytes)
+{
+    char line[8192];
+    FILE *file = fopen(path, "r");
+    value[0] = '\0';
+    while (file && !value[0] && fgets(line, sizeof line, file)) {
+        size_t length = strlen(key);
+        const char *at = strncmp(line, key, length) == 0 ? line + length : NULL;
+        at = at ? at + strspn(at, " \t") : NULL;
+        if (at && *at == separator) {
+            at += 1 + strspn(at + 1, " \t\"");
+            (void)snprintf(value, size_bytes, "%.*s", (int)strcspn(at, "\"\n"), at);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+}
+
+static bt_status add_number(bt_facts *facts, const char *key, long long value, bt_fact_level level)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%lld", value);
+    return bt_facts_add(facts, key, value > 0 ? text : "", level);
+}
+
+// Instruction sets that our kernels and libraries choose by.
+static bt_status add_cpu_features(bt_facts *facts)
+{
+    static const char *const known[] = {"avx2",        "fma",      "avx512f",  "avx512bw",
+                                        "avx512_bf16", "amx_bf16", "amx_tile", "avx512_fp16"};
+    char flags[8192];
+    value_in("/proc/cpuinfo", "flags", ':', flags, sizeof flags);
+    bt_str found = {0};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+        size_t length = strlen(known[i]);
+        for (const char *at = strstr(flags, known[i]); at; at = strstr(at + 1, known[i])) {
+            bool begins = at == flags || at[-1] == ' ';
+            if (begins && (at[length] == ' ' || at[length] == '\0')) {
+                bt_str_format(&found, "%s%s", found.length_bytes ? " " : "", known[i]);
+                break;
+            }
+        }
+    }
+    bt_status status = bt_str_status(&found);
+    if (status == BT_OK) {
+        status = bt_facts_add(facts, "cpu.features", bt_str_text(&found), BT_FACT_HARD);
+    }
+    bt_str_release(&found);
+    return status;
+}
+
+static bt_status add_cpu(bt_facts *facts)
+{
+    char text[512];
+    value_in("/proc/cpuinfo", "model name", ':', text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "cpu.model", text, BT_FACT_HARD));
+    BT_TRY(add_cpu_features(facts));
+    value_in("/proc/cpuinfo", "microcode", ':', text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "cpu.microcode", text, BT_FACT_SOFT));
+    first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "cpu.governor", text, BT_FACT_SOFT));
+    first_line("/sys/devices/system/node/online", text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "cpu.numa_nodes", text, BT_FACT_SOFT));
+    cpu_set_t usable;
+    int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
+    return add_number(facts, "cpu.usable", count, BT_FACT_HARD);
+}
+
+static bt_status add_system(bt_facts *facts)
+{
+    char text[512];
+    struct utsname names;
+    if (uname(&names) == 0) {
+        (void)snprintf(text, sizeof text, "%s %s", names.sysname, names.release);
+        BT_TRY(bt_facts_add(facts, "os.kernel", text, BT_FACT_SOFT));
+        BT_TRY(bt_facts_add(facts, "os.machine", names.machine, BT_FACT_HARD));
+    }
+    value_in("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "os.name", text, BT_FACT_INFO));
+    BT_TRY(bt_facts_add(facts, "os.libc", gnu_get_libc_version(), BT_FACT_SOFT));
+    first_line("/sys/fs/cgroup/cpu.max", text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "cgroup.cpu_max", text, BT_FACT_SOFT));
+    first_line("/sys/fs/cgroup/memory.max", text, sizeof text);
+    return bt_facts_add(facts, "cgroup.memory_max_bytes", text, BT_FACT_SOFT);
+}
+
+bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine)
+{
+    char text[64];
+    BT_TRY(add_cpu(facts));
+    BT_TRY(add_system(facts));
+    value_in("/proc/meminfo", "MemTotal", ':', text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "memory.total", text, BT_FACT_SOFT));
+    return add_number(facts, "memory.usable_bytes", (long long)machine->host_memory_bytes,
+                      BT_FACT_INFO);
+}
+
+// ---- libraries and variables -------------------------------------------------------------------
+
+// Version functions of libraries that are loaded anyway, found by name: the harness needs none of
+// their headers for it.
+static bt_status add_libraries(bt_facts *facts)
+{
+    static const struct {
+        const char *key, *symbol;
+        bt_fact_level level;
+    } rows[] = {{"lib.cjson", "cJSON_Version", BT_FACT_INFO},
+                {"lib.openblas", "openblas_get_config", BT_FACT_SOFT},
+                {"lib.sqlite", "sqlite3_libversion", BT_FACT_INFO},
+                {"lib.zstd", "ZSTD_versionString", BT_FACT_INFO}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        const char *(*version)(void) = NULL;
+        void *symbol = dlsym(RTLD_DEFAULT, rows[i].symbol);
+        memcpy(&version, &symbol, sizeof version); // ISO C has no such conversion; POSIX does
+        BT_TRY(bt_facts_add(facts, rows[i].key, version ? version() : "", rows[i].level));
+    }
+    return BT_OK;
+}
+
+static bt_status add_variables(bt_facts *facts)
+{
+    static const char *const allowed[] = {"CUDA_", "NCCL_", "OMP_", "OPENBLAS_", "GOMP_"};
+    for (char **entry = environ; entry && *entry; ++entry) {
+        const char *equals = strchr(*entry, '=');
+        bool listed = false;
+        for (size_t i = 0; equals && i < sizeof allowed / sizeof allowed[0]; ++i) {
+            listed = listed || strncmp(*entry, allowed[i], strlen(allowed[i])) == 0;
+        }
+        if (listed) {
+            char key[256];
+            (void)snprintf(key, sizeof key, "env.%.*s", (int)(equals - *entry), *entry);
+            BT_TRY(bt_facts_add(facts, key, equals + 1, BT_FACT_SOFT));
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_facts_add_software(bt_facts *facts)
+{
+    const bt_build *build = bt_build_get();
+    BT_TRY(bt_facts_add(facts, "build.version", build->version, BT_FACT_INFO));
+    BT_TRY(bt_facts_add(facts, "build.type", build->type, BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "build.compiler", build->compiler, BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "build.flags", build->flags, BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "build.git_commit", build->git_commit, BT_FACT_INFO));
+    BT_TRY(bt_facts_add(facts, "build.git_diff", build->git_diff, BT_FACT_INFO));
+    BT_TRY(add_libraries(facts));
+    return add_variables(facts);
+}

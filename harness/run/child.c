@@ -1,0 +1,312 @@
+// harness/run/child.c - worker processes with pipes and poll
+#include "harness/run/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+
+// ---- signals -----------------------------------------------------------------------------------
+
+static volatile sig_atomic_t interrupts;
+
+static void count_interrupt(int number)
+{
+    (void)number;
+    ++interrupts;
+}
+
+void bt_interrupt_watch(void)
+{
+    // Without SA_RESTART: poll returns when a signal comes.
+    struct sigaction action = {.sa_handler = count_interrupt};
+    static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
+    interrupts = 0;
+    for (int i = 0; i < 3; ++i) {
+        (void)sigaction(watched[i], &action, NULL);
+    }
+}
+
+int bt_interrupt_count(void) { return (int)interrupts; }
+
+// ---- starting ----------------------------------------------------------------------------------
+
+static bt_status failed(const char *what)
+{
+    return bt_error(BT_STATUS_IO, "cannot start a worker: %s: %s", what, strerror(errno));
+}
+
+// In the child, after fork: only calls that are safe there.
+static void become_worker(const char *program, int input, int output, int log, pid_t parent)
+{
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(127); // the recorder died in between
+    }
+    static const int defaults[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (int i = 0; i < 4; ++i) {
+        (void)signal(defaults[i], SIG_DFL);
+    }
+    (void)dup2(input, STDIN_FILENO);
+    (void)dup2(output, STDOUT_FILENO);
+    (void)dup2(log, STDERR_FILENO);
+    if (program) {
+        execlp(program, program, (char *)NULL);
+    } else {
+        execl("/proc/self/exe", "bt-bench", "worker", (char *)NULL);
+    }
+    static const char message[] = "cannot start the worker program\n";
+    ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+    _exit(written < 0 ? 126 : 127);
+}
+
+static bt_status open_pipes(int to_child[2], int from_child[2])
+{
+    if (pipe2(to_child, O_CLOEXEC) != 0) {
+        return failed("no pipe");
+    }
+    if (pipe2(from_child, O_CLOEXEC) != 0) {
+        bt_status status = failed("no pipe");
+        close(to_child[0]);
+        close(to_child[1]);
+        return status;
+    }
+    (void)fcntl(to_child[1], F_SETFL, O_NONBLOCK);
+    (void)fcntl(from_child[0], F_SETFL, O_NONBLOCK);
+    return BT_OK;
+}
+
+static bt_status fork_worker(const char *program, int log, bt_child *out)
+{
+    int to_child[2], from_child[2];
+    BT_TRY(open_pipes(to_child, from_child));
+    pid_t parent = getpid();
+    pid_t process = fork();
+    if (process == 0) {
+        become_worker(program, to_child[0], from_child[1], log, parent);
+    }
+    bt_status status = process < 0 ? failed("no process") : BT_OK;
+    close(to_child[0]);
+    close(from_child[1]);
+    out->input = to_child[1];
+    out->output = from_child[0];
+    out->process = process < 0 ? 0 : process;
+    if (process > 0) {
+        (void)setpgid(process, process); // whoever of the two is first
+    }
+    return status;
+}
+
+bt_status bt_child_start(const char *program, const char *task, const char *log_path, bt_child *out)
+{
+    memset(out, 0, sizeof *out);
+    out->input = out->output = -1;
+    bt_str_append(&out->task, task);
+    bt_str_append(&out->task, "\n");
+    bt_status status = bt_str_status(&out->task);
+    int log = -1;
+    if (status == BT_OK) {
+        log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        status = log < 0 ? bt_error(BT_STATUS_IO, "cannot create %s: %s", log_path, strerror(errno))
+                         : fork_worker(program, log, out);
+    }
+    if (log >= 0) {
+        close(log);
+    }
+    if (status != BT_OK) {
+        bt_child_release(out);
+    }
+    return status;
+}
+
+// ---- talking -----------------------------------------------------------------------------------
+
+static void close_end(int *end)
+{
+    if (*end >= 0) {
+        close(*end);
+        *end = -1;
+    }
+}
+
+// Writes what the pipe takes. A worker that has closed its input gets nothing more.
+static void feed(bt_child *child)
+{
+    size_t left = child->task.length_bytes - child->task_done;
+    ssize_t part = write(child->input, bt_str_text(&child->task) + child->task_done, left);
+    if (part > 0) {
+        child->task_done += (size_t)part;
+    } else if (part < 0 && errno != EAGAIN && errno != EINTR) {
+        close_end(&child->input);
+    }
+}
+
+static bool has_task_left(const bt_child *child)
+{
+    return child->input >= 0 && child->task_done < child->task.length_bytes;
+}
+
+// Takes a line out of the buffer; false when there is none yet.
+static bool take_line(bt_child *child, const char **line, size_t *size_bytes)
+{
+    char *start = child->buffer + child->taken;
+    size_t left = child->length - child->taken;
+    char *newline = left ? memchr(start, '\n', left) : NULL;
+    if (!newline) {
+        return false;
+    }
+    *line = start;
+    *size_bytes = (size_t)(newline - start);
+    child->taken += *size_bytes + 1;
+    return true;
+}
+
+// Moves what nobody took to the front and makes room behind it.
+static bt_status make_room(bt_child *child)
+{
+    size_t left = child->length - child->taken;
+    if (child->taken && left) {
+        memmove(child->buffer, child->buffer + child->taken, left);
+    }
+    child->taken = 0;
+    child->length = left;
+    if (child->capacity - left < 4096) {
+        void *block = child->buffer;
+        BT_TRY(bt_mem_resize(&block, child->capacity + 16384, 1));
+        child->buffer = block;
+        child->capacity += 16384;
+    }
+    return BT_OK;
+}
+
+// Reads what there is. *more false: the output has ended.
+static bt_status receive(bt_child *child, bool *more)
+{
+    *more = true;
+    BT_TRY(make_room(child));
+    ssize_t part =
+        read(child->output, child->buffer + child->length, child->capacity - child->length);
+    if (part > 0) {
+        child->length += (size_t)part;
+    } else if (part == 0) {
+        *more = false;
+    } else if (errno != EAGAIN && errno != EINTR) {
+        return bt_error(BT_STATUS_IO, "cannot read from the worker: %s", strerror(errno));
+    }
+    return BT_OK;
+}
+
+static void take_rest(bt_child *child, bt_child_said *said, const char **line, size_t *size_bytes,
+                      bool *complete)
+{
+    *size_bytes = child->length - child->taken;
+    *line = child->buffer + child->taken;
+    *complete = false;
+    *said = *size_bytes ? BT_CHILD_LINE : BT_CHILD_END;
+    child->taken = child->length;
+}
+
+bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max,
+                          bt_child_said *said, const char **line, size_t *size_bytes,
+                          bool *complete)
+{
+    *said = BT_CHILD_LINE;
+    *complete = true;
+    if (take_line(child, line, size_bytes)) {
+        return BT_OK;
+    }
+    if (child->length - child->taken > size_bytes_max) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "the worker printed a line of more than %zu bytes",
+                        size_bytes_max);
+    }
+    struct pollfd watched[2] = {{.fd = child->output, .events = POLLIN},
+                                {.fd = child->input, .events = POLLOUT}};
+    int ready = child->output < 0 ? 0 : poll(watched, has_task_left(child) ? 2 : 1, timeout_ms);
+    if (ready > 0 && has_task_left(child) && watched[1].revents) {
+        feed(child);
+    }
+    bool more = child->output >= 0;
+    if (ready > 0 && watched[0].revents) {
+        BT_TRY(receive(child, &more));
+        if (more && take_line(child, line, size_bytes)) {
+            return BT_OK;
+        }
+    }
+    // A dead worker whose own children still hold its output is at its end, too.
+    if (!more || (ready == 0 && bt_child_wait(child, 0))) {
+        close_end(&child->output);
+        take_rest(child, said, line, size_bytes, complete);
+        return BT_OK;
+    }
+    *said = BT_CHILD_NOTHING;
+    return BT_OK;
+}
+
+void bt_child_ask_stop(bt_child *child)
+{
+    if (child->input >= 0) {
+        bt_str_append(&child->task, "{\"stop\":true}\n");
+        feed(child);
+    }
+}
+
+// ---- ending ------------------------------------------------------------------------------------
+
+void bt_child_kill(bt_child *child)
+{
+    if (child->process > 0 && !child->ended) {
+        (void)kill(-child->process, SIGKILL);
+        (void)kill(child->process, SIGKILL); // should it not lead its group yet
+    }
+}
+
+bool bt_child_wait(bt_child *child, int timeout_ms)
+{
+    int64_t until = bt_clock_ns() + (int64_t)timeout_ms * 1000000;
+    while (!child->ended && child->process > 0) {
+        pid_t got = waitpid(child->process, &child->state, WNOHANG);
+        child->ended = got == child->process || (got < 0 && errno == ECHILD);
+        if (child->ended) {
+            (void)kill(-child->process, SIGKILL); // what it may have left in its group
+        }
+        if (child->ended || bt_clock_ns() >= until) {
+            break;
+        }
+        struct timespec pause = {0, 2000000};
+        (void)nanosleep(&pause, NULL);
+    }
+    return child->ended;
+}
+
+void bt_child_describe_end(const bt_child *child, bt_str *out)
+{
+    if (WIFSIGNALED(child->state)) {
+        const char *name = sigabbrev_np(WTERMSIG(child->state));
+        bt_str_format(out, "was killed by SIG%s", name ? name : "?");
+    } else {
+        bt_str_format(out, "ended with code %d", WEXITSTATUS(child->state));
+    }
+}
+
+void bt_child_release(bt_child *child)
+{
+    if (child->process > 0 && !child->ended) {
+        bt_child_kill(child);
+        (void)bt_child_wait(child, 5000);
+    }
+    close_end(&child->input);
+    close_end(&child->output);
+    bt_str_release(&child->task);
+    bt_mem_free(child->buffer);
+    memset(child, 0, sizeof *child);
+    child->input = child->output = -1;
+}

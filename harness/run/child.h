@@ -1,0 +1,64 @@
+// harness/run/child.h - a worker process: started, fed, listened to, stopped, buried
+//
+// Invariants
+//   1. The worker is in a process group of its own: Ctrl-C reaches the recorder alone, which then
+//      asks the worker to stop.
+//   2. The kernel kills the worker when the recorder dies (and its input ends).
+//   3. Nothing here blocks for longer than the timeout that it was given, whatever the worker does.
+#ifndef BT_HARNESS_RUN_CHILD_H
+#define BT_HARNESS_RUN_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "framework/base/status.h"
+#include "framework/base/str.h"
+
+typedef struct bt_child {
+    pid_t process;     // 0: none
+    int input, output; // our ends of its pipes; -1: closed
+    bt_str task;       // owned; what it is given, from task_done on still to be written
+    size_t task_done;
+    char *buffer; // owned, [capacity]; what it said and nobody took yet, from `taken` on
+    size_t capacity, length, taken;
+    bool ended; // it is dead and buried; `state` is waitpid's
+    int state;
+} bt_child;
+
+typedef enum bt_child_said {
+    BT_CHILD_LINE,    // a line, see out parameters
+    BT_CHILD_NOTHING, // the timeout passed, or a signal came
+    BT_CHILD_END      // it ended, or its output did
+} bt_child_said;
+
+// Starts `program` (NULL: this program's own worker) with `task` and a newline as its input and its
+// standard error in the file `log_path`.
+// Owns    *out: the caller, bt_child_release, which kills what still lives
+// Errors  IO
+BT_CHECKED bt_status bt_child_start(const char *program, const char *task, const char *log_path,
+                                    bt_child *out);
+// Waits up to timeout_ms for a line. *line is borrowed until the next call; a line without newline
+// at the end of the output has *complete false.
+// Errors  CORRUPT_DATA (a line longer than size_bytes_max), IO, OUT_OF_MEMORY
+BT_CHECKED bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max,
+                                     bt_child_said *said, const char **line, size_t *size_bytes,
+                                     bool *complete);
+// Asks it to stop after what it is doing: a line on its input.
+void bt_child_ask_stop(bt_child *child);
+void bt_child_kill(bt_child *child);
+// Whether it has ended, waiting up to timeout_ms.
+bool bt_child_wait(bt_child *child, int timeout_ms);
+// How it ended: "ended with code 3", "was killed by SIGKILL". Only after it has ended.
+void bt_child_describe_end(const bt_child *child, bt_str *out);
+void bt_child_release(bt_child *child);
+
+// ---- signals
+// -------------------------------------------------------------------------------------
+
+// From now on SIGINT, SIGTERM and SIGHUP are counted instead of ending the process.
+void bt_interrupt_watch(void);
+// How many came since then.
+int bt_interrupt_count(void);
+
+#endif

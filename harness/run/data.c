@@ -1,0 +1,180 @@
+// harness/run/data.c - shards of a dataset, found or made
+#include "harness/run/data.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/data/corpus.h"
+#include "framework/data/dataset.h"
+#include "framework/data/shard.h"
+#include "harness/run/child.h"
+#include "harness/suite/json.h"
+#include "harness/suite/suite.h"
+
+static bt_status copy_text(const char *text, char ***list, int64_t *count)
+{
+    void *block = *list;
+    BT_TRY(bt_mem_resize(&block, (size_t)*count + 1, sizeof(char *)));
+    *list = block;
+    BT_TRY(bt_mem_strdup(text, &(*list)[*count]));
+    ++*count;
+    return BT_OK;
+}
+
+// ---- shards by path ----------------------------------------------------------------------------
+
+// Opens a shard for its header and size; trouble shows before the run begins.
+static bt_status add_shard(const char *path, char ***list, int64_t *count, int64_t *tokens)
+{
+    bt_shard shard = {0};
+    BT_TRY(bt_shard_open(path, &shard));
+    *tokens += shard.count;
+    bt_shard_close(&shard);
+    return copy_text(path, list, count);
+}
+
+static bt_status find_by_path(const cJSON *dataset, bt_run_data *out)
+{
+    const cJSON *node = NULL;
+    int64_t val_tokens = 0;
+    (void)snprintf(out->name, sizeof out->name, "shards by path");
+    cJSON_ArrayForEach(node, bt_json_get(dataset, "train"))
+    {
+        BT_TRY(add_shard(node->valuestring, &out->train, &out->train_count, &out->tokens));
+    }
+    cJSON_ArrayForEach(node, bt_json_get(dataset, "val"))
+    {
+        BT_TRY(add_shard(node->valuestring, &out->val, &out->val_count, &val_tokens));
+    }
+    return out->train_count ? BT_OK
+                            : bt_error(BT_STATUS_INVALID_ARGUMENT, "dataset.train names no shard");
+}
+
+// ---- datasets by name --------------------------------------------------------------------------
+
+void bt_run_data_folder(const char *name, bt_str *folder, bool *found)
+{
+    bt_str home = {0};
+    bt_str_format(folder, "data/%s", name);
+    *found = bt_file_exists(bt_str_text(folder));
+    if (!*found) {
+        bt_home_path(&home);
+        bt_str_format(&home, "/data/%s", name);
+        *found = bt_file_exists(bt_str_text(&home));
+        if (*found) {
+            bt_str_clear(folder);
+            bt_str_append(folder, bt_str_text(&home));
+        }
+    }
+    bt_str_release(&home);
+}
+
+typedef struct teller {
+    bt_run_data_say say;
+    void *self;
+} teller;
+
+static bool on_progress(void *context, const bt_progress_event *event)
+{
+    const teller *to = context;
+    if (event->note) {
+        to->say(to->self, event->note);
+    }
+    return bt_interrupt_count() == 0;
+}
+
+bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *self)
+{
+    teller to = {say, self};
+    bt_str packages = {0}, installer = {0};
+    bt_home_path(&packages);
+    bt_str_append(&packages, "/ci/data/node_modules");
+    bt_home_path(&installer);
+    bt_str_append(&installer, "/ci/data/install.sh");
+    bt_status status = bt_str_status(&packages);
+    if (status == BT_OK) {
+        status = bt_str_status(&installer);
+    }
+    if (status == BT_OK) {
+        bt_prepare_options options = {
+            .node_modules = bt_str_text(&packages),
+            .installer = bt_file_exists(bt_str_text(&installer)) ? bt_str_text(&installer) : NULL,
+            .out_dir = folder,
+            .progress = {on_progress, &to}};
+        status = bt_data_prepare(&options, NULL);
+    }
+    bt_str_release(&packages);
+    bt_str_release(&installer);
+    return status;
+}
+
+static bt_status not_there(const char *name, const char *folder)
+{
+    return bt_error(BT_STATUS_UNAVAILABLE,
+                    "dataset \"%s\" is not there: no folder %s\nget it with 'bt-bench data fetch "
+                    "%s', or name shards: --set dataset.train=FILE",
+                    name, folder, name);
+}
+
+static bt_status take_dataset(const bt_dataset *dataset, bt_run_data *out)
+{
+    out->tokens = dataset->train.tokens;
+    (void)snprintf(out->digest, sizeof out->digest, "%s", dataset->digest.hex);
+    for (int64_t i = 0; i < dataset->train.count; ++i) {
+        BT_TRY(copy_text(dataset->train.shards[i].path, &out->train, &out->train_count));
+    }
+    for (int64_t i = 0; i < dataset->val.count; ++i) {
+        BT_TRY(copy_text(dataset->val.shards[i].path, &out->val, &out->val_count));
+    }
+    return BT_OK;
+}
+
+static bt_status find_by_name(const char *name, bt_run_data_say say, void *self, bt_run_data *out)
+{
+    bt_str folder = {0};
+    bool found = false;
+    (void)snprintf(out->name, sizeof out->name, "%s", name);
+    bt_run_data_folder(name, &folder, &found);
+    bt_status status = bt_str_status(&folder);
+    if (status == BT_OK && !found) {
+        status = strcmp(name, "books") == 0 ? bt_run_data_prepare(bt_str_text(&folder), say, self)
+                                            : not_there(name, bt_str_text(&folder));
+    }
+    bt_dataset dataset = {0};
+    if (status == BT_OK) {
+        status = bt_dataset_open(bt_str_text(&folder), &dataset);
+    }
+    if (status == BT_OK) {
+        status = take_dataset(&dataset, out);
+    }
+    bt_dataset_release(&dataset);
+    bt_str_release(&folder);
+    return status;
+}
+
+bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self, bt_run_data *out)
+{
+    memset(out, 0, sizeof *out);
+    const cJSON *name = bt_json_get(dataset, "name");
+    bt_status status = cJSON_IsString(name) ? find_by_name(name->valuestring, say, self, out)
+                                            : find_by_path(dataset, out);
+    if (status != BT_OK) {
+        bt_run_data_release(out);
+    }
+    return status;
+}
+
+void bt_run_data_release(bt_run_data *data)
+{
+    for (int64_t i = 0; i < data->train_count; ++i) {
+        bt_mem_free(data->train[i]);
+    }
+    for (int64_t i = 0; i < data->val_count; ++i) {
+        bt_mem_free(data->val[i]);
+    }
+    bt_mem_free(data->train);
+    bt_mem_free(data->val);
+    memset(data, 0, sizeof *data);
+}

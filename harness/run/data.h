@@ -1,0 +1,41 @@
+// harness/run/data.h - the dataset of a case: from its name or paths to shards that are there
+#ifndef BT_HARNESS_RUN_DATA_H
+#define BT_HARNESS_RUN_DATA_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+#include "framework/base/str.h"
+
+// The shards of one case. Paths are owned.
+typedef struct bt_run_data {
+    char **train; // [train_count]
+    int64_t train_count;
+    char **val; // [val_count]
+    int64_t val_count;
+    char name[96];   // of the dataset, "shards by path"
+    char digest[80]; // identifies its contents; "" where it is not known
+    int64_t tokens;  // in the training shards
+} bt_run_data;
+
+// What making a dataset says to the user.
+typedef void (*bt_run_data_say)(void *self, const char *line);
+
+// Finds the shards of a case's dataset {name} or {train, val}. A name is a folder data/<name> of
+// the working directory or of the installation; "books" is made when it is not there. Owns    *out:
+// the caller, bt_run_data_release Errors  UNAVAILABLE (not there, and how to get it), IO,
+// CORRUPT_DATA (a shard's header or size),
+//         INTERRUPTED
+BT_CHECKED bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self,
+                                      bt_run_data *out);
+void bt_run_data_release(bt_run_data *data);
+
+// The folder of a named dataset: that of the working directory if it is there, else that of the
+// installation if that is there, else (*found false) where it would be made.
+void bt_run_data_folder(const char *name, bt_str *folder, bool *found);
+// Makes the default corpus in `folder` unless it is there.
+BT_CHECKED bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *self);
+
+#endif

@@ -1,0 +1,298 @@
+// harness/run/event.c - events, read and written from one table of fields
+#include "harness/run/event.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum field_type {
+    FIELD_INTEGER,
+    FIELD_REAL,       // finite
+    FIELD_REAL_NULL,  // null: not finite, NaN here
+    FIELD_FLOAT_NULL, // the same, stored as float
+    FIELD_BITS,       // float as 8 hex digits
+    FIELD_TEXT,
+    FIELD_BOOL
+} field_type;
+
+typedef struct field {
+    bt_run_event_type event;
+    const char *key;
+    field_type type;
+    bool required; // absent otherwise: 0, "", false, NaN
+    size_t offset; // in bt_run_event
+} field;
+
+#define FIELD(event, key, type, required, member)                                                  \
+    {                                                                                              \
+        BT_RUN_EVENT_##event, key, FIELD_##type, required, offsetof(bt_run_event, as.member)       \
+    }
+
+static const field fields[] = {
+    FIELD(START, "protocol", INTEGER, true, start.protocol),
+    FIELD(START, "system", TEXT, true, start.system),
+    FIELD(START, "device", TEXT, true, start.device),
+    FIELD(START, "parameters", INTEGER, false, start.parameters),
+    FIELD(START, "tensors", INTEGER, false, start.tensors),
+    FIELD(START, "accumulation", INTEGER, false, start.accumulation),
+    FIELD(START, "train_tokens", INTEGER, false, start.train_tokens),
+    FIELD(START, "val_tokens", INTEGER, false, start.val_tokens),
+    FIELD(STEP, "step", INTEGER, true, step.step),
+    FIELD(STEP, "loss", FLOAT_NULL, true, step.loss),
+    FIELD(STEP, "loss_bits", BITS, false, step.loss), // behind loss: it wins
+    FIELD(STEP, "grad_norm", FLOAT_NULL, false, step.grad_norm),
+    FIELD(STEP, "lr", REAL, false, step.lr),
+    FIELD(STEP, "tokens", INTEGER, true, step.tokens),
+    FIELD(STEP, "host_ns", INTEGER, true, step.host_ns),
+    FIELD(STEP, "device_ns", INTEGER, false, step.device_ns),
+    FIELD(STEP, "allocated_bytes", INTEGER, false, step.allocated_bytes),
+    FIELD(STEP, "peak_allocated_bytes", INTEGER, false, step.peak_allocated_bytes),
+    FIELD(STEP, "reserved_bytes", INTEGER, false, step.reserved_bytes),
+    FIELD(STEP, "resident_bytes", INTEGER, false, step.resident_bytes),
+    FIELD(STEP, "warmup", BOOL, false, step.warmup),
+    FIELD(STEP, "profiled", BOOL, false, step.profiled),
+    FIELD(EVAL, "step", INTEGER, true, eval.step),
+    FIELD(EVAL, "loss", REAL_NULL, true, eval.loss),
+    FIELD(EVAL, "tokens", INTEGER, false, eval.tokens),
+    FIELD(EVAL, "host_ns", INTEGER, false, eval.host_ns),
+    FIELD(RANGE, "step", INTEGER, true, range.step),
+    FIELD(RANGE, "path", TEXT, true, range.path),
+    FIELD(RANGE, "count", INTEGER, true, range.count),
+    FIELD(RANGE, "device_ns", INTEGER, false, range.device_ns),
+    FIELD(RANGE, "host_ns", INTEGER, false, range.host_ns),
+    FIELD(KERNEL, "op", TEXT, true, kernel.op),
+    FIELD(KERNEL, "kernel", TEXT, true, kernel.kernel),
+    FIELD(MEMORY, "phase", TEXT, true, memory.phase),
+    FIELD(MEMORY, "peak_allocated_bytes", INTEGER, false, memory.peak_allocated_bytes),
+    FIELD(MEMORY, "peak_reserved_bytes", INTEGER, false, memory.peak_reserved_bytes),
+    FIELD(MEMORY, "device_used_bytes", INTEGER, false, memory.device_used_bytes),
+    FIELD(MEMORY, "peak_resident_bytes", INTEGER, false, memory.peak_resident_bytes),
+    FIELD(RESULT, "steps_done", INTEGER, true, result.steps_done),
+    FIELD(RESULT, "stopped", BOOL, false, result.stopped),
+    FIELD(RESULT, "params_digest", TEXT, false, result.params_digest),
+    FIELD(RESULT, "val_loss", REAL_NULL, false, result.val_loss),
+    FIELD(ERROR, "status", TEXT, true, error.status),
+    FIELD(ERROR, "message", TEXT, true, error.message),
+};
+
+static const size_t field_count = sizeof fields / sizeof fields[0];
+
+const char *bt_run_event_name(bt_run_event_type type)
+{
+    static const char *const names[] = {
+#define BT_RUN_EVENT_NAME(name, text) text,
+        BT_RUN_EVENT_LIST(BT_RUN_EVENT_NAME)
+#undef BT_RUN_EVENT_NAME
+    };
+    return names[type];
+}
+
+bt_status bt_run_event_status(const char *text)
+{
+    for (int i = 1; i < BT_STATUS_COUNT; ++i) {
+        if (strcmp(bt_status_text((bt_status)i), text) == 0) {
+            return (bt_status)i;
+        }
+    }
+    return BT_STATUS_INTERNAL;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+static bool parse_bits(const cJSON *node, float *value)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint32_t bits = 0;
+    if (!cJSON_IsString(node) || strlen(node->valuestring) != 8) {
+        return false;
+    }
+    for (const char *at = node->valuestring; *at; ++at) {
+        const char *digit = strchr(digits, *at);
+        if (!digit) {
+            return false;
+        }
+        bits = bits << 4 | (uint32_t)(digit - digits);
+    }
+    memcpy(value, &bits, sizeof bits);
+    return true;
+}
+
+// Puts a value where the row says; false when it has the wrong type or range.
+static bool store_field(const field *row, const cJSON *node, bt_run_event *event)
+{
+    void *place = (char *)event + row->offset;
+    double value = cJSON_IsNumber(node) ? node->valuedouble : (double)NAN;
+    switch (row->type) {
+    case FIELD_INTEGER:
+        if (!(value >= 0 && value < 9007199254740992.0) || value > floor(value)) {
+            return false;
+        }
+        *(int64_t *)place = (int64_t)value;
+        return true;
+    case FIELD_REAL:
+        *(double *)place = value;
+        return isfinite(value);
+    case FIELD_REAL_NULL:
+        *(double *)place = value;
+        return cJSON_IsNumber(node) || cJSON_IsNull(node);
+    case FIELD_FLOAT_NULL:
+        *(float *)place = (float)value;
+        return cJSON_IsNumber(node) || cJSON_IsNull(node);
+    case FIELD_BITS:
+        return parse_bits(node, place);
+    case FIELD_TEXT:
+        *(const char **)place = node->valuestring;
+        return cJSON_IsString(node);
+    case FIELD_BOOL:
+        *(bool *)place = cJSON_IsTrue(node);
+        return cJSON_IsBool(node);
+    }
+    return false;
+}
+
+static bt_status refuse(const bt_run_event_state *state, const char *what, const char *detail)
+{
+    return bt_error(BT_STATUS_CORRUPT_DATA, "worker, line %lld: %s%s", (long long)state->line, what,
+                    detail);
+}
+
+static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
+{
+    for (size_t i = 0; i < field_count; ++i) {
+        const field *row = &fields[i];
+        if (row->event != event->type) {
+            continue;
+        }
+        const cJSON *node = bt_json_get(event->json.root, row->key);
+        if (!node && row->required) {
+            return refuse(state, bt_run_event_name(event->type), " lacks a key that it must have");
+        }
+        if (node && !store_field(row, node, event)) {
+            return refuse(state, "wrong type or range of ", row->key);
+        }
+        if (!node && row->type == FIELD_TEXT) {
+            *(const char **)(void *)((char *)event + row->offset) = "";
+        } else if (!node && row->type == FIELD_REAL_NULL) {
+            *(double *)(void *)((char *)event + row->offset) = (double)NAN;
+        } else if (!node && row->type == FIELD_FLOAT_NULL) {
+            *(float *)(void *)((char *)event + row->offset) = NAN;
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status check_order(bt_run_event_state *state, const bt_run_event *event)
+{
+    bt_run_event_type type = event->type;
+    if (state->failed) {
+        return refuse(state, "something follows the error", "");
+    }
+    if (type == BT_RUN_EVENT_ERROR) {
+        state->failed = true;
+        return BT_OK;
+    }
+    if (state->done) {
+        return refuse(state, "something follows the result", "");
+    }
+    if ((type == BT_RUN_EVENT_START) == state->started) {
+        return refuse(state, state->started ? "a second start" : "the first event is not start",
+                      "");
+    }
+    state->started = true;
+    if (type == BT_RUN_EVENT_START && event->as.start.protocol != BT_RUN_EVENT_PROTOCOL) {
+        return refuse(state, "another protocol than 1", "");
+    }
+    if (type == BT_RUN_EVENT_STEP && event->as.step.step != state->next_step++) {
+        return refuse(state, "steps must count up from 0 without a gap", "");
+    }
+    if (type == BT_RUN_EVENT_RESULT) {
+        state->done = true;
+        if (event->as.result.steps_done != state->next_step) {
+            return refuse(state, "steps_done is not the number of steps", "");
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status parse(bt_run_event_state *state, const char *line, size_t size_bytes,
+                       bt_run_event *event)
+{
+    bt_status status = bt_json_parse("event", line, size_bytes, &event->json);
+    if (status == BT_STATUS_INVALID_ARGUMENT) {
+        char reason[256];
+        (void)snprintf(reason, sizeof reason, "%.200s", bt_error_message());
+        return refuse(state, "not a JSON object: ", reason);
+    }
+    BT_TRY(status);
+    const cJSON *name = bt_json_get(event->json.root, "event");
+    if (!cJSON_IsObject(event->json.root) || !cJSON_IsString(name)) {
+        return refuse(state, "an object without the key event", "");
+    }
+    for (int i = 0; i < BT_RUN_EVENT_COUNT; ++i) {
+        if (strcmp(name->valuestring, bt_run_event_name((bt_run_event_type)i)) == 0) {
+            event->type = (bt_run_event_type)i;
+            BT_TRY(fill(state, event));
+            return check_order(state, event);
+        }
+    }
+    return refuse(state, "unknown event", "");
+}
+
+bt_status bt_run_event_parse(bt_run_event_state *state, const char *line, size_t size_bytes,
+                             bt_run_event *event)
+{
+    memset(event, 0, sizeof *event);
+    ++state->line;
+    bt_status status = size_bytes <= BT_RUN_EVENT_LINE_BYTES_MAX
+                           ? parse(state, line, size_bytes, event)
+                           : refuse(state, "longer than 65536 bytes", "");
+    if (status != BT_OK) {
+        bt_run_event_release(event);
+    }
+    return status;
+}
+
+void bt_run_event_release(bt_run_event *event) { bt_json_release(&event->json); }
+
+// ---- writing -----------------------------------------------------------------------------------
+
+static void write_field(const field *row, const bt_run_event *event, bt_str *out)
+{
+    const void *place = (const char *)event + row->offset;
+    uint32_t bits = 0;
+    switch (row->type) {
+    case FIELD_INTEGER:
+        bt_str_format(out, "%lld", (long long)*(const int64_t *)place);
+        break;
+    case FIELD_REAL:
+    case FIELD_REAL_NULL:
+        bt_json_number(*(const double *)place, out);
+        break;
+    case FIELD_FLOAT_NULL:
+        bt_json_number((double)*(const float *)place, out);
+        break;
+    case FIELD_BITS:
+        memcpy(&bits, place, sizeof bits);
+        bt_str_format(out, "\"%08x\"", bits);
+        break;
+    case FIELD_TEXT:
+        bt_json_string(*(const char *const *)place, out);
+        break;
+    case FIELD_BOOL:
+        bt_str_append(out, *(const bool *)place ? "true" : "false");
+        break;
+    }
+}
+
+void bt_run_event_write(const bt_run_event *event, bt_str *out)
+{
+    bt_str_format(out, "{\"event\":\"%s\"", bt_run_event_name(event->type));
+    for (size_t i = 0; i < field_count; ++i) {
+        if (fields[i].event == event->type) {
+            bt_str_format(out, ",\"%s\":", fields[i].key);
+            write_field(&fields[i], event, out);
+        }
+    }
+    bt_str_append(out, "}\n");
+}

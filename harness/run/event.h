@@ -1,0 +1,93 @@
+// harness/run/event.h - what a worker says: one JSON object a line (README.md has the protocol)
+//
+// Reading is strict: what a worker prints is checked like a stranger's file, since a worker may be
+// any program and may die in the middle of a line.
+//
+// Invariants
+//   1. start comes first and once; steps count up from 0 without a gap; result comes at most once
+//      and only errors may follow; nothing follows an error.
+//   2. Every integer is whole, >= 0 and below 2^53. Every real is finite, but for losses and norms,
+//      where null means NaN or infinity. A loss's bits win over its decimals.
+#ifndef BT_HARNESS_RUN_EVENT_H
+#define BT_HARNESS_RUN_EVENT_H
+
+#include "harness/store/store.h"
+#include "harness/suite/json.h"
+
+#define BT_RUN_EVENT_PROTOCOL       1
+#define BT_RUN_EVENT_LINE_BYTES_MAX 65536
+
+#define BT_RUN_EVENT_LIST(X)                                                                       \
+    X(START, "start")                                                                              \
+    X(STEP, "step")                                                                                \
+    X(EVAL, "eval")                                                                                \
+    X(RANGE, "range")                                                                              \
+    X(KERNEL, "kernel")                                                                            \
+    X(MEMORY, "memory")                                                                            \
+    X(RESULT, "result")                                                                            \
+    X(ERROR, "error")
+
+typedef enum bt_run_event_type {
+#define BT_RUN_EVENT_ENUM(name, text) BT_RUN_EVENT_##name,
+    BT_RUN_EVENT_LIST(BT_RUN_EVENT_ENUM)
+#undef BT_RUN_EVENT_ENUM
+        BT_RUN_EVENT_COUNT
+} bt_run_event_type;
+
+const char *bt_run_event_name(bt_run_event_type type);
+
+typedef struct bt_run_event_start {
+    int64_t protocol;
+    const char *system; // "blutrain"
+    const char *device; // its name
+    int64_t parameters, tensors, accumulation, train_tokens, val_tokens;
+} bt_run_event_start;
+
+typedef struct bt_run_event_result {
+    int64_t steps_done;
+    bool stopped;              // it was asked to stop
+    const char *params_digest; // "" when there is none
+    double val_loss;           // NaN when there was no evaluation
+} bt_run_event_result;
+
+typedef struct bt_run_event_error {
+    const char *status; // a status text, such as "out of memory"
+    const char *message;
+} bt_run_event_error;
+
+typedef struct bt_run_event {
+    bt_run_event_type type;
+    union {
+        bt_run_event_start start;
+        bt_store_step step;
+        bt_store_eval eval;
+        bt_store_range range;
+        bt_store_kernel kernel;
+        bt_store_memory memory;
+        bt_run_event_result result;
+        bt_run_event_error error;
+    } as;
+    bt_json_doc json; // owned; texts of the union lie in it
+} bt_run_event;
+
+// Where in the protocol a worker is.
+typedef struct bt_run_event_state {
+    int64_t line;      // lines read
+    int64_t next_step; // the step that must come next
+    bool started, done, failed;
+} bt_run_event_state;
+
+// Reads one line (without its newline) and moves the state on.
+// Owns    *event: the caller, bt_run_event_release; also released on failure
+// Errors  CORRUPT_DATA "worker, line 7: ...", OUT_OF_MEMORY
+BT_CHECKED bt_status bt_run_event_parse(bt_run_event_state *state, const char *line,
+                                        size_t size_bytes, bt_run_event *event);
+void bt_run_event_release(bt_run_event *event);
+// The status of an error event's text; INTERNAL for unknown words.
+bt_status bt_run_event_status(const char *text);
+
+// ---- the worker's side: appends one line --------------------------------------------------------
+
+void bt_run_event_write(const bt_run_event *event, bt_str *out);
+
+#endif

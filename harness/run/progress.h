@@ -1,0 +1,37 @@
+// harness/run/progress.h - what a person sees while a run goes on, on standard error
+//
+// On a terminal one line that rewrites itself; elsewhere a plain line every ten seconds. No colour,
+// so there is nothing that NO_COLOR would have to turn off.
+#ifndef BT_HARNESS_RUN_PROGRESS_H
+#define BT_HARNESS_RUN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "harness/run/event.h"
+
+typedef struct bt_progress_view {
+    FILE *out; // NULL: quiet
+    bool terminal;
+    int64_t steps;      // planned, of this round
+    int64_t started_ns; // when the first step began
+    int64_t shown_ns;   // when a line was last shown
+    int64_t heard_ns;   // when the worker last said something
+    double rate_tok_s;  // smoothed
+    bool line_open;     // a rewriting line is on the screen
+    char label[96];     // "fp32", "fp32 round 2/3"
+} bt_progress_view;
+
+void bt_progress_open(bt_progress_view *view, bool quiet);
+// A new round begins.
+void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps);
+void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event);
+// The worker says nothing: after a minute this is shown.
+void bt_progress_silence(bt_progress_view *view);
+// A line of its own: "plan      ...". The text may have several lines.
+void bt_progress_say(bt_progress_view *view, const char *format, ...) BT_PRINTF(2, 3);
+// Ends a rewriting line, so that something else may be printed.
+void bt_progress_pause(bt_progress_view *view);
+
+#endif

@@ -1,0 +1,192 @@
+// harness/run/record.c - one round: rows as they come, measurements at the end
+#include "harness/run/record.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+#include "harness/stats/stats.h"
+
+bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, const cJSON *item,
+                            const char *system, int64_t ordinal, bt_recorder *out)
+{
+    memset(out, 0, sizeof *out);
+    out->store = store;
+    out->item = item;
+    out->val_loss = (double)NAN;
+    out->started_ns = bt_clock_ns();
+    bt_str axes = {0};
+    bt_json_write(item, &axes);
+    bt_store_case what = {.bench = bench,
+                          .kind = bt_json_get(item, "kind")->valuestring,
+                          .name = bt_json_get(item, "name")->valuestring,
+                          .axes_json = bt_str_text(&axes),
+                          .system = system};
+    bt_status status = bt_str_status(&axes);
+    if (status == BT_OK) {
+        status = bt_store_round_begin(store, run, &what, ordinal, &out->round);
+    }
+    bt_str_release(&axes);
+    return status;
+}
+
+static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
+{
+    const cJSON *train = bt_json_get(self->item, "train");
+    const cJSON *precision = bt_json_get(train, "precision");
+    const cJSON *name = bt_json_get(bt_json_get(self->item, "dataset"), "name");
+    bt_store_shape shape = {.device = start->device,
+                            .precision = cJSON_IsString(precision) ? precision->valuestring : "",
+                            .dataset = cJSON_IsString(name) ? name->valuestring : "shards by path",
+                            .parameters = start->parameters,
+                            .tensors = start->tensors,
+                            .accumulation = start->accumulation,
+                            .steps = (int64_t)bt_json_number_of(train, "steps"),
+                            .train_tokens = start->train_tokens,
+                            .val_tokens = start->val_tokens};
+    return bt_store_round_describe(self->store, self->round, &shape);
+}
+
+static bt_status take_step(bt_recorder *self, const bt_store_step *step)
+{
+    if (self->step_count == self->step_capacity) {
+        int64_t capacity = self->step_capacity ? 2 * self->step_capacity : 128;
+        void *block = self->steps;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *self->steps));
+        self->steps = block;
+        self->step_capacity = capacity;
+    }
+    self->steps[self->step_count++] = *step;
+    return bt_store_step_add(self->store, self->round, step);
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
+{
+    switch (event->type) {
+    case BT_RUN_EVENT_START:
+        return take_start(self, &event->as.start);
+    case BT_RUN_EVENT_STEP:
+        return take_step(self, &event->as.step);
+    case BT_RUN_EVENT_EVAL:
+        self->val_loss = event->as.eval.loss;
+        return bt_store_eval_add(self->store, self->round, &event->as.eval);
+    case BT_RUN_EVENT_RANGE:
+        return bt_store_range_add(self->store, self->round, &event->as.range);
+    case BT_RUN_EVENT_KERNEL:
+        return bt_store_kernel_add(self->store, self->round, &event->as.kernel);
+    case BT_RUN_EVENT_MEMORY: {
+        const bt_store_memory *memory = &event->as.memory;
+        bt_store_memory *peak = &self->memory;
+        peak->peak_allocated_bytes =
+            larger(peak->peak_allocated_bytes, memory->peak_allocated_bytes);
+        peak->peak_reserved_bytes = larger(peak->peak_reserved_bytes, memory->peak_reserved_bytes);
+        peak->peak_resident_bytes = larger(peak->peak_resident_bytes, memory->peak_resident_bytes);
+        return bt_store_memory_add(self->store, self->round, memory);
+    }
+    case BT_RUN_EVENT_RESULT:
+        (void)snprintf(self->params_digest, sizeof self->params_digest, "%s",
+                       event->as.result.params_digest);
+        return BT_OK;
+    case BT_RUN_EVENT_ERROR:
+    case BT_RUN_EVENT_COUNT:
+        return BT_OK;
+    }
+    return BT_OK;
+}
+
+// ---- measurements ------------------------------------------------------------------------------
+
+static bt_status measure(const bt_recorder *self, bt_metric metric, double value)
+{
+    bt_store_measurement row = {
+        .metric = metric, .value = value, .low = (double)NAN, .high = (double)NAN};
+    return bt_store_measure(self->store, self->round, &row);
+}
+
+typedef enum sample_kind { SAMPLE_HOST, SAMPLE_DEVICE, SAMPLE_RATE } sample_kind;
+
+// Values of the steps that are measurements, in their order.
+static int64_t collect(const bt_recorder *self, sample_kind kind, double *samples)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < self->step_count; ++i) {
+        const bt_store_step *step = &self->steps[i];
+        int64_t time_ns = kind == SAMPLE_DEVICE ? step->device_ns : step->host_ns;
+        if (!step->warmup && !step->profiled && time_ns > 0) {
+            samples[count++] = kind == SAMPLE_RATE ? (double)step->tokens * 1e9 / (double)time_ns
+                                                   : (double)time_ns;
+        }
+    }
+    return count;
+}
+
+static bt_status measure_samples(const bt_recorder *self, bt_metric metric, sample_kind kind)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)self->step_count, sizeof(double), &block));
+    double *samples = block;
+    int64_t count = collect(self, kind, samples);
+    bt_stats stats;
+    bt_status status = bt_stats_of(samples, count, &stats);
+    if (status == BT_OK && count > 0) {
+        bt_store_measurement row = {.metric = metric,
+                                    .value = stats.median,
+                                    .low = stats.low,
+                                    .high = stats.high,
+                                    .samples = samples,
+                                    .sample_count = count};
+        status = bt_store_measure(self->store, self->round, &row);
+    }
+    bt_mem_free(samples);
+    return status;
+}
+
+static bt_status measure_all(bt_recorder *self)
+{
+    if (self->step_count > 0) {
+        const bt_store_step *last = &self->steps[self->step_count - 1];
+        BT_TRY(measure_samples(self, BT_METRIC_TOKENS_PER_S, SAMPLE_RATE));
+        BT_TRY(measure_samples(self, BT_METRIC_STEP_TIME, SAMPLE_HOST));
+        BT_TRY(measure_samples(self, BT_METRIC_STEP_DEVICE_TIME, SAMPLE_DEVICE));
+        BT_TRY(measure(self, BT_METRIC_LOSS_FIRST, (double)self->steps[0].loss));
+        BT_TRY(measure(self, BT_METRIC_LOSS_LAST, (double)last->loss));
+    }
+    for (int64_t i = 0; i < self->step_count; ++i) {
+        const bt_store_step *step = &self->steps[i];
+        bt_store_memory *peak = &self->memory;
+        peak->peak_allocated_bytes = larger(peak->peak_allocated_bytes, step->peak_allocated_bytes);
+        peak->peak_reserved_bytes = larger(peak->peak_reserved_bytes, step->reserved_bytes);
+        peak->peak_resident_bytes = larger(peak->peak_resident_bytes, step->resident_bytes);
+    }
+    const struct {
+        bt_metric metric;
+        int64_t value;
+    } peaks[] = {{BT_METRIC_PEAK_ALLOCATED, self->memory.peak_allocated_bytes},
+                 {BT_METRIC_PEAK_RESERVED, self->memory.peak_reserved_bytes},
+                 {BT_METRIC_PEAK_RESIDENT, self->memory.peak_resident_bytes}};
+    for (int i = 0; i < 3; ++i) {
+        if (peaks[i].value > 0) {
+            BT_TRY(measure(self, peaks[i].metric, (double)peaks[i].value));
+        }
+    }
+    if (!isnan(self->val_loss)) {
+        BT_TRY(measure(self, BT_METRIC_VAL_LOSS, self->val_loss));
+    }
+    return measure(self, BT_METRIC_WALL_TIME, (double)(bt_clock_ns() - self->started_ns));
+}
+
+bt_status bt_recorder_end(bt_recorder *self, bt_run_status status, const char *message)
+{
+    BT_TRY(measure_all(self));
+    return bt_store_round_end(self->store, self->round, status, message, self->params_digest);
+}
+
+void bt_recorder_release(bt_recorder *self)
+{
+    bt_mem_free(self->steps);
+    memset(self, 0, sizeof *self);
+}

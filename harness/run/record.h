@@ -1,0 +1,30 @@
+// harness/run/record.h - events of one round into the store, and its measurements at the end
+#ifndef BT_HARNESS_RUN_RECORD_H
+#define BT_HARNESS_RUN_RECORD_H
+
+#include "harness/plan/plan.h"
+#include "harness/run/event.h"
+
+typedef struct bt_recorder {
+    bt_store *store; // borrowed
+    int64_t round;
+    const cJSON *item;    // borrowed: the case of the plan
+    bt_store_step *steps; // owned, [step_capacity]: for the measurements
+    int64_t step_count, step_capacity;
+    double val_loss; // of the last evaluation, NaN before
+    bt_store_memory memory;
+    int64_t started_ns;
+    char params_digest[65];
+} bt_recorder;
+
+// Begins a round of a case in the store.
+BT_CHECKED bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench,
+                                       const cJSON *item, const char *system, int64_t ordinal,
+                                       bt_recorder *out);
+BT_CHECKED bt_status bt_recorder_take(bt_recorder *recorder, const bt_run_event *event);
+// Writes the measurements of what was recorded and ends the round.
+BT_CHECKED bt_status bt_recorder_end(bt_recorder *recorder, bt_run_status status,
+                                     const char *message);
+void bt_recorder_release(bt_recorder *recorder);
+
+#endif

@@ -1,0 +1,245 @@
+// harness/run/round.c - listen to a worker, record, judge its end
+#include "harness/run/round.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/run/child.h"
+
+#define LISTEN_MS 100
+
+typedef struct listening {
+    const bt_round_request *request;
+    bt_child child;
+    bt_recorder recorder;
+    bt_run_event_state state;
+    bool stopped; // the result says that it was asked to stop
+    int interrupts_heeded;
+    bt_round_outcome *outcome;
+} listening;
+
+// ---- the task ----------------------------------------------------------------------------------
+
+static void append_paths(const char *key, const char *const *paths, int64_t count, bt_str *out)
+{
+    bt_str_format(out, "\"%s\":[", key);
+    for (int64_t i = 0; i < count; ++i) {
+        bt_str_append(out, i ? "," : "");
+        bt_json_string(paths[i], out);
+    }
+    bt_str_append(out, "]");
+}
+
+static void append_task(const bt_round_request *request, bt_str *out)
+{
+    bt_str_format(out, "{\"protocol\":%d,\"round\":%lld,\"device\":\"%s\",\"ordinal\":0,\"case\":",
+                  BT_RUN_EVENT_PROTOCOL, (long long)request->ordinal, request->plan->device);
+    bt_json_write(request->item, out);
+    bt_str_append(out, ",\"shards\":{");
+    append_paths("train", request->train_shards, request->train_shard_count, out);
+    bt_str_append(out, ",");
+    append_paths("val", request->val_shards, request->val_shard_count, out);
+    bt_str_append(out, "}}");
+}
+
+// ---- listening ---------------------------------------------------------------------------------
+
+static void judge(listening *self, bt_run_status status, bt_status reason, const char *message)
+{
+    self->outcome->status = status;
+    self->outcome->reason = reason;
+    (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s", message);
+}
+
+static bt_status take_event(listening *self, const bt_run_event *event)
+{
+    if (event->type == BT_RUN_EVENT_ERROR) {
+        bt_status reason = bt_run_event_status(event->as.error.status);
+        judge(self, reason == BT_STATUS_INTERRUPTED ? BT_RUN_INTERRUPTED : BT_RUN_FAILED, reason,
+              event->as.error.message);
+    } else if (event->type == BT_RUN_EVENT_RESULT) {
+        self->stopped = event->as.result.stopped;
+    }
+    bt_progress_event_seen(self->request->view, event);
+    return bt_recorder_take(&self->recorder, event);
+}
+
+// A line of the worker. What it says wrongly ends it: *mistaken.
+static bt_status take_line(listening *self, const char *line, size_t size_bytes, bool complete,
+                           bool *mistaken)
+{
+    bt_run_event event;
+    bt_status status = bt_run_event_parse(&self->state, line, size_bytes, &event);
+    if (status == BT_OK) {
+        status = take_event(self, &event);
+        bt_run_event_release(&event);
+        return status;
+    }
+    if (status == BT_STATUS_CORRUPT_DATA) {
+        *mistaken = complete; // half a line is what a killed worker leaves: its end says more
+        if (complete) {
+            judge(self, BT_RUN_FAILED, status, bt_error_message());
+        }
+        return BT_OK;
+    }
+    return status;
+}
+
+// The first signal asks the worker to stop, the second kills it.
+static void heed_interrupts(listening *self)
+{
+    int count = bt_interrupt_count();
+    if (count > 0 && self->interrupts_heeded == 0) {
+        bt_progress_say(self->request->view,
+                        "stopping after this step; again (Ctrl-C) to stop at once\n");
+        bt_child_ask_stop(&self->child);
+        self->interrupts_heeded = 1;
+    }
+    if (count > 1 && self->interrupts_heeded == 1) {
+        bt_child_kill(&self->child);
+        self->interrupts_heeded = 2;
+    }
+}
+
+static bt_status listen_to_end(listening *self)
+{
+    for (;;) {
+        bt_child_said said = BT_CHILD_NOTHING;
+        const char *line = NULL;
+        size_t size_bytes = 0;
+        bool complete = false, mistaken = false;
+        heed_interrupts(self);
+        bt_status status = bt_child_listen(&self->child, LISTEN_MS, BT_RUN_EVENT_LINE_BYTES_MAX,
+                                           &said, &line, &size_bytes, &complete);
+        if (status == BT_STATUS_CORRUPT_DATA) {
+            judge(self, BT_RUN_FAILED, status, bt_error_message());
+            return BT_OK;
+        }
+        BT_TRY(status);
+        if (said == BT_CHILD_END) {
+            return BT_OK;
+        }
+        if (said == BT_CHILD_LINE) {
+            BT_TRY(take_line(self, line, size_bytes, complete, &mistaken));
+        } else {
+            bt_progress_silence(self->request->view);
+        }
+        if (mistaken) {
+            return BT_OK;
+        }
+        BT_TRY(bt_store_tick(self->request->store));
+    }
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+// The last line of the worker's log that is not empty, "" when there is none.
+static void append_last_words(const char *log_path, bt_str *out)
+{
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    if (bt_file_read(log_path, &bytes, &size_bytes) != BT_OK) {
+        bt_error_clear();
+        return;
+    }
+    char *text = bytes;
+    while (size_bytes && (text[size_bytes - 1] == '\n' || text[size_bytes - 1] == ' ')) {
+        text[--size_bytes] = '\0';
+    }
+    const char *last = strrchr(text, '\n');
+    last = last ? last + 1 : text;
+    bt_str_format(out, *last ? "; it said: %.300s" : "%s", last);
+    bt_mem_free(bytes);
+}
+
+// A worker that has said neither result nor error: what became of it?
+static void judge_silent_end(listening *self)
+{
+    bt_str message = {0};
+    const bt_child *child = &self->child;
+    if (self->interrupts_heeded) {
+        judge(self, BT_RUN_INTERRUPTED, BT_STATUS_INTERRUPTED, "interrupted");
+        return;
+    }
+    bt_str_append(&message, "the worker ");
+    bt_child_describe_end(child, &message);
+    bt_str_format(&message, " after %lld steps, without a result",
+                  (long long)self->recorder.step_count);
+    if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9) {
+        bt_str_append(&message, " (the system does that when memory runs out)");
+    }
+    append_last_words(self->request->log_path, &message);
+    judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, bt_str_text(&message));
+    bt_str_release(&message);
+}
+
+// Waits for the process, gently: it has said all that it will say.
+static void bury(listening *self, bool at_once)
+{
+    if (at_once) {
+        bt_child_kill(&self->child);
+    }
+    for (int waited_ms = 0; !bt_child_wait(&self->child, LISTEN_MS); waited_ms += LISTEN_MS) {
+        heed_interrupts(self);
+        bt_progress_silence(self->request->view);
+    }
+}
+
+static bt_status run_worker(listening *self)
+{
+    const bt_round_request *request = self->request;
+    bt_str task = {0};
+    append_task(request, &task);
+    bt_status status = bt_str_status(&task);
+    if (status == BT_OK) {
+        status =
+            bt_child_start(request->worker, bt_str_text(&task), request->log_path, &self->child);
+    }
+    bt_str_release(&task);
+    BT_TRY(status);
+    judge(self, BT_RUN_RUNNING, BT_OK, "");
+    status = listen_to_end(self);
+    bury(self, status != BT_OK || (self->outcome->status == BT_RUN_FAILED && !self->state.failed));
+    BT_TRY(status);
+    if (self->outcome->status != BT_RUN_RUNNING) {
+        return BT_OK;
+    }
+    if (!self->state.done) {
+        judge_silent_end(self);
+    } else if (self->stopped) {
+        judge(self, BT_RUN_INTERRUPTED, BT_STATUS_INTERRUPTED, "interrupted");
+    } else if (!WIFEXITED(self->child.state) || WEXITSTATUS(self->child.state) != 0) {
+        judge_silent_end(self);
+    } else {
+        judge(self, BT_RUN_PASSED, BT_OK, "");
+    }
+    return BT_OK;
+}
+
+// A peer is called by the name of its program.
+static const char *system_of(const char *worker)
+{
+    const char *slash = worker ? strrchr(worker, '/') : NULL;
+    return slash ? slash + 1 : worker ? worker : "blutrain";
+}
+
+bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcome)
+{
+    listening self = {.request = request, .outcome = outcome, .child = {.input = -1, .output = -1}};
+    memset(outcome, 0, sizeof *outcome);
+    bt_status status =
+        bt_recorder_begin(request->store, request->run, request->plan->suite, request->item,
+                          system_of(request->worker), request->ordinal, &self.recorder);
+    if (status == BT_OK) {
+        status = run_worker(&self);
+        if (status == BT_OK) {
+            status = bt_recorder_end(&self.recorder, outcome->status, outcome->message);
+        }
+    }
+    bt_child_release(&self.child);
+    bt_recorder_release(&self.recorder);
+    return status;
+}

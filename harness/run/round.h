@@ -1,0 +1,33 @@
+// harness/run/round.h - one round: a worker process from start to end, recorded while it goes on
+#ifndef BT_HARNESS_RUN_ROUND_H
+#define BT_HARNESS_RUN_ROUND_H
+
+#include "harness/run/progress.h"
+#include "harness/run/record.h"
+
+typedef struct bt_round_request {
+    bt_store *store;
+    int64_t run;
+    const bt_plan *plan;
+    const cJSON *item; // the case
+    int64_t ordinal;   // of the round
+    const char *const *train_shards;
+    int64_t train_shard_count;
+    const char *const *val_shards;
+    int64_t val_shard_count;
+    const char *worker;   // program, NULL: our own
+    const char *log_path; // of its standard error
+    bt_progress_view *view;
+} bt_round_request;
+
+typedef struct bt_round_outcome {
+    bt_run_status status;
+    bt_status reason;   // why it failed: the worker's word, or what became of it
+    char message[1024]; // "" when it passed
+} bt_round_outcome;
+
+// Runs the round. What goes wrong with the worker is an outcome, recorded; an error is returned
+// only when recording itself fails (the worker is then stopped).
+BT_CHECKED bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcome);
+
+#endif

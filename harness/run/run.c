@@ -1,0 +1,252 @@
+// harness/run/run.c - rounds of cases, one run in the store
+#include "harness/run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/env/build.h"
+#include "harness/env/facts.h"
+#include "harness/run/child.h"
+#include "harness/run/data.h"
+#include "harness/run/round.h"
+
+typedef struct running {
+    const bt_run_request *request;
+    bt_run_outcome *outcome;
+    bt_store *store;
+    bt_str out_dir;
+    bt_run_data *data; // owned, [case_count]
+    bt_facts facts;
+    bt_progress_view view;
+} running;
+
+static void say_line(void *self, const char *line)
+{
+    bt_progress_say(self, "data      %s\n", line);
+}
+
+static bt_status find_data(running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)plan->case_count, sizeof *self->data, &block));
+    self->data = block;
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        const cJSON *item = bt_plan_case(plan, i);
+        bt_status status =
+            bt_run_data_find(bt_json_get(item, "dataset"), say_line, &self->view, &self->data[i]);
+        if (status != BT_OK) {
+            return bt_error_context(status, "case %s", bt_json_get(item, "name")->valuestring);
+        }
+    }
+    return BT_OK;
+}
+
+// Facts of machine and data, the latter as "data.<case>".
+static bt_status gather_facts(running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    BT_TRY(
+        bt_facts_gather(self->request->machine, strcmp(plan->device, "cuda") == 0, &self->facts));
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        bt_str key = {0}, value = {0};
+        bt_str_format(&key, "data.%s", bt_json_get(bt_plan_case(plan, i), "name")->valuestring);
+        bt_str_format(&value, "%s %s", self->data[i].name, self->data[i].digest);
+        bt_status status = bt_str_status(&key);
+        if (status == BT_OK) {
+            status = bt_str_status(&value);
+        }
+        if (status == BT_OK) {
+            status =
+                bt_facts_add(&self->facts, bt_str_text(&key), bt_str_text(&value), BT_FACT_HARD);
+        }
+        bt_str_release(&key);
+        bt_str_release(&value);
+        BT_TRY(status);
+    }
+    return bt_facts_finish(&self->facts);
+}
+
+static bt_status begin_run(running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    const bt_build *build = bt_build_get();
+    char digest[33];
+    bt_build_digest(digest);
+    const cJSON *train = bt_json_get(bt_plan_case(plan, 0), "train");
+    bt_store_run_info info = {
+        .suite = {plan->hash, plan->suite, plan->profile, self->request->suite->json.name,
+                  plan->text},
+        .build = {digest, build->version, build->git_commit, build->git_diff, build->compiler,
+                  build->flags, build->type, build->cuda},
+        .env = {self->facts.digest, self->facts.rows, self->facts.count},
+        .command = self->request->command,
+        .seed = (uint64_t)bt_json_number_of(train, "seed"),
+    };
+    BT_TRY(bt_store_run_begin(self->store, &info, &self->outcome->run));
+    if (self->request->out_dir) {
+        bt_str_append(&self->out_dir, self->request->out_dir);
+    } else {
+        bt_str_format(&self->out_dir, "results/run-%lld", (long long)self->outcome->run);
+    }
+    BT_TRY(bt_str_status(&self->out_dir));
+    return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));
+}
+
+static void say_plan(running *self)
+{
+    bt_str text = {0};
+    bt_plan_describe(self->request->plan, &text);
+    if (bt_str_status(&text) == BT_OK) {
+        bt_progress_say(&self->view, "%s", bt_str_text(&text));
+    }
+    bt_progress_say(&self->view, "          environment %.8s, recording to %s as run %lld\n\n",
+                    self->facts.digest, bt_store_path(self->store), (long long)self->outcome->run);
+    bt_str_release(&text);
+}
+
+// ---- rounds ------------------------------------------------------------------------------------
+
+static bt_status add_artifact(const running *self, const char *kind, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return BT_OK;
+    }
+    bt_store_artifact artifact = {
+        .kind = kind, .path = path, .size_bytes = (int64_t)info.st_size, .digest = ""};
+    return bt_store_artifact_add(self->store, self->outcome->run, &artifact);
+}
+
+static void take_outcome(running *self, const char *name, const bt_round_outcome *round)
+{
+    if (round->status == BT_RUN_PASSED) {
+        return;
+    }
+    bt_progress_say(&self->view, "%s %s: %s\n", name, bt_run_status_name(round->status),
+                    round->message);
+    if (self->outcome->status == BT_RUN_PASSED || round->status == BT_RUN_INTERRUPTED) {
+        self->outcome->status = round->status;
+        self->outcome->reason = round->reason;
+        (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s%s%.900s", name,
+                       round->status == BT_RUN_INTERRUPTED ? " " : ": ", round->message);
+    }
+}
+
+static bt_status run_round(running *self, int64_t index, int64_t ordinal)
+{
+    const bt_plan *plan = self->request->plan;
+    const cJSON *item = bt_plan_case(plan, index);
+    const char *name = bt_json_get(item, "name")->valuestring;
+    bt_run_data *data = &self->data[index];
+    bt_str log = {0}, label = {0};
+    bt_str_format(&log, "%s/%s-%lld.log", bt_str_text(&self->out_dir), name, (long long)ordinal);
+    bt_str_append(&label, name);
+    if (plan->rounds > 1) {
+        bt_str_format(&label, " %lld/%lld", (long long)ordinal + 1, (long long)plan->rounds);
+    }
+    bt_status status = bt_str_status(&log);
+    bt_round_outcome round = {0};
+    if (status == BT_OK) {
+        bt_progress_round(&self->view, bt_str_text(&label),
+                          (int64_t)bt_plan_number(item, "train", "steps", NULL));
+        bt_round_request request = {.store = self->store,
+                                    .run = self->outcome->run,
+                                    .plan = plan,
+                                    .item = item,
+                                    .ordinal = ordinal,
+                                    .train_shards = (const char *const *)data->train,
+                                    .train_shard_count = data->train_count,
+                                    .val_shards = (const char *const *)data->val,
+                                    .val_shard_count = data->val_count,
+                                    .worker = self->request->worker,
+                                    .log_path = bt_str_text(&log),
+                                    .view = &self->view};
+        status = bt_round_run(&request, &round);
+        bt_progress_pause(&self->view);
+    }
+    if (status == BT_OK) {
+        take_outcome(self, name, &round);
+        status = add_artifact(self, "log", bt_str_text(&log));
+    }
+    bt_str_release(&log);
+    bt_str_release(&label);
+    return status;
+}
+
+static bt_status run_rounds(running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    self->outcome->status = BT_RUN_PASSED;
+    for (int64_t ordinal = 0; ordinal < plan->rounds; ++ordinal) {
+        for (int64_t i = 0; i < plan->case_count; ++i) {
+            if (self->outcome->status != BT_RUN_INTERRUPTED && bt_interrupt_count() > 0) {
+                self->outcome->status = BT_RUN_INTERRUPTED;
+                self->outcome->reason = BT_STATUS_INTERRUPTED;
+            }
+            if (self->outcome->status == BT_RUN_INTERRUPTED) {
+                return BT_OK;
+            }
+            BT_TRY(run_round(self, i, ordinal));
+        }
+    }
+    return BT_OK;
+}
+
+// ---- start and end -----------------------------------------------------------------------------
+
+static bt_status run_begun(running *self)
+{
+    bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
+    if (status == BT_OK) {
+        say_plan(self);
+        status = run_rounds(self);
+    }
+    if (status != BT_OK) {
+        // Recording itself failed: say so in the record if that is still possible.
+        char message[BT_ERROR_CAPACITY];
+        (void)snprintf(message, sizeof message, "%s", bt_error_message());
+        (void)!bt_store_run_end(self->store, self->outcome->run, BT_RUN_FAILED, message);
+        return bt_error(status, "%s\nrun %lld stopped; what it had recorded is kept in %s", message,
+                        (long long)self->outcome->run, bt_store_path(self->store));
+    }
+    return bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
+                            self->outcome->message);
+}
+
+static bt_status execute(running *self)
+{
+    BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
+    BT_TRY(find_data(self));
+    BT_TRY(gather_facts(self));
+    BT_TRY(begin_run(self));
+    return run_begun(self);
+}
+
+bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
+{
+    running self = {.request = request, .outcome = outcome};
+    memset(outcome, 0, sizeof *outcome);
+    bt_progress_open(&self.view, request->quiet);
+    bt_interrupt_watch();
+    bt_status status = execute(&self);
+    bt_status closed = bt_store_close(self.store);
+    for (int64_t i = 0; self.data && i < request->plan->case_count; ++i) {
+        bt_run_data_release(&self.data[i]);
+    }
+    bt_mem_free(self.data);
+    bt_facts_release(&self.facts);
+    bt_str_release(&self.out_dir);
+    return status == BT_OK ? closed : status;
+}
+
+int bt_run_exit_code(const bt_run_outcome *outcome)
+{
+    if (outcome->status == BT_RUN_INTERRUPTED) {
+        return bt_status_exit_code(BT_STATUS_INTERRUPTED);
+    }
+    return outcome->status == BT_RUN_PASSED ? 0 : bt_status_exit_code(outcome->reason);
+}

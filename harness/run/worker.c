@@ -1,0 +1,214 @@
+// harness/run/worker.c - read a task, run its case, say what happens
+#include "harness/run/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "framework/base/mem.h"
+#include "harness/cases/cases.h"
+#include "harness/run/event.h"
+
+#define TASK_BYTES_MAX (BT_JSON_SIZE_BYTES_MAX)
+
+typedef struct worker {
+    int input, output;
+    bt_str line;   // of the event being written
+    bool stopping; // told to, or the other side is gone
+    bt_json_doc task;
+    const char **shards; // owned, train and then val
+} worker;
+
+// ---- saying ------------------------------------------------------------------------------------
+
+static bt_status say(worker *self, const bt_run_event *event)
+{
+    bt_str_clear(&self->line);
+    bt_run_event_write(event, &self->line);
+    BT_TRY(bt_str_status(&self->line));
+    const char *text = bt_str_text(&self->line);
+    for (size_t left = self->line.length_bytes; left;) {
+        ssize_t part = write(self->output, text, left);
+        if (part < 0 && errno != EINTR) {
+            return bt_error(BT_STATUS_IO, "nobody listens any more: %s", strerror(errno));
+        }
+        text += part > 0 ? part : 0;
+        left -= part > 0 ? (size_t)part : 0;
+    }
+    return BT_OK;
+}
+
+static bt_status on_start(void *context, const bt_train_start *start)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_START,
+                          .as.start = {BT_RUN_EVENT_PROTOCOL, "blutrain", start->device->name,
+                                       start->parameters, start->tensors, start->accumulation,
+                                       start->train_tokens, start->val_tokens}};
+    return say(context, &event);
+}
+
+static bt_status on_step(void *context, const bt_train_step *step)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_STEP,
+                          .as.step = {.step = step->step,
+                                      .loss = step->loss,
+                                      .grad_norm = step->grad_norm,
+                                      .lr = step->lr,
+                                      .tokens = step->tokens,
+                                      .host_ns = step->host_ns,
+                                      .device_ns = step->device_ns,
+                                      .allocated_bytes = (int64_t)step->allocated_bytes,
+                                      .peak_allocated_bytes = (int64_t)step->peak_allocated_bytes,
+                                      .reserved_bytes = (int64_t)step->reserved_bytes,
+                                      .resident_bytes = (int64_t)step->resident_bytes,
+                                      .warmup = step->warmup,
+                                      .profiled = step->profiled}};
+    return say(context, &event);
+}
+
+static bt_status on_eval(void *context, const bt_train_eval *eval)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_EVAL,
+                          .as.eval = {eval->step, eval->loss, eval->tokens, eval->host_ns}};
+    return say(context, &event);
+}
+
+static bt_status on_range(void *context, const bt_train_range *range)
+{
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_RANGE,
+        .as.range = {range->step, range->path, range->count, range->device_ns, range->host_ns}};
+    return say(context, &event);
+}
+
+static bt_status on_kernel(void *context, const bt_train_kernel *kernel)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {kernel->op, kernel->kernel}};
+    return say(context, &event);
+}
+
+// Any line on the input means 'stop', and so does its end: the recorder is gone.
+static bool should_stop(void *context)
+{
+    worker *self = context;
+    struct pollfd watched = {.fd = self->input, .events = POLLIN};
+    if (!self->stopping && poll(&watched, 1, 0) > 0) {
+        self->stopping = true;
+    }
+    return self->stopping;
+}
+
+// ---- the task ----------------------------------------------------------------------------------
+
+// The first line of the input. What follows stays unread: bytes are taken one by one at the end.
+static bt_status read_task(int input, bt_str *line)
+{
+    char byte = 0;
+    for (;;) {
+        ssize_t part = read(input, &byte, 1);
+        if (part < 0 && errno == EINTR) {
+            continue;
+        }
+        if (part <= 0 || byte == '\n') {
+            break;
+        }
+        bt_str_append_bytes(line, &byte, 1);
+        if (line->length_bytes > TASK_BYTES_MAX) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "the task is longer than %d bytes",
+                            TASK_BYTES_MAX);
+        }
+    }
+    return bt_str_status(line);
+}
+
+static int64_t copy_paths(const cJSON *list, const char **paths)
+{
+    int64_t count = 0;
+    const cJSON *node = NULL;
+    cJSON_ArrayForEach(node, list)
+    {
+        if (cJSON_IsString(node)) {
+            paths[count++] = node->valuestring;
+        }
+    }
+    return count;
+}
+
+static bt_status understand(worker *self, bt_case_work *work)
+{
+    const cJSON *root = self->task.root;
+    const cJSON *device = bt_json_get(root, "device");
+    const cJSON *shards = bt_json_get(root, "shards");
+    const cJSON *train = bt_json_get(shards, "train");
+    const cJSON *val = bt_json_get(shards, "val");
+    work->item = bt_json_get(root, "case");
+    if (!work->item || !cJSON_IsString(device) || !cJSON_IsArray(train) || !cJSON_IsArray(val)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "the task needs the keys case, device and shards {train, val}");
+    }
+    size_t count = (size_t)cJSON_GetArraySize(train) + (size_t)cJSON_GetArraySize(val);
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc(count, sizeof(char *), &block));
+    self->shards = block;
+    work->device = device->valuestring;
+    work->ordinal = (int)bt_json_number_of(root, "ordinal");
+    work->train_shards = self->shards;
+    work->train_shard_count = copy_paths(train, self->shards);
+    work->val_shards = self->shards + work->train_shard_count;
+    work->val_shard_count = copy_paths(val, self->shards + work->train_shard_count);
+    return BT_OK;
+}
+
+static bt_status say_memory(worker *self, const bt_train_result *result)
+{
+    struct rusage usage;
+    bool known = getrusage(RUSAGE_SELF, &usage) == 0;
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_MEMORY,
+        .as.memory = {.phase = "run",
+                      .peak_allocated_bytes = (int64_t)result->peak_allocated_bytes,
+                      .peak_reserved_bytes = (int64_t)result->peak_reserved_bytes,
+                      .peak_resident_bytes = known ? (int64_t)usage.ru_maxrss * 1024 : 0}};
+    return say(self, &event);
+}
+
+static bt_status work_on(worker *self, const char *text, size_t size_bytes)
+{
+    bt_case_work work = {0};
+    bt_train_result result = {0};
+    bt_train_observer observer = {self,     on_start,  on_step,    on_eval,
+                                  on_range, on_kernel, should_stop};
+    BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
+    BT_TRY(understand(self, &work));
+    BT_TRY(bt_case_run(&work, &observer, &result));
+    BT_TRY(say_memory(self, &result));
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_RESULT,
+        .as.result = {result.steps_done, result.stopped, result.params_digest, result.val_loss}};
+    return say(self, &event);
+}
+
+int bt_worker_main(int input, int output)
+{
+    worker self = {.input = input, .output = output};
+    bt_str task = {0};
+    bt_status status = read_task(input, &task);
+    if (status == BT_OK) {
+        status = work_on(&self, bt_str_text(&task), task.length_bytes);
+    }
+    int code = bt_status_exit_code(status);
+    if (status != BT_OK) {
+        bt_run_event event = {.type = BT_RUN_EVENT_ERROR,
+                              .as.error = {bt_status_text(status), bt_error_message()}};
+        // Who cannot hear the error is gone; the exit code remains.
+        (void)!say(&self, &event);
+    }
+    bt_str_release(&task);
+    bt_str_release(&self.line);
+    bt_json_release(&self.task);
+    bt_mem_free(self.shards);
+    return code;
+}

@@ -1,0 +1,73 @@
+#!/bin/bash
+# tests/support/fake_worker.sh - a worker without a trainer: speaks the protocol of
+# harness/run/README.md, or breaks it in the way that $FAKE_WORKER says
+#
+#   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
+#   deaf                       takes 50 ms a step for ever, heeds nothing
+#   error die exit silent      says why it fails; is killed; exits with 3; exits with 0 too early
+#   garbage half gap late flood early   breaks the protocol
+#   closed orphan              closes its input at once; leaves a child that holds its output
+# $FAKE_STEPS (6) steps, $FAKE_SCALE (1) times the losses.
+mode=${FAKE_WORKER:-ok}
+steps=${FAKE_STEPS:-6}
+[ -z "$FAKE_PID_FILE" ] || echo $$ >"$FAKE_PID_FILE"
+IFS= read -r task
+[ -z "$FAKE_TASK_FILE" ] || printf '%s\n' "$task" >"$FAKE_TASK_FILE"
+[ "$mode" != closed ] || exec 0<&-
+echo "a line of log" >&2
+
+start='{"event":"start","protocol":1,"system":"fake","device":"no device","parameters":1000,"tensors":4,"accumulation":1,"train_tokens":5000,"val_tokens":500}'
+[ "$mode" = early ] || echo "$start"
+echo '{"event":"kernel","op":"gemm","kernel":"gemm_fake"}'
+echo '{"event":"eval","step":0,"loss":11.5,"tokens":512,"host_ns":1000000}'
+stopped=false
+step=0
+while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
+    loss=$((1000 - 10 * step)).$step
+    bits=
+    [ "$mode" != nan ] || { loss=null; bits=',"loss_bits":"7fc00000"'; }
+    warmup=false
+    [ "$step" != 0 ] || warmup=true
+    echo '{"event":"step","step":'$step',"loss":'$loss$bits',"grad_norm":1.5,"lr":0.0006,"tokens":512,"host_ns":'$((10000000 + step))',"device_ns":9000000,"allocated_bytes":1000,"peak_allocated_bytes":2000,"reserved_bytes":4096,"resident_bytes":8192,"warmup":'$warmup',"profiled":false}'
+    step=$((step + 1))
+    case $mode in
+    slow)
+        if IFS= read -r -t 0.05 _ || [ $? -le 128 ]; then
+            stopped=true
+            break
+        fi
+        ;;
+    deaf) sleep 0.05 ;;
+    esac
+    [ "$step" = 3 ] || continue
+    case $mode in
+    error)
+        echo '{"event":"error","status":"out of memory","message":"asked 9 GiB, limit 8 GiB"}'
+        exit 5
+        ;;
+    die) kill -9 $$ ;;
+    exit)
+        echo "segments of fault" >&2
+        exit 3
+        ;;
+    silent) exit 0 ;;
+    garbage) echo 'Hello from a library that prints' ;;
+    half)
+        printf '{"event":"step","step":3,"lo'
+        kill -9 $$
+        ;;
+    gap) step=5 ;;
+    late)
+        echo '{"event":"result","steps_done":3}'
+        ;;
+    flood) head -c 200000 /dev/zero | tr '\0' 'x' ;;
+    orphan)
+        sleep 30 &
+        kill -9 $$
+        ;;
+    esac
+done
+echo '{"event":"range","step":2,"path":"step/forward","count":1,"device_ns":3000,"host_ns":4000}'
+echo '{"event":"eval","step":'$step',"loss":10.25,"tokens":512,"host_ns":1000000}'
+echo '{"event":"memory","phase":"run","peak_allocated_bytes":2000,"peak_reserved_bytes":4096,"peak_resident_bytes":8192}'
+echo '{"event":"result","steps_done":'$step',"stopped":'$stopped',"params_digest":"00112233445566778899aabbccddeeff","val_loss":10.25}'
