@@ -120,7 +120,7 @@ test_twin *test_twin_output(bt_dtype dtype, int64_t count)
     test_twin *twin = make_twin(dtype, count);
     twin->output = true;
     for (int64_t i = 0; bt_dtype_is_float(dtype) && i < count; ++i) {
-        ((double *)twin->host)[i] = NAN;
+        ((double *)twin->host)[i] = (double)NAN;
     }
     return twin;
 }
