@@ -64,6 +64,9 @@ const bt_cli_verb bt_cli_verbs[] = {
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"
      "fetch     gets a known pre-tokenised corpus; it resumes where it was broken off",
      data_options, 1, 1 << 20, bt_verb_data},
+    {"doctor", "", "what works on this machine, what is missing and how to get it",
+     "Exit code 4 when something is bad enough to keep runs from working.", look_options, 0, 0,
+     bt_verb_doctor},
     {"version", "", NULL, NULL, plain_options, 0, 0, bt_verb_version},
     {"worker", "", NULL, NULL, plain_options, 0, 0, bt_verb_worker},
     {"probe", "", NULL, NULL, plain_options, 0, 0, bt_verb_probe},

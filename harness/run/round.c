@@ -182,7 +182,7 @@ static void bury(listening *self, bool at_once)
     if (at_once) {
         bt_child_kill(&self->child);
     }
-    for (int waited_ms = 0; !bt_child_wait(&self->child, LISTEN_MS); waited_ms += LISTEN_MS) {
+    while (!bt_child_wait(&self->child, LISTEN_MS)) {
         heed_interrupts(self);
         bt_progress_silence(self->request->view);
     }

@@ -1,0 +1,184 @@
+// harness/env/doctor.c - one function a check, a table of them
+#include "harness/env/doctor.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "framework/base/str.h"
+#include "harness/suite/suite.h"
+
+#define GIB 1073741824.0
+
+typedef struct looking {
+    const bt_machine *machine;
+    const char *database;
+} looking;
+
+static void set(bt_check *check, bt_check_state state, const char *found, const char *advice)
+{
+    check->state = state;
+    (void)snprintf(check->found, sizeof check->found, "%s", found);
+    (void)snprintf(check->advice, sizeof check->advice, "%s", advice);
+}
+
+// Whether a program is on the PATH; its path in `found`.
+static bool program_found(const char *name, char *found, size_t size_bytes)
+{
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t length = strcspn(path, ":");
+        (void)snprintf(found, size_bytes, "%.*s/%s", (int)length, path, name);
+        if (access(found, X_OK) == 0) {
+            return true;
+        }
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+static void check_cpu(const looking *self, bt_check *check)
+{
+    (void)self;
+    cpu_set_t usable;
+    char text[64];
+    int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+    (void)snprintf(text, sizeof text, "%d usable cores", count);
+    set(check, BT_CHECK_GOOD, text, "");
+}
+
+static void check_memory(const looking *self, bt_check *check)
+{
+    char text[64];
+    double gib = (double)self->machine->host_memory_bytes / GIB;
+    (void)snprintf(text, sizeof text, "%.1f GiB usable", gib);
+    set(check, gib >= 4 ? BT_CHECK_GOOD : BT_CHECK_BAD, text,
+        gib >= 4 ? ""
+                 : "suites/gpt2_124m trains in about 3 GiB on a CPU; make its model smaller: "
+                   "--set train.model.layers=2");
+}
+
+static void check_gpu(const looking *self, bt_check *check)
+{
+    const bt_machine *machine = self->machine;
+    char text[256];
+    if (machine->has_cuda) {
+        (void)snprintf(text, sizeof text, "%.80s, %.1f GiB free, driver %.60s", machine->cuda.name,
+                       (double)machine->cuda_free_bytes / GIB, machine->cuda.driver);
+        set(check, BT_CHECK_GOOD, text, "");
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%.250s", machine->cuda_reason);
+    bool no_plugin = strstr(machine->cuda_reason, "no CUDA backend") != NULL;
+    set(check, BT_CHECK_MISSING, no_plugin ? "the CUDA backend, libbt_cuda.so, is not built" : text,
+        no_plugin ? "where there is an NVIDIA GPU: install the CUDA toolkit (nvcc), then start "
+                    "./bt-bench again; without one suites run their CPU profile"
+                  : "needs an NVIDIA GPU and its driver (nvidia-smi must work); until then suites "
+                    "run their CPU profile");
+}
+
+// Threads that OpenBLAS will use; its functions are loaded with the framework.
+static void check_blas(const looking *self, bt_check *check)
+{
+    (void)self;
+    int (*threads)(void) = NULL;
+    char *(*core)(void) = NULL;
+    char text[128];
+    void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_num_threads");
+    memcpy(&threads, &symbol, sizeof threads);
+    symbol = dlsym(RTLD_DEFAULT, "openblas_get_corename");
+    memcpy(&core, &symbol, sizeof core);
+    (void)snprintf(text, sizeof text, "%d threads, kernels for %s", threads ? threads() : 0,
+                   core ? core() : "?");
+    bool old = core && strcmp(core(), "Prescott") == 0;
+    set(check, threads && !old ? BT_CHECK_GOOD : BT_CHECK_MISSING, threads ? text : "not OpenBLAS",
+        threads && !old ? ""
+                        : "matrix products on the CPU will be slow: apt-get install "
+                          "libopenblas0-openmp");
+}
+
+static void check_dataset(const looking *self, bt_check *check)
+{
+    (void)self;
+    bt_str home = {0};
+    bt_home_path(&home);
+    bt_str_append(&home, "/data/books/dataset.json");
+    bool here = bt_file_exists("data/books/dataset.json");
+    bool there = bt_file_exists(bt_str_text(&home));
+    bt_str_release(&home);
+    set(check, here || there ? BT_CHECK_GOOD : BT_CHECK_MISSING,
+        here || there ? "books is prepared" : "books is not prepared",
+        here || there ? "" : "the first run makes it, or: bt-bench data prepare");
+}
+
+static void check_program(bt_check *check, const char *name, const char *package, const char *why)
+{
+    char found[256], advice[256];
+    if (program_found(name, found, sizeof found)) {
+        set(check, BT_CHECK_GOOD, found, "");
+        return;
+    }
+    (void)snprintf(advice, sizeof advice, "%s: apt-get install %s", why, package);
+    set(check, BT_CHECK_MISSING, "not found", advice);
+}
+
+static void check_npm(const looking *self, bt_check *check)
+{
+    (void)self;
+    check_program(check, "npm", "npm", "gets the text and tokenizer packages of 'data prepare'");
+}
+
+static void check_chromium(const looking *self, bt_check *check)
+{
+    (void)self;
+    check_program(check, "chromium", "chromium", "only the tests of the report page need it");
+}
+
+static void check_disk(const looking *self, bt_check *check)
+{
+    (void)self;
+    uint64_t free_bytes = 0;
+    char text[64];
+    if (bt_disk_free(".", &free_bytes) != BT_OK) {
+        set(check, BT_CHECK_BAD, bt_error_message(), "start in a folder that can be written");
+        return;
+    }
+    (void)snprintf(text, sizeof text, "%.1f GiB free here", (double)free_bytes / GIB);
+    bool enough = (double)free_bytes >= 0.2 * GIB;
+    bool writable = access(".", W_OK) == 0;
+    set(check, enough && writable ? BT_CHECK_GOOD : BT_CHECK_BAD,
+        writable ? text : "this folder cannot be written",
+        enough && writable ? ""
+                           : "data and records need 200 MiB; start elsewhere, or use --db, --out");
+}
+
+static void check_database(const looking *self, bt_check *check)
+{
+    bool there = bt_file_exists(self->database);
+    bool writable = there && access(self->database, W_OK) == 0;
+    set(check, there && !writable ? BT_CHECK_BAD : BT_CHECK_GOOD,
+        !there ? "none yet: the first run makes it" : self->database,
+        there && !writable ? "it cannot be written: change its owner, or use --db" : "");
+}
+
+static const struct {
+    const char *name;
+    void (*look)(const looking *self, bt_check *check);
+} rows[] = {{"cpu", check_cpu},           {"memory", check_memory},   {"gpu", check_gpu},
+            {"blas", check_blas},         {"dataset", check_dataset}, {"npm", check_npm},
+            {"chromium", check_chromium}, {"disk", check_disk},       {"database", check_database}};
+
+int bt_doctor_look(const bt_machine *machine, const char *database, bt_check checks[BT_CHECKS_MAX])
+{
+    const looking self = {machine, database};
+    int count = (int)(sizeof rows / sizeof rows[0]);
+    for (int i = 0; i < count; ++i) {
+        checks[i] = (bt_check){.name = rows[i].name};
+        rows[i].look(&self, &checks[i]);
+    }
+    return count;
+}

@@ -1,0 +1,165 @@
+// tests/harness/test_env.c - facts of the environment, the machine, the build
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/env/build.h"
+#include "harness/env/facts.h"
+#include "tests/support/test.h"
+
+static const bt_machine machine = {.host_memory_bytes = 8ULL << 30};
+
+static const char *value_of(const bt_facts *facts, const char *key)
+{
+    for (int64_t i = 0; i < facts->count; ++i) {
+        if (strcmp(facts->rows[i].key, key) == 0) {
+            return facts->rows[i].value;
+        }
+    }
+    return NULL;
+}
+
+static void facts_are_gathered_in_order(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    bt_facts facts;
+    ASSERT_OK(bt_facts_gather(&machine, false, &facts));
+    ASSERT_OK(bt_facts_finish(&facts));
+    static const char *const expected[] = {"cpu.model", "cpu.usable",   "os.kernel",
+                                           "os.libc",   "memory.total", "build.compiler",
+                                           "lib.cjson", "build.version"};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; ++i) {
+        const char *value = value_of(&facts, expected[i]);
+        if (!value || !*value) {
+            fail_msg("no fact %s", expected[i]);
+        }
+    }
+    for (int64_t i = 1; i < facts.count; ++i) {
+        assert_true(strcmp(facts.rows[i - 1].key, facts.rows[i].key) < 0);
+    }
+    assert_int_equal(strlen(facts.digest), 32);
+    bt_facts_release(&facts);
+    assert_int_equal(bt_mem_live_count(), before);
+}
+
+static void digest_of(bool with_hard, bool with_soft, char digest[33])
+{
+    bt_facts facts = {0};
+    ASSERT_OK(bt_facts_add(&facts, "b", "1", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_add(&facts, "a", with_hard ? "2" : "3", BT_FACT_HARD));
+    if (with_soft) {
+        ASSERT_OK(bt_facts_add(&facts, "c", "x", BT_FACT_SOFT));
+        ASSERT_OK(bt_facts_add(&facts, "d", "x", BT_FACT_INFO));
+    }
+    ASSERT_OK(bt_facts_add(&facts, "empty", "", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_finish(&facts));
+    memcpy(digest, facts.digest, 33);
+    bt_facts_release(&facts);
+}
+
+static void digest_is_over_hard_facts_alone(void **state)
+{
+    (void)state;
+    char plain[33], soft[33], hard[33];
+    digest_of(true, false, plain);
+    digest_of(true, true, soft);
+    digest_of(false, false, hard);
+    assert_string_equal(plain, soft);
+    assert_string_not_equal(plain, hard);
+}
+
+static void only_listed_variables_are_recorded(void **state)
+{
+    (void)state;
+    bt_facts facts;
+    setenv("OMP_TEST_FACT", "7", 1);
+    setenv("MY_SECRET_TOKEN", "hunter2", 1);
+    ASSERT_OK(bt_facts_gather(&machine, false, &facts));
+    ASSERT_OK(bt_facts_finish(&facts));
+    assert_string_equal(value_of(&facts, "env.OMP_TEST_FACT"), "7");
+    for (int64_t i = 0; i < facts.count; ++i) {
+        assert_null(strstr(facts.rows[i].value, "hunter2"));
+    }
+    unsetenv("OMP_TEST_FACT");
+    unsetenv("MY_SECRET_TOKEN");
+    bt_facts_release(&facts);
+}
+
+static void gpu_facts_come_from_the_device(void **state)
+{
+    (void)state;
+    bt_machine gpu = {.has_cuda = true,
+                      .cuda = {.name = "A GPU",
+                               .uuid = "GPU-0",
+                               .driver = "1.2",
+                               .arch = 90,
+                               .processor_count = 132,
+                               .memory_bytes = 1000}};
+    bt_facts facts;
+    ASSERT_OK(bt_facts_gather(&gpu, true, &facts));
+    ASSERT_OK(bt_facts_finish(&facts));
+    assert_string_equal(value_of(&facts, "gpu.name"), "A GPU");
+    assert_string_equal(value_of(&facts, "gpu.compute_capability"), "9.0");
+    assert_string_equal(value_of(&facts, "gpu.sm_count"), "132");
+    bt_facts_release(&facts);
+    ASSERT_OK(bt_facts_gather(&gpu, false, &facts)); // the run does not use it
+    assert_null(value_of(&facts, "gpu.name"));
+    bt_facts_release(&facts);
+}
+
+static void a_fact_given_twice_is_refused(void **state)
+{
+    (void)state;
+    bt_facts facts = {0};
+    ASSERT_OK(bt_facts_add(&facts, "a", "1", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_add(&facts, "a", "2", BT_FACT_INFO));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "the fact a is given twice", bt_facts_finish(&facts));
+    bt_facts_release(&facts);
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    for (int64_t n = 1;; ++n) {
+        bt_facts facts;
+        bt_mem_fail_at(n);
+        bt_status status = bt_facts_gather(&machine, false, &facts);
+        bt_mem_fail_at(0);
+        if (status == BT_OK) {
+            bt_facts_release(&facts);
+            break;
+        }
+        assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+        assert_int_equal(bt_mem_live_count(), before);
+    }
+}
+
+static void build_is_described(void **state)
+{
+    (void)state;
+    const bt_build *build = bt_build_get();
+    char digest[33];
+    bt_str text = {0};
+    bt_build_digest(digest);
+    bt_build_describe(&text);
+    assert_int_equal(strlen(digest), 32);
+    assert_non_null(strstr(bt_str_text(&text), build->compiler));
+    assert_non_null(strstr(bt_str_text(&text), "bt-bench "));
+    bt_str_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(facts_are_gathered_in_order),
+        cmocka_unit_test(digest_is_over_hard_facts_alone),
+        cmocka_unit_test(only_listed_variables_are_recorded),
+        cmocka_unit_test(gpu_facts_come_from_the_device),
+        cmocka_unit_test(a_fact_given_twice_is_refused),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+        cmocka_unit_test(build_is_described),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
