@@ -16,8 +16,44 @@ BT_KERNEL_CPU(BINARY, F32, binary_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(BINARY, F64, binary_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(REDUCE_SUM, F32, reduce_sum_cpu_f32, bt_reduce_sum_cpu_accepts, NULL)
 BT_KERNEL_CPU(REDUCE_SUM, F64, reduce_sum_cpu_f64, bt_reduce_sum_cpu_accepts, NULL)
+BT_KERNEL_CPU(SOFTMAX, F32, softmax_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(SOFTMAX, F64, softmax_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(SOFTMAX_BACKWARD, F32, softmax_backward_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(SOFTMAX_BACKWARD, F64, softmax_backward_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(LAYERNORM, F32, layernorm_cpu_f32, bt_layernorm_cpu_accepts, NULL)
+BT_KERNEL_CPU(LAYERNORM, F64, layernorm_cpu_f64, bt_layernorm_cpu_accepts, NULL)
+BT_KERNEL_CPU(LAYERNORM_BACKWARD, F32, layernorm_backward_cpu_f32,
+              bt_layernorm_backward_cpu_accepts, NULL)
+BT_KERNEL_CPU(LAYERNORM_BACKWARD, F64, layernorm_backward_cpu_f64,
+              bt_layernorm_backward_cpu_accepts, NULL)
+BT_KERNEL_CPU(EMBEDDING, F32, embedding_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(EMBEDDING, F64, embedding_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(EMBEDDING_BACKWARD, F32, embedding_backward_cpu_f32,
+              bt_embedding_backward_cpu_accepts, NULL)
+BT_KERNEL_CPU(EMBEDDING_BACKWARD, F64, embedding_backward_cpu_f64,
+              bt_embedding_backward_cpu_accepts, NULL)
+BT_KERNEL_CPU(ATTENTION, F32, attention_cpu_f32, bt_attention_cpu_accepts,
+              bt_attention_cpu_workspace)
+BT_KERNEL_CPU(ATTENTION, F64, attention_cpu_f64, bt_attention_cpu_accepts,
+              bt_attention_cpu_workspace)
+BT_KERNEL_CPU(ATTENTION_BACKWARD, F32, attention_backward_cpu_f32,
+              bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_workspace)
+BT_KERNEL_CPU(ATTENTION_BACKWARD, F64, attention_backward_cpu_f64,
+              bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_workspace)
+BT_KERNEL_CPU(CROSS_ENTROPY, F32, cross_entropy_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY, F64, cross_entropy_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, F32, cross_entropy_backward_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, F64, cross_entropy_backward_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(DROPOUT, F32, dropout_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(DROPOUT, F64, dropout_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(GEMM, F32, gemm_cpu_f32, bt_gemm_cpu_accepts, NULL)
 BT_KERNEL_CPU(GEMM, F64, gemm_cpu_f64, bt_gemm_cpu_accepts, NULL)
+BT_KERNEL_CPU(GRAD_NORM, F32, grad_norm_cpu_f32, NULL, bt_grad_norm_cpu_workspace)
+BT_KERNEL_CPU(GRAD_NORM, F64, grad_norm_cpu_f64, NULL, bt_grad_norm_cpu_workspace)
+BT_KERNEL_CPU(ADAMW, F32, adamw_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(ADAMW, F64, adamw_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(COUNT_NONFINITE, F32, count_nonfinite_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(COUNT_NONFINITE, F64, count_nonfinite_cpu_f64, NULL, NULL)
 
 // ---- CUDA ---------------------------------------------------------------------------------------
 BT_KERNEL_CUDA(FILL, DTYPE_COUNT, 80, fill_cuda, NULL, NULL)
@@ -26,8 +62,10 @@ BT_KERNEL_CUDA(UNARY, F32, 80, unary_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(UNARY, BF16, 80, unary_cuda_bf16, NULL, NULL)
 BT_KERNEL_CUDA(UNARY_BACKWARD, F32, 80, unary_backward_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(UNARY_BACKWARD, BF16, 80, unary_backward_cuda_bf16, NULL, NULL)
-BT_KERNEL_CUDA(GEMM, F32, 80, gemm_cublaslt_f32, bt_gemm_cublaslt_accepts, bt_gemm_cublaslt_workspace)
-BT_KERNEL_CUDA(GEMM, BF16, 80, gemm_cublaslt_bf16, bt_gemm_cublaslt_accepts, bt_gemm_cublaslt_workspace)
+BT_KERNEL_CUDA(GEMM, F32, 80, gemm_cublaslt_f32, bt_gemm_cublaslt_accepts,
+               bt_gemm_cublaslt_workspace)
+BT_KERNEL_CUDA(GEMM, BF16, 80, gemm_cublaslt_bf16, bt_gemm_cublaslt_accepts,
+               bt_gemm_cublaslt_workspace)
 BT_KERNEL_CUDA(LAYERNORM, F32, 80, layernorm_cuda_f32, bt_layernorm_cuda_accepts, NULL)
 BT_KERNEL_CUDA(LAYERNORM, BF16, 80, layernorm_cuda_bf16, bt_layernorm_cuda_accepts, NULL)
 BT_KERNEL_CUDA(LAYERNORM_BACKWARD, F32, 80, layernorm_backward_cuda_f32,

@@ -15,6 +15,15 @@
 #undef BT_KERNEL_CUDA
 
 bool bt_reduce_sum_cpu_accepts(const bt_device *device, const void *args);
+bool bt_layernorm_cpu_accepts(const bt_device *device, const void *args);
+bool bt_layernorm_backward_cpu_accepts(const bt_device *device, const void *args);
+bool bt_embedding_backward_cpu_accepts(const bt_device *device, const void *args);
+bool bt_attention_cpu_accepts(const bt_device *device, const void *args);
+bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args);
 bool bt_gemm_cpu_accepts(const bt_device *device, const void *args);
+
+size_t bt_attention_cpu_workspace(const bt_device *device, const void *args);
+size_t bt_attention_backward_cpu_workspace(const bt_device *device, const void *args);
+size_t bt_grad_norm_cpu_workspace(const bt_device *device, const void *args);
 
 #endif

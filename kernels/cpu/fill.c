@@ -9,8 +9,10 @@
     do {                                                                                           \
         type *y = fill->y;                                                                         \
         const type with = (type)(value);                                                           \
-        _Pragma("omp parallel for simd schedule(static) if (fill->count > BT_CHUNK)") for (        \
-            int64_t i = 0; i < fill->count; ++i)                                                   \
+        _Pragma(                                                                                   \
+            "omp parallel for schedule(static) if (fill->count > BT_CHUNK)") for (int64_t i = 0;   \
+                                                                                  i < fill->count; \
+                                                                                  ++i)             \
         {                                                                                          \
             y[i] = with;                                                                           \
         }                                                                                          \

@@ -10,8 +10,7 @@
 //          c may be d; D must not alias the other operands
 // Types    f32, f64: a, b, c, d, bias and aux alike. Sums in that type, OpenBLAS' order
 // NaN      propagates, except through alpha == 0 (A, B are not read) and beta == 0 (C is not read)
-#include <cblas.h>
-
+#include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/vector.h"
@@ -92,19 +91,5 @@ static gemm_tile tile_at(const bt_gemm_args *op, const gemm_tiling *tiling, int6
     };
 }
 
-// BLAS wants strides of at least one even where nothing is read.
-static int blas_stride(int64_t stride) { return stride > 1 ? (int)stride : 1; }
-
-// An OpenBLAS with threads of its own (not Debian's OpenMP build) is told to leave them alone.
-static void keep_blas_single_threaded(void)
-{
-    enum { OWN_THREADS = 1 };
-    if (openblas_get_parallel() == OWN_THREADS && openblas_get_num_threads() != 1) {
-        openblas_set_num_threads(1);
-    }
-}
-
-#define BLAS_GEMM_f32 cblas_sgemm
-#define BLAS_GEMM_f64 cblas_dgemm
-#define BT_BODY       "kernels/cpu/gemm.inl"
+#define BT_BODY "kernels/cpu/gemm.inl"
 #include "kernels/cpu/both.h"

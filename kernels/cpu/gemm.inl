@@ -1,15 +1,14 @@
 // kernels/cpu/gemm.inl - body of gemm.c for one type
 
+#define MULTIPLY FN(bt_blas_gemm)
+
 // target = alpha op(A) op(B) + beta target
 static void FN(multiply)(const bt_gemm_args *op, const gemm_tile *tile, double beta, REAL *target,
                          int64_t target_stride)
 {
     const REAL *a = (const REAL *)op->a + tile->a, *b = (const REAL *)op->b + tile->b;
-    const CBLAS_TRANSPOSE trans_a = op->trans_a ? CblasTrans : CblasNoTrans;
-    const CBLAS_TRANSPOSE trans_b = op->trans_b ? CblasTrans : CblasNoTrans;
-    FN(BLAS_GEMM)
-    (CblasRowMajor, trans_a, trans_b, (int)tile->rows, (int)tile->cols, (int)op->k, R(op->alpha), a,
-     blas_stride(op->lda), b, blas_stride(op->ldb), R(beta), target, (int)target_stride);
+    MULTIPLY(op->trans_a, op->trans_b, tile->rows, tile->cols, op->k, op->alpha, a, op->lda, b,
+             op->ldb, beta, target, target_stride);
 }
 
 BT_CLONES static void FN(add_bias)(REAL *row, const REAL *bias, int64_t count)
@@ -75,9 +74,8 @@ static void FN(tile_gelu)(const bt_gemm_args *op, const gemm_tile *tile)
         if (bias) {
             FN(add_bias)(row, bias + tile->bias, tile->cols);
         }
-        FN(gelu_row)
-        (row, R(op->beta), op->beta != 0 ? c + tile->c + r * op->ldc : NULL, d + r * op->ldd,
-         tile->cols);
+        const REAL *c_row = op->beta != 0 ? c + tile->c + r * op->ldc : NULL;
+        FN(gelu_row)(row, R(op->beta), c_row, d + r * op->ldd, tile->cols);
     }
 }
 
@@ -90,9 +88,10 @@ static void FN(tile_gelu_slope)(const bt_gemm_args *op, const gemm_tile *tile)
     const int64_t stride = op->beta == 0 ? op->ldd : DGELU_TILE;
     FN(multiply)(op, tile, 0, product, stride);
     for (int64_t r = 0; r < tile->rows; ++r) {
-        FN(gelu_slope_row)
-        (product + r * stride, aux + r * op->ldd, R(op->beta),
-         op->beta != 0 ? c + tile->c + r * op->ldc : NULL, d + r * op->ldd, tile->cols);
+        const REAL *c_row = op->beta != 0 ? c + tile->c + r * op->ldc : NULL;
+        const REAL *aux_row = aux + r * op->ldd, *product_row = product + r * stride;
+        REAL *d_row = d + r * op->ldd;
+        FN(gelu_slope_row)(product_row, aux_row, R(op->beta), c_row, d_row, tile->cols);
     }
 }
 
@@ -116,7 +115,7 @@ bt_status FN(bt_gemm_cpu)(const bt_launch *launch, const void *args)
     if (op.epilogue == BT_EPILOGUE_NONE || op.epilogue == BT_EPILOGUE_DGELU) {
         op.bias = NULL;
     }
-    keep_blas_single_threaded();
+    bt_blas_keep_single_threaded();
     const gemm_tiling tiling = tile_by_shape(&op);
     const int64_t tiles = tiling.row_tiles * tiling.col_tiles;
 #pragma omp parallel for schedule(dynamic)
@@ -126,3 +125,4 @@ bt_status FN(bt_gemm_cpu)(const bt_launch *launch, const void *args)
     }
     return BT_OK;
 }
+#undef MULTIPLY

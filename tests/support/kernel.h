@@ -7,11 +7,16 @@
 #ifndef BT_TESTS_SUPPORT_KERNEL_H
 #define BT_TESTS_SUPPORT_KERNEL_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "framework/base/status.h"
 #include "kernels/kernels.h"
+
+// NAN and INFINITY are floats, and a silent step to double is an error.
+#define TEST_NAN      ((double)NAN)
+#define TEST_INFINITY ((double)INFINITY)
 
 typedef struct test_buffer {
     bt_dtype dtype;

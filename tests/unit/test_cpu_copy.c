@@ -15,7 +15,7 @@ static double half_value(uint16_t bits)
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
     const double sign = bits & 0x8000 ? -1 : 1;
     if (exponent == 31) {
-        return fraction ? (double)NAN : sign * (double)INFINITY;
+        return fraction ? TEST_NAN : sign * TEST_INFINITY;
     }
     return sign * (exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24));
 }
@@ -72,7 +72,7 @@ static double rounded_to(bt_dtype dtype, double value)
         return value != 0;
     case BT_DTYPE_COUNT:
     default:
-        return NAN;
+        return TEST_NAN;
     }
 }
 
@@ -116,7 +116,7 @@ static void test_every_pair_of_types(void **state)
 static void test_extremes(void **state)
 {
     (void)state;
-    const double values[5] = {NAN, INFINITY, -INFINITY, 9.3e18, -9.3e18};
+    const double values[5] = {TEST_NAN, TEST_INFINITY, -TEST_INFINITY, 9.3e18, -9.3e18};
     int64_t wide[5];
     int32_t narrow[5];
     uint8_t bits[5];

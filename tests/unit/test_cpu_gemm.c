@@ -197,7 +197,7 @@ static void test_training_shapes_do_not_depend_on_threads(void **state)
 static void test_nan_and_unread_operands(void **state)
 {
     (void)state;
-    const double a[4] = {1, 2, NAN, 4}, b[4] = {1, 0, 0, 1};
+    const double a[4] = {1, 2, TEST_NAN, 4}, b[4] = {1, 0, 0, 1};
     double got[4];
     test_buffer ba = test_buffer_make(BT_F32, a, 4), bb = test_buffer_make(BT_F32, b, 4);
     test_buffer bd = test_buffer_make(BT_F32, NULL, 4); // NaN: must not be read without beta

@@ -12,6 +12,30 @@ static const bt_dtype reals[] = {BT_F32, BT_F64};
 // Sizes around the lanes, the column block and the chunk that threads share.
 static const int64_t sizes[] = {0, 1, 2, 15, 16, 17, 63, 65, 1000, 16383, 16384, 16385, 50000};
 
+// The CPU is the oracle of every op: a row for f32 and one for f64, or one for every type.
+static void test_every_op_has_rows(void **state)
+{
+    (void)state;
+    bt_device device;
+    int count = 0;
+    ASSERT_OK(bt_device_open("cpu", 0, &device));
+    const bt_kernel *rows = bt_kernel_table(&device, &count);
+    for (int op = 0; op < BT_KERNEL_OP_COUNT; ++op) {
+        for (int t = 0; t < 2; ++t) {
+            int serving = 0;
+            for (int i = 0; i < count; ++i) {
+                serving += rows[i].op == (bt_kernel_op)op &&
+                           (rows[i].dtype == reals[t] || rows[i].dtype == BT_DTYPE_COUNT);
+            }
+            if (serving != 1) {
+                fail_msg("%d CPU rows of %s for %s", serving, bt_kernel_op_name((bt_kernel_op)op),
+                         bt_dtype_name(reals[t]));
+            }
+        }
+    }
+    bt_device_close(&device);
+}
+
 static void test_fill(void **state)
 {
     (void)state;
@@ -71,7 +95,7 @@ static double value_of(bt_unary function, double x, double alpha)
     case BT_UNARY_COUNT:
     default:
         fail_msg("no reference for unary %s", bt_unary_name(function));
-        return NAN;
+        return TEST_NAN;
     }
 }
 
@@ -146,7 +170,7 @@ static void test_unary(void **state)
 static void test_unary_propagates_nan(void **state)
 {
     (void)state;
-    const double x[3] = {NAN, 1, NAN};
+    const double x[3] = {TEST_NAN, 1, TEST_NAN};
     double got[3];
     for (int t = 0; t < 2; ++t) {
         for (int function = 0; function < BT_UNARY_COUNT; ++function) {
@@ -181,7 +205,7 @@ static double combine(bt_binary function, double a, double b)
     case BT_BINARY_COUNT:
     default:
         fail_msg("no reference for binary %s", bt_binary_name(function));
-        return NAN;
+        return TEST_NAN;
     }
 }
 
@@ -311,7 +335,7 @@ static void test_reduce_sum(void **state)
 static void test_reduce_sum_propagates(void **state)
 {
     (void)state;
-    double x[40] = {[7] = NAN, [25] = INFINITY}, got[2];
+    double x[40] = {[7] = TEST_NAN, [25] = TEST_INFINITY}, got[2];
     for (int t = 0; t < 2; ++t) {
         test_buffer bx = test_buffer_make(reals[t], x, 40);
         test_buffer by = test_buffer_make(reals[t], NULL, 2);
@@ -326,6 +350,7 @@ static void test_reduce_sum_propagates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_op_has_rows),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_unary),
         cmocka_unit_test(test_unary_propagates_nan),

@@ -1,0 +1,16 @@
+// kernels/cpu/cross_entropy.c - softmax cross-entropy over the vocabulary, and its backward
+//   lse[r] = log sum_c exp(logits[r,c]);  loss[r] = lse[r] - logits[r, target[r]];  mean over rows
+//   dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c == target[r]]) dmean inv_count
+// Shapes   logits [rows, vocab] with row stride logits_stride; dlogits may be logits. Columns
+//          beyond vocab are neither read nor written
+// Types    f32, f64; sums and the mean in double, ascending rows; exp as in math.h
+// Cost     forward reads logits twice (the second time from cache), backward reads and writes once
+// Errors   none: a target outside [0, vocab) that is not `ignore` gives NaN and *bad_row
+#include <math.h>
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/math.h"
+#include "kernels/cpu/vector.h"
+
+#define BT_BODY "kernels/cpu/cross_entropy.inl"
+#include "kernels/cpu/both.h"

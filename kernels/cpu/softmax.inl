@@ -1,0 +1,50 @@
+// kernels/cpu/softmax.inl - body of softmax.c for one type
+#include "kernels/cpu/lanes.inl"
+
+BT_CLONES static void FN(softmax_row)(const REAL *x, REAL *y, int64_t cols)
+{
+    const REAL max = FN(row_max)(x, cols);
+    for (int64_t c = 0; c < cols; ++c) {
+        y[c] = FN(bt_exp)(x[c] - max);
+    }
+    const REAL inverse = (REAL)(1 / FN(row_sum)(y, cols));
+    for (int64_t c = 0; c < cols; ++c) {
+        y[c] *= inverse;
+    }
+}
+
+BT_CLONES static void FN(softmax_backward_row)(const REAL *y, const REAL *dy, REAL *dx,
+                                               int64_t cols)
+{
+    const REAL dot = (REAL)FN(row_dot)(y, dy, cols);
+    for (int64_t c = 0; c < cols; ++c) {
+        dx[c] = y[c] * (dy[c] - dot);
+    }
+}
+
+bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
+{
+    (void)launch;
+    const bt_softmax_args *op = args;
+    const REAL *x = op->x;
+    REAL *y = op->y;
+#pragma omp parallel for schedule(static) if (op->rows * op->cols > BT_CHUNK)
+    for (int64_t r = 0; r < op->rows; ++r) {
+        FN(softmax_row)(x + r * op->cols, y + r * op->cols, op->cols);
+    }
+    return BT_OK;
+}
+
+bt_status FN(bt_softmax_backward_cpu)(const bt_launch *launch, const void *args)
+{
+    (void)launch;
+    const bt_softmax_backward_args *op = args;
+    const REAL *y = op->y, *dy = op->dy;
+    REAL *dx = op->dx;
+#pragma omp parallel for schedule(static) if (op->rows * op->cols > BT_CHUNK)
+    for (int64_t r = 0; r < op->rows; ++r) {
+        const int64_t at = r * op->cols;
+        FN(softmax_backward_row)(y + at, dy + at, dx + at, op->cols);
+    }
+    return BT_OK;
+}
