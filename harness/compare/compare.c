@@ -154,21 +154,29 @@ static bt_status compare_envs(item_list *list, const bt_store_env *a, const bt_s
     return BT_OK;
 }
 
+bt_status bt_compare_facts(const bt_store_run *left, const bt_store_run *right, bt_arena *arena,
+                           const bt_compare_item **items, int64_t *count, bool *hard_differs)
+{
+    const bt_store_run_info *a = &left->info, *b = &right->info;
+    item_list list = {.arena = arena};
+    *hard_differs = false;
+    BT_TRY(compare_text(&list, "plan", "suite", a->suite.name, b->suite.name));
+    BT_TRY(compare_text(&list, "plan", "profile", a->suite.profile, b->suite.profile));
+    BT_TRY(bt_items_add_plans(&list, a->suite.plan_json, b->suite.plan_json));
+    BT_TRY(compare_builds(&list, &a->build, &b->build));
+    BT_TRY(compare_envs(&list, &a->env, &b->env, hard_differs));
+    *items = list.items;
+    *count = list.count;
+    return BT_OK;
+}
+
 static bt_status compare_all(bt_store *store, int64_t left, int64_t right, bt_comparison *out)
 {
     BT_TRY(bt_store_run_read(store, left, &out->left));
     BT_TRY(bt_store_run_read(store, right, &out->right));
     BT_TRY(pair_rounds(out));
-    const bt_store_run_info *a = &out->left.info, *b = &out->right.info;
-    item_list list = {.arena = &out->arena};
-    BT_TRY(compare_text(&list, "plan", "suite", a->suite.name, b->suite.name));
-    BT_TRY(compare_text(&list, "plan", "profile", a->suite.profile, b->suite.profile));
-    BT_TRY(bt_items_add_plans(&list, a->suite.plan_json, b->suite.plan_json));
-    BT_TRY(compare_builds(&list, &a->build, &b->build));
-    BT_TRY(compare_envs(&list, &a->env, &b->env, &out->hard_differs));
-    out->items = list.items;
-    out->item_count = list.count;
-    return BT_OK;
+    return bt_compare_facts(&out->left, &out->right, &out->arena, &out->items, &out->item_count,
+                            &out->hard_differs);
 }
 
 bt_status bt_compare_runs(bt_store *store, int64_t left, int64_t right, bt_comparison *out)

@@ -56,6 +56,12 @@ BT_CHECKED bt_status bt_compare_runs(bt_store *store, int64_t left, int64_t righ
                                      bt_comparison *out);
 void bt_comparison_release(bt_comparison *comparison);
 
+// What differs between two runs that have been read: plan, build, environment.
+// Owns    *items is in the arena
+BT_CHECKED bt_status bt_compare_facts(const bt_store_run *left, const bt_store_run *right,
+                                      bt_arena *arena, const bt_compare_item **items,
+                                      int64_t *count, bool *hard_differs);
+
 // Appends the text, or one JSON object, of two runs' comparison.
 BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out);
 BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out);

@@ -127,7 +127,7 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
     return BT_OK;
 }
 
-void bt_json_metrics(bt_json *json, const bt_summary *summary)
+static void json_metrics(bt_json *json, const bt_summary *summary)
 {
     bt_json_open(json, "metrics", '{');
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
@@ -160,7 +160,7 @@ bt_status bt_json_case_head(bt_json *json, const bt_store_round *round)
     bt_json_text(json, "device", round->shape.device);
     bt_json_text(json, "precision", round->shape.precision);
     bt_json_integer(json, "steps", round->step_count);
-    bt_json_metrics(json, &summary);
+    json_metrics(json, &summary);
     bt_json_text(json, "params_digest", round->params_digest);
     return BT_OK;
 }

@@ -57,15 +57,14 @@ static bt_status connect_to(bt_store *store, bt_store_mode mode)
         return bt_sql_error(store, code, "opening it");
     }
     bt_store_set_timeout(store, DEFAULT_TIMEOUT_MS);
-    bool migrated = false;
     if (mode == BT_STORE_READ) {
-        return bt_store_migrate(store, &migrated);
+        return bt_store_migrate(store);
     }
     if (sqlite3_db_readonly(store->db, "main")) {
         return bt_sql_error(store, SQLITE_READONLY, "opening it to record");
     }
     // Checked before anything is written, so that a database of something else stays as it is.
-    BT_TRY(bt_store_migrate(store, &migrated));
+    BT_TRY(bt_store_migrate(store));
     BT_TRY(use_wal(store));
     return bt_sql_exec(store, "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", "opening it");
 }

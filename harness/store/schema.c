@@ -83,12 +83,12 @@ static const char *const *const migrations[] = {version_1};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 
-static bt_status check_known(const bt_store *store, int64_t version)
+static bt_status check_known(const bt_store *store, int64_t version, int known)
 {
-    if (version > KNOWN_VERSION) {
+    if (version > known) {
         return bt_error(BT_STATUS_UNSUPPORTED,
                         "%s: database is of version %lld, this program knows up to %d", store->path,
-                        (long long)version, KNOWN_VERSION);
+                        (long long)version, known);
     }
     return BT_OK;
 }
@@ -107,34 +107,37 @@ static bt_status check_ours(bt_store *store)
     return BT_OK;
 }
 
-static bt_status migrate_locked(bt_store *store)
+static bt_status migrate_locked(bt_store *store, const char *const *const *steps, int count)
 {
     int64_t version = 0;
     // Read again under the lock: another process may have migrated in between.
     BT_TRY(bt_sql_integer(store, SQL_USER_VERSION, &version, ""));
-    BT_TRY(check_known(store, version));
-    for (int64_t next = version; next < KNOWN_VERSION; next++) {
+    BT_TRY(check_known(store, version, count));
+    for (int64_t next = version; next < count; next++) {
         char text[64];
         sqlite3_snprintf(sizeof text, text, "PRAGMA user_version=%lld;", (long long)next + 1);
-        for (int i = 0; migrations[next][i]; i++) {
-            BT_TRY(bt_sql_exec(store, migrations[next][i], "changing the tables"));
+        for (int i = 0; steps[next][i]; i++) {
+            BT_TRY(bt_sql_exec(store, steps[next][i], "changing the tables"));
         }
         BT_TRY(bt_sql_exec(store, text, "changing the tables"));
     }
     return BT_OK;
 }
 
-bt_status bt_store_migrate(bt_store *store, bool *migrated)
+bt_status bt_store_migrate_through(bt_store *store, const char *const *const *steps, int count)
 {
     int64_t version = 0;
-    *migrated = false;
     BT_TRY(bt_sql_integer(store, SQL_USER_VERSION, &version, ""));
     BT_TRY(check_ours(store));
-    BT_TRY(check_known(store, version));
-    if (version == KNOWN_VERSION) {
+    BT_TRY(check_known(store, version, count));
+    if (version == count) {
         return BT_OK;
     }
-    *migrated = true;
     BT_TRY(bt_sql_begin(store));
-    return bt_sql_end(store, migrate_locked(store));
+    return bt_sql_end(store, migrate_locked(store, steps, count));
+}
+
+bt_status bt_store_migrate(bt_store *store)
+{
+    return bt_store_migrate_through(store, migrations, KNOWN_VERSION);
 }

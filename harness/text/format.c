@@ -112,7 +112,7 @@ void bt_format_interval(bt_unit unit, double value, double low, double high, bt_
     double scaled = value / scale->factor, width = (high - low) / scale->factor;
     int decimals = decimals_for(scaled, 3);
     int wanted = width > 0.0 ? decimals_for(width, 2) : decimals; // two digits of the width show
-    int most = decimals_for(scaled, 6);
+    int most = decimals_for(scaled, 5);
     wanted = wanted > most ? most : wanted;
     decimals = wanted > decimals ? wanted : decimals;
     (void)snprintf(number->text, sizeof number->text, "%.*f%s", decimals, scaled, scale->suffix);

@@ -16,7 +16,7 @@ typedef struct bt_text {
 // In the unit's own scale: 27.1 us, 1.90 s, 5 min 12 s; 2.40 GiB; 213 tok/s, 412K tok/s; 3.71 TB/s;
 // 799 TFLOP/s; a loss with three decimals.
 bt_text bt_format_value(bt_unit unit, double value);
-// "213.4 tok/s" and "[212.8, 213.9]": as many digits as the interval needs, three to six; the
+// "213.4 tok/s" and "[212.8, 213.9]": as many digits as the interval needs, three to five; the
 // interval is "" when low or high is NaN.
 void bt_format_interval(bt_unit unit, double value, double low, double high, bt_text *number,
                         bt_text *interval);

@@ -15,6 +15,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
 
 static char database[128];
@@ -445,20 +446,55 @@ static void full_disk_is_said_and_loses_nothing(void **state)
     bt_store_run_release(&run);
     ASSERT_OK(bt_store_close(store));
     assert_int_equal(query("SELECT count(*) FROM step"), 60);
-    store = open_store(BT_STORE_WRITE);
-    sqlite3 *probe = NULL; // and the answer for a disk that is full by SQLite's own count
-    assert_int_equal(sqlite3_open(database, &probe), SQLITE_OK);
-    sqlite3_close(probe);
-    ASSERT_OK(bt_store_close(store));
 }
 
-static void old_version_is_migrated(void **state)
+static const char *const no_change[] = {NULL};
+static const char *const add_column[] = {"ALTER TABLE session ADD COLUMN note TEXT NOT NULL "
+                                         "DEFAULT 'none'",
+                                         "CREATE TABLE extra(x INTEGER NOT NULL) STRICT", NULL};
+static const char *const break_midway[] = {"CREATE TABLE half(x INTEGER) STRICT",
+                                           "INSERT INTO nowhere VALUES(1)", NULL};
+
+// The list a later program would have: this one's version, then its own.
+static void old_version_is_migrated_with_its_rows(void **state)
 {
     (void)state;
+    const char *const *const later[] = {no_change, add_column};
+    const char *const *const broken[] = {no_change, add_column, break_midway};
+    sample_run sample = sample_run_default();
+    int64_t id = 0;
     bt_store *store = open_store(BT_STORE_WRITE);
-    ASSERT_OK(bt_store_close(store));
-    assert_true(query("PRAGMA user_version") >= 1);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    assert_int_equal(query("PRAGMA user_version"), 1);
     assert_int_equal(query("PRAGMA application_id"), 0x6274626e);
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "nowhere", bt_store_migrate_through(store, broken, 3));
+    assert_int_equal(query("PRAGMA user_version"), 1); // all or nothing
+    assert_int_equal(query("SELECT count(*) FROM sqlite_schema WHERE name IN ('half','extra')"), 0);
+    ASSERT_OK(bt_store_migrate_through(store, later, 2));
+    ASSERT_OK(bt_store_migrate_through(store, later, 2)); // a second time does nothing
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(query("PRAGMA user_version"), 2);
+    assert_int_equal(query("SELECT count(*) FROM session WHERE note='none'"), 1);
+    assert_int_equal(query("SELECT count(*) FROM step"), 60);
+    store = NULL; // and to this program that one is newer
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "of version 2, this program knows up to 1",
+                 bt_store_open(database, BT_STORE_READ, &store));
+}
+
+// An empty file is a database of version 0.
+static void empty_file_becomes_a_database(void **state)
+{
+    (void)state;
+    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
+    assert_int_equal(unlink(database), 0);
+    ASSERT_OK(bt_file_write(database, "", 0));
+    bt_store *store = open_store(BT_STORE_READ);
+    bt_store_run_list list;
+    ASSERT_OK(bt_store_run_list_read(store, &list));
+    assert_int_equal(list.count, 0);
+    bt_store_run_list_release(&list);
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(query("PRAGMA user_version"), 1);
 }
 
 static bt_status record_and_read(void)
@@ -499,6 +535,30 @@ static void every_failing_allocation_is_reported(void **state)
     assert_true(n > 5); // the sweep met failures before it met none
 }
 
+// Half a percent of a fast step (10 ms) is 50 us; the median step is queued in far less, and the
+// whole, flushes included, stays below as well.
+static void recording_costs_little(void **state)
+{
+    (void)state;
+    enum { STEPS = 5000 };
+    sample_run sample = sample_run_default();
+    sample.steps = 0;
+    sample.status = BT_RUN_RUNNING;
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    int64_t start_ns = bt_clock_ns();
+    for (int64_t i = 0; i < STEPS; i++) {
+        bt_store_step step = {.step = i, .loss = 3.0F, .tokens = 512, .host_ns = 10000000};
+        ASSERT_OK(bt_store_step_add(store, 1, &step));
+    }
+    ASSERT_OK(bt_store_flush(store));
+    double each_us = (double)(bt_clock_ns() - start_ns) / 1e3 / STEPS;
+    print_message("%.1f us a step\n", each_us);
+    assert_true(each_us <= 50.0);
+    ASSERT_OK(bt_store_close(store));
+}
+
 static void metrics_table_is_whole(void **state)
 {
     (void)state;
@@ -529,8 +589,10 @@ int main(void)
         TEST(damaged_pages_and_blobs_are_named),
         TEST(locked_database_times_out_and_recovers),
         TEST(full_disk_is_said_and_loses_nothing),
-        TEST(old_version_is_migrated),
+        TEST(old_version_is_migrated_with_its_rows),
+        TEST(empty_file_becomes_a_database),
         TEST(every_failing_allocation_is_reported),
+        TEST(recording_costs_little),
         TEST(metrics_table_is_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,11 @@ static bt_status work(int argc, char **argv)
         }
         (void)fputs(bt_str_text(&out), stdout);
     }
+    for (int i = 3; status == BT_OK && i < argc; i++) {
+        int64_t start_ns = bt_clock_ns();
+        status = bt_report_write(store, runs, count, argv[i]);
+        (void)printf("%s %.3f s\n", argv[i], (double)(bt_clock_ns() - start_ns) / 1e9);
+    }
     bt_str_release(&out);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;

@@ -1,0 +1,149 @@
+// harness/report/facts.c - plan, build, environment, kernels; with several runs first what differs
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+
+static void write_row(bt_str *out, const char *key, const char *value, const char *level)
+{
+    bt_str_append(out, "<tr><th scope=row>");
+    bt_html_text(out, key);
+    bt_str_append(out, "</th><td>");
+    bt_html_text(out, value[0] ? value : "-");
+    if (level) {
+        bt_str_append(out, "<td class=muted>");
+        bt_html_text(out, level);
+    }
+    bt_str_append(out, "\n");
+}
+
+static bt_status write_differences(const report_set *set, int64_t index, bt_str *out)
+{
+    const bt_compare_item *items = NULL;
+    int64_t count = 0;
+    bool hard = false;
+    bt_arena arena = {0};
+    bt_status status =
+        bt_compare_facts(&set->runs[0], &set->runs[index], &arena, &items, &count, &hard);
+    if (status != BT_OK) {
+        bt_arena_release(&arena);
+        return status;
+    }
+    long long base = (long long)set->runs[0].id, id = (long long)set->runs[index].id;
+    bt_str_format(out, "<h3>run %lld against run %lld</h3>\n", id, base);
+    if (count == 0) {
+        bt_str_append(out, "<p>Plan, build and environment are the same.</p>\n");
+    } else {
+        bt_str_format(out,
+                      "<div class=scroll><table data-name=\"differs-%lld\"><thead><tr><th>of<th>"
+                      "what<th>run %lld<th>run %lld<th>weight</thead><tbody>\n",
+                      id, base, id);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        bt_str_format(out, "<tr id=\"differs-%lld-%lld\"><td>", id, (long long)i);
+        bt_html_text(out, items[i].group);
+        bt_str_append(out, "<th scope=row>");
+        bt_html_text(out, items[i].key);
+        bt_str_append(out, "</th><td>");
+        bt_html_text(out, items[i].left[0] ? items[i].left : "-");
+        bt_str_append(out, "<td>");
+        bt_html_text(out, items[i].right[0] ? items[i].right : "-");
+        bool fact = strcmp(items[i].group, "environment") == 0;
+        bt_str_format(out, "<td>%s\n", fact ? bt_fact_level_name(items[i].level) : "");
+    }
+    if (count > 0) {
+        bt_str_append(out, "</tbody></table></div>\n");
+    }
+    if (hard) {
+        bt_str_append(out, "<p class=why>Hard facts of the environments differ: the speeds are not "
+                           "comparable.</p>\n");
+    }
+    bt_arena_release(&arena);
+    return BT_OK;
+}
+
+bt_status bt_page_differs(const report_set *set, bt_str *out)
+{
+    if (set->run_count < 2) {
+        return BT_OK;
+    }
+    bt_str_append(out, "<section id=differs><h2>What differs</h2>\n");
+    for (int64_t i = 1; i < set->run_count; i++) {
+        BT_TRY(write_differences(set, i, out));
+    }
+    bt_str_append(out, "</section>\n");
+    return BT_OK;
+}
+
+static void write_environment(const bt_store_run *run, bt_str *out)
+{
+    const bt_store_build *build = &run->info.build;
+    bt_str_format(out,
+                  "<details><summary>Environment of run %lld <span class=muted>%.8s, %lld facts"
+                  "</span></summary><div class=scroll><table data-name=\"env-%lld\"><thead><tr>"
+                  "<th>fact<th>value<th>weight</thead><tbody>\n",
+                  (long long)run->id, run->info.env.digest, (long long)run->info.env.fact_count,
+                  (long long)run->id);
+    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run->info.env.facts[i];
+        write_row(out, fact->key, fact->value, bt_fact_level_name(fact->level));
+    }
+    write_row(out, "build.version", build->version, "");
+    write_row(out, "build.git_commit", build->git_commit, "");
+    write_row(out, "build.git_diff", build->git_diff[0] ? build->git_diff : "clean", "");
+    write_row(out, "build.compiler", build->compiler, "");
+    write_row(out, "build.flags", build->flags, "");
+    write_row(out, "build.type", build->type, "");
+    write_row(out, "build.cuda", build->cuda, "");
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
+static bt_status write_plan(const bt_store_run *run, bt_str *out)
+{
+    const bt_store_suite *suite = &run->info.suite;
+    bt_str_format(out, "<details><summary>Plan of run %lld <span class=muted>%.8s, seed %llu",
+                  (long long)run->id, suite->plan_hash, (unsigned long long)run->info.seed);
+    bt_str_append(out, "</span></summary><p class=muted><code>");
+    bt_html_text(out, run->info.command);
+    bt_str_append(out, "</code> from ");
+    bt_html_text(out, suite->path);
+    bt_str_append(out, "</p><pre>");
+    cJSON *plan = cJSON_Parse(suite->plan_json);
+    char *text = plan ? cJSON_Print(plan) : NULL;
+    bt_html_text(out, text ? text : suite->plan_json); // what is no JSON is shown as it is
+    cJSON_free(text);
+    cJSON_Delete(plan);
+    bt_str_append(out, "</pre></details>\n");
+    return BT_OK;
+}
+
+static void write_kernels(const report_case *item, bt_str *out)
+{
+    if (item->round->kernel_count == 0) {
+        return;
+    }
+    bt_str_format(out, "<details><summary>Kernels that served <b class=tag>%s</b> ", item->tag);
+    bt_html_text(out, item->label);
+    bt_str_format(out,
+                  "</summary><div class=scroll><table data-name=\"kernels-%s\"><thead><tr><th>op"
+                  "<th>kernel</thead><tbody>\n",
+                  item->tag);
+    for (int64_t i = 0; i < item->round->kernel_count; i++) {
+        write_row(out, item->round->kernels[i].op, item->round->kernels[i].kernel, NULL);
+    }
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
+bt_status bt_page_facts(const report_set *set, bt_str *out)
+{
+    bt_str_append(out, "<section id=facts><h2>How it was run</h2>\n");
+    for (int64_t i = 0; i < set->run_count; i++) {
+        BT_TRY(write_plan(&set->runs[i], out));
+        write_environment(&set->runs[i], out);
+    }
+    for (int64_t i = 0; i < set->case_count; i++) {
+        write_kernels(&set->cases[i], out);
+    }
+    bt_str_append(out, "</section>\n");
+    return BT_OK;
+}

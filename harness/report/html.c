@@ -1,0 +1,26 @@
+// harness/report/html.c - text that stays text in a page
+#include "harness/report/internal.h"
+#include "harness/text/utf8.h"
+
+void bt_html_text(bt_str *out, const char *text)
+{
+    while (text && *text) {
+        size_t length = bt_utf8_length(text);
+        unsigned char first = (unsigned char)*text;
+        const char *named = first == '&'    ? "&amp;"
+                            : first == '<'  ? "&lt;"
+                            : first == '>'  ? "&gt;"
+                            : first == '"'  ? "&quot;"
+                            : first == '\'' ? "&#39;"
+                                            : NULL;
+        if (length == 0 || (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f) {
+            bt_str_append(out, "\xef\xbf\xbd"); // no valid character of a page
+            length = 1;
+        } else if (named) {
+            bt_str_append(out, named);
+        } else {
+            bt_str_append_bytes(out, text, length);
+        }
+        text += length;
+    }
+}

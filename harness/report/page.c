@@ -1,0 +1,110 @@
+// harness/report/page.c - the self-contained page: template, style, script and the parts between
+//
+// page/page.html holds the frame; {{name}} in it is replaced by the part of that name. Nothing in
+// the page refers to the network, and its policy forbids it: only the two scripts whose digests the
+// policy names may run, so that even text that escaped the escaping could not.
+#include <sodium.h>
+#include <string.h>
+
+#include "bt_report_page.h" // generated from page/ and uPlot
+#include "harness/report/internal.h"
+#include "harness/report/report.h"
+
+static bt_status write_title(const report_set *set, bt_str *out)
+{
+    bt_str_append(out, "bt-bench ");
+    bt_html_text(out, set->runs[0].info.suite.name);
+    for (int64_t i = 0; i < set->run_count; i++) {
+        bt_str_format(out, "%s%lld", i == 0 ? ", run " : " and ", (long long)set->runs[i].id);
+    }
+    return BT_OK;
+}
+
+static bt_status write_style(const report_set *set, bt_str *out)
+{
+    (void)set;
+    bt_str_append_bytes(out, bt_uplot_css, bt_uplot_css_size);
+    bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
+    return BT_OK;
+}
+
+static bt_status write_uplot(const report_set *set, bt_str *out)
+{
+    (void)set;
+    bt_str_append_bytes(out, bt_uplot_js, bt_uplot_js_size);
+    return BT_OK;
+}
+
+static bt_status write_script(const report_set *set, bt_str *out)
+{
+    (void)set;
+    bt_str_append_bytes(out, bt_page_js, bt_page_js_size);
+    return BT_OK;
+}
+
+static void write_digest(const unsigned char *script, size_t size_bytes, bt_str *out)
+{
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    char text[sodium_base64_ENCODED_LEN(crypto_hash_sha256_BYTES, sodium_base64_VARIANT_ORIGINAL)];
+    crypto_hash_sha256(digest, script, size_bytes);
+    sodium_bin2base64(text, sizeof text, digest, sizeof digest, sodium_base64_VARIANT_ORIGINAL);
+    bt_str_format(out, " 'sha256-%s'", text);
+}
+
+static bt_status write_policy(const report_set *set, bt_str *out)
+{
+    (void)set;
+    bt_str_append(out, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src");
+    write_digest(bt_uplot_js, bt_uplot_js_size, out);
+    write_digest(bt_page_js, bt_page_js_size, out);
+    return BT_OK;
+}
+
+static const struct {
+    const char *name;
+    report_part write;
+} parts[] = {
+    {"title", write_title},       {"policy", write_policy},   {"style", write_style},
+    {"head", bt_page_head},       {"curves", bt_page_curves}, {"ranges", bt_page_ranges},
+    {"differs", bt_page_differs}, {"facts", bt_page_facts},   {"tables", bt_page_tables},
+    {"data", bt_page_data},       {"csv", bt_page_csv},       {"uplot", write_uplot},
+    {"script", write_script},
+};
+
+static bt_status write_part(const report_set *set, const char *name, size_t length, bt_str *out)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (strlen(parts[i].name) == length && memcmp(parts[i].name, name, length) == 0) {
+            return parts[i].write(set, out);
+        }
+    }
+    return bt_error(BT_STATUS_INTERNAL, "page.html: no part {{%.*s}}", (int)length, name);
+}
+
+static bt_status write_page(const report_set *set, bt_str *out)
+{
+    const char *at = (const char *)bt_page_html; // ends with a zero byte, as all embedded files do
+    for (;;) {
+        const char *open = strstr(at, "{{");
+        const char *close = open ? strstr(open, "}}") : NULL;
+        if (!close) {
+            bt_str_append(out, at);
+            return bt_str_status(out);
+        }
+        bt_str_append_bytes(out, at, (size_t)(open - at));
+        BT_TRY(write_part(set, open + 2, (size_t)(close - open - 2), out));
+        at = close + 2;
+    }
+}
+
+bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt_str *out)
+{
+    report_set set;
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
+    BT_TRY(bt_report_set_read(store, runs, count, &set));
+    bt_status status = write_page(&set, out);
+    bt_report_set_release(&set);
+    return status;
+}
