@@ -21,6 +21,7 @@ typedef struct bt_node {
     bt_tensor *saved[BT_OP_MAX_SAVED]; // retained
     uint64_t saved_version[BT_OP_MAX_SAVED];
     bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // retained; sum so far
+    bt_grad_hook hook[BT_OP_MAX_OUTPUTS];
 } bt_node;
 
 struct bt_tape {
@@ -280,6 +281,55 @@ static bt_status step_back(bt_context *context, bt_node *node)
     return bt_error_context(status, "backward of %s", node->op->name);
 }
 
+bt_status bt_tensor_set_grad_hook(bt_tensor *tensor, bt_grad_hook hook)
+{
+    if (!tensor->requires_grad) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is a constant: it has no gradient",
+                        tensor->name);
+    }
+    if (tensor->producer) {
+        tensor->producer->hook[tensor->producer_output] = hook;
+    } else {
+        tensor->grad_hook = hook;
+    }
+    return BT_OK;
+}
+
+// How many nodes feed each leaf, so that its hook can run behind the last of them.
+static void count_pending(const bt_tape *tape)
+{
+    for (const bt_node *node = tape->newest; node; node = node->previous) {
+        for (int i = 0; i < node->op->in_count; ++i) {
+            if (node->in[i].leaf) {
+                ++node->in[i].leaf->grad_pending;
+            }
+        }
+    }
+}
+
+// The node is done (or was skipped): runs the hooks of leaves that wait for nobody else.
+static bt_status finish_leaves(bt_context *context, bt_node *node, bt_status status)
+{
+    for (int i = 0; i < node->op->in_count; ++i) {
+        bt_tensor *leaf = node->in[i].leaf;
+        if (leaf && --leaf->grad_pending == 0 && leaf->grad_hook.ready && leaf->grad &&
+            status == BT_OK) {
+            status = leaf->grad_hook.ready(leaf->grad_hook.self, context, leaf->grad);
+        }
+    }
+    return status;
+}
+
+static bt_status run_output_hooks(bt_context *context, const bt_node *node)
+{
+    for (int i = 0; i < node->op->out_count; ++i) {
+        if (node->dout[i] && node->hook[i].ready) {
+            BT_TRY(node->hook[i].ready(node->hook[i].self, context, node->dout[i]));
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status plant_seed(bt_context *context, bt_tensor *root, bt_tensor *seed)
 {
     bt_tensor **slot = &root->producer->dout[root->producer_output];
@@ -309,12 +359,15 @@ bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
     BT_TRY(check_producer(tape, root));
     bt_status status = plant_seed(context, root, seed);
     context->tape = NULL; // a backward is not itself recorded
-    for (bt_node *node = tape->newest; node && status == BT_OK; node = node->previous) {
-        if (node->dout[0] || node->dout[1]) {
+    count_pending(tape);
+    for (bt_node *node = tape->newest; node; node = node->previous) {
+        if (status == BT_OK && (node->dout[0] || node->dout[1])) {
             bt_range_push(context, node->op->name);
-            status = step_back(context, node);
+            status = run_output_hooks(context, node);
+            status = status == BT_OK ? step_back(context, node) : status;
             bt_range_pop(context);
         }
+        status = finish_leaves(context, node, status);
         spend(node);
     }
     context->tape = tape;

@@ -27,6 +27,11 @@ int64_t bt_tape_length(const bt_tape *tape);
 // For bt_op_apply: retains call->saved and makes the outputs require a gradient.
 BT_CHECKED bt_status bt_tape_record(bt_tape *tape, bt_op_call *call);
 
+// Sets the hook of a leaf (for good), or of a tensor made on the tape (for its one backward). A
+// leaf's hook runs as soon as the last node that feeds it is done, not at the end of the backward.
+// Errors  INVALID_ARGUMENT for a constant
+BT_CHECKED bt_status bt_tensor_set_grad_hook(bt_tensor *tensor, bt_grad_hook hook);
+
 // Adds d(sum of root * seed)/d(leaf) to leaf->grad for every leaf that requires a gradient. A NULL
 // seed stands for ones. Spends the nodes it walks and resets the tape.
 // Shapes  seed as root

@@ -81,6 +81,21 @@ static void advance(bt_tensor **x, bt_tensor *next)
     *x = next;
 }
 
+static bt_status block_body(bt_context *context, const void *self, bt_tensor *const *in,
+                            int in_count, bt_tensor **out)
+{
+    (void)in_count;
+    return bt_nn_block_forward(context, self, in[0], out);
+}
+
+static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i, bt_tensor *x,
+                           bt_tensor **y)
+{
+    const bt_nn_block *block = &model->blocks[i];
+    return model->recompute ? bt_checkpoint(context, block_body, block, &x, 1, y)
+                            : bt_nn_block_forward(context, block, x, y);
+}
+
 static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids, bt_tensor **x)
 {
     bt_tensor *next = NULL;
@@ -89,7 +104,7 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
     bt_range_pop(context);
     for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
         bt_range_push(context, "block");
-        status = bt_nn_block_forward(context, &model->blocks[i], *x, &next);
+        status = run_block(context, model, i, *x, &next);
         bt_range_pop(context);
         advance(x, next);
     }

@@ -19,6 +19,7 @@ typedef struct bt_gpt2 {
     bt_tensor *wte, *wpe; // borrowed from the list: [vocab, width], [context, width]
     bt_nn_block *blocks;  // owned [layers]
     bt_nn_layernorm ln_f;
+    bool recompute; // blocks keep their input only and run again in the backward; false at first
 } bt_gpt2;
 
 // Adds the model's parameters to the list.

@@ -51,7 +51,7 @@ static bool any_requires_grad(const bt_op_call *call)
 
 static bt_status make_outputs(bt_context *context, bt_op_call *call)
 {
-    for (int i = 0; i < call->out_count && !call->op->is_view; ++i) {
+    for (int i = 0; i < call->out_count && !call->op->makes_outputs; ++i) {
         BT_TRY(bt_tensor_create(context, call->out_spec[i].dtype, call->out_spec[i].shape,
                                 call->op->name, &call->out[i]));
     }

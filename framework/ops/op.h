@@ -17,6 +17,11 @@ enum { BT_OP_MAX_INPUTS = 4, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
 
 typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activation;
 
+// What bt_checkpoint runs: makes one output from its inputs, by recorded ops. Called once without
+// recording and once more, in the backward, with it: it must do the same both times.
+typedef bt_status (*bt_checkpoint_body)(bt_context *context, const void *self, bt_tensor *const *in,
+                                        int in_count, bt_tensor **out);
+
 // What a call is parametrised with besides its tensors; the op knows its own member.
 typedef union bt_op_attrs {
     struct {
@@ -63,6 +68,11 @@ typedef union bt_op_attrs {
         int axis;
         int64_t start, length;
     } narrow;
+    struct {
+        bt_checkpoint_body body;
+        const void *self; // borrowed, outlives the backward
+        int in_count;
+    } checkpoint;
 } bt_op_attrs;
 
 typedef struct bt_op_spec {
@@ -122,7 +132,7 @@ typedef struct bt_op {
     unsigned optional; // bit i: input i may be NULL
     int out_count;
     unsigned accumulates; // bit i: backward() can add to input i's gradient, which may be f32
-    bool is_view;         // forward() makes the output from its input's storage
+    bool makes_outputs;   // forward() makes the outputs itself: views, checkpoints
     // Checks inputs and attributes, fills out_spec. Errors  INVALID_ARGUMENT with both shapes
     bt_status (*infer)(bt_op_call *call);
     bt_status (*forward)(bt_context *context, bt_op_call *call);

@@ -40,6 +40,9 @@ BT_CHECKED bt_status bt_sum(bt_context *context, bt_tensor *x, int axis, bt_tens
 // Sum or mean over all elements; the result is a scalar (rank 0).
 BT_CHECKED bt_status bt_sum_all(bt_context *context, bt_tensor *x, bt_tensor **out);
 BT_CHECKED bt_status bt_mean_all(bt_context *context, bt_tensor *x, bt_tensor **out);
+// Mean of (x - y)^2 over all elements.
+BT_CHECKED bt_status bt_mean_squared_error(bt_context *context, bt_tensor *x, bt_tensor *y,
+                                           bt_tensor **out);
 // Over the last axis.
 BT_CHECKED bt_status bt_softmax(bt_context *context, bt_tensor *x, bt_tensor **out);
 
@@ -90,5 +93,12 @@ BT_CHECKED bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t h
 BT_CHECKED bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
                                       int32_t ignore, bool in_place, bt_tensor **out,
                                       bt_tensor **bad_row);
+
+// ---- memory for time ----------------------------------------------------------------------------
+// *out = body(in), of which only the inputs are kept: the backward runs the body again. Parameters
+// that the body uses get their gradients as always. in_count 1 to 4.
+// Source  Chen et al. 2016, arXiv:1604.06174
+BT_CHECKED bt_status bt_checkpoint(bt_context *context, bt_checkpoint_body body, const void *self,
+                                   bt_tensor *const *in, int in_count, bt_tensor **out);
 
 #endif

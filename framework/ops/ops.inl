@@ -1,5 +1,5 @@
 // framework/ops/ops.inl - every op, a row each. Include after defining
-//   BT_OP(ID, name, inputs, optional mask, outputs, accumulates mask, is view, cost)
+//   BT_OP(ID, name, inputs, optional mask, outputs, accumulates mask, makes outputs, cost)
 // Row functions are bt_op_<name>_infer, _forward, _backward, _sample; cost is bt_cost_<cost>.
 BT_OP(UNARY, unary, 1, 0, 1, 0x1, false, transcendental)
 BT_OP(BINARY, binary, 2, 0, 1, 0, false, elementwise)
@@ -19,3 +19,4 @@ BT_OP(RESHAPE, reshape, 1, 0, 1, 0, true, view)
 BT_OP(PERMUTE, permute, 1, 0, 1, 0, true, view)
 BT_OP(NARROW, narrow, 1, 0, 1, 0, true, view)
 BT_OP(EXPAND, expand, 1, 0, 1, 0, true, view)
+BT_OP(CHECKPOINT, checkpoint, 4, 0xE, 1, 0, true, view)

@@ -139,6 +139,21 @@ bt_status bt_mean_all(bt_context *context, bt_tensor *x, bt_tensor **out)
     return status;
 }
 
+bt_status bt_mean_squared_error(bt_context *context, bt_tensor *x, bt_tensor *y, bt_tensor **out)
+{
+    bt_tensor *difference = NULL;
+    bt_tensor *square = NULL;
+    *out = NULL;
+    BT_TRY(bt_sub(context, x, y, &difference));
+    bt_status status = bt_unary_op(context, BT_UNARY_SQUARE, 0, difference, &square);
+    if (status == BT_OK) {
+        status = bt_mean_all(context, square, out);
+    }
+    bt_tensor_release(difference);
+    bt_tensor_release(square);
+    return status;
+}
+
 // ---- softmax ------------------------------------------------------------------------------------
 
 bt_status bt_op_softmax_infer(bt_op_call *call)

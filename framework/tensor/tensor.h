@@ -30,6 +30,16 @@ typedef struct bt_shape {
     int64_t size[BT_MAX_RANK];
 } bt_shape;
 
+struct bt_tensor;
+
+// Told, once per backward, that a tensor's gradient is complete. The gradient is borrowed and may
+// be changed in place; a leaf that several checkpoints use is announced for each. Set with
+// bt_tensor_set_grad_hook (framework/autograd/tape.h).
+typedef struct bt_grad_hook {
+    void *self; // borrowed
+    bt_status (*ready)(void *self, bt_context *context, struct bt_tensor *grad);
+} bt_grad_hook;
+
 typedef struct bt_tensor {
     int64_t refs;
     bt_storage *storage; // retained
@@ -45,6 +55,8 @@ typedef struct bt_tensor {
     struct bt_node *producer; // borrowed from the tape; NULL for leaves and constants
     int producer_output;
     uint64_t producer_generation; // of the tape, so that a spent producer is never followed
+    bt_grad_hook grad_hook;       // of a leaf
+    int64_t grad_pending;         // nodes of the backward under way that still feed the leaf
 } bt_tensor;
 
 // BT_SHAPE(2, 3) is a bt_shape of rank 2; BT_SCALAR has rank 0.

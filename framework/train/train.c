@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/autograd/tape.h"
+#include "framework/autograd/session.h"
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
 #include "framework/optim/adamw.h"
@@ -22,10 +22,7 @@ enum { KERNELS_SEEN = 64 };
 typedef struct trainer {
     const bt_train_plan *plan;         // borrowed
     const bt_train_observer *observer; // borrowed
-    bt_device device;
-    bt_pool *pool;
-    bt_context context;
-    bt_tape *tape;
+    bt_session session;
     bt_params params;
     bt_gpt2 model;
     bt_adamw optimizer;
@@ -89,15 +86,12 @@ static bt_status open_loaders(trainer *t)
 static bt_status open_device(trainer *t)
 {
     const bt_train_plan *plan = t->plan;
-    BT_TRY(bt_device_open(plan->device, plan->ordinal, &t->device));
-    BT_TRY(bt_pool_create(&t->device, plan->memory_limit_bytes, &t->pool));
-    t->context = (bt_context){.device = &t->device,
-                              .pool = t->pool,
-                              .compute = plan->precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32
-                                                                              : BT_COMPUTE_NATIVE,
-                              .kernel_hook = {t, on_kernel}};
-    BT_TRY(t->device.backend->event_create(&t->device, &t->step_start));
-    return t->device.backend->event_create(&t->device, &t->step_stop);
+    BT_TRY(bt_session_open(plan->device, plan->ordinal, plan->memory_limit_bytes, &t->session));
+    t->session.context.compute =
+        plan->precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
+    t->session.context.kernel_hook = (bt_kernel_hook){t, on_kernel};
+    BT_TRY(t->session.device.backend->event_create(&t->session.device, &t->step_start));
+    return t->session.device.backend->event_create(&t->session.device, &t->step_stop);
 }
 
 static bt_status open_model(trainer *t)
@@ -110,11 +104,10 @@ static bt_status open_model(trainer *t)
                               .epsilon = o->epsilon,
                               .weight_decay = o->weight_decay,
                               .clip = o->clip};
-    bt_params_init(&t->params, &t->context, BT_F32, compute, plan->seed);
+    bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
     BT_TRY(bt_gpt2_init(&t->params, &plan->model, &t->model));
-    BT_TRY(bt_adamw_init(&t->params, &config, &t->optimizer));
-    BT_TRY(bt_tape_create(&t->tape));
-    return BT_OK;
+    t->model.recompute = plan->recompute;
+    return bt_adamw_init(&t->params, &config, &t->optimizer);
 }
 
 static bt_status open_trainer(trainer *t)
@@ -127,9 +120,11 @@ static bt_status open_trainer(trainer *t)
     BT_TRY(open_loaders(t)); // before the device: bad data is the likelier mistake
     BT_TRY(open_device(t));
     BT_TRY(open_model(t));
-    BT_TRY(bt_tensor_create(&t->context, BT_F32, BT_SHAPE(t->accumulation), "losses", &t->losses));
-    BT_TRY(bt_feed_init(&t->context, t->train, plan->micro_batch, plan->sequence, &t->feed));
-    return bt_profile_create(&t->context, &t->profile);
+    BT_TRY(bt_tensor_create(&t->session.context, BT_F32, BT_SHAPE(t->accumulation), "losses",
+                            &t->losses));
+    BT_TRY(
+        bt_feed_init(&t->session.context, t->train, plan->micro_batch, plan->sequence, &t->feed));
+    return bt_profile_create(&t->session.context, &t->profile);
 }
 
 static void close_trainer(trainer *t)
@@ -137,20 +132,16 @@ static void close_trainer(trainer *t)
     bt_profile_destroy(t->profile);
     bt_feed_release(&t->feed);
     bt_tensor_release(t->losses);
-    bt_tape_destroy(t->tape);
     bt_adamw_release(&t->optimizer);
     bt_gpt2_release(&t->model);
     bt_params_release(&t->params);
     if (t->step_start) {
-        t->device.backend->event_destroy(&t->device, t->step_start);
+        t->session.device.backend->event_destroy(&t->session.device, t->step_start);
     }
     if (t->step_stop) {
-        t->device.backend->event_destroy(&t->device, t->step_stop);
+        t->session.device.backend->event_destroy(&t->session.device, t->step_stop);
     }
-    if (t->pool) {
-        bt_pool_destroy(t->pool);
-    }
-    bt_device_close(&t->device);
+    bt_session_close(&t->session);
     bt_loader_destroy(t->val);
     bt_loader_destroy(t->train);
     bt_mem_free(t->host_losses);
@@ -158,7 +149,7 @@ static void close_trainer(trainer *t)
 
 static bt_status report_start(trainer *t)
 {
-    bt_train_start event = {.device = &t->device.info,
+    bt_train_start event = {.device = &t->session.device.info,
                             .parameters = bt_params_element_count(&t->params),
                             .tensors = t->params.count,
                             .accumulation = t->accumulation,
@@ -175,26 +166,26 @@ static bt_status evaluate(trainer *t, int64_t step, double *loss)
     bt_feed feed = {0};
     double sum = 0;
     int64_t start_ns = bt_clock_ns();
-    t->context.tape = NULL;
+    t->session.context.tape = NULL;
     BT_TRY(bt_loader_cursor_set(t->val, (bt_loader_cursor){0, 0}));
-    BT_TRY(bt_feed_init(&t->context, t->val, plan->micro_batch, plan->sequence, &feed));
+    BT_TRY(bt_feed_init(&t->session.context, t->val, plan->micro_batch, plan->sequence, &feed));
     bt_status status = BT_OK;
-    bt_range_push(&t->context, "evaluation");
+    bt_range_push(&t->session.context, "evaluation");
     for (int64_t i = 0; i < plan->eval_batches && status == BT_OK; ++i) {
         bt_tensor *ids = NULL;
         bt_tensor *targets = NULL;
         bt_tensor *batch_loss = NULL;
         float value = 0;
         BT_TRY_GOTO(bt_feed_next(&feed, &ids, &targets), done);
-        BT_TRY_GOTO(bt_gpt2_loss(&t->context, &t->model, ids, targets, &batch_loss), done);
+        BT_TRY_GOTO(bt_gpt2_loss(&t->session.context, &t->model, ids, targets, &batch_loss), done);
         BT_TRY_GOTO(bt_feed_done(&feed), next);
-        BT_TRY_GOTO(bt_tensor_read(&t->context, batch_loss, &value), next);
+        BT_TRY_GOTO(bt_tensor_read(&t->session.context, batch_loss, &value), next);
         sum += (double)value;
     next:
         bt_tensor_release(batch_loss);
     }
 done:
-    bt_range_pop(&t->context);
+    bt_range_pop(&t->session.context);
     bt_feed_release(&feed);
     BT_TRY(bt_error_context(status, "evaluation"));
     *loss = sum / (double)plan->eval_batches;
@@ -215,43 +206,44 @@ static bool evaluates_at(const trainer *t, int64_t step)
 
 static bt_status micro_step(trainer *t, int64_t i)
 {
-    bt_device *device = &t->device;
+    bt_device *device = &t->session.device;
     bt_tensor *ids = NULL;
     bt_tensor *targets = NULL;
     bt_tensor *loss = NULL;
     BT_TRY(bt_feed_next(&t->feed, &ids, &targets));
-    t->context.tape = t->tape;
-    bt_range_push(&t->context, "forward");
-    bt_status status = bt_gpt2_loss(&t->context, &t->model, ids, targets, &loss);
-    bt_range_pop(&t->context);
+    t->session.context.tape = t->session.tape;
+    bt_range_push(&t->session.context, "forward");
+    bt_status status = bt_gpt2_loss(&t->session.context, &t->model, ids, targets, &loss);
+    bt_range_pop(&t->session.context);
     if (status == BT_OK) {
         status = device->backend->copy(device, (float *)bt_tensor_data(t->losses) + i,
                                        bt_tensor_data(loss), sizeof(float),
-                                       BT_COPY_DEVICE_TO_DEVICE, t->context.stream);
+                                       BT_COPY_DEVICE_TO_DEVICE, t->session.context.stream);
     }
     if (status == BT_OK) {
-        bt_range_push(&t->context, "backward");
-        status = bt_backward(&t->context, loss, NULL);
-        bt_range_pop(&t->context);
+        bt_range_push(&t->session.context, "backward");
+        status = bt_backward(&t->session.context, loss, NULL);
+        bt_range_pop(&t->session.context);
     }
     bt_tensor_release(loss);
-    t->context.tape = NULL;
+    t->session.context.tape = NULL;
     return status == BT_OK ? bt_feed_done(&t->feed) : status;
 }
 
 static bt_status work(trainer *t, double lr)
 {
-    bt_range_push(&t->context, "step");
+    bt_range_push(&t->session.context, "step");
     bt_status status = BT_OK;
     for (int64_t i = 0; i < t->accumulation && status == BT_OK; ++i) {
         status = micro_step(t, i);
     }
     if (status == BT_OK) {
-        bt_range_push(&t->context, "optimizer");
-        status = bt_adamw_step(&t->context, &t->optimizer, lr, 1.0 / (double)t->accumulation);
-        bt_range_pop(&t->context);
+        bt_range_push(&t->session.context, "optimizer");
+        status =
+            bt_adamw_step(&t->session.context, &t->optimizer, lr, 1.0 / (double)t->accumulation);
+        bt_range_pop(&t->session.context);
     }
-    bt_range_pop(&t->context);
+    bt_range_pop(&t->session.context);
     return status;
 }
 
@@ -259,8 +251,8 @@ static bt_status work(trainer *t, double lr)
 static bt_status read_results(trainer *t, bt_train_step *event)
 {
     double sum = 0;
-    BT_TRY(bt_tensor_read(&t->context, t->losses, t->host_losses));
-    BT_TRY(bt_tensor_read(&t->context, t->optimizer.norm, &event->grad_norm));
+    BT_TRY(bt_tensor_read(&t->session.context, t->losses, t->host_losses));
+    BT_TRY(bt_tensor_read(&t->session.context, t->optimizer.norm, &event->grad_norm));
     for (int64_t i = 0; i < t->accumulation; ++i) {
         sum += (double)t->host_losses[i];
     }
@@ -284,7 +276,7 @@ static uint64_t resident_bytes(void)
 static void read_memory(trainer *t, bt_train_step *event)
 {
     bt_pool_stats stats;
-    bt_pool_stats_read(t->pool, &stats);
+    bt_pool_stats_read(t->session.pool, &stats);
     event->allocated_bytes = stats.allocated_bytes;
     event->peak_allocated_bytes = stats.peak_allocated_bytes;
     event->reserved_bytes = stats.reserved_bytes;
@@ -308,7 +300,7 @@ static bt_status run_step(trainer *t, int64_t step)
 {
     const bt_train_plan *plan = t->plan;
     const bt_train_optimizer *o = &plan->optimizer;
-    const bt_backend *backend = t->device.backend;
+    const bt_backend *backend = t->session.device.backend;
     bt_schedule schedule = {.lr = o->lr,
                             .min_lr = o->min_lr,
                             .warmup_steps = o->warmup_steps,
@@ -322,12 +314,13 @@ static bt_status run_step(trainer *t, int64_t step)
         bt_profile_start(t->profile);
     }
     int64_t start_ns = bt_clock_ns();
-    BT_TRY(backend->event_record(&t->device, t->step_start, t->context.stream));
+    BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
     BT_TRY(work(t, event.lr));
-    BT_TRY(backend->event_record(&t->device, t->step_stop, t->context.stream));
+    BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
     BT_TRY(read_results(t, &event));
     event.host_ns = bt_clock_ns() - start_ns;
-    BT_TRY(backend->event_elapsed(&t->device, t->step_start, t->step_stop, &event.device_ns));
+    BT_TRY(
+        backend->event_elapsed(&t->session.device, t->step_start, t->step_stop, &event.device_ns));
     if (event.profiled) {
         BT_TRY(bt_profile_stop(t->profile, step, t->observer));
     }
@@ -356,7 +349,7 @@ static bt_status loop(trainer *t, bt_train_result *result)
         BT_TRY(evaluate(t, t->plan->steps, &result->val_loss));
     }
     bt_pool_stats stats;
-    bt_pool_stats_read(t->pool, &stats);
+    bt_pool_stats_read(t->session.pool, &stats);
     result->peak_allocated_bytes = stats.peak_allocated_bytes;
     result->peak_reserved_bytes = stats.peak_reserved_bytes;
     return bt_params_digest(&t->params, result->params_digest);

@@ -1,0 +1,24 @@
+// framework/autograd/session.c - opening and closing what every program needs
+#include "framework/autograd/session.h"
+
+bt_status bt_session_open(const char *backend, int ordinal, uint64_t limit_bytes,
+                          bt_session *session)
+{
+    *session = (bt_session){0};
+    BT_TRY(bt_device_open(backend, ordinal, &session->device));
+    BT_TRY(bt_pool_create(&session->device, limit_bytes, &session->pool));
+    BT_TRY(bt_tape_create(&session->tape));
+    session->context =
+        (bt_context){.device = &session->device, .pool = session->pool, .tape = session->tape};
+    return BT_OK;
+}
+
+void bt_session_close(bt_session *session)
+{
+    bt_tape_destroy(session->tape);
+    if (session->pool) {
+        bt_pool_destroy(session->pool);
+    }
+    bt_device_close(&session->device);
+    *session = (bt_session){0};
+}

@@ -1,0 +1,331 @@
+// tests/unit/test_train.c - the training loop on a small GPT-2 and text that it can learn
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/rng.h"
+#include "framework/data/shard.h"
+#include "framework/train/train.h"
+#include "tests/support/test.h"
+
+enum { STEPS = 12, VOCAB = 48, TOKENS = 4000 };
+
+typedef struct record {
+    bt_train_start start;
+    float loss[STEPS];
+    int64_t steps, warmup_steps, profiled_steps, evals, ranges, kernels;
+    double eval_loss[STEPS];
+    bool saw_attention_range, saw_gemm;
+    int64_t stop_after; // steps; 0: never
+    uint64_t peak;
+} record;
+
+static bt_status on_start(void *self, const bt_train_start *event)
+{
+    ((record *)self)->start = *event;
+    return BT_OK;
+}
+
+static bt_status on_step(void *self, const bt_train_step *event)
+{
+    record *r = self;
+    assert_int_equal(event->step, r->steps);
+    assert_true(event->host_ns > 0);
+    assert_true(event->device_ns > 0 && event->device_ns <= event->host_ns);
+    assert_true(event->grad_norm > 0);
+    assert_true(event->peak_allocated_bytes >= event->allocated_bytes);
+    assert_true(event->reserved_bytes >= event->peak_allocated_bytes);
+    assert_true(event->resident_bytes > 0);
+    r->loss[r->steps++] = event->loss;
+    r->warmup_steps += event->warmup;
+    r->profiled_steps += event->profiled;
+    r->peak = event->peak_allocated_bytes;
+    return BT_OK;
+}
+
+static bt_status on_eval(void *self, const bt_train_eval *event)
+{
+    record *r = self;
+    r->eval_loss[r->evals++] = event->loss;
+    return BT_OK;
+}
+
+static bt_status on_range(void *self, const bt_train_range *event)
+{
+    record *r = self;
+    ++r->ranges;
+    r->saw_attention_range |= strcmp(event->path, "step/forward/block/attention") == 0;
+    assert_true(event->count > 0 && event->device_ns >= 0 && event->host_ns >= 0);
+    return BT_OK;
+}
+
+static bt_status on_kernel(void *self, const bt_train_kernel *event)
+{
+    record *r = self;
+    ++r->kernels;
+    r->saw_gemm |= strcmp(event->op, "gemm") == 0;
+    return BT_OK;
+}
+
+static bool should_stop(void *self)
+{
+    const record *r = self;
+    return r->stop_after && r->steps >= r->stop_after;
+}
+
+static const bt_train_observer observer = {.start = on_start,
+                                           .step = on_step,
+                                           .eval = on_eval,
+                                           .range = on_range,
+                                           .kernel = on_kernel,
+                                           .should_stop = should_stop};
+
+static char folder[] = "/tmp/bt-test-train-XXXXXX";
+static char train_path[64], val_path[64];
+static const char *train_shards[] = {train_path};
+static const char *val_shards[] = {val_path};
+
+// Token i+1 is 5 times token i plus noise of 0 to 2, modulo the vocabulary: learnable, not trivial.
+static int write_shards(void **state)
+{
+    (void)state;
+    static uint16_t tokens[TOKENS];
+    if (!mkdtemp(folder)) {
+        return 1;
+    }
+    (void)snprintf(train_path, sizeof train_path, "%s/train.bin", folder);
+    (void)snprintf(val_path, sizeof val_path, "%s/val.bin", folder);
+    for (uint64_t part = 0; part < 2; ++part) {
+        for (uint64_t i = 1; i < TOKENS; ++i) {
+            uint64_t noise = bt_rng_below((bt_rng){7, part}, i, 3);
+            tokens[i] = (uint16_t)((5 * tokens[i - 1] + noise) % VOCAB);
+        }
+        bt_shard_writer *writer = NULL;
+        if (bt_shard_writer_open(part ? val_path : train_path, &writer) != BT_OK ||
+            bt_shard_writer_append(writer, tokens, TOKENS) != BT_OK ||
+            bt_shard_writer_finish(writer) != BT_OK) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int remove_shards(void **state)
+{
+    (void)state;
+    (void)unlink(train_path);
+    (void)unlink(val_path);
+    return rmdir(folder);
+}
+
+static bt_train_plan small_plan(void)
+{
+    return (bt_train_plan){
+        .device = "cpu",
+        .precision = BT_PRECISION_FP32,
+        .model = {.layers = 2, .heads = 2, .width = 32, .vocab = VOCAB, .context = 16},
+        .optimizer = {.lr = 3e-3,
+                      .min_lr = 3e-4,
+                      .warmup_steps = 2,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .weight_decay = 0.1,
+                      .clip = 1.0},
+        .train_shards = train_shards,
+        .train_shard_count = 1,
+        .val_shards = val_shards,
+        .val_shard_count = 1,
+        .micro_batch = 8,
+        .sequence = 16,
+        .tokens_per_step = 256,
+        .steps = STEPS,
+        .warmup_timing_steps = 2,
+        .eval_every = 6,
+        .eval_batches = 2,
+        .profile_steps = 2,
+        .seed = 1337};
+}
+
+static void a_run_learns_and_reports(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_plan();
+    bt_train_result result;
+    record r = {0};
+    bt_train_observer o = observer;
+    o.self = &r;
+    ASSERT_OK(bt_train_run(&plan, &o, &result));
+    assert_int_equal(r.start.tensors, 2 + 2 * 12 + 2);
+    assert_int_equal(r.start.accumulation, 2);
+    assert_int_equal(r.start.train_tokens, TOKENS);
+    assert_int_equal(r.steps, STEPS);
+    assert_int_equal(r.warmup_steps, 2);
+    assert_int_equal(r.profiled_steps, 2);
+    assert_int_equal(r.evals, 3); // before steps 0 and 6, and at the end
+    assert_true(r.saw_attention_range && r.saw_gemm);
+    assert_true(fabs(r.eval_loss[0] - log(VOCAB)) < 0.2); // nothing learnt yet
+    assert_true(r.loss[STEPS - 1] < r.loss[0] - 0.3F);
+    assert_true(r.eval_loss[2] < r.eval_loss[0] - 0.3);
+    assert_true(result.val_loss == r.eval_loss[2]);
+    assert_int_equal(strlen(result.params_digest), 32);
+    assert_int_equal(result.steps_done, STEPS);
+    assert_false(result.stopped);
+}
+
+// Not on threads, nor on what is measured, nor on whether activations are kept.
+static void bits_depend_on_nothing_but_the_plan(void **state)
+{
+    (void)state;
+    bt_train_result first;
+    record a = {0};
+    for (int threads = 1; threads <= 5; threads += 2) {
+        bt_train_plan plan = small_plan();
+        bt_train_result result;
+        record r = {0};
+        bt_train_observer o = observer;
+        o.self = &r;
+        plan.profile_steps = threads - 1;
+        plan.eval_every = threads == 1 ? 6 : 0;
+        plan.recompute = threads == 5;
+        omp_set_num_threads(threads);
+        ASSERT_OK(bt_train_run(&plan, &o, &result));
+        if (threads == 1) {
+            first = result;
+            a = r;
+        }
+        assert_string_equal(result.params_digest, first.params_digest);
+        assert_memory_equal(r.loss, a.loss, sizeof a.loss);
+    }
+    bt_train_plan plan = small_plan();
+    bt_train_result other;
+    record r = {0};
+    bt_train_observer o = observer;
+    o.self = &r;
+    plan.seed = 1338;
+    ASSERT_OK(bt_train_run(&plan, &o, &other));
+    assert_string_not_equal(other.params_digest, first.params_digest);
+}
+
+static void accumulation_equals_one_large_batch(void **state)
+{
+    (void)state;
+    float loss[2][STEPS];
+    for (int i = 0; i < 2; ++i) {
+        bt_train_plan plan = small_plan();
+        bt_train_result result;
+        record r = {0};
+        bt_train_observer o = observer;
+        o.self = &r;
+        plan.micro_batch = i ? 4 : 16;
+        plan.eval_every = 0;
+        ASSERT_OK(bt_train_run(&plan, &o, &result));
+        memcpy(loss[i], r.loss, sizeof r.loss);
+    }
+    for (int i = 0; i < STEPS; ++i) {
+        // Sums in another order: some eps(f32) a step, amplified by training.
+        assert_true(fabsf(loss[0][i] - loss[1][i]) <= 1e-5F * (float)(i + 1));
+    }
+}
+
+static void a_run_stops_when_asked(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_plan();
+    bt_train_result result;
+    record r = {.stop_after = 3};
+    bt_train_observer o = observer;
+    o.self = &r;
+    ASSERT_OK(bt_train_run(&plan, &o, &result));
+    assert_true(result.stopped);
+    assert_int_equal(result.steps_done, 3);
+    assert_int_equal(strlen(result.params_digest), 32);
+}
+
+static void memory_limit_is_reported(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_plan();
+    bt_train_result result;
+    record r = {0};
+    bt_train_observer o = observer;
+    o.self = &r;
+    plan.memory_limit_bytes = 4 << 20;
+    plan.micro_batch = 64;
+    plan.tokens_per_step = 64 * 16;
+    plan.model.width = 64;
+    plan.model.heads = 4;
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "limit", bt_train_run(&plan, &o, &result));
+}
+
+static void failing_allocations_leak_nothing(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    bt_train_plan plan = small_plan();
+    bt_train_observer quiet = {0};
+    bt_train_result result;
+    plan.steps = 1;
+    plan.warmup_timing_steps = 0;
+    plan.profile_steps = 1;
+    int64_t n = 1;
+    for (; n < 100000; n += 1 + n / 16) {
+        bt_mem_fail_at(n);
+        bt_status status = bt_train_run(&plan, &quiet, &result);
+        bt_mem_fail_at(0);
+        assert_int_equal(bt_mem_live_count(), before);
+        if (status == BT_OK) {
+            break;
+        }
+        assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+    }
+    assert_true(n > 500);
+}
+
+static void impossible_plans_are_refused(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_plan();
+    plan.tokens_per_step = 200;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "tokens_per_step 200 is not a multiple",
+                 bt_train_check(&plan));
+    plan = small_plan();
+    plan.sequence = 32;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "longer than model.context 16", bt_train_check(&plan));
+    plan = small_plan();
+    plan.optimizer.beta1 = (double)NAN;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "optimizer.beta1 is nan", bt_train_check(&plan));
+    plan = small_plan();
+    plan.precision = BT_PRECISION_BF16;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "bf16 needs a GPU", bt_train_check(&plan));
+    plan = small_plan();
+    plan.steps = 0;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "steps is 0", bt_train_check(&plan));
+    plan = small_plan();
+    plan.model.heads = 3;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not divisible", bt_train_check(&plan));
+    plan = small_plan();
+    plan.model.vocab = 40; // the text has tokens up to 47
+    bt_train_result result;
+    bt_train_observer quiet = {0};
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "beyond the vocabulary of 40",
+                 bt_train_run(&plan, &quiet, &result));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_learns_and_reports),
+        cmocka_unit_test(bits_depend_on_nothing_but_the_plan),
+        cmocka_unit_test(accumulation_equals_one_large_batch),
+        cmocka_unit_test(a_run_stops_when_asked),
+        cmocka_unit_test(memory_limit_is_reported),
+        cmocka_unit_test(failing_allocations_leak_nothing),
+        cmocka_unit_test(impossible_plans_are_refused),
+    };
+    return cmocka_run_group_tests_name("training", tests, write_shards, remove_shards);
+}
