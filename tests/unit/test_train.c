@@ -1,18 +1,13 @@
 // tests/unit/test_train.c - the training loop on a small GPT-2 and text that it can learn
 #include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/mem.h"
-#include "framework/base/rng.h"
-#include "framework/data/shard.h"
-#include "framework/train/train.h"
+#include "tests/support/small_train.h"
 #include "tests/support/test.h"
 
-enum { STEPS = 12, VOCAB = 48, TOKENS = 4000 };
+enum { STEPS = SMALL_STEPS };
 
 typedef struct record {
     bt_train_start start;
@@ -84,77 +79,10 @@ static const bt_train_observer observer = {.start = on_start,
                                            .kernel = on_kernel,
                                            .should_stop = should_stop};
 
-static char folder[] = "/tmp/bt-test-train-XXXXXX";
-static char train_path[64], val_path[64];
-static const char *train_shards[] = {train_path};
-static const char *val_shards[] = {val_path};
-
-// Token i+1 is 5 times token i plus noise of 0 to 2, modulo the vocabulary: learnable, not trivial.
-static int write_shards(void **state)
-{
-    (void)state;
-    static uint16_t tokens[TOKENS];
-    if (!mkdtemp(folder)) {
-        return 1;
-    }
-    (void)snprintf(train_path, sizeof train_path, "%s/train.bin", folder);
-    (void)snprintf(val_path, sizeof val_path, "%s/val.bin", folder);
-    for (uint64_t part = 0; part < 2; ++part) {
-        for (uint64_t i = 1; i < TOKENS; ++i) {
-            uint64_t noise = bt_rng_below((bt_rng){7, part}, i, 3);
-            tokens[i] = (uint16_t)((5 * tokens[i - 1] + noise) % VOCAB);
-        }
-        bt_shard_writer *writer = NULL;
-        if (bt_shard_writer_open(part ? val_path : train_path, &writer) != BT_OK ||
-            bt_shard_writer_append(writer, tokens, TOKENS) != BT_OK ||
-            bt_shard_writer_finish(writer) != BT_OK) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int remove_shards(void **state)
-{
-    (void)state;
-    (void)unlink(train_path);
-    (void)unlink(val_path);
-    return rmdir(folder);
-}
-
-static bt_train_plan small_plan(void)
-{
-    return (bt_train_plan){
-        .device = "cpu",
-        .precision = BT_PRECISION_FP32,
-        .model = {.layers = 2, .heads = 2, .width = 32, .vocab = VOCAB, .context = 16},
-        .optimizer = {.lr = 3e-3,
-                      .min_lr = 3e-4,
-                      .warmup_steps = 2,
-                      .beta1 = 0.9,
-                      .beta2 = 0.95,
-                      .epsilon = 1e-8,
-                      .weight_decay = 0.1,
-                      .clip = 1.0},
-        .train_shards = train_shards,
-        .train_shard_count = 1,
-        .val_shards = val_shards,
-        .val_shard_count = 1,
-        .micro_batch = 8,
-        .sequence = 16,
-        .tokens_per_step = 256,
-        .steps = STEPS,
-        .warmup_timing_steps = 2,
-        .eval_every = 6,
-        .eval_batches = 2,
-        .profile_steps = 2,
-        .seed = 1337};
-}
-
 static void a_run_learns_and_reports(void **state)
 {
     (void)state;
-    bt_train_plan plan = small_plan();
+    bt_train_plan plan = small_train_plan();
     bt_train_result result;
     record r = {0};
     bt_train_observer o = observer;
@@ -162,13 +90,13 @@ static void a_run_learns_and_reports(void **state)
     ASSERT_OK(bt_train_run(&plan, &o, &result));
     assert_int_equal(r.start.tensors, 2 + 2 * 12 + 2);
     assert_int_equal(r.start.accumulation, 2);
-    assert_int_equal(r.start.train_tokens, TOKENS);
+    assert_int_equal(r.start.train_tokens, SMALL_TOKENS);
     assert_int_equal(r.steps, STEPS);
     assert_int_equal(r.warmup_steps, 2);
     assert_int_equal(r.profiled_steps, 2);
     assert_int_equal(r.evals, 3); // before steps 0 and 6, and at the end
     assert_true(r.saw_attention_range && r.saw_gemm);
-    assert_true(fabs(r.eval_loss[0] - log(VOCAB)) < 0.2); // nothing learnt yet
+    assert_true(fabs(r.eval_loss[0] - log(SMALL_VOCAB)) < 0.2); // nothing learnt yet
     assert_true(r.loss[STEPS - 1] < r.loss[0] - 0.3F);
     assert_true(r.eval_loss[2] < r.eval_loss[0] - 0.3);
     assert_true(result.val_loss == r.eval_loss[2]);
@@ -184,7 +112,7 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
     bt_train_result first;
     record a = {0};
     for (int threads = 1; threads <= 5; threads += 2) {
-        bt_train_plan plan = small_plan();
+        bt_train_plan plan = small_train_plan();
         bt_train_result result;
         record r = {0};
         bt_train_observer o = observer;
@@ -201,7 +129,7 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
         assert_string_equal(result.params_digest, first.params_digest);
         assert_memory_equal(r.loss, a.loss, sizeof a.loss);
     }
-    bt_train_plan plan = small_plan();
+    bt_train_plan plan = small_train_plan();
     bt_train_result other;
     record r = {0};
     bt_train_observer o = observer;
@@ -216,7 +144,7 @@ static void accumulation_equals_one_large_batch(void **state)
     (void)state;
     float loss[2][STEPS];
     for (int i = 0; i < 2; ++i) {
-        bt_train_plan plan = small_plan();
+        bt_train_plan plan = small_train_plan();
         bt_train_result result;
         record r = {0};
         bt_train_observer o = observer;
@@ -235,7 +163,7 @@ static void accumulation_equals_one_large_batch(void **state)
 static void a_run_stops_when_asked(void **state)
 {
     (void)state;
-    bt_train_plan plan = small_plan();
+    bt_train_plan plan = small_train_plan();
     bt_train_result result;
     record r = {.stop_after = 3};
     bt_train_observer o = observer;
@@ -249,7 +177,7 @@ static void a_run_stops_when_asked(void **state)
 static void memory_limit_is_reported(void **state)
 {
     (void)state;
-    bt_train_plan plan = small_plan();
+    bt_train_plan plan = small_train_plan();
     bt_train_result result;
     record r = {0};
     bt_train_observer o = observer;
@@ -266,7 +194,7 @@ static void failing_allocations_leak_nothing(void **state)
 {
     (void)state;
     int64_t before = bt_mem_live_count();
-    bt_train_plan plan = small_plan();
+    bt_train_plan plan = small_train_plan();
     bt_train_observer quiet = {0};
     bt_train_result result;
     plan.steps = 1;
@@ -289,26 +217,26 @@ static void failing_allocations_leak_nothing(void **state)
 static void impossible_plans_are_refused(void **state)
 {
     (void)state;
-    bt_train_plan plan = small_plan();
+    bt_train_plan plan = small_train_plan();
     plan.tokens_per_step = 200;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "tokens_per_step 200 is not a multiple",
                  bt_train_check(&plan));
-    plan = small_plan();
+    plan = small_train_plan();
     plan.sequence = 32;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "longer than model.context 16", bt_train_check(&plan));
-    plan = small_plan();
+    plan = small_train_plan();
     plan.optimizer.beta1 = (double)NAN;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "optimizer.beta1 is nan", bt_train_check(&plan));
-    plan = small_plan();
+    plan = small_train_plan();
     plan.precision = BT_PRECISION_BF16;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "bf16 needs a GPU", bt_train_check(&plan));
-    plan = small_plan();
+    plan = small_train_plan();
     plan.steps = 0;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "steps is 0", bt_train_check(&plan));
-    plan = small_plan();
+    plan = small_train_plan();
     plan.model.heads = 3;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not divisible", bt_train_check(&plan));
-    plan = small_plan();
+    plan = small_train_plan();
     plan.model.vocab = 40; // the text has tokens up to 47
     bt_train_result result;
     bt_train_observer quiet = {0};
@@ -327,5 +255,5 @@ int main(void)
         cmocka_unit_test(failing_allocations_leak_nothing),
         cmocka_unit_test(impossible_plans_are_refused),
     };
-    return cmocka_run_group_tests_name("training", tests, write_shards, remove_shards);
+    return cmocka_run_group_tests_name("training", tests, small_corpus_write, small_corpus_remove);
 }
