@@ -1,0 +1,283 @@
+#!/usr/bin/env bats
+# bt-bench run and its neighbours, from a user's side: words, exit codes, interruption, kills
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$BATS_TEST_DIRNAME/../..
+    bench=${BT_BENCH:-$root/build/bin/bt-bench}
+    bench=$(readlink -f "$bench")
+    worker=$(readlink -f "$root/tests/support/fake_worker.sh")
+    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
+    cd "$dir"
+    # A shard: 256 header words (magic, version, count), then tokens.
+    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"] },
+  "profiles": {
+    "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 6 },
+      "cases": [ { "name": "a", "kind": "train" }, { "name": "b", "kind": "train" } ] },
+    "gpu": { "device": "cuda", "automatic": false, "cases": [ { "name": "g", "kind": "train" } ] } } }
+JSON
+    unset FAKE_WORKER FAKE_STEPS FAKE_PID_FILE FAKE_TASK_FILE
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+fake() { # arguments of run
+    run --separate-stderr "$bench" run s.json --worker "$worker" "$@"
+}
+
+# Waits until the command holds, at most 5 s.
+eventually() {
+    for _ in $(seq 100); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.05
+    done
+    echo "never: $*"
+    return 1
+}
+
+running_with_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"steps":[1-9]'; }
+is_gone() { ! kill -0 "$1"; }
+
+@test "a run passes: result on stdout, progress on stderr, exit 0" {
+    fake
+    [ "$status" = 0 ]
+    [[ $output == *"run 1 passed"* ]]
+    [[ $output == *"next"*"bt-bench show 1"* ]]
+    [[ $output != *"step "*"/6"* ]]
+    [[ $stderr == *"plan      tiny, profile cpu"* ]]
+    [[ $stderr == *"step    6/6  loss 950"* ]]
+    [ -f results/bt.sqlite ]
+    grep -q "a line of log" results/run-1/a-0.log
+}
+
+@test "--format json is one object with what is promised" {
+    fake --format json --quiet
+    [ "$status" = 0 ]
+    [ -z "$stderr" ]
+    for key in '"run": 1' '"status": "passed"' '"suite": "tiny"' '"profile": "cpu"' '"report":' \
+        '"name": "a"' '"name": "b"' '"system": "fake_worker.sh"' '"metrics":' '"tokens_per_s":' \
+        '"params_digest": "00112233445566778899aabbccddeeff"'; do
+        [[ $output == *"$key"* ]] || { echo "lacks $key"; false; }
+    done
+}
+
+@test "--db, --out, --filter, --rounds, --seed, --set are heeded" {
+    FAKE_TASK_FILE=task.json fake --db x/y.sqlite --out z --filter b --rounds 2 --seed 7 \
+        --set train.steps=6 --quiet
+    [ "$status" = 0 ]
+    [ -f x/y.sqlite ]
+    [ -f z/b-0.log ]
+    [ -f z/b-1.log ]
+    [ ! -e z/a-0.log ]
+    [ ! -e results ]
+    grep -q '"seed":7,' task.json
+    grep -q '"round":1,' task.json
+}
+
+@test "--dry-run prints the plan, makes nothing" {
+    run --separate-stderr "$bench" run s.json --dry-run --format json
+    [ "$status" = 0 ]
+    [[ $output == '{"cases":[{"dataset":{"train":["t.bin"],"val":[]},'* ]]
+    [ ! -e results ]
+}
+
+@test "a suite with a wrong key: file, line, column, the nearest key, exit 2" {
+    sed 's/"steps"/"stepps"/' s.json >wrong.json
+    run "$bench" run wrong.json
+    [ "$status" = 2 ]
+    [[ ${lines[0]} == 'wrong.json:3:76: "stepps" is not a key of train; did you mean "steps"?' ]]
+    [[ ${lines[1]} == 'allowed: precision, model,'* ]]
+}
+
+@test "mistakes of usage end with exit 2 and say what is allowed" {
+    run "$bench" run nothing.json
+    [ "$status" = 2 ]
+    [[ $output == *"nothing.json: no such suite file or folder"* ]]
+    run "$bench" run s.json --profile cpo
+    [ "$status" = 2 ]
+    [[ $output == *'no profile "cpo"; did you mean "cpu"?'*"profiles: cpu, gpu"* ]]
+    run "$bench" run s.json --filter zz
+    [ "$status" = 2 ]
+    [[ $output == *"cases: a, b"* ]]
+    run "$bench" run s.json --set train.steps=many
+    [ "$status" = 2 ]
+    [[ $output == *'--set train.steps=many: "steps" must be a whole number'* ]]
+    run "$bench" run s.json --rounds 0
+    [ "$status" = 2 ]
+    [[ $output == *"--rounds 0: expected a whole number from 1 to 1000"* ]]
+    run "$bench" run s.json --format xml
+    [ "$status" = 2 ]
+    run "$bench" run s.json --profil cpu --nothing
+    [ "$status" = 2 ]
+    [[ $output == *"--nothing is no option"* ]]
+    run "$bench" run s.json --set
+    [ "$status" = 2 ]
+    [[ $output == *"--set needs a value"* ]]
+    run "$bench" run
+    [ "$status" = 2 ]
+    run "$bench" run s.json more
+    [ "$status" = 2 ]
+    [[ $output == *"one word too many: more"* ]]
+    run "$bench" rum
+    [ "$status" = 2 ]
+    [[ $output == *'"rum" is no verb; did you mean "run"?'* ]]
+    run "$bench"
+    [ "$status" = 2 ]
+}
+
+@test "every verb has help; --version names revision and compiler" {
+    run "$bench" --help
+    [ "$status" = 0 ]
+    for verb in run list show compare data doctor; do
+        [[ $output == *"  $verb "* ]]
+        "$bench" $verb --help | grep -q "usage: bt-bench $verb"
+    done
+    run "$bench" --version
+    [ "$status" = 0 ]
+    [[ $output == "bt-bench "*compiler* ]]
+}
+
+@test "a GPU profile without a GPU: exit 4, and what to do" {
+    "$bench" doctor --format json | grep -q '"check":"gpu","state":"ok"' && skip "there is a GPU"
+    run "$bench" run s.json --profile gpu
+    [ "$status" = 4 ]
+    [[ $output == *"profile gpu needs a CUDA GPU"*"doctor"* ]]
+    run "$bench" run s.json --profile gpu --dry-run
+    [ "$status" = 0 ]
+}
+
+@test "missing, truncated and foreign shards are named before anything runs" {
+    run "$bench" run s.json --set dataset.train=none.bin
+    [ "$status" = 5 ]
+    [[ $output == *"none.bin"* ]]
+    head -c 1100 t.bin >short.bin
+    run "$bench" run s.json --set dataset.train=short.bin
+    [ "$status" = 5 ]
+    [[ $output == *"short.bin"* ]]
+    run "$bench" run s.json --set dataset.train=s.json
+    [ "$status" = 5 ]
+    [[ $output == *"s.json"* ]]
+    run "$bench" run s.json --set dataset=unheard
+    [ "$status" = 4 ]
+    [[ $output == *'dataset "unheard" is not there'* ]]
+    run --separate-stderr "$bench" list runs --format json
+    [ "$output" = "[]" ]
+}
+
+@test "a dying worker costs its round; the others run, what was recorded stays" {
+    FAKE_WORKER=die fake
+    [ "$status" = 5 ]
+    [[ $stderr == *"a failed: the worker was killed by SIGKILL after 3 steps"* ]]
+    [[ $stderr == *"b failed: "* ]]
+    run "$bench" show 1
+    [ "$status" = 0 ]
+    [[ $output == *"run 1 failed"* ]]
+    [[ $("$bench" list runs --format json) == *'"steps":6}'* ]]
+}
+
+@test "Ctrl-C stops after the step, exit 130, says what is kept" {
+    FAKE_WORKER=slow FAKE_STEPS=10000 "$bench" run s.json --worker "$worker" >out 2>err &
+    pid=$!
+    eventually running_with_steps
+    kill -INT $pid
+    code=0
+    wait $pid || code=$?
+    [ "$code" = 130 ]
+    grep -q "stopping after this step" err
+    grep -q "run 1 interrupted" out
+    [[ $("$bench" list runs --format json) == *'"status":"interrupted"'* ]]
+    # The second case was not begun.
+    [ ! -e results/run-1/b-0.log ]
+}
+
+@test "kill -9 of the recorder: the worker dies with it, show says interrupted" {
+    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --worker "$worker" >out 2>err &
+    pid=$!
+    eventually running_with_steps
+    kill -9 $pid
+    wait $pid || true
+    eventually is_gone "$(cat pid)"
+    run "$bench" show 1
+    [ "$status" = 0 ]
+    [[ $output == *"run 1 interrupted"* ]]
+    # And the database serves the next run.
+    fake --quiet
+    [ "$status" = 0 ]
+    [[ $output == *"run 2 passed"* ]]
+}
+
+@test "kill -9 of the worker is a failure that names the signal" {
+    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --filter a --worker "$worker" >out 2>err &
+    pid=$!
+    eventually running_with_steps
+    kill -9 "$(cat pid)"
+    code=0
+    wait $pid || code=$?
+    [ "$code" = 5 ]
+    grep -q "killed by SIGKILL" err
+}
+
+@test "a corrupt, a newer and a foreign database are refused and left alone" {
+    fake --quiet
+    head -c 8192 /dev/urandom >corrupt.sqlite
+    before=$(cksum <corrupt.sqlite)
+    fake --quiet --db corrupt.sqlite
+    [ "$status" = 5 ]
+    [[ $stderr == *"corrupt.sqlite"* ]]
+    [ "$before" = "$(cksum <corrupt.sqlite)" ]
+    fake --quiet --db /proc/no/such.sqlite
+    [ "$status" = 5 ]
+    run "$bench" show 1 --db none.sqlite
+    [ "$status" != 0 ]
+    [[ $output == *"none.sqlite"* ]]
+}
+
+@test "a full disk stops the run, says so, keeps the record" {
+    [ "$(id -u)" = 0 ] || skip "needs to mount a small file system"
+    mkdir small
+    mount -t tmpfs -o size=400k none small 2>/dev/null || skip "no mount here"
+    FAKE_STEPS=20000 fake --quiet --db small/runs.sqlite --out out
+    code=$status
+    said=$stderr
+    "$bench" list runs --db small/runs.sqlite >listed 2>&1 || true
+    umount small
+    [ "$code" = 5 ]
+    [[ $said == *"small/runs.sqlite"* ]]
+    [[ $(cat listed) == *"tiny"* ]]
+}
+
+@test "show and compare refuse runs that do not exist" {
+    fake --quiet
+    run "$bench" show 9
+    [ "$status" = 2 ]
+    run "$bench" show one
+    [ "$status" = 2 ]
+    [[ $output == *'"one" is no run'* ]]
+    run "$bench" compare 1 9
+    [ "$status" = 2 ]
+    fake --quiet
+    run "$bench" compare 1 2
+    [ "$status" = 0 ]
+}
+
+@test "a start costs under 100 ms" {
+    "$bench" list >/dev/null
+    start=$(date +%s%N)
+    for _ in 1 2 3 4 5; do
+        "$bench" run s.json --dry-run >/dev/null
+    done
+    [ $((($(date +%s%N) - start) / 5000000)) -lt 100 ]
+}
+
+@test "output that cannot be written is an error" {
+    [ -e /dev/full ] || skip "no /dev/full"
+    run bash -c "'$bench' list schema >/dev/full"
+    [ "$status" = 5 ]
+    [[ $output == *"cannot write to standard output"* ]]
+}
