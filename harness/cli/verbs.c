@@ -37,6 +37,9 @@ static const bt_cli_option run_options[] = {
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 static const bt_cli_option look_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
+static const bt_cli_option report_options[] = {
+    {"output", 'o', "FILE", "where to; .html (one page), .md or .json"}, DB_ROW, HELP_ROW, END_ROW};
+
 static const bt_cli_option data_options[] = {
     {"output", 'o', "DIR", "where to (prepare: data/books)"},
     {"val", 0, "FRACTION", "tokenize: share of the documents held out (default: 0)"},
@@ -59,6 +62,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      NULL, list_options, 0, 2, bt_verb_list},
     {"show", "RUN", "what a run was and what came of it", NULL, look_options, 1, 1, bt_verb_show},
     {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
+    {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
+     1000, bt_verb_report},
     {"data", "prepare | tokenize FILE... -o DIR | fetch NAME", "make or get what is trained on",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"

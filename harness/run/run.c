@@ -9,6 +9,7 @@
 #include "framework/base/mem.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
+#include "harness/report/report.h"
 #include "harness/run/child.h"
 #include "harness/run/data.h"
 #include "harness/run/round.h"
@@ -198,6 +199,21 @@ static bt_status run_rounds(running *self)
 
 // ---- start and end -----------------------------------------------------------------------------
 
+static bt_status write_report(const running *self)
+{
+    bt_str path = {0};
+    bt_str_format(&path, "%s/report.html", bt_str_text(&self->out_dir));
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK) {
+        status = bt_report_write(self->store, &self->outcome->run, 1, bt_str_text(&path));
+    }
+    if (status == BT_OK) {
+        status = add_artifact(self, "report", bt_str_text(&path));
+    }
+    bt_str_release(&path);
+    return status;
+}
+
 static bt_status run_begun(running *self)
 {
     bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
@@ -213,8 +229,9 @@ static bt_status run_begun(running *self)
         return bt_error(status, "%s\nrun %lld stopped; what it had recorded is kept in %s", message,
                         (long long)self->outcome->run, bt_store_path(self->store));
     }
-    return bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
-                            self->outcome->message);
+    BT_TRY(bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
+                            self->outcome->message));
+    return write_report(self);
 }
 
 static bt_status execute(running *self)
