@@ -33,6 +33,11 @@ struct DIV {
 template <int V>
 static __device__ __forceinline__ void find(const layout &at, int64_t pack, int64_t *a, int64_t *b)
 {
+    if (at.rank == 1) {
+        *a = pack * V * at.a_stride[0];
+        *b = pack * V * at.b_stride[0];
+        return;
+    }
     *a = 0;
     *b = 0;
     for (int dim = at.rank - 1; dim >= 0; --dim) {

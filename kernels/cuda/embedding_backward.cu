@@ -162,7 +162,7 @@ static __global__ void __launch_bounds__(THREADS)
     while ((last + 1) * CHUNK < with.count && with.ids[(last + 1) * CHUNK] == id) {
         ++last;
     }
-#pragma unroll 4
+#pragma unroll 16
     for (int64_t part = chunk + 1; part <= last; ++part) {
         float more[V];
         load<V>(with.head + part * with.cols + col, more);

@@ -142,16 +142,25 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// A block adds the parts of 32 elements: each warp every eighth part, then the warps in order.
 template <typename Y>
 static __global__ void __launch_bounds__(THREADS)
     parts_kernel(const float *parts, int64_t splits, destination<Y> to)
 {
-    const int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    if (at < to.count) {
-        float sum = 0.0f;
+    __shared__ float sums[WARPS][WARP];
+    const int64_t at = (int64_t)blockIdx.x * WARP + threadIdx.x;
+    float sum = 0.0f;
 #pragma unroll 8
-        for (int64_t part = 0; part < splits; ++part) {
-            sum += parts[part * to.count + at];
+    for (int64_t part = threadIdx.y; part < splits; part += WARPS) {
+        sum += at < to.count ? parts[part * to.count + at] : 0.0f;
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && at < to.count) {
+        sum = 0.0f;
+#pragma unroll
+        for (int warp = 0; warp < WARPS; ++warp) {
+            sum += sums[warp][threadIdx.x];
         }
         to.put(at, 0, sum);
     }
@@ -219,8 +228,8 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
         long_rows_kernel<T, Y, V><<<grid, THREADS, 0, stream>>>(x, args->reduce, per_part, to);
     }
     if (to.parts) {
-        unsigned grid = (unsigned)bt_div_up(to.count, THREADS);
-        parts_kernel<Y><<<grid, THREADS, 0, stream>>>(to.parts, splits, last);
+        unsigned grid = (unsigned)bt_div_up(to.count, WARP);
+        parts_kernel<Y><<<grid, dim3(WARP, WARPS), 0, stream>>>(to.parts, splits, last);
     }
     return bt_cuda_launched("reduce_sum_cuda");
 }
