@@ -50,6 +50,7 @@ test  libcmocka-dev             module:cmocka
 test  jq                        command:jq
 test  patchelf                  command:patchelf
 test  sqlite3                   command:sqlite3
+test  python3                   command:python3
 test  ?chromium                 command:chromium
 test  ?python3-torch            -
 TABLE

@@ -1,0 +1,265 @@
+// framework/data/fetch.c - all files of a corpus over a few connections
+#include "framework/data/fetch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/data/fetch_internal.h"
+
+enum {
+    CONNECTIONS = 4,
+    MAX_CONNECTIONS = 64,
+    ATTEMPTS = 6,
+    STALL_SECONDS = 30,
+    BACKOFF_MS = 500,
+    MAX_BACKOFF_MS = 30000,
+    POLL_MS = 100,
+};
+
+typedef struct job {
+    bt_fetch_options options; // with defaults filled in
+    bt_fetch_corpus corpus;   // owned
+    CURLM *multi;             // owned
+    int running;
+    bt_progress_event event;
+} job;
+
+static bt_status fill_options(const bt_fetch_options *given, bt_fetch_options *options)
+{
+    *options = *given;
+    options->connections = given->connections ? given->connections : CONNECTIONS;
+    options->attempts = given->attempts ? given->attempts : ATTEMPTS;
+    options->stall_seconds = given->stall_seconds ? given->stall_seconds : STALL_SECONDS;
+    options->backoff_ms = given->backoff_ms ? given->backoff_ms : BACKOFF_MS;
+    if (options->connections < 1 || options->connections > MAX_CONNECTIONS) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%d connections, allowed: 1 to %d",
+                        options->connections, MAX_CONNECTIONS);
+    }
+    if (options->attempts < 1 || options->stall_seconds < 1 || options->backoff_ms < 1 ||
+        options->max_files < 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "fetch: attempts, seconds, waits and files must be above 0");
+    }
+    return BT_OK;
+}
+
+static int64_t expected_bytes(const job *self, const bt_fetch_file *file)
+{
+    if (file->state == BT_FETCH_DONE) {
+        return file->have_bytes;
+    }
+    if (file->size_bytes != BT_FETCH_UNKNOWN) {
+        return file->size_bytes;
+    }
+    int64_t about = file->announced_bytes > 0 ? file->announced_bytes : self->corpus.about_bytes;
+    return about > file->have_bytes ? about : file->have_bytes;
+}
+
+static void count_bytes(job *self)
+{
+    self->event.done_bytes = 0;
+    self->event.total_bytes = 0;
+    self->event.tokens = 0;
+    for (int64_t i = 0; i < self->corpus.count; ++i) {
+        const bt_fetch_file *file = &self->corpus.files[i];
+        self->event.done_bytes += (uint64_t)file->have_bytes;
+        self->event.total_bytes += (uint64_t)expected_bytes(self, file);
+        self->event.tokens += file->tokens;
+    }
+}
+
+static bt_status report(job *self, const char *note)
+{
+    count_bytes(self);
+    self->event.note = note;
+    if (!bt_progress_report(self->options.progress, &self->event)) {
+        return bt_error(BT_STATUS_INTERRUPTED,
+                        "fetching was stopped; what was fetched is in %s, the next call goes on "
+                        "from there",
+                        self->options.out_dir);
+    }
+    return BT_OK;
+}
+
+static bt_status check_space(job *self)
+{
+    uint64_t available = 0;
+    count_bytes(self);
+    uint64_t needed = self->event.total_bytes - self->event.done_bytes;
+    BT_TRY(bt_disk_free(self->options.out_dir, &available));
+    if (available < needed) {
+        return bt_error(
+            BT_STATUS_IO, "%s: not enough space: %s needs %llu MiB more, %llu MiB are free",
+            self->options.out_dir, self->corpus.name, (unsigned long long)(needed >> 20) + 1,
+            (unsigned long long)(available >> 20));
+    }
+    return BT_OK;
+}
+
+static bt_status look(job *self)
+{
+    bt_dataset old = {0};
+    bt_status status = bt_dir_make(self->options.out_dir);
+    if (status == BT_OK) { // none there yet, or a part of one, is no error here
+        bt_status opened = bt_dataset_open(self->options.out_dir, &old);
+        status = opened == BT_STATUS_OUT_OF_MEMORY ? opened : BT_OK;
+    }
+    for (int64_t i = 0; i < self->corpus.count && status == BT_OK; ++i) {
+        status = bt_fetch_file_look(&self->corpus.files[i], self->options.out_dir, &old);
+        status = status == BT_OK ? report(self, NULL) : status;
+    }
+    bt_dataset_release(&old);
+    return status == BT_OK ? check_space(self) : status;
+}
+
+// Starts what may be started now; *waiting is how many files are not done, *pause_ms when to look
+// again at the latest.
+static bt_status start_some(job *self, int64_t *waiting, int *pause_ms)
+{
+    *waiting = 0;
+    *pause_ms = POLL_MS;
+    int64_t now = bt_clock_ns();
+    for (int64_t i = 0; i < self->corpus.count; ++i) {
+        bt_fetch_file *file = &self->corpus.files[i];
+        *waiting += file->state != BT_FETCH_DONE;
+        if (file->state != BT_FETCH_WAITING || self->running >= self->options.connections) {
+            continue;
+        }
+        if (file->not_before_ns <= now) {
+            BT_TRY(bt_fetch_file_start(file, self->multi));
+            ++self->running;
+        } else if ((file->not_before_ns - now) / 1000000 < *pause_ms) {
+            *pause_ms = (int)((file->not_before_ns - now) / 1000000) + 1;
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status after_attempt(job *self, bt_fetch_file *file)
+{
+    char note[800];
+    if (file->state == BT_FETCH_DONE) {
+        (void)snprintf(note, sizeof note, "%s: %lld tokens", file->file, (long long)file->tokens);
+        return report(self, note);
+    }
+    if (file->fatal || file->attempts >= self->options.attempts) {
+        return bt_error(file->problem, "%s (attempt %d of %d); what was fetched is in %s",
+                        file->message, file->attempts, self->options.attempts,
+                        self->options.out_dir);
+    }
+    int64_t wait_ms = self->options.backoff_ms;
+    for (int i = 1; i < file->attempts && wait_ms < MAX_BACKOFF_MS; ++i) {
+        wait_ms *= 2;
+    }
+    wait_ms = wait_ms < MAX_BACKOFF_MS ? wait_ms : MAX_BACKOFF_MS;
+    file->not_before_ns = bt_clock_ns() + wait_ms * 1000000;
+    (void)snprintf(note, sizeof note, "%s; again in %.1f s", file->message, (double)wait_ms / 1000);
+    return report(self, note);
+}
+
+static bt_status end_some(job *self)
+{
+    int left = 0;
+    for (const CURLMsg *message = curl_multi_info_read(self->multi, &left); message;
+         message = curl_multi_info_read(self->multi, &left)) {
+        char *tag = NULL;
+        CURLcode result = message->data.result;
+        if (message->msg != CURLMSG_DONE ||
+            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &tag) != CURLE_OK) {
+            continue;
+        }
+        bt_fetch_file *file = (bt_fetch_file *)(void *)tag;
+        bt_fetch_file_end(file, self->multi, result);
+        --self->running;
+        BT_TRY(after_attempt(self, file));
+    }
+    return BT_OK;
+}
+
+// Gives up transfers on which nothing came for too long. (libcurl's own limit is on a mean over
+// seconds, and late.)
+static bt_status end_stalled(job *self)
+{
+    int64_t limit_ns = (int64_t)self->options.stall_seconds * 1000000000;
+    for (int64_t i = 0; i < self->corpus.count; ++i) {
+        bt_fetch_file *file = &self->corpus.files[i];
+        if (file->state == BT_FETCH_RUNNING && bt_clock_ns() - file->last_byte_ns > limit_ns) {
+            bt_fetch_file_end(file, self->multi, CURLE_OPERATION_TIMEDOUT);
+            --self->running;
+            BT_TRY(after_attempt(self, file));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status transfer(job *self)
+{
+    int64_t waiting = 0;
+    int pause_ms = 0;
+    BT_TRY(start_some(self, &waiting, &pause_ms));
+    while (waiting > 0) {
+        int active = 0;
+        if (curl_multi_perform(self->multi, &active) != CURLM_OK ||
+            curl_multi_poll(self->multi, NULL, 0, pause_ms, NULL) != CURLM_OK) {
+            return bt_error(BT_STATUS_INTERNAL, "fetch: libcurl's transfers failed");
+        }
+        BT_TRY(end_some(self));
+        BT_TRY(end_stalled(self));
+        BT_TRY(report(self, NULL));
+        BT_TRY(start_some(self, &waiting, &pause_ms));
+    }
+    return BT_OK;
+}
+
+static bt_status describe(const job *self)
+{
+    bt_dataset dataset = {0};
+    bt_status status = bt_mem_strdup(self->options.out_dir, &dataset.folder);
+    status = status == BT_OK ? bt_mem_strdup(self->corpus.name, &dataset.name) : status;
+    dataset.vocab = self->corpus.vocab;
+    dataset.train.documents = -1;
+    dataset.val.documents = -1;
+    for (int64_t i = 0; i < self->corpus.count && status == BT_OK; ++i) {
+        const bt_fetch_file *file = &self->corpus.files[i];
+        status = bt_dataset_add_shard(&dataset, file->val, file->file, file->tokens, &file->got);
+    }
+    status = status == BT_OK ? bt_dataset_write(&dataset, self->options.out_dir) : status;
+    bt_dataset_release(&dataset);
+    return status;
+}
+
+static bt_status run(job *self)
+{
+    BT_TRY(look(self));
+    self->multi = curl_multi_init();
+    if (!self->multi) {
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for transfers");
+    }
+    bt_status status = transfer(self);
+    for (int64_t i = 0; i < self->corpus.count; ++i) {
+        bt_fetch_file_stop(&self->corpus.files[i], self->multi);
+    }
+    (void)curl_multi_cleanup(self->multi);
+    return status == BT_OK ? describe(self) : status;
+}
+
+bt_status bt_data_fetch(const bt_fetch_options *options, bt_dataset *dataset)
+{
+    job self = {.event = {.what = "fetch"}};
+    BT_TRY(fill_options(options, &self.options));
+    BT_TRY(bt_fetch_corpus_read(options->list, options->name, options->max_files, &self.corpus));
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        bt_fetch_corpus_release(&self.corpus);
+        return bt_error(BT_STATUS_UNAVAILABLE, "libcurl cannot be set up");
+    }
+    bt_status status = run(&self);
+    bt_fetch_corpus_release(&self.corpus);
+    curl_global_cleanup();
+    if (status == BT_OK && dataset) {
+        status = bt_dataset_open(options->out_dir, dataset);
+    }
+    return status;
+}
