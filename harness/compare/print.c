@@ -5,7 +5,7 @@
 
 #include "harness/compare/compare.h"
 #include "harness/text/format.h"
-#include "harness/text/json.h"
+#include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 
 static double ratio_of(const bt_metric_value *left, const bt_metric_value *right)
@@ -161,82 +161,82 @@ bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *
     return status;
 }
 
-static void json_side(bt_json *json, const char *key, const bt_metric_value *value)
+static void json_side(bt_json_writer *json, const char *key, const bt_metric_value *value)
 {
-    bt_json_open(json, key, '{');
-    bt_json_real(json, "value", value->value);
-    bt_json_real(json, "low", value->low);
-    bt_json_real(json, "high", value->high);
-    bt_json_integer(json, "count", value->count);
-    bt_json_close(json, '}');
+    bt_json_writer_open(json, key, '{');
+    bt_json_writer_real(json, "value", value->value);
+    bt_json_writer_real(json, "low", value->low);
+    bt_json_writer_real(json, "high", value->high);
+    bt_json_writer_integer(json, "count", value->count);
+    bt_json_writer_close(json, '}');
 }
 
-static void json_pair(bt_json *json, const bt_compare_pair *pair)
+static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
 {
-    bt_json_open(json, NULL, '{');
-    bt_json_text(json, "name", pair->left->what.name);
-    bt_json_text(json, "left_system", pair->left->what.system);
-    bt_json_text(json, "right_system", pair->right->what.system);
-    bt_json_open(json, "metrics", '{');
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "name", pair->left->what.name);
+    bt_json_writer_text(json, "left_system", pair->left->what.system);
+    bt_json_writer_text(json, "right_system", pair->right->what.system);
+    bt_json_writer_open(json, "metrics", '{');
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_value *left = &pair->left_summary.metrics[i];
         const bt_metric_value *right = &pair->right_summary.metrics[i];
         if (left->count == 0 && right->count == 0) {
             continue;
         }
-        bt_json_open(json, bt_metric_info((bt_metric)i)->tag, '{');
+        bt_json_writer_open(json, bt_metric_info((bt_metric)i)->tag, '{');
         json_side(json, "left", left);
         json_side(json, "right", right);
-        bt_json_real(json, "ratio", ratio_of(left, right));
-        bt_json_close(json, '}');
+        bt_json_writer_real(json, "ratio", ratio_of(left, right));
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, '}');
-    bt_json_open(json, "loss", '{');
-    bt_json_integer(json, "shared_steps", pair->loss.shared);
-    bt_json_bool(json, "bitwise_equal", pair->loss.bitwise_equal);
-    bt_json_integer(json, "first_step", pair->loss.first_step);
-    bt_json_real(json, "max_difference", pair->loss.max_difference);
-    bt_json_integer(json, "max_step", pair->loss.max_step);
-    bt_json_close(json, '}');
+    bt_json_writer_close(json, '}');
+    bt_json_writer_open(json, "loss", '{');
+    bt_json_writer_integer(json, "shared_steps", pair->loss.shared);
+    bt_json_writer_bool(json, "bitwise_equal", pair->loss.bitwise_equal);
+    bt_json_writer_integer(json, "first_step", pair->loss.first_step);
+    bt_json_writer_real(json, "max_difference", pair->loss.max_difference);
+    bt_json_writer_integer(json, "max_step", pair->loss.max_step);
+    bt_json_writer_close(json, '}');
     if (pair->digests_known) {
-        bt_json_bool(json, "params_digest_equal", pair->digests_equal);
+        bt_json_writer_bool(json, "params_digest_equal", pair->digests_equal);
     } else {
-        bt_json_null(json, "params_digest_equal");
+        bt_json_writer_null(json, "params_digest_equal");
     }
-    bt_json_close(json, '}');
+    bt_json_writer_close(json, '}');
 }
 
 bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out)
 {
     bt_comparison both;
-    bt_json json = {.out = out, .indent = 2};
+    bt_json_writer json = {.out = out, .indent = 2};
     BT_TRY(bt_compare_runs(store, left, right, &both));
-    bt_json_open(&json, NULL, '{');
-    bt_json_integer(&json, "left", both.left.id);
-    bt_json_integer(&json, "right", both.right.id);
-    bt_json_bool(&json, "hard_facts_differ", both.hard_differs);
-    bt_json_open(&json, "cases", '[');
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "left", both.left.id);
+    bt_json_writer_integer(&json, "right", both.right.id);
+    bt_json_writer_bool(&json, "hard_facts_differ", both.hard_differs);
+    bt_json_writer_open(&json, "cases", '[');
     for (int64_t i = 0; i < both.pair_count; i++) {
         json_pair(&json, &both.pairs[i]);
     }
-    bt_json_close(&json, ']');
-    bt_json_open(&json, "alone", '[');
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_open(&json, "alone", '[');
     for (int64_t i = 0; i < both.alone_count; i++) {
-        bt_json_text(&json, NULL, both.alone[i]->what.name);
+        bt_json_writer_text(&json, NULL, both.alone[i]->what.name);
     }
-    bt_json_close(&json, ']');
-    bt_json_open(&json, "differs", '[');
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_open(&json, "differs", '[');
     for (int64_t i = 0; i < both.item_count; i++) {
-        bt_json_open(&json, NULL, '{');
-        bt_json_text(&json, "group", both.items[i].group);
-        bt_json_text(&json, "key", both.items[i].key);
-        bt_json_text(&json, "left", both.items[i].left);
-        bt_json_text(&json, "right", both.items[i].right);
-        bt_json_text(&json, "level", bt_fact_level_name(both.items[i].level));
-        bt_json_close(&json, '}');
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "group", both.items[i].group);
+        bt_json_writer_text(&json, "key", both.items[i].key);
+        bt_json_writer_text(&json, "left", both.items[i].left);
+        bt_json_writer_text(&json, "right", both.items[i].right);
+        bt_json_writer_text(&json, "level", bt_fact_level_name(both.items[i].level));
+        bt_json_writer_close(&json, '}');
     }
-    bt_json_close(&json, ']');
-    bt_json_close(&json, '}');
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
     bt_comparison_release(&both);
     return bt_str_status(out);

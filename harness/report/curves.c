@@ -436,41 +436,41 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
     return BT_OK;
 }
 
-static void write_data(const chart *from, const report_set *set, bt_json *json)
+static void write_data(const chart *from, const report_set *set, bt_json_writer *json)
 {
-    bt_json_open(json, NULL, '{');
-    bt_json_text(json, "id", from->kind->id);
-    bt_json_bool(json, "fromZero", from->kind->from_zero);
-    bt_json_rounded(json, "last", from->x_max, 9);
-    bt_json_open(json, "curves", '[');
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "id", from->kind->id);
+    bt_json_writer_bool(json, "fromZero", from->kind->from_zero);
+    bt_json_writer_rounded(json, "last", from->x_max, 9);
+    bt_json_writer_open(json, "curves", '[');
     for (int64_t i = 0; i < from->count; i++) {
         const curve *line = &from->curves[i];
-        bt_json_open(json, NULL, '{');
-        bt_json_text(json, "tag", set->case_count > 1 ? line->item->tag : "");
-        bt_json_text(json, "label", line->name);
-        bt_json_integer(json, "style", line->style);
-        bt_json_bool(json, "dots", line->dots);
-        bt_json_bool(json, "faint", line->faint);
-        bt_json_open(json, "x", '[');
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_text(json, "tag", set->case_count > 1 ? line->item->tag : "");
+        bt_json_writer_text(json, "label", line->name);
+        bt_json_writer_integer(json, "style", line->style);
+        bt_json_writer_bool(json, "dots", line->dots);
+        bt_json_writer_bool(json, "faint", line->faint);
+        bt_json_writer_open(json, "x", '[');
         for (int64_t j = 0; j < line->count; j++) {
-            bt_json_rounded(json, NULL, line->x[j], 9);
+            bt_json_writer_rounded(json, NULL, line->x[j], 9);
         }
-        bt_json_close(json, ']');
-        bt_json_open(json, "y", '[');
+        bt_json_writer_close(json, ']');
+        bt_json_writer_open(json, "y", '[');
         for (int64_t j = 0; j < line->count; j++) {
-            bt_json_rounded(json, NULL, line->y[j], 6);
+            bt_json_writer_rounded(json, NULL, line->y[j], 6);
         }
-        bt_json_close(json, ']');
-        bt_json_close(json, '}');
+        bt_json_writer_close(json, ']');
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, ']');
-    bt_json_close(json, '}');
+    bt_json_writer_close(json, ']');
+    bt_json_writer_close(json, '}');
 }
 
 bt_status bt_page_data(const report_set *set, bt_str *out)
 {
-    bt_json json = {.out = out};
-    bt_json_open(&json, NULL, '[');
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '[');
     for (int k = 0; k < KIND_COUNT; k++) {
         chart drawn;
         // Many cases share the room that one has.
@@ -482,6 +482,6 @@ bt_status bt_page_data(const report_set *set, bt_str *out)
         bt_arena_release(&drawn.arena);
         BT_TRY(status);
     }
-    bt_json_close(&json, ']');
+    bt_json_writer_close(&json, ']');
     return BT_OK;
 }

@@ -9,7 +9,7 @@
 #include "harness/stats/summary.h"
 #include "harness/store/store.h"
 #include "harness/text/format.h"
-#include "harness/text/json.h"
+#include "harness/text/json_writer.h"
 
 // ---- show.c ------------------------------------------------------------------------------------
 
@@ -17,8 +17,8 @@
 const char *bt_run_report_path(const bt_store_run *run);
 
 // Keys of an open object: what `show --format json` and the JSON report have in common.
-void bt_json_run_head(bt_json *json, const bt_store_run *run);
-BT_CHECKED bt_status bt_json_case_head(bt_json *json, const bt_store_round *round);
+void bt_report_json_run(bt_json_writer *json, const bt_store_run *run);
+BT_CHECKED bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round);
 
 // ---- set.c: the runs of a report, read once ----------------------------------------------------
 

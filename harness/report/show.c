@@ -6,7 +6,7 @@
 #include "harness/report/internal.h"
 #include "harness/report/report.h"
 #include "harness/text/format.h"
-#include "harness/text/json.h"
+#include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 
 static void print_loss(const bt_store_round *round, const bt_summary *summary, bt_str *out)
@@ -127,59 +127,59 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
     return BT_OK;
 }
 
-static void json_metrics(bt_json *json, const bt_summary *summary)
+static void json_metrics(bt_json_writer *json, const bt_summary *summary)
 {
-    bt_json_open(json, "metrics", '{');
+    bt_json_writer_open(json, "metrics", '{');
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         if (summary->metrics[i].count > 0) {
-            bt_json_real(json, bt_metric_info((bt_metric)i)->tag, summary->metrics[i].value);
+            bt_json_writer_real(json, bt_metric_info((bt_metric)i)->tag, summary->metrics[i].value);
         }
     }
-    bt_json_close(json, '}');
-    bt_json_open(json, "intervals", '{');
+    bt_json_writer_close(json, '}');
+    bt_json_writer_open(json, "intervals", '{');
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_value *value = &summary->metrics[i];
         if (value->count > 0 && !isnan(value->low)) {
-            bt_json_open(json, bt_metric_info((bt_metric)i)->tag, '[');
-            bt_json_real(json, NULL, value->low);
-            bt_json_real(json, NULL, value->high);
-            bt_json_close(json, ']');
+            bt_json_writer_open(json, bt_metric_info((bt_metric)i)->tag, '[');
+            bt_json_writer_real(json, NULL, value->low);
+            bt_json_writer_real(json, NULL, value->high);
+            bt_json_writer_close(json, ']');
         }
     }
-    bt_json_close(json, '}');
+    bt_json_writer_close(json, '}');
 }
 
-bt_status bt_json_case_head(bt_json *json, const bt_store_round *round)
+bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round)
 {
     bt_summary summary;
     BT_TRY(bt_summary_of(round, &summary));
-    bt_json_text(json, "name", round->what.name);
-    bt_json_text(json, "system", round->what.system);
-    bt_json_text(json, "status", bt_run_status_name(round->status));
-    bt_json_text(json, "message", round->message);
-    bt_json_text(json, "device", round->shape.device);
-    bt_json_text(json, "precision", round->shape.precision);
-    bt_json_integer(json, "steps", round->step_count);
+    bt_json_writer_text(json, "name", round->what.name);
+    bt_json_writer_text(json, "system", round->what.system);
+    bt_json_writer_text(json, "status", bt_run_status_name(round->status));
+    bt_json_writer_text(json, "message", round->message);
+    bt_json_writer_text(json, "device", round->shape.device);
+    bt_json_writer_text(json, "precision", round->shape.precision);
+    bt_json_writer_integer(json, "steps", round->step_count);
     json_metrics(json, &summary);
-    bt_json_text(json, "params_digest", round->params_digest);
+    bt_json_writer_text(json, "params_digest", round->params_digest);
     return BT_OK;
 }
 
-void bt_json_run_head(bt_json *json, const bt_store_run *run)
+void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
 {
-    bt_json_integer(json, "run", run->id);
-    bt_json_text(json, "status", bt_run_status_name(run->status));
-    bt_json_text(json, "message", run->message);
-    bt_json_text(json, "suite", run->info.suite.name);
-    bt_json_text(json, "profile", run->info.suite.profile);
-    bt_json_text(json, "plan_hash", run->info.suite.plan_hash);
-    bt_json_integer(json, "started_ns", run->started_ns);
-    bt_json_integer(json, "ended_ns", run->ended_ns);
+    bt_json_writer_integer(json, "run", run->id);
+    bt_json_writer_text(json, "status", bt_run_status_name(run->status));
+    bt_json_writer_text(json, "message", run->message);
+    bt_json_writer_text(json, "suite", run->info.suite.name);
+    bt_json_writer_text(json, "profile", run->info.suite.profile);
+    bt_json_writer_text(json, "plan_hash", run->info.suite.plan_hash);
+    bt_json_writer_integer(json, "started_ns", run->started_ns);
+    bt_json_writer_integer(json, "ended_ns", run->ended_ns);
     const char *report = bt_run_report_path(run);
     if (report) {
-        bt_json_text(json, "report", report);
+        bt_json_writer_text(json, "report", report);
     } else {
-        bt_json_null(json, "report");
+        bt_json_writer_null(json, "report");
     }
 }
 
@@ -187,18 +187,18 @@ bt_status bt_show_json(bt_store *store, int64_t id, bt_str *out)
 {
     bt_store_run run;
     bt_status status = BT_OK;
-    bt_json json = {.out = out, .indent = 2};
+    bt_json_writer json = {.out = out, .indent = 2};
     BT_TRY(bt_store_run_read(store, id, &run));
-    bt_json_open(&json, NULL, '{');
-    bt_json_run_head(&json, &run);
-    bt_json_open(&json, "cases", '[');
+    bt_json_writer_open(&json, NULL, '{');
+    bt_report_json_run(&json, &run);
+    bt_json_writer_open(&json, "cases", '[');
     for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
-        bt_json_open(&json, NULL, '{');
-        status = bt_json_case_head(&json, &run.rounds[i]);
-        bt_json_close(&json, '}');
+        bt_json_writer_open(&json, NULL, '{');
+        status = bt_report_json_case(&json, &run.rounds[i]);
+        bt_json_writer_close(&json, '}');
     }
-    bt_json_close(&json, ']');
-    bt_json_close(&json, '}');
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
     bt_store_run_release(&run);
     return status == BT_OK ? bt_str_status(out) : status;

@@ -116,10 +116,10 @@ bt_status bt_report_markdown(bt_store *store, const int64_t *runs, int64_t count
     return status;
 }
 
-static void json_steps(bt_json *json, const bt_store_round *round)
+static void json_steps(bt_json_writer *json, const bt_store_round *round)
 {
     json->indent = 0; // a step a line would make most of the file white space
-    bt_json_open(json, "step_columns", '[');
+    bt_json_writer_open(json, "step_columns", '[');
     static const char *const columns[] = {"step",
                                           "loss",
                                           "loss_bits",
@@ -134,133 +134,133 @@ static void json_steps(bt_json *json, const bt_store_round *round)
                                           "warmup",
                                           "profiled"};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        bt_json_text(json, NULL, columns[i]);
+        bt_json_writer_text(json, NULL, columns[i]);
     }
-    bt_json_close(json, ']');
-    bt_json_open(json, "step_rows", '[');
+    bt_json_writer_close(json, ']');
+    bt_json_writer_open(json, "step_rows", '[');
     for (int64_t i = 0; i < round->step_count; i++) {
         const bt_store_step *step = &round->steps[i];
         char bits_text[16];
         uint32_t bits;
         memcpy(&bits, &step->loss, sizeof bits);
         (void)snprintf(bits_text, sizeof bits_text, "%08x", bits);
-        bt_json_open(json, NULL, '[');
-        bt_json_integer(json, NULL, step->step);
-        bt_json_rounded(json, NULL, (double)step->loss, 9);
-        bt_json_text(json, NULL, bits_text);
-        bt_json_rounded(json, NULL, (double)step->grad_norm, 9);
-        bt_json_real(json, NULL, step->lr);
-        bt_json_integer(json, NULL, step->tokens);
-        bt_json_integer(json, NULL, step->host_ns);
-        bt_json_integer(json, NULL, step->device_ns);
-        bt_json_integer(json, NULL, step->peak_allocated_bytes);
-        bt_json_integer(json, NULL, step->reserved_bytes);
-        bt_json_integer(json, NULL, step->resident_bytes);
-        bt_json_bool(json, NULL, step->warmup);
-        bt_json_bool(json, NULL, step->profiled);
-        bt_json_close(json, ']');
+        bt_json_writer_open(json, NULL, '[');
+        bt_json_writer_integer(json, NULL, step->step);
+        bt_json_writer_rounded(json, NULL, (double)step->loss, 9);
+        bt_json_writer_text(json, NULL, bits_text);
+        bt_json_writer_rounded(json, NULL, (double)step->grad_norm, 9);
+        bt_json_writer_real(json, NULL, step->lr);
+        bt_json_writer_integer(json, NULL, step->tokens);
+        bt_json_writer_integer(json, NULL, step->host_ns);
+        bt_json_writer_integer(json, NULL, step->device_ns);
+        bt_json_writer_integer(json, NULL, step->peak_allocated_bytes);
+        bt_json_writer_integer(json, NULL, step->reserved_bytes);
+        bt_json_writer_integer(json, NULL, step->resident_bytes);
+        bt_json_writer_bool(json, NULL, step->warmup);
+        bt_json_writer_bool(json, NULL, step->profiled);
+        bt_json_writer_close(json, ']');
     }
-    bt_json_close(json, ']');
+    bt_json_writer_close(json, ']');
     json->indent = 1;
 }
 
-static void json_evals(bt_json *json, const bt_store_round *round)
+static void json_evals(bt_json_writer *json, const bt_store_round *round)
 {
-    bt_json_open(json, "evals", '[');
+    bt_json_writer_open(json, "evals", '[');
     for (int64_t i = 0; i < round->eval_count; i++) {
-        bt_json_open(json, NULL, '{');
-        bt_json_integer(json, "step", round->evals[i].step);
-        bt_json_real(json, "loss", round->evals[i].loss);
-        bt_json_integer(json, "tokens", round->evals[i].tokens);
-        bt_json_integer(json, "host_ns", round->evals[i].host_ns);
-        bt_json_close(json, '}');
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_integer(json, "step", round->evals[i].step);
+        bt_json_writer_real(json, "loss", round->evals[i].loss);
+        bt_json_writer_integer(json, "tokens", round->evals[i].tokens);
+        bt_json_writer_integer(json, "host_ns", round->evals[i].host_ns);
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, ']');
+    bt_json_writer_close(json, ']');
 }
 
-static bt_status json_ranges(bt_json *json, const bt_store_round *round)
+static bt_status json_ranges(bt_json_writer *json, const bt_store_round *round)
 {
     bt_arena arena = {0};
     range_tree tree;
     bt_status status = bt_range_tree_make(round, &arena, &tree);
-    bt_json_open(json, "ranges", '[');
+    bt_json_writer_open(json, "ranges", '[');
     for (int64_t i = 0; status == BT_OK && i < tree.count; i++) {
-        bt_json_open(json, NULL, '{');
-        bt_json_text(json, "path", tree.nodes[i].path);
-        bt_json_real(json, "time_ns", tree.nodes[i].time_ns);
-        bt_json_real(json, "own_ns", tree.nodes[i].rest_ns);
-        bt_json_real(json, "calls", tree.nodes[i].calls);
-        bt_json_text(json, "clock", tree.on_device ? "device" : "host");
-        bt_json_close(json, '}');
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_text(json, "path", tree.nodes[i].path);
+        bt_json_writer_real(json, "time_ns", tree.nodes[i].time_ns);
+        bt_json_writer_real(json, "own_ns", tree.nodes[i].rest_ns);
+        bt_json_writer_real(json, "calls", tree.nodes[i].calls);
+        bt_json_writer_text(json, "clock", tree.on_device ? "device" : "host");
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, ']');
+    bt_json_writer_close(json, ']');
     bt_arena_release(&arena);
     return status;
 }
 
-static bt_status json_case(bt_json *json, const bt_store_round *round)
+static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
 {
-    BT_TRY(bt_json_case_head(json, round));
-    bt_json_open(json, "kernels", '[');
+    BT_TRY(bt_report_json_case(json, round));
+    bt_json_writer_open(json, "kernels", '[');
     for (int64_t i = 0; i < round->kernel_count; i++) {
-        bt_json_open(json, NULL, '{');
-        bt_json_text(json, "op", round->kernels[i].op);
-        bt_json_text(json, "kernel", round->kernels[i].kernel);
-        bt_json_close(json, '}');
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_text(json, "op", round->kernels[i].op);
+        bt_json_writer_text(json, "kernel", round->kernels[i].kernel);
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, ']');
+    bt_json_writer_close(json, ']');
     json_evals(json, round);
     BT_TRY(json_ranges(json, round));
     json_steps(json, round);
     return BT_OK;
 }
 
-static bt_status json_run(bt_json *json, const bt_store_run *run)
+static bt_status json_run(bt_json_writer *json, const bt_store_run *run)
 {
     const bt_store_build *build = &run->info.build;
-    bt_json_run_head(json, run);
-    bt_json_text(json, "plan_json", run->info.suite.plan_json);
-    bt_json_open(json, "build", '{');
-    bt_json_text(json, "version", build->version);
-    bt_json_text(json, "git_commit", build->git_commit);
-    bt_json_text(json, "git_diff", build->git_diff);
-    bt_json_text(json, "compiler", build->compiler);
-    bt_json_text(json, "flags", build->flags);
-    bt_json_text(json, "type", build->type);
-    bt_json_text(json, "cuda", build->cuda);
-    bt_json_close(json, '}');
-    bt_json_open(json, "environment", '[');
+    bt_report_json_run(json, run);
+    bt_json_writer_text(json, "plan_json", run->info.suite.plan_json);
+    bt_json_writer_open(json, "build", '{');
+    bt_json_writer_text(json, "version", build->version);
+    bt_json_writer_text(json, "git_commit", build->git_commit);
+    bt_json_writer_text(json, "git_diff", build->git_diff);
+    bt_json_writer_text(json, "compiler", build->compiler);
+    bt_json_writer_text(json, "flags", build->flags);
+    bt_json_writer_text(json, "type", build->type);
+    bt_json_writer_text(json, "cuda", build->cuda);
+    bt_json_writer_close(json, '}');
+    bt_json_writer_open(json, "environment", '[');
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        bt_json_open(json, NULL, '{');
-        bt_json_text(json, "key", run->info.env.facts[i].key);
-        bt_json_text(json, "value", run->info.env.facts[i].value);
-        bt_json_text(json, "level", bt_fact_level_name(run->info.env.facts[i].level));
-        bt_json_close(json, '}');
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_text(json, "key", run->info.env.facts[i].key);
+        bt_json_writer_text(json, "value", run->info.env.facts[i].value);
+        bt_json_writer_text(json, "level", bt_fact_level_name(run->info.env.facts[i].level));
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, ']');
-    bt_json_open(json, "cases", '[');
+    bt_json_writer_close(json, ']');
+    bt_json_writer_open(json, "cases", '[');
     for (int64_t i = 0; i < run->round_count; i++) {
-        bt_json_open(json, NULL, '{');
+        bt_json_writer_open(json, NULL, '{');
         BT_TRY(json_case(json, &run->rounds[i]));
-        bt_json_close(json, '}');
+        bt_json_writer_close(json, '}');
     }
-    bt_json_close(json, ']');
+    bt_json_writer_close(json, ']');
     return BT_OK;
 }
 
 static bt_status json_set(const report_set *set, bt_str *out)
 {
-    bt_json json = {.out = out, .indent = 1};
-    bt_json_open(&json, NULL, '{');
-    bt_json_text(&json, "format", "bt-bench report 1");
-    bt_json_open(&json, "runs", '[');
+    bt_json_writer json = {.out = out, .indent = 1};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "format", "bt-bench report 1");
+    bt_json_writer_open(&json, "runs", '[');
     for (int64_t i = 0; i < set->run_count; i++) {
-        bt_json_open(&json, NULL, '{');
+        bt_json_writer_open(&json, NULL, '{');
         BT_TRY(json_run(&json, &set->runs[i]));
-        bt_json_close(&json, '}');
+        bt_json_writer_close(&json, '}');
     }
-    bt_json_close(&json, ']');
-    bt_json_close(&json, '}');
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
     return bt_str_status(out);
 }

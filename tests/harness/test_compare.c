@@ -9,7 +9,7 @@
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
 #include "harness/text/format.h"
-#include "harness/text/json.h"
+#include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 #include "harness/text/utf8.h"
 #include "tests/harness/sample_run.h"
@@ -212,19 +212,19 @@ static void tables_align_and_json_is_read_back(void **state)
     assert_string_equal(bt_str_text(&out), "  name    µs\n  x     1000  note\n");
     bt_table_release(&table);
     bt_str_clear(&out);
-    bt_json json = {.out = &out};
-    bt_json_open(&json, NULL, '{');
-    bt_json_text(&json, "a\"b", "</script>\n\x01\xff\xc3\xa4\\");
-    bt_json_open(&json, "list", '[');
-    bt_json_real(&json, NULL, 0.1);
-    bt_json_real(&json, NULL, 1.0 / 3.0);
-    bt_json_real(&json, NULL, (double)NAN);
-    bt_json_rounded(&json, NULL, 1.0 / 3.0, 3);
-    bt_json_integer(&json, NULL, INT64_MIN);
-    bt_json_close(&json, ']');
-    bt_json_bool(&json, "yes", true);
-    bt_json_null(&json, "none");
-    bt_json_close(&json, '}');
+    bt_json_writer json = {.out = &out};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "a\"b", "</script>\n\x01\xff\xc3\xa4\\");
+    bt_json_writer_open(&json, "list", '[');
+    bt_json_writer_real(&json, NULL, 0.1);
+    bt_json_writer_real(&json, NULL, 1.0 / 3.0);
+    bt_json_writer_real(&json, NULL, (double)NAN);
+    bt_json_writer_rounded(&json, NULL, 1.0 / 3.0, 3);
+    bt_json_writer_integer(&json, NULL, INT64_MIN);
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_bool(&json, "yes", true);
+    bt_json_writer_null(&json, "none");
+    bt_json_writer_close(&json, '}');
     assert_string_equal(
         bt_str_text(&out),
         "{\"a\\\"b\":\"\\u003c/script>\\n\\u0001\xef\xbf\xbd\xc3\xa4\\\\\",\"list\":"

@@ -1,5 +1,5 @@
-// harness/text/json.c - writes JSON
-#include "harness/text/json.h"
+// harness/text/json_writer.c - writes JSON
+#include "harness/text/json_writer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,14 +8,14 @@
 
 #include "harness/text/utf8.h"
 
-static void line(bt_json *json)
+static void line(bt_json_writer *json)
 {
     if (json->indent > 0 && json->depth > 0) {
         bt_str_format(json->out, "\n%*s", json->indent * json->depth, "");
     }
 }
 
-static void quote(bt_json *json, const char *text)
+static void quote(bt_json_writer *json, const char *text)
 {
     bt_str *out = json->out;
     bt_str_append(out, "\"");
@@ -39,7 +39,7 @@ static void quote(bt_json *json, const char *text)
     bt_str_append(out, "\"");
 }
 
-static void begin(bt_json *json, const char *key)
+static void begin(bt_json_writer *json, const char *key)
 {
     if (json->filled) {
         bt_str_append(json->out, ",");
@@ -52,7 +52,7 @@ static void begin(bt_json *json, const char *key)
     }
 }
 
-void bt_json_open(bt_json *json, const char *key, char bracket)
+void bt_json_writer_open(bt_json_writer *json, const char *key, char bracket)
 {
     begin(json, key);
     bt_str_append_bytes(json->out, &bracket, 1);
@@ -60,7 +60,7 @@ void bt_json_open(bt_json *json, const char *key, char bracket)
     json->filled = false;
 }
 
-void bt_json_close(bt_json *json, char bracket)
+void bt_json_writer_close(bt_json_writer *json, char bracket)
 {
     json->depth--;
     if (json->filled) {
@@ -72,19 +72,19 @@ void bt_json_close(bt_json *json, char bracket)
     json->filled = true;
 }
 
-void bt_json_text(bt_json *json, const char *key, const char *value)
+void bt_json_writer_text(bt_json_writer *json, const char *key, const char *value)
 {
     begin(json, key);
     quote(json, value ? value : "");
 }
 
-void bt_json_integer(bt_json *json, const char *key, int64_t value)
+void bt_json_writer_integer(bt_json_writer *json, const char *key, int64_t value)
 {
     begin(json, key);
     bt_str_format(json->out, "%lld", (long long)value);
 }
 
-void bt_json_rounded(bt_json *json, const char *key, double value, int digits)
+void bt_json_writer_rounded(bt_json_writer *json, const char *key, double value, int digits)
 {
     begin(json, key);
     if (isfinite(value)) {
@@ -94,12 +94,12 @@ void bt_json_rounded(bt_json *json, const char *key, double value, int digits)
     }
 }
 
-void bt_json_real(bt_json *json, const char *key, double value)
+void bt_json_writer_real(bt_json_writer *json, const char *key, double value)
 {
     static const int tries[] = {6, 9, 17};
     char text[40] = "";
     if (fabs(value) < 9007199254740992.0 && floor(value) == value) {
-        bt_json_integer(json, key, (int64_t)value); // without an exponent
+        bt_json_writer_integer(json, key, (int64_t)value); // without an exponent
         return;
     }
     for (int i = 0; i < 3 && isfinite(value); i++) {
@@ -112,13 +112,13 @@ void bt_json_real(bt_json *json, const char *key, double value)
     bt_str_append(json->out, text[0] ? text : "null");
 }
 
-void bt_json_bool(bt_json *json, const char *key, bool value)
+void bt_json_writer_bool(bt_json_writer *json, const char *key, bool value)
 {
     begin(json, key);
     bt_str_append(json->out, value ? "true" : "false");
 }
 
-void bt_json_null(bt_json *json, const char *key)
+void bt_json_writer_null(bt_json_writer *json, const char *key)
 {
     begin(json, key);
     bt_str_append(json->out, "null");
