@@ -7,6 +7,7 @@
 #include "framework/base/mem.h"
 #include "framework/data/corpus.h"
 #include "framework/data/dataset.h"
+#include "framework/data/fetch.h"
 #include "harness/cli/cli.h"
 #include "harness/run/child.h"
 #include "harness/run/data.h"
@@ -146,6 +147,66 @@ static int tokenize(const bt_cli_arguments *arguments, bool json)
     return finish(status, &dataset, json);
 }
 
+// The list of corpora: --list, or the installation's.
+static bt_status list_path(const bt_cli_arguments *arguments, bt_str *path)
+{
+    const char *given = bt_cli_value(arguments, "list");
+    if (given) {
+        bt_str_append(path, given);
+    } else {
+        bt_home_path(path);
+        bt_str_append(path, "/suites/data/corpora.json");
+    }
+    return bt_str_status(path);
+}
+
+static int fetch_names(const char *list)
+{
+    bt_str names = {0};
+    bt_status status = bt_data_fetch_names(list, &names);
+    if (status != BT_OK) {
+        bt_str_release(&names);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&names);
+}
+
+static int fetch_into(const bt_cli_arguments *arguments, const char *list, const char *folder,
+                      bool json)
+{
+    bt_dataset dataset = {0};
+    bt_fetch_options options = {.list = list,
+                                .name = arguments->words[1],
+                                .out_dir = folder,
+                                .progress = {on_progress, NULL}};
+    if (bt_cli_value(arguments, "quiet")) {
+        options.progress.self = &options;
+    }
+    bt_status status = bt_cli_number(arguments, "files", 1, 1000000, 0, &options.max_files);
+    if (status == BT_OK) {
+        status = bt_data_fetch(&options, &dataset);
+    }
+    return finish(status, &dataset, json);
+}
+
+static int fetch(const bt_cli_arguments *arguments, bool json)
+{
+    bt_str list = {0}, folder = {0};
+    const char *out = bt_cli_value(arguments, "output");
+    bt_status status = list_path(arguments, &list);
+    bool named = arguments->word_count == 2;
+    if (named) {
+        bt_str_format(&folder, "%s%s", out ? "" : "data/", out ? out : arguments->words[1]);
+        status = status == BT_OK ? bt_str_status(&folder) : status;
+    }
+    int code = status != BT_OK ? bt_cli_fail(status)
+               : named ? fetch_into(arguments, bt_str_text(&list), bt_str_text(&folder), json)
+                       : fetch_names(bt_str_text(&list));
+    bt_str_release(&list);
+    bt_str_release(&folder);
+    return code;
+}
+
 int bt_verb_data(const bt_cli_arguments *arguments)
 {
     bool json = false;
@@ -161,7 +222,10 @@ int bt_verb_data(const bt_cli_arguments *arguments)
     if (strcmp(what, "tokenize") == 0) {
         return tokenize(arguments, json);
     }
+    if (strcmp(what, "fetch") == 0 && arguments->word_count <= 2) {
+        return fetch(arguments, json);
+    }
     return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
                                 "usage: bt-bench data prepare | tokenize FILE... -o DIR | fetch "
-                                "NAME"));
+                                "[NAME]"));
 }

@@ -41,9 +41,11 @@ static const bt_cli_option report_options[] = {
     {"output", 'o', "FILE", "where to; .html (one page), .md or .json"}, DB_ROW, HELP_ROW, END_ROW};
 
 static const bt_cli_option data_options[] = {
-    {"output", 'o', "DIR", "where to (prepare: data/books)"},
+    {"output", 'o', "DIR", "where to (default: data/books, data/NAME)"},
     {"val", 0, "FRACTION", "tokenize: share of the documents held out (default: 0)"},
     {"ranks", 0, "FILE", "tokenize: another tokenizer's rank file"},
+    {"files", 0, "N", "fetch: only the first N training shards"},
+    {"list", 0, "FILE", "fetch: another list of corpora"},
     {"quiet", 'q', NULL, "no progress"},
     FORMAT_ROW,
     HELP_ROW,
@@ -64,10 +66,10 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
     {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
      1000, bt_verb_report},
-    {"data", "prepare | tokenize FILE... -o DIR | fetch NAME", "make or get what is trained on",
+    {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME]", "make or get what is trained on",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"
-     "fetch     gets a known pre-tokenised corpus; it resumes where it was broken off",
+     "fetch     gets a known pre-tokenised corpus, or lists them; resumes where it was broken off",
      data_options, 1, 1 << 20, bt_verb_data},
     {"doctor", "", "what works on this machine, what is missing and how to get it",
      "Exit code 4 when something is bad enough to keep runs from working.", look_options, 0, 0,

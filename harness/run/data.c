@@ -1,6 +1,7 @@
 // harness/run/data.c - shards of a dataset, found or made
 #include "harness/run/data.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -118,6 +119,30 @@ static bt_status not_there(const char *name, const char *folder)
                     name, folder, name);
 }
 
+// Whether a folder holds part of a corpus: a file still being fetched and no manifest yet.
+static bool is_half_fetched(const char *folder)
+{
+    bt_str pattern = {0};
+    glob_t found = {0};
+    bt_str_format(&pattern, "%s/" BT_DATASET_MANIFEST, folder);
+    bool half = !bt_file_exists(bt_str_text(&pattern));
+    bt_str_clear(&pattern);
+    bt_str_format(&pattern, "%s/*.part", folder);
+    half =
+        half && glob(bt_str_text(&pattern), GLOB_NOSORT, NULL, &found) == 0 && found.gl_pathc > 0;
+    globfree(&found);
+    bt_str_release(&pattern);
+    return half;
+}
+
+static bt_status half_fetched(const char *name, const char *folder)
+{
+    return bt_error(BT_STATUS_UNAVAILABLE,
+                    "dataset \"%s\" is only partly there: %s\nget the rest with 'bt-bench data "
+                    "fetch %s'",
+                    name, folder, name);
+}
+
 static bt_status take_dataset(const bt_dataset *dataset, bt_run_data *out)
 {
     out->tokens = dataset->train.tokens;
@@ -141,6 +166,9 @@ static bt_status find_by_name(const char *name, bt_run_data_say say, void *self,
     if (status == BT_OK && !found) {
         status = strcmp(name, "books") == 0 ? bt_run_data_prepare(bt_str_text(&folder), say, self)
                                             : not_there(name, bt_str_text(&folder));
+    }
+    if (status == BT_OK && is_half_fetched(bt_str_text(&folder))) {
+        status = half_fetched(name, bt_str_text(&folder));
     }
     bt_dataset dataset = {0};
     if (status == BT_OK) {

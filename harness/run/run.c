@@ -13,6 +13,7 @@
 #include "harness/run/child.h"
 #include "harness/run/data.h"
 #include "harness/run/round.h"
+#include "harness/text/format.h"
 
 typedef struct running {
     const bt_run_request *request;
@@ -97,9 +98,23 @@ static bt_status begin_run(running *self)
     return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));
 }
 
+// A line per dataset.
+static void say_data(running *self)
+{
+    for (int64_t i = 0; i < self->request->plan->case_count; ++i) {
+        const bt_run_data *data = &self->data[i];
+        if (i == 0 || strcmp(data->name, self->data[i - 1].name) != 0) {
+            bt_progress_say(&self->view, "data      %s, %s tokens to train%s%.8s\n", data->name,
+                            bt_format_count(data->tokens).text, *data->digest ? ", digest " : "",
+                            data->digest);
+        }
+    }
+}
+
 static void say_plan(running *self)
 {
     bt_str text = {0};
+    say_data(self);
     bt_plan_describe(self->request->plan, &text);
     if (bt_str_status(&text) == BT_OK) {
         bt_progress_say(&self->view, "%s", bt_str_text(&text));

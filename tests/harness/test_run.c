@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/data/shard.h"
 #include "harness/run/child.h"
@@ -378,6 +379,25 @@ static void missing_and_broken_data_is_named(void **state)
     bt_run_data_release(&data);
 }
 
+static void half_fetched_corpus_is_not_trained_on(void **state)
+{
+    (void)state;
+    bt_run_data data;
+    char here[4096];
+    const char *scratch = test_scratch_path("");
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(scratch), 0);
+    uint16_t tokens[64] = {50256};
+    ASSERT_OK(bt_dir_make("data/half"));
+    ASSERT_OK(bt_shard_write("data/half/x_train_000001.bin", tokens, 64));
+    ASSERT_OK(find("{\"name\": \"half\"}", &data)); // shards of the user's own, no manifest
+    assert_int_equal(data.train_count, 1);
+    bt_run_data_release(&data);
+    ASSERT_OK(bt_file_write("data/half/x_train_000002.bin.part", "", 0));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "only partly there", find("{\"name\": \"half\"}", &data));
+    assert_int_equal(chdir(here), 0);
+}
+
 static void nothing_leaks(void **state)
 {
     (void)state;
@@ -405,6 +425,7 @@ int main(void)
         cmocka_unit_test(interrupted_run_stops_after_a_step),
         cmocka_unit_test(second_signal_kills_a_deaf_worker),
         cmocka_unit_test(missing_and_broken_data_is_named),
+        cmocka_unit_test(half_fetched_corpus_is_not_trained_on),
         cmocka_unit_test(nothing_leaks),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
