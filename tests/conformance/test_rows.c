@@ -298,8 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax),
         cmocka_unit_test(layernorm),
-        cmocka_unit_test(layernorm_backward),
         cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(layernorm_backward),
     };
     if (!test_device_open()) {
         return test_skip("no CUDA device");

@@ -221,8 +221,8 @@ void test_run(bt_kernel_op op, bt_dtype dtype, const void *host_args, const void
         }
         ASSERT_OK(gpu.backend->fill(&gpu, launch.workspace, POISON,
                                     launch.workspace_bytes + GUARD_BYTES, NULL));
-        ASSERT_OK(row->launch(&launch, near_args));
-        ASSERT_OK(gpu.backend->stream_synchronize(&gpu, NULL));
+        ASSERT_OK(bt_error_context(row->launch(&launch, near_args), "%s", case_name));
+        ASSERT_OK(bt_error_context(gpu.backend->stream_synchronize(&gpu, NULL), "%s", case_name));
         for (int i = 0; i < twin_count; ++i) {
             check_after(op, twins[i], repeat == 0);
         }
