@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PATH_CAPACITY = 4096 };
 
@@ -12,16 +13,28 @@ static const bt_backend *cuda_backend;          // set once by open_plugin
 static char plugin_reason[PATH_CAPACITY + 256]; // why there is none
 
 // The plugin lies next to the library that this code is in.
-static void open_plugin(void)
+static void plugin_path(char path[PATH_CAPACITY])
 {
     Dl_info self;
-    char path[PATH_CAPACITY];
     const char *slash = NULL;
     if (dladdr((const void *)&bt_cpu_backend, &self) && self.dli_fname) {
         slash = strrchr(self.dli_fname, '/');
     }
     int length = slash ? (int)(slash - self.dli_fname) : 1;
-    (void)snprintf(path, sizeof path, "%.*s/libbt_cuda.so", length, slash ? self.dli_fname : ".");
+    (void)snprintf(path, PATH_CAPACITY, "%.*s/libbt_cuda.so", length, slash ? self.dli_fname : ".");
+}
+
+bool bt_device_is_built(const char *name)
+{
+    char path[PATH_CAPACITY];
+    plugin_path(path);
+    return strcmp(name, "cpu") == 0 || (strcmp(name, "cuda") == 0 && access(path, R_OK) == 0);
+}
+
+static void open_plugin(void)
+{
+    char path[PATH_CAPACITY];
+    plugin_path(path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         (void)snprintf(plugin_reason, sizeof plugin_reason, "no CUDA backend: %s", dlerror());

@@ -113,6 +113,8 @@ BT_CHECKED bt_status bt_device_open(const char *backend, int ordinal, bt_device 
 void bt_device_close(bt_device *device);
 // The backend of that name, without looking for devices. Errors  as bt_device_open
 BT_CHECKED bt_status bt_device_backend(const char *name, const bt_backend **out);
+// Whether a backend is part of this installation; opens nothing.
+bool bt_device_is_built(const char *name);
 // The number of devices of a backend; UNAVAILABLE with the reason when it has none.
 BT_CHECKED bt_status bt_device_count(const char *backend, int *count);
 

@@ -50,6 +50,9 @@ int bt_verb_doctor(const bt_cli_arguments *arguments)
     if (status == BT_OK) {
         status = bt_machine_look(&machine);
     }
+    if (status == BT_OK && machine.has_cuda) {
+        status = bt_machine_open_cuda(&machine);
+    }
     if (status != BT_OK) {
         return bt_cli_fail(status);
     }

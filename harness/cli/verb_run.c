@@ -84,6 +84,25 @@ static int run_plan(const bt_cli_arguments *arguments, const bt_suite *suite, co
     return code ? code : bt_run_exit_code(&outcome);
 }
 
+// The plan for this machine. A GPU that is there but cannot be opened is no reason to fail when
+// nobody asked for it: the next profile is taken.
+static bt_status make_plan(const bt_cli_arguments *arguments, const bt_suite *suite,
+                           const bt_plan_options *options, bt_machine *machine, bt_plan *plan)
+{
+    BT_TRY(bt_machine_look(machine));
+    BT_TRY(bt_plan_make(suite, options, machine, plan));
+    bool runs = !bt_cli_value(arguments, "dry-run") && !bt_cli_value(arguments, "worker");
+    if (!runs || !machine->has_cuda || strcmp(plan->device, "cuda") != 0) {
+        return BT_OK;
+    }
+    BT_TRY(bt_machine_open_cuda(machine));
+    if (machine->has_cuda || !plan->chosen) {
+        return BT_OK;
+    }
+    bt_plan_release(plan);
+    return bt_plan_make(suite, options, machine, plan);
+}
+
 int bt_verb_run(const bt_cli_arguments *arguments)
 {
     bt_plan_options options = {0};
@@ -96,10 +115,7 @@ int bt_verb_run(const bt_cli_arguments *arguments)
         status = bt_suite_load(arguments->words[0], &suite);
     }
     if (status == BT_OK) {
-        status = bt_machine_look(&machine);
-    }
-    if (status == BT_OK) {
-        status = bt_plan_make(&suite, &options, &machine, &plan);
+        status = make_plan(arguments, &suite, &options, &machine, &plan);
     }
     int code = status != BT_OK ? bt_cli_fail(status)
                : bt_cli_value(arguments, "dry-run") != NULL

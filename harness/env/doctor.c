@@ -73,8 +73,8 @@ static void check_gpu(const looking *self, bt_check *check)
         return;
     }
     (void)snprintf(text, sizeof text, "%.250s", machine->cuda_reason);
-    bool no_plugin = strstr(machine->cuda_reason, "no CUDA backend") != NULL;
-    set(check, BT_CHECK_MISSING, no_plugin ? "the CUDA backend, libbt_cuda.so, is not built" : text,
+    bool no_plugin = strstr(machine->cuda_reason, "is not built") != NULL;
+    set(check, BT_CHECK_MISSING, text,
         no_plugin ? "where there is an NVIDIA GPU: install the CUDA toolkit (nvcc), then start "
                     "./bt-bench again; without one suites run their CPU profile"
                   : "needs an NVIDIA GPU and its driver (nvidia-smi must work); until then suites "

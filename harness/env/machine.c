@@ -1,6 +1,7 @@
 // harness/env/machine.c - look at this machine; the GPU through a child process
 #include "harness/env/machine.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
+#include "harness/env/nvml.h"
 #include "harness/suite/json.h"
 
 // ---- the child's side --------------------------------------------------------------------------
@@ -77,9 +79,9 @@ static bt_status take(bt_machine *machine, const char *line, size_t size_bytes)
     return BT_OK;
 }
 
-// Runs `bt-bench probe` and reads what it says: JSON on success, the reason otherwise.
-static bt_status ask_child(bt_machine *machine)
+bt_status bt_machine_open_cuda(bt_machine *machine)
 {
+    machine->has_cuda = false;
     int ends[2];
     if (pipe(ends) != 0) {
         return bt_error(BT_STATUS_IO, "cannot start the device probe: no pipe");
@@ -143,6 +145,65 @@ static uint64_t cgroup_limit(void)
     return limit; // "max" reads as 0
 }
 
+// Fills in what NVML knows; false when it does not know the device.
+static bool ask_nvml(const bt_nvml *nvml, bt_machine *machine)
+{
+    bt_device_info *cuda = &machine->cuda;
+    bt_nvml_device device = NULL;
+    bt_nvml_memory memory;
+    int major = 0, minor = 0;
+    if (!bt_nvml_first_device(nvml, getenv("CUDA_VISIBLE_DEVICES"), &device) ||
+        nvml->name(device, cuda->name, sizeof cuda->name) != BT_NVML_OK ||
+        nvml->uuid(device, cuda->uuid, sizeof cuda->uuid) != BT_NVML_OK ||
+        nvml->driver(cuda->driver, sizeof cuda->driver) != BT_NVML_OK ||
+        nvml->memory(device, &memory) != BT_NVML_OK ||
+        nvml->capability(device, &major, &minor) != BT_NVML_OK) {
+        return false;
+    }
+    cuda->arch = 10 * major + minor;
+    cuda->memory_bytes = memory.total_bytes;
+    machine->cuda_free_bytes = memory.free_bytes;
+    machine->has_cuda = true;
+    return true;
+}
+
+static void set_reason(bt_machine *machine, const char *reason)
+{
+    (void)snprintf(machine->cuda_reason, sizeof machine->cuda_reason, "%s", reason);
+}
+
+static bt_status look_at_gpu(bt_machine *machine)
+{
+    bt_nvml nvml;
+    int error = 0;
+    if (!bt_device_is_built("cuda")) {
+        set_reason(machine, "the CUDA backend, libbt_cuda.so, is not built");
+        return BT_OK;
+    }
+    if (bt_nvml_open(&nvml, &error)) {
+        bool known = ask_nvml(&nvml, machine);
+        bt_nvml_close(&nvml);
+        const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+        if (!known && visible && (!*visible || *visible == '-')) {
+            set_reason(machine, "CUDA_VISIBLE_DEVICES hides all GPUs");
+            return BT_OK;
+        }
+        return known ? BT_OK : bt_machine_open_cuda(machine);
+    }
+    if (error) {
+        (void)snprintf(machine->cuda_reason, sizeof machine->cuda_reason,
+                       "the NVIDIA driver does not answer (NVML error %d)", error);
+        return BT_OK;
+    }
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver) {
+        set_reason(machine, "no NVIDIA driver: libcuda.so.1 and libnvidia-ml.so.1 are not there");
+        return BT_OK;
+    }
+    dlclose(driver);
+    return bt_machine_open_cuda(machine);
+}
+
 bt_status bt_machine_look(bt_machine *out)
 {
     memset(out, 0, sizeof *out);
@@ -151,10 +212,5 @@ bt_status bt_machine_look(bt_machine *out)
     if (limit && limit < out->host_memory_bytes) {
         out->host_memory_bytes = limit;
     }
-    int count = 0;
-    if (bt_device_count("cuda", &count) != BT_OK) {
-        (void)snprintf(out->cuda_reason, sizeof out->cuda_reason, "%s", bt_error_message());
-        return BT_OK;
-    }
-    return ask_child(out);
+    return look_at_gpu(out);
 }

@@ -17,10 +17,15 @@ typedef struct bt_machine {
     uint64_t cuda_free_bytes;
 } bt_machine;
 
-// Looks. A CUDA device is opened in a child process (this program's hidden verb `probe`), so that
-// no context stays behind in this one; without the plugin nothing is started.
+// Looks, in milliseconds: asks NVML about CUDA device 0 (name, memory, driver, arch, uuid) and
+// makes no context. Where NVML is missing but a driver is there, it is opened as by
+// bt_machine_open_cuda.
 BT_CHECKED bt_status bt_machine_look(bt_machine *out);
-// The child's side: one line of JSON about CUDA device 0 on `out`; false when it cannot be opened.
+// Opens CUDA device 0 in a child process (this program's hidden verb `probe`), so that no context
+// stays behind in this one, and fills in all that it says; has_cuda is false and cuda_reason set
+// when it cannot be opened.
+BT_CHECKED bt_status bt_machine_open_cuda(bt_machine *machine);
+// The child's side: one line of JSON about CUDA device 0.
 // Errors  as bt_device_open
 BT_CHECKED bt_status bt_machine_probe(bt_str *out);
 

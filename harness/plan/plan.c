@@ -19,6 +19,7 @@ typedef struct expansion {
     const cJSON *source;  // the case in the file
     cJSON *item;          // the case being expanded
     cJSON *train;         // its member
+    bool does_not_fit;    // not even the smallest micro-batch fits the device
 } expansion;
 
 static bt_status no_memory(void)
@@ -73,7 +74,9 @@ static bt_status unknown_profile(const bt_suite *suite, const cJSON *profiles, c
     return status;
 }
 
-static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJSON **chosen)
+// `passed` is the automatic profile that was tried last and did not fit, or NULL.
+static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJSON *passed,
+                                const cJSON **chosen)
 {
     const cJSON *profiles = bt_json_get(expand->suite->json.root, "profiles");
     const char *given = expand->options->profile;
@@ -82,7 +85,8 @@ static bt_status choose_profile(const expansion *expand, bt_plan *plan, const cJ
         return *chosen ? BT_OK : unknown_profile(expand->suite, profiles, given);
     }
     plan->chosen = true;
-    for (const cJSON *profile = profiles->child; profile; profile = profile->next) {
+    for (const cJSON *profile = passed ? passed->next : profiles->child; profile;
+         profile = profile->next) {
         if (cJSON_IsFalse(bt_json_get(profile, "automatic"))) {
             continue;
         }
@@ -257,7 +261,7 @@ static bool divides(const expansion *expand, int64_t micro_batch)
     return tokens == 0 || tokens % (micro_batch * sequence) == 0;
 }
 
-static bt_status nothing_fits(const expansion *expand, int64_t smallest, uint64_t available)
+static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t available)
 {
     const char *name = bt_json_get(expand->item, "name")->valuestring;
     int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step", NULL);
@@ -270,6 +274,7 @@ static bt_status nothing_fits(const expansion *expand, int64_t smallest, uint64_
                              "%" PRId64 ")",
                              name, tokens, sequence);
     }
+    expand->does_not_fit = true;
     return bt_error(BT_STATUS_OUT_OF_MEMORY,
                     "case %s: a micro-batch of %" PRId64 " x %" PRId64
                     " tokens needs about %.1f GiB, the device offers %.1f GiB; make the model, "
@@ -301,7 +306,7 @@ static int64_t candidates_of(const cJSON *given, int64_t candidates[CANDIDATES_M
 
 // Takes the first candidate that divides the step and fits the device. A single number is taken as
 // it is: the device has the last word. Without knowledge of the device the first is taken.
-static bt_status resolve_micro_batch(const expansion *expand, bool cuda)
+static bt_status resolve_micro_batch(expansion *expand, bool cuda)
 {
     int64_t candidates[CANDIDATES_MAX];
     int64_t count = candidates_of(bt_json_get(expand->train, "micro_batch"), candidates);
@@ -413,13 +418,11 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
     return cases->child ? BT_OK : no_case(expand);
 }
 
-static bt_status build(expansion *expand, bt_plan *plan)
+static bt_status build_profile(expansion *expand, bt_plan *plan)
 {
-    BT_TRY(choose_profile(expand, plan, &expand->profile));
-    plan->rounds = expand->options->rounds
-                       ? expand->options->rounds
-                       : (int64_t)bt_plan_number(expand->profile, "rounds", NULL);
-    plan->rounds = plan->rounds ? plan->rounds : 1;
+    int64_t rounds = (int64_t)bt_plan_number(expand->profile, "rounds", NULL);
+    rounds = expand->options->rounds ? expand->options->rounds : rounds;
+    plan->rounds = rounds ? rounds : 1;
     const char *device = bt_json_get(expand->profile, "device")->valuestring;
     plan->root = cJSON_CreateObject();
     cJSON *root = plan->root;
@@ -431,10 +434,31 @@ static bt_status build(expansion *expand, bt_plan *plan)
         !cJSON_AddArrayToObject(root, "cases")) {
         return no_memory();
     }
-    BT_TRY(expand_cases(expand, bt_json_get(root, "cases")));
+    return expand_cases(expand, bt_json_get(root, "cases"));
+}
+
+// Builds the profile asked for, or the first automatic one that fits the machine.
+static bt_status build(expansion *expand, bt_plan *plan)
+{
+    const cJSON *passed = NULL;
+    bt_status status;
+    do {
+        BT_TRY(choose_profile(expand, plan, passed, &expand->profile));
+        passed = expand->profile;
+        expand->does_not_fit = false;
+        status = build_profile(expand, plan);
+        if (expand->does_not_fit) {
+            (void)snprintf(plan->reason, sizeof plan->reason, "%.500s", bt_error_message());
+        }
+        if (status != BT_OK) {
+            cJSON_Delete(plan->root);
+            plan->root = NULL;
+        }
+    } while (expand->does_not_fit && plan->chosen && passed->next);
+    BT_TRY(status);
     bt_str text = {0};
-    bt_json_write(root, &text);
-    bt_status status = bt_str_take(&text, &plan->text);
+    bt_json_write(plan->root, &text);
+    status = bt_str_take(&text, &plan->text);
     bt_str_release(&text);
     return status;
 }

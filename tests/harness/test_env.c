@@ -5,6 +5,7 @@
 #include "framework/base/mem.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
+#include "harness/env/nvml.h"
 #include "tests/support/test.h"
 
 static const bt_machine machine = {.host_memory_bytes = 8ULL << 30};
@@ -86,6 +87,82 @@ static void only_listed_variables_are_recorded(void **state)
     bt_facts_release(&facts);
 }
 
+// CTest puts a made-up NVML in front of this program; by hand there may be none.
+static bool open_fake(bt_nvml *nvml)
+{
+    int error = 0;
+    char driver[32] = "";
+    bool fake = bt_nvml_open(nvml, &error) && nvml->driver(driver, sizeof driver) == BT_NVML_OK &&
+                strcmp(driver, "580.1") == 0;
+    if (!fake) {
+        bt_nvml_close(nvml);
+    }
+    return fake;
+}
+
+static void first_visible_device_is_found(void **state)
+{
+    (void)state;
+    bt_nvml nvml;
+    if (!open_fake(&nvml)) {
+        skip();
+    }
+    const struct {
+        const char *visible, *name; // NULL: none
+    } cases[] = {{NULL, "First"},      {"0", "First"}, {"1,0", "Second"}, {"GPU-2222", "Second"},
+                 {"GPU-3333,0", NULL}, {"", NULL},     {"-1", NULL},      {"7", NULL},
+                 {"MIG-abc", NULL},    {"1x", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_nvml_device device = NULL;
+        char name[32] = "";
+        bool found = bt_nvml_first_device(&nvml, cases[i].visible, &device);
+        assert_int_equal(found, cases[i].name != NULL);
+        if (found) {
+            assert_int_equal(nvml.name(device, name, sizeof name), BT_NVML_OK);
+            assert_string_equal(name, cases[i].name);
+        }
+    }
+    bt_nvml_close(&nvml);
+    int error = 0;
+    setenv("FAKE_NVML_ERROR", "9", 1);
+    assert_false(bt_nvml_open(&nvml, &error));
+    assert_int_equal(error, 9);
+    unsetenv("FAKE_NVML_ERROR");
+}
+
+static void nvml_adds_facts(void **state)
+{
+    (void)state;
+    bt_nvml nvml;
+    if (!open_fake(&nvml)) {
+        skip();
+    }
+    bt_nvml_close(&nvml);
+    bt_machine gpu = {.has_cuda = true, .cuda = {.name = "Second", .uuid = "GPU-2222"}};
+    bt_facts facts;
+    ASSERT_OK(bt_facts_gather(&gpu, true, &facts));
+    ASSERT_OK(bt_facts_finish(&facts));
+    assert_string_equal(value_of(&facts, "gpu.ecc"), "on");
+    assert_null(value_of(&facts, "gpu.mig")); // this device does not know
+    assert_string_equal(value_of(&facts, "gpu.power_limit"), "700 W");
+    assert_string_equal(value_of(&facts, "gpu.clock_max_sm"), "1980 MHz");
+    assert_string_equal(value_of(&facts, "gpu.other_processes"), "2");
+    bt_facts_release(&facts);
+}
+
+static void machine_without_the_backend_says_so(void **state)
+{
+    (void)state;
+    bt_machine looked;
+    ASSERT_OK(bt_machine_look(&looked));
+    assert_true(looked.host_memory_bytes > 0);
+    assert_true(looked.has_cuda || looked.cuda_reason[0]);
+    if (!bt_device_is_built("cuda")) {
+        assert_false(looked.has_cuda);
+        assert_non_null(strstr(looked.cuda_reason, "is not built"));
+    }
+}
+
 static void gpu_facts_come_from_the_device(void **state)
 {
     (void)state;
@@ -156,6 +233,9 @@ int main(void)
         cmocka_unit_test(facts_are_gathered_in_order),
         cmocka_unit_test(digest_is_over_hard_facts_alone),
         cmocka_unit_test(only_listed_variables_are_recorded),
+        cmocka_unit_test(first_visible_device_is_found),
+        cmocka_unit_test(nvml_adds_facts),
+        cmocka_unit_test(machine_without_the_backend_says_so),
         cmocka_unit_test(gpu_facts_come_from_the_device),
         cmocka_unit_test(a_fact_given_twice_is_refused),
         cmocka_unit_test(every_failed_allocation_is_reported),

@@ -71,6 +71,24 @@ static void best_profile_is_taken(void **state)
         bt_plan_make(&suite, &wrong, &plain, &plan));
 }
 
+static void gpu_that_is_too_small_is_passed_over(void **state)
+{
+    (void)state;
+    bt_machine small = with_gpu;
+    small.cuda_free_bytes = 1ULL << 28;
+    bt_plan plan;
+    ASSERT_OK(bt_plan_make(&suite, &none, &small, &plan));
+    assert_string_equal(plan.profile, "cpu");
+    assert_non_null(strstr(plan.reason, "the device offers 0.2 GiB"));
+    bt_plan_release(&plan);
+    small.host_memory_bytes = 1;
+    ASSERT_OK(bt_plan_make(&suite, &none, &small, &plan)); // its micro-batch is a number
+    bt_plan_release(&plan);
+    bt_plan_options gpu = {.profile = "gpu", .seed = -1};
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "the device offers",
+                 bt_plan_make(&suite, &gpu, &small, &plan));
+}
+
 static void only_gpu_profiles_on_a_plain_machine(void **state)
 {
     (void)state;
@@ -317,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_profile_is_taken),
+        cmocka_unit_test(gpu_that_is_too_small_is_passed_over),
         cmocka_unit_test(only_gpu_profiles_on_a_plain_machine),
         cmocka_unit_test(levels_are_merged_and_nothing_is_left_open),
         cmocka_unit_test(set_overrides_and_is_checked),

@@ -1,0 +1,63 @@
+// harness/env/nvml.c - open NVML, pick a device
+#include "harness/env/nvml.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool bt_nvml_open(bt_nvml *out, int *error)
+{
+    memset(out, 0, sizeof *out);
+    *error = 0;
+    out->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!out->library) {
+        return false;
+    }
+    const struct {
+        const char *symbol;
+        void *place;
+    } rows[] = {
+#define BT_NVML_ROW(member, symbol, parameters) {symbol, &out->member},
+        BT_NVML_LIST(BT_NVML_ROW)
+#undef BT_NVML_ROW
+    };
+    bool complete = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        void *symbol = dlsym(out->library, rows[i].symbol);
+        memcpy(rows[i].place, &symbol, sizeof symbol);
+        complete = complete && symbol;
+    }
+    *error = complete ? out->init() : 0;
+    if (!complete || *error != BT_NVML_OK) {
+        dlclose(out->library);
+        memset(out, 0, sizeof *out);
+        return false;
+    }
+    return true;
+}
+
+void bt_nvml_close(bt_nvml *nvml)
+{
+    if (nvml->library) {
+        (void)nvml->shutdown();
+        dlclose(nvml->library);
+        memset(nvml, 0, sizeof *nvml);
+    }
+}
+
+bool bt_nvml_first_device(const bt_nvml *nvml, const char *visible, bt_nvml_device *device)
+{
+    if (!visible) {
+        return nvml->by_index(0, device) == BT_NVML_OK;
+    }
+    char first[96];
+    (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(visible, ","), visible);
+    if (strncmp(first, "GPU-", 4) == 0) {
+        return nvml->by_uuid(first, device) == BT_NVML_OK;
+    }
+    char *end = NULL;
+    unsigned long index = strtoul(first, &end, 10);
+    bool number = end != first && !*end && first[0] != '-' && index < 1024;
+    return number && nvml->by_index((unsigned)index, device) == BT_NVML_OK;
+}
