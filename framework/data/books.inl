@@ -10,8 +10,7 @@ X("austen-persuasion", UTF8, false, "",
   "cec097657cbfeb62aafe178973f514fa07ab66a5e28ea025ebd5d51ca870e40f")
 X("austen-sense", UTF8, false, "",
   "57b169c7cfa502896dee25bd66616f61cc1d21084caf31f015176ee46fda9718")
-X("bible-kjv", UTF8, false, "",
-  "3f56c9f0bbc796312aacc5fcb49a799f5c5f729f00db3f86bff26319a93bfede")
+X("bible-kjv", UTF8, false, "", "3f56c9f0bbc796312aacc5fcb49a799f5c5f729f00db3f86bff26319a93bfede")
 X("blake-poems", UTF8, false, "",
   "840897a66e23a47dd1fd56b864f421b2be0af074dc081244f7995bf26939eee9")
 X("bryant-stories", UTF8, false, "",

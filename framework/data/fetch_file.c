@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/file.h>
@@ -196,23 +197,34 @@ static size_t take_body(char *bytes, size_t one, size_t size_bytes, void *self)
     return file->problem == BT_OK ? size_bytes : 0;
 }
 
+// Reads "bytes 5512-11023/11024", behind the header's name.
+static void take_range(bt_fetch_file *file, const char *value)
+{
+    value += strspn(value, " ");
+    if (strncasecmp(value, "bytes ", 6) != 0) {
+        return;
+    }
+    char *end = NULL;
+    file->range_start = strtoll(value + 6, &end, 10);
+    const char *slash = strchr(end, '/');
+    int64_t total = slash ? strtoll(slash + 1, NULL, 10) : 0; // "*", an unknown total, reads as 0
+    file->announced_bytes = total > 0 ? total : BT_FETCH_UNKNOWN;
+}
+
 static size_t take_header(char *bytes, size_t one, size_t size_bytes, void *self)
 {
     (void)one;
+    static const char range_header[] = "content-range:";
+    const size_t name_bytes = sizeof range_header - 1;
     bt_fetch_file *file = self;
     file->last_byte_ns = bt_clock_ns();
     char line[128];
     (void)snprintf(line, sizeof line, "%.*s", (int)(size_bytes < 127 ? size_bytes : 127), bytes);
-    long long start = 0;
-    long long end = 0;
-    long long total = 0;
     if (strncasecmp(line, "HTTP/", 5) == 0) { // also of each redirection
         file->range_start = BT_FETCH_UNKNOWN;
         file->announced_bytes = BT_FETCH_UNKNOWN;
-    } else if (strncasecmp(line, "content-range:", 14) == 0 &&
-               sscanf(line + 14, " bytes %lld-%lld/%lld", &start, &end, &total) >= 2) {
-        file->range_start = start;
-        file->announced_bytes = total > 0 ? total : BT_FETCH_UNKNOWN;
+    } else if (strncasecmp(line, range_header, name_bytes) == 0) {
+        take_range(file, line + name_bytes);
     }
     return size_bytes;
 }
@@ -321,9 +333,10 @@ static void judge(bt_fetch_file *file, CURLcode result, long code)
         return;
     }
     if (code == 416 && file->have_bytes > 0) {
-        // Nothing behind what we have: either it is complete, or it is of another file.
-        finish(file);
-    } else if (code >= 400) {
+        finish(file); // nothing behind what we have: it is complete, or of another file
+        return;
+    }
+    if (code >= 400) {
         blame(file, BT_STATUS_IO, "the server answers %ld", code);
         file->fatal = code < 500 && code != 408 && code != 429;
     } else if (result == CURLE_OPERATION_TIMEDOUT) {
