@@ -247,7 +247,7 @@ static double last_step(const report_set *set)
 
 static void set_axes(const report_set *set, chart *out)
 {
-    double low = INFINITY, high = -INFINITY;
+    double low = HUGE_VAL, high = -HUGE_VAL;
     out->x_max = last_step(set);
     for (int64_t i = 0; i < out->count; i++) {
         const curve *line = &out->curves[i];
