@@ -36,8 +36,33 @@ struct backward_params {
     float *scratch;
 };
 
-// Rounds of work per SM decide how many groups a head is dealt out to; each further group must win
-// 5 % for its scratch and its reduction.
+// Items are (group, head), heads fastest, so that under a causal mask the heaviest come first;
+// blocks take them to and fro: 0 1 2 2 1 0 0 1 2 ...
+__host__ __device__ __forceinline__ int64_t item_of(int64_t round, int64_t block, int64_t blocks)
+{
+    return round * blocks + (round & 1 ? blocks - 1 - block : block);
+}
+
+// The share of one head's work that the busiest block gets when heads are dealt out to `groups`.
+inline double busiest_block(const backward_plan &plan, bool causal, int groups, int64_t slots)
+{
+    int64_t weight[8] = {}, whole = 0, most = 0;
+    for (int tile = 0; tile < plan.key_tiles; ++tile) {
+        weight[tile % groups] += causal ? plan.key_tiles - tile : 1;
+        whole += causal ? plan.key_tiles - tile : 1;
+    }
+    const int64_t items = plan.heads * groups, blocks = items < slots ? items : slots;
+    for (int64_t block = 0; block < blocks; ++block) {
+        int64_t load = 0, item;
+        for (int64_t round = 0; (item = item_of(round, block, blocks)) < items; ++round) {
+            load += weight[item / plan.heads];
+        }
+        most = load > most ? load : most;
+    }
+    return (double)most / (double)whole;
+}
+
+// Each further group must win 3 % for its scratch and its part in the reduction.
 template <int D, int BN, int BLOCKS_PER_SM>
 backward_plan backward_plan_make(const bt_device *device, const bt_attention_backward_args *args)
 {
@@ -46,17 +71,20 @@ backward_plan backward_plan_make(const bt_device *device, const bt_attention_bac
     plan.padded = (int)((args->tokens + 63) / 64 * 64);
     plan.key_tiles = (int)((args->tokens + BN - 1) / BN);
     plan.groups = 1;
-    const int64_t sms = device->info.processor_count;
-    double best = 0.0;
+    const int64_t slots = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
+    double best = INFINITY;
     for (int groups = 1; groups <= 8 && groups <= plan.key_tiles; ++groups) {
-        const int64_t rounds = (plan.heads * groups + sms - 1) / sms;
-        const double cost = (double)rounds / groups * (1.0 + 0.05 * (groups - 1));
-        if (groups == 1 || cost < best) {
+        if (groups > 1 && plan.heads >= 2 * slots) {
+            break; // enough heads: nothing to win
+        }
+        const double cost =
+            busiest_block(plan, args->causal, groups, slots) * (1.0 + 0.03 * (groups - 1));
+        if (cost < best) {
             best = cost;
             plan.groups = groups;
         }
     }
-    const int64_t items = plan.heads * plan.groups, slots = sms * BLOCKS_PER_SM;
+    const int64_t items = plan.heads * plan.groups;
     plan.blocks = items < slots ? items : slots;
     plan.stats_bytes = bt_align_256((size_t)(plan.heads * plan.padded) * sizeof(float2));
     if (plan.key_tiles > 1) {
@@ -66,11 +94,26 @@ backward_plan backward_plan_make(const bt_device *device, const bt_attention_bac
     return plan;
 }
 
-// Which scratch an item (head * groups + group) sums into.
-__device__ __forceinline__ float *scratch_of(const backward_params &params, int64_t item, int d)
+// What a block does in one round; false when there is nothing left.
+struct work_item {
+    int64_t head;
+    head_place place;
+    int group;
+    float *scratch; // [padded tokens, D]
+};
+
+template <int D>
+__device__ __forceinline__ bool next_item(const backward_params &params, int64_t round,
+                                          work_item *work)
 {
-    const int64_t slot = params.plan.groups > 1 ? item : blockIdx.x;
-    return params.scratch + slot * params.plan.padded * d;
+    const backward_plan &plan = params.plan;
+    const int64_t item = item_of(round, blockIdx.x, gridDim.x);
+    work->head = item % plan.heads;
+    work->place = head_place_make(params.a.heads, work->head);
+    work->group = (int)(item / plan.heads);
+    work->scratch =
+        params.scratch + (plan.groups > 1 ? item : blockIdx.x) * (int64_t)plan.padded * D;
+    return item < plan.heads * plan.groups;
 }
 
 template <typename T> __device__ __forceinline__ void unpack16(float *to, uint4 from);
@@ -101,12 +144,13 @@ template <typename T> __global__ void __launch_bounds__(256) prepare_stats(backw
     const int64_t index = (int64_t)blockIdx.x * 32 + threadIdx.x / 8;
     const int64_t row = index / a.heads;
     const int64_t batch = row / params.plan.padded, token = row % params.plan.padded;
-    const int64_t head = batch * a.heads + index % a.heads;
+    const head_place place = {batch, index % a.heads};
+    const int64_t head = batch * a.heads + place.head;
     const bool counts = batch < a.batch, valid = counts && token < a.tokens;
     float delta = 0.0f;
     if (valid) {
-        const T *o = view_head<const T>(a.o, a.heads, head) + token * a.o.token_stride;
-        const T *d_o = view_head<const T>(a.d_o, a.heads, head) + token * a.d_o.token_stride;
+        const T *o = view_head<const T>(a.o, place) + token * a.o.token_stride;
+        const T *d_o = view_head<const T>(a.d_o, place) + token * a.d_o.token_stride;
         for (int d = (int)(threadIdx.x % 8) * PER_CHUNK; d < a.head_dim; d += 8 * PER_CHUNK) {
             float x[PER_CHUNK], y[PER_CHUNK];
             unpack16<T>(x, *(const uint4 *)(o + d));
@@ -143,7 +187,7 @@ __global__ void __launch_bounds__(256) reduce_dq(backward_params params)
     const int groups = min(params.plan.groups, key_tiles);
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int group = 0; group < groups; ++group) {
-        const int64_t item = head * params.plan.groups + group;
+        const int64_t item = group * params.plan.heads + head;
         const float4 x =
             *(const float4 *)(params.scratch + (item * params.plan.padded + token) * D + column);
         sum.x += x.x;
@@ -151,7 +195,8 @@ __global__ void __launch_bounds__(256) reduce_dq(backward_params params)
         sum.z += x.z;
         sum.w += x.w;
     }
-    T *out = view_head<T>(a.dq, a.heads, head) + token * a.dq.token_stride + column;
+    T *out =
+        view_head<T>(a.dq, head_place_make(a.heads, head)) + token * a.dq.token_stride + column;
     if constexpr (sizeof(T) == 2) {
         *(uint2 *)out = make_uint2(pack_bf16(sum.x * params.scale, sum.y * params.scale),
                                    pack_bf16(sum.z * params.scale, sum.w * params.scale));

@@ -34,14 +34,13 @@ template <int DIM> struct config {
     static constexpr int SHARED = 2 * KV_BYTES + 2 * STAGE_BYTES + 2 * DS_BYTES;
 };
 
-// s = a b^T over D: the warp's 16 rows of `a` (fragments held, or loaded from a_tile) times the BM
-// rows of b_tile.
+// s = a b^T over D: the warp's 16 rows of a (fragments held, or at a_base) times the BM rows at
+// b_base; bases as fragment() wants them, in lane_rows and lane_cols order.
 template <typename C>
 __device__ __forceinline__ void product_nt(float (&s)[C::BM / 8][4],
                                            const uint32_t (&held)[C::HOLD_KV ? C::D / 16 : 1][4],
-                                           uint32_t a_tile, uint32_t b_tile, int warp, int lane)
+                                           uint32_t a_base, uint32_t b_base)
 {
-    const lane_place at_a = lane_rows(lane), at_b = lane_cols(lane);
 #pragma unroll
     for (int n = 0; n < C::BM / 8; ++n) {
         s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0f;
@@ -52,98 +51,109 @@ __device__ __forceinline__ void product_nt(float (&s)[C::BM / 8][4],
         if constexpr (C::HOLD_KV) {
             a[0] = held[k][0], a[1] = held[k][1], a[2] = held[k][2], a[3] = held[k][3];
         } else {
-            ldmatrix(a, a_tile + swizzle<C::D>(warp * 16 + at_a.row, k * 2 + at_a.chunk));
+            ldmatrix(a, fragment<C::D>(a_base, 0, k));
         }
 #pragma unroll
         for (int n = 0; n < C::BM / 16; ++n) {
             uint32_t b[4];
-            ldmatrix(b, b_tile + swizzle<C::D>(n * 16 + at_b.row, k * 2 + at_b.chunk));
+            ldmatrix(b, fragment<C::D>(b_base, n, k));
             mma_bf16(s[2 * n], a, b[0], b[1]);
             mma_bf16(s[2 * n + 1], a, b[2], b[3]);
         }
     }
 }
 
-// sum += p b: p [16 keys, BM] as packed A fragments, b_tile [BM, D].
+// sum += p b: p [16 keys, BM] as packed A fragments, b [BM, D] at b_base, in lane_rows order.
 template <typename C>
-__device__ __forceinline__ void
-product_nn(float (&sum)[C::D / 8][4], const uint32_t (&p)[C::BM / 8][2], uint32_t b_tile, int lane)
+__device__ __forceinline__ void product_nn(float (&sum)[C::D / 8][4],
+                                           const uint32_t (&p)[C::BM / 8][2], uint32_t b_base)
 {
-    const lane_place at = lane_rows(lane);
 #pragma unroll
     for (int k = 0; k < C::BM / 16; ++k) {
         const uint32_t a[4] = {p[2 * k][0], p[2 * k][1], p[2 * k + 1][0], p[2 * k + 1][1]};
 #pragma unroll
         for (int n = 0; n < C::D / 16; ++n) {
             uint32_t b[4];
-            ldmatrix_trans(b, b_tile + swizzle<C::D>(k * 16 + at.row, n * 2 + at.chunk));
+            ldmatrix_trans(b, fragment<C::D>(b_base, k, n));
             mma_bf16(sum[2 * n], a, b[0], b[1]);
             mma_bf16(sum[2 * n + 1], a, b[2], b[3]);
         }
     }
 }
 
-// Where and how one query tile's dq is summed.
-struct dq_step {
-    int row0; // first query
-    int keys; // of this key tile that any of its rows sees, a multiple of 16
-    bool first, last;
+// What a lane needs for its part of dq: a warp takes 16 rows and DQ_COLS columns of a query tile.
+struct dq_lane {
+    int row, column;          // first element of its C fragment
+    uint32_t ds_base, k_base; // fragment addresses in the first dS tile and the k tile
+    int64_t token_stride;
+    bf16 *dq; // the head's
 };
 
-// dq (+)= dS k for one query tile: a warp takes 16 rows and DQ_COLS columns.
+// dq (+)= dS k for the query tile at row0. Of the key tile only the first `keys` are seen by it, a
+// multiple of BM; `first`: nothing is summed yet; `last`: dq is complete.
 template <typename C>
-__device__ __forceinline__ void sum_dq(const backward_params &params, const dq_step &step,
-                                       int64_t head, float *scratch, uint32_t ds, uint32_t k_tile,
-                                       int warp, int lane)
+__device__ __forceinline__ void sum_dq(const backward_params &params, const dq_lane &lane,
+                                       float *scratch, uint32_t ds_offset, int row0, int keys,
+                                       bool first, bool last)
 {
     constexpr int N = C::DQ_COLS / 8;
-    const int row = warp % C::DQ_WARPS_M * 16, column = warp / C::DQ_WARPS_M * C::DQ_COLS;
-    const int g = lane >> 2, t = lane & 3;
-    const lane_place at_a = lane_cols(lane), at_b = lane_rows(lane);
-    float *sums = scratch + (int64_t)(step.row0 + row + g) * C::D + column + 2 * t;
-    float2 before[N][2];
-    if (!step.first) {
+    float *sums = scratch + (int64_t)(row0 + lane.row) * C::D + lane.column;
+    // Fetched early and added late where registers allow, else the products start from it.
+    constexpr bool EARLY = N <= 4;
+    float sum[N][4] = {}, before[EARLY ? N : 1][4];
+    if (!first) {
 #pragma unroll
         for (int n = 0; n < N; ++n) {
-            before[n][0] = __ldcg((const float2 *)(sums + n * 8));
-            before[n][1] = __ldcg((const float2 *)(sums + 8 * C::D + n * 8));
-        }
-    }
-    float sum[N][4] = {};
+            float(&to)[4] = EARLY ? before[EARLY ? n : 0] : sum[n];
 #pragma unroll
-    for (int k = 0; k < C::BN / 16; ++k) {
-        if (k * 16 < step.keys) {
-            uint32_t a[4];
-            ldmatrix_trans(a, ds + swizzle<C::BM>(k * 16 + at_a.row, row / 8 + at_a.chunk));
-#pragma unroll
-            for (int n = 0; n < N / 2; ++n) {
-                uint32_t b[4];
-                ldmatrix_trans(
-                    b, k_tile + swizzle<C::D>(k * 16 + at_b.row, column / 8 + n * 2 + at_b.chunk));
-                mma_bf16(sum[2 * n], a, b[0], b[1]);
-                mma_bf16(sum[2 * n + 1], a, b[2], b[3]);
+            for (int half = 0; half < 2; ++half) {
+                const float2 x = __ldcg((const float2 *)(sums + half * 8 * C::D + n * 8));
+                to[2 * half] = x.x, to[2 * half + 1] = x.y;
             }
         }
     }
-    if (!step.first) {
 #pragma unroll
-        for (int n = 0; n < N; ++n) {
-            sum[n][0] += before[n][0].x, sum[n][1] += before[n][0].y;
-            sum[n][2] += before[n][1].x, sum[n][3] += before[n][1].y;
+    for (int part = 0; part < C::BN / C::BM; ++part) {
+        if (part == 0 || part * C::BM < keys) {
+#pragma unroll
+            for (int k = part * C::BM / 16; k < (part + 1) * C::BM / 16; ++k) {
+                uint32_t a[4];
+                ldmatrix_trans(a, lane.ds_base + ds_offset + k * 16 * C::BM * 2);
+#pragma unroll
+                for (int n = 0; n < N / 2; ++n) {
+                    uint32_t b[4];
+                    ldmatrix_trans(b, fragment<C::D>(lane.k_base, k, n));
+                    mma_bf16(sum[2 * n], a, b[0], b[1]);
+                    mma_bf16(sum[2 * n + 1], a, b[2], b[3]);
+                }
+            }
         }
     }
-    const bt_attention_backward_args &a = params.a;
-    bf16 *dq = view_head<bf16>(a.dq, a.heads, head);
+    if (EARLY && !first) {
 #pragma unroll
-    for (int n = 0; n < N; ++n) {
+        for (int i = 0; i < 4 * N; ++i) {
+            sum[i >> 2][i & 3] += before[EARLY ? i >> 2 : 0][i & 3];
+        }
+    }
+    if (!last) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const float x = sum[n][2 * half], y = sum[n][2 * half + 1];
-            if (!step.last) {
-                __stcg((float2 *)(sums + half * 8 * C::D + n * 8), make_float2(x, y));
-            } else if (step.row0 + row + g + half * 8 < a.tokens && column + n * 8 < a.head_dim) {
-                *(uint32_t *)(dq + (step.row0 + row + g + half * 8) * a.dq.token_stride + column +
-                              n * 8 + 2 * t) = pack_bf16(x * params.scale, y * params.scale);
+        for (int i = 0; i < 2 * N; ++i) {
+            __stcg((float2 *)(sums + (i & 1) * 8 * C::D + (i >> 1) * 8),
+                   make_float2(sum[i >> 1][2 * (i & 1)], sum[i >> 1][2 * (i & 1) + 1]));
+        }
+        return;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = row0 + lane.row + half * 8;
+        bf16 *out = lane.dq + row * lane.token_stride + lane.column;
+        if (row < params.a.tokens) {
+#pragma unroll
+            for (int n = 0; n < N; ++n) {
+                if (lane.column + n * 8 < params.a.head_dim) {
+                    *(uint32_t *)(out + n * 8) = pack_bf16(sum[n][2 * half] * params.scale,
+                                                           sum[n][2 * half + 1] * params.scale);
+                }
             }
         }
     }
@@ -151,21 +161,34 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_s
 
 // Writes a warp's 16 rows of dk or dv.
 template <typename C>
-__device__ __forceinline__ void
-store_rows(const bt_attention_view &view, const bt_attention_backward_args &a, int64_t head,
-           int row0, const float (&sum)[C::D / 8][4], float scale, int lane)
+__device__ __forceinline__ void store_rows(bf16 *out, int64_t token_stride,
+                                           const bt_attention_backward_args &a, int row0,
+                                           const float (&sum)[C::D / 8][4], float scale, int lane)
 {
-    bf16 *out = view_head<bf16>(view, a.heads, head);
 #pragma unroll
-    for (int n = 0; n < C::D / 8; ++n) {
+    for (int half = 0; half < 2; ++half) {
+        const int row = row0 + (lane >> 2) + half * 8;
+        bf16 *to = out + row * token_stride + (lane & 3) * 2;
+        if (row < a.tokens) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = row0 + (lane >> 2) + half * 8;
-            if (row < a.tokens && n * 8 < a.head_dim) {
-                *(uint32_t *)(out + row * view.token_stride + n * 8 + (lane & 3) * 2) =
-                    pack_bf16(sum[n][2 * half] * scale, sum[n][2 * half + 1] * scale);
+            for (int n = 0; n < C::D / 8; ++n) {
+                if (n * 8 < a.head_dim) {
+                    *(uint32_t *)(to + n * 8) =
+                        pack_bf16(sum[n][2 * half] * scale, sum[n][2 * half + 1] * scale);
+                }
             }
         }
+    }
+}
+
+// Zero where a query may not see a key: key0 and query0 belong to element 0 of the C fragments.
+template <int N, bool CAUSAL>
+__device__ __forceinline__ void mask(float (&s)[N][4], int key0, int query0, int tokens)
+{
+#pragma unroll
+    for (int i = 0; i < 4 * N; ++i) {
+        const int key = key0 + (i & 2) * 4, query = query0 + (i >> 2) * 8 + (i & 1);
+        s[i >> 2][i & 3] = key > (CAUSAL ? query : tokens - 1) ? 0.0f : s[i >> 2][i & 3];
     }
 }
 
@@ -180,15 +203,26 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int query_tiles = (tokens + C::BM - 1) / C::BM;
     const uint32_t k_tile = shared_address(shared), v_tile = k_tile + C::KV_BYTES,
-                   stages = v_tile + C::KV_BYTES;
-    unsigned char *const ds_tiles = shared + 2 * C::KV_BYTES + 2 * C::STAGE_BYTES;
+                   stages = v_tile + C::KV_BYTES, ds_tiles = stages + 2 * C::STAGE_BYTES;
+    const lane_place rows = lane_rows(lane), cols = lane_cols(lane);
+    const uint32_t by_rows = swizzle<D>(rows.row, rows.chunk);
+    const uint32_t by_cols = swizzle<D>(cols.row, cols.chunk);
+    const uint32_t own_rows = warp * 16 * D * 2 + by_rows; // of k and v
+    unsigned char *const ds_own = shared + 2 * C::KV_BYTES + 2 * C::STAGE_BYTES;
+    const int dq_row = warp % C::DQ_WARPS_M * 16, dq_column = warp / C::DQ_WARPS_M * C::DQ_COLS;
+    dq_lane dq = {dq_row + g,
+                  dq_column + 2 * t,
+                  ds_tiles + swizzle<C::BM>(cols.row, dq_row / 8 + cols.chunk),
+                  k_tile + swizzle<D>(rows.row, dq_column / 8 + rows.chunk),
+                  a.dq.token_stride,
+                  nullptr};
 
-    for (int64_t item = blockIdx.x; item < params.plan.heads * groups; item += gridDim.x) {
-        const int64_t head = item / groups;
-        float *scratch = scratch_of(params, item, D);
-        const bf16 *q = view_head<const bf16>(a.q, a.heads, head);
-        const bf16 *d_o = view_head<const bf16>(a.d_o, a.heads, head);
-        const float2 *stats = params.stats + head * params.plan.padded;
+    work_item work;
+    for (int64_t round = 0; next_item<D>(params, round, &work); ++round) {
+        const bf16 *q = view_head<const bf16>(a.q, work.place);
+        const bf16 *d_o = view_head<const bf16>(a.d_o, work.place);
+        const float2 *stats = params.stats + work.head * params.plan.padded;
+        dq.dq = view_head<bf16>(a.dq, work.place);
         auto load_step = [&](int i) {
             const uint32_t stage = stages + (i & 1) * C::STAGE_BYTES;
             tile_load<bf16, C::BM, D, C::THREADS>(stage, q, a.q.token_stride, i * C::BM, tokens,
@@ -201,32 +235,30 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
             }
             cp_async_commit();
         };
-        for (int key_tile = (int)(item % groups); key_tile < params.plan.key_tiles;
-             key_tile += groups) {
+        for (int key_tile = work.group; key_tile < params.plan.key_tiles; key_tile += groups) {
             const int key0 = key_tile * C::BN, warp_key = key0 + warp * 16;
             const int begin = CAUSAL ? key0 / C::BM : 0;
             auto dq_of = [&](int i) {
-                const int seen = CAUSAL ? (i * C::BM + C::BM - 1) / C::BN + 1 : INT_MAX;
-                return dq_step{i * C::BM, CAUSAL ? min(C::BN, (i + 1) * C::BM - key0) : C::BN,
-                               key_tile < groups,
-                               groups == 1 && key_tile + 1 == min(seen, params.plan.key_tiles)};
+                const int row0 = i * C::BM,
+                          seen = CAUSAL ? (row0 + C::BM - 1) / C::BN + 1 : INT_MAX;
+                sum_dq<C>(params, dq, work.scratch, (i & 1) * C::DS_BYTES, row0,
+                          CAUSAL ? row0 + C::BM - key0 : C::BN, key_tile < groups,
+                          groups == 1 && key_tile + 1 == min(seen, params.plan.key_tiles));
             };
             __syncthreads(); // the tile before is done with shared memory
-            tile_load<bf16, C::BN, D, C::THREADS>(k_tile, view_head<const bf16>(a.k, a.heads, head),
+            tile_load<bf16, C::BN, D, C::THREADS>(k_tile, view_head<const bf16>(a.k, work.place),
                                                   a.k.token_stride, key0, tokens, head_dim);
-            tile_load<bf16, C::BN, D, C::THREADS>(v_tile, view_head<const bf16>(a.v, a.heads, head),
+            tile_load<bf16, C::BN, D, C::THREADS>(v_tile, view_head<const bf16>(a.v, work.place),
                                                   a.v.token_stride, key0, tokens, head_dim);
             load_step(begin);
             cp_async_wait<0>();
             __syncthreads();
             uint32_t k_frag[C::HOLD_KV ? D / 16 : 1][4], v_frag[C::HOLD_KV ? D / 16 : 1][4];
             if constexpr (C::HOLD_KV) {
-                const lane_place at = lane_rows(lane);
 #pragma unroll
                 for (int k = 0; k < D / 16; ++k) {
-                    const uint32_t offset = swizzle<D>(warp * 16 + at.row, k * 2 + at.chunk);
-                    ldmatrix(k_frag[k], k_tile + offset);
-                    ldmatrix(v_frag[k], v_tile + offset);
+                    ldmatrix(k_frag[k], fragment<D>(k_tile + own_rows, 0, k));
+                    ldmatrix(v_frag[k], fragment<D>(v_tile + own_rows, 0, k));
                 }
             }
             float dk[D / 8][4] = {}, dv[D / 8][4] = {};
@@ -237,9 +269,7 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                     load_step(i + 1);
                 }
                 if (i > begin) {
-                    sum_dq<C>(params, dq_of(i - 1), head, scratch,
-                              shared_address(ds_tiles + (i - 1 & 1) * C::DS_BYTES), k_tile, warp,
-                              lane);
+                    dq_of(i - 1);
                 }
                 const int row0 = i * C::BM;
                 if (CAUSAL && warp_key > row0 + C::BM - 1) {
@@ -248,52 +278,36 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                 const uint32_t q_tile = stages + (i & 1) * C::STAGE_BYTES,
                                do_tile = q_tile + C::Q_BYTES;
                 const float4 *stat = (const float4 *)(shared + 2 * C::KV_BYTES +
-                                                      (i & 1) * C::STAGE_BYTES + 2 * C::Q_BYTES);
+                                                      (i & 1) * C::STAGE_BYTES + 2 * C::Q_BYTES) +
+                                     t; // {lse, delta} of two queries; the next two 4 further on
+                const bool edge = CAUSAL ? warp_key + 15 > row0 : warp_key + 15 >= tokens;
                 float p[C::BM / 8][4], ds[C::BM / 8][4];
                 uint32_t packed[C::BM / 8][2];
-                product_nt<C>(p, k_frag, k_tile, q_tile, warp, lane);
-                const bool edge = CAUSAL ? warp_key + 15 > row0 : warp_key + 15 >= tokens;
+                product_nt<C>(p, k_frag, k_tile + own_rows, q_tile + by_cols);
 #pragma unroll
-                for (int n = 0; n < C::BM / 8; ++n) {
-                    const float4 at = stat[n * 4 + t]; // {lse, delta} of two queries
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        p[n][e] =
-                            exp2_fast(fmaf(p[n][e], params.scale_log2, e & 1 ? -at.z : -at.x));
-                    }
+                for (int j = 0; j < C::BM / 2; ++j) {
+                    const float lse = j & 1 ? stat[(j >> 2) * 4].z : stat[(j >> 2) * 4].x;
+                    p[j >> 2][j & 3] = exp2_fast(fmaf(p[j >> 2][j & 3], params.scale_log2, -lse));
                 }
-                auto masked = [&](int n, int e) {
-                    const int key = warp_key + g + (e & 2) * 4;
-                    return key > (CAUSAL ? row0 + n * 8 + 2 * t + (e & 1) : tokens - 1);
-                };
                 if (edge) {
-#pragma unroll
-                    for (int i = 0; i < C::BM / 2; ++i) {
-                        p[i >> 2][i & 3] = masked(i >> 2, i & 3) ? 0.0f : p[i >> 2][i & 3];
-                    }
+                    mask<C::BM / 8, CAUSAL>(p, warp_key + g, row0 + 2 * t, tokens);
                 }
 #pragma unroll
                 for (int n = 0; n < C::BM / 8; ++n) {
                     packed[n][0] = pack_bf16(p[n][0], p[n][1]);
                     packed[n][1] = pack_bf16(p[n][2], p[n][3]);
                 }
-                product_nn<C>(dv, packed, do_tile, lane);
-                product_nt<C>(ds, v_frag, v_tile, do_tile, warp, lane);
+                product_nn<C>(dv, packed, do_tile + by_rows);
+                product_nt<C>(ds, v_frag, v_tile + own_rows, do_tile + by_cols);
 #pragma unroll
-                for (int n = 0; n < C::BM / 8; ++n) {
-                    const float4 at = stat[n * 4 + t];
-#pragma unroll
-                    for (int e = 0; e < 4; ++e) {
-                        ds[n][e] = p[n][e] * (ds[n][e] - (e & 1 ? at.w : at.y));
-                    }
+                for (int j = 0; j < C::BM / 2; ++j) {
+                    const float delta = j & 1 ? stat[(j >> 2) * 4].w : stat[(j >> 2) * 4].y;
+                    ds[j >> 2][j & 3] = p[j >> 2][j & 3] * (ds[j >> 2][j & 3] - delta);
                 }
                 if (edge) {
-#pragma unroll
-                    for (int i = 0; i < C::BM / 2; ++i) {
-                        ds[i >> 2][i & 3] = masked(i >> 2, i & 3) ? 0.0f : ds[i >> 2][i & 3];
-                    }
+                    mask<C::BM / 8, CAUSAL>(ds, warp_key + g, row0 + 2 * t, tokens);
                 }
-                unsigned char *ds_tile = ds_tiles + (i & 1) * C::DS_BYTES;
+                unsigned char *ds_tile = ds_own + (i & 1) * C::DS_BYTES;
 #pragma unroll
                 for (int n = 0; n < C::BM / 8; ++n) {
                     packed[n][0] = pack_bf16(ds[n][0], ds[n][1]);
@@ -303,14 +317,14 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                     *(uint32_t *)(ds_tile + swizzle<C::BM>(warp * 16 + g + 8, n) + 4 * t) =
                         packed[n][1];
                 }
-                product_nn<C>(dk, packed, q_tile, lane);
+                product_nn<C>(dk, packed, q_tile + by_rows);
             }
             __syncthreads();
-            sum_dq<C>(params, dq_of(query_tiles - 1), head, scratch,
-                      shared_address(ds_tiles + (query_tiles - 1 & 1) * C::DS_BYTES), k_tile, warp,
-                      lane);
-            store_rows<C>(a.dk, a, head, warp_key, dk, params.scale, lane);
-            store_rows<C>(a.dv, a, head, warp_key, dv, 1.0f, lane);
+            dq_of(query_tiles - 1);
+            store_rows<C>(view_head<bf16>(a.dk, work.place), a.dk.token_stride, a, warp_key, dk,
+                          params.scale, lane);
+            store_rows<C>(view_head<bf16>(a.dv, work.place), a.dv.token_stride, a, warp_key, dv,
+                          1.0f, lane);
         }
     }
 }

@@ -41,7 +41,7 @@ struct dq_step {
 // the thread's first query, k_tile from the lane's column 4c.
 template <typename C>
 __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_step &step,
-                                       int64_t head, float *scratch, const float *ds,
+                                       float *dq, float *scratch, const float *ds,
                                        const float *k_tile, int c)
 {
     constexpr int D = C::D;
@@ -59,7 +59,6 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_s
         accumulate<D, C::DQ_ROWS>(sum, x, k_tile + key * C::STRIDE);
     }
     const bt_attention_backward_args &a = params.a;
-    float *dq = view_head<float>(a.dq, a.heads, head);
 #pragma unroll
     for (int i = 0; i < C::DQ_ROWS; ++i) {
         const int row = step.row0 + i;
@@ -101,13 +100,13 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
                  *const p_tile = do_tile + C::TILE_FLOATS,
                  *const stat_tile = p_tile + C::BN * C::P_STRIDE;
 
-    for (int64_t item = blockIdx.x; item < params.plan.heads * groups; item += gridDim.x) {
-        const int64_t head = item / groups;
-        float *scratch = scratch_of(params, item, D);
-        const float2 *stats = params.stats + head * params.plan.padded;
+    work_item work;
+    for (int64_t round = 0; next_item<D>(params, round, &work); ++round) {
+        const float2 *stats = params.stats + work.head * params.plan.padded;
+        float *dq = view_head<float>(a.dq, work.place);
         auto load = [&](float *tile, const bt_attention_view &view, int row0) {
             tile_load<float, C::BN, D, C::THREADS>(shared_address(tile),
-                                                   view_head<const float>(view, a.heads, head),
+                                                   view_head<const float>(view, work.place),
                                                    view.token_stride, row0, tokens, head_dim);
         };
         auto load_step = [&](int i) {
@@ -119,8 +118,7 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
             }
             cp_async_commit();
         };
-        for (int key_tile = (int)(item % groups); key_tile < params.plan.key_tiles;
-             key_tile += groups) {
+        for (int key_tile = work.group; key_tile < params.plan.key_tiles; key_tile += groups) {
             const int key0 = key_tile * C::BN, begin = CAUSAL ? key_tile : 0;
             __syncthreads(); // the tile before is done with shared memory
             load(k_tile, a.k, key0);
@@ -170,10 +168,10 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
                 const int seen = CAUSAL ? min(i + 1, params.plan.key_tiles) : params.plan.key_tiles;
                 const dq_step step = {i * C::BM + first_query, min(C::BN, tokens - key0),
                                       key_tile < groups, groups == 1 && key_tile + 1 == seen};
-                sum_dq<C>(params, step, head, scratch, p_tile + first_query, k_tile + 4 * c, c);
+                sum_dq<C>(params, step, dq, work.scratch, p_tile + first_query, k_tile + 4 * c, c);
             }
-            float *dk_head = view_head<float>(a.dk, a.heads, head);
-            float *dv_head = view_head<float>(a.dv, a.heads, head);
+            float *dk_head = view_head<float>(a.dk, work.place);
+            float *dv_head = view_head<float>(a.dv, work.place);
 #pragma unroll
             for (int x = 0; x < C::KEYS; ++x) {
                 const int64_t key = key0 + first_key + 4 * x;

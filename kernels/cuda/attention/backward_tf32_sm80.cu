@@ -5,9 +5,10 @@
 // Plan     as backward_bf16_sm80.cu: scores transposed, S^T = k q^T, a warp owns 16 keys, step i
 //          computes dq of step i - 1, one barrier a step. D <= 64: 4 warps, 64 keys, 32 queries a
 //          step; D <= 128: 2 warps, 32 keys, 16 queries. Two or three blocks share an SM.
-// Layout   summed indices are reordered (k = t stands for 2t, t + 4 for 2t + 1) and n index 4h + j,
-//          n stands for column 32h + 4n + j, as in forward_tf32_sm80.cu. dS^T lies in rows of BM
-//          + 4.
+// Layout   P^T's and dS^T's C fragments are B fragments of the transposed products dv^T = do^T P
+// and
+//          dk^T = q^T dS, as in forward_tf32_sm80.cu; dq is computed transposed as well, dq^T = k^T
+//          dS^T
 // Bitwise  as backward_bf16_sm80.cu
 // NaN      as backward_bf16_sm80.cu
 // Errors   accepts() as in accepts.cu; INVALID_ARGUMENT for too small a workspace
@@ -56,107 +57,110 @@ __device__ __forceinline__ void product_nt(float (&s)[C::BM / 8][4], uint32_t a_
     }
 }
 
-// The columns of one 8-deep step: sum[4h + j] += a b, b at the lane's row 2t and column 4g.
-template <int N, int STRIDE>
-__device__ __forceinline__ void accumulate(float (&sum)[N][4], const uint32_t (&a)[4],
-                                           const float *b)
-{
-#pragma unroll
-    for (int h = 0; h < N / 4; ++h) {
-        const uint4 b0 = *(const uint4 *)(b + 32 * h);
-        const uint4 b1 = *(const uint4 *)(b + 32 * h + STRIDE);
-        mma_tf32(sum[4 * h], a, b0.x, b1.x);
-        mma_tf32(sum[4 * h + 1], a, b0.y, b1.y);
-        mma_tf32(sum[4 * h + 2], a, b0.z, b1.z);
-        mma_tf32(sum[4 * h + 3], a, b0.w, b1.w);
-    }
-}
-
-// sum += p b: p [16 keys, BM] as C fragments, rounded; b_tile [BM, D].
+// sum^T += b^T p: p [16 keys, BM] as C fragments, rounded; b_at in b [BM, D] as
+// transposed_fragment() wants it. sum[d][n]: columns 16 d + 2g (elements 0, 1) and the next (2, 3),
+// keys 8 n + 2t and the next.
 template <typename C>
-__device__ __forceinline__ void product_nn(float (&sum)[C::D / 8][4],
-                                           const float (&p)[C::BM / 8][4], const float *b_tile,
-                                           int g, int t)
+__device__ __forceinline__ void product_tn(float (&sum)[C::D / 16][2][4],
+                                           const float (&p)[C::BM / 8][4], const float *b_at)
 {
 #pragma unroll
     for (int k = 0; k < C::BM / 8; ++k) {
-        const uint32_t a[4] = {__float_as_uint(p[k][0]), __float_as_uint(p[k][2]),
-                               __float_as_uint(p[k][1]), __float_as_uint(p[k][3])};
-        accumulate<C::D / 8, C::STRIDE>(sum, a, b_tile + (k * 8 + 2 * t) * C::STRIDE + 4 * g);
+#pragma unroll
+        for (int d = 0; d < C::D / 16; ++d) {
+            uint32_t a[4];
+            transposed_fragment<C::D>(a, b_at + k * 8 * C::STRIDE + d * 16);
+            mma_tf32(sum[d][0], a, __float_as_uint(p[k][0]), __float_as_uint(p[k][1]));
+            mma_tf32(sum[d][1], a, __float_as_uint(p[k][2]), __float_as_uint(p[k][3]));
+        }
     }
 }
 
-// Where and how one query tile's dq is summed.
-struct dq_step {
-    int row0; // first query
-    int keys; // of this key tile that any of its rows sees, a multiple of 16
-    bool first, last;
+// What a lane needs for its part of dq: a warp takes 16 rows and DQ_COLS columns of a query tile.
+struct dq_lane {
+    int row, column;    // first element of its C fragment: rows 2t, columns 2g
+    const float *ds_at; // in the first dS tile: key 2t, query g of the warp's rows
+    const float *k_at;  // in the k tile, as transposed_fragment() wants it
+    int64_t token_stride;
+    float *dq; // the head's
 };
 
-// dq (+)= dS k for one query tile: a warp takes 16 rows and DQ_COLS columns.
+// dq (+)= dS k for the query tile at row0. Of the key tile only the first `keys` are seen by it, a
+// multiple of BM; `first`: nothing is summed yet; `last`: dq is complete.
 template <typename C>
-__device__ __forceinline__ void sum_dq(const backward_params &params, const dq_step &step,
-                                       int64_t head, float *scratch, const float *ds,
-                                       const float *k_tile, int warp, int g, int t)
+__device__ __forceinline__ void sum_dq(const backward_params &params, const dq_lane &lane,
+                                       float *scratch, int ds_offset, int row0, int keys,
+                                       bool first, bool last)
 {
-    constexpr int N = C::DQ_COLS / 8;
-    const int row = warp % C::DQ_WARPS_M * 16, column = warp / C::DQ_WARPS_M * C::DQ_COLS;
-    float *sums = scratch + (int64_t)(step.row0 + row + g) * C::D + column + 8 * t;
-    float4 before[2][N / 4][2];
-    if (!step.first) {
+    constexpr int N = C::DQ_COLS / 16;
+    const int row = row0 + lane.row; // element i: row (i & 1) + 8 (i >> 1 & 1), columns 16 (i >> 2)
+    float *sums = scratch + (int64_t)row * C::D + lane.column;
+    // Fetched early and added late where registers allow, else the products start from it.
+    constexpr bool EARLY = N <= 2;
+    float sum[N][2][4] = {}, before[EARLY ? N : 1][2][4];
+    if (!first) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            before[i & 1][i >> 2][i >> 1 & 1] =
-                __ldcg((const float4 *)(sums + (i & 1) * 8 * C::D + (i >> 2) * 32) + (i >> 1 & 1));
+        for (int i = 0; i < 4 * N; ++i) {
+            const int e = i & 1, n = i >> 1 & 1, d = i >> 2;
+            const float2 x = __ldcg((const float2 *)(sums + (e + 8 * n) * C::D + d * 16));
+            float(&to)[4] = EARLY ? before[EARLY ? d : 0][n] : sum[d][n];
+            to[e] = x.x, to[2 + e] = x.y;
         }
     }
-    float sum[N][4] = {};
 #pragma unroll
-    for (int k = 0; k < C::BN / 8; ++k) {
-        if (k * 8 < step.keys) {
-            const float *x = ds + (k * 8 + 2 * t) * C::DS_STRIDE + row + g;
-            const uint32_t a[4] = {__float_as_uint(x[0]), __float_as_uint(x[8]),
-                                   __float_as_uint(x[C::DS_STRIDE]),
-                                   __float_as_uint(x[C::DS_STRIDE + 8])};
-            accumulate<N, C::STRIDE>(sum, a, k_tile + (k * 8 + 2 * t) * C::STRIDE + column + 4 * g);
+    for (int part = 0; part < C::BN / C::BM; ++part) {
+        if (part == 0 || part * C::BM < keys) {
+#pragma unroll
+            for (int k = part * C::BM / 8; k < (part + 1) * C::BM / 8; ++k) {
+                const float *ds = lane.ds_at + ds_offset + k * 8 * C::DS_STRIDE;
+                const uint32_t b[4] = {__float_as_uint(ds[0]), __float_as_uint(ds[C::DS_STRIDE]),
+                                       __float_as_uint(ds[8]),
+                                       __float_as_uint(ds[C::DS_STRIDE + 8])};
+#pragma unroll
+                for (int d = 0; d < N; ++d) {
+                    uint32_t a[4];
+                    transposed_fragment<C::D>(a, lane.k_at + k * 8 * C::STRIDE + d * 16);
+                    mma_tf32(sum[d][0], a, b[0], b[1]);
+                    mma_tf32(sum[d][1], a, b[2], b[3]);
+                }
+            }
         }
     }
-    const bt_attention_backward_args &a = params.a;
-    float *dq = view_head<float>(a.dq, a.heads, head);
 #pragma unroll
-    for (int i = 0; i < N; ++i) { // row half, 32-column block, 4-column half
-        const int half = i & 1, h = i >> 2, e = 2 * half + (i >> 1 & 1);
-        float4 x =
-            make_float4(sum[4 * h][e], sum[4 * h + 1][e], sum[4 * h + 2][e], sum[4 * h + 3][e]);
-        if (!step.first) {
-            const float4 y = before[half][h][i >> 1 & 1];
-            x = make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+    for (int i = 0; i < 4 * N; ++i) {
+        const int e = i & 1, n = i >> 1 & 1, d = i >> 2, at = row + e + 8 * n;
+        float2 x = make_float2(sum[d][n][e], sum[d][n][2 + e]);
+        if (EARLY && !first) {
+            const float(&y)[4] = before[EARLY ? d : 0][n];
+            x = make_float2(x.x + y[e], x.y + y[2 + e]);
         }
-        const int at = step.row0 + row + g + half * 8;
-        if (!step.last) {
-            __stcg((float4 *)(sums + half * 8 * C::D + h * 32) + (i >> 1 & 1), x);
-        } else if (at < a.tokens && column + 32 * h + 8 * t < a.head_dim) {
-            ((float4 *)(dq + at * a.dq.token_stride + column + 32 * h + 8 * t))[i >> 1 & 1] =
-                make_float4(x.x * params.scale, x.y * params.scale, x.z * params.scale,
-                            x.w * params.scale);
+        if (!last) {
+            __stcg((float2 *)(sums + (e + 8 * n) * C::D + d * 16), x);
+        } else if (at < params.a.tokens && lane.column + 16 * d < params.a.head_dim) {
+            *(float2 *)(lane.dq + at * lane.token_stride + lane.column + 16 * d) =
+                make_float2(x.x * params.scale, x.y * params.scale);
         }
     }
 }
 
-// Writes a warp's 16 rows of dk or dv.
+// Writes a warp's 16 rows of dk or dv, sum as product_tn() leaves it.
 template <typename C>
 __device__ __forceinline__ void
-store_rows(const bt_attention_view &view, const bt_attention_backward_args &a, int64_t head,
-           int row0, const float (&sum)[C::D / 8][4], float scale, int g, int t)
+store_rows(float *out, int64_t token_stride, const bt_attention_backward_args &a, int row0,
+           const float (&sum)[C::D / 16][2][4], float scale, int g, int t)
 {
-    float *out = view_head<float>(view, a.heads, head);
 #pragma unroll
-    for (int i = 0; i < C::D / 8; ++i) { // row half, 32-column block, 4-column half
-        const int row = row0 + g + (i & 1) * 8, h = i >> 2, e = 2 * (i & 1) + (i >> 1 & 1);
-        if (row < a.tokens && 32 * h + 8 * t < a.head_dim) {
-            ((float4 *)(out + row * view.token_stride + 32 * h + 8 * t))[i >> 1 & 1] =
-                make_float4(sum[4 * h][e] * scale, sum[4 * h + 1][e] * scale,
-                            sum[4 * h + 2][e] * scale, sum[4 * h + 3][e] * scale);
+    for (int i = 0; i < 4; ++i) {
+        const int e = i & 1, n = i >> 1, row = row0 + 8 * n + 2 * t + e;
+        float *to = out + row * token_stride + 2 * g;
+        if (row < a.tokens) {
+#pragma unroll
+            for (int d = 0; d < C::D / 16; ++d) {
+                if (16 * d + 2 * g < a.head_dim) {
+                    *(float2 *)(to + 16 * d) =
+                        make_float2(sum[d][n][e] * scale, sum[d][n][2 + e] * scale);
+                }
+            }
         }
     }
 }
@@ -175,12 +179,22 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                  *const stages = v_tile + C::KV_FLOATS,
                  *const ds_tiles = stages + 2 * C::STAGE_FLOATS;
 
-    for (int64_t item = blockIdx.x; item < params.plan.heads * groups; item += gridDim.x) {
-        const int64_t head = item / groups;
-        float *scratch = scratch_of(params, item, D);
-        const float *q = view_head<const float>(a.q, a.heads, head);
-        const float *d_o = view_head<const float>(a.d_o, a.heads, head);
-        const float2 *stats = params.stats + head * params.plan.padded;
+    const int dq_row = warp % C::DQ_WARPS_M * 16, dq_column = warp / C::DQ_WARPS_M * C::DQ_COLS;
+    dq_lane dq = {dq_row + 2 * t,
+                  dq_column + 2 * g,
+                  ds_tiles + 2 * t * C::DS_STRIDE + dq_row + g,
+                  k_tile + 2 * t * C::STRIDE + dq_column + 2 * g,
+                  a.dq.token_stride,
+                  nullptr};
+    const uint32_t k_own = shared_address(k_tile + warp * 16 * C::STRIDE),
+                   v_own = shared_address(v_tile + warp * 16 * C::STRIDE);
+
+    work_item work;
+    for (int64_t round = 0; next_item<D>(params, round, &work); ++round) {
+        const float *q = view_head<const float>(a.q, work.place);
+        const float *d_o = view_head<const float>(a.d_o, work.place);
+        const float2 *stats = params.stats + work.head * params.plan.padded;
+        dq.dq = view_head<float>(a.dq, work.place);
         auto load_step = [&](int i) {
             const uint32_t stage = shared_address(stages + (i & 1) * C::STAGE_FLOATS);
             tile_load<float, C::BM, D, C::THREADS>(stage, q, a.q.token_stride, i * C::BM, tokens,
@@ -193,31 +207,30 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
             }
             cp_async_commit();
         };
-        for (int key_tile = (int)(item % groups); key_tile < params.plan.key_tiles;
-             key_tile += groups) {
+        for (int key_tile = work.group; key_tile < params.plan.key_tiles; key_tile += groups) {
             const int key0 = key_tile * C::BN, warp_key = key0 + warp * 16;
             const int begin = CAUSAL ? key0 / C::BM : 0;
             auto dq_of = [&](int i) {
-                const int seen = CAUSAL ? (i * C::BM + C::BM - 1) / C::BN + 1 : INT_MAX;
-                return dq_step{i * C::BM, CAUSAL ? min(C::BN, (i + 1) * C::BM - key0) : C::BN,
-                               key_tile < groups,
-                               groups == 1 && key_tile + 1 == min(seen, params.plan.key_tiles)};
+                const int row0 = i * C::BM;
+                const int seen = CAUSAL ? (row0 + C::BM - 1) / C::BN + 1 : INT_MAX;
+                sum_dq<C>(params, dq, work.scratch, (i & 1) * C::DS_FLOATS, row0,
+                          CAUSAL ? row0 + C::BM - key0 : C::BN, key_tile < groups,
+                          groups == 1 && key_tile + 1 == min(seen, params.plan.key_tiles));
             };
             __syncthreads(); // the tile before is done with shared memory
             tile_load<float, C::BN, D, C::THREADS>(shared_address(k_tile),
-                                                   view_head<const float>(a.k, a.heads, head),
+                                                   view_head<const float>(a.k, work.place),
                                                    a.k.token_stride, key0, tokens, head_dim);
             tile_load<float, C::BN, D, C::THREADS>(shared_address(v_tile),
-                                                   view_head<const float>(a.v, a.heads, head),
+                                                   view_head<const float>(a.v, work.place),
                                                    a.v.token_stride, key0, tokens, head_dim);
             load_step(begin);
             cp_async_wait<0>();
             tile_round<C::BN, D, C::THREADS>(k_tile);
             tile_round<C::BN, D, C::THREADS>(v_tile);
-            float dk[D / 8][4] = {}, dv[D / 8][4] = {};
+            float dk[D / 16][2][4] = {}, dv[D / 16][2][4] = {};
             for (int i = begin; i < query_tiles; ++i) {
                 float *q_tile = stages + (i & 1) * C::STAGE_FLOATS, *do_tile = q_tile + C::Q_FLOATS;
-                const float4 *stat = (const float4 *)(do_tile + C::Q_FLOATS);
                 cp_async_wait<0>();
                 tile_round<C::BM, D, C::THREADS>(q_tile);
                 tile_round<C::BM, D, C::THREADS>(do_tile);
@@ -226,8 +239,7 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                     load_step(i + 1);
                 }
                 if (i > begin) {
-                    sum_dq<C>(params, dq_of(i - 1), head, scratch,
-                              ds_tiles + (i - 1 & 1) * C::DS_FLOATS, k_tile, warp, g, t);
+                    dq_of(i - 1);
                 }
                 const int row0 = i * C::BM;
                 if (CAUSAL && warp_key > row0 + C::BM - 1) {
@@ -239,14 +251,15 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                 };
                 const bool edge = CAUSAL ? warp_key + 15 > row0 : warp_key + 15 >= tokens;
                 float p[C::BM / 8][4], ds[C::BM / 8][4];
-                product_nt<C>(p, shared_address(k_tile + warp * 16 * C::STRIDE),
-                              shared_address(q_tile), lane);
-                product_nt<C>(ds, shared_address(v_tile + warp * 16 * C::STRIDE),
-                              shared_address(do_tile), lane);
-                float *ds_tile = ds_tiles + (i & 1) * C::DS_FLOATS + (warp * 16 + g) * C::DS_STRIDE;
+                product_nt<C>(p, k_own, shared_address(q_tile), lane);
+                product_nt<C>(ds, v_own, shared_address(do_tile), lane);
+                // {lse, delta} of two queries; the next two 4 further on
+                const float4 *stat = (const float4 *)(do_tile + C::Q_FLOATS) + t;
+                float *ds_own =
+                    ds_tiles + (i & 1) * C::DS_FLOATS + (warp * 16 + g) * C::DS_STRIDE + 2 * t;
 #pragma unroll
                 for (int n = 0; n < C::BM / 8; ++n) {
-                    const float4 at = stat[n * 4 + t]; // {lse, delta} of two queries
+                    const float4 at = stat[n * 4];
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
                         const float x =
@@ -256,18 +269,19 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                         p[n][e] = zero ? 0.0f : round_tf32(x);
                         ds[n][e] = zero ? 0.0f : round_tf32(y);
                     }
-                    *(float2 *)(ds_tile + n * 8 + 2 * t) = make_float2(ds[n][0], ds[n][1]);
-                    *(float2 *)(ds_tile + 8 * C::DS_STRIDE + n * 8 + 2 * t) =
+                    *(float2 *)(ds_own + n * 8) = make_float2(ds[n][0], ds[n][1]);
+                    *(float2 *)(ds_own + 8 * C::DS_STRIDE + n * 8) =
                         make_float2(ds[n][2], ds[n][3]);
                 }
-                product_nn<C>(dv, p, do_tile, g, t);
-                product_nn<C>(dk, ds, q_tile, g, t);
+                product_tn<C>(dv, p, do_tile + 2 * t * C::STRIDE + 2 * g);
+                product_tn<C>(dk, ds, q_tile + 2 * t * C::STRIDE + 2 * g);
             }
             __syncthreads();
-            sum_dq<C>(params, dq_of(query_tiles - 1), head, scratch,
-                      ds_tiles + (query_tiles - 1 & 1) * C::DS_FLOATS, k_tile, warp, g, t);
-            store_rows<C>(a.dk, a, head, warp_key, dk, params.scale, g, t);
-            store_rows<C>(a.dv, a, head, warp_key, dv, 1.0f, g, t);
+            dq_of(query_tiles - 1);
+            store_rows<C>(view_head<float>(a.dk, work.place), a.dk.token_stride, a, warp_key, dk,
+                          params.scale, g, t);
+            store_rows<C>(view_head<float>(a.dv, work.place), a.dv.token_stride, a, warp_key, dv,
+                          1.0f, g, t);
         }
     }
 }

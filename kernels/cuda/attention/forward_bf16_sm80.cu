@@ -27,13 +27,11 @@ template <int D> struct config {
     static constexpr int SHARED = Q_BYTES + 4 * KV_BYTES;
 };
 
-// s = q k^T for one key tile.
+// s = q k^T for one key tile; k_base as fragment() wants it, in lane_cols order.
 template <int D, int M_TILES>
 __device__ __forceinline__ void scores(float (&s)[M_TILES][8][4],
-                                       const uint32_t (&q)[M_TILES][D / 16][4], uint32_t k_tile,
-                                       int lane)
+                                       const uint32_t (&q)[M_TILES][D / 16][4], uint32_t k_base)
 {
-    const lane_place at = lane_cols(lane);
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m) {
 #pragma unroll
@@ -46,7 +44,7 @@ __device__ __forceinline__ void scores(float (&s)[M_TILES][8][4],
 #pragma unroll
         for (int n = 0; n < 4; ++n) {
             uint32_t b[4];
-            ldmatrix(b, k_tile + swizzle<D>(n * 16 + at.row, k * 2 + at.chunk));
+            ldmatrix(b, fragment<D>(k_base, n, k));
 #pragma unroll
             for (int m = 0; m < M_TILES; ++m) {
                 mma_bf16(s[m][2 * n], q[m][k], b[0], b[1]);
@@ -56,12 +54,12 @@ __device__ __forceinline__ void scores(float (&s)[M_TILES][8][4],
     }
 }
 
-// o += p v for one key tile; p is rounded to bf16.
+// o += p v for one key tile; p is rounded to bf16; v_base as fragment() wants it, in lane_rows
+// order.
 template <int D, int M_TILES>
 __device__ __forceinline__ void weigh(float (&o)[M_TILES][D / 8][4],
-                                      const float (&p)[M_TILES][8][4], uint32_t v_tile, int lane)
+                                      const float (&p)[M_TILES][8][4], uint32_t v_base)
 {
-    const lane_place at = lane_rows(lane);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
         uint32_t a[M_TILES][4];
@@ -75,7 +73,7 @@ __device__ __forceinline__ void weigh(float (&o)[M_TILES][D / 8][4],
 #pragma unroll
         for (int n = 0; n < D / 16; ++n) {
             uint32_t b[4];
-            ldmatrix_trans(b, v_tile + swizzle<D>(k * 16 + at.row, n * 2 + at.chunk));
+            ldmatrix_trans(b, fragment<D>(v_base, k, n));
 #pragma unroll
             for (int m = 0; m < M_TILES; ++m) {
                 mma_bf16(o[m][2 * n], a[m], b[0], b[1]);
@@ -94,6 +92,7 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
     const int tokens = (int)a.tokens, head_dim = (int)a.head_dim;
     const int blocks = (tokens + C::BM - 1) / C::BM;
     const int64_t head = blockIdx.x / blocks;
+    const head_place place = head_place_make(a.heads, head);
     const int row0 = (blocks - 1 - (int)(blockIdx.x % blocks)) * C::BM;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int warp_row = warp * C::M_TILES * 16; // within the block
@@ -101,9 +100,9 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
     const int keys = CAUSAL ? min(tokens, row0 + C::BM) : tokens;
     const int tiles = (keys + C::BN - 1) / C::BN;
 
-    const bf16 *q = view_head<const bf16>(a.q, a.heads, head);
-    const bf16 *k = view_head<const bf16>(a.k, a.heads, head);
-    const bf16 *v = view_head<const bf16>(a.v, a.heads, head);
+    const bf16 *q = view_head<const bf16>(a.q, place);
+    const bf16 *k = view_head<const bf16>(a.k, place);
+    const bf16 *v = view_head<const bf16>(a.v, place);
     const uint32_t q_tile = shared_address(shared), k_tiles = q_tile + C::Q_BYTES,
                    v_tiles = k_tiles + 2 * C::KV_BYTES;
     auto load = [&](int tile) {
@@ -119,14 +118,16 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
     load(0);
     cp_async_wait<0>();
     __syncthreads();
+    const lane_place rows = lane_rows(lane), cols = lane_cols(lane);
+    const uint32_t k_base = k_tiles + swizzle<D>(cols.row, cols.chunk);
+    const uint32_t v_base = v_tiles + swizzle<D>(rows.row, rows.chunk);
     uint32_t q_frag[C::M_TILES][D / 16][4];
 #pragma unroll
     for (int m = 0; m < C::M_TILES; ++m) {
-        const lane_place at = lane_rows(lane);
 #pragma unroll
         for (int i = 0; i < D / 16; ++i) {
             ldmatrix(q_frag[m][i],
-                     q_tile + swizzle<D>(warp_row + m * 16 + at.row, i * 2 + at.chunk));
+                     q_tile + swizzle<D>(warp_row + m * 16 + rows.row, i * 2 + rows.chunk));
         }
     }
 
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
         }
         const uint32_t offset = (tile & 1) * C::KV_BYTES;
         float s[C::M_TILES][8][4];
-        scores<D, C::M_TILES>(s, q_frag, k_tiles + offset, lane);
+        scores<D, C::M_TILES>(s, q_frag, k_base + offset);
         if (key0 + C::BN > tokens || (CAUSAL && key0 + C::BN - 1 > first_row)) {
 #pragma unroll
             for (int m = 0; m < C::M_TILES; ++m) {
@@ -191,7 +192,7 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
                 }
             }
         }
-        weigh<D, C::M_TILES>(o, s, v_tiles + offset, lane);
+        weigh<D, C::M_TILES>(o, s, v_base + offset);
     }
 
     // o leaves through the warp's own rows of the q tile, so that global stores are 16 bytes wide.
@@ -213,7 +214,7 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
         }
     }
     __syncwarp();
-    bf16 *out = view_head<bf16>(a.o, a.heads, head);
+    bf16 *out = view_head<bf16>(a.o, place);
     for (int i = lane; i < C::M_TILES * 16 * (D / 8); i += 32) {
         const int row = warp_row + i / (D / 8), chunk = i % (D / 8);
         if (row0 + row < tokens && chunk * 8 < head_dim) {

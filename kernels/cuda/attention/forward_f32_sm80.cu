@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
     const int tokens = (int)a.tokens, head_dim = (int)a.head_dim;
     const int blocks = (tokens + C::BM - 1) / C::BM;
     const int64_t head = blockIdx.x / blocks;
+    const head_place place = head_place_make(a.heads, head);
     const int row0 = (blocks - 1 - (int)(blockIdx.x % blocks)) * C::BM;
     const int warp = threadIdx.x >> 5, r = lane_r(threadIdx.x & 31), c = lane_c(threadIdx.x & 31);
     const int warp_row = warp * 4 * C::ROWS + r; // of row 0 of the thread; row i is 4 i further
@@ -44,9 +45,9 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
     const int keys = CAUSAL ? min(tokens, row0 + C::BM) : tokens;
     const int tiles = (keys + C::BN - 1) / C::BN;
 
-    const float *q = view_head<const float>(a.q, a.heads, head);
-    const float *k = view_head<const float>(a.k, a.heads, head);
-    const float *v = view_head<const float>(a.v, a.heads, head);
+    const float *q = view_head<const float>(a.q, place);
+    const float *k = view_head<const float>(a.k, place);
+    const float *v = view_head<const float>(a.v, place);
     float *q_tile = (float *)shared, *k_tile = q_tile + C::Q_FLOATS,
           *v_tile = k_tile + C::KV_FLOATS, *p_tile = v_tile + C::KV_FLOATS;
     auto load = [&](float *tile, const float *from, int64_t stride, int key0) {
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
         }
     }
 
-    float *lse = (float *)a.lse + head * a.tokens, *out = view_head<float>(a.o, a.heads, head);
+    float *lse = (float *)a.lse + head * a.tokens, *out = view_head<float>(a.o, place);
 #pragma unroll
     for (int i = 0; i < C::ROWS; ++i) {
         const int row = row0 + warp_row + 4 * i;

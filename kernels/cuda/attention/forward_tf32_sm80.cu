@@ -7,9 +7,8 @@
 //          of the next tile while the weighted sum is. Each thread rounds the chunks that it copied
 //          before the barrier that publishes them. Two blocks share an SM and fill each other's
 //          gaps.
-// Layout   the product with v takes P's C fragment as A fragment by reordering keys (mma.cuh), and
-//          n index 4h + j, n stands for column 32h + 4n + j, so that v is read, and o written, in
-//          16-byte pieces
+// Layout   the weighted sum is computed transposed, o^T = v^T P^T, because P's C fragments are B
+//          fragments as they stand (mma.cuh); o^T's columns are rows 2t and 2t + 1 of P
 // Bitwise  one warp sums a row, in ascending key order
 // NaN      as forward_bf16_sm80.cu
 // Errors   accepts() as in accepts.cu
@@ -62,36 +61,35 @@ __device__ __forceinline__ void scores(float (&s)[M_TILES][8][4], uint32_t q_til
     }
 }
 
-// o += p v for one key tile; p is rounded to tf32.
+// o^T += v^T p^T for one key tile; p is rounded to tf32; v_at as transposed_fragment() wants it.
+// o[d][n]: columns 16 d + 2g (elements 0, 1) and the next (2, 3), rows 8 n + 2t and the next.
 template <int D, int M_TILES>
-__device__ __forceinline__ void weigh(float (&o)[M_TILES][D / 8][4],
-                                      const float (&p)[M_TILES][8][4], const float *v_tile, int g,
-                                      int t)
+__device__ __forceinline__ void weigh(float (&o)[D / 16][2 * M_TILES][4],
+                                      const float (&p)[M_TILES][8][4], const float *v_at)
 {
-    constexpr int STRIDE = D + 4;
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-        uint32_t a[M_TILES][4];
+        uint32_t b[2 * M_TILES][2];
 #pragma unroll
-        for (int m = 0; m < M_TILES; ++m) {
-            a[m][0] = __float_as_uint(round_tf32(p[m][k][0]));
-            a[m][1] = __float_as_uint(round_tf32(p[m][k][2]));
-            a[m][2] = __float_as_uint(round_tf32(p[m][k][1]));
-            a[m][3] = __float_as_uint(round_tf32(p[m][k][3]));
+        for (int i = 0; i < 4 * M_TILES; ++i) {
+            b[i >> 1][i & 1] = __float_as_uint(round_tf32(p[i >> 2][k][i & 3]));
         }
 #pragma unroll
-        for (int h = 0; h < D / 32; ++h) {
-            const float *v = v_tile + (k * 8 + 2 * t) * STRIDE + 32 * h + 4 * g;
-            const uint4 b0 = *(const uint4 *)v, b1 = *(const uint4 *)(v + STRIDE);
+        for (int d = 0; d < D / 16; ++d) {
+            uint32_t a[4];
+            transposed_fragment<D>(a, v_at + k * 8 * (D + 4) + d * 16);
 #pragma unroll
-            for (int m = 0; m < M_TILES; ++m) {
-                mma_tf32(o[m][4 * h], a[m], b0.x, b1.x);
-                mma_tf32(o[m][4 * h + 1], a[m], b0.y, b1.y);
-                mma_tf32(o[m][4 * h + 2], a[m], b0.z, b1.z);
-                mma_tf32(o[m][4 * h + 3], a[m], b0.w, b1.w);
+            for (int n = 0; n < 2 * M_TILES; ++n) {
+                mma_tf32(o[d][n], a, b[n][0], b[n][1]);
             }
         }
     }
+}
+
+// From a value per row g of a fragment to the values of rows 2t and 2t + 1.
+__device__ __forceinline__ float2 rows_to_columns(float x, int t)
+{
+    return make_float2(__shfl_sync(0xffffffffU, x, 8 * t), __shfl_sync(0xffffffffU, x, 8 * t + 4));
 }
 
 template <int D, bool CAUSAL>
@@ -103,6 +101,7 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
     const int tokens = (int)a.tokens, head_dim = (int)a.head_dim;
     const int blocks = (tokens + C::BM - 1) / C::BM;
     const int64_t head = blockIdx.x / blocks;
+    const head_place place = head_place_make(a.heads, head);
     const int row0 = (blocks - 1 - (int)(blockIdx.x % blocks)) * C::BM;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int warp_row = warp * C::M_TILES * 16; // within the block
@@ -110,9 +109,9 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
     const int keys = CAUSAL ? min(tokens, row0 + C::BM) : tokens;
     const int tiles = (keys + C::BN - 1) / C::BN;
 
-    const float *q = view_head<const float>(a.q, a.heads, head);
-    const float *k = view_head<const float>(a.k, a.heads, head);
-    const float *v = view_head<const float>(a.v, a.heads, head);
+    const float *q = view_head<const float>(a.q, place);
+    const float *k = view_head<const float>(a.k, place);
+    const float *v = view_head<const float>(a.v, place);
     float *q_tile = (float *)shared, *k_tile = (float *)(shared + C::Q_BYTES),
           *v_tile = (float *)(shared + C::Q_BYTES + C::KV_BYTES);
     auto load = [&](float *tile, const float *from, int64_t stride, int key0) {
@@ -127,7 +126,7 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
     cp_async_wait<0>();
     tile_round<C::BM, D, C::THREADS>(q_tile);
 
-    float o[C::M_TILES][D / 8][4] = {}, row_max[C::M_TILES][2], row_sum[C::M_TILES][2] = {};
+    float o[D / 16][2 * C::M_TILES][4] = {}, row_max[C::M_TILES][2], row_sum[C::M_TILES][2] = {};
 #pragma unroll
     for (int m = 0; m < C::M_TILES; ++m) {
         row_max[m][0] = row_max[m][1] = -INFINITY;
@@ -179,10 +178,11 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
                     }
                     row_max[m][half] = top;
                     row_sum[m][half] = fmaf(row_sum[m][half], fade, sum);
+                    const float2 fades = rows_to_columns(fade, t);
 #pragma unroll
-                    for (int n = 0; n < D / 8; ++n) {
-                        o[m][n][2 * half] *= fade;
-                        o[m][n][2 * half + 1] *= fade;
+                    for (int d = 0; d < D / 16; ++d) {
+                        float(&x)[4] = o[d][2 * m + half];
+                        x[0] *= fades.x, x[1] *= fades.y, x[2] *= fades.x, x[3] *= fades.y;
                     }
                 }
             }
@@ -194,33 +194,31 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
             load(k_tile, k, a.k.token_stride, key0 + C::BN);
         }
         if (active) {
-            weigh<D, C::M_TILES>(o, s, v_tile, g, t);
+            weigh<D, C::M_TILES>(o, s, v_tile + 2 * t * (D + 4) + 2 * g);
         }
     }
 
-    float *lse = (float *)a.lse + head * a.tokens, *out = view_head<float>(a.o, a.heads, head);
+    float *lse = (float *)a.lse + head * a.tokens, *out = view_head<float>(a.o, place);
 #pragma unroll
     for (int m = 0; m < C::M_TILES; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = first_row + m * 16 + half * 8 + g;
-            const float sum = quad_sum(row_sum[m][half]), inverse = 1.0f / sum;
-            if (row >= tokens) {
-                continue;
-            }
-            if (t == 0) {
-                lse[row] = fmaf(row_max[m][half], params.scale, logf(sum));
+            const int first = first_row + m * 16 + half * 8;
+            const float sum = quad_sum(row_sum[m][half]);
+            const float2 inverse = rows_to_columns(1.0f / sum, t);
+            if (t == 0 && first + g < tokens) {
+                lse[first + g] = fmaf(row_max[m][half], params.scale, logf(sum));
             }
 #pragma unroll
-            for (int h = 0; h < D / 32; ++h) {
-                if (32 * h + 8 * t < head_dim) {
-                    float4 *to = (float4 *)(out + row * a.o.token_stride + 32 * h + 8 * t);
+            for (int e = 0; e < 2; ++e) {
+                const int row = first + 2 * t + e;
+                float *to = out + row * a.o.token_stride + 2 * g;
 #pragma unroll
-                    for (int e = 0; e < 2; ++e) {
-                        to[e] = make_float4(o[m][4 * h][2 * half + e] * inverse,
-                                            o[m][4 * h + 1][2 * half + e] * inverse,
-                                            o[m][4 * h + 2][2 * half + e] * inverse,
-                                            o[m][4 * h + 3][2 * half + e] * inverse);
+                for (int d = 0; d < D / 16; ++d) {
+                    const float(&x)[4] = o[d][2 * m + half];
+                    if (row < tokens && d * 16 + 2 * g < head_dim) {
+                        const float by = e ? inverse.y : inverse.x;
+                        *(float2 *)(to + d * 16) = make_float2(x[e] * by, x[2 + e] * by);
                     }
                 }
             }

@@ -9,7 +9,9 @@
 //                   B: b0 (k t, n g)  b1 (k t+4, n g)
 //   both            C: c0 (g, 2t)  c1 (g, 2t+1)  c2 (g+8, 2t)  c3 (g+8, 2t+1)
 // The order of the k index is free as long as A and B agree; the tf32 kernels use that to feed C of
-// one product as A of the next: k = t stands for column 2t, k = t+4 for column 2t+1.
+// one product as operand of the next: k = t stands for 2t, k = t+4 for 2t+1. An operand's registers
+// must be neighbours, so they make C's pairs (c0, c1) and (c2, c3) the B fragments of a transposed
+// product; fed as A they would have to be moved first.
 #ifndef BT_KERNELS_CUDA_ATTENTION_MMA_CUH
 #define BT_KERNELS_CUDA_ATTENTION_MMA_CUH
 
@@ -85,11 +87,16 @@ BT_INLINE uint32_t pack_bf16(float low, float high)
     return packed;
 }
 
-// Nearest tf32, ties away from zero. Source  PTX ISA 9.7.9.21, cvt.rna.tf32
+// Nearest tf32; ties go to even where that is one instruction (sm_90), else away from zero.
+// Source  PTX ISA 9.7.9.21, cvt.rn.tf32 and cvt.rna.tf32
 BT_INLINE float round_tf32(float value)
 {
     uint32_t bits;
+#if __CUDA_ARCH__ >= 900
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+#else
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+#endif
     return __uint_as_float(bits);
 }
 

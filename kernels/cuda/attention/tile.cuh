@@ -26,11 +26,21 @@ constexpr int SHARED_LIMIT = 99 * 1024;
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float LN_2 = 0.6931471805599453f;
 
-// First element of a (batch, head).
-template <typename T>
-__device__ __forceinline__ T *view_head(const bt_attention_view &view, int64_t heads, int64_t head)
+// Which head of which batch entry; made once, for its division.
+struct head_place {
+    int64_t batch, head;
+};
+
+__device__ __forceinline__ head_place head_place_make(int64_t heads, int64_t index)
 {
-    return (T *)view.base + head / heads * view.batch_stride + head % heads * view.head_stride;
+    return {index / heads, index % heads};
+}
+
+// First element of a head.
+template <typename T>
+__device__ __forceinline__ T *view_head(const bt_attention_view &view, const head_place &at)
+{
+    return (T *)view.base + at.batch * view.batch_stride + at.head * view.head_stride;
 }
 
 // Byte offset of a chunk in a bf16 tile; of 32 columns (64 bytes) two rows fill the banks.
@@ -51,9 +61,12 @@ template <typename T, int COLS> __device__ __forceinline__ uint32_t tile_offset(
     return sizeof(T) == 2 ? swizzle<COLS>(row, chunk) : padded<COLS>(row, chunk);
 }
 
+template <typename T, int COLS>
+constexpr int ROW_BYTES = sizeof(T) == 2 ? COLS * 2 : (COLS + 4) * 4;
+
 template <typename T, int ROWS, int COLS> constexpr int tile_bytes()
 {
-    return ROWS * (sizeof(T) == 2 ? COLS * 2 : (COLS + 4) * 4);
+    return ROWS * ROW_BYTES<T, COLS>;
 }
 
 // Starts the copy of rows row0 .. row0 + ROWS - 1 into a tile, 16 bytes a thread and turn.
@@ -62,15 +75,16 @@ __device__ __forceinline__ void tile_load(uint32_t tile, const T *head, int64_t 
                                           int row0, int tokens, int head_dim)
 {
     constexpr int PER_CHUNK = 16 / (int)sizeof(T), CHUNKS = COLS / PER_CHUNK;
+    constexpr int STEP = THREADS / CHUNKS; // rows a turn; swizzle() repeats every 8
+    static_assert(ROWS % STEP == 0 && (sizeof(T) == 4 || STEP % 8 == 0), "tile of whole turns");
+    const int row = (int)threadIdx.x / CHUNKS, chunk = (int)threadIdx.x % CHUNKS;
+    const int rows = chunk * PER_CHUNK < head_dim ? tokens - row0 - row : 0;
+    const T *source = head + (row0 + row) * token_stride + chunk * PER_CHUNK;
+    tile += tile_offset<T, COLS>(row, chunk);
 #pragma unroll
-    for (int i = 0; i < (ROWS * CHUNKS + THREADS - 1) / THREADS; ++i) {
-        const int index = i * THREADS + (int)threadIdx.x;
-        const int row = index / CHUNKS, chunk = index % CHUNKS;
-        if (ROWS * CHUNKS % THREADS == 0 || row < ROWS) {
-            const bool valid = row0 + row < tokens && chunk * PER_CHUNK < head_dim;
-            const T *source = head + (row0 + row) * token_stride + chunk * PER_CHUNK;
-            cp_async16(tile + tile_offset<T, COLS>(row, chunk), valid ? source : head, valid);
-        }
+    for (int i = 0; i < ROWS; i += STEP) {
+        cp_async16(tile + i * ROW_BYTES<T, COLS>, source, i < rows);
+        source += STEP * token_stride;
     }
 }
 
@@ -102,6 +116,25 @@ __device__ __forceinline__ lane_place lane_rows(int lane) { return {lane & 15, l
 __device__ __forceinline__ lane_place lane_cols(int lane)
 {
     return {(lane & 7) | ((lane >> 4) << 3), (lane >> 3) & 1};
+}
+
+// A lane's fragment address in a bf16 tile. `base` is the tile's address plus swizzle() of the
+// lane's place within the first 16 rows and two chunks; the fragment lies blocks of 16 rows and
+// pairs of chunks further on. Tiles start at multiples of a row's size, so a pair only flips bits.
+template <int COLS>
+__device__ __forceinline__ uint32_t fragment(uint32_t base, int row_block, int chunk_pair)
+{
+    return (base ^ (uint32_t)(chunk_pair << 5)) + (uint32_t)(row_block * 16 * COLS * 2);
+}
+
+// A fragment of the transpose of an f32 tile: m = columns, k = rows. `at` is the tile's element
+// [2t, 2g] (k and m of the lane, mma.cuh), further on by 8 rows and 16 columns a block. m = g
+// stands for column 2g, m = g + 8 for 2g + 1.
+template <int COLS>
+__device__ __forceinline__ void transposed_fragment(uint32_t (&a)[4], const float *at)
+{
+    const uint2 even = *(const uint2 *)at, odd = *(const uint2 *)(at + COLS + 4);
+    a[0] = even.x, a[1] = even.y, a[2] = odd.x, a[3] = odd.y;
 }
 
 // Raises the kernel's shared-memory limit and launches it.
