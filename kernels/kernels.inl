@@ -23,9 +23,9 @@ BT_KERNEL_CPU(SOFTMAX_BACKWARD, F64, softmax_backward_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(LAYERNORM, F32, layernorm_cpu_f32, bt_layernorm_cpu_accepts, NULL)
 BT_KERNEL_CPU(LAYERNORM, F64, layernorm_cpu_f64, bt_layernorm_cpu_accepts, NULL)
 BT_KERNEL_CPU(LAYERNORM_BACKWARD, F32, layernorm_backward_cpu_f32,
-              bt_layernorm_backward_cpu_accepts, NULL)
+              bt_layernorm_backward_cpu_accepts, bt_layernorm_backward_cpu_workspace)
 BT_KERNEL_CPU(LAYERNORM_BACKWARD, F64, layernorm_backward_cpu_f64,
-              bt_layernorm_backward_cpu_accepts, NULL)
+              bt_layernorm_backward_cpu_accepts, bt_layernorm_backward_cpu_workspace)
 BT_KERNEL_CPU(EMBEDDING, F32, embedding_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(EMBEDDING, F64, embedding_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(EMBEDDING_BACKWARD, F32, embedding_backward_cpu_f32,

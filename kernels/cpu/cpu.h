@@ -22,6 +22,7 @@ bool bt_attention_cpu_accepts(const bt_device *device, const void *args);
 bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args);
 bool bt_gemm_cpu_accepts(const bt_device *device, const void *args);
 
+size_t bt_layernorm_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_grad_norm_cpu_workspace(const bt_device *device, const void *args);

@@ -4,18 +4,22 @@
 // log sum_c exp(x[c])
 BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
 {
-    double lane[BT_LANES] = {0};
     const REAL max = FN(row_max)(x, count);
+    FN(double_lanes) sum = {0};
+    REAL e[BT_LANES];
+    FN(real_lanes) part;
     int64_t c = 0;
     for (; c + BT_LANES <= count; c += BT_LANES) {
         for (int j = 0; j < BT_LANES; ++j) {
-            lane[j] += (double)FN(bt_exp)(x[c + j] - max);
+            e[j] = FN(bt_exp)(x[c + j] - max);
         }
+        FN(load_lanes)(e, &part);
+        FN(widen_lanes)(&part, &sum);
     }
     for (int j = 0; c + j < count; ++j) {
-        lane[j] += (double)FN(bt_exp)(x[c + j] - max);
+        sum[j] += (double)FN(bt_exp)(x[c + j] - max);
     }
-    return (double)max + log(FN(add_lanes)(lane));
+    return (double)max + log(FN(add_lanes)(&sum));
 }
 
 // Mean over the rows that count, in order; remembers the first row whose target is none.

@@ -5,15 +5,18 @@
 // Shapes   rows of cols elements, contiguous; sum may be x or residual, dx may be dy when it does
 //          not accumulate
 // Types    f32, f64, parameters and their gradients alike. Mean, variance (second pass about the
-//          mean, no cancellation) and all sums in double; the rest in the type
-// Cost     forward one read, one write of x; backward reads dy and s twice: the parameter gradients
-//          come first, by blocks of columns, ascending r
+//          mean, no cancellation) in double; backward sums ROW_BLOCK terms in the type, such blocks
+//          in double; the rest in the type
+// Cost     bound by memory; each operand is read once from it
+// Order    dgamma, dbeta: parts of ROW_BLOCK rows in the workspace, added up in ascending order
 // NaN      a NaN in a row makes the row NaN, and in backward the parameter gradients of its columns
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/vector.h"
+
+enum { ROW_BLOCK = 16 }; // terms that are added up in the type itself
 
 bool bt_layernorm_cpu_accepts(const bt_device *device, const void *args)
 {
@@ -27,6 +30,14 @@ bool bt_layernorm_backward_cpu_accepts(const bt_device *device, const void *args
     (void)device;
     const bt_layernorm_backward_args *op = args;
     return op->param_dtype == op->dtype && op->grad_dtype == op->dtype;
+}
+
+size_t bt_layernorm_backward_cpu_workspace(const bt_device *device, const void *args)
+{
+    (void)device;
+    const bt_layernorm_backward_args *op = args;
+    const int64_t blocks = (op->rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    return (size_t)(blocks * 2 * op->cols) * bt_dtype_size(op->dtype);
 }
 
 #define BT_BODY "kernels/cpu/layernorm.inl"

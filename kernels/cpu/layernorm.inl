@@ -51,54 +51,52 @@ bt_status FN(bt_layernorm_cpu)(const bt_launch *launch, const void *args)
     return BT_OK;
 }
 
-// dgamma and dbeta of `count` <= BT_COLUMN_BLOCK columns.
-BT_CLONES static void FN(sum_parameters)(const REAL *dy, const REAL *s, const REAL *mean,
-                                         const REAL *rstd, int64_t rows, int64_t stride,
-                                         int64_t count, double *dgamma, double *dbeta)
+// sum_c g and sum_c g xhat, g = dy gamma
+BT_INLINE void FN(row_sums)(const REAL *dy, const REAL *s, const REAL *gamma, REAL mean, REAL rstd,
+                            int64_t cols, double *sum_out, double *dot_out)
 {
-    for (int64_t c = 0; c < count; ++c) {
-        dgamma[c] = dbeta[c] = 0;
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-        const REAL *dy_row = dy + r * stride, *s_row = s + r * stride;
-        const REAL center = mean[r], scale = rstd[r];
-        for (int64_t c = 0; c < count; ++c) {
-            const double g = (double)dy_row[c];
-            dgamma[c] += g * (double)((s_row[c] - center) * scale);
-            dbeta[c] += g;
+    enum { TERMS = ROW_BLOCK * BT_LANES };
+    FN(double_lanes) sum = {0}, dot = {0};
+    for (int64_t from = 0; from < cols; from += TERMS) {
+        const int64_t to = cols - from < TERMS ? cols : from + TERMS;
+        FN(real_lanes) sum_part = {0}, dot_part = {0}, dy_part, s_part, gamma_part;
+        int64_t c = from;
+        for (; c + BT_LANES <= to; c += BT_LANES) {
+            FN(load_lanes)(dy + c, &dy_part);
+            FN(load_lanes)(s + c, &s_part);
+            FN(load_lanes)(gamma + c, &gamma_part);
+            dy_part *= gamma_part;
+            sum_part += dy_part;
+            dot_part += dy_part * ((s_part - mean) * rstd);
         }
+        for (int j = 0; c + j < to; ++j) {
+            const REAL g = dy[c + j] * gamma[c + j];
+            sum_part[j] += g;
+            dot_part[j] += g * ((s[c + j] - mean) * rstd);
+        }
+        FN(widen_lanes)(&sum_part, &sum);
+        FN(widen_lanes)(&dot_part, &dot);
     }
+    *sum_out = FN(add_lanes)(&sum);
+    *dot_out = FN(add_lanes)(&dot);
 }
 
-static void FN(store_parameters)(const double *sum, int64_t count, bool accumulate, REAL *target)
-{
-    for (int64_t c = 0; c < count; ++c) {
-        target[c] = (REAL)(accumulate ? (double)target[c] + sum[c] : sum[c]);
-    }
-}
-
-BT_CLONES static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row)
+// dx of one row; before that, for dx may be dy, its part of dgamma and dbeta.
+BT_CLONES static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row,
+                                       REAL *restrict gamma_part, REAL *restrict beta_part)
 {
     const int64_t cols = op->cols;
     const REAL *dy = (const REAL *)op->dy + row * cols, *s = (const REAL *)op->s + row * cols;
     const REAL *gamma = op->gamma;
     const REAL mean = ((const REAL *)op->mean)[row], rstd = ((const REAL *)op->rstd)[row];
     REAL *dx = (REAL *)op->dx + row * cols;
-    double sum[BT_LANES] = {0}, dot[BT_LANES] = {0};
-    for (int64_t c = 0; c + BT_LANES <= cols; c += BT_LANES) {
-        for (int j = 0; j < BT_LANES; ++j) {
-            const double g = (double)(dy[c + j] * gamma[c + j]);
-            sum[j] += g;
-            dot[j] += g * (double)((s[c + j] - mean) * rstd);
-        }
+    double sum, dot;
+    FN(row_sums)(dy, s, gamma, mean, rstd, cols, &sum, &dot);
+    const REAL mean_g = (REAL)(sum / (double)cols), mean_dot = (REAL)(dot / (double)cols);
+    for (int64_t c = 0; c < cols; ++c) {
+        gamma_part[c] += dy[c] * ((s[c] - mean) * rstd);
+        beta_part[c] += dy[c];
     }
-    for (int64_t c = cols / BT_LANES * BT_LANES, j = 0; c < cols; ++c, ++j) {
-        const double g = (double)(dy[c] * gamma[c]);
-        sum[j] += g;
-        dot[j] += g * (double)((s[c] - mean) * rstd);
-    }
-    const REAL mean_g = (REAL)(FN(add_lanes)(sum) / (double)cols);
-    const REAL mean_dot = (REAL)(FN(add_lanes)(dot) / (double)cols);
     if (op->accumulate) {
         for (int64_t c = 0; c < cols; ++c) {
             const REAL xhat = (s[c] - mean) * rstd;
@@ -112,31 +110,50 @@ BT_CLONES static void FN(backward_row)(const bt_layernorm_backward_args *op, int
     }
 }
 
+// target[c] (+)= sum of the blocks' parts, `stride` apart, for c < count <= BT_COLUMN_BLOCK
+static void FN(add_parts)(const REAL *part, int64_t blocks, int64_t stride, int64_t count,
+                          bool accumulate, REAL *target)
+{
+    double sum[BT_COLUMN_BLOCK] = {0};
+    for (int64_t block = 0; block < blocks; ++block) {
+        for (int64_t c = 0; c < count; ++c) {
+            sum[c] += (double)part[block * stride + c];
+        }
+    }
+    for (int64_t c = 0; c < count; ++c) {
+        target[c] = (REAL)(accumulate ? (double)target[c] + sum[c] : sum[c]);
+    }
+}
+
 bt_status FN(bt_layernorm_backward_cpu)(const bt_launch *launch, const void *args)
 {
-    (void)launch;
     const bt_layernorm_backward_args *op = args;
-    const REAL *dy = op->dy, *s = op->s, *mean = op->mean, *rstd = op->rstd;
+    const int64_t rows = op->rows, cols = op->cols, stride = 2 * cols;
+    const int64_t blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
+    REAL *parts = launch->workspace; // [blocks, 2, cols]: dgamma's, then dbeta's
     REAL *dgamma = op->dgamma, *dbeta = op->dbeta;
-    const int64_t rows = op->rows, cols = op->cols;
-    const int64_t blocks = (cols + BT_COLUMN_BLOCK - 1) / BT_COLUMN_BLOCK;
 #pragma omp parallel if (rows * cols > BT_CHUNK)
     {
-        // The end of this loop is a barrier: dx may be dy.
 #pragma omp for schedule(static)
         for (int64_t block = 0; block < blocks; ++block) {
-            double gamma_sum[BT_COLUMN_BLOCK], beta_sum[BT_COLUMN_BLOCK];
-            const int64_t at = block * BT_COLUMN_BLOCK;
-            const int64_t count = cols - at < BT_COLUMN_BLOCK ? cols - at : BT_COLUMN_BLOCK;
-            FN(sum_parameters)(dy + at, s + at, mean, rstd, rows, cols, count, gamma_sum, beta_sum);
-            FN(store_parameters)(gamma_sum, count, op->accumulate_params, dgamma + at);
-            if (dbeta) {
-                FN(store_parameters)(beta_sum, count, op->accumulate_params, dbeta + at);
+            REAL *part = parts + block * stride;
+            const int64_t end =
+                rows - block * ROW_BLOCK < ROW_BLOCK ? rows : (block + 1) * ROW_BLOCK;
+            for (int64_t c = 0; c < stride; ++c) {
+                part[c] = 0;
+            }
+            for (int64_t r = block * ROW_BLOCK; r < end; ++r) {
+                FN(backward_row)(op, r, part, part + cols);
             }
         }
 #pragma omp for schedule(static)
-        for (int64_t r = 0; r < rows; ++r) {
-            FN(backward_row)(op, r);
+        for (int64_t at = 0; at < cols; at += BT_COLUMN_BLOCK) {
+            const int64_t count = cols - at < BT_COLUMN_BLOCK ? cols - at : BT_COLUMN_BLOCK;
+            const bool accumulate = op->accumulate_params;
+            FN(add_parts)(parts + at, blocks, stride, count, accumulate, dgamma + at);
+            if (dbeta) {
+                FN(add_parts)(parts + cols + at, blocks, stride, count, accumulate, dbeta + at);
+            }
         }
     }
     return BT_OK;
