@@ -89,7 +89,7 @@ build_product() {
 take_libraries() { # file...
     local name path missing=0
     while read -r name path; do
-        if [[ $name =~ $stays ]] || [ -e "$out/bin/$name" ]; then
+        if [[ $name =~ $stays ]] || [ -e "$out/bin/$name" ] || [ -e "$out/lib/$name" ]; then
             continue
         elif [ "$path" = not ]; then
             echo "portable: $name, which is needed, is not found on this machine" >&2
