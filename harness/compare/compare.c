@@ -6,6 +6,13 @@
 
 #include "harness/compare/items.h"
 
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
                       bt_curve_difference *out)
 {
@@ -20,7 +27,7 @@ void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
             continue;
         }
         out->shared++;
-        if (memcmp(&a->loss, &b->loss, sizeof a->loss) != 0) {
+        if (bits_of(a->loss) != bits_of(b->loss)) {
             double difference = fabs((double)a->loss - (double)b->loss);
             out->first_step = out->first_step < 0 ? a->step : out->first_step;
             // A NaN is the largest difference there is, and stays it.
@@ -131,21 +138,22 @@ static bt_status compare_builds(item_list *list, const bt_store_build *a, const 
     return compare_text(list, "build", "cuda", a->cuda, b->cuda);
 }
 
-// Both lists of facts are in the order of their keys.
+// Both lists of facts are in the order of their keys; the one that has the smaller key goes first.
 static bt_status compare_envs(item_list *list, const bt_store_env *a, const bt_store_env *b,
                               bool *hard_differs)
 {
+    static const bt_store_fact none = {"", "", BT_FACT_INFO};
     int64_t i = 0, j = 0;
     while (i < a->fact_count || j < b->fact_count) {
-        const bt_store_fact *left = i < a->fact_count ? &a->facts[i] : NULL;
-        const bt_store_fact *right = j < b->fact_count ? &b->facts[j] : NULL;
-        int order = !left ? 1 : !right ? -1 : strcmp(left->key, right->key);
+        const bt_store_fact *left = i < a->fact_count ? &a->facts[i] : &none;
+        const bt_store_fact *right = j < b->fact_count ? &b->facts[j] : &none;
+        int order = left == &none ? 1 : right == &none ? -1 : strcmp(left->key, right->key);
+        left = order > 0 ? &none : left;
+        right = order < 0 ? &none : right;
         const bt_store_fact *either = order <= 0 ? left : right;
-        const char *left_value = order <= 0 ? left->value : "";
-        const char *right_value = order >= 0 ? right->value : "";
-        if (strcmp(left_value, right_value) != 0) {
+        if (strcmp(left->value, right->value) != 0) {
             *hard_differs = *hard_differs || either->level == BT_FACT_HARD;
-            BT_TRY(bt_items_add(list, "environment", either->key, left_value, right_value,
+            BT_TRY(bt_items_add(list, "environment", either->key, left->value, right->value,
                                 either->level));
         }
         i += order <= 0;

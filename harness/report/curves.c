@@ -298,17 +298,27 @@ static double tick_step(double range, double wanted)
     return power * (lead < 1.5 ? 1.0 : lead < 3.5 ? 2.0 : lead < 7.5 ? 5.0 : 10.0);
 }
 
-static double y_step(const chart *from)
+// Ticks of the y axis: first + i * step, count of them.
+typedef struct ticks {
+    double first, step;
+    int count;
+} ticks;
+
+static ticks y_ticks(const chart *from)
 {
     double unit = from->kind->unit == BT_UNIT_BYTES ? 1073741824.0 : 1.0;
-    return tick_step((from->y_max - from->y_min) / unit, 4.0) * unit;
+    double step = tick_step((from->y_max - from->y_min) / unit, 4.0) * unit;
+    double first = ceil(from->y_min / step) * step;
+    return (ticks){first, step, (int)floor((from->y_max - first) / step) + 1};
 }
 
 static void write_grid(const chart *from, bt_str *out)
 {
-    double step = y_step(from), height = from->y_max - from->y_min;
+    ticks at = y_ticks(from);
+    double height = from->y_max - from->y_min;
     bt_str_append(out, "<path class=grid d=\"");
-    for (double y = ceil(from->y_min / step) * step; y <= from->y_max; y += step) {
+    for (int i = 0; i < at.count; i++) {
+        double y = at.first + i * at.step;
         bt_str_format(out, "M0 %.4gh%d", VIEW_H * (1.0 - (y - from->y_min) / height), VIEW_W);
     }
     bt_str_append(out, "\"/>");
@@ -316,13 +326,14 @@ static void write_grid(const chart *from, bt_str *out)
 
 static void write_ticks(const chart *from, bt_str *out)
 {
-    double step = y_step(from);
+    ticks marks = y_ticks(from);
     bt_str_append(out, "<div class=y aria-hidden=true>");
-    for (double y = ceil(from->y_min / step) * step; y <= from->y_max; y += step) {
+    for (int i = 0; i < marks.count; i++) {
+        double y = marks.first + i * marks.step;
         double at = 100.0 * (y - from->y_min) / (from->y_max - from->y_min);
         bt_str_format(out, "<span style=\"bottom:%.2f%%\">", at);
         if (from->kind->unit == BT_UNIT_NATS || y == 0.0) {
-            bt_str_format(out, "%.4g</span>", fabs(y) < 1e-9 * step ? 0.0 : y);
+            bt_str_format(out, "%.4g</span>", fabs(y) < 1e-9 * marks.step ? 0.0 : y);
         } else {
             bt_text label = bt_format_value(from->kind->unit, y);
             // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
@@ -333,8 +344,9 @@ static void write_ticks(const chart *from, bt_str *out)
         }
     }
     bt_str_append(out, "</div><div class=x aria-hidden=true>");
-    step = fmax(1.0, tick_step(from->x_max, 5.0));
-    for (double x = 0.0; x <= from->x_max; x += step) {
+    double step = fmax(1.0, tick_step(from->x_max, 5.0));
+    for (int i = 0; i * step <= from->x_max; i++) {
+        double x = i * step;
         bt_str_format(out, "<span style=\"left:%.2f%%\">%.0f</span>", 100.0 * x / from->x_max, x);
     }
     bt_str_append(out, "</div>");

@@ -156,10 +156,9 @@ static void json_report_satisfies_its_schema(void **state)
     cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(run, "cases"), 0);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(first, "step_rows")), 60);
     const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "step_rows"), 7);
-    bt_store_step step = sample_step(&sample, 7);
     assert_int_equal(cJSON_GetArrayItem(row, 0)->valueint, 7);
     sample.steps = 60;
-    step = sample_step(&sample, 7);
+    bt_store_step step = sample_step(&sample, 7);
     assert_true((float)cJSON_GetArrayItem(row, 1)->valuedouble == step.loss);
     // The checker itself: a report that is wrong in one place is refused there.
     cJSON_DeleteItemFromObject(first, "status");
