@@ -226,7 +226,7 @@ static void markup_from_the_database_stays_text(void **state)
     char *text = report_text(runs, 2, ".html");
     assert_null(strstr(text, "<script>alert"));
     assert_null(strstr(text, "<img"));
-    assert_null(strchr(text, '\xff'));
+    assert_null(strstr(text, "\xff"));
     assert_has(text, "&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&gt;&lt;img "
                      "src=x&gt;\xef\xbf\xbd");
     int scripts = count_of(text, "<script");
@@ -376,6 +376,9 @@ static void bad_requests_are_refused(void **state)
                  bt_report_write(store, &run, 1, "/nowhere/x.html"));
 }
 
+typedef bt_status (*report_writer)(bt_store *, const int64_t *, int64_t, bt_str *);
+static const report_writer writers[] = {bt_report_html, bt_report_markdown, bt_report_json};
+
 static void failing_allocations_are_reported(void **state)
 {
     (void)state;
@@ -384,8 +387,6 @@ static void failing_allocations_are_reported(void **state)
     int64_t runs[2] = {record(&sample), 0};
     sample.fact = "other";
     runs[1] = record(&sample);
-    bt_status (*const writers[])(bt_store *, const int64_t *, int64_t,
-                                 bt_str *) = {bt_report_html, bt_report_markdown, bt_report_json};
     int64_t live = bt_mem_live_count();
     for (size_t w = 0; w < sizeof writers / sizeof writers[0]; w++) {
         bt_status status = BT_STATUS_OUT_OF_MEMORY;
