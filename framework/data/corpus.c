@@ -4,7 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +17,8 @@
 #include "framework/data/shard.h"
 
 enum { SHARD_TOKENS = 100000000, MAX_NAME_BYTES = 100 };
+
+static const char staging_prefix[] = ".making-"; // and the process that makes it
 
 static bt_status check_space(const bt_corpus_job *job)
 {
@@ -47,6 +51,28 @@ static void remove_folder(const char *folder)
     }
     (void)closedir(handle);
     (void)rmdir(folder);
+}
+
+// Removes what processes that are no longer there left half made.
+static void remove_leftovers(const char *folder)
+{
+    DIR *handle = opendir(folder);
+    const size_t prefix_bytes = sizeof staging_prefix - 1;
+    if (!handle) {
+        return;
+    }
+    for (const struct dirent *entry = readdir(handle); entry; entry = readdir(handle)) {
+        if (strncmp(entry->d_name, staging_prefix, prefix_bytes) == 0) {
+            long maker = strtol(entry->d_name + prefix_bytes, NULL, 10);
+            char *path = NULL;
+            if (maker > 0 && kill((pid_t)maker, 0) != 0 && errno == ESRCH &&
+                bt_path_join(folder, entry->d_name, &path) == BT_OK) {
+                remove_folder(path);
+            }
+            bt_mem_free(path);
+        }
+    }
+    (void)closedir(handle);
 }
 
 static void remove_files(const bt_dataset_split *split)
@@ -171,8 +197,9 @@ bt_status bt_corpus_make(bt_corpus_job *job, double fraction)
 {
     bt_str staging = {0};
     BT_TRY(bt_dir_make(job->out_dir));
+    remove_leftovers(job->out_dir);
     BT_TRY(check_space(job));
-    bt_str_format(&staging, "%s/.making-%ld", job->out_dir, (long)getpid());
+    bt_str_format(&staging, "%s/%s%ld", job->out_dir, staging_prefix, (long)getpid());
     bt_status status = bt_str_take(&staging, &job->staging);
     bt_str_release(&staging);
     status = status == BT_OK ? stage(job, fraction) : status;

@@ -24,6 +24,8 @@ typedef struct job {
     bt_fetch_corpus corpus;   // owned
     CURLM *multi;             // owned
     int running;
+    int unreachable;        // attempts in a row that found no server
+    int64_t pause_until_ns; // no transfer begins before
     bt_progress_event event;
 } job;
 
@@ -116,47 +118,78 @@ static bt_status look(job *self)
 }
 
 // Starts what may be started now; *waiting is how many files are not done, *pause_ms when to look
-// again at the latest.
+// again at the latest. While the server cannot be reached, one transfer at a time tries.
 static bt_status start_some(job *self, int64_t *waiting, int *pause_ms)
 {
     *waiting = 0;
     *pause_ms = POLL_MS;
     int64_t now = bt_clock_ns();
+    int limit = self->unreachable > 0 ? 1 : self->options.connections;
     for (int64_t i = 0; i < self->corpus.count; ++i) {
         bt_fetch_file *file = &self->corpus.files[i];
         *waiting += file->state != BT_FETCH_DONE;
-        if (file->state != BT_FETCH_WAITING || self->running >= self->options.connections) {
+        if (file->state != BT_FETCH_WAITING || self->running >= limit) {
             continue;
         }
-        if (file->not_before_ns <= now) {
+        int64_t start_ns =
+            file->not_before_ns > self->pause_until_ns ? file->not_before_ns : self->pause_until_ns;
+        if (start_ns <= now) {
             BT_TRY(bt_fetch_file_start(file, self->multi));
             ++self->running;
-        } else if ((file->not_before_ns - now) / 1000000 < *pause_ms) {
-            *pause_ms = (int)((file->not_before_ns - now) / 1000000) + 1;
+        } else if ((start_ns - now) / 1000000 < *pause_ms) {
+            *pause_ms = (int)((start_ns - now) / 1000000) + 1;
         }
     }
     return BT_OK;
 }
 
+static int64_t wait_ms(const job *self, int attempts)
+{
+    int64_t wait = self->options.backoff_ms;
+    for (int i = 1; i < attempts && wait < MAX_BACKOFF_MS; ++i) {
+        wait *= 2;
+    }
+    return wait < MAX_BACKOFF_MS ? wait : MAX_BACKOFF_MS;
+}
+
+// A server that is not there is no fault of the file: all files wait for it together, and the
+// transfers that had begun beside this one do not count.
+static void after_unreachable(job *self, bt_fetch_file *file, int *attempts, int64_t *wait)
+{
+    file->attempts = 0;
+    if (bt_clock_ns() >= self->pause_until_ns) {
+        ++self->unreachable;
+        *wait = wait_ms(self, self->unreachable);
+        self->pause_until_ns = bt_clock_ns() + *wait * 1000000;
+    }
+    *attempts = self->unreachable;
+}
+
 static bt_status after_attempt(job *self, bt_fetch_file *file)
 {
     char note[800];
+    int attempts = file->attempts;
+    int64_t wait = 0;
     if (file->state == BT_FETCH_DONE) {
+        self->unreachable = 0;
         (void)snprintf(note, sizeof note, "%s: %lld tokens", file->file, (long long)file->tokens);
         return report(self, note);
     }
-    if (file->fatal || file->attempts >= self->options.attempts) {
+    if (file->problem == BT_STATUS_UNAVAILABLE) {
+        after_unreachable(self, file, &attempts, &wait);
+    } else {
+        self->unreachable = 0;
+        wait = wait_ms(self, attempts);
+        file->not_before_ns = bt_clock_ns() + wait * 1000000;
+    }
+    if (file->fatal || attempts >= self->options.attempts) {
         return bt_error(file->problem, "%s (attempt %d of %d); what was fetched is in %s",
-                        file->message, file->attempts, self->options.attempts,
-                        self->options.out_dir);
+                        file->message, attempts, self->options.attempts, self->options.out_dir);
     }
-    int64_t wait_ms = self->options.backoff_ms;
-    for (int i = 1; i < file->attempts && wait_ms < MAX_BACKOFF_MS; ++i) {
-        wait_ms *= 2;
+    if (wait == 0) {
+        return BT_OK; // another transfer has said it
     }
-    wait_ms = wait_ms < MAX_BACKOFF_MS ? wait_ms : MAX_BACKOFF_MS;
-    file->not_before_ns = bt_clock_ns() + wait_ms * 1000000;
-    (void)snprintf(note, sizeof note, "%s; again in %.1f s", file->message, (double)wait_ms / 1000);
+    (void)snprintf(note, sizeof note, "%s; again in %.1f s", file->message, (double)wait / 1000);
     return report(self, note);
 }
 

@@ -300,6 +300,9 @@ void bt_fetch_file_stop(bt_fetch_file *file, CURLM *multi)
         curl_easy_cleanup(file->handle);
         file->handle = NULL;
     }
+    if (file->part >= 0 && file->have_bytes == 0) {
+        (void)unlink(file->part_path); // nothing worth continuing
+    }
     close_part(file);
     if (file->state == BT_FETCH_RUNNING) {
         file->state = BT_FETCH_WAITING;

@@ -1,11 +1,14 @@
 // tests/unit/test_corpus.c - documents, splits, shards, manifest; the default corpus; failures
 #include "tests/support/test.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
@@ -255,6 +258,53 @@ static void too_little_space_is_said_first(void **state)
                  tokenize(files, 1, 0, 0, 1, NULL));
 }
 
+// A file size limit stands for a full disk: the shards cannot be written whole.
+static void full_disk_keeps_the_old_dataset(void **state)
+{
+    (void)state;
+    char *text = long_text(1 << 20, "\n");
+    const char *const small[] = {test_scratch_write("small.txt", "hello\n", 6)};
+    const char *const large[] = {test_scratch_write("large.txt", text, strlen(text))};
+    test_free(text);
+    ASSERT_OK(tokenize(small, 1, 0, 0, 1, NULL));
+    struct rlimit old;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    const struct rlimit limit = {.rlim_cur = 100000, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    bt_status status = tokenize(large, 1, 0, 0, 2, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_true(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
+    ASSERT_FAILS(BT_STATUS_IO, "t_train_000001.bin: File too large", status);
+    bt_dataset dataset;
+    ASSERT_OK(bt_dataset_open(out_dir, &dataset));
+    assert_int_equal(dataset.train.tokens, 4);
+    assert_int_equal(test_scratch_count("made/here"), 2);
+    bt_dataset_release(&dataset);
+}
+
+// What a killed process left is removed, what a living one makes is not.
+static void leftovers_are_removed(void **state)
+{
+    (void)state;
+    char name[64];
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    (void)snprintf(name, sizeof name, "made/here/.making-%ld", (long)child);
+    ASSERT_OK(bt_dir_make(test_scratch_path(name)));
+    (void)snprintf(name, sizeof name, "made/here/.making-%ld/x_train_000001.bin", (long)child);
+    (void)test_scratch_write(name, "x", 1);
+    (void)snprintf(name, sizeof name, "made/here/.making-%ld", (long)getppid());
+    ASSERT_OK(bt_dir_make(test_scratch_path(name)));
+    const char *const files[] = {test_scratch_write("a.txt", "hello\n", 6)};
+    ASSERT_OK(tokenize(files, 1, 0, 0, 1, NULL));
+    assert_int_equal(test_scratch_count("made/here"), 3); // shard, manifest, the living one's
+}
+
 static bool stop_at_once(void *self, const bt_progress_event *event)
 {
     *(bt_progress_event *)self = *event;
@@ -465,6 +515,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(threads_and_shards_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_input_keeps_the_old_dataset, setup, teardown),
         cmocka_unit_test_setup_teardown(too_little_space_is_said_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_disk_keeps_the_old_dataset, setup, teardown),
+        cmocka_unit_test_setup_teardown(leftovers_are_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(progress_can_stop, setup, teardown),
         cmocka_unit_test_setup_teardown(manifests_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_without_manifest_is_taken_as_it_is, setup,

@@ -372,16 +372,19 @@ static void lists_and_options_are_checked(void **state)
 static void no_server_and_no_space(void **state)
 {
     (void)state;
+    watch one = {.stop_at = 0};
     static const char nobody[] =
         "{\"format\": \"blutrain-corpora-1\", \"corpora\": [{\"name\": \"x\", \"base_url\": "
-        "\"http://127.0.0.1:1/\", \"vocab\": 9, \"files\": [{\"file\": \"x_val_0.bin\", \"split\": "
-        "\"val\", \"bytes\": %lld}]}]}";
+        "\"http://127.0.0.1:1/\", \"vocab\": 9, \"files\": [{\"file\": \"x_val_{number}.bin\", "
+        "\"range\": [0, 7], \"split\": \"val\", \"bytes\": %lld}]}]}";
     char text[512];
     int length = snprintf(text, sizeof text, nobody, 2000LL);
-    ASSERT_FAILS(
-        BT_STATUS_UNAVAILABLE, "http://127.0.0.1:1/x_val_0.bin: ",
-        fetch(test_scratch_write("nobody.json", text, (size_t)length), (bt_progress){0}, NULL));
-    length = snprintf(text, sizeof text, nobody, 1LL << 50);
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "http://127.0.0.1:1/x_val_00000",
+                 fetch(test_scratch_write("nobody.json", text, (size_t)length),
+                       (bt_progress){watch_progress, &one}, NULL));
+    assert_int_equal(one.notes, 2); // of three attempts, however many files there are
+    assert_int_equal(test_scratch_count(strrchr(out_dir, '/') + 1), 0);
+    length = snprintf(text, sizeof text, nobody, 1LL << 47);
     ASSERT_FAILS(
         BT_STATUS_IO, "not enough space: x needs 1073741825 MiB more",
         fetch(test_scratch_write("nobody.json", text, (size_t)length), (bt_progress){0}, NULL));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cjson/cJSON.h>
 #include <zstd.h>
@@ -19,6 +20,18 @@
 #include "framework/data/utf8.h"
 #include "tests/support/corpus.h"
 #include "tests/support/scratch.h"
+
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
+#else
+#define HAS_FEATURE(name) 0
+#endif
+#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&          \
+    !HAS_FEATURE(address_sanitizer) && !HAS_FEATURE(thread_sanitizer)
+static const bool slow_build = false;
+#else
+static const bool slow_build = true;
+#endif
 
 static bt_tokenizer *tokenizer; // of the small rank file
 static bt_encoder *encoder;
@@ -426,6 +439,8 @@ static void whole_texts(void **state)
         print_message("skipped: no texts (../shared/data)\n");
         skip();
     }
+    clock_t ticks = 0;
+    double megabytes = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         void *bytes = NULL;
         size_t size = 0;
@@ -439,6 +454,7 @@ static void whole_texts(void **state)
         }
         static const char separator[] = "\n<|endoftext|>\n";
         bt_tokens tokens = {0};
+        clock_t start = clock();
         for (size_t begin = 0; begin < size;) {
             const char *mark = memmem(text + begin, size - begin, separator, sizeof separator - 1);
             size_t end = mark ? (size_t)(mark - text) : size;
@@ -447,6 +463,8 @@ static void whole_texts(void **state)
             ASSERT_OK(bt_encoder_encode(its_encoder, text + begin, end - begin, &tokens));
             begin = mark ? end + sizeof separator - 1 : size;
         }
+        ticks += clock() - start;
+        megabytes += (double)size / 1e6;
         assert_int_equal(tokens.count, rows[i].count);
         bt_digest digest = bt_digest_bytes(tokens.ids, (size_t)tokens.count * sizeof *tokens.ids);
         assert_string_equal(digest.hex, rows[i].digest);
@@ -456,6 +474,10 @@ static void whole_texts(void **state)
         }
         bt_mem_free(bytes);
     }
+    // Processor time, of which a busy machine takes none away; a build with sanitizers is slower.
+    double rate = megabytes * CLOCKS_PER_SEC / (double)ticks;
+    print_message("%.0f MB/s on one core\n", rate);
+    assert_true(slow_build || rate >= 10);
     bt_encoder_destroy(its_encoder);
     bt_tokenizer_destroy(gpt2);
 }
