@@ -1,7 +1,6 @@
 // harness/env/doctor.c - one function a check, a table of them
 #include "harness/env/doctor.h"
 
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/str.h"
+#include "harness/env/blas.h"
 #include "harness/suite/suite.h"
 
 #define GIB 1073741824.0
@@ -81,24 +81,20 @@ static void check_gpu(const looking *self, bt_check *check)
                     "run their CPU profile");
 }
 
-// Threads that OpenBLAS will use; its functions are loaded with the framework.
 static void check_blas(const looking *self, bt_check *check)
 {
     (void)self;
-    int (*threads)(void) = NULL;
-    char *(*core)(void) = NULL;
-    char text[128];
-    void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_num_threads");
-    memcpy(&threads, &symbol, sizeof threads);
-    symbol = dlsym(RTLD_DEFAULT, "openblas_get_corename");
-    memcpy(&core, &symbol, sizeof core);
-    (void)snprintf(text, sizeof text, "%d threads, kernels for %s", threads ? threads() : 0,
-                   core ? core() : "?");
-    bool old = core && strcmp(core(), "Prescott") == 0;
-    set(check, threads && !old ? BT_CHECK_GOOD : BT_CHECK_MISSING, threads ? text : "not OpenBLAS",
-        threads && !old ? ""
-                        : "matrix products on the CPU will be slow: apt-get install "
-                          "libopenblas0-openmp");
+    const char *core = bt_blas_core();
+    const char *better = bt_blas_better_core();
+    char text[192];
+    bool slow = strcmp(core, "Prescott") == 0 && !better;
+    (void)snprintf(text, sizeof text, "%d threads, kernels for %.32s%s%s", bt_blas_threads(),
+                   better ? better : core, better ? "; the library takes this processor for " : "",
+                   better ? core : "");
+    bool good = bt_blas_threads() > 0 && !slow;
+    set(check, good ? BT_CHECK_GOOD : BT_CHECK_MISSING,
+        bt_blas_threads() > 0 ? text : "not OpenBLAS",
+        good ? "" : "matrix products on the CPU will be slow: apt-get install libopenblas0-openmp");
 }
 
 static void check_dataset(const looking *self, bt_check *check)

@@ -7,6 +7,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/env/blas.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
 #include "harness/report/report.h"
@@ -264,6 +265,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     memset(outcome, 0, sizeof *outcome);
     bt_progress_open(&self.view, request->quiet);
     bt_interrupt_watch();
+    bt_blas_advise_children();
     bt_status status = execute(&self);
     bt_status closed = bt_store_close(self.store);
     for (int64_t i = 0; self.data && i < request->plan->case_count; ++i) {
