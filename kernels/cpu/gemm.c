@@ -1,10 +1,10 @@
 // kernels/cpu/gemm.c - D = epilogue(alpha op(A) op(B)) + beta C, through OpenBLAS
 //
-// D is cut into tiles by its shape alone; a thread computes a tile with one single-threaded BLAS
-// call (OpenBLAS uses one thread inside a parallel region) and applies the epilogue while the tile
-// is in its cache. So the bits depend on shapes and machine, never on the number of threads, and
-// plain threaded cblas_sgemm is matched at training shapes: the longer side is cut in four
-// or more, which loses less to repeated packing than finer tiles would.
+// D is cut into tiles by its shape and the machine's number of processors; a thread computes a tile
+// with one single-threaded BLAS call (OpenBLAS uses one thread inside a parallel region) and
+// applies the epilogue. So the bits depend on shapes and machine, never on the number of threads.
+// Tiles are few, one a processor where D is not huge: each packs its operands anew, and with two
+// processors this keeps the rate of plain threaded cblas_sgemm at training shapes.
 //
 // Shapes   row-major, row strides below 2^31; k below 2^31; batch entries by their strides;
 //          c may be d; D must not alias the other operands
@@ -22,10 +22,11 @@ typedef struct gemm_tiling {
 } gemm_tiling;
 
 enum {
-    TILE_PARTS = 4,       // the longer side is cut into a multiple of this many parts ...
-    TILE_LONGEST = 1024,  // ... none longer than this
+    TILE_LONGEST = 16384, // no tile's side is longer
+    TILE_SHORTEST = 64,   // no side is cut for the sake of more tiles below this
     TILE_STEP = 16,       // a multiple of the micro-kernels' sizes
     TILE_SMALL = 1 << 21, // up to so many multiply-adds one tile does
+    ROWS_FEW = 16,        // columns are cut first when there are so many times more of them
     DGELU_TILE = 64,      // side of the tile that DGELU with beta keeps on the stack
 };
 
@@ -48,26 +49,37 @@ bool bt_gemm_cpu_accepts(const bt_device *device, const void *args)
 
 static int64_t divide_up(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
-static int64_t part_of(int64_t size, int64_t parts)
+// The length of a tile's side when `size` is cut in `parts`, or more where they were too long; the
+// number of parts stays a multiple of `parts`.
+static int64_t part_length(int64_t size, int64_t parts)
 {
-    return divide_up(divide_up(size, parts), TILE_STEP) * TILE_STEP;
+    const int64_t rounds = divide_up(size, parts * TILE_LONGEST);
+    return divide_up(divide_up(size, parts * rounds), TILE_STEP) * TILE_STEP;
 }
 
-// A part of the longer side that is a whole multiple of TILE_PARTS parts; the shorter side is cut
-// only where it exceeds the longest part.
-static gemm_tiling tile_by_shape(const bt_gemm_args *op)
+static int64_t parts_wanted(int64_t size, int64_t wanted)
+{
+    const int64_t most = divide_up(size, TILE_SHORTEST);
+    return wanted < most ? wanted : most;
+}
+
+// A tile for every processor: rows are cut first, which OpenBLAS likes better, then columns; the
+// other way round where rows are few.
+static gemm_tiling cut(const bt_device *device, const bt_gemm_args *op)
 {
     gemm_tiling tiling = {op->m, op->n, 1, 1};
     if (op->epilogue == BT_EPILOGUE_DGELU && op->beta != 0) {
         tiling.tile_rows = tiling.tile_cols = DGELU_TILE;
     } else if ((double)op->m * (double)op->n * (double)op->k > TILE_SMALL) {
-        const bool rows_longer = op->m >= op->n;
-        const int64_t longer = rows_longer ? op->m : op->n, shorter = rows_longer ? op->n : op->m;
-        const int64_t rounds = divide_up(longer, (int64_t)TILE_PARTS * TILE_LONGEST);
-        const int64_t longer_part = part_of(longer, TILE_PARTS * rounds);
-        const int64_t shorter_part = part_of(shorter, divide_up(shorter, TILE_LONGEST));
-        tiling.tile_rows = rows_longer ? longer_part : shorter_part;
-        tiling.tile_cols = rows_longer ? shorter_part : longer_part;
+        const bool rows_first = op->n / op->m < ROWS_FEW;
+        const int64_t first = rows_first ? op->m : op->n, second = rows_first ? op->n : op->m;
+        const int64_t processors =
+            device->info.processor_count > 0 ? device->info.processor_count : 1;
+        const int64_t wanted = divide_up(processors, op->batch);
+        const int64_t parts = parts_wanted(first, wanted);
+        const int64_t rest = parts_wanted(second, divide_up(wanted, parts));
+        tiling.tile_rows = part_length(op->m, rows_first ? parts : rest);
+        tiling.tile_cols = part_length(op->n, rows_first ? rest : parts);
     }
     tiling.row_tiles = divide_up(op->m, tiling.tile_rows);
     tiling.col_tiles = divide_up(op->n, tiling.tile_cols);

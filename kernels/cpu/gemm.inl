@@ -103,12 +103,11 @@ bt_status FN(bt_gemm_cpu)(const bt_launch *launch, const void *args)
         [BT_EPILOGUE_BIAS_GELU] = FN(tile_gelu),
         [BT_EPILOGUE_DGELU] = FN(tile_gelu_slope),
     };
-    (void)launch;
     const bt_gemm_args *given = args;
     if ((unsigned)given->epilogue >= BT_EPILOGUE_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "gemm epilogue %d", (int)given->epilogue);
     }
-    if (given->m == 0 || given->n == 0) {
+    if (given->m == 0 || given->n == 0 || given->batch == 0) {
         return BT_OK;
     }
     bt_gemm_args op = *given;
@@ -116,7 +115,7 @@ bt_status FN(bt_gemm_cpu)(const bt_launch *launch, const void *args)
         op.bias = NULL;
     }
     bt_blas_keep_single_threaded();
-    const gemm_tiling tiling = tile_by_shape(&op);
+    const gemm_tiling tiling = cut(launch->device, &op);
     const int64_t tiles = tiling.row_tiles * tiling.col_tiles;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < op.batch * tiles; ++task) {

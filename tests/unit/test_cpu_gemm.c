@@ -194,6 +194,41 @@ static void test_training_shapes_do_not_depend_on_threads(void **state)
     }
 }
 
+// However many processors cut D, every element is computed once.
+static void test_any_number_of_processors(void **state)
+{
+    (void)state;
+    enum { M = 200, N = 330, K = 70 };
+    double *a = test_doubles(M * K), *b = test_doubles(N * K), *got = test_doubles(M * N);
+    double *expected = test_doubles(M * N);
+    test_random(a, M * K, 1, -1, 1);
+    test_random(b, N * K, 2, -1, 1);
+    for (int64_t i = 0; i < M * N; ++i) {
+        for (int64_t p = 0; p < K; ++p) {
+            expected[i] += a[i / N * K + p] * b[p * N + i % N];
+        }
+    }
+    test_buffer ba = test_buffer_make(BT_F64, a, M * K), bb = test_buffer_make(BT_F64, b, N * K);
+    bt_device device;
+    const bt_kernel *kernel = NULL;
+    bt_gemm_args args = {.m = M, .n = N, .k = K, .batch = 1, .alpha = 1};
+    args.a = ba.data, args.b = bb.data, args.lda = K, args.ldb = args.ldd = N;
+    args.ab_dtype = args.d_dtype = BT_F64;
+    ASSERT_OK(bt_device_open("cpu", 0, &device));
+    ASSERT_OK(bt_kernel_find(&device, BT_KERNEL_GEMM, BT_F64, &args, &kernel));
+    for (int processors = 0; processors < 70; processors = 2 * processors + 1) {
+        test_buffer bd = test_buffer_make(BT_F64, NULL, M * N);
+        args.d = bd.data, device.info.processor_count = processors;
+        ASSERT_OK(kernel->launch(&(bt_launch){.device = &device}, &args));
+        test_buffer_read(&bd, got);
+        test_assert_close(got, expected, M * N, 1e-13, 1e-13, "d");
+        test_buffer_release(&bd);
+    }
+    bt_device_close(&device);
+    free(a), free(b), free(got), free(expected);
+    test_buffer_release(&ba), test_buffer_release(&bb);
+}
+
 static void test_nan_and_unread_operands(void **state)
 {
     (void)state;
@@ -227,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_epilogues),
         cmocka_unit_test(test_small_batches),
         cmocka_unit_test(test_training_shapes_do_not_depend_on_threads),
+        cmocka_unit_test(test_any_number_of_processors),
         cmocka_unit_test(test_nan_and_unread_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
