@@ -151,7 +151,9 @@ static bt_status compare_envs(item_list *list, const bt_store_env *a, const bt_s
         left = order > 0 ? &none : left;
         right = order < 0 ? &none : right;
         const bt_store_fact *either = order <= 0 ? left : right;
-        if (strcmp(left->value, right->value) != 0) {
+        // What is known of the build is compared as such.
+        bool of_build = strncmp(either->key, "build.", 6) == 0;
+        if (!of_build && strcmp(left->value, right->value) != 0) {
             *hard_differs = *hard_differs || either->level == BT_FACT_HARD;
             BT_TRY(bt_items_add(list, "environment", either->key, left->value, right->value,
                                 either->level));

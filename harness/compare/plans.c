@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/compare/items.h"
+#include "harness/suite/json.h"
 
 enum { PATH_BYTES = 512 };
 
@@ -118,13 +119,17 @@ bt_status bt_items_add_plans(item_list *list, const char *left, const char *righ
     if (strcmp(left, right) == 0) {
         return BT_OK;
     }
-    cJSON *a = cJSON_Parse(left), *b = cJSON_Parse(right);
-    if (a && b) {
-        status = compare_values(list, "", a, b);
-    } else {
+    bt_json_doc a = {0}, b = {0};
+    status = bt_json_parse("plan", left, strlen(left), &a);
+    if (status == BT_OK) {
+        status = bt_json_parse("plan", right, strlen(right), &b);
+    }
+    if (status == BT_OK) {
+        status = compare_values(list, "", a.root, b.root);
+    } else if (status == BT_STATUS_INVALID_ARGUMENT) {
         status = bt_items_add(list, "plan", "text", left, right, BT_FACT_INFO);
     }
-    cJSON_Delete(a);
-    cJSON_Delete(b);
+    bt_json_release(&a);
+    bt_json_release(&b);
     return status;
 }

@@ -1,8 +1,8 @@
 // harness/report/facts.c - plan, build, environment, kernels; with several runs first what differs
-#include <cjson/cJSON.h>
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/suite/json.h"
 
 static void write_row(bt_str *out, const char *key, const char *value, const char *level)
 {
@@ -86,6 +86,9 @@ static void write_environment(const bt_store_run *run, bt_str *out)
                   (long long)run->id);
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
+        if (strncmp(fact->key, "build.", 6) == 0) {
+            continue; // below, from the build's own record
+        }
         write_row(out, fact->key, fact->value, bt_fact_level_name(fact->level));
     }
     write_row(out, "build.version", build->version, "");
@@ -98,6 +101,25 @@ static void write_environment(const bt_store_run *run, bt_str *out)
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
 
+// JSON indented; what is no JSON is shown as it is.
+static bt_status write_json(const char *text, bt_str *out)
+{
+    bt_json_doc json;
+    bt_str pretty = {0};
+    bt_status status = bt_json_parse("plan", text, strlen(text), &json);
+    if (status == BT_STATUS_INVALID_ARGUMENT) {
+        bt_html_text(out, text);
+        return BT_OK;
+    }
+    BT_TRY(status);
+    bt_json_write_pretty(json.root, &pretty);
+    bt_html_text(out, bt_str_text(&pretty));
+    status = bt_str_status(&pretty);
+    bt_str_release(&pretty);
+    bt_json_release(&json);
+    return status;
+}
+
 static bt_status write_plan(const bt_store_run *run, bt_str *out)
 {
     const bt_store_suite *suite = &run->info.suite;
@@ -108,11 +130,7 @@ static bt_status write_plan(const bt_store_run *run, bt_str *out)
     bt_str_append(out, "</code> from ");
     bt_html_text(out, suite->path);
     bt_str_append(out, "</p><pre>");
-    cJSON *plan = cJSON_Parse(suite->plan_json);
-    char *text = plan ? cJSON_Print(plan) : NULL;
-    bt_html_text(out, text ? text : suite->plan_json); // what is no JSON is shown as it is
-    cJSON_free(text);
-    cJSON_Delete(plan);
+    BT_TRY(write_json(suite->plan_json, out));
     bt_str_append(out, "</pre></details>\n");
     return BT_OK;
 }

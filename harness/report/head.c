@@ -100,6 +100,29 @@ static void write_cell(bt_str *out, bt_unit unit, const bt_metric_value *value)
     }
 }
 
+// What it was that ran, in one line: size, data, and the digest that another run can be held
+// against.
+static void write_shape(const report_case *item, bt_str *out)
+{
+    const bt_store_shape *shape = &item->round->shape;
+    bt_str_append(out, "<p class=\"muted shape\">");
+    if (shape->parameters > 0) {
+        bt_str_format(out, "%s parameters in %lld tensors", bt_format_count(shape->parameters).text,
+                      (long long)shape->tensors);
+    }
+    if (shape->dataset[0]) {
+        bt_str_append(out, " \xc2\xb7 trained on ");
+        bt_html_text(out, shape->dataset);
+        bt_str_format(out, ", %s tokens", bt_format_count(shape->train_tokens).text);
+    }
+    if (item->round->params_digest[0]) {
+        bt_str_append(out, " \xc2\xb7 parameters\xe2\x80\x99 digest <code>");
+        bt_html_text(out, item->round->params_digest);
+        bt_str_append(out, "</code>");
+    }
+    bt_str_append(out, "</p>\n");
+}
+
 // Several cases: a row each.
 static void write_cases(const report_set *set, bt_str *out)
 {
@@ -202,6 +225,7 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
     bt_str_append(out, "</ul>\n");
     if (set->case_count == 1) {
         write_numbers(&set->cases[0], out);
+        write_shape(&set->cases[0], out);
     } else if (set->case_count > 1) {
         write_cases(set, out);
         write_forest(set, out);

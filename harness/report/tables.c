@@ -53,7 +53,7 @@ static void write_steps(const report_case *item, int64_t index, bt_str *out)
     }
     bt_str_format(out, "<details><summary>Steps of <b class=tag>%s</b> ", item->tag);
     bt_html_text(out, item->label);
-    bt_str_format(out, " <span class=muted>%s", bt_format_count(count).text);
+    bt_str_format(out, " <span class=muted>%s steps", bt_format_count(count).text);
     if (shown < count) {
         bt_str_format(out, ", %lld of them shown", (long long)shown);
     }

@@ -2,11 +2,13 @@
 //
 // WAL, so that readers never wait for the writer; synchronous=NORMAL, so that a commit is an
 // append to the log: a killed process loses nothing, a power cut at most the last commits.
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
+#include "framework/base/str.h"
 #include "harness/store/internal.h"
 
 enum { DEFAULT_TIMEOUT_MS = 10000, RETRY_MS = 20 };
@@ -46,35 +48,83 @@ static bt_status use_wal(bt_store *store)
     return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, "opening it");
 }
 
-static bt_status connect_to(bt_store *store, bt_store_mode mode)
+static void disconnect(bt_store *store)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-    if (mode == BT_STORE_WRITE) {
-        flags |= SQLITE_OPEN_CREATE;
+    for (int i = 0; i < SQL_COUNT; i++) {
+        sqlite3_finalize(store->statements[i]);
+        store->statements[i] = NULL;
     }
-    int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
+    sqlite3_close(store->db);
+    store->db = NULL;
+}
+
+static bt_status connect_as(bt_store *store, const char *name, int flags)
+{
+    flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int code = sqlite3_open_v2(name, &store->db, flags, NULL);
     if (code != SQLITE_OK) {
         return bt_sql_error(store, code, "opening it");
     }
     bt_store_set_timeout(store, DEFAULT_TIMEOUT_MS);
-    if (mode == BT_STORE_READ) {
-        return bt_store_migrate(store);
+    // Checked before anything is written, so that a database of something else stays as it is.
+    return bt_store_migrate(store);
+}
+
+// The path as a URI that says: nobody writes this file. SQLite needs no files beside it then.
+static bt_status connect_unchanging(bt_store *store)
+{
+    bt_str name = {0};
+    bt_str_append(&name, "file:");
+    for (const char *at = store->path; *at; at++) {
+        bool plain = *at != '%' && *at != '?' && *at != '#';
+        bt_str_format(&name, plain ? "%c" : "%%%02x", (unsigned char)*at);
     }
+    bt_str_append(&name, "?immutable=1");
+    bt_status status = bt_str_status(&name);
+    if (status == BT_OK) {
+        status = connect_as(store, bt_str_text(&name), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+    }
+    bt_str_release(&name);
+    return status;
+}
+
+// A database on a read-only medium has no room for the files of its log. As long as it has no log
+// (the last writer closed it) it can be read without.
+static bool is_closed_on_read_only_medium(const bt_store *store)
+{
+    char log[4096];
+    uint64_t size_bytes = 0;
+    int code = store->db ? sqlite3_errcode(store->db) & 0xff : SQLITE_OK;
+    if (code != SQLITE_CANTOPEN && code != SQLITE_READONLY) {
+        return false;
+    }
+    (void)snprintf(log, sizeof log, "%s-wal", store->path);
+    return !bt_file_exists(log) || (bt_file_size(log, &size_bytes) == BT_OK && size_bytes == 0);
+}
+
+static bt_status connect_to_read(bt_store *store)
+{
+    bt_status status = connect_as(store, store->path, SQLITE_OPEN_READWRITE);
+    if (status == BT_STATUS_IO && is_closed_on_read_only_medium(store)) {
+        disconnect(store);
+        status = connect_unchanging(store);
+    }
+    return status;
+}
+
+static bt_status connect_to_write(bt_store *store)
+{
+    BT_TRY(connect_as(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
     if (sqlite3_db_readonly(store->db, "main")) {
         return bt_sql_error(store, SQLITE_READONLY, "opening it to record");
     }
-    // Checked before anything is written, so that a database of something else stays as it is.
-    BT_TRY(bt_store_migrate(store));
     BT_TRY(use_wal(store));
     return bt_sql_exec(store, "PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON", "opening it");
 }
 
 static void release(bt_store *store)
 {
-    for (int i = 0; i < SQL_COUNT; i++) {
-        sqlite3_finalize(store->statements[i]);
-    }
-    sqlite3_close(store->db);
+    disconnect(store);
     bt_arena_release(&store->queue_text);
     bt_mem_free(store->queue);
     bt_mem_free(store->path);
@@ -93,7 +143,7 @@ static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
         BT_TRY(bt_mem_alloc(QUEUE_ROWS, sizeof *store->queue, &queue));
         store->queue = queue;
     }
-    return connect_to(store, mode);
+    return mode == BT_STORE_READ ? connect_to_read(store) : connect_to_write(store);
 }
 
 bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out)

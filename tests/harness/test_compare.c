@@ -117,6 +117,22 @@ static void differences_are_found_and_named(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9", bt_compare_runs(store, left, 9, &none));
 }
 
+static void plans_that_are_no_json_are_compared_whole(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t left = record(&sample);
+    sample.steps = 61; // another plan, so another hash
+    sample.plan_json = "steps: 61";
+    int64_t right = record(&sample);
+    bt_comparison both;
+    ASSERT_OK(bt_compare_runs(store, left, right, &both));
+    assert_int_equal(both.item_count, 1);
+    assert_string_equal(both.items[0].key, "text");
+    assert_string_equal(both.items[0].right, "steps: 61");
+    bt_comparison_release(&both);
+}
+
 static void curves_by_hand(void **state)
 {
     (void)state;
@@ -273,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(equal_runs_are_bitwise_equal),
         TEST(differences_are_found_and_named),
+        TEST(plans_that_are_no_json_are_compared_whole),
         cmocka_unit_test(curves_by_hand),
         cmocka_unit_test(numbers_have_three_digits_and_a_unit),
         cmocka_unit_test(tables_align_and_json_is_read_back),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -448,6 +449,81 @@ static void full_disk_is_said_and_loses_nothing(void **state)
     assert_int_equal(query("SELECT count(*) FROM step"), 60);
 }
 
+// SQLite's own count of a full disk: a database that may not grow.
+static void database_that_cannot_grow_is_said_and_recovers(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t id = 0;
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    char limit[64];
+    (void)snprintf(limit, sizeof limit, "PRAGMA max_page_count=%lld",
+                   (long long)query("PRAGMA page_count"));
+    assert_int_equal(sqlite3_exec(store->db, limit, NULL, NULL, NULL), SQLITE_OK);
+    bt_status status = BT_OK;
+    int64_t given = 0;
+    while (status == BT_OK && given < 100000) {
+        bt_store_step step = {.step = 100 + given};
+        status = bt_store_step_add(store, 1, &step);
+        given++;
+    }
+    assert_int_equal(status, BT_STATUS_IO);
+    assert_non_null(strstr(bt_error_message(), "the disk is full"));
+    assert_int_equal(sqlite3_exec(store->db, "PRAGMA max_page_count=1000000", NULL, NULL, NULL),
+                     SQLITE_OK);
+    ASSERT_OK(bt_store_flush(store)); // the rows were kept
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(query("SELECT count(*) FROM step"), 60 + given);
+}
+
+// What an ordinary user sees of a folder that is not theirs: 0 when as it should be.
+static int look_at_read_only_folder(void)
+{
+    bt_store *store = NULL;
+    bt_store_run run;
+    if (geteuid() == 0 && setuid(65534) != 0) {
+        return 77;
+    }
+    if (bt_store_open(database, BT_STORE_WRITE, &store) != BT_STATUS_IO ||
+        !strstr(bt_error_message(), "read-only")) {
+        return 1;
+    }
+    if (bt_store_open(database, BT_STORE_READ, &store) != BT_OK ||
+        bt_store_run_read(store, 1, &run) != BT_OK) {
+        return 2;
+    }
+    int64_t steps = run.rounds[0].step_count;
+    bt_store_run_release(&run);
+    return bt_store_close(store) == BT_OK && steps == 60 ? 0 : 3;
+}
+
+static void read_only_folder_can_be_read(void **state)
+{
+    sample_run sample = sample_run_default();
+    int64_t id = 0;
+    // A name that a URI would misread.
+    (void)snprintf(database, sizeof database, "%s/sub/a?b#c%%d.sqlite", (const char *)*state);
+    bt_store *store = open_store(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, &sample, &id));
+    ASSERT_OK(bt_store_close(store));
+    char folder[128];
+    (void)snprintf(folder, sizeof folder, "%s/sub", (const char *)*state);
+    assert_int_equal(chmod(*state, 0755), 0);
+    assert_int_equal(chmod(database, 0444), 0);
+    assert_int_equal(chmod(folder, 0555), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int code = look_at_read_only_folder();
+        (void)fprintf(stderr, "%s\n", code ? bt_error_message() : "");
+        _exit(code);
+    }
+    int code = -1;
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(code, 0);
+}
+
 static const char *const no_change[] = {NULL};
 static const char *const add_column[] = {"ALTER TABLE session ADD COLUMN note TEXT NOT NULL "
                                          "DEFAULT 'none'",
@@ -589,6 +665,8 @@ int main(void)
         TEST(damaged_pages_and_blobs_are_named),
         TEST(locked_database_times_out_and_recovers),
         TEST(full_disk_is_said_and_loses_nothing),
+        TEST(database_that_cannot_grow_is_said_and_recovers),
+        TEST(read_only_folder_can_be_read),
         TEST(old_version_is_migrated_with_its_rows),
         TEST(empty_file_becomes_a_database),
         TEST(every_failing_allocation_is_reported),

@@ -24,7 +24,8 @@
   // Ticks need no more digits than their distance has.
   const tickFormats = {
     loss: (value) => String(Number(value.toFixed(4))),
-    speed: rate,
+    speed: (value) => (value >= 1e4 ? Number((value / 1e3).toFixed(2)) + "K"
+      : String(Number(value.toFixed(2)))),
     memory: (value) => (value === 0 ? "0" : value >= 2 ** 30 ? Number((value / 2 ** 30).toFixed(2))
       + " GiB" : Number((value / 2 ** 20).toFixed(2)) + " MiB"),
   };
