@@ -240,17 +240,26 @@ static bt_status check_options(const bt_tokenize_options *options)
     return BT_OK;
 }
 
+// Maps the files, once it is clear that there is space for what they become.
 static bt_status map_sources(const bt_tokenize_options *options, bt_corpus_job *job)
 {
     void *block = NULL;
     BT_TRY(bt_mem_alloc((size_t)options->file_count, sizeof *job->sources, &block));
     job->sources = block;
     for (int64_t i = 0; i < options->file_count; ++i) {
+        uint64_t size_bytes = 0;
+        BT_TRY(bt_file_size(options->files[i], &size_bytes));
+        job->sources[i] = (bt_corpus_source){
+            .path = options->files[i], .text = "", .size_bytes = (size_t)size_bytes};
+    }
+    job->source_count = options->file_count;
+    BT_TRY(bt_dir_make(options->out_dir));
+    BT_TRY(check_space(job));
+    for (int64_t i = 0; i < options->file_count; ++i) {
         const void *bytes = NULL;
         BT_TRY(bt_file_map(options->files[i], &bytes, &job->sources[i].size_bytes));
-        job->sources[i].path = options->files[i];
         job->sources[i].text = bytes ? bytes : "";
-        job->source_count = i + 1;
+        job->sources[i].mapped = bytes != NULL;
     }
     return BT_OK;
 }
@@ -273,7 +282,7 @@ bt_status bt_data_tokenize(const bt_tokenize_options *options, bt_dataset *datas
     }
     status = status == BT_OK ? bt_corpus_make(&job, options->val_fraction) : status;
     for (int64_t i = 0; i < job.source_count; ++i) {
-        if (job.sources[i].size_bytes > 0) {
+        if (job.sources[i].mapped) {
             bt_file_unmap(job.sources[i].text, job.sources[i].size_bytes);
         }
     }

@@ -11,6 +11,7 @@
 typedef struct bt_corpus_source {
     const char *path; // borrowed
     const char *text; // [size_bytes], borrowed or mapped
+    bool mapped;      // the text is a mapping to be undone
     size_t size_bytes;
     bool val; // held out whole (where the caller chooses the split itself)
 } bt_corpus_source;
