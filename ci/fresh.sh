@@ -6,7 +6,7 @@
 #   test   ci/test.sh
 #   shell  a shell in the fresh root instead, to look around
 #   (none) run, then test in the same root
-#   -k  keep the root afterwards   -s  Debian suite, default bookworm   -d  folder for the root
+#   -k  keep the root afterwards   -s  suite, default bookworm; Ubuntu's too   -d  the root's folder
 #
 # Needs root, debootstrap, a Debian mirror and 6 GB of disk under /var/tmp. Nothing outside the
 # root's folder changes: mounts live in a mount namespace of their own. This machine's own CA
@@ -91,6 +91,10 @@ furnish_root() {
     mount --rbind /dev "$folder/dev"
     mount --rbind /sys "$folder/sys"
     mount --make-rslave "$folder/dev" && mount --make-rslave "$folder/sys"
+    # Ubuntu keeps in `universe` what Debian has in `main`.
+    if grep -q ubuntu "$folder/etc/apt/sources.list"; then
+        sed -i 's/ main$/ main universe/' "$folder/etc/apt/sources.list"
+    fi
     # Packages other than git, to clone with, and the certificates are the scripts' to install.
     in_root apt-get -q update
     in_root apt-get -q -y install --no-install-recommends ca-certificates git
