@@ -81,7 +81,11 @@ clean_up() {
 }
 
 make_root() {
-    debootstrap --variant=minbase "$debian" "$folder"
+    local newer=()
+    # A suite younger than this debootstrap is taken for an Ubuntu, whose scripts are all the same.
+    [ -e "/usr/share/debootstrap/scripts/$debian" ] ||
+        newer=(http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy)
+    debootstrap --variant=minbase "$debian" "$folder" "${newer[@]}"
 }
 
 # What any container of such a machine would have: DNS, /proc, /dev, trusted certificates.
