@@ -95,7 +95,7 @@ need_compile_commands() {
 tidy_key() { # file, compile command
     {
         "$clang_tidy" --version
-        cat .clang-tidy
+        cat .clang-tidy tests/.clang-tidy
         echo "$2"
         cd build-clang && eval "$2"
     } | sha256sum | cut -d ' ' -f 1

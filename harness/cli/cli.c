@@ -229,8 +229,8 @@ static int parse(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argument
         }
         int row = row_of(verb, code);
         if (row < 0) {
-            const char *given = optind > current ? argv[optind - 1] : argv[optind];
-            return bad_option(verb, given ? given : argv[current], code == ':');
+            int at = optind > current ? optind - 1 : optind;
+            return bad_option(verb, argv[at < argc ? at : current], code == ':');
         }
         arguments->values[row] = optarg ? optarg : "";
         if (strcmp(verb->options[row].name, "set") == 0) {

@@ -46,7 +46,7 @@ double bt_plan_number(const cJSON *item, ...)
         node = bt_json_get(node, key);
     }
     va_end(keys);
-    return cJSON_IsNumber(node) ? node->valuedouble : 0;
+    return node && cJSON_IsNumber(node) ? node->valuedouble : 0;
 }
 
 // ---- choosing the profile ----------------------------------------------------------------------
@@ -338,10 +338,10 @@ static bt_status resolve_micro_batch(expansion *expand, bool cuda)
 static bt_status bound_untimed_steps(cJSON *train)
 {
     static const char *const keys[] = {"warmup_timing_steps", "profile_steps"};
-    double third = (double)((int64_t)bt_plan_number(train, "steps", NULL) / 3);
+    int64_t third = (int64_t)bt_plan_number(train, "steps", NULL) / 3;
     for (int i = 0; i < 2; ++i) {
-        if (bt_plan_number(train, keys[i], NULL) > third) {
-            BT_TRY(replace(train, keys[i], cJSON_CreateNumber(third)));
+        if (bt_plan_number(train, keys[i], NULL) > (double)third) {
+            BT_TRY(replace(train, keys[i], cJSON_CreateNumber((double)third)));
         }
     }
     return BT_OK;
@@ -426,8 +426,10 @@ static bt_status build_profile(expansion *expand, bt_plan *plan)
     const char *device = bt_json_get(expand->profile, "device")->valuestring;
     plan->root = cJSON_CreateObject();
     cJSON *root = plan->root;
+    // choose_profile() fails rather than leave it NULL.
     if (!root || !cJSON_AddNumberToObject(root, "version", 1) ||
         !cJSON_AddStringToObject(root, "suite", expand->suite->name) ||
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
         !cJSON_AddStringToObject(root, "profile", expand->profile->string) ||
         !cJSON_AddStringToObject(root, "device", device) ||
         !cJSON_AddNumberToObject(root, "rounds", (double)plan->rounds) ||

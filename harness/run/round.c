@@ -207,11 +207,10 @@ static bt_status run_worker(listening *self)
     if (self->outcome->status != BT_RUN_RUNNING) {
         return BT_OK;
     }
-    if (!self->state.done) {
-        judge_silent_end(self);
-    } else if (self->stopped) {
+    if (self->state.done && self->stopped) {
         judge(self, BT_RUN_INTERRUPTED, BT_STATUS_INTERRUPTED, "interrupted");
-    } else if (!WIFEXITED(self->child.state) || WEXITSTATUS(self->child.state) != 0) {
+    } else if (!self->state.done || !WIFEXITED(self->child.state) ||
+               WEXITSTATUS(self->child.state) != 0) {
         judge_silent_end(self);
     } else {
         judge(self, BT_RUN_PASSED, BT_OK, "");

@@ -21,6 +21,7 @@ void bt_json_number(double value, bt_str *out)
     for (int digits = 1; digits <= 17; ++digits) {
         (void)snprintf(text, sizeof text, "%.*g", digits, value);
         double back = strtod(text, NULL);
+        // The bits, not the values. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*)
         if (memcmp(&back, &value, sizeof back) == 0) {
             break;
         }

@@ -7,6 +7,7 @@ setup() {
     repo=$tree/repo
     mkdir -p "$repo/ci" "$repo/.ci" "$repo/framework/base" "$repo/build-clang" "$repo/tests/unit"
     cp "$root/ci/lint.sh" "$root/ci/layers.sh" "$root/ci/cppcheck.txt" "$repo/ci/"
+    cp "$root/tests/.clang-tidy" "$repo/tests/"
     cp "$root/.clang-tidy" "$root/.clang-format" "$root/.shellcheckrc" "$repo/"
     cp "$root/bt-bench" "$repo/"
     cp "$root/.ci/run" "$repo/.ci/"

@@ -28,7 +28,7 @@ while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
     [ "$mode" != nan ] || { loss=null; bits=',"loss_bits":"7fc00000"'; }
     warmup=false
     [ "$step" != 0 ] || warmup=true
-    echo '{"event":"step","step":'$step',"loss":'$loss$bits',"grad_norm":1.5,"lr":0.0006,"tokens":512,"host_ns":'$((10000000 + step))',"device_ns":9000000,"allocated_bytes":1000,"peak_allocated_bytes":2000,"reserved_bytes":4096,"resident_bytes":8192,"warmup":'$warmup',"profiled":false}'
+    echo '{"event":"step","step":'$step',"loss":'"$loss$bits"',"grad_norm":1.5,"lr":0.0006,"tokens":512,"host_ns":'$((10000000 + step))',"device_ns":9000000,"allocated_bytes":1000,"peak_allocated_bytes":2000,"reserved_bytes":4096,"resident_bytes":8192,"warmup":'$warmup',"profiled":false}'
     step=$((step + 1))
     case $mode in
     slow)
