@@ -6,17 +6,17 @@
 
 static int64_t whole(const cJSON *train, const char *key)
 {
-    return (int64_t)bt_plan_number(train, key, NULL);
+    return (int64_t)bt_plan_number(train, key);
 }
 
 static int64_t model_value(const cJSON *train, const char *key)
 {
-    return (int64_t)bt_plan_number(train, "model", key, NULL);
+    return (int64_t)bt_json_number_of(bt_json_get(train, "model"), key);
 }
 
 static double optimizer_value(const cJSON *train, const char *key)
 {
-    return bt_plan_number(train, "optimizer", key, NULL);
+    return bt_json_number_of(bt_json_get(train, "optimizer"), key);
 }
 
 static bt_train_optimizer optimizer_of(const cJSON *train)
@@ -57,8 +57,8 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .eval_every = whole(train, "eval_every"),
         .eval_batches = whole(train, "eval_batches"),
         .profile_steps = whole(train, "profile_steps"),
-        .seed = (uint64_t)bt_plan_number(train, "seed", NULL),
-        .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes", NULL),
+        .seed = (uint64_t)bt_plan_number(train, "seed"),
+        .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
     };
     if (!cJSON_IsString(precision) ||
         !bt_precision_parse(precision->valuestring, &out->precision)) {

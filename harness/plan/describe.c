@@ -17,9 +17,9 @@ static void append_grouped(int64_t value, bt_str *out)
 static void append_case(const cJSON *item, bt_str *out)
 {
     const cJSON *train = bt_json_get(item, "train");
-    int64_t micro_batch = (int64_t)bt_plan_number(train, "micro_batch", NULL);
-    int64_t sequence = (int64_t)bt_plan_number(train, "sequence", NULL);
-    int64_t tokens = (int64_t)bt_plan_number(train, "tokens_per_step", NULL);
+    int64_t micro_batch = (int64_t)bt_plan_number(train, "micro_batch");
+    int64_t sequence = (int64_t)bt_plan_number(train, "sequence");
+    int64_t tokens = (int64_t)bt_plan_number(train, "tokens_per_step");
     bt_str_format(out, "          %-8s ", bt_json_get(item, "name")->valuestring);
     append_grouped(bt_plan_parameters(train), out);
     bt_str_format(out, " parameters, %s, ", bt_json_get(train, "precision")->valuestring);
@@ -29,8 +29,8 @@ static void append_case(const cJSON *item, bt_str *out)
     }
     bt_str_format(out, "%lld x %lld%s, %lld steps, seed %lld\n", (long long)micro_batch,
                   (long long)sequence, tokens != micro_batch * sequence ? "" : " tokens a step",
-                  (long long)bt_plan_number(train, "steps", NULL),
-                  (long long)bt_plan_number(train, "seed", NULL));
+                  (long long)bt_plan_number(train, "steps"),
+                  (long long)bt_plan_number(train, "seed"));
 }
 
 void bt_plan_describe(const bt_plan *plan, bt_str *out)

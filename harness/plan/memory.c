@@ -5,10 +5,10 @@
 
 int64_t bt_plan_parameters(const cJSON *train)
 {
-    int64_t layers = (int64_t)bt_plan_number(train, "model", "layers", NULL);
-    int64_t width = (int64_t)bt_plan_number(train, "model", "width", NULL);
-    int64_t vocab = (int64_t)bt_plan_number(train, "model", "vocab", NULL);
-    int64_t context = (int64_t)bt_plan_number(train, "model", "context", NULL);
+    int64_t layers = (int64_t)bt_plan_number(train, "model.layers");
+    int64_t width = (int64_t)bt_plan_number(train, "model.width");
+    int64_t vocab = (int64_t)bt_plan_number(train, "model.vocab");
+    int64_t context = (int64_t)bt_plan_number(train, "model.context");
     // Embeddings; per block: qkv, projection and the two of the MLP with biases, two norms; the
     // last norm. The head is tied.
     return (vocab + context) * width + layers * (12 * width * width + 13 * width) + 2 * width;
@@ -19,10 +19,10 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch)
     const char *precision = bt_json_get(train, "precision")->valuestring;
     bool narrow = strcmp(precision, "bf16") == 0;
     double element_bytes = narrow ? 2 : 4;
-    double layers = bt_plan_number(train, "model", "layers", NULL);
-    double width = bt_plan_number(train, "model", "width", NULL);
-    double vocab = bt_plan_number(train, "model", "vocab", NULL);
-    double tokens = (double)micro_batch * bt_plan_number(train, "sequence", NULL);
+    double layers = bt_plan_number(train, "model.layers");
+    double width = bt_plan_number(train, "model.width");
+    double vocab = bt_plan_number(train, "model.vocab");
+    double tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     // Weights, gradients, two moments in fp32, and the bf16 copy.
     double state = (double)bt_plan_parameters(train) * (narrow ? 18 : 16);
     // Per token and block: two norms, qkv (3), attention, two residuals, MLP before and after (8).

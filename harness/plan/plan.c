@@ -36,16 +36,16 @@ void bt_plan_hash(const char *text, char hash[33])
     }
 }
 
-double bt_plan_number(const cJSON *item, ...)
+double bt_plan_number(const cJSON *object, const char *path)
 {
-    va_list keys;
-    va_start(keys, item);
-    const cJSON *node = item;
-    for (const char *key = va_arg(keys, const char *); key && node;
-         key = va_arg(keys, const char *)) {
+    const cJSON *node = object;
+    while (node && *path) {
+        char key[64];
+        size_t length = strcspn(path, ".");
+        (void)snprintf(key, sizeof key, "%.*s", (int)length, path);
         node = bt_json_get(node, key);
+        path += length + (path[length] == '.');
     }
-    va_end(keys);
     return node && cJSON_IsNumber(node) ? node->valuedouble : 0;
 }
 
@@ -228,10 +228,10 @@ static bt_status check_shape(const expansion *expand)
 {
     const bt_json_doc *json = &expand->suite->json;
     const char *name = bt_json_get(expand->item, "name")->valuestring;
-    int64_t width = (int64_t)bt_plan_number(expand->train, "model", "width", NULL);
-    int64_t heads = (int64_t)bt_plan_number(expand->train, "model", "heads", NULL);
-    int64_t context = (int64_t)bt_plan_number(expand->train, "model", "context", NULL);
-    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    int64_t width = (int64_t)bt_plan_number(expand->train, "model.width");
+    int64_t heads = (int64_t)bt_plan_number(expand->train, "model.heads");
+    int64_t context = (int64_t)bt_plan_number(expand->train, "model.context");
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
     if (width % heads != 0) {
         return bt_json_error(json, origin(expand, "model", "heads"), BT_JSON_VALUE,
                              "case %s: model.heads is %" PRId64
@@ -244,8 +244,8 @@ static bt_status check_shape(const expansion *expand)
                              "; allowed: up to model.context, %" PRId64,
                              name, sequence, context);
     }
-    double lr = bt_plan_number(expand->train, "optimizer", "lr", NULL);
-    double min_lr = bt_plan_number(expand->train, "optimizer", "min_lr", NULL);
+    double lr = bt_plan_number(expand->train, "optimizer.lr");
+    double min_lr = bt_plan_number(expand->train, "optimizer.min_lr");
     if (min_lr > lr) {
         return bt_json_error(json, origin(expand, "optimizer", "min_lr"), BT_JSON_VALUE,
                              "case %s: optimizer.min_lr is %g; allowed: up to optimizer.lr, %g",
@@ -256,16 +256,16 @@ static bt_status check_shape(const expansion *expand)
 
 static bool divides(const expansion *expand, int64_t micro_batch)
 {
-    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
-    int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step", NULL);
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
+    int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step");
     return tokens == 0 || tokens % (micro_batch * sequence) == 0;
 }
 
 static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t available)
 {
     const char *name = bt_json_get(expand->item, "name")->valuestring;
-    int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step", NULL);
-    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step");
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
     if (smallest == 0) {
         return bt_json_error(&expand->suite->json, origin(expand, NULL, "tokens_per_step"),
                              BT_JSON_VALUE,
@@ -312,7 +312,7 @@ static bt_status resolve_micro_batch(expansion *expand, bool cuda)
     int64_t count = candidates_of(bt_json_get(expand->train, "micro_batch"), candidates);
     uint64_t available =
         cuda ? expand->machine->cuda_free_bytes : expand->machine->host_memory_bytes;
-    uint64_t limit = (uint64_t)bt_plan_number(expand->train, "memory_limit_bytes", NULL);
+    uint64_t limit = (uint64_t)bt_plan_number(expand->train, "memory_limit_bytes");
     available = limit && (!available || limit < available) ? limit : available;
     int64_t taken = 0, smallest = 0;
     for (int64_t i = 0; i < count && !taken; ++i) {
@@ -326,7 +326,7 @@ static bt_status resolve_micro_batch(expansion *expand, bool cuda)
     if (!taken) {
         return nothing_fits(expand, smallest, available);
     }
-    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence", NULL);
+    int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
     if (!bt_json_get(expand->train, "tokens_per_step")) {
         BT_TRY(replace(expand->train, "tokens_per_step",
                        cJSON_CreateNumber((double)(taken * sequence))));
@@ -338,9 +338,9 @@ static bt_status resolve_micro_batch(expansion *expand, bool cuda)
 static bt_status bound_untimed_steps(cJSON *train)
 {
     static const char *const keys[] = {"warmup_timing_steps", "profile_steps"};
-    int64_t third = (int64_t)bt_plan_number(train, "steps", NULL) / 3;
+    int64_t third = (int64_t)bt_plan_number(train, "steps") / 3;
     for (int i = 0; i < 2; ++i) {
-        if (bt_plan_number(train, keys[i], NULL) > (double)third) {
+        if (bt_plan_number(train, keys[i]) > (double)third) {
             BT_TRY(replace(train, keys[i], cJSON_CreateNumber((double)third)));
         }
     }
@@ -420,7 +420,7 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
 
 static bt_status build_profile(expansion *expand, bt_plan *plan)
 {
-    int64_t rounds = (int64_t)bt_plan_number(expand->profile, "rounds", NULL);
+    int64_t rounds = (int64_t)bt_plan_number(expand->profile, "rounds");
     rounds = expand->options->rounds ? expand->options->rounds : rounds;
     plan->rounds = rounds ? rounds : 1;
     const char *device = bt_json_get(expand->profile, "device")->valuestring;

@@ -41,8 +41,9 @@ void bt_plan_release(bt_plan *plan);
 
 // The index-th case. Borrowed.
 const cJSON *bt_plan_case(const bt_plan *plan, int64_t index);
-// A number of a case by path of keys: bt_plan_number(item, "train", "steps", NULL); 0 when absent.
-double bt_plan_number(const cJSON *item, ...) __attribute__((sentinel));
+// A number in an object by its dotted path, as in bt_plan_number(item, "train.model.layers"); 0
+// when it is not there.
+double bt_plan_number(const cJSON *object, const char *path);
 
 // Some lines about the plan, for people.
 void bt_plan_describe(const bt_plan *plan, bt_str *out);

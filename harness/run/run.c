@@ -169,7 +169,7 @@ static bt_status run_round(running *self, int64_t index, int64_t ordinal)
     bt_round_outcome round = {0};
     if (status == BT_OK) {
         bt_progress_round(&self->view, bt_str_text(&label),
-                          (int64_t)bt_plan_number(item, "train", "steps", NULL));
+                          (int64_t)bt_plan_number(item, "train.steps"));
         bt_round_request request = {.store = self->store,
                                     .run = self->outcome->run,
                                     .plan = plan,

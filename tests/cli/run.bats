@@ -9,7 +9,7 @@ setup() {
     bench=$(readlink -f "$bench")
     worker=$(readlink -f "$root/tests/support/fake_worker.sh")
     dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
-    cd "$dir"
+    cd "$dir" || exit
     # A shard: 256 header words (magic, version, count), then tokens.
     { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
     cat >s.json <<'JSON'
@@ -134,7 +134,7 @@ is_gone() { ! kill -0 "$1"; }
 @test "every verb has help; --version names revision and compiler" {
     run "$bench" --help
     [ "$status" = 0 ]
-    for verb in run list show compare data doctor; do
+    for verb in run list show compare report data doctor; do
         [[ $output == *"  $verb "* ]]
         "$bench" $verb --help | grep -q "usage: bt-bench $verb"
     done
@@ -223,7 +223,7 @@ is_gone() { ! kill -0 "$1"; }
     grep -q "killed by SIGKILL" err
 }
 
-@test "a corrupt, a newer and a foreign database are refused and left alone" {
+@test "a corrupt and a newer database are refused and left alone" {
     fake --quiet
     head -c 8192 /dev/urandom >corrupt.sqlite
     before=$(cksum <corrupt.sqlite)
@@ -231,6 +231,11 @@ is_gone() { ! kill -0 "$1"; }
     [ "$status" = 5 ]
     [[ $stderr == *"corrupt.sqlite"* ]]
     [ "$before" = "$(cksum <corrupt.sqlite)" ]
+    cp results/bt.sqlite newer.sqlite # the schema's version lies at byte 60
+    printf '\0\0\3\347' | dd of=newer.sqlite bs=1 seek=60 conv=notrunc 2>/dev/null
+    fake --quiet --db newer.sqlite
+    [ "$status" = 2 ]
+    [[ $stderr == *"newer.sqlite"*"version 999"* ]]
     fake --quiet --db /proc/no/such.sqlite
     [ "$status" = 5 ]
     run "$bench" show 1 --db none.sqlite

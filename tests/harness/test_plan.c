@@ -108,12 +108,12 @@ static void levels_are_merged_and_nothing_is_left_open(void **state)
     ASSERT_OK(bt_plan_make(&suite, &none, &plain, &plan));
     const cJSON *item = bt_plan_case(&plan, 0);
     const cJSON *train = bt_json_get(item, "train");
-    assert_int_equal((int)bt_plan_number(train, "model", "layers", NULL), 3);    // case
-    assert_int_equal((int)bt_plan_number(train, "model", "width", NULL), 64);    // suite
-    assert_int_equal((int)bt_plan_number(train, "sequence", NULL), 64);          // profile
-    assert_int_equal((int)bt_plan_number(train, "model", "vocab", NULL), 50304); // default
-    assert_int_equal((int)bt_plan_number(train, "tokens_per_step", NULL), 256);  // 4 x 64
-    assert_int_equal((int)bt_plan_number(train, "steps", NULL), 9);
+    assert_int_equal((int)bt_plan_number(train, "model.layers"), 3);      // case
+    assert_int_equal((int)bt_plan_number(train, "model.width"), 64);      // suite
+    assert_int_equal((int)bt_plan_number(train, "sequence"), 64);         // profile
+    assert_int_equal((int)bt_plan_number(train, "model.vocab"), 50304);   // default
+    assert_int_equal((int)bt_plan_number(train, "tokens_per_step"), 256); // 4 x 64
+    assert_int_equal((int)bt_plan_number(train, "steps"), 9);
     const cJSON *shards = bt_json_get(bt_json_get(item, "dataset"), "train");
     assert_string_equal(cJSON_GetArrayItem(shards, 0)->valuestring, "dir/a.bin");
     assert_string_equal(cJSON_GetArrayItem(shards, 1)->valuestring, "/b.bin");
@@ -130,11 +130,11 @@ static void set_overrides_and_is_checked(void **state)
     ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
     const cJSON *item = bt_plan_case(&plan, 0);
     const cJSON *train = bt_json_get(item, "train");
-    assert_int_equal((int)bt_plan_number(train, "steps", NULL), 3);
-    assert_int_equal((int)bt_plan_number(train, "warmup_timing_steps", NULL), 1);
-    assert_int_equal((int)bt_plan_number(train, "profile_steps", NULL), 1);
-    assert_int_equal((int)bt_plan_number(train, "model", "layers", NULL), 1);
-    assert_int_equal((int)bt_plan_number(train, "seed", NULL), 5);
+    assert_int_equal((int)bt_plan_number(train, "steps"), 3);
+    assert_int_equal((int)bt_plan_number(train, "warmup_timing_steps"), 1);
+    assert_int_equal((int)bt_plan_number(train, "profile_steps"), 1);
+    assert_int_equal((int)bt_plan_number(train, "model.layers"), 1);
+    assert_int_equal((int)bt_plan_number(train, "seed"), 5);
     assert_int_equal(plan.rounds, 7);
     assert_string_equal(bt_json_get(bt_json_get(item, "dataset"), "name")->valuestring, "other");
     bt_plan_release(&plan);
@@ -217,7 +217,7 @@ static int64_t micro_batch_with(uint64_t free_bytes, const char *set)
         return -1;
     }
     const cJSON *train = bt_json_get(bt_plan_case(&plan, 1), "train");
-    int64_t taken = (int64_t)bt_plan_number(train, "micro_batch", NULL);
+    int64_t taken = (int64_t)bt_plan_number(train, "micro_batch");
     bt_plan_release(&plan);
     return taken;
 }
@@ -246,7 +246,7 @@ static void parameters_of_d12_are_exact(void **state)
     ASSERT_OK(bt_plan_make(&shipped, &none, &with_gpu, &plan));
     const cJSON *train = bt_json_get(bt_plan_case(&plan, 0), "train");
     assert_int_equal(bt_plan_parameters(train), 124475904);
-    assert_int_equal((int)bt_plan_number(train, "micro_batch", NULL), 64);
+    assert_int_equal((int)bt_plan_number(train, "micro_batch"), 64);
     bt_plan_release(&plan);
     bt_suite_release(&shipped);
 }
@@ -272,7 +272,7 @@ static void paper_profile_is_e1(void **state)
                 {"optimizer", "epsilon", 1e-8}, {"optimizer", "weight_decay", 0.1},
                 {"optimizer", "clip", 1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
-        double got = bt_plan_number(train, rows[i].group, rows[i].key, NULL);
+        double got = bt_json_number_of(bt_json_get(train, rows[i].group), rows[i].key);
         test_assert_close(&got, &rows[i].value, 1, 0, 0, rows[i].key);
     }
     const struct {
@@ -281,7 +281,7 @@ static void paper_profile_is_e1(void **state)
     } flat[] = {{"steps", 19073},   {"tokens_per_step", 524288}, {"micro_batch", 16},
                 {"sequence", 1024}, {"eval_every", 250},         {"eval_batches", 20}};
     for (size_t i = 0; i < sizeof flat / sizeof flat[0]; ++i) {
-        double got = bt_plan_number(train, flat[i].key, NULL);
+        double got = bt_plan_number(train, flat[i].key);
         test_assert_close(&got, &flat[i].value, 1, 0, 0, flat[i].key);
     }
     assert_string_equal(bt_json_get(train, "precision")->valuestring, "tf32");

@@ -24,11 +24,13 @@ stopped=false
 step=0
 while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
     loss=$((1000 - 10 * step)).$step
-    bits=
-    [ "$mode" != nan ] || { loss=null; bits=',"loss_bits":"7fc00000"'; }
+    [ "$mode" != nan ] || loss='null,"loss_bits":"7fc00000"'
     warmup=false
     [ "$step" != 0 ] || warmup=true
-    echo '{"event":"step","step":'$step',"loss":'"$loss$bits"',"grad_norm":1.5,"lr":0.0006,"tokens":512,"host_ns":'$((10000000 + step))',"device_ns":9000000,"allocated_bytes":1000,"peak_allocated_bytes":2000,"reserved_bytes":4096,"resident_bytes":8192,"warmup":'$warmup',"profiled":false}'
+    printf '{"event":"step","step":%s,"loss":%s,"grad_norm":1.5,"lr":0.0006,"tokens":512,' "$step" "$loss"
+    printf '"host_ns":%s,"device_ns":9000000,"allocated_bytes":1000,' $((10000000 + step))
+    printf '"peak_allocated_bytes":2000,"reserved_bytes":4096,"resident_bytes":8192,'
+    printf '"warmup":%s,"profiled":false}\n' "$warmup"
     step=$((step + 1))
     case $mode in
     slow)

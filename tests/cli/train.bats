@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# bt-bench run with the real trainer, on a model of a few thousand parameters
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$BATS_TEST_DIRNAME/../..
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    dir=$(mktemp -d /tmp/bt-train-XXXXXX)
+    cd "$dir" || exit
+    # 4096 tokens below 64, with some order in them to be learnt.
+    { printf '\x88\xd8\x34\x01\x01\0\0\0\0\x10\0\0'; head -c 1012 /dev/zero
+        for i in $(seq 4096); do printf %b "\\x$(printf %02x $((i * i % 61)))\\0"; done; } >t.bin
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"], "val": ["t.bin"] },
+  "profiles": { "cpu": { "device": "cpu",
+    "train": { "model": { "layers": 1, "heads": 2, "width": 16, "vocab": 64, "context": 16 },
+      "micro_batch": 2, "sequence": 16, "tokens_per_step": 64, "steps": 12, "eval_every": 6,
+      "eval_batches": 2, "optimizer": { "lr": 0.01, "min_lr": 0.001 } },
+    "cases": [ { "name": "fp32", "kind": "train" } ] } } }
+JSON
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+value() { # key: of JSON on standard input
+    sed -n "s/.*\"$1\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -n 1
+}
+
+has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"steps":[1-9]'; }
+
+@test "two runs of one plan give the same bits, a report and a falling loss" {
+    "$bench" run s.json --format json --quiet >one
+    OMP_NUM_THREADS=1 "$bench" run s.json --format json --quiet >two
+    [ "$(value status <one)" = passed ]
+    [ -n "$(value params_digest <one)" ]
+    [ "$(value params_digest <one)" = "$(value params_digest <two)" ]
+    [ "$(value loss_last <one)" = "$(value loss_last <two)" ]
+    awk "BEGIN { exit !($(value loss_last <one) < $(value loss_first <one)) }"
+    [ -s "$(value report <one)" ]
+    "$bench" run s.json --format json --quiet --seed 5 >three
+    [ "$(value params_digest <one)" != "$(value params_digest <three)" ]
+}
+
+@test "Ctrl-C: the trainer stops between steps and keeps its digest" {
+    "$bench" run s.json --set train.steps=10000000 --format json >out 2>err &
+    pid=$!
+    for _ in $(seq 400); do
+        has_steps && break
+        sleep 0.05
+    done
+    kill -INT $pid
+    code=0
+    wait $pid || code=$?
+    [ "$code" = 130 ]
+    [ "$(grep -c '"status": "interrupted"' out)" = 2 ] # the run and its case
+    [ -n "$(value params_digest <out)" ]
+}
+
+@test "a token beyond the vocabulary is named with shard and offset" {
+    printf '\x40' | dd of=t.bin bs=1 seek=1224 conv=notrunc 2>/dev/null # token 100 becomes 64
+    run "$bench" run s.json --quiet --set train.steps=70
+    [ "$status" = 5 ]
+    [[ $output == *"t.bin"*"1224"*"64"* ]]
+}
+
+@test "too little data for one batch, and a device limit that is too small" {
+    run "$bench" run s.json --quiet --set train.micro_batch=512 --set train.tokens_per_step=8192
+    [ "$status" = 2 ]
+    [[ $output == *tokens* ]]
+    run "$bench" run s.json --quiet --set train.memory_limit_bytes=1000
+    [ "$status" = 5 ]
+    [[ $output == *"limit"* ]]
+}
+
+@test "report and compare of real runs" {
+    "$bench" run s.json --quiet >/dev/null
+    "$bench" run s.json --quiet --set train.optimizer.lr=0.02 >/dev/null
+    run "$bench" compare 1 2
+    [ "$status" = 0 ]
+    [[ $output == *"train.optimizer.lr"* ]]
+    for ending in html md json; do
+        "$bench" report 1 2 -o "both.$ending"
+        [ -s "both.$ending" ]
+    done
+    run "$bench" report 1 -o both.pdf
+    [ "$status" = 2 ]
+    run "$bench" report 1
+    [ "$status" = 2 ]
+}
