@@ -7,6 +7,7 @@
 //          integer to integer keeps the low bits; to bool is != 0, so NaN is true
 // Cost     bound by memory for equal types with unit strides
 #include <math.h>
+#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/half.h"
@@ -57,37 +58,39 @@ static void move(const void *x, int64_t x_stride, void *y, int64_t y_stride, int
         }                                                                                          \
     } while (0)
 
-static void load(const void *x, bt_dtype dtype, int64_t stride, int64_t count, stage *out)
+// Says whether the elements were staged as real.
+static bool load(const void *x, bt_dtype dtype, int64_t stride, int64_t count, stage *out)
 {
     switch (dtype) {
     case BT_F64:
         LOAD(double, out->real, value);
-        break;
+        return true;
     case BT_F32:
         LOAD(float, out->real, (double)value);
-        break;
+        return true;
     case BT_BF16:
         LOAD(uint16_t, out->real, (double)bt_bf16_to_f32(value));
-        break;
+        return true;
     case BT_F16:
         LOAD(uint16_t, out->real, (double)bt_f16_to_f32(value));
-        break;
+        return true;
     case BT_I64:
         LOAD(int64_t, out->integer, value);
-        break;
+        return false;
     case BT_I32:
         LOAD(int32_t, out->integer, value);
-        break;
+        return false;
     case BT_U16:
         LOAD(uint16_t, out->integer, value);
-        break;
+        return false;
     case BT_U8:
     case BT_BOOL:
         LOAD(uint8_t, out->integer, value);
-        break;
+        return false;
     case BT_DTYPE_COUNT:
     default:
-        break;
+        memset(out->integer, 0, sizeof out->integer);
+        return false;
     }
 }
 
@@ -191,8 +194,7 @@ static void convert(const char *x, bt_dtype x_dtype, int64_t x_stride, char *y, 
     const int64_t y_bytes = y_stride * (int64_t)bt_dtype_size(y_dtype);
     for (int64_t at = 0; at < total; at += STAGE) {
         const int64_t count = total - at < STAGE ? total - at : STAGE;
-        load(x + at * x_bytes, x_dtype, x_stride, count, &staged);
-        if (bt_dtype_is_float(x_dtype)) {
+        if (load(x + at * x_bytes, x_dtype, x_stride, count, &staged)) {
             store_real(staged.real, y + at * y_bytes, y_dtype, y_stride, count);
         } else {
             store_integer(staged.integer, y + at * y_bytes, y_dtype, y_stride, count);

@@ -32,8 +32,7 @@ bt_status FN(bt_reduce_sum_cpu)(const bt_launch *launch, const void *args)
     const REAL *x = op->x;
     REAL *y = op->y;
     const int64_t blocks = (op->inner + BT_COLUMN_BLOCK - 1) / BT_COLUMN_BLOCK;
-    const int64_t total = op->outer * op->reduce * op->inner;
-#pragma omp parallel for schedule(static) if (total > BT_CHUNK)
+#pragma omp parallel for schedule(static) if (op->outer * op->reduce * op->inner > BT_CHUNK)
     for (int64_t task = 0; task < op->outer * blocks; ++task) {
         double sum[BT_COLUMN_BLOCK];
         const int64_t outer = task / blocks, at = task % blocks * BT_COLUMN_BLOCK;

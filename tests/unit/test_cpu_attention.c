@@ -67,7 +67,7 @@ static void reference(const attention_case *test, double scale, attention_data *
                 p[i * T + j] = exp(scale * dot(data->q + at + i * D, data->k + at + j * D, D));
                 sum += p[i * T + j];
             }
-            data->lse[head * T + i] = log(sum);
+            data->lse[head * T + i] = sum > 0 ? log(sum) : -TEST_INFINITY;
             for (int64_t j = 0; j < seen; ++j) {
                 p[i * T + j] /= sum;
                 for (int64_t d = 0; d < D; ++d) {

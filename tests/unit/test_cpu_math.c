@@ -51,8 +51,8 @@ static void test_exp(void **state)
     assert_true(isinf(bt_exp_f32(INFINITY)) && bt_exp_f32(INFINITY) > 0);
     assert_true(isinf(bt_exp_f32(3e38F)) && bt_exp_f32(-3e38F) == 0);
     assert_true(isnan(bt_exp_f32(NAN)) && isnan(bt_exp_f32(-NAN)));
-    for (float x = -87; x < 88; x += 1.0F / 64) { // monotonous enough for a softmax
-        assert_true(bt_exp_f32(x) < bt_exp_f32(x + 1.0F / 64));
+    for (int i = -87 * 64; i < 88 * 64; ++i) { // monotonous enough for a softmax
+        assert_true(bt_exp_f32((float)i / 64) < bt_exp_f32((float)(i + 1) / 64));
     }
 }
 
@@ -76,7 +76,8 @@ static double exact_gelu(double x)
 static void test_gelu(void **state)
 {
     (void)state;
-    for (double x = -12; x <= 12; x += 1.0 / 1024) {
+    for (int i = -12 * 1024; i <= 12 * 1024; ++i) {
+        const double x = i / 1024.0;
         double error = fabs((double)gelu_of((float)x) - exact_gelu(x));
         double inner = fabs(bt_gelu_inner_f64(x));
         assert_true(error <= (4 + 3 * inner) * 0x1p-24 * fabs(exact_gelu(x)) + 0x1p-145);
@@ -95,7 +96,8 @@ static void test_gelu(void **state)
 static void test_sigmoid_and_slopes(void **state)
 {
     (void)state;
-    for (double x = -100; x <= 100; x += 1.0 / 64) {
+    for (int i = -100 * 64; i <= 100 * 64; ++i) {
+        const double x = i / 64.0;
         double s = 1 / (1 + exp(-x)), slope = exp(-fabs(x)) / pow(1 + exp(-fabs(x)), 2);
         assert_true(fabs((double)bt_sigmoid_f32((float)x) - s) <= 4 * 0x1p-24 * s + 0x1p-149);
         assert_true(fabs((double)bt_sigmoid_slope_f32((float)x) - slope) <=

@@ -333,7 +333,7 @@ static void check_cross_entropy(int64_t rows, int64_t vocab, int64_t pad, bt_dty
         for (int64_t c = 0; c < vocab; ++c) {
             sum += exp(logits[r * stride + c]);
         }
-        lse[r] = log(sum);
+        lse[r] = sum > 0 ? log(sum) : -TEST_INFINITY;
         loss[r] = targets[r] < 0 ? 0 : lse[r] - logits[r * stride + targets[r]];
         mean += loss[r], counted += targets[r] >= 0;
     }
