@@ -112,7 +112,7 @@ const char *bt_unary_name(bt_unary function);
 // y = f(x); y may be x.
 typedef struct bt_unary_args {
     bt_unary function;
-    double alpha; // SCALE and SHIFT only
+    double alpha;  // SCALE and SHIFT only
     const void *x; // [count]
     void *y;       // [count]
     int64_t count;
@@ -188,7 +188,8 @@ typedef struct bt_softmax_backward_args {
 } bt_softmax_backward_args;
 
 // s = x + residual (s = x without one); y = (s - mean) * rstd * gamma + beta, per row.
-// Variance in two passes over registers or by Welford: no cancellation. mean, rstd f32 (f64 at f64).
+// Variance in two passes over registers or by Welford: no cancellation. mean, rstd f32 (f64 at
+// f64).
 typedef struct bt_layernorm_args {
     const void *x;        // [rows, cols]
     const void *residual; // [rows, cols] or NULL
@@ -206,17 +207,17 @@ typedef struct bt_layernorm_args {
 // dx = LN'(dy), or dx += that; dgamma, dbeta likewise under their own flag. dx may be dy when it
 // does not accumulate. s is the forward's s.
 typedef struct bt_layernorm_backward_args {
-    const void *dy, *s;       // [rows, cols]
-    const void *gamma;        // [cols]
-    const void *mean, *rstd;  // [rows]
-    void *dx;                 // [rows, cols]
-    void *dgamma, *dbeta;     // [cols], grad_dtype; dbeta may be NULL
+    const void *dy, *s;      // [rows, cols]
+    const void *gamma;       // [cols]
+    const void *mean, *rstd; // [rows]
+    void *dx;                // [rows, cols]
+    void *dgamma, *dbeta;    // [cols], grad_dtype; dbeta may be NULL
     int64_t rows, cols;
-    bool accumulate;          // into dx
-    bool accumulate_params;   // into dgamma, dbeta
-    bt_dtype dtype;           // of dy, s, dx
-    bt_dtype param_dtype;     // of gamma
-    bt_dtype grad_dtype;      // of dgamma and dbeta: f32, or f64 at f64
+    bool accumulate;        // into dx
+    bool accumulate_params; // into dgamma, dbeta
+    bt_dtype dtype;         // of dy, s, dx
+    bt_dtype param_dtype;   // of gamma
+    bt_dtype grad_dtype;    // of dgamma and dbeta: f32, or f64 at f64
 } bt_layernorm_backward_args;
 
 // y[r,:] = table[ids[r],:] + position[r % positions,:]
@@ -271,8 +272,8 @@ typedef struct bt_attention_args {
 
 typedef struct bt_attention_backward_args {
     bt_attention_view q, k, v, o, d_o; // inputs
-    const void *lse;                  // [batch, heads, tokens]
-    bt_attention_view dq, dk, dv;     // outputs, overwritten
+    const void *lse;                   // [batch, heads, tokens]
+    bt_attention_view dq, dk, dv;      // outputs, overwritten
     int64_t batch, heads, tokens, head_dim;
     double scale;
     bool causal;
@@ -334,13 +335,13 @@ typedef struct bt_gemm_args {
     const void *a, *b;
     const void *c; // read when beta != 0; may be d
     void *d;
-    int64_t lda, ldb, ldc, ldd; // row strides in elements
-    int64_t batch;              // 1 for a single product
+    int64_t lda, ldb, ldc, ldd;                     // row strides in elements
+    int64_t batch;                                  // 1 for a single product
     int64_t stride_a, stride_b, stride_c, stride_d; // elements from one batch entry to the next
     double alpha, beta;
     bt_epilogue epilogue;
-    const void *bias; // [n], ab_dtype
-    void *aux;        // [m,n], row stride ldd, d_dtype
+    const void *bias;  // [n], ab_dtype
+    void *aux;         // [m,n], row stride ldd, d_dtype
     bt_dtype ab_dtype; // of a, b, bias
     bt_dtype d_dtype;  // of c, d, aux: ab_dtype, or f32 (weight gradients)
     bt_compute compute;
@@ -379,7 +380,7 @@ typedef struct bt_adamw_args {
     const bt_adamw_item *items; // host memory, [item_count]
     int64_t item_count;
     double lr, beta1, beta2, epsilon;
-    int64_t step; // t, 1 at the first
+    int64_t step;      // t, 1 at the first
     const void *scale; // [1] dtype, device memory: from bt_grad_norm_args
     bt_dtype dtype;    // f32, f64
 } bt_adamw_args;
