@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "framework/base/clock.h"
@@ -52,10 +53,17 @@ void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps)
     view->heard_ns = bt_clock_ns();
 }
 
+// Columns of the terminal; a line that wrapped could not be rewritten.
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+}
+
 static void show(bt_progress_view *view, const char *text)
 {
     if (view->terminal) {
-        fprintf(view->out, "\r%s\033[K", text);
+        fprintf(view->out, "\r%.*s\033[K", columns(), text);
         view->line_open = true;
     } else {
         fprintf(view->out, "%s\n", text);

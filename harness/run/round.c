@@ -155,7 +155,7 @@ static void append_last_words(const char *log_path, bt_str *out)
     bt_mem_free(bytes);
 }
 
-// A worker that has said neither result nor error: what became of it?
+// A worker that died, or ended without having said result or error: what became of it?
 static void judge_silent_end(listening *self)
 {
     bt_str message = {0};
@@ -166,14 +166,28 @@ static void judge_silent_end(listening *self)
     }
     bt_str_append(&message, "the worker ");
     bt_child_describe_end(child, &message);
-    bt_str_format(&message, " after %lld steps, without a result",
-                  (long long)self->recorder.step_count);
+    bt_str_format(&message, " after %lld steps%s", (long long)self->recorder.step_count,
+                  self->state.done ? ", behind its result" : ", without a result");
     if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9) {
         bt_str_append(&message, " (the system does that when memory runs out)");
     }
     append_last_words(self->request->log_path, &message);
     judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, bt_str_text(&message));
     bt_str_release(&message);
+}
+
+// A worker that ended well must have done all steps of the plan.
+static void judge_good_end(listening *self)
+{
+    int64_t planned = (int64_t)bt_plan_number(self->request->item, "train.steps");
+    char message[128];
+    (void)snprintf(message, sizeof message, "the worker ended after %lld of %lld steps",
+                   (long long)self->recorder.step_count, (long long)planned);
+    if (self->recorder.step_count == planned) {
+        judge(self, BT_RUN_PASSED, BT_OK, "");
+    } else {
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, message);
+    }
 }
 
 // Waits for the process, gently: it has said all that it will say.
@@ -213,7 +227,7 @@ static bt_status run_worker(listening *self)
                WEXITSTATUS(self->child.state) != 0) {
         judge_silent_end(self);
     } else {
-        judge(self, BT_RUN_PASSED, BT_OK, "");
+        judge_good_end(self);
     }
     return BT_OK;
 }

@@ -6,6 +6,7 @@
 #   deaf                       takes 50 ms a step for ever, heeds nothing
 #   error die exit silent      says why it fails; is killed; exits with 3; exits with 0 too early
 #   garbage half gap late flood early   breaks the protocol
+#   short crash                ends well after 4 steps; ends with 7 behind its result
 #   closed orphan              closes its input at once; leaves a child that holds its output
 # $FAKE_STEPS (6) steps, $FAKE_SCALE (1) times the losses.
 mode=${FAKE_WORKER:-ok}
@@ -41,6 +42,7 @@ while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
         ;;
     deaf) sleep 0.05 ;;
     esac
+    [ "$mode:$step" != short:4 ] || break
     [ "$step" = 3 ] || continue
     case $mode in
     error)
@@ -73,3 +75,4 @@ echo '{"event":"range","step":2,"path":"step/forward","count":1,"device_ns":3000
 echo '{"event":"eval","step":'$step',"loss":10.25,"tokens":512,"host_ns":1000000}'
 echo '{"event":"memory","phase":"run","peak_allocated_bytes":2000,"peak_reserved_bytes":4096,"peak_resident_bytes":8192}'
 echo '{"event":"result","steps_done":'$step',"stopped":'$stopped',"params_digest":"00112233445566778899aabbccddeeff","val_loss":10.25}'
+[ "$mode" != crash ] || exit 7
