@@ -196,12 +196,12 @@ static bt_status after_attempt(job *self, bt_fetch_file *file)
 static bt_status end_some(job *self)
 {
     int left = 0;
-    for (const CURLMsg *message = curl_multi_info_read(self->multi, &left); message;
-         message = curl_multi_info_read(self->multi, &left)) {
+    for (const CURLMsg *message = bt_curl.multi_info_read(self->multi, &left); message;
+         message = bt_curl.multi_info_read(self->multi, &left)) {
         char *tag = NULL;
         CURLcode result = message->data.result;
         if (message->msg != CURLMSG_DONE ||
-            curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &tag) != CURLE_OK) {
+            bt_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &tag) != CURLE_OK) {
             continue;
         }
         bt_fetch_file *file = (bt_fetch_file *)(void *)tag;
@@ -235,8 +235,8 @@ static bt_status transfer(job *self)
     BT_TRY(start_some(self, &waiting, &pause_ms));
     while (waiting > 0) {
         int active = 0;
-        if (curl_multi_perform(self->multi, &active) != CURLM_OK ||
-            curl_multi_poll(self->multi, NULL, 0, pause_ms, NULL) != CURLM_OK) {
+        if (bt_curl.multi_perform(self->multi, &active) != CURLM_OK ||
+            bt_curl.multi_poll(self->multi, NULL, 0, pause_ms, NULL) != CURLM_OK) {
             return bt_error(BT_STATUS_INTERNAL, "fetch: libcurl's transfers failed");
         }
         BT_TRY(end_some(self));
@@ -267,7 +267,7 @@ static bt_status describe(const job *self)
 static bt_status run(job *self)
 {
     BT_TRY(look(self));
-    self->multi = curl_multi_init();
+    self->multi = bt_curl.multi_init();
     if (!self->multi) {
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for transfers");
     }
@@ -275,7 +275,7 @@ static bt_status run(job *self)
     for (int64_t i = 0; i < self->corpus.count; ++i) {
         bt_fetch_file_stop(&self->corpus.files[i], self->multi);
     }
-    (void)curl_multi_cleanup(self->multi);
+    (void)bt_curl.multi_cleanup(self->multi);
     return status == BT_OK ? describe(self) : status;
 }
 
@@ -283,14 +283,15 @@ bt_status bt_data_fetch(const bt_fetch_options *options, bt_dataset *dataset)
 {
     job self = {.event = {.what = "fetch"}};
     BT_TRY(fill_options(options, &self.options));
+    BT_TRY(bt_curl_open());
     BT_TRY(bt_fetch_corpus_read(options->list, options->name, options->max_files, &self.corpus));
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    if (bt_curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         bt_fetch_corpus_release(&self.corpus);
         return bt_error(BT_STATUS_UNAVAILABLE, "libcurl cannot be set up");
     }
     bt_status status = run(&self);
     bt_fetch_corpus_release(&self.corpus);
-    curl_global_cleanup();
+    bt_curl.global_cleanup();
     if (status == BT_OK && dataset) {
         status = bt_dataset_open(options->out_dir, dataset);
     }

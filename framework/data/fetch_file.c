@@ -135,8 +135,8 @@ static bool accept_response(bt_fetch_file *file)
 {
     long code = 0;
     const char *type = NULL;
-    (void)curl_easy_getinfo(file->handle, CURLINFO_RESPONSE_CODE, &code);
-    (void)curl_easy_getinfo(file->handle, CURLINFO_CONTENT_TYPE, &type);
+    (void)bt_curl.easy_getinfo(file->handle, CURLINFO_RESPONSE_CODE, &code);
+    (void)bt_curl.easy_getinfo(file->handle, CURLINFO_CONTENT_TYPE, &type);
     if (code != 200 && code != 206) {
         return false; // bt_fetch_file_end names the code
     }
@@ -145,7 +145,7 @@ static bool accept_response(bt_fetch_file *file)
         return false;
     }
     curl_off_t length = -1;
-    (void)curl_easy_getinfo(file->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    (void)bt_curl.easy_getinfo(file->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
     if (code == 200) {
         file->announced_bytes = length;
         begin_anew(file); // the range was ignored, or there was none
@@ -252,24 +252,24 @@ static bool set_options(bt_fetch_file *file)
     char range[32];
     (void)snprintf(range, sizeof range, "%lld-", (long long)file->have_bytes);
     bool fine =
-        curl_easy_setopt(handle, CURLOPT_URL, file->url) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_PRIVATE, file) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_MAXREDIRS, (long)REDIRECTS) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_WRITEDATA, file) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-        curl_easy_setopt(handle, CURLOPT_HEADERDATA, file) == CURLE_OK;
+        bt_curl.easy_setopt(handle, CURLOPT_URL, file->url) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_PRIVATE, file) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_MAXREDIRS, (long)REDIRECTS) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_WRITEDATA, file) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+        bt_curl.easy_setopt(handle, CURLOPT_HEADERDATA, file) == CURLE_OK;
 #if LIBCURL_VERSION_NUM >= 0x075500
-    fine = fine && curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+    fine = fine && bt_curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
 #else
-    fine = fine && curl_easy_setopt(handle, CURLOPT_PROTOCOLS,
-                                    (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS)) == CURLE_OK;
+    fine = fine && bt_curl.easy_setopt(handle, CURLOPT_PROTOCOLS,
+                                       (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS)) == CURLE_OK;
 #endif
     return fine &&
-           (file->have_bytes == 0 || curl_easy_setopt(handle, CURLOPT_RANGE, range) == CURLE_OK);
+           (file->have_bytes == 0 || bt_curl.easy_setopt(handle, CURLOPT_RANGE, range) == CURLE_OK);
 }
 
 bt_status bt_fetch_file_start(bt_fetch_file *file, CURLM *multi)
@@ -281,10 +281,10 @@ bt_status bt_fetch_file_start(bt_fetch_file *file, CURLM *multi)
     file->announced_bytes = BT_FETCH_UNKNOWN;
     file->range_start = BT_FETCH_UNKNOWN;
     file->last_byte_ns = bt_clock_ns();
-    file->handle = curl_easy_init();
+    file->handle = bt_curl.easy_init();
     if (!file->handle || !set_options(file) ||
-        curl_multi_add_handle(multi, file->handle) != CURLM_OK) {
-        curl_easy_cleanup(file->handle);
+        bt_curl.multi_add_handle(multi, file->handle) != CURLM_OK) {
+        bt_curl.easy_cleanup(file->handle);
         file->handle = NULL;
         close_part(file);
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for a transfer");
@@ -296,8 +296,8 @@ bt_status bt_fetch_file_start(bt_fetch_file *file, CURLM *multi)
 void bt_fetch_file_stop(bt_fetch_file *file, CURLM *multi)
 {
     if (file->handle) {
-        (void)curl_multi_remove_handle(multi, file->handle);
-        curl_easy_cleanup(file->handle);
+        (void)bt_curl.multi_remove_handle(multi, file->handle);
+        bt_curl.easy_cleanup(file->handle);
         file->handle = NULL;
     }
     if (file->part >= 0 && file->have_bytes == 0) {
@@ -346,7 +346,7 @@ static void judge(bt_fetch_file *file, CURLcode result, long code)
         blame(file, BT_STATUS_IO, "the server stalled at byte %lld", (long long)file->have_bytes);
     } else if (result != CURLE_OK) {
         blame(file, unreachable ? BT_STATUS_UNAVAILABLE : BT_STATUS_IO, "%s at byte %lld",
-              curl_easy_strerror(result), (long long)file->have_bytes);
+              bt_curl.easy_strerror(result), (long long)file->have_bytes);
     } else if (expected >= 0 && file->have_bytes < expected) {
         blame(file, BT_STATUS_IO, "broke off at byte %lld of %lld", (long long)file->have_bytes,
               (long long)expected);
@@ -358,7 +358,7 @@ static void judge(bt_fetch_file *file, CURLcode result, long code)
 void bt_fetch_file_end(bt_fetch_file *file, CURLM *multi, CURLcode result)
 {
     long code = 0;
-    (void)curl_easy_getinfo(file->handle, CURLINFO_RESPONSE_CODE, &code);
+    (void)bt_curl.easy_getinfo(file->handle, CURLINFO_RESPONSE_CODE, &code);
     judge(file, result, code);
     bt_fetch_file_stop(file, multi);
     if (file->state != BT_FETCH_DONE) {

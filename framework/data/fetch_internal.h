@@ -2,9 +2,9 @@
 #ifndef BT_DATA_FETCH_INTERNAL_H
 #define BT_DATA_FETCH_INTERNAL_H
 
-#include <curl/curl.h>
 #include <stdbool.h>
 
+#include "framework/data/curl.h"
 #include "framework/data/fetch.h"
 
 enum { BT_FETCH_UNKNOWN = -1 };
