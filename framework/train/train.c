@@ -71,7 +71,7 @@ static bt_status open_loaders(trainer *t)
                                  .sequence = plan->sequence,
                                  .vocab = plan->model.vocab,
                                  .world = 1,
-                                 .shuffle = true,
+                                 .shuffle = !plan->sequential,
                                  .seed = plan->seed};
     BT_TRY(bt_loader_create(&options, &t->train));
     if (plan->val_shard_count == 0 || plan->eval_every == 0) {

@@ -34,6 +34,12 @@ static bt_train_optimizer optimizer_of(const cJSON *train)
     };
 }
 
+static bool has_text(const cJSON *train, const char *key, const char *text)
+{
+    const cJSON *item = bt_json_get(train, key);
+    return cJSON_IsString(item) && strcmp(item->valuestring, text) == 0;
+}
+
 bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
 {
     const cJSON *train = bt_json_get(work->item, "train");
@@ -57,6 +63,8 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .eval_every = whole(train, "eval_every"),
         .eval_batches = whole(train, "eval_batches"),
         .profile_steps = whole(train, "profile_steps"),
+        .sequential = has_text(train, "order", "sequential"),
+        .recompute = cJSON_IsTrue(bt_json_get(train, "recompute")),
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
     };

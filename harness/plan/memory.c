@@ -25,8 +25,11 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch)
     double tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     // Weights, gradients, two moments in fp32, and the bf16 copy.
     double state = (double)bt_plan_parameters(train) * (narrow ? 18 : 16);
-    // Per token and block: two norms, qkv (3), attention, two residuals, MLP before and after (8).
-    double activations = tokens * layers * 16 * width * element_bytes;
-    double logits = 2 * tokens * vocab * element_bytes;
+    // Per token and block: two norms, qkv (3), attention, two residuals, MLP before and after (8);
+    // of a block that is recomputed its input, and one whole block at a time.
+    bool recompute = cJSON_IsTrue(bt_json_get(train, "recompute"));
+    double kept = recompute ? layers + 16 : 16 * layers;
+    double activations = tokens * kept * width * element_bytes;
+    double logits = tokens * vocab * element_bytes; // their gradient takes their place
     return (uint64_t)(1.1 * (state + activations + logits));
 }

@@ -226,15 +226,16 @@ static void micro_batch_follows_the_memory(void **state)
 {
     (void)state;
     assert_int_equal(micro_batch_with(140ULL << 30, NULL), 64);
-    assert_int_equal(micro_batch_with(20ULL << 30, NULL), 32);
-    assert_int_equal(micro_batch_with(8ULL << 30, NULL), 8);
+    assert_int_equal(micro_batch_with(14ULL << 30, NULL), 32);
+    assert_int_equal(micro_batch_with(6ULL << 30, NULL), 8);
     assert_int_equal(micro_batch_with(1ULL << 30, NULL), -1);
     assert_non_null(strstr(bt_error_message(), "a micro-batch of 8 x 1024 tokens needs about"));
     assert_int_equal(micro_batch_with(0, NULL), 64); // nothing known: a dry run elsewhere
-    assert_int_equal(micro_batch_with(8ULL << 30, "train.micro_batch=auto"), 16);
+    assert_int_equal(micro_batch_with(6ULL << 30, "train.micro_batch=auto"), 16);
     assert_int_equal(micro_batch_with(1, "train.micro_batch=2"), 2); // the user's word
-    assert_int_equal(micro_batch_with(140ULL << 30, "train.memory_limit_bytes=8589934592"), 8);
+    assert_int_equal(micro_batch_with(140ULL << 30, "train.memory_limit_bytes=6442450944"), 8);
     assert_int_equal(micro_batch_with(140ULL << 30, "train.tokens_per_step=24576"), 8);
+    assert_int_equal(micro_batch_with(8ULL << 30, "train.recompute=true"), 32);
 }
 
 static void parameters_of_d12_are_exact(void **state)
@@ -285,6 +286,7 @@ static void paper_profile_is_e1(void **state)
         test_assert_close(&got, &flat[i].value, 1, 0, 0, flat[i].key);
     }
     assert_string_equal(bt_json_get(train, "precision")->valuestring, "tf32");
+    assert_string_equal(bt_json_get(train, "order")->valuestring, "sequential");
     bt_plan_release(&plan);
     bt_suite_release(&shipped);
 }
