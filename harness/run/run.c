@@ -247,6 +247,10 @@ static bt_status run_begun(running *self)
     }
     BT_TRY(bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
                             self->outcome->message));
+    if (self->outcome->status == BT_RUN_INTERRUPTED) {
+        bt_progress_say(&self->view, "run %lld was interrupted; what it recorded is kept in %s\n",
+                        (long long)self->outcome->run, bt_store_path(self->store));
+    }
     return write_report(self);
 }
 

@@ -57,6 +57,7 @@ has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"s
     [ "$code" = 130 ]
     [ "$(grep -c '"status": "interrupted"' out)" = 2 ] # the run and its case
     [ -n "$(value params_digest <out)" ]
+    grep -q "run 1 was interrupted; what it recorded is kept" err
 }
 
 @test "a token beyond the vocabulary is named with shard and offset" {
@@ -73,6 +74,16 @@ has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"s
     run "$bench" run s.json --quiet --set train.memory_limit_bytes=1000
     [ "$status" = 5 ]
     [[ $output == *"limit"* ]]
+}
+
+@test "out of host memory: what was asked for is named, exit 5, the record stays" {
+    ldd "$bench" | grep -q libasan && skip "the address sanitizer needs address space"
+    code=0
+    (ulimit -v 1500000 && "$bench" run s.json --quiet --set train.model.width=4096 \
+        --set train.model.vocab=65536 --set train.model.heads=64 >out 2>err) || code=$?
+    [ "$code" = 5 ]
+    grep -q "host memory: .* bytes" out
+    "$bench" show 1 | grep -q "run 1 failed"
 }
 
 @test "report and compare of real runs" {
