@@ -89,27 +89,6 @@ template <int WARPS> __device__ __forceinline__ float block_sum(float value, flo
     return value;
 }
 
-// Two sums for one barrier; `shared` holds WARPS pairs.
-template <int WARPS>
-__device__ __forceinline__ float2 block_sum(float first, float second, float2 *shared)
-{
-    float2 value = make_float2(warp_sum(first), warp_sum(second));
-    if (WARPS == 1) {
-        return value;
-    }
-    if (threadIdx.x % WARP == 0) {
-        shared[threadIdx.x / WARP] = value;
-    }
-    __syncthreads();
-    value = make_float2(0.0f, 0.0f);
-#pragma unroll
-    for (int warp = 0; warp < WARPS; ++warp) {
-        value.x += shared[warp].x;
-        value.y += shared[warp].y;
-    }
-    return value;
-}
-
 template <int WARPS> __device__ __forceinline__ float block_max(float value, float *shared)
 {
     value = warp_max(value);

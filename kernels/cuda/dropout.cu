@@ -20,12 +20,14 @@ static __device__ __forceinline__ void random_block(uint64_t seed, uint64_t stre
     uint32_t c3 = (uint32_t)(stream >> 32);
 #pragma unroll
     for (int round = 0; round < 10; ++round) {
-        const uint64_t product0 = (uint64_t)0xD2511F53u * c0;
-        const uint64_t product1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(product1 >> 32) ^ c1 ^ key0;
-        c2 = (uint32_t)(product0 >> 32) ^ c3 ^ key1;
-        c1 = (uint32_t)product1;
-        c3 = (uint32_t)product0;
+        const uint32_t high0 = __umulhi(0xD2511F53u, c0);
+        const uint32_t high1 = __umulhi(0xCD9E8D57u, c2);
+        const uint32_t low0 = 0xD2511F53u * c0;
+        const uint32_t low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ key0;
+        c2 = high0 ^ c3 ^ key1;
+        c1 = low1;
+        c3 = low0;
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }

@@ -1,23 +1,20 @@
 // kernels/cuda/layernorm_backward.cu - LayerNorm backward: dx, dgamma, dbeta
 //   h = (s - mean) rstd, g = dy gamma
 //   dx (+)= rstd (g - mean_c(g) - h mean_c(g h)); dgamma (+)= sum_r dy h; dbeta (+)= sum_r dy
-// Rows of up to 4096 columns: one pass; a block walks rows at a fixed distance, the next ones
-// already on their way into shared memory, keeps its column sums in registers, adds those of its
-// warps in order and writes them to the workspace; a second kernel adds the blocks in order. Any
-// other shape: dx and column sums by kernels of their own.
+// Rows of up to 4096 columns: one pass; a block walks rows at a fixed distance, keeps its column
+// sums in registers, adds those of its warps in order and writes them to the workspace; a second
+// kernel adds the blocks in order. Any other shape: dx and column sums by kernels of their own.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
 //   Workspace  [blocks, 2, cols] f32; the number of blocks depends on rows and SMs alone
 //   Cost       reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
-#include <cuda_pipeline_primitives.h>
-
 #include "kernels/cuda/rows.cuh"
 
 // Blocks that fit on an SM beside each other, as the registers of a row of `cols` columns allow.
-static constexpr int blocks_per_sm(int64_t cols) { return cols > 1024 && cols <= 2048 ? 4 : 2; }
+static constexpr int blocks_per_sm(int64_t cols)
+{
+    return cols <= 768 ? 2 : cols <= 1024 ? 1 : cols <= 2048 ? 4 : 2;
+}
 
-static constexpr int min_of(int a, int b) { return a < b ? a : b; }
-
-constexpr int QUEUE_BYTES = 96 * 1024; // shared memory of a block; sm_89 has 99 KiB
 constexpr int SLICES = 8; // rows, or blocks, that a block of the column kernels adds side by side
 
 template <typename T, typename P> struct backward_operands {
@@ -30,19 +27,17 @@ template <typename T, typename P> struct backward_operands {
     bool accumulate;
 };
 
-// Adds the register sums of the block's rows in order and writes them out. `sums` is shared memory
-// for those of a warp.
+// Adds the register sums of the block's rows in order and writes them out.
 template <typename T, typename C>
 static __device__ __forceinline__ void
 write_partials(const float (&dgamma)[row_span<T, C>::N][WIDE<T>],
-               const float (&dbeta)[row_span<T, C>::N][WIDE<T>], int cols, float *partials,
-               float *sums)
+               const float (&dbeta)[row_span<T, C>::N][WIDE<T>], int cols, float *partials)
 {
     using span = row_span<T, C>;
     constexpr int V = span::V;
-    constexpr int HELD = C::E * WARP; // of a warp
+    constexpr int HELD = C::W == 1 ? C::E * WARP : 1;
+    __shared__ float sums[2][HELD];
     float *target = partials + (int64_t)blockIdx.x * 2 * cols;
-    __syncthreads(); // the queue that was in `sums` has been read
     for (int turn = 0; C::W == 1 && turn < C::ROWS; ++turn) {
         if (span::row() == turn) {
 #pragma unroll
@@ -51,8 +46,8 @@ write_partials(const float (&dgamma)[row_span<T, C>::N][WIDE<T>],
                 for (int j = 0; j < V; ++j) {
                     // Interleaved by lane, so that a warp's accesses fall into distinct banks.
                     int at = (i * V + j) * WARP + (int)threadIdx.x % WARP;
-                    sums[at] = (turn ? sums[at] : 0.0f) + dgamma[i][j];
-                    sums[HELD + at] = (turn ? sums[HELD + at] : 0.0f) + dbeta[i][j];
+                    sums[0][at] = (turn ? sums[0][at] : 0.0f) + dgamma[i][j];
+                    sums[1][at] = (turn ? sums[1][at] : 0.0f) + dbeta[i][j];
                 }
             }
         }
@@ -69,80 +64,11 @@ write_partials(const float (&dgamma)[row_span<T, C>::N][WIDE<T>],
 #pragma unroll
             for (int j = 0; j < V; ++j) {
                 int at = C::W == 1 ? (i * V + j) * WARP + (int)threadIdx.x % WARP : 0;
-                first[j] = C::W == 1 ? sums[at] : dgamma[i][j];
-                second[j] = C::W == 1 ? sums[HELD + at] : dbeta[i][j];
+                first[j] = C::W == 1 ? sums[0][at] : dgamma[i][j];
+                second[j] = C::W == 1 ? sums[1][at] : dbeta[i][j];
             }
             store<V>(target + span::column(i), first);
             store<V>(target + cols + span::column(i), second);
-        }
-    }
-}
-
-// Rows on their way: each thread copies the packs that it will itself read, several rows ahead, so
-// that no barrier is needed and no register waits for memory.
-template <typename T, typename C> struct row_queue {
-    using span = row_span<T, C>;
-    static constexpr int COLS = C::E * C::W * WARP;
-    static constexpr int STAGE_BYTES = C::ROWS * 2 * COLS * (int)sizeof(T);
-    static constexpr int STAGES = STAGE_BYTES > QUEUE_BYTES / 2
-                                      ? 1
-                                      : min_of(QUEUE_BYTES / STAGE_BYTES, 4);
-    static constexpr int BYTES = STAGES * STAGE_BYTES;
-
-    T *slots; // [STAGES, ROWS, 2, COLS]
-
-    __device__ __forceinline__ T *slot(int stage, int operand) const
-    {
-        return slots + ((stage * C::ROWS + span::row()) * 2 + operand) * COLS;
-    }
-    template <typename P>
-    __device__ __forceinline__ void begin(const backward_operands<T, P> &with, int64_t row,
-                                          int stage) const
-    {
-        const int cols = (int)with.cols;
-#pragma unroll
-        for (int i = 0; i < span::N; ++i) {
-            const int col = span::column(i);
-            if (row < with.rows && col < cols) {
-                __pipeline_memcpy_async(slot(stage, 0) + col, with.dy + row * cols + col, 16);
-                __pipeline_memcpy_async(slot(stage, 1) + col, with.s + row * cols + col, 16);
-            }
-        }
-        __pipeline_commit();
-    }
-};
-
-// dx of a row whose sums are known.
-template <typename T, typename P, typename C>
-static __device__ __forceinline__ void write_dx(const backward_operands<T, P> &with, const T *dy,
-                                                const T *s, int64_t row, float mean, float rstd,
-                                                float2 means)
-{
-    using span = row_span<T, C>;
-    constexpr int V = span::V;
-    const int cols = (int)with.cols;
-#pragma unroll
-    for (int i = 0; i < span::N; ++i) {
-        const int col = span::column(i);
-        if (col < cols) {
-            T *target = with.dx + row * cols + col;
-            float g[V];
-            float h[V];
-            float gamma[V];
-            float old[V] = {};
-            load<V>(dy + col, g);
-            load<V>(s + col, h);
-            load<V>(with.gamma + col, gamma);
-            if (with.accumulate) {
-                load<V>(target, old);
-            }
-#pragma unroll
-            for (int j = 0; j < V; ++j) {
-                h[j] = (h[j] - mean) * rstd;
-                const float value = rstd * (g[j] * gamma[j] - means.x - h[j] * means.y);
-                old[j] = with.accumulate ? old[j] + value : value;
-            }
-            store<V>(target, old);
         }
     }
 }
@@ -152,53 +78,59 @@ static __global__ void __launch_bounds__(ROW_THREADS, blocks_per_sm(C::E *C::W *
     backward_rows_kernel(const __grid_constant__ backward_operands<T, P> with)
 {
     using span = row_span<T, C>;
-    using queue = row_queue<T, C>;
     constexpr int V = span::V;
-    extern __shared__ __align__(16) unsigned char memory[];
-    __shared__ float2 shared[2][ROW_BLOCK_WARPS];
-    const queue rows = {reinterpret_cast<T *>(memory)};
+    constexpr int N = span::N;
+    __shared__ float shared[2][2][ROW_BLOCK_WARPS];
     const int cols = (int)with.cols;
-    const int64_t step = (int64_t)gridDim.x * C::ROWS;
-    float dgamma[span::N][V] = {};
-    float dbeta[span::N][V] = {};
-    int64_t row = (int64_t)blockIdx.x * C::ROWS + span::row();
-    for (int stage = 0; stage < queue::STAGES - 1; ++stage) {
-        rows.begin(with, row + stage * step, stage);
-    }
-    for (int stage = 0, turn = 0; row < with.rows; row += step, turn ^= 1) {
+    float dgamma[N][V] = {};
+    float dbeta[N][V] = {};
+    int turn = 0;
+    for (int64_t row = (int64_t)blockIdx.x * C::ROWS + span::row(); row < with.rows;
+         row += (int64_t)gridDim.x * C::ROWS) {
+        float g[N][V];
+        float h[N][V];
+        span::read(with.dy + row * cols, cols, 0.0f, g);
+        span::read(with.s + row * cols, cols, 0.0f, h);
         const float mean = with.mean[row];
         const float rstd = with.rstd[row];
-        rows.begin(with, row + (queue::STAGES - 1) * step,
-                   (stage + queue::STAGES - 1) % queue::STAGES);
-        __pipeline_wait_prior(queue::STAGES - 1);
         float total = 0.0f;
         float dot = 0.0f;
 #pragma unroll
-        for (int i = 0; i < span::N; ++i) {
-            const int col = span::column(i);
-            if (col < cols) {
-                float dy[V];
-                float h[V];
+        for (int i = 0; i < N; ++i) {
+            if (span::column(i) < cols) {
                 float gamma[V];
-                load<V>(rows.slot(stage, 0) + col, dy);
-                load<V>(rows.slot(stage, 1) + col, h);
-                load<V>(with.gamma + col, gamma);
+                load<V>(with.gamma + span::column(i), gamma);
 #pragma unroll
                 for (int j = 0; j < V; ++j) {
-                    h[j] = (h[j] - mean) * rstd;
-                    dgamma[i][j] += dy[j] * h[j];
-                    dbeta[i][j] += dy[j];
-                    total += dy[j] * gamma[j];
-                    dot += dy[j] * gamma[j] * h[j];
+                    h[i][j] = (h[i][j] - mean) * rstd;
+                    dgamma[i][j] += g[i][j] * h[i][j];
+                    dbeta[i][j] += g[i][j];
+                    g[i][j] *= gamma[j];
+                    total += g[i][j];
+                    dot += g[i][j] * h[i][j];
                 }
             }
         }
-        const float2 sums = block_sum<C::W>(total, dot, shared[turn]);
-        write_dx<T, P, C>(with, rows.slot(stage, 0), rows.slot(stage, 1), row, mean, rstd,
-                          make_float2(sums.x / (float)cols, sums.y / (float)cols));
-        stage = (stage + 1) % queue::STAGES;
+        total = row_sum<C>(total, shared[turn][0]) / (float)cols;
+        dot = row_sum<C>(dot, shared[turn][1]) / (float)cols;
+        turn ^= 1;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (span::column(i) < cols) {
+                float old[V] = {};
+                if (with.accumulate) {
+                    load<V>(with.dx + row * cols + span::column(i), old);
+                }
+#pragma unroll
+                for (int j = 0; j < V; ++j) {
+                    float value = rstd * (g[i][j] - total - h[i][j] * dot);
+                    old[j] = with.accumulate ? old[j] + value : value;
+                }
+                store<V>(with.dx + row * cols + span::column(i), old);
+            }
+        }
     }
-    write_partials<T, C>(dgamma, dbeta, cols, with.partials, reinterpret_cast<float *>(memory));
+    write_partials<T, C>(dgamma, dbeta, cols, with.partials);
 }
 
 // dx of any shape, a block per row. dx may be dy, so each element is read before it is written.
@@ -307,13 +239,10 @@ static void launch_rows(const bt_launch *launch, const backward_operands<T, P> &
     cudaStream_t stream = bt_cuda_stream(launch);
     bool wide = with.cols % WIDE<T> == 0 && bt_aligned_16(with.dy) && bt_aligned_16(with.s) &&
                 bt_aligned_16(with.dx) && bt_aligned_16(with.gamma);
-    wide = wide && with_row_config(with.cols, [&](auto config) {
-               using C = decltype(config);
-               constexpr int BYTES = row_queue<T, C>::BYTES;
-               (void)cudaFuncSetAttribute(backward_rows_kernel<T, P, C>,
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
-               backward_rows_kernel<T, P, C><<<blocks, ROW_THREADS, BYTES, stream>>>(with);
-           });
+    wide =
+        wide && with_row_config(with.cols, [&](auto config) {
+            backward_rows_kernel<T, P, decltype(config)><<<blocks, ROW_THREADS, 0, stream>>>(with);
+        });
     if (!wide && with.rows > 0) {
         // The column sums first: dx may overwrite dy.
         dim3 grid((unsigned)bt_div_up(with.cols, WARP), (unsigned)blocks);
