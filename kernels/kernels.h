@@ -329,6 +329,7 @@ typedef enum bt_epilogue {
 
 // D = epilogue(alpha op(A) op(B)) + beta C, row-major, per batch entry.
 // op(A) is [m,k]: A is [m,k] with row stride lda, or [k,m] when trans_a. op(B) is [k,n] likewise.
+// In bf16, D may come from aux before aux is rounded, and GELU may be good to 2^-10 only.
 typedef struct bt_gemm_args {
     int64_t m, n, k;
     bool trans_a, trans_b;

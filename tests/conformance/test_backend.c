@@ -2,6 +2,7 @@
 // events and a captured graph.
 #include <string.h>
 
+#include "framework/base/mem.h"
 #include "framework/device/device.h"
 #include "kernels/kernels.h"
 #include "tests/support/test.h"
@@ -140,12 +141,30 @@ static void captures_a_graph(void **state)
     backend->memory_free(&device, near);
 }
 
+// Host memory that runs out while a device is opened leaves nothing behind.
+static void opens_without_leaks(void **state)
+{
+    (void)state;
+    if (!usable) {
+        skip();
+    }
+    const int64_t live = bt_mem_live_count();
+    for (int64_t n = 1; n <= 2; ++n) {
+        bt_device other;
+        bt_mem_fail_at(n);
+        assert_int_equal(bt_device_open("cuda", 0, &other), BT_STATUS_OUT_OF_MEMORY);
+        bt_mem_fail_at(0);
+        assert_null(other.backend);
+        assert_int_equal(bt_mem_live_count(), live);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_without_a_gpu),  cmocka_unit_test(tells_about_itself),
         cmocka_unit_test(allocates_and_runs_out), cmocka_unit_test(copies_in_order),
-        cmocka_unit_test(captures_a_graph),
+        cmocka_unit_test(captures_a_graph),       cmocka_unit_test(opens_without_leaks),
     };
     usable = bt_device_open("cuda", 0, &device) == BT_OK;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -168,7 +168,7 @@ static void refuses(void **state)
     const bt_kernel *row = NULL;
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no gemm kernel",
                  bt_kernel_find(test_device(), BT_KERNEL_GEMM, BT_F32, &args, &row));
-    args.beta = 0; // IEEE f32: the library's GELU is approximate
+    args.beta = 0; // f32: the library's GELU is approximate
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no gemm kernel",
                  bt_kernel_find(test_device(), BT_KERNEL_GEMM, BT_F32, &args, &row));
     args.epilogue = BT_EPILOGUE_NONE;
