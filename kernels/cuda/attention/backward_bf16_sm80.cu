@@ -26,7 +26,8 @@ template <int DIM> struct config {
     static constexpr int D = DIM, WARPS = D == 64 ? 8 : 4, THREADS = WARPS * 32;
     static constexpr int BN = WARPS * 16, BM = D == 64 ? 64 : 32;
     static constexpr int BLOCKS_PER_SM = D == 64 ? 1 : 2;
-    static constexpr bool HOLD_KV = D == 64; // k's and v's fragments stay in registers
+    static constexpr bool HOLD_KV = D == 64;     // k's and v's fragments stay in registers
+    static constexpr bool FETCH_EARLY = D == 64; // dq's sum so far comes a step ahead
     static constexpr int DQ_WARPS_M = BM / 16, DQ_COLS = D / (WARPS / DQ_WARPS_M);
     static constexpr int KV_BYTES = tile_bytes<bf16, BN, D>(), Q_BYTES = tile_bytes<bf16, BM, D>();
     static constexpr int STATS_BYTES = BM * 8, STAGE_BYTES = 2 * Q_BYTES + STATS_BYTES;
@@ -89,29 +90,32 @@ struct dq_lane {
     bf16 *dq; // the head's
 };
 
-// dq (+)= dS k for the query tile at row0. Of the key tile only the first `keys` are seen by it, a
-// multiple of BM; `first`: nothing is summed yet; `last`: dq is complete.
+// What dq's products of a query tile start from: zero, or the sum over the key tiles before.
 template <typename C>
-__device__ __forceinline__ void sum_dq(const backward_params &params, const dq_lane &lane,
-                                       float *scratch, uint32_t ds_offset, int row0, int keys,
-                                       bool first, bool last)
+__device__ __forceinline__ void fetch_dq(float (&sum)[C::DQ_COLS / 8][4], const dq_lane &lane,
+                                         const float *scratch, int row0, bool first)
+{
+    const float *sums = scratch + (int64_t)(row0 + lane.row) * C::D + lane.column;
+#pragma unroll
+    for (int i = 0; i < C::DQ_COLS / 4; ++i) {
+        const int half = i & 1, n = i >> 1;
+        float2 x = make_float2(0.0f, 0.0f);
+        if (!first) {
+            x = __ldcg((const float2 *)(sums + half * 8 * C::D + n * 8));
+        }
+        sum[n][2 * half] = x.x, sum[n][2 * half + 1] = x.y;
+    }
+}
+
+// sum += dS k for the query tile at row0, stored as dq if `last`, else back to scratch. Of the key
+// tile only the first `keys` are seen by this query tile, a multiple of BM.
+template <typename C>
+__device__ __forceinline__ void
+sum_dq(float (&sum)[C::DQ_COLS / 8][4], const backward_params &params, const dq_lane &lane,
+       float *scratch, uint32_t ds_offset, int row0, int keys, bool last)
 {
     constexpr int N = C::DQ_COLS / 8;
     float *sums = scratch + (int64_t)(row0 + lane.row) * C::D + lane.column;
-    // Fetched early and added late where registers allow, else the products start from it.
-    constexpr bool EARLY = N <= 4;
-    float sum[N][4] = {}, before[EARLY ? N : 1][4];
-    if (!first) {
-#pragma unroll
-        for (int n = 0; n < N; ++n) {
-            float(&to)[4] = EARLY ? before[EARLY ? n : 0] : sum[n];
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float2 x = __ldcg((const float2 *)(sums + half * 8 * C::D + n * 8));
-                to[2 * half] = x.x, to[2 * half + 1] = x.y;
-            }
-        }
-    }
 #pragma unroll
     for (int part = 0; part < C::BN / C::BM; ++part) {
         if (part == 0 || part * C::BM < keys) {
@@ -127,12 +131,6 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_l
                     mma_bf16(sum[2 * n + 1], a, b[2], b[3]);
                 }
             }
-        }
-    }
-    if (EARLY && !first) {
-#pragma unroll
-        for (int i = 0; i < 4 * N; ++i) {
-            sum[i >> 2][i & 3] += before[EARLY ? i >> 2 : 0][i & 3];
         }
     }
     if (!last) {
@@ -238,11 +236,17 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
         for (int key_tile = work.group; key_tile < params.plan.key_tiles; key_tile += groups) {
             const int key0 = key_tile * C::BN, warp_key = key0 + warp * 16;
             const int begin = CAUSAL ? key0 / C::BM : 0;
-            auto dq_of = [&](int i) {
+            const bool first = key_tile < groups;
+            float dq_sum[C::DQ_COLS / 8][4];
+            auto start_dq = [&](int i) { fetch_dq<C>(dq_sum, dq, work.scratch, i * C::BM, first); };
+            auto finish_dq = [&](int i) {
                 const int row0 = i * C::BM,
                           seen = CAUSAL ? (row0 + C::BM - 1) / C::BN + 1 : INT_MAX;
-                sum_dq<C>(params, dq, work.scratch, (i & 1) * C::DS_BYTES, row0,
-                          CAUSAL ? row0 + C::BM - key0 : C::BN, key_tile < groups,
+                if (!C::FETCH_EARLY) {
+                    start_dq(i);
+                }
+                sum_dq<C>(dq_sum, params, dq, work.scratch, (i & 1) * C::DS_BYTES, row0,
+                          CAUSAL ? row0 + C::BM - key0 : C::BN,
                           groups == 1 && key_tile + 1 == min(seen, params.plan.key_tiles));
             };
             __syncthreads(); // the tile before is done with shared memory
@@ -269,10 +273,13 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                     load_step(i + 1);
                 }
                 if (i > begin) {
-                    dq_of(i - 1);
+                    finish_dq(i - 1);
                 }
                 const int row0 = i * C::BM;
                 if (CAUSAL && warp_key > row0 + C::BM - 1) {
+                    if (C::FETCH_EARLY) {
+                        start_dq(i);
+                    }
                     continue;
                 }
                 const uint32_t q_tile = stages + (i & 1) * C::STAGE_BYTES,
@@ -317,10 +324,13 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                     *(uint32_t *)(ds_tile + swizzle<C::BM>(warp * 16 + g + 8, n) + 4 * t) =
                         packed[n][1];
                 }
+                if (C::FETCH_EARLY) { // while dk is computed
+                    start_dq(i);
+                }
                 product_nn<C>(dk, packed, q_tile + by_rows);
             }
             __syncthreads();
-            dq_of(query_tiles - 1);
+            finish_dq(query_tiles - 1);
             store_rows<C>(view_head<bf16>(a.dk, work.place), a.dk.token_stride, a, warp_key, dk,
                           params.scale, lane);
             store_rows<C>(view_head<bf16>(a.dv, work.place), a.dv.token_stride, a, warp_key, dv,

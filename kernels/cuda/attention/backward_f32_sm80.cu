@@ -46,6 +46,17 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_s
 {
     constexpr int D = C::D;
     float sum[C::DQ_ROWS][D / 8] = {};
+    float4 before[C::DQ_ROWS][D / 32];
+    if (!step.first) {
+#pragma unroll
+        for (int i = 0; i < C::DQ_ROWS; ++i) {
+#pragma unroll
+            for (int h = 0; h < D / 32; ++h) {
+                before[i][h] = __ldcg(
+                    (const float4 *)(scratch + (int64_t)(step.row0 + i) * D + 4 * c + 32 * h));
+            }
+        }
+    }
 #pragma unroll 4
     for (int key = 0; key < step.keys; ++key) {
         float x[C::DQ_ROWS];
@@ -66,7 +77,7 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_s
         if (!step.first) {
 #pragma unroll
             for (int h = 0; h < D / 32; ++h) {
-                const float4 x = __ldcg((const float4 *)(sums + 32 * h));
+                const float4 x = before[i][h];
                 sum[i][4 * h] += x.x, sum[i][4 * h + 1] += x.y;
                 sum[i][4 * h + 2] += x.z, sum[i][4 * h + 3] += x.w;
             }

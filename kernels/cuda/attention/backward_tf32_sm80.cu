@@ -26,6 +26,7 @@ template <int DIM> struct config {
     static constexpr int D = DIM, WARPS = D == 64 ? 4 : 2, THREADS = WARPS * 32;
     static constexpr int BN = WARPS * 16, BM = D == 64 ? 32 : 16;
     static constexpr int BLOCKS_PER_SM = D == 64 ? 2 : 3;
+    static constexpr bool FETCH_EARLY = D == 64; // dq's sum so far comes a step ahead
     static constexpr int DQ_WARPS_M = BM / 16, DQ_COLS = D / (WARPS / DQ_WARPS_M);
     static constexpr int STRIDE = D + 4, DS_STRIDE = BM + 4; // floats
     static constexpr int KV_FLOATS = BN * STRIDE, Q_FLOATS = BM * STRIDE;
@@ -85,28 +86,33 @@ struct dq_lane {
     float *dq; // the head's
 };
 
-// dq (+)= dS k for the query tile at row0. Of the key tile only the first `keys` are seen by it, a
-// multiple of BM; `first`: nothing is summed yet; `last`: dq is complete.
+// What dq's products of a query tile start from: zero, or the sum over the key tiles before.
 template <typename C>
-__device__ __forceinline__ void sum_dq(const backward_params &params, const dq_lane &lane,
-                                       float *scratch, int ds_offset, int row0, int keys,
-                                       bool first, bool last)
+__device__ __forceinline__ void fetch_dq(float (&sum)[C::DQ_COLS / 16][2][4], const dq_lane &lane,
+                                         const float *scratch, int row0, bool first)
+{
+    const float *sums = scratch + (int64_t)(row0 + lane.row) * C::D + lane.column;
+#pragma unroll
+    for (int i = 0; i < C::DQ_COLS / 4; ++i) {
+        const int e = i & 1, n = i >> 1 & 1, d = i >> 2;
+        float2 x = make_float2(0.0f, 0.0f);
+        if (!first) {
+            x = __ldcg((const float2 *)(sums + (e + 8 * n) * C::D + d * 16));
+        }
+        sum[d][n][e] = x.x, sum[d][n][2 + e] = x.y;
+    }
+}
+
+// sum += dS k for the query tile at row0, stored as dq if `last`, else back to scratch. Of the key
+// tile only the first `keys` are seen by this query tile, a multiple of BM.
+template <typename C>
+__device__ __forceinline__ void sum_dq(float (&sum)[C::DQ_COLS / 16][2][4],
+                                       const backward_params &params, const dq_lane &lane,
+                                       float *scratch, int ds_offset, int row0, int keys, bool last)
 {
     constexpr int N = C::DQ_COLS / 16;
-    const int row = row0 + lane.row; // element i: row (i & 1) + 8 (i >> 1 & 1), columns 16 (i >> 2)
+    const int row = row0 + lane.row;
     float *sums = scratch + (int64_t)row * C::D + lane.column;
-    // Fetched early and added late where registers allow, else the products start from it.
-    constexpr bool EARLY = N <= 2;
-    float sum[N][2][4] = {}, before[EARLY ? N : 1][2][4];
-    if (!first) {
-#pragma unroll
-        for (int i = 0; i < 4 * N; ++i) {
-            const int e = i & 1, n = i >> 1 & 1, d = i >> 2;
-            const float2 x = __ldcg((const float2 *)(sums + (e + 8 * n) * C::D + d * 16));
-            float(&to)[4] = EARLY ? before[EARLY ? d : 0][n] : sum[d][n];
-            to[e] = x.x, to[2 + e] = x.y;
-        }
-    }
 #pragma unroll
     for (int part = 0; part < C::BN / C::BM; ++part) {
         if (part == 0 || part * C::BM < keys) {
@@ -129,11 +135,7 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_l
 #pragma unroll
     for (int i = 0; i < 4 * N; ++i) {
         const int e = i & 1, n = i >> 1 & 1, d = i >> 2, at = row + e + 8 * n;
-        float2 x = make_float2(sum[d][n][e], sum[d][n][2 + e]);
-        if (EARLY && !first) {
-            const float(&y)[4] = before[EARLY ? d : 0][n];
-            x = make_float2(x.x + y[e], x.y + y[2 + e]);
-        }
+        const float2 x = make_float2(sum[d][n][e], sum[d][n][2 + e]);
         if (!last) {
             __stcg((float2 *)(sums + (e + 8 * n) * C::D + d * 16), x);
         } else if (at < params.a.tokens && lane.column + 16 * d < params.a.head_dim) {
@@ -210,11 +212,17 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
         for (int key_tile = work.group; key_tile < params.plan.key_tiles; key_tile += groups) {
             const int key0 = key_tile * C::BN, warp_key = key0 + warp * 16;
             const int begin = CAUSAL ? key0 / C::BM : 0;
-            auto dq_of = [&](int i) {
-                const int row0 = i * C::BM;
-                const int seen = CAUSAL ? (row0 + C::BM - 1) / C::BN + 1 : INT_MAX;
-                sum_dq<C>(params, dq, work.scratch, (i & 1) * C::DS_FLOATS, row0,
-                          CAUSAL ? row0 + C::BM - key0 : C::BN, key_tile < groups,
+            const bool first = key_tile < groups;
+            float dq_sum[C::DQ_COLS / 16][2][4];
+            auto start_dq = [&](int i) { fetch_dq<C>(dq_sum, dq, work.scratch, i * C::BM, first); };
+            auto finish_dq = [&](int i) {
+                const int row0 = i * C::BM,
+                          seen = CAUSAL ? (row0 + C::BM - 1) / C::BN + 1 : INT_MAX;
+                if (!C::FETCH_EARLY) {
+                    start_dq(i);
+                }
+                sum_dq<C>(dq_sum, params, dq, work.scratch, (i & 1) * C::DS_FLOATS, row0,
+                          CAUSAL ? row0 + C::BM - key0 : C::BN,
                           groups == 1 && key_tile + 1 == min(seen, params.plan.key_tiles));
             };
             __syncthreads(); // the tile before is done with shared memory
@@ -239,10 +247,13 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                     load_step(i + 1);
                 }
                 if (i > begin) {
-                    dq_of(i - 1);
+                    finish_dq(i - 1);
                 }
                 const int row0 = i * C::BM;
                 if (CAUSAL && warp_key > row0 + C::BM - 1) {
+                    if (C::FETCH_EARLY) {
+                        start_dq(i);
+                    }
                     continue;
                 }
                 auto masked = [&](int n, int e) {
@@ -266,18 +277,21 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
                             exp2_fast(fmaf(p[n][e], params.scale_log2, e & 1 ? -at.z : -at.x));
                         const float y = x * (ds[n][e] - (e & 1 ? at.w : at.y));
                         const bool zero = edge && masked(n, e);
-                        p[n][e] = zero ? 0.0f : round_tf32(x);
+                        p[n][e] = zero ? 0.0f : round_tf32_positive(x);
                         ds[n][e] = zero ? 0.0f : round_tf32(y);
                     }
                     *(float2 *)(ds_own + n * 8) = make_float2(ds[n][0], ds[n][1]);
                     *(float2 *)(ds_own + 8 * C::DS_STRIDE + n * 8) =
                         make_float2(ds[n][2], ds[n][3]);
                 }
+                if (C::FETCH_EARLY) { // while dv and dk are computed
+                    start_dq(i);
+                }
                 product_tn<C>(dv, p, do_tile + 2 * t * C::STRIDE + 2 * g);
                 product_tn<C>(dk, ds, q_tile + 2 * t * C::STRIDE + 2 * g);
             }
             __syncthreads();
-            dq_of(query_tiles - 1);
+            finish_dq(query_tiles - 1);
             store_rows<C>(view_head<float>(a.dk, work.place), a.dk.token_stride, a, warp_key, dk,
                           params.scale, g, t);
             store_rows<C>(view_head<float>(a.dv, work.place), a.dv.token_stride, a, warp_key, dv,

@@ -162,18 +162,46 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
                 }
             }
         }
+        float top[C::M_TILES][2]; // of this lane's scores; [.][half] are rows g and g + 8
+        bool grows = false;
 #pragma unroll
         for (int m = 0; m < C::M_TILES; ++m) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) { // rows g and g + 8
-                float top = row_max[m][half];
+            for (int half = 0; half < 2; ++half) {
+                top[m][half] = row_max[m][half];
 #pragma unroll
                 for (int n = 0; n < 8; ++n) {
-                    top = fmaxf(top, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+                    top[m][half] =
+                        fmaxf(top[m][half], fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
                 }
-                top = quad_max(top);
-                const float shift = top == -INFINITY ? 0.0f : top * params.scale_log2;
-                const float fade = exp2_fast(fmaf(row_max[m][half], params.scale_log2, -shift));
+                grows |= top[m][half] > row_max[m][half] + params.slack;
+            }
+        }
+        if (__any_sync(0xffffffffU, grows)) {
+#pragma unroll
+            for (int m = 0; m < C::M_TILES; ++m) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const float now = quad_max(top[m][half]);
+                    const float fade =
+                        now == -INFINITY ? 0.0f
+                                         : exp2_fast((row_max[m][half] - now) * params.scale_log2);
+                    row_max[m][half] = now;
+                    row_sum[m][half] *= fade;
+#pragma unroll
+                    for (int n = 0; n < D / 8; ++n) {
+                        o[m][n][2 * half] *= fade;
+                        o[m][n][2 * half + 1] *= fade;
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < C::M_TILES; ++m) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float shift =
+                    row_max[m][half] == -INFINITY ? 0.0f : row_max[m][half] * params.scale_log2;
                 float sum = 0.0f;
 #pragma unroll
                 for (int n = 0; n < 8; ++n) {
@@ -183,13 +211,7 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
                         sum += s[m][n][e];
                     }
                 }
-                row_max[m][half] = top;
-                row_sum[m][half] = fmaf(row_sum[m][half], fade, sum);
-#pragma unroll
-                for (int n = 0; n < D / 8; ++n) {
-                    o[m][n][2 * half] *= fade;
-                    o[m][n][2 * half + 1] *= fade;
-                }
+                row_sum[m][half] += sum;
             }
         }
         weigh<D, C::M_TILES>(o, s, v_base + offset);

@@ -72,7 +72,7 @@ __device__ __forceinline__ void weigh(float (&o)[D / 16][2 * M_TILES][4],
         uint32_t b[2 * M_TILES][2];
 #pragma unroll
         for (int i = 0; i < 4 * M_TILES; ++i) {
-            b[i >> 1][i & 1] = __float_as_uint(round_tf32(p[i >> 2][k][i & 3]));
+            b[i >> 1][i & 1] = __float_as_uint(round_tf32_positive(p[i >> 2][k][i & 3]));
         }
 #pragma unroll
         for (int d = 0; d < D / 16; ++d) {
@@ -155,18 +155,48 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
                     }
                 }
             }
+            float top[C::M_TILES][2]; // of this lane's scores; [.][half] are rows g and g + 8
+            bool grows = false;
 #pragma unroll
             for (int m = 0; m < C::M_TILES; ++m) {
 #pragma unroll
-                for (int half = 0; half < 2; ++half) { // rows g and g + 8
-                    float top = row_max[m][half];
+                for (int half = 0; half < 2; ++half) {
+                    top[m][half] = row_max[m][half];
 #pragma unroll
                     for (int n = 0; n < 8; ++n) {
-                        top = fmaxf(top, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
+                        top[m][half] =
+                            fmaxf(top[m][half], fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
                     }
-                    top = quad_max(top);
-                    const float shift = top == -INFINITY ? 0.0f : top * params.scale_log2;
-                    const float fade = exp2_fast(fmaf(row_max[m][half], params.scale_log2, -shift));
+                    grows |= top[m][half] > row_max[m][half] + params.slack;
+                }
+            }
+            if (__any_sync(0xffffffffU, grows)) {
+#pragma unroll
+                for (int m = 0; m < C::M_TILES; ++m) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        const float now = quad_max(top[m][half]);
+                        const float fade =
+                            now == -INFINITY
+                                ? 0.0f
+                                : exp2_fast((row_max[m][half] - now) * params.scale_log2);
+                        const float2 fades = rows_to_columns(fade, t);
+                        row_max[m][half] = now;
+                        row_sum[m][half] *= fade;
+#pragma unroll
+                        for (int d = 0; d < D / 16; ++d) {
+                            float(&x)[4] = o[d][2 * m + half];
+                            x[0] *= fades.x, x[1] *= fades.y, x[2] *= fades.x, x[3] *= fades.y;
+                        }
+                    }
+                }
+            }
+#pragma unroll
+            for (int m = 0; m < C::M_TILES; ++m) {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const float shift =
+                        row_max[m][half] == -INFINITY ? 0.0f : row_max[m][half] * params.scale_log2;
                     float sum = 0.0f;
 #pragma unroll
                     for (int n = 0; n < 8; ++n) {
@@ -176,14 +206,7 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
                             sum += s[m][n][e];
                         }
                     }
-                    row_max[m][half] = top;
-                    row_sum[m][half] = fmaf(row_sum[m][half], fade, sum);
-                    const float2 fades = rows_to_columns(fade, t);
-#pragma unroll
-                    for (int d = 0; d < D / 16; ++d) {
-                        float(&x)[4] = o[d][2 * m + half];
-                        x[0] *= fades.x, x[1] *= fades.y, x[2] *= fades.x, x[3] *= fades.y;
-                    }
+                    row_sum[m][half] += sum;
                 }
             }
         }

@@ -100,6 +100,14 @@ BT_INLINE float round_tf32(float value)
     return __uint_as_float(bits);
 }
 
+// The same for x >= 0 or NaN in two plain instructions (conversions run at a quarter of their
+// rate); ties go away from zero.
+BT_INLINE float round_tf32_positive(float x)
+{
+    const uint32_t bits = __float_as_uint(x) + 0x1000U; // half of the last place that stays
+    return __uint_as_float(min(bits, 0x7fffffffU) & 0xffffe000U);
+}
+
 // 2^x, relative error 2^-22; 0 for -inf, NaN for NaN. Source  PTX ISA 9.7.3.21, ex2.approx
 BT_INLINE float exp2_fast(float x)
 {

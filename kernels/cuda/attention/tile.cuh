@@ -11,6 +11,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
+#include <math.h>
 
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/cuda.h"
@@ -161,11 +162,15 @@ bt_status launch_kernel(const bt_launch *launch, void (*kernel)(Params), int64_t
 struct forward_params {
     bt_attention_args a;
     float scale, scale_log2; // scale, scale * log2(e)
+    // The tensor-core kernels shift scores by a maximum that may be out of date: a row's is
+    // renewed, and its sums rescaled, only when a score passes it by `slack`, which makes P 2^8.
+    float slack;
 };
 
 inline forward_params forward_params_make(const bt_attention_args *args)
 {
-    return {*args, (float)args->scale, (float)(args->scale * 1.4426950408889634)};
+    const double scale_log2 = args->scale * 1.4426950408889634;
+    return {*args, (float)args->scale, (float)scale_log2, (float)fmin(8.0 / scale_log2, 1e30)};
 }
 
 } // namespace
