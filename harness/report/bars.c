@@ -76,9 +76,13 @@ bt_status bt_page_ranges(const report_set *set, bt_str *out)
                        "<p class=muted>Taken on steps of their own, which no other figure counts. "
                        "A bar lies under the range that holds it; siblings stand longest first."
                        "</p>\n");
-    for (int64_t i = 0; i < set->case_count; i++) {
+    // The first case stands open; the others are alike in most reports.
+    BT_TRY(write_case(set, 0, out));
+    bt_html_group_open(out, "The other cases", set->case_count - 1);
+    for (int64_t i = 1; i < set->case_count; i++) {
         BT_TRY(write_case(set, i, out));
     }
+    bt_html_group_close(out, set->case_count - 1);
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }

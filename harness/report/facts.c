@@ -30,7 +30,12 @@ static bt_status write_differences(const report_set *set, int64_t index, bt_str 
         return status;
     }
     long long base = (long long)set->runs[0].id, id = (long long)set->runs[index].id;
-    bt_str_format(out, "<h3>run %lld against run %lld</h3>\n", id, base);
+    bt_str_format(
+        out,
+        "<details%s><summary>run %lld against run %lld <span class=muted>%lld difference%s"
+        "%s</span></summary>\n",
+        set->run_count > 4 ? "" : " open", id, base, (long long)count, count == 1 ? "" : "s",
+        hard ? ", hard facts among them" : "");
     if (count == 0) {
         bt_str_append(out, "<p>Plan, build and environment are the same.</p>\n");
     } else {
@@ -58,6 +63,7 @@ static bt_status write_differences(const report_set *set, int64_t index, bt_str 
         bt_str_append(out, "<p class=why>Hard facts of the environments differ: the speeds are not "
                            "comparable.</p>\n");
     }
+    bt_str_append(out, "</details>\n");
     bt_arena_release(&arena);
     return BT_OK;
 }
@@ -155,13 +161,21 @@ static void write_kernels(const report_case *item, bt_str *out)
 bt_status bt_page_facts(const report_set *set, bt_str *out)
 {
     bt_str_append(out, "<section id=facts><h2>How it was run</h2>\n");
+    bt_html_group_open(out, "Plans", set->run_count);
     for (int64_t i = 0; i < set->run_count; i++) {
         BT_TRY(write_plan(&set->runs[i], out));
+    }
+    bt_html_group_close(out, set->run_count);
+    bt_html_group_open(out, "Environments", set->run_count);
+    for (int64_t i = 0; i < set->run_count; i++) {
         write_environment(&set->runs[i], out);
     }
+    bt_html_group_close(out, set->run_count);
+    bt_html_group_open(out, "Kernels that served", set->case_count);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_kernels(&set->cases[i], out);
     }
+    bt_html_group_close(out, set->case_count);
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }

@@ -24,3 +24,21 @@ void bt_html_text(bt_str *out, const char *text)
         text += length;
     }
 }
+
+enum { GROUP_ABOVE = 3 };
+
+void bt_html_group_open(bt_str *out, const char *name, int64_t count)
+{
+    if (count > GROUP_ABOVE) {
+        bt_str_format(out,
+                      "<details class=group><summary>%s <span class=muted>%lld</span></summary>\n",
+                      name, (long long)count);
+    }
+}
+
+void bt_html_group_close(bt_str *out, int64_t count)
+{
+    if (count > GROUP_ABOVE) {
+        bt_str_append(out, "</details>\n");
+    }
+}

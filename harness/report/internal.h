@@ -75,6 +75,11 @@ BT_CHECKED bt_status bt_range_tree_make(const bt_store_round *round, bt_arena *a
 // Appends text escaped for HTML content and quoted attributes.
 void bt_html_text(bt_str *out, const char *text);
 
+// Around `count` foldable items of one kind: more than three are folded once more, together, so
+// that twenty runs look as calm as two.
+void bt_html_group_open(bt_str *out, const char *name, int64_t count);
+void bt_html_group_close(bt_str *out, int64_t count);
+
 typedef BT_CHECKED bt_status (*report_part)(const report_set *set, bt_str *out);
 
 bt_status bt_page_head(const report_set *set, bt_str *out);    // head.c: sentence, tiles, numbers

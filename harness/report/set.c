@@ -71,6 +71,12 @@ static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, r
     BT_TRY(bt_arena_alloc(&out->arena, (size_t)count * sizeof *out->runs, &block));
     out->runs = block;
     for (int64_t i = 0; i < count; i++) {
+        for (int64_t j = 0; j < i; j++) {
+            if (runs[i] == runs[j]) {
+                return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
+                                (long long)runs[i]);
+            }
+        }
         BT_TRY(bt_store_run_read(store, runs[i], &out->runs[i]));
         out->run_count++;
     }

@@ -113,20 +113,21 @@ static void write_metrics(const report_set *set, bt_str *out)
             bt_format_interval(row->unit, value->value, value->low, value->high, &number,
                                &interval);
             bt_str_format(out,
-                          "<tr id=\"c%lld-%s\"><td><b class=tag>%s</b><th scope=row><a "
+                          "<tr id=\"c%lld-%s\"><td class=mark><b class=tag>%s</b><th scope=row><a "
                           "href=\"#c%lld-%s\">%s</a></th><td class=n data-v=\"%.17g\">%s<td "
-                          "class=n>%s<td class=n>%lld<td>%s\n",
+                          "class=n>%s<td class=n>%lld<td class=long>%s\n",
                           (long long)i, row->tag, item->tag, (long long)i, row->tag, row->tag,
                           value->value, number.text, interval.text, (long long)value->count,
                           row->description);
         }
         if (item->round->params_digest[0]) {
-            bt_str_format(out,
-                          "<tr id=\"c%lld-params_digest\"><td><b class=tag>%s</b><th scope=row>"
-                          "params_digest</th><td colspan=3><code>",
-                          (long long)i, item->tag);
+            bt_str_format(
+                out,
+                "<tr id=\"c%lld-params_digest\"><td class=mark><b class=tag>%s</b><th scope=row>"
+                "params_digest</th><td colspan=3><code>",
+                (long long)i, item->tag);
             bt_html_text(out, item->round->params_digest);
-            bt_str_append(out, "</code><td>of all parameters after the last step\n");
+            bt_str_append(out, "</code><td class=long>of all parameters after the last step\n");
         }
     }
     bt_str_append(out, "</tbody></table></div></details>\n");
@@ -143,10 +144,16 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
                       (long long)stride);
     }
     write_metrics(set, out);
+    bt_html_group_open(out, "Steps", set->case_count);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_steps(&set->cases[i], i, out);
+    }
+    bt_html_group_close(out, set->case_count);
+    bt_html_group_open(out, "Evaluations", set->case_count);
+    for (int64_t i = 0; i < set->case_count; i++) {
         write_evals(&set->cases[i], i, out);
     }
+    bt_html_group_close(out, set->case_count);
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }

@@ -370,6 +370,9 @@ static void bad_requests_are_refused(void **state)
                  bt_report_write(store, &run, 1, "report"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at least one run",
                  bt_report_write(store, &run, 0, "/tmp/x.html"));
+    int64_t twice[] = {run, run};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is named twice",
+                 bt_report_write(store, twice, 2, "/tmp/x.html"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 77",
                  bt_report_write(store, &missing, 1, "/tmp/x.html"));
     ASSERT_FAILS(BT_STATUS_IO, "/nowhere/x.html",

@@ -15,7 +15,7 @@ const makeReport = process.argv[2];
 const browser = await launch();
 const folder = mkdtempSync(join(tmpdir(), "bt-report-"));
 const pages = {};
-for (const kind of ["one", "two", "long", "failed", "running", "hostile"]) {
+for (const kind of ["one", "two", "many", "long", "failed", "running", "hostile"]) {
   pages[kind] = join(folder, `${kind}.html`);
   execFileSync(makeReport, [join(folder, `${kind}.sqlite`), kind, pages[kind]]);
 }
@@ -46,7 +46,7 @@ const stepOf = (text) => Number(/^step (\d+)/.exec(text)[1]);
 const checks = {
   "every page opens without errors, and says its status": async () => {
     for (const [kind, word] of [["one", "passed"], ["two", "passed"], ["long", "passed"],
-      ["failed", "failed"], ["running", "running"]]) {
+      ["many", "failed"], ["failed", "failed"], ["running", "running"]]) {
       await visit(kind, {}, async (tab) => {
         assert.ok((await tab.innerText("header")).includes(word), kind);
       });
@@ -152,7 +152,7 @@ const checks = {
     assert.equal(seen.size, 2);
   },
   "a phone shows it without sideways scrolling": async () => {
-    for (const kind of ["one", "two", "long", "failed", "hostile"]) {
+    for (const kind of ["one", "two", "many", "long", "failed", "hostile"]) {
       await visit(kind, { viewport: { width: 390, height: 800 } }, async (tab) => {
         await tab.evaluate(() => document.querySelectorAll("details")
           .forEach((one) => { one.open = true; }));
@@ -168,6 +168,15 @@ const checks = {
         assert.ok(box.y + box.height <= 800, selector);
       }
     });
+  },
+  "twenty runs are as calm as two": async () => {
+    const heights = {};
+    for (const kind of ["two", "many"]) {
+      await visit(kind, {}, async (tab) => {
+        heights[kind] = await tab.evaluate(() => document.documentElement.scrollHeight);
+      });
+    }
+    assert.ok(heights.many < 2 * heights.two, JSON.stringify(heights));
   },
   "without scripts the curves, bars and tables are there": async () => {
     await visit("two", { javaScriptEnabled: false }, async (tab) => {

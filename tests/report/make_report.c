@@ -1,7 +1,7 @@
 // tests/report/make_report.c - makes the reports that the browser looks at
 //   make_report DATABASE KIND FILE...    records the made-up runs of KIND, writes each report file
-// KINDS: one (a run, two cases), two (two runs), long (10,000 steps), failed, hostile (markup in
-// every text), running. Exit 0, or 1 with the reason.
+// KINDS: one (a run, two cases), two (two runs), many (twenty), long (10,000 steps), failed,
+// hostile (markup in every text), running. Exit 0, or 1 with the reason.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,9 @@
 #include "harness/report/report.h"
 #include "tests/harness/sample_run.h"
 
-static bt_status record(bt_store *store, const char *kind, int64_t runs[2], int64_t *count)
+enum { MANY = 20 };
+
+static bt_status record(bt_store *store, const char *kind, int64_t runs[MANY], int64_t *count)
 {
     sample_run sample = sample_run_default();
     *count = 1;
@@ -39,6 +41,14 @@ static bt_status record(bt_store *store, const char *kind, int64_t runs[2], int6
         sample.steps = 50;
         *count = 2;
     }
+    if (strcmp(kind, "many") == 0) {
+        for (*count = 1; *count < MANY; ++*count) {
+            sample.step_ms *= 0.98;
+            sample.loss_shift += 0.02;
+            BT_TRY(sample_run_record(store, &sample, &runs[*count - 1]));
+        }
+        sample.status = BT_RUN_FAILED;
+    }
     return sample_run_record(store, &sample, &runs[*count - 1]);
 }
 
@@ -46,7 +56,7 @@ static bt_status work(int argc, char **argv)
 {
     bt_store *store = NULL;
     bt_str out = {0};
-    int64_t runs[2] = {0, 0}, count = 0;
+    int64_t runs[MANY] = {0}, count = 0;
     BT_TRY(bt_store_open(argv[1], BT_STORE_WRITE, &store));
     bt_status status = record(store, argv[2], runs, &count);
     if (status == BT_OK && argc == 3) {
