@@ -152,10 +152,19 @@ static bt_tensor **slot_of(bt_edge *edge)
     return edge->leaf ? &edge->leaf->grad : &edge->node->dout[edge->output];
 }
 
-// The op may add to what is there itself: a leaf's gradient, or one that nobody else can see.
-static bool can_accumulate(const bt_node *node, int i, const bt_edge *edge, const bt_tensor *sum)
+// Where the op adds to what is there itself, the sum must be nobody else's: a leaf's gradient is,
+// an activation's is copied when somebody holds it. So the bits do not depend on who holds what.
+static bt_status make_private(bt_context *context, const bt_edge *edge, bt_tensor **slot)
 {
-    return (node->op->accumulates >> i & 1U) && (edge->leaf || bt_tensor_is_exclusive(sum));
+    bt_tensor *copy = NULL;
+    if (edge->leaf || bt_tensor_is_exclusive(*slot)) {
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, edge->spec.dtype, edge->spec.shape, "gradient", &copy));
+    bt_status status = bt_tensor_copy(context, *slot, copy);
+    bt_tensor_release(*slot);
+    *slot = copy;
+    return status;
 }
 
 static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor **slot,
@@ -243,6 +252,24 @@ static bt_status check_finite(bt_context *context, const bt_node *node, const bt
     return status;
 }
 
+// What the op is asked for, and where it may add.
+static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backward *call)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        bt_edge *edge = &node->in[i];
+        bt_grad *din = &call->din[i];
+        call->in_spec[i] = edge->spec;
+        din->spec = edge->spec;
+        din->wanted = edge->leaf || edge->node;
+        if (din->wanted && *slot_of(edge) && (node->op->accumulates >> i & 1U)) {
+            BT_TRY(make_private(context, edge, slot_of(edge)));
+            din->accumulate = true;
+            din->tensor = bt_tensor_retain(*slot_of(edge));
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status step_back(bt_context *context, bt_node *node)
 {
     bt_op_backward call = {.op = node->op,
@@ -252,19 +279,10 @@ static bt_status step_back(bt_context *context, bt_node *node)
     for (int i = 0; i < node->op->out_count; ++i) {
         call.dout[i] = node->dout[i];
     }
-    for (int i = 0; i < call.in_count; ++i) {
-        bt_edge *edge = &node->in[i];
-        bt_grad *din = &call.din[i];
-        call.in_spec[i] = edge->spec;
-        din->spec = edge->spec;
-        din->wanted = edge->leaf || edge->node;
-        if (din->wanted) {
-            bt_tensor *sum = *slot_of(edge);
-            din->accumulate = sum && can_accumulate(node, i, edge, sum);
-            din->tensor = din->accumulate ? bt_tensor_retain(sum) : NULL;
-        }
-    }
     bt_status status = check_saved(node);
+    if (status == BT_OK) {
+        status = request_grads(context, node, &call);
+    }
     if (status == BT_OK) {
         status = node->op->backward(context, &call);
     }
