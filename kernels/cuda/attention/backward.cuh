@@ -44,18 +44,21 @@ __host__ __device__ __forceinline__ int64_t item_of(int64_t round, int64_t block
 }
 
 // The share of one head's work that the busiest block gets when heads are dealt out to `groups`.
+// Asked for few heads only, so that 32 bits do, and on every call, so that they matter.
 inline double busiest_block(const backward_plan &plan, bool causal, int groups, int64_t slots)
 {
-    int64_t weight[8] = {}, whole = 0, most = 0;
+    uint32_t weight[8] = {}, whole = 0, most = 0;
     for (int tile = 0; tile < plan.key_tiles; ++tile) {
-        weight[tile % groups] += causal ? plan.key_tiles - tile : 1;
-        whole += causal ? plan.key_tiles - tile : 1;
+        const uint32_t work = causal ? (uint32_t)(plan.key_tiles - tile) : 1;
+        weight[tile % groups] += work;
+        whole += work;
     }
-    const int64_t items = plan.heads * groups, blocks = items < slots ? items : slots;
-    for (int64_t block = 0; block < blocks; ++block) {
-        int64_t load = 0, item;
-        for (int64_t round = 0; (item = item_of(round, block, blocks)) < items; ++round) {
-            load += weight[item / plan.heads];
+    const uint32_t heads = (uint32_t)plan.heads, items = heads * (uint32_t)groups;
+    const uint32_t blocks = items < slots ? items : (uint32_t)slots;
+    for (uint32_t block = 0; block < blocks; ++block) {
+        uint32_t load = 0, item = block;
+        for (uint32_t round = 0; item < items; item = (uint32_t)item_of(++round, block, blocks)) {
+            load += weight[item / heads];
         }
         most = load > most ? load : most;
     }
@@ -72,11 +75,10 @@ backward_plan backward_plan_make(const bt_device *device, const bt_attention_bac
     plan.key_tiles = (int)((args->tokens + BN - 1) / BN);
     plan.groups = 1;
     const int64_t slots = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
+    // With many heads there is nothing to win; with 2^15 key tiles the weights leave their 32 bits.
+    const bool few = plan.heads < 2 * slots && plan.key_tiles < 1 << 15;
     double best = INFINITY;
-    for (int groups = 1; groups <= 8 && groups <= plan.key_tiles; ++groups) {
-        if (groups > 1 && plan.heads >= 2 * slots) {
-            break; // enough heads: nothing to win
-        }
+    for (int groups = 1; few && groups <= 8 && groups <= plan.key_tiles; ++groups) {
         const double cost =
             busiest_block(plan, args->causal, groups, slots) * (1.0 + 0.03 * (groups - 1));
         if (cost < best) {
