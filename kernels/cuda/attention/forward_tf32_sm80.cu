@@ -14,7 +14,7 @@
 // Errors   accepts() as in accepts.cu
 // Oracle   softmax in float64, see tests/conformance/test_attention.c
 // Source   Dao 2023, arXiv:2307.08691
-#include "kernels/cuda/attention/tile.cuh"
+#include "kernels/cuda/attention/softmax.cuh"
 
 namespace
 {
@@ -143,72 +143,16 @@ __global__ void __launch_bounds__(config<D>::THREADS, 2) forward_tf32(const forw
             scores<D, C::M_TILES>(s, shared_address(q_tile) + padded<D>(warp_row, 0),
                                   shared_address(k_tile), lane);
             if (key0 + C::BN > tokens || (CAUSAL && key0 + C::BN - 1 > first_row)) {
-#pragma unroll
-                for (int m = 0; m < C::M_TILES; ++m) {
-#pragma unroll
-                    for (int i = 0; i < 32; ++i) {
-                        const int key = key0 + (i >> 2) * 8 + 2 * t + (i & 1);
-                        const int row = first_row + m * 16 + g + (i & 2) * 4;
-                        if (key >= tokens || (CAUSAL && key > row)) {
-                            s[m][i >> 2][i & 3] = -INFINITY;
-                        }
-                    }
-                }
+                mask_scores<C::M_TILES, CAUSAL>(s, key0, first_row, tokens, g, t);
             }
-            float top[C::M_TILES][2]; // of this lane's scores; [.][half] are rows g and g + 8
-            bool grows = false;
+            softmax_tile<C::M_TILES>(s, row_max, row_sum, params, [&](int m, int half, float fade) {
+                const float2 fades = rows_to_columns(fade, t);
 #pragma unroll
-            for (int m = 0; m < C::M_TILES; ++m) {
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    top[m][half] = row_max[m][half];
-#pragma unroll
-                    for (int n = 0; n < 8; ++n) {
-                        top[m][half] =
-                            fmaxf(top[m][half], fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-                    }
-                    grows |= top[m][half] > row_max[m][half] + params.slack;
+                for (int d = 0; d < D / 16; ++d) {
+                    float(&x)[4] = o[d][2 * m + half];
+                    x[0] *= fades.x, x[1] *= fades.y, x[2] *= fades.x, x[3] *= fades.y;
                 }
-            }
-            if (__any_sync(0xffffffffU, grows)) {
-#pragma unroll
-                for (int m = 0; m < C::M_TILES; ++m) {
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        const float now = quad_max(top[m][half]);
-                        const float fade =
-                            now == -INFINITY
-                                ? 0.0f
-                                : exp2_fast((row_max[m][half] - now) * params.scale_log2);
-                        const float2 fades = rows_to_columns(fade, t);
-                        row_max[m][half] = now;
-                        row_sum[m][half] *= fade;
-#pragma unroll
-                        for (int d = 0; d < D / 16; ++d) {
-                            float(&x)[4] = o[d][2 * m + half];
-                            x[0] *= fades.x, x[1] *= fades.y, x[2] *= fades.x, x[3] *= fades.y;
-                        }
-                    }
-                }
-            }
-#pragma unroll
-            for (int m = 0; m < C::M_TILES; ++m) {
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const float shift =
-                        row_max[m][half] == -INFINITY ? 0.0f : row_max[m][half] * params.scale_log2;
-                    float sum = 0.0f;
-#pragma unroll
-                    for (int n = 0; n < 8; ++n) {
-#pragma unroll
-                        for (int e = 2 * half; e < 2 * half + 2; ++e) {
-                            s[m][n][e] = exp2_fast(fmaf(s[m][n][e], params.scale_log2, -shift));
-                            sum += s[m][n][e];
-                        }
-                    }
-                    row_sum[m][half] += sum;
-                }
-            }
+            });
         }
         cp_async_wait<0>();
         tile_round<C::BN, D, C::THREADS>(v_tile);

@@ -162,9 +162,7 @@ bt_status launch_kernel(const bt_launch *launch, void (*kernel)(Params), int64_t
 struct forward_params {
     bt_attention_args a;
     float scale, scale_log2; // scale, scale * log2(e)
-    // The tensor-core kernels shift scores by a maximum that may be out of date: a row's is
-    // renewed, and its sums rescaled, only when a score passes it by `slack`, which makes P 2^8.
-    float slack;
+    float slack;             // 8 / scale_log2: see softmax.cuh
 };
 
 inline forward_params forward_params_make(const bt_attention_args *args)
