@@ -74,8 +74,10 @@ bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs
     bt_status status = BT_OK;
     BT_TRY_GOTO(call.op->infer(&call), done);
     BT_TRY_GOTO(make_outputs(context, &call), done);
-    BT_TRY_GOTO(call.op->forward(context, &call), done);
-    if (call.recording) {
+    bt_range_push(context, call.op->name);
+    status = call.op->forward(context, &call);
+    bt_range_pop(context);
+    if (status == BT_OK && call.recording) {
         BT_TRY_GOTO(bt_tape_record(context->tape, &call), done);
     }
 done:

@@ -53,7 +53,7 @@ static bt_status on_range(void *self, const bt_train_range *event)
 {
     record *r = self;
     ++r->ranges;
-    r->saw_attention_range |= strcmp(event->path, "step/forward/block/attention") == 0;
+    r->saw_attention_range |= strcmp(event->path, "step/forward/block/attention/linear") == 0;
     assert_true(event->count > 0 && event->device_ns >= 0 && event->host_ns >= 0);
     return BT_OK;
 }
