@@ -31,6 +31,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/memory/address_map.h"
+#include "framework/memory/steps.h"
 
 enum { BIN_COUNT = 57 }; // bin b holds sizes of [2^b, 2^(b+1)) small steps; sizes are 64 bits
 enum { REPORT_ROWS = 8 };
@@ -48,6 +49,7 @@ typedef struct pool_block {
     size_t requested_bytes; // LIVE only
     const char *tag;        // LIVE only; borrowed
     bool live;
+    bt_step_birth birth;                      // LIVE: in a recorded step, if it was born in one
     struct pool_block *before, *after;        // neighbours in the segment
     struct pool_block *bin_before, *bin_next; // FREE: its bin. bin_next also links the spare ones
 } pool_block;
@@ -78,6 +80,7 @@ struct bt_pool {
     pool_segment *spare_segment; // owned, unused, or NULL
     bt_address_map live;         // block address -> block
     int64_t fail_countdown;
+    bt_steps steps; // repeated steps; their arena is one of our blocks
     bt_pool_stats stats;
 };
 
@@ -382,6 +385,11 @@ bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream, cons
     size_t rounded = round_up(size_bytes ? size_bytes : 1, step);
     pool_heap *from = NULL;
     pool_block *taken = NULL;
+    *out = large && !stream ? bt_steps_take(&pool->steps, rounded) : NULL;
+    if (*out) {
+        ++pool->stats.allocations;
+        return BT_OK;
+    }
     BT_TRY(find_heap(pool, stream, large, &from));
     BT_TRY(reserve_records(pool));
     BT_TRY(bt_address_map_reserve(&pool->live, pool->live.count + 1));
@@ -397,13 +405,16 @@ bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream, cons
     taken->requested_bytes = size_bytes;
     bt_address_map_insert(&pool->live, address_of(taken), taken);
     count_allocation(&pool->stats, taken);
+    if (large && !stream) {
+        bt_steps_born(&pool->steps, rounded, &taken->birth);
+    }
     *out = address_of(taken);
     return BT_OK;
 }
 
 void bt_pool_free(bt_pool *pool, void *address)
 {
-    if (!address) {
+    if (!address || bt_steps_give(&pool->steps, address)) {
         return;
     }
     pool_block *freed = bt_address_map_remove(&pool->live, address);
@@ -411,6 +422,7 @@ void bt_pool_free(bt_pool *pool, void *address)
     if (!freed) {
         return;
     }
+    bt_steps_died(&pool->steps, &freed->birth);
     pool->stats.requested_bytes -= freed->requested_bytes;
     pool->stats.allocated_bytes -= freed->size_bytes;
     --pool->stats.live_blocks;
@@ -428,6 +440,41 @@ void bt_pool_free(bt_pool *pool, void *address)
         freed = left;
     }
     bin_insert(freed);
+}
+
+// ---- repeated steps ----------------------------------------------------------------------------
+
+static void drop_arena(bt_pool *pool)
+{
+    char *arena = pool->steps.arena;
+    pool->steps.arena = NULL;
+    pool->stats.arena_bytes = 0;
+    bt_pool_free(pool, arena);
+}
+
+void bt_pool_step_begin(bt_pool *pool, int step)
+{
+    if (bt_steps_begin(&pool->steps, step)) {
+        drop_arena(pool); // the step that is recorded may use its memory
+    }
+}
+
+// Gets an arena that is large enough for every plan. What was cached for the recorded step is given
+// back first: the arena takes its place.
+void bt_pool_step_end(bt_pool *pool)
+{
+    void *arena = NULL;
+    size_t size_bytes = bt_steps_end(&pool->steps);
+    if (size_bytes == 0) {
+        return;
+    }
+    if (bt_pool_release_cached(pool) == BT_OK &&
+        bt_pool_alloc(pool, size_bytes, NULL, "repeated steps", &arena) == BT_OK) {
+        pool->steps.arena = arena;
+        pool->stats.arena_bytes = size_bytes;
+    } else {
+        bt_error_clear(); // without an arena the pool serves the steps itself
+    }
 }
 
 // ---- life and numbers --------------------------------------------------------------------------
@@ -448,6 +495,8 @@ void bt_pool_destroy(bt_pool *pool)
     if (!pool) {
         return;
     }
+    drop_arena(pool);
+    bt_steps_release(&pool->steps);
     assert(pool->stats.live_blocks == 0 && "bt_pool_destroy: blocks are still live");
     while (pool->oldest) {
         // A device that is broken cannot be waited for; its memory is given back all the same.

@@ -31,6 +31,7 @@ typedef struct bt_pool_stats {
     uint64_t allocations; // calls that succeeded
     uint64_t segments;    // requests to the device
     uint64_t live_blocks;
+    uint64_t arena_bytes; // of repeated steps; part of the allocated bytes, as one block
 } bt_pool_stats;
 
 // `device` is borrowed and must outlive the pool. limit_bytes bounds reserved memory; 0: no limit.
@@ -44,6 +45,19 @@ void bt_pool_destroy(bt_pool *pool);
 BT_CHECKED bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream,
                                    const char *tag, void **out);
 void bt_pool_free(bt_pool *pool, void *block);
+
+// ---- a repeated step ----------------------------------------------------------------------------
+// Between begin and end lies a step that is repeated (`step` tells apart up to BT_POOL_STEPS kinds
+// of it, such as training and evaluation; steps do not nest). The first time the large allocations
+// of the default stream are recorded; from then on they are placed in one arena, shared by all
+// kinds of step, without fragmentation and at the same addresses each time. A step that turns out
+// otherwise is served by the pool as ever, and recorded anew. What outlives a step is never in the
+// arena.
+enum { BT_POOL_STEPS = 2 };
+void bt_pool_step_begin(bt_pool *pool, int step);
+// After a record: synchronises the device and gets the arena; when there is no memory for it, the
+// pool goes on without.
+void bt_pool_step_end(bt_pool *pool);
 
 // Gives free segments back to the device (synchronises it first).
 BT_CHECKED bt_status bt_pool_release_cached(bt_pool *pool);

@@ -18,6 +18,7 @@
 #include "framework/train/profile.h"
 
 enum { KERNELS_SEEN = 64 };
+enum { MEMORY_TRAINING, MEMORY_EVALUATION }; // kinds of repeated steps that the pool plans
 
 typedef struct trainer {
     const bt_train_plan *plan;         // borrowed
@@ -196,6 +197,14 @@ done:
     return t->observer->eval ? t->observer->eval(t->observer->self, &event) : BT_OK;
 }
 
+static bt_status planned_evaluate(trainer *t, int64_t step, double *loss)
+{
+    bt_pool_step_begin(t->session.pool, MEMORY_EVALUATION);
+    bt_status status = evaluate(t, step, loss);
+    bt_pool_step_end(t->session.pool);
+    return status;
+}
+
 static bool evaluates_at(const trainer *t, int64_t step)
 {
     int64_t every = t->plan->eval_every;
@@ -340,13 +349,16 @@ static bt_status loop(trainer *t, bt_train_result *result)
             break;
         }
         if (evaluates_at(t, step)) {
-            BT_TRY(evaluate(t, step, &result->val_loss));
+            BT_TRY(planned_evaluate(t, step, &result->val_loss));
         }
-        BT_TRY(bt_error_context(run_step(t, step), "step %lld", (long long)step));
+        bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
+        bt_status status = run_step(t, step);
+        bt_pool_step_end(t->session.pool);
+        BT_TRY(bt_error_context(status, "step %lld", (long long)step));
         result->steps_done = step + 1;
     }
     if (!result->stopped && evaluates_at(t, t->plan->steps)) {
-        BT_TRY(evaluate(t, t->plan->steps, &result->val_loss));
+        BT_TRY(planned_evaluate(t, t->plan->steps, &result->val_loss));
     }
     bt_pool_stats stats;
     bt_pool_stats_read(t->session.pool, &stats);

@@ -1,0 +1,109 @@
+// framework/memory/steps.c - recording and replaying a repeated step
+//
+// Failures of host memory cost the plan, never the allocation: the pool serves without one.
+#include "framework/memory/steps.h"
+
+#include <assert.h>
+
+bool bt_steps_begin(bt_steps *steps, int step)
+{
+    assert(!steps->open && step >= 0 && step < BT_POOL_STEPS);
+    ++steps->serial;
+    if (steps->live.count) {
+        return false; // somebody holds a block of an earlier step: the arena is not free
+    }
+    steps->open = &steps->plans[step];
+    steps->replaying = steps->open->packed && steps->arena;
+    steps->astray = false;
+    steps->cursor = steps->clock = 0;
+    if (!steps->replaying) {
+        bt_step_plan_reset(steps->open);
+    }
+    return !steps->replaying;
+}
+
+size_t bt_steps_end(bt_steps *steps)
+{
+    bt_step_plan *plan = steps->open;
+    size_t wanted = 0;
+    steps->open = NULL;
+    if (!plan) {
+        return 0;
+    }
+    if (steps->replaying) {
+        if (steps->astray || steps->cursor != plan->count) {
+            bt_step_plan_reset(plan);
+        }
+        return 0;
+    }
+    if (bt_step_plan_pack(plan) != BT_OK) {
+        bt_step_plan_reset(plan);
+        bt_error_clear();
+    }
+    for (int i = 0; i < BT_POOL_STEPS; ++i) {
+        const bt_step_plan *each = &steps->plans[i];
+        wanted = each->packed && each->arena_bytes > wanted ? each->arena_bytes : wanted;
+    }
+    return wanted;
+}
+
+// The order of births and deaths must be the recorded one: offsets overlap in time otherwise.
+void *bt_steps_take(bt_steps *steps, size_t size_bytes)
+{
+    if (!steps->open || !steps->replaying || steps->astray) {
+        return NULL;
+    }
+    bt_step_block *next =
+        steps->cursor < steps->open->count ? &steps->open->blocks[steps->cursor++] : NULL;
+    if (!next || next->size_bytes != size_bytes || next->born != ++steps->clock ||
+        bt_address_map_reserve(&steps->live, steps->live.count + 1) != BT_OK) {
+        steps->astray = true;
+        bt_error_clear();
+        return NULL;
+    }
+    if (!next->died) {
+        return NULL; // it outlives the step
+    }
+    bt_address_map_insert(&steps->live, steps->arena + next->offset_bytes, next);
+    return steps->arena + next->offset_bytes;
+}
+
+bool bt_steps_give(bt_steps *steps, const void *address)
+{
+    const bt_step_block *freed = bt_address_map_remove(&steps->live, address);
+    if (freed && steps->open && !steps->astray) {
+        steps->astray = freed->died != ++steps->clock;
+    }
+    return freed != NULL;
+}
+
+void bt_steps_born(bt_steps *steps, size_t size_bytes, bt_step_birth *birth)
+{
+    *birth = (bt_step_birth){0};
+    if (!steps->open || steps->replaying) {
+        return;
+    }
+    if (bt_step_plan_alloc(steps->open, size_bytes, &birth->index) == BT_OK) {
+        birth->serial = steps->serial;
+    } else {
+        bt_step_plan_reset(steps->open);
+        steps->open = NULL;
+        bt_error_clear();
+    }
+}
+
+void bt_steps_died(bt_steps *steps, bt_step_birth *birth)
+{
+    if (birth->serial && steps->open && birth->serial == steps->serial) {
+        bt_step_plan_free(steps->open, birth->index);
+    }
+    *birth = (bt_step_birth){0};
+}
+
+void bt_steps_release(bt_steps *steps)
+{
+    for (int i = 0; i < BT_POOL_STEPS; ++i) {
+        bt_step_plan_release(&steps->plans[i]);
+    }
+    bt_address_map_release(&steps->live);
+}

@@ -1,0 +1,48 @@
+// framework/memory/steps.h - following a repeated step: recording it, or replaying its plan
+//
+//             begin, no plan                     end
+//     IDLE ------------------> RECORDING -----------------> IDLE, packed: an arena is wanted
+//       |
+//       |     begin, plan and arena              end
+//       +------------------> REPLAYING ------------------> IDLE
+//                                |  another size, or another order of births and deaths
+//                                v                         end
+//                             ASTRAY: the pool serves ----> IDLE, the plan is forgotten
+//
+// Used by pool.c, which owns the arena's memory. bt_pool_step_begin in pool.h says what it is for.
+#ifndef BT_MEMORY_STEPS_H
+#define BT_MEMORY_STEPS_H
+
+#include "framework/memory/address_map.h"
+#include "framework/memory/pool.h"
+#include "framework/memory/step_plan.h"
+
+typedef struct bt_steps {
+    bt_step_plan plans[BT_POOL_STEPS];
+    int64_t serial;        // counts steps begun
+    bt_step_plan *open;    // of the step under way; NULL: none, or one that is not planned
+    int64_t cursor, clock; // replay: blocks so far; births and deaths so far
+    bool replaying, astray;
+    char *arena;         // borrowed from the pool, NULL when there is none
+    bt_address_map live; // arena addresses in use -> block of the plan
+} bt_steps;
+
+// Which block of which recorded step a block of the pool is. Zeroed: none.
+typedef struct bt_step_birth {
+    int64_t serial, index;
+} bt_step_birth;
+
+// True when the step is recorded: the arena is then of no use until bt_steps_end.
+bool bt_steps_begin(bt_steps *steps, int step);
+// Bytes of the arena that is now wanted; 0: the one that there is will do.
+size_t bt_steps_end(bt_steps *steps);
+// The arena's address for the next block; NULL: the pool serves.
+void *bt_steps_take(bt_steps *steps, size_t size_bytes);
+// True when the address was the arena's.
+bool bt_steps_give(bt_steps *steps, const void *address);
+// A block that the pool served is born, and dies.
+void bt_steps_born(bt_steps *steps, size_t size_bytes, bt_step_birth *birth);
+void bt_steps_died(bt_steps *steps, bt_step_birth *birth);
+void bt_steps_release(bt_steps *steps);
+
+#endif

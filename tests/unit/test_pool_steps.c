@@ -1,0 +1,214 @@
+// tests/unit/test_pool_steps.c - a repeated step: recorded, packed, replayed, and when it goes
+// astray
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/rng.h"
+#include "framework/memory/pool.h"
+#include "framework/memory/step_plan.h"
+#include "tests/support/test.h"
+
+enum { BLOCKS = 60, MIB = 1 << 20 };
+
+typedef struct setting {
+    bt_device device;
+    bt_pool *pool;
+} setting;
+
+static int open_pool(void **state)
+{
+    static setting s;
+    *state = &s;
+    return bt_device_open("cpu", 0, &s.device) != BT_OK ||
+           bt_pool_create(&s.device, 0, &s.pool) != BT_OK;
+}
+
+static int close_pool(void **state)
+{
+    setting *s = *state;
+    bt_pool_destroy(s->pool);
+    bt_device_close(&s->device);
+    return 0;
+}
+
+// A step of random lifetimes, the same for a seed: every block is filled when it is born and must
+// hold the same bytes when it dies. addresses[BLOCKS] receives where the blocks were.
+static void run_step(setting *s, uint64_t seed, void **addresses)
+{
+    void *blocks[BLOCKS] = {NULL};
+    size_t sizes[BLOCKS];
+    int born = 0, alive = 0;
+    bt_pool_step_begin(s->pool, 0);
+    for (uint64_t event = 0; born < BLOCKS || alive; ++event) {
+        bt_rng rng = {seed, 1};
+        bool birth = born < BLOCKS && (alive == 0 || bt_rng_below(rng, 2 * event, 5) < 3);
+        if (birth) {
+            sizes[born] = (1 + bt_rng_below(rng, 2 * event + 1, 12)) * (3 * MIB / 2);
+            ASSERT_OK(bt_pool_alloc(s->pool, sizes[born], NULL, "test", &blocks[born]));
+            memset(blocks[born], born + 1, sizes[born]);
+            addresses[born] = blocks[born];
+            ++born;
+            ++alive;
+            continue;
+        }
+        int dying = (int)bt_rng_below(rng, 2 * event + 1, (uint64_t)born);
+        while (!blocks[dying]) {
+            dying = (dying + 1) % born;
+        }
+        const unsigned char *bytes = blocks[dying];
+        for (size_t i = 0; i < sizes[dying]; i += 4096) {
+            assert_int_equal(bytes[i], dying + 1);
+        }
+        bt_pool_free(s->pool, blocks[dying]);
+        blocks[dying] = NULL;
+        --alive;
+    }
+    bt_pool_step_end(s->pool);
+    ASSERT_OK(bt_pool_check(s->pool));
+}
+
+static void a_replayed_step_keeps_its_addresses_in_a_tight_arena(void **state)
+{
+    setting *s = *state;
+    void *recorded[BLOCKS], *first[BLOCKS], *again[BLOCKS];
+    bt_pool_stats stats;
+    run_step(s, 3, recorded);
+    bt_pool_stats_read(s->pool, &stats);
+    assert_true(stats.arena_bytes > 0);
+    uint64_t fullest = stats.peak_allocated_bytes; // of the recorded step
+    assert_true(stats.arena_bytes <= fullest + fullest / 10);
+    assert_true(stats.reserved_bytes <= stats.arena_bytes + 2 * MIB);
+    run_step(s, 3, first);
+    run_step(s, 3, again);
+    assert_memory_equal(first, again, sizeof first);
+    bt_pool_stats_read(s->pool, &stats);
+    assert_true(stats.reserved_bytes <= stats.arena_bytes + 2 * MIB);
+}
+
+static void another_step_is_served_and_recorded_anew(void **state)
+{
+    setting *s = *state;
+    void *one[BLOCKS], *other[BLOCKS], *again[BLOCKS];
+    run_step(s, 3, one);
+    for (uint64_t seed = 4; seed < 24; ++seed) {
+        run_step(s, seed, other); // goes astray, or is recorded
+    }
+    run_step(s, 23, other);
+    run_step(s, 23, other);
+    run_step(s, 23, again);
+    assert_memory_equal(other, again, sizeof other);
+}
+
+// The sizes of the recorded step, but a block is held longer: its memory must not be given away.
+static void a_block_held_longer_is_not_overwritten(void **state)
+{
+    setting *s = *state;
+    void *a = NULL;
+    void *b = NULL;
+    for (int step = 0; step < 6; ++step) {
+        bool hold = step >= 2;
+        bt_pool_step_begin(s->pool, 0);
+        ASSERT_OK(bt_pool_alloc(s->pool, 4 * MIB, NULL, "a", &a));
+        memset(a, 1, 4 * MIB);
+        if (!hold) {
+            bt_pool_free(s->pool, a);
+        }
+        ASSERT_OK(bt_pool_alloc(s->pool, 4 * MIB, NULL, "b", &b));
+        memset(b, 2, 4 * MIB);
+        if (hold) {
+            assert_int_equal(*(unsigned char *)a, 1);
+            assert_ptr_not_equal(a, b);
+        }
+        bt_pool_free(s->pool, b);
+        bool beyond = step == 3; // even beyond the step's end
+        if (hold && !beyond) {
+            bt_pool_free(s->pool, a);
+        }
+        bt_pool_step_end(s->pool);
+        if (beyond) {
+            bt_pool_step_begin(s->pool, 0);
+            ASSERT_OK(bt_pool_alloc(s->pool, 4 * MIB, NULL, "c", &b));
+            memset(b, 3, 4 * MIB);
+            assert_int_equal(*(unsigned char *)a, 1);
+            bt_pool_free(s->pool, b);
+            bt_pool_step_end(s->pool);
+            bt_pool_free(s->pool, a);
+        }
+        ASSERT_OK(bt_pool_check(s->pool));
+    }
+}
+
+static void failing_host_memory_costs_the_plan_at_most(void **state)
+{
+    setting *s = *state;
+    void *addresses[BLOCKS];
+    int64_t before = bt_mem_live_count();
+    run_step(s, 9, addresses);
+    for (int64_t n = 1; n < 40; ++n) {
+        void *block = NULL;
+        bt_pool_step_begin(s->pool, 0);
+        bt_mem_fail_at(n);
+        for (int i = 0; i < 30; ++i) { // not the recorded step
+            bt_status status = bt_pool_alloc(s->pool, 2 * MIB, NULL, "x", &block);
+            assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY);
+            bt_pool_free(s->pool, block);
+        }
+        bt_pool_step_end(s->pool);
+        bt_mem_fail_at(0);
+        ASSERT_OK(bt_pool_check(s->pool));
+    }
+    assert_true(bt_mem_live_count() < before + 200); // records are kept for reuse, not leaked
+}
+
+static void packed_blocks_do_not_overlap(void **state)
+{
+    (void)state;
+    bt_step_plan plan = {0};
+    enum { COUNT = 300 };
+    bool alive[COUNT] = {false};
+    for (uint64_t event = 0; plan.count < COUNT; ++event) {
+        bt_rng rng = {11, 2};
+        int64_t index = 0;
+        if (bt_rng_below(rng, 3 * event, 2) == 0 || plan.count == 0) {
+            ASSERT_OK(bt_step_plan_alloc(&plan, 256 * (1 + bt_rng_below(rng, 3 * event + 1, 99)),
+                                         &index));
+            alive[index] = true;
+        } else {
+            index = (int64_t)bt_rng_below(rng, 3 * event + 1, (uint64_t)plan.count);
+            if (alive[index]) {
+                bt_step_plan_free(&plan, index);
+                alive[index] = false;
+            }
+        }
+    }
+    ASSERT_OK(bt_step_plan_pack(&plan));
+    for (int64_t i = 0; i < COUNT; ++i) {
+        const bt_step_block *a = &plan.blocks[i];
+        for (int64_t k = 0; k < i && a->died; ++k) {
+            const bt_step_block *b = &plan.blocks[k];
+            bool together = b->died && a->born < b->died && b->born < a->died;
+            bool apart = a->offset_bytes + a->size_bytes <= b->offset_bytes ||
+                         b->offset_bytes + b->size_bytes <= a->offset_bytes;
+            assert_true(!together || apart);
+        }
+        assert_true(!a->died || a->offset_bytes + a->size_bytes <= plan.arena_bytes);
+    }
+    bt_step_plan_release(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_replayed_step_keeps_its_addresses_in_a_tight_arena,
+                                        open_pool, close_pool),
+        cmocka_unit_test_setup_teardown(another_step_is_served_and_recorded_anew, open_pool,
+                                        close_pool),
+        cmocka_unit_test_setup_teardown(a_block_held_longer_is_not_overwritten, open_pool,
+                                        close_pool),
+        cmocka_unit_test_setup_teardown(failing_host_memory_costs_the_plan_at_most, open_pool,
+                                        close_pool),
+        cmocka_unit_test(packed_blocks_do_not_overlap),
+    };
+    return cmocka_run_group_tests_name("repeated steps", tests, NULL, NULL);
+}
