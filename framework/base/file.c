@@ -157,7 +157,9 @@ bt_status bt_dir_make(const char *path)
         bt_str_clear(&partial);
         bt_str_append_bytes(&partial, path, (size_t)(end - path));
         status = bt_str_status(&partial);
-        if (status == BT_OK && mkdir(bt_str_text(&partial), 0755) != 0 && errno != EEXIST) {
+        // A parent that is there will do, whatever mkdir says of it (no permission, read-only).
+        if (status == BT_OK && !bt_file_exists(bt_str_text(&partial)) &&
+            mkdir(bt_str_text(&partial), 0755) != 0 && errno != EEXIST) {
             status = failed("cannot make the folder", bt_str_text(&partial));
         }
     }
