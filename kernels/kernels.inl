@@ -66,6 +66,8 @@ BT_KERNEL_CUDA(GEMM, F32, 80, gemm_cublaslt_f32, bt_gemm_cublaslt_accepts,
                bt_gemm_cublaslt_workspace)
 BT_KERNEL_CUDA(GEMM, BF16, 80, gemm_cublaslt_bf16, bt_gemm_cublaslt_accepts,
                bt_gemm_cublaslt_workspace)
+BT_KERNEL_CUDA(GEMM, BF16, 90, gemm_bf16_sm90, bt_gemm_bf16_sm90_accepts,
+               bt_gemm_bf16_sm90_workspace)
 BT_KERNEL_CUDA(LAYERNORM, F32, 80, layernorm_cuda_f32, bt_layernorm_cuda_accepts, NULL)
 BT_KERNEL_CUDA(LAYERNORM, BF16, 80, layernorm_cuda_bf16, bt_layernorm_cuda_accepts, NULL)
 BT_KERNEL_CUDA(LAYERNORM_BACKWARD, F32, 80, layernorm_backward_cuda_f32,

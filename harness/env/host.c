@@ -152,7 +152,8 @@ static bt_status add_libraries(bt_facts *facts)
 
 static bt_status add_variables(bt_facts *facts)
 {
-    static const char *const allowed[] = {"CUDA_", "NCCL_", "OMP_", "OPENBLAS_", "GOMP_"};
+    static const char *const allowed[] = {"CUDA_",     "NCCL_", "OMP_",
+                                          "OPENBLAS_", "GOMP_", "BT_GEMM"};
     for (char **entry = environ; entry && *entry; ++entry) {
         const char *equals = strchr(*entry, '=');
         bool listed = false;

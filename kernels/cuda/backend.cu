@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -131,9 +132,26 @@ static void read_info(const cudaDeviceProp *properties, bt_device_info *info)
 // Does this build hold machine code, or PTX, that the device can run?
 static __global__ void probe_kernel(void) {}
 
+static bt_status read_gemm_choice(bt_cuda_gemm_choice *choice)
+{
+    static const char *const names[] = {"auto", "own", "cublaslt"};
+    const char *text = getenv("BT_GEMM");
+    *choice = BT_CUDA_GEMM_AUTO;
+    for (int i = 0; text && *text && i < 3; ++i) {
+        if (strcmp(text, names[i]) == 0) {
+            *choice = (bt_cuda_gemm_choice)i;
+            return BT_OK;
+        }
+    }
+    return !text || !*text ? BT_OK
+                           : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                      "BT_GEMM is \"%s\"; allowed: auto, own, cublaslt", text);
+}
+
 static bt_status open_impl(bt_cuda_device *impl)
 {
     cudaFuncAttributes attributes;
+    BT_TRY(read_gemm_choice(&impl->gemm_choice));
     BT_TRY(bt_cuda_check(cudaFuncGetAttributes(&attributes, (const void *)probe_kernel),
                          "this build's machine code"));
     BT_TRY(bt_cuda_check(cudaStreamCreateWithFlags(&impl->stream, cudaStreamNonBlocking),

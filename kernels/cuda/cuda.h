@@ -12,10 +12,20 @@
 
 #include "kernels/kernels.h"
 
+// Who multiplies, from the environment variable BT_GEMM when the device is opened: "auto" (our
+// kernels where they are expected to be faster; the default), "own" (our kernels wherever they
+// can), "cublaslt" (never ours).
+typedef enum bt_cuda_gemm_choice {
+    BT_CUDA_GEMM_AUTO,
+    BT_CUDA_GEMM_OWN,
+    BT_CUDA_GEMM_CUBLASLT
+} bt_cuda_gemm_choice;
+
 // bt_device.impl of this backend.
 typedef struct bt_cuda_device {
     cudaStream_t stream;       // owned: what NULL stands for
     struct bt_cuda_gemm *gemm; // owned: handle and plans of gemm/cublaslt.cu
+    bt_cuda_gemm_choice gemm_choice;
 } bt_cuda_device;
 
 // Turns a CUDA result into a status; `what` says what was tried. A memory error is OUT_OF_MEMORY, a
@@ -62,6 +72,8 @@ static inline unsigned bt_cuda_grid(const bt_device *device, int64_t pieces, int
 BT_CUDA_ACCEPTS(copy_cuda);
 BT_CUDA_ACCEPTS(gemm_cublaslt);
 BT_CUDA_WORKSPACE(gemm_cublaslt);
+BT_CUDA_ACCEPTS(gemm_bf16_sm90);
+BT_CUDA_WORKSPACE(gemm_bf16_sm90);
 BT_CUDA_ACCEPTS(layernorm_cuda);
 BT_CUDA_ACCEPTS(layernorm_backward_cuda);
 BT_CUDA_WORKSPACE(layernorm_backward_cuda);

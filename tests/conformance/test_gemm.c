@@ -1,8 +1,11 @@
 // Matrix products on CUDA against the CPU in double: transpositions, row strides, batches, alpha
-// and beta, epilogues, precisions. A combination that the backend refuses is counted, not failed,
-// except for those that training needs.
+// and beta, epilogues, precisions. Every row that accepts a call is run, not only the one that
+// would win, and our own kernels accept whatever they can do (BT_GEMM=own). A combination that all
+// rows refuse is counted, not failed, except for those that training needs.
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
@@ -17,11 +20,13 @@ typedef struct product {
 } product;
 
 static const product products[] = {
-    {1, 1, 1, 1, 0, 1, 0, false},      {128, 256, 64, 1, 0, 1, 0, false},
-    {64, 768, 768, 1, 0, 1, 0, false}, {96, 80, 48, 3, 8, 0.5, 0, false},
-    {64, 64, 200, 1, 0, 1, 1, true},   {72, 40, 24, 2, 8, 2, -0.5, false},
-    {8, 3072, 768, 1, 0, 1, 0, false}, {0, 16, 16, 1, 0, 1, 0, false},
-    {16, 16, 0, 1, 0, 1, 0.5, true},   {33, 17, 129, 1, 1, 1, 0, false},
+    {1, 1, 1, 1, 0, 1, 0, false},       {128, 256, 64, 1, 0, 1, 0, false},
+    {64, 768, 768, 1, 0, 1, 0, false},  {96, 80, 48, 3, 8, 0.5, 0, false},
+    {64, 64, 200, 1, 0, 1, 1, true},    {72, 40, 24, 2, 8, 2, -0.5, false},
+    {8, 3072, 768, 1, 0, 1, 0, false},  {0, 16, 16, 1, 0, 1, 0, false},
+    {16, 16, 0, 1, 0, 1, 0.5, true},    {33, 17, 129, 1, 1, 1, 0, false},
+    {130, 200, 72, 1, 8, 1, 0, false},  {257, 392, 520, 2, 0, 1, 1, true},
+    {200, 136, 1032, 1, 0, 1, 1, true}, {9, 8, 8, 1, 0, 3, 0, false},
 };
 
 typedef struct precision {
@@ -36,14 +41,14 @@ static const precision precisions[] = {
     {BT_BF16, BT_F32, BT_COMPUTE_NATIVE},
 };
 
-static int refused;
+static int refused, ours;
 
-static bool serves(const bt_gemm_args *args)
+// Does the row serve calls like this one, as bt_kernel_find asks it?
+static bool serves(const bt_kernel *row, const bt_gemm_args *args)
 {
-    const bt_kernel *row = NULL;
-    bool found = bt_kernel_find(test_device(), BT_KERNEL_GEMM, args->ab_dtype, args, &row) == BT_OK;
-    refused += !found;
-    return found;
+    return row->op == BT_KERNEL_GEMM && row->dtype == args->ab_dtype &&
+           row->min_arch <= test_device()->info.arch &&
+           (!row->accepts || row->accepts(test_device(), args));
 }
 
 // A product of operands in [-1, 1] is known to half a unit of its inputs' type and a rounding of
@@ -104,16 +109,24 @@ static void run_product(const precision *with, const product *shape, bool trans_
                            .d_dtype = test_type(with->d, side),
                            .compute = side == TEST_HOST ? BT_COMPUTE_NATIVE : with->compute};
     }
-    if (serves(&args[TEST_NEAR])) {
-        test_run(BT_KERNEL_GEMM, with->ab, &args[0], &args[1]);
-        // cuBLASLt's GELU and its slope come from an approximate tanh, good to 2^-10.
-        double approximate = gelu || dgelu ? 0x1p-10 : 0;
-        test_twin_check(d, bound_of(with, shape), bt_dtype_epsilon(with->d) + approximate,
-                        "gemm d");
-        if (gelu) {
-            test_twin_check(aux, bound_of(with, shape), bt_dtype_epsilon(with->d), "gemm aux");
+    // GELU and its slope from the hardware's approximate tanh, good to 2^-10.
+    double approximate = gelu || dgelu ? 0x1p-10 : 0;
+    bool first = true;
+    int rows = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        if (serves(row, &args[TEST_NEAR])) {
+            test_run_row(row, first ? &args[TEST_HOST] : NULL, &args[TEST_NEAR]);
+            test_twin_check(d, bound_of(with, shape), bt_dtype_epsilon(with->d) + approximate,
+                            row->name);
+            if (gelu) {
+                test_twin_check(aux, bound_of(with, shape), bt_dtype_epsilon(with->d), "aux");
+            }
+            ours += strstr(row->name, "sm90") != NULL;
+            first = false;
         }
     }
+    refused += first;
     test_twins_release();
 }
 
@@ -140,7 +153,9 @@ static void epilogues(void **state)
     (void)state;
     static const product layers[] = {{64, 3072, 768, 1, 0, 1, 0, false},
                                      {64, 768, 3072, 1, 0, 1, 0, false},
-                                     {24, 64, 40, 1, 8, 1, 0, false}};
+                                     {24, 64, 40, 1, 8, 1, 0, false},
+                                     {300, 200, 136, 2, 8, 0.5, 0, false}};
+    static const product residual = {200, 200, 72, 2, 0, 1, 1, false};
     for (size_t p = 0; p < sizeof precisions / sizeof precisions[0]; ++p) {
         refused = 0;
         for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
@@ -150,10 +165,19 @@ static void epilogues(void **state)
             run_product(&precisions[p], &layers[i], false, true, BT_EPILOGUE_BIAS_GELU);
             run_product(&precisions[p], &layers[i], false, false, BT_EPILOGUE_DGELU);
         }
-        print_message("%s -> %s, compute %d: %d of 9 epilogue calls refused\n",
+        run_product(&precisions[p], &residual, false, true, BT_EPILOGUE_BIAS);
+        print_message("%s -> %s, compute %d: %d of 13 epilogue calls refused\n",
                       bt_dtype_name(precisions[p].ab), bt_dtype_name(precisions[p].d),
                       (int)precisions[p].compute, refused);
     }
+}
+
+// On the chip that they are made for, the calls of this file have reached our own kernels.
+static void reaches_ours(void **state)
+{
+    (void)state;
+    print_message("%d calls served by kernels of ours\n", ours);
+    assert_true(test_device()->info.arch != 90 || ours > 20);
 }
 
 // What the contract leaves to the caller.
@@ -177,14 +201,26 @@ static void refuses(void **state)
                  bt_kernel_find(test_device(), BT_KERNEL_GEMM, BT_F32, &args, &row));
 }
 
+static void names_its_choices(void **state)
+{
+    (void)state;
+    bt_device other;
+    assert_int_equal(setenv("BT_GEMM", "fast", 1), 0);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"fast\"; allowed: auto, own, cublaslt",
+                 bt_device_open("cuda", 0, &other));
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),
         cmocka_unit_test(epilogues),
+        cmocka_unit_test(reaches_ours),
         cmocka_unit_test(refuses),
+        cmocka_unit_test(names_its_choices),
     };
-    if (!test_device_open()) {
+    if (setenv("BT_GEMM", "own", 1) != 0 || !test_device_open()) {
         return test_skip("no CUDA device");
     }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,8 +209,14 @@ static void check_workspace(bt_kernel_op op, const unsigned char *memory, size_t
 void test_run(bt_kernel_op op, bt_dtype dtype, const void *host_args, const void *near_args)
 {
     const bt_kernel *row = NULL;
-    bt_launch launch = {.device = &gpu};
     ASSERT_OK(bt_kernel_find(&gpu, op, dtype, near_args, &row));
+    test_run_row(row, host_args, near_args);
+}
+
+void test_run_row(const bt_kernel *row, const void *host_args, const void *near_args)
+{
+    const bt_kernel_op op = row->op;
+    bt_launch launch = {.device = &gpu};
     launch.workspace_bytes = row->workspace ? row->workspace(&gpu, near_args) : 0;
     ASSERT_OK(
         gpu.backend->memory_alloc(&gpu, launch.workspace_bytes + GUARD_BYTES, &launch.workspace));

@@ -1,0 +1,228 @@
+// kernels/cuda/gemm/bf16_sm90.cuh - the Hopper GEMM in bf16: its pipeline
+//   D = epilogue(alpha op(A) op(B)) + beta C, sums in f32
+//
+// One persistent block per SM, three warpgroups:
+//
+//   producer     one thread brings 64-deep slices ("k-blocks") of A and B by TMA into a ring of
+//                STAGES stages of shared memory
+//   consumers    two warpgroups that take turns ("ping-pong"): each multiplies a whole 128 x TILE_N
+//                tile by wgmma, sums in registers, then runs its epilogue while the other
+//                multiplies
+//
+//   stage s:  empty[s] -> producer: TMA ... full[s] -> consumer: wgmma ... done -> empty[s] -> ...
+//   tile:     |multiply 0|multiply 1|multiply 2|    the tensor cores never wait for an epilogue
+//                        |epilogue 0|epilogue 1|    that is shorter than a multiplication
+//
+// Work is a list of units: tiles in groups of `group` rows, so that the blocks that run together
+// share slices in L2; with split K all tiles of one split, then all of the next.
+//
+// Invariants
+//   1. Unit u belongs to block u % gridDim.x, and in it to consumer (u / gridDim.x) % 2.
+//   2. The consumers' multiplications alternate strictly (ORDER barriers): a parity wait may lag
+//   its
+//      barrier by one phase and no more, and the ring is read in the order in which it is filled.
+//   3. One warpgroup writes a unit's output. Splits of a tile add to it in turn: the
+//   order
+//      of every sum is fixed by shape and plan alone.
+//   4. No __trap, and no code after the roles' branches: either makes ptxas give all roles the same
+//      registers, and the sums spill.
+//
+// Edges    TMA fills what lies outside of A and B with zeros, and stores nothing outside of D; a
+//          partial tile costs as much as a whole one
+// Shared   128-byte swizzle everywhere; a stage is A's 128 x 64 then B's TILE_N x 64
+// Source   CUDA C++ Programming Guide, "Asynchronous Data Copies using TMA"; PTX ISA as in ptx_sm90
+#ifndef BT_KERNELS_CUDA_GEMM_BF16_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_BF16_SM90_CUH
+
+#include "kernels/cuda/gemm/bf16_sm90.h"
+#include "kernels/cuda/gemm/ptx_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+constexpr int TILE_M = 128, DEPTH = 64; // a k-block is DEPTH deep: 128 bytes, one swizzle row
+constexpr int GROUP_THREADS = 128, CONSUMERS = 2, THREADS = (1 + CONSUMERS) * GROUP_THREADS;
+constexpr int BOX_BYTES = 64 * 128; // what TMA moves: 64 rows of 64 values
+
+// Barriers of parts of the block; 0 is __syncthreads.
+enum { WITHIN = 1, ORDER = WITHIN + CONSUMERS };
+
+// One kernel: columns of its tile, operands' layouts, ending.
+template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct config {
+    static constexpr int TILE_N = N;
+    static constexpr bool A_MN = A_MN_MAJOR; // [k, m] in memory: trans_a
+    static constexpr bool B_MN = B_MN_MAJOR; // [k, n] in memory: not trans_b
+    static constexpr ending ENDING = E;
+    static constexpr int M_PARTS = TILE_M / 64, SUMS = N / 2; // a thread's sums: M_PARTS x SUMS
+    static constexpr int BOXES = 4; // between registers and memory, per consumer
+    static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
+    static constexpr int BIAS_BYTES = CONSUMERS * N * (int)sizeof(float);
+    static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
+    static constexpr int STAGES =
+        (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - BIAS_BYTES - BOXES_BYTES) / STAGE_BYTES;
+    static constexpr int SHARED_BYTES =
+        ALIGN_BYTES + STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES + BARRIER_BYTES;
+    static_assert((2 * STAGES + CONSUMERS * BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
+};
+
+// Addresses in shared memory. Stages, then boxes, then bias as floats, then barriers of 8 bytes.
+template <class C> struct shared_map {
+    uint32_t base;
+    uint32_t offset; // of base in the block's shared memory
+
+    __device__ __forceinline__ explicit shared_map(const unsigned char *memory)
+    {
+        uint32_t start = shared_address(memory);
+        base = (start + C::ALIGN_BYTES - 1) / C::ALIGN_BYTES * C::ALIGN_BYTES;
+        offset = base - start;
+    }
+    __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * C::STAGE_BYTES; }
+    __device__ __forceinline__ uint32_t b(int stage) const { return a(stage) + C::A_BYTES; }
+    __device__ __forceinline__ uint32_t boxes(int consumer) const
+    {
+        return base + C::STAGES * C::STAGE_BYTES + consumer * C::BOXES * BOX_BYTES;
+    }
+    __device__ __forceinline__ float *bias(unsigned char *memory, int consumer) const
+    {
+        constexpr int BEGIN = C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES;
+        return (float *)(memory + offset + BEGIN) + consumer * C::TILE_N;
+    }
+    __device__ __forceinline__ uint32_t full(int stage) const
+    {
+        return base + C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES + C::BIAS_BYTES + stage * 8;
+    }
+    __device__ __forceinline__ uint32_t empty(int stage) const { return full(C::STAGES + stage); }
+    // Where a consumer's box has arrived.
+    __device__ __forceinline__ uint32_t loaded(int consumer, int box) const
+    {
+        return full(2 * C::STAGES + consumer * C::BOXES + box);
+    }
+};
+
+struct unit {
+    int m, n, batch;           // first row and column of the tile; batch entry
+    int k_begin, k_end, split; // k-blocks
+    int tile;                  // number of the tile, over all batch entries
+};
+
+template <class C> static __device__ __forceinline__ unit unit_at(const problem &p, int u)
+{
+    unit t;
+    const int per_split = p.tiles_m * p.tiles_n * p.batch;
+    t.split = u / per_split;
+    t.tile = u - t.split * per_split;
+    t.batch = t.tile / (p.tiles_m * p.tiles_n);
+    int at = t.tile - t.batch * (p.tiles_m * p.tiles_n);
+    const int group = at / (p.group * p.tiles_n);
+    const int first = group * p.group;
+    const int rows = min(p.group, p.tiles_m - first);
+    at -= first * p.tiles_n;
+    t.m = (first + at % rows) * TILE_M;
+    t.n = at / rows * C::TILE_N;
+    const int k_blocks = (p.k + DEPTH - 1) / DEPTH;
+    t.k_begin = (int)((int64_t)k_blocks * t.split / p.splits);
+    t.k_end = (int)((int64_t)k_blocks * (t.split + 1) / p.splits);
+    return t;
+}
+
+// One k-block of an operand of ROWS rows of M or N. MN-major: 64 wide pieces, each its 64 rows of
+// K.
+template <bool MN_MAJOR, int ROWS>
+static __device__ __forceinline__ void load_operand(const CUtensorMap *map, uint32_t to, int row,
+                                                    int k, int batch, uint32_t barrier)
+{
+    if constexpr (MN_MAJOR) {
+#pragma unroll
+        for (int piece = 0; piece < ROWS / 64; ++piece) {
+            tma_load(to + piece * BOX_BYTES, map, row + piece * 64, k, batch, barrier);
+        }
+    } else {
+        tma_load(to, map, k, row, batch, barrier);
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void produce(const problem &p, const shared_map<C> &shared)
+{
+    int stage = 0;
+    uint32_t phase = 1; // a fresh barrier counts as having ended a phase of parity 1
+    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
+        const unit t = unit_at<C>(p, u);
+        for (int block = t.k_begin; block < t.k_end; ++block) {
+            const uint32_t full = shared.full(stage);
+            mbarrier_wait(shared.empty(stage), phase);
+            mbarrier_expect(full, C::STAGE_BYTES);
+            load_operand<C::A_MN, TILE_M>(&p.a, shared.a(stage), t.m, block * DEPTH, t.batch, full);
+            load_operand<C::B_MN, C::TILE_N>(&p.b, shared.b(stage), t.n, block * DEPTH, t.batch,
+                                             full);
+            if (++stage == C::STAGES) {
+                stage = 0;
+                phase ^= 1;
+            }
+        }
+    }
+}
+
+// A thread's part of a tile: the accumulators of ptx_sm90.cuh for each 64 rows of it.
+template <class C> using tile_sums = float[C::M_PARTS][C::SUMS];
+
+template <class C>
+static __device__ __forceinline__ void multiply_block(tile_sums<C> &sums, uint32_t a_address,
+                                                      uint32_t b_address, bool adds)
+{
+    const uint64_t a = wgmma_operand<C::A_MN>(a_address, BOX_BYTES);
+    const uint64_t b = wgmma_operand<C::B_MN>(b_address, BOX_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < DEPTH / 16; ++k) {
+#pragma unroll
+        for (int part = 0; part < C::M_PARTS; ++part) {
+            wgmma_bf16<C::TILE_N, C::A_MN, C::B_MN>::multiply(
+                sums[part], a + k * WGMMA_K_STEP<C::A_MN> + part * BOX_BYTES / 16,
+                b + k * WGMMA_K_STEP<C::B_MN>, adds || k > 0);
+        }
+    }
+    wgmma_commit();
+}
+
+// Multiplies `blocks` k-blocks, of which the ring has seen `position` before. A stage is given back
+// once the next k-block is under way. Then tells the other consumer that it may start.
+template <class C>
+static __device__ __forceinline__ void multiply(tile_sums<C> &sums, const shared_map<C> &shared,
+                                                int position, int blocks, int other, bool tell)
+{
+    const bool leader = threadIdx.x % GROUP_THREADS == 0;
+    int stage = position % C::STAGES;
+    uint32_t phase = (uint32_t)(position / C::STAGES) & 1;
+    int previous = -1;
+    for (int block = 0; block < blocks; ++block) {
+        mbarrier_wait(shared.full(stage), phase);
+        multiply_block<C>(sums, shared.a(stage), shared.b(stage), block > 0);
+        wgmma_wait<1>();
+        if (previous >= 0 && leader) {
+            mbarrier_arrive(shared.empty(previous));
+        }
+        previous = stage;
+        if (++stage == C::STAGES) {
+            stage = 0;
+            phase ^= 1;
+        }
+    }
+    if (tell) {
+        barrier_arrive(ORDER + other, CONSUMERS * GROUP_THREADS);
+    }
+    wgmma_wait<0>();
+    if (leader) {
+        mbarrier_arrive(shared.empty(previous));
+    }
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        wgmma_settle(sums[part]);
+    }
+}
+
+} // namespace bt_gemm_sm90
+
+#endif

@@ -1,0 +1,270 @@
+// kernels/cuda/gemm/endings_sm90.cuh - what the Hopper GEMM makes of a tile's sums (bf16_sm90.h)
+//
+// bf16 endings move the tile as boxes of 64 x 64 values through a consumer's own boxes in shared
+// memory: stmatrix puts values where TMA's 128-byte swizzle expects them, one thread stores the
+// box. Boxes are used in turn; `used` counts them over the whole kernel.
+//   STORE         four boxes are under way
+//   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
+//   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
+//                 the first two before the multiplication starts (begin_boxes)
+//   F32           TMA stores the box or adds it to what is there: first the old value, then the
+//                 splits in ascending order, one addition each, never two at a time. A split waits
+//                 for units of smaller numbers only, and all blocks are on the device at once
+//                 (cooperative launch), so the waiting ends.
+//
+// GELU     tanh form with the tensor unit's tanh: |error| <= 2^-12 |x|, below bf16's rounding
+// NaN      stays NaN in every ending
+#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_ENDINGS_SM90_CUH
+
+#include "kernels/cuda/gemm/bf16_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+constexpr float GELU_A = 0.7978845608028654f; // sqrt(2/pi)
+constexpr float GELU_B = 0.044715f;
+
+static __device__ __forceinline__ float gelu(float x)
+{
+    float half = 0.5f * x;
+    return half + half * tanh_approximate(x * (GELU_A + GELU_A * GELU_B * x * x));
+}
+
+static __device__ __forceinline__ float gelu_slope(float x)
+{
+    float square = fminf(x * x, 1000.0f); // where 1 - t^2 is 0 it must not become 0 * inf
+    float t = tanh_approximate(x * (GELU_A + GELU_A * GELU_B * square));
+    float inner = GELU_A + 3.0f * GELU_A * GELU_B * square;
+    return 0.5f + 0.5f * t + 0.5f * x * (1.0f - t * t) * inner;
+}
+
+// Which consumer, and where this thread is in it.
+struct consumer {
+    int index;        // 0 or 1
+    int thread, lane; // of the warpgroup, of the warp
+    int row;          // of the box, that this lane names for stmatrix and ldmatrix
+
+    __device__ __forceinline__ explicit consumer(int number)
+        : index(number), thread((int)threadIdx.x % GROUP_THREADS), lane(thread % 32),
+          row(thread / 32 * 16 + lane % 16)
+    {
+    }
+    __device__ __forceinline__ bool leads() const { return thread == 0; }
+    __device__ __forceinline__ void sync() const { barrier_sync(WITHIN + index, GROUP_THREADS); }
+    // Of 16 columns of a box, the eight (16 bytes) that this lane names, swizzled.
+    __device__ __forceinline__ uint32_t place(uint32_t box, int sixteen) const
+    {
+        return box + row * 128 + (((2 * sixteen + lane / 16) ^ (row & 7)) << 4);
+    }
+};
+
+// The bias of a tile as floats; zeros for none. Visible after the next sync().
+template <class C>
+static __device__ __forceinline__ void load_bias(const problem &p, const unit &t,
+                                                 const consumer &me, float *to)
+{
+    for (int i = me.thread; i < C::TILE_N; i += GROUP_THREADS) {
+        bool there = p.bias && t.n + i < p.n;
+        to[i] = there ? __bfloat162float(p.bias[t.n + i]) : 0.0f;
+    }
+}
+
+// alpha s + bias of the eight columns 8 j .. 8 j + 7 of the tile: this thread's four.
+static __device__ __forceinline__ void scale_and_bias(float *s, int j, const problem &p,
+                                                      const float *bias, const consumer &me)
+{
+    const float2 b = *(const float2 *)(bias + j * 8 + me.lane % 4 * 2);
+    s[0] = fmaf(p.alpha, s[0], b.x);
+    s[1] = fmaf(p.alpha, s[1], b.y);
+    s[2] = fmaf(p.alpha, s[2], b.x);
+    s[3] = fmaf(p.alpha, s[3], b.y);
+}
+
+// Four sums each of two neighbouring j: 16 rows and 16 columns of the warp's part of a box.
+static __device__ __forceinline__ void put(uint32_t box, int sixteen, const float *s,
+                                           const consumer &me)
+{
+    const uint32_t v[4] = {pack_bf16(s[0], s[1]), pack_bf16(s[2], s[3]), pack_bf16(s[4], s[5]),
+                           pack_bf16(s[6], s[7])};
+    store_matrices(me.place(box, sixteen), v);
+}
+
+// ---- STORE and GELU -----------------------------------------------------------------------------
+template <class C>
+static __device__ __forceinline__ void finish_store(const problem &p, const unit &t,
+                                                    const consumer &me, tile_sums<C> &sums,
+                                                    const float *bias, uint32_t boxes, int &used)
+{
+    constexpr int OUTPUTS = C::ENDING == ENDING_GELU ? 2 : 1, FLIGHTS = C::BOXES / OUTPUTS;
+#pragma unroll
+    for (int i = 0; i < C::M_PARTS * C::TILE_N / 64; ++i) {
+        const int part = i / (C::TILE_N / 64), col = i % (C::TILE_N / 64);
+        const uint32_t box = boxes + used % FLIGHTS * OUTPUTS * BOX_BYTES;
+        ++used;
+        if (me.leads()) {
+            tma_store_wait_read<FLIGHTS - 1>();
+        }
+        me.sync(); // the box is free; the first time also: the bias is there
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            float *s = &sums[part][(col * 8 + 2 * q) * 4];
+            scale_and_bias(s, col * 8 + 2 * q, p, bias, me);
+            scale_and_bias(s + 4, col * 8 + 2 * q + 1, p, bias, me);
+            put(box, q, s, me);
+        }
+        if (OUTPUTS == 2) { // after the whole of the first box: faster than value by value
+#pragma unroll
+            for (int q = 0; q < 4; ++q) {
+                float *s = &sums[part][(col * 8 + 2 * q) * 4];
+#pragma unroll
+                for (int e = 0; e < 8; ++e) {
+                    s[e] = gelu(s[e]);
+                }
+                put(box + BOX_BYTES, q, s, me);
+            }
+        }
+        fence_async();
+        me.sync();
+        if (me.leads()) {
+            tma_store(OUTPUTS == 2 ? &p.other : &p.d, box, t.n + col * 64, t.m + part * 64,
+                      t.batch);
+            if (OUTPUTS == 2) {
+                tma_store(&p.d, box + BOX_BYTES, t.n + col * 64, t.m + part * 64, t.batch);
+            }
+            tma_store_commit();
+        }
+    }
+}
+
+// ---- ADD and DGELU ------------------------------------------------------------------------------
+// Loads box i of the tile's second input; one thread.
+template <class C>
+static __device__ __forceinline__ void load_box(const problem &p, const unit &t, const consumer &me,
+                                                const shared_map<C> &shared, int used, int i)
+{
+    const int at = (used + i) % C::BOXES, part = i / (C::TILE_N / 64), col = i % (C::TILE_N / 64);
+    const uint32_t loaded = shared.loaded(me.index, at);
+    mbarrier_expect(loaded, BOX_BYTES);
+    tma_load(shared.boxes(me.index) + at * BOX_BYTES, &p.other, t.n + col * 64, t.m + part * 64,
+             t.batch, loaded);
+}
+
+template <class C>
+static __device__ __forceinline__ void begin_boxes(const problem &p, const unit &t,
+                                                   const consumer &me, const shared_map<C> &shared,
+                                                   int used)
+{
+    if (me.leads()) {
+        tma_store_wait_read<2>(); // of the four boxes, the two used longest ago are free
+        load_box<C>(p, t, me, shared, used, 0);
+        load_box<C>(p, t, me, shared, used, 1);
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void
+finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums<C> &sums,
+                  const float *bias, const shared_map<C> &shared, int &used)
+{
+    constexpr int COUNT = C::M_PARTS * C::TILE_N / 64;
+    me.sync(); // the bias is there
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int at = (used + i) % C::BOXES, part = i / (C::TILE_N / 64),
+                  col = i % (C::TILE_N / 64);
+        const uint32_t box = shared.boxes(me.index) + at * BOX_BYTES;
+        if (me.leads() && i + 2 < COUNT) {
+            tma_store_wait_read<1>();
+            load_box<C>(p, t, me, shared, used, i + 2);
+        }
+        mbarrier_wait(shared.loaded(me.index, at), (uint32_t)((used + i) / C::BOXES) & 1);
+        uint32_t x[4][4]; // all loads first: arithmetic hides their latency
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            load_matrices(me.place(box, q), x[q]);
+        }
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            float *s = &sums[part][(col * 8 + 2 * q) * 4];
+            if (C::ENDING == ENDING_ADD) {
+                scale_and_bias(s, col * 8 + 2 * q, p, bias, me);
+                scale_and_bias(s + 4, col * 8 + 2 * q + 1, p, bias, me);
+            }
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+                const float low = low_bf16(x[q][e]), high = high_bf16(x[q][e]);
+                float *d = s + 2 * e;
+                if (C::ENDING == ENDING_ADD) {
+                    d[0] = fmaf(p.beta, low, d[0]);
+                    d[1] = fmaf(p.beta, high, d[1]);
+                } else {
+                    d[0] *= p.alpha * gelu_slope(low);
+                    d[1] *= p.alpha * gelu_slope(high);
+                }
+            }
+            put(box, q, s, me);
+        }
+        fence_async();
+        me.sync();
+        if (me.leads()) {
+            tma_store(&p.d, box, t.n + col * 64, t.m + part * 64, t.batch);
+            tma_store_commit();
+        }
+    }
+    used += COUNT;
+}
+
+// ---- F32 ----------------------------------------------------------------------------------------
+// Boxes of 64 rows and 32 columns. The leader alone touches memory, so it alone waits for its turn.
+template <class C>
+static __device__ __forceinline__ void finish_f32(const problem &p, const unit &t,
+                                                  const consumer &me, const tile_sums<C> &sums,
+                                                  uint32_t boxes, int &used)
+{
+    const bool adds = t.split > 0 || p.beta != 0.0f;
+    const int row = me.thread / 32 * 16 + me.lane / 4; // and 8 below: the same place in the swizzle
+    if (t.split > 0 && me.leads()) {
+        while (load_acquire(p.turn + t.tile) != t.split) {
+        }
+        fence_async_global();
+    }
+#pragma unroll
+    for (int i = 0; i < C::M_PARTS * C::TILE_N / 32; ++i) {
+        const int part = i / (C::TILE_N / 32), col = i % (C::TILE_N / 32);
+        const uint32_t box = boxes + used % C::BOXES * BOX_BYTES;
+        ++used;
+        if (me.leads()) {
+            tma_store_wait_read<C::BOXES - 1>();
+        }
+        me.sync();
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const float *s = &sums[part][(col * 4 + j) * 4];
+            const uint32_t place =
+                box + row * 128 + (((2 * j + me.lane % 4 / 2) ^ (row & 7)) << 4) + me.lane % 2 * 8;
+            store_pair(place, p.alpha * s[0], p.alpha * s[1]);
+            store_pair(place + 8 * 128, p.alpha * s[2], p.alpha * s[3]);
+        }
+        fence_async();
+        me.sync();
+        if (me.leads()) {
+            if (adds) {
+                tma_add(&p.d, box, t.n + col * 32, t.m + part * 64, t.batch);
+            } else {
+                tma_store(&p.d, box, t.n + col * 32, t.m + part * 64, t.batch);
+            }
+            tma_store_commit();
+        }
+    }
+    if (t.split + 1 < p.splits && me.leads()) {
+        tma_store_wait<0>();
+        fence_async_global();
+        __threadfence();
+        store_release(p.turn + t.tile, t.split + 1);
+    }
+}
+
+} // namespace bt_gemm_sm90
+
+#endif

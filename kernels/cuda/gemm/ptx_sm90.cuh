@@ -1,0 +1,241 @@
+// kernels/cuda/gemm/ptx_sm90.cuh - the PTX instructions of the Hopper GEMM, a function each
+//
+// Names in brackets are sections of "PTX ISA", chapter "Instruction Set". Addresses of shared
+// memory are 32 bits wide, in the shared window. Everything here needs sm_90a.
+//
+// Two proxies reach shared memory: ordinary loads and stores (generic proxy), and TMA and wgmma
+// (async proxy). What the generic proxy wrote, the async proxy sees only after fence_async().
+#ifndef BT_KERNELS_CUDA_GEMM_PTX_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_PTX_SM90_CUH
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <stdint.h>
+
+#define BT_PTX static __device__ __forceinline__
+
+BT_PTX uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+// ---- mbarrier: a phase ends when all arrivals and all announced bytes are in --------------------
+// [Parallel Synchronization and Communication Instructions: mbarrier]
+BT_PTX void mbarrier_init(uint32_t barrier, uint32_t arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+}
+// Makes initialised barriers visible to the async proxy.
+BT_PTX void mbarrier_init_fence()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+BT_PTX void mbarrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives, and announces bytes that TMA will count down.
+BT_PTX void mbarrier_expect(uint32_t barrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+// Waits until the phase of that parity has ended. May lag the barrier by one phase, not by two.
+// No limit with __trap() here: with a trap anywhere in the kernel ptxas 13.0 ignores setmaxnreg in
+// its allocation and spills the accumulators.
+BT_PTX void mbarrier_wait(uint32_t barrier, uint32_t parity)
+{
+    uint32_t done;
+    do {
+        asm volatile("{ .reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+    } while (!done);
+}
+
+// ---- TMA: boxes of a tensor map between global and shared memory --------------------------------
+// [Data Movement and Conversion Instructions: cp.async.bulk.tensor]. Coordinates in elements,
+// innermost first; outside of the tensor loads give zeros and stores nothing.
+BT_PTX void tma_prefetch(const CUtensorMap *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+BT_PTX void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                 : "memory");
+}
+BT_PTX void tma_store(const CUtensorMap *map, uint32_t from, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(from)
+                 : "memory");
+}
+// Adds the box to memory, in f32, rounded to nearest, at L2. [cp.reduce.async.bulk.tensor]
+BT_PTX void tma_add(const CUtensorMap *map, uint32_t from, int x, int y, int z)
+{
+    asm volatile("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.tile.bulk_group "
+                 "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(from)
+                 : "memory");
+}
+// Stores and additions of a thread are counted in groups; waits leave the newest N groups under
+// way.
+BT_PTX void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int N> BT_PTX void tma_store_wait_read() // until shared memory may be used again
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+template <int N> BT_PTX void tma_store_wait() // until it is written
+{
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+// [Parallel Synchronization and Communication Instructions: membar / fence]
+BT_PTX void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Between the proxies' accesses to global memory.
+BT_PTX void fence_async_global() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+
+// ---- roles: registers and barriers of a part of the block ---------------------------------------
+// [Miscellaneous Instructions: setmaxnreg]
+template <int N> BT_PTX void registers_take()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N> BT_PTX void registers_give()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+// [Parallel Synchronization and Communication Instructions: bar]
+BT_PTX void barrier_sync(int id, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+BT_PTX void barrier_arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Until the kernels before this one in the stream are done, where the launch did not wait for them.
+// [Parallel Synchronization and Communication Instructions: griddepcontrol]
+BT_PTX void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+// ---- flags in global memory ---------------------------------------------------------------------
+// [Data Movement and Conversion Instructions: ld, st], [Memory Consistency Model]
+BT_PTX int load_acquire(const int *from)
+{
+    int value;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+BT_PTX void store_release(int *to, int value)
+{
+    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
+// ---- 8x8 matrices of 16-bit values between registers and shared memory --------------------------
+// Lane l names row l % 8 of matrix l / 8, 16 bytes. [Warp Level Matrix Instructions: stmatrix,
+// ldmatrix]
+BT_PTX void store_matrices(uint32_t to, const uint32_t (&v)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+                 : "memory");
+}
+BT_PTX void store_pair(uint32_t to, float x, float y)
+{
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+}
+BT_PTX void load_matrices(uint32_t from, uint32_t (&v)[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(from)
+                 : "memory");
+}
+// Two floats as bf16, rounded to nearest even; `low` in the lower half.
+BT_PTX uint32_t pack_bf16(float low, float high)
+{
+    uint32_t packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+BT_PTX float low_bf16(uint32_t packed) { return __uint_as_float(packed << 16); }
+BT_PTX float high_bf16(uint32_t packed) { return __uint_as_float(packed & 0xffff0000u); }
+// Relative error up to 2^-11. [Floating Point Instructions: tanh]
+BT_PTX float tanh_approximate(float x)
+{
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// ---- wgmma: the four warps of a warpgroup multiply tiles that lie in shared memory --------------
+// [Asynchronous Warpgroup Level Matrix Instructions]
+//
+// Accumulators: thread t of the warpgroup holds, for j = 0 .. N/8 - 1, d[4j], d[4j+1] at row
+// 16 (t / 32) + t % 32 / 4 and columns 8j + 2 (t % 4) + {0, 1}, and d[4j+2], d[4j+3] 8 rows below.
+BT_PTX void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+BT_PTX void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> BT_PTX void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// Where an operand lies ("Matrix Descriptor Format"), 128-byte swizzle, atoms of 8 rows of 128
+// bytes that start at multiples of 1024. K-major: rows are of M or N, atoms follow each other.
+// MN-major: rows are of K, 64 values of M or N wide; `chunk_bytes` from one 64-wide chunk to the
+// next.
+template <bool MN_MAJOR> BT_PTX uint64_t wgmma_operand(uint32_t address, uint32_t chunk_bytes)
+{
+    uint64_t leading = MN_MAJOR ? chunk_bytes : 16;
+    return (uint64_t)((address & 0x3ffff) >> 4) | leading >> 4 << 16 | (uint64_t)(1024 >> 4) << 32 |
+           (uint64_t)1 << 62;
+}
+// The step, in a descriptor, to the next 16 values of K.
+template <bool MN_MAJOR> constexpr int WGMMA_K_STEP = (MN_MAJOR ? 16 * 128 : 16 * 2) / 16;
+
+// d (+)= A[64, 16] B[N, 16]^T, bf16 to f32; `add` false starts from zero.
+template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
+
+#define BT_TEN(t)                                                                                  \
+    "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
+#define BT_SIXTY    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," BT_TEN(1) BT_TEN(2) BT_TEN(3) BT_TEN(4) BT_TEN(5)
+#define BT_64_NAMES BT_SIXTY "%60,%61,%62,%63"
+#define BT_96_NAMES BT_SIXTY BT_TEN(6) BT_TEN(7) BT_TEN(8) "%90,%91,%92,%93,%94,%95"
+#define BT_8_SUMS(i)                                                                               \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define BT_32_SUMS(i) BT_8_SUMS(i), BT_8_SUMS(i + 8), BT_8_SUMS(i + 16), BT_8_SUMS(i + 24)
+#define BT_64_SUMS    BT_32_SUMS(0), BT_32_SUMS(32)
+#define BT_96_SUMS    BT_64_SUMS, BT_32_SUMS(64)
+
+// n columns, count = n / 2 sums of a thread; a, b, add, ta, tb are the operands' numbers after
+// them.
+#define BT_WGMMA(n, count, a, b, add, ta, tb)                                                      \
+    template <bool A_MN, bool B_MN> struct wgmma_bf16<n, A_MN, B_MN> {                             \
+        BT_PTX void multiply(float (&d)[count], uint64_t left, uint64_t right, bool adds)          \
+        {                                                                                          \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #add ", 0;\n"                          \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 "               \
+                         "{" BT_##count##_NAMES "}, %" #a ", %" #b ", p, 1, 1, %" #ta ", %" #tb    \
+                                                "; }"                                              \
+                         : BT_##count##_SUMS                                                       \
+                         : "l"(left), "l"(right), "r"((int)adds), "n"((int)A_MN), "n"((int)B_MN)); \
+        }                                                                                          \
+    };
+BT_WGMMA(128, 64, 64, 65, 66, 67, 68)
+BT_WGMMA(192, 96, 96, 97, 98, 99, 100)
+
+// After the last wgmma_wait: keeps the compiler from reading the sums earlier.
+template <int COUNT> BT_PTX void wgmma_settle(float (&d)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        asm volatile("" : "+f"(d[i])::"memory");
+    }
+}
+
+#endif
