@@ -11,7 +11,7 @@
 
 // What a worker is to do: a case of a plan, where its data lies, what it runs on. Borrowed.
 typedef struct bt_case_work {
-    const cJSON *item; // {name, kind, train: {...}}
+    const cJSON *item; // {name, kind, train or kernel: {...}}
     const char *device;
     int ordinal;
     const char *const *train_shards; // [train_shard_count]
@@ -20,12 +20,31 @@ typedef struct bt_case_work {
     int64_t val_shard_count;
 } bt_case_work;
 
+// What a kernel case found out besides its samples.
+typedef struct bt_case_measured {
+    double error_share; // the largest error as a share of its tolerance
+    int64_t calls_per_sample;
+    const char *stop; // why there are no more samples
+} bt_case_measured;
+
+// Who hears of what happens; all callbacks get train.self.
+typedef struct bt_case_listener {
+    bt_train_observer train;
+    // Kernel cases: times of one call in ns, [count], in the order taken; then the rest, once.
+    bt_status (*samples)(void *self, const double *times_ns, int64_t count);
+    bt_status (*measured)(void *self, const bt_case_measured *event);
+} bt_case_listener;
+
 // The trainer's plan of a training case. Borrows from `work`.
 // Errors  INVALID_ARGUMENT (a value that the trainer does not take)
 BT_CHECKED bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out);
 // Runs a case of any kind. Errors  those of its body; INVALID_ARGUMENT for an unknown kind
-BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_train_observer *observer,
+BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                                  bt_train_result *result);
+// A kernel case. Errors  UNSUPPORTED (no kernel serves the call), UNAVAILABLE, OUT_OF_MEMORY,
+//         INTERNAL (a wrong result, with the worst element: there is no time then)
+BT_CHECKED bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *listener,
+                                        bt_train_result *result);
 
 // All kernels of the CPU, and of CUDA where its backend is built: a line each, or a JSON array.
 // Opens no GPU.

@@ -76,29 +76,29 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
     return bt_train_check(out);
 }
 
-static bt_status run_train(const bt_case_work *work, const bt_train_observer *observer,
+static bt_status run_train(const bt_case_work *work, const bt_case_listener *listener,
                            bt_train_result *result)
 {
     bt_train_plan plan;
     BT_TRY(bt_case_train_plan(work, &plan));
-    return bt_train_run(&plan, observer, result);
+    return bt_train_run(&plan, &listener->train, result);
 }
 
 // Kinds of cases, a row each.
 static const struct {
     const char *kind;
-    bt_status (*run)(const bt_case_work *, const bt_train_observer *, bt_train_result *);
-} kinds[] = {{"train", run_train}};
+    bt_status (*run)(const bt_case_work *, const bt_case_listener *, bt_train_result *);
+} kinds[] = {{"train", run_train}, {"kernel", bt_case_run_kernel}};
 
-bt_status bt_case_run(const bt_case_work *work, const bt_train_observer *observer,
+bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                       bt_train_result *result)
 {
     const cJSON *kind = bt_json_get(work->item, "kind");
     for (size_t i = 0; cJSON_IsString(kind) && i < sizeof kinds / sizeof kinds[0]; ++i) {
         if (strcmp(kinds[i].kind, kind->valuestring) == 0) {
-            return kinds[i].run(work, observer, result);
+            return kinds[i].run(work, listener, result);
         }
     }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT, "case kind %s is unknown; allowed: train",
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "case kind %s is unknown; allowed: train, kernel",
                     cJSON_IsString(kind) ? kind->valuestring : "(missing)");
 }

@@ -16,6 +16,7 @@ static bt_status read_options(const bt_cli_arguments *arguments, bt_plan_options
     BT_TRY(bt_cli_wants_json(arguments, json));
     options->profile = bt_cli_value(arguments, "profile");
     options->filter = bt_cli_value(arguments, "filter");
+    options->systems = bt_cli_value(arguments, "system");
     options->sets = arguments->repeated;
     options->set_count = arguments->repeated_count;
     BT_TRY(bt_cli_number(arguments, "rounds", 1, 1000, 0, &options->rounds));

@@ -132,8 +132,10 @@ static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *o
         }
         bt_str_append(out, "\n");
         BT_TRY(print_metrics(both, pair, table, out));
-        print_curve(&pair->loss, out);
-        print_digests(pair, out);
+        if (strcmp(pair->left->what.kind, "kernel") != 0) {
+            print_curve(&pair->loss, out);
+            print_digests(pair, out);
+        }
     }
     for (int64_t i = 0; i < both->alone_count; i++) {
         bt_str_format(out, "\n%s, %s: in one of the runs only\n", both->alone[i]->what.name,

@@ -4,6 +4,8 @@
 
 #include "harness/plan/plan.h"
 
+enum { KERNELS_SHOWN = 12 };
+
 // 124475904 -> "124,475,904"
 static void append_grouped(int64_t value, bt_str *out)
 {
@@ -33,6 +35,14 @@ static void append_case(const cJSON *item, bt_str *out)
                   (long long)bt_plan_number(train, "seed"));
 }
 
+static void append_kernel_case(const cJSON *item, bt_str *out)
+{
+    const cJSON *kernel = bt_json_get(item, "kernel");
+    bt_str_format(out, "          %-40s %s, %.3g MB\n", bt_json_get(item, "name")->valuestring,
+                  bt_json_get(kernel, "cache")->valuestring,
+                  bt_json_number_of(kernel, "bytes") / 1e6);
+}
+
 void bt_plan_describe(const bt_plan *plan, bt_str *out)
 {
     bt_str_format(out, "plan      %s, profile %s", plan->suite, plan->profile);
@@ -43,9 +53,26 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
         bt_str_append(out, " (the best for this machine; --profile takes others)");
     }
     bt_str_append(out, "\n");
+    int64_t kernels = 0; // described so far
     for (const cJSON *item = plan->cases->child; item; item = item->next) {
-        append_case(item, out);
+        if (bt_json_get(item, "kernel")) {
+            if (++kernels <= KERNELS_SHOWN) {
+                append_kernel_case(item, out);
+            }
+        } else {
+            append_case(item, out);
+        }
     }
+    if (kernels > KERNELS_SHOWN) {
+        bt_str_format(out, "          and %lld more\n", (long long)(kernels - KERNELS_SHOWN));
+    }
+    const cJSON *system = NULL;
+    cJSON_ArrayForEach(system, plan->systems)
+    {
+        bt_str_format(out, "%s%s", system == plan->systems->child ? "          systems " : ", ",
+                      system->valuestring);
+    }
+    bt_str_append(out, plan->systems ? "\n" : "");
     bt_str_format(out, "          plan %.8s, %lld %s, %lld %s each\n", plan->hash,
                   (long long)plan->case_count, plan->case_count == 1 ? "case" : "cases",
                   (long long)plan->rounds, plan->rounds == 1 ? "round" : "rounds");

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
+#include "harness/plan/kernel.h"
 #include "harness/suite/schema.h"
 
 // Where the values of a case came from, the most specific first, for messages.
@@ -349,7 +350,8 @@ static bt_status bound_untimed_steps(cJSON *train)
 
 // ---- one case, then all ------------------------------------------------------------------------
 
-static bt_status expand_case(expansion *expand)
+// Name, kind, and the group of that name merged from all levels and --set.
+static bt_status merge_case(expansion *expand, const char *group)
 {
     const cJSON *levels[] = {expand->suite->json.root, expand->profile, expand->source};
     static const char *const copied[] = {"name", "kind"};
@@ -357,17 +359,24 @@ static bt_status expand_case(expansion *expand)
         BT_TRY(replace(expand->item, copied[i],
                        cJSON_Duplicate(bt_json_get(expand->source, copied[i]), 1)));
     }
-    BT_TRY(merge_dataset(expand));
-    expand->train = cJSON_AddObjectToObject(expand->item, "train");
-    if (!expand->train) {
+    cJSON *values = cJSON_AddObjectToObject(expand->item, group);
+    if (!values) {
         return no_memory();
     }
     for (int i = 0; i < 3; ++i) {
-        BT_TRY(merge(expand->train, bt_json_get(levels[i], "train")));
+        BT_TRY(merge(values, bt_json_get(levels[i], group)));
     }
     for (int64_t i = 0; i < expand->options->set_count; ++i) {
         BT_TRY(bt_plan_set(expand->options->sets[i], expand->item));
     }
+    return BT_OK;
+}
+
+static bt_status expand_train(expansion *expand)
+{
+    BT_TRY(merge_dataset(expand));
+    BT_TRY(merge_case(expand, "train"));
+    cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "kernel");
     expand->train = bt_json_get(expand->item, "train");
     if (expand->options->seed >= 0) {
         BT_TRY(replace(expand->train, "seed", cJSON_CreateNumber((double)expand->options->seed)));
@@ -400,22 +409,76 @@ static bt_status no_case(const expansion *expand)
     return status;
 }
 
+// A training case becomes one case of the plan, if it is selected.
+static bt_status add_train(expansion *expand, cJSON *cases)
+{
+    const char *name = bt_json_get(expand->source, "name")->valuestring;
+    if (!selected(name, expand->options->filter)) {
+        return BT_OK;
+    }
+    expand->item = cJSON_CreateObject();
+    if (!expand->item || !cJSON_AddItemToArray(cases, expand->item)) {
+        cJSON_Delete(expand->item);
+        return no_memory();
+    }
+    return expand_train(expand);
+}
+
+// A kernel case becomes as many as its lists have combinations.
+static bt_status add_kernels(expansion *expand, cJSON *cases)
+{
+    expand->item = cJSON_CreateObject();
+    bt_status status = expand->item ? merge_case(expand, "kernel") : no_memory();
+    cJSON *kernel = bt_json_get(expand->item, "kernel");
+    if (status == BT_OK) {
+        status = bt_suite_fill_defaults(BT_SUITE_KERNEL, kernel);
+    }
+    if (status == BT_OK && expand->options->seed >= 0) {
+        status = replace(kernel, "seed", cJSON_CreateNumber((double)expand->options->seed));
+    }
+    if (status == BT_OK) {
+        status = bt_plan_kernel_expand(&expand->suite->json, expand->source, expand->item, selected,
+                                       expand->options->filter, cases);
+    }
+    cJSON_Delete(expand->item);
+    expand->item = NULL;
+    return status;
+}
+
 static bt_status expand_cases(expansion *expand, cJSON *cases)
 {
     for (const cJSON *source = bt_json_get(expand->profile, "cases")->child; source;
          source = source->next) {
-        if (!selected(bt_json_get(source, "name")->valuestring, expand->options->filter)) {
-            continue;
-        }
         expand->source = source;
-        expand->item = cJSON_CreateObject();
-        if (!expand->item || !cJSON_AddItemToArray(cases, expand->item)) {
-            cJSON_Delete(expand->item);
+        bool kernel = strcmp(bt_json_get(source, "kind")->valuestring, "kernel") == 0;
+        BT_TRY(kernel ? add_kernels(expand, cases) : add_train(expand, cases));
+    }
+    return cases->child ? bt_plan_kernel_ceilings(cases) : no_case(expand);
+}
+
+// Who runs the cases, where that is not us alone: --system, or the profile.
+static bt_status add_systems(const expansion *expand, cJSON *root)
+{
+    const cJSON *listed = bt_json_get(expand->profile, "systems");
+    const char *given = expand->options->systems;
+    if (!given && !listed) {
+        return BT_OK;
+    }
+    cJSON *systems = cJSON_AddArrayToObject(root, "systems");
+    const cJSON *next = cJSON_IsArray(listed) ? listed->child : listed;
+    while (systems && (given ? *given != '\0' : next != NULL)) {
+        char name[65];
+        size_t length = given ? strcspn(given, ",") : strlen(next->valuestring);
+        (void)snprintf(name, sizeof name, "%.*s", (int)length, given ? given : next->valuestring);
+        cJSON *text = cJSON_CreateString(name);
+        if (!text || !cJSON_AddItemToArray(systems, text)) {
+            cJSON_Delete(text);
             return no_memory();
         }
-        BT_TRY(expand_case(expand));
+        given = given ? given + length + (given[length] == ',') : NULL;
+        next = !given && next ? next->next : next;
     }
-    return cases->child ? BT_OK : no_case(expand);
+    return systems ? BT_OK : no_memory();
 }
 
 static bt_status build_profile(expansion *expand, bt_plan *plan)
@@ -436,6 +499,7 @@ static bt_status build_profile(expansion *expand, bt_plan *plan)
         !cJSON_AddArrayToObject(root, "cases")) {
         return no_memory();
     }
+    BT_TRY(add_systems(expand, root));
     return expand_cases(expand, bt_json_get(root, "cases"));
 }
 
@@ -480,6 +544,7 @@ bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
     out->profile = bt_json_get(out->root, "profile")->valuestring;
     out->device = bt_json_get(out->root, "device")->valuestring;
     out->cases = bt_json_get(out->root, "cases");
+    out->systems = bt_json_get(out->root, "systems");
     out->case_count = cJSON_GetArraySize(out->cases);
     return BT_OK;
 }

@@ -17,8 +17,9 @@ typedef struct bt_plan_options {
     const char *filter;      // substring of case names, or a glob; NULL: all
     const char *const *sets; // [set_count] "train.steps=3"
     int64_t set_count;
-    int64_t rounds; // 0: the profile's
-    int64_t seed;   // -1: the file's
+    const char *systems; // "blutrain,pytorch-eager"; NULL: the profile's, or blutrain
+    int64_t rounds;      // 0: the profile's
+    int64_t seed;        // -1: the file's
 } bt_plan_options;
 
 typedef struct bt_plan {
@@ -27,6 +28,7 @@ typedef struct bt_plan {
     char hash[33];
     const char *suite, *profile, *device; // inside root
     const cJSON *cases;                   // inside root
+    const cJSON *systems;                 // inside root: texts; NULL: blutrain alone
     int64_t case_count, rounds;
     bool chosen;      // the profile was chosen for the user
     char reason[512]; // why an earlier profile was passed over, "" when none was

@@ -9,6 +9,7 @@ static const char *const icons[BT_RUN_STATUS_COUNT] = {
     [BT_RUN_PASSED] = "\xe2\x9c\x93",      // tick
     [BT_RUN_FAILED] = "\xe2\x9c\x95",      // cross
     [BT_RUN_INTERRUPTED] = "\xe2\x96\xa0", // square
+    [BT_RUN_UNAVAILABLE] = "\xe2\x88\x92", // minus
 };
 
 static void write_status(bt_str *out, bt_run_status status)
@@ -46,7 +47,7 @@ static void write_number(bt_str *out, const char *name, bt_unit unit, const bt_m
 static void write_tiles(const report_set *set, bt_str *out)
 {
     static const bt_run_status order[] = {BT_RUN_FAILED, BT_RUN_INTERRUPTED, BT_RUN_RUNNING,
-                                          BT_RUN_PASSED};
+                                          BT_RUN_UNAVAILABLE, BT_RUN_PASSED};
     for (int s = 0; s < BT_RUN_STATUS_COUNT; s++) {
         long long count = 0;
         for (int64_t i = 0; i < set->case_count; i++) {
@@ -61,7 +62,8 @@ static void write_tiles(const report_set *set, bt_str *out)
         }
     }
     for (int64_t i = 0; i < set->case_count; i++) {
-        if (set->cases[i].round->message[0]) {
+        const bt_store_round *round = set->cases[i].round;
+        if (round->message[0] && !(bt_report_is_kernel(round) && round->status == BT_RUN_PASSED)) {
             write_tile(&set->cases[i], i, out);
         }
     }
@@ -126,9 +128,13 @@ static void write_shape(const report_case *item, bt_str *out)
 // Several cases: a row each.
 static void write_cases(const report_set *set, bt_str *out)
 {
-    bt_str_append(out, "<div class=scroll><table data-name=cases><thead><tr><th>case<th>status"
-                       "<th class=n>speed<th class=n>step<th class=n>first loss<th class=n>last "
-                       "loss<th class=n>validation<th class=n>peak memory</thead><tbody>\n");
+    bt_str_append(out, "<div class=scroll><table data-name=cases><thead><tr><th>case<th>status");
+    for (int c = 0; c < bt_report_column_count; c++) {
+        if (bt_report_column_shown(set, &bt_report_columns[c])) {
+            bt_str_format(out, "<th class=n>%s", bt_report_columns[c].title);
+        }
+    }
+    bt_str_append(out, "</thead><tbody>\n");
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
         const bt_metric_value *metrics = item->summary.metrics;
@@ -138,12 +144,12 @@ static void write_cases(const report_set *set, bt_str *out)
         bt_html_text(out, item->label);
         bt_str_append(out, "</a></th><td>");
         write_status(out, item->round->status);
-        write_cell(out, BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
-        write_cell(out, BT_UNIT_NS, &metrics[BT_METRIC_STEP_TIME]);
-        write_cell(out, BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_FIRST]);
-        write_cell(out, BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
-        write_cell(out, BT_UNIT_NATS, &metrics[BT_METRIC_VAL_LOSS]);
-        write_cell(out, BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
+        for (int c = 0; c < bt_report_column_count; c++) {
+            const report_column *column = &bt_report_columns[c];
+            if (bt_report_column_shown(set, column)) {
+                write_cell(out, bt_metric_info(column->metric)->unit, &metrics[column->metric]);
+            }
+        }
         bt_str_append(out, "\n");
     }
     bt_str_append(out, "</tbody></table></div>\n");

@@ -46,6 +46,23 @@ void bt_report_set_release(report_set *set);
 // "run 1 of gpt2_124m (cpu) passed: loss 10.991 -> 7.236 ...", the one sentence at the top.
 void bt_report_headline(const report_set *set, bt_str *out);
 
+// ---- kernels.c ---------------------------------------------------------------------------------
+
+bool bt_report_is_kernel(const bt_store_round *round);
+// The kernel cases of a run as tables of text; nothing when it has none.
+BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out);
+
+// A column of the table of cases, on the page and in Markdown.
+typedef struct report_column {
+    const char *title;
+    bt_metric metric;
+    bool of_kernels; // shown where there are kernel cases; the others where there are training ones
+} report_column;
+
+extern const report_column bt_report_columns[];
+extern const int bt_report_column_count;
+bool bt_report_column_shown(const report_set *set, const report_column *column);
+
 // ---- ranges.c: NVTX ranges as a tree -----------------------------------------------------------
 
 typedef struct range_node {

@@ -114,7 +114,12 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
     BT_TRY(bt_store_run_read(store, id, &run));
     print_head(&run, out);
     for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
-        status = print_round(&run.rounds[i], out);
+        if (!bt_report_is_kernel(&run.rounds[i])) {
+            status = print_round(&run.rounds[i], out);
+        }
+    }
+    if (status == BT_OK) {
+        status = bt_report_kernel_tables(&run, out);
     }
     const char *report = bt_run_report_path(&run);
     if (report) {

@@ -28,18 +28,18 @@ static void markdown_cell(bt_str *out, bt_unit unit, const bt_metric_value *valu
     bt_str_format(out, " %s%s%s |", number.text, interval.text[0] ? " " : "", interval.text);
 }
 
-static void markdown_case(const report_case *item, bt_str *out)
+static void markdown_case(const report_set *set, const report_case *item, bt_str *out)
 {
     const bt_metric_value *metrics = item->summary.metrics;
     bt_str_append(out, "| ");
     markdown_text(out, item->label);
     bt_str_format(out, " | %s |", bt_run_status_name(item->round->status));
-    markdown_cell(out, BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
-    markdown_cell(out, BT_UNIT_NS, &metrics[BT_METRIC_STEP_TIME]);
-    markdown_cell(out, BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_FIRST]);
-    markdown_cell(out, BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
-    markdown_cell(out, BT_UNIT_NATS, &metrics[BT_METRIC_VAL_LOSS]);
-    markdown_cell(out, BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
+    for (int c = 0; c < bt_report_column_count; c++) {
+        const report_column *column = &bt_report_columns[c];
+        if (bt_report_column_shown(set, column)) {
+            markdown_cell(out, bt_metric_info(column->metric)->unit, &metrics[column->metric]);
+        }
+    }
     bt_str_append(out, " ");
     markdown_text(out, item->round->params_digest[0] ? item->round->params_digest : "-");
     bt_str_append(out, " |\n");
@@ -92,10 +92,20 @@ static bt_status markdown_set(const report_set *set, bt_str *out)
     bt_status status = bt_str_status(&sentence);
     bt_str_release(&sentence);
     BT_TRY(status);
-    bt_str_append(out, "\n\n| case | status | speed | step | first loss | last loss | validation | "
-                       "peak memory | parameters |\n|---|---|--:|--:|--:|--:|--:|--:|---|\n");
+    bt_str rule = {0};
+    bt_str_append(out, "\n\n| case | status |");
+    for (int c = 0; c < bt_report_column_count; c++) {
+        if (bt_report_column_shown(set, &bt_report_columns[c])) {
+            bt_str_format(out, " %s |", bt_report_columns[c].title);
+            bt_str_append(&rule, "--:|");
+        }
+    }
+    bt_str_format(out, " parameters |\n|---|---|%s---|\n", bt_str_text(&rule));
+    status = bt_str_status(&rule);
+    bt_str_release(&rule);
+    BT_TRY(status);
     for (int64_t i = 0; i < set->case_count; i++) {
-        markdown_case(&set->cases[i], out);
+        markdown_case(set, &set->cases[i], out);
     }
     bt_str_append(out, "\nIntervals: 95 %, of the median over the timed steps of one round.\n");
     for (int64_t i = 0; i < set->case_count; i++) {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/mem.h"
+
 typedef enum field_type {
     FIELD_INTEGER,
     FIELD_REAL,       // finite
@@ -13,7 +15,8 @@ typedef enum field_type {
     FIELD_FLOAT_NULL, // the same, stored as float
     FIELD_BITS,       // float as 8 hex digits
     FIELD_TEXT,
-    FIELD_BOOL
+    FIELD_BOOL,
+    FIELD_NUMBERS // bt_run_event_samples: a list of numbers > 0
 } field_type;
 
 typedef struct field {
@@ -63,6 +66,10 @@ static const field fields[] = {
     FIELD(RANGE, "host_ns", INTEGER, false, range.host_ns),
     FIELD(KERNEL, "op", TEXT, true, kernel.op),
     FIELD(KERNEL, "kernel", TEXT, true, kernel.kernel),
+    FIELD(SAMPLES, "times_ns", NUMBERS, true, samples),
+    FIELD(MEASURED, "calls_per_sample", INTEGER, false, measured.calls_per_sample),
+    FIELD(MEASURED, "error_share", REAL_NULL, false, measured.error_share),
+    FIELD(MEASURED, "stop", TEXT, false, measured.stop),
     FIELD(MEMORY, "phase", TEXT, true, memory.phase),
     FIELD(MEMORY, "peak_allocated_bytes", INTEGER, false, memory.peak_allocated_bytes),
     FIELD(MEMORY, "peak_reserved_bytes", INTEGER, false, memory.peak_reserved_bytes),
@@ -118,6 +125,26 @@ static bool parse_bits(const cJSON *node, float *value)
     return true;
 }
 
+// A list of times; false when it is none, or memory is short.
+static bool parse_numbers(const cJSON *list, bt_run_event *event)
+{
+    void *block = NULL;
+    int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+    if (count == 0 || event->numbers ||
+        bt_mem_alloc((size_t)count, sizeof(double), &block) != BT_OK) {
+        return false;
+    }
+    event->numbers = block;
+    event->as.samples = (bt_run_event_samples){event->numbers, 0};
+    for (const cJSON *node = list->child; node; node = node->next) {
+        if (!cJSON_IsNumber(node) || !(node->valuedouble > 0) || !isfinite(node->valuedouble)) {
+            return false;
+        }
+        event->numbers[event->as.samples.count++] = node->valuedouble;
+    }
+    return true;
+}
+
 // Puts a value where the row says; false when it has the wrong type or range.
 static bool store_field(const field *row, const cJSON *node, bt_run_event *event)
 {
@@ -147,6 +174,8 @@ static bool store_field(const field *row, const cJSON *node, bt_run_event *event
     case FIELD_BOOL:
         *(bool *)place = cJSON_IsTrue(node);
         return cJSON_IsBool(node);
+    case FIELD_NUMBERS:
+        return parse_numbers(node, event);
     }
     return false;
 }
@@ -253,7 +282,11 @@ bt_status bt_run_event_parse(bt_run_event_state *state, const char *line, size_t
     return status;
 }
 
-void bt_run_event_release(bt_run_event *event) { bt_json_release(&event->json); }
+void bt_run_event_release(bt_run_event *event)
+{
+    bt_json_release(&event->json);
+    BT_MEM_FREE(event->numbers);
+}
 
 // ---- writing -----------------------------------------------------------------------------------
 
@@ -281,6 +314,13 @@ static void write_field(const field *row, const bt_run_event *event, bt_str *out
         break;
     case FIELD_BOOL:
         bt_str_append(out, *(const bool *)place ? "true" : "false");
+        break;
+    case FIELD_NUMBERS:
+        for (int64_t i = 0; i < event->as.samples.count; ++i) {
+            bt_str_append(out, i ? "," : "[");
+            bt_json_number(event->as.samples.times_ns[i], out);
+        }
+        bt_str_append(out, "]");
         break;
     }
 }

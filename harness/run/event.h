@@ -23,6 +23,8 @@
     X(EVAL, "eval")                                                                                \
     X(RANGE, "range")                                                                              \
     X(KERNEL, "kernel")                                                                            \
+    X(SAMPLES, "samples")                                                                          \
+    X(MEASURED, "measured")                                                                        \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")
@@ -42,6 +44,19 @@ typedef struct bt_run_event_start {
     const char *device; // its name
     int64_t parameters, tensors, accumulation, train_tokens, val_tokens;
 } bt_run_event_start;
+
+// Times of one call, ns; more of the same may follow.
+typedef struct bt_run_event_samples {
+    const double *times_ns; // [count], each finite and > 0
+    int64_t count;
+} bt_run_event_samples;
+
+// Said once by a kernel case that was correct, behind its samples.
+typedef struct bt_run_event_measured {
+    int64_t calls_per_sample;
+    double error_share; // largest error as a share of its tolerance; NaN: not said
+    const char *stop;   // why there are no more samples
+} bt_run_event_measured;
 
 typedef struct bt_run_event_result {
     int64_t steps_done;
@@ -64,10 +79,13 @@ typedef struct bt_run_event {
         bt_store_range range;
         bt_store_kernel kernel;
         bt_store_memory memory;
+        bt_run_event_samples samples;
+        bt_run_event_measured measured;
         bt_run_event_result result;
         bt_run_event_error error;
     } as;
     bt_json_doc json; // owned; texts of the union lie in it
+    double *numbers;  // owned: those of an event read
 } bt_run_event;
 
 // Where in the protocol a worker is.

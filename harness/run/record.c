@@ -35,11 +35,15 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
 static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
 {
     const cJSON *train = bt_json_get(self->item, "train");
-    const cJSON *precision = bt_json_get(train, "precision");
+    const cJSON *kernel = bt_json_get(self->item, "kernel");
+    const cJSON *precision =
+        kernel ? bt_json_get(kernel, "dtype") : bt_json_get(train, "precision");
     const cJSON *name = bt_json_get(bt_json_get(self->item, "dataset"), "name");
     bt_store_shape shape = {.device = start->device,
                             .precision = cJSON_IsString(precision) ? precision->valuestring : "",
-                            .dataset = cJSON_IsString(name) ? name->valuestring : "shards by path",
+                            .dataset = cJSON_IsString(name) ? name->valuestring
+                                       : kernel             ? ""
+                                                            : "shards by path",
                             .parameters = start->parameters,
                             .tensors = start->tensors,
                             .accumulation = start->accumulation,
@@ -60,6 +64,24 @@ static bt_status take_step(bt_recorder *self, const bt_store_step *step)
     }
     self->steps[self->step_count++] = *step;
     return bt_store_step_add(self->store, self->round, step);
+}
+
+static bt_status take_samples(bt_recorder *self, const bt_run_event_samples *samples)
+{
+    void *block = self->times_ns;
+    BT_TRY(bt_mem_resize(&block, (size_t)(self->time_count + samples->count), sizeof(double)));
+    self->times_ns = block;
+    memcpy(self->times_ns + self->time_count, samples->times_ns,
+           (size_t)samples->count * sizeof(double));
+    self->time_count += samples->count;
+    return BT_OK;
+}
+
+static void take_measured(bt_recorder *self, const bt_run_event_measured *measured)
+{
+    self->measured = true;
+    self->error_share = measured->error_share;
+    (void)snprintf(self->stop, sizeof self->stop, "%s", measured->stop);
 }
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -87,6 +109,11 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         peak->peak_resident_bytes = larger(peak->peak_resident_bytes, memory->peak_resident_bytes);
         return bt_store_memory_add(self->store, self->round, memory);
     }
+    case BT_RUN_EVENT_SAMPLES:
+        return take_samples(self, &event->as.samples);
+    case BT_RUN_EVENT_MEASURED:
+        take_measured(self, &event->as.measured);
+        return BT_OK;
     case BT_RUN_EVENT_RESULT:
         (void)snprintf(self->params_digest, sizeof self->params_digest, "%s",
                        event->as.result.params_digest);
@@ -145,8 +172,48 @@ static bt_status measure_samples(const bt_recorder *self, bt_metric metric, samp
     return status;
 }
 
+// A rate of a kernel case: an amount per call over the times of a call.
+static bt_status measure_rate(const bt_recorder *self, bt_metric metric, double amount,
+                              const bt_stats *time)
+{
+    bt_store_measurement row = {.metric = metric,
+                                .value = amount * 1e9 / time->median,
+                                .low = amount * 1e9 / time->high,
+                                .high = amount * 1e9 / time->low};
+    return amount > 0 ? bt_store_measure(self->store, self->round, &row) : BT_OK;
+}
+
+// What a kernel case took, if it was correct: without `measured` there is no time.
+static bt_status measure_kernel(bt_recorder *self)
+{
+    const cJSON *kernel = bt_json_get(self->item, "kernel");
+    double bytes = bt_json_number_of(kernel, "bytes");
+    bt_stats time;
+    if (!self->measured || self->time_count == 0) {
+        return BT_OK;
+    }
+    BT_TRY(bt_stats_of(self->times_ns, self->time_count, &time));
+    bt_store_measurement row = {.metric = BT_METRIC_TIME,
+                                .value = time.median,
+                                .low = time.low,
+                                .high = time.high,
+                                .samples = self->times_ns,
+                                .sample_count = self->time_count};
+    BT_TRY(bt_store_measure(self->store, self->round, &row));
+    self->bandwidth_bytes_per_s = bytes * 1e9 / time.median;
+    BT_TRY(measure(self, BT_METRIC_BYTES_MOVED, bytes));
+    BT_TRY(measure_rate(self, BT_METRIC_BANDWIDTH, bytes, &time));
+    BT_TRY(measure_rate(self, BT_METRIC_COMPUTE, bt_json_number_of(kernel, "flops"), &time));
+    if (self->copy_bytes_per_s > 0) {
+        BT_TRY(measure_rate(self, BT_METRIC_COPY_SHARE, bytes / self->copy_bytes_per_s, &time));
+    }
+    return isnan(self->error_share) ? BT_OK
+                                    : measure(self, BT_METRIC_ERROR_SHARE, self->error_share);
+}
+
 static bt_status measure_all(bt_recorder *self)
 {
+    BT_TRY(measure_kernel(self));
     if (self->step_count > 0) {
         const bt_store_step *last = &self->steps[self->step_count - 1];
         BT_TRY(measure_samples(self, BT_METRIC_TOKENS_PER_S, SAMPLE_RATE));
@@ -182,11 +249,15 @@ static bt_status measure_all(bt_recorder *self)
 bt_status bt_recorder_end(bt_recorder *self, bt_run_status status, const char *message)
 {
     BT_TRY(measure_all(self));
+    if (!message[0] && self->stop[0]) {
+        message = self->stop;
+    }
     return bt_store_round_end(self->store, self->round, status, message, self->params_digest);
 }
 
 void bt_recorder_release(bt_recorder *self)
 {
     bt_mem_free(self->steps);
+    bt_mem_free(self->times_ns);
     memset(self, 0, sizeof *self);
 }

@@ -11,7 +11,14 @@ typedef struct bt_recorder {
     const cJSON *item;    // borrowed: the case of the plan
     bt_store_step *steps; // owned, [step_capacity]: for the measurements
     int64_t step_count, step_capacity;
-    double val_loss; // of the last evaluation, NaN before
+    double *times_ns; // owned, [time_count]: samples of a kernel case
+    int64_t time_count;
+    bool measured;                // it was correct, and its samples are all there
+    double error_share;           // NaN: not said
+    double copy_bytes_per_s;      // what shares are of; 0: not known
+    double bandwidth_bytes_per_s; // measured; 0: it was not
+    char stop[64];                // why there are no more samples
+    double val_loss;              // of the last evaluation, NaN before
     bt_store_memory memory;
     int64_t started_ns;
     char params_digest[65];

@@ -33,10 +33,22 @@ static void append_paths(const char *key, const char *const *paths, int64_t coun
     bt_str_append(out, "]");
 }
 
+// A peer is called by the name of its program, unless it has one.
+static const char *system_of(const bt_round_request *request)
+{
+    const char *slash = request->worker ? strrchr(request->worker, '/') : NULL;
+    return request->system   ? request->system
+           : slash           ? slash + 1
+           : request->worker ? request->worker
+                             : "blutrain";
+}
+
 static void append_task(const bt_round_request *request, bt_str *out)
 {
-    bt_str_format(out, "{\"protocol\":%d,\"round\":%lld,\"device\":\"%s\",\"ordinal\":0,\"case\":",
-                  BT_RUN_EVENT_PROTOCOL, (long long)request->ordinal, request->plan->device);
+    bt_str_format(out, "{\"protocol\":%d,\"system\":", BT_RUN_EVENT_PROTOCOL);
+    bt_json_string(system_of(request), out);
+    bt_str_format(out, ",\"round\":%lld,\"device\":\"%s\",\"ordinal\":0,\"case\":",
+                  (long long)request->ordinal, request->plan->device);
     bt_json_write(request->item, out);
     bt_str_append(out, ",\"shards\":{");
     append_paths("train", request->train_shards, request->train_shard_count, out);
@@ -58,8 +70,13 @@ static bt_status take_event(listening *self, const bt_run_event *event)
 {
     if (event->type == BT_RUN_EVENT_ERROR) {
         bt_status reason = bt_run_event_status(event->as.error.status);
-        judge(self, reason == BT_STATUS_INTERRUPTED ? BT_RUN_INTERRUPTED : BT_RUN_FAILED, reason,
-              event->as.error.message);
+        bool cannot = self->request->peer &&
+                      (reason == BT_STATUS_UNAVAILABLE || reason == BT_STATUS_UNSUPPORTED);
+        judge(self,
+              reason == BT_STATUS_INTERRUPTED ? BT_RUN_INTERRUPTED
+              : cannot                        ? BT_RUN_UNAVAILABLE
+                                              : BT_RUN_FAILED,
+              reason, event->as.error.message);
     } else if (event->type == BT_RUN_EVENT_RESULT) {
         self->stopped = event->as.result.stopped;
     }
@@ -176,9 +193,25 @@ static void judge_silent_end(listening *self)
     bt_str_release(&message);
 }
 
+// A kernel case must have been measured.
+static void judge_measured(listening *self)
+{
+    const bt_recorder *recorder = &self->recorder;
+    if (recorder->measured && recorder->time_count > 0) {
+        judge(self, BT_RUN_PASSED, BT_OK, "");
+    } else {
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
+              "the worker ended without having said samples and measured");
+    }
+}
+
 // A worker that ended well must have done all steps of the plan.
 static void judge_good_end(listening *self)
 {
+    if (bt_json_get(self->request->item, "kernel")) {
+        judge_measured(self);
+        return;
+    }
     int64_t planned = (int64_t)bt_plan_number(self->request->item, "train.steps");
     char message[128];
     (void)snprintf(message, sizeof message, "the worker ended after %lld of %lld steps",
@@ -232,24 +265,19 @@ static bt_status run_worker(listening *self)
     return BT_OK;
 }
 
-// A peer is called by the name of its program.
-static const char *system_of(const char *worker)
-{
-    const char *slash = worker ? strrchr(worker, '/') : NULL;
-    return slash ? slash + 1 : worker ? worker : "blutrain";
-}
-
 bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcome)
 {
     listening self = {.request = request, .outcome = outcome, .child = {.input = -1, .output = -1}};
     memset(outcome, 0, sizeof *outcome);
     bt_status status =
         bt_recorder_begin(request->store, request->run, request->plan->suite, request->item,
-                          system_of(request->worker), request->ordinal, &self.recorder);
+                          system_of(request), request->ordinal, &self.recorder);
+    self.recorder.copy_bytes_per_s = request->copy_bytes_per_s;
     if (status == BT_OK) {
         status = run_worker(&self);
         if (status == BT_OK) {
             status = bt_recorder_end(&self.recorder, outcome->status, outcome->message);
+            outcome->bandwidth_bytes_per_s = self.recorder.bandwidth_bytes_per_s;
         }
     }
     bt_child_release(&self.child);

@@ -15,15 +15,19 @@ typedef struct bt_round_request {
     int64_t train_shard_count;
     const char *const *val_shards;
     int64_t val_shard_count;
-    const char *worker;   // program, NULL: our own
-    const char *log_path; // of its standard error
+    const char *worker;      // program, NULL: our own
+    const char *system;      // what the record calls it; NULL: after the program
+    bool peer;               // it may say 'unavailable' without having failed
+    double copy_bytes_per_s; // of this run's copy in the same cache mode; 0: not known
+    const char *log_path;    // of its standard error
     bt_progress_view *view;
 } bt_round_request;
 
 typedef struct bt_round_outcome {
     bt_run_status status;
-    bt_status reason;   // why it failed: the worker's word, or what became of it
-    char message[1024]; // "" when it passed
+    bt_status reason;             // why it failed: the worker's word, or what became of it
+    char message[1024];           // "" when it passed
+    double bandwidth_bytes_per_s; // of a kernel case that passed, else 0
 } bt_round_outcome;
 
 // Runs the round. What goes wrong with the worker is an outcome, recorded; an error is returned

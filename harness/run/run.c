@@ -10,9 +10,11 @@
 #include "harness/env/blas.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
+#include "harness/plan/kernel.h"
 #include "harness/report/report.h"
 #include "harness/run/child.h"
 #include "harness/run/data.h"
+#include "harness/run/peer.h"
 #include "harness/run/round.h"
 #include "harness/text/format.h"
 
@@ -24,6 +26,8 @@ typedef struct running {
     bt_run_data *data; // owned, [case_count]
     bt_facts facts;
     bt_progress_view view;
+    bt_peers peers;
+    double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
 } running;
 
 static void say_line(void *self, const char *line)
@@ -39,6 +43,9 @@ static bt_status find_data(running *self)
     self->data = block;
     for (int64_t i = 0; i < plan->case_count; ++i) {
         const cJSON *item = bt_plan_case(plan, i);
+        if (!bt_json_get(item, "dataset")) {
+            continue;
+        }
         bt_status status =
             bt_run_data_find(bt_json_get(item, "dataset"), say_line, &self->view, &self->data[i]);
         if (status != BT_OK) {
@@ -56,6 +63,9 @@ static bt_status gather_facts(running *self)
         bt_facts_gather(self->request->machine, strcmp(plan->device, "cuda") == 0, &self->facts));
     for (int64_t i = 0; i < plan->case_count; ++i) {
         bt_str key = {0}, value = {0};
+        if (!bt_json_get(bt_plan_case(plan, i), "dataset")) {
+            continue;
+        }
         bt_str_format(&key, "data.%s", bt_json_get(bt_plan_case(plan, i), "name")->valuestring);
         bt_str_format(&value, "%s %s", self->data[i].name, self->data[i].digest);
         bt_status status = bt_str_status(&key);
@@ -79,7 +89,8 @@ static bt_status begin_run(running *self)
     const bt_build *build = bt_build_get();
     char digest[33];
     bt_build_digest(digest);
-    const cJSON *train = bt_json_get(bt_plan_case(plan, 0), "train");
+    const cJSON *first = bt_plan_case(plan, 0);
+    const cJSON *values = bt_json_get(first, bt_json_get(first, "kernel") ? "kernel" : "train");
     bt_store_run_info info = {
         .suite = {plan->hash, plan->suite, plan->profile, self->request->suite->json.name,
                   plan->text},
@@ -87,7 +98,7 @@ static bt_status begin_run(running *self)
                   build->flags, build->type, build->cuda},
         .env = {self->facts.digest, self->facts.rows, self->facts.count},
         .command = self->request->command,
-        .seed = (uint64_t)bt_json_number_of(train, "seed"),
+        .seed = (uint64_t)bt_json_number_of(values, "seed"),
     };
     BT_TRY(bt_store_run_begin(self->store, &info, &self->outcome->run));
     if (self->request->out_dir) {
@@ -104,7 +115,7 @@ static void say_data(running *self)
 {
     for (int64_t i = 0; i < self->request->plan->case_count; ++i) {
         const bt_run_data *data = &self->data[i];
-        if (i == 0 || strcmp(data->name, self->data[i - 1].name) != 0) {
+        if (*data->name && (i == 0 || strcmp(data->name, self->data[i - 1].name) != 0)) {
             bt_progress_say(&self->view, "data      %s, %s tokens to train%s%.8s\n", data->name,
                             bt_format_count(data->tokens).text, *data->digest ? ", digest " : "",
                             data->digest);
@@ -145,6 +156,9 @@ static void take_outcome(running *self, const char *name, const bt_round_outcome
     }
     bt_progress_say(&self->view, "%s %s: %s\n", name, bt_run_status_name(round->status),
                     round->message);
+    if (round->status == BT_RUN_UNAVAILABLE) {
+        return; // the others go on
+    }
     if (self->outcome->status == BT_RUN_PASSED || round->status == BT_RUN_INTERRUPTED) {
         self->outcome->status = round->status;
         self->outcome->reason = round->reason;
@@ -153,15 +167,31 @@ static void take_outcome(running *self, const char *name, const bt_round_outcome
     }
 }
 
-static bt_status run_round(running *self, int64_t index, int64_t ordinal)
+// Where the copy of this case's cache mode is kept, NULL when it has none.
+static double *copy_of(running *self, const cJSON *item)
+{
+    const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
+    int mode = !cache                                        ? -1
+               : strcmp(cache->valuestring, "cold") == 0     ? 0
+               : strcmp(cache->valuestring, "rotating") == 0 ? 1
+                                                             : 2;
+    return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
+}
+
+static bt_status run_round(running *self, int64_t index, int64_t ordinal, const bt_peer *peer)
 {
     const bt_plan *plan = self->request->plan;
     const cJSON *item = bt_plan_case(plan, index);
     const char *name = bt_json_get(item, "name")->valuestring;
     bt_run_data *data = &self->data[index];
+    double *copy = copy_of(self, item);
     bt_str log = {0}, label = {0};
-    bt_str_format(&log, "%s/%s-%lld.log", bt_str_text(&self->out_dir), name, (long long)ordinal);
     bt_str_append(&label, name);
+    if (peer->program) {
+        bt_str_format(&label, " %s", peer->name);
+    }
+    bt_str_format(&log, "%s/%s%s%s-%lld.log", bt_str_text(&self->out_dir), name,
+                  peer->program ? "-" : "", peer->program ? peer->name : "", (long long)ordinal);
     if (plan->rounds > 1) {
         bt_str_format(&label, " %lld/%lld", (long long)ordinal + 1, (long long)plan->rounds);
     }
@@ -179,19 +209,48 @@ static bt_status run_round(running *self, int64_t index, int64_t ordinal)
                                     .train_shard_count = data->train_count,
                                     .val_shards = (const char *const *)data->val,
                                     .val_shard_count = data->val_count,
-                                    .worker = self->request->worker,
+                                    .worker = peer->program ? peer->program : self->request->worker,
+                                    .system = peer->program ? peer->name : NULL,
+                                    .peer = peer->program != NULL,
+                                    .copy_bytes_per_s = copy ? *copy : 0,
                                     .log_path = bt_str_text(&log),
                                     .view = &self->view};
         status = bt_round_run(&request, &round);
         bt_progress_pause(&self->view);
     }
     if (status == BT_OK) {
-        take_outcome(self, name, &round);
+        if (copy && bt_plan_kernel_is_ceiling(item)) {
+            *copy = round.bandwidth_bytes_per_s;
+        }
+        take_outcome(self, bt_str_text(&label), &round);
         status = add_artifact(self, "log", bt_str_text(&log));
     }
     bt_str_release(&log);
     bt_str_release(&label);
     return status;
+}
+
+// One case on every system: in their order, in odd rounds the other way round (A B, B A, ...), so
+// that a slow change of the machine meets them alike. The copy is the machine's: ours alone.
+static bt_status run_systems(running *self, int64_t index, int64_t ordinal)
+{
+    const bt_peer ours = {0};
+    int64_t count = self->peers.count;
+    if (bt_plan_kernel_is_ceiling(bt_plan_case(self->request->plan, index))) {
+        return run_round(self, index, ordinal, &ours);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        if (self->outcome->status != BT_RUN_INTERRUPTED && bt_interrupt_count() > 0) {
+            self->outcome->status = BT_RUN_INTERRUPTED;
+            self->outcome->reason = BT_STATUS_INTERRUPTED;
+        }
+        if (self->outcome->status == BT_RUN_INTERRUPTED) {
+            return BT_OK;
+        }
+        BT_TRY(
+            run_round(self, index, ordinal, &self->peers.items[ordinal % 2 ? count - 1 - i : i]));
+    }
+    return BT_OK;
 }
 
 static bt_status run_rounds(running *self)
@@ -200,14 +259,10 @@ static bt_status run_rounds(running *self)
     self->outcome->status = BT_RUN_PASSED;
     for (int64_t ordinal = 0; ordinal < plan->rounds; ++ordinal) {
         for (int64_t i = 0; i < plan->case_count; ++i) {
-            if (self->outcome->status != BT_RUN_INTERRUPTED && bt_interrupt_count() > 0) {
-                self->outcome->status = BT_RUN_INTERRUPTED;
-                self->outcome->reason = BT_STATUS_INTERRUPTED;
-            }
             if (self->outcome->status == BT_RUN_INTERRUPTED) {
                 return BT_OK;
             }
-            BT_TRY(run_round(self, i, ordinal));
+            BT_TRY(run_systems(self, i, ordinal));
         }
     }
     return BT_OK;
@@ -256,6 +311,7 @@ static bt_status run_begun(running *self)
 
 static bt_status execute(running *self)
 {
+    BT_TRY(bt_peers_find(self->request->plan->systems, &self->peers));
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
     BT_TRY(gather_facts(self));
@@ -277,6 +333,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     }
     bt_mem_free(self.data);
     bt_facts_release(&self.facts);
+    bt_peers_release(&self.peers);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;
 }

@@ -90,6 +90,26 @@ static bt_status on_kernel(void *context, const bt_train_kernel *kernel)
     return say(context, &event);
 }
 
+#define SAMPLES_PER_LINE 1024 // at most 25 bytes each
+
+static bt_status on_samples(void *context, const double *times_ns, int64_t count)
+{
+    for (int64_t at = 0; at < count; at += SAMPLES_PER_LINE) {
+        int64_t part = count - at < SAMPLES_PER_LINE ? count - at : SAMPLES_PER_LINE;
+        bt_run_event event = {.type = BT_RUN_EVENT_SAMPLES, .as.samples = {times_ns + at, part}};
+        BT_TRY(say(context, &event));
+    }
+    return BT_OK;
+}
+
+static bt_status on_measured(void *context, const bt_case_measured *measured)
+{
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_MEASURED,
+        .as.measured = {measured->calls_per_sample, measured->error_share, measured->stop}};
+    return say(context, &event);
+}
+
 // Any line on the input means 'stop', and so does its end: the recorder is gone.
 static bool should_stop(void *context)
 {
@@ -179,11 +199,13 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
 {
     bt_case_work work = {0};
     bt_train_result result = {0};
-    bt_train_observer observer = {self,     on_start,  on_step,    on_eval,
-                                  on_range, on_kernel, should_stop};
+    bt_case_listener listener = {
+        {self, on_start, on_step, on_eval, on_range, on_kernel, should_stop},
+        on_samples,
+        on_measured};
     BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
     BT_TRY(understand(self, &work));
-    BT_TRY(bt_case_run(&work, &observer, &result));
+    BT_TRY(bt_case_run(&work, &listener, &result));
     BT_TRY(say_memory(self, &result));
     bt_run_event event = {
         .type = BT_RUN_EVENT_RESULT,

@@ -11,6 +11,7 @@
     X(TOKENS_PER_S, "tok/s")                                                                       \
     X(BYTES_PER_S, "B/s")                                                                          \
     X(FLOP_PER_S, "FLOP/s")                                                                        \
+    X(SHARE, "%")                                                                                  \
     X(NATS, "nats")
 
 typedef enum bt_unit {

@@ -35,7 +35,8 @@ typedef struct bt_store bt_store;
     X(RUNNING, "running")                                                                          \
     X(PASSED, "passed")                                                                            \
     X(FAILED, "failed")                                                                            \
-    X(INTERRUPTED, "interrupted")
+    X(INTERRUPTED, "interrupted")                                                                  \
+    X(UNAVAILABLE, "unavailable") /* a round of a peer that cannot run it here */
 
 typedef enum bt_run_status {
 #define BT_RUN_STATUS_ENUM(name, word) BT_RUN_##name,

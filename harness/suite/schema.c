@@ -37,6 +37,21 @@
             settable, meaning                                                                      \
     }
 
+// The operations that a kernel case may name: "gelu|layernorm|..."
+#define KERNEL_OP_WORD(name, min_rank, max_rank, axes, forward_bytes, backward_bytes,              \
+                       forward_flops, backward_flops)                                              \
+    "|" #name
+static const char kernel_ops[] =
+#define BT_KERNEL_CASE_OP KERNEL_OP_WORD
+#include "harness/suite/kernel_ops.inl"
+#undef BT_KERNEL_CASE_OP
+    ;
+
+#define CHOICES_ROW(owner, key, choices, fallback, meaning)                                        \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_CHOICES, 0, 0, choices, 0, fallback, false, true, meaning  \
+    }
+
 const bt_suite_key bt_suite_keys[] = {
     TEXT_ROW(SUITE, "$schema", false, "Where this schema is; for editors."),
     NAME_ROW(SUITE, "name", true, "Name of the suite, as recorded."),
@@ -45,9 +60,14 @@ const bt_suite_key bt_suite_keys[] = {
                "Dataset of all cases that name no other: a name (see 'bt-bench data'), or shards."),
     OBJECT_ROW(SUITE, "train", GROUP, TRAIN, NULL, false, false,
                "Values of all training cases, unless their profile or they themselves say other."),
-    OBJECT_ROW(SUITE, "profiles", MAP, PROFILE, NULL, true, false,
+    OBJECT_ROW(SUITE, "kernel", GROUP, KERNEL, NULL, false, false, "The same for kernel cases."),
+    OBJECT_ROW(SUITE, "profiles", MAP, PROFILE, NULL, false, false,
                "Profiles by name, the best first: with no --profile the first that this machine "
                "can run is taken."),
+    {BT_SUITE_SUITE, "include", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
+     "In place of profiles: other suites, whose profiles and cases this one has; paths are "
+     "relative "
+     "to this file."},
 
     TEXT_ROW(PROFILE, "description", false, "For people."),
     CHOICE_ROW(PROFILE, "device", "cpu|cuda", NULL, true, false, "Where its cases run."),
@@ -57,13 +77,20 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(PROFILE, "dataset", DATA, DATASET, NULL, false, false, "As in the suite."),
     OBJECT_ROW(PROFILE, "train", GROUP, TRAIN, NULL, false, false,
                "Values of this profile's training cases."),
+    OBJECT_ROW(PROFILE, "kernel", GROUP, KERNEL, NULL, false, false,
+               "Values of this profile's kernel cases."),
+    {BT_SUITE_PROFILE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
+     "What runs the cases, round by round: blutrain, or peers (harness/peers); default: blutrain."},
     OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false, "What is run, in this order."),
 
     NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),
-    CHOICE_ROW(CASE, "kind", "train", NULL, true, false, "What is run."),
+    CHOICE_ROW(CASE, "kind", "train|kernel", NULL, true, false, "What is run."),
     TEXT_ROW(CASE, "description", false, "For people."),
     OBJECT_ROW(CASE, "dataset", DATA, DATASET, "\"books\"", false, true, "As in the suite."),
     OBJECT_ROW(CASE, "train", GROUP, TRAIN, "{}", false, true, "Values of this case alone."),
+    OBJECT_ROW(
+        CASE, "kernel", GROUP, KERNEL, NULL, false, true,
+        "What is called; each combination of its lists is a case NAME.DIRECTION.DTYPE.SHAPE."),
 
     {BT_SUITE_DATASET, "train", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, true, true,
      "Shards to train on; paths are relative to the suite file."},
@@ -96,6 +123,20 @@ const bt_suite_key bt_suite_keys[] = {
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
     WHOLE_ROW(TRAIN, "memory_limit_bytes", 0, WHOLE_MAX, "0",
               "Bound on device memory; 0: what the device has."),
+
+    CHOICE_ROW(KERNEL, "op", kernel_ops + 1, NULL, false, true, "The operation."),
+    CHOICES_ROW(KERNEL, "direction", "forward|backward", "\"forward\"",
+                "Which of its two kernels."),
+    CHOICES_ROW(KERNEL, "dtype", "f32|tf32|bf16|f64", "\"f32\"",
+                "Storage; tf32 is f32 with tensor cores, for attention."),
+    CHOICES_ROW(
+        KERNEL, "cache", "cold|rotating|hot", "\"cold\"",
+        "cold: a scrub of twice the cache before each sample; rotating: copies of the operands "
+        "over five times the cache; hot: the same operands again and again."),
+    {BT_SUITE_KERNEL, "shape", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
+     "Lengths of the axes, as in 16384x768; of tensors also the names block and gpt2_124m."},
+    WHOLE_ROW(KERNEL, "seed", 0, WHOLE_MAX, "1337", "Of the operands."),
+    REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Bound on the measuring of one case."),
 
     WHOLE_ROW(MODEL, "layers", 1, 4096, "12", "Transformer blocks."),
     WHOLE_ROW(MODEL, "heads", 1, 4096, "12", "Attention heads; must divide width."),
@@ -308,6 +349,21 @@ static bt_status check_text(const bt_json_doc *json, const bt_suite_key *key, co
     return BT_OK;
 }
 
+// One of the choices, or a list of them.
+static bt_status check_choices(const bt_json_doc *json, const bt_suite_key *key, const cJSON *node)
+{
+    if (!cJSON_IsArray(node)) {
+        return check_choice(json, key, node);
+    }
+    if (!node->child) {
+        return bt_json_error(json, node, BT_JSON_VALUE, "\"%s\" is an empty list", key->key);
+    }
+    for (const cJSON *item = node->child; item; item = item->next) {
+        BT_TRY(check_choice(json, key, item));
+    }
+    return BT_OK;
+}
+
 static bt_status check_list(const bt_json_doc *json, const bt_suite_key *key, const cJSON *list)
 {
     if (!list->child && key->type != BT_SUITE_TEXTS) {
@@ -354,6 +410,8 @@ bt_status bt_suite_check_value(const bt_json_doc *json, const bt_suite_key *key,
         return check_text(json, key, node);
     case BT_SUITE_CHOICE:
         return check_choice(json, key, node);
+    case BT_SUITE_CHOICES:
+        return check_choices(json, key, node);
     case BT_SUITE_INTEGER:
     case BT_SUITE_NUMBER:
         return check_number(json, key, node);

@@ -18,6 +18,8 @@
     X(CASE, "case", "a case", "One thing that is measured.")                                       \
     X(DATASET, "shards", "dataset", "Token shards by path, in the order in which they are read.")  \
     X(TRAIN, "train", "train", "A training run.")                                                  \
+    X(KERNEL, "kernel", "kernel",                                                                  \
+      "Calls of one operation; lists make a case of each combination.")                            \
     X(MODEL, "model", "train.model", "The shape of a GPT-2.")                                      \
     X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")
 
@@ -32,6 +34,7 @@ typedef enum bt_suite_type {
     BT_SUITE_TEXT,
     BT_SUITE_NAME,    // letters, digits, - _ . : usable as a file name and in --filter
     BT_SUITE_CHOICE,  // one of `choices`
+    BT_SUITE_CHOICES, // one of them, or a list
     BT_SUITE_INTEGER, // whole number
     BT_SUITE_NUMBER,
     BT_SUITE_BOOL,
@@ -48,7 +51,7 @@ typedef struct bt_suite_key {
     const char *key;
     bt_suite_type type;
     double minimum, maximum; // of numbers; both 0 for other types
-    const char *choices;     // "a|b|c", NULL when the type is not CHOICE
+    const char *choices;     // "a|b|c", NULL when the type is neither CHOICE nor CHOICES
     bt_suite_object object;  // of GROUP, GROUPS, MAP, DATA
     const char *fallback;    // JSON text of the default; NULL when there is none
     bool required;           // in every such object of a file

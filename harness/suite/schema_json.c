@@ -87,6 +87,13 @@ static void write_type(const bt_suite_key *key, bt_str *out)
     case BT_SUITE_CHOICE:
         write_choices(key->choices, out);
         break;
+    case BT_SUITE_CHOICES:
+        bt_str_append(out, "\"anyOf\": [{ ");
+        write_choices(key->choices, out);
+        bt_str_append(out, " }, { \"type\": \"array\", \"minItems\": 1, \"items\": { ");
+        write_choices(key->choices, out);
+        bt_str_append(out, " } }]");
+        break;
     case BT_SUITE_INTEGER:
         write_range(key, "integer", out);
         break;

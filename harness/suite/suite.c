@@ -48,20 +48,50 @@ static int by_text(const void *left, const void *right)
     return strcmp(*a, *b);
 }
 
+#define NAMES_MAX 256
+
+// A folder with an all.json: each of its files is a suite, "kernels/gelu".
+static size_t names_of_folder(const char *folder, const char *name, char **names, size_t count)
+{
+    bt_str path = {0}, text = {0};
+    bt_str_format(&path, "%s/%s", folder, name);
+    DIR *dir = opendir(bt_str_text(&path));
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
+         entry = readdir(dir)) {
+        size_t length = strlen(entry->d_name);
+        if (length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0) {
+            bt_str_clear(&text);
+            bt_str_format(&text, "%s/%.*s", name, (int)length - 5, entry->d_name);
+            count += bt_mem_strdup(bt_str_text(&text), &names[count]) == BT_OK;
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    bt_str_release(&path);
+    bt_str_release(&text);
+    return count;
+}
+
 static void suite_names_in(const char *root, bt_str *out)
 {
     bt_str folder = {0}, file = {0};
     bt_str_format(&folder, "%s/suites", root);
     DIR *dir = opendir(bt_str_text(&folder));
-    char *names[256];
+    char *names[NAMES_MAX];
     size_t count = 0;
-    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < 256;
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry && count < NAMES_MAX;
          entry = readdir(dir)) {
         bt_str_clear(&file);
         bt_str_format(&file, "%s/%s/suite.json", bt_str_text(&folder), entry->d_name);
         if (entry->d_name[0] != '.' && bt_file_exists(bt_str_text(&file)) &&
             bt_mem_strdup(entry->d_name, &names[count]) == BT_OK) {
             ++count;
+        }
+        bt_str_clear(&file);
+        bt_str_format(&file, "%s/%s/all.json", bt_str_text(&folder), entry->d_name);
+        if (entry->d_name[0] != '.' && bt_file_exists(bt_str_text(&file))) {
+            count = names_of_folder(bt_str_text(&folder), entry->d_name, names, count);
         }
     }
     if (dir) {
@@ -87,7 +117,7 @@ void bt_suite_names(bt_str *out)
     }
 }
 
-// Sets *path to <prefix><given>, or the suite.json in it, when that is there.
+// Sets *path to <prefix><given>, the suite.json in it, or <prefix><given>.json, when that is there.
 static bool found_at(const char *prefix, const char *given, bt_str *path)
 {
     size_t length = strlen(given);
@@ -98,6 +128,10 @@ static bool found_at(const char *prefix, const char *given, bt_str *path)
     bt_str_format(path, "%s%.*s", prefix, (int)length, given);
     if (is_dir(bt_str_text(path))) {
         bt_str_append(path, "/suite.json");
+    }
+    if (!bt_file_exists(bt_str_text(path)) && !strstr(given, ".json")) {
+        bt_str_clear(path);
+        bt_str_format(path, "%s%.*s.json", prefix, (int)length, given);
     }
     return bt_file_exists(bt_str_text(path));
 }
@@ -164,6 +198,20 @@ static bt_status check_case_names(const bt_json_doc *json)
     return BT_OK;
 }
 
+// A suite has profiles, or includes suites that have.
+static bt_status check_parts(const bt_json_doc *json)
+{
+    const cJSON *include = bt_json_get(json->root, "include");
+    const cJSON *profiles = bt_json_get(json->root, "profiles");
+    if (!include && !profiles) {
+        return bt_json_error(json, json->root, BT_JSON_VALUE,
+                             "a suite needs the key \"profiles\", or \"include\"");
+    }
+    return include && profiles ? bt_json_error(json, include, BT_JSON_KEY,
+                                               "a suite has either \"include\" or \"profiles\"")
+                               : BT_OK;
+}
+
 bt_status bt_suite_parse(const char *path, const char *text, size_t size_bytes, bt_suite *out)
 {
     memset(out, 0, sizeof *out);
@@ -173,6 +221,9 @@ bt_status bt_suite_parse(const char *path, const char *text, size_t size_bytes, 
                            : bt_json_error(&out->json, out->json.root, BT_JSON_VALUE,
                                            "a suite is an object {...}, not %s",
                                            bt_json_type_name(out->json.root));
+    if (status == BT_OK) {
+        status = check_parts(&out->json);
+    }
     if (status == BT_OK) {
         status = check_case_names(&out->json);
     }
@@ -205,6 +256,12 @@ bt_status bt_suite_load(const char *given, bt_suite *out)
     }
     if (status == BT_OK) {
         status = bt_suite_parse(bt_str_text(&path), bytes, size_bytes, out);
+    }
+    if (status == BT_OK) {
+        status = bt_suite_include(out);
+        if (status != BT_OK) {
+            bt_suite_release(out);
+        }
     }
     bt_mem_free(bytes);
     bt_str_release(&path);

@@ -31,6 +31,7 @@ static const unit_scale scales[BT_UNIT_COUNT][8] = {
                             {1e12, " TFLOP/s"},
                             {1e15, " PFLOP/s"}},
     [BT_UNIT_NATS] = {{1.0, ""}},
+    [BT_UNIT_SHARE] = {{0.01, " %"}},
 };
 
 enum { MINUTE_NS_E9 = 120 }; // from two minutes on, minutes and seconds are easier to read

@@ -1,0 +1,128 @@
+// harness/cases/kernel.c - a kernel case: correct first, then timed
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/cases/kernel.h"
+
+#define CALLS_COPIES_MAX 256
+
+static kernel_cache cache_of(const cJSON *kernel)
+{
+    const cJSON *node = bt_json_get(kernel, "cache");
+    const char *text = cJSON_IsString(node) ? node->valuestring : "";
+    return strcmp(text, "hot") == 0        ? CACHE_HOT
+           : strcmp(text, "rotating") == 0 ? CACHE_ROTATING
+                                           : CACHE_COLD;
+}
+
+// Copies of the operands that together are five times the cache, one more than needed; one copy
+// where the mode wants no more.
+static int64_t copies_of(const kernel_run *run, kernel_cache cache)
+{
+    uint64_t bytes = 1;
+    for (int i = 0; i < run->body.count; ++i) {
+        const bt_operand *operand = &run->body.operands[i];
+        bytes +=
+            (uint64_t)bt_operand_count(operand, run->body.rows) * bt_dtype_size(operand->dtype);
+    }
+    uint64_t copies = 5 * bt_kernel_cache_bytes(run->device) / bytes + 1;
+    copies = copies < CALLS_COPIES_MAX ? copies : CALLS_COPIES_MAX;
+    return cache == CACHE_ROTATING ? (int64_t)copies : 1;
+}
+
+static bt_status make_calls(kernel_run *run, int64_t count)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *run->calls, &block));
+    run->calls = block;
+    while (run->call_count < count) {
+        BT_TRY(bt_kernel_call_make(run, &run->calls[run->call_count++]));
+    }
+    return BT_OK;
+}
+
+// The first launch, whose outputs are compared.
+static bt_status launch_once(kernel_run *run)
+{
+    kernel_call *call = &run->calls[0];
+    BT_TRY(run->kernel->launch(&call->launch, &call->args));
+    return run->device->backend->stream_synchronize(run->device, run->stream);
+}
+
+static bt_status say_start(const kernel_run *run, const bt_case_listener *listener)
+{
+    bt_train_start start = {.device = &run->device->info};
+    BT_TRY(listener->train.start(listener->train.self, &start));
+    bt_train_kernel kernel = {bt_kernel_op_name(run->body.op), run->kernel->name};
+    return listener->train.kernel(listener->train.self, &kernel);
+}
+
+static bt_status measure(kernel_run *run, const cJSON *kernel, const bt_case_listener *listener,
+                         bt_train_result *result)
+{
+    kernel_times times = {0};
+    bt_case_measured measured = {0};
+    kernel_cache cache = cache_of(kernel);
+    BT_TRY(make_calls(run, 1));
+    BT_TRY(say_start(run, listener));
+    BT_TRY(launch_once(run));
+    BT_TRY(bt_kernel_check(run, &run->calls[0], &measured.error_share));
+    int64_t copies = copies_of(run, cache);
+    if (copies > 1) {
+        bt_kernel_call_release(run, &run->calls[0]);
+        BT_MEM_FREE(run->calls);
+        run->call_count = 0;
+        BT_TRY(make_calls(run, copies));
+    }
+    bt_status status =
+        bt_kernel_time(run, cache, bt_json_number_of(kernel, "max_time_s"), listener, &times);
+    if (status == BT_OK) {
+        measured.calls_per_sample = times.calls_per_sample;
+        measured.stop = times.stop;
+        status = listener->samples(listener->train.self, times.samples, times.count);
+    }
+    if (status == BT_OK) {
+        status = listener->measured(listener->train.self, &measured);
+    }
+    result->stopped = times.stopped;
+    bt_mem_free(times.samples);
+    return status;
+}
+
+static bt_status with_stream(kernel_run *run, const cJSON *kernel, const bt_case_listener *listener,
+                             bt_train_result *result)
+{
+    const bt_backend *backend = run->device->backend;
+    BT_TRY(backend->stream_create(run->device, false, &run->stream));
+    bt_status status = bt_pool_create(run->device, 0, &run->pool);
+    if (status == BT_OK) {
+        status = measure(run, kernel, listener, result);
+        bt_pool_stats stats;
+        bt_pool_stats_read(run->pool, &stats);
+        result->peak_allocated_bytes = stats.peak_allocated_bytes;
+        result->peak_reserved_bytes = stats.peak_reserved_bytes;
+        // Work may still run in what is freed now; its own failure has been said already.
+        (void)!backend->stream_synchronize(run->device, run->stream);
+        for (int64_t i = 0; i < run->call_count; ++i) {
+            bt_kernel_call_release(run, &run->calls[i]);
+        }
+        bt_mem_free(run->calls);
+        bt_pool_destroy(run->pool);
+    }
+    backend->stream_destroy(run->device, run->stream);
+    return status;
+}
+
+bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *listener,
+                             bt_train_result *result)
+{
+    const cJSON *kernel = bt_json_get(work->item, "kernel");
+    bt_device device;
+    kernel_run run = {.seed = (uint64_t)bt_json_number_of(kernel, "seed")};
+    BT_TRY(bt_kernel_body_make(kernel, &run.body));
+    BT_TRY(bt_device_open(work->device, work->ordinal, &device));
+    run.device = &device;
+    bt_status status = with_stream(&run, kernel, listener, result);
+    bt_device_close(&device);
+    return status;
+}

@@ -1,0 +1,68 @@
+// harness/cases/kernel.h - what the files of a kernel case share; nobody else includes it
+#ifndef BT_HARNESS_CASES_KERNEL_H
+#define BT_HARNESS_CASES_KERNEL_H
+
+#include "framework/memory/pool.h"
+#include "harness/cases/cases.h"
+#include "harness/cases/operands.h"
+
+typedef struct kernel_call {
+    void *at[BT_OPERANDS_MAX]; // blocks of the pool
+    void *workspace;           // likewise, NULL: none
+    bt_kernel_items items;     // what args points to
+    bt_kernel_args args;
+    bt_launch launch;
+} kernel_call;
+
+typedef struct kernel_run {
+    bt_kernel_body body;
+    uint64_t seed;
+    bt_device *device;
+    bt_pool *pool;
+    bt_stream stream;
+    const bt_kernel *kernel; // the row that serves the call
+    kernel_call *calls;      // [call_count]: one, or copies that rotate
+    int64_t call_count;
+} kernel_run;
+
+// ---- kernel_memory.c ---------------------------------------------------------------------------
+
+// `values` [count <= BT_OPERAND_TILE]: the operand's random sequence as f64, rounded to its type.
+BT_CHECKED bt_status bt_kernel_tile(const kernel_run *run, int index, double *values,
+                                    int64_t count);
+// Converts f64 values to an operand's type, and back.
+void bt_kernel_narrow(bt_dtype dtype, const double *values, int64_t count, void *out);
+void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *values);
+// Allocates and fills the operands of a call, finds its kernel and workspace.
+// Owns    *call: the caller, bt_kernel_call_release, also after a failure
+BT_CHECKED bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call);
+void bt_kernel_call_release(const kernel_run *run, kernel_call *call);
+
+// ---- kernel_check.c ----------------------------------------------------------------------------
+
+// Compares what a call left in its outputs with the reference in f64 on the CPU. *worst is the
+// largest error as a share of its tolerance.
+// Errors  INTERNAL, naming the worst element, when it is more than 1 or not a number
+BT_CHECKED bt_status bt_kernel_check(kernel_run *run, kernel_call *call, double *worst);
+
+// ---- kernel_time.c -----------------------------------------------------------------------------
+
+typedef enum kernel_cache { CACHE_COLD, CACHE_ROTATING, CACHE_HOT } kernel_cache;
+
+typedef struct kernel_times {
+    double *samples; // owned, [count], ns per call
+    int64_t count, capacity;
+    int64_t calls_per_sample;
+    const char *stop; // why it ended
+    bool stopped;     // it was asked to
+} kernel_times;
+
+// The cache that a mode is about: L2 on a GPU. On the CPU the last-level cache, but at most 32 MiB
+// per processor: virtual machines report the cache of the whole socket.
+uint64_t bt_kernel_cache_bytes(const bt_device *device);
+// Samples by the rule of the method: at least 30 and 0.3 s, until the interval of the median is
+// within 0.25 % or max_time_s has passed.
+BT_CHECKED bt_status bt_kernel_time(kernel_run *run, kernel_cache cache, double max_time_s,
+                                    const bt_case_listener *listener, kernel_times *out);
+
+#endif

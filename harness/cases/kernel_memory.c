@@ -1,0 +1,137 @@
+// harness/cases/kernel_memory.c - operands in memory: drawn, rounded, laid out
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/rng.h"
+#include "harness/cases/kernel.h"
+
+void bt_kernel_narrow(bt_dtype dtype, const double *values, int64_t count, void *out)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        if (dtype == BT_F32) {
+            ((float *)out)[i] = (float)values[i];
+        } else if (dtype == BT_BF16) {
+            ((uint16_t *)out)[i] = bt_f32_to_bf16((float)values[i]);
+        } else if (dtype == BT_I32) {
+            ((int32_t *)out)[i] = (int32_t)values[i];
+        } else {
+            ((double *)out)[i] = values[i];
+        }
+    }
+}
+
+void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *values)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        if (dtype == BT_F32) {
+            values[i] = (double)((const float *)from)[i];
+        } else if (dtype == BT_BF16) {
+            values[i] = (double)bt_bf16_to_f32(((const uint16_t *)from)[i]);
+        } else if (dtype == BT_I32) {
+            values[i] = ((const int32_t *)from)[i];
+        } else {
+            values[i] = ((const double *)from)[i];
+        }
+    }
+}
+
+bt_status bt_kernel_tile(const kernel_run *run, int index, double *values, int64_t count)
+{
+    const bt_operand *operand = &run->body.operands[index];
+    bt_rng rng = {run->seed, (uint64_t)index};
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof(float), &block));
+    float *drawn = block;
+    if (operand->fill == BT_FILL_NORMAL) {
+        bt_rng_normal_fill(rng, drawn, count, operand->a, operand->b);
+    } else if (operand->fill == BT_FILL_UNIFORM) {
+        bt_rng_uniform_fill(rng, drawn, count, operand->a, operand->b);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = operand->fill == BT_FILL_CONSTANT ? operand->a
+                    : operand->fill == BT_FILL_BELOW
+                        ? (double)bt_rng_below(rng, (uint64_t)i, (uint64_t)operand->a)
+                        : (double)drawn[i];
+    }
+    // Rounded there and back, in the room of the draws.
+    for (int64_t i = 0; i < count; ++i) {
+        char narrow[8];
+        bt_kernel_narrow(operand->dtype, &values[i], 1, narrow);
+        bt_kernel_widen(operand->dtype, narrow, 1, &values[i]);
+    }
+    bt_mem_free(block);
+    return BT_OK;
+}
+
+// Uploads one tile and repeats it on the device.
+static bt_status fill(kernel_run *run, int index, void *target)
+{
+    const bt_operand *operand = &run->body.operands[index];
+    const bt_backend *backend = run->device->backend;
+    int64_t count = bt_operand_count(operand, run->body.rows);
+    int64_t tile = count < BT_OPERAND_TILE ? count : BT_OPERAND_TILE;
+    size_t size = bt_dtype_size(operand->dtype);
+    void *values = NULL, *narrow = NULL;
+    bt_status status = bt_mem_alloc((size_t)tile, sizeof(double), &values);
+    if (status == BT_OK) {
+        status = bt_mem_alloc((size_t)tile, size, &narrow);
+    }
+    if (status == BT_OK) {
+        status = bt_kernel_tile(run, index, values, tile);
+    }
+    if (status == BT_OK) {
+        bt_kernel_narrow(operand->dtype, values, tile, narrow);
+        status = backend->copy(run->device, target, narrow, (size_t)tile * size,
+                               BT_COPY_HOST_TO_DEVICE, run->stream);
+    }
+    for (int64_t at = tile; status == BT_OK && at < count; at += tile) {
+        int64_t part = count - at < tile ? count - at : tile;
+        status = backend->copy(run->device, (char *)target + (size_t)at * size, target,
+                               (size_t)part * size, BT_COPY_DEVICE_TO_DEVICE, run->stream);
+    }
+    bt_status done = backend->stream_synchronize(run->device, run->stream);
+    bt_mem_free(values);
+    bt_mem_free(narrow);
+    return status == BT_OK ? done : status;
+}
+
+bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call)
+{
+    const bt_kernel_body *body = &run->body;
+    memset(call, 0, sizeof *call);
+    for (int i = 0; i < body->count; ++i) {
+        const bt_operand *operand = &body->operands[i];
+        size_t size_bytes =
+            (size_t)bt_operand_count(operand, body->rows) * bt_dtype_size(operand->dtype);
+        BT_TRY(bt_pool_alloc(run->pool, size_bytes, run->stream, operand->name, &call->at[i]));
+        if (operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT) {
+            BT_TRY(fill(run, i, call->at[i]));
+        } else {
+            // NaN everywhere: what a kernel leaves out does not go unseen.
+            BT_TRY(run->device->backend->fill(run->device, call->at[i], 0xff, size_bytes,
+                                              run->stream));
+        }
+    }
+    body->args(body, body->rows, call->at, false, false, &call->items, &call->args);
+    BT_TRY(bt_kernel_find(run->device, body->op, body->main, &call->args, &run->kernel));
+    size_t bytes = run->kernel->workspace ? run->kernel->workspace(run->device, &call->args) : 0;
+    if (bytes) {
+        BT_TRY(bt_pool_alloc(run->pool, bytes, run->stream, "workspace", &call->workspace));
+    }
+    call->launch = (bt_launch){run->device, run->stream, call->workspace, bytes};
+    return BT_OK;
+}
+
+void bt_kernel_call_release(const kernel_run *run, kernel_call *call)
+{
+    for (int i = 0; i < run->body.count; ++i) {
+        if (call->at[i]) {
+            bt_pool_free(run->pool, call->at[i]);
+        }
+    }
+    if (call->workspace) {
+        bt_pool_free(run->pool, call->workspace);
+    }
+    memset(call, 0, sizeof *call);
+}

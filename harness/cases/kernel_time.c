@@ -1,0 +1,192 @@
+// harness/cases/kernel_time.c - how long a call takes, under a stated condition of the cache
+//
+// A sample is the time between two events of the device (on the CPU: of the monotonic clock). Cold:
+// one call, behind a scrub of twice the cache that is given to the stream before the first event,
+// so that launches are queued while it runs. Rotating and hot: so many calls in a row that a
+// sample takes 200 us where one takes less than 20, as a graph where the device has graphs.
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+#include "harness/cases/kernel.h"
+#include "harness/stats/stats.h"
+
+#define SHORT_CALL_NS   20000
+#define SAMPLE_NS       200000
+#define WARMUP_CALLS    3
+#define SAMPLES_MIN     30
+#define TIME_MIN_NS     300000000LL
+#define INTERVAL_SHARE  0.0025
+#define SAMPLES_MAX     65536
+#define CALLS_MAX       1024
+#define CPU_CACHE_BYTES (32L << 20) // per processor, see bt_kernel_cache_bytes
+
+typedef struct timing {
+    kernel_run *run;
+    kernel_cache cache;
+    bt_event start, stop;
+    void *scrub; // of the pool; NULL unless cold
+    size_t scrub_bytes;
+    uint8_t scrub_byte;
+    bt_graph graph; // NULL: calls are launched one by one
+    int64_t next;   // index of the call that comes next
+    int64_t calls;  // per sample
+} timing;
+
+uint64_t bt_kernel_cache_bytes(const bt_device *device)
+{
+    if (device->backend->kind != BT_DEVICE_CPU) {
+        return device->info.l2_bytes;
+    }
+    long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    uint64_t known = (uint64_t)(l3 > 0 ? l3 : l2 > 0 ? l2 : CPU_CACHE_BYTES);
+    uint64_t share = (uint64_t)CPU_CACHE_BYTES * (uint64_t)device->info.processor_count;
+    return known < share ? known : share;
+}
+
+static bt_status launch_calls(timing *self)
+{
+    kernel_run *run = self->run;
+    for (int64_t i = 0; i < self->calls; ++i) {
+        kernel_call *call = &run->calls[self->next];
+        self->next = (self->next + 1) % run->call_count;
+        BT_TRY(run->kernel->launch(&call->launch, &call->args));
+    }
+    return BT_OK;
+}
+
+static bt_status take_sample(timing *self, double *sample_ns)
+{
+    kernel_run *run = self->run;
+    const bt_backend *backend = run->device->backend;
+    int64_t time_ns = 0;
+    if (self->scrub) {
+        BT_TRY(backend->fill(run->device, self->scrub, ++self->scrub_byte, self->scrub_bytes,
+                             run->stream));
+    }
+    BT_TRY(backend->event_record(run->device, self->start, run->stream));
+    BT_TRY(self->graph ? backend->graph_launch(run->device, self->graph, run->stream)
+                       : launch_calls(self));
+    BT_TRY(backend->event_record(run->device, self->stop, run->stream));
+    BT_TRY(backend->event_synchronize(run->device, self->stop));
+    BT_TRY(backend->event_elapsed(run->device, self->start, self->stop, &time_ns));
+    // A clock that did not move says 'less than one'.
+    *sample_ns = (double)(time_ns > 0 ? time_ns : 1) / (double)self->calls;
+    return BT_OK;
+}
+
+// Short calls are repeated within a sample, unless each needs its scrub.
+static bt_status choose_calls(timing *self)
+{
+    const bt_backend *backend = self->run->device->backend;
+    double call_ns = 0;
+    self->calls = 1;
+    for (int i = 0; i < WARMUP_CALLS; ++i) {
+        BT_TRY(take_sample(self, &call_ns));
+    }
+    if (self->cache == CACHE_COLD || call_ns >= SHORT_CALL_NS) {
+        return BT_OK;
+    }
+    double wanted = SAMPLE_NS / (call_ns > 1 ? call_ns : 1) + 1;
+    self->calls = wanted < CALLS_MAX ? (int64_t)wanted : CALLS_MAX;
+    if (!backend->graph_begin) {
+        return BT_OK;
+    }
+    BT_TRY(backend->graph_begin(self->run->device, self->run->stream));
+    bt_status status = launch_calls(self);
+    bt_status ended = backend->graph_end(self->run->device, self->run->stream, &self->graph);
+    return status == BT_OK ? ended : status;
+}
+
+static bt_status keep(kernel_times *out, double sample_ns)
+{
+    if (out->count == out->capacity) {
+        int64_t capacity = out->capacity ? 2 * out->capacity : 256;
+        void *block = out->samples;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *out->samples));
+        out->samples = block;
+        out->capacity = capacity;
+    }
+    out->samples[out->count++] = sample_ns;
+    return BT_OK;
+}
+
+// Why it may end now, NULL: it may not.
+static bt_status why_stop(const kernel_times *times, int64_t passed_ns, double max_time_s,
+                          const char **why)
+{
+    *why = NULL;
+    if ((double)passed_ns >= max_time_s * 1e9 && times->count >= 3) {
+        *why = "time limit";
+    } else if (times->count >= SAMPLES_MAX) {
+        *why = "sample limit";
+    } else if (times->count >= SAMPLES_MIN && passed_ns >= TIME_MIN_NS) {
+        bt_stats stats;
+        BT_TRY(bt_stats_of(times->samples, times->count, &stats));
+        if (stats.high - stats.low <= 2 * INTERVAL_SHARE * stats.median) {
+            *why = "interval within 0.25 %";
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status take_samples(timing *self, double max_time_s, const bt_case_listener *listener,
+                              kernel_times *out)
+{
+    int64_t started_ns = bt_clock_ns(), next_look = 3;
+    while (!out->stop) {
+        double sample_ns = 0;
+        BT_TRY(take_sample(self, &sample_ns));
+        BT_TRY(keep(out, sample_ns));
+        int64_t passed_ns = bt_clock_ns() - started_ns;
+        // Each look sorts all samples: they grow by an eighth from one look to the next.
+        if (out->count >= next_look || (double)passed_ns >= max_time_s * 1e9) {
+            next_look = out->count + (out->count / 8 > 1 ? out->count / 8 : 1);
+            BT_TRY(why_stop(out, passed_ns, max_time_s, &out->stop));
+        }
+        if (!out->stop && listener->train.should_stop(listener->train.self)) {
+            out->stop = "interrupted";
+            out->stopped = true;
+        }
+    }
+    out->calls_per_sample = self->calls;
+    return BT_OK;
+}
+
+static bt_status time_calls(timing *self, double max_time_s, const bt_case_listener *listener,
+                            kernel_times *out)
+{
+    kernel_run *run = self->run;
+    const bt_backend *backend = run->device->backend;
+    BT_TRY(backend->event_create(run->device, &self->start));
+    BT_TRY(backend->event_create(run->device, &self->stop));
+    if (self->cache == CACHE_COLD) {
+        self->scrub_bytes = 2 * (size_t)bt_kernel_cache_bytes(run->device);
+        BT_TRY(bt_pool_alloc(run->pool, self->scrub_bytes, run->stream, "scrub", &self->scrub));
+    }
+    BT_TRY(choose_calls(self));
+    return take_samples(self, max_time_s, listener, out);
+}
+
+bt_status bt_kernel_time(kernel_run *run, kernel_cache cache, double max_time_s,
+                         const bt_case_listener *listener, kernel_times *out)
+{
+    timing self = {.run = run, .cache = cache};
+    const bt_backend *backend = run->device->backend;
+    memset(out, 0, sizeof *out);
+    bt_status status = time_calls(&self, max_time_s, listener, out);
+    if (self.graph) {
+        backend->graph_destroy(run->device, self.graph);
+    }
+    if (self.scrub) {
+        bt_pool_free(run->pool, self.scrub);
+    }
+    if (self.stop) {
+        backend->event_destroy(run->device, self.stop);
+    }
+    if (self.start) {
+        backend->event_destroy(run->device, self.start);
+    }
+    return status;
+}

@@ -1,0 +1,101 @@
+// harness/cases/operands.h - what a kernel case works on: operands, and the call made of them
+//
+// A body describes one call: its operands (how they are filled, how far a result may be off) and
+// how they become the argument struct of kernels.h. The same body makes the call on the device
+// over all rows and, a chunk of rows at a time, the call in f64 on the CPU that it is checked
+// against.
+//
+// Invariants
+//   1. An operand has `per_row` elements for each of `rows` rows, or `whole` elements once.
+//   2. Element i of an input is element i % BT_OPERAND_TILE of its random sequence, rounded to the
+//      operand's type; the reference sees the rounded value.
+//   3. The call over rows [a, b) with the operands' rows [a, b) gives those rows of the result;
+//      whole outputs are sums over rows, which `accumulate` adds to.
+#ifndef BT_HARNESS_CASES_OPERANDS_H
+#define BT_HARNESS_CASES_OPERANDS_H
+
+#include "harness/plan/kernel.h"
+#include "kernels/kernels.h"
+
+#define BT_OPERAND_TILE 1048573 // a prime: rows of round lengths differ
+#define BT_OPERANDS_MAX 12
+
+typedef enum bt_operand_role {
+    BT_OPERAND_IN,
+    BT_OPERAND_OUT,   // checked
+    BT_OPERAND_INOUT, // filled, then checked
+    BT_OPERAND_SPARE  // written, not checked
+} bt_operand_role;
+
+typedef enum bt_operand_fill {
+    BT_FILL_NORMAL,  // mean a, deviation b
+    BT_FILL_UNIFORM, // in (a, b)
+    BT_FILL_CONSTANT,
+    BT_FILL_BELOW // whole numbers in [0, a), for I32
+} bt_operand_fill;
+
+typedef struct bt_operand {
+    const char *name;
+    bt_operand_role role;
+    bt_dtype dtype;  // on the device; the reference has F64 for floats
+    int64_t per_row; // elements; 0: a whole operand
+    int64_t whole;   // elements of a whole operand
+    bt_operand_fill fill;
+    double a, b;
+    // |error| <= relative * eps(f32) * |expected| + 2 eps(dtype) |expected|
+    //            + 16 eps(f32) * terms + eps(compute) * rounded
+    // terms: the sum of the magnitudes that cancel or are summed; rounded: the same for operands
+    // that the kernel itself rounds to the compute type.
+    double relative, terms, rounded;
+} bt_operand;
+
+typedef union bt_kernel_args {
+    bt_copy_args copy;
+    bt_unary_args unary;
+    bt_unary_backward_args unary_backward;
+    bt_binary_args binary;
+    bt_reduce_sum_args reduce_sum;
+    bt_softmax_args softmax;
+    bt_softmax_backward_args softmax_backward;
+    bt_layernorm_args layernorm;
+    bt_layernorm_backward_args layernorm_backward;
+    bt_embedding_args embedding;
+    bt_embedding_backward_args embedding_backward;
+    bt_attention_args attention;
+    bt_attention_backward_args attention_backward;
+    bt_cross_entropy_args cross_entropy;
+    bt_cross_entropy_backward_args cross_entropy_backward;
+    bt_grad_norm_args grad_norm;
+    bt_adamw_args adamw;
+} bt_kernel_args;
+
+typedef union bt_kernel_items {
+    bt_adamw_item adamw[BT_KERNEL_TENSORS_MAX];
+    bt_grad_norm_item grad_norm[BT_KERNEL_TENSORS_MAX];
+} bt_kernel_items;
+
+typedef struct bt_kernel_body {
+    bt_kernel_shape shape;
+    bt_dtype dtype; // storage on the device
+    bool tf32;      // compute
+    bool backward;
+    bool in_chunks;  // false: the reference is one call over all rows
+    bt_kernel_op op; // the kernel
+    bt_dtype main;   // what bt_kernel_find is asked for
+    int64_t rows;
+    bt_operand operands[BT_OPERANDS_MAX];
+    int count;
+    // The call over `rows` rows with the operands at `at` [count]; wide: in f64. `items` is where
+    // lists of tensors go; it must live as long as the call.
+    void (*args)(const struct bt_kernel_body *self, int64_t rows, void *const *at, bool wide,
+                 bool accumulate, bt_kernel_items *items, bt_kernel_args *out);
+} bt_kernel_body;
+
+// Errors  INVALID_ARGUMENT (a case that the plan would not make)
+BT_CHECKED bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out);
+// How far a result may be off.
+double bt_operand_tolerance(const bt_kernel_body *self, const bt_operand *operand, double expected);
+// Elements of an operand over so many rows.
+int64_t bt_operand_count(const bt_operand *operand, int64_t rows);
+
+#endif

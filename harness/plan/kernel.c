@@ -1,0 +1,320 @@
+// harness/plan/kernel.c - kernel cases: axes multiplied out, costs worked out
+#include "harness/plan/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CEILING_SHAPE "67108864" // elements of f32: 256 MiB
+
+typedef struct op_row {
+    const char *name, *axes;
+    int min_rank, max_rank;
+} op_row;
+
+static const op_row rows[BT_KERNEL_CASE_OP_COUNT] = {
+#define BT_KERNEL_CASE_OP(name, min_rank, max_rank, axes, forward_bytes, backward_bytes,           \
+                          forward_flops, backward_flops)                                           \
+    {#name, axes, min_rank, max_rank},
+#include "harness/suite/kernel_ops.inl"
+#undef BT_KERNEL_CASE_OP
+};
+
+const char *bt_kernel_case_op_name(bt_kernel_case_op op) { return rows[op].name; }
+
+bool bt_kernel_case_op_parse(const char *name, bt_kernel_case_op *op)
+{
+    for (int i = 0; i < BT_KERNEL_CASE_OP_COUNT; ++i) {
+        if (strcmp(rows[i].name, name) == 0) {
+            *op = (bt_kernel_case_op)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---- shapes and costs --------------------------------------------------------------------------
+
+static void add_tensor(bt_kernel_shape *shape, int64_t count)
+{
+    shape->tensors[shape->tensor_count++] = count;
+    shape->count += count;
+}
+
+// Weights and biases of one block of width 768: norms, qkv, projection, the two of the MLP.
+static void add_block(bt_kernel_shape *shape)
+{
+    static const int64_t counts[] = {768, 768, 768 * 2304, 2304, 768 * 768,  768,
+                                     768, 768, 768 * 3072, 3072, 3072 * 768, 768};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; ++i) {
+        add_tensor(shape, counts[i]);
+    }
+}
+
+static bool parse_named(const char *text, bt_kernel_shape *out)
+{
+    if (strcmp(text, "block") == 0) {
+        add_block(out);
+    } else if (strcmp(text, "gpt2_124m") == 0) {
+        add_tensor(out, 50304 * 768);
+        add_tensor(out, 1024 * 768);
+        for (int i = 0; i < 12; ++i) {
+            add_block(out);
+        }
+        add_tensor(out, 768);
+        add_tensor(out, 768);
+    } else {
+        return false;
+    }
+    out->rank = 1;
+    out->axes[0] = out->count;
+    return true;
+}
+
+bool bt_kernel_shape_parse(const char *text, bt_kernel_shape *out)
+{
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < BT_KERNEL_AXES_MAX; ++i) {
+        out->axes[i] = 1;
+    }
+    if (parse_named(text, out)) {
+        return true;
+    }
+    int64_t count = 1;
+    while (out->rank < BT_KERNEL_AXES_MAX) {
+        char *end = NULL;
+        long long axis = text[0] >= '1' && text[0] <= '9' ? strtoll(text, &end, 10) : 0;
+        if (axis < 1 || axis > (1LL << 50) || count > (1LL << 50) / axis) {
+            return false;
+        }
+        out->axes[out->rank++] = axis;
+        count *= axis;
+        if (*end == '\0') {
+            add_tensor(out, count);
+            return true;
+        }
+        if (*end != 'x') {
+            return false;
+        }
+        text = end + 1;
+    }
+    return false;
+}
+
+double bt_kernel_bytes(bt_kernel_case_op op, bool backward, const bt_kernel_shape *shape,
+                       int element_bytes)
+{
+    double n = (double)shape->count, e = element_bytes, d[BT_KERNEL_AXES_MAX];
+    for (int i = 0; i < BT_KERNEL_AXES_MAX; ++i) {
+        d[i] = (double)shape->axes[i];
+    }
+    const double bytes[BT_KERNEL_CASE_OP_COUNT][2] = {
+#define BT_KERNEL_CASE_OP(name, min_rank, max_rank, axes, forward_bytes, backward_bytes,           \
+                          forward_flops, backward_flops)                                           \
+    {forward_bytes, backward_bytes},
+#include "harness/suite/kernel_ops.inl"
+#undef BT_KERNEL_CASE_OP
+    };
+    return bytes[op][backward];
+}
+
+double bt_kernel_flops(bt_kernel_case_op op, bool backward, const bt_kernel_shape *shape)
+{
+    double n = (double)shape->count, d[BT_KERNEL_AXES_MAX];
+    for (int i = 0; i < BT_KERNEL_AXES_MAX; ++i) {
+        d[i] = (double)shape->axes[i];
+    }
+    const double flops[BT_KERNEL_CASE_OP_COUNT][2] = {
+#define BT_KERNEL_CASE_OP(name, min_rank, max_rank, axes, forward_bytes, backward_bytes,           \
+                          forward_flops, backward_flops)                                           \
+    {forward_flops, backward_flops},
+#include "harness/suite/kernel_ops.inl"
+#undef BT_KERNEL_CASE_OP
+    };
+    return flops[op][backward];
+}
+
+// ---- one combination ---------------------------------------------------------------------------
+
+typedef struct combining {
+    const bt_json_doc *json;
+    const cJSON *node;
+    const cJSON *item;
+    bt_plan_selects selects;
+    const char *filter;
+    cJSON *cases;
+    bool name_has_cache; // there are several cache modes
+} combining;
+
+// The index-th value of a text or a list of texts, NULL behind the last.
+static const char *text_at(const cJSON *values, int index)
+{
+    if (cJSON_IsArray(values)) {
+        const cJSON *item = cJSON_GetArrayItem(values, index);
+        return item ? item->valuestring : NULL;
+    }
+    return index == 0 && values ? values->valuestring : NULL;
+}
+
+static bt_status check_combination(const combining *self, bt_kernel_case_op op, const char *shape,
+                                   bt_kernel_shape *parsed, bool backward, const char *dtype)
+{
+    const char *name = bt_json_get(self->item, "name")->valuestring;
+    const op_row *row = &rows[op];
+    bool tensors = op == BT_KERNEL_CASE_adamw || op == BT_KERNEL_CASE_grad_norm;
+    if (!bt_kernel_shape_parse(shape, parsed) || parsed->rank < row->min_rank ||
+        parsed->rank > row->max_rank || (parsed->tensor_count > 1 && !tensors)) {
+        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
+                             "case %s: kernel.shape is \"%s\"; %s takes %s, as in 16384x768", name,
+                             shape, row->name, row->axes);
+    }
+    if (!(bt_kernel_bytes(op, backward, parsed, 4) > 0)) {
+        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
+                             "case %s: kernel.direction is \"backward\"; %s has none", name,
+                             row->name);
+    }
+    bool attention = op == BT_KERNEL_CASE_attention || op == BT_KERNEL_CASE_attention_causal;
+    if (strcmp(dtype, "tf32") == 0 && !attention) {
+        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
+                             "case %s: kernel.dtype is \"tf32\"; only attention has it", name);
+    }
+    return BT_OK;
+}
+
+static bt_status add_case(const combining *self, bt_kernel_case_op op, const char *const values[4])
+{
+    const char *direction = values[0], *dtype = values[1], *cache = values[2], *shape = values[3];
+    bool backward = strcmp(direction, "backward") == 0;
+    bt_kernel_shape parsed;
+    BT_TRY(check_combination(self, op, shape, &parsed, backward, dtype));
+    int element_bytes = strcmp(dtype, "f64") == 0 ? 8 : strcmp(dtype, "bf16") == 0 ? 2 : 4;
+    char name[160];
+    (void)snprintf(name, sizeof name, "%s.%s.%s.%s%s%s",
+                   bt_json_get(self->item, "name")->valuestring, direction, dtype, shape,
+                   self->name_has_cache ? "." : "", self->name_has_cache ? cache : "");
+    if (!self->selects(name, self->filter)) {
+        return BT_OK;
+    }
+    const cJSON *from = bt_json_get(self->item, "kernel");
+    cJSON *item = cJSON_CreateObject();
+    cJSON *kernel = item ? cJSON_AddObjectToObject(item, "kernel") : NULL;
+    bool made =
+        kernel && cJSON_AddStringToObject(item, "name", name) &&
+        cJSON_AddStringToObject(item, "kind", "kernel") &&
+        cJSON_AddStringToObject(kernel, "op", rows[op].name) &&
+        cJSON_AddStringToObject(kernel, "direction", direction) &&
+        cJSON_AddStringToObject(kernel, "dtype", dtype) &&
+        cJSON_AddStringToObject(kernel, "cache", cache) &&
+        cJSON_AddStringToObject(kernel, "shape", shape) &&
+        cJSON_AddNumberToObject(kernel, "seed", bt_json_number_of(from, "seed")) &&
+        cJSON_AddNumberToObject(kernel, "max_time_s", bt_json_number_of(from, "max_time_s")) &&
+        cJSON_AddNumberToObject(kernel, "bytes",
+                                bt_kernel_bytes(op, backward, &parsed, element_bytes)) &&
+        cJSON_AddNumberToObject(kernel, "flops", bt_kernel_flops(op, backward, &parsed));
+    if (!made || !cJSON_AddItemToArray(self->cases, item)) {
+        cJSON_Delete(item);
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+    }
+    return BT_OK;
+}
+
+bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node, const cJSON *item,
+                                bt_plan_selects selects, const char *filter, cJSON *cases)
+{
+    static const char *const keys[4] = {"direction", "dtype", "cache", "shape"};
+    const char *name = bt_json_get(item, "name")->valuestring;
+    const cJSON *kernel = bt_json_get(item, "kernel");
+    const cJSON *op_node = bt_json_get(kernel, "op");
+    bt_kernel_case_op op;
+    if (!cJSON_IsString(op_node) || !bt_kernel_case_op_parse(op_node->valuestring, &op) ||
+        !text_at(bt_json_get(kernel, "shape"), 0)) {
+        return bt_json_error(json, node, BT_JSON_VALUE,
+                             "case %s: a kernel case needs kernel.op and kernel.shape", name);
+    }
+    combining self = {json, node, item, selects, filter, cases, false};
+    self.name_has_cache = text_at(bt_json_get(kernel, "cache"), 1) != NULL;
+    int at[4] = {0};
+    for (;;) {
+        const char *values[4];
+        for (int i = 0; i < 4; ++i) {
+            values[i] = text_at(bt_json_get(kernel, keys[i]), at[i]);
+        }
+        BT_TRY(add_case(&self, op, values));
+        int axis = 3; // the last axis turns fastest
+        while (axis >= 0 && !text_at(bt_json_get(kernel, keys[axis]), ++at[axis])) {
+            at[axis--] = 0;
+        }
+        if (axis < 0) {
+            return BT_OK;
+        }
+    }
+}
+
+// ---- ceilings ----------------------------------------------------------------------------------
+
+static bool select_all(const char *name, const char *filter)
+{
+    (void)name;
+    (void)filter;
+    return true;
+}
+
+static bool has_mode(const cJSON *cases, const char *cache, const cJSON **first)
+{
+    for (const cJSON *item = cases->child; item; item = item->next) {
+        const cJSON *mode = bt_json_get(bt_json_get(item, "kernel"), "cache");
+        if (mode && strcmp(mode->valuestring, cache) == 0) {
+            *first = item;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bt_status add_ceiling(const char *cache, const cJSON *first, cJSON *cases)
+{
+    char text[256], name[32];
+    const cJSON *from = bt_json_get(first, "kernel");
+    (void)snprintf(name, sizeof name, "ceiling.%s", cache);
+    (void)snprintf(text, sizeof text,
+                   "{\"name\":\"%s\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"copy\",\"direction\":"
+                   "\"forward\",\"dtype\":\"f32\",\"cache\":\"%s\",\"shape\":\"" CEILING_SHAPE
+                   "\",\"seed\":%.0f,\"max_time_s\":%g}}",
+                   name, cache, bt_json_number_of(from, "seed"),
+                   bt_json_number_of(from, "max_time_s"));
+    cJSON *item = cJSON_Parse(text), *made = cJSON_CreateArray(), *ceiling = NULL;
+    bt_json_doc nowhere = {.name = (char *)"ceiling"};
+    bt_status status = item && made
+                           ? bt_plan_kernel_expand(&nowhere, NULL, item, select_all, NULL, made)
+                           : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+    if (status == BT_OK) {
+        ceiling = cJSON_DetachItemFromArray(made, 0);
+        cJSON *label = cJSON_CreateString(name);
+        if (!label || !cJSON_ReplaceItemInObjectCaseSensitive(ceiling, "name", label) ||
+            !cJSON_InsertItemInArray(cases, 0, ceiling)) {
+            cJSON_Delete(ceiling);
+            status = bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+        }
+    }
+    cJSON_Delete(item);
+    cJSON_Delete(made);
+    return status;
+}
+
+bt_status bt_plan_kernel_ceilings(cJSON *cases)
+{
+    static const char *const modes[] = {"hot", "rotating", "cold"};
+    for (int i = 0; i < 3; ++i) {
+        const cJSON *first = NULL;
+        if (has_mode(cases, modes[i], &first)) {
+            BT_TRY(add_ceiling(modes[i], first, cases));
+        }
+    }
+    return BT_OK;
+}
+
+bool bt_plan_kernel_is_ceiling(const cJSON *item)
+{
+    return strncmp(bt_json_get(item, "name")->valuestring, "ceiling.", 8) == 0 &&
+           bt_json_get(item, "kernel");
+}

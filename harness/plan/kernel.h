@@ -1,0 +1,56 @@
+// harness/plan/kernel.h - kernel cases: axes multiplied out, costs worked out
+#ifndef BT_HARNESS_PLAN_KERNEL_H
+#define BT_HARNESS_PLAN_KERNEL_H
+
+#include <stdbool.h>
+
+#include "harness/suite/json.h"
+
+#define BT_KERNEL_AXES_MAX    4
+#define BT_KERNEL_TENSORS_MAX 160
+
+// X(enumerator, name) of the table harness/suite/kernel_ops.inl
+typedef enum bt_kernel_case_op {
+#define BT_KERNEL_CASE_OP(name, min_rank, max_rank, axes, forward_bytes, backward_bytes,           \
+                          forward_flops, backward_flops)                                           \
+    BT_KERNEL_CASE_##name,
+#include "harness/suite/kernel_ops.inl"
+#undef BT_KERNEL_CASE_OP
+    BT_KERNEL_CASE_OP_COUNT
+} bt_kernel_case_op;
+
+typedef struct bt_kernel_shape {
+    int rank;
+    int64_t axes[BT_KERNEL_AXES_MAX]; // 1 beyond rank
+    int64_t count;                    // of elements
+    int64_t tensors[BT_KERNEL_TENSORS_MAX];
+    int tensor_count; // 1, or those of a named set of tensors, whose rank is 1
+} bt_kernel_shape;
+
+const char *bt_kernel_case_op_name(bt_kernel_case_op op);
+bool bt_kernel_case_op_parse(const char *name, bt_kernel_case_op *op);
+// "16384x768", "block" (the 12 tensors of a block of GPT-2 124M), "gpt2_124m" (all 148). False when
+// it is neither, or has more than 2^50 elements.
+bool bt_kernel_shape_parse(const char *text, bt_kernel_shape *out);
+
+// Bytes and flops of one call; 0 bytes: there is no such direction.
+double bt_kernel_bytes(bt_kernel_case_op op, bool backward, const bt_kernel_shape *shape,
+                       int element_bytes);
+double bt_kernel_flops(bt_kernel_case_op op, bool backward, const bt_kernel_shape *shape);
+
+// What a filter says to a case's name.
+typedef bool (*bt_plan_selects)(const char *name, const char *filter);
+
+// Appends the cases that an item {name, kind, kernel: {op, direction, dtype, cache, shape, ...}}
+// with lists stands for and the filter selects. `node` is where a message points.
+// Errors  INVALID_ARGUMENT (a shape or direction that the operation has not), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node,
+                                           const cJSON *item, bt_plan_selects selects,
+                                           const char *filter, cJSON *cases);
+// Puts a copy of 256 MiB, "ceiling.<cache>", before the cases for each cache mode in them: the
+// bandwidth that theirs is a share of.
+BT_CHECKED bt_status bt_plan_kernel_ceilings(cJSON *cases);
+// Whether a case is such a copy.
+bool bt_plan_kernel_is_ceiling(const cJSON *item);
+
+#endif

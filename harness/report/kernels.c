@@ -1,0 +1,230 @@
+// harness/report/kernels.c - kernel cases as tables for a terminal: a table per operation,
+// direction, type and cache mode, a row per shape, a column per system
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+#include "harness/suite/json.h"
+#include "harness/text/table.h"
+
+enum { SYSTEMS_MAX = 4, NAME_MAX_BYTES = 64 };
+
+typedef struct kernel_row {
+    const bt_store_round *round; // borrowed
+    bt_summary summary;
+    char group[3 * NAME_MAX_BYTES]; // "layernorm backward, f32, cold cache"
+    char shape[NAME_MAX_BYTES];
+    bool printed;
+} kernel_row;
+
+bool bt_report_is_kernel(const bt_store_round *round)
+{
+    return strcmp(round->what.kind, "kernel") == 0;
+}
+
+static const char *text_of(const cJSON *kernel, const char *key)
+{
+    const cJSON *node = bt_json_get(kernel, key);
+    return cJSON_IsString(node) ? node->valuestring : "?";
+}
+
+static bt_status read_row(const bt_store_round *round, kernel_row *out)
+{
+    bt_json_doc axes;
+    const char *text = round->what.axes_json;
+    out->round = round;
+    BT_TRY(bt_summary_of(round, &out->summary));
+    BT_TRY(bt_json_parse("axes", text, strlen(text), &axes));
+    const cJSON *kernel = bt_json_get(axes.root, "kernel");
+    (void)snprintf(out->group, sizeof out->group, "%.60s %.20s, %.20s, %.20s cache",
+                   text_of(kernel, "op"), text_of(kernel, "direction"), text_of(kernel, "dtype"),
+                   text_of(kernel, "cache"));
+    (void)snprintf(out->shape, sizeof out->shape, "%.60s", text_of(kernel, "shape"));
+    bt_json_release(&axes);
+    return BT_OK;
+}
+
+// The systems of a group, in the order in which they first ran.
+static int systems_of(const kernel_row *rows, int64_t count, const char *group,
+                      const char *systems[SYSTEMS_MAX])
+{
+    int found = 0;
+    for (int64_t i = 0; i < count && found < SYSTEMS_MAX; ++i) {
+        bool known = strcmp(rows[i].group, group) != 0;
+        for (int s = 0; s < found; ++s) {
+            known = known || strcmp(systems[s], rows[i].round->what.system) == 0;
+        }
+        if (!known) {
+            systems[found++] = rows[i].round->what.system;
+        }
+    }
+    return found;
+}
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+enum { ROUNDS_MAX = 256 };
+
+// Median over the rounds of a case on a system; NaN where none was measured.
+static double median_of(const kernel_row *rows, int64_t count, const kernel_row *like,
+                        const char *system, bt_metric metric)
+{
+    double values[ROUNDS_MAX];
+    int64_t found = 0;
+    for (int64_t i = 0; i < count && found < ROUNDS_MAX; ++i) {
+        const bt_metric_value *value = &rows[i].summary.metrics[metric];
+        if (value->count > 0 && strcmp(rows[i].round->what.name, like->round->what.name) == 0 &&
+            strcmp(rows[i].round->what.system, system) == 0) {
+            values[found++] = value->value;
+        }
+    }
+    qsort(values, (size_t)found, sizeof values[0], by_value);
+    return bt_stats_quantile(values, found, 0.5);
+}
+
+// What to say where there is no time: the last round's status.
+static const char *status_of(const kernel_row *rows, int64_t count, const kernel_row *like,
+                             const char *system)
+{
+    const char *status = "-";
+    for (int64_t i = 0; i < count; ++i) {
+        if (strcmp(rows[i].round->what.name, like->round->what.name) == 0 &&
+            strcmp(rows[i].round->what.system, system) == 0) {
+            status = bt_run_status_name(rows[i].round->status);
+        }
+    }
+    return status;
+}
+
+static void print_case(const kernel_row *rows, int64_t count, const kernel_row *row,
+                       const char *const *systems, int system_count, bt_table *table)
+{
+    double first = median_of(rows, count, row, systems[0], BT_METRIC_TIME);
+    bt_table_cell(table, "%s", row->shape);
+    for (int s = 0; s < system_count; ++s) {
+        double time_ns = median_of(rows, count, row, systems[s], BT_METRIC_TIME);
+        bt_table_cell(table, "%s",
+                      isnan(time_ns) ? status_of(rows, count, row, systems[s])
+                                     : bt_format_value(BT_UNIT_NS, time_ns).text);
+        if (s > 0) {
+            bt_table_cell(table, "%s",
+                          isnan(time_ns / first) ? "" : bt_format_ratio(time_ns / first).text);
+        }
+    }
+    double rate = median_of(rows, count, row, systems[0], BT_METRIC_BANDWIDTH);
+    double share = median_of(rows, count, row, systems[0], BT_METRIC_COPY_SHARE);
+    bt_table_cell(table, "%s", bt_format_value(BT_UNIT_BYTES_PER_S, rate).text);
+    bt_table_cell(table, "%s", isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
+    const bt_store_round *round = row->round;
+    bt_table_cell(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
+}
+
+// A table of one group. Ratios are times over the first system's: more than 1 is slower than it.
+static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
+{
+    const char *systems[SYSTEMS_MAX];
+    char align[2 * SYSTEMS_MAX + 6] = "l";
+    int system_count = systems_of(rows, count, group, systems);
+    bt_table table = {.align = align};
+    bt_table_cell(&table, "%s", "");
+    for (int s = 0; s < system_count; ++s) {
+        bt_table_cell(&table, "%s", systems[s]);
+        strcat(align, "r");
+        if (s > 0) {
+            bt_table_cell(&table, "%s", "ratio");
+            strcat(align, "r");
+        }
+    }
+    strcat(align, "rrl");
+    bt_table_cell(&table, "bandwidth");
+    bt_table_cell(&table, "of copy");
+    bt_table_cell(&table, "kernel");
+    for (int64_t i = 0; i < count; ++i) {
+        if (rows[i].printed || strcmp(rows[i].group, group) != 0) {
+            continue;
+        }
+        print_case(rows, count, &rows[i], systems, system_count, &table);
+        for (int64_t j = i; j < count; ++j) {
+            rows[j].printed =
+                rows[j].printed || strcmp(rows[j].round->what.name, rows[i].round->what.name) == 0;
+        }
+    }
+    bt_str_format(out, "\n%s\n", group);
+    bt_status status = bt_table_print(&table, 2, out);
+    bt_table_release(&table);
+    return status;
+}
+
+// Rounds that did not pass, with what they said, each reason of a system once.
+static void print_reasons(const kernel_row *rows, int64_t count, bt_str *out)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        const bt_store_round *round = rows[i].round;
+        bool said = round->status == BT_RUN_PASSED || !round->message[0];
+        for (int64_t j = 0; j < i && !said; ++j) {
+            said = strcmp(rows[j].round->message, round->message) == 0 &&
+                   strcmp(rows[j].round->what.system, round->what.system) == 0;
+        }
+        if (!said) {
+            bt_str_format(out, "\n%s, %s  %s\n  message      %s\n", round->what.name,
+                          round->what.system, bt_run_status_name(round->status), round->message);
+        }
+    }
+}
+
+bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
+{
+    void *block = NULL;
+    int64_t count = 0;
+    BT_TRY(bt_mem_alloc((size_t)run->round_count, sizeof(kernel_row), &block));
+    kernel_row *rows = block;
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < run->round_count && status == BT_OK; ++i) {
+        if (bt_report_is_kernel(&run->rounds[i])) {
+            status = read_row(&run->rounds[i], &rows[count++]);
+        }
+    }
+    if (status == BT_OK && count > 0) {
+        bt_str_format(out, "\n%s\n", rows[0].round->shape.device);
+    }
+    for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+        if (!rows[i].printed) {
+            status = print_group(rows, count, rows[i].group, out);
+        }
+    }
+    if (status == BT_OK) {
+        print_reasons(rows, count, out);
+    }
+    bt_mem_free(rows);
+    return status;
+}
+
+// ---- columns of the tables of cases ------------------------------------------------------------
+
+const report_column bt_report_columns[] = {
+    {"speed", BT_METRIC_TOKENS_PER_S, false},
+    {"step", BT_METRIC_STEP_TIME, false},
+    {"first loss", BT_METRIC_LOSS_FIRST, false},
+    {"last loss", BT_METRIC_LOSS_LAST, false},
+    {"validation", BT_METRIC_VAL_LOSS, false},
+    {"peak memory", BT_METRIC_PEAK_ALLOCATED, false},
+    {"time", BT_METRIC_TIME, true},
+    {"bandwidth", BT_METRIC_BANDWIDTH, true},
+    {"of copy", BT_METRIC_COPY_SHARE, true},
+};
+const int bt_report_column_count = (int)(sizeof bt_report_columns / sizeof bt_report_columns[0]);
+
+bool bt_report_column_shown(const report_set *set, const report_column *column)
+{
+    bool shown = !column->of_kernels && set->case_count == 0;
+    for (int64_t i = 0; i < set->case_count && !shown; ++i) {
+        shown = bt_report_is_kernel(set->cases[i].round) == column->of_kernels;
+    }
+    return shown;
+}

@@ -1,0 +1,89 @@
+// harness/run/peer.c - find the programs of peers
+#include "harness/run/peer.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/str.h"
+#include "harness/suite/suite.h"
+
+// Sets *program to the program of harness/peers/NAME for the longest NAME that begins the system's
+// name and ends before a '-' or at its end.
+static bool find_program(const char *root, const char *system, bt_str *program)
+{
+    static const char *const files[] = {"peer.py", "peer.sh", "peer"};
+    for (size_t length = strlen(system); length > 0; --length) {
+        if (system[length] != '\0' && system[length] != '-') {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof files / sizeof files[0]; ++i) {
+            bt_str_clear(program);
+            bt_str_format(program, "%s/harness/peers/%.*s/%s", root, (int)length, system, files[i]);
+            if (access(bt_str_text(program), X_OK) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bt_status find_peer(const char *system, bt_peer *out)
+{
+    const char *slash = strrchr(system, '/');
+    BT_TRY(bt_mem_strdup(slash ? slash + 1 : system, &out->name));
+    if (strcmp(system, "blutrain") == 0) {
+        return BT_OK;
+    }
+    bt_str root = {0}, program = {0};
+    bt_home_path(&root);
+    bool found = false;
+    if (slash) {
+        bt_str_append(&program, system);
+        found = access(system, X_OK) == 0;
+    } else {
+        found = find_program(".", system, &program) ||
+                find_program(bt_str_text(&root), system, &program);
+    }
+    bt_status status = bt_str_status(&program);
+    if (status == BT_OK && !found) {
+        status =
+            bt_error(BT_STATUS_INVALID_ARGUMENT,
+                     "no system \"%s\": allowed are blutrain, a folder of %s/harness/peers with "
+                     "an executable peer.py, peer.sh or peer, or such a program by its path",
+                     system, bt_str_text(&root));
+    }
+    if (status == BT_OK) {
+        status = bt_str_take(&program, &out->program);
+    }
+    bt_str_release(&program);
+    bt_str_release(&root);
+    return status;
+}
+
+bt_status bt_peers_find(const cJSON *systems, bt_peers *out)
+{
+    int64_t count = systems ? cJSON_GetArraySize(systems) : 1;
+    void *block = NULL;
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->items, &block));
+    out->items = block;
+    if (!systems) {
+        out->count = 1;
+        return find_peer("blutrain", &out->items[0]);
+    }
+    for (const cJSON *node = systems->child; node; node = node->next) {
+        BT_TRY(find_peer(node->valuestring, &out->items[out->count++]));
+    }
+    return BT_OK;
+}
+
+void bt_peers_release(bt_peers *peers)
+{
+    for (int64_t i = 0; i < peers->count; ++i) {
+        bt_mem_free(peers->items[i].name);
+        bt_mem_free(peers->items[i].program);
+    }
+    bt_mem_free(peers->items);
+    memset(peers, 0, sizeof *peers);
+}

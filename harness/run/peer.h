@@ -1,0 +1,28 @@
+// harness/run/peer.h - who runs the cases: ourselves, and the programs of harness/peers
+#ifndef BT_HARNESS_RUN_PEER_H
+#define BT_HARNESS_RUN_PEER_H
+
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+
+typedef struct bt_peer {
+    char *name;    // owned: "pytorch-eager"
+    char *program; // owned; NULL: our own worker
+} bt_peer;
+
+typedef struct bt_peers {
+    bt_peer *items; // owned, [count]
+    int64_t count;
+} bt_peers;
+
+// Finds the programs of a plan's systems (NULL: ourselves alone). "blutrain" is our own worker;
+// NAME and NAME-anything are harness/peers/NAME/peer.py (or peer.sh, or peer); what has a slash in
+// it is a program by path, called by its last part.
+// Owns    *out: the caller, bt_peers_release, also after a failure
+// Errors  INVALID_ARGUMENT (no such system, with where it was looked for)
+BT_CHECKED bt_status bt_peers_find(const cJSON *systems, bt_peers *out);
+void bt_peers_release(bt_peers *peers);
+
+#endif

@@ -1,0 +1,138 @@
+// harness/suite/include.c - a suite made of others
+//
+// The profiles are appended behind everything that the file itself says, so that line numbers of
+// the file's own values stay right; values of an included suite have the place "name: ".
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/suite/suite.h"
+
+enum { DEPTH_MAX = 4 };
+
+static bt_status no_memory(void)
+{
+    return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the included suites");
+}
+
+// Puts copies of the members of `from` that `into` lacks into it, groups likewise.
+static bt_status add_missing(cJSON *into, const cJSON *from)
+{
+    for (const cJSON *node = from ? from->child : NULL; node; node = node->next) {
+        cJSON *own = bt_json_get(into, node->string);
+        if (own && cJSON_IsObject(own) && cJSON_IsObject(node)) {
+            BT_TRY(add_missing(own, node));
+        } else if (!own) {
+            cJSON *copy = cJSON_Duplicate(node, 1);
+            if (!copy || !cJSON_AddItemToObject(into, node->string, copy)) {
+                cJSON_Delete(copy);
+                return no_memory();
+            }
+        }
+    }
+    return BT_OK;
+}
+
+// A copy of the case that stands on its own: with what its profile and suite say.
+static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON *item, cJSON *cases)
+{
+    static const char *const groups[] = {"dataset", "train", "kernel"};
+    bool kernel = strcmp(bt_json_get(item, "kind")->valuestring, "kernel") == 0;
+    cJSON *copy = cJSON_Duplicate(item, 1);
+    if (!copy || !cJSON_AddItemToArray(cases, copy)) {
+        cJSON_Delete(copy);
+        return no_memory();
+    }
+    for (int i = 0; i < 3; ++i) {
+        const cJSON *levels[] = {profile, suite};
+        for (int l = 0; l < 2 && kernel == (i == 2); ++l) {
+            const cJSON *values = bt_json_get(levels[l], groups[i]);
+            cJSON *own = bt_json_get(copy, groups[i]);
+            if (own && values && cJSON_IsObject(own) && i > 0) {
+                BT_TRY(add_missing(own, values));
+            } else if (!own && values) {
+                own = cJSON_Duplicate(values, 1);
+                if (!own || !cJSON_AddItemToObject(copy, groups[i], own)) {
+                    cJSON_Delete(own);
+                    return no_memory();
+                }
+            }
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status add_profiles(const cJSON *from, cJSON *into)
+{
+    const cJSON *profile = NULL;
+    cJSON_ArrayForEach(profile, bt_json_get(from, "profiles"))
+    {
+        cJSON *own = bt_json_get(into, profile->string);
+        if (!own) {
+            own = cJSON_AddObjectToObject(into, profile->string);
+            static const char *const copied[] = {"device", "automatic", "rounds", "systems"};
+            for (int i = 0; own && i < 4; ++i) {
+                cJSON *value = cJSON_Duplicate(bt_json_get(profile, copied[i]), 1);
+                if (value && !cJSON_AddItemToObject(own, copied[i], value)) {
+                    cJSON_Delete(value);
+                    return no_memory();
+                }
+            }
+            if (!own || !cJSON_AddArrayToObject(own, "cases")) {
+                return no_memory();
+            }
+        }
+        const cJSON *item = NULL;
+        cJSON_ArrayForEach(item, bt_json_get(profile, "cases"))
+        {
+            BT_TRY(add_case(from, profile, item, bt_json_get(own, "cases")));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status include(bt_suite *suite, cJSON *profiles, const char *given)
+{
+    static _Thread_local int depth;
+    bt_str path = {0};
+    const char *slash = strrchr(suite->json.name, '/');
+    if (slash && given[0] != '/') {
+        bt_str_append_bytes(&path, suite->json.name, (size_t)(slash - suite->json.name) + 1);
+    }
+    bt_str_append(&path, given);
+    bt_suite other = {0};
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK && depth >= DEPTH_MAX) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: suites include each other %d deep",
+                          suite->json.name, DEPTH_MAX);
+    }
+    if (status == BT_OK) {
+        ++depth;
+        status = bt_suite_load(bt_str_text(&path), &other);
+        --depth;
+    }
+    if (status == BT_OK) {
+        status = add_profiles(other.json.root, profiles);
+    }
+    bt_suite_release(&other);
+    bt_str_release(&path);
+    return status;
+}
+
+bt_status bt_suite_include(bt_suite *suite)
+{
+    const cJSON *list = bt_json_get(suite->json.root, "include");
+    if (!list) {
+        return BT_OK;
+    }
+    cJSON *profiles = cJSON_AddObjectToObject(suite->json.root, "profiles");
+    if (!profiles) {
+        return no_memory();
+    }
+    if (cJSON_IsString(list)) {
+        return include(suite, profiles, list->valuestring);
+    }
+    for (const cJSON *node = list->child; node; node = node->next) {
+        BT_TRY(include(suite, profiles, node->valuestring));
+    }
+    return BT_OK;
+}

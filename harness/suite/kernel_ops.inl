@@ -1,0 +1,24 @@
+// harness/suite/kernel_ops.inl - the operations of kernel cases, a row each
+//   BT_KERNEL_CASE_OP(name, fewest axes, most axes, what the axes are,
+//                     forward bytes, backward bytes, forward flops, backward flops)
+// Costs are expressions in n (product of the axes), d[0..3] (the axes), e (bytes of an element).
+// Bytes are what the operation must move, as the paper counts them: no metric of a kernel's own
+// habits. No backward: 0 bytes. Each row has operands_<name> in harness/cases/operands.c.
+BT_KERNEL_CASE_OP(copy, 1, 4, "any", 2 * n * e, 0, 0, 0)
+BT_KERNEL_CASE_OP(cast, 1, 4, "any; f32 to bf16", n * 6, 0, 0, 0)
+BT_KERNEL_CASE_OP(gelu, 1, 4, "any", 2 * n * e, 3 * n * e, 10 * n, 18 * n)
+BT_KERNEL_CASE_OP(bias, 2, 2, "rows x cols", 2 * n * e, 0, n, 0)
+BT_KERNEL_CASE_OP(layernorm, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 8 * n, 14 * n)
+BT_KERNEL_CASE_OP(residual_layernorm, 2, 2, "rows x cols", 4 * n * e, 0, 9 * n, 0)
+BT_KERNEL_CASE_OP(softmax, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 4 * n, 4 * n)
+BT_KERNEL_CASE_OP(cross_entropy, 2, 2, "rows x vocabulary", n * e, 2 * n * e, 3 * n, 4 * n)
+BT_KERNEL_CASE_OP(reduce_sum, 2, 2, "rows x cols, over the rows", n * e, 0, n, 0)
+BT_KERNEL_CASE_OP(reduce_sum_rows, 2, 2, "rows x cols, over each row", n * e, 0, n, 0)
+BT_KERNEL_CASE_OP(embedding, 3, 3, "rows x cols x vocabulary", 2 * d[0] * d[1] * e,
+                  d[0] * d[1] * e + d[1] * d[2] * 4, 0, d[0] * d[1])
+BT_KERNEL_CASE_OP(adamw, 1, 4, "a tensor, or block, gpt2_124m", n * (e < 4 ? 30 : 28), 0, 15 * n, 0)
+BT_KERNEL_CASE_OP(grad_norm, 1, 4, "a tensor, or block, gpt2_124m", n * e, 0, 2 * n, 0)
+BT_KERNEL_CASE_OP(attention, 4, 4, "batch x heads x tokens x head size", 4 * n * e, 8 * n * e,
+                  4 * n * d[2], 10 * n * d[2])
+BT_KERNEL_CASE_OP(attention_causal, 4, 4, "batch x heads x tokens x head size", 4 * n * e,
+                  8 * n * e, 2 * n * d[2], 5 * n * d[2])

@@ -1,0 +1,355 @@
+// tests/harness/test_kernels.c - kernel cases: plan, operands, check, time, table
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+#include "harness/cases/kernel.h"
+#include "harness/plan/plan.h"
+#include "tests/support/test.h"
+
+#define SUITE(cases)                                                                               \
+    "{\"name\":\"k\",\"profiles\":{\"cpu\":{\"device\":\"cpu\",\"kernel\":{\"max_time_s\":0.01},"  \
+    "\"cases\":[" cases "]}}}"
+#define KERNEL(members) "{\"name\":\"a\",\"kind\":\"kernel\",\"kernel\":{" members "}}"
+
+static bt_status plan_of(const char *text, const bt_plan_options *options, bt_plan *plan)
+{
+    bt_suite suite;
+    bt_machine machine = {0};
+    BT_TRY(bt_suite_parse("s.json", text, strlen(text), &suite));
+    bt_status status = bt_plan_make(&suite, options, &machine, plan);
+    bt_suite_release(&suite);
+    return status;
+}
+
+static const char *name_at(const bt_plan *plan, int index)
+{
+    return bt_json_get(bt_plan_case(plan, index), "name")->valuestring;
+}
+
+// ---- the plan ----------------------------------------------------------------------------------
+
+static void lists_are_multiplied_out(void **state)
+{
+    (void)state;
+    bt_plan plan;
+    bt_plan_options options = {.seed = -1};
+    ASSERT_OK(plan_of(SUITE(KERNEL("\"op\":\"layernorm\",\"shape\":[\"16384x768\",\"8x4\"],"
+                                   "\"direction\":[\"forward\",\"backward\"],\"dtype\":\"f32\"")),
+                      &options, &plan));
+    assert_int_equal(plan.case_count, 5);
+    assert_string_equal(name_at(&plan, 0), "ceiling.cold");
+    assert_string_equal(name_at(&plan, 1), "a.forward.f32.16384x768");
+    assert_string_equal(name_at(&plan, 4), "a.backward.f32.8x4");
+    const cJSON *forward = bt_plan_case(&plan, 1), *backward = bt_plan_case(&plan, 3);
+    assert_true(fabs(bt_plan_number(forward, "kernel.bytes") - 2.0 * 16384 * 768 * 4) < 1);
+    assert_true(fabs(bt_plan_number(backward, "kernel.bytes") - 3.0 * 16384 * 768 * 4) < 1);
+    assert_true(fabs(bt_plan_number(forward, "kernel.max_time_s") - 0.01) < 1e-9);
+    assert_null(bt_json_get(forward, "train"));
+    assert_null(bt_json_get(forward, "dataset"));
+    bt_plan_release(&plan);
+}
+
+static void options_act_on_combinations(void **state)
+{
+    (void)state;
+    const char *sets[] = {"kernel.dtype=f64", "kernel.cache=[\"hot\",\"cold\"]"};
+    bt_plan plan;
+    bt_plan_options options = {
+        .seed = 7, .filter = "*.8x4.*", .sets = sets, .set_count = 2, .systems = "blutrain,x"};
+    ASSERT_OK(
+        plan_of(SUITE(KERNEL("\"op\":\"gelu\",\"shape\":[\"16x4\",\"8x4\"]")), &options, &plan));
+    assert_int_equal(plan.case_count, 4);
+    assert_string_equal(name_at(&plan, 0), "ceiling.cold");
+    assert_string_equal(name_at(&plan, 1), "ceiling.hot");
+    assert_string_equal(name_at(&plan, 2), "a.forward.f64.8x4.hot");
+    assert_true(fabs(bt_plan_number(bt_plan_case(&plan, 2), "kernel.seed") - 7) < 1e-9);
+    assert_int_equal(cJSON_GetArraySize(plan.systems), 2);
+    bt_plan_release(&plan);
+}
+
+static void impossible_cases_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *words;
+    } cases[] = {
+        {SUITE(KERNEL("\"op\":\"gelu\"")), "needs kernel.op and kernel.shape"},
+        {SUITE(KERNEL("\"shape\":\"8x4\"")), "needs kernel.op and kernel.shape"},
+        {SUITE(KERNEL("\"op\":\"gleu\",\"shape\":\"8x4\"")), "did you mean \"gelu\"?"},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8x\"")), "kernel.shape is \"8x\""},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"0x3\"")), "kernel.shape is \"0x3\""},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"block\"")), "gelu takes any"},
+        {SUITE(KERNEL("\"op\":\"layernorm\",\"shape\":\"8\"")), "layernorm takes rows x cols"},
+        {SUITE(KERNEL("\"op\":\"layernorm\",\"shape\":\"8x4x2\"")), "s.json:1:"},
+        {SUITE(KERNEL("\"op\":\"adamw\",\"shape\":\"8\",\"direction\":\"backward\"")),
+         "adamw has none"},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8\",\"dtype\":\"tf32\"")), "only attention"},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8\",\"cache\":\"warm\"")),
+         "allowed: cold, rotating, hot"},
+        {SUITE(KERNEL("\"op\":\"gelu\",\"shape\":\"8\",\"cache\":[]")), "is an empty list"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_plan plan = {0};
+        bt_plan_options options = {.seed = -1};
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, cases[i].words,
+                     plan_of(cases[i].text, &options, &plan));
+    }
+}
+
+static void named_tensors_are_those_of_the_model(void **state)
+{
+    (void)state;
+    bt_kernel_shape shape;
+    assert_true(bt_kernel_shape_parse("gpt2_124m", &shape));
+    assert_int_equal(shape.tensor_count, 148);
+    assert_int_equal(shape.count, 124475904);
+    assert_true(bt_kernel_shape_parse("block", &shape));
+    assert_int_equal(shape.count, 7087872);
+    static const char *const bad[] = {"", "x", "8x-1", "8x04x", "1x2x3x4x5", "99999999x99999999x9"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        assert_false(bt_kernel_shape_parse(bad[i], &shape));
+    }
+}
+
+// ---- running a case ----------------------------------------------------------------------------
+
+typedef struct heard {
+    int64_t samples, starts, kernels, measured;
+    double error_share;
+    bool stop_at_once;
+} heard;
+
+static bt_status on_start(void *self, const bt_train_start *start)
+{
+    assert_non_null(start->device);
+    ++((heard *)self)->starts;
+    return BT_OK;
+}
+
+static bt_status on_kernel(void *self, const bt_train_kernel *kernel)
+{
+    assert_non_null(strstr(kernel->kernel, "cpu"));
+    ++((heard *)self)->kernels;
+    return BT_OK;
+}
+
+static bt_status on_samples(void *self, const double *times_ns, int64_t count)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        assert_true(times_ns[i] > 0);
+    }
+    ((heard *)self)->samples += count;
+    return BT_OK;
+}
+
+static bt_status on_measured(void *self, const bt_case_measured *event)
+{
+    ++((heard *)self)->measured;
+    ((heard *)self)->error_share = event->error_share;
+    return BT_OK;
+}
+
+static bool should_stop(void *self) { return ((heard *)self)->stop_at_once; }
+
+static bt_case_listener listen(heard *self)
+{
+    return (bt_case_listener){
+        .train = {.self = self, .start = on_start, .kernel = on_kernel, .should_stop = should_stop},
+        .samples = on_samples,
+        .measured = on_measured};
+}
+
+static bt_status run_case(const char *op, const char *direction, const char *dtype,
+                          const char *cache, const char *shape, heard *out)
+{
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "{\"kind\":\"kernel\",\"kernel\":{\"op\":\"%s\",\"direction\":\"%s\",\"dtype\":"
+                   "\"%s\",\"cache\":\"%s\",\"shape\":\"%s\",\"seed\":5,\"max_time_s\":0.02}}",
+                   op, direction, dtype, cache, shape);
+    bt_json_doc json;
+    ASSERT_OK(bt_json_parse("case", text, strlen(text), &json));
+    bt_case_work work = {.item = json.root, .device = "cpu"};
+    bt_train_result result = {0};
+    *out = (heard){.stop_at_once = out->stop_at_once};
+    bt_case_listener listener = listen(out);
+    bt_status status = bt_case_run(&work, &listener, &result);
+    bt_json_release(&json);
+    return status;
+}
+
+static const char *const small_shapes[BT_KERNEL_CASE_OP_COUNT] = {
+    [BT_KERNEL_CASE_copy] = "7x11",
+    [BT_KERNEL_CASE_cast] = "1000",
+    [BT_KERNEL_CASE_gelu] = "3x5x7",
+    [BT_KERNEL_CASE_bias] = "9x33",
+    [BT_KERNEL_CASE_layernorm] = "17x65",
+    [BT_KERNEL_CASE_residual_layernorm] = "17x65",
+    [BT_KERNEL_CASE_softmax] = "5x100",
+    [BT_KERNEL_CASE_cross_entropy] = "6x501",
+    [BT_KERNEL_CASE_reduce_sum] = "129x7",
+    [BT_KERNEL_CASE_reduce_sum_rows] = "7x129",
+    [BT_KERNEL_CASE_embedding] = "40x8x13",
+    [BT_KERNEL_CASE_adamw] = "1001",
+    [BT_KERNEL_CASE_grad_norm] = "1001",
+    [BT_KERNEL_CASE_attention] = "2x2x33x16",
+    [BT_KERNEL_CASE_attention_causal] = "2x2x33x16",
+};
+
+static void every_op_runs_and_is_correct(void **state)
+{
+    (void)state;
+    for (int op = 0; op < BT_KERNEL_CASE_OP_COUNT; ++op) {
+        bt_kernel_shape shape;
+        assert_non_null(small_shapes[op]);
+        assert_true(bt_kernel_shape_parse(small_shapes[op], &shape));
+        for (int backward = 0; backward < 2; ++backward) {
+            heard got = {0};
+            if (!(bt_kernel_bytes((bt_kernel_case_op)op, backward, &shape, 4) > 0)) {
+                continue;
+            }
+            ASSERT_OK(run_case(bt_kernel_case_op_name((bt_kernel_case_op)op),
+                               backward ? "backward" : "forward", "f32", "hot", small_shapes[op],
+                               &got));
+            assert_int_equal(got.starts, 1);
+            assert_int_equal(got.kernels, 1);
+            assert_int_equal(got.measured, 1);
+            assert_true(got.samples >= 3);
+            assert_true(got.error_share <= 1);
+        }
+    }
+}
+
+static void cache_modes_and_stopping(void **state)
+{
+    (void)state;
+    heard got = {0};
+    ASSERT_OK(run_case("gelu", "forward", "f32", "cold", "1000", &got));
+    assert_true(got.samples >= 3);
+    ASSERT_OK(run_case("gelu", "forward", "f32", "rotating", "100000", &got));
+    assert_true(got.samples >= 3);
+    got.stop_at_once = true;
+    ASSERT_OK(run_case("gelu", "forward", "f32", "hot", "1000", &got));
+    assert_int_equal(got.samples, 1);
+    got.stop_at_once = false;
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no layernorm kernel for bf16",
+                 run_case("layernorm", "forward", "bf16", "hot", "8x8", &got));
+    assert_int_equal(got.measured, 0);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "shape \"8xx\"",
+                 run_case("layernorm", "forward", "f32", "hot", "8xx", &got));
+}
+
+static void failing_memory_leaks_nothing(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    bt_status status = BT_STATUS_OUT_OF_MEMORY;
+    for (int64_t n = 1; status != BT_OK && n < 500; ++n) {
+        char text[] = "{\"kind\":\"kernel\",\"kernel\":{\"op\":\"layernorm\",\"direction\":"
+                      "\"backward\",\"dtype\":\"f32\",\"cache\":\"hot\",\"shape\":\"5x7\",\"seed\":"
+                      "5,\"max_time_s\":0.01}}";
+        bt_json_doc json;
+        ASSERT_OK(bt_json_parse("case", text, strlen(text), &json));
+        bt_case_work work = {.item = json.root, .device = "cpu"};
+        bt_train_result result = {0};
+        heard got = {0};
+        bt_case_listener listener = listen(&got);
+        bt_mem_fail_at(n);
+        status = bt_case_run(&work, &listener, &result);
+        bt_mem_fail_at(0);
+        bt_json_release(&json);
+        assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY);
+        assert_int_equal(bt_mem_live_count(), before);
+    }
+    assert_int_equal(status, BT_OK);
+}
+
+// ---- the check can fail ------------------------------------------------------------------------
+
+// Makes the call of a case, changes one element of one output, and checks it.
+static bt_status check_spoiled(const char *name, int64_t index, double factor)
+{
+    const char *text = "{\"op\":\"layernorm\",\"direction\":\"backward\",\"dtype\":\"f32\","
+                       "\"shape\":\"300x20000\"}";
+    bt_json_doc json;
+    bt_device device;
+    kernel_call call;
+    kernel_run run = {.seed = 9};
+    double worst = 0;
+    ASSERT_OK(bt_json_parse("case", text, strlen(text), &json));
+    ASSERT_OK(bt_kernel_body_make(json.root, &run.body));
+    ASSERT_OK(bt_device_open("cpu", 0, &device));
+    run.device = &device;
+    ASSERT_OK(bt_pool_create(&device, 0, &run.pool));
+    ASSERT_OK(bt_kernel_call_make(&run, &call));
+    ASSERT_OK(run.kernel->launch(&call.launch, &call.args));
+    for (int i = 0; i < run.body.count; ++i) {
+        if (strcmp(run.body.operands[i].name, name) == 0) {
+            ((float *)call.at[i])[index] *= (float)factor;
+        }
+    }
+    bt_status status = bt_kernel_check(&run, &call, &worst);
+    assert_true(status == BT_OK ? worst <= 1 : !(worst <= 1));
+    bt_kernel_call_release(&run, &call);
+    bt_pool_destroy(run.pool);
+    bt_device_close(&device);
+    bt_json_release(&json);
+    return status;
+}
+
+static void a_wrong_element_is_found(void **state)
+{
+    (void)state;
+    // 6,000,000 elements: the reference takes several chunks, and sums go over all of them.
+    ASSERT_OK(check_spoiled("dx", 0, 1));
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "wrong result of layernorm_backward_cpu_f32: dx[5999999] is",
+                 check_spoiled("dx", 5999999, 1.01));
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "dgamma[19999] is", check_spoiled("dgamma", 19999, 1.01));
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "dbeta[3] is nan", check_spoiled("dbeta", 3, (double)NAN));
+}
+
+static void operands_are_drawn_and_rounded(void **state)
+{
+    (void)state;
+    kernel_run run = {.seed = 3};
+    run.body.count = 2;
+    run.body.operands[0] = (bt_operand){.dtype = BT_BF16, .fill = BT_FILL_NORMAL, .b = 1};
+    run.body.operands[1] = (bt_operand){.dtype = BT_I32, .fill = BT_FILL_BELOW, .a = 10};
+    enum { COUNT = 10000 };
+    static double values[COUNT], again[COUNT];
+    ASSERT_OK(bt_kernel_tile(&run, 0, values, COUNT));
+    ASSERT_OK(bt_kernel_tile(&run, 0, again, COUNT));
+    double sum = 0, squares = 0;
+    for (int i = 0; i < COUNT; ++i) {
+        float single = (float)values[i];
+        assert_true(fabs(values[i] - (double)bt_bf16_to_f32(bt_f32_to_bf16(single))) <= 0);
+        assert_true(fabs(values[i] - again[i]) <= 0);
+        sum += values[i];
+        squares += values[i] * values[i];
+    }
+    assert_true(fabs(sum / COUNT) < 0.05 && fabs(squares / COUNT - 1) < 0.05);
+    ASSERT_OK(bt_kernel_tile(&run, 1, values, COUNT));
+    for (int i = 0; i < COUNT; ++i) {
+        assert_true(values[i] >= 0 && values[i] <= 9);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_multiplied_out),
+        cmocka_unit_test(options_act_on_combinations),
+        cmocka_unit_test(impossible_cases_are_refused),
+        cmocka_unit_test(named_tensors_are_those_of_the_model),
+        cmocka_unit_test(every_op_runs_and_is_correct),
+        cmocka_unit_test(cache_modes_and_stopping),
+        cmocka_unit_test(failing_memory_leaks_nothing),
+        cmocka_unit_test(a_wrong_element_is_found),
+        cmocka_unit_test(operands_are_drawn_and_rounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
