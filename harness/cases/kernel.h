@@ -57,7 +57,7 @@ typedef struct kernel_times {
     bool stopped;     // it was asked to
 } kernel_times;
 
-// The cache that a mode is about: L2 on a GPU. On the CPU the last-level cache, but at most 32 MiB
+// The cache that a mode is about: L2 on a GPU. On the CPU the last-level cache, but at most 128 MiB
 // per processor: virtual machines report the cache of the whole socket.
 uint64_t bt_kernel_cache_bytes(const bt_device *device);
 // Samples by the rule of the method: at least 30 and 0.3 s, until the interval of the median is

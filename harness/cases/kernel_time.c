@@ -20,7 +20,7 @@
 #define INTERVAL_SHARE  0.0025
 #define SAMPLES_MAX     65536
 #define CALLS_MAX       1024
-#define CPU_CACHE_BYTES (32L << 20) // per processor, see bt_kernel_cache_bytes
+#define CPU_CACHE_BYTES (128L << 20) // per processor, see bt_kernel_cache_bytes
 
 typedef struct timing {
     kernel_run *run;

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""PyTorch as a peer: one kernel case on standard input, events on standard output.
+
+The protocol is harness/run/README.md. The system's name says how PyTorch runs: pytorch-eager,
+pytorch-compile. Inputs are normal random numbers with the case's seed; the result is compared with
+the same operation in float64 before time is taken; samples are taken by the rule of the method, as
+the harness takes its own: cold (a scrub of twice the cache before each), rotating or hot.
+
+Where PyTorch, the device, the mode or the operation is missing, the answer is an error event with
+the status unavailable or unsupported, and exit code 4.
+"""
+import json
+import math
+import statistics
+import sys
+import time
+
+
+def say(event, **values):
+    print(json.dumps({"event": event, **values}), flush=True)
+
+
+class Cannot(Exception):
+    """What cannot run here: status, message."""
+
+
+def load_torch():
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise Cannot("unavailable", f"PyTorch cannot be imported: {error}") from error
+    return torch
+
+
+# ---- operations: name -> function(torch, case) -> (inputs, call) ---------------------------------
+# `inputs` are leaf tensors; call(inputs) gives the outputs. Backward: outputs' gradients by autograd.
+
+
+class Case:
+    def __init__(self, torch, task):
+        kernel = task["case"]["kernel"]
+        self.torch = torch
+        self.op = kernel["op"]
+        self.backward = kernel["direction"] == "backward"
+        self.cache = kernel["cache"]
+        self.max_time_s = kernel["max_time_s"]
+        self.device = task["device"]
+        self.tf32 = kernel["dtype"] == "tf32"
+        self.dtype = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16,
+                      "f64": torch.float64}[kernel["dtype"]]
+        self.shape_text = kernel["shape"]
+        self.axes = [] if not kernel["shape"][0].isdigit() else \
+            [int(axis) for axis in kernel["shape"].split("x")]
+        self.seed = kernel["seed"]
+        self.generator = torch.Generator(device=self.device)
+
+    def reset(self):
+        self.generator.manual_seed(self.seed)
+
+    def normal(self, *shape, scale=1.0):
+        drawn = self.torch.randn(*shape, generator=self.generator, device=self.device)
+        return (drawn * scale).to(self.dtype)
+
+    def below(self, bound, *shape):
+        return self.torch.randint(bound, shape, generator=self.generator, device=self.device)
+
+
+def op_copy(case):
+    return [case.normal(*case.axes)], lambda x: x.clone()
+
+
+def op_cast(case):
+    target = case.torch.float32 if case.dtype == case.torch.bfloat16 else case.torch.bfloat16
+    return [case.normal(*case.axes)], lambda x: x.to(target)
+
+
+def op_gelu(case):
+    gelu = case.torch.nn.functional.gelu
+    return [case.normal(*case.axes)], lambda x: gelu(x, approximate="tanh")
+
+
+def op_bias(case):
+    return [case.normal(*case.axes), case.normal(case.axes[1])], lambda x, bias: x + bias
+
+
+def op_layernorm(case):
+    norm, cols = case.torch.nn.functional.layer_norm, case.axes[1]
+    inputs = [case.normal(*case.axes), 1 + case.normal(cols, scale=0.2), case.normal(cols)]
+    return inputs, lambda x, weight, bias: norm(x, (cols,), weight, bias, 1e-5)
+
+
+def op_residual_layernorm(case):
+    inputs, norm = op_layernorm(case)
+
+    def call(x, weight, bias, residual):
+        total = x + residual
+        return total, norm(total, weight, bias)
+    return inputs + [case.normal(*case.axes)], call
+
+
+def op_softmax(case):
+    return [case.normal(*case.axes)], lambda x: case.torch.softmax(x, -1)
+
+
+def op_cross_entropy(case):
+    loss = case.torch.nn.functional.cross_entropy
+    targets = case.below(case.axes[1], case.axes[0])
+    return [case.normal(*case.axes)], lambda logits: loss(logits, targets)
+
+
+def op_reduce_sum(case):
+    return [case.normal(*case.axes)], lambda x: x.sum(0)
+
+
+def op_reduce_sum_rows(case):
+    return [case.normal(*case.axes)], lambda x: x.sum(1)
+
+
+def op_embedding(case):
+    rows, cols, vocab = case.axes
+    ids = case.below(vocab, rows)
+    return [case.normal(vocab, cols)], lambda table: case.torch.nn.functional.embedding(ids, table)
+
+
+def op_attention(case, causal=False):
+    torch = case.torch
+    if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        raise Cannot("unsupported", f"PyTorch {torch.__version__} has no scaled_dot_product_attention")
+    torch.backends.cuda.matmul.allow_tf32 = case.tf32
+    attention = torch.nn.functional.scaled_dot_product_attention
+    inputs = [case.normal(*case.axes) for _ in range(3)]
+    return inputs, lambda q, k, v: attention(q, k, v, is_causal=causal)
+
+
+def op_attention_causal(case):
+    return op_attention(case, causal=True)
+
+
+OPS = {name[3:]: made for name, made in globals().items() if name.startswith("op_")}
+
+
+def tensors_of(case):
+    """Element counts of the tensors of an optimizer case, as in harness/plan/kernel.c."""
+    block = [768, 768, 768 * 2304, 2304, 768 * 768, 768, 768, 768, 768 * 3072, 3072, 3072 * 768, 768]
+    if case.shape_text == "block":
+        return block
+    if case.shape_text == "gpt2_124m":
+        return [50304 * 768, 1024 * 768] + 12 * block + [768, 768]
+    return [math.prod(case.axes)]
+
+
+def prepare_adamw(case, compiled):
+    torch = case.torch
+    if compiled:
+        raise Cannot("unsupported", "AdamW runs as torch.optim.AdamW(fused=True), which is not compiled")
+    if case.dtype != torch.float32:
+        raise Cannot("unsupported", "PyTorch has no AdamW that writes a bf16 copy of fp32 weights")
+    case.dtype = torch.float32
+    parameters = []
+    for count in tensors_of(case):
+        parameter = torch.nn.Parameter(case.normal(count, scale=0.02))
+        parameter.grad = case.normal(count, scale=0.01)
+        parameters.append(parameter)
+    fused = {"fused": True} if case.device == "cuda" else {}
+    return torch.optim.AdamW(parameters, lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, **fused).step
+
+
+def prepare_grad_norm(case, compiled):
+    torch = case.torch
+    if compiled or not hasattr(torch, "_foreach_norm"):
+        raise Cannot("unsupported", "the gradients' norm runs as torch._foreach_norm, in eager mode only")
+    grads = [case.normal(count, scale=0.01) for count in tensors_of(case)]
+    return lambda: torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+
+
+# ---- a call, and whether it is right -------------------------------------------------------------
+
+def as_list(outputs):
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def evaluate(case, inputs, function, backward):
+    """Outputs, or gradients of the inputs for gradients of 1 + index/count of the outputs."""
+    if not backward:
+        with case.torch.no_grad():
+            return as_list(function(*inputs))
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    outputs = as_list(function(*leaves))
+    grads = [case.torch.linspace(-1, 1, y.numel(), device=y.device, dtype=case.torch.float64)
+             .reshape(y.shape).to(y.dtype) for y in outputs]
+    return list(case.torch.autograd.grad(outputs, leaves, grads))
+
+
+def check(case, inputs, function, compiled):
+    """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
+    if sum(x.numel() for x in inputs) > 1 << 28:
+        return None  # float64 would not fit; smaller shapes of the same operation are checked
+    wide = [x.double() for x in inputs]
+    expected = evaluate(case, wide, function, case.backward)
+    actual = evaluate(case, inputs, compiled, case.backward)
+    worst = 0.0
+    epsilon = case.torch.finfo(case.dtype).eps if not case.tf32 else 2.0 ** -10
+    for got, right in zip(actual, expected):
+        length = max(1, sum(x.numel() for x in inputs) // max(1, right.numel()))
+        step = max(epsilon, case.torch.finfo(got.dtype).eps)
+        limit = 32 * step * math.sqrt(length) * float(right.abs().max())
+        error = float((got.double() - right).abs().max())
+        worst = max(worst, error / limit) if limit > 0 and not math.isnan(error) else math.inf
+    if not worst <= 1:
+        raise ArithmeticError(f"wrong result of {case.op}: error is {worst:.3g} times its tolerance")
+    return worst
+
+
+def prepare(case, compiled):
+    """What is timed: a function without arguments; and how right it is."""
+    special = {"adamw": prepare_adamw, "grad_norm": prepare_grad_norm}.get(case.op)
+    case.reset()
+    if special:
+        return special(case, compiled), None
+    if case.op not in OPS:
+        raise Cannot("unsupported", f"no {case.op} in this peer; there are: {', '.join(sorted(OPS))}")
+    inputs, function = OPS[case.op](case)
+    if compiled:
+        # A graph that is kept for repeated backward calls cannot give its buffers away.
+        case.torch._functorch.config.donated_buffer = False
+    timed = case.torch.compile(function) if compiled else function
+    share = check(case, inputs, function, timed)
+    if not case.backward:
+        def forward():
+            with case.torch.no_grad():
+                timed(*inputs)
+        return forward, share
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    outputs = as_list(timed(*leaves))
+    grads = [case.torch.ones_like(y) if y.dim() == 0 else case.torch.randn_like(y) for y in outputs]
+    return lambda: case.torch.autograd.grad(outputs, leaves, grads, retain_graph=True), share
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+class Clock:
+    """Samples of one call in ns: device events on CUDA, the monotonic clock on the CPU."""
+
+    def __init__(self, case, call):
+        self.torch, self.call, self.calls = case.torch, call, 1
+        self.cuda = case.device == "cuda"
+        self.cold = case.cache == "cold"
+        cache = 64 << 20
+        if self.cuda:
+            cache = getattr(self.torch.cuda.get_device_properties(0), "L2_cache_size", cache)
+        self.scrub = self.torch.empty(2 * cache, dtype=self.torch.uint8, device=case.device) \
+            if self.cold else None
+
+    def sample(self):
+        if self.scrub is not None:
+            self.scrub.fill_(1)
+        if self.cuda:
+            # So long that all launches of the call are queued before the first event: what is timed
+            # is the device, not Python.
+            self.torch.cuda._sleep(1000000)
+        if not self.cuda:
+            start = time.perf_counter_ns()
+            for _ in range(self.calls):
+                self.call()
+            return max(1, time.perf_counter_ns() - start) / self.calls
+        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(self.calls):
+            self.call()
+        stop.record()
+        stop.synchronize()
+        return max(1.0, start.elapsed_time(stop) * 1e6) / self.calls
+
+
+def why_stop(samples, passed_s, max_time_s):
+    if passed_s >= max_time_s and len(samples) >= 3:
+        return "time limit"
+    if len(samples) < 30 or passed_s < 0.3:
+        return None
+    ordered = sorted(samples)
+    count = len(ordered)
+    reach = math.ceil(0.98 * math.sqrt(count))  # ranks of the 95 % interval, normal approximation
+    low, high = ordered[max(0, count // 2 - reach)], ordered[min(count - 1, count // 2 + reach)]
+    return "interval within 0.25 %" if high - low <= 0.005 * statistics.median(ordered) else None
+
+
+def measure(case, call):
+    clock = Clock(case, call)
+    for _ in range(5):
+        first = clock.sample()
+    if not clock.cold and first < 20000:
+        clock.calls = min(1024, int(200000 / first) + 1)
+    samples, started, stop, look = [], time.monotonic(), None, 3
+    while stop is None:
+        samples.append(clock.sample())
+        passed_s = time.monotonic() - started
+        if len(samples) >= look or passed_s >= case.max_time_s:
+            look = len(samples) + max(1, len(samples) // 8)
+            stop = why_stop(samples, passed_s, case.max_time_s)
+    return samples, stop, clock.calls
+
+
+def run(task):
+    if task["case"]["kind"] != "kernel":
+        raise Cannot("unsupported", f"this peer runs kernel cases, not {task['case']['kind']}")
+    torch = load_torch()
+    # 'f32' is IEEE here, as it is in the cases of the harness; attention sets its own.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    if task["device"] == "cuda" and not torch.cuda.is_available():
+        raise Cannot("unavailable", f"PyTorch {torch.__version__} finds no CUDA device")
+    compiled = task["system"].endswith("-compile")
+    if compiled and not hasattr(torch, "compile"):
+        raise Cannot("unavailable", f"PyTorch {torch.__version__} has no torch.compile")
+    case = Case(torch, task)
+    if case.cache == "rotating":
+        raise Cannot("unsupported", "this peer measures cold and hot, not rotating")
+    call, share = prepare(case, compiled)
+    name = torch.cuda.get_device_name() if case.device == "cuda" else "CPU"
+    say("start", protocol=1, system=task["system"], device=name)
+    say("kernel", op=case.op, kernel=f"torch {torch.__version__}")
+    samples, stop, calls = measure(case, call)
+    for at in range(0, len(samples), 1000):
+        say("samples", times_ns=samples[at:at + 1000])
+    say("measured", calls_per_sample=calls, error_share=share, stop=stop)
+    say("result", steps_done=0)
+
+
+def main():
+    task = json.loads(sys.stdin.readline())
+    try:
+        run(task)
+    except Cannot as reason:
+        say("error", status=reason.args[0], message=reason.args[1])
+        return 4
+    except Exception as error:  # pylint: disable=broad-except # whatever it is, the record has it
+        memory = "OutOfMemory" in type(error).__name__ or isinstance(error, MemoryError)
+        say("error", status="out of memory" if memory else "internal error",
+            message=f"{type(error).__name__}: {error}"[:900])
+        return 5
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+#!/usr/bin/env bats
+# Kernel cases from a user's side: the table, peers that take turns, peers that are missing
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=${BT_BENCH:-$root/build/bin/bt-bench}
+    bench=$(readlink -f "$bench")
+    peer=$root/tests/support/kernel_peer.sh
+    dir=$(mktemp -d /tmp/bt-kernels-XXXXXX)
+    cd "$dir" || exit
+    cat >s.json <<'JSON'
+{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+    unset KERNEL_PEER KERNEL_PEER_TASKS
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+@test "kernel cases are a table: time, bandwidth, share of the copy, the kernel that ran" {
+    run --separate-stderr "$bench" run s.json
+    [ "$status" = 0 ]
+    [[ $output == *"gelu forward, f32, hot cache"* ]]
+    [[ $output =~ 64x16\ +[0-9.]+\ [nu]s\ +[0-9.]+\ [MG]B/s\ +[0-9.]+\ %\ +unary_cpu_f32 ]]
+    [[ $stderr == *"plan      tiny, profile cpu"*"gelu.forward.f32.64x16"* ]]
+    run "$bench" show 1 --format json
+    [[ $output == *'"name": "gelu.forward.f32.4x5"'*'"time_ns"'* ]]
+    run "$bench" report 1 -o r.md
+    grep -q "| time | bandwidth | of copy |" r.md
+    grep -q "gelu.forward.f32.64x16" results/run-1/report.html
+    "$bench" run s.json -q >/dev/null
+    run "$bench" compare 1 2
+    [ "$status" = 0 ]
+    [[ $output == *"time_ns"*"ratio"* || $output == *"ratio"*"time_ns"* ]]
+    [[ $output != *"loss curve"* ]]
+}
+
+@test "a filter keeps the copy that shares are of" {
+    run --separate-stderr "$bench" run s.json --filter 4x5 --dry-run --format json
+    [ "$status" = 0 ]
+    [[ $output == *'"name":"ceiling.hot"'* && $output == *'"name":"gelu.forward.f32.4x5"'* ]]
+    [[ $output != *64x16* ]]
+}
+
+@test "systems take turns, round by round the other way round; ratios are shown" {
+    export KERNEL_PEER_TASKS=$dir/tasks
+    ln -s "$peer" other-peer.sh
+    run --separate-stderr "$bench" run s.json --filter 4x5 --rounds 2 --system "blutrain,$peer,./other-peer.sh"
+    [ "$status" = 0 ]
+    [[ $output =~ 4x5\ .*\ 1.00\ ms\ +[0-9.]+x\ +1.00\ ms\ +[0-9.]+x ]]
+    grep -o '"system":"[^"]*"' tasks | sed 's/.*:"\(.*\)"/\1/' >order
+    diff order - <<<$'kernel_peer.sh\nother-peer.sh\nother-peer.sh\nkernel_peer.sh'
+    grep -q '"op":"gelu"' tasks
+    run "$bench" show 1 --format json
+    [[ $output == *'"system": "kernel_peer.sh"'*'"time_ns": 1000000.5'* ]]
+}
+
+@test "a peer that is missing here says so, and the run passes" {
+    KERNEL_PEER=unavailable run --separate-stderr "$bench" run s.json --system "blutrain,$peer"
+    [ "$status" = 0 ]
+    [[ $output == *"run 1 passed"*"unavailable"*"no framework of that name here"* ]]
+    [[ $output == *"unary_cpu_f32"* ]]
+}
+
+@test "a peer without a measurement, or with an impossible one, has failed" {
+    KERNEL_PEER=unmeasured run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
+    [ "$status" = 5 ]
+    [[ $output == *"without having said samples and measured"* ]]
+    run "$bench" show 1 --format json
+    [[ $output != *'"system": "kernel_peer.sh"'*'"time_ns": 1000000.5'* ]]
+    KERNEL_PEER=negative run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
+    [ "$status" = 5 ]
+    [[ $output == *"wrong type or range of times_ns"* ]]
+}
+
+@test "an unknown system is refused with what there is" {
+    run --separate-stderr "$bench" run s.json --system blutrain,tinygrad
+    [ "$status" = 2 ]
+    [[ $stderr == *'no system "tinygrad": allowed are blutrain, a folder of'* ]]
+}
+
+@test "PyTorch's peer without PyTorch is unavailable, not failed" {
+    command -v python3 >/dev/null || skip "no python3"
+    mkdir shadow
+    echo 'raise ImportError("hidden by the test")' >shadow/torch.py
+    PYTHONPATH=$dir/shadow BT_ROOT=$root run --separate-stderr "$bench" run s.json --filter 4x5 --system blutrain,pytorch-eager
+    [ "$status" = 0 ]
+    [[ $output == *"pytorch-eager"*"PyTorch cannot be imported: hidden by the test"* ]]
+}
+
+@test "PyTorch's peer with PyTorch: every operation that it has is right and timed" {
+    python=
+    for p in python3 /usr/bin/python3; do
+        "$p" -c 'import torch' 2>/dev/null && python=$p && break
+    done
+    [ -n "$python" ] || skip "no PyTorch"
+    task() {
+        printf '{"system":"pytorch-eager","device":"cpu","case":{"kind":"kernel","kernel":{"op":"%s","direction":"%s","dtype":"f32","cache":"hot","shape":"%s","seed":1,"max_time_s":0.01}}}\n' "$@" |
+            "$python" "$root/harness/peers/pytorch/peer.py"
+    }
+    for op in "copy 8x8" "cast 8x8" "gelu 8x8" "bias 8x8" "layernorm 8x8" "residual_layernorm 8x8" \
+        "softmax 8x8" "cross_entropy 8x50" "reduce_sum 8x8" "reduce_sum_rows 8x8" "embedding 8x4x9" "adamw 64"; do
+        # shellcheck disable=SC2086 # two words
+        set -- $op
+        task "$1" forward "$2" | grep -q '"event": "measured"' || { echo "$op"; false; }
+    done
+    for op in "gelu 8x8" "layernorm 8x8" "softmax 8x8" "cross_entropy 8x50" "embedding 8x4x9"; do
+        # shellcheck disable=SC2086 # two words
+        set -- $op
+        task "$1" backward "$2" | grep -q '"event": "measured"' || { echo "$op"; false; }
+    done
+    run task fft forward 8
+    [[ $output == *'"status": "unsupported"'* ]]
+}
+
+@test "the twenty lines of the README are a peer" {
+    command -v python3 >/dev/null || skip "no python3"
+    sed -n '/^```python$/,/^```$/p' "$root/harness/peers/README.md" | sed '1d;$d' >mine.py
+    [ "$(wc -l <mine.py)" -le 26 ]
+    chmod +x mine.py
+    sed -i 's/"gelu", "shape": \["64x16", "4x5"\]/"copy", "shape": "64x16"/' s.json
+    run --separate-stderr "$bench" run s.json --system blutrain,./mine.py
+    [ "$status" = 0 ]
+    [[ $output == *"mine.py"*"64x16"* ]]
+}
+
+@test "every kernel suite expands on both profiles" {
+    for suite in "$root"/suites/kernels/*.json; do
+        for profile in cpu gpu; do
+            run --separate-stderr "$bench" run "$suite" --profile $profile --dry-run --format json
+            [ "$status" = 0 ] || { echo "$suite $profile: $stderr"; false; }
+            [ "$(grep -o '"name":"[^"]*"' <<<"$output" | sort | uniq -d | wc -l)" = 0 ]
+        done
+    done
+    run "$bench" list suites
+    [[ $output == *"suites/kernels/layernorm"* ]]
+}
