@@ -84,6 +84,9 @@ static double median_of(const kernel_row *rows, int64_t count, const kernel_row 
             values[found++] = value->value;
         }
     }
+    if (found == 0) {
+        return (double)NAN;
+    }
     qsort(values, (size_t)found, sizeof values[0], by_value);
     return bt_stats_quantile(values, found, 0.5);
 }
@@ -129,19 +132,17 @@ static void print_case(const kernel_row *rows, int64_t count, const kernel_row *
 static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
 {
     const char *systems[SYSTEMS_MAX];
-    char align[2 * SYSTEMS_MAX + 6] = "l";
+    // Shape, a time per system with a ratio from the second on, bandwidth, share, kernel.
+    static const char *const aligns[SYSTEMS_MAX] = {"lrrrl", "lrrrrrl", "lrrrrrrrl", "lrrrrrrrrrl"};
     int system_count = systems_of(rows, count, group, systems);
-    bt_table table = {.align = align};
+    bt_table table = {.align = aligns[system_count - 1]};
     bt_table_cell(&table, "%s", "");
     for (int s = 0; s < system_count; ++s) {
         bt_table_cell(&table, "%s", systems[s]);
-        strcat(align, "r");
         if (s > 0) {
             bt_table_cell(&table, "%s", "ratio");
-            strcat(align, "r");
         }
     }
-    strcat(align, "rrl");
     bt_table_cell(&table, "bandwidth");
     bt_table_cell(&table, "of copy");
     bt_table_cell(&table, "kernel");

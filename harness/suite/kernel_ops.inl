@@ -11,13 +11,13 @@ BT_KERNEL_CASE_OP(bias, 2, 2, "rows x cols", 2 * n * e, 0, n, 0)
 BT_KERNEL_CASE_OP(layernorm, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 8 * n, 14 * n)
 BT_KERNEL_CASE_OP(residual_layernorm, 2, 2, "rows x cols", 4 * n * e, 0, 9 * n, 0)
 BT_KERNEL_CASE_OP(softmax, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 4 * n, 4 * n)
-BT_KERNEL_CASE_OP(cross_entropy, 2, 2, "rows x vocabulary", n * e, 2 * n * e, 3 * n, 4 * n)
-BT_KERNEL_CASE_OP(reduce_sum, 2, 2, "rows x cols, over the rows", n * e, 0, n, 0)
-BT_KERNEL_CASE_OP(reduce_sum_rows, 2, 2, "rows x cols, over each row", n * e, 0, n, 0)
+BT_KERNEL_CASE_OP(cross_entropy, 2, 2, "rows x vocabulary", n *e, 2 * n * e, 3 * n, 4 * n)
+BT_KERNEL_CASE_OP(reduce_sum, 2, 2, "rows x cols, over the rows", n *e, 0, n, 0)
+BT_KERNEL_CASE_OP(reduce_sum_rows, 2, 2, "rows x cols, over each row", n *e, 0, n, 0)
 BT_KERNEL_CASE_OP(embedding, 3, 3, "rows x cols x vocabulary", 2 * d[0] * d[1] * e,
                   d[0] * d[1] * e + d[1] * d[2] * 4, 0, d[0] * d[1])
-BT_KERNEL_CASE_OP(adamw, 1, 4, "a tensor, or block, gpt2_124m", n * (e < 4 ? 30 : 28), 0, 15 * n, 0)
-BT_KERNEL_CASE_OP(grad_norm, 1, 4, "a tensor, or block, gpt2_124m", n * e, 0, 2 * n, 0)
+BT_KERNEL_CASE_OP(adamw, 1, 4, "a tensor, or block, gpt2_124m", n *(e < 4 ? 30 : 28), 0, 15 * n, 0)
+BT_KERNEL_CASE_OP(grad_norm, 1, 4, "a tensor, or block, gpt2_124m", n *e, 0, 2 * n, 0)
 BT_KERNEL_CASE_OP(attention, 4, 4, "batch x heads x tokens x head size", 4 * n * e, 8 * n * e,
                   4 * n * d[2], 10 * n * d[2])
 BT_KERNEL_CASE_OP(attention_causal, 4, 4, "batch x heads x tokens x head size", 4 * n * e,
