@@ -39,6 +39,14 @@ static const bt_cli_option run_options[] = {
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 static const bt_cli_option look_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
+static const bt_cli_option replicate_options[] = {
+    {"claims", 0, "FILE", "claims to judge (default: suites/claims/blutrain-2606.24780.json)"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option report_options[] = {
     {"output", 'o', "FILE", "where to; .html (one page), .md or .json"}, DB_ROW, HELP_ROW, END_ROW};
 
@@ -68,6 +76,12 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
     {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
      1000, bt_verb_report},
+    {"replicate", "RUN", "a verdict per claim of the paper, from a run with peers",
+     "RUN is one of kernel suites, made with --system blutrain,pytorch-eager --rounds 4 or more.\n"
+     "Exit codes: 0 all that could be tested replicated or exceeded, 1 something is not, 3 "
+     "something\n"
+     "is inconclusive, 4 nothing could be tested.",
+     replicate_options, 1, 1, bt_verb_replicate},
     {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME]", "make or get what is trained on",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"

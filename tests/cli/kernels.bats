@@ -141,3 +141,25 @@ teardown() {
     run "$bench" list suites
     [[ $output == *"suites/kernels/layernorm"* ]]
 }
+
+@test "replicate gives a verdict per claim, and its exit code" {
+    ln -s "$peer" pytorch-eager
+    cat >claims.json <<'JSON'
+{ "paper": "a paper", "stands_for": [ { "name": "pytorch", "system": "pytorch-eager" } ], "claims": [
+  { "id": "mild", "metric": "time", "better": "lower", "margin": 0.02, "case": { "name": "gelu.forward.f32.4x5" },
+    "values": [ { "system": "blutrain", "value": 1 }, { "system": "pytorch", "value": 2 } ] },
+  { "id": "wild", "metric": "time", "better": "lower", "margin": 0.02, "case": { "name": "gelu.forward.f32.64x16" },
+    "values": [ { "system": "blutrain", "value": 1 }, { "system": "pytorch", "value": 1e12 } ] },
+  { "id": "other", "metric": "time", "better": "lower", "margin": 0.02, "untested": "no such case",
+    "values": [ { "system": "blutrain", "value": 1 } ] } ] }
+JSON
+    "$bench" run s.json -q --rounds 3 --system blutrain,./pytorch-eager >/dev/null
+    run --separate-stderr "$bench" replicate 1 --claims claims.json
+    [ "$status" = 1 ]
+    [[ $output == *"mild"*"2.00x"*"EXCEEDED"*"wild"*"NOT REPLICATED"*"1 not testable here: no such case"* ]]
+    run --separate-stderr "$bench" replicate 1 --format json
+    [ "$status" = 4 ]
+    [[ $output == *'"paper": "arXiv 2606.24780"'*'"verdict": "NOT TESTABLE HERE"'* ]]
+    run --separate-stderr "$bench" replicate 1 --claims nothing.json
+    [ "$status" = 5 ]
+}

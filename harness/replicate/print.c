@@ -1,0 +1,127 @@
+// harness/replicate/print.c - verdicts as text and as JSON
+#include <math.h>
+#include <string.h>
+
+#include "harness/replicate/replicate.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *node = bt_json_get(object, key);
+    return cJSON_IsString(node) ? node->valuestring : "";
+}
+
+static const char *device_of(const bt_store_run *run)
+{
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        if (run->rounds[i].shape.device && run->rounds[i].shape.device[0]) {
+            return run->rounds[i].shape.device;
+        }
+    }
+    return "an unknown device";
+}
+
+// Claims that were tested, a row each; ratios are advantages of ours.
+static bt_status print_tested(const bt_replications *replications, bt_str *out)
+{
+    bt_table table = {.align = "lrrlll"};
+    static const char *const heads[] = {"claim", "paper", "here", "95 %", "verdict", ""};
+    for (int i = 0; i < 6; ++i) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    for (int64_t i = 0; i < replications->count; ++i) {
+        const bt_replication *item = &replications->items[i];
+        if (item->verdict == BT_VERDICT_NOT_TESTABLE) {
+            continue;
+        }
+        bt_table_cell(&table, "%s", item->id);
+        bt_table_cell(&table, "%s", bt_format_ratio(item->claimed).text);
+        bt_table_cell(&table, "%s", bt_format_ratio(item->ratio).text);
+        if (isnan(item->low)) {
+            bt_table_cell(&table, "%s", "");
+        } else {
+            bt_table_cell(&table, "[%.3f, %.3f]", item->low, item->high);
+        }
+        bt_table_cell(&table, "%s", bt_verdict_name(item->verdict));
+        bt_table_cell(&table, "%s", item->reason);
+    }
+    bt_status status = bt_table_print(&table, 2, out);
+    bt_table_release(&table);
+    return status;
+}
+
+// How many claims could not be tested, by reason.
+static void print_untested(const bt_replications *replications, bt_str *out)
+{
+    for (int64_t i = 0; i < replications->count; ++i) {
+        const bt_replication *item = &replications->items[i];
+        int64_t count = 0;
+        bool first = item->verdict == BT_VERDICT_NOT_TESTABLE;
+        for (int64_t j = 0; j < replications->count && first; ++j) {
+            const bt_replication *other = &replications->items[j];
+            bool same = other->verdict == BT_VERDICT_NOT_TESTABLE &&
+                        strcmp(other->reason, item->reason) == 0;
+            first = !(same && j < i);
+            count += same;
+        }
+        if (first) {
+            bt_str_format(out, "  %4lld not testable here: %s\n", (long long)count, item->reason);
+        }
+    }
+}
+
+bt_status bt_replications_text(const bt_json_doc *claims, const bt_store_run *run,
+                               const bt_replications *replications, bt_str *out)
+{
+    size_t start = out->length_bytes;
+    const int64_t *verdicts = replications->verdicts;
+    bt_str_format(out, "%s on %s, run %lld (the paper's kernels: one RTX 6000 Ada)\n",
+                  text_of(claims->root, "paper"), device_of(run), (long long)run->id);
+    if (verdicts[BT_VERDICT_NOT_TESTABLE] < replications->count) {
+        bt_str_append(out, "ratios are the other system's time over ours\n\n");
+        BT_TRY(print_tested(replications, out));
+    }
+    bt_str_append(out, "\n");
+    print_untested(replications, out);
+    bt_str_format(out,
+                  "\n%lld replicated or exceeded \xc2\xb7 %lld not replicated \xc2\xb7 %lld "
+                  "inconclusive \xc2\xb7 %lld not testable here\n",
+                  (long long)(verdicts[BT_VERDICT_REPLICATED] + verdicts[BT_VERDICT_EXCEEDED]),
+                  (long long)verdicts[BT_VERDICT_NOT_REPLICATED],
+                  (long long)verdicts[BT_VERDICT_INCONCLUSIVE],
+                  (long long)verdicts[BT_VERDICT_NOT_TESTABLE]);
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+bt_status bt_replications_json(const bt_json_doc *claims, const bt_store_run *run,
+                               const bt_replications *replications, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 2};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "paper", text_of(claims->root, "paper"));
+    bt_json_writer_integer(&json, "run", run->id);
+    bt_json_writer_text(&json, "device", device_of(run));
+    bt_json_writer_open(&json, "claims", '[');
+    for (int64_t i = 0; i < replications->count; ++i) {
+        const bt_replication *item = &replications->items[i];
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "id", item->id);
+        bt_json_writer_text(&json, "verdict", bt_verdict_name(item->verdict));
+        bt_json_writer_real(&json, "claimed", item->claimed);
+        bt_json_writer_real(&json, "margin", item->margin);
+        bt_json_writer_real(&json, "ratio", item->ratio);
+        bt_json_writer_real(&json, "low", item->low);
+        bt_json_writer_real(&json, "high", item->high);
+        bt_json_writer_integer(&json, "pairs", item->pairs);
+        bt_json_writer_text(&json, "reason", item->reason);
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}
