@@ -44,11 +44,13 @@ void bt_progress_say(bt_progress_view *view, const char *format, ...)
 
 void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps)
 {
-    bt_progress_pause(view);
+    if (steps > 0) { // lines of kernel cases go on from one to the next
+        bt_progress_pause(view);
+        view->shown_ns = 0;
+    }
     (void)snprintf(view->label, sizeof view->label, "%s", label);
     view->steps = steps;
     view->started_ns = 0;
-    view->shown_ns = 0;
     view->rate_tok_s = 0;
     view->heard_ns = bt_clock_ns();
 }
@@ -124,6 +126,25 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
     if (last || !view->shown_ns || now_ns - view->shown_ns >= every_ns) {
         show_step(view, step, now_ns);
     }
+}
+
+void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total)
+{
+    int64_t now_ns = bt_clock_ns();
+    view->began_ns = view->began_ns ? view->began_ns : now_ns;
+    if (!view->out ||
+        (!view->terminal && view->shown_ns && now_ns - view->shown_ns < PLAIN_EVERY_S * NS_PER_S)) {
+        return;
+    }
+    bt_str text = {0};
+    bt_str_format(&text, "case %4lld/%lld  %s", (long long)done + 1, (long long)total, view->label);
+    if (done > 0) {
+        append_left((now_ns - view->began_ns) / done * (total - done), &text);
+    }
+    if (bt_str_status(&text) == BT_OK) {
+        show(view, bt_str_text(&text));
+    }
+    bt_str_release(&text);
 }
 
 void bt_progress_silence(bt_progress_view *view)

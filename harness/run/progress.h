@@ -19,14 +19,17 @@ typedef struct bt_progress_view {
     int64_t shown_ns;   // when a line was last shown
     int64_t heard_ns;   // when the worker last said something
     double rate_tok_s;  // smoothed
+    int64_t began_ns;   // when the first kernel case began
     bool line_open;     // a rewriting line is on the screen
     char label[96];     // "fp32", "fp32 round 2/3"
 } bt_progress_view;
 
 void bt_progress_open(bt_progress_view *view, bool quiet);
-// A new round begins.
+// A new round begins; steps 0: of a kernel case.
 void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps);
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event);
+// A kernel case begins, after `done` rounds of `total`.
+void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total);
 // The worker says nothing: after a minute this is shown.
 void bt_progress_silence(bt_progress_view *view);
 // A line of its own: "plan      ...". The text may have several lines.

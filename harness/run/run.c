@@ -27,7 +27,8 @@ typedef struct running {
     bt_facts facts;
     bt_progress_view view;
     bt_peers peers;
-    double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
+    int64_t kernel_rounds_done, kernel_rounds; // for the progress
+    double copy_bytes_per_s[3];                // of this run, by cache mode; 0: not yet
 } running;
 
 static void say_line(void *self, const char *line)
@@ -200,6 +201,9 @@ static bt_status run_round(running *self, int64_t index, int64_t ordinal, const 
     if (status == BT_OK) {
         bt_progress_round(&self->view, bt_str_text(&label),
                           (int64_t)bt_plan_number(item, "train.steps"));
+        if (copy) {
+            bt_progress_case(&self->view, self->kernel_rounds_done++, self->kernel_rounds);
+        }
         bt_round_request request = {.store = self->store,
                                     .run = self->outcome->run,
                                     .plan = plan,
@@ -212,11 +216,14 @@ static bt_status run_round(running *self, int64_t index, int64_t ordinal, const 
                                     .worker = peer->program ? peer->program : self->request->worker,
                                     .system = peer->program ? peer->name : NULL,
                                     .peer = peer->program != NULL,
-                                    .copy_bytes_per_s = copy ? *copy : 0,
+                                    .copy_bytes_per_s =
+                                        copy && !bt_plan_kernel_is_ceiling(item) ? *copy : 0,
                                     .log_path = bt_str_text(&log),
                                     .view = &self->view};
         status = bt_round_run(&request, &round);
-        bt_progress_pause(&self->view);
+        if (!copy) {
+            bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
+        }
     }
     if (status == BT_OK) {
         if (copy && bt_plan_kernel_is_ceiling(item)) {
@@ -253,9 +260,24 @@ static bt_status run_systems(running *self, int64_t index, int64_t ordinal)
     return BT_OK;
 }
 
+// Rounds of kernel cases in all: of each on every system, of the copies on ours alone.
+static int64_t count_kernel_rounds(const running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    int64_t count = 0;
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        const cJSON *item = bt_plan_case(plan, i);
+        if (bt_json_get(item, "kernel")) {
+            count += plan->rounds * (bt_plan_kernel_is_ceiling(item) ? 1 : self->peers.count);
+        }
+    }
+    return count;
+}
+
 static bt_status run_rounds(running *self)
 {
     const bt_plan *plan = self->request->plan;
+    self->kernel_rounds = count_kernel_rounds(self);
     self->outcome->status = BT_RUN_PASSED;
     for (int64_t ordinal = 0; ordinal < plan->rounds; ++ordinal) {
         for (int64_t i = 0; i < plan->case_count; ++i) {
@@ -291,6 +313,7 @@ static bt_status run_begun(running *self)
     if (status == BT_OK) {
         say_plan(self);
         status = run_rounds(self);
+        bt_progress_pause(&self->view);
     }
     if (status != BT_OK) {
         // Recording itself failed: say so in the record if that is still possible.

@@ -28,7 +28,7 @@ teardown() {
     [ "$status" = 0 ]
     [[ $output == *"gelu forward, f32, hot cache"* ]]
     [[ $output =~ 64x16\ +[0-9.]+\ [nu]s\ +[0-9.]+\ [MG]B/s\ +[0-9.]+\ %\ +unary_cpu_f32 ]]
-    [[ $stderr == *"plan      tiny, profile cpu"*"gelu.forward.f32.64x16"* ]]
+    [[ $stderr == *"plan      tiny, profile cpu"*"gelu.forward.f32.64x16"*"case    1/3  ceiling.hot"* ]]
     run "$bench" show 1 --format json
     [[ $output == *'"name": "gelu.forward.f32.4x5"'*'"time_ns"'* ]]
     run "$bench" report 1 -o r.md

@@ -179,25 +179,28 @@ def as_list(outputs):
     return list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
-def evaluate(case, inputs, function, backward):
-    """Outputs, or gradients of the inputs for gradients of 1 + index/count of the outputs."""
-    if not backward:
+def evaluate(case, inputs, function, grads):
+    """Outputs, or gradients of the inputs for these gradients of the outputs."""
+    if grads is None:
         with case.torch.no_grad():
             return as_list(function(*inputs))
     leaves = [x.detach().requires_grad_() for x in inputs]
-    outputs = as_list(function(*leaves))
-    grads = [case.torch.linspace(-1, 1, y.numel(), device=y.device, dtype=case.torch.float64)
-             .reshape(y.shape).to(y.dtype) for y in outputs]
-    return list(case.torch.autograd.grad(outputs, leaves, grads))
+    return list(case.torch.autograd.grad(as_list(function(*leaves)), leaves, grads))
 
 
-def check(case, inputs, function, compiled):
+def draw_grads(case, inputs, function):
+    """Gradients of the outputs: random, 1 for a mean."""
+    outputs = evaluate(case, inputs, function, None)
+    return [case.normal(*y.shape).to(y.dtype) if y.dim() else case.torch.ones_like(y) for y in outputs]
+
+
+def check(case, inputs, function, timed, grads):
     """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
     if sum(x.numel() for x in inputs) > 1 << 28:
         return None  # float64 would not fit; smaller shapes of the same operation are checked
     wide = [x.double() for x in inputs]
-    expected = evaluate(case, wide, function, case.backward)
-    actual = evaluate(case, inputs, compiled, case.backward)
+    expected = evaluate(case, wide, function, grads and [g.double() for g in grads])
+    actual = evaluate(case, inputs, timed, grads)
     worst = 0.0
     epsilon = case.torch.finfo(case.dtype).eps if not case.tf32 else 2.0 ** -10
     for got, right in zip(actual, expected):
@@ -205,7 +208,8 @@ def check(case, inputs, function, compiled):
         step = max(epsilon, case.torch.finfo(got.dtype).eps)
         limit = 32 * step * math.sqrt(length) * float(right.abs().max())
         error = float((got.double() - right).abs().max())
-        worst = max(worst, error / limit) if limit > 0 and not math.isnan(error) else math.inf
+        share = 0.0 if error == 0 else error / limit if limit > 0 else math.inf
+        worst = math.inf if math.isnan(share) else max(worst, share)
     if not worst <= 1:
         raise ArithmeticError(f"wrong result of {case.op}: error is {worst:.3g} times its tolerance")
     return worst
@@ -224,7 +228,8 @@ def prepare(case, compiled):
         # A graph that is kept for repeated backward calls cannot give its buffers away.
         case.torch._functorch.config.donated_buffer = False
     timed = case.torch.compile(function) if compiled else function
-    share = check(case, inputs, function, timed)
+    grads = draw_grads(case, inputs, function) if case.backward else None
+    share = check(case, inputs, function, timed, grads)
     if not case.backward:
         def forward():
             with case.torch.no_grad():
@@ -232,7 +237,6 @@ def prepare(case, compiled):
         return forward, share
     leaves = [x.detach().requires_grad_() for x in inputs]
     outputs = as_list(timed(*leaves))
-    grads = [case.torch.ones_like(y) if y.dim() == 0 else case.torch.randn_like(y) for y in outputs]
     return lambda: case.torch.autograd.grad(outputs, leaves, grads, retain_graph=True), share
 
 
