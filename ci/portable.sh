@@ -10,7 +10,8 @@
 #   --tests        takes the test programs along, in tests/
 #
 # Laid out as  bin/ (bt-bench, libblutrain.so, libbt_cuda.so)  lib/ (what a plain Debian 12, Ubuntu
-# 24.04 or newer lacks)  suites/  data/. Everything is stripped and finds its neighbours by $ORIGIN.
+# 24.04 or newer lacks)  suites/  harness/peers/  data/. Everything is stripped and finds its
+# neighbours by $ORIGIN.
 # cuBLASLt is several hundred MB and does not travel: the target's is found in
 # /usr/local/cuda/lib64, by the loader's own paths or LD_LIBRARY_PATH; without it the CUDA backend
 # says that it is unavailable. Limit: 60 MiB without data and tests; more is an error.
@@ -153,6 +154,8 @@ take_libraries "$out"/bin/*
     done
 }
 cp -r "$root/suites" "$out/suites"
+mkdir -p "$out/harness"
+cp -r "$root/harness/peers" "$out/harness/peers"
 size=$(size_mib "$out")
 for folder in "${data[@]}"; do
     place=$out/${folder#"$root/"}

@@ -43,6 +43,7 @@ pack() {
     compgen -G "$tree/out/lib/libsodium.so.*"
     [ ! -e "$tree/out/lib/libc.so.6" ]
     [ -d "$tree/out/suites" ]
+    [ -d "$tree/out/harness/peers" ]
 }
 
 @test "everything is stripped and names no path of this machine" {
