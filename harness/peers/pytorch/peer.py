@@ -9,6 +9,7 @@ the harness takes its own: cold (a scrub of twice the cache before each), rotati
 Where PyTorch, the device, the mode or the operation is missing, the answer is an error event with
 the status unavailable or unsupported, and exit code 4.
 """
+import importlib
 import json
 import math
 import statistics
@@ -226,7 +227,7 @@ def prepare(case, compiled):
     inputs, function = OPS[case.op](case)
     if compiled:
         # A graph that is kept for repeated backward calls cannot give its buffers away.
-        case.torch._functorch.config.donated_buffer = False
+        importlib.import_module("torch._functorch.config").donated_buffer = False
     timed = case.torch.compile(function) if compiled else function
     grads = draw_grads(case, inputs, function) if case.backward else None
     share = check(case, inputs, function, timed, grads)
