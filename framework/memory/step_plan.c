@@ -77,7 +77,7 @@ bt_status bt_step_plan_pack(bt_step_plan *plan)
             order[count++] = &plan->blocks[i];
         }
     }
-    qsort(order, (size_t)count, sizeof *order, larger_first);
+    qsort(order, (size_t)count, sizeof(bt_step_block *), larger_first);
     plan->arena_bytes = 0;
     for (int64_t i = 0; i < count; ++i) {
         place(placed, i, order[i]);

@@ -30,6 +30,7 @@ void bt_interrupt_watch(void)
     struct sigaction action = {.sa_handler = count_interrupt};
     static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
     interrupts = 0;
+    (void)signal(SIGPIPE, SIG_IGN); // a worker may die while it is written to
     for (int i = 0; i < 3; ++i) {
         (void)sigaction(watched[i], &action, NULL);
     }

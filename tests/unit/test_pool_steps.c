@@ -37,7 +37,7 @@ static int close_pool(void **state)
 static void run_step(setting *s, uint64_t seed, void **addresses)
 {
     void *blocks[BLOCKS] = {NULL};
-    size_t sizes[BLOCKS];
+    size_t sizes[BLOCKS] = {0};
     int born = 0, alive = 0;
     bt_pool_step_begin(s->pool, 0);
     for (uint64_t event = 0; born < BLOCKS || alive; ++event) {
