@@ -7,6 +7,8 @@
 
 #include <cuda_bf16.h>
 
+#include <type_traits>
+
 #include "kernels/cuda/cuda.h"
 
 using bf16 = __nv_bfloat16;
@@ -47,6 +49,45 @@ template <int V, typename T> __device__ __forceinline__ void store(T *to, const 
         pack.at[i] = from_float<T>(from[i]);
     }
     *reinterpret_cast<bt_pack<T, V> *>(to) = pack;
+}
+
+// The elements of a 16-byte access that is kept as it came: half the registers for bf16.
+template <typename T> __device__ __forceinline__ void unpack(uint4 raw, float (&to)[WIDE<T>]);
+template <> __device__ __forceinline__ void unpack<float>(uint4 raw, float (&to)[WIDE<float>])
+{
+    to[0] = __uint_as_float(raw.x);
+    to[1] = __uint_as_float(raw.y);
+    to[2] = __uint_as_float(raw.z);
+    to[3] = __uint_as_float(raw.w);
+}
+template <> __device__ __forceinline__ void unpack<bf16>(uint4 raw, float (&to)[WIDE<bf16>])
+{
+    const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        to[2 * i] = __uint_as_float(words[i] << 16);
+        to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
+    }
+}
+// V elements as they came, V being 1 or WIDE<T>; `convert` turns them into floats.
+template <typename T, int V> using raw = std::conditional_t<V == 1, T, uint4>;
+template <typename T, int V> __device__ __forceinline__ raw<T, V> fetch(const T *from)
+{
+    return *reinterpret_cast<const raw<T, V> *>(from);
+}
+template <typename T, int V>
+__device__ __forceinline__ void convert(const raw<T, V> &from, float (&to)[V])
+{
+    if constexpr (V == 1) {
+        to[0] = to_float(from);
+    } else {
+        unpack<T>(from, to);
+    }
+}
+// Makes a value opaque: what was computed from it before is not kept in registers for later.
+static __device__ __forceinline__ void forget(uint4 &raw)
+{
+    asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
 }
 
 // Sum and maximum over the lanes of a warp, by butterfly: every lane has the result, always by the

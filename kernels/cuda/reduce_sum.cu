@@ -6,11 +6,12 @@
 //   Types      x f32, bf16; y the same or f32; sums f32
 //   Workspace  [splits, outer, inner] f32 when there are several parts
 //   Cost       reads x once; bound by HBM
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/parts.cuh"
 
 constexpr int WARPS = 8;
 constexpr int THREADS = WARPS * WARP;
 constexpr int UNROLL = 4;
+constexpr int ROWS_AHEAD = 8; // loads in flight per thread, in columns
 constexpr int BLOCKS_PER_SM = 4;
 constexpr int64_t SHORT_ROW = 2048;
 constexpr int64_t LEAST_ROWS = 64;       // of a part, in columns
@@ -95,7 +96,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T, typename Y, int V>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     columns_kernel(const T *x, int64_t reduce, int64_t inner, int64_t per_part, destination<Y> to)
 {
     __shared__ float sums[WARPS][WARP * V];
@@ -104,21 +105,25 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t start = blockIdx.y * per_part;
     const int64_t end = min(start + per_part, reduce);
     const int64_t outer = to.count / inner;
+    const int64_t step = WARPS * inner;
     for (int64_t o = blockIdx.z; o < outer; o += gridDim.z) {
         float sum[V] = {};
-        for (int64_t r = start + threadIdx.y; r < end && col < inner; r += WARPS * UNROLL) {
-            float held[UNROLL][V] = {};
+        for (int64_t r = start + threadIdx.y; r < end && col < inner; r += WARPS * ROWS_AHEAD) {
+            const T *from = x + (o * reduce + r) * inner + col;
+            raw<T, V> held[ROWS_AHEAD] = {};
 #pragma unroll
-            for (int i = 0; i < UNROLL; ++i) {
+            for (int i = 0; i < ROWS_AHEAD; ++i) {
                 if (r + i * WARPS < end) {
-                    load<V>(x + (o * reduce + r + i * WARPS) * inner + col, held[i]);
+                    held[i] = fetch<T, V>(from + i * step);
                 }
             }
 #pragma unroll
-            for (int i = 0; i < UNROLL; ++i) {
+            for (int i = 0; i < ROWS_AHEAD; ++i) {
+                float more[V];
+                convert<T, V>(held[i], more);
 #pragma unroll
                 for (int j = 0; j < V; ++j) {
-                    sum[j] += held[i][j];
+                    sum[j] += more[j];
                 }
             }
         }
@@ -140,28 +145,18 @@ static __global__ void __launch_bounds__(THREADS)
         }
         __syncthreads();
     }
+    parts_follow();
 }
 
-// A block adds the parts of 32 elements: each warp every eighth part, then the warps in order.
+// A block adds the parts of 32 elements.
 template <typename Y>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(PART_THREADS)
     parts_kernel(const float *parts, int64_t splits, destination<Y> to)
 {
-    __shared__ float sums[WARPS][WARP];
     const int64_t at = (int64_t)blockIdx.x * WARP + threadIdx.x;
-    float sum = 0.0f;
-#pragma unroll 8
-    for (int64_t part = threadIdx.y; part < splits; part += WARPS) {
-        sum += at < to.count ? parts[part * to.count + at] : 0.0f;
-    }
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
+    wait_for_parts();
+    const float sum = parts_sum(parts + at, at < to.count ? splits : 0, to.count);
     if (threadIdx.y == 0 && at < to.count) {
-        sum = 0.0f;
-#pragma unroll
-        for (int warp = 0; warp < WARPS; ++warp) {
-            sum += sums[warp][threadIdx.x];
-        }
         to.put(at, 0, sum);
     }
 }
@@ -205,8 +200,9 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
 {
     const T *x = (const T *)args->x;
     const int64_t splits = split_count(launch->device, args);
-    // Whole packs in every part but the last.
-    const int64_t per_part = bt_div_up(bt_div_up(args->reduce, splits), 16) * 16;
+    // In rows whole packs in every part but the last.
+    const int64_t whole = args->inner > 1 ? 1 : 16;
+    const int64_t per_part = bt_div_up(bt_div_up(args->reduce, splits), whole) * whole;
     const destination<Y> last = {(Y *)args->y, NULL, args->outer * args->inner, (float)args->scale,
                                  args->accumulate};
     destination<Y> to = last;
@@ -229,7 +225,8 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
     }
     if (to.parts) {
         unsigned grid = (unsigned)bt_div_up(to.count, WARP);
-        parts_kernel<Y><<<grid, dim3(WARP, WARPS), 0, stream>>>(to.parts, splits, last);
+        launch_after(launch->device, parts_kernel<Y>, grid, dim3(WARP, PART_WARPS), stream,
+                     to.parts, splits, last);
     }
     return bt_cuda_launched("reduce_sum_cuda");
 }

@@ -4,7 +4,7 @@
 // and the bytes that the op must move (or its multiply-adds) over that time, beside the copy
 // ceiling of the machine measured in the same process. Operands hold random numbers. Correctness
 // is the conformance tests' business: run them first.
-//   lab_bench [filter]
+//   lab_bench [filter...]    cases in whose name or op any of the words is
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct bench {
     unsigned char *pool, *scrub;
     size_t used_bytes;
     bt_event start, stop;
-    const char *filter;
+    const char *const *filters; // NULL at the end
     double ceiling; // bytes per second of a copy
 } bench;
 
@@ -80,13 +80,22 @@ static int64_t median_ns(bench *b, const bt_kernel *row, const bt_launch *launch
     return times[SAMPLES / 2];
 }
 
+static bool wanted(const bench *b, const char *what, bt_kernel_op op)
+{
+    bool any = !b->filters[0];
+    for (const char *const *word = b->filters; *word; ++word) {
+        any = any || strstr(what, *word) || strstr(bt_kernel_op_name(op), *word);
+    }
+    return any;
+}
+
 // bytes moved, or, when flops is given, arithmetic done.
 static void run(bench *b, const char *what, bt_kernel_op op, bt_dtype dtype, const void *args,
                 double bytes, double flops)
 {
     const bt_kernel *row = NULL;
     bt_launch launch = {.device = &b->device};
-    if (!b->filter || strstr(what, b->filter) || strstr(bt_kernel_op_name(op), b->filter)) {
+    if (wanted(b, what, op)) {
         check(bt_kernel_find(&b->device, op, dtype, args, &row));
         launch.workspace_bytes = row->workspace ? row->workspace(&b->device, args) : 0;
         launch.workspace = take(b, (int64_t)launch.workspace_bytes, BT_U8);
@@ -239,7 +248,12 @@ static void bench_layernorm(bench *b, bt_dtype dtype, int64_t rows, int64_t cols
     backward.rstd = take(b, rows, BT_F32);
     backward.dgamma = take(b, cols, BT_F32);
     backward.dbeta = take(b, cols, BT_F32);
+    kept = b->used_bytes;
     run(b, what, BT_KERNEL_LAYERNORM_BACKWARD, dtype, &backward, 3 * size * (double)count, 0);
+    b->used_bytes = kept;
+    backward.accumulate = true;
+    (void)snprintf(with, sizeof with, "%s, dx added", what);
+    run(b, with, BT_KERNEL_LAYERNORM_BACKWARD, dtype, &backward, 4 * size * (double)count, 0);
 }
 
 static void bench_loss(bench *b, bt_dtype dtype, int64_t rows)
@@ -397,7 +411,8 @@ static void bench_gemm(bench *b, bt_dtype dtype, bt_compute compute)
 
 int main(int argc, char **argv)
 {
-    bench b = {.filter = argc > 1 ? argv[1] : NULL};
+    (void)argc;
+    bench b = {.filters = (const char *const *)&argv[1]};
     check(bt_device_open("cuda", 0, &b.device));
     const bt_backend *backend = b.device.backend;
     void *block = NULL;

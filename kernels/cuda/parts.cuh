@@ -1,0 +1,78 @@
+// kernels/cuda/parts.cuh - the second launch of a column sum: what many blocks left, added in order
+//
+// The second kernel may begin while the first still runs (programmatic dependent launch, from
+// compute capability 9.0 on; before that the launches follow each other): it waits with
+// `wait_for_parts` before it reads anything. The first kernel says with `parts_follow` that the
+// second may be made ready. Use: parts_kernel<<<...>>> through `launch_after`.
+#ifndef BT_KERNELS_CUDA_PARTS_CUH
+#define BT_KERNELS_CUDA_PARTS_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+constexpr int PART_WARPS = 32; // of a block, all at the same 32 columns
+constexpr int PART_LOADS = 8;  // in flight per thread
+constexpr int PART_THREADS = PART_WARPS * WARP;
+
+static __device__ __forceinline__ void parts_follow()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+static __device__ __forceinline__ void wait_for_parts()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+// The sum of parts[p * stride] over p < count, in every thread of warp 0, by a block of dimensions
+// (WARP, PART_WARPS). Warp w adds parts w, w + 32, ... and then the warps are added in order.
+static __device__ __forceinline__ float parts_sum(const float *parts, int64_t count, int64_t stride)
+{
+    __shared__ float sums[PART_WARPS][WARP];
+    float sum = 0.0f;
+    for (int64_t first = threadIdx.y; first < count; first += PART_WARPS * PART_LOADS) {
+        float held[PART_LOADS] = {};
+#pragma unroll
+        for (int i = 0; i < PART_LOADS; ++i) {
+            if (first + i * PART_WARPS < count) {
+                held[i] = parts[(first + i * PART_WARPS) * stride];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < PART_LOADS; ++i) {
+            sum += held[i];
+        }
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0) {
+        sum = 0.0f;
+#pragma unroll
+        for (int warp = 0; warp < PART_WARPS; ++warp) {
+            sum += sums[warp][threadIdx.x];
+        }
+    }
+    return sum;
+}
+
+// Launches a kernel that waits for the one before it in the stream by itself.
+template <typename... P, typename... A>
+static void launch_after(const bt_device *device, void (*kernel)(P...), dim3 grid, dim3 block,
+                         cudaStream_t stream, A... args)
+{
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = device->info.arch >= 90 ? 1 : 0;
+    (void)cudaLaunchKernelEx(&config, kernel, P(args)...); // bt_cuda_launched reports
+}
+
+#endif
