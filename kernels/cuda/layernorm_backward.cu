@@ -1,21 +1,57 @@
 // kernels/cuda/layernorm_backward.cu - LayerNorm backward: dx, dgamma, dbeta
 //   h = (s - mean) rstd, g = dy gamma
 //   dx (+)= rstd (g - mean_c(g) - h mean_c(g h)); dgamma (+)= sum_r dy h; dbeta (+)= sum_r dy
-// Rows of up to 4096 columns: one pass; a block walks rows at a fixed distance, keeps its column
-// sums in registers, adds those of its warps in order and writes them to the workspace; a second
-// kernel adds the blocks in order. Any other shape: dx and column sums by kernels of their own.
+// Rows of up to 4096 columns: one pass; a group of warps walks rows at a fixed distance, has the
+// next rows on their way, and keeps its column sums in registers; a block, one per SM, adds those
+// of its groups in order and writes them to the workspace; a second kernel adds the blocks in
+// order. Any other shape: dx and column sums by kernels of their own.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
 //   Workspace  [blocks, 2, cols] f32; the number of blocks depends on rows and SMs alone
 //   Cost       reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
-#include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/parts.cuh"
 
-// Blocks that fit on an SM beside each other, as the registers of a row of `cols` columns allow.
-static constexpr int blocks_per_sm(int64_t cols)
+// How rows are worked on: by groups of W warps, G groups a block, E elements a thread, D rows on
+// their way. Where KEEP is false, the second pass over a row computes again what the first one had.
+template <int ELEMENTS, int WARPS, int GROUPS, int DEPTH, bool KEEPS> struct group_config {
+    static constexpr int E = ELEMENTS;
+    static constexpr int W = WARPS;
+    static constexpr int G = GROUPS;
+    static constexpr int D = DEPTH;
+    static constexpr bool KEEP = KEEPS;
+    static constexpr int SIZE = W * WARP; // threads of a group
+    static constexpr int THREADS = G * SIZE;
+};
+
+// Calls f with the configuration that holds `cols`; false when none does. Registers decide: 768
+// threads may have 80 each, 512 threads 128.
+template <typename T, typename F>
+static bool with_group_config(int64_t cols, [[maybe_unused]] bool accumulate, F f)
 {
-    return cols <= 768 ? 2 : cols <= 1024 ? 1 : cols <= 2048 ? 4 : 2;
+    if (cols <= 256) {
+        f(group_config<8, 1, 24, 1, true>{});
+    } else if (cols <= 512) {
+        f(group_config<8, 2, 12, 1, true>{});
+    } else if (cols <= 768) {
+        f(group_config<8, 3, 8, 1, true>{});
+    } else if (cols <= 1024) {
+        f(group_config<8, 4, 6, 1, true>{});
+    } else if (cols <= 2048) {
+        f(group_config<8, 8, 3, 1, true>{});
+    } else if (cols > 4096) {
+        return false;
+    } else if constexpr (sizeof(T) == 2) {
+        f(group_config<16, 8, 2, 1, false>{});
+    } else if (accumulate) {
+        f(group_config<8, 16, 1, 2, true>{});
+    } else {
+        f(group_config<16, 8, 2, 0, true>{});
+    }
+    return true;
 }
 
-constexpr int SLICES = 8; // rows, or blocks, that a block of the column kernels adds side by side
+constexpr int ANY_THREADS = 256;
+constexpr int ANY_BLOCKS_PER_SM = 2;
+constexpr int SLICES = 8; // rows that a block of params_any_kernel adds side by side
 
 template <typename T, typename P> struct backward_operands {
     const T *dy, *s;
@@ -27,131 +63,225 @@ template <typename T, typename P> struct backward_operands {
     bool accumulate;
 };
 
-// Adds the register sums of the block's rows in order and writes them out.
+template <typename T, typename C> struct group_span {
+    static constexpr int V = WIDE<T>;
+    static constexpr int N = C::E / V; // packs a thread
+
+    static __device__ __forceinline__ int group() { return (int)threadIdx.x / C::SIZE; }
+    static __device__ __forceinline__ int column(int i)
+    {
+        return (i * C::SIZE + (int)threadIdx.x % C::SIZE) * V;
+    }
+};
+
+// The register sums of one of the two: those of the block's groups in order, to `target`.
 template <typename T, typename C>
-static __device__ __forceinline__ void
-write_partials(const float (&dgamma)[row_span<T, C>::N][WIDE<T>],
-               const float (&dbeta)[row_span<T, C>::N][WIDE<T>], int cols, float *partials)
+static __device__ __forceinline__ void write_part(const float (&held)[group_span<T, C>::N][WIDE<T>],
+                                                  int cols, float *sums, float *target)
 {
-    using span = row_span<T, C>;
+    using span = group_span<T, C>;
     constexpr int V = span::V;
-    constexpr int HELD = C::W == 1 ? C::E * WARP : 1;
-    __shared__ float sums[2][HELD];
-    float *target = partials + (int64_t)blockIdx.x * 2 * cols;
-    for (int turn = 0; C::W == 1 && turn < C::ROWS; ++turn) {
-        if (span::row() == turn) {
-#pragma unroll
-            for (int i = 0; i < span::N; ++i) {
-#pragma unroll
-                for (int j = 0; j < V; ++j) {
-                    // Interleaved by lane, so that a warp's accesses fall into distinct banks.
-                    int at = (i * V + j) * WARP + (int)threadIdx.x % WARP;
-                    sums[0][at] = (turn ? sums[0][at] : 0.0f) + dgamma[i][j];
-                    sums[1][at] = (turn ? sums[1][at] : 0.0f) + dbeta[i][j];
-                }
-            }
-        }
-        __syncthreads();
-    }
-    if (span::row() != 0) {
-        return;
-    }
+    constexpr int WIDTH = C::E * C::SIZE;
+    __syncthreads(); // sums may be in use
 #pragma unroll
     for (int i = 0; i < span::N; ++i) {
-        if (span::column(i) < cols) {
-            float first[V];
-            float second[V];
 #pragma unroll
-            for (int j = 0; j < V; ++j) {
-                int at = C::W == 1 ? (i * V + j) * WARP + (int)threadIdx.x % WARP : 0;
-                first[j] = C::W == 1 ? sums[0][at] : dgamma[i][j];
-                second[j] = C::W == 1 ? sums[1][at] : dbeta[i][j];
-            }
-            store<V>(target + span::column(i), first);
-            store<V>(target + cols + span::column(i), second);
+        for (int j = 0; j < V; ++j) { // element by element, so that a warp meets distinct banks
+            sums[span::group() * WIDTH + (i * V + j) * C::SIZE + (int)threadIdx.x % C::SIZE] =
+                held[i][j];
+        }
+    }
+    __syncthreads();
+    for (int at = (int)threadIdx.x; at < WIDTH; at += C::THREADS) {
+        float total = 0.0f;
+#pragma unroll
+        for (int group = 0; group < C::G; ++group) {
+            total += sums[group * WIDTH + at];
+        }
+        const int place = at / C::SIZE; // i * V + j
+        const int col = (place / V * C::SIZE + at % C::SIZE) * V + place % V;
+        if (col < cols) {
+            target[col] = total;
         }
     }
 }
 
-template <typename T, typename P, typename C>
-static __global__ void __launch_bounds__(ROW_THREADS, blocks_per_sm(C::E *C::W *WARP))
-    backward_rows_kernel(const __grid_constant__ backward_operands<T, P> with)
-{
-    using span = row_span<T, C>;
-    constexpr int V = span::V;
-    constexpr int N = span::N;
-    __shared__ float shared[2][2][ROW_BLOCK_WARPS];
-    const int cols = (int)with.cols;
-    float dgamma[N][V] = {};
-    float dbeta[N][V] = {};
-    int turn = 0;
-    for (int64_t row = (int64_t)blockIdx.x * C::ROWS + span::row(); row < with.rows;
-         row += (int64_t)gridDim.x * C::ROWS) {
-        float g[N][V];
-        float h[N][V];
-        span::read(with.dy + row * cols, cols, 0.0f, g);
-        span::read(with.s + row * cols, cols, 0.0f, h);
-        const float mean = with.mean[row];
-        const float rstd = with.rstd[row];
-        float total = 0.0f;
-        float dot = 0.0f;
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-            if (span::column(i) < cols) {
-                float gamma[V];
-                load<V>(with.gamma + span::column(i), gamma);
-#pragma unroll
-                for (int j = 0; j < V; ++j) {
-                    h[i][j] = (h[i][j] - mean) * rstd;
-                    dgamma[i][j] += g[i][j] * h[i][j];
-                    dbeta[i][j] += g[i][j];
-                    g[i][j] *= gamma[j];
-                    total += g[i][j];
-                    dot += g[i][j] * h[i][j];
-                }
-            }
+// A row on its way: what is read of it, and the numbers that go with it.
+template <typename T, typename C> struct row_read {
+    using span = group_span<T, C>;
+    uint4 dy[span::N], s[span::N];
+    float mean, rstd;
+
+    template <typename P>
+    __device__ __forceinline__ void fetch(const backward_operands<T, P> &with, int64_t row)
+    {
+        if (row >= with.rows) {
+            return;
         }
-        total = row_sum<C>(total, shared[turn][0]) / (float)cols;
-        dot = row_sum<C>(dot, shared[turn][1]) / (float)cols;
-        turn ^= 1;
+        const int cols = (int)with.cols;
+        mean = with.mean[row];
+        rstd = with.rstd[row];
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
+        for (int i = 0; i < span::N; ++i) {
             if (span::column(i) < cols) {
-                float old[V] = {};
-                if (with.accumulate) {
-                    load<V>(with.dx + row * cols + span::column(i), old);
-                }
-#pragma unroll
-                for (int j = 0; j < V; ++j) {
-                    float value = rstd * (g[i][j] - total - h[i][j] * dot);
-                    old[j] = with.accumulate ? old[j] + value : value;
-                }
-                store<V>(with.dx + row * cols + span::column(i), old);
+                dy[i] = ::fetch<T, span::V>(with.dy + row * cols + span::column(i));
+                s[i] = ::fetch<T, span::V>(with.s + row * cols + span::column(i));
             }
         }
     }
-    write_partials<T, C>(dgamma, dbeta, cols, with.partials);
+};
+
+// The two sums over a group. `shared` holds W pairs and is used again two rows later.
+template <typename C>
+static __device__ __forceinline__ float2 group_sums(float2 value, float2 *shared)
+{
+    value.x = warp_sum(value.x);
+    value.y = warp_sum(value.y);
+    if (C::W > 1) {
+        const int thread = (int)threadIdx.x % C::SIZE;
+        if (thread % WARP == 0) {
+            shared[thread / WARP] = value;
+        }
+        asm volatile("bar.sync %0, %1;"
+                     :
+                     : "r"(1 + (int)threadIdx.x / C::SIZE), "n"(C::SIZE)
+                     : "memory");
+        value = shared[0];
+#pragma unroll
+        for (int warp = 1; warp < C::W; ++warp) {
+            value.x += shared[warp].x;
+            value.y += shared[warp].y;
+        }
+    }
+    return value;
+}
+
+template <typename T, typename P, typename C, bool ACCUMULATE>
+static __global__ void __launch_bounds__(C::THREADS, 1)
+    backward_rows_kernel(const __grid_constant__ backward_operands<T, P> with)
+{
+    using span = group_span<T, C>;
+    constexpr int V = span::V;
+    constexpr int N = span::N;
+    constexpr int RING = C::D > 0 ? C::D : 1;
+    __shared__ float2 shared[2][C::G][C::W];
+    // Gamma first, sums at the end. A load that finds gamma in L1 might wait for the rows asked
+    // for before it.
+    __shared__ __align__(16) float sums[C::G * C::E * C::SIZE];
+    P *gammas = reinterpret_cast<P *>(sums);
+    const int cols = (int)with.cols;
+    for (int c = (int)threadIdx.x; c < cols; c += C::THREADS) {
+        gammas[c] = with.gamma[c];
+    }
+    __syncthreads();
+    const int64_t step = (int64_t)gridDim.x * C::G;
+    const float inverse = 1.0f / (float)cols;
+    float dgamma[N][V] = {};
+    float dbeta[N][V] = {};
+    int turn = 0;
+    row_read<T, C> ring[RING] = {};
+    int64_t base = (int64_t)blockIdx.x * C::G + span::group();
+#pragma unroll
+    for (int d = 0; d < C::D; ++d) {
+        ring[d].fetch(with, base + d * step);
+    }
+    for (; base < with.rows; base += RING * step) {
+#pragma unroll
+        for (int d = 0; d < RING; ++d) {
+            const int64_t row = base + d * step;
+            if (row >= with.rows) {
+                break;
+            }
+            if (C::D == 0) {
+                ring[d].fetch(with, row);
+            }
+            row_read<T, C> now = ring[d];
+            if (C::D > 0) {
+                ring[d].fetch(with, row + RING * step);
+            }
+            T *dx = with.dx + row * cols;
+            uint4 old[N];
+            float2 total = {0.0f, 0.0f};
+#pragma unroll
+            for (int i = 0; i < N; ++i) {
+                if (span::column(i) < cols) {
+                    float gamma[V];
+                    float dy[V];
+                    float s[V];
+                    if (ACCUMULATE) {
+                        old[i] = fetch<T, V>(dx + span::column(i));
+                    }
+                    load<V>(gammas + span::column(i), gamma);
+                    unpack<T>(now.dy[i], dy);
+                    unpack<T>(now.s[i], s);
+#pragma unroll
+                    for (int j = 0; j < V; ++j) {
+                        const float h = (s[j] - now.mean) * now.rstd;
+                        const float g = dy[j] * gamma[j];
+                        dgamma[i][j] += dy[j] * h;
+                        dbeta[i][j] += dy[j];
+                        total.x += g;
+                        total.y += g * h;
+                    }
+                    if (!C::KEEP) {
+                        forget(now.dy[i]);
+                        forget(now.s[i]);
+                    }
+                }
+            }
+            total = group_sums<C>(total, shared[turn][span::group()]);
+            turn ^= 1;
+            total.x *= inverse;
+            total.y *= inverse;
+#pragma unroll
+            for (int i = 0; i < N; ++i) {
+                if (span::column(i) < cols) {
+                    float gamma[V];
+                    float dy[V];
+                    float s[V];
+                    float held[V];
+                    load<V>(gammas + span::column(i), gamma);
+                    unpack<T>(now.dy[i], dy);
+                    unpack<T>(now.s[i], s);
+                    if (ACCUMULATE) {
+                        unpack<T>(old[i], held);
+                    }
+#pragma unroll
+                    for (int j = 0; j < V; ++j) {
+                        const float h = (s[j] - now.mean) * now.rstd;
+                        const float value = now.rstd * (dy[j] * gamma[j] - total.x - h * total.y);
+                        dy[j] = ACCUMULATE ? held[j] + value : value;
+                    }
+                    store<V>(dx + span::column(i), dy);
+                }
+            }
+        }
+    }
+    parts_follow();
+    float *target = with.partials + (int64_t)blockIdx.x * 2 * cols;
+    write_part<T, C>(dgamma, cols, sums, target);
+    write_part<T, C>(dbeta, cols, sums, target + cols);
 }
 
 // dx of any shape, a block per row. dx may be dy, so each element is read before it is written.
 template <typename T, typename P>
-static __global__ void __launch_bounds__(ROW_THREADS)
+static __global__ void __launch_bounds__(ANY_THREADS)
     backward_any_kernel(const __grid_constant__ backward_operands<T, P> with)
 {
-    __shared__ float shared[2][ROW_BLOCK_WARPS];
+    __shared__ float shared[2][ANY_THREADS / WARP];
     const int64_t base = (int64_t)blockIdx.x * with.cols;
     const float mean = with.mean[blockIdx.x];
     const float rstd = with.rstd[blockIdx.x];
     float total = 0.0f;
     float dot = 0.0f;
-    for (int64_t c = threadIdx.x; c < with.cols; c += ROW_THREADS) {
+    for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
         float g = to_float(with.dy[base + c]) * to_float(with.gamma[c]);
         total += g;
         dot += g * (to_float(with.s[base + c]) - mean) * rstd;
     }
-    total = block_sum<ROW_BLOCK_WARPS>(total, shared[0]) / (float)with.cols;
-    dot = block_sum<ROW_BLOCK_WARPS>(dot, shared[1]) / (float)with.cols;
-    for (int64_t c = threadIdx.x; c < with.cols; c += ROW_THREADS) {
+    total = block_sum<ANY_THREADS / WARP>(total, shared[0]) / (float)with.cols;
+    dot = block_sum<ANY_THREADS / WARP>(dot, shared[1]) / (float)with.cols;
+    for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
         float g = to_float(with.dy[base + c]) * to_float(with.gamma[c]);
         float h = (to_float(with.s[base + c]) - mean) * rstd;
         float value = rstd * (g - total - h * dot);
@@ -190,33 +320,28 @@ static __global__ void __launch_bounds__(WARP *SLICES)
 }
 
 // dgamma and dbeta from the partial sums of `blocks` blocks, in order.
-static __global__ void __launch_bounds__(WARP *SLICES)
+static __global__ void __launch_bounds__(PART_THREADS)
     params_sum_kernel(const float *partials, int blocks, int64_t cols, float *dgamma, float *dbeta,
                       bool accumulate)
 {
-    __shared__ float sums[SLICES][WARP];
     const int64_t at = (int64_t)blockIdx.x * WARP + threadIdx.x; // column of [2, cols]
-    float total = 0.0f;
-#pragma unroll 4
-    for (int block = threadIdx.y; block < blocks && at < 2 * cols; block += SLICES) {
-        total += partials[block * 2 * cols + at];
-    }
-    sums[threadIdx.y][threadIdx.x] = total;
-    __syncthreads();
+    wait_for_parts();
+    const float total = parts_sum(partials + at, at < 2 * cols ? blocks : 0, 2 * cols);
     float *target = at < cols ? dgamma + at : dbeta ? dbeta + at - cols : nullptr;
     if (threadIdx.y == 0 && at < 2 * cols && target) {
-        total = 0.0f;
-        for (int slice = 0; slice < SLICES; ++slice) {
-            total += sums[slice][threadIdx.x];
-        }
         *target = accumulate ? *target + total : total;
     }
 }
 
 static int block_count(const bt_device *device, const bt_layernorm_backward_args *args)
 {
-    int64_t rows = args->cols <= 1024 ? ROW_BLOCK_WARPS : 1; // of a block at a time
-    return (int)bt_cuda_grid(device, bt_div_up(args->rows, rows), blocks_per_sm(args->cols));
+    int64_t at_a_time = 1; // rows of a block
+    int per_sm = ANY_BLOCKS_PER_SM;
+    if (with_group_config<float>(args->cols, args->accumulate,
+                                 [&](auto config) { at_a_time = config.G; })) {
+        per_sm = 1;
+    }
+    return (int)bt_cuda_grid(device, bt_div_up(args->rows, at_a_time), per_sm);
 }
 
 size_t bt_layernorm_backward_cuda_workspace(const bt_device *device, const void *call)
@@ -239,15 +364,19 @@ static void launch_rows(const bt_launch *launch, const backward_operands<T, P> &
     cudaStream_t stream = bt_cuda_stream(launch);
     bool wide = with.cols % WIDE<T> == 0 && bt_aligned_16(with.dy) && bt_aligned_16(with.s) &&
                 bt_aligned_16(with.dx) && bt_aligned_16(with.gamma);
-    wide =
-        wide && with_row_config(with.cols, [&](auto config) {
-            backward_rows_kernel<T, P, decltype(config)><<<blocks, ROW_THREADS, 0, stream>>>(with);
-        });
+    wide = wide && with_group_config<T>(with.cols, with.accumulate, [&](auto config) {
+               using C = decltype(config);
+               if (with.accumulate) {
+                   backward_rows_kernel<T, P, C, true><<<blocks, C::THREADS, 0, stream>>>(with);
+               } else {
+                   backward_rows_kernel<T, P, C, false><<<blocks, C::THREADS, 0, stream>>>(with);
+               }
+           });
     if (!wide && with.rows > 0) {
         // The column sums first: dx may overwrite dy.
         dim3 grid((unsigned)bt_div_up(with.cols, WARP), (unsigned)blocks);
         params_any_kernel<T, P><<<grid, dim3(WARP, SLICES), 0, stream>>>(with);
-        backward_any_kernel<T, P><<<(unsigned)with.rows, ROW_THREADS, 0, stream>>>(with);
+        backward_any_kernel<T, P><<<(unsigned)with.rows, ANY_THREADS, 0, stream>>>(with);
     }
 }
 
@@ -272,9 +401,9 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_backward_args *
     };
     launch_rows(launch, with, blocks);
     cudaStream_t stream = bt_cuda_stream(launch);
-    params_sum_kernel<<<(unsigned)bt_div_up(2 * args->cols, WARP), dim3(WARP, SLICES), 0, stream>>>(
-        with.partials, args->rows ? blocks : 0, args->cols, (float *)args->dgamma,
-        (float *)args->dbeta, args->accumulate_params);
+    launch_after(launch->device, params_sum_kernel, (unsigned)bt_div_up(2 * args->cols, WARP),
+                 dim3(WARP, PART_WARPS), stream, with.partials, args->rows ? blocks : 0, args->cols,
+                 (float *)args->dgamma, (float *)args->dbeta, args->accumulate_params);
     return bt_cuda_launched("layernorm_backward_cuda");
 }
 

@@ -61,8 +61,18 @@ static void reduce_sum(void **state)
 
 // rows, cols, vocab, positions, elements off alignment
 static const int64_t lookups[][5] = {
-    {1, 1, 1, 1, 0},       {64, 768, 50, 16, 0}, {1000, 64, 7, 100, 0}, {999, 72, 3000, 37, 0},
-    {300, 65, 20, 300, 0}, {128, 64, 9, 128, 1}, {0, 16, 4, 4, 0},      {2000, 1032, 1, 8, 0}};
+    {1, 1, 1, 1, 0},
+    {64, 768, 50, 16, 0},
+    {1000, 64, 7, 100, 0},
+    {999, 72, 3000, 37, 0},
+    {300, 65, 20, 300, 0},
+    {128, 64, 9, 128, 1},
+    {0, 16, 4, 4, 0},
+    {2000, 1032, 1, 8, 0},
+    // Many rows or ids: those of an id are brought together in another way.
+    {140000, 8, 700, 1000, 0},
+    {50, 4, 400000, 7, 0},
+    {9000, 64, 60000, 100, 0}};
 
 enum { LOOKUPS = sizeof lookups / sizeof lookups[0] };
 

@@ -25,7 +25,7 @@ typedef struct bench {
     size_t used_bytes;
     bt_event start, stop;
     const char *const *filters; // NULL at the end
-    double ceiling; // bytes per second of a copy
+    double ceiling;             // bytes per second of a copy
 } bench;
 
 static void check(bt_status status)
