@@ -31,13 +31,15 @@ fake() { # arguments of run
     run --separate-stderr "$bench" run s.json --worker "$worker" "$@"
 }
 
-# Waits until the command holds, at most 20 s.
+# Waits until the command holds, at most a minute; says what the program said when it never does.
 eventually() {
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.05
     done
     echo "never: $*"
+    cat out err
+    "$bench" list runs
     return 1
 }
 

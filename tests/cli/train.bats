@@ -47,7 +47,7 @@ has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"s
 @test "Ctrl-C: the trainer stops between steps and keeps its digest" {
     "$bench" run s.json --set train.steps=10000000 --format json >out 2>err &
     pid=$!
-    for _ in $(seq 400); do
+    for _ in $(seq 1200); do
         has_steps && break
         sleep 0.05
     done
