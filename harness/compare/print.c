@@ -7,6 +7,7 @@
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
+#include "harness/text/utf8.h"
 
 static double ratio_of(const bt_metric_value *left, const bt_metric_value *right)
 {
@@ -101,6 +102,18 @@ static bt_status print_runs(const bt_comparison *both, bt_table *table, bt_str *
     return bt_table_print(table, 0, out);
 }
 
+// Whole cases that only one plan has would fill the screen: the JSON has them in full.
+static void add_value(bt_table *table, const char *value)
+{
+    enum { SHOWN = 45 };
+    size_t end = 0;
+    for (size_t next = bt_utf8_length(value); end < SHOWN && value[end] && next > 0;
+         next = bt_utf8_length(value + end)) {
+        end += next;
+    }
+    bt_table_cell(table, "%.*s%s", (int)end, value, value[end] ? "..." : end ? "" : "-");
+}
+
 static bt_status print_items(const bt_comparison *both, bt_table *table, bt_str *out)
 {
     if (both->item_count == 0) {
@@ -114,8 +127,8 @@ static bt_status print_items(const bt_comparison *both, bt_table *table, bt_str 
         bool fact = strcmp(item->group, "environment") == 0;
         bt_table_cell(table, "%s", item->group);
         bt_table_cell(table, "%s", item->key);
-        bt_table_cell(table, "%s", item->left[0] ? item->left : "-");
-        bt_table_cell(table, "%s", item->right[0] ? item->right : "-");
+        add_value(table, item->left);
+        add_value(table, item->right);
         bt_table_cell(table, "%s", fact ? bt_fact_level_name(item->level) : "");
     }
     return bt_table_print(table, 2, out);
