@@ -119,7 +119,7 @@ const bt_suite_key bt_suite_keys[] = {
     CHOICE_ROW(TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,
                "Order of the sequences: drawn anew each epoch from the seed, or as they lie."),
     {BT_SUITE_TRAIN, "recompute", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
-     "Keep a block's input only and run it again in the backward: less memory, a third more time."},
+     "Keep a block's input only and run it again in the backward: less memory, more time."},
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
     WHOLE_ROW(TRAIN, "memory_limit_bytes", 0, WHOLE_MAX, "0",
               "Bound on device memory; 0: what the device has."),
