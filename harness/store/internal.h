@@ -79,6 +79,52 @@ BT_CHECKED bt_status bt_store_migrate(bt_store *store);
 BT_CHECKED bt_status bt_store_migrate_through(bt_store *store, const char *const *const *steps,
                                               int count);
 
+// All migrations: [*count] lists of statements, each up to a NULL.
+const char *const *const *bt_store_migrations(int *count);
+
+// ---- reader.c ----------------------------------------------------------------------------------
+
+// A read in progress: where rows come from, and where copies go.
+typedef struct bt_reader {
+    bt_store *store;
+    bt_arena *arena;
+} bt_reader;
+
+// Text of a column, copied into the arena.
+BT_CHECKED bt_status bt_reader_text(bt_reader *in, sqlite3_stmt *row, int column,
+                                    const char **text);
+// Texts of consecutive columns, into the given places, up to a NULL.
+BT_CHECKED bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int column,
+                                     const char **const places[]);
+// A number of a column; NULL is how the database holds NaN.
+double bt_reader_real(sqlite3_stmt *row, int column);
+
+// Fills the item that it is given from a row.
+typedef bt_status (*bt_reader_take)(bt_reader *in, sqlite3_stmt *row, void *item);
+
+typedef struct bt_reader_list {
+    void *items; // in the reader's arena
+    int64_t count;
+} bt_reader_list;
+
+// Reads all rows of an owner's statement; `counting` says how many there are.
+BT_CHECKED bt_status bt_reader_rows(bt_reader *in, store_statement counting,
+                                    store_statement listing, int64_t owner, size_t item_bytes,
+                                    bt_reader_take take, bt_reader_list *out);
+
+#define BT_READER_ROWS(in, counting, listing, owner, take, list, list_count)                       \
+    do {                                                                                           \
+        bt_reader_list found_rows = {0};                                                           \
+        BT_TRY(bt_reader_rows(in, counting, listing, owner, sizeof *(list), take, &found_rows));   \
+        (list) = found_rows.items;                                                                 \
+        (list_count) = found_rows.count;                                                           \
+    } while (0)
+
+// ---- verdict.c ---------------------------------------------------------------------------------
+
+// All verdicts of a run, in the order in which they were set.
+BT_CHECKED bt_status bt_store_verdicts_read(bt_reader *in, bt_store_run *run);
+
 // ---- process.c ---------------------------------------------------------------------------------
 
 // What tells a process from a later one with the same number.

@@ -79,9 +79,24 @@ static const char *const version_1[] = {
     "PRAGMA application_id=" APPLICATION_ID,
     NULL};
 
-static const char *const *const migrations[] = {version_1};
+// Verdicts, with all that each was judged by.
+static const char *const version_2[] = {
+    "CREATE TABLE verdict("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " kind TEXT NOT NULL, subject TEXT NOT NULL, metric TEXT NOT NULL, verdict TEXT NOT NULL,"
+    " ratio REAL, low REAL, high REAL, rounds INTEGER NOT NULL, reason TEXT NOT NULL,"
+    " rule_json TEXT NOT NULL, UNIQUE(session_id, kind, subject, metric)) STRICT",
+    NULL};
+
+static const char *const *const migrations[] = {version_1, version_2};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
+
+const char *const *const *bt_store_migrations(int *count)
+{
+    *count = KNOWN_VERSION;
+    return migrations;
+}
 
 static bt_status check_known(const bt_store *store, int64_t version, int known)
 {

@@ -46,6 +46,10 @@ X(MEASUREMENT_ADD, "INSERT INTO measurement(round_id, metric, value, low, high)"
 X(SAMPLES_ADD, "INSERT INTO samples(measurement_id, count, unit, data) VALUES(?,?,?,?)")
 X(ARTIFACT_ADD, "INSERT INTO artifact(session_id, kind, path, size_bytes, digest)"
                 " VALUES(?,?,?,?,?)")
+X(SESSION_COUNT, "SELECT count(*) FROM session WHERE id=?")
+X(VERDICTS_DROP, "DELETE FROM verdict WHERE session_id=? AND kind=?")
+X(VERDICT_ADD, "INSERT INTO verdict(session_id, kind, subject, metric, verdict, ratio, low, high,"
+               " rounds, reason, rule_json) VALUES(?,?,?,?,?,?,?,?,?,?,?)")
 
 // Reading
 X(RUNS_COUNT, "SELECT count(*) FROM session")
@@ -88,3 +92,6 @@ X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM m
                 " ORDER BY m.metric")
 X(ARTIFACTS_COUNT, "SELECT count(*) FROM artifact WHERE session_id=?")
 X(ARTIFACTS, "SELECT kind, path, size_bytes, digest FROM artifact WHERE session_id=? ORDER BY id")
+X(VERDICTS_COUNT, "SELECT count(*) FROM verdict WHERE session_id=?")
+X(VERDICTS, "SELECT kind, subject, metric, verdict, reason, rule_json, ratio, low, high, rounds"
+            " FROM verdict WHERE session_id=? ORDER BY kind, id")

@@ -177,6 +177,19 @@ typedef struct bt_store_artifact {
     const char *digest; // "" when not computed
 } bt_store_artifact;
 
+// What was decided about a case or a claim. The rule holds everything that the judgement needed
+// besides the rounds of the run, so that it can be made again from them.
+typedef struct bt_store_verdict {
+    const char *kind;        // "ab", "gate", "replicate": who judged
+    const char *subject;     // case, or claim's id; once per kind and metric
+    const char *metric;      // tag of the metric, "" where it is about the whole case
+    const char *verdict;     // "SAME", "NOT REPLICATED"
+    double ratio, low, high; // what was seen and its interval; NaN: none
+    int64_t rounds;          // pairs of rounds behind it
+    const char *reason;      // "" where the numbers say it
+    const char *rule_json;   // tolerance, alpha, baseline, claim ...: a JSON object
+} bt_store_verdict;
+
 // ---- open and close ----------------------------------------------------------------------------
 
 typedef enum bt_store_mode {
@@ -230,6 +243,11 @@ BT_CHECKED bt_status bt_store_measure(bt_store *store, int64_t round,
                                       const bt_store_measurement *measurement);
 BT_CHECKED bt_status bt_store_artifact_add(bt_store *store, int64_t run,
                                            const bt_store_artifact *artifact);
+// Replaces all verdicts of one kind; each item's own `kind` is not looked at. In the database when
+// it returns, all or none.
+// Errors  INVALID_ARGUMENT (no such run)
+BT_CHECKED bt_status bt_store_verdicts_set(bt_store *store, int64_t run, const char *kind,
+                                           const bt_store_verdict *verdicts, int64_t count);
 // Flushes if rows have waited for half a second. Call it when the event loop is idle.
 BT_CHECKED bt_status bt_store_tick(bt_store *store);
 BT_CHECKED bt_status bt_store_flush(bt_store *store);
@@ -268,6 +286,8 @@ typedef struct bt_store_run {
     int64_t round_count;
     const bt_store_artifact *artifacts; // in the order recorded
     int64_t artifact_count;
+    const bt_store_verdict *verdicts; // by kind, in the order set
+    int64_t verdict_count;
     bt_arena arena; // holds everything that this struct points to
 } bt_store_run;
 
