@@ -13,7 +13,7 @@
 #include "framework/base/status.h"
 #include "framework/base/str.h"
 
-#define BT_CLI_OPTIONS_MAX 16
+#define BT_CLI_OPTIONS_MAX 32
 #define BT_CLI_DATABASE    "results/bt.sqlite"
 
 typedef struct bt_cli_option {

@@ -1,27 +1,11 @@
 // harness/cli/verb_run.c - run a suite; the worker's and the probe's hidden verbs
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "framework/base/file.h"
-#include "framework/base/mem.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_suite.h"
 #include "harness/report/report.h"
-#include "harness/run/run.h"
 #include "harness/run/worker.h"
-
-static bt_status read_options(const bt_cli_arguments *arguments, bt_plan_options *options,
-                              bool *json)
-{
-    BT_TRY(bt_cli_wants_json(arguments, json));
-    options->profile = bt_cli_value(arguments, "profile");
-    options->filter = bt_cli_value(arguments, "filter");
-    options->systems = bt_cli_value(arguments, "system");
-    options->sets = arguments->repeated;
-    options->set_count = arguments->repeated_count;
-    BT_TRY(bt_cli_number(arguments, "rounds", 1, 1000, 0, &options->rounds));
-    return bt_cli_number(arguments, "seed", 0, (1LL << 53) - 1, -1, &options->seed);
-}
 
 static int print_plan(const bt_plan *plan, bool json)
 {
@@ -52,79 +36,37 @@ static bt_status append_result(const char *database, int64_t run, bool json, bt_
     return status == BT_OK ? closed : status;
 }
 
-static int run_plan(const bt_cli_arguments *arguments, const bt_suite *suite, const bt_plan *plan,
-                    const bt_machine *machine, bool json)
+static bt_status run_and_show(const bt_cli_suite *suite, bool json, int *code)
 {
-    const char *database = bt_cli_value(arguments, "db");
-    bt_run_request request = {.suite = suite,
-                              .plan = plan,
-                              .machine = machine,
-                              .database = database ? database : BT_CLI_DATABASE,
-                              .out_dir = bt_cli_value(arguments, "out"),
-                              .worker = bt_cli_value(arguments, "worker"),
-                              .command = arguments->command,
-                              .quiet = bt_cli_value(arguments, "quiet") != NULL};
-    bool cuda = strcmp(plan->device, "cuda") == 0;
-    if (cuda && !machine->has_cuda && !request.worker) {
-        return bt_cli_fail(bt_error(BT_STATUS_UNAVAILABLE,
-                                    "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' says what "
-                                    "is missing; --profile takes another",
-                                    plan->profile, machine->cuda_reason));
-    }
     bt_run_outcome outcome;
     bt_str out = {0};
-    bt_status status = bt_run_execute(&request, &outcome);
-    if (status == BT_OK) {
-        status = append_result(request.database, outcome.run, json, &out);
-    }
+    BT_TRY(bt_cli_suite_run(suite, &outcome));
+    bt_status status = append_result(suite->database, outcome.run, json, &out);
     if (status != BT_OK) {
         bt_str_release(&out);
-        return bt_cli_fail(status);
+        return status;
     }
-    int code = bt_cli_print(&out);
-    return code ? code : bt_run_exit_code(&outcome);
-}
-
-// The plan for this machine. A GPU that is there but cannot be opened is no reason to fail when
-// nobody asked for it: the next profile is taken.
-static bt_status make_plan(const bt_cli_arguments *arguments, const bt_suite *suite,
-                           const bt_plan_options *options, bt_machine *machine, bt_plan *plan)
-{
-    BT_TRY(bt_machine_look(machine));
-    BT_TRY(bt_plan_make(suite, options, machine, plan));
-    bool runs = !bt_cli_value(arguments, "dry-run") && !bt_cli_value(arguments, "worker");
-    if (!runs || !machine->has_cuda || strcmp(plan->device, "cuda") != 0) {
-        return BT_OK;
-    }
-    BT_TRY(bt_machine_open_cuda(machine));
-    if (machine->has_cuda || !plan->chosen) {
-        return BT_OK;
-    }
-    bt_plan_release(plan);
-    return bt_plan_make(suite, options, machine, plan);
+    *code = bt_cli_print(&out);
+    *code = *code ? *code : bt_run_exit_code(&outcome);
+    return BT_OK;
 }
 
 int bt_verb_run(const bt_cli_arguments *arguments)
 {
-    bt_plan_options options = {0};
     bool json = false;
-    bt_machine machine;
-    bt_suite suite = {0};
-    bt_plan plan = {0};
-    bt_status status = read_options(arguments, &options, &json);
+    bt_cli_suite suite = {0};
+    int code = 0;
+    bt_status status = bt_cli_wants_json(arguments, &json);
     if (status == BT_OK) {
-        status = bt_suite_load(arguments->words[0], &suite);
+        status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
     }
-    if (status == BT_OK) {
-        status = make_plan(arguments, &suite, &options, &machine, &plan);
+    if (status == BT_OK && bt_cli_value(arguments, "dry-run")) {
+        code = print_plan(&suite.plan, json);
+    } else if (status == BT_OK) {
+        status = run_and_show(&suite, json, &code);
     }
-    int code = status != BT_OK ? bt_cli_fail(status)
-               : bt_cli_value(arguments, "dry-run") != NULL
-                   ? print_plan(&plan, json)
-                   : run_plan(arguments, &suite, &plan, &machine, json);
-    bt_plan_release(&plan);
-    bt_suite_release(&suite);
-    return code;
+    bt_cli_suite_release(&suite);
+    return status == BT_OK ? code : bt_cli_fail(status);
 }
 
 int bt_verb_worker(const bt_cli_arguments *arguments)

@@ -1,5 +1,6 @@
 // harness/cli/verbs.c - the table of verbs and their options
 #include "harness/cli/cli.h"
+#include "harness/cli/run_suite.h"
 
 #define DB_ROW                                                                                     \
     {                                                                                              \
@@ -19,21 +20,8 @@
     }
 
 static const bt_cli_option run_options[] = {
-    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
-    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
-    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},
-    {"seed", 0, "N", "of all cases, the same as --set train.seed=N"},
-    {"system", 0, "LIST",
-     "what runs the cases: blutrain, pytorch-eager, pytorch-compile, or a peer's program"},
-    {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},
-    DB_ROW,
-    {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},
-    FORMAT_ROW,
-    {"dry-run", 0, NULL, "print the plan and stop"},
-    {"quiet", 'q', NULL, "no progress"},
-    {"worker", 0, "PROGRAM", NULL},
-    HELP_ROW,
-    END_ROW,
+    BT_CLI_RUN_OPTIONS, DB_ROW,  FORMAT_ROW, {"dry-run", 0, NULL, "print the plan and stop"},
+    HELP_ROW,           END_ROW,
 };
 
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};

@@ -141,7 +141,7 @@ typedef struct combining {
     const cJSON *node;
     const cJSON *item;
     bt_plan_selects selects;
-    const char *filter;
+    const void *by;
     cJSON *cases;
     bool name_has_cache; // there are several cache modes
 } combining;
@@ -192,7 +192,7 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
     (void)snprintf(name, sizeof name, "%s.%s.%s.%s%s%s",
                    bt_json_get(self->item, "name")->valuestring, direction, dtype, shape,
                    self->name_has_cache ? "." : "", self->name_has_cache ? cache : "");
-    if (!self->selects(name, self->filter)) {
+    if (!self->selects(name, self->by)) {
         return BT_OK;
     }
     const cJSON *from = bt_json_get(self->item, "kernel");
@@ -219,7 +219,7 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
 }
 
 bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node, const cJSON *item,
-                                bt_plan_selects selects, const char *filter, cJSON *cases)
+                                bt_plan_selects selects, const void *by, cJSON *cases)
 {
     static const char *const keys[4] = {"direction", "dtype", "cache", "shape"};
     const char *name = bt_json_get(item, "name")->valuestring;
@@ -231,7 +231,7 @@ bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node, cons
         return bt_json_error(json, node, BT_JSON_VALUE,
                              "case %s: a kernel case needs kernel.op and kernel.shape", name);
     }
-    combining self = {json, node, item, selects, filter, cases, false};
+    combining self = {json, node, item, selects, by, cases, false};
     self.name_has_cache = text_at(bt_json_get(kernel, "cache"), 1) != NULL;
     int at[4] = {0};
     for (;;) {
@@ -252,10 +252,10 @@ bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node, cons
 
 // ---- ceilings ----------------------------------------------------------------------------------
 
-static bool select_all(const char *name, const char *filter)
+static bool select_all(const char *name, const void *by)
 {
     (void)name;
-    (void)filter;
+    (void)by;
     return true;
 }
 

@@ -38,15 +38,15 @@ double bt_kernel_bytes(bt_kernel_case_op op, bool backward, const bt_kernel_shap
                        int element_bytes);
 double bt_kernel_flops(bt_kernel_case_op op, bool backward, const bt_kernel_shape *shape);
 
-// What a filter says to a case's name.
-typedef bool (*bt_plan_selects)(const char *name, const char *filter);
+// Whether a case of this name is wanted; `by` is the caller's.
+typedef bool (*bt_plan_selects)(const char *name, const void *by);
 
 // Appends the cases that an item {name, kind, kernel: {op, direction, dtype, cache, shape, ...}}
-// with lists stands for and the filter selects. `node` is where a message points.
+// with lists stands for and `selects` wants. `node` is where a message points.
 // Errors  INVALID_ARGUMENT (a shape or direction that the operation has not), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node,
                                            const cJSON *item, bt_plan_selects selects,
-                                           const char *filter, cJSON *cases);
+                                           const void *by, cJSON *cases);
 // Puts a copy of 256 MiB, "ceiling.<cache>", before the cases for each cache mode in them: the
 // bandwidth that theirs is a share of.
 BT_CHECKED bt_status bt_plan_kernel_ceilings(cJSON *cases);

@@ -8,7 +8,6 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
-#include "harness/plan/kernel.h"
 #include "harness/suite/schema.h"
 
 // Where the values of a case came from, the most specific first, for messages.
@@ -389,14 +388,21 @@ static bt_status expand_train(expansion *expand)
     return resolve_micro_batch(expand, cuda);
 }
 
-static bool selected(const char *name, const char *filter)
+static bool selected(const char *name, const void *by)
 {
-    return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
+    const bt_plan_options *options = by;
+    const char *filter = options->filter;
+    return (!filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0) &&
+           (!options->wants || options->wants(name, options->wants_by));
 }
 
 static bt_status no_case(const expansion *expand)
 {
     bt_str names = {0};
+    if (!expand->options->filter) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "profile %s has no case that is wanted here",
+                        expand->profile->string);
+    }
     for (const cJSON *item = bt_json_get(expand->profile, "cases")->child; item;
          item = item->next) {
         bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "",
@@ -413,7 +419,7 @@ static bt_status no_case(const expansion *expand)
 static bt_status add_train(expansion *expand, cJSON *cases)
 {
     const char *name = bt_json_get(expand->source, "name")->valuestring;
-    if (!selected(name, expand->options->filter)) {
+    if (!selected(name, expand->options)) {
         return BT_OK;
     }
     expand->item = cJSON_CreateObject();
@@ -438,7 +444,7 @@ static bt_status add_kernels(expansion *expand, cJSON *cases)
     }
     if (status == BT_OK) {
         status = bt_plan_kernel_expand(&expand->suite->json, expand->source, expand->item, selected,
-                                       expand->options->filter, cases);
+                                       expand->options, cases);
     }
     cJSON_Delete(expand->item);
     expand->item = NULL;

@@ -10,11 +10,14 @@
 #define BT_HARNESS_PLAN_PLAN_H
 
 #include "harness/env/machine.h"
+#include "harness/plan/kernel.h"
 #include "harness/suite/suite.h"
 
 typedef struct bt_plan_options {
     const char *profile;     // NULL: the first automatic one that the machine can run
     const char *filter;      // substring of case names, or a glob; NULL: all
+    bt_plan_selects wants;   // asked of those as well; NULL: all
+    const void *wants_by;    // handed to it
     const char *const *sets; // [set_count] "train.steps=3"
     int64_t set_count;
     const char *systems; // "blutrain,pytorch-eager"; NULL: the profile's, or blutrain

@@ -1,0 +1,78 @@
+// harness/cli/run_suite.c - a suite, planned and run as the options of a verb say
+#include "harness/cli/run_suite.h"
+
+#include <string.h>
+
+static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_suite_wishes *wishes,
+                              bt_plan_options *options)
+{
+    const char *systems = bt_cli_value(arguments, "system");
+    options->profile = bt_cli_value(arguments, "profile");
+    options->filter = bt_cli_value(arguments, "filter");
+    options->systems = systems ? systems : wishes->systems;
+    options->wants = wishes->wants;
+    options->wants_by = wishes->wants_by;
+    options->sets = arguments->repeated;
+    options->set_count = arguments->repeated_count;
+    BT_TRY(bt_cli_number(arguments, "rounds", 1, 1000, wishes->rounds, &options->rounds));
+    return bt_cli_number(arguments, "seed", 0, (1LL << 53) - 1, -1, &options->seed);
+}
+
+static bt_status make_plan(const bt_plan_options *options, bt_cli_suite *out)
+{
+    const bt_cli_arguments *arguments = out->arguments;
+    BT_TRY(bt_machine_look(&out->machine));
+    BT_TRY(bt_plan_make(&out->suite, options, &out->machine, &out->plan));
+    bool runs = !bt_cli_value(arguments, "dry-run") && !bt_cli_value(arguments, "worker");
+    if (!runs || !out->machine.has_cuda || strcmp(out->plan.device, "cuda") != 0) {
+        return BT_OK;
+    }
+    BT_TRY(bt_machine_open_cuda(&out->machine));
+    if (out->machine.has_cuda || !out->plan.chosen) {
+        return BT_OK;
+    }
+    bt_plan_release(&out->plan);
+    return bt_plan_make(&out->suite, options, &out->machine, &out->plan);
+}
+
+bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
+                            const bt_cli_suite_wishes *wishes, bt_cli_suite *out)
+{
+    static const bt_cli_suite_wishes none = {0};
+    const char *database = bt_cli_value(arguments, "db");
+    bt_plan_options options = {0};
+    memset(out, 0, sizeof *out);
+    out->arguments = arguments;
+    out->database = database ? database : BT_CLI_DATABASE;
+    BT_TRY(read_options(arguments, wishes ? wishes : &none, &options));
+    BT_TRY(bt_suite_load(name, &out->suite));
+    return make_plan(&options, out);
+}
+
+bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
+{
+    const bt_cli_arguments *arguments = suite->arguments;
+    bt_run_request request = {.suite = &suite->suite,
+                              .plan = &suite->plan,
+                              .machine = &suite->machine,
+                              .database = suite->database,
+                              .out_dir = bt_cli_value(arguments, "out"),
+                              .worker = bt_cli_value(arguments, "worker"),
+                              .command = arguments->command,
+                              .quiet = bt_cli_value(arguments, "quiet") != NULL};
+    bool cuda = strcmp(suite->plan.device, "cuda") == 0;
+    if (cuda && !suite->machine.has_cuda && !request.worker) {
+        return bt_error(BT_STATUS_UNAVAILABLE,
+                        "profile %s needs a CUDA GPU: %s\n'bt-bench doctor' says what is missing; "
+                        "--profile takes another",
+                        suite->plan.profile, suite->machine.cuda_reason);
+    }
+    return bt_run_execute(&request, outcome);
+}
+
+void bt_cli_suite_release(bt_cli_suite *suite)
+{
+    bt_plan_release(&suite->plan);
+    bt_suite_release(&suite->suite);
+    memset(suite, 0, sizeof *suite);
+}

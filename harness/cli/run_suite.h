@@ -1,0 +1,53 @@
+// harness/cli/run_suite.h - a suite, planned and run as the options of a verb say
+//
+// For every verb that runs cases before it does anything else: run, replicate, gate. Options that
+// the verb has among BT_CLI_RUN_OPTIONS are heeded, those that it has not are as if not given.
+#ifndef BT_HARNESS_CLI_RUN_SUITE_H
+#define BT_HARNESS_CLI_RUN_SUITE_H
+
+#include "harness/cli/cli.h"
+#include "harness/run/run.h"
+
+// Rows of a verb's table of options.
+// clang-format off
+#define BT_CLI_RUN_OPTIONS                                                                         \
+    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},  \
+    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
+    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},     \
+    {"seed", 0, "N", "of all cases, the same as --set train.seed=N"},                              \
+    {"system", 0, "LIST",                                                                          \
+     "what runs the cases: blutrain, pytorch-eager, pytorch-compile, or a peer's program"},        \
+    {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},                       \
+    {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},                        \
+    {"quiet", 'q', NULL, "no progress"},                                                           \
+    {"worker", 0, "PROGRAM", NULL}
+// clang-format on
+
+// What a verb wants where the user has said nothing.
+typedef struct bt_cli_suite_wishes {
+    const char *systems;   // NULL: the profile's
+    int64_t rounds;        // 0: the profile's
+    bt_plan_selects wants; // of the filter's cases only those; NULL: all
+    const void *wants_by;
+} bt_cli_suite_wishes;
+
+typedef struct bt_cli_suite {
+    const bt_cli_arguments *arguments; // borrowed
+    const char *database;              // borrowed
+    bt_suite suite;
+    bt_machine machine;
+    bt_plan plan;
+} bt_cli_suite;
+
+// Loads the suite and makes the plan for this machine. A GPU that is there but cannot be opened is
+// no reason to fail when nobody asked for it: the next profile is taken.
+// Owns    *out: the caller, bt_cli_suite_release, also after a failure
+// Errors  those of the options, the suite and the plan
+BT_CHECKED bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
+                                       const bt_cli_suite_wishes *wishes, bt_cli_suite *out);
+// Runs the plan and records it.
+// Errors  UNAVAILABLE (the profile needs a GPU and there is none), those of bt_run_execute
+BT_CHECKED bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome);
+void bt_cli_suite_release(bt_cli_suite *suite);
+
+#endif
