@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/stats/decide.h"
 #include "harness/stats/summary.h"
 
 #define PAIRS_MAX 1000
@@ -20,39 +21,18 @@ const char *bt_verdict_name(bt_verdict verdict)
 
 // ---- judging -----------------------------------------------------------------------------------
 
-// The 97.5 % quantile of Student's t; above 30 degrees of freedom its expansion about the normal
-// one, which is right to three digits there.
-static double t_quantile(int64_t freedom)
-{
-    static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
-                                   2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-                                   2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
-                                   2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
-    const double normal = 1.959964;
-    return freedom <= 30 ? table[freedom - 1]
-                         : normal + (normal * normal * normal + normal) / (4 * (double)freedom);
-}
-
 void bt_replication_judge(const double *logs, int64_t count, bt_replication *out)
 {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        sum += logs[i];
-    }
-    double mean = sum / (double)count;
-    for (int64_t i = 0; i < count; ++i) {
-        squares += (logs[i] - mean) * (logs[i] - mean);
-    }
+    double low = 0, high = 0;
+    double mean = bt_mean_interval(logs, count, 0.95, &low, &high);
     out->pairs = count;
     out->ratio = exp(mean);
     out->verdict = BT_VERDICT_INCONCLUSIVE;
     if (count < 2) {
         return;
     }
-    double reach =
-        t_quantile(count - 1) * sqrt(squares / (double)(count - 1)) / sqrt((double)count);
-    out->low = exp(mean - reach);
-    out->high = exp(mean + reach);
+    out->low = exp(low);
+    out->high = exp(high);
     if (out->low > out->claimed * (1 + out->margin)) {
         out->verdict = BT_VERDICT_EXCEEDED;
     } else if (out->low >= out->claimed / (1 + out->margin)) {

@@ -1,0 +1,108 @@
+// harness/stats/decide.h - is one build or system slower than another? the rule, as pure functions
+//
+// The unit is the round: a value is the logarithm of one round's median, of a metric of which more
+// is slower (the caller turns rates round). Of paired rounds the log ratio, candidate over base, is
+// taken pair by pair (Student's t); rounds that were not run in pairs are compared as two groups
+// (Welch's t), as against a recorded baseline. Both have a mean m and a standard error s, and
+//
+//   lower  = m - t(alpha / looks / family) s     upper      = m + t(miss / looks) s
+//                                                upper_sure = m + t(alpha / looks / family) s
+//   SLOWER        lower > log(1 + tolerance)
+//   FASTER        upper_sure < -log(1 + tolerance): SLOWER with the sides exchanged
+//   SAME          upper < log(1 + tolerance), and not FASTER: not slower by more than the tolerance
+//   INCONCLUSIVE  none of these
+//
+// After a look that is not the last, INCONCLUSIVE asks for more rounds (next_rounds), and so does
+// SAME when m lies under -log(1 + tolerance): a win that may still be shown. At the last look
+// nothing asks for more.
+//
+// What the rule promises, for values that are normal and whatever their spread:
+//   1. Of all the decisions of a family (the cases and metrics of one suite that are judged
+//      together), the chance that any side that is not slower by more than the tolerance is called
+//      SLOWER is at most alpha (Bonferroni over looks and family); the same for FASTER.
+//   2. One that is slower by more than the tolerance is called SAME or FASTER with a chance of at
+//      most miss, per decision.
+//   3. Fewer than two values a side decide nothing. Equal values have no spread and decide at once.
+// A value that is not finite makes the decision INCONCLUSIVE with a ratio of NaN.
+#ifndef BT_HARNESS_STATS_DECIDE_H
+#define BT_HARNESS_STATS_DECIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BT_LOOKS_MAX 8
+
+// X(enumerator, word)
+#define BT_OUTCOME_LIST(X)                                                                         \
+    X(SAME, "SAME")                                                                                \
+    X(FASTER, "FASTER")                                                                            \
+    X(SLOWER, "SLOWER")                                                                            \
+    X(INCONCLUSIVE, "INCONCLUSIVE")
+
+typedef enum bt_outcome {
+#define BT_OUTCOME_ENUM(name, word) BT_OUTCOME_##name,
+    BT_OUTCOME_LIST(BT_OUTCOME_ENUM)
+#undef BT_OUTCOME_ENUM
+        BT_OUTCOME_COUNT
+} bt_outcome;
+
+const char *bt_outcome_name(bt_outcome outcome);
+
+typedef struct bt_decision_rule {
+    double tolerance; // share: 0.01 is 1 %
+    double alpha;     // chance of a false SLOWER in the whole family
+    double miss;      // chance that one slower by more than the tolerance passes, per decision
+    int64_t family;   // decisions that are made together, >= 1
+    int64_t looks[BT_LOOKS_MAX]; // rounds (pairs) at which it is looked, ascending
+    int64_t look_count;          // >= 1
+} bt_decision_rule;
+
+// METHOD's rule: alpha 1 %, miss 5 %, looks after 8, 16 and 24 rounds.
+bt_decision_rule bt_decision_rule_of(double tolerance, int64_t family);
+// The same with looks only up to rounds_max: those of 8, 16, 24 below it, then it itself; at least
+// 2, so --rounds-max 12 looks at 8 and 12.
+void bt_decision_rule_limit(bt_decision_rule *rule, int64_t rounds_max);
+// METHOD's tolerances: 0.5 % for a training step, 1 % for a kernel of 20 us and more, 2 % below.
+double bt_decision_tolerance(bool training, double base_ns);
+
+typedef struct bt_decision {
+    bt_outcome outcome;
+    double ratio;     // exp(m), candidate over base: 1.03 is 3 % slower; NaN: not known
+    double low, high; // its two-sided 95 % t interval, for display; NaN: not known
+    double lower, upper, upper_sure; // the bounds that were compared, as ratios; NaN: none
+    int64_t rounds;                  // pairs, or rounds of the candidate
+    int64_t look;                    // which look this was, from 1; 0: before the first
+    int64_t next_rounds;             // go on to so many; 0: done
+} bt_decision;
+
+// Of pairs: log_ratios [count], log(candidate / base) of each.
+// A count between two looks is judged with all its pairs, at the level of a look: choose the count
+// without having seen them.
+bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count);
+// Of two groups: base_logs [base_count], candidate_logs [candidate_count]; looks count the
+// candidate's rounds.
+bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_logs,
+                               int64_t base_count, const double *candidate_logs,
+                               int64_t candidate_count);
+
+// Two-sided t interval of the mean of values [count]; *low and *high NaN with fewer than two.
+// Returns the mean, NaN without values.
+double bt_mean_interval(const double *values, int64_t count, double confidence, double *low,
+                        double *high);
+
+// ---- two one-sided tests -----------------------------------------------------------------------
+
+// Are two groups equal but for `margin`? As for losses of independent seeds at equal tokens.
+typedef struct bt_equivalence {
+    double difference; // mean of right - mean of left
+    double low, high;  // its interval at 1 - 2 alpha
+    double p;          // the larger of the two one-sided p-values (Welch)
+    bool equivalent;   // p < alpha: the whole interval lies within +-margin
+} bt_equivalence;
+
+// With fewer than two values a side, or any that is not finite: NaN and not equivalent.
+// Source  Schuirmann 1987; two one-sided tests
+bt_equivalence bt_equivalence_test(const double *left, int64_t left_count, const double *right,
+                                   int64_t right_count, double margin, double alpha);
+
+#endif

@@ -1,0 +1,77 @@
+// harness/stats/decide_json.c - rules and decisions as JSON
+#include "harness/stats/decide_json.h"
+
+#include <string.h>
+
+#define ROUNDS_MAX 1000000.0
+
+void bt_decision_rule_write(const bt_decision_rule *rule, bt_json_writer *json)
+{
+    bt_json_writer_real(json, "tolerance", rule->tolerance);
+    bt_json_writer_real(json, "alpha", rule->alpha);
+    bt_json_writer_real(json, "miss", rule->miss);
+    bt_json_writer_integer(json, "family", rule->family);
+    bt_json_writer_open(json, "looks", '[');
+    for (int64_t i = 0; i < rule->look_count; ++i) {
+        bt_json_writer_integer(json, NULL, rule->looks[i]);
+    }
+    bt_json_writer_close(json, ']');
+}
+
+void bt_decision_write(const bt_decision *decision, bt_json_writer *json)
+{
+    bt_json_writer_text(json, "outcome", bt_outcome_name(decision->outcome));
+    bt_json_writer_real(json, "ratio", decision->ratio);
+    bt_json_writer_real(json, "low", decision->low);
+    bt_json_writer_real(json, "high", decision->high);
+    bt_json_writer_integer(json, "rounds", decision->rounds);
+    bt_json_writer_integer(json, "look", decision->look);
+    bt_json_writer_integer(json, "next_rounds", decision->next_rounds);
+}
+
+static bt_status read_number(const cJSON *object, const char *key, double low, double high,
+                             double *out)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsNumber(node) || !(node->valuedouble >= low && node->valuedouble <= high)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "\"%s\" of a rule must be a number from %g to %g",
+                        key, low, high);
+    }
+    *out = node->valuedouble;
+    return BT_OK;
+}
+
+static bt_status read_looks(const cJSON *looks, bt_decision_rule *out)
+{
+    int count = cJSON_IsArray(looks) ? cJSON_GetArraySize(looks) : 0;
+    double before = 1;
+    if (count < 1 || count > BT_LOOKS_MAX) {
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "\"looks\" of a rule must be a list of 1 to %d numbers of rounds",
+                        BT_LOOKS_MAX);
+    }
+    for (int i = 0; i < count; ++i) {
+        const cJSON *look = cJSON_GetArrayItem(looks, i);
+        if (!cJSON_IsNumber(look) ||
+            !(look->valuedouble > before && look->valuedouble <= ROUNDS_MAX)) {
+            return bt_error(BT_STATUS_CORRUPT_DATA,
+                            "\"looks\" of a rule must rise from 2 on; number %d does not", i + 1);
+        }
+        before = look->valuedouble;
+        out->looks[i] = (int64_t)before;
+    }
+    out->look_count = count;
+    return BT_OK;
+}
+
+bt_status bt_decision_rule_read(const cJSON *object, bt_decision_rule *out)
+{
+    double family = 0;
+    memset(out, 0, sizeof *out);
+    BT_TRY(read_number(object, "tolerance", 0, 100, &out->tolerance));
+    BT_TRY(read_number(object, "alpha", 1e-9, 0.5, &out->alpha));
+    BT_TRY(read_number(object, "miss", 1e-9, 0.5, &out->miss));
+    BT_TRY(read_number(object, "family", 1, 1e9, &family));
+    out->family = (int64_t)family;
+    return read_looks(cJSON_GetObjectItemCaseSensitive(object, "looks"), out);
+}
