@@ -1,0 +1,110 @@
+// harness/stats/loss.h - are two loss curves the same? Three tiers, three questions
+//
+//   bitwise      the same build, device, plan and seed: every loss has the same bits, and so has
+//                the digest of all parameters. Sees one flipped bit.
+//   numeric      other kernels or another order of summing, the same data: each loss lies inside an
+//                envelope around the baseline. Sees what changes the mathematics or the data (a
+//                wrong learning rate, a dropped micro-batch, a shift); not what rounding can do.
+//   statistical  independent seeds: at fixed tokens the mean losses differ by less than a declared
+//                margin, by two one-sided tests. Sees what changes how well it learns; not what is
+//                smaller than the margin (one wrong step, 2 % of a learning rate).
+//
+// Invariants
+//   1. Pure functions: no memory, no files; the caller sees to it that the runs are of one kind
+//      (same case, same environment for bitwise).
+//   2. A loss that is not finite is never accepted, not even when the baseline has the same one.
+//   3. The word is PASS only when everything was compared; one seed gives CONSISTENT at best.
+#ifndef BT_HARNESS_STATS_LOSS_H
+#define BT_HARNESS_STATS_LOSS_H
+
+#include "harness/store/store.h"
+
+// X(enumerator, word)
+#define BT_LOSS_TIER_LIST(X)                                                                       \
+    X(BITWISE, "bitwise") X(NUMERIC, "numeric") X(STATISTICAL, "statistical")
+#define BT_LOSS_WORD_LIST(X)                                                                       \
+    X(PASS, "PASS")                                                                                \
+    X(FAIL, "FAIL")                                                                                \
+    X(INCONCLUSIVE, "INCONCLUSIVE")                                                                \
+    X(CONSISTENT, "CONSISTENT") /* one seed: not shown to be equal, not shown to differ */
+
+typedef enum bt_loss_tier {
+#define BT_LOSS_TIER_ENUM(name, word) BT_LOSS_TIER_##name,
+    BT_LOSS_TIER_LIST(BT_LOSS_TIER_ENUM)
+#undef BT_LOSS_TIER_ENUM
+        BT_LOSS_TIER_COUNT
+} bt_loss_tier;
+
+typedef enum bt_loss_word {
+#define BT_LOSS_WORD_ENUM(name, word) BT_LOSS_##name,
+    BT_LOSS_WORD_LIST(BT_LOSS_WORD_ENUM)
+#undef BT_LOSS_WORD_ENUM
+        BT_LOSS_WORD_COUNT
+} bt_loss_word;
+
+const char *bt_loss_tier_name(bt_loss_tier tier);
+bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier);
+const char *bt_loss_word_name(bt_loss_word word);
+
+typedef struct bt_loss_curve {
+    const bt_store_step *steps; // [count] ascending; step, loss and tokens are looked at
+    int64_t count;
+    const char *params_digest; // "" or NULL: not known
+} bt_loss_curve;
+
+// The curve of a round; borrows from it.
+bt_loss_curve bt_loss_curve_of(const bt_store_round *round);
+
+// What is declared beforehand, and kept with the verdict.
+typedef struct bt_loss_rule {
+    // Numeric, fewer than BT_LOSS_ENVELOPE_RUNS baseline runs: around the first of them, relative,
+    // at step s   min(limit, start * (1 + growth * s)).
+    double start, growth, limit;
+    // Numeric, else: around their mean, widen * (the largest range of the runs at any step up to
+    // s, and at any of the first BT_LOSS_ENVELOPE_START), plus 8 ulp of the loss. Never narrower
+    // later: two curves that cross are no proof that noise has gone.
+    double widen;
+    // Statistical: each of `segments` equal shares of the tokens, by its mean loss.
+    double margin_nats;
+    double alpha;
+    int64_t segments; // >= 1
+} bt_loss_rule;
+
+enum { BT_LOSS_ENVELOPE_RUNS = 3, BT_LOSS_ENVELOPE_START = 8, BT_LOSS_RUNS_MAX = 64 };
+
+// The default of a precision ("fp32", "tf32", "bf16"); others, "" and NULL get that of fp32, the
+// strictest.
+bt_loss_rule bt_loss_rule_default(const char *precision);
+
+typedef struct bt_loss_verdict {
+    bt_loss_word word;
+    int64_t step;     // the first that broke it (statistical: the last of its segment); -1: none
+    double value;     // what it had there; NaN: none
+    double low, high; // what was allowed there (bitwise: the baseline's, twice); NaN: none
+    char reason[256]; // a sentence, never ""
+} bt_loss_verdict;
+
+void bt_loss_check_bitwise(const bt_loss_curve *baseline, const bt_loss_curve *candidate,
+                           bt_loss_verdict *out);
+
+// baseline [count >= 1]: several runs are of the same seed and data, their reductions permuted.
+// The same data in another split into micro-batches is such a run, where an epoch's sequences are a
+// multiple of each split (the loader leaves out the rest of an epoch).
+void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
+                           const bt_loss_curve *candidate, const bt_loss_rule *rule,
+                           bt_loss_verdict *out);
+
+// The envelope itself, for drawing: low, high [steps of the shortest baseline run].
+void bt_loss_envelope(const bt_loss_curve *baseline, int64_t count, const bt_loss_rule *rule,
+                      double *low, double *high);
+
+// baseline [baseline_count >= 1], candidate [candidate_count >= 1]: a curve per seed. With two
+// seeds or more on both sides PASS (Welch's interval at 1 - 2 alpha inside +-margin in every
+// segment), FAIL (in one segment outside it, at alpha over the number of segments) or INCONCLUSIVE.
+// With one seed on a side: CONSISTENT or FAIL by the prediction interval of the other's seeds,
+// widened by the margin; with one on both sides CONSISTENT or INCONCLUSIVE by the margin alone.
+void bt_loss_check_statistical(const bt_loss_curve *baseline, int64_t baseline_count,
+                               const bt_loss_curve *candidate, int64_t candidate_count,
+                               const bt_loss_rule *rule, bt_loss_verdict *out);
+
+#endif
