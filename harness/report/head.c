@@ -10,6 +10,7 @@ static const char *const icons[BT_RUN_STATUS_COUNT] = {
     [BT_RUN_FAILED] = "\xe2\x9c\x95",      // cross
     [BT_RUN_INTERRUPTED] = "\xe2\x96\xa0", // square
     [BT_RUN_UNAVAILABLE] = "\xe2\x88\x92", // minus
+    [BT_RUN_INVALID] = "\xe2\x9a\xa0",     // warning sign
 };
 
 static void write_status(bt_str *out, bt_run_status status)
@@ -46,8 +47,8 @@ static void write_number(bt_str *out, const char *name, bt_unit unit, const bt_m
 // Several cases: how many came out how, then those that say why.
 static void write_tiles(const report_set *set, bt_str *out)
 {
-    static const bt_run_status order[] = {BT_RUN_FAILED, BT_RUN_INTERRUPTED, BT_RUN_RUNNING,
-                                          BT_RUN_UNAVAILABLE, BT_RUN_PASSED};
+    static const bt_run_status order[] = {BT_RUN_FAILED,  BT_RUN_INVALID,     BT_RUN_INTERRUPTED,
+                                          BT_RUN_RUNNING, BT_RUN_UNAVAILABLE, BT_RUN_PASSED};
     for (int s = 0; s < BT_RUN_STATUS_COUNT; s++) {
         long long count = 0;
         for (int64_t i = 0; i < set->case_count; i++) {

@@ -152,6 +152,7 @@ void bt_report_headline(const report_set *set, bt_str *out)
         [BT_RUN_FAILED] = "failed",
         [BT_RUN_INTERRUPTED] = "was interrupted",
         [BT_RUN_UNAVAILABLE] = "could not run here",
+        [BT_RUN_INVALID] = "was disturbed",
     };
     const bt_store_run *first = &set->runs[0];
     int64_t passed = 0;

@@ -125,6 +125,14 @@ BT_CHECKED bt_status bt_reader_rows(bt_reader *in, store_statement counting,
 // All verdicts of a run, in the order in which they were set.
 BT_CHECKED bt_status bt_store_verdicts_read(bt_reader *in, bt_store_run *run);
 
+// ---- telemetry.c -------------------------------------------------------------------------------
+
+// Within a transaction of the caller's.
+BT_CHECKED bt_status bt_telemetry_row_write(bt_store *store, int64_t round, const char *label,
+                                            const bt_store_telemetry *samples, int64_t count);
+// Telemetry of a round whose id is set.
+BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *round);
+
 // ---- process.c ---------------------------------------------------------------------------------
 
 // What tells a process from a later one with the same number.

@@ -143,7 +143,7 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
     BT_TRY(bt_reader_text(in, row, 18, &round->params_digest));
     round->started_ns = sqlite3_column_int64(row, 19);
     round->ended_ns = sqlite3_column_int64(row, 20);
-    return BT_OK;
+    return bt_reader_text(in, row, 21, &round->label);
 }
 
 static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
@@ -159,7 +159,7 @@ static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
                    round->memory_count);
     BT_READER_ROWS(in, SQL_MEASUREMENTS_COUNT, SQL_MEASUREMENTS, id, take_measurement,
                    round->measurements, round->measurement_count);
-    return BT_OK;
+    return bt_store_telemetry_read(in, round);
 }
 
 static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_run *run, int64_t *env_id,

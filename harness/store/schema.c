@@ -88,7 +88,34 @@ static const char *const version_2[] = {
     " rule_json TEXT NOT NULL, UNIQUE(session_id, kind, subject, metric)) STRICT",
     NULL};
 
-static const char *const *const migrations[] = {version_1, version_2};
+// Rounds have a label, and telemetry. One that did not pass may be run again under its ordinal, so
+// an index takes the place of the constraint; SQLite cannot drop that, hence the table is made
+// anew, while the references to it wait for the end of the transaction.
+static const char *const version_3[] = {
+    "PRAGMA defer_foreign_keys=ON",
+    "CREATE TEMP TABLE round_kept AS SELECT * FROM round",
+    "DROP TABLE round",
+    "CREATE TABLE round("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " case_id INTEGER NOT NULL REFERENCES bench_case(id), system TEXT NOT NULL,"
+    " ordinal INTEGER NOT NULL, status INTEGER NOT NULL, message TEXT NOT NULL,"
+    " started_ns INTEGER NOT NULL, ended_ns INTEGER NOT NULL, device TEXT NOT NULL DEFAULT '',"
+    " precision TEXT NOT NULL DEFAULT '', dataset TEXT NOT NULL DEFAULT '',"
+    " parameters INTEGER NOT NULL DEFAULT 0, tensors INTEGER NOT NULL DEFAULT 0,"
+    " accumulation INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,"
+    " train_tokens INTEGER NOT NULL DEFAULT 0, val_tokens INTEGER NOT NULL DEFAULT 0,"
+    " params_digest TEXT NOT NULL DEFAULT '', label TEXT NOT NULL DEFAULT '') STRICT",
+    "INSERT INTO round SELECT *, '' FROM round_kept",
+    "DROP TABLE round_kept",
+    "CREATE UNIQUE INDEX round_passed ON round(session_id, case_id, system, ordinal)"
+    " WHERE status=1",
+    "CREATE INDEX round_of_session ON round(session_id)",
+    "CREATE TABLE telemetry("
+    " round_id INTEGER PRIMARY KEY REFERENCES round(id), count INTEGER NOT NULL,"
+    " columns TEXT NOT NULL, data BLOB NOT NULL) STRICT",
+    NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

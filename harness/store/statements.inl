@@ -30,6 +30,9 @@ X(ROUND_ADD, "INSERT INTO round(session_id, case_id, system, ordinal, status, me
              " ended_ns) VALUES(?,?,?,?,0,'',?,0)")
 X(ROUND_DESCRIBE, "UPDATE round SET device=?, precision=?, dataset=?, parameters=?, tensors=?,"
                   " accumulation=?, steps=?, train_tokens=?, val_tokens=? WHERE id=?")
+X(ROUND_LABEL, "UPDATE round SET label=? WHERE id=?")
+X(TELEMETRY_DROP, "DELETE FROM telemetry WHERE round_id=?")
+X(TELEMETRY_ADD, "INSERT INTO telemetry(round_id, count, columns, data) VALUES(?,?,?,?)")
 X(ROUND_END, "UPDATE round SET status=?, message=?, params_digest=?, ended_ns=? WHERE id=?")
 X(STEP_ADD, "INSERT INTO step(round_id, step, loss, loss_bits, grad_norm, lr, tokens, host_ns,"
             " device_ns, allocated_bytes, peak_allocated_bytes, reserved_bytes, resident_bytes,"
@@ -70,7 +73,7 @@ X(ROUNDS_COUNT, "SELECT count(*) FROM round WHERE session_id=?")
 X(ROUNDS, "SELECT r.id, r.ordinal, bench.name, bench.kind, c.name, c.axes_json, r.system, r.device,"
           " r.precision, r.dataset, r.parameters, r.tensors, r.accumulation, r.steps,"
           " r.train_tokens, r.val_tokens, r.status, r.message, r.params_digest, r.started_ns,"
-          " r.ended_ns FROM round r JOIN bench_case c ON c.id=r.case_id"
+          " r.ended_ns, r.label FROM round r JOIN bench_case c ON c.id=r.case_id"
           " JOIN bench ON bench.id=c.bench_id WHERE r.session_id=? ORDER BY r.id")
 X(STEPS_COUNT, "SELECT count(*) FROM step WHERE round_id=?")
 X(STEPS, "SELECT step, loss_bits, grad_norm, lr, tokens, host_ns, device_ns, allocated_bytes,"
@@ -90,6 +93,7 @@ X(MEASUREMENTS_COUNT, "SELECT count(*) FROM measurement WHERE round_id=?")
 X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM measurement m"
                 " LEFT JOIN samples s ON s.measurement_id=m.id WHERE m.round_id=?"
                 " ORDER BY m.metric")
+X(TELEMETRY, "SELECT count, columns, data FROM telemetry WHERE round_id=?")
 X(ARTIFACTS_COUNT, "SELECT count(*) FROM artifact WHERE session_id=?")
 X(ARTIFACTS, "SELECT kind, path, size_bytes, digest FROM artifact WHERE session_id=? ORDER BY id")
 X(VERDICTS_COUNT, "SELECT count(*) FROM verdict WHERE session_id=?")

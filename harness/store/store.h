@@ -25,6 +25,7 @@
 #include "framework/base/mem.h"
 #include "framework/base/status.h"
 #include "harness/store/metrics.h"
+#include "harness/store/telemetry.h"
 
 typedef struct bt_store bt_store;
 
@@ -36,7 +37,8 @@ typedef struct bt_store bt_store;
     X(PASSED, "passed")                                                                            \
     X(FAILED, "failed")                                                                            \
     X(INTERRUPTED, "interrupted")                                                                  \
-    X(UNAVAILABLE, "unavailable") /* a round of a peer that cannot run it here */
+    X(UNAVAILABLE, "unavailable") /* a round of a peer that cannot run it here */                  \
+    X(INVALID, "invalid")         /* a round that the machine disturbed: no measurement */
 
 typedef enum bt_run_status {
 #define BT_RUN_STATUS_ENUM(name, word) BT_RUN_##name,
@@ -222,7 +224,8 @@ BT_CHECKED bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, cons
 // status must not be RUNNING. message: why it failed, "" otherwise.
 BT_CHECKED bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status,
                                       const char *message);
-// `ordinal` counts the rounds of one case and system from 0.
+// `ordinal` counts the rounds of one case and system from 0. One that ended without having passed
+// may be run again under its ordinal; it passes once.
 BT_CHECKED bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case *what,
                                           int64_t ordinal, int64_t *round);
 BT_CHECKED bt_status bt_store_round_describe(bt_store *store, int64_t round,
@@ -241,6 +244,10 @@ BT_CHECKED bt_status bt_store_memory_add(bt_store *store, int64_t round,
 // Replaces an earlier measurement of the same metric of the round.
 BT_CHECKED bt_status bt_store_measure(bt_store *store, int64_t round,
                                       const bt_store_measurement *measurement);
+// What the machine did meanwhile, samples [count], and the word for it ("": nothing to note).
+// Replaces what was set before. Errors  INVALID_ARGUMENT (no such round)
+BT_CHECKED bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *label,
+                                            const bt_store_telemetry *samples, int64_t count);
 BT_CHECKED bt_status bt_store_artifact_add(bt_store *store, int64_t run,
                                            const bt_store_artifact *artifact);
 // Replaces all verdicts of one kind; each item's own `kind` is not looked at. In the database when
@@ -273,6 +280,9 @@ typedef struct bt_store_round {
     int64_t memory_count;
     const bt_store_measurement *measurements; // by metric
     int64_t measurement_count;
+    const char *label;                   // a word of BT_NOISE_LIST; "": quiet, or not looked at
+    const bt_store_telemetry *telemetry; // in the order taken
+    int64_t telemetry_count;
 } bt_store_round;
 
 typedef struct bt_store_run {

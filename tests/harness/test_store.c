@@ -611,9 +611,12 @@ static void every_old_version_is_migrated_with_its_rows(void **state)
         assert_int_equal(run.round_count, 1);
         assert_string_equal(run.rounds[0].what.name, "gelu");
         assert_true(run.rounds[0].measurements[0].value == 25.5);
+        assert_string_equal(run.rounds[0].label, "");
+        assert_int_equal(run.rounds[0].telemetry_count, 0);
         bt_store_run_release(&run);
         ASSERT_OK(bt_store_close(store));
         assert_int_equal(query("PRAGMA user_version"), known);
+        assert_int_equal(query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
     }
 }
 

@@ -1,0 +1,166 @@
+// harness/store/telemetry.c - samples of the machine, a row per round, and the round's label
+#include "harness/store/telemetry.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness/store/internal.h"
+
+// A sample is its columns, one behind the other.
+_Static_assert(sizeof(bt_store_telemetry) == BT_TELEMETRY_COLUMNS * sizeof(double),
+               "a telemetry sample has other members than numbers");
+
+static const bt_telemetry_column columns[] = {
+#define COLUMN(member, unit, description) {#member, unit, description},
+    BT_TELEMETRY_LIST(COLUMN)
+#undef COLUMN
+};
+
+#define COLUMN_NAME(member, unit, description) #member " "
+static const char column_names[] = BT_TELEMETRY_LIST(COLUMN_NAME);
+#undef COLUMN_NAME
+
+const bt_telemetry_column *bt_telemetry_column_info(int index) { return &columns[index]; }
+
+double bt_telemetry_value(const bt_store_telemetry *sample, int index)
+{
+    double value = 0.0;
+    memcpy(&value, (const char *)sample + (size_t)index * sizeof value, sizeof value);
+    return value;
+}
+
+static const struct {
+    const char *word;
+    bool invalidates;
+} noises[] = {
+#define NOISE(name, word, invalidates) {word, invalidates},
+    BT_NOISE_LIST(NOISE)
+#undef NOISE
+};
+
+const char *bt_noise_name(bt_noise noise) { return noises[noise].word; }
+
+bool bt_noise_invalidates(bt_noise noise) { return noises[noise].invalidates; }
+
+// ---- writing -----------------------------------------------------------------------------------
+
+// The samples column by column: a column changes little, and so it compresses well.
+static bt_status pack(const bt_store_telemetry *samples, int64_t count, void **blob,
+                      int64_t *size_bytes)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)count * BT_TELEMETRY_COLUMNS, sizeof(double), &block));
+    double *values = block;
+    for (int column = 0; column < BT_TELEMETRY_COLUMNS; column++) {
+        for (int64_t i = 0; i < count; i++) {
+            values[column * count + i] = bt_telemetry_value(&samples[i], column);
+        }
+    }
+    bt_status status = bt_samples_pack(values, count * BT_TELEMETRY_COLUMNS, blob, size_bytes);
+    bt_mem_free(values);
+    return status;
+}
+
+bt_status bt_telemetry_row_write(bt_store *store, int64_t round, const char *label,
+                                 const bt_store_telemetry *samples, int64_t count)
+{
+    void *blob = NULL;
+    int64_t size_bytes = 0;
+    BT_TRY(bt_sql_run(store, SQL_ROUND_LABEL, "ti", label, round));
+    if (sqlite3_changes(store->db) != 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no round %lld", store->path,
+                        (long long)round);
+    }
+    BT_TRY(bt_sql_run(store, SQL_TELEMETRY_DROP, "i", round));
+    if (count == 0) {
+        return BT_OK;
+    }
+    BT_TRY(pack(samples, count, &blob, &size_bytes));
+    bt_status status =
+        bt_sql_run(store, SQL_TELEMETRY_ADD, "iitb", round, count, column_names, blob, size_bytes);
+    bt_mem_free(blob);
+    return status;
+}
+
+bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *label,
+                                 const bt_store_telemetry *samples, int64_t count)
+{
+    if (count < 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%lld samples of telemetry", (long long)count);
+    }
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, bt_telemetry_row_write(store, round, label, samples, count));
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+// The column of this name, -1 when this program knows none: one of a later version.
+static int column_of(const char *name, size_t length)
+{
+    for (int i = 0; i < BT_TELEMETRY_COLUMNS; i++) {
+        if (strlen(columns[i].name) == length && strncmp(columns[i].name, name, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void unpack_column(const double *values, int64_t count, int column,
+                          bt_store_telemetry *samples)
+{
+    for (int64_t i = 0; i < count; i++) {
+        memcpy((char *)&samples[i] + (size_t)column * sizeof(double), &values[i], sizeof(double));
+    }
+}
+
+static bt_status take_telemetry(bt_reader *in, sqlite3_stmt *row, bt_store_round *round)
+{
+    int64_t count = sqlite3_column_int64(row, 0);
+    const void *names_column = sqlite3_column_text(row, 1);
+    const char *names = names_column ? names_column : "";
+    int64_t stored = 0;
+    const double *values = NULL;
+    void *block = NULL;
+    for (const char *at = names; *at; at++) {
+        stored += *at == ' ';
+    }
+    if (count < 0 || count > INT64_MAX / 4096 || stored > 4096) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: telemetry of %lld samples", in->store->path,
+                        (long long)count);
+    }
+    BT_TRY(bt_error_context(bt_samples_unpack(sqlite3_column_blob(row, 2),
+                                              sqlite3_column_bytes(row, 2), count * stored,
+                                              in->arena, &values),
+                            "%s: telemetry of round %lld", in->store->path, (long long)round->id));
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)count * sizeof(bt_store_telemetry), &block));
+    bt_store_telemetry *samples = block;
+    for (int64_t i = 0; i < count * BT_TELEMETRY_COLUMNS; i++) {
+        ((double *)block)[i] = (double)NAN;
+    }
+    for (int64_t i = 0; i < stored; i++) {
+        size_t length = strcspn(names, " ");
+        int column = column_of(names, length);
+        if (column >= 0) {
+            unpack_column(values + i * count, count, column, samples);
+        }
+        names += length + 1;
+    }
+    round->telemetry = samples;
+    round->telemetry_count = count;
+    return BT_OK;
+}
+
+bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *round)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    BT_TRY(bt_sql_bind(in->store, SQL_TELEMETRY, &row, "i", round->id));
+    BT_TRY(bt_sql_next(in->store, row, &more));
+    if (!more) {
+        return BT_OK;
+    }
+    bt_status status = take_telemetry(in, row, round);
+    sqlite3_reset(row);
+    return status;
+}

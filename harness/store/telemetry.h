@@ -1,0 +1,82 @@
+// harness/store/telemetry.h - what the machine did beside a round: samples, and a word for it
+//
+// A number that could not be had is NaN. The table below is the record's format too: columns are
+// kept by name, so that a later one can be added.
+#ifndef BT_HARNESS_STORE_TELEMETRY_H
+#define BT_HARNESS_STORE_TELEMETRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// X(member, unit, description)
+#define BT_TELEMETRY_LIST(X)                                                                       \
+    X(t_ns, "ns", "since the round began")                                                         \
+    X(sm_clock_mhz, "MHz", "clock of the GPU's multiprocessors")                                   \
+    X(memory_clock_mhz, "MHz", "clock of the GPU's memory")                                        \
+    X(power_w, "W", "power that the GPU draws")                                                    \
+    X(temperature_c, "C", "temperature of the GPU")                                                \
+    X(throttle, "", "why the GPU's clocks are held down: bits of bt_throttle")                     \
+    X(other_processes, "", "processes on the GPU besides the round's own")                         \
+    X(cpu_clock_mhz, "MHz", "clock of a processor core that may be used")                          \
+    X(load, "", "processes that run or wait for the CPU, mean of a minute")                        \
+    X(other_cores, "", "processor cores that others keep busy")                                    \
+    X(steal_share, "", "share of the CPU time that the hypervisor gave to others")                 \
+    X(held_share, "", "share of the time in which the cgroup's CPU limit held threads back")       \
+    X(switches_per_s, "1/s", "context switches of the whole machine")
+
+typedef struct bt_store_telemetry {
+#define BT_TELEMETRY_MEMBER(member, unit, description) double member;
+    BT_TELEMETRY_LIST(BT_TELEMETRY_MEMBER)
+#undef BT_TELEMETRY_MEMBER
+} bt_store_telemetry;
+
+#define BT_TELEMETRY_ONE(member, unit, description) +1
+enum { BT_TELEMETRY_COLUMNS = 0 BT_TELEMETRY_LIST(BT_TELEMETRY_ONE) };
+#undef BT_TELEMETRY_ONE
+
+typedef struct bt_telemetry_column {
+    const char *name, *unit, *description;
+} bt_telemetry_column;
+
+// Column i, in the order of the struct's members.
+const bt_telemetry_column *bt_telemetry_column_info(int index);
+double bt_telemetry_value(const bt_store_telemetry *sample, int index);
+
+// Why clocks are held down, as NVML counts it: X(enumerator, bit, word, invalidates a round).
+// Source: NVML API Reference, nvmlClocksEventReasons
+#define BT_THROTTLE_LIST(X)                                                                        \
+    X(IDLE, 0x1, "idle", false)                                                                    \
+    X(APPLICATION_CLOCKS, 0x2, "application clocks", false)                                        \
+    X(POWER_CAP, 0x4, "power cap", false)                                                          \
+    X(HARDWARE, 0x8, "hardware slowdown", true)                                                    \
+    X(SYNC_BOOST, 0x10, "sync boost", false)                                                       \
+    X(SOFTWARE_THERMAL, 0x20, "software thermal slowdown", true)                                   \
+    X(HARDWARE_THERMAL, 0x40, "hardware thermal slowdown", true)                                   \
+    X(POWER_BRAKE, 0x80, "power brake", true)                                                      \
+    X(DISPLAY_CLOCKS, 0x100, "display clocks", false)
+
+typedef enum bt_throttle {
+#define BT_THROTTLE_ENUM(name, bit, word, invalidates) BT_THROTTLE_##name = (bit),
+    BT_THROTTLE_LIST(BT_THROTTLE_ENUM)
+#undef BT_THROTTLE_ENUM
+} bt_throttle;
+
+// A round's label, the gravest first: X(enumerator, word, invalidates the round)
+#define BT_NOISE_LIST(X)                                                                           \
+    X(THROTTLED, "throttled", true)                                                                \
+    X(FOREIGN_PROCESS, "foreign process", true)                                                    \
+    X(POWER_CAP, "power cap", false)                                                               \
+    X(LOADED, "loaded machine", false)                                                             \
+    X(QUIET, "", false)
+
+typedef enum bt_noise {
+#define BT_NOISE_ENUM(name, word, invalidates) BT_NOISE_##name,
+    BT_NOISE_LIST(BT_NOISE_ENUM)
+#undef BT_NOISE_ENUM
+        BT_NOISE_COUNT
+} bt_noise;
+
+const char *bt_noise_name(bt_noise noise);
+bool bt_noise_invalidates(bt_noise noise);
+
+#endif
