@@ -46,7 +46,8 @@ static bt_status failed(const char *what)
 }
 
 // In the child, after fork: only calls that are safe there.
-static void become_worker(const char *program, int input, int output, int log, pid_t parent)
+static void become_worker(const char *program, bool build, int input, int output, int log,
+                          pid_t parent)
 {
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -61,7 +62,7 @@ static void become_worker(const char *program, int input, int output, int log, p
     (void)dup2(output, STDOUT_FILENO);
     (void)dup2(log, STDERR_FILENO);
     if (program) {
-        execlp(program, program, (char *)NULL);
+        execlp(program, program, build ? "worker" : (char *)NULL, (char *)NULL);
     } else {
         execl("/proc/self/exe", "bt-bench", "worker", (char *)NULL);
     }
@@ -86,14 +87,14 @@ static bt_status open_pipes(int to_child[2], int from_child[2])
     return BT_OK;
 }
 
-static bt_status fork_worker(const char *program, int log, bt_child *out)
+static bt_status fork_worker(const char *program, bool build, int log, bt_child *out)
 {
     int to_child[2], from_child[2];
     BT_TRY(open_pipes(to_child, from_child));
     pid_t parent = getpid();
     pid_t process = fork();
     if (process == 0) {
-        become_worker(program, to_child[0], from_child[1], log, parent);
+        become_worker(program, build, to_child[0], from_child[1], log, parent);
     }
     bt_status status = process < 0 ? failed("no process") : BT_OK;
     close(to_child[0]);
@@ -107,7 +108,8 @@ static bt_status fork_worker(const char *program, int log, bt_child *out)
     return status;
 }
 
-bt_status bt_child_start(const char *program, const char *task, const char *log_path, bt_child *out)
+bt_status bt_child_start(const char *program, bool build, const char *task, const char *log_path,
+                         bt_child *out)
 {
     memset(out, 0, sizeof *out);
     out->input = out->output = -1;
@@ -118,7 +120,7 @@ bt_status bt_child_start(const char *program, const char *task, const char *log_
     if (status == BT_OK) {
         log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         status = log < 0 ? bt_error(BT_STATUS_IO, "cannot create %s: %s", log_path, strerror(errno))
-                         : fork_worker(program, log, out);
+                         : fork_worker(program, build, log, out);
     }
     if (log >= 0) {
         close(log);

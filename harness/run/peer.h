@@ -3,6 +3,7 @@
 #define BT_HARNESS_RUN_PEER_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/base/status.h"
@@ -10,6 +11,7 @@
 typedef struct bt_peer {
     char *name;    // owned: "pytorch-eager"
     char *program; // owned; NULL: our own worker
+    bool build;    // the program is another build of bt-bench, which is no peer but one of us
 } bt_peer;
 
 typedef struct bt_peers {

@@ -15,7 +15,7 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     memset(out, 0, sizeof *out);
     out->store = store;
     out->item = item;
-    out->val_loss = (double)NAN;
+    out->val_loss = out->time_ns = (double)NAN;
     out->started_ns = bt_clock_ns();
     bt_str axes = {0};
     bt_json_write(item, &axes);
@@ -151,7 +151,7 @@ static int64_t collect(const bt_recorder *self, sample_kind kind, double *sample
     return count;
 }
 
-static bt_status measure_samples(const bt_recorder *self, bt_metric metric, sample_kind kind)
+static bt_status measure_samples(bt_recorder *self, bt_metric metric, sample_kind kind)
 {
     void *block = NULL;
     BT_TRY(bt_mem_alloc((size_t)self->step_count, sizeof(double), &block));
@@ -167,6 +167,7 @@ static bt_status measure_samples(const bt_recorder *self, bt_metric metric, samp
                                     .samples = samples,
                                     .sample_count = count};
         status = bt_store_measure(self->store, self->round, &row);
+        self->time_ns = kind == SAMPLE_HOST ? stats.median : self->time_ns;
     }
     bt_mem_free(samples);
     return status;
@@ -200,6 +201,7 @@ static bt_status measure_kernel(bt_recorder *self)
                                 .samples = self->times_ns,
                                 .sample_count = self->time_count};
     BT_TRY(bt_store_measure(self->store, self->round, &row));
+    self->time_ns = time.median;
     self->bandwidth_bytes_per_s = bytes * 1e9 / time.median;
     BT_TRY(measure(self, BT_METRIC_BYTES_MOVED, bytes));
     BT_TRY(measure_rate(self, BT_METRIC_BANDWIDTH, bytes, &time));

@@ -17,6 +17,7 @@ typedef struct bt_recorder {
     double error_share;           // NaN: not said
     double copy_bytes_per_s;      // what shares are of; 0: not known
     double bandwidth_bytes_per_s; // measured; 0: it was not
+    double time_ns;               // median of a call or a step; NaN: it was not timed
     char stop[64];                // why there are no more samples
     double val_loss;              // of the last evaluation, NaN before
     bt_store_memory memory;

@@ -242,8 +242,8 @@ static bt_status run_worker(listening *self)
     append_task(request, &task);
     bt_status status = bt_str_status(&task);
     if (status == BT_OK) {
-        status =
-            bt_child_start(request->worker, bt_str_text(&task), request->log_path, &self->child);
+        status = bt_child_start(request->worker, request->build, bt_str_text(&task),
+                                request->log_path, &self->child);
     }
     bt_str_release(&task);
     BT_TRY(status);
@@ -278,6 +278,7 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
         if (status == BT_OK) {
             status = bt_recorder_end(&self.recorder, outcome->status, outcome->message);
             outcome->bandwidth_bytes_per_s = self.recorder.bandwidth_bytes_per_s;
+            outcome->time_ns = self.recorder.time_ns;
         }
     }
     bt_child_release(&self.child);

@@ -16,6 +16,7 @@ typedef struct bt_round_request {
     const char *const *val_shards;
     int64_t val_shard_count;
     const char *worker;      // program, NULL: our own
+    bool build;              // the program is a bt-bench: its verb `worker` is run
     const char *system;      // what the record calls it; NULL: after the program
     bool peer;               // it may say 'unavailable' without having failed
     double copy_bytes_per_s; // of this run's copy in the same cache mode; 0: not known
@@ -28,6 +29,7 @@ typedef struct bt_round_outcome {
     bt_status reason;             // why it failed: the worker's word, or what became of it
     char message[1024];           // "" when it passed
     double bandwidth_bytes_per_s; // of a kernel case that passed, else 0
+    double time_ns;               // median of a call or a step; NaN: it was not timed
 } bt_round_outcome;
 
 // Runs the round. What goes wrong with the worker is an outcome, recorded; an error is returned

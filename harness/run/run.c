@@ -1,42 +1,25 @@
-// harness/run/run.c - rounds of cases, one run in the store
+// harness/run/run.c - one run in the store: what it begins and ends with
 #include "harness/run/run.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/env/blas.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
-#include "harness/plan/kernel.h"
 #include "harness/report/report.h"
 #include "harness/run/child.h"
-#include "harness/run/data.h"
-#include "harness/run/peer.h"
-#include "harness/run/round.h"
+#include "harness/run/running.h"
 #include "harness/text/format.h"
-
-typedef struct running {
-    const bt_run_request *request;
-    bt_run_outcome *outcome;
-    bt_store *store;
-    bt_str out_dir;
-    bt_run_data *data; // owned, [case_count]
-    bt_facts facts;
-    bt_progress_view view;
-    bt_peers peers;
-    int64_t kernel_rounds_done, kernel_rounds; // for the progress
-    double copy_bytes_per_s[3];                // of this run, by cache mode; 0: not yet
-} running;
 
 static void say_line(void *self, const char *line)
 {
     bt_progress_say(self, "data      %s\n", line);
 }
 
-static bt_status find_data(running *self)
+static bt_status find_data(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     void *block = NULL;
@@ -57,7 +40,7 @@ static bt_status find_data(running *self)
 }
 
 // Facts of machine and data, the latter as "data.<case>".
-static bt_status gather_facts(running *self)
+static bt_status gather_facts(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     BT_TRY(
@@ -84,7 +67,7 @@ static bt_status gather_facts(running *self)
     return bt_facts_finish(&self->facts);
 }
 
-static bt_status begin_run(running *self)
+static bt_status begin_run(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     const bt_build *build = bt_build_get();
@@ -112,7 +95,7 @@ static bt_status begin_run(running *self)
 }
 
 // A line per dataset.
-static void say_data(running *self)
+static void say_data(bt_running *self)
 {
     for (int64_t i = 0; i < self->request->plan->case_count; ++i) {
         const bt_run_data *data = &self->data[i];
@@ -124,7 +107,7 @@ static void say_data(running *self)
     }
 }
 
-static void say_plan(running *self)
+static void say_plan(bt_running *self)
 {
     bt_str text = {0};
     say_data(self);
@@ -137,162 +120,9 @@ static void say_plan(running *self)
     bt_str_release(&text);
 }
 
-// ---- rounds ------------------------------------------------------------------------------------
-
-static bt_status add_artifact(const running *self, const char *kind, const char *path)
-{
-    struct stat info;
-    if (stat(path, &info) != 0) {
-        return BT_OK;
-    }
-    bt_store_artifact artifact = {
-        .kind = kind, .path = path, .size_bytes = (int64_t)info.st_size, .digest = ""};
-    return bt_store_artifact_add(self->store, self->outcome->run, &artifact);
-}
-
-static void take_outcome(running *self, const char *name, const bt_round_outcome *round)
-{
-    if (round->status == BT_RUN_PASSED) {
-        return;
-    }
-    bt_progress_say(&self->view, "%s %s: %s\n", name, bt_run_status_name(round->status),
-                    round->message);
-    if (round->status == BT_RUN_UNAVAILABLE) {
-        return; // the others go on
-    }
-    if (self->outcome->status == BT_RUN_PASSED || round->status == BT_RUN_INTERRUPTED) {
-        self->outcome->status = round->status;
-        self->outcome->reason = round->reason;
-        (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s%s%.900s", name,
-                       round->status == BT_RUN_INTERRUPTED ? " " : ": ", round->message);
-    }
-}
-
-// Where the copy of this case's cache mode is kept, NULL when it has none.
-static double *copy_of(running *self, const cJSON *item)
-{
-    const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
-    int mode = !cache                                        ? -1
-               : strcmp(cache->valuestring, "cold") == 0     ? 0
-               : strcmp(cache->valuestring, "rotating") == 0 ? 1
-                                                             : 2;
-    return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
-}
-
-static bt_status run_round(running *self, int64_t index, int64_t ordinal, const bt_peer *peer)
-{
-    const bt_plan *plan = self->request->plan;
-    const cJSON *item = bt_plan_case(plan, index);
-    const char *name = bt_json_get(item, "name")->valuestring;
-    bt_run_data *data = &self->data[index];
-    double *copy = copy_of(self, item);
-    bt_str log = {0}, label = {0};
-    bt_str_append(&label, name);
-    if (peer->program) {
-        bt_str_format(&label, " %s", peer->name);
-    }
-    bt_str_format(&log, "%s/%s%s%s-%lld.log", bt_str_text(&self->out_dir), name,
-                  peer->program ? "-" : "", peer->program ? peer->name : "", (long long)ordinal);
-    if (plan->rounds > 1) {
-        bt_str_format(&label, " %lld/%lld", (long long)ordinal + 1, (long long)plan->rounds);
-    }
-    bt_status status = bt_str_status(&log);
-    bt_round_outcome round = {0};
-    if (status == BT_OK) {
-        bt_progress_round(&self->view, bt_str_text(&label),
-                          (int64_t)bt_plan_number(item, "train.steps"));
-        if (copy) {
-            bt_progress_case(&self->view, self->kernel_rounds_done++, self->kernel_rounds);
-        }
-        bt_round_request request = {.store = self->store,
-                                    .run = self->outcome->run,
-                                    .plan = plan,
-                                    .item = item,
-                                    .ordinal = ordinal,
-                                    .train_shards = (const char *const *)data->train,
-                                    .train_shard_count = data->train_count,
-                                    .val_shards = (const char *const *)data->val,
-                                    .val_shard_count = data->val_count,
-                                    .worker = peer->program ? peer->program : self->request->worker,
-                                    .system = peer->program ? peer->name : NULL,
-                                    .peer = peer->program != NULL,
-                                    .copy_bytes_per_s =
-                                        copy && !bt_plan_kernel_is_ceiling(item) ? *copy : 0,
-                                    .log_path = bt_str_text(&log),
-                                    .view = &self->view};
-        status = bt_round_run(&request, &round);
-        if (!copy) {
-            bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
-        }
-    }
-    if (status == BT_OK) {
-        if (copy && bt_plan_kernel_is_ceiling(item)) {
-            *copy = round.bandwidth_bytes_per_s;
-        }
-        take_outcome(self, bt_str_text(&label), &round);
-        status = add_artifact(self, "log", bt_str_text(&log));
-    }
-    bt_str_release(&log);
-    bt_str_release(&label);
-    return status;
-}
-
-// One case on every system: in their order, in odd rounds the other way round (A B, B A, ...), so
-// that a slow change of the machine meets them alike. The copy is the machine's: ours alone.
-static bt_status run_systems(running *self, int64_t index, int64_t ordinal)
-{
-    const bt_peer ours = {0};
-    int64_t count = self->peers.count;
-    if (bt_plan_kernel_is_ceiling(bt_plan_case(self->request->plan, index))) {
-        return run_round(self, index, ordinal, &ours);
-    }
-    for (int64_t i = 0; i < count; ++i) {
-        if (self->outcome->status != BT_RUN_INTERRUPTED && bt_interrupt_count() > 0) {
-            self->outcome->status = BT_RUN_INTERRUPTED;
-            self->outcome->reason = BT_STATUS_INTERRUPTED;
-        }
-        if (self->outcome->status == BT_RUN_INTERRUPTED) {
-            return BT_OK;
-        }
-        BT_TRY(
-            run_round(self, index, ordinal, &self->peers.items[ordinal % 2 ? count - 1 - i : i]));
-    }
-    return BT_OK;
-}
-
-// Rounds of kernel cases in all: of each on every system, of the copies on ours alone.
-static int64_t count_kernel_rounds(const running *self)
-{
-    const bt_plan *plan = self->request->plan;
-    int64_t count = 0;
-    for (int64_t i = 0; i < plan->case_count; ++i) {
-        const cJSON *item = bt_plan_case(plan, i);
-        if (bt_json_get(item, "kernel")) {
-            count += plan->rounds * (bt_plan_kernel_is_ceiling(item) ? 1 : self->peers.count);
-        }
-    }
-    return count;
-}
-
-static bt_status run_rounds(running *self)
-{
-    const bt_plan *plan = self->request->plan;
-    self->kernel_rounds = count_kernel_rounds(self);
-    self->outcome->status = BT_RUN_PASSED;
-    for (int64_t ordinal = 0; ordinal < plan->rounds; ++ordinal) {
-        for (int64_t i = 0; i < plan->case_count; ++i) {
-            if (self->outcome->status == BT_RUN_INTERRUPTED) {
-                return BT_OK;
-            }
-            BT_TRY(run_systems(self, i, ordinal));
-        }
-    }
-    return BT_OK;
-}
-
 // ---- start and end -----------------------------------------------------------------------------
 
-static bt_status write_report(const running *self)
+static bt_status write_report(const bt_running *self)
 {
     bt_str path = {0};
     bt_str_format(&path, "%s/report.html", bt_str_text(&self->out_dir));
@@ -301,18 +131,18 @@ static bt_status write_report(const running *self)
         status = bt_report_write(self->store, &self->outcome->run, 1, bt_str_text(&path));
     }
     if (status == BT_OK) {
-        status = add_artifact(self, "report", bt_str_text(&path));
+        status = bt_running_artifact(self, "report", bt_str_text(&path));
     }
     bt_str_release(&path);
     return status;
 }
 
-static bt_status run_begun(running *self)
+static bt_status run_begun(bt_running *self)
 {
     bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
     if (status == BT_OK) {
         say_plan(self);
-        status = run_rounds(self);
+        status = bt_running_rounds(self);
         bt_progress_pause(&self->view);
     }
     if (status != BT_OK) {
@@ -332,9 +162,11 @@ static bt_status run_begun(running *self)
     return write_report(self);
 }
 
-static bt_status execute(running *self)
+static bt_status execute(bt_running *self)
 {
-    BT_TRY(bt_peers_find(self->request->plan->systems, &self->peers));
+    if (!self->request->system_count) {
+        BT_TRY(bt_peers_find(self->request->plan->systems, &self->peers));
+    }
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
     BT_TRY(gather_facts(self));
@@ -344,7 +176,7 @@ static bt_status execute(running *self)
 
 bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
 {
-    running self = {.request = request, .outcome = outcome};
+    bt_running self = {.request = request, .outcome = outcome};
     memset(outcome, 0, sizeof *outcome);
     bt_progress_open(&self.view, request->quiet);
     bt_interrupt_watch();
@@ -357,6 +189,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_mem_free(self.data);
     bt_facts_release(&self.facts);
     bt_peers_release(&self.peers);
+    bt_schedule_release(&self.schedule);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;
 }

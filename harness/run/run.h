@@ -3,7 +3,18 @@
 #define BT_HARNESS_RUN_RUN_H
 
 #include "harness/plan/plan.h"
+#include "harness/run/peer.h"
+#include "harness/run/schedule.h"
 #include "harness/store/store.h"
+
+// How many rounds a case is to have, given what is known; asked before the first round of a run and
+// after each. A function of the schedule alone, so that a run that is resumed goes on alike.
+typedef struct bt_run_wish {
+    bt_status (*rounds)(void *self, const bt_schedule *schedule, int64_t case_index,
+                        int64_t *rounds);
+    void *self;
+    int64_t rounds_max; // it never asks for more
+} bt_run_wish;
 
 typedef struct bt_run_request {
     const bt_suite *suite;
@@ -14,6 +25,10 @@ typedef struct bt_run_request {
     const char *worker;   // program to run in place of our own worker; NULL: our own
     const char *command;  // as typed
     bool quiet;
+    const bt_peer *systems; // [system_count], in place of the plan's
+    int64_t system_count;
+    uint64_t schedule_seed;  // of the order of rounds; 0: the plan's order
+    const bt_run_wish *wish; // NULL: the plan's number of rounds
 } bt_run_request;
 
 typedef struct bt_run_outcome {
@@ -23,10 +38,9 @@ typedef struct bt_run_outcome {
     char message[1024];
 } bt_run_outcome;
 
-// Runs all rounds of all cases, one after the other: round by round, so that slow changes of the
-// machine meet every case. A failed round does not keep the others from running; an interruption
-// does. Ends with the report in the run's folder.
-// Errors  those of the store, the data and the file system; a failed round is an outcome
+// Runs all rounds of all cases, one after the other, in the order of schedule.h. A failed round
+// does not keep the others from running; an interruption does. Ends with the report in the run's
+// folder. Errors  those of the store, the data and the file system; a failed round is an outcome
 BT_CHECKED bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome);
 // The exit code of a run: 0 passed, 130 interrupted, otherwise that of the reason.
 int bt_run_exit_code(const bt_run_outcome *outcome);

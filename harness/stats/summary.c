@@ -72,3 +72,15 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
     }
     return BT_OK;
 }
+
+bt_status bt_summary_time(const bt_store_round *round, double *time_ns)
+{
+    bt_summary summary;
+    *time_ns = (double)NAN;
+    if (round->status == BT_RUN_PASSED) {
+        BT_TRY(bt_summary_of(round, &summary));
+        const bt_metric_value *call = &summary.metrics[BT_METRIC_TIME];
+        *time_ns = call->count > 0 ? call->value : summary.metrics[BT_METRIC_STEP_TIME].value;
+    }
+    return BT_OK;
+}

@@ -19,5 +19,9 @@ typedef struct bt_summary {
 // nothing.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_summary_of(const bt_store_round *round, bt_summary *out);
+// The time that decides, in ns: of a call of a kernel case, of a step of a training case (host
+// time). NaN unless the round passed and was timed.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_summary_time(const bt_store_round *round, double *time_ns);
 
 #endif

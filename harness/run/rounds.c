@@ -1,0 +1,201 @@
+// harness/run/rounds.c - the rounds of a run, in the order of its schedule
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "harness/plan/kernel.h"
+#include "harness/run/child.h"
+#include "harness/run/round.h"
+#include "harness/run/running.h"
+
+bt_status bt_running_artifact(const bt_running *self, const char *kind, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return BT_OK;
+    }
+    bt_store_artifact artifact = {
+        .kind = kind, .path = path, .size_bytes = (int64_t)info.st_size, .digest = ""};
+    return bt_store_artifact_add(self->store, self->outcome->run, &artifact);
+}
+
+// What a round's end means for the run: the others go on, unless it was interrupted.
+static void take_outcome(bt_running *self, const char *name, const bt_round_outcome *round)
+{
+    if (round->status == BT_RUN_PASSED) {
+        return;
+    }
+    bt_progress_say(&self->view, "%s %s: %s\n", name, bt_run_status_name(round->status),
+                    round->message);
+    if (round->status == BT_RUN_UNAVAILABLE || round->status == BT_RUN_INVALID) {
+        return;
+    }
+    if (self->outcome->status == BT_RUN_PASSED || round->status == BT_RUN_INTERRUPTED) {
+        self->outcome->status = round->status;
+        self->outcome->reason = round->reason;
+        (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s%s%.900s", name,
+                       round->status == BT_RUN_INTERRUPTED ? " " : ": ", round->message);
+    }
+}
+
+// Where the copy of this case's cache mode is kept, NULL when it has none.
+static double *copy_of(bt_running *self, const cJSON *item)
+{
+    const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
+    int mode = !cache                                        ? -1
+               : strcmp(cache->valuestring, "cold") == 0     ? 0
+               : strcmp(cache->valuestring, "rotating") == 0 ? 1
+                                                             : 2;
+    return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
+}
+
+static const bt_peer *systems_of(const bt_running *self)
+{
+    return self->request->system_count ? self->request->systems : self->peers.items;
+}
+
+static int64_t system_count_of(const bt_running *self)
+{
+    return self->request->system_count ? self->request->system_count : self->peers.count;
+}
+
+// ---- one round ---------------------------------------------------------------------------------
+
+// "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", behind
+// the ordinal ".1" for the second attempt.
+static bt_status name_round(const bt_running *self, const bt_schedule_round *what, const char *name,
+                            const bt_peer *peer, bt_str *label, bt_str *log)
+{
+    int64_t wanted = self->schedule.wanted[what->case_index];
+    bt_str_append(label, name);
+    if (peer->program) {
+        bt_str_format(label, " %s", peer->name);
+    }
+    if (wanted > 1) {
+        bt_str_format(label, " %lld/%lld", (long long)what->ordinal + 1, (long long)wanted);
+    }
+    bt_str_format(log, "%s/%s%s%s-%lld", bt_str_text(&self->out_dir), name,
+                  peer->program ? "-" : "", peer->program ? peer->name : "",
+                  (long long)what->ordinal);
+    if (what->attempt > 0) {
+        bt_str_format(log, ".%d", what->attempt);
+    }
+    bt_str_append(log, ".log");
+    BT_TRY(bt_str_status(label));
+    return bt_str_status(log);
+}
+
+static bt_round_request request_of(bt_running *self, const bt_schedule_round *what,
+                                   const bt_peer *peer, const char *log_path)
+{
+    const bt_run_data *data = &self->data[what->case_index];
+    const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
+    const double *copy = copy_of(self, item);
+    bool shared = copy && !bt_plan_kernel_is_ceiling(item);
+    return (bt_round_request){.store = self->store,
+                              .run = self->outcome->run,
+                              .plan = self->request->plan,
+                              .item = item,
+                              .ordinal = what->ordinal,
+                              .train_shards = (const char *const *)data->train,
+                              .train_shard_count = data->train_count,
+                              .val_shards = (const char *const *)data->val,
+                              .val_shard_count = data->val_count,
+                              .worker = peer->program ? peer->program : self->request->worker,
+                              .build = peer->build,
+                              .system = peer->program ? peer->name : NULL,
+                              .peer = peer->program != NULL,
+                              .copy_bytes_per_s = shared ? *copy : 0,
+                              .log_path = log_path,
+                              .view = &self->view};
+}
+
+static void show_round(bt_running *self, const cJSON *item, const char *label)
+{
+    int64_t wanted = 0, open = 0;
+    bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"));
+    if (bt_json_get(item, "kernel")) {
+        bt_schedule_count(&self->schedule, &wanted, &open);
+        bt_progress_case(&self->view, wanted - open, wanted);
+    }
+}
+
+static bt_status run_named(bt_running *self, const bt_schedule_round *what, const bt_peer *peer,
+                           const char *label, const char *log_path)
+{
+    const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
+    bt_round_outcome round = {0};
+    show_round(self, item, label);
+    bt_round_request request = request_of(self, what, peer, log_path);
+    BT_TRY(bt_round_run(&request, &round));
+    if (!bt_json_get(item, "kernel")) {
+        bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
+    }
+    if (bt_plan_kernel_is_ceiling(item)) {
+        *copy_of(self, item) = round.bandwidth_bytes_per_s;
+    }
+    bt_schedule_note(&self->schedule, what, round.status, round.time_ns);
+    take_outcome(self, label, &round);
+    return bt_running_artifact(self, "log", log_path);
+}
+
+static bt_status run_round(bt_running *self, const bt_schedule_round *what)
+{
+    const bt_peer ours = {0};
+    const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
+    const bt_peer *peer =
+        self->schedule.alone[what->case_index] ? &ours : &systems_of(self)[what->system];
+    bt_str log = {0}, label = {0};
+    bt_status status =
+        name_round(self, what, bt_json_get(item, "name")->valuestring, peer, &label, &log);
+    if (status == BT_OK) {
+        status = run_named(self, what, peer, bt_str_text(&label), bt_str_text(&log));
+    }
+    bt_str_release(&log);
+    bt_str_release(&label);
+    return status;
+}
+
+// ---- all rounds --------------------------------------------------------------------------------
+
+static bt_status wish(bt_running *self, int64_t case_index)
+{
+    const bt_run_wish *wish = self->request->wish;
+    int64_t rounds = 0;
+    if (wish) {
+        BT_TRY(wish->rounds(wish->self, &self->schedule, case_index, &rounds));
+        bt_schedule_want(&self->schedule, case_index, rounds);
+    }
+    return BT_OK;
+}
+
+static bt_status make_schedule(bt_running *self)
+{
+    const bt_run_request *request = self->request;
+    int64_t rounds_max = request->wish ? request->wish->rounds_max : 0;
+    BT_TRY(bt_schedule_make(request->plan, system_count_of(self), request->plan->rounds, rounds_max,
+                            request->schedule_seed, &self->schedule));
+    for (int64_t i = 0; i < request->plan->case_count; ++i) {
+        BT_TRY(wish(self, i));
+    }
+    return BT_OK;
+}
+
+bt_status bt_running_rounds(bt_running *self)
+{
+    bt_schedule_round next;
+    self->outcome->status = BT_RUN_PASSED;
+    BT_TRY(make_schedule(self));
+    while (bt_schedule_next(&self->schedule, &next)) {
+        if (bt_interrupt_count() > 0) {
+            self->outcome->status = BT_RUN_INTERRUPTED;
+            self->outcome->reason = BT_STATUS_INTERRUPTED;
+        }
+        if (self->outcome->status == BT_RUN_INTERRUPTED) {
+            return BT_OK;
+        }
+        BT_TRY(run_round(self, &next));
+        BT_TRY(wish(self, next.case_index));
+    }
+    return BT_OK;
+}

@@ -1,0 +1,29 @@
+// harness/run/running.h - a run while it goes on; private to this folder
+#ifndef BT_HARNESS_RUN_RUNNING_H
+#define BT_HARNESS_RUN_RUNNING_H
+
+#include "harness/env/facts.h"
+#include "harness/run/data.h"
+#include "harness/run/progress.h"
+#include "harness/run/run.h"
+
+typedef struct bt_running {
+    const bt_run_request *request;
+    bt_run_outcome *outcome;
+    bt_store *store;
+    bt_str out_dir;
+    bt_run_data *data; // owned, [case_count]
+    bt_facts facts;
+    bt_progress_view view;
+    bt_peers peers;             // empty: the request's systems
+    bt_schedule schedule;       // made by bt_running_rounds
+    double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
+} bt_running;
+
+// Runs what the schedule asks for, until it asks for nothing or a signal comes.
+BT_CHECKED bt_status bt_running_rounds(bt_running *self);
+// Records a file of the run, if it is there.
+BT_CHECKED bt_status bt_running_artifact(const bt_running *self, const char *kind,
+                                         const char *path);
+
+#endif
