@@ -67,7 +67,9 @@ int bt_cli_print(bt_str *text)
     if (status == BT_OK) {
         const char *bytes = bt_str_text(text);
         size_t length = text->length_bytes;
-        if (fwrite(bytes, 1, length, stdout) != length || fflush(stdout) != 0) {
+        bool written = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
+        // A reader that has seen enough, such as head, is no failure.
+        if (!written && errno != EPIPE) {
             status = bt_error(BT_STATUS_IO, "cannot write to standard output: %s", strerror(errno));
         }
     }

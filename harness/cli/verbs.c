@@ -27,6 +27,15 @@ static const bt_cli_option run_options[] = {
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 static const bt_cli_option look_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
+static const bt_cli_option history_options[] = {
+    {"metric", 0, "NAME", "what to look at, such as peak_allocated_bytes (default: its time)"},
+    {"system", 0, "NAME", "only of this system (default: all, a table each)"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option replicate_options[] = {
     {"claims", 0, "FILE", "claims to judge (default: suites/claims/blutrain-2606.24780.json)"},
     DB_ROW,
@@ -62,6 +71,10 @@ const bt_cli_verb bt_cli_verbs[] = {
      NULL, list_options, 0, 2, bt_verb_list},
     {"show", "RUN", "what a run was and what came of it", NULL, look_options, 1, 1, bt_verb_show},
     {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
+    {"history", "CASE", "one case over all runs, with the places where it changed",
+     "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
+     "same settings are a series; a change is a shift of its level that lasts (p at most 0.01).",
+     history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
      1000, bt_verb_report},
     {"replicate", "RUN", "a verdict per claim of the paper, from a run with peers",

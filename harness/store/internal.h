@@ -133,6 +133,11 @@ BT_CHECKED bt_status bt_telemetry_row_write(bt_store *store, int64_t round, cons
 // Telemetry of a round whose id is set.
 BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *round);
 
+// ---- read.c ------------------------------------------------------------------------------------
+
+// The facts of an environment.
+BT_CHECKED bt_status bt_store_facts_read(bt_reader *in, int64_t env, bt_store_env *out);
+
 // ---- process.c ---------------------------------------------------------------------------------
 
 // What tells a process from a later one with the same number.

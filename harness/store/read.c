@@ -30,6 +30,12 @@ static bt_status take_fact(bt_reader *in, sqlite3_stmt *row, void *item)
     return bt_reader_texts(in, row, 0, texts);
 }
 
+bt_status bt_store_facts_read(bt_reader *in, int64_t env, bt_store_env *out)
+{
+    BT_READER_ROWS(in, SQL_FACTS_COUNT, SQL_FACTS, env, take_fact, out->facts, out->fact_count);
+    return BT_OK;
+}
+
 static bt_status take_step(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_step *step = item;
@@ -215,8 +221,7 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
     int64_t env_id = 0;
     bool alive = false;
     BT_TRY(read_session(in, run, &env_id, &alive));
-    BT_READER_ROWS(in, SQL_FACTS_COUNT, SQL_FACTS, env_id, take_fact, run->info.env.facts,
-                   run->info.env.fact_count);
+    BT_TRY(bt_store_facts_read(in, env_id, &run->info.env));
     BT_READER_ROWS(in, SQL_ARTIFACTS_COUNT, SQL_ARTIFACTS, run->id, take_artifact, run->artifacts,
                    run->artifact_count);
     BT_TRY(bt_store_verdicts_read(in, run));

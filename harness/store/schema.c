@@ -115,7 +115,13 @@ static const char *const version_3[] = {
     " columns TEXT NOT NULL, data BLOB NOT NULL) STRICT",
     NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3};
+// A case over all sessions: without these, a history reads every round that there is.
+static const char *const version_4[] = {"CREATE INDEX round_of_case ON round(case_id)",
+                                        "CREATE INDEX bench_case_of_name ON bench_case(name)",
+                                        "CREATE INDEX artifact_of_session ON artifact(session_id)",
+                                        NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3, version_4};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -59,7 +59,9 @@ X(RUNS_COUNT, "SELECT count(*) FROM session")
 X(RUNS_RANGE, "SELECT ifnull(max(id), 0) FROM session")
 X(RUNS, "SELECT s.id, suite.name, suite.profile, s.status, s.started_ns, s.ended_ns, s.pid,"
         " s.pid_started, s.boot_id, (SELECT count(*) FROM round WHERE session_id=s.id),"
-        " (SELECT count(*) FROM step JOIN round ON round.id=step.round_id WHERE session_id=s.id)"
+        // Steps count from 0 without a gap, so the last one says how many there are.
+        " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
+        " AS steps FROM round WHERE session_id=s.id))"
         " FROM session s JOIN suite ON suite.id=s.suite_id ORDER BY s.id DESC")
 X(SESSION, "SELECT s.status, s.message, s.started_ns, s.ended_ns, s.pid, s.pid_started, s.boot_id,"
            " s.command, s.out_dir, s.seed, s.env_id, suite.plan_hash, suite.name, suite.profile,"
@@ -99,3 +101,15 @@ X(ARTIFACTS, "SELECT kind, path, size_bytes, digest FROM artifact WHERE session_
 X(VERDICTS_COUNT, "SELECT count(*) FROM verdict WHERE session_id=?")
 X(VERDICTS, "SELECT kind, subject, metric, verdict, reason, rule_json, ratio, low, high, rounds"
             " FROM verdict WHERE session_id=? ORDER BY kind, id")
+#define HISTORY_FROM                                                                               \
+    " FROM bench_case c CROSS JOIN round r ON r.case_id=c.id"                                      \
+    " JOIN measurement m ON m.round_id=r.id AND m.metric=?"                                        \
+    " JOIN session s ON s.id=r.session_id JOIN suite ON suite.id=s.suite_id"                       \
+    " JOIN build ON build.id=s.build_id JOIN env ON env.id=s.env_id"                               \
+    " WHERE c.name=? AND r.status=1 AND (?='' OR r.system=?)"
+X(HISTORY_COUNT, "SELECT count(*)" HISTORY_FROM)
+X(HISTORY,
+  "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
+  " build.git_commit, build.git_diff, r.system, c.axes_json" HISTORY_FROM " ORDER BY s.id, r.id")
+#undef HISTORY_FROM
+X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")

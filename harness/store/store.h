@@ -24,6 +24,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/base/status.h"
+#include "framework/base/str.h"
 #include "harness/store/metrics.h"
 #include "harness/store/telemetry.h"
 
@@ -326,5 +327,33 @@ typedef struct bt_store_run_list {
 // Owns    the caller, until bt_store_run_list_release
 BT_CHECKED bt_status bt_store_run_list_read(bt_store *store, bt_store_run_list *out);
 void bt_store_run_list_release(bt_store_run_list *list);
+
+// ---- history.c: one case over all runs ---------------------------------------------------------
+
+// A passed round that has the metric asked for.
+typedef struct bt_store_history_row {
+    int64_t run, started_ns, ordinal; // wall clock of the run
+    double value, low, high;          // of the metric; low, high NaN: no interval
+    int64_t env;                      // index of envs
+    const char *suite, *git_commit, *git_diff;
+    const char *system, *axes_json;
+} bt_store_history_row;
+
+typedef struct bt_store_history {
+    const bt_store_history_row *rows; // by run, in the order begun
+    int64_t count;
+    const bt_store_env *envs; // each that a row names, once; digests are left ""
+    int64_t env_count;
+    bt_arena arena; // holds all of it
+} bt_store_history;
+
+// Every passed round of a case by its name, in every suite; system NULL: on all systems. No sample
+// is read. No row is no error.
+// Owns    the caller, until bt_store_history_release
+BT_CHECKED bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric metric,
+                                           const char *system, bt_store_history *out);
+void bt_store_history_release(bt_store_history *history);
+// Appends the names of all recorded cases, separated by '|'.
+BT_CHECKED bt_status bt_store_case_names(bt_store *store, bt_str *out);
 
 #endif

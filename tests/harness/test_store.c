@@ -597,11 +597,14 @@ static void every_old_version_is_migrated_with_its_rows(void **state)
     for (int version = 1; version < known; version++) {
         char mark[64];
         assert_int_equal(unlink(database), 0);
+        bt_str text = {0}; // of one connection: a migration may keep rows in a temporary table
         for (int i = 0; i < version; i++) {
             for (int j = 0; migrations[i][j]; j++) {
-                execute(migrations[i][j]);
+                bt_str_format(&text, "%s;", migrations[i][j]);
             }
         }
+        execute(bt_str_text(&text));
+        bt_str_release(&text);
         execute(one_run);
         (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d", version);
         execute(mark);

@@ -1,0 +1,273 @@
+// harness/history/history.c - rounds to sessions to series
+#include "harness/history/history.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/plan/plan.h"
+#include "harness/stats/stats.h"
+#include "harness/suite/schema.h"
+
+// A history being made. Series are found in the order of their oldest session.
+typedef struct making {
+    bt_history *history;
+    char (*env_digests)[33];   // [env_count]
+    bt_history_series *series; // [row_count]: more than there can be
+    int64_t *series_of;        // [row_count]
+    double *values;            // [row_count]: rounds of a session, then medians of a series
+} making;
+
+// ---- environments ------------------------------------------------------------------------------
+
+// The digest of the facts that make sessions comparable.
+static bt_status digest_env(const bt_store_env *env, const char *name, char digest[33])
+{
+    bt_str text = {0};
+    for (int64_t i = 0; i < env->fact_count; i++) {
+        const bt_store_fact *fact = &env->facts[i];
+        bool other_data = strncmp(fact->key, "data.", 5) == 0 && strcmp(fact->key + 5, name) != 0;
+        if (fact->level == BT_FACT_HARD && !other_data) {
+            bt_str_format(&text, "%s=%s\n", fact->key, fact->value);
+        }
+    }
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        bt_plan_hash(bt_str_text(&text), digest);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+// ---- series ------------------------------------------------------------------------------------
+
+static int64_t series_of_row(making *self, const bt_store_history_row *row)
+{
+    const char *digest = self->env_digests[row->env];
+    bt_history *history = self->history;
+    for (int64_t i = history->series_count - 1; i >= 0; i--) {
+        const bt_history_series *series = &self->series[i];
+        if (strcmp(series->environment, digest) == 0 && strcmp(series->system, row->system) == 0 &&
+            (series->axes_json == row->axes_json ||
+             strcmp(series->axes_json, row->axes_json) == 0)) {
+            return i;
+        }
+    }
+    bt_history_series *series = &self->series[history->series_count];
+    *series = (bt_history_series){.system = row->system, .axes_json = row->axes_json};
+    memcpy(series->environment, digest, sizeof series->environment);
+    return history->series_count++;
+}
+
+// Ends a session: the median of the values gathered, and the interval.
+static bt_status end_session(const making *self, bt_history_session *session,
+                             const bt_store_history_row *last)
+{
+    bt_stats stats;
+    BT_TRY(bt_stats_of(self->values, session->rounds, &stats));
+    session->median = stats.median;
+    session->low = session->rounds > 1 ? stats.low : last->low;
+    session->high = session->rounds > 1 ? stats.high : last->high;
+    return BT_OK;
+}
+
+// The sessions of one series, out of all rows.
+static bt_status gather_sessions(making *self, int64_t index)
+{
+    const bt_store_history *record = &self->history->record;
+    bt_history_series *series = &self->series[index];
+    const bt_store_history_row *last = NULL;
+    void *block = NULL;
+    int64_t rows = 0;
+    for (int64_t i = 0; i < record->count; i++) {
+        rows += self->series_of[i] == index;
+    }
+    BT_TRY(bt_arena_alloc(&self->history->arena, (size_t)rows * sizeof *series->sessions, &block));
+    bt_history_session *sessions = block;
+    series->sessions = sessions;
+    for (int64_t i = 0; i < record->count; i++) {
+        const bt_store_history_row *row = &record->rows[i];
+        if (self->series_of[i] != index || isnan(row->value)) {
+            continue;
+        }
+        if (!last || last->run != row->run) {
+            if (last) {
+                BT_TRY(end_session(self, &sessions[series->session_count - 1], last));
+            }
+            sessions[series->session_count++] =
+                (bt_history_session){.run = row->run,
+                                     .started_ns = row->started_ns,
+                                     .suite = row->suite,
+                                     .git_commit = row->git_commit,
+                                     .modified = row->git_diff[0] != '\0'};
+        }
+        self->values[sessions[series->session_count - 1].rounds++] = row->value;
+        series->env = &record->envs[row->env];
+        last = row;
+    }
+    return last ? end_session(self, &sessions[series->session_count - 1], last) : BT_OK;
+}
+
+static bt_status find_changes(making *self, bt_history_series *series)
+{
+    bt_change *changes = NULL;
+    void *block = NULL;
+    for (int64_t i = 0; i < series->session_count; i++) {
+        self->values[i] = series->sessions[i].median;
+    }
+    BT_TRY(bt_change_points(self->values, series->session_count, &changes, &series->change_count));
+    bt_status status = bt_arena_alloc(&self->history->arena,
+                                      (size_t)series->change_count * sizeof *changes, &block);
+    if (status == BT_OK && series->change_count > 0) {
+        memcpy(block, changes, (size_t)series->change_count * sizeof *changes);
+        series->changes = block;
+    }
+    bt_mem_free(changes);
+    return status;
+}
+
+// Series without a number are dropped, the others put in the order of their newest session.
+static void order_series(making *self)
+{
+    bt_history *history = self->history;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < history->series_count; i++) {
+        bt_history_series series = self->series[i];
+        if (series.session_count == 0) {
+            continue;
+        }
+        int64_t at = kept++, run = series.sessions[series.session_count - 1].run;
+        for (; at > 0; at--) {
+            const bt_history_series *before = &self->series[at - 1];
+            if (before->sessions[before->session_count - 1].run >= run) {
+                break;
+            }
+            self->series[at] = *before;
+        }
+        self->series[at] = series;
+    }
+    history->series_count = kept;
+    history->series = self->series;
+}
+
+static bt_status make_series(bt_history *history)
+{
+    const bt_store_history *record = &history->record;
+    void *digests = NULL, *series = NULL, *series_of = NULL, *values = NULL;
+    size_t rows = (size_t)record->count;
+    making self = {.history = history};
+    BT_TRY(bt_arena_alloc(&history->arena, (size_t)record->env_count * 33, &digests));
+    BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.series, &series));
+    BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.series_of, &series_of));
+    BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.values, &values));
+    self.env_digests = digests;
+    self.series = series;
+    self.series_of = series_of;
+    self.values = values;
+    for (int64_t i = 0; i < record->env_count; i++) {
+        BT_TRY(digest_env(&record->envs[i], history->name, self.env_digests[i]));
+    }
+    for (int64_t i = 0; i < record->count; i++) {
+        self.series_of[i] = series_of_row(&self, &record->rows[i]);
+    }
+    for (int64_t i = 0; i < history->series_count; i++) {
+        BT_TRY(gather_sessions(&self, i));
+        BT_TRY(find_changes(&self, &self.series[i]));
+    }
+    order_series(&self);
+    return BT_OK;
+}
+
+// ---- what to read ------------------------------------------------------------------------------
+
+// Nothing was found: because there is no such case, or nothing of this metric and system.
+static bt_status nothing_found(bt_store *store, const char *name, const char *metric,
+                               const char *system)
+{
+    bt_str names = {0}, nearest = {0};
+    bt_status status = bt_store_case_names(store, &names);
+    if (status == BT_OK) {
+        bt_str bars = {0};
+        bt_str_format(&bars, "|%s|", bt_str_text(&names));
+        bt_str wanted = {0};
+        bt_str_format(&wanted, "|%s|", name);
+        bool known = strstr(bt_str_text(&bars), bt_str_text(&wanted)) != NULL;
+        bt_suite_nearest(name, bt_str_text(&names), &nearest);
+        status = known
+                     ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "%s: case \"%s\" has no passed round with %s%s%s",
+                                bt_store_path(store), name, metric ? metric : "a time",
+                                system ? " on " : "", system ? system : "")
+                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "%s: no case \"%s\" has been recorded%s%s%s", bt_store_path(store),
+                                name, nearest.length_bytes ? "; did you mean \"" : "",
+                                bt_str_text(&nearest), nearest.length_bytes ? "\"?" : "");
+        bt_str_release(&bars);
+        bt_str_release(&wanted);
+    }
+    bt_str_release(&names);
+    bt_str_release(&nearest);
+    return status;
+}
+
+static bt_status no_such_metric(const char *given)
+{
+    bt_str words = {0};
+    for (int i = 0; i < BT_METRIC_COUNT; i++) {
+        bt_str_format(&words, "%s%s", i ? ", " : "", bt_metric_info((bt_metric)i)->tag);
+    }
+    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is no metric; there are: %s",
+                                given, bt_str_text(&words));
+    bt_str_release(&words);
+    return status;
+}
+
+// Reads the rows of the metric asked for, or of the first that the case has.
+static bt_status read_record(bt_store *store, const char *metric, const char *system,
+                             bt_history *out)
+{
+    static const bt_metric times[] = {BT_METRIC_TIME, BT_METRIC_STEP_TIME, BT_METRIC_WALL_TIME};
+    int64_t tried = metric ? 1 : (int64_t)(sizeof times / sizeof times[0]);
+    if (metric && !bt_metric_parse(metric, &out->metric)) {
+        return no_such_metric(metric);
+    }
+    for (int64_t i = 0; i < tried; i++) {
+        out->metric = metric ? out->metric : times[i];
+        bt_store_history_release(&out->record);
+        BT_TRY(bt_store_history_read(store, out->name, out->metric, system, &out->record));
+        if (out->record.count > 0) {
+            return BT_OK;
+        }
+    }
+    return nothing_found(store, out->name, metric, system);
+}
+
+bt_status bt_history_read(bt_store *store, const char *name, const char *metric, const char *system,
+                          bt_history *out)
+{
+    void *copy = NULL;
+    memset(out, 0, sizeof *out);
+    bt_status status = bt_arena_alloc(&out->arena, strlen(name) + 1, &copy);
+    if (status == BT_OK) {
+        memcpy(copy, name, strlen(name) + 1);
+        out->name = copy;
+        status = read_record(store, metric, system, out);
+    }
+    if (status == BT_OK) {
+        status = make_series(out);
+    }
+    if (status == BT_OK && out->series_count == 0) {
+        status = nothing_found(store, name, metric, system);
+    }
+    if (status != BT_OK) {
+        bt_history_release(out);
+    }
+    return status;
+}
+
+void bt_history_release(bt_history *history)
+{
+    bt_store_history_release(&history->record);
+    bt_arena_release(&history->arena);
+    memset(history, 0, sizeof *history);
+}

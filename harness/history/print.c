@@ -1,0 +1,236 @@
+// harness/history/print.c - a history as text with a small curve, and as JSON
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/history/history.h"
+#include "harness/stats/stats.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+
+enum { SPARKLINE_WIDTH = 60 };
+
+const char *bt_history_change_word(bt_metric metric, const bt_change *change)
+{
+    const bt_metric_row *row = bt_metric_info(metric);
+    bool rises = change->after > change->before;
+    if (row->unit == BT_UNIT_NS) {
+        return rises ? "slower" : "faster";
+    }
+    if (row->direction == BT_DIRECTION_HIGHER) {
+        return rises ? "faster" : "slower";
+    }
+    return rises ? "higher" : "lower";
+}
+
+// ---- sparkline ---------------------------------------------------------------------------------
+
+// The medians of `buckets` parts of the series.
+static bt_status thin(const bt_history_series *series, int64_t buckets, double *heights)
+{
+    void *block = NULL;
+    bt_status status = BT_OK;
+    BT_TRY(bt_mem_alloc((size_t)series->session_count, sizeof(double), &block));
+    double *values = block;
+    for (int64_t i = 0; status == BT_OK && i < buckets; i++) {
+        int64_t begin = i * series->session_count / buckets;
+        int64_t end = (i + 1) * series->session_count / buckets;
+        bt_stats stats;
+        for (int64_t j = begin; j < end; j++) {
+            values[j - begin] = series->sessions[j].median;
+        }
+        status = bt_stats_of(values, end - begin, &stats);
+        heights[i] = stats.median;
+    }
+    bt_mem_free(values);
+    return status;
+}
+
+bt_status bt_history_sparkline(const bt_history_series *series, int64_t width, bt_str *out)
+{
+    static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    int64_t buckets = series->session_count < width ? series->session_count : width;
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)(buckets > 0 ? buckets : 1), sizeof(double), &block));
+    double *heights = block, low = (double)INFINITY, high = -(double)INFINITY;
+    bt_status status = thin(series, buckets, heights);
+    for (int64_t i = 0; i < buckets; i++) {
+        low = fmin(low, heights[i]);
+        high = fmax(high, heights[i]);
+    }
+    for (int64_t i = 0; status == BT_OK && i < buckets; i++) {
+        double share = high > low ? (heights[i] - low) / (high - low) : 0;
+        bt_str_append(out, share >= 0 && share <= 1 ? bars[(int)(share * 7.999)] : " ");
+    }
+    bt_mem_free(heights);
+    return status == BT_OK ? bt_str_status(out) : status;
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+static const char *device_of(const bt_store_env *env)
+{
+    const char *device = "";
+    for (int64_t i = 0; i < env->fact_count; i++) {
+        bool gpu = strcmp(env->facts[i].key, "gpu.name") == 0;
+        if (gpu || (!device[0] && strcmp(env->facts[i].key, "cpu.model") == 0)) {
+            device = env->facts[i].value;
+        }
+    }
+    return device;
+}
+
+// "slower by 3.0 %: 27.1 us -> 27.9 us (p 0.0005)"
+static void append_change(bt_metric metric, const bt_change *change, bt_str *out)
+{
+    bt_unit unit = bt_metric_info(metric)->unit;
+    double ratio = change->after / change->before;
+    bt_str_format(out, "<- %s by %.*f %%: %s -> %s (p %.2g)",
+                  bt_history_change_word(metric, change), fabs(ratio - 1) < 0.0995 ? 1 : 0,
+                  fabs(ratio - 1) * 100, bt_format_value(unit, change->before).text,
+                  bt_format_value(unit, change->after).text, change->p);
+}
+
+static bt_status append_sessions(const bt_history *history, const bt_history_series *series,
+                                 bt_str *out)
+{
+    static const char *const heads[] = {"run",    "date",     "commit", "rounds",
+                                        "median", "interval", ""};
+    bt_unit unit = bt_metric_info(history->metric)->unit;
+    bt_table table = {.align = "rllrrll"};
+    int64_t next = 0;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    for (int64_t i = 0; i < series->session_count; i++) {
+        const bt_history_session *session = &series->sessions[i];
+        bt_text number, interval, date = bt_format_date(session->started_ns);
+        bt_str mark = {0};
+        bt_format_interval(unit, session->median, session->low, session->high, &number, &interval);
+        if (next < series->change_count && series->changes[next].index == i) {
+            append_change(history->metric, &series->changes[next++], &mark);
+        }
+        bt_table_cell(&table, "%lld", (long long)session->run);
+        bt_table_cell(&table, "%.16s", date.text);
+        bt_table_cell(&table, "%.8s%s", session->git_commit, session->modified ? "+" : "");
+        bt_table_cell(&table, "%lld", (long long)session->rounds);
+        bt_table_cell(&table, "%s", number.text);
+        bt_table_cell(&table, "%s", interval.text);
+        bt_table_cell(&table, "%s", bt_str_text(&mark));
+        bt_str_release(&mark);
+    }
+    bt_status status = bt_table_print(&table, 0, out);
+    bt_table_release(&table);
+    return status;
+}
+
+static bt_status append_series(const bt_history *history, const bt_history_series *series,
+                               bt_str *out)
+{
+    const bt_metric_row *metric = bt_metric_info(history->metric);
+    const bt_history_session *first = &series->sessions[0];
+    const bt_history_session *last = &series->sessions[series->session_count - 1];
+    bt_str_format(out, "%s, %s   %s%s\n", history->name, series->system, metric->tag,
+                  metric->direction == BT_DIRECTION_LOWER    ? ", lower is better"
+                  : metric->direction == BT_DIRECTION_HIGHER ? ", higher is better"
+                                                             : "");
+    bt_str_format(out, "%s%senvironment %.8s, %lld session%s, %.10s", device_of(series->env),
+                  device_of(series->env)[0] ? ", " : "", series->environment,
+                  (long long)series->session_count, series->session_count == 1 ? "" : "s",
+                  bt_format_date(first->started_ns).text);
+    bt_str_format(out, " to %.10s, %lld change%s\n", bt_format_date(last->started_ns).text,
+                  (long long)series->change_count, series->change_count == 1 ? "" : "s");
+    if (series->session_count > 1) {
+        BT_TRY(bt_history_sparkline(series, SPARKLINE_WIDTH, out));
+        bt_str_append(out, "\n");
+    }
+    bt_str_append(out, "\n");
+    return append_sessions(history, series, out);
+}
+
+bt_status bt_history_text(const bt_history *history, bt_str *out)
+{
+    size_t start = out->length_bytes;
+    bool modified = false;
+    for (int64_t i = 0; i < history->series_count; i++) {
+        bt_str_append(out, i ? "\n\n" : "");
+        BT_TRY(append_series(history, &history->series[i], out));
+        for (int64_t j = 0; j < history->series[i].session_count; j++) {
+            modified = modified || history->series[i].sessions[j].modified;
+        }
+    }
+    if (modified) {
+        bt_str_append(out, "\n+ built with changes that are not committed\n");
+    }
+    if (history->series_count > 1) {
+        bt_str_append(out, "\nSeries differ in system, environment or settings of the case; their "
+                           "numbers are not compared.\n");
+    }
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+static void json_session(bt_json_writer *json, const bt_history_session *session)
+{
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_integer(json, "run", session->run);
+    bt_json_writer_integer(json, "started_ns", session->started_ns);
+    bt_json_writer_text(json, "suite", session->suite);
+    bt_json_writer_text(json, "git_commit", session->git_commit);
+    bt_json_writer_bool(json, "modified", session->modified);
+    bt_json_writer_integer(json, "rounds", session->rounds);
+    bt_json_writer_real(json, "median", session->median);
+    bt_json_writer_real(json, "low", session->low);
+    bt_json_writer_real(json, "high", session->high);
+    bt_json_writer_close(json, '}');
+}
+
+static void json_change(bt_json_writer *json, const bt_history *history,
+                        const bt_history_series *series, const bt_change *change)
+{
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_integer(json, "run", series->sessions[change->index].run);
+    bt_json_writer_text(json, "change", bt_history_change_word(history->metric, change));
+    bt_json_writer_real(json, "before", change->before);
+    bt_json_writer_real(json, "after", change->after);
+    bt_json_writer_real(json, "ratio", change->after / change->before);
+    bt_json_writer_real(json, "p", change->p);
+    bt_json_writer_close(json, '}');
+}
+
+bt_status bt_history_json(const bt_history *history, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 2};
+    const bt_metric_row *metric = bt_metric_info(history->metric);
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "case", history->name);
+    bt_json_writer_text(&json, "metric", metric->tag);
+    bt_json_writer_open(&json, "series", '[');
+    for (int64_t i = 0; i < history->series_count; i++) {
+        const bt_history_series *series = &history->series[i];
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "system", series->system);
+        bt_json_writer_text(&json, "environment", series->environment);
+        bt_json_writer_text(&json, "device", device_of(series->env));
+        bt_json_writer_text(&json, "settings", series->axes_json);
+        bt_json_writer_open(&json, "sessions", '[');
+        for (int64_t j = 0; j < series->session_count; j++) {
+            json_session(&json, &series->sessions[j]);
+        }
+        bt_json_writer_close(&json, ']');
+        bt_json_writer_open(&json, "changes", '[');
+        for (int64_t j = 0; j < series->change_count; j++) {
+            json_change(&json, history, series, &series->changes[j]);
+        }
+        bt_json_writer_close(&json, ']');
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}

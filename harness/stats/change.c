@@ -1,0 +1,206 @@
+// harness/stats/change.c - binary segmentation, permutation test
+#include "harness/stats/change.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/rng.h"
+#include "harness/stats/stats.h"
+
+#define SCORE_MAX 2.5
+
+typedef struct search {
+    const double *values; // [count], borrowed
+    double *scores;       // [count]
+    double *scratch;      // [count]
+    bt_change *found;     // [count], ascending
+    int64_t count, found_count;
+} search;
+
+// ---- the statistic -----------------------------------------------------------------------------
+
+// The largest T_k of scores [count] and its place; -1 when there are too few.
+static double largest_shift(const double *scores, int64_t count, int64_t *place)
+{
+    double total = 0, before = 0, largest = -1;
+    *place = -1;
+    for (int64_t i = 0; i < count; i++) {
+        total += scores[i];
+    }
+    for (int64_t k = 1; k <= count - BT_CHANGE_SEGMENT_MIN; k++) {
+        before += scores[k - 1];
+        double left = (double)k, right = (double)(count - k);
+        double shift =
+            fabs((total - before) / right - before / left) * sqrt(left * right / (double)count);
+        if (k >= BT_CHANGE_SEGMENT_MIN && shift > largest) {
+            largest = shift;
+            *place = k;
+        }
+    }
+    return largest;
+}
+
+// Scores of values [count] into `scores`; false when they have none: a value that is not > 0, or
+// more than half of them alike.
+static bt_status score(const double *values, int64_t count, double *scores, bool *good)
+{
+    bt_stats stats;
+    *good = true;
+    for (int64_t i = 0; i < count; i++) {
+        *good = *good && values[i] > 0 && isfinite(values[i]);
+        scores[i] = log(values[i]);
+    }
+    if (!*good) {
+        return BT_OK;
+    }
+    BT_TRY(bt_stats_of(scores, count, &stats));
+    double deviation = 1.4826 * stats.mad;
+    for (int64_t i = 0; i < count; i++) {
+        double distance = scores[i] - stats.median;
+        // Without a deviation only the side counts.
+        double steps = deviation > 0 ? distance / deviation : distance * (double)INFINITY;
+        scores[i] = distance == 0.0 ? 0.0 : fmax(-SCORE_MAX, fmin(SCORE_MAX, steps));
+    }
+    return BT_OK;
+}
+
+// Puts scores [count] into the index-th random order (Fisher and Yates).
+static void shuffle(double *scores, int64_t count, int64_t index)
+{
+    bt_rng random = {.seed = 0x6368616e6765, .stream = (uint64_t)index};
+    for (int64_t i = count - 1; i > 0; i--) {
+        int64_t j = (int64_t)bt_rng_below(random, (uint64_t)i, (uint64_t)i + 1);
+        double kept = scores[i];
+        scores[i] = scores[j];
+        scores[j] = kept;
+    }
+}
+
+// The p-value of the largest shift of values [count]; 1 when there are too few of them. Stops as
+// soon as it cannot be significant any more, with what the p-value is then at least.
+static bt_status test(search *self, int64_t begin, int64_t count, int64_t *place, double *p)
+{
+    const int64_t reached_max = (int64_t)(BT_CHANGE_ALPHA * (BT_CHANGE_ORDERS + 1));
+    double *scores = self->scores + begin, *shuffled = self->scratch;
+    bool good = false;
+    *p = 1;
+    *place = -1;
+    if (count < 2 * BT_CHANGE_SEGMENT_MIN) {
+        return BT_OK;
+    }
+    BT_TRY(score(self->values + begin, count, scores, &good));
+    if (!good) {
+        return BT_OK;
+    }
+    // Sums in another order round differently: equal shifts must count as reached.
+    double limit = largest_shift(scores, count, place) * (1 - 1e-9);
+    int64_t reached = 1, orders = 0, ignored = 0;
+    memcpy(shuffled, scores, (size_t)count * sizeof *scores);
+    for (; orders < BT_CHANGE_ORDERS && reached <= reached_max; orders++) {
+        shuffle(shuffled, count, orders);
+        reached += !(largest_shift(shuffled, count, &ignored) < limit);
+    }
+    *p = (double)reached / (double)(orders + 1);
+    return BT_OK;
+}
+
+// ---- segments ----------------------------------------------------------------------------------
+
+static void insert(search *self, int64_t index)
+{
+    int64_t at = self->found_count++;
+    for (; at > 0 && self->found[at - 1].index > index; at--) {
+        self->found[at] = self->found[at - 1];
+    }
+    self->found[at] = (bt_change){.index = index};
+}
+
+// Splits [begin, end) as long as something is found. Depth is bounded by count / SEGMENT_MIN.
+static bt_status split(search *self, int64_t begin, int64_t end)
+{
+    int64_t place = -1;
+    double p = 1;
+    BT_TRY(test(self, begin, end - begin, &place, &p));
+    if (!(p <= BT_CHANGE_ALPHA)) {
+        return BT_OK;
+    }
+    insert(self, begin + place);
+    BT_TRY(split(self, begin, begin + place));
+    return split(self, begin + place, end);
+}
+
+static int64_t begin_of(const search *self, int64_t i)
+{
+    return i > 0 ? self->found[i - 1].index : 0;
+}
+
+static int64_t end_of(const search *self, int64_t i)
+{
+    return i + 1 < self->found_count ? self->found[i + 1].index : self->count;
+}
+
+// Each change is put to the best place between its neighbours, or dropped.
+static bt_status refine(search *self)
+{
+    for (int64_t i = 0; i < self->found_count;) {
+        int64_t begin = begin_of(self, i), place = -1;
+        double p = 1;
+        BT_TRY(test(self, begin, end_of(self, i) - begin, &place, &p));
+        if (p <= BT_CHANGE_ALPHA) {
+            self->found[i].index = begin + place;
+            self->found[i++].p = p;
+            continue;
+        }
+        self->found_count--;
+        memmove(&self->found[i], &self->found[i + 1],
+                (size_t)(self->found_count - i) * sizeof *self->found);
+    }
+    return BT_OK;
+}
+
+static bt_status describe(search *self)
+{
+    for (int64_t i = 0; i < self->found_count; i++) {
+        bt_change *change = &self->found[i];
+        bt_stats before, after;
+        int64_t begin = begin_of(self, i);
+        BT_TRY(bt_stats_of(self->values + begin, change->index - begin, &before));
+        BT_TRY(bt_stats_of(self->values + change->index, end_of(self, i) - change->index, &after));
+        change->before = before.median;
+        change->after = after.median;
+    }
+    return BT_OK;
+}
+
+bt_status bt_change_points(const double *values, int64_t count, bt_change **changes,
+                           int64_t *change_count)
+{
+    void *numbers = NULL, *found = NULL;
+    bt_status status = BT_OK;
+    *changes = NULL;
+    *change_count = 0;
+    if (count < 2 * BT_CHANGE_SEGMENT_MIN) {
+        return BT_OK;
+    }
+    BT_TRY(bt_mem_alloc((size_t)count * 2, sizeof(double), &numbers));
+    BT_TRY_GOTO(bt_mem_alloc((size_t)count, sizeof **changes, &found), done);
+    double *scores = numbers;
+    search self = {.values = values,
+                   .scores = scores,
+                   .scratch = scores + count,
+                   .found = found,
+                   .count = count};
+    BT_TRY_GOTO(split(&self, 0, count), done);
+    BT_TRY_GOTO(refine(&self), done);
+    BT_TRY_GOTO(describe(&self), done);
+    if (self.found_count > 0) {
+        *changes = found;
+        *change_count = self.found_count;
+        found = NULL;
+    }
+done:
+    bt_mem_free(numbers);
+    bt_mem_free(found);
+    return status;
+}

@@ -1,0 +1,142 @@
+// harness/store/history.c - one case over all runs
+#include <string.h>
+
+#include "harness/store/internal.h"
+
+// Environments met so far, by their numbers in the database.
+typedef struct gathering {
+    bt_reader in;
+    bt_store_history *history;
+    bt_store_history_row *rows; // [capacity]
+    int64_t capacity;
+    bt_store_env *envs; // [capacity]
+    int64_t *env_ids;   // [capacity]
+} gathering;
+
+// The index of an environment of this number, a new one if need be. Its facts are read later: one
+// statement at a time.
+static int64_t index_of_env(gathering *self, int64_t id)
+{
+    bt_store_history *history = self->history;
+    for (int64_t i = history->env_count - 1; i >= 0; i--) {
+        if (self->env_ids[i] == id) {
+            return i;
+        }
+    }
+    self->env_ids[history->env_count] = id;
+    self->envs[history->env_count].digest = "";
+    return history->env_count++;
+}
+
+// The texts of a row, taken from the row before where they are the same: most are.
+static bt_status take_texts(gathering *self, sqlite3_stmt *row, bt_store_history_row *item)
+{
+    const bt_store_history_row *last = self->history->count > 0 ? item - 1 : NULL;
+    const char **const places[] = {&item->suite, &item->git_commit, &item->git_diff, &item->system,
+                                   &item->axes_json};
+    const char *const known[] = {last ? last->suite : NULL, last ? last->git_commit : NULL,
+                                 last ? last->git_diff : NULL, last ? last->system : NULL,
+                                 last ? last->axes_json : NULL};
+    for (int i = 0; i < 5; i++) {
+        const void *text = sqlite3_column_text(row, 7 + i);
+        if (known[i] && text && strcmp(known[i], text) == 0) {
+            *places[i] = known[i];
+        } else {
+            BT_TRY(bt_reader_text(&self->in, row, 7 + i, places[i]));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status take_row(gathering *self, sqlite3_stmt *row)
+{
+    bt_store_history_row *item = &self->rows[self->history->count];
+    item->run = sqlite3_column_int64(row, 0);
+    item->started_ns = sqlite3_column_int64(row, 1);
+    item->ordinal = sqlite3_column_int64(row, 2);
+    item->value = bt_reader_real(row, 3);
+    item->low = bt_reader_real(row, 4);
+    item->high = bt_reader_real(row, 5);
+    item->env = index_of_env(self, sqlite3_column_int64(row, 6));
+    BT_TRY(take_texts(self, row, item));
+    self->history->count++;
+    return BT_OK;
+}
+
+static bt_status allocate(gathering *self)
+{
+    void *rows = NULL, *envs = NULL, *ids = NULL;
+    bt_arena *arena = self->in.arena;
+    size_t count = (size_t)self->capacity;
+    BT_TRY(bt_arena_alloc(arena, count * sizeof *self->rows, &rows));
+    BT_TRY(bt_arena_alloc(arena, count * sizeof *self->envs, &envs));
+    BT_TRY(bt_arena_alloc(arena, count * sizeof *self->env_ids, &ids));
+    self->rows = rows;
+    self->envs = envs;
+    self->env_ids = ids;
+    self->history->rows = rows;
+    self->history->envs = envs;
+    return BT_OK;
+}
+
+static bt_status read_history(gathering *self, const char *name, const char *metric,
+                              const char *system)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    bt_store *store = self->in.store;
+    BT_TRY(bt_sql_integer(store, SQL_HISTORY_COUNT, &self->capacity, "tttt", metric, name, system,
+                          system));
+    BT_TRY(allocate(self));
+    BT_TRY(bt_sql_bind(store, SQL_HISTORY, &row, "tttt", metric, name, system, system));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more && self->history->count < self->capacity) {
+        bt_status status = take_row(self, row);
+        if (status != BT_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        BT_TRY(bt_sql_next(store, row, &more));
+    }
+    sqlite3_reset(row);
+    for (int64_t i = 0; i < self->history->env_count; i++) {
+        BT_TRY(bt_store_facts_read(&self->in, self->env_ids[i], &self->envs[i]));
+    }
+    return BT_OK;
+}
+
+bt_status bt_store_history_read(bt_store *store, const char *name, bt_metric metric,
+                                const char *system, bt_store_history *out)
+{
+    memset(out, 0, sizeof *out);
+    gathering self = {.in = {store, &out->arena}, .history = out};
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
+    bt_status status =
+        bt_sql_end(store, read_history(&self, name, bt_metric_info(metric)->tag, system));
+    if (status != BT_OK) {
+        bt_store_history_release(out);
+    }
+    return status;
+}
+
+void bt_store_history_release(bt_store_history *history)
+{
+    bt_arena_release(&history->arena);
+    memset(history, 0, sizeof *history);
+}
+
+bt_status bt_store_case_names(bt_store *store, bt_str *out)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    BT_TRY(bt_sql_bind(store, SQL_CASE_NAMES, &row, ""));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more) {
+        bt_str_append(out, out->length_bytes ? "|" : "");
+        const void *name = sqlite3_column_text(row, 0);
+        bt_str_append(out, name ? name : "");
+        BT_TRY(bt_sql_next(store, row, &more));
+    }
+    return bt_str_status(out);
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# bt-bench history from a user's side
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    peer=$root/tests/support/kernel_peer.sh
+    dir=$(mktemp -d /tmp/bt-history-XXXXXX)
+    cd "$dir" || exit
+    cat >s.json <<'JSON'
+{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+@test "a line per run and series, as text and as JSON" {
+    for _ in 1 2 3; do
+        "$bench" run s.json --worker "$peer" --rounds 2 -q >/dev/null
+    done
+    run --separate-stderr "$bench" history gelu.forward.f32.4x5
+    [ "$status" = 0 ]
+    [[ $output == "gelu.forward.f32.4x5, kernel_peer.sh   time_ns, lower is better"*"3 sessions"* ]]
+    [[ $output =~ 3\ +20[0-9-]+\ [0-9:]+\ .*\ 2\ +1.00\ ms ]]
+    run --separate-stderr "$bench" history gelu.forward.f32.4x5 --format json
+    [ "$status" = 0 ]
+    [[ $output == *'"case": "gelu.forward.f32.4x5"'*'"median": 1000000.5'*'"changes": []'* ]]
+    "$bench" history gelu.forward.f32.4x5 | head -n 1 2>err # a reader that stops is no failure
+    [ ! -s err ]
+}
+
+@test "what is not there is one clear line and exit 2" {
+    run "$bench" history gelu
+    [ "$status" = 5 ]
+    [[ $output == "results/bt.sqlite: no such database; "* ]]
+    "$bench" run s.json --worker "$peer" -q >/dev/null
+    run "$bench" history gelu.forward.f32.4x6
+    [ "$status" = 2 ]
+    [ "${#lines[@]}" = 1 ]
+    [[ $output == *'no case "gelu.forward.f32.4x6" has been recorded; did you mean "gelu.forward.f32.4x5"?' ]]
+    run "$bench" history gelu.forward.f32.4x5 --metric times
+    [ "$status" = 2 ]
+    [[ $output == *'"times" is no metric; there are: tokens_per_s,'* ]]
+    run "$bench" history gelu.forward.f32.4x5 --system pytorch
+    [ "$status" = 2 ]
+    [[ $output == *"has no passed round with a time on pytorch"* ]]
+    run "$bench" history
+    [ "$status" = 2 ]
+}
