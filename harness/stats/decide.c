@@ -139,6 +139,8 @@ static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int6
                        .lower = nan,
                        .upper = nan,
                        .upper_sure = nan,
+                       .family_low = nan,
+                       .family_high = nan,
                        .rounds = count};
     place(rule, count, &out.look, &out.next_rounds);
     if (!of->known) {
@@ -148,17 +150,20 @@ static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int6
     const double tolerance = log1p(rule->tolerance);
     const double looks = (double)rule->look_count;
     double shown = reach_of(of, DISPLAY_OUT);
-    double sure = reach_of(of, rule->alpha / looks / (double)rule->family);
+    double sure = reach_of(of, rule->alpha / looks);
+    double family = reach_of(of, rule->alpha / looks / (double)rule->family);
     double lax = reach_of(of, rule->miss / looks);
     out.low = exp(of->mean - shown);
     out.high = exp(of->mean + shown);
     out.lower = exp(of->mean - sure);
     out.upper = exp(of->mean + lax);
     out.upper_sure = exp(of->mean + sure);
-    if (of->mean - sure > tolerance) {
+    out.family_low = exp(of->mean - family);
+    out.family_high = exp(of->mean + family);
+    if (of->mean - sure > tolerance && of->mean - family > 0) {
         out.outcome = BT_OUTCOME_SLOWER;
         out.next_rounds = 0;
-    } else if (of->mean + sure < -tolerance) {
+    } else if (of->mean + sure < -tolerance && of->mean + family < 0) {
         out.outcome = BT_OUTCOME_FASTER;
         out.next_rounds = 0;
     } else if (of->mean + lax < tolerance) {

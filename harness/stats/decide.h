@@ -5,10 +5,12 @@
 // taken pair by pair (Student's t); rounds that were not run in pairs are compared as two groups
 // (Welch's t), as against a recorded baseline. Both have a mean m and a standard error s, and
 //
-//   lower  = m - t(alpha / looks / family) s     upper      = m + t(miss / looks) s
-//                                                upper_sure = m + t(alpha / looks / family) s
-//   SLOWER        lower > log(1 + tolerance)
-//   FASTER        upper_sure < -log(1 + tolerance): SLOWER with the sides exchanged
+//   lower = m - t(alpha / looks) s     family_low  = m - t(alpha / looks / family) s
+//   upper = m + t(miss / looks) s      family_high = m + t(alpha / looks / family) s
+//   upper_sure = m + t(alpha / looks) s
+//
+//   SLOWER        lower > log(1 + tolerance) and family_low > 0
+//   FASTER        upper_sure < -log(1 + tolerance) and family_high < 0: SLOWER, sides exchanged
 //   SAME          upper < log(1 + tolerance), and not FASTER: not slower by more than the tolerance
 //   INCONCLUSIVE  none of these
 //
@@ -17,11 +19,12 @@
 // nothing asks for more.
 //
 // What the rule promises, for values that are normal and whatever their spread:
-//   1. Of all the decisions of a family (the cases and metrics of one suite that are judged
-//      together), the chance that any side that is not slower by more than the tolerance is called
-//      SLOWER is at most alpha (Bonferroni over looks and family); the same for FASTER.
-//   2. One that is slower by more than the tolerance is called SAME or FASTER with a chance of at
-//      most miss, per decision.
+//   1. Of a family of decisions (the cases and metrics of one suite that are judged together) in
+//      which no side is slower at all, the chance that any is called SLOWER is at most alpha
+//      (Bonferroni over looks and family: the second condition); the same for FASTER.
+//   2. One that is slower, but by no more than the tolerance, is called SLOWER with a chance of at
+//      most alpha, per decision; one that is slower by more than the tolerance is called SAME or
+//      FASTER with a chance of at most miss, per decision.
 //   3. Fewer than two values a side decide nothing. Equal values have no spread and decide at once.
 // A value that is not finite makes the decision INCONCLUSIVE with a ratio of NaN.
 #ifndef BT_HARNESS_STATS_DECIDE_H
@@ -50,7 +53,7 @@ const char *bt_outcome_name(bt_outcome outcome);
 
 typedef struct bt_decision_rule {
     double tolerance; // share: 0.01 is 1 %
-    double alpha;     // chance of a false SLOWER in the whole family
+    double alpha;     // chance of a false SLOWER in a family of equals
     double miss;      // chance that one slower by more than the tolerance passes, per decision
     int64_t family;   // decisions that are made together, >= 1
     int64_t looks[BT_LOOKS_MAX]; // rounds (pairs) at which it is looked, ascending
@@ -70,9 +73,10 @@ typedef struct bt_decision {
     double ratio;     // exp(m), candidate over base: 1.03 is 3 % slower; NaN: not known
     double low, high; // its two-sided 95 % t interval, for display; NaN: not known
     double lower, upper, upper_sure; // the bounds that were compared, as ratios; NaN: none
-    int64_t rounds;                  // pairs, or rounds of the candidate
-    int64_t look;                    // which look this was, from 1; 0: before the first
-    int64_t next_rounds;             // go on to so many; 0: done
+    double family_low, family_high;
+    int64_t rounds;      // pairs, or rounds of the candidate
+    int64_t look;        // which look this was, from 1; 0: before the first
+    int64_t next_rounds; // go on to so many; 0: done
 } bt_decision;
 
 // Of pairs: log_ratios [count], log(candidate / base) of each.

@@ -110,17 +110,16 @@ static void paired_bounds_are_those_of_scipy(void **state)
     bt_decision_rule rule = bt_decision_rule_of(0.01, 60);
     bt_decision got = bt_decide_paired(&rule, slower, 8);
     CLOSE(got.ratio, 1.02916727049335);
-    CLOSE(got.low, 1.0253887196609);           // q = 0.025
-    CLOSE(got.high, 1.0329597452612986);       //
-    CLOSE(got.lower, 1.0168268968884897);      // q = 0.01 / 3 / 60
-    CLOSE(got.upper_sure, 1.0416574088429997); //
-    CLOSE(got.upper, 1.033405300330223);       // q = 0.05 / 3
+    CLOSE(got.low, 1.0253887196609);            // q = 0.025
+    CLOSE(got.high, 1.0329597452612986);        //
+    CLOSE(got.family_low, 1.0168268968884897);  // q = 0.01 / 3 / 60
+    CLOSE(got.family_high, 1.0416574088429997); //
+    CLOSE(got.lower, 1.0230930444201836);       // q = 0.01 / 3
+    CLOSE(got.upper_sure, 1.0352775599750101);  //
+    CLOSE(got.upper, 1.033405300330223);        // q = 0.05 / 3
     assert_int_equal(got.outcome, BT_OUTCOME_SLOWER);
     assert_int_equal(got.look, 1);
     assert_int_equal(got.next_rounds, 0);
-    rule = bt_decision_rule_of(0.01, 1);
-    got = bt_decide_paired(&rule, slower, 8);
-    CLOSE(got.lower, 1.0230930444201836); // q = 0.01 / 3
     double low = 0, high = 0;
     CLOSE(bt_mean_interval(slower, 8, 0.95, &low, &high), log(1.02916727049335));
     CLOSE(low, log(1.0253887196609));
@@ -179,6 +178,20 @@ static void outcomes_follow_the_bounds(void **state)
     assert_int_equal(back.outcome, BT_OUTCOME_FASTER);
     CLOSE(back.upper_sure, 1.0 / there.lower);
     CLOSE(back.ratio, 1.0 / there.ratio);
+}
+
+// Slower than the tolerance for one decision, but among many such a one turns up by chance.
+static void a_family_asks_for_more(void **state)
+{
+    (void)state;
+    const double wide[] = {0.07, 0.01, 0.05, 0.035, 0.06, 0.02, 0.05, 0.03};
+    bt_decision_rule rule = bt_decision_rule_of(0.001, 1);
+    assert_int_equal(bt_decide_paired(&rule, wide, 8).outcome, BT_OUTCOME_SLOWER);
+    rule.family = 1000;
+    bt_decision got = bt_decide_paired(&rule, wide, 8);
+    assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
+    assert_true(got.lower > 1.001 && got.family_low < 1.0);
+    assert_int_equal(got.next_rounds, 16);
 }
 
 static void looks_are_counted(void **state)
@@ -343,6 +356,7 @@ int main(void)
         cmocka_unit_test(paired_bounds_are_those_of_scipy),
         cmocka_unit_test(unpaired_bounds_are_those_of_scipy),
         cmocka_unit_test(outcomes_follow_the_bounds),
+        cmocka_unit_test(a_family_asks_for_more),
         cmocka_unit_test(looks_are_counted),
         cmocka_unit_test(looks_are_limited),
         cmocka_unit_test(what_is_not_known_decides_nothing),
