@@ -63,8 +63,8 @@ static int64_t system_count_of(const bt_running *self)
 
 // "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", behind
 // the ordinal ".1" for the second attempt.
-static bt_status name_round(const bt_running *self, const bt_schedule_round *what, const char *name,
-                            const bt_peer *peer, bt_str *label, bt_str *log)
+static bt_status name_round(const bt_running *self, const bt_run_schedule_round *what,
+                            const char *name, const bt_peer *peer, bt_str *label, bt_str *log)
 {
     int64_t wanted = self->schedule.wanted[what->case_index];
     bt_str_append(label, name);
@@ -85,7 +85,7 @@ static bt_status name_round(const bt_running *self, const bt_schedule_round *wha
     return bt_str_status(log);
 }
 
-static bt_round_request request_of(bt_running *self, const bt_schedule_round *what,
+static bt_round_request request_of(bt_running *self, const bt_run_schedule_round *what,
                                    const bt_peer *peer, const char *log_path)
 {
     const bt_run_data *data = &self->data[what->case_index];
@@ -115,12 +115,12 @@ static void show_round(bt_running *self, const cJSON *item, const char *label)
     int64_t wanted = 0, open = 0;
     bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"));
     if (bt_json_get(item, "kernel")) {
-        bt_schedule_count(&self->schedule, &wanted, &open);
+        bt_run_schedule_count(&self->schedule, &wanted, &open);
         bt_progress_case(&self->view, wanted - open, wanted);
     }
 }
 
-static bt_status run_named(bt_running *self, const bt_schedule_round *what, const bt_peer *peer,
+static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, const bt_peer *peer,
                            const char *label, const char *log_path)
 {
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
@@ -134,12 +134,12 @@ static bt_status run_named(bt_running *self, const bt_schedule_round *what, cons
     if (bt_plan_kernel_is_ceiling(item)) {
         *copy_of(self, item) = round.bandwidth_bytes_per_s;
     }
-    bt_schedule_note(&self->schedule, what, round.status, round.time_ns);
+    bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
     take_outcome(self, label, &round);
     return bt_running_artifact(self, "log", log_path);
 }
 
-static bt_status run_round(bt_running *self, const bt_schedule_round *what)
+static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
 {
     const bt_peer ours = {0};
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
@@ -164,7 +164,7 @@ static bt_status wish(bt_running *self, int64_t case_index)
     int64_t rounds = 0;
     if (wish) {
         BT_TRY(wish->rounds(wish->self, &self->schedule, case_index, &rounds));
-        bt_schedule_want(&self->schedule, case_index, rounds);
+        bt_run_schedule_want(&self->schedule, case_index, rounds);
     }
     return BT_OK;
 }
@@ -173,8 +173,8 @@ static bt_status make_schedule(bt_running *self)
 {
     const bt_run_request *request = self->request;
     int64_t rounds_max = request->wish ? request->wish->rounds_max : 0;
-    BT_TRY(bt_schedule_make(request->plan, system_count_of(self), request->plan->rounds, rounds_max,
-                            request->schedule_seed, &self->schedule));
+    BT_TRY(bt_run_schedule_make(request->plan, system_count_of(self), request->plan->rounds,
+                                rounds_max, request->schedule_seed, &self->schedule));
     for (int64_t i = 0; i < request->plan->case_count; ++i) {
         BT_TRY(wish(self, i));
     }
@@ -183,10 +183,10 @@ static bt_status make_schedule(bt_running *self)
 
 bt_status bt_running_rounds(bt_running *self)
 {
-    bt_schedule_round next;
+    bt_run_schedule_round next;
     self->outcome->status = BT_RUN_PASSED;
     BT_TRY(make_schedule(self));
-    while (bt_schedule_next(&self->schedule, &next)) {
+    while (bt_run_schedule_next(&self->schedule, &next)) {
         if (bt_interrupt_count() > 0) {
             self->outcome->status = BT_RUN_INTERRUPTED;
             self->outcome->reason = BT_STATUS_INTERRUPTED;

@@ -189,7 +189,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_mem_free(self.data);
     bt_facts_release(&self.facts);
     bt_peers_release(&self.peers);
-    bt_schedule_release(&self.schedule);
+    bt_run_schedule_release(&self.schedule);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;
 }

@@ -10,7 +10,7 @@
 // How many rounds a case is to have, given what is known; asked before the first round of a run and
 // after each. A function of the schedule alone, so that a run that is resumed goes on alike.
 typedef struct bt_run_wish {
-    bt_status (*rounds)(void *self, const bt_schedule *schedule, int64_t case_index,
+    bt_status (*rounds)(void *self, const bt_run_schedule *schedule, int64_t case_index,
                         int64_t *rounds);
     void *self;
     int64_t rounds_max; // it never asks for more

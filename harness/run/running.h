@@ -16,7 +16,7 @@ typedef struct bt_running {
     bt_facts facts;
     bt_progress_view view;
     bt_peers peers;             // empty: the request's systems
-    bt_schedule schedule;       // made by bt_running_rounds
+    bt_run_schedule schedule;   // made by bt_running_rounds
     double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
 } bt_running;
 

@@ -12,26 +12,26 @@
 #define STREAM_START 0
 #define STREAM_ORDER 1
 
-static bt_schedule_cell *cell_of(const bt_schedule *self, int64_t case_index, int64_t system,
-                                 int64_t ordinal)
+static bt_run_schedule_cell *cell_of(const bt_run_schedule *self, int64_t case_index,
+                                     int64_t system, int64_t ordinal)
 {
     return &self->cells[(case_index * self->rounds_max + ordinal) * self->system_count + system];
 }
 
-const bt_schedule_cell *bt_schedule_cell_of(const bt_schedule *self, int64_t case_index,
-                                            int64_t system, int64_t ordinal)
+const bt_run_schedule_cell *bt_run_schedule_cell_of(const bt_run_schedule *self, int64_t case_index,
+                                                    int64_t system, int64_t ordinal)
 {
     return cell_of(self, case_index, system, ordinal);
 }
 
-static int64_t systems_of(const bt_schedule *self, int64_t case_index)
+static int64_t systems_of(const bt_run_schedule *self, int64_t case_index)
 {
     return self->alone[case_index] ? 1 : self->system_count;
 }
 
 // ---- making ------------------------------------------------------------------------------------
 
-static bt_status allocate(bt_schedule *self)
+static bt_status allocate(bt_run_schedule *self)
 {
     void *block = NULL;
     size_t cases = (size_t)self->case_count;
@@ -47,14 +47,14 @@ static bt_status allocate(bt_schedule *self)
     return BT_OK;
 }
 
-bt_status bt_schedule_make(const bt_plan *plan, int64_t system_count, int64_t rounds,
-                           int64_t rounds_max, uint64_t seed, bt_schedule *out)
+bt_status bt_run_schedule_make(const bt_plan *plan, int64_t system_count, int64_t rounds,
+                               int64_t rounds_max, uint64_t seed, bt_run_schedule *out)
 {
-    *out = (bt_schedule){.seed = seed,
-                         .case_count = plan->case_count,
-                         .system_count = system_count,
-                         .rounds_max = rounds_max > rounds ? rounds_max : rounds,
-                         .order_pass = -1};
+    *out = (bt_run_schedule){.seed = seed,
+                             .case_count = plan->case_count,
+                             .system_count = system_count,
+                             .rounds_max = rounds_max > rounds ? rounds_max : rounds,
+                             .order_pass = -1};
     BT_TRY(allocate(out));
     for (int64_t i = 0; i < plan->case_count; ++i) {
         out->alone[i] = bt_plan_kernel_is_ceiling(bt_plan_case(plan, i));
@@ -63,7 +63,7 @@ bt_status bt_schedule_make(const bt_plan *plan, int64_t system_count, int64_t ro
     return BT_OK;
 }
 
-void bt_schedule_release(bt_schedule *self)
+void bt_run_schedule_release(bt_run_schedule *self)
 {
     bt_mem_free(self->alone);
     bt_mem_free(self->wanted);
@@ -76,7 +76,7 @@ void bt_schedule_release(bt_schedule *self)
 
 // Those alone, then the others; each in the plan's order, the others shuffled where there is a
 // seed (Fisher and Yates).
-static void make_order(bt_schedule *self, int64_t pass)
+static void make_order(bt_run_schedule *self, int64_t pass)
 {
     const bt_rng rng = {.seed = self->seed, .stream = STREAM_ORDER + (uint64_t)pass};
     int64_t count = 0, alone = 0;
@@ -100,7 +100,7 @@ static void make_order(bt_schedule *self, int64_t pass)
     self->order_pass = pass;
 }
 
-static bool backwards(const bt_schedule *self, int64_t case_index, int64_t ordinal)
+static bool backwards(const bt_run_schedule *self, int64_t case_index, int64_t ordinal)
 {
     const bt_rng rng = {.seed = self->seed, .stream = STREAM_START};
     uint64_t start = self->seed ? bt_rng_below(rng, (uint64_t)case_index, 2) : 0;
@@ -108,22 +108,22 @@ static bool backwards(const bt_schedule *self, int64_t case_index, int64_t ordin
 }
 
 // The first open round of a case in a pass.
-static bool next_of_case(const bt_schedule *self, int64_t case_index, int64_t pass,
-                         bt_schedule_round *out)
+static bool next_of_case(const bt_run_schedule *self, int64_t case_index, int64_t pass,
+                         bt_run_schedule_round *out)
 {
     int64_t count = pass < self->wanted[case_index] ? systems_of(self, case_index) : 0;
     for (int64_t i = 0; i < count; ++i) {
         int64_t system = backwards(self, case_index, pass) ? count - 1 - i : i;
-        const bt_schedule_cell *cell = cell_of(self, case_index, system, pass);
+        const bt_run_schedule_cell *cell = cell_of(self, case_index, system, pass);
         if (cell->state == BT_ROUND_OPEN) {
-            *out = (bt_schedule_round){case_index, system, pass, cell->attempts};
+            *out = (bt_run_schedule_round){case_index, system, pass, cell->attempts};
             return true;
         }
     }
     return false;
 }
 
-bool bt_schedule_next(bt_schedule *self, bt_schedule_round *out)
+bool bt_run_schedule_next(bt_run_schedule *self, bt_run_schedule_round *out)
 {
     for (; self->pass < self->rounds_max; ++self->pass) {
         make_order(self, self->pass);
@@ -136,7 +136,7 @@ bool bt_schedule_next(bt_schedule *self, bt_schedule_round *out)
     return false;
 }
 
-void bt_schedule_want(bt_schedule *self, int64_t case_index, int64_t rounds)
+void bt_run_schedule_want(bt_run_schedule *self, int64_t case_index, int64_t rounds)
 {
     int64_t before = self->wanted[case_index];
     self->wanted[case_index] = rounds < self->rounds_max ? rounds : self->rounds_max;
@@ -147,10 +147,10 @@ void bt_schedule_want(bt_schedule *self, int64_t case_index, int64_t rounds)
 
 // ---- what was run ------------------------------------------------------------------------------
 
-void bt_schedule_note(bt_schedule *self, const bt_schedule_round *round, bt_run_status status,
-                      double time_ns)
+void bt_run_schedule_note(bt_run_schedule *self, const bt_run_schedule_round *round,
+                          bt_run_status status, double time_ns)
 {
-    bt_schedule_cell *cell = cell_of(self, round->case_index, round->system, round->ordinal);
+    bt_run_schedule_cell *cell = cell_of(self, round->case_index, round->system, round->ordinal);
     static const bt_round_state states[BT_RUN_STATUS_COUNT] = {
         [BT_RUN_PASSED] = BT_ROUND_KEPT,
         [BT_RUN_FAILED] = BT_ROUND_FAILED,
@@ -176,8 +176,8 @@ static int64_t find_case(const bt_plan *plan, const char *name)
     return -1;
 }
 
-static int64_t find_system(const bt_schedule *self, const char *const *systems, int64_t case_index,
-                           const char *name)
+static int64_t find_system(const bt_run_schedule *self, const char *const *systems,
+                           int64_t case_index, const char *name)
 {
     for (int64_t i = 0; i < self->system_count && !self->alone[case_index]; ++i) {
         if (strcmp(systems[i], name) == 0) {
@@ -187,13 +187,13 @@ static int64_t find_system(const bt_schedule *self, const char *const *systems, 
     return self->alone[case_index] ? 0 : -1;
 }
 
-bt_status bt_schedule_note_run(bt_schedule *self, const bt_plan *plan, const char *const *systems,
-                               const bt_store_run *run)
+bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
+                                   const char *const *systems, const bt_store_run *run)
 {
     for (int64_t i = 0; i < run->round_count; ++i) {
         const bt_store_round *from = &run->rounds[i];
-        bt_schedule_round round = {.case_index = find_case(plan, from->what.name),
-                                   .ordinal = from->ordinal};
+        bt_run_schedule_round round = {.case_index = find_case(plan, from->what.name),
+                                       .ordinal = from->ordinal};
         double time_ns = 0;
         if (round.case_index < 0 || from->ordinal < 0 || from->ordinal >= self->rounds_max) {
             continue;
@@ -201,7 +201,7 @@ bt_status bt_schedule_note_run(bt_schedule *self, const bt_plan *plan, const cha
         round.system = find_system(self, systems, round.case_index, from->what.system);
         if (round.system >= 0) {
             BT_TRY(bt_summary_time(from, &time_ns));
-            bt_schedule_note(self, &round, from->status, time_ns);
+            bt_run_schedule_note(self, &round, from->status, time_ns);
         }
     }
     return BT_OK;
@@ -209,7 +209,7 @@ bt_status bt_schedule_note_run(bt_schedule *self, const bt_plan *plan, const cha
 
 // ---- what it knows -----------------------------------------------------------------------------
 
-static int64_t count_open(const bt_schedule *self, int64_t case_index)
+static int64_t count_open(const bt_run_schedule *self, int64_t case_index)
 {
     int64_t count = 0;
     for (int64_t ordinal = 0; ordinal < self->wanted[case_index]; ++ordinal) {
@@ -220,12 +220,12 @@ static int64_t count_open(const bt_schedule *self, int64_t case_index)
     return count;
 }
 
-bool bt_schedule_settled(const bt_schedule *self, int64_t case_index)
+bool bt_run_schedule_settled(const bt_run_schedule *self, int64_t case_index)
 {
     return count_open(self, case_index) == 0;
 }
 
-void bt_schedule_count(const bt_schedule *self, int64_t *wanted, int64_t *open)
+void bt_run_schedule_count(const bt_run_schedule *self, int64_t *wanted, int64_t *open)
 {
     *wanted = *open = 0;
     for (int64_t i = 0; i < self->case_count; ++i) {
@@ -234,13 +234,13 @@ void bt_schedule_count(const bt_schedule *self, int64_t *wanted, int64_t *open)
     }
 }
 
-int64_t bt_schedule_log_ratios(const bt_schedule *self, int64_t case_index, int64_t a, int64_t b,
-                               double *logs)
+int64_t bt_run_schedule_log_ratios(const bt_run_schedule *self, int64_t case_index, int64_t a,
+                                   int64_t b, double *logs)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < self->rounds_max; ++i) {
-        const bt_schedule_cell *left = cell_of(self, case_index, a, i);
-        const bt_schedule_cell *right = cell_of(self, case_index, b, i);
+        const bt_run_schedule_cell *left = cell_of(self, case_index, a, i);
+        const bt_run_schedule_cell *right = cell_of(self, case_index, b, i);
         if (left->state == BT_ROUND_KEPT && right->state == BT_ROUND_KEPT && left->time_ns > 0 &&
             right->time_ns > 0) {
             logs[count++] = log(right->time_ns / left->time_ns);

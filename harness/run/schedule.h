@@ -31,61 +31,62 @@ typedef enum bt_round_state {
     BT_ROUND_UNAVAILABLE // the system cannot run it here
 } bt_round_state;
 
-typedef struct bt_schedule_cell {
+typedef struct bt_run_schedule_cell {
     bt_round_state state;
     int attempts;   // invalid ones so far
     double time_ns; // median of a kept round; NaN: it has none
-} bt_schedule_cell;
+} bt_run_schedule_cell;
 
-typedef struct bt_schedule {
+typedef struct bt_run_schedule {
     uint64_t seed;
     int64_t case_count, system_count, rounds_max;
-    bool *alone;             // owned, [case_count]: it runs once a pass, on our own worker
-    int64_t *wanted;         // owned, [case_count]: ordinals below it
-    int64_t *order;          // owned, [case_count]: of pass order_pass
-    bt_schedule_cell *cells; // owned, [case_count, rounds_max, system_count]
-    int64_t pass;            // every wanted round of the passes before it is settled
-    int64_t order_pass;      // -1: no order yet
-} bt_schedule;
+    bool *alone;                 // owned, [case_count]: it runs once a pass, on our own worker
+    int64_t *wanted;             // owned, [case_count]: ordinals below it
+    int64_t *order;              // owned, [case_count]: of pass order_pass
+    bt_run_schedule_cell *cells; // owned, [case_count, rounds_max, system_count]
+    int64_t pass;                // every wanted round of the passes before it is settled
+    int64_t order_pass;          // -1: no order yet
+} bt_run_schedule;
 
-typedef struct bt_schedule_round {
+typedef struct bt_run_schedule_round {
     int64_t case_index;
     int64_t system; // 0 for a case that runs alone
     int64_t ordinal;
     int attempt; // from 0
-} bt_schedule_round;
+} bt_run_schedule_round;
 
 // A schedule in which every case of the plan has `rounds` rounds on each of the systems, and may
 // come to have rounds_max.
-// Owns    *out: the caller, bt_schedule_release, also after a failure
-BT_CHECKED bt_status bt_schedule_make(const bt_plan *plan, int64_t system_count, int64_t rounds,
-                                      int64_t rounds_max, uint64_t seed, bt_schedule *out);
-void bt_schedule_release(bt_schedule *schedule);
+// Owns    *out: the caller, bt_run_schedule_release, also after a failure
+BT_CHECKED bt_status bt_run_schedule_make(const bt_plan *plan, int64_t system_count, int64_t rounds,
+                                          int64_t rounds_max, uint64_t seed, bt_run_schedule *out);
+void bt_run_schedule_release(bt_run_schedule *schedule);
 
 // What comes next; false: nothing is open.
-bool bt_schedule_next(bt_schedule *schedule, bt_schedule_round *out);
+bool bt_run_schedule_next(bt_run_schedule *schedule, bt_run_schedule_round *out);
 // How many rounds a case is to have, at most rounds_max. Fewer than before closes the open ones.
-void bt_schedule_want(bt_schedule *schedule, int64_t case_index, int64_t rounds);
+void bt_run_schedule_want(bt_run_schedule *schedule, int64_t case_index, int64_t rounds);
 // What became of a round. An invalid one counts as an attempt; a settled one stays as it is.
-void bt_schedule_note(bt_schedule *schedule, const bt_schedule_round *round, bt_run_status status,
-                      double time_ns);
+void bt_run_schedule_note(bt_run_schedule *schedule, const bt_run_schedule_round *round,
+                          bt_run_status status, double time_ns);
 // Notes all rounds of a recorded run, found by the names of cases and systems [system_count];
 // rounds that were broken off count for nothing.
 // Errors  OUT_OF_MEMORY
-BT_CHECKED bt_status bt_schedule_note_run(bt_schedule *schedule, const bt_plan *plan,
-                                          const char *const *systems, const bt_store_run *run);
+BT_CHECKED bt_status bt_run_schedule_note_run(bt_run_schedule *schedule, const bt_plan *plan,
+                                              const char *const *systems, const bt_store_run *run);
 
 // ---- what it knows -----------------------------------------------------------------------------
 
-const bt_schedule_cell *bt_schedule_cell_of(const bt_schedule *schedule, int64_t case_index,
-                                            int64_t system, int64_t ordinal);
+const bt_run_schedule_cell *bt_run_schedule_cell_of(const bt_run_schedule *schedule,
+                                                    int64_t case_index, int64_t system,
+                                                    int64_t ordinal);
 // Is every wanted round of the case settled?
-bool bt_schedule_settled(const bt_schedule *schedule, int64_t case_index);
+bool bt_run_schedule_settled(const bt_run_schedule *schedule, int64_t case_index);
 // Wanted rounds of all cases, and how many of them are open.
-void bt_schedule_count(const bt_schedule *schedule, int64_t *wanted, int64_t *open);
+void bt_run_schedule_count(const bt_run_schedule *schedule, int64_t *wanted, int64_t *open);
 // log(time of system b / time of system a) of every ordinal of which both were kept, in their
 // order, into logs [rounds_max]. Returns how many.
-int64_t bt_schedule_log_ratios(const bt_schedule *schedule, int64_t case_index, int64_t a,
-                               int64_t b, double *logs);
+int64_t bt_run_schedule_log_ratios(const bt_run_schedule *schedule, int64_t case_index, int64_t a,
+                                   int64_t b, double *logs);
 
 #endif

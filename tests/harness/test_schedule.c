@@ -43,19 +43,19 @@ static int tear_down(void **state)
     return 0;
 }
 
-static bt_schedule make(int64_t system_count, int64_t rounds, uint64_t seed)
+static bt_run_schedule make(int64_t system_count, int64_t rounds, uint64_t seed)
 {
-    bt_schedule schedule;
-    ASSERT_OK(bt_schedule_make(&plan, system_count, rounds, ROUNDS_MAX, seed, &schedule));
+    bt_run_schedule schedule;
+    ASSERT_OK(bt_run_schedule_make(&plan, system_count, rounds, ROUNDS_MAX, seed, &schedule));
     return schedule;
 }
 
 // Runs all that is open, every round kept; returns how many, and which.
-static int64_t play(bt_schedule *schedule, bt_schedule_round *trace)
+static int64_t play(bt_run_schedule *schedule, bt_run_schedule_round *trace)
 {
     int64_t count = 0;
-    while (count < TRACE_MAX && bt_schedule_next(schedule, &trace[count])) {
-        bt_schedule_note(schedule, &trace[count], BT_RUN_PASSED, 1.0 + (double)count);
+    while (count < TRACE_MAX && bt_run_schedule_next(schedule, &trace[count])) {
+        bt_run_schedule_note(schedule, &trace[count], BT_RUN_PASSED, 1.0 + (double)count);
         ++count;
     }
     return count;
@@ -64,8 +64,8 @@ static int64_t play(bt_schedule *schedule, bt_schedule_round *trace)
 static void seed_0_is_the_order_of_the_plan(void **state)
 {
     (void)state;
-    static bt_schedule_round trace[TRACE_MAX];
-    bt_schedule schedule = make(2, 2, 0);
+    static bt_run_schedule_round trace[TRACE_MAX];
+    bt_run_schedule schedule = make(2, 2, 0);
     // Case and system; the ceiling alone, odd passes backwards.
     static const int64_t expected[][2] = {{0, 0}, {1, 0}, {1, 1}, {2, 0}, {2, 1}, {3, 0},
                                           {3, 1}, {4, 0}, {4, 1}, {0, 0}, {1, 1}, {1, 0},
@@ -77,7 +77,7 @@ static void seed_0_is_the_order_of_the_plan(void **state)
         assert_int_equal(trace[i].ordinal, i / 9);
         assert_int_equal(trace[i].attempt, 0);
     }
-    bt_schedule_release(&schedule);
+    bt_run_schedule_release(&schedule);
 }
 
 // Whatever the seed: all rounds once, ceilings first, pairs next to each other and the other way
@@ -85,10 +85,10 @@ static void seed_0_is_the_order_of_the_plan(void **state)
 static void seeds_shuffle_and_keep_the_rules(void **state)
 {
     (void)state;
-    static bt_schedule_round trace[TRACE_MAX];
+    static bt_run_schedule_round trace[TRACE_MAX];
     int backwards = 0, moved = 0;
     for (uint64_t seed = 1; seed <= 50; ++seed) {
-        bt_schedule schedule = make(2, 4, seed);
+        bt_run_schedule schedule = make(2, 4, seed);
         int64_t start[5] = {0};
         assert_int_equal(play(&schedule, trace), 4 * 9);
         for (int i = 0; i < 36; ++i) {
@@ -106,7 +106,7 @@ static void seeds_shuffle_and_keep_the_rules(void **state)
             backwards += i < 9 && trace[i].system == 1;
             moved += i >= 9 && trace[i].case_index != trace[i - 9].case_index;
         }
-        bt_schedule_release(&schedule);
+        bt_run_schedule_release(&schedule);
     }
     // 200 starts: 100 +- 4 * sqrt(50). 600 places, of which 3/4 move: 450 +- 4 * sqrt(112.5),
     // more for their dependence.
@@ -117,60 +117,63 @@ static void seeds_shuffle_and_keep_the_rules(void **state)
 static void invalid_rounds_are_run_again_at_once(void **state)
 {
     (void)state;
-    bt_schedule schedule = make(2, 2, 0);
-    bt_schedule_round next;
+    bt_run_schedule schedule = make(2, 2, 0);
+    bt_run_schedule_round next;
     double logs[ROUNDS_MAX];
     int64_t wanted = 0, open = 0, count = 0;
-    while (bt_schedule_next(&schedule, &next)) {
+    while (bt_run_schedule_next(&schedule, &next)) {
         bool bad = next.case_index == 1 && next.system == 0 && next.ordinal == 0;
         bool once = next.case_index == 2 && next.attempt == 0;
         if (bad) {
             assert_int_equal(next.attempt, count++);
         }
-        bt_schedule_note(&schedule, &next, bad || once ? BT_RUN_INVALID : BT_RUN_PASSED,
-                         next.system ? 2.0 : 1.0);
+        bt_run_schedule_note(&schedule, &next, bad || once ? BT_RUN_INVALID : BT_RUN_PASSED,
+                             next.system ? 2.0 : 1.0);
     }
     assert_int_equal(count, BT_ROUND_ATTEMPTS);
-    assert_int_equal(bt_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_LOST);
-    assert_int_equal(bt_schedule_cell_of(&schedule, 1, 1, 0)->state, BT_ROUND_KEPT);
-    assert_int_equal(bt_schedule_log_ratios(&schedule, 1, 0, 1, logs), 1); // the pair is lost
-    assert_int_equal(bt_schedule_log_ratios(&schedule, 2, 0, 1, logs), 2);
+    assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_LOST);
+    assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 1, 0)->state, BT_ROUND_KEPT);
+    assert_int_equal(bt_run_schedule_log_ratios(&schedule, 1, 0, 1, logs), 1); // the pair is lost
+    assert_int_equal(bt_run_schedule_log_ratios(&schedule, 2, 0, 1, logs), 2);
     assert_true(logs[0] == log(2.0));
-    bt_schedule_count(&schedule, &wanted, &open);
+    bt_run_schedule_count(&schedule, &wanted, &open);
     assert_int_equal(wanted, 18);
     assert_int_equal(open, 0);
-    bt_schedule_release(&schedule);
+    bt_run_schedule_release(&schedule);
 }
 
 static void failed_and_unavailable_rounds_are_settled(void **state)
 {
     (void)state;
-    bt_schedule schedule = make(2, 1, 0);
+    bt_run_schedule schedule = make(2, 1, 0);
     double logs[ROUNDS_MAX];
-    bt_schedule_note(&schedule, &(bt_schedule_round){1, 0, 0, 0}, BT_RUN_FAILED, (double)NAN);
-    bt_schedule_note(&schedule, &(bt_schedule_round){1, 1, 0, 0}, BT_RUN_UNAVAILABLE, (double)NAN);
-    bt_schedule_note(&schedule, &(bt_schedule_round){2, 0, 0, 0}, BT_RUN_INTERRUPTED, 5.0);
-    bt_schedule_note(&schedule, &(bt_schedule_round){2, 1, 0, 0}, BT_RUN_PASSED, (double)NAN);
-    assert_true(bt_schedule_settled(&schedule, 1));
-    assert_false(bt_schedule_settled(&schedule, 2));
-    assert_int_equal(bt_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_FAILED);
-    assert_int_equal(bt_schedule_cell_of(&schedule, 1, 1, 0)->state, BT_ROUND_UNAVAILABLE);
+    bt_run_schedule_note(&schedule, &(bt_run_schedule_round){1, 0, 0, 0}, BT_RUN_FAILED,
+                         (double)NAN);
+    bt_run_schedule_note(&schedule, &(bt_run_schedule_round){1, 1, 0, 0}, BT_RUN_UNAVAILABLE,
+                         (double)NAN);
+    bt_run_schedule_note(&schedule, &(bt_run_schedule_round){2, 0, 0, 0}, BT_RUN_INTERRUPTED, 5.0);
+    bt_run_schedule_note(&schedule, &(bt_run_schedule_round){2, 1, 0, 0}, BT_RUN_PASSED,
+                         (double)NAN);
+    assert_true(bt_run_schedule_settled(&schedule, 1));
+    assert_false(bt_run_schedule_settled(&schedule, 2));
+    assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_FAILED);
+    assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 1, 0)->state, BT_ROUND_UNAVAILABLE);
     // What is settled stays: a second word about a round is not heard.
-    bt_schedule_note(&schedule, &(bt_schedule_round){1, 0, 0, 0}, BT_RUN_PASSED, 1.0);
-    assert_int_equal(bt_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_FAILED);
-    bt_schedule_note(&schedule, &(bt_schedule_round){2, 0, 0, 0}, BT_RUN_PASSED, 1.0);
-    assert_int_equal(bt_schedule_log_ratios(&schedule, 2, 0, 1, logs), 0); // not timed
-    bt_schedule_release(&schedule);
+    bt_run_schedule_note(&schedule, &(bt_run_schedule_round){1, 0, 0, 0}, BT_RUN_PASSED, 1.0);
+    assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_FAILED);
+    bt_run_schedule_note(&schedule, &(bt_run_schedule_round){2, 0, 0, 0}, BT_RUN_PASSED, 1.0);
+    assert_int_equal(bt_run_schedule_log_ratios(&schedule, 2, 0, 1, logs), 0); // not timed
+    bt_run_schedule_release(&schedule);
 }
 
 static void only_cases_that_want_more_go_on(void **state)
 {
     (void)state;
-    static bt_schedule_round trace[TRACE_MAX];
-    bt_schedule schedule = make(2, 8, 3);
+    static bt_run_schedule_round trace[TRACE_MAX];
+    bt_run_schedule schedule = make(2, 8, 3);
     assert_int_equal(play(&schedule, trace), 8 * 9);
-    bt_schedule_want(&schedule, 2, 16);
-    bt_schedule_want(&schedule, 4, 1000); // is cut to what there is room for
+    bt_run_schedule_want(&schedule, 2, 16);
+    bt_run_schedule_want(&schedule, 4, 1000); // is cut to what there is room for
     assert_int_equal(schedule.wanted[4], ROUNDS_MAX);
     int64_t count = play(&schedule, trace);
     assert_int_equal(count, 2 * (8 + 16));
@@ -178,13 +181,13 @@ static void only_cases_that_want_more_go_on(void **state)
         assert_true(trace[i].case_index == 2 || trace[i].case_index == 4);
         assert_true(trace[i].ordinal >= 8);
     }
-    bt_schedule_release(&schedule);
+    bt_run_schedule_release(&schedule);
     schedule = make(2, 8, 3);
     for (int64_t i = 0; i < 5; ++i) {
-        bt_schedule_want(&schedule, i, i == 1 ? 3 : 0);
+        bt_run_schedule_want(&schedule, i, i == 1 ? 3 : 0);
     }
     assert_int_equal(play(&schedule, trace), 6);
-    bt_schedule_release(&schedule);
+    bt_run_schedule_release(&schedule);
 }
 
 // A session broken off anywhere, and told of what was run in another order, goes on as if nothing
@@ -192,10 +195,10 @@ static void only_cases_that_want_more_go_on(void **state)
 static void resuming_goes_on_where_it_stopped(void **state)
 {
     (void)state;
-    static bt_schedule_round whole[TRACE_MAX], rest[TRACE_MAX];
-    bt_schedule schedule = make(2, 3, 11);
+    static bt_run_schedule_round whole[TRACE_MAX], rest[TRACE_MAX];
+    bt_run_schedule schedule = make(2, 3, 11);
     int64_t count = play(&schedule, whole);
-    bt_schedule_release(&schedule);
+    bt_run_schedule_release(&schedule);
     for (int64_t stop = 0; stop <= count; ++stop) {
         bt_store_round rounds[64];
         bt_store_run run = {.rounds = rounds};
@@ -216,14 +219,14 @@ static void resuming_goes_on_where_it_stopped(void **state)
         rounds[run.round_count++] =
             (bt_store_round){.status = BT_RUN_PASSED, .what = {.name = "a", .system = "other"}};
         schedule = make(2, 3, 11);
-        ASSERT_OK(bt_schedule_note_run(&schedule, &plan, systems, &run));
+        ASSERT_OK(bt_run_schedule_note_run(&schedule, &plan, systems, &run));
         assert_int_equal(play(&schedule, rest), count - stop);
         for (int64_t i = stop; i < count; ++i) {
             assert_int_equal(rest[i - stop].case_index, whole[i].case_index);
             assert_int_equal(rest[i - stop].system, whole[i].system);
             assert_int_equal(rest[i - stop].ordinal, whole[i].ordinal);
         }
-        bt_schedule_release(&schedule);
+        bt_run_schedule_release(&schedule);
     }
 }
 
@@ -232,12 +235,12 @@ static void failing_allocations_are_reported(void **state)
     (void)state;
     int64_t live = bt_mem_live_count();
     for (int64_t n = 1; n <= 4; ++n) {
-        bt_schedule schedule;
+        bt_run_schedule schedule;
         bt_mem_fail_at(n);
         ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "",
-                     bt_schedule_make(&plan, 2, 3, ROUNDS_MAX, 1, &schedule));
+                     bt_run_schedule_make(&plan, 2, 3, ROUNDS_MAX, 1, &schedule));
         bt_mem_fail_at(0);
-        bt_schedule_release(&schedule);
+        bt_run_schedule_release(&schedule);
         assert_int_equal(bt_mem_live_count(), live);
     }
 }
