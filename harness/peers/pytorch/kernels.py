@@ -1,0 +1,384 @@
+"""Kernel cases in PyTorch: operations, their check against float64, and their time.
+
+Inputs are normal random numbers with the case's seed; the result is compared with the same
+operation in float64 before time is taken; samples are taken by the rule of the method, as the
+harness takes its own: cold (a scrub of twice the cache before each), rotating (copies of inputs
+over five times the cache) or hot.
+"""
+import importlib
+import math
+import statistics
+import time
+
+from protocol import Cannot, device_name, load_torch, say
+
+# ---- operations: name -> function(torch, case) -> (inputs, call) ---------------------------------
+# `inputs` are leaf tensors; call(inputs) gives the outputs. Backward: outputs' gradients by autograd.
+
+
+class Case:
+    def __init__(self, torch, task):
+        kernel = task["case"]["kernel"]
+        self.torch = torch
+        self.op = kernel["op"]
+        self.backward = kernel["direction"] == "backward"
+        self.cache = kernel["cache"]
+        self.max_time_s = kernel["max_time_s"]
+        self.device = task["device"]
+        self.tf32 = kernel["dtype"] == "tf32"
+        self.dtype = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16,
+                      "f64": torch.float64}[kernel["dtype"]]
+        self.shape_text = kernel["shape"]
+        self.axes = [] if not kernel["shape"][0].isdigit() else \
+            [int(axis) for axis in kernel["shape"].split("x")]
+        self.seed = kernel["seed"]
+        self.generator = torch.Generator(device=self.device)
+
+    def reset(self):
+        self.generator.manual_seed(self.seed)
+
+    def normal(self, *shape, scale=1.0):
+        drawn = self.torch.randn(*shape, generator=self.generator, device=self.device)
+        return (drawn * scale).to(self.dtype)
+
+    def below(self, bound, *shape):
+        return self.torch.randint(bound, shape, generator=self.generator, device=self.device)
+
+
+def op_copy(case):
+    return [case.normal(*case.axes)], lambda x: x.clone()
+
+
+def op_cast(case):
+    target = case.torch.float32 if case.dtype == case.torch.bfloat16 else case.torch.bfloat16
+    return [case.normal(*case.axes)], lambda x: x.to(target)
+
+
+def op_transpose(case):
+    return [case.normal(*case.axes)], lambda x: x.t().contiguous()
+
+
+def op_gelu(case):
+    gelu = case.torch.nn.functional.gelu
+    return [case.normal(*case.axes)], lambda x: gelu(x, approximate="tanh")
+
+
+def op_bias(case):
+    return [case.normal(*case.axes), case.normal(case.axes[1])], lambda x, bias: x + bias
+
+
+def op_layernorm(case):
+    norm, cols = case.torch.nn.functional.layer_norm, case.axes[1]
+    inputs = [case.normal(*case.axes), 1 + case.normal(cols, scale=0.2), case.normal(cols)]
+    return inputs, lambda x, weight, bias: norm(x, (cols,), weight, bias, 1e-5)
+
+
+def op_residual_layernorm(case):
+    inputs, norm = op_layernorm(case)
+
+    def call(x, weight, bias, residual):
+        total = x + residual
+        return total, norm(total, weight, bias)
+    return inputs + [case.normal(*case.axes)], call
+
+
+def op_softmax(case):
+    return [case.normal(*case.axes)], lambda x: case.torch.softmax(x, -1)
+
+
+def op_cross_entropy(case):
+    loss = case.torch.nn.functional.cross_entropy
+    targets = case.below(case.axes[1], case.axes[0])
+    return [case.normal(*case.axes)], lambda logits: loss(logits, targets)
+
+
+def op_reduce_sum(case):
+    return [case.normal(*case.axes)], lambda x: x.sum(0)
+
+
+def op_reduce_sum_rows(case):
+    return [case.normal(*case.axes)], lambda x: x.sum(1)
+
+
+def op_embedding(case):
+    rows, cols, vocab = case.axes
+    ids = case.below(vocab, rows)
+    return [case.normal(vocab, cols)], lambda table: case.torch.nn.functional.embedding(ids, table)
+
+
+def op_attention(case, causal=False):
+    torch = case.torch
+    if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        raise Cannot("unsupported", f"PyTorch {torch.__version__} has no scaled_dot_product_attention")
+    torch.backends.cuda.matmul.allow_tf32 = case.tf32
+    attention = torch.nn.functional.scaled_dot_product_attention
+    inputs = [case.normal(*case.axes) for _ in range(3)]
+    return inputs, lambda q, k, v: attention(q, k, v, is_causal=causal)
+
+
+def op_attention_causal(case):
+    return op_attention(case, causal=True)
+
+
+OPS = {name[3:]: made for name, made in globals().items() if name.startswith("op_")}
+
+
+def tensors_of(case):
+    """Element counts of the tensors of an optimizer case, as in harness/plan/kernel.c."""
+    block = [768, 768, 768 * 2304, 2304, 768 * 768, 768, 768, 768, 768 * 3072, 3072, 3072 * 768, 768]
+    if case.shape_text == "block":
+        return block
+    if case.shape_text == "gpt2_124m":
+        return [50304 * 768, 1024 * 768] + 12 * block + [768, 768]
+    return [math.prod(case.axes)]
+
+
+ADAMW = {"lr": 6e-4, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+
+
+def prepare_adamw(case, compiled):
+    """A step over fp32 weights; of bf16 cases also the copy into the bf16 weights."""
+    torch = case.torch
+    mixed = case.dtype == torch.bfloat16
+    if mixed and not hasattr(torch, "_foreach_copy_"):
+        raise Cannot("unsupported", f"PyTorch {torch.__version__} has no _foreach_copy_")
+    case.dtype = torch.float32
+    parameters = []
+    for count in tensors_of(case):
+        parameter = torch.nn.Parameter(case.normal(count, scale=0.02))
+        parameter.grad = case.normal(count, scale=0.01)
+        parameters.append(parameter)
+    copies = [p.detach().bfloat16() for p in parameters] if mixed else []
+    cuda = case.device == "cuda"
+    how = {"capturable": True} if compiled and cuda else {"fused": True} if cuda else {}
+    optimizer = torch.optim.AdamW(parameters, **ADAMW, **how)
+
+    def step():
+        optimizer.step()
+        if copies:
+            torch._foreach_copy_(copies, [p.detach() for p in parameters])
+    timed = torch.compile(step) if compiled else step
+    return timed, check_adamw(parameters, timed)
+
+
+def check_adamw(parameters, step):
+    """The first step against its formula in float64: the moments' biases cancel in it."""
+    before = [p.detach().double() for p in parameters]
+    step()
+    worst = 0.0
+    for old, parameter in zip(before, parameters):
+        grad = parameter.grad.double()
+        right = old * (1 - ADAMW["lr"] * ADAMW["weight_decay"]) - \
+            ADAMW["lr"] * grad / (grad.abs() + ADAMW["eps"])
+        worst = worst_of(worst, parameter.detach(), right, 4)
+    return right_or_raise("adamw", worst)
+
+
+def prepare_grad_norm(case, compiled):
+    torch = case.torch
+    if not hasattr(torch, "_foreach_norm"):
+        raise Cannot("unsupported", f"PyTorch {torch.__version__} has no _foreach_norm")
+    grads = [case.normal(count, scale=0.01) for count in tensors_of(case)]
+
+    def norm():
+        return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+    timed = torch.compile(norm) if compiled else norm
+    right = sum(grad.double().square().sum() for grad in grads).sqrt()
+    return timed, right_or_raise("grad_norm", worst_of(0.0, timed(), right, 1024))
+
+
+# ---- a call, and whether it is right -------------------------------------------------------------
+
+def as_list(outputs):
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def evaluate(case, inputs, function, grads):
+    """Outputs, or gradients of the inputs for these gradients of the outputs."""
+    if grads is None:
+        with case.torch.no_grad():
+            return as_list(function(*inputs))
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    return list(case.torch.autograd.grad(as_list(function(*leaves)), leaves, grads))
+
+
+def draw_grads(case, inputs, function):
+    """Gradients of the outputs: random, 1 for a mean."""
+    outputs = evaluate(case, inputs, function, None)
+    return [case.normal(*y.shape).to(y.dtype) if y.dim() else case.torch.ones_like(y) for y in outputs]
+
+
+def worst_of(worst, got, right, epsilons):
+    """The larger of `worst` and the error of `got`, over so many epsilons of the largest value."""
+    torch_finfo = importlib.import_module("torch").finfo
+    limit = epsilons * torch_finfo(got.dtype).eps * float(right.abs().max())
+    error = float((got.double() - right).abs().max())
+    share = 0.0 if error == 0 else error / limit if limit > 0 else math.inf
+    return math.inf if math.isnan(share) else max(worst, share)
+
+
+def right_or_raise(op, worst):
+    if not worst <= 1:
+        raise ArithmeticError(f"wrong result of {op}: error is {worst:.3g} times its tolerance")
+    return worst
+
+
+def check(case, inputs, function, timed, grads):
+    """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
+    if sum(x.numel() for x in inputs) > 1 << 28:
+        return None  # float64 would not fit; smaller shapes of the same operation are checked
+    wide = [x.double() for x in inputs]
+    expected = evaluate(case, wide, function, grads and [g.double() for g in grads])
+    actual = evaluate(case, inputs, timed, grads)
+    worst = 0.0
+    epsilon = case.torch.finfo(case.dtype).eps if not case.tf32 else 2.0 ** -10
+    for got, right in zip(actual, expected):
+        length = max(1, sum(x.numel() for x in inputs) // max(1, right.numel()))
+        coarse = max(1.0, epsilon / case.torch.finfo(got.dtype).eps)  # a tf32 product in fp32
+        worst = worst_of(worst, got, right, 32 * coarse * math.sqrt(length))
+    return right_or_raise(case.op, worst)
+
+
+def prepare_op(case, function, timed, inputs):
+    """What is timed of an operation on these inputs: a function without arguments."""
+    if not case.backward:
+        def forward():
+            with case.torch.no_grad():
+                return timed(*inputs)
+        return forward
+    grads = draw_grads(case, inputs, function)
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    outputs = as_list(timed(*leaves))
+    return lambda: case.torch.autograd.grad(outputs, leaves, grads, retain_graph=True)
+
+
+def copies_of(case, size_bytes):
+    """How many sets of operands the calls go through: one, unless they rotate."""
+    if case.cache != "rotating":
+        return 1
+    return min(64, math.ceil(5 * cache_bytes(case) / max(1, size_bytes)) + 1)
+
+
+def prepare(case, compiled):
+    """What is timed: functions without arguments, called in turn; and how right they are."""
+    special = {"adamw": prepare_adamw, "grad_norm": prepare_grad_norm}.get(case.op)
+    case.reset()
+    if special:
+        size_bytes = 4 * sum(tensors_of(case))
+        made = [special(case, compiled) for _ in range(copies_of(case, size_bytes))]
+        return [timed for timed, _ in made], max(share for _, share in made)
+    if case.op not in OPS:
+        raise Cannot("unsupported", f"no {case.op} in this peer; there are: {', '.join(sorted(OPS))}")
+    inputs, function = OPS[case.op](case)
+    if compiled:
+        # A graph that is kept for repeated backward calls cannot give its buffers away.
+        importlib.import_module("torch._functorch.config").donated_buffer = False
+    timed = case.torch.compile(function) if compiled else function
+    grads = draw_grads(case, inputs, function) if case.backward else None
+    share = check(case, inputs, function, timed, grads)
+    size_bytes = sum(x.numel() * x.element_size() for x in inputs)
+    sets = [inputs] + [[x.clone() for x in inputs] for _ in range(copies_of(case, size_bytes) - 1)]
+    return [prepare_op(case, function, timed, each) for each in sets], share
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+def cache_bytes(case):
+    if case.device != "cuda":
+        return 64 << 20
+    return getattr(case.torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
+
+
+class Clock:
+    """Samples of one call in ns: device events on CUDA, the monotonic clock on the CPU."""
+
+    def __init__(self, case, calls):
+        self.torch, self.cuda = case.torch, case.device == "cuda"
+        self.calls, self.next, self.calls_per_sample, self.graph = calls, 0, 1, None
+        self.scrub = self.torch.empty(2 * cache_bytes(case), dtype=self.torch.uint8,
+                                      device=case.device) if case.cache == "cold" else None
+
+    def call_all(self):
+        for _ in range(self.calls_per_sample):
+            self.calls[self.next]()
+            self.next = (self.next + 1) % len(self.calls)
+
+    def call_often(self, count):
+        """So many calls a sample; on CUDA as a graph, since Python cannot launch as fast."""
+        self.calls_per_sample = max(count, len(self.calls))
+        if not self.cuda:
+            return
+        graph = self.torch.cuda.CUDAGraph()
+        try:
+            with self.torch.cuda.graph(graph):
+                self.call_all()
+        except RuntimeError as error:
+            raise Cannot("unsupported", f"these calls cannot be captured as a graph: {error}") \
+                from error
+        self.graph = graph
+
+    def sample(self):
+        if self.scrub is not None:
+            self.scrub.fill_(1)
+        if not self.cuda:
+            start = time.perf_counter_ns()
+            self.call_all()
+            return max(1, time.perf_counter_ns() - start) / self.calls_per_sample
+        # So long that all launches of the call are queued before the first event: what is timed
+        # is the device, not Python.
+        self.torch.cuda._sleep(1000000)
+        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        if self.graph:
+            self.graph.replay()
+        else:
+            self.call_all()
+        stop.record()
+        stop.synchronize()
+        return max(1.0, start.elapsed_time(stop) * 1e6) / self.calls_per_sample
+
+
+def why_stop(samples, passed_s, max_time_s):
+    if passed_s >= max_time_s and len(samples) >= 3:
+        return "time limit"
+    if len(samples) < 30 or passed_s < 0.3:
+        return None
+    ordered = sorted(samples)
+    count = len(ordered)
+    reach = math.ceil(0.98 * math.sqrt(count))  # ranks of the 95 % interval, normal approximation
+    low, high = ordered[max(0, count // 2 - reach)], ordered[min(count - 1, count // 2 + reach)]
+    return "interval within 0.25 %" if high - low <= 0.005 * statistics.median(ordered) else None
+
+
+def measure(case, calls):
+    clock = Clock(case, calls)
+    for _ in range(5 + len(calls)):
+        first = clock.sample()
+    if case.cache != "cold" and first < 20000:
+        clock.call_often(min(1024, int(200000 / first) + 1))
+    samples, started, stop, look = [], time.monotonic(), None, 3
+    while stop is None:
+        samples.append(clock.sample())
+        passed_s = time.monotonic() - started
+        if len(samples) >= look or passed_s >= case.max_time_s:
+            look = len(samples) + max(1, len(samples) // 8)
+            stop = why_stop(samples, passed_s, case.max_time_s)
+    return samples, stop, clock.calls_per_sample
+
+
+def run(task):
+    torch = load_torch(task["device"])
+    # 'f32' is IEEE here, as it is in the cases of the harness; attention sets its own.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    compiled = task["system"].endswith("-compile")
+    if compiled and not hasattr(torch, "compile"):
+        raise Cannot("unavailable", f"PyTorch {torch.__version__} has no torch.compile")
+    case = Case(torch, task)
+    calls, share = prepare(case, compiled)
+    say("start", protocol=1, system=task["system"], device=device_name(torch, case.device))
+    say("kernel", op=case.op, kernel=f"torch {torch.__version__}")
+    samples, stop, calls_per_sample = measure(case, calls)
+    for at in range(0, len(samples), 1000):
+        say("samples", times_ns=samples[at:at + 1000])
+    say("measured", calls_per_sample=calls_per_sample, error_share=share, stop=stop)
+    say("result", steps_done=0)

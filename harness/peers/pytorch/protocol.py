@@ -1,0 +1,48 @@
+"""The worker protocol's small change (harness/run/README.md): events, refusals, the device."""
+import json
+import math
+import select
+import sys
+
+
+def say(event, **values):
+    """One event, a JSON object on a line. None is null: a number that is not finite."""
+    print(json.dumps({"event": event, **values}, allow_nan=False), flush=True)
+
+
+def read_task():
+    """The task, one line of JSON; unbuffered, so that what follows it can be waited for."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = sys.stdin.buffer.raw.read(1)
+        if not byte:
+            break
+        line += byte
+    return json.loads(line)
+
+
+def stop_asked():
+    """Anything behind the task, or its end, means: stop after this step."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+class Cannot(Exception):
+    """What cannot run here: status, message."""
+
+
+def load_torch(device):
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise Cannot("unavailable", f"PyTorch cannot be imported: {error}") from error
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Cannot("unavailable", f"PyTorch {torch.__version__} finds no CUDA device")
+    return torch
+
+
+def finite(value):
+    return value if math.isfinite(value) else None
+
+
+def device_name(torch, device):
+    return torch.cuda.get_device_name() if device == "cuda" else "CPU"

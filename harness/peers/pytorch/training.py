@@ -1,0 +1,248 @@
+"""Training cases in PyTorch: the same GPT-2, as its users would write it.
+
+One model for both modes: scaled_dot_product_attention, fused AdamW, clip_grad_norm_; bf16 by
+autocast over fp32 weights, tf32 and fp32 by the precision of matrix products. Initial weights have
+the distributions of ours and sequences are those of ours, but the random numbers are PyTorch's:
+losses agree in distribution, not in bits.
+"""
+import math
+import resource
+import time
+from contextlib import nullcontext
+
+from protocol import Cannot, device_name, finite, load_torch, say, stop_asked
+
+SHARD_MAGIC, SHARD_HEADER_BYTES = 20240520, 1024
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+class Sequences:
+    """The sequences of all shards: T tokens each, and the one that follows as the last target."""
+
+    def __init__(self, paths, length):
+        import numpy  # pylint: disable=import-outside-toplevel
+        self.numpy, self.length, self.shards, self.starts = numpy, length, [], []
+        self.tokens = 0
+        for number, path in enumerate(paths):
+            header = numpy.fromfile(path, dtype="<i4", count=SHARD_HEADER_BYTES // 4)
+            if len(header) < 3 or header[0] != SHARD_MAGIC:
+                raise ValueError(f"{path}: not a token shard")
+            shard = numpy.memmap(path, dtype="<u2", mode="r", offset=SHARD_HEADER_BYTES)
+            self.shards.append(shard)
+            self.tokens += len(shard)
+            self.starts += [(number, at) for at in range(0, len(shard) - length, length)]
+
+    def batch(self, torch, order, device):
+        """Inputs and targets [len(order), T] of these sequences."""
+        rows = [self.shards[n][at:at + self.length + 1] for n, at in
+                (self.starts[index] for index in order)]
+        tokens = torch.from_numpy(self.numpy.stack(rows).astype("int64"))
+        if device == "cuda":
+            tokens = tokens.pin_memory().to(device, non_blocking=True)
+        return tokens[:, :-1], tokens[:, 1:]
+
+
+class Order:
+    """Indices of sequences, epoch after epoch; shuffled by the seed, or as they lie."""
+
+    def __init__(self, torch, count, shuffled, seed):
+        self.torch, self.count, self.shuffled = torch, count, shuffled
+        self.generator = torch.Generator().manual_seed(seed)
+        self.left = []
+
+    def take(self, count):
+        if len(self.left) < count:  # what is too little for a batch is left out
+            order = self.torch.randperm(self.count, generator=self.generator).tolist() \
+                if self.shuffled else list(range(self.count))
+            self.left = order
+        taken, self.left = self.left[:count], self.left[count:]
+        return taken
+
+
+# ---- model ---------------------------------------------------------------------------------------
+
+def make_model(torch, shape, recompute):
+    nn, functional = torch.nn, torch.nn.functional
+    width, heads = shape["width"], shape["heads"]
+
+    def attend(q, k, v):
+        if hasattr(functional, "scaled_dot_product_attention"):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        length = q.shape[-2]  # before PyTorch 2
+        mask = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+        scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
+        return torch.softmax(scores.masked_fill(mask, -math.inf), -1) @ v
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            batch, length, _ = x.shape
+            q, k, v = (part.view(batch, length, heads, -1).transpose(1, 2)
+                       for part in self.qkv(self.ln_1(x)).split(width, dim=2))
+            y = attend(q, k, v).transpose(1, 2).reshape(batch, length, width)
+            x = x + self.projection(y)
+            hidden = functional.gelu(self.up(self.ln_2(x)), approximate="tanh")
+            return x + self.down(hidden)
+
+    class Gpt2(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wte = nn.Embedding(shape["vocab"], width)
+            self.wpe = nn.Embedding(shape["context"], width)
+            self.blocks = nn.ModuleList(Block() for _ in range(shape["layers"]))
+            self.ln_f = nn.LayerNorm(width)
+            for name, parameter in self.named_parameters():
+                residual = name.endswith(("projection.weight", "down.weight"))
+                if parameter.dim() >= 2:
+                    std = 0.02 / math.sqrt(2 * shape["layers"]) if residual else 0.02
+                    nn.init.normal_(parameter, 0.0, std)
+                elif name.endswith(".bias"):
+                    nn.init.zeros_(parameter)
+
+        def forward(self, ids, targets):
+            x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
+            for block in self.blocks:
+                x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) \
+                    if recompute and self.training else block(x)
+            logits = self.ln_f(x) @ self.wte.weight.t()
+            return functional.cross_entropy(logits.flatten(0, 1), targets.reshape(-1))
+
+    return Gpt2()
+
+
+def make_optimizer(torch, model, values, device):
+    parameters = list(model.parameters())
+    groups = [{"params": [p for p in parameters if p.dim() >= 2],
+               "weight_decay": values["weight_decay"]},
+              {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
+    fused = {"fused": True} if device == "cuda" else {}
+    return torch.optim.AdamW(groups, lr=values["lr"], eps=values["epsilon"],
+                             betas=(values["beta1"], values["beta2"]), **fused)
+
+
+def rate_at(values, step, steps):
+    """Linear warm-up, then a cosine down to min_lr."""
+    end = values["decay_steps"] or steps
+    if step < values["warmup_steps"]:
+        return values["lr"] * (step + 1) / values["warmup_steps"]
+    if step >= end:
+        return values["min_lr"]
+    progress = (step - values["warmup_steps"]) / (end - values["warmup_steps"])
+    return values["min_lr"] + 0.5 * (1 + math.cos(math.pi * progress)) * \
+        (values["lr"] - values["min_lr"])
+
+
+# ---- training ------------------------------------------------------------------------------------
+
+class Trainer:
+    def __init__(self, torch, task):
+        self.torch, self.plan, self.device = torch, task["case"]["train"], task["device"]
+        plan, shards = self.plan, task["shards"]
+        self.system = task["system"]
+        torch.manual_seed(plan["seed"])
+        torch.set_float32_matmul_precision("high" if plan["precision"] == "tf32" else "highest")
+        self.train = Sequences(shards["train"], plan["sequence"])
+        self.val = Sequences(shards["val"], plan["sequence"])
+        self.order = Order(torch, len(self.train.starts), plan["order"] != "sequential",
+                           plan["seed"])
+        self.accumulation = plan["tokens_per_step"] // (plan["micro_batch"] * plan["sequence"])
+        raw = make_model(torch, plan["model"], plan["recompute"]).to(self.device)
+        self.parameters = list(raw.parameters())
+        self.optimizer = make_optimizer(torch, raw, plan["optimizer"], self.device)
+        self.raw, self.model = raw, self.compiled(raw)
+
+    def compiled(self, model):
+        if not self.system.endswith("-compile"):
+            return model
+        if not hasattr(self.torch, "compile"):
+            raise Cannot("unavailable", f"PyTorch {self.torch.__version__} has no torch.compile")
+        return self.torch.compile(model)
+
+    def cast(self):
+        return self.torch.autocast(self.device, dtype=self.torch.bfloat16) \
+            if self.plan["precision"] == "bf16" else nullcontext()
+
+    def memory(self):
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if self.device != "cuda":
+            return {"resident_bytes": resident}
+        cuda = self.torch.cuda
+        return {"allocated_bytes": cuda.memory_allocated(),
+                "peak_allocated_bytes": cuda.max_memory_allocated(),
+                "reserved_bytes": cuda.memory_reserved(), "resident_bytes": resident}
+
+    def step(self, number):
+        """One optimizer step; loss, norm and learning rate."""
+        plan, total = self.plan, None
+        rate = rate_at(plan["optimizer"], number, plan["steps"])
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        for _ in range(self.accumulation):
+            ids, targets = self.train.batch(self.torch, self.order.take(plan["micro_batch"]),
+                                            self.device)
+            with self.cast():
+                loss = self.model(ids, targets) / self.accumulation
+            loss.backward()
+            total = loss.detach() if total is None else total + loss.detach()
+        clip = plan["optimizer"]["clip"]
+        norm = self.torch.nn.utils.clip_grad_norm_(self.parameters, clip if clip > 0 else math.inf)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return total.item(), norm.item(), rate  # waits for the device
+
+    def evaluate(self, step):
+        plan = self.plan
+        if not self.val.starts:
+            return None
+        started, total = time.perf_counter_ns(), 0.0
+        order = Order(self.torch, len(self.val.starts), False, 0)
+        batch = min(plan["micro_batch"], len(self.val.starts))
+        self.model.eval()
+        with self.torch.no_grad(), self.cast():
+            for _ in range(plan["eval_batches"]):
+                ids, targets = self.val.batch(self.torch, order.take(batch), self.device)
+                total += self.model(ids, targets).item()
+        self.model.train()
+        loss = total / plan["eval_batches"]
+        say("eval", step=step, loss=finite(loss), tokens=plan["eval_batches"] * batch * plan["sequence"],
+            host_ns=time.perf_counter_ns() - started)
+        return finite(loss)
+
+    def run(self):
+        plan, done, val_loss, stopped = self.plan, 0, None, False
+        every = plan["eval_every"]
+        while done < plan["steps"] and not stopped:
+            if every and done % every == 0:
+                val_loss = self.evaluate(done)
+            started = time.perf_counter_ns()
+            loss, norm, rate = self.step(done)
+            host_ns = time.perf_counter_ns() - started
+            say("step", step=done, loss=finite(loss), grad_norm=finite(norm), lr=rate,
+                tokens=plan["tokens_per_step"], host_ns=host_ns,
+                warmup=done < max(1, plan["warmup_timing_steps"]), **self.memory())
+            done += 1
+            stopped = stop_asked()
+        if every and not stopped:
+            val_loss = self.evaluate(done)
+        say("memory", phase="train", peak_resident_bytes=self.memory()["resident_bytes"],
+            **({"peak_allocated_bytes": self.torch.cuda.max_memory_allocated(),
+                "peak_reserved_bytes": self.torch.cuda.max_memory_reserved()}
+               if self.device == "cuda" else {}))
+        say("result", steps_done=done, stopped=stopped, val_loss=val_loss)
+
+
+def run(task):
+    torch = load_torch(task["device"])
+    trainer = Trainer(torch, task)
+    say("start", protocol=1, system=task["system"], device=device_name(torch, task["device"]),
+        parameters=sum(p.numel() for p in trainer.parameters), tensors=len(trainer.parameters),
+        accumulation=trainer.accumulation, train_tokens=trainer.train.tokens,
+        val_tokens=trainer.val.tokens)
+    say("kernel", op="model", kernel=f"torch {torch.__version__}")
+    trainer.run()
