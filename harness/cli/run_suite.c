@@ -7,7 +7,8 @@ static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_su
                               bt_plan_options *options)
 {
     const char *systems = bt_cli_value(arguments, "system");
-    options->profile = bt_cli_value(arguments, "profile");
+    const char *profile = bt_cli_value(arguments, "profile");
+    options->profile = profile ? profile : wishes->profile;
     options->filter = bt_cli_value(arguments, "filter");
     options->systems = systems ? systems : wishes->systems;
     options->wants = wishes->wants;

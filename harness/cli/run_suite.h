@@ -25,6 +25,7 @@
 
 // What a verb wants where the user has said nothing.
 typedef struct bt_cli_suite_wishes {
+    const char *profile;   // NULL: the best that this machine can run
     const char *systems;   // NULL: the profile's
     int64_t rounds;        // 0: the profile's
     bt_plan_selects wants; // of the filter's cases only those; NULL: all

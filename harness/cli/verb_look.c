@@ -1,14 +1,11 @@
 // harness/cli/verb_look.c - show, compare, report and the list of runs: read the record
 #include <string.h>
 
-#include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/cli/cli.h"
 #include "harness/compare/compare.h"
-#include "harness/replicate/replicate.h"
 #include "harness/report/report.h"
 #include "harness/suite/json.h"
-#include "harness/suite/suite.h"
 
 // The database for reading. Errors  INVALID_ARGUMENT when nothing has been recorded yet
 static bt_status open_database(const bt_cli_arguments *arguments, bt_store **store)
@@ -132,66 +129,4 @@ int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json)
         status = json ? append_rows(store, &out) : bt_show_list_text(store, &out);
     }
     return finish(store, status, &out);
-}
-
-// The file of --claims, or the one that is shipped.
-static bt_status read_claims(const bt_cli_arguments *arguments, bt_json_doc *claims)
-{
-    const char *given = bt_cli_value(arguments, "claims");
-    bt_str path = {0};
-    void *bytes = NULL;
-    size_t size_bytes = 0;
-    if (given) {
-        bt_str_append(&path, given);
-    } else {
-        bt_home_path(&path);
-        bt_str_append(&path, "/suites/claims/blutrain-2606.24780.json");
-    }
-    bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
-    }
-    if (status == BT_OK) {
-        status = bt_json_parse(bt_str_text(&path), bytes, size_bytes, claims);
-    }
-    bt_mem_free(bytes);
-    bt_str_release(&path);
-    return status;
-}
-
-int bt_verb_replicate(const bt_cli_arguments *arguments)
-{
-    bool json = false;
-    int64_t number = 0;
-    bt_store *store = NULL;
-    bt_store_run run = {0};
-    bt_json_doc claims = {0};
-    bt_replications replications = {0};
-    bt_str out = {0};
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_cli_run_number(arguments->words[0], &number);
-    }
-    if (status == BT_OK) {
-        status = read_claims(arguments, &claims);
-    }
-    if (status == BT_OK) {
-        status = open_database(arguments, &store);
-    }
-    if (status == BT_OK) {
-        status = bt_store_run_read(store, number, &run);
-    }
-    if (status == BT_OK) {
-        status = bt_replicate(&claims, &run, &replications);
-    }
-    if (status == BT_OK) {
-        status = json ? bt_replications_json(&claims, &run, &replications, &out)
-                      : bt_replications_text(&claims, &run, &replications, &out);
-    }
-    int verdict = bt_replications_exit_code(&replications);
-    int code = finish(store, status, &out);
-    bt_replications_release(&replications);
-    bt_store_run_release(&run);
-    bt_json_release(&claims);
-    return code ? code : verdict;
 }

@@ -38,6 +38,7 @@ static const bt_cli_option history_options[] = {
 
 static const bt_cli_option replicate_options[] = {
     {"claims", 0, "FILE", "claims to judge (default: suites/claims/blutrain-2606.24780.json)"},
+    BT_CLI_RUN_OPTIONS,
     DB_ROW,
     FORMAT_ROW,
     HELP_ROW,
@@ -77,11 +78,13 @@ const bt_cli_verb bt_cli_verbs[] = {
      history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
      1000, bt_verb_report},
-    {"replicate", "RUN", "a verdict per claim of the paper, from a run with peers",
-     "RUN is one of kernel suites, made with --system blutrain,pytorch-eager --rounds 4 or more.\n"
+    {"replicate", "SUITE | RUN [options]", "a verdict per claim of the paper",
+     "SUITE: those of its cases that claims are about run, in turns with the systems that the "
+     "paper\n"
+     "compares with, in 4 rounds or --rounds. RUN: a recorded run that had those systems.\n"
      "Exit codes: 0 all that could be tested replicated or exceeded, 1 something is not, 3 "
      "something\n"
-     "is inconclusive, 4 nothing could be tested.",
+     "is inconclusive, 4 nothing could be tested; those of run.",
      replicate_options, 1, 1, bt_verb_replicate},
     {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME]", "make or get what is trained on",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"

@@ -36,7 +36,7 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
         if (item->verdict == BT_VERDICT_NOT_TESTABLE) {
             continue;
         }
-        bt_table_cell(&table, "%s", item->id);
+        bt_table_cell(&table, "%s", item->subject);
         bt_table_cell(&table, "%s", bt_format_ratio(item->claimed).text);
         bt_table_cell(&table, "%s", bt_format_ratio(item->ratio).text);
         if (isnan(item->low)) {
@@ -45,7 +45,8 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
             bt_table_cell(&table, "[%.3f, %.3f]", item->low, item->high);
         }
         bt_table_cell(&table, "%s", bt_verdict_name(item->verdict));
-        bt_table_cell(&table, "%s", item->reason);
+        bt_table_cell(&table, "%s%s%s", item->reason, *item->deviations ? "deviates: " : "",
+                      item->deviations);
     }
     bt_status status = bt_table_print(&table, 2, out);
     bt_table_release(&table);
@@ -72,15 +73,15 @@ static void print_untested(const bt_replications *replications, bt_str *out)
     }
 }
 
-bt_status bt_replications_text(const bt_json_doc *claims, const bt_store_run *run,
+bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
                                const bt_replications *replications, bt_str *out)
 {
     size_t start = out->length_bytes;
     const int64_t *verdicts = replications->verdicts;
     bt_str_format(out, "%s on %s, run %lld (the paper's kernels: one RTX 6000 Ada)\n",
-                  text_of(claims->root, "paper"), device_of(run), (long long)run->id);
+                  text_of(claims->json->root, "paper"), device_of(run), (long long)run->id);
     if (verdicts[BT_VERDICT_NOT_TESTABLE] < replications->count) {
-        bt_str_append(out, "ratios are the other system's time over ours\n\n");
+        bt_str_append(out, "ratios are advantages: more than 1 where BluTrain is better\n\n");
         BT_TRY(print_tested(replications, out));
     }
     bt_str_append(out, "\n");
@@ -97,19 +98,22 @@ bt_status bt_replications_text(const bt_json_doc *claims, const bt_store_run *ru
     return BT_OK;
 }
 
-bt_status bt_replications_json(const bt_json_doc *claims, const bt_store_run *run,
+bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
                                const bt_replications *replications, bt_str *out)
 {
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "paper", text_of(claims->root, "paper"));
+    bt_json_writer_text(&json, "paper", text_of(claims->json->root, "paper"));
     bt_json_writer_integer(&json, "run", run->id);
     bt_json_writer_text(&json, "device", device_of(run));
     bt_json_writer_open(&json, "claims", '[');
     for (int64_t i = 0; i < replications->count; ++i) {
         const bt_replication *item = &replications->items[i];
         bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "id", item->id);
+        bt_json_writer_text(&json, "id", item->subject);
+        bt_json_writer_text(&json, "case", item->case_name);
+        bt_json_writer_text(&json, "other", item->other);
+        bt_json_writer_text(&json, "metric", bt_metric_info(item->metric)->tag);
         bt_json_writer_text(&json, "verdict", bt_verdict_name(item->verdict));
         bt_json_writer_real(&json, "claimed", item->claimed);
         bt_json_writer_real(&json, "margin", item->margin);
@@ -118,6 +122,7 @@ bt_status bt_replications_json(const bt_json_doc *claims, const bt_store_run *ru
         bt_json_writer_real(&json, "high", item->high);
         bt_json_writer_integer(&json, "pairs", item->pairs);
         bt_json_writer_text(&json, "reason", item->reason);
+        bt_json_writer_text(&json, "deviations", item->deviations);
         bt_json_writer_close(&json, '}');
     }
     bt_json_writer_close(&json, ']');

@@ -7,7 +7,9 @@
 #include "harness/stats/decide.h"
 #include "harness/stats/summary.h"
 
-#define PAIRS_MAX 1000
+#define PAIRS_MAX  1000
+#define CONFIDENCE 0.95
+#define OURS       "blutrain"
 
 const char *bt_verdict_name(bt_verdict verdict)
 {
@@ -24,9 +26,8 @@ const char *bt_verdict_name(bt_verdict verdict)
 void bt_replication_judge(const double *logs, int64_t count, bt_replication *out)
 {
     double low = 0, high = 0;
-    double mean = bt_mean_interval(logs, count, 0.95, &low, &high);
     out->pairs = count;
-    out->ratio = exp(mean);
+    out->ratio = exp(bt_mean_interval(logs, count, CONFIDENCE, &low, &high));
     out->verdict = BT_VERDICT_INCONCLUSIVE;
     if (count < 2) {
         return;
@@ -42,35 +43,16 @@ void bt_replication_judge(const double *logs, int64_t count, bt_replication *out
     }
 }
 
-// ---- one claim ---------------------------------------------------------------------------------
+// ---- rounds ------------------------------------------------------------------------------------
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
-// The system here that stands for one of the paper.
-static const char *stand_in(const cJSON *root, const char *name)
-{
-    const cJSON *alias = NULL;
-    cJSON_ArrayForEach(alias, bt_json_get(root, "stands_for"))
-    {
-        if (strcmp(text_of(alias, "name"), name) == 0) {
-            return text_of(alias, "system");
-        }
-    }
-    return name;
-}
-
-// Median time of a round, NaN unless it passed and was timed.
-static bt_status time_of(const bt_store_round *round, double *time_ns)
+// A metric of a round, NaN unless it passed and was measured.
+static bt_status value_of(const bt_store_round *round, bt_metric metric, double *value)
 {
     bt_summary summary;
-    *time_ns = (double)NAN;
-    if (round->status == BT_RUN_PASSED) {
+    *value = (double)NAN;
+    if (round && round->status == BT_RUN_PASSED) {
         BT_TRY(bt_summary_of(round, &summary));
-        *time_ns = summary.metrics[BT_METRIC_TIME].value;
+        *value = summary.metrics[metric].value;
     }
     return BT_OK;
 }
@@ -88,115 +70,124 @@ static const bt_store_round *find_round(const bt_store_run *run, const char *nam
     return NULL;
 }
 
-// Logarithms of other time over our time, of all rounds in which both were timed.
-static bt_status collect(const bt_store_run *run, const char *name, const char *other, double *logs,
+// Logarithms of the advantage, of all rounds that both systems have measured.
+static bt_status collect(const bt_store_run *run, const bt_replication *item, double *logs,
                          int64_t *count)
 {
+    bool higher = bt_metric_info(item->metric)->direction == BT_DIRECTION_HIGHER;
     *count = 0;
     for (int64_t i = 0; i < run->round_count && *count < PAIRS_MAX; ++i) {
-        const bt_store_round *ours = &run->rounds[i];
-        if (strcmp(ours->what.name, name) != 0 || strcmp(ours->what.system, "blutrain") != 0) {
+        const bt_store_round *round = &run->rounds[i];
+        if (strcmp(round->what.name, item->case_name) != 0 ||
+            strcmp(round->what.system, OURS) != 0) {
             continue;
         }
-        const bt_store_round *theirs = find_round(run, name, other, ours->ordinal);
-        double our_ns = (double)NAN, their_ns = (double)NAN;
-        BT_TRY(time_of(ours, &our_ns));
-        if (theirs) {
-            BT_TRY(time_of(theirs, &their_ns));
-        }
-        if (our_ns > 0 && their_ns > 0) {
-            logs[(*count)++] = log(their_ns / our_ns);
+        double ours = (double)NAN, theirs = (double)NAN;
+        BT_TRY(value_of(round, item->metric, &ours));
+        BT_TRY(value_of(find_round(run, item->case_name, item->other, round->ordinal), item->metric,
+                        &theirs));
+        if (ours > 0 && theirs > 0) {
+            logs[(*count)++] = higher ? log(ours / theirs) : log(theirs / ours);
         }
     }
     return BT_OK;
 }
 
-static bool is_of_time(const char *metric)
-{
-    return strcmp(metric, "time") == 0 || strcmp(metric, "bandwidth") == 0 ||
-           strcmp(metric, "compute") == 0;
-}
-
-// The two systems that a claim compares, and its advantage of ours over the other.
-static bool understand(const cJSON *claim, const char **other, double *advantage)
-{
-    const cJSON *values = bt_json_get(claim, "values");
-    double ours = (double)NAN, theirs = (double)NAN;
-    *other = NULL;
-    for (const cJSON *value = values ? values->child : NULL; value; value = value->next) {
-        const char *system = text_of(value, "system");
-        if (strcmp(system, "blutrain") == 0) {
-            ours = bt_json_number_of(value, "value");
-        } else if (!*other) {
-            *other = system;
-            theirs = bt_json_number_of(value, "value");
-        }
-    }
-    bool lower = strcmp(text_of(claim, "better"), "lower") == 0;
-    *advantage = lower ? theirs / ours : ours / theirs;
-    return *other && *advantage > 0;
-}
-
-static bt_status replicate_claim(const cJSON *root, const cJSON *claim, const bt_store_run *run,
-                                 bt_replication *out)
+bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replication *out)
 {
     double logs[PAIRS_MAX];
     int64_t count = 0;
-    const char *other = NULL;
-    const cJSON *item = bt_json_get(claim, "case");
-    *out = (bt_replication){.id = text_of(claim, "id"),
-                            .claimed = (double)NAN,
-                            .margin = bt_json_number_of(claim, "margin"),
-                            .ratio = (double)NAN,
-                            .low = (double)NAN,
-                            .high = (double)NAN,
-                            .verdict = BT_VERDICT_NOT_TESTABLE,
-                            .reason = text_of(claim, "untested")};
-    bool pair = understand(claim, &other, &out->claimed);
-    if (!item) {
+    out->ratio = out->low = out->high = (double)NAN;
+    out->verdict = BT_VERDICT_NOT_TESTABLE;
+    if (!*out->case_name) {
         return BT_OK;
     }
-    if (!pair || !is_of_time(text_of(claim, "metric"))) {
-        out->reason = "no ratio of two times";
-        return BT_OK;
-    }
-    BT_TRY(collect(run, text_of(item, "name"), stand_in(root, other), logs, &count));
+    BT_TRY(collect(run, out, logs, &count));
     if (count == 0) {
         out->reason = "the run has no round of it on both systems";
         return BT_OK;
     }
     bt_replication_judge(logs, count, out);
-    out->reason = out->pairs < 2 ? "one pair of rounds; see --rounds" : "";
+    out->reason = count < 2 ? "one pair of rounds; see --rounds" : "";
     return BT_OK;
 }
 
-// ---- all claims --------------------------------------------------------------------------------
+// ---- claims ------------------------------------------------------------------------------------
 
-bt_status bt_replicate(const bt_json_doc *claims, const bt_store_run *run, bt_replications *out)
+// "first; second" of a case's deviations.
+static bt_status join_deviations(const cJSON *item, bt_arena *arena, const char **out)
 {
-    const cJSON *list = bt_json_get(claims->root, "claims");
-    void *block = NULL;
-    memset(out, 0, sizeof *out);
-    if (!cJSON_IsArray(list)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no list \"claims\"", claims->name);
+    size_t size_bytes = 1;
+    void *text = NULL;
+    const cJSON *each = NULL;
+    cJSON_ArrayForEach(each, bt_json_get(item, "deviations"))
+    {
+        size_bytes += strlen(each->valuestring) + 2;
     }
-    BT_TRY(bt_mem_alloc((size_t)cJSON_GetArraySize(list), sizeof *out->items, &block));
+    BT_TRY(bt_arena_alloc(arena, size_bytes, &text));
+    char *at = text;
+    *at = '\0';
+    cJSON_ArrayForEach(each, bt_json_get(item, "deviations"))
+    {
+        at = stpcpy(stpcpy(at, at == text ? "" : "; "), each->valuestring);
+    }
+    *out = text;
+    return BT_OK;
+}
+
+static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run, bt_arena *arena,
+                                 bt_replication *out)
+{
+    const bt_store_suite *suite = &run->info.suite;
+    const cJSON *item = NULL;
+    *out = (bt_replication){.subject = claim->subject,
+                            .case_name = "",
+                            .other = claim->other,
+                            .metric = claim->metric,
+                            .claimed = claim->claimed,
+                            .margin = claim->margin,
+                            .reason = claim->untested,
+                            .deviations = ""};
+    if (*claim->untested) {
+        return bt_replication_of_rounds(run, out);
+    }
+    out->reason = "the run has not its case";
+    for (int64_t i = 0; i < run->round_count && !item; ++i) {
+        const char *name = run->rounds[i].what.name;
+        item = bt_claim_case(claim, suite->name, suite->profile, name);
+        out->case_name = item ? name : "";
+    }
+    BT_TRY(join_deviations(item, arena, &out->deviations));
+    return bt_replication_of_rounds(run, out);
+}
+
+static bt_status replicate_all(const bt_claims *claims, const bt_store_run *run,
+                               bt_replications *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(&out->arena, (size_t)claims->count * sizeof *out->items, &block));
     out->items = block;
-    for (const cJSON *claim = list->child; claim; claim = claim->next) {
-        bt_replication *item = &out->items[out->count++];
-        bt_status status = replicate_claim(claims->root, claim, run, item);
-        if (status != BT_OK) {
-            bt_replications_release(out);
-            return status;
-        }
+    for (; out->count < claims->count; ++out->count) {
+        bt_replication *item = &out->items[out->count];
+        BT_TRY(replicate_claim(&claims->items[out->count], run, &out->arena, item));
         ++out->verdicts[item->verdict];
     }
     return BT_OK;
 }
 
+bt_status bt_replicate(const bt_claims *claims, const bt_store_run *run, bt_replications *out)
+{
+    memset(out, 0, sizeof *out);
+    bt_status status = replicate_all(claims, run, out);
+    if (status != BT_OK) {
+        bt_replications_release(out);
+    }
+    return status;
+}
+
 void bt_replications_release(bt_replications *replications)
 {
-    bt_mem_free(replications->items);
+    bt_arena_release(&replications->arena);
     memset(replications, 0, sizeof *replications);
 }
 

@@ -1,18 +1,18 @@
 // harness/replicate/replicate.h - a verdict per claim of a paper, from a recorded run
 //
 // What a paper claims of two systems is a ratio; here the same two ran in turns, round by round.
-// The advantage of ours is the other's time over ours, more than 1 where ours is faster. Per pair
-// of rounds its logarithm is taken; the mean of those has a two-sided 95 % interval of Student's t.
+// The advantage of ours is more than 1 where ours is better: the other's time over ours, our rate
+// over the other's. Per pair of rounds its logarithm is taken; the mean of those has a two-sided
+// 95 % interval of Student's t.
 //
 // Invariants
 //   1. One pair of rounds decides nothing: the round is the unit, not the sample.
 //   2. Nothing is measured here, and no device touched.
+//   3. A recorded verdict can be made again from the rounds and its rule alone.
 #ifndef BT_HARNESS_REPLICATE_REPLICATE_H
 #define BT_HARNESS_REPLICATE_REPLICATE_H
 
-#include "framework/base/mem.h"
-#include "harness/store/store.h"
-#include "harness/suite/json.h"
+#include "harness/replicate/claims.h"
 
 // X(enumerator, word)
 #define BT_VERDICT_LIST(X)                                                                         \
@@ -32,24 +32,29 @@ typedef enum bt_verdict {
 const char *bt_verdict_name(bt_verdict verdict);
 
 typedef struct bt_replication {
-    const char *id;          // borrowed from the claims
+    const char *subject;     // the claim's, see claims.h; borrowed
+    const char *case_name;   // that tests it in this run; "" none; borrowed
+    const char *other;       // system; borrowed
+    bt_metric metric;        // that is compared
     double claimed, margin;  // advantage; NaN: the claim compares no two systems
     double ratio, low, high; // advantage here; NaN: not known
     int64_t pairs;           // of rounds
     bt_verdict verdict;
-    const char *reason; // borrowed: why it is not testable; "" otherwise
+    const char *reason;     // why it is not testable, or not decided; "" otherwise; borrowed
+    const char *deviations; // "corpus: books; one GPU": in what the case is not the paper's
 } bt_replication;
 
 typedef struct bt_replications {
-    bt_replication *items; // owned, [count], in the order of the claims
+    bt_replication *items; // [count], in the order of the claims
     int64_t count;
     int64_t verdicts[BT_VERDICT_COUNT]; // how many of each
+    bt_arena arena;                     // holds items and texts of theirs
 } bt_replications;
 
-// Judges every claim of a file (suites/schema/claims.schema.json).
-// Owns    *out: the caller, bt_replications_release
-// Errors  INVALID_ARGUMENT (no file of claims), OUT_OF_MEMORY
-BT_CHECKED bt_status bt_replicate(const bt_json_doc *claims, const bt_store_run *run,
+// Judges every claim.
+// Owns    *out: the caller, bt_replications_release; borrows from claims and run
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_replicate(const bt_claims *claims, const bt_store_run *run,
                                   bt_replications *out);
 void bt_replications_release(bt_replications *replications);
 
@@ -59,9 +64,24 @@ void bt_replication_judge(const double *logs, int64_t count, bt_replication *out
 // could be tested, else 0.
 int bt_replications_exit_code(const bt_replications *replications);
 
-BT_CHECKED bt_status bt_replications_text(const bt_json_doc *claims, const bt_store_run *run,
+// ---- verdicts.c: in the record -----------------------------------------------------------------
+
+// All of them as verdicts of kind "replicate", texts in the replications' arena.
+BT_CHECKED bt_status bt_replications_verdicts(bt_replications *replications,
+                                              const bt_store_verdict **verdicts);
+// The same verdict again, from the rounds of the run and the recorded rule.
+// Errors  CORRUPT_DATA (the rule does not say what is needed), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_replication_again(const bt_store_run *run, const bt_store_verdict *recorded,
+                                          bt_arena *arena, bt_replication *out);
+// Pairs the rounds of a case on our system and the other, and judges; what is judged by is in *out
+// already (case_name, other, metric, claimed, margin).
+BT_CHECKED bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replication *out);
+
+// ---- print.c -----------------------------------------------------------------------------------
+
+BT_CHECKED bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
                                           const bt_replications *replications, bt_str *out);
-BT_CHECKED bt_status bt_replications_json(const bt_json_doc *claims, const bt_store_run *run,
+BT_CHECKED bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
                                           const bt_replications *replications, bt_str *out);
 
 #endif

@@ -24,6 +24,17 @@ static void set_peak(bt_summary *out, bt_metric metric, int64_t bytes)
     }
 }
 
+// Of all steps: the lowest loss; NaN when one is.
+static double lowest_loss(const bt_store_round *round)
+{
+    double lowest = (double)round->steps[0].loss;
+    for (int64_t i = 1; i < round->step_count && !isnan(lowest); i++) {
+        double loss = (double)round->steps[i].loss;
+        lowest = loss >= lowest ? lowest : loss;
+    }
+    return lowest;
+}
+
 static void add_memory(const bt_store_round *round, bt_summary *out)
 {
     for (int64_t i = 0; i < round->step_count; i++) {
@@ -54,6 +65,8 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
     if (round->step_count > 0) {
         set_value(out, BT_METRIC_LOSS_FIRST, (double)round->steps[0].loss);
         set_value(out, BT_METRIC_LOSS_LAST, (double)round->steps[round->step_count - 1].loss);
+        set_value(out, BT_METRIC_LOSS_MIN, lowest_loss(round));
+        set_peak(out, BT_METRIC_PEAK_FIRST_STEP, round->steps[0].peak_allocated_bytes);
     }
     if (round->eval_count > 0) {
         set_value(out, BT_METRIC_VAL_LOSS, round->evals[round->eval_count - 1].loss);

@@ -134,10 +134,10 @@ static void release(bt_store *store)
 static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
 {
     BT_TRY(bt_mem_strdup(path, &store->path));
-    if (mode == BT_STORE_READ && !bt_file_exists(path)) {
+    if (mode != BT_STORE_WRITE && !bt_file_exists(path)) {
         return bt_error(BT_STATUS_IO, "%s: no such database; `bt-bench run` makes one", path);
     }
-    if (mode == BT_STORE_WRITE) {
+    if (mode != BT_STORE_READ) {
         void *queue = NULL;
         BT_TRY(make_folder(path));
         BT_TRY(bt_mem_alloc(QUEUE_ROWS, sizeof *store->queue, &queue));

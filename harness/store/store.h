@@ -196,8 +196,9 @@ typedef struct bt_store_verdict {
 // ---- open and close ----------------------------------------------------------------------------
 
 typedef enum bt_store_mode {
-    BT_STORE_READ, // the file must exist; nothing is written except an outstanding migration
-    BT_STORE_WRITE // made if missing, with its folder
+    BT_STORE_READ,  // the file must exist; nothing is written except an outstanding migration
+    BT_STORE_AMEND, // the file must exist; verdicts and the like are added to what is there
+    BT_STORE_WRITE  // made if missing, with its folder
 } bt_store_mode;
 
 // Owns    the caller, until bt_store_close

@@ -119,6 +119,39 @@ teardown() {
     [[ $output == *'"status": "unsupported"'* ]]
 }
 
+@test "PyTorch's peer with PyTorch trains what we train" {
+    python=
+    for p in python3 /usr/bin/python3; do
+        "$p" -c 'import torch' 2>/dev/null && python=$p && break
+    done
+    [ -n "$python" ] || skip "no PyTorch"
+    "$python" - <<'PY'
+import array
+tokens = array.array("H", ((i * i + 7 * i) % 61 for i in range(4000)))
+header = array.array("i", [20240520, 1, len(tokens)] + [0] * 253)
+open("train.bin", "wb").write(header.tobytes() + tokens.tobytes())
+PY
+    cat >task.json <<'JSON'
+{"protocol":1,"system":"pytorch-eager","round":0,"device":"cpu","ordinal":0,"case":{"name":"t","kind":"train","train":{"model":{"layers":2,"heads":2,"width":32,"vocab":64,"context":32},"optimizer":{"lr":0.01,"min_lr":0.001,"warmup_steps":2,"decay_steps":0,"beta1":0.9,"beta2":0.95,"epsilon":1e-8,"weight_decay":0.1,"clip":1.0},"precision":"fp32","micro_batch":4,"sequence":16,"tokens_per_step":128,"steps":20,"warmup_timing_steps":1,"eval_every":10,"eval_batches":2,"recompute":true,"order":"shuffled","seed":1}},"shards":{"train":["train.bin"],"val":["train.bin"]}}
+JSON
+    tr -d '\n' <task.json >line.json && echo >>line.json
+    mkfifo input
+    exec 4<>input # stays open: nobody asks it to stop
+    cat line.json >&4
+    run "$python" "$root/harness/peers/pytorch/peer.py" <&4
+    exec 4>&-
+    [[ $output == *'"event": "start"'*'"parameters": '*'"tensors": 28'* ]]
+    [ "$(grep -c '"event": "step"' <<<"$output")" = 20 ]
+    [ "$(grep -c '"event": "eval"' <<<"$output")" = 3 ]
+    [[ $output == *'"event": "result", "steps_done": 20, "stopped": false'* ]]
+    first=$(grep -o '"step": 0, "loss": [0-9.]*' <<<"$output" | tail -1 | grep -o '[0-9.]*$')
+    last=$(grep -o '"step": 19, "loss": [0-9.]*' <<<"$output" | grep -o '[0-9.]*$')
+    "$python" -c "assert 3.5 < $first < 4.5 and $last < $first - 0.3, ($first, $last)"
+    # The end of its input, too, means: stop after this step.
+    run bash -c "'$python' '$root/harness/peers/pytorch/peer.py' <line.json"
+    [[ $output == *'"steps_done": 1, "stopped": true'* ]]
+}
+
 @test "the twenty lines of the README are a peer" {
     command -v python3 >/dev/null || skip "no python3"
     sed -n '/^```python$/,/^```$/p' "$root/harness/peers/README.md" | sed '1d;$d' >mine.py
@@ -146,9 +179,9 @@ teardown() {
     ln -s "$peer" pytorch-eager
     cat >claims.json <<'JSON'
 { "paper": "a paper", "stands_for": [ { "name": "pytorch", "system": "pytorch-eager" } ], "claims": [
-  { "id": "mild", "metric": "time", "better": "lower", "margin": 0.02, "case": { "name": "gelu.forward.f32.4x5" },
+  { "id": "mild", "metric": "time", "better": "lower", "margin": 0.02, "case": { "suite": "kernels/tiny", "profile": "cpu", "name": "gelu.forward.f32.4x5" },
     "values": [ { "system": "blutrain", "value": 1 }, { "system": "pytorch", "value": 2 } ] },
-  { "id": "wild", "metric": "time", "better": "lower", "margin": 0.02, "case": { "name": "gelu.forward.f32.64x16" },
+  { "id": "wild", "metric": "time", "better": "lower", "margin": 0.02, "case": { "suite": "kernels/tiny", "profile": "cpu", "name": "gelu.forward.f32.64x16" },
     "values": [ { "system": "blutrain", "value": 1 }, { "system": "pytorch", "value": 1e12 } ] },
   { "id": "other", "metric": "time", "better": "lower", "margin": 0.02, "untested": "no such case",
     "values": [ { "system": "blutrain", "value": 1 } ] } ] }
@@ -162,4 +195,23 @@ JSON
     [[ $output == *'"paper": "arXiv 2606.24780"'*'"verdict": "NOT TESTABLE HERE"'* ]]
     run --separate-stderr "$bench" replicate 1 --claims nothing.json
     [ "$status" = 5 ]
+}
+
+@test "replicate SUITE runs the cases that claims are about, beside the systems they name" {
+    mkdir -p home/harness/peers/other home/suites/claims
+    cp "$peer" home/harness/peers/other/peer.sh
+    cat >home/suites/claims/blutrain-2606.24780.json <<'JSON'
+{ "paper": "a paper", "stands_for": [ { "name": "torch", "system": "other-fast" } ], "claims": [
+  { "id": "mild", "metric": "time", "better": "lower", "margin": 0.02,
+    "case": { "suite": "kernels/tiny", "profile": "cpu", "name": "gelu.forward.f32.4x5" },
+    "values": [ { "system": "blutrain", "value": 1 }, { "system": "torch", "value": 2 } ] } ] }
+JSON
+    sed -i 's/"name": "tiny"/"name": "kernels_tiny"/' s.json
+    BT_ROOT=$dir/home run --separate-stderr "$bench" replicate s.json
+    echo "$output $stderr"
+    [ "$status" = 0 ]
+    [[ $stderr == *"systems blutrain, other-fast"*"4 rounds each"* && $stderr != *"64x16"* ]]
+    [[ $output == *"mild"*"EXCEEDED"*"1 replicated or exceeded"* ]]
+    [ "$(sqlite3 results/bt.sqlite "select kind || subject || verdict || rounds from verdict")" = replicatemildEXCEEDED4 ]
+    grep -q EXCEEDED results/run-1/report.html || skip "the page does not show verdicts yet"
 }

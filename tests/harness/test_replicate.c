@@ -11,13 +11,13 @@ static const char claims_text[] =
     "\"claims\":["
     "{\"id\":\"time\",\"metric\":\"time\",\"better\":\"lower\",\"margin\":0.05,\"values\":["
     "{\"system\":\"blutrain\",\"value\":1},{\"system\":\"pytorch\",\"value\":2}],"
-    "\"case\":{\"suite\":\"s\",\"profile\":\"p\",\"name\":\"a\"}},"
+    "\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}},"
     "{\"id\":\"rate\",\"metric\":\"bandwidth\",\"better\":\"higher\",\"margin\":0.05,\"values\":["
     "{\"system\":\"blutrain\",\"value\":300},{\"system\":\"pytorch\",\"value\":100}],"
-    "\"case\":{\"suite\":\"s\",\"profile\":\"p\",\"name\":\"a\"}},"
-    "{\"id\":\"loss\",\"metric\":\"final_val_loss\",\"better\":\"lower\",\"margin\":0.05,"
+    "\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}},"
+    "{\"id\":\"loss\",\"metric\":\"happiness\",\"better\":\"lower\",\"margin\":0.05,"
     "\"values\":[{\"system\":\"blutrain\",\"value\":1},{\"system\":\"pytorch\",\"value\":2}],"
-    "\"case\":{\"suite\":\"s\",\"profile\":\"p\",\"name\":\"a\"}},"
+    "\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}},"
     "{\"id\":\"alone\",\"metric\":\"time\",\"better\":\"lower\",\"margin\":0.05,\"values\":["
     "{\"system\":\"blutrain\",\"value\":1}],\"untested\":\"no case\"}]}";
 
@@ -54,18 +54,21 @@ static void make_run(made_run *out, int pairs, const double *ratios, bt_run_stat
 
 static void replicate(const made_run *made, bt_replications *out, bt_str *text)
 {
-    bt_json_doc claims;
-    ASSERT_OK(bt_json_parse("claims", claims_text, strlen(claims_text), &claims));
+    bt_json_doc json;
+    bt_claims claims;
+    ASSERT_OK(bt_json_parse("claims", claims_text, strlen(claims_text), &json));
+    ASSERT_OK(bt_claims_read(&json, &claims));
     ASSERT_OK(bt_replicate(&claims, &made->run, out));
     if (text) {
         ASSERT_OK(bt_replications_text(&claims, &made->run, out, text));
         ASSERT_OK(bt_replications_json(&claims, &made->run, out, text));
     }
     for (int64_t i = 0; i < out->count; ++i) {
-        out->items[i].id = ""; // they point into what goes now
+        out->items[i].subject = out->items[i].other = ""; // they point into what goes now
         out->items[i].reason = "";
     }
-    bt_json_release(&claims);
+    bt_claims_release(&claims);
+    bt_json_release(&json);
 }
 
 static void verdicts_follow_the_interval(void **state)
@@ -149,10 +152,169 @@ static void text_and_json_say_it(void **state)
     bt_str_release(&text);
     bt_replications_release(&got);
     bt_json_doc none;
+    bt_claims claims;
     ASSERT_OK(bt_json_parse("x", "{}", 2, &none));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no list \"claims\"",
-                 bt_replicate(&none, &made.run, &got));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no list \"claims\"", bt_claims_read(&none, &claims));
     bt_json_release(&none);
+}
+
+// ---- claims of training: several systems, several metrics, stand-ins ---------------------------
+
+static const char training_text[] =
+    "{\"claims\":["
+    "{\"id\":\"rate\",\"metric\":\"throughput\",\"better\":\"higher\",\"margin\":0.02,\"values\":["
+    "{\"system\":\"eager\",\"value\":100},{\"system\":\"compiled\",\"value\":125},"
+    "{\"system\":\"blutrain\",\"value\":150}],"
+    "\"case\":{\"suite\":\"gpt\",\"profile\":\"paper\",\"name\":\"e1\"},\"stand_ins\":[{\"suite\":"
+    "\"gpt\","
+    "\"profile\":\"short\",\"name\":\"e1\",\"deviations\":[\"one GPU\",\"12 steps\"]}]},"
+    "{\"id\":\"memory\",\"metric\":\"peak_memory\",\"better\":\"lower\",\"margin\":0.02,\"values\":"
+    "["
+    "{\"system\":\"eager\",\"value\":20},{\"system\":\"blutrain\",\"value\":10}],"
+    "\"case\":{\"suite\":\"gpt\",\"profile\":\"paper\",\"name\":\"e1\"}}]}";
+
+enum { SYSTEMS = 3 };
+
+typedef struct training_run {
+    bt_store_run run;
+    bt_store_round rounds[2 * SYSTEMS];
+    bt_store_step steps[2 * SYSTEMS];
+} training_run;
+
+// Two rounds of case e1 on three systems, a step each: ours 150 tokens/s in 10 bytes, eager 100 in
+// 30, compiled 125 in 15.
+static void make_training(training_run *out, const char *profile)
+{
+    static const struct {
+        const char *system;
+        int64_t tokens, bytes;
+    } made[SYSTEMS] = {{"blutrain", 150, 10}, {"eager", 100, 30}, {"compiled", 125, 15}};
+    memset(out, 0, sizeof *out);
+    for (int i = 0; i < 2 * SYSTEMS; ++i) {
+        out->steps[i] = (bt_store_step){.loss = 3,
+                                        .tokens = made[i % SYSTEMS].tokens,
+                                        .host_ns = 1000000000,
+                                        .peak_allocated_bytes = made[i % SYSTEMS].bytes};
+        out->rounds[i] = (bt_store_round){
+            .ordinal = i / SYSTEMS,
+            .what = {.name = "e1", .kind = "train", .system = made[i % SYSTEMS].system},
+            .status = BT_RUN_PASSED,
+            .steps = &out->steps[i],
+            .step_count = 1};
+    }
+    out->run = (bt_store_run){.id = 9,
+                              .info.suite = {.name = "gpt", .profile = profile},
+                              .rounds = out->rounds,
+                              .round_count = 2 * SYSTEMS};
+}
+
+typedef struct judged {
+    bt_json_doc json;
+    bt_claims claims;
+    bt_replications got;
+} judged;
+
+static void judge_training(const bt_store_run *run, judged *out)
+{
+    ASSERT_OK(bt_json_parse("claims", training_text, strlen(training_text), &out->json));
+    ASSERT_OK(bt_claims_read(&out->json, &out->claims));
+    ASSERT_OK(bt_replicate(&out->claims, run, &out->got));
+}
+
+static void release_judged(judged *out)
+{
+    bt_replications_release(&out->got);
+    bt_claims_release(&out->claims);
+    bt_json_release(&out->json);
+}
+
+static void a_claim_of_three_systems_is_two_pairs(void **state)
+{
+    (void)state;
+    training_run made;
+    judged all;
+    make_training(&made, "paper");
+    judge_training(&made.run, &all);
+    assert_int_equal(all.got.count, 3);
+    assert_string_equal(all.got.items[0].subject, "rate/eager");
+    assert_true(fabs(all.got.items[0].ratio - 1.5) < 1e-12);
+    assert_int_equal(all.got.items[0].verdict, BT_VERDICT_REPLICATED);
+    assert_string_equal(all.got.items[1].subject, "rate/compiled");
+    assert_true(fabs(all.got.items[1].ratio - 1.2) < 1e-12);
+    assert_string_equal(all.got.items[2].subject, "memory");
+    assert_true(fabs(all.got.items[2].ratio - 3) < 1e-12); // claimed: 2
+    assert_int_equal(all.got.items[2].verdict, BT_VERDICT_EXCEEDED);
+    assert_string_equal(all.got.items[2].deviations, "");
+    assert_int_equal(bt_replications_exit_code(&all.got), 0);
+    release_judged(&all);
+}
+
+static void a_stand_in_says_in_what_it_deviates(void **state)
+{
+    (void)state;
+    training_run made;
+    judged all;
+    make_training(&made, "short");
+    judge_training(&made.run, &all);
+    assert_string_equal(all.got.items[0].deviations, "one GPU; 12 steps");
+    assert_int_equal(all.got.items[0].verdict, BT_VERDICT_REPLICATED);
+    assert_int_equal(all.got.items[2].verdict, BT_VERDICT_NOT_TESTABLE); // it has none
+    release_judged(&all);
+    make_training(&made, "other"); // a case of the same name elsewhere is another case
+    judge_training(&made.run, &all);
+    assert_int_equal(all.got.verdicts[BT_VERDICT_NOT_TESTABLE], 3);
+    release_judged(&all);
+}
+
+static void a_suite_is_run_for_its_claims(void **state)
+{
+    (void)state;
+    training_run made;
+    judged all;
+    bt_str systems = {0};
+    make_training(&made, "short");
+    judge_training(&made.run, &all);
+    assert_string_equal(bt_claims_profile(&all.claims, "gpt"), "short");
+    assert_null(bt_claims_profile(&all.claims, "bert"));
+    bt_claims_suite suite = {&all.claims, "gpt", "paper"};
+    assert_true(bt_claims_want("e1", &suite));
+    assert_false(bt_claims_want("e2", &suite));
+    bt_claims_systems(&suite, &systems);
+    assert_string_equal(bt_str_text(&systems), "blutrain,eager,compiled");
+    bt_str_release(&systems);
+    release_judged(&all);
+}
+
+static void a_recorded_verdict_can_be_made_again(void **state)
+{
+    (void)state;
+    training_run made;
+    judged all;
+    bt_arena arena = {0};
+    bt_replication again;
+    const bt_store_verdict *verdicts = NULL;
+    make_training(&made, "short");
+    judge_training(&made.run, &all);
+    ASSERT_OK(bt_replications_verdicts(&all.got, &verdicts));
+    for (int64_t i = 0; i < all.got.count; ++i) {
+        ASSERT_OK(bt_replication_again(&made.run, &verdicts[i], &arena, &again));
+        assert_int_equal(again.verdict, all.got.items[i].verdict);
+        assert_string_equal(bt_verdict_name(again.verdict), verdicts[i].verdict);
+        assert_true(again.ratio == verdicts[i].ratio || isnan(again.ratio));
+    }
+    made.steps[0].tokens = 75; // a sample that was changed
+    ASSERT_OK(bt_replication_again(&made.run, &verdicts[0], &arena, &again));
+    assert_int_not_equal(again.verdict, all.got.items[0].verdict);
+    bt_store_verdict bad = verdicts[0];
+    bad.rule_json = "{\"case\":\"e1\"}";
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "claim rate/eager: the rule has no \"other\"",
+                 bt_replication_again(&made.run, &bad, &arena, &again));
+    bad = verdicts[0];
+    bad.metric = "happiness";
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "no metric \"happiness\"",
+                 bt_replication_again(&made.run, &bad, &arena, &again));
+    bt_arena_release(&arena);
+    release_judged(&all);
 }
 
 int main(void)
@@ -162,6 +324,10 @@ int main(void)
         cmocka_unit_test(failed_rounds_are_no_evidence),
         cmocka_unit_test(the_interval_is_students),
         cmocka_unit_test(text_and_json_say_it),
+        cmocka_unit_test(a_claim_of_three_systems_is_two_pairs),
+        cmocka_unit_test(a_stand_in_says_in_what_it_deviates),
+        cmocka_unit_test(a_suite_is_run_for_its_claims),
+        cmocka_unit_test(a_recorded_verdict_can_be_made_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@ autocast over fp32 weights, tf32 and fp32 by the precision of matrix products. I
 the distributions of ours and sequences are those of ours, but the random numbers are PyTorch's:
 losses agree in distribution, not in bits.
 """
+import importlib
 import math
 import resource
 import time
@@ -64,6 +65,7 @@ class Order:
 
 def make_model(torch, shape, recompute):
     nn, functional = torch.nn, torch.nn.functional
+    again = importlib.import_module("torch.utils.checkpoint").checkpoint
     width, heads = shape["width"], shape["heads"]
 
     def attend(q, k, v):
@@ -108,7 +110,7 @@ def make_model(torch, shape, recompute):
         def forward(self, ids, targets):
             x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
             for block in self.blocks:
-                x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) \
+                x = again(block, x, use_reentrant=False) \
                     if recompute and self.training else block(x)
             logits = self.ln_f(x) @ self.wte.weight.t()
             return functional.cross_entropy(logits.flatten(0, 1), targets.reshape(-1))
@@ -239,6 +241,8 @@ class Trainer:
 
 def run(task):
     torch = load_torch(task["device"])
+    if task["system"].endswith("-power-of-two") and task["device"] == "cuda":
+        torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:1")
     trainer = Trainer(torch, task)
     say("start", protocol=1, system=task["system"], device=device_name(torch, task["device"]),
         parameters=sum(p.numel() for p in trainer.parameters), tensors=len(trainer.parameters),

@@ -1,0 +1,270 @@
+// harness/replicate/claims.c - a file of claims, as pairs of systems that something here can test
+#include "harness/replicate/claims.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OURS "blutrain"
+
+// Words of the file for what is measured here, a row each. Bandwidth and rate of one case are its
+// bytes and operations over its time: their ratio is that of times.
+static const struct {
+    const char *word;
+    bt_metric metric;
+} metrics[] = {
+    {"time", BT_METRIC_TIME},
+    {"bandwidth", BT_METRIC_TIME},
+    {"compute", BT_METRIC_TIME},
+    {"throughput", BT_METRIC_TOKENS_PER_S},
+    {"step_time", BT_METRIC_STEP_TIME},
+    {"min_train_loss", BT_METRIC_LOSS_MIN},
+    {"final_val_loss", BT_METRIC_VAL_LOSS},
+    {"memory_step0", BT_METRIC_PEAK_FIRST_STEP},
+    {"memory_steady", BT_METRIC_PEAK_ALLOCATED},
+    {"peak_memory", BT_METRIC_PEAK_ALLOCATED},
+};
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *node = bt_json_get(object, key);
+    return cJSON_IsString(node) ? node->valuestring : "";
+}
+
+// The system here that stands for one of the paper.
+static const char *stand_in(const cJSON *root, const char *name)
+{
+    const cJSON *alias = NULL;
+    cJSON_ArrayForEach(alias, bt_json_get(root, "stands_for"))
+    {
+        if (strcmp(text_of(alias, "name"), name) == 0) {
+            return text_of(alias, "system");
+        }
+    }
+    return name;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+static double value_of(const cJSON *claim, const char *system)
+{
+    const cJSON *value = NULL;
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
+    {
+        if (strcmp(text_of(value, "system"), system) == 0) {
+            return bt_json_number_of(value, "value");
+        }
+    }
+    return (double)NAN;
+}
+
+// How many values are of other systems than ours.
+static int64_t count_others(const cJSON *claim)
+{
+    int64_t count = 0;
+    const cJSON *value = NULL;
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
+    {
+        count += strcmp(text_of(value, "system"), OURS) != 0;
+    }
+    return count;
+}
+
+static bt_status set_subject(bt_claims *claims, bt_claim *out, bool several)
+{
+    void *text = NULL;
+    size_t size_bytes = strlen(out->id) + strlen(out->other) + 2;
+    if (!several) {
+        out->subject = out->id;
+        return BT_OK;
+    }
+    BT_TRY(bt_arena_alloc(&claims->arena, size_bytes, &text));
+    (void)snprintf(text, size_bytes, "%s/%s", out->id, out->other);
+    out->subject = text;
+    return BT_OK;
+}
+
+static bool find_metric(const char *word, bt_metric *metric)
+{
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; ++i) {
+        if (strcmp(metrics[i].word, word) == 0) {
+            *metric = metrics[i].metric;
+            return true;
+        }
+    }
+    return false;
+}
+
+// One claim against one other system; `value` is that system's, NULL when there is none.
+static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *value, bool several)
+{
+    bt_claim *out = &claims->items[claims->count++];
+    double ours = value_of(node, OURS), theirs = bt_json_number_of(value, "value");
+    bool lower = strcmp(text_of(node, "better"), "lower") == 0;
+    *out = (bt_claim){.node = node,
+                      .id = text_of(node, "id"),
+                      .other = value ? stand_in(claims->json->root, text_of(value, "system")) : "",
+                      .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
+                      .margin = bt_json_number_of(node, "margin"),
+                      .untested = text_of(node, "untested")};
+    BT_TRY(set_subject(claims, out, several));
+    if (*out->untested) {
+        return BT_OK;
+    }
+    if (!(out->claimed > 0)) {
+        out->untested = "compares no two systems";
+    } else if (!find_metric(text_of(node, "metric"), &out->metric)) {
+        out->untested = "nothing here measures that";
+    }
+    return BT_OK;
+}
+
+static bt_status read_claims(bt_claims *claims, const cJSON *list)
+{
+    void *block = NULL;
+    int64_t count = 0;
+    const cJSON *node = NULL, *value = NULL;
+    cJSON_ArrayForEach(node, list)
+    {
+        int64_t others = count_others(node);
+        count += others > 0 ? others : 1;
+    }
+    BT_TRY(bt_arena_alloc(&claims->arena, (size_t)count * sizeof *claims->items, &block));
+    claims->items = block;
+    cJSON_ArrayForEach(node, list)
+    {
+        int64_t others = count_others(node);
+        if (others == 0) {
+            BT_TRY(add_pair(claims, node, NULL, false));
+        }
+        cJSON_ArrayForEach(value, bt_json_get(node, "values"))
+        {
+            if (strcmp(text_of(value, "system"), OURS) != 0) {
+                BT_TRY(add_pair(claims, node, value, others > 1));
+            }
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_claims_read(const bt_json_doc *json, bt_claims *out)
+{
+    const cJSON *list = bt_json_get(json->root, "claims");
+    memset(out, 0, sizeof *out);
+    out->json = json;
+    if (!cJSON_IsArray(list)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no list \"claims\"", json->name);
+    }
+    bt_status status = read_claims(out, list);
+    if (status != BT_OK) {
+        bt_claims_release(out);
+    }
+    return status;
+}
+
+void bt_claims_release(bt_claims *claims)
+{
+    bt_arena_release(&claims->arena);
+    memset(claims, 0, sizeof *claims);
+}
+
+// ---- cases -------------------------------------------------------------------------------------
+
+static bool is_of_kernels(const cJSON *item)
+{
+    return strncmp(text_of(item, "suite"), "kernels/", 8) == 0;
+}
+
+static bool is_case(const cJSON *item, const char *suite, const char *profile, const char *name)
+{
+    return item && strcmp(text_of(item, "name"), name) == 0 &&
+           (is_of_kernels(item) || (strcmp(text_of(item, "suite"), suite) == 0 &&
+                                    strcmp(text_of(item, "profile"), profile) == 0));
+}
+
+const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char *profile,
+                           const char *name)
+{
+    const cJSON *item = bt_json_get(claim->node, "case");
+    if (is_case(item, suite, profile, name)) {
+        return item;
+    }
+    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins"))
+    {
+        if (is_case(item, suite, profile, name)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+bool bt_claims_want(const char *name, const void *by)
+{
+    const bt_claims_suite *suite = by;
+    for (int64_t i = 0; i < suite->claims->count; ++i) {
+        const bt_claim *claim = &suite->claims->items[i];
+        if (!*claim->untested && bt_claim_case(claim, suite->suite, suite->profile, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Whether a case or stand-in of this claim is of the suite, under any name.
+static bool names_suite(const cJSON *item, const bt_claims_suite *suite)
+{
+    return item &&
+           (is_of_kernels(item) ? strncmp(suite->suite, "kernels", 7) == 0
+                                : strcmp(text_of(item, "suite"), suite->suite) == 0 &&
+                                      strcmp(text_of(item, "profile"), suite->profile) == 0);
+}
+
+static bool is_of_suite(const bt_claim *claim, const bt_claims_suite *suite)
+{
+    const cJSON *item = NULL;
+    if (*claim->untested) {
+        return false;
+    }
+    cJSON_ArrayForEach(item, bt_json_get(claim->node, "stand_ins"))
+    {
+        if (names_suite(item, suite)) {
+            return true;
+        }
+    }
+    return names_suite(bt_json_get(claim->node, "case"), suite);
+}
+
+void bt_claims_systems(const bt_claims_suite *suite, bt_str *out)
+{
+    bt_str_append(out, OURS);
+    for (int64_t i = 0; i < suite->claims->count; ++i) {
+        const bt_claim *claim = &suite->claims->items[i];
+        bool known = !is_of_suite(claim, suite);
+        for (int64_t j = 0; j < i && !known; ++j) {
+            const bt_claim *earlier = &suite->claims->items[j];
+            known = is_of_suite(earlier, suite) && strcmp(earlier->other, claim->other) == 0;
+        }
+        if (!known) {
+            bt_str_format(out, ",%s", claim->other);
+        }
+    }
+}
+
+const char *bt_claims_profile(const bt_claims *claims, const char *suite)
+{
+    const char *own = NULL;
+    for (int64_t i = 0; i < claims->count; ++i) {
+        const cJSON *item = NULL;
+        cJSON_ArrayForEach(item, bt_json_get(claims->items[i].node, "stand_ins"))
+        {
+            if (strcmp(text_of(item, "suite"), suite) == 0) {
+                return text_of(item, "profile");
+            }
+        }
+        item = bt_json_get(claims->items[i].node, "case");
+        if (!own && strcmp(text_of(item, "suite"), suite) == 0) {
+            own = text_of(item, "profile");
+        }
+    }
+    return own;
+}

@@ -1,0 +1,115 @@
+// harness/replicate/verdicts.c - verdicts of claims into the record, and again out of their rules
+//
+// The rule of a verdict: {"case", "other", "claimed", "margin", "deviations"}; the metric is the
+// verdict's own.
+#include <math.h>
+#include <string.h>
+
+#include "harness/replicate/replicate.h"
+#include "harness/text/json_writer.h"
+
+// ---- to the record -----------------------------------------------------------------------------
+
+static bt_status write_rule(const bt_replication *item, bt_arena *arena, const char **out)
+{
+    bt_str text = {0};
+    void *copy = NULL;
+    bt_json_writer json = {.out = &text};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "case", item->case_name);
+    bt_json_writer_text(&json, "other", item->other);
+    bt_json_writer_real(&json, "claimed", item->claimed);
+    bt_json_writer_real(&json, "margin", item->margin);
+    bt_json_writer_text(&json, "deviations", item->deviations);
+    bt_json_writer_close(&json, '}');
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        status = bt_arena_alloc(arena, text.length_bytes + 1, &copy);
+    }
+    if (status == BT_OK) {
+        memcpy(copy, bt_str_text(&text), text.length_bytes + 1);
+    }
+    *out = copy;
+    bt_str_release(&text);
+    return status;
+}
+
+bt_status bt_replications_verdicts(bt_replications *replications, const bt_store_verdict **verdicts)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(&replications->arena,
+                          (size_t)replications->count * sizeof(bt_store_verdict), &block));
+    bt_store_verdict *list = block;
+    for (int64_t i = 0; i < replications->count; ++i) {
+        const bt_replication *item = &replications->items[i];
+        list[i] = (bt_store_verdict){.kind = "replicate",
+                                     .subject = item->subject,
+                                     .metric = bt_metric_info(item->metric)->tag,
+                                     .verdict = bt_verdict_name(item->verdict),
+                                     .ratio = item->ratio,
+                                     .low = item->low,
+                                     .high = item->high,
+                                     .rounds = item->pairs,
+                                     .reason = item->reason};
+        BT_TRY(write_rule(item, &replications->arena, &list[i].rule_json));
+    }
+    *verdicts = list;
+    return BT_OK;
+}
+
+// ---- and back ----------------------------------------------------------------------------------
+
+static bt_status take_text(const cJSON *rule, const char *key, bt_arena *arena, const char **out)
+{
+    const cJSON *node = bt_json_get(rule, key);
+    void *copy = NULL;
+    if (!cJSON_IsString(node)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "the rule has no \"%s\"", key);
+    }
+    size_t size_bytes = strlen(node->valuestring) + 1;
+    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
+    memcpy(copy, node->valuestring, size_bytes);
+    *out = copy;
+    return BT_OK;
+}
+
+// A number, NaN where it is null.
+static bt_status take_number(const cJSON *rule, const char *key, double *out)
+{
+    const cJSON *node = bt_json_get(rule, key);
+    if (!cJSON_IsNumber(node) && !cJSON_IsNull(node)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "the rule has no \"%s\"", key);
+    }
+    *out = cJSON_IsNumber(node) ? node->valuedouble : (double)NAN;
+    return BT_OK;
+}
+
+static bt_status take_rule(const cJSON *rule, bt_arena *arena, bt_replication *out)
+{
+    BT_TRY(take_text(rule, "case", arena, &out->case_name));
+    BT_TRY(take_text(rule, "other", arena, &out->other));
+    BT_TRY(take_text(rule, "deviations", arena, &out->deviations));
+    BT_TRY(take_number(rule, "claimed", &out->claimed));
+    return take_number(rule, "margin", &out->margin);
+}
+
+bt_status bt_replication_again(const bt_store_run *run, const bt_store_verdict *recorded,
+                               bt_arena *arena, bt_replication *out)
+{
+    bt_json_doc rule;
+    *out = (bt_replication){.subject = recorded->subject, .reason = recorded->reason};
+    if (!bt_metric_parse(recorded->metric, &out->metric)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "claim %s: no metric \"%s\"", recorded->subject,
+                        recorded->metric);
+    }
+    bt_status status =
+        bt_json_parse("rule", recorded->rule_json, strlen(recorded->rule_json), &rule);
+    if (status == BT_OK) {
+        status = take_rule(rule.root, arena, out);
+        bt_json_release(&rule);
+    }
+    if (status != BT_OK) {
+        return bt_error_context(status, "claim %s", recorded->subject);
+    }
+    return bt_replication_of_rounds(run, out);
+}
