@@ -102,6 +102,10 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
                         (long long)plan->tokens_per_step, (long long)micro_tokens);
     }
+    if (!(plan->slowdown >= 0 && plan->slowdown <= 1000)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "slowdown is %g; allowed: 0 to 1000",
+                        plan->slowdown);
+    }
     if (plan->train_shard_count < 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is no training shard");
     }

@@ -325,6 +325,10 @@ static bt_status run_step(trainer *t, int64_t step)
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
     BT_TRY(work(t, event.lr));
+    if (plan->slowdown > 0) {
+        BT_TRY(backend->stream_synchronize(&t->session.device, t->session.context.stream));
+        bt_clock_stretch(start_ns, plan->slowdown);
+    }
     BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
     BT_TRY(read_results(t, &event));
     event.host_ns = bt_clock_ns() - start_ns;

@@ -67,6 +67,7 @@ typedef struct bt_train_plan {
     bool sequential;       // training data as it lies; else shuffled by the seed
     uint64_t seed;
     uint64_t memory_limit_bytes; // of the device pool; 0: none
+    double slowdown; // steps take longer by this share, to try what measures them; 0: none
 } bt_train_plan;
 
 typedef struct bt_train_start {

@@ -18,6 +18,7 @@ typedef struct bt_case_work {
     int64_t train_shard_count;
     const char *const *val_shards; // [val_shard_count]
     int64_t val_shard_count;
+    double inject_slowdown; // timed regions take longer by this share; 0: none
 } bt_case_work;
 
 // What a kernel case found out besides its samples.

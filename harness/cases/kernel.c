@@ -118,7 +118,8 @@ bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *l
 {
     const cJSON *kernel = bt_json_get(work->item, "kernel");
     bt_device device;
-    kernel_run run = {.seed = (uint64_t)bt_json_number_of(kernel, "seed")};
+    kernel_run run = {.seed = (uint64_t)bt_json_number_of(kernel, "seed"),
+                      .inject_slowdown = work->inject_slowdown};
     BT_TRY(bt_kernel_body_make(kernel, &run.body));
     BT_TRY(bt_device_open(work->device, work->ordinal, &device));
     run.device = &device;

@@ -23,6 +23,7 @@ typedef struct kernel_run {
     const bt_kernel *kernel; // the row that serves the call
     kernel_call *calls;      // [call_count]: one, or copies that rotate
     int64_t call_count;
+    double inject_slowdown; // samples take longer by this share; 0: none
 } kernel_run;
 
 // ---- kernel_memory.c ---------------------------------------------------------------------------
@@ -44,6 +45,29 @@ void bt_kernel_call_release(const kernel_run *run, kernel_call *call);
 // largest error as a share of its tolerance.
 // Errors  INTERNAL, naming the worst element, when it is more than 1 or not a number
 BT_CHECKED bt_status bt_kernel_check(kernel_run *run, kernel_call *call, double *worst);
+
+// ---- kernel_slow.c -----------------------------------------------------------------------------
+
+typedef struct kernel_slowdown {
+    double share;        // waited for on the host; 0: nothing
+    void *block;         // of the pool; NULL: none
+    uint64_t fill_bytes; // filled on the stream
+} kernel_slowdown;
+
+// Finds out how to lengthen what `sample` measures by a share; it must heed *out.
+// Owns    *out: the caller, bt_kernel_slowdown_release, also after a failure
+// Errors  UNSUPPORTED (the share is shorter than anything that can be added)
+BT_CHECKED bt_status bt_kernel_slowdown_make(kernel_run *run, double share,
+                                             bt_status (*sample)(void *timing, double *sample_ns),
+                                             void *timing, kernel_slowdown *out);
+// Inside the timed region, behind the calls, which began at started_ns.
+BT_CHECKED bt_status bt_kernel_slowdown_apply(const kernel_run *run,
+                                              const kernel_slowdown *slowdown, int64_t started_ns);
+void bt_kernel_slowdown_release(const kernel_run *run, kernel_slowdown *slowdown);
+// The bytes whose fill adds wanted_ns; `added` measures what some add, and rises with them.
+BT_CHECKED bt_status bt_kernel_fill_search(bt_status (*added)(void *self, uint64_t bytes,
+                                                              double *added_ns),
+                                           void *self, double wanted_ns, uint64_t *bytes);
 
 // ---- kernel_time.c -----------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ typedef struct timing {
     bt_graph graph; // NULL: calls are launched one by one
     int64_t next;   // index of the call that comes next
     int64_t calls;  // per sample
+    kernel_slowdown slowdown;
 } timing;
 
 uint64_t bt_kernel_cache_bytes(const bt_device *device)
@@ -66,8 +67,10 @@ static bt_status take_sample(timing *self, double *sample_ns)
                              run->stream));
     }
     BT_TRY(backend->event_record(run->device, self->start, run->stream));
+    int64_t started_ns = bt_clock_ns();
     BT_TRY(self->graph ? backend->graph_launch(run->device, self->graph, run->stream)
                        : launch_calls(self));
+    BT_TRY(bt_kernel_slowdown_apply(run, &self->slowdown, started_ns));
     BT_TRY(backend->event_record(run->device, self->stop, run->stream));
     BT_TRY(backend->event_synchronize(run->device, self->stop));
     BT_TRY(backend->event_elapsed(run->device, self->start, self->stop, &time_ns));
@@ -97,6 +100,14 @@ static bt_status choose_calls(timing *self)
     bt_status status = launch_calls(self);
     bt_status ended = backend->graph_end(self->run->device, self->run->stream, &self->graph);
     return status == BT_OK ? ended : status;
+}
+
+static bt_status sample_whole(void *context, double *sample_ns)
+{
+    timing *self = context;
+    BT_TRY(take_sample(self, sample_ns));
+    *sample_ns *= (double)self->calls;
+    return BT_OK;
 }
 
 static bt_status keep(kernel_times *out, double sample_ns)
@@ -166,6 +177,10 @@ static bt_status time_calls(timing *self, double max_time_s, const bt_case_liste
         BT_TRY(bt_pool_alloc(run->pool, self->scrub_bytes, run->stream, "scrub", &self->scrub));
     }
     BT_TRY(choose_calls(self));
+    if (run->inject_slowdown > 0) {
+        BT_TRY(bt_kernel_slowdown_make(run, run->inject_slowdown, sample_whole, self,
+                                       &self->slowdown));
+    }
     return take_samples(self, max_time_s, listener, out);
 }
 
@@ -176,6 +191,7 @@ bt_status bt_kernel_time(kernel_run *run, kernel_cache cache, double max_time_s,
     const bt_backend *backend = run->device->backend;
     memset(out, 0, sizeof *out);
     bt_status status = time_calls(&self, max_time_s, listener, out);
+    bt_kernel_slowdown_release(run, &self.slowdown);
     if (self.graph) {
         backend->graph_destroy(run->device, self.graph);
     }

@@ -67,6 +67,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .recompute = cJSON_IsTrue(bt_json_get(train, "recompute")),
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
+        .slowdown = work->inject_slowdown,
     };
     if (!cJSON_IsString(precision) ||
         !bt_precision_parse(precision->valuestring, &out->precision)) {

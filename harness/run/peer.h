@@ -9,9 +9,10 @@
 #include "framework/base/status.h"
 
 typedef struct bt_peer {
-    char *name;    // owned: "pytorch-eager"
-    char *program; // owned; NULL: our own worker
-    bool build;    // the program is another build of bt-bench, which is no peer but one of us
+    char *name;             // owned: "pytorch-eager"
+    char *program;          // owned; NULL: our own worker
+    double inject_slowdown; // its measurements are made longer by this share; 0: not
+    bool build; // the program is another build of bt-bench, which is no peer but one of us
 } bt_peer;
 
 typedef struct bt_peers {

@@ -54,7 +54,11 @@ static void append_task(const bt_round_request *request, bt_str *out)
     append_paths("train", request->train_shards, request->train_shard_count, out);
     bt_str_append(out, ",");
     append_paths("val", request->val_shards, request->val_shard_count, out);
-    bt_str_append(out, "}}");
+    bt_str_append(out, "}");
+    if (request->inject_slowdown > 0) {
+        bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
+    }
+    bt_str_append(out, "}");
 }
 
 // ---- listening ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ typedef struct bt_round_request {
     const char *worker;      // program, NULL: our own
     bool build;              // the program is a bt-bench: its verb `worker` is run
     const char *system;      // what the record calls it; NULL: after the program
+    double inject_slowdown;  // what it times is to take longer by this share; 0: not
     bool peer;               // it may say 'unavailable' without having failed
     double copy_bytes_per_s; // of this run's copy in the same cache mode; 0: not known
     const char *log_path;    // of its standard error

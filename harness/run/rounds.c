@@ -59,6 +59,12 @@ static int64_t system_count_of(const bt_running *self)
     return self->request->system_count ? self->request->system_count : self->peers.count;
 }
 
+// Our own worker has no name in logs, unless it is one of several systems that the request names.
+static bool is_named(const bt_running *self, const bt_peer *peer)
+{
+    return peer->program || (self->request->system_count && peer->name);
+}
+
 // ---- one round ---------------------------------------------------------------------------------
 
 // "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", behind
@@ -68,14 +74,14 @@ static bt_status name_round(const bt_running *self, const bt_run_schedule_round 
 {
     int64_t wanted = self->schedule.wanted[what->case_index];
     bt_str_append(label, name);
-    if (peer->program) {
+    if (is_named(self, peer)) {
         bt_str_format(label, " %s", peer->name);
     }
     if (wanted > 1) {
         bt_str_format(label, " %lld/%lld", (long long)what->ordinal + 1, (long long)wanted);
     }
     bt_str_format(log, "%s/%s%s%s-%lld", bt_str_text(&self->out_dir), name,
-                  peer->program ? "-" : "", peer->program ? peer->name : "",
+                  is_named(self, peer) ? "-" : "", is_named(self, peer) ? peer->name : "",
                   (long long)what->ordinal);
     if (what->attempt > 0) {
         bt_str_format(log, ".%d", what->attempt);
@@ -91,6 +97,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
     const bt_run_data *data = &self->data[what->case_index];
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
     const double *copy = copy_of(self, item);
+    bool named = is_named(self, peer);
     bool shared = copy && !bt_plan_kernel_is_ceiling(item);
     return (bt_round_request){.store = self->store,
                               .run = self->outcome->run,
@@ -103,7 +110,8 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .val_shard_count = data->val_count,
                               .worker = peer->program ? peer->program : self->request->worker,
                               .build = peer->build,
-                              .system = peer->program ? peer->name : NULL,
+                              .inject_slowdown = peer->inject_slowdown,
+                              .system = named ? peer->name : NULL,
                               .peer = peer->program != NULL,
                               .copy_bytes_per_s = shared ? *copy : 0,
                               .log_path = log_path,

@@ -175,6 +175,8 @@ static bt_status understand(worker *self, bt_case_work *work)
     self->shards = block;
     work->device = device->valuestring;
     work->ordinal = (int)bt_json_number_of(root, "ordinal");
+    const cJSON *slowdown = bt_json_get(root, "inject_slowdown");
+    work->inject_slowdown = cJSON_IsNumber(slowdown) ? slowdown->valuedouble : 0;
     work->train_shards = self->shards;
     work->train_shard_count = copy_paths(train, self->shards);
     work->val_shards = self->shards + work->train_shard_count;

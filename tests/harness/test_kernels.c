@@ -119,7 +119,7 @@ static void named_tensors_are_those_of_the_model(void **state)
 
 typedef struct heard {
     int64_t samples, starts, kernels, measured;
-    double error_share;
+    double error_share, least_ns;
     bool stop_at_once;
 } heard;
 
@@ -141,6 +141,9 @@ static bt_status on_samples(void *self, const double *times_ns, int64_t count)
 {
     for (int64_t i = 0; i < count; ++i) {
         assert_true(times_ns[i] > 0);
+        heard *all = self;
+        all->least_ns =
+            all->samples + i == 0 || times_ns[i] < all->least_ns ? times_ns[i] : all->least_ns;
     }
     ((heard *)self)->samples += count;
     return BT_OK;
@@ -163,6 +166,8 @@ static bt_case_listener listen(heard *self)
         .measured = on_measured};
 }
 
+static double slowdown; // injected into the cases that follow
+
 static bt_status run_case(const char *op, const char *direction, const char *dtype,
                           const char *cache, const char *shape, heard *out)
 {
@@ -173,7 +178,7 @@ static bt_status run_case(const char *op, const char *direction, const char *dty
                    op, direction, dtype, cache, shape);
     bt_json_doc json;
     ASSERT_OK(bt_json_parse("case", text, strlen(text), &json));
-    bt_case_work work = {.item = json.root, .device = "cpu"};
+    bt_case_work work = {.item = json.root, .device = "cpu", .inject_slowdown = slowdown};
     bt_train_result result = {0};
     *out = (heard){.stop_at_once = out->stop_at_once};
     bt_case_listener listener = listen(out);
@@ -241,6 +246,44 @@ static void cache_modes_and_stopping(void **state)
     assert_int_equal(got.measured, 0);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "shape \"8xx\"",
                  run_case("layernorm", "forward", "f32", "hot", "8xx", &got));
+}
+
+// Ten times as long: the shortest sample of hundreds is steady to far less than that on any
+// machine.
+static void a_slowdown_is_injected(void **state)
+{
+    (void)state;
+    heard plain = {0}, slow = {0};
+    ASSERT_OK(run_case("gelu", "forward", "f32", "hot", "20000", &plain));
+    slowdown = 9;
+    bt_status status = run_case("gelu", "forward", "f32", "hot", "20000", &slow);
+    slowdown = 0;
+    ASSERT_OK(status);
+    assert_true(slow.least_ns > 4 * plain.least_ns);
+}
+
+// A fill takes 1500 ns and 1 ns for 3000 bytes more.
+static bt_status fill_time(void *self, uint64_t bytes, double *added_ns)
+{
+    *added_ns = 1500 + (double)bytes / 3000;
+    ++*(int *)self;
+    return BT_OK;
+}
+
+static void the_fill_of_a_slowdown_is_found(void **state)
+{
+    (void)state;
+    int calls = 0;
+    uint64_t bytes = 0;
+    ASSERT_OK(bt_kernel_fill_search(fill_time, &calls, 20000, &bytes));
+    double added_ns = 0;
+    ASSERT_OK(fill_time(&calls, bytes, &added_ns));
+    assert_true(fabs(added_ns - 20000) <= 200);
+    assert_in_range(calls, 10, 60);
+    ASSERT_OK(bt_kernel_fill_search(fill_time, &calls, 1400, &bytes)); // near enough to the least
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "the least is 1500 ns",
+                 bt_kernel_fill_search(fill_time, &calls, 1000, &bytes));
+    ASSERT_OK(bt_kernel_fill_search(fill_time, &calls, 1e12, &bytes)); // as much as there is
 }
 
 static void failing_memory_leaks_nothing(void **state)
@@ -347,6 +390,8 @@ int main(void)
         cmocka_unit_test(named_tensors_are_those_of_the_model),
         cmocka_unit_test(every_op_runs_and_is_correct),
         cmocka_unit_test(cache_modes_and_stopping),
+        cmocka_unit_test(a_slowdown_is_injected),
+        cmocka_unit_test(the_fill_of_a_slowdown_is_found),
         cmocka_unit_test(failing_memory_leaks_nothing),
         cmocka_unit_test(a_wrong_element_is_found),
         cmocka_unit_test(operands_are_drawn_and_rounded),

@@ -17,6 +17,7 @@ typedef struct record {
     bool saw_attention_range, saw_gemm;
     int64_t stop_after; // steps; 0: never
     uint64_t peak;
+    int64_t least_ns; // of the steps
 } record;
 
 static bt_status on_start(void *self, const bt_train_start *event)
@@ -35,6 +36,7 @@ static bt_status on_step(void *self, const bt_train_step *event)
     assert_true(event->peak_allocated_bytes >= event->allocated_bytes);
     assert_true(event->reserved_bytes >= event->peak_allocated_bytes);
     assert_true(event->resident_bytes > 0);
+    r->least_ns = r->steps == 0 || event->host_ns < r->least_ns ? event->host_ns : r->least_ns;
     r->loss[r->steps++] = event->loss;
     r->warmup_steps += event->warmup;
     r->profiled_steps += event->profiled;
@@ -103,6 +105,25 @@ static void a_run_learns_and_reports(void **state)
     assert_int_equal(strlen(result.params_digest), 32);
     assert_int_equal(result.steps_done, STEPS);
     assert_false(result.stopped);
+}
+
+// Four times as long, and the same bits.
+static void a_slowdown_lengthens_steps(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_train_plan();
+    bt_train_result plain, slow;
+    record a = {0}, b = {0};
+    bt_train_observer o = observer;
+    o.self = &a;
+    ASSERT_OK(bt_train_run(&plan, &o, &plain));
+    plan.slowdown = 3;
+    o.self = &b;
+    ASSERT_OK(bt_train_run(&plan, &o, &slow));
+    assert_true(b.least_ns > 2 * a.least_ns);
+    assert_string_equal(slow.params_digest, plain.params_digest);
+    plan.slowdown = (double)NAN;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "slowdown is nan", bt_train_run(&plan, &o, &slow));
 }
 
 // Not on threads, nor on what is measured, nor on whether activations are kept.
@@ -247,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_learns_and_reports),
+        cmocka_unit_test(a_slowdown_lengthens_steps),
         cmocka_unit_test(bits_depend_on_nothing_but_the_plan),
         cmocka_unit_test(accumulation_equals_one_large_batch),
         cmocka_unit_test(a_run_stops_when_asked),

@@ -1,0 +1,121 @@
+// harness/cases/kernel_slow.c - a kernel case made slower on purpose, to try what measures it
+//
+// On the CPU the host waits inside the timed region, in proportion to what the calls took. On other
+// devices nothing can be waited for, so the stream is given memory to fill: as many bytes as are
+// found to lengthen a sample by the wanted share. A fill of any size takes its time, so short
+// samples cannot be lengthened by little.
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+#include "harness/cases/kernel.h"
+#include "harness/stats/stats.h"
+
+#define BLOCK_BYTES  (64ULL << 20) // filled again and again
+#define FILL_MIN     256ULL
+#define FILL_MAX     (16ULL << 30)
+#define TRIES        31  // samples per measurement
+#define EXCESS       1.2 // of the shortest fill over what was wanted
+#define BISECTIONS   24
+#define CLOSE_ENOUGH 1.01
+
+// ---- how much to fill --------------------------------------------------------------------------
+
+bt_status bt_kernel_fill_search(bt_status (*added)(void *self, uint64_t bytes, double *added_ns),
+                                void *self, double wanted_ns, uint64_t *bytes)
+{
+    uint64_t low = FILL_MIN, high = FILL_MIN;
+    double added_ns = 0;
+    BT_TRY(added(self, low, &added_ns));
+    if (!(added_ns <= EXCESS * wanted_ns)) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "a sample cannot be made longer by %.0f ns: the least is %.0f ns; take a "
+                        "case whose samples are longer, or a larger slowdown",
+                        wanted_ns, added_ns);
+    }
+    while (added_ns < wanted_ns && high < FILL_MAX) {
+        low = high;
+        high *= 2;
+        BT_TRY(added(self, high, &added_ns));
+    }
+    for (int i = 0; i < BISECTIONS && (double)high > CLOSE_ENOUGH * (double)low; ++i) {
+        uint64_t middle = low + (high - low) / 2;
+        BT_TRY(added(self, middle, &added_ns));
+        if (added_ns < wanted_ns) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    *bytes = low + (high - low) / 2;
+    return BT_OK;
+}
+
+typedef struct trying {
+    kernel_slowdown *slowdown;
+    bt_status (*sample)(void *timing, double *sample_ns);
+    void *timing;
+    double base_ns;
+} trying;
+
+static bt_status median_of(trying *self, double *median_ns)
+{
+    double samples[TRIES];
+    bt_stats stats;
+    for (int i = 0; i < TRIES; ++i) {
+        BT_TRY(self->sample(self->timing, &samples[i]));
+    }
+    BT_TRY(bt_stats_of(samples, TRIES, &stats));
+    *median_ns = stats.median;
+    return BT_OK;
+}
+
+static bt_status added_by(void *context, uint64_t bytes, double *added_ns)
+{
+    trying *self = context;
+    double median_ns = 0;
+    self->slowdown->fill_bytes = bytes;
+    BT_TRY(median_of(self, &median_ns));
+    *added_ns = median_ns - self->base_ns;
+    return BT_OK;
+}
+
+bt_status bt_kernel_slowdown_make(kernel_run *run, double share,
+                                  bt_status (*sample)(void *timing, double *sample_ns),
+                                  void *timing, kernel_slowdown *out)
+{
+    uint64_t bytes = 0;
+    if (run->device->backend->kind == BT_DEVICE_CPU) {
+        out->share = share;
+        return BT_OK;
+    }
+    trying self = {out, sample, timing, 0};
+    BT_TRY(bt_pool_alloc(run->pool, BLOCK_BYTES, run->stream, "slowdown", &out->block));
+    BT_TRY(median_of(&self, &self.base_ns));
+    BT_TRY(bt_kernel_fill_search(added_by, &self, share * self.base_ns, &bytes));
+    out->fill_bytes = bytes;
+    return BT_OK;
+}
+
+// ---- inside a sample ---------------------------------------------------------------------------
+
+bt_status bt_kernel_slowdown_apply(const kernel_run *run, const kernel_slowdown *slowdown,
+                                   int64_t started_ns)
+{
+    const bt_backend *backend = run->device->backend;
+    if (slowdown->share > 0) {
+        bt_clock_stretch(started_ns, slowdown->share);
+    }
+    for (uint64_t left = slowdown->fill_bytes; left > 0;) {
+        uint64_t part = left < BLOCK_BYTES ? left : BLOCK_BYTES;
+        BT_TRY(backend->fill(run->device, slowdown->block, 0, (size_t)part, run->stream));
+        left -= part;
+    }
+    return BT_OK;
+}
+
+void bt_kernel_slowdown_release(const kernel_run *run, kernel_slowdown *slowdown)
+{
+    if (slowdown->block) {
+        bt_pool_free(run->pool, slowdown->block);
+    }
+    *slowdown = (kernel_slowdown){0};
+}
