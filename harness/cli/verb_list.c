@@ -1,4 +1,4 @@
-// harness/cli/verb_list.c - suites, cases, runs, kernels, the suite schema
+// harness/cli/verb_list.c - suites, cases, runs, kernels, the schemas
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -91,6 +91,23 @@ static int list_kernels(bool json)
     return bt_cli_print(&out);
 }
 
+static int list_schema(const char *which)
+{
+    static const struct {
+        const char *name;
+        void (*write)(bt_str *out);
+    } schemas[] = {{"suite", bt_suite_schema_write}, {"policy", bt_policy_schema_write}};
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; ++i) {
+        if (strcmp(which, schemas[i].name) == 0) {
+            bt_str out = {0};
+            schemas[i].write(&out);
+            return bt_cli_print(&out);
+        }
+    }
+    return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "bt-bench list schema: \"%s\" is none of suite, policy", which));
+}
+
 int bt_verb_list(const bt_cli_arguments *arguments)
 {
     bool json = false;
@@ -102,6 +119,9 @@ int bt_verb_list(const bt_cli_arguments *arguments)
     if (strcmp(what, "cases") == 0) {
         const char *suite = arguments->word_count > 1 ? arguments->words[1] : "suites/gpt2_124m";
         return list_cases(suite, json);
+    }
+    if (strcmp(what, "schema") == 0) {
+        return list_schema(arguments->word_count > 1 ? arguments->words[1] : "suite");
     }
     if (arguments->word_count > 1) {
         return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -117,11 +137,6 @@ int bt_verb_list(const bt_cli_arguments *arguments)
     }
     if (strcmp(what, "kernels") == 0) {
         return list_kernels(json);
-    }
-    if (strcmp(what, "schema") == 0) {
-        bt_str out = {0};
-        bt_suite_schema_write(&out);
-        return bt_cli_print(&out);
     }
     return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
                                 "bt-bench list: \"%s\" is none of suites, cases, runs, kernels, "

@@ -68,8 +68,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "Ctrl-C stops after the current step and keeps what was recorded.\n"
      "Exit codes: 0 passed, 2 usage or suite, 4 device or data missing, 5 crash, 130 interrupted.",
      run_options, 1, 1, bt_verb_run},
-    {"list", "[suites | cases SUITE | runs | kernels | schema]", "what there is to run or look at",
-     NULL, list_options, 0, 2, bt_verb_list},
+    {"list", "[suites | cases SUITE | runs | kernels | schema [suite | policy]]",
+     "what there is to run or look at", NULL, list_options, 0, 2, bt_verb_list},
     {"show", "RUN", "what a run was and what came of it", NULL, look_options, 1, 1, bt_verb_show},
     {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
     {"history", "CASE", "one case over all runs, with the places where it changed",

@@ -1,4 +1,4 @@
-// harness/compare/items.h - the growing list of what differs; private to this folder
+// harness/compare/items.h - the growing list of what differs; for this folder and the gate
 #ifndef BT_HARNESS_COMPARE_ITEMS_H
 #define BT_HARNESS_COMPARE_ITEMS_H
 

@@ -121,7 +121,16 @@ static const char *const version_4[] = {"CREATE INDEX round_of_case ON round(cas
                                         "CREATE INDEX artifact_of_session ON artifact(session_id)",
                                         NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3, version_4};
+// Baselines: the newest row of a name and machine counts, the others are its history.
+static const char *const version_5[] = {
+    "CREATE TABLE baseline("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, machine TEXT NOT NULL,"
+    " reason TEXT NOT NULL CHECK(reason<>''), run INTEGER NOT NULL, created_ns INTEGER NOT NULL,"
+    " document TEXT NOT NULL) STRICT",
+    "CREATE INDEX baseline_by_name ON baseline(name, id)", NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
+                                                version_5};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

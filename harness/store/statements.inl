@@ -113,3 +113,12 @@ X(HISTORY,
   " build.git_commit, build.git_diff, r.system, c.axes_json" HISTORY_FROM " ORDER BY s.id, r.id")
 #undef HISTORY_FROM
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
+
+// Baselines
+X(BASELINE_ADD, "INSERT INTO baseline(name, machine, reason, run, created_ns, document)"
+                " VALUES(?,?,?,?,?,?)")
+X(BASELINE, "SELECT name, machine, reason, document, id, run, created_ns FROM baseline"
+            " WHERE name=?1 AND (?2='' OR machine=?2) ORDER BY id DESC LIMIT 1")
+X(BASELINES_COUNT, "SELECT count(*) FROM baseline WHERE ?1='' OR name=?1")
+X(BASELINES, "SELECT name, machine, reason, id, run, created_ns FROM baseline"
+             " WHERE ?1='' OR name=?1 ORDER BY name, id DESC")

@@ -357,4 +357,36 @@ void bt_store_history_release(bt_store_history *history);
 // Appends the names of all recorded cases, separated by '|'.
 BT_CHECKED bt_status bt_store_case_names(bt_store *store, bt_str *out);
 
+// ---- baselines ---------------------------------------------------------------------------------
+// What a gate holds runs against, by name. Setting one adds a row; the newest of a name and machine
+// counts, the others are its history and stay.
+
+typedef struct bt_store_baseline {
+    int64_t id;
+    const char *name;
+    const char *machine; // type of the machine it is of: "nvidia-h200"
+    const char *reason;
+    int64_t run; // that it was made of; 0: it came from a file
+    int64_t created_ns;
+    const char *document; // harness/gate/baseline.h; NULL in a list
+} bt_store_baseline;
+
+typedef struct bt_store_baseline_list {
+    const bt_store_baseline *rows; // by name, each from its newest on
+    int64_t count;
+    bt_arena arena; // holds the rows
+} bt_store_baseline_list;
+
+// Adds a row; `id` is not looked at.
+BT_CHECKED bt_status bt_store_baseline_add(bt_store *store, const bt_store_baseline *baseline);
+// The newest of a name and a machine, with its document, in the arena; *found says whether there is
+// one. machine NULL: of any machine.
+BT_CHECKED bt_status bt_store_baseline_read(bt_store *store, const char *name, const char *machine,
+                                            bt_arena *arena, bt_store_baseline *out, bool *found);
+// name NULL: all of them.
+// Owns    the caller, until bt_store_baseline_list_release
+BT_CHECKED bt_status bt_store_baseline_list_read(bt_store *store, const char *name,
+                                                 bt_store_baseline_list *out);
+void bt_store_baseline_list_release(bt_store_baseline_list *list);
+
 #endif

@@ -31,6 +31,10 @@
         BT_SUITE_##owner, key, BT_SUITE_NUMBER, minimum, maximum, NULL, 0, fallback, false, true,  \
             meaning                                                                                \
     }
+#define BOOL_ROW(owner, key, fallback, meaning)                                                    \
+    {                                                                                              \
+        BT_SUITE_##owner, key, BT_SUITE_BOOL, 0, 0, NULL, 0, fallback, false, false, meaning       \
+    }
 #define OBJECT_ROW(owner, key, type, object, fallback, required, settable, meaning)                \
     {                                                                                              \
         BT_SUITE_##owner, key, BT_SUITE_##type, 0, 0, NULL, BT_SUITE_##object, fallback, required, \
@@ -153,6 +157,8 @@ const bt_suite_key bt_suite_keys[] = {
     REAL_ROW(OPTIMIZER, "epsilon", 1e-30, 1, "1e-8", "Added to the root of the second moment."),
     REAL_ROW(OPTIMIZER, "weight_decay", 0, 100, "0.1", "On tensors of rank 2 and more."),
     REAL_ROW(OPTIMIZER, "clip", 0, 1e30, "1", "Bound on the global gradient norm; 0: none."),
+
+#include "harness/suite/policy_keys.inl"
 };
 
 const int bt_suite_key_count = (int)(sizeof bt_suite_keys / sizeof bt_suite_keys[0]);

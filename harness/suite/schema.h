@@ -1,4 +1,4 @@
-// harness/suite/schema.h - the one table of what a suite file may say
+// harness/suite/schema.h - the one table of what a suite file, or a gate's policy, may say
 //
 // A row per key: the object it belongs to, type, range, default, meaning. From it come the check of
 // a file (with 'did you mean'), the check of --set, the defaults of the plan, and the JSON Schema
@@ -21,7 +21,12 @@
     X(KERNEL, "kernel", "kernel",                                                                  \
       "Calls of one operation; lists make a case of each combination.")                            \
     X(MODEL, "model", "train.model", "The shape of a GPT-2.")                                      \
-    X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")
+    X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")  \
+    X(POLICY, "policy", "a policy", "What a gate lets pass.")                                      \
+    X(TOLERANCE, "tolerance", "tolerance",                                                         \
+      "Shares of the time by which a case may be slower and still be the same.")                   \
+    X(CALIBRATION, "calibration", "calibration", "What 'bt-bench calibrate' must have shown.")     \
+    X(OVERRIDE, "override", "an override", "Other rules for some cases or metrics.")
 
 typedef enum bt_suite_object {
 #define BT_SUITE_OBJECT_ENUM(name, text, called, meaning) BT_SUITE_##name,
@@ -82,7 +87,8 @@ void bt_suite_nearest(const char *given, const char *words, bt_str *out);
 // Adds the defaults of all keys that `object` lacks, groups included.
 BT_CHECKED bt_status bt_suite_fill_defaults(bt_suite_object kind, cJSON *object);
 
-// The JSON Schema (2020-12) of a suite file, as shipped.
+// The JSON Schema (2020-12) of a suite file, as shipped; the same of a gate's policy.
 void bt_suite_schema_write(bt_str *out);
+void bt_policy_schema_write(bt_str *out);
 
 #endif

@@ -179,16 +179,48 @@ static void write_object(bt_suite_object object, const char *indent, bt_str *out
     bt_str_release(&required);
 }
 
-void bt_suite_schema_write(bt_str *out)
+static bool holds_object(const bt_suite_key *key)
 {
-    bt_str_append(out, "{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n"
-                       "  \"title\": \"bt-bench suite\",\n");
-    write_object(BT_SUITE_SUITE, "", out);
-    bt_str_append(out, ",\n  \"$defs\": {\n");
-    for (int i = BT_SUITE_SUITE + 1; i < BT_SUITE_OBJECT_COUNT; ++i) {
-        bt_str_format(out, "    \"%s\": {\n", object_name((bt_suite_object)i));
-        write_object((bt_suite_object)i, "    ", out);
-        bt_str_append(out, i + 1 < BT_SUITE_OBJECT_COUNT ? "\n    },\n" : "\n    }\n");
-    }
-    bt_str_append(out, "  }\n}\n");
+    return key->type == BT_SUITE_GROUP || key->type == BT_SUITE_GROUPS ||
+           key->type == BT_SUITE_MAP || key->type == BT_SUITE_DATA;
 }
+
+// Marks what `object` may hold, itself included.
+static void mark_reachable(bt_suite_object object, bool reachable[BT_SUITE_OBJECT_COUNT])
+{
+    reachable[object] = true;
+    for (int i = 0; i < bt_suite_key_count; ++i) {
+        const bt_suite_key *key = &bt_suite_keys[i];
+        if (key->owner == object && holds_object(key) && !reachable[key->object]) {
+            mark_reachable(key->object, reachable);
+        }
+    }
+}
+
+static void write_schema(bt_suite_object root, const char *title, bt_str *out)
+{
+    bool reachable[BT_SUITE_OBJECT_COUNT] = {false};
+    mark_reachable(root, reachable);
+    bt_str_format(out,
+                  "{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n"
+                  "  \"title\": \"%s\",\n",
+                  title);
+    write_object(root, "", out);
+    bt_str_append(out, ",\n  \"$defs\": {\n");
+    bool first = true;
+    for (int i = 0; i < BT_SUITE_OBJECT_COUNT; ++i) {
+        if (!reachable[i] || i == (int)root) {
+            continue;
+        }
+        bt_str_format(out, "%s    \"%s\": {\n", first ? "" : ",\n",
+                      object_name((bt_suite_object)i));
+        write_object((bt_suite_object)i, "    ", out);
+        bt_str_append(out, "\n    }");
+        first = false;
+    }
+    bt_str_append(out, "\n  }\n}\n");
+}
+
+void bt_suite_schema_write(bt_str *out) { write_schema(BT_SUITE_SUITE, "bt-bench suite", out); }
+
+void bt_policy_schema_write(bt_str *out) { write_schema(BT_SUITE_POLICY, "bt-bench policy", out); }

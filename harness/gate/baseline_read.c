@@ -1,0 +1,208 @@
+// harness/gate/baseline_read.c - a baseline's document into sides
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "framework/base/str.h"
+#include "harness/gate/baseline.h"
+#include "harness/gate/digest.h"
+#include "harness/gate/document.h"
+
+#define NUMBER_MAX 1e300
+
+static bt_status read_fact(bt_document *in, const cJSON *node, bt_store_fact *out)
+{
+    out->level = BT_FACT_HARD;
+    if (!cJSON_IsString(node)) {
+        return bt_json_error(in->json, node, BT_JSON_VALUE, "the fact \"%s\" must be a text",
+                             node->string);
+    }
+    BT_TRY(bt_document_copy(in, node->string, &out->key));
+    return bt_document_copy(in, node->valuestring, &out->value);
+}
+
+static bt_status read_environment(bt_document *in, const cJSON *root, bt_store_env *out)
+{
+    const cJSON *environment = NULL, *hard = NULL;
+    void *block = NULL;
+    BT_TRY(bt_document_member(in, root, "environment", false, &environment));
+    BT_TRY(bt_document_text(in, environment, "digest", &out->digest));
+    BT_TRY(bt_document_member(in, environment, "hard", false, &hard));
+    BT_TRY(
+        bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(hard) * sizeof *out->facts, &block));
+    bt_store_fact *facts = block;
+    for (const cJSON *node = hard->child; node; node = node->next) {
+        BT_TRY(read_fact(in, node, &facts[out->fact_count++]));
+    }
+    out->facts = facts;
+    return BT_OK;
+}
+
+static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *out)
+{
+    const cJSON *list = NULL;
+    void *block = NULL;
+    BT_TRY(bt_document_member(in, item, "kernels", true, &list));
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(list) * sizeof(char *), &block));
+    const char **kernels = block;
+    for (const cJSON *node = list->child; node; node = node->next) {
+        if (!cJSON_IsString(node)) {
+            return bt_json_error(in->json, node, BT_JSON_VALUE, "\"kernels\" holds texts");
+        }
+        BT_TRY(bt_document_copy(in, node->valuestring, &kernels[out->kernel_count++]));
+    }
+    out->kernels = kernels;
+    return BT_OK;
+}
+
+static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side *out)
+{
+    const cJSON *settings = NULL;
+    bt_str text = {0};
+    BT_TRY(bt_document_member(in, item, "settings", false, &settings));
+    bt_json_write(settings, &text);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        status = bt_document_copy(in, bt_str_text(&text), &out->axes_json);
+        bt_gate_digest(bt_str_text(&text), out->settings);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+// The metrics as rounds: the i-th value of each belongs to round i.
+static bt_status read_metrics(bt_document *in, const cJSON *item, bt_gate_side *out)
+{
+    const cJSON *metrics = NULL;
+    const double *values[BT_GATE_METRIC_COUNT] = {NULL};
+    int64_t counts[BT_GATE_METRIC_COUNT] = {0};
+    void *block = NULL;
+    BT_TRY(bt_document_member(in, item, "metrics", false, &metrics));
+    for (const cJSON *node = metrics->child; node; node = node->next) {
+        bt_gate_metric metric = BT_GATE_TIME;
+        if (!bt_gate_metric_parse(node->string, &metric)) {
+            return bt_json_error(in->json, node, BT_JSON_KEY, "\"%s\" is no metric of a gate",
+                                 node->string);
+        }
+        BT_TRY(bt_document_numbers(in, node, node->string, &values[metric], &counts[metric]));
+        out->round_count = counts[metric] > out->round_count ? counts[metric] : out->round_count;
+    }
+    if (out->round_count < BT_BASELINE_ROUNDS_MIN) {
+        return bt_json_error(in->json, metrics, BT_JSON_VALUE,
+                             "a case of a baseline needs %d rounds or more",
+                             BT_BASELINE_ROUNDS_MIN);
+    }
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)out->round_count * sizeof *out->rounds, &block));
+    bt_gate_round *rounds = block;
+    for (int64_t i = 0; i < out->round_count; ++i) {
+        rounds[i].ordinal = i;
+        for (int j = 0; j < BT_GATE_METRIC_COUNT; ++j) {
+            rounds[i].values[j] = i < counts[j] ? values[j][i] : (double)NAN;
+        }
+    }
+    out->rounds = rounds;
+    return BT_OK;
+}
+
+static bt_status read_optional(bt_document *in, const cJSON *item, const char *key, double *out)
+{
+    *out = (double)NAN;
+    return bt_json_get(item, key) ? bt_document_number(in, item, key, 0, NUMBER_MAX, out) : BT_OK;
+}
+
+static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_env *env,
+                           bt_gate_side *out)
+{
+    *out = (bt_gate_side){.message = ""};
+    if (!cJSON_IsObject(item)) {
+        return bt_json_error(in->json, item, BT_JSON_VALUE, "a case must be an object");
+    }
+    BT_TRY(bt_document_text(in, item, "bench", &out->bench));
+    BT_TRY(bt_document_text(in, item, "kind", &out->kind));
+    BT_TRY(bt_document_text(in, item, "name", &out->name));
+    BT_TRY(bt_document_text(in, item, "system", &out->system));
+    BT_TRY(bt_document_text(in, item, "precision", &out->precision));
+    BT_TRY(read_settings(in, item, out));
+    BT_TRY(read_kernels(in, item, out));
+    BT_TRY(read_optional(in, item, "sm_clock_mhz", &out->clock_mhz));
+    BT_TRY(read_optional(in, item, "power_w", &out->power_w));
+    BT_TRY(read_metrics(in, item, out));
+    BT_TRY(bt_document_read_curves(in, item, out));
+    return bt_gate_environment(env, out->name, out->environment);
+}
+
+static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out)
+{
+    const cJSON *cases = NULL;
+    void *block = NULL;
+    BT_TRY(bt_document_member(in, root, "cases", true, &cases));
+    if (!cases->child) {
+        return bt_json_error(in->json, cases, BT_JSON_VALUE, "a baseline needs a case");
+    }
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(cases) * sizeof *out->sides.items,
+                          &block));
+    bt_gate_side *items = block;
+    for (const cJSON *item = cases->child; item; item = item->next) {
+        BT_TRY(read_case(in, item, &out->env, &items[out->sides.count]));
+        const bt_gate_side *side = &items[out->sides.count];
+        if (bt_gate_side_find(&out->sides, side->bench, side->name, side->system)) {
+            return bt_json_error(in->json, item, BT_JSON_VALUE, "the case %s is there twice",
+                                 side->name);
+        }
+        out->sides.items = items;
+        ++out->sides.count;
+    }
+    return BT_OK;
+}
+
+static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *out)
+{
+    const cJSON *build = NULL;
+    const cJSON *format = bt_json_get(root, "format");
+    if (!cJSON_IsString(format) || strcmp(format->valuestring, BT_BASELINE_FORMAT) != 0) {
+        return bt_json_error(in->json, format ? format : root, BT_JSON_VALUE,
+                             "no baseline that this program knows: \"format\" must be \"%s\"",
+                             BT_BASELINE_FORMAT);
+    }
+    BT_TRY(bt_document_text(in, root, "name", &out->name));
+    BT_TRY(bt_baseline_check_name(out->name));
+    BT_TRY(bt_document_text(in, root, "reason", &out->reason));
+    BT_TRY(bt_document_text(in, root, "created", &out->created));
+    BT_TRY(bt_document_text(in, root, "machine", &out->machine));
+    BT_TRY(bt_document_text(in, root, "suite", &out->suite));
+    BT_TRY(bt_document_text(in, root, "profile", &out->profile));
+    BT_TRY(bt_document_text(in, root, "plan", &out->plan_hash));
+    BT_TRY(bt_document_member(in, root, "build", false, &build));
+    BT_TRY(bt_document_text(in, build, "digest", &out->build));
+    BT_TRY(bt_document_text_if(in, build, "git_commit", &out->git_commit));
+    BT_TRY(read_environment(in, root, &out->env));
+    return read_cases(in, root, out);
+}
+
+bt_status bt_baseline_parse(const char *path, const char *text, size_t size_bytes, bt_baseline *out)
+{
+    bt_json_doc json = {0};
+    bt_str canonical = {0};
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_json_parse(path, text, size_bytes, &json));
+    bt_document in = {&json, &out->arena};
+    bt_status status = read_document(&in, json.root, out);
+    if (status == BT_OK) {
+        bt_json_write(json.root, &canonical);
+        status = bt_str_status(&canonical);
+    }
+    if (status == BT_OK) {
+        bt_gate_digest(bt_str_text(&canonical), out->digest);
+    } else {
+        bt_baseline_release(out);
+    }
+    bt_str_release(&canonical);
+    bt_json_release(&json);
+    return status;
+}
+
+void bt_baseline_release(bt_baseline *baseline)
+{
+    bt_arena_release(&baseline->arena);
+    memset(baseline, 0, sizeof *baseline);
+}

@@ -1,0 +1,52 @@
+// harness/gate/document.h - JSON pieces that baselines and the rules of verdicts share; private
+//
+// Reading functions name the place of what is missing or wrong: "path:line:column: ...".
+#ifndef BT_HARNESS_GATE_DOCUMENT_H
+#define BT_HARNESS_GATE_DOCUMENT_H
+
+#include "harness/gate/side.h"
+#include "harness/suite/json.h"
+#include "harness/text/json_writer.h"
+
+// ---- reading -----------------------------------------------------------------------------------
+
+typedef struct bt_document {
+    const bt_json_doc *json; // borrowed
+    bt_arena *arena;         // borrowed; holds what is read
+} bt_document;
+
+// A copy of a text that an object must have.
+BT_CHECKED bt_status bt_document_text(bt_document *in, const cJSON *object, const char *key,
+                                      const char **out);
+// The same of one that may be missing, which reads "".
+BT_CHECKED bt_status bt_document_text_if(bt_document *in, const cJSON *object, const char *key,
+                                         const char **out);
+// An object or list that an object must have.
+BT_CHECKED bt_status bt_document_member(bt_document *in, const cJSON *object, const char *key,
+                                        bool list, const cJSON **out);
+// A number that an object must have, within [minimum, maximum].
+BT_CHECKED bt_status bt_document_number(bt_document *in, const cJSON *object, const char *key,
+                                        double minimum, double maximum, double *out);
+// A copy of a text.
+BT_CHECKED bt_status bt_document_copy(bt_document *in, const char *text, const char **out);
+// A list of numbers above 0: [*count] of them, in the arena.
+BT_CHECKED bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,
+                                         const double **out, int64_t *count);
+
+// ---- curves ------------------------------------------------------------------------------------
+
+// Member "losses": per different curve the bits of each step's loss as 8 hex digits, the tokens of
+// a step, the digest of the parameters, how many rounds had it.
+// Errors  UNSUPPORTED (steps that do not count from 0 without a gap)
+BT_CHECKED bt_status bt_document_write_curves(const bt_gate_side *side, bt_json_writer *json);
+// The reverse, from an object that has the member; none is fine.
+BT_CHECKED bt_status bt_document_read_curves(bt_document *in, const cJSON *object,
+                                             bt_gate_side *out);
+
+// ---- form --------------------------------------------------------------------------------------
+
+// The form in which documents are kept: keys sorted, two spaces a level, lists of numbers and texts
+// on one line, a line break at the end.
+void bt_document_format(const cJSON *root, bt_str *out);
+
+#endif

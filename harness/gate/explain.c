@@ -1,0 +1,249 @@
+// harness/gate/explain.c - a verdict in a sentence, and what changed beside it
+#include "harness/gate/explain.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/compare/items.h"
+#include "harness/text/format.h"
+
+enum { LISTED_MAX = 6 }; // of facts, settings or kernels
+
+#define CLOCKS_EQUAL 0.005 // shares that count as equal for people
+#define POWER_EQUAL  0.05
+
+// ---- the sentence ------------------------------------------------------------------------------
+
+// A share in percent, without its sign where that is said in words.
+static bt_text percent(double share)
+{
+    bt_text out;
+    double value = 100 * share;
+    (void)snprintf(out.text, sizeof out.text, fabs(value) < 1 ? "%.2f" : "%.1f", value);
+    return out;
+}
+
+static void append_interval(double low, double high, bt_str *out)
+{
+    if (!isnan(low) && !isnan(high)) {
+        bt_str_format(out, " [%s, %s]", percent(low).text, percent(high).text);
+    }
+}
+
+static void append_time(const bt_gate_item *item, bt_str *out)
+{
+    const bt_gate_verdict *verdict = &item->verdict;
+    double change = verdict->ratio - 1;
+    bool faster = verdict->word == BT_GATE_FASTER;
+    if (verdict->word == BT_GATE_SLOWER || faster) {
+        bt_str_format(out, "%s by %s %%", faster ? "faster" : "slower", percent(fabs(change)).text);
+        append_interval(faster ? 1 - verdict->high : verdict->low - 1,
+                        faster ? 1 - verdict->low : verdict->high - 1, out);
+    } else if (isnan(change)) {
+        bt_str_append(out, "no ratio");
+    } else {
+        bt_str_format(out, "%s%s %%", change > 0 ? "+" : "", percent(change).text);
+        append_interval(verdict->low - 1, verdict->high - 1, out);
+    }
+    bt_str_format(out, ", tolerance %g %%, %" PRId64 " round%s", 100 * item->rule.tolerance,
+                  verdict->rounds, verdict->rounds == 1 ? "" : "s");
+}
+
+static void append_memory(const bt_gate_item *item, bt_str *out)
+{
+    const bt_gate_verdict *verdict = &item->verdict;
+    double grown = verdict->candidate - verdict->base;
+    if (verdict->word == BT_GATE_SAME) {
+        bt_str_format(out, "%s", bt_format_value(BT_UNIT_BYTES, verdict->candidate).text);
+    } else {
+        bt_str_format(out, "%s by %s", grown > 0 ? "more" : "less",
+                      bt_format_value(BT_UNIT_BYTES, fabs(grown)).text);
+        bt_str_format(out, ": %s", bt_format_value(BT_UNIT_BYTES, verdict->base).text);
+        bt_str_format(out, " -> %s", bt_format_value(BT_UNIT_BYTES, verdict->candidate).text);
+    }
+    bt_str_format(out, ", tolerance %s",
+                  bt_format_value(BT_UNIT_BYTES, item->rule.memory_tolerance_bytes).text);
+}
+
+void bt_gate_sentence(const bt_gate_item *item, const bt_policy *policy, bt_str *out)
+{
+    const bt_gate_verdict *verdict = &item->verdict;
+    if (item->metric < BT_GATE_METRIC_COUNT && item->metric != BT_GATE_TIME) {
+        bt_str_format(out, "%s: ", bt_gate_metric_info(item->metric)->words);
+    }
+    if (*verdict->reason) {
+        bt_str_append(out, verdict->reason);
+    } else if (item->metric == BT_GATE_MEMORY) {
+        append_memory(item, out);
+    } else if (item->metric < BT_GATE_METRIC_COUNT) {
+        append_time(item, out);
+    }
+    if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->next_rounds > verdict->rounds) {
+        bt_str_format(out, "; %" PRId64 " rounds may tell", verdict->next_rounds);
+    } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->rounds >= policy->rounds) {
+        bt_str_append(out, "; too noisy to tell in so many rounds");
+    }
+}
+
+// ---- what changed ------------------------------------------------------------------------------
+
+static void part(bt_str *out, const char *separator)
+{
+    if (out->length_bytes) {
+        bt_str_append(out, separator);
+    }
+}
+
+static void append_number(double base, double candidate, double equal, const char *what,
+                          const char *unit, bt_str *out)
+{
+    if (!(base > 0) || !(candidate > 0)) {
+        return;
+    }
+    part(out, ", ");
+    if (fabs(candidate / base - 1) <= equal) {
+        bt_str_format(out, "%s equal", what);
+    } else {
+        bt_str_format(out, "%s %.0f -> %.0f %s", what, base, candidate, unit);
+    }
+}
+
+static bool has(const char *const *texts, int64_t count, const char *text)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        if (strcmp(texts[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Bytes of "op: " in "op: kernel".
+static size_t op_length(const char *text)
+{
+    const char *colon = strstr(text, ": ");
+    return colon ? (size_t)(colon - text) + 2 : 0;
+}
+
+// The kernel of the candidate alone that serves the same op, NULL without.
+static const char *successor(const bt_gate_side *base, const bt_gate_side *candidate,
+                             const char *text)
+{
+    size_t length = op_length(text);
+    for (int64_t i = 0; length && i < candidate->kernel_count; ++i) {
+        const char *other = candidate->kernels[i];
+        if (strncmp(other, text, length) == 0 && !has(base->kernels, base->kernel_count, other)) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static void append_kernels(const bt_gate_side *base, const bt_gate_side *candidate, bt_str *out)
+{
+    bt_str changes = {0};
+    int64_t count = 0;
+    for (int64_t i = 0; i < base->kernel_count; ++i) {
+        const char *text = base->kernels[i];
+        if (has(candidate->kernels, candidate->kernel_count, text) || ++count > LISTED_MAX) {
+            continue;
+        }
+        const char *next = successor(base, candidate, text);
+        bt_str_format(&changes, "%s%s -> %s", changes.length_bytes ? ", " : "",
+                      text + op_length(text), next ? next + op_length(next) : "none");
+    }
+    for (int64_t i = 0; i < candidate->kernel_count; ++i) {
+        const char *text = candidate->kernels[i];
+        bool known = has(base->kernels, base->kernel_count, text) ||
+                     successor(candidate, base, text) != NULL;
+        if (!known && ++count <= LISTED_MAX) {
+            bt_str_format(&changes, "%snone -> %s", changes.length_bytes ? ", " : "",
+                          text + op_length(text));
+        }
+    }
+    if (count > 0) {
+        part(out, "; ");
+        bt_str_format(out, "the kernel%s that ran changed: %s%s", count > 1 ? "s" : "",
+                      bt_str_text(&changes), count > LISTED_MAX ? ", ..." : "");
+    } else if (base->kernel_count > 0) {
+        part(out, "; ");
+        bt_str_append(out, base->kernel_count > 1 ? "the same kernels ran" : "the same kernel ran");
+    }
+    out->status = out->status == BT_OK ? changes.status : out->status;
+    bt_str_release(&changes);
+}
+
+static const char *hard_fact(const bt_store_env *env, const char *key)
+{
+    for (int64_t i = 0; i < env->fact_count; ++i) {
+        if (env->facts[i].level == BT_FACT_HARD && strcmp(env->facts[i].key, key) == 0) {
+            return env->facts[i].value;
+        }
+    }
+    return "none";
+}
+
+static void append_fact(const char *key, const char *base, const char *value, int64_t *count,
+                        bt_str *out)
+{
+    if (strcmp(base, value) != 0 && ++*count <= LISTED_MAX) {
+        part(out, "; ");
+        bt_str_format(out, "%s %.80s -> %.80s", key, base, value);
+    }
+}
+
+static void append_facts(const bt_store_env *base, const bt_store_env *env, const char *name,
+                         bt_str *out)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < base->fact_count; ++i) {
+        const bt_store_fact *fact = &base->facts[i];
+        if (bt_gate_fact_concerns(fact, name)) {
+            append_fact(fact->key, fact->value, hard_fact(env, fact->key), &count, out);
+        }
+    }
+    for (int64_t i = 0; i < env->fact_count; ++i) {
+        const bt_store_fact *fact = &env->facts[i];
+        if (bt_gate_fact_concerns(fact, name) && strcmp(hard_fact(base, fact->key), "none") == 0) {
+            append_fact(fact->key, "none", fact->value, &count, out);
+        }
+    }
+    if (count > LISTED_MAX) {
+        bt_str_format(out, "; and %" PRId64 " more", count - LISTED_MAX);
+    }
+}
+
+static bt_status append_settings(const bt_gate_side *base, const bt_gate_side *candidate,
+                                 bt_arena *arena, bt_str *out)
+{
+    item_list list = {.arena = arena};
+    BT_TRY(bt_items_add_plans(&list, base->axes_json, candidate->axes_json));
+    for (int64_t i = 0; i < list.count && i < LISTED_MAX; ++i) {
+        const bt_compare_item *item = &list.items[i];
+        part(out, "; ");
+        bt_str_format(out, "%s %.80s -> %.80s", item->key, *item->left ? item->left : "none",
+                      *item->right ? item->right : "none");
+    }
+    if (list.count > LISTED_MAX) {
+        bt_str_format(out, "; and %" PRId64 " more", list.count - LISTED_MAX);
+    }
+    return BT_OK;
+}
+
+bt_status bt_gate_changes(const bt_gate_side *base, const bt_gate_side *candidate,
+                          const bt_store_env *base_env, const bt_store_env *env, bt_arena *arena,
+                          bt_str *out)
+{
+    append_number(base->clock_mhz, candidate->clock_mhz, CLOCKS_EQUAL, "clocks", "MHz", out);
+    append_number(base->power_w, candidate->power_w, POWER_EQUAL, "power", "W", out);
+    append_kernels(base, candidate, out);
+    if (base_env && strcmp(base->environment, candidate->environment) != 0) {
+        append_facts(base_env, env, candidate->name, out);
+    }
+    if (strcmp(base->settings, candidate->settings) != 0) {
+        BT_TRY(append_settings(base, candidate, arena, out));
+    }
+    return bt_str_status(out);
+}

@@ -1,0 +1,376 @@
+// harness/gate/gate.c - which cases and metrics are judged, by which rules, and what it adds up to
+#include "harness/gate/gate.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/gate/explain.h"
+
+typedef struct gating {
+    const bt_gate_request *request;
+    bt_gate_sides sides;         // of the run
+    const bt_baseline *baseline; // NULL: paired
+    int64_t family;
+    bt_gate_item *items; // [capacity]
+    bt_gate_result *out;
+} gating;
+
+bool bt_gate_is_paired(const bt_store_run *run)
+{
+    bool base = false, candidate = false;
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        const char *system = run->rounds[i].what.system;
+        base = base || strcmp(system, BT_GATE_SYSTEM_BASE) == 0;
+        candidate = candidate || strcmp(system, BT_GATE_SYSTEM_CANDIDATE) == 0;
+    }
+    return base && candidate;
+}
+
+// ---- sides that belong together ----------------------------------------------------------------
+
+// What a baseline calls the system of a run.
+static const char *recorded_system(const char *system)
+{
+    return strcmp(system, BT_GATE_SYSTEM_CANDIDATE) == 0 ? BT_GATE_SYSTEM_OURS : system;
+}
+
+// Is this side of the run judged? The base of a session of 'ab' is what others are held against.
+static bool is_judged(const gating *self, const bt_gate_side *side)
+{
+    bool base = strcmp(side->system, BT_GATE_SYSTEM_BASE) == 0;
+    return bt_gate_selects(self->request->filter, side->name) && !(self->out->paired && base);
+}
+
+static const bt_gate_side *base_of(const gating *self, const bt_gate_side *side)
+{
+    return self->baseline
+               ? bt_gate_side_find(&self->baseline->sides, side->bench, side->name,
+                                   recorded_system(side->system))
+               : bt_gate_side_find(&self->sides, side->bench, side->name, BT_GATE_SYSTEM_BASE);
+}
+
+// The side of the run that a recorded one is the base of.
+static const bt_gate_side *candidate_of(const gating *self, const bt_gate_side *recorded)
+{
+    for (int64_t i = 0; i < self->sides.count; ++i) {
+        const bt_gate_side *side = &self->sides.items[i];
+        if (is_judged(self, side) && base_of(self, side) == recorded) {
+            return side;
+        }
+    }
+    return NULL;
+}
+
+bool bt_gate_selects(const char *filter, const char *name)
+{
+    return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
+}
+
+static bool is_timed(bt_gate_metric metric)
+{
+    return metric != BT_GATE_MEMORY && metric != BT_GATE_LOSS;
+}
+
+static bool has_metric(const bt_gate_side *side, bt_gate_metric metric)
+{
+    bool found = metric == BT_GATE_LOSS && side->curve_count > 0;
+    for (int64_t i = 0; i < side->round_count && !found; ++i) {
+        found = side->rounds[i].values[metric] > 0;
+    }
+    return found;
+}
+
+int64_t bt_gate_family(const bt_gate_side *side)
+{
+    int64_t count = 0;
+    for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
+        count += is_timed((bt_gate_metric)i) && has_metric(side, (bt_gate_metric)i);
+    }
+    return count;
+}
+
+// Decisions on times and rates that are made together, at least 1.
+static int64_t count_family(const gating *self)
+{
+    int64_t family = 0;
+    for (int64_t i = 0; i < self->sides.count; ++i) {
+        const bt_gate_side *side = &self->sides.items[i];
+        const bt_gate_side *base = is_judged(self, side) ? base_of(self, side) : NULL;
+        family += base ? bt_gate_family(base) : 0;
+    }
+    return family > 0 ? family : 1;
+}
+
+// ---- one verdict -------------------------------------------------------------------------------
+
+static bt_status copy_text(bt_arena *arena, bt_str *text, const char **out)
+{
+    void *copy = NULL;
+    bt_status status = bt_str_status(text);
+    if (status == BT_OK) {
+        status = bt_arena_alloc(arena, text->length_bytes + 1, &copy);
+    }
+    if (status == BT_OK) {
+        memcpy(copy, bt_str_text(text), text->length_bytes + 1);
+        *out = copy;
+    }
+    bt_str_release(text);
+    return status;
+}
+
+static bt_status set_subject(gating *self, const bt_gate_side *side, bt_gate_item *item)
+{
+    bool plain = strcmp(recorded_system(side->system), BT_GATE_SYSTEM_OURS) == 0;
+    bt_str text = {0};
+    bt_str_format(&text, "%s%s%s", side->name, plain ? "" : " ", plain ? "" : side->system);
+    return copy_text(&self->out->arena, &text, &item->subject);
+}
+
+static bool is_excused(const bt_gate_item *item, bt_gate_presence presence)
+{
+    const bool *allow = item->rule.allow;
+    switch (item->verdict.word) {
+    case BT_GATE_INCONCLUSIVE:
+        return !item->rule.gated || allow[BT_GATE_ALLOW_INCONCLUSIVE];
+    case BT_GATE_NOT_COMPARABLE:
+        return !item->rule.gated ||
+               (presence == BT_GATE_PRESENCE_NEW       ? allow[BT_GATE_ALLOW_NEW]
+                : presence == BT_GATE_PRESENCE_MISSING ? allow[BT_GATE_ALLOW_MISSING]
+                                                       : allow[BT_GATE_ALLOW_INCOMPARABLE]);
+    case BT_GATE_SAME:
+    case BT_GATE_FASTER:
+        return false;
+    case BT_GATE_SLOWER:
+    case BT_GATE_INVALID:
+    case BT_GATE_WORD_COUNT:
+        break;
+    }
+    return !item->rule.gated;
+}
+
+static bt_status describe(gating *self, const bt_gate_side *base, const bt_gate_side *side,
+                          bt_gate_item *item)
+{
+    bt_arena *arena = &self->out->arena;
+    bt_str sentence = {0}, changes = {0};
+    bt_gate_sentence(item, self->request->policy, &sentence);
+    BT_TRY(copy_text(arena, &sentence, &item->sentence));
+    item->changes = "";
+    if (!base || !side) {
+        return BT_OK;
+    }
+    bt_status status = bt_gate_changes(base, side, self->baseline ? &self->baseline->env : NULL,
+                                       &self->request->run->info.env, arena, &changes);
+    if (status != BT_OK) {
+        bt_str_release(&changes);
+        return status;
+    }
+    return copy_text(arena, &changes, &item->changes);
+}
+
+// Median of the base's time, for the tolerance; NaN when not known.
+static bt_status base_time(const bt_gate_side *base, double *time_ns)
+{
+    return bt_gate_side_median(base, BT_GATE_TIME, time_ns);
+}
+
+static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gate_side *side,
+                            bt_gate_metric metric, bt_gate_terms *out)
+{
+    const bt_gate_request *request = self->request;
+    const bt_gate_side *known = side ? side : base;
+    double time_ns = 0;
+    BT_TRY(base_time(base ? base : side, &time_ns));
+    *out = (bt_gate_terms){.policy = request->policy,
+                           .rule = bt_policy_rule(request->policy, known->name, metric,
+                                                  bt_gate_side_is_training(known), time_ns),
+                           .metric = metric,
+                           .presence = !base   ? BT_GATE_PRESENCE_NEW
+                                       : !side ? BT_GATE_PRESENCE_MISSING
+                                               : BT_GATE_PRESENCE_BOTH,
+                           .bench = known->bench,
+                           .name = known->name,
+                           .candidate = known->system,
+                           .base = self->baseline ? NULL : BT_GATE_SYSTEM_BASE,
+                           .recorded = self->baseline ? base : NULL,
+                           .family = self->family,
+                           .calibration = {.required = request->policy->calibration_required,
+                                           .false_alarm_rate = 0,
+                                           .limit = request->policy->calibration_false_alarm_rate}};
+    if (self->baseline) {
+        out->baseline = self->baseline->name;
+        out->baseline_digest = self->baseline->digest;
+    }
+    if (!request->calibration || metric >= BT_GATE_METRIC_COUNT || !is_timed(metric) || !side) {
+        return BT_OK;
+    }
+    return request->calibration(request->calibration_self, side, metric, &out->calibration);
+}
+
+static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_side *side,
+                       bt_gate_metric metric, bt_gate_item *item)
+{
+    bt_gate_terms terms;
+    bt_str rule = {0};
+    *item = (bt_gate_item){.metric = metric};
+    BT_TRY(make_terms(self, base, side, metric, &terms));
+    item->rule = terms.rule;
+    bt_status status = bt_gate_rule_write(&terms, &rule);
+    if (status != BT_OK) {
+        bt_str_release(&rule);
+        return status;
+    }
+    BT_TRY(copy_text(&self->out->arena, &rule, &item->rule_json));
+    BT_TRY(bt_gate_judge(&self->sides, item->rule_json, &item->verdict));
+    BT_TRY(set_subject(self, side ? side : base, item));
+    item->excused = is_excused(item, terms.presence);
+    return describe(self, base, side, item);
+}
+
+// ---- one case, then all ------------------------------------------------------------------------
+
+// The case as a whole; where nothing is to be said of that, each of its metrics.
+static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gate_side *side)
+{
+    bt_gate_result *out = self->out;
+    bt_gate_item *whole = &self->items[out->count];
+    BT_TRY(judge(self, base, side, BT_GATE_METRIC_COUNT, whole));
+    ++out->case_count;
+    if (whole->verdict.word != BT_GATE_SAME) {
+        ++out->count;
+        return BT_OK;
+    }
+    for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
+        bt_gate_metric metric = (bt_gate_metric)i;
+        bool wanted = has_metric(base, metric) || has_metric(side, metric);
+        if (metric == BT_GATE_LOSS) {
+            bt_gate_rule rule = bt_policy_rule(self->request->policy, side->name, metric, true, 0);
+            wanted = wanted && strcmp(rule.loss, "none") != 0;
+        }
+        if (wanted) {
+            BT_TRY(judge(self, base, side, metric, &self->items[out->count]));
+            ++out->count;
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status judge_all(gating *self)
+{
+    void *block = NULL;
+    int64_t recorded = self->baseline ? self->baseline->sides.count : 0;
+    size_t capacity =
+        (size_t)(self->sides.count * BT_GATE_METRIC_COUNT + self->sides.count + recorded);
+    BT_TRY(bt_arena_alloc(&self->out->arena, capacity * sizeof *self->items, &block));
+    self->items = block;
+    self->out->items = self->items;
+    self->family = count_family(self);
+    for (int64_t i = 0; i < self->sides.count; ++i) {
+        const bt_gate_side *side = &self->sides.items[i];
+        if (is_judged(self, side)) {
+            BT_TRY(judge_case(self, base_of(self, side), side));
+        }
+    }
+    for (int64_t i = 0; i < recorded; ++i) {
+        const bt_gate_side *side = &self->baseline->sides.items[i];
+        if (bt_gate_selects(self->request->filter, side->name) && !candidate_of(self, side)) {
+            BT_TRY(judge_case(self, side, NULL));
+        }
+    }
+    return BT_OK;
+}
+
+static void add_up(bt_gate_result *out)
+{
+    static const int order[] = {5, 1, 4, 3};
+    bool found[6] = {false};
+    for (int64_t i = 0; i < out->count; ++i) {
+        const bt_gate_item *item = &out->items[i];
+        ++out->words[item->verdict.word];
+        out->excused += item->excused;
+        if (!item->excused && item->verdict.exit_code < (int)sizeof found) {
+            found[item->verdict.exit_code] = true;
+        }
+    }
+    out->exit_code = out->count == 0 ? 4 : 0;
+    for (int i = (int)(sizeof order / sizeof order[0]) - 1; i >= 0; --i) {
+        out->exit_code = found[order[i]] ? order[i] : out->exit_code;
+    }
+}
+
+bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
+{
+    memset(out, 0, sizeof *out);
+    gating self = {.request = request, .baseline = request->baseline, .out = out};
+    if (request->run->status == BT_RUN_RUNNING) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is still running",
+                        (long long)request->run->id);
+    }
+    if (!request->baseline && !bt_gate_is_paired(request->run)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "run %lld is no session of 'bt-bench ab', so it needs a baseline: "
+                        "--baseline NAME or FILE",
+                        (long long)request->run->id);
+    }
+    out->request = *request;
+    out->paired = !request->baseline;
+    bt_status status = bt_gate_sides_of_run(request->run, &out->arena, &self.sides);
+    if (status == BT_OK) {
+        status = judge_all(&self);
+    }
+    if (status != BT_OK) {
+        bt_gate_result_release(out);
+        return status;
+    }
+    add_up(out);
+    return BT_OK;
+}
+
+void bt_gate_result_release(bt_gate_result *result)
+{
+    bt_arena_release(&result->arena);
+    memset(result, 0, sizeof *result);
+}
+
+// ---- storing -----------------------------------------------------------------------------------
+
+static bt_status stored_of(const bt_gate_item *item, bt_arena *arena, bt_store_verdict *out)
+{
+    bt_str reason = {0};
+    const char *text = NULL;
+    bool changes = *item->changes && item->verdict.word != BT_GATE_SAME;
+    bt_str_format(&reason, "%s%s%s", item->sentence, changes ? "; " : "",
+                  changes ? item->changes : "");
+    BT_TRY(copy_text(arena, &reason, &text));
+    *out = (bt_store_verdict){
+        .kind = BT_GATE_KIND,
+        .subject = item->subject,
+        .metric = item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->tag : "",
+        .verdict = bt_gate_word_name(item->verdict.word),
+        .ratio = item->verdict.ratio,
+        .low = item->verdict.low,
+        .high = item->verdict.high,
+        .rounds = item->verdict.rounds,
+        .reason = text,
+        .rule_json = item->rule_json};
+    return BT_OK;
+}
+
+bt_status bt_gate_store(bt_store *store, const bt_gate_result *result)
+{
+    bt_arena arena = {0};
+    void *block = NULL;
+    bt_status status =
+        bt_arena_alloc(&arena, (size_t)result->count * sizeof(bt_store_verdict), &block);
+    bt_store_verdict *verdicts = block;
+    for (int64_t i = 0; status == BT_OK && i < result->count; ++i) {
+        status = stored_of(&result->items[i], &arena, &verdicts[i]);
+    }
+    if (status == BT_OK) {
+        status = bt_store_verdicts_set(store, result->request.run->id, BT_GATE_KIND, verdicts,
+                                       result->count);
+    }
+    bt_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,88 @@
+// harness/gate/gate.h - a recorded run, judged against a baseline, or its candidate against its
+// base
+//
+// Every case and metric that either side has gets a verdict. What the run is held against: a
+// baseline (two groups of rounds), or, for a session of 'ab', its own system `base` (pairs).
+//
+// Invariants
+//   1. A function of run, baseline and policy: no clock, no file, no device.
+//   2. Each verdict carries its rule (rule.h), by which it can be made again from the run alone.
+//   3. Nothing is passed over in silence: a case that only one side has is a verdict too.
+#ifndef BT_HARNESS_GATE_GATE_H
+#define BT_HARNESS_GATE_GATE_H
+
+#include "harness/gate/baseline.h"
+#include "harness/gate/rule.h"
+
+#define BT_GATE_KIND "gate" // of stored verdicts
+
+typedef struct bt_gate_item {
+    const char *subject;   // case, and system where that is not ours
+    bt_gate_metric metric; // BT_GATE_METRIC_COUNT: the case as a whole
+    bt_gate_rule rule;     // of the policy
+    bt_gate_verdict verdict;
+    const char *rule_json;
+    const char *sentence; // "slower by 3.1 % [2.6, 3.5], tolerance 1 %, 16 rounds"
+    const char *changes;  // what else changed, "" where nothing is known to have
+    bool excused;         // does not count for the exit code
+} bt_gate_item;
+
+// What calibration knows of a case in the run's environment; leaves *out as it is when nothing.
+typedef bt_status (*bt_gate_calibration_of)(void *self, const bt_gate_side *side,
+                                            bt_gate_metric metric, bt_gate_calibration *out);
+
+// All borrowed, by the result too.
+typedef struct bt_gate_request {
+    const bt_store_run *run;
+    const bt_baseline *baseline; // NULL: the run is a session of 'ab'
+    const bt_policy *policy;
+    const char *filter;                 // of cases, as in a plan; NULL: all
+    bt_gate_calibration_of calibration; // NULL: nothing is known
+    void *calibration_self;
+} bt_gate_request;
+
+typedef struct bt_gate_result {
+    bt_gate_request request;
+    const bt_gate_item *items; // [count], in the order of the run, then what only the base has
+    int64_t count;
+    int64_t case_count;                // cases on their systems
+    int64_t words[BT_GATE_WORD_COUNT]; // how many of each
+    int64_t excused;                   // of those that would fail
+    int exit_code;                     // 5 before 1 before 4 before 3 before 0; 4 without items
+    bool paired;                       // candidate against base, no baseline
+    bt_arena arena;                    // holds all of it
+} bt_gate_result;
+
+// Owns    *out: the caller, bt_gate_result_release
+// Errors  INVALID_ARGUMENT (the run is still running; no baseline and no session of 'ab'),
+//         OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out);
+// A zeroed result is fine.
+void bt_gate_result_release(bt_gate_result *result);
+// Whether a run is a session of 'ab': it has the systems base and candidate.
+bool bt_gate_is_paired(const bt_store_run *run);
+
+// The verdicts as they are stored with the run.
+// Errors  those of the store
+BT_CHECKED bt_status bt_gate_store(bt_store *store, const bt_gate_result *result);
+
+// Decisions on times and rates of one side.
+int64_t bt_gate_family(const bt_gate_side *side);
+// Whether a filter takes a case: NULL, a part of its name, or a glob.
+bool bt_gate_selects(const char *filter, const char *name);
+
+// ---- saying it ---------------------------------------------------------------------------------
+
+// `report`: path of the run's report, "" for none.
+BT_CHECKED bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str *out);
+BT_CHECKED bt_status bt_gate_json(const bt_gate_result *result, bt_str *out);
+// For a comment on a change: what is not SAME first, the rest folded.
+BT_CHECKED bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out);
+// For CI systems: a test case per verdict.
+BT_CHECKED bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out);
+// "run 12 of kernels against baseline main (...), policy default".
+void bt_gate_heading(const bt_gate_result *result, bt_str *out);
+// "8 slower, 3 inconclusive, 60 same": counts in words, what matters first.
+void bt_gate_counts(const bt_gate_result *result, bt_str *out);
+
+#endif

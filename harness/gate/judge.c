@@ -1,0 +1,387 @@
+// harness/gate/judge.c - judges one case and metric by its rule
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/gate/rule_read.h"
+#include "harness/stats/stats.h"
+#include "harness/text/format.h"
+
+static const struct {
+    const char *name;
+    int exit_code;
+} words[] = {
+#define WORD_ROW(name, word, exit_code) {word, exit_code},
+    BT_GATE_WORD_LIST(WORD_ROW)
+#undef WORD_ROW
+};
+
+enum { EXIT_DISTURBED = 4 };
+
+const char *bt_gate_word_name(bt_gate_word word)
+{
+    return (unsigned)word < BT_GATE_WORD_COUNT ? words[word].name : "?";
+}
+
+// Says the word and, where the format is not NULL, why.
+static void say(bt_gate_verdict *out, bt_gate_word word, const char *format, ...) BT_PRINTF(3, 4);
+
+static void say(bt_gate_verdict *out, bt_gate_word word, const char *format, ...)
+{
+    va_list arguments;
+    out->word = word;
+    out->exit_code = words[word].exit_code;
+    va_start(arguments, format);
+    (void)vsnprintf(out->reason, sizeof out->reason, format, arguments);
+    va_end(arguments);
+}
+
+// What is judged: the run's side, and the other one.
+typedef struct judging {
+    const bt_rule *rule;
+    const bt_gate_side *candidate;
+    const bt_gate_side *base; // of the run; NULL: what the rule recorded
+    bt_arena *arena;
+    bt_gate_verdict *out;
+} judging;
+
+// ---- the case as a whole -----------------------------------------------------------------------
+
+static bool check_presence(const judging *self)
+{
+    if (self->rule->presence == BT_GATE_PRESENCE_NEW) {
+        say(self->out, BT_GATE_NOT_COMPARABLE, "new: the baseline has no such case");
+    } else if (self->rule->presence == BT_GATE_PRESENCE_MISSING || !self->candidate) {
+        say(self->out, BT_GATE_NOT_COMPARABLE, "missing: the run has no such case");
+    } else if (*self->rule->base && !self->base) {
+        say(self->out, BT_GATE_NOT_COMPARABLE, "the run has no round of it on %s",
+            self->rule->base);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool check_rounds(const judging *self, const bt_gate_side *side, const char *which)
+{
+    bt_gate_verdict *out = self->out;
+    if (side->failed > 0) {
+        say(out, BT_GATE_INVALID, "%s%" PRId64 " of %" PRId64 " rounds failed: %.300s", which,
+            side->failed, side->failed + side->round_count, side->message);
+    } else if (side->round_count == 0 && side->unavailable > 0) {
+        say(out, BT_GATE_NOT_COMPARABLE, "%sit cannot run here: %.300s", which, side->message);
+    } else if (side->round_count == 0 && side->invalid > 0) {
+        say(out, BT_GATE_INVALID, "%sall %" PRId64 " rounds were disturbed: %.300s", which,
+            side->invalid, side->message);
+        out->exit_code = EXIT_DISTURBED;
+    } else if (side->round_count == 0) {
+        say(out, BT_GATE_NOT_COMPARABLE, "%sno round of it was finished", which);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool check_comparable(const judging *self)
+{
+    const bt_rule *rule = self->rule;
+    const bt_gate_side *side = self->candidate;
+    double clock = self->base ? self->base->clock_mhz : rule->clock_mhz;
+    if (!self->base && strcmp(rule->environment, side->environment) != 0) {
+        say(self->out, BT_GATE_NOT_COMPARABLE, "hard facts of the environments differ");
+    } else if (!self->base && strcmp(rule->settings, side->settings) != 0) {
+        say(self->out, BT_GATE_NOT_COMPARABLE, "the case's own settings differ");
+    } else if (clock > 0 && side->clock_mhz > 0 &&
+               !(fabs(side->clock_mhz / clock - 1) <= rule->clock_tolerance)) {
+        say(self->out, BT_GATE_NOT_COMPARABLE,
+            "median clocks differ by more than %.3g %%: %.0f and %.0f MHz",
+            100 * rule->clock_tolerance, clock, side->clock_mhz);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static bool check_case(const judging *self)
+{
+    return check_presence(self) && (!self->base || check_rounds(self, self->base, "base: ")) &&
+           check_rounds(self, self->candidate, "") && check_comparable(self);
+}
+
+// ---- times and rates ---------------------------------------------------------------------------
+
+static bool is_rate(bt_gate_metric metric)
+{
+    bt_metric of = bt_gate_metric_info(metric)->metric;
+    return of < BT_METRIC_COUNT && bt_metric_info(of)->direction == BT_DIRECTION_HIGHER;
+}
+
+static bool check_calibration(const judging *self)
+{
+    const bt_gate_calibration *calibration = &self->rule->calibration;
+    if (calibration->required && !calibration->known) {
+        say(self->out, BT_GATE_NOT_COMPARABLE,
+            "not calibrated in this environment, and the policy requires it: run 'bt-bench "
+            "calibrate'");
+    } else if (calibration->known && calibration->false_alarm_rate > calibration->limit) {
+        say(self->out, BT_GATE_NOT_COMPARABLE,
+            "the calibration called %.3g %% of identical builds slower; allowed: %.3g %%",
+            100 * calibration->false_alarm_rate, 100 * calibration->limit);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+// Logarithms, time-like: more is slower.
+static double log_of(bt_gate_metric metric, double value)
+{
+    return is_rate(metric) ? -log(value) : log(value);
+}
+
+// Pairs of rounds with the same ordinal.
+static bt_status decide_pairs(const judging *self, bt_decision *out)
+{
+    bt_gate_metric metric = self->rule->metric;
+    const bt_gate_side *base = self->base, *side = self->candidate;
+    void *block = NULL;
+    int64_t count = 0;
+    BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
+    double *logs = block;
+    for (int64_t i = 0, j = 0; i < base->round_count && j < side->round_count;) {
+        const bt_gate_round *a = &base->rounds[i], *b = &side->rounds[j];
+        bool known = a->ordinal == b->ordinal && a->values[metric] > 0 && b->values[metric] > 0;
+        if (known) {
+            logs[count++] = log_of(metric, b->values[metric]) - log_of(metric, a->values[metric]);
+        }
+        i += a->ordinal <= b->ordinal;
+        j += b->ordinal <= a->ordinal;
+    }
+    *out = bt_decide_paired(&self->rule->decision, logs, count);
+    return BT_OK;
+}
+
+static bt_status decide_recorded(const judging *self, bt_decision *out)
+{
+    const bt_rule *rule = self->rule;
+    const bt_gate_side *side = self->candidate;
+    void *base_block = NULL, *block = NULL;
+    BT_TRY(bt_arena_alloc(self->arena, (size_t)rule->value_count * sizeof(double), &base_block));
+    BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
+    double *base_logs = base_block, *logs = block;
+    for (int64_t i = 0; i < rule->value_count; ++i) {
+        base_logs[i] = log_of(rule->metric, rule->values[i]);
+    }
+    int64_t count = bt_gate_side_values(side, rule->metric, logs);
+    for (int64_t i = 0; i < count; ++i) {
+        logs[i] = log_of(rule->metric, logs[i]);
+    }
+    *out = bt_decide_unpaired(&rule->decision, base_logs, rule->value_count, logs, count);
+    return BT_OK;
+}
+
+static bt_status judge_time(const judging *self)
+{
+    static const bt_gate_word of_outcome[BT_OUTCOME_COUNT] = {[BT_OUTCOME_SAME] = BT_GATE_SAME,
+                                                              [BT_OUTCOME_FASTER] = BT_GATE_FASTER,
+                                                              [BT_OUTCOME_SLOWER] = BT_GATE_SLOWER,
+                                                              [BT_OUTCOME_INCONCLUSIVE] =
+                                                                  BT_GATE_INCONCLUSIVE};
+    bt_decision decision;
+    bt_gate_verdict *out = self->out;
+    if (!check_calibration(self)) {
+        return BT_OK;
+    }
+    BT_TRY(self->base ? decide_pairs(self, &decision) : decide_recorded(self, &decision));
+    say(out, of_outcome[decision.outcome], "%s", "");
+    out->ratio = decision.ratio;
+    out->low = decision.low;
+    out->high = decision.high;
+    out->rounds = decision.rounds;
+    out->next_rounds = decision.next_rounds;
+    return BT_OK;
+}
+
+// ---- memory ------------------------------------------------------------------------------------
+
+static void judge_memory(const judging *self)
+{
+    bt_gate_verdict *out = self->out;
+    double grown = out->candidate - out->base;
+    double allowed = self->rule->memory_tolerance_bytes;
+    out->ratio = out->candidate / out->base;
+    out->rounds = self->candidate->round_count;
+    if (fabs(grown) <= allowed) {
+        say(out, BT_GATE_SAME, "%s", "");
+        return;
+    }
+    say(out, grown > 0 ? BT_GATE_SLOWER : BT_GATE_FASTER, "%s", "");
+}
+
+// ---- loss --------------------------------------------------------------------------------------
+
+static void take_loss(const judging *self, const bt_loss_verdict *loss)
+{
+    static const bt_gate_word of_word[BT_LOSS_WORD_COUNT] = {[BT_LOSS_PASS] = BT_GATE_SAME,
+                                                             [BT_LOSS_CONSISTENT] = BT_GATE_SAME,
+                                                             [BT_LOSS_FAIL] = BT_GATE_INVALID,
+                                                             [BT_LOSS_INCONCLUSIVE] =
+                                                                 BT_GATE_INCONCLUSIVE};
+    say(self->out, of_word[loss->word], "%s: %s", self->rule->tier, loss->reason);
+    self->out->rounds = self->candidate->round_count;
+}
+
+// Every different curve of the run is held against the base; the first that fails speaks.
+static void judge_curves(const judging *self, const bt_gate_side *base, bt_loss_tier tier)
+{
+    bt_loss_verdict loss = {0};
+    for (int64_t i = 0; i < self->candidate->curve_count; ++i) {
+        const bt_loss_curve *curve = &self->candidate->curves[i];
+        if (tier == BT_LOSS_TIER_BITWISE) {
+            bt_loss_check_bitwise(&base->curves[0], curve, &loss);
+        } else {
+            bt_loss_check_numeric(base->curves, base->curve_count, curve, &self->rule->loss, &loss);
+        }
+        take_loss(self, &loss);
+        if (self->out->word != BT_GATE_SAME) {
+            return;
+        }
+    }
+}
+
+static bt_status judge_loss(const judging *self)
+{
+    const bt_gate_side *base = self->base ? self->base : &self->rule->recorded;
+    const bt_gate_side *side = self->candidate;
+    bt_loss_tier tier = BT_LOSS_TIER_BITWISE;
+    if (!bt_loss_tier_parse(self->rule->tier, &tier)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is no tier of losses",
+                        self->rule->tier);
+    }
+    if (base->curve_count == 0 || side->curve_count == 0) {
+        say(self->out, BT_GATE_NOT_COMPARABLE, "%s has no loss curve",
+            base->curve_count == 0 ? "the base" : "the run");
+    } else if (tier == BT_LOSS_TIER_STATISTICAL) {
+        bt_loss_verdict loss = {0};
+        bt_loss_check_statistical(base->curves, base->curve_count, side->curves, side->curve_count,
+                                  &self->rule->loss, &loss);
+        take_loss(self, &loss);
+    } else if (tier == BT_LOSS_TIER_BITWISE && base->curve_count > 1) {
+        say(self->out, BT_GATE_NOT_COMPARABLE,
+            "bitwise: the base's own rounds have %" PRId64 " different loss curves",
+            base->curve_count);
+    } else {
+        judge_curves(self, base, tier);
+    }
+    return BT_OK;
+}
+
+// ---- one metric --------------------------------------------------------------------------------
+
+static double largest(const double *values, int64_t count)
+{
+    double most = (double)NAN;
+    for (int64_t i = 0; i < count; ++i) {
+        most = values[i] <= most ? most : values[i];
+    }
+    return most;
+}
+
+// Median, or of memory the peak.
+static bt_status typical(const judging *self, const double *values, int64_t count, double *out)
+{
+    bt_stats stats = {0};
+    if (self->rule->metric == BT_GATE_MEMORY || count == 0) {
+        *out = largest(values, count);
+        return BT_OK;
+    }
+    BT_TRY(bt_stats_of(values, count, &stats));
+    *out = stats.median;
+    return BT_OK;
+}
+
+static bt_status typical_of_side(const judging *self, const bt_gate_side *side, double *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
+    int64_t count = bt_gate_side_values(side, self->rule->metric, block);
+    return typical(self, block, count, out);
+}
+
+static bt_status judge_metric(const judging *self)
+{
+    bt_gate_verdict *out = self->out;
+    const bt_rule *rule = self->rule;
+    if (rule->metric == BT_GATE_LOSS) {
+        return judge_loss(self);
+    }
+    BT_TRY(self->base ? typical_of_side(self, self->base, &out->base)
+                      : typical(self, rule->values, rule->value_count, &out->base));
+    BT_TRY(typical_of_side(self, self->candidate, &out->candidate));
+    if (!(out->base > 0) || !(out->candidate > 0)) {
+        say(out, BT_GATE_NOT_COMPARABLE, "%s has no %s of it",
+            out->base > 0 ? "the run" : "the base", bt_gate_metric_info(rule->metric)->tag);
+        return BT_OK;
+    }
+    if (rule->metric == BT_GATE_MEMORY) {
+        judge_memory(self);
+        return BT_OK;
+    }
+    return judge_time(self);
+}
+
+static bt_status judge_rule(const bt_gate_sides *sides, const bt_rule *rule, bt_arena *arena,
+                            bt_gate_verdict *out)
+{
+    judging self = {
+        .rule = rule,
+        .candidate = bt_gate_side_find(sides, rule->bench, rule->name, rule->candidate),
+        .base = *rule->base ? bt_gate_side_find(sides, rule->bench, rule->name, rule->base) : NULL,
+        .arena = arena,
+        .out = out};
+    if (!check_case(&self)) {
+        return BT_OK;
+    }
+    if (rule->metric == BT_GATE_METRIC_COUNT) {
+        say(out, BT_GATE_SAME, "%s", "");
+        return BT_OK;
+    }
+    return judge_metric(&self);
+}
+
+bt_status bt_gate_judge(const bt_gate_sides *sides, const char *rule_json, bt_gate_verdict *out)
+{
+    bt_json_doc json = {0};
+    bt_arena arena = {0};
+    bt_rule rule;
+    *out = (bt_gate_verdict){.ratio = (double)NAN,
+                             .low = (double)NAN,
+                             .high = (double)NAN,
+                             .base = (double)NAN,
+                             .candidate = (double)NAN};
+    BT_TRY(bt_json_parse("the rule of a verdict", rule_json, strlen(rule_json), &json));
+    bt_document in = {&json, &arena};
+    bt_status status = bt_rule_read(&in, json.root, &rule);
+    if (status == BT_OK) {
+        status = judge_rule(sides, &rule, &arena, out);
+    }
+    bt_json_release(&json);
+    bt_arena_release(&arena);
+    return status;
+}
+
+bt_status bt_gate_rejudge(const bt_store_run *run, const bt_store_verdict *stored,
+                          bt_gate_verdict *out)
+{
+    bt_arena arena = {0};
+    bt_gate_sides sides;
+    bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
+    if (status == BT_OK) {
+        status = bt_gate_judge(&sides, stored->rule_json, out);
+    }
+    bt_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,89 @@
+// harness/gate/policy.h - what a gate lets pass: a JSON file, checked, and its rules case by case
+//
+// The keys are rows of harness/suite/policy_keys.inl. Defaults are filled in, so that nothing is
+// left open; overrides are looked up per case and metric, the last that says a key wins.
+#ifndef BT_HARNESS_GATE_POLICY_H
+#define BT_HARNESS_GATE_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "harness/store/metrics.h"
+#include "harness/suite/json.h"
+
+// X(enumerator, tag in policy, verdict and JSON, metric of the table that it is judged by, what
+// text calls it). The loss is judged by its curve.
+#define BT_GATE_METRIC_LIST(X)                                                                     \
+    X(TIME, "time_ns", BT_METRIC_TIME, "time")                                                     \
+    X(STEP_TIME, "step_time_ns", BT_METRIC_STEP_TIME, "step time")                                 \
+    X(TOKENS_PER_S, "tokens_per_s", BT_METRIC_TOKENS_PER_S, "tokens/s")                            \
+    X(MEMORY, "peak_allocated_bytes", BT_METRIC_PEAK_ALLOCATED, "peak memory")                     \
+    X(LOSS, "loss", BT_METRIC_COUNT, "loss")
+
+typedef enum bt_gate_metric {
+#define BT_GATE_METRIC_ENUM(name, tag, metric, words) BT_GATE_##name,
+    BT_GATE_METRIC_LIST(BT_GATE_METRIC_ENUM)
+#undef BT_GATE_METRIC_ENUM
+        BT_GATE_METRIC_COUNT
+} bt_gate_metric;
+
+typedef struct bt_gate_metric_row {
+    const char *tag;
+    bt_metric metric; // BT_METRIC_COUNT: none
+    const char *words;
+} bt_gate_metric_row;
+
+const bt_gate_metric_row *bt_gate_metric_info(bt_gate_metric metric);
+bool bt_gate_metric_parse(const char *tag, bt_gate_metric *metric);
+
+// X(enumerator, word in a policy): what an open verdict may be excused for
+#define BT_GATE_ALLOW_LIST(X)                                                                      \
+    X(INCONCLUSIVE, "inconclusive")                                                                \
+    X(NEW, "new")                                                                                  \
+    X(MISSING, "missing")                                                                          \
+    X(INCOMPARABLE, "incomparable")
+
+typedef enum bt_gate_allow {
+#define BT_GATE_ALLOW_ENUM(name, word) BT_GATE_ALLOW_##name,
+    BT_GATE_ALLOW_LIST(BT_GATE_ALLOW_ENUM)
+#undef BT_GATE_ALLOW_ENUM
+        BT_GATE_ALLOW_COUNT
+} bt_gate_allow;
+
+typedef struct bt_policy {
+    cJSON *root;      // owned; the file with all defaults
+    const char *name; // inside root
+    char digest[33];  // of its canonical text with all defaults
+    int64_t rounds;   // at most, per case and side
+    double false_alarm_rate, miss_rate, clock_tolerance;
+    bool calibration_required;
+    double calibration_false_alarm_rate;
+} bt_policy;
+
+// Reads a policy: a file, or the name of one under suites/policies/ of the working directory or
+// else the installation; NULL is "default".
+// Owns    *out: the caller, bt_policy_release; nothing on failure
+// Errors  INVALID_ARGUMENT (no such file; file:line:column of a mistake), IO, OUT_OF_MEMORY
+BT_CHECKED bt_status bt_policy_load(const char *given, bt_policy *out);
+// The same from text in memory; `path` is what messages call it.
+BT_CHECKED bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes,
+                                     bt_policy *out);
+// A zeroed policy is fine.
+void bt_policy_release(bt_policy *policy);
+
+// What holds for one case and metric.
+typedef struct bt_gate_rule {
+    double tolerance;              // share, of times and rates
+    double memory_tolerance_bytes; // of the peak
+    const char *loss;              // tier; borrowed from the policy
+    bool gated;                    // false: shown, never fails
+    bool allow[BT_GATE_ALLOW_COUNT];
+    const char *reason; // of the last override that fits, "" without; borrowed
+} bt_gate_rule;
+
+// `metric` BT_GATE_METRIC_COUNT: for the case as a whole. `training`: of a training case;
+// `base_ns`: its median time on the base side, NaN when not known.
+bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_metric metric,
+                            bool training, double base_ns);
+
+#endif

@@ -1,0 +1,181 @@
+// harness/gate/print.c - a gate's result as text and as JSON
+#include <inttypes.h>
+#include <string.h>
+
+#include "harness/gate/gate.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/utf8.h"
+
+// Words in the order in which they matter.
+static const bt_gate_word by_weight[] = {BT_GATE_INVALID,        BT_GATE_SLOWER,
+                                         BT_GATE_NOT_COMPARABLE, BT_GATE_INCONCLUSIVE,
+                                         BT_GATE_FASTER,         BT_GATE_SAME};
+enum { WORDS = (int)(sizeof by_weight / sizeof by_weight[0]) };
+
+void bt_gate_counts(const bt_gate_result *result, bt_str *out)
+{
+    static const char *const names[BT_GATE_WORD_COUNT] = {[BT_GATE_SAME] = "same",
+                                                          [BT_GATE_FASTER] = "faster",
+                                                          [BT_GATE_SLOWER] = "slower",
+                                                          [BT_GATE_INCONCLUSIVE] = "inconclusive",
+                                                          [BT_GATE_NOT_COMPARABLE] =
+                                                              "not comparable",
+                                                          [BT_GATE_INVALID] = "invalid"};
+    const char *separator = "";
+    for (int i = 0; i < WORDS; ++i) {
+        if (result->words[by_weight[i]] > 0) {
+            bt_str_format(out, "%s%" PRId64 " %s", separator, result->words[by_weight[i]],
+                          names[by_weight[i]]);
+            separator = ", ";
+        }
+    }
+    if (!*separator) {
+        bt_str_append(out, "nothing was judged");
+    }
+}
+
+void bt_gate_heading(const bt_gate_result *result, bt_str *out)
+{
+    const bt_store_run *run = result->request.run;
+    const bt_baseline *baseline = result->request.baseline;
+    bt_str_format(out, "run %" PRId64 " of %s", run->id, run->info.suite.name);
+    if (baseline) {
+        bt_str_format(out, " against baseline %s (%s, %s)", baseline->name, baseline->created,
+                      baseline->machine);
+    } else {
+        bt_str_append(out, ", candidate against base");
+    }
+    bt_str_format(out, ", policy %s", result->request.policy->name);
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+static void print_item(const bt_gate_item *item, bt_str *out)
+{
+    bool fails = item->verdict.word == BT_GATE_SLOWER || item->verdict.word == BT_GATE_INVALID;
+    const char *word = fails && !item->excused ? "FAIL" : bt_gate_word_name(item->verdict.word);
+    bt_str_format(out, "%s  %s   %s%s\n", word, item->subject, item->sentence,
+                  item->excused ? " (let pass)" : "");
+    if (*item->changes) {
+        bt_str_format(out, "      %s\n", item->changes);
+    }
+    if (*item->rule.reason) {
+        bt_str_format(out, "      policy: %s\n", item->rule.reason);
+    }
+}
+
+// What to do next: the first thing that applies.
+static void print_next(const bt_gate_result *result, bt_str *out)
+{
+    const bt_baseline *baseline = result->request.baseline;
+    int64_t rounds = 0;
+    for (int64_t i = 0; i < result->count; ++i) {
+        const bt_gate_verdict *verdict = &result->items[i].verdict;
+        bool open = verdict->word == BT_GATE_INCONCLUSIVE && verdict->next_rounds > rounds;
+        rounds = open ? verdict->next_rounds : rounds;
+    }
+    if (result->exit_code == 0 && result->words[BT_GATE_FASTER] > 0 && baseline) {
+        bt_str_format(out,
+                      "next  %" PRId64 " faster: bt-bench baseline set %s %" PRId64
+                      " --reason \"...\"\n",
+                      result->words[BT_GATE_FASTER], baseline->name, result->request.run->id);
+    } else if (rounds > 0) {
+        bt_str_format(out, "next  the same with %" PRId64 " rounds\n", rounds);
+    }
+}
+
+bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str *out)
+{
+    size_t start = out->length_bytes;
+    bt_str_append(out, "gate  ");
+    bt_gate_heading(result, out);
+    bt_str_append(out, "\n\n");
+    for (int i = 0; i < WORDS; ++i) {
+        for (int64_t j = 0; j < result->count && by_weight[i] != BT_GATE_SAME; ++j) {
+            if (result->items[j].verdict.word == by_weight[i]) {
+                print_item(&result->items[j], out);
+            }
+        }
+    }
+    bt_str_format(out, "%s  %" PRId64 " case%s: ", result->exit_code ? "FAIL" : "PASS",
+                  result->case_count, result->case_count == 1 ? "" : "s");
+    bt_gate_counts(result, out);
+    if (result->excused > 0) {
+        bt_str_format(out, "; %" PRId64 " let pass by the policy", result->excused);
+    }
+    if (*report) {
+        bt_str_format(out, "   report %s", report);
+    }
+    bt_str_format(out, "   exit %d\n", result->exit_code);
+    print_next(result, out);
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+static void write_item(const bt_gate_item *item, bt_json_writer *json)
+{
+    const bt_gate_verdict *verdict = &item->verdict;
+    bool metric = item->metric < BT_GATE_METRIC_COUNT;
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "subject", item->subject);
+    bt_json_writer_text(json, "metric", metric ? bt_gate_metric_info(item->metric)->tag : "");
+    bt_json_writer_text(json, "verdict", bt_gate_word_name(verdict->word));
+    bt_json_writer_real(json, "ratio", verdict->ratio);
+    bt_json_writer_real(json, "low", verdict->low);
+    bt_json_writer_real(json, "high", verdict->high);
+    bt_json_writer_real(json, "base", verdict->base);
+    bt_json_writer_real(json, "candidate", verdict->candidate);
+    bt_json_writer_integer(json, "rounds", verdict->rounds);
+    bt_json_writer_integer(json, "next_rounds", verdict->next_rounds);
+    bt_json_writer_real(json, "tolerance", item->rule.tolerance);
+    bt_json_writer_bool(json, "gated", item->rule.gated);
+    bt_json_writer_bool(json, "excused", item->excused);
+    bt_json_writer_text(json, "reason", item->sentence);
+    bt_json_writer_text(json, "changes", item->changes);
+    bt_json_writer_close(json, '}');
+}
+
+bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 2};
+    const bt_baseline *baseline = result->request.baseline;
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "run", result->request.run->id);
+    bt_json_writer_text(&json, "suite", result->request.run->info.suite.name);
+    if (baseline) {
+        bt_json_writer_open(&json, "baseline", '{');
+        bt_json_writer_text(&json, "name", baseline->name);
+        bt_json_writer_text(&json, "digest", baseline->digest);
+        bt_json_writer_text(&json, "created", baseline->created);
+        bt_json_writer_text(&json, "machine", baseline->machine);
+        bt_json_writer_text(&json, "reason", baseline->reason);
+        bt_json_writer_text(&json, "git_commit", baseline->git_commit);
+        bt_json_writer_close(&json, '}');
+    } else {
+        bt_json_writer_null(&json, "baseline");
+    }
+    bt_json_writer_open(&json, "policy", '{');
+    bt_json_writer_text(&json, "name", result->request.policy->name);
+    bt_json_writer_text(&json, "digest", result->request.policy->digest);
+    bt_json_writer_close(&json, '}');
+    bt_json_writer_integer(&json, "exit_code", result->exit_code);
+    bt_json_writer_integer(&json, "cases", result->case_count);
+    bt_json_writer_integer(&json, "excused", result->excused);
+    bt_json_writer_open(&json, "counts", '{');
+    for (int i = 0; i < BT_GATE_WORD_COUNT; ++i) {
+        bt_json_writer_integer(&json, bt_gate_word_name((bt_gate_word)i), result->words[i]);
+    }
+    bt_json_writer_close(&json, '}');
+    bt_json_writer_open(&json, "verdicts", '[');
+    for (int64_t i = 0; i < result->count; ++i) {
+        write_item(&result->items[i], &json);
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}

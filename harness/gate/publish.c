@@ -1,0 +1,185 @@
+// harness/gate/publish.c - a gate's result for other programs: Markdown for a comment, JUnit for CI
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/gate/gate.h"
+#include "harness/text/format.h"
+#include "harness/text/utf8.h"
+
+// ---- Markdown ----------------------------------------------------------------------------------
+
+// Text from the record, so that it cannot end a cell or become markup.
+static void append_cell(const char *text, bt_str *out)
+{
+    for (const char *at = text; *at; ++at) {
+        if (strchr("\\`*_{}[]<>|#~", *at)) {
+            bt_str_format(out, *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : "\\%c", *at);
+        } else {
+            bt_str_append_bytes(out, (unsigned char)*at < 0x20 ? " " : at, 1);
+        }
+    }
+}
+
+static void append_change(const bt_gate_item *item, bt_str *out)
+{
+    if (isnan(item->verdict.ratio)) {
+        bt_str_append(out, "");
+    } else {
+        bt_str_format(out, "%+.2f %%", 100 * (item->verdict.ratio - 1));
+    }
+}
+
+static void append_row(const bt_gate_item *item, bt_str *out)
+{
+    bt_str_append(out, "| ");
+    append_cell(item->subject, out);
+    bt_str_format(out, " | %s | %s%s | ",
+                  item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->words
+                                                      : "",
+                  bt_gate_word_name(item->verdict.word), item->excused ? " (let pass)" : "");
+    append_change(item, out);
+    bt_str_append(out, " | ");
+    append_cell(item->sentence, out);
+    if (*item->changes && item->verdict.word != BT_GATE_SAME) {
+        bt_str_append(out, "; ");
+        append_cell(item->changes, out);
+    }
+    bt_str_append(out, " |\n");
+}
+
+// Rows that are SAME, or those that are not, the gravest first.
+static void append_table(const bt_gate_result *result, bool same, bt_str *out)
+{
+    static const int exits[] = {5, 1, 4, 3, 0};
+    bt_str_append(out, "| case | metric | verdict | change | what |\n|---|---|---|---:|---|\n");
+    for (size_t i = 0; i < sizeof exits / sizeof exits[0]; ++i) {
+        for (int64_t j = 0; j < result->count; ++j) {
+            const bt_gate_item *item = &result->items[j];
+            bool is_same = item->verdict.word == BT_GATE_SAME;
+            if (is_same == same && item->verdict.exit_code == exits[i]) {
+                append_row(item, out);
+            }
+        }
+    }
+}
+
+bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
+{
+    int64_t same = result->words[BT_GATE_SAME];
+    bt_str heading = {0};
+    bt_gate_heading(result, &heading);
+    bt_str_format(out, "### bt-bench gate: %s (exit %d)\n\n**", result->exit_code ? "FAIL" : "PASS",
+                  result->exit_code);
+    bt_gate_counts(result, out);
+    bt_str_append(out, "**");
+    if (result->excused > 0) {
+        bt_str_format(out, ", of which the policy lets %" PRId64 " pass", result->excused);
+    }
+    bt_str_append(out, "  \n");
+    append_cell(bt_str_text(&heading), out);
+    bt_str_append(out, "\n");
+    if (result->count > same) {
+        bt_str_append(out, "\n");
+        append_table(result, false, out);
+    }
+    if (same > 0) {
+        bt_str_format(out, "\n<details><summary>%" PRId64 " same</summary>\n\n", same);
+        append_table(result, true, out);
+        bt_str_append(out, "\n</details>\n");
+    }
+    bt_status status = bt_str_status(&heading);
+    bt_str_release(&heading);
+    return status == BT_OK ? bt_str_status(out) : status;
+}
+
+// ---- JUnit -------------------------------------------------------------------------------------
+
+// Escaped for an attribute; what XML cannot hold becomes '?'.
+static void append_xml(const char *text, bt_str *out)
+{
+    for (const char *at = text; *at;) {
+        unsigned char byte = (unsigned char)*at;
+        size_t length = bt_utf8_length(at);
+        if (byte == '&' || byte == '<' || byte == '>' || byte == '"') {
+            bt_str_append(out, byte == '&'   ? "&amp;"
+                               : byte == '<' ? "&lt;"
+                               : byte == '>' ? "&gt;"
+                                             : "&quot;");
+            length = 1;
+        } else if (length == 0 || byte < 0x20) {
+            bt_str_append(out, "?");
+            length = 1;
+        } else {
+            bt_str_append_bytes(out, at, length);
+        }
+        at += length;
+    }
+}
+
+static void append_attribute(const char *name, const char *value, bt_str *out)
+{
+    bt_str_format(out, " %s=\"", name);
+    append_xml(value, out);
+    bt_str_append(out, "\"");
+}
+
+// What JUnit calls an exit code: a regression is a failure, what cannot be judged an error.
+static const char *element_of(const bt_gate_item *item)
+{
+    int code = item->verdict.exit_code;
+    return code == 0 ? NULL : item->excused ? "skipped" : code == 1 ? "failure" : "error";
+}
+
+static void append_testcase(const bt_gate_item *item, bt_str *out)
+{
+    const char *element = element_of(item);
+    bool metric = item->metric < BT_GATE_METRIC_COUNT;
+    bt_str message = {0};
+    bt_str_format(&message, "%s: %s%s%s", bt_gate_word_name(item->verdict.word), item->sentence,
+                  *item->changes ? "; " : "", item->changes);
+    bt_str_append(out, "    <testcase");
+    append_attribute("classname", item->subject, out);
+    append_attribute("name", metric ? bt_gate_metric_info(item->metric)->tag : "case", out);
+    bt_str_append(out, ">");
+    if (element) {
+        bt_str_format(out, "<%s", element);
+        append_attribute("message", bt_str_text(&message), out);
+        bt_str_append(out, "/>");
+    } else {
+        bt_str_append(out, "<system-out>");
+        append_xml(bt_str_text(&message), out);
+        bt_str_append(out, "</system-out>");
+    }
+    bt_str_append(out, "</testcase>\n");
+    out->status = out->status == BT_OK ? message.status : out->status;
+    bt_str_release(&message);
+}
+
+bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out)
+{
+    int64_t failures = 0, errors = 0, skipped = 0;
+    for (int64_t i = 0; i < result->count; ++i) {
+        const char *element = element_of(&result->items[i]);
+        failures += element && strcmp(element, "failure") == 0;
+        errors += element && strcmp(element, "error") == 0;
+        skipped += element && strcmp(element, "skipped") == 0;
+    }
+    bt_str name = {0};
+    bt_str_append(&name, "bt-bench gate: ");
+    bt_gate_heading(result, &name);
+    bt_str_append(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite");
+    append_attribute("name", bt_str_text(&name), out);
+    bt_str_format(out,
+                  " tests=\"%" PRId64 "\" failures=\"%" PRId64 "\" errors=\"%" PRId64
+                  "\" skipped=\"%" PRId64 "\">\n",
+                  result->count, failures, errors, skipped);
+    for (int64_t i = 0; i < result->count; ++i) {
+        append_testcase(&result->items[i], out);
+    }
+    bt_str_append(out, "  </testsuite>\n</testsuites>\n");
+    bt_status status = bt_str_status(&name);
+    bt_str_release(&name);
+    return status == BT_OK ? bt_str_status(out) : status;
+}

@@ -1,0 +1,213 @@
+// harness/gate/rule.c - a rule as JSON
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/gate/document.h"
+#include "harness/gate/rule_read.h"
+#include "harness/stats/decide_json.h"
+
+#define NUMBER_MAX 1e300
+
+static const char *const presence_words[] = {
+#define PRESENCE_WORD(name, word) word,
+    BT_GATE_PRESENCE_LIST(PRESENCE_WORD)
+#undef PRESENCE_WORD
+};
+
+// ---- writing -----------------------------------------------------------------------------------
+
+static bt_decision_rule decision_rule(const bt_gate_terms *terms)
+{
+    bt_decision_rule rule = bt_decision_rule_of(terms->rule.tolerance, terms->family);
+    bt_decision_rule_limit(&rule, terms->policy->rounds);
+    rule.alpha = terms->policy->false_alarm_rate;
+    rule.miss = terms->policy->miss_rate;
+    return rule;
+}
+
+static void write_loss(const bt_gate_terms *terms, bt_json_writer *json)
+{
+    const char *precision = terms->recorded ? terms->recorded->precision : "";
+    bt_loss_rule rule = bt_loss_rule_default(precision);
+    bt_json_writer_text(json, "tier", terms->rule.loss);
+    bt_json_writer_real(json, "start", rule.start);
+    bt_json_writer_real(json, "growth", rule.growth);
+    bt_json_writer_real(json, "limit", rule.limit);
+    bt_json_writer_real(json, "widen", rule.widen);
+    bt_json_writer_real(json, "margin_nats", rule.margin_nats);
+    bt_json_writer_real(json, "alpha", rule.alpha);
+    bt_json_writer_integer(json, "segments", rule.segments);
+}
+
+static bt_status write_values(const bt_gate_terms *terms, bt_json_writer *json)
+{
+    const bt_gate_side *side = terms->recorded;
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &block));
+    double *values = block;
+    int64_t count = bt_gate_side_values(side, terms->metric, values);
+    bt_json_writer_open(json, "values", '[');
+    for (int64_t i = 0; i < count; ++i) {
+        bt_json_writer_real(json, NULL, values[i]);
+    }
+    bt_json_writer_close(json, ']');
+    bt_mem_free(block);
+    return BT_OK;
+}
+
+static void write_calibration(const bt_gate_calibration *calibration, bt_json_writer *json)
+{
+    bt_json_writer_open(json, "calibration", '{');
+    bt_json_writer_bool(json, "required", calibration->required);
+    bt_json_writer_bool(json, "known", calibration->known);
+    if (calibration->known) {
+        bt_json_writer_real(json, "false_alarm_rate", calibration->false_alarm_rate);
+    }
+    bt_json_writer_real(json, "limit", calibration->limit);
+    bt_json_writer_close(json, '}');
+}
+
+// What the other side is: a system of the same run, or what was recorded of it.
+static bt_status write_base(const bt_gate_terms *terms, bt_json_writer *json)
+{
+    const bt_gate_side *side = terms->recorded;
+    if (terms->base) {
+        bt_json_writer_text(json, "base", terms->base);
+        return BT_OK;
+    }
+    bt_json_writer_text(json, "baseline", terms->baseline);
+    bt_json_writer_text(json, "baseline_digest", terms->baseline_digest);
+    if (!side) {
+        return BT_OK;
+    }
+    bt_json_writer_text(json, "environment", side->environment);
+    bt_json_writer_text(json, "settings", side->settings);
+    if (side->clock_mhz > 0) {
+        bt_json_writer_real(json, "sm_clock_mhz", side->clock_mhz);
+    }
+    if (terms->metric == BT_GATE_LOSS) {
+        return bt_document_write_curves(side, json);
+    }
+    return terms->metric < BT_GATE_METRIC_COUNT ? write_values(terms, json) : BT_OK;
+}
+
+bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
+{
+    bt_json_writer json = {.out = out};
+    bool metric = terms->metric < BT_GATE_METRIC_COUNT;
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "policy", terms->policy->name);
+    bt_json_writer_text(&json, "policy_digest", terms->policy->digest);
+    bt_json_writer_text(&json, "bench", terms->bench);
+    bt_json_writer_text(&json, "case", terms->name);
+    bt_json_writer_text(&json, "candidate", terms->candidate);
+    bt_json_writer_text(&json, "presence", presence_words[terms->presence]);
+    bt_json_writer_text(&json, "metric", metric ? bt_gate_metric_info(terms->metric)->tag : "");
+    bt_json_writer_real(&json, "clock_tolerance", terms->policy->clock_tolerance);
+    write_calibration(&terms->calibration, &json);
+    if (terms->metric == BT_GATE_MEMORY) {
+        bt_json_writer_real(&json, "memory_tolerance_bytes", terms->rule.memory_tolerance_bytes);
+    } else if (terms->metric == BT_GATE_LOSS) {
+        bt_json_writer_open(&json, "loss", '{');
+        write_loss(terms, &json);
+        bt_json_writer_close(&json, '}');
+    } else if (metric) {
+        bt_decision_rule rule = decision_rule(terms);
+        bt_decision_rule_write(&rule, &json);
+    }
+    bt_status status = write_base(terms, &json);
+    bt_json_writer_close(&json, '}');
+    return status == BT_OK ? bt_str_status(out) : status;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+static bt_status read_loss(bt_document *in, const cJSON *root, bt_rule *out)
+{
+    const cJSON *loss = NULL;
+    double segments = 0;
+    bt_loss_rule *rule = &out->loss;
+    BT_TRY(bt_document_member(in, root, "loss", false, &loss));
+    BT_TRY(bt_document_text(in, loss, "tier", &out->tier));
+    BT_TRY(bt_document_number(in, loss, "start", 0, NUMBER_MAX, &rule->start));
+    BT_TRY(bt_document_number(in, loss, "growth", 0, NUMBER_MAX, &rule->growth));
+    BT_TRY(bt_document_number(in, loss, "limit", 0, NUMBER_MAX, &rule->limit));
+    BT_TRY(bt_document_number(in, loss, "widen", 0, NUMBER_MAX, &rule->widen));
+    BT_TRY(bt_document_number(in, loss, "margin_nats", 0, NUMBER_MAX, &rule->margin_nats));
+    BT_TRY(bt_document_number(in, loss, "alpha", 0, 1, &rule->alpha));
+    BT_TRY(bt_document_number(in, loss, "segments", 1, 1e6, &segments));
+    rule->segments = (int64_t)segments;
+    return BT_OK;
+}
+
+static bt_status read_calibration(bt_document *in, const cJSON *root, bt_gate_calibration *out)
+{
+    const cJSON *node = NULL;
+    BT_TRY(bt_document_member(in, root, "calibration", false, &node));
+    out->required = cJSON_IsTrue(bt_json_get(node, "required"));
+    out->known = cJSON_IsTrue(bt_json_get(node, "known"));
+    out->false_alarm_rate = (double)NAN;
+    if (out->known) {
+        BT_TRY(bt_document_number(in, node, "false_alarm_rate", 0, 1, &out->false_alarm_rate));
+    }
+    return bt_document_number(in, node, "limit", 0, 1, &out->limit);
+}
+
+static bt_status read_base(bt_document *in, const cJSON *root, bt_rule *out)
+{
+    const cJSON *values = bt_json_get(root, "values");
+    out->clock_mhz = (double)NAN;
+    BT_TRY(bt_document_text_if(in, root, "base", &out->base));
+    BT_TRY(bt_document_text_if(in, root, "environment", &out->environment));
+    BT_TRY(bt_document_text_if(in, root, "settings", &out->settings));
+    if (bt_json_get(root, "sm_clock_mhz")) {
+        BT_TRY(bt_document_number(in, root, "sm_clock_mhz", 0, NUMBER_MAX, &out->clock_mhz));
+    }
+    if (values) {
+        BT_TRY(bt_document_numbers(in, values, "values", &out->values, &out->value_count));
+    }
+    return bt_document_read_curves(in, root, &out->recorded);
+}
+
+static bt_status read_metric(bt_document *in, const cJSON *root, bt_rule *out)
+{
+    const char *tag = NULL;
+    BT_TRY(bt_document_text(in, root, "metric", &tag));
+    out->metric = BT_GATE_METRIC_COUNT;
+    if (*tag && !bt_gate_metric_parse(tag, &out->metric)) {
+        return bt_json_error(in->json, bt_json_get(root, "metric"), BT_JSON_VALUE,
+                             "\"%s\" is no metric of a gate", tag);
+    }
+    if (out->metric == BT_GATE_MEMORY) {
+        return bt_document_number(in, root, "memory_tolerance_bytes", 0, NUMBER_MAX,
+                                  &out->memory_tolerance_bytes);
+    }
+    if (out->metric == BT_GATE_LOSS) {
+        return read_loss(in, root, out);
+    }
+    return *tag ? bt_decision_rule_read(root, &out->decision) : BT_OK;
+}
+
+bt_status bt_rule_read(bt_document *in, const cJSON *root, bt_rule *out)
+{
+    const char *presence = NULL;
+    *out = (bt_rule){.presence = BT_GATE_PRESENCE_COUNT};
+    BT_TRY(bt_document_text(in, root, "bench", &out->bench));
+    BT_TRY(bt_document_text(in, root, "case", &out->name));
+    BT_TRY(bt_document_text(in, root, "candidate", &out->candidate));
+    BT_TRY(bt_document_text(in, root, "presence", &presence));
+    for (int i = 0; i < BT_GATE_PRESENCE_COUNT; ++i) {
+        if (strcmp(presence, presence_words[i]) == 0) {
+            out->presence = (bt_gate_presence)i;
+        }
+    }
+    if (out->presence == BT_GATE_PRESENCE_COUNT) {
+        return bt_json_error(in->json, bt_json_get(root, "presence"), BT_JSON_VALUE,
+                             "\"presence\" is \"%s\"; allowed: both, new, missing", presence);
+    }
+    BT_TRY(bt_document_number(in, root, "clock_tolerance", 0, NUMBER_MAX, &out->clock_tolerance));
+    BT_TRY(read_calibration(in, root, &out->calibration));
+    BT_TRY(read_metric(in, root, out));
+    return read_base(in, root, out);
+}

@@ -1,0 +1,92 @@
+// harness/gate/rule.h - one judgement: a case and metric of a run, by a rule that holds all the
+// rest
+//
+// A rule is a JSON object, stored with the verdict. It has all that the judgement needs besides the
+// rounds of the run: tolerance, error rates, the baseline's values or the name of the other system,
+// digests of environment and settings. So the same function judges first and verifies later.
+//
+// Invariants
+//   1. bt_gate_judge is a function of run and rule alone: equal arguments give equal verdicts.
+//   2. The first check that speaks decides, from the case as a whole to the metric: is it there, is
+//      it right, was it disturbed, is it comparable, is the gate calibrated; then the metric.
+//   3. Ratios are time-like: above 1 is slower, for rates as well.
+#ifndef BT_HARNESS_GATE_RULE_H
+#define BT_HARNESS_GATE_RULE_H
+
+#include "harness/gate/side.h"
+#include "harness/stats/decide.h"
+
+// X(enumerator, word, exit code when it is not excused)
+#define BT_GATE_WORD_LIST(X)                                                                       \
+    X(SAME, "SAME", 0)                                                                             \
+    X(FASTER, "FASTER", 0)                                                                         \
+    X(SLOWER, "SLOWER", 1)                                                                         \
+    X(INCONCLUSIVE, "INCONCLUSIVE", 3)                                                             \
+    X(NOT_COMPARABLE, "NOT-COMPARABLE", 4)                                                         \
+    X(INVALID, "INVALID", 5) /* crashed or wrong; 4 when only disturbed */
+
+typedef enum bt_gate_word {
+#define BT_GATE_WORD_ENUM(name, word, exit_code) BT_GATE_##name,
+    BT_GATE_WORD_LIST(BT_GATE_WORD_ENUM)
+#undef BT_GATE_WORD_ENUM
+        BT_GATE_WORD_COUNT
+} bt_gate_word;
+
+const char *bt_gate_word_name(bt_gate_word word);
+
+// X(enumerator, word in a rule): why a case is judged
+#define BT_GATE_PRESENCE_LIST(X)                                                                   \
+    X(BOTH, "both")                                                                                \
+    X(NEW, "new") /* only the run has it */ X(MISSING, "missing") /* only the base */
+
+typedef enum bt_gate_presence {
+#define BT_GATE_PRESENCE_ENUM(name, word) BT_GATE_PRESENCE_##name,
+    BT_GATE_PRESENCE_LIST(BT_GATE_PRESENCE_ENUM)
+#undef BT_GATE_PRESENCE_ENUM
+        BT_GATE_PRESENCE_COUNT
+} bt_gate_presence;
+
+// What 'calibrate' knows of a case in this environment.
+typedef struct bt_gate_calibration {
+    bool required, known;
+    double false_alarm_rate; // seen; NaN: not known
+    double limit;            // largest that is accepted
+} bt_gate_calibration;
+
+// A rule before it is written.
+typedef struct bt_gate_terms {
+    const bt_policy *policy; // borrowed
+    bt_gate_rule rule;       // of the policy, for this case and metric
+    bt_gate_metric metric;   // BT_GATE_METRIC_COUNT: the case as a whole
+    bt_gate_presence presence;
+    const char *bench, *name, *candidate; // case; system of the run
+    const char *base;                     // other system of the run; NULL: a baseline
+    const char *baseline;                 // its name and digest, when it is one
+    const char *baseline_digest;
+    const bt_gate_side *recorded; // the baseline's side; NULL: none
+    int64_t family;               // decisions made together
+    bt_gate_calibration calibration;
+} bt_gate_terms;
+
+// The rule as a JSON object on one line, appended to `out`.
+BT_CHECKED bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out);
+
+typedef struct bt_gate_verdict {
+    bt_gate_word word;
+    int exit_code;           // 0, 1, 3, 4, 5: what it means for the gate unless excused
+    double ratio, low, high; // NaN: none
+    double base, candidate;  // medians (of memory: the peaks); NaN: none
+    int64_t rounds;          // pairs, or rounds of the candidate
+    int64_t next_rounds;     // more would help: go on to so many; 0: no
+    char reason[512];        // a sentence; "" where the numbers say it all
+} bt_gate_verdict;
+
+// Judges. `sides` are those of the run (bt_gate_sides_of_run).
+// Errors  INVALID_ARGUMENT (no rule that this program knows), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_judge(const bt_gate_sides *sides, const char *rule_json,
+                                   bt_gate_verdict *out);
+// The same for a stored verdict of kind "gate", from the run it belongs to: for whoever verifies.
+BT_CHECKED bt_status bt_gate_rejudge(const bt_store_run *run, const bt_store_verdict *stored,
+                                     bt_gate_verdict *out);
+
+#endif

@@ -1,0 +1,356 @@
+// harness/gate/side.c - rounds of a run, gathered by case and system
+#include "harness/gate/side.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/str.h"
+#include "harness/gate/digest.h"
+#include "harness/stats/summary.h"
+
+#define DATA_PREFIX    "data."
+#define CEILING_PREFIX "ceiling."
+
+// ---- environment -------------------------------------------------------------------------------
+
+bool bt_gate_fact_concerns(const bt_store_fact *fact, const char *name)
+{
+    size_t length = strlen(DATA_PREFIX);
+    return fact->level == BT_FACT_HARD &&
+           (strncmp(fact->key, DATA_PREFIX, length) != 0 || strcmp(fact->key + length, name) == 0);
+}
+
+bt_status bt_gate_environment(const bt_store_env *env, const char *name, char digest[33])
+{
+    bt_str text = {0};
+    for (int64_t i = 0; i < env->fact_count; ++i) {
+        if (bt_gate_fact_concerns(&env->facts[i], name)) {
+            bt_str_format(&text, "%s=%s\n", env->facts[i].key, env->facts[i].value);
+        }
+    }
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        bt_gate_digest(bt_str_text(&text), digest);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+// ---- one round ---------------------------------------------------------------------------------
+
+static bt_status take_values(const bt_store_round *round, bt_gate_round *out)
+{
+    bt_summary summary;
+    out->ordinal = round->ordinal;
+    BT_TRY(bt_summary_of(round, &summary));
+    for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
+        bt_metric metric = bt_gate_metric_info((bt_gate_metric)i)->metric;
+        double value = metric < BT_METRIC_COUNT ? summary.metrics[metric].value : (double)NAN;
+        out->values[i] = value > 0 && isfinite(value) ? value : (double)NAN;
+    }
+    return BT_OK;
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static bool same_curve(const bt_loss_curve *left, const bt_loss_curve *right)
+{
+    bool same =
+        left->count == right->count && strcmp(left->params_digest, right->params_digest) == 0;
+    for (int64_t i = 0; same && i < left->count; ++i) {
+        const bt_store_step *a = &left->steps[i], *b = &right->steps[i];
+        same = a->step == b->step && bits_of(a->loss) == bits_of(b->loss);
+    }
+    return same;
+}
+
+// Median of the samples that were taken at work, NaN without any.
+static bt_status median_at_work(const bt_store_round *round, bool of_power, double *values,
+                                double *out)
+{
+    int64_t count = 0;
+    bt_stats stats = {0};
+    *out = (double)NAN;
+    for (int64_t i = 0; i < round->telemetry_count; ++i) {
+        const bt_store_telemetry *sample = &round->telemetry[i];
+        double value = of_power ? sample->power_w : sample->sm_clock_mhz;
+        bool idle = sample->throttle >= 0 && ((int64_t)sample->throttle & BT_THROTTLE_IDLE);
+        if (!idle && value > 0) {
+            values[count++] = value;
+        }
+    }
+    if (count > 0) {
+        BT_TRY(bt_stats_of(values, count, &stats));
+        *out = stats.median;
+    }
+    return BT_OK;
+}
+
+// ---- gathering ---------------------------------------------------------------------------------
+
+// A side while it grows; the arrays have room for all rounds of the run.
+typedef struct growing {
+    bt_gate_side *side;
+    bt_gate_round *rounds;
+    bt_loss_curve *curves;
+    int64_t *curve_rounds;
+    const char **kernels;
+    double *clocks, *powers; // medians of rounds, [clock_count], [power_count]
+    int64_t clock_count, power_count;
+    bt_arena *arena; // borrowed
+} growing;
+
+static void add_curve(growing *self, const bt_store_round *round)
+{
+    bt_loss_curve curve = bt_loss_curve_of(round);
+    bt_gate_side *side = self->side;
+    if (curve.count == 0) {
+        return;
+    }
+    int64_t at = 0;
+    while (at < side->curve_count && !same_curve(&self->curves[at], &curve)) {
+        ++at;
+    }
+    if (at == side->curve_count) {
+        self->curves[side->curve_count++] = curve;
+    }
+    ++self->curve_rounds[at];
+}
+
+static bt_status add_kernel(growing *self, const bt_store_kernel *kernel)
+{
+    bt_gate_side *side = self->side;
+    size_t size_bytes = strlen(kernel->op) + strlen(kernel->kernel) + 3;
+    void *text = NULL;
+    BT_TRY(bt_arena_alloc(self->arena, size_bytes, &text));
+    (void)snprintf(text, size_bytes, "%s: %s", kernel->op, kernel->kernel);
+    for (int64_t i = 0; i < side->kernel_count; ++i) {
+        if (strcmp(self->kernels[i], text) == 0) {
+            return BT_OK;
+        }
+    }
+    self->kernels[side->kernel_count++] = text;
+    return BT_OK;
+}
+
+static bt_status add_telemetry(growing *self, const bt_store_round *round)
+{
+    void *block = NULL;
+    double clock = 0, power = 0;
+    BT_TRY(bt_mem_alloc((size_t)round->telemetry_count, sizeof(double), &block));
+    bt_status status = median_at_work(round, false, block, &clock);
+    if (status == BT_OK) {
+        status = median_at_work(round, true, block, &power);
+    }
+    bt_mem_free(block);
+    if (clock > 0) {
+        self->clocks[self->clock_count++] = clock;
+    }
+    if (power > 0) {
+        self->powers[self->power_count++] = power;
+    }
+    return status;
+}
+
+static bt_status take_medians(growing *self)
+{
+    bt_stats clock = {.median = (double)NAN}, power = {.median = (double)NAN};
+    if (self->clock_count > 0) {
+        BT_TRY(bt_stats_of(self->clocks, self->clock_count, &clock));
+    }
+    if (self->power_count > 0) {
+        BT_TRY(bt_stats_of(self->powers, self->power_count, &power));
+    }
+    self->side->clock_mhz = clock.median;
+    self->side->power_w = power.median;
+    return BT_OK;
+}
+
+static void note(bt_gate_side *side, int64_t *counter, const char *message)
+{
+    ++*counter;
+    if (!*side->message && message) {
+        side->message = message;
+    }
+}
+
+static bt_status add_round(growing *self, const bt_store_round *round)
+{
+    bt_gate_side *side = self->side;
+    if (round->status == BT_RUN_FAILED) {
+        note(side, &side->failed, round->message);
+    } else if (round->status == BT_RUN_UNAVAILABLE) {
+        note(side, &side->unavailable, round->message);
+    } else if (round->status == BT_RUN_INVALID) {
+        note(side, &side->invalid, round->label);
+    }
+    if (round->status != BT_RUN_PASSED) {
+        return BT_OK;
+    }
+    BT_TRY(take_values(round, &self->rounds[side->round_count++]));
+    add_curve(self, round);
+    BT_TRY(add_telemetry(self, round));
+    for (int64_t i = 0; i < round->kernel_count; ++i) {
+        BT_TRY(add_kernel(self, &round->kernels[i]));
+    }
+    if (!*side->precision) {
+        side->precision = round->shape.precision;
+    }
+    return BT_OK;
+}
+
+static bool is_of(const bt_gate_side *side, const bt_store_round *round)
+{
+    return strcmp(side->name, round->what.name) == 0 &&
+           strcmp(side->system, round->what.system) == 0 &&
+           strcmp(side->bench, round->what.bench) == 0 &&
+           strcmp(side->axes_json, round->what.axes_json) == 0;
+}
+
+static bool is_ceiling(const bt_store_round *round)
+{
+    return strncmp(round->what.name, CEILING_PREFIX, strlen(CEILING_PREFIX)) == 0;
+}
+
+static int by_ordinal(const void *left, const void *right)
+{
+    const bt_gate_round *a = left;
+    const bt_gate_round *b = right;
+    return a->ordinal < b->ordinal ? -1 : a->ordinal > b->ordinal;
+}
+
+static int by_text(const void *left, const void *right)
+{
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+static bt_status make_room(growing *self, int64_t rounds, int64_t kernels)
+{
+    enum { BLOCKS = 6 };
+    void *blocks[BLOCKS] = {NULL};
+    const size_t sizes[BLOCKS] = {sizeof *self->rounds,       sizeof *self->curves,
+                                  sizeof *self->curve_rounds, sizeof *self->clocks,
+                                  sizeof *self->powers,       sizeof *self->kernels};
+    for (int i = 0; i < BLOCKS; ++i) {
+        size_t count = (size_t)(i + 1 < BLOCKS ? rounds : kernels);
+        BT_TRY(bt_arena_alloc(self->arena, count * sizes[i], &blocks[i]));
+    }
+    self->rounds = blocks[0];
+    self->curves = blocks[1];
+    self->curve_rounds = blocks[2];
+    self->clocks = blocks[3];
+    self->powers = blocks[4];
+    self->kernels = blocks[5];
+    return BT_OK;
+}
+
+// The side that begins with round `first` of the run.
+static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena, bt_gate_side *out)
+{
+    const bt_store_case *what = &run->rounds[first].what;
+    *out = (bt_gate_side){.bench = what->bench,
+                          .kind = what->kind,
+                          .name = what->name,
+                          .system = what->system,
+                          .axes_json = what->axes_json,
+                          .precision = "",
+                          .clock_mhz = (double)NAN,
+                          .power_w = (double)NAN,
+                          .message = ""};
+    growing self = {.side = out, .arena = arena};
+    int64_t rounds = 0, kernels = 0;
+    for (int64_t i = first; i < run->round_count; ++i) {
+        if (is_of(out, &run->rounds[i])) {
+            ++rounds;
+            kernels += run->rounds[i].kernel_count;
+        }
+    }
+    BT_TRY(make_room(&self, rounds, kernels));
+    for (int64_t i = first; i < run->round_count; ++i) {
+        if (is_of(out, &run->rounds[i])) {
+            BT_TRY(add_round(&self, &run->rounds[i]));
+        }
+    }
+    qsort(self.rounds, (size_t)out->round_count, sizeof *self.rounds, by_ordinal);
+    qsort((void *)self.kernels, (size_t)out->kernel_count, sizeof *self.kernels, by_text);
+    out->rounds = self.rounds;
+    out->curves = self.curves;
+    out->curve_rounds = self.curve_rounds;
+    out->kernels = self.kernels;
+    bt_gate_digest(out->axes_json, out->settings);
+    BT_TRY(take_medians(&self));
+    return bt_gate_environment(&run->info.env, out->name, out->environment);
+}
+
+bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena, bt_gate_sides *out)
+{
+    void *block = NULL;
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof *out->items, &block));
+    bt_gate_side *items = block;
+    out->items = items;
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        bool known = is_ceiling(&run->rounds[i]);
+        for (int64_t j = 0; j < out->count && !known; ++j) {
+            known = is_of(&items[j], &run->rounds[i]);
+        }
+        if (!known) {
+            BT_TRY(gather(run, i, arena, &items[out->count]));
+            ++out->count;
+        }
+    }
+    return BT_OK;
+}
+
+// ---- asking ------------------------------------------------------------------------------------
+
+const bt_gate_side *bt_gate_side_find(const bt_gate_sides *sides, const char *bench,
+                                      const char *name, const char *system)
+{
+    for (int64_t i = 0; i < sides->count; ++i) {
+        const bt_gate_side *side = &sides->items[i];
+        if (strcmp(side->bench, bench) == 0 && strcmp(side->name, name) == 0 &&
+            strcmp(side->system, system) == 0) {
+            return side;
+        }
+    }
+    return NULL;
+}
+
+int64_t bt_gate_side_values(const bt_gate_side *side, bt_gate_metric metric, double *values)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < side->round_count; ++i) {
+        double value = side->rounds[i].values[metric];
+        if (value > 0) {
+            values[count++] = value;
+        }
+    }
+    return count;
+}
+
+bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric, double *median)
+{
+    void *block = NULL;
+    bt_stats stats = {0};
+    *median = (double)NAN;
+    BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &block));
+    int64_t count = bt_gate_side_values(side, metric, block);
+    bt_status status = count ? bt_stats_of(block, count, &stats) : BT_OK;
+    bt_mem_free(block);
+    if (status == BT_OK && count) {
+        *median = stats.median;
+    }
+    return status;
+}
+
+bool bt_gate_side_is_training(const bt_gate_side *side) { return strcmp(side->kind, "train") == 0; }

@@ -1,0 +1,70 @@
+// harness/gate/side.h - one side of a comparison: what the rounds of a case on a system said
+//
+// A side is made from a recorded run or from a baseline; a judgement compares two of them and knows
+// no other source. Everything it points to lies in an arena or in the run it was made from.
+#ifndef BT_HARNESS_GATE_SIDE_H
+#define BT_HARNESS_GATE_SIDE_H
+
+#include "harness/gate/policy.h"
+#include "harness/stats/loss.h"
+#include "harness/store/store.h"
+
+// Systems: our own build, and what a session of 'ab' calls its two.
+#define BT_GATE_SYSTEM_OURS      "blutrain"
+#define BT_GATE_SYSTEM_BASE      "base"
+#define BT_GATE_SYSTEM_CANDIDATE "candidate"
+
+typedef struct bt_gate_round {
+    int64_t ordinal;
+    double values[BT_GATE_METRIC_COUNT]; // > 0; NaN: not known, and always that of LOSS
+} bt_gate_round;
+
+typedef struct bt_gate_side {
+    const char *bench, *kind, *name, *system;
+    const char *axes_json;       // the case's settings, canonical
+    const char *precision;       // "bf16"
+    char environment[33];        // digest of the hard facts that concern this case
+    char settings[33];           // digest of axes_json
+    const bt_gate_round *rounds; // usable ones, [round_count], by ordinal
+    int64_t round_count;
+    const bt_loss_curve *curves; // different ones, [curve_count], in the order met
+    const int64_t *curve_rounds; // [curve_count]: rounds that had it
+    int64_t curve_count;
+    const char *const *kernels; // "op: kernel", different ones, [kernel_count], sorted
+    int64_t kernel_count;
+    double clock_mhz, power_w; // medians over the rounds; NaN: not known
+    int64_t failed;            // rounds that crashed or whose result was wrong
+    int64_t invalid;           // rounds that noise made worthless
+    int64_t unavailable;       // rounds of a system that cannot run it here
+    const char *message;       // of the first of these, "" without
+} bt_gate_side;
+
+typedef struct bt_gate_sides {
+    const bt_gate_side *items; // [count], in the order of the run
+    int64_t count;
+} bt_gate_sides;
+
+// The sides of a run: one per case and system. Copies of 256 MiB, which measure the machine, are
+// left out.
+// Owns    in the arena; borrows from the run
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena,
+                                          bt_gate_sides *out);
+// The side of the same bench, case and system; NULL when there is none.
+const bt_gate_side *bt_gate_side_find(const bt_gate_sides *sides, const char *bench,
+                                      const char *name, const char *system);
+// Values of a metric, [<= round_count] written; their number.
+int64_t bt_gate_side_values(const bt_gate_side *side, bt_gate_metric metric, double *values);
+// Their median, NaN without any. Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric,
+                                         double *median);
+bool bt_gate_side_is_training(const bt_gate_side *side);
+
+// Digest of the hard facts that concern a case: those of the machine, and of its own data.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_environment(const bt_store_env *env, const char *name,
+                                         char digest[33]);
+// Whether that fact is among them.
+bool bt_gate_fact_concerns(const bt_store_fact *fact, const char *name);
+
+#endif

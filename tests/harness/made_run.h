@@ -1,0 +1,31 @@
+// tests/harness/made_run.h - runs in memory, made round by round, for the tests of the gate
+#ifndef BT_TESTS_HARNESS_MADE_RUN_H
+#define BT_TESTS_HARNESS_MADE_RUN_H
+
+#include "harness/store/store.h"
+
+enum { MADE_ROUNDS_MAX = 512 };
+
+typedef struct made_run {
+    bt_store_run run; // rounds and facts point into the rest
+    bt_store_round rounds[MADE_ROUNDS_MAX];
+    bt_store_fact facts[4];
+    bt_arena arena;
+} made_run;
+
+// A passed run without rounds: suite "made", run 7, hard facts cpu.model and gpu.name, soft
+// os.kernel, hard data.tiny.
+void made_run_init(made_run *made);
+void made_run_release(made_run *made);
+// A round of a kernel case that passed: its ordinal follows those of case and system.
+bt_store_round *made_kernel_round(made_run *made, const char *name, const char *system,
+                                  double time_ns, const char *kernel);
+// A round of a training case of `steps` steps of `step_ns`, peak_bytes allocated at most, whose
+// loss falls from 11 by a tenth a step; from step `shift_at` on every loss is larger by `shift`.
+bt_store_round *made_train_round(made_run *made, const char *name, const char *system,
+                                 double step_ns, int64_t peak_bytes, int64_t steps,
+                                 int64_t shift_at, float shift);
+// The i-th of a fixed series of numbers about 1 with a spread of `spread`.
+double made_noise(int64_t i, double spread);
+
+#endif

@@ -1,0 +1,305 @@
+// tests/harness/test_baseline.c - baselines: kept with their history, and a document that comes
+// back
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/gate/baseline.h"
+#include "tests/harness/made_run.h"
+#include "tests/harness/sample_run.h"
+
+static char database[128];
+
+static int make_folder(void **state)
+{
+    const char *folder = sample_folder_make();
+    *state = (void *)(uintptr_t)folder;
+    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
+    return folder ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    sample_folder_remove(*state);
+    return 0;
+}
+
+// ---- the store ---------------------------------------------------------------------------------
+
+static void the_newest_counts_and_history_stays(void **state)
+{
+    (void)state;
+    bt_store *store = NULL;
+    bt_arena arena = {0};
+    bt_store_baseline found;
+    bt_store_baseline_list list;
+    bool known = true;
+    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
+    ASSERT_OK(bt_store_baseline_read(store, "main", NULL, &arena, &found, &known));
+    assert_false(known);
+    const bt_store_baseline rows[] = {
+        {.name = "main", .machine = "h200", .reason = "first", .run = 3, .document = "{1}"},
+        {.name = "main", .machine = "a100", .reason = "other", .run = 4, .document = "{2}"},
+        {.name = "main", .machine = "h200", .reason = "faster", .created_ns = 5, .document = "{3}"},
+        {.name = "old", .machine = "h200", .reason = "kept", .document = "{4}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        ASSERT_OK(bt_store_baseline_add(store, &rows[i]));
+    }
+    ASSERT_OK(bt_store_baseline_read(store, "main", "h200", &arena, &found, &known));
+    assert_true(known);
+    assert_string_equal(found.document, "{3}");
+    assert_string_equal(found.reason, "faster");
+    assert_int_equal(found.created_ns, 5);
+    assert_int_equal(found.run, 0);
+    ASSERT_OK(bt_store_baseline_read(store, "main", "a100", &arena, &found, &known));
+    assert_string_equal(found.document, "{2}");
+    ASSERT_OK(bt_store_baseline_read(store, "main", "t4", &arena, &found, &known));
+    assert_false(known);
+    ASSERT_OK(bt_store_baseline_list_read(store, "main", &list));
+    assert_int_equal(list.count, 3);
+    assert_string_equal(list.rows[0].reason, "faster");
+    assert_string_equal(list.rows[2].reason, "first");
+    assert_null(list.rows[0].document);
+    bt_store_baseline_list_release(&list);
+    ASSERT_OK(bt_store_baseline_list_read(store, NULL, &list));
+    assert_int_equal(list.count, 4);
+    bt_store_baseline_list_release(&list);
+    const bt_store_baseline bare = {.name = "x", .machine = "m", .reason = "", .document = "{}"};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "a name and a reason",
+                 bt_store_baseline_add(store, &bare));
+    bt_arena_release(&arena);
+    ASSERT_OK(bt_store_close(store));
+}
+
+// ---- the document ------------------------------------------------------------------------------
+
+static void make_run(made_run *made)
+{
+    made_run_init(made);
+    for (int i = 0; i < 8; ++i) {
+        made_kernel_round(made, "gelu", "blutrain", 1000 * made_noise(i, 0.01), "gelu_v2");
+        made_kernel_round(made, "gelu", "pytorch-eager", 3000 * made_noise(i, 0.01), "aten");
+        made_train_round(made, "tiny", "blutrain", 5e6, 1 << 20, 6, i == 7 ? 3 : 6, 0.5F);
+    }
+    made_kernel_round(made, "ceiling.hot", "blutrain", 10, "copy");
+    made_kernel_round(made, "once", "blutrain", 10, "copy");
+}
+
+static void write_document(const made_run *made, bt_str *out)
+{
+    ASSERT_OK(bt_baseline_write(&made->run, "main", "first measurement", 0, out));
+}
+
+static void a_document_comes_back(void **state)
+{
+    (void)state;
+    made_run made;
+    bt_str text = {0}, again = {0};
+    bt_baseline baseline;
+    make_run(&made);
+    write_document(&made, &text);
+    write_document(&made, &again);
+    assert_string_equal(bt_str_text(&text), bt_str_text(&again)); // deterministic
+    ASSERT_OK(bt_baseline_parse("main.json", bt_str_text(&text), text.length_bytes, &baseline));
+    assert_string_equal(baseline.name, "main");
+    assert_string_equal(baseline.reason, "first measurement");
+    assert_string_equal(baseline.created, "1970-01-01 00:00:00 UTC");
+    assert_string_equal(baseline.machine, "nvidia-h200");
+    assert_string_equal(baseline.git_commit, "abc123");
+    assert_int_equal(baseline.env.fact_count, 3); // hard ones
+    assert_int_equal(baseline.sides.count, 3);    // no ceiling, and not what ran once
+    const bt_gate_side *gelu = bt_gate_side_find(&baseline.sides, "made", "gelu", "blutrain");
+    assert_non_null(gelu);
+    assert_int_equal(gelu->round_count, 8);
+    for (int i = 0; i < 8; ++i) {
+        double expected = 1000 * made_noise(i, 0.01);
+        test_assert_close(&gelu->rounds[i].values[BT_GATE_TIME], &expected, 1, 0, 0, "time");
+        assert_true(isnan(gelu->rounds[i].values[BT_GATE_MEMORY]));
+    }
+    assert_int_equal(gelu->kernel_count, 1);
+    assert_string_equal(gelu->kernels[0], "gelu: gelu_v2");
+    assert_string_equal(gelu->axes_json, made.rounds[0].what.axes_json);
+    const bt_gate_side *tiny = bt_gate_side_find(&baseline.sides, "made", "tiny", "blutrain");
+    assert_int_equal(tiny->curve_count, 2); // seven rounds alike and one that is not
+    assert_int_equal(tiny->curve_rounds[0], 7);
+    assert_int_equal(tiny->curves[1].count, 6);
+    assert_int_equal(tiny->curves[1].steps[5].tokens, 512);
+    assert_string_equal(tiny->curves[0].params_digest, "bb");
+    float expected = made.rounds[2].steps[4].loss;
+    assert_memory_equal(&tiny->curves[0].steps[4].loss, &expected, sizeof expected);
+    // The digests of environment and settings are those of the run's own sides.
+    bt_arena arena = {0};
+    bt_gate_sides sides;
+    ASSERT_OK(bt_gate_sides_of_run(&made.run, &arena, &sides));
+    assert_string_equal(gelu->environment, sides.items[0].environment);
+    assert_string_equal(gelu->settings, sides.items[0].settings);
+    bt_arena_release(&arena);
+    bt_baseline_release(&baseline);
+    bt_str_release(&text);
+    bt_str_release(&again);
+    made_run_release(&made);
+}
+
+static void the_candidate_of_an_ab_session_becomes_ours(void **state)
+{
+    (void)state;
+    made_run made;
+    bt_str text = {0};
+    bt_baseline baseline;
+    made_run_init(&made);
+    for (int i = 0; i < 4; ++i) {
+        made_kernel_round(&made, "gelu", "base", 2000, "a");
+        made_kernel_round(&made, "gelu", "candidate", 1000, "b");
+    }
+    write_document(&made, &text);
+    ASSERT_OK(bt_baseline_parse("x", bt_str_text(&text), text.length_bytes, &baseline));
+    assert_int_equal(baseline.sides.count, 1);
+    assert_string_equal(baseline.sides.items[0].system, "blutrain");
+    assert_true(baseline.sides.items[0].rounds[0].values[BT_GATE_TIME] == 1000);
+    bt_baseline_release(&baseline);
+    bt_str_release(&text);
+    made_run_release(&made);
+}
+
+static void not_every_run_becomes_a_baseline(void **state)
+{
+    (void)state;
+    made_run made;
+    bt_str text = {0};
+    made_run_init(&made);
+    made_kernel_round(&made, "gelu", "blutrain", 1000, "a");
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no case with 2 rounds or more (the most is 1)",
+                 bt_baseline_write(&made.run, "main", "why", 0, &text));
+    made_kernel_round(&made, "gelu", "blutrain", 1000, "a");
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "needs a reason",
+                 bt_baseline_write(&made.run, "main", "", 0, &text));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"-x\" is no name",
+                 bt_baseline_write(&made.run, "-x", "why", 0, &text));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"a/b\" is no name",
+                 bt_baseline_write(&made.run, "a/b", "why", 0, &text));
+    made.run.status = BT_RUN_FAILED;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 7 failed",
+                 bt_baseline_write(&made.run, "main", "why", 0, &text));
+    made.run.status = BT_RUN_RUNNING;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "still running",
+                 bt_baseline_write(&made.run, "main", "why", 0, &text));
+    bt_str_release(&text);
+    made_run_release(&made);
+}
+
+// Replaces the first `from` of the document by `to` and expects a refusal.
+static void refuses(const char *document, const char *from, const char *to, const char *words)
+{
+    bt_str text = {0};
+    bt_baseline baseline;
+    const char *at = strstr(document, from);
+    if (!at) {
+        fail_msg("no '%s' in the document", from);
+    }
+    bt_str_append_bytes(&text, document, (size_t)(at - document));
+    bt_str_append(&text, to);
+    bt_str_append(&text, at + strlen(from));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, words,
+                 bt_baseline_parse("b.json", bt_str_text(&text), text.length_bytes, &baseline));
+    bt_str_release(&text);
+}
+
+static void a_bad_document_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    made_run made;
+    bt_str text = {0};
+    make_run(&made);
+    write_document(&made, &text);
+    const char *document = bt_str_text(&text);
+    refuses(document, "bt-bench baseline 1", "bt-bench baseline 2",
+            "no baseline that this program");
+    refuses(document, "\"reason\"", "\"raison\"", "\"reason\" is missing");
+    refuses(document, "\"name\": \"main\"", "\"name\": \"../x\"", "is no name of a baseline");
+    refuses(document, "\"time_ns\": [", "\"time_ns\": [-1, ", "holds numbers above 0");
+    refuses(document, "\"time_ns\": [", "\"time_ns\": [\"x\", ", "holds numbers above 0");
+    refuses(document, "\"time_ns\"", "\"time\"", "\"time\" is no metric of a gate");
+    refuses(document, "\"bits\": \"", "\"bits\": \"xyz", "8 hex digits a step");
+    refuses(document, "\"bits\": \"", "\"bits\": \"0", "8 hex digits a step");
+    refuses(document, "\"tokens\": 512", "\"tokens\": [512]", "1 numbers for 6 steps");
+    refuses(document, "\"cpu.model\": \"a processor\"", "\"cpu.model\": 3", "must be a text");
+    refuses(document, "\"kernels\": [", "\"kernels\": [7, ", "holds texts");
+    refuses(document, "\"metrics\": {", "\"metrics\": 1, \"x\": {", "must be an object");
+    refuses(document, "\"gelu\"", "\"\\u0000\"", "b.json:");
+    bt_baseline baseline;
+    for (size_t length = 0; length + 2 < text.length_bytes; length += 97) { // cut short anywhere
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
+                     "b.json:", bt_baseline_parse("b.json", document, length, &baseline));
+    }
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no baseline that this program knows",
+                 bt_baseline_parse("b.json", "{}", 2, &baseline));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no baseline that this program knows",
+                 bt_baseline_parse("b.json", "[]", 2, &baseline));
+    bt_str_release(&text);
+    made_run_release(&made);
+}
+
+static void every_failing_allocation_is_said(void **state)
+{
+    (void)state;
+    made_run made;
+    make_run(&made);
+    int64_t live = bt_mem_live_count();
+    int failures = 0;
+    for (int64_t n = 1;; ++n) {
+        bt_str text = {0};
+        bt_baseline baseline = {0};
+        bt_mem_fail_at(n);
+        bt_status status = bt_baseline_write(&made.run, "main", "why", 0, &text);
+        if (status == BT_OK) {
+            status = bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &baseline);
+        }
+        bt_mem_fail_at(0);
+        bt_baseline_release(&baseline);
+        bt_str_release(&text);
+        assert_int_equal(bt_mem_live_count(), live);
+        if (status == BT_OK) {
+            break;
+        }
+        assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+        ++failures;
+    }
+    assert_true(failures > 20);
+    made_run_release(&made);
+}
+
+static void machines_are_named_by_their_gpu_or_processor(void **state)
+{
+    (void)state;
+    const bt_store_fact gpu[] = {{"cpu.model", "Intel(R) Xeon(R) w9", BT_FACT_HARD},
+                                 {"gpu.name", "NVIDIA H200", BT_FACT_HARD}};
+    const bt_store_env both = {"d", gpu, 2}, host = {"d", gpu, 1}, nothing = {"d", NULL, 0};
+    bt_str out = {0};
+    bt_baseline_machine(&both, &out);
+    bt_str_append(&out, "|");
+    bt_baseline_machine(&host, &out);
+    bt_str_append(&out, "|");
+    bt_baseline_machine(&nothing, &out);
+    assert_string_equal(bt_str_text(&out), "nvidia-h200|intel-r-xeon-r-w9|unknown");
+    bt_str_release(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_newest_counts_and_history_stays, make_folder,
+                                        remove_folder),
+        cmocka_unit_test(a_document_comes_back),
+        cmocka_unit_test(the_candidate_of_an_ab_session_becomes_ours),
+        cmocka_unit_test(not_every_run_becomes_a_baseline),
+        cmocka_unit_test(a_bad_document_is_refused_with_its_place),
+        cmocka_unit_test(every_failing_allocation_is_said),
+        cmocka_unit_test(machines_are_named_by_their_gpu_or_processor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
