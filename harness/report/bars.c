@@ -40,8 +40,8 @@ static bt_status write_case(const report_set *set, int64_t index, bt_str *out)
     range_tree tree;
     bt_status status = bt_range_tree_make(item->round, &arena, &tree);
     if (status == BT_OK && tree.count > 0) {
-        bt_str_format(out, "<details%s><summary><b class=tag>%s</b> ", index == 0 ? " open" : "",
-                      item->tag);
+        bt_str_format(out, "<details%s><summary>", index == 0 ? " open" : "");
+        bt_html_tag(out, item);
         bt_html_text(out, item->label);
         bt_str_format(out,
                       " <span class=muted>%s a step, %s time, mean of %lld profiled step%s"

@@ -1,25 +1,14 @@
-// harness/report/curves.c - curves over the steps: a still picture, and data for the script
+// harness/report/curves.c - what is drawn over the steps: loss, speed, memory, clocks, of each case
 //
-// The picture is an SVG without text, stretched to whatever width there is; its labels are HTML, so
-// they stay readable on a phone. Where scripts run, uPlot draws the same curves with zoom and a
-// shared cursor in its place. Both are thinned; figures elsewhere use every step.
+// A case of one round is a line; a long one is its smallest and largest values, with medians of
+// stretches on top. A case of several rounds is the band that they fill, with the median of them.
+// Drawings are thinned; figures elsewhere use every step.
+#include "harness/report/curves.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/internal.h"
-
-enum {
-    STILL_BUCKETS = 300,
-    LIVE_BUCKETS = 1000,
-    MIDDLE_BUCKETS = 200,
-    MANY_DOTS = 60,
-    SERIES_STYLES = 6,
-    VIEW_W = 1000,
-    VIEW_H = 300
-};
-
-typedef bool (*step_value)(const bt_store_step *step, double *y);
+enum { STILL_BUCKETS = 300, LIVE_POINTS = 50000, LIVE_BUCKETS = 5000, MIDDLE_BUCKETS = 200 };
 
 static bool loss_of(const bt_store_step *step, double *y)
 {
@@ -51,175 +40,183 @@ static bool resident_of(const bt_store_step *step, double *y)
     return step->resident_bytes > 0;
 }
 
-// What a chart draws of each case. The later curves are drawn only where there is one case.
-typedef struct chart_kind {
-    const char *id, *title, *note;
-    bt_unit unit;
-    bool from_zero, with_evals;
-    struct {
-        const char *name; // "" where the case's label says enough
-        step_value value;
-    } curves[3];
-} chart_kind;
+static double sm_clock_of(const bt_store_telemetry *sample) { return sample->sm_clock_mhz; }
 
-static const chart_kind kinds[] = {
+static double memory_clock_of(const bt_store_telemetry *sample) { return sample->memory_clock_mhz; }
+
+static double cpu_clock_of(const bt_store_telemetry *sample) { return sample->cpu_clock_mhz; }
+
+static double power_of(const bt_store_telemetry *sample) { return sample->power_w; }
+
+static double other_cores_of(const bt_store_telemetry *sample) { return sample->other_cores; }
+
+const chart_kind bt_chart_kinds[CHART_KINDS] = {
     {"loss",
      "Loss",
      "line: training, dots: validation",
      BT_UNIT_NATS,
      false,
      true,
-     {{"", loss_of}}},
+     {{"", loss_of, NULL}}},
     {"speed",
      "Tokens per second",
      "warm-up and profiled steps left out",
      BT_UNIT_TOKENS_PER_S,
      false,
      false,
-     {{"", speed_of}}},
+     {{"", speed_of, NULL}}},
     {"memory",
      "Memory",
      "peak of our allocator",
      BT_UNIT_BYTES,
      true,
      false,
-     {{"peak of our allocator", allocated_of},
-      {"held from the device", reserved_of},
-      {"resident in the host", resident_of}}},
+     {{"peak of our allocator", allocated_of, NULL},
+      {"held from the device", reserved_of, NULL},
+      {"resident in the host", resident_of, NULL}}},
+    {"clock",
+     "Clocks, MHz",
+     "sampled beside the run, placed by the times of the steps",
+     BT_UNIT_NATS,
+     false,
+     false,
+     {{"multiprocessors", NULL, sm_clock_of},
+      {"GPU memory", NULL, memory_clock_of},
+      {"processor", NULL, cpu_clock_of}}},
+    {"power", "Power, W", "drawn by the GPU", BT_UNIT_NATS, true, false, {{"", NULL, power_of}}},
+    {"load",
+     "Processor cores that others kept busy",
+     "of the machine, not of the run",
+     BT_UNIT_NATS,
+     true,
+     false,
+     {{"", NULL, other_cores_of}}},
 };
+const int bt_chart_kind_count = (int)(sizeof bt_chart_kinds / sizeof bt_chart_kinds[0]);
 
-enum { KIND_COUNT = (int)(sizeof kinds / sizeof kinds[0]) };
+// ---- points of a case --------------------------------------------------------------------------
 
-typedef struct curve {
-    const report_case *item; // borrowed
-    const char *name;        // of the curve, "" for the case's own
-    double *x, *y;           // [count]
-    int64_t count;
-    int style;  // 0..SERIES_STYLES-1
-    bool dots;  // points, not a line
-    bool faint; // smallest and largest values, behind a line of medians
-} curve;
-
-typedef struct chart {
-    const chart_kind *kind;
-    curve *curves;
-    int64_t count;
-    double x_max, y_min, y_max; // of the axes
-    bt_arena arena;
-} chart;
-
-int64_t bt_curve_thin(double *x, double *y, int64_t count, int64_t buckets)
+static bt_status make_points(bt_arena *arena, int64_t count, double **out)
 {
-    int64_t finite = 0, kept = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (isfinite(y[i])) {
-            x[finite] = x[i];
-            y[finite++] = y[i];
-        }
-    }
-    if (finite <= 2 * buckets) {
-        return finite;
-    }
-    for (int64_t b = 0; b < buckets; b++) {
-        int64_t begin = finite * b / buckets, end = finite * (b + 1) / buckets;
-        int64_t low = begin, high = begin;
-        for (int64_t i = begin; i < end; i++) {
-            low = y[i] < y[low] ? i : low;
-            high = y[i] > y[high] ? i : high;
-        }
-        int64_t first = low < high ? low : high, second = low < high ? high : low;
-        double first_x = x[first], first_y = y[first], second_x = x[second], second_y = y[second];
-        x[kept] = first_x;
-        y[kept++] = first_y;
-        if (second != first) {
-            x[kept] = second_x;
-            y[kept++] = second_y;
-        }
-    }
-    return kept;
-}
-
-static bt_status make_points(chart *out, curve *line, int64_t capacity)
-{
-    void *x = NULL, *y = NULL;
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)capacity * sizeof(double), &x));
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)capacity * sizeof(double), &y));
-    line->x = x;
-    line->y = y;
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof(double), &block));
+    *out = block;
     return BT_OK;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-int64_t bt_curve_medians(double *x, double *y, int64_t count, int64_t buckets)
-{
-    int64_t kept = 0;
-    for (int64_t b = 0; b < buckets; b++) {
-        int64_t begin = count * b / buckets, end = count * (b + 1) / buckets;
-        if (begin == end) {
-            continue;
-        }
-        double middle_x = x[begin + (end - begin) / 2];
-        qsort(y + begin, (size_t)(end - begin), sizeof *y, ascending);
-        double middle_y = bt_stats_quantile(y + begin, end - begin, 0.5);
-        x[kept] = middle_x;
-        y[kept++] = middle_y;
-    }
-    return kept;
-}
-
-// A curve that had to be thinned is hard to follow where it is noisy: medians of stretches go on
-// top.
-static bt_status add_medians(chart *out, const curve *all)
+static curve *add_curve(chart *out, const report_case *item, const char *name, int style,
+                        curve_shape shape)
 {
     curve *line = &out->curves[out->count];
-    *line = *all;
-    BT_TRY(make_points(out, line, all->count));
-    memcpy(line->x, all->x, (size_t)all->count * sizeof *line->x);
-    memcpy(line->y, all->y, (size_t)all->count * sizeof *line->y);
-    line->count = bt_curve_medians(line->x, line->y, all->count, MIDDLE_BUCKETS);
-    out->count++;
-    return BT_OK;
+    *line = (curve){.item = item, .name = name, .style = style % CHART_STYLES, .shape = shape};
+    return line;
 }
 
-static bt_status add_line(chart *out, const report_case *item, const char *name, step_value value,
-                          int style, int64_t buckets)
+// A line that had to be thinned is hard to follow where it is noisy: medians go on top.
+static bt_status add_line(chart *out, const report_case *item, int index, int style,
+                          int64_t buckets)
 {
     const bt_store_round *round = item->round;
-    curve *line = &out->curves[out->count];
-    *line = (curve){.item = item, .name = name, .style = style % SERIES_STYLES};
-    BT_TRY(make_points(out, line, round->step_count));
-    for (int64_t i = 0; i < round->step_count; i++) {
+    bool sampled = out->kind->lines[index].of_sample;
+    int64_t most = sampled ? round->telemetry_count : round->step_count;
+    curve *line = add_curve(out, item, out->kind->lines[index].name, style, CURVE_LINE);
+    BT_TRY(make_points(&out->arena, most, &line->x));
+    BT_TRY(make_points(&out->arena, most, &line->y));
+    for (int64_t i = 0; !sampled && i < most; i++) {
         double y = 0.0;
-        if (value(&round->steps[i], &y) && isfinite(y)) {
+        if (out->kind->lines[index].of_step(&round->steps[i], &y) && isfinite(y)) {
             line->x[line->count] = (double)round->steps[i].step;
             line->y[line->count++] = y;
         }
     }
-    if (line->count > 2 * buckets) {
-        line->faint = true;
-        out->count++;
-        curve all = *line;
-        all.faint = false;
-        BT_TRY(add_medians(out, &all));
-        line->count = bt_curve_thin(line->x, line->y, line->count, buckets);
-        return BT_OK;
+    if (sampled) {
+        line->count =
+            bt_curve_of_samples(round, out->kind->lines[index].of_sample, line->x, line->y);
     }
     out->count += line->count > 0;
+    int64_t whole = line->count;
+    int64_t flat = bt_curve_flatten(line->x, line->y, whole);
+    line->count = flat;
+    if (flat <= 2 * STILL_BUCKETS) {
+        return BT_OK;
+    }
+    curve *middle = add_curve(out, item, line->name, style, CURVE_LINE);
+    line->shape = CURVE_FAINT;
+    BT_TRY(make_points(&out->arena, flat, &middle->x));
+    BT_TRY(make_points(&out->arena, flat, &middle->y));
+    memcpy(middle->x, line->x, (size_t)flat * sizeof *line->x);
+    memcpy(middle->y, line->y, (size_t)flat * sizeof *line->y);
+    middle->count = bt_curve_medians(middle->x, middle->y, flat, MIDDLE_BUCKETS);
+    line->count = bt_curve_thin(line->x, line->y, flat, buckets);
+    out->count++;
+    return BT_OK;
+}
+
+// The values of one step in all rounds of a case. Returns how many are finite and to be drawn.
+static int64_t values_at(const report_case *item, int64_t step, const chart_kind *kind, int64_t *at,
+                         double *values)
+{
+    int64_t count = 0;
+    for (int64_t r = 0; r < item->round_count; r++) {
+        const bt_store_round *round = item->rounds[r];
+        while (at[r] < round->step_count && round->steps[at[r]].step < step) {
+            at[r]++;
+        }
+        double y = 0.0;
+        if (at[r] < round->step_count && round->steps[at[r]].step == step &&
+            kind->lines[0].of_step(&round->steps[at[r]], &y) && isfinite(y)) {
+            values[count++] = y;
+        }
+    }
+    return count;
+}
+
+// Several rounds: the median of each step, in the band from the smallest to the largest.
+static bt_status add_band(chart *out, const report_case *item, int style, int64_t buckets)
+{
+    double *values = NULL;
+    void *at = NULL;
+    int64_t longest = 0;
+    for (int64_t r = 1; r < item->round_count; r++) {
+        longest = item->rounds[r]->step_count > item->rounds[longest]->step_count ? r : longest;
+    }
+    const bt_store_round *frame = item->rounds[longest];
+    curve *band = add_curve(out, item, out->kind->lines[0].name, style, CURVE_BAND);
+    curve *line = band + 1;
+    BT_TRY(make_points(&out->arena, frame->step_count, &band->x));
+    BT_TRY(make_points(&out->arena, frame->step_count, &band->y));
+    BT_TRY(make_points(&out->arena, frame->step_count, &band->high));
+    BT_TRY(make_points(&out->arena, frame->step_count, &line->y));
+    BT_TRY(make_points(&out->arena, item->round_count, &values));
+    BT_TRY(bt_arena_alloc(&out->arena, (size_t)item->round_count * sizeof(int64_t), &at));
+    for (int64_t i = 0; i < frame->step_count; i++) {
+        bt_stats stats;
+        int64_t count = values_at(item, frame->steps[i].step, out->kind, at, values);
+        BT_TRY(bt_stats_of(values, count, &stats));
+        if (count > 0) {
+            band->x[band->count] = (double)frame->steps[i].step;
+            band->y[band->count] = stats.min;
+            band->high[band->count] = stats.max;
+            line->y[band->count++] = stats.median;
+        }
+    }
+    double *middle = line->y;
+    band->count = bt_curve_bands(band->x, middle, band->y, band->high, band->count, 2 * buckets);
+    out->count++;
+    line = add_curve(out, item, out->kind->lines[0].name, style, CURVE_LINE);
+    line->x = band->x;
+    line->y = middle;
+    line->count = band->count;
+    out->count += band->count > 0 ? 1 : -1;
     return BT_OK;
 }
 
 static bt_status add_evals(chart *out, const report_case *item, int style, int64_t buckets)
 {
     const bt_store_round *round = item->round;
-    curve *dots = &out->curves[out->count];
-    *dots =
-        (curve){.item = item, .name = "validation", .style = style % SERIES_STYLES, .dots = true};
-    BT_TRY(make_points(out, dots, round->eval_count));
+    curve *dots = add_curve(out, item, "validation", style, CURVE_DOTS);
+    BT_TRY(make_points(&out->arena, round->eval_count, &dots->x));
+    BT_TRY(make_points(&out->arena, round->eval_count, &dots->y));
     for (int64_t i = 0; i < round->eval_count; i++) {
         dots->x[dots->count] = (double)round->evals[i].step;
         dots->y[dots->count++] = round->evals[i].loss;
@@ -229,17 +226,55 @@ static bt_status add_evals(chart *out, const report_case *item, int style, int64
     return BT_OK;
 }
 
+// ---- charts ------------------------------------------------------------------------------------
+
+static int64_t count_curved(const report_set *set)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        count += set->cases[i].round->step_count > 0;
+    }
+    return count;
+}
+
+// Whether any case has a value for a line of telemetry; lines of steps are taken as they are.
+static bool has_samples(const report_set *set, double (*of_sample)(const bt_store_telemetry *))
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bt_store_round *round = set->cases[i].round;
+        for (int64_t j = 0; round->step_count > 0 && j < round->telemetry_count; j++) {
+            if (isfinite(of_sample(&round->telemetry[j]))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// The line that is drawn of each of several cases.
+static int main_line(const report_set *set, const chart_kind *kind)
+{
+    int line = 0;
+    while (line + 1 < CHART_LINES && kind->lines[line].of_sample &&
+           kind->lines[line + 1].of_sample && !has_samples(set, kind->lines[line].of_sample)) {
+        line++;
+    }
+    return line;
+}
+
 // The last step of any case, so that the charts stand under each other.
 static double last_step(const report_set *set)
 {
     double last = 1.0;
     for (int64_t i = 0; i < set->case_count; i++) {
-        const bt_store_round *round = set->cases[i].round;
-        if (round->step_count > 0) {
-            last = fmax(last, (double)round->steps[round->step_count - 1].step);
-        }
-        if (round->eval_count > 0) {
-            last = fmax(last, (double)round->evals[round->eval_count - 1].step);
+        for (int64_t r = 0; r < set->cases[i].round_count; r++) {
+            const bt_store_round *round = set->cases[i].rounds[r];
+            if (round->step_count > 0) {
+                last = fmax(last, (double)round->steps[round->step_count - 1].step);
+            }
+            if (round->eval_count > 0) {
+                last = fmax(last, (double)round->evals[round->eval_count - 1].step);
+            }
         }
     }
     return last;
@@ -253,7 +288,7 @@ static void set_axes(const report_set *set, chart *out)
         const curve *line = &out->curves[i];
         for (int64_t j = 0; j < line->count; j++) {
             low = fmin(low, line->y[j]);
-            high = fmax(high, line->y[j]);
+            high = fmax(high, line->high ? line->high[j] : line->y[j]);
         }
     }
     low = out->kind->from_zero ? 0.0 : low;
@@ -265,25 +300,39 @@ static void set_axes(const report_set *set, chart *out)
     out->y_max = high + margin;
 }
 
-static bt_status make_chart(const report_set *set, const chart_kind *kind, int64_t buckets,
-                            chart *out)
+bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t buckets, chart *out)
 {
     void *block = NULL;
+    int64_t cases = count_curved(set), index = 0;
+    int only = main_line(set, kind);
     memset(out, 0, sizeof *out);
     out->kind = kind;
-    BT_TRY(bt_arena_alloc(&out->arena, ((size_t)set->case_count * 3 + 6) * sizeof *out->curves,
-                          &block));
+    BT_TRY(bt_arena_alloc(&out->arena,
+                          ((size_t)cases * 3 + 2 * CHART_LINES + 2) * sizeof *out->curves, &block));
     out->curves = block;
-    bool several = set->case_count > 1;
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
-        for (int c = 0; c < 3 && kind->curves[c].value && (c == 0 || !several); c++) {
-            const char *name = several ? "" : kind->curves[c].name;
-            BT_TRY(add_line(out, item, name, kind->curves[c].value, (int)i + c, buckets));
+        if (item->round->step_count == 0) {
+            continue;
+        }
+        int64_t first = out->count;
+        for (int c = cases > 1 ? only : 0; c < (cases > 1 ? only + 1 : CHART_LINES); c++) {
+            bool banded = item->round_count > 1 && kind->lines[c].of_step;
+            if (banded && c == 0) {
+                BT_TRY(add_band(out, item, (int)index, buckets));
+            } else if (!banded && (kind->lines[c].of_step || kind->lines[c].of_sample)) {
+                BT_TRY(add_line(out, item, c, (int)index + (cases > 1 ? 0 : c), buckets));
+            }
         }
         if (kind->with_evals) {
-            BT_TRY(add_evals(out, item, (int)i, buckets));
+            BT_TRY(add_evals(out, item, (int)index, buckets));
         }
+        for (int64_t c = first; c < out->count; c++) {
+            out->curves[c].name =
+                cases > 1 && out->curves[c].shape != CURVE_DOTS ? "" : out->curves[c].name;
+            out->curves[c].quiet = cases > CHART_CALM_CASES && index > 0 && index + 1 < cases;
+        }
+        index++;
     }
     if (out->count > 0) {
         set_axes(set, out);
@@ -291,123 +340,7 @@ static bt_status make_chart(const report_set *set, const chart_kind *kind, int64
     return BT_OK;
 }
 
-// 1, 2 or 5 times a power of ten, so that about `wanted` steps fill the range.
-static double tick_step(double range, double wanted)
-{
-    double raw = range / wanted, power = pow(10.0, floor(log10(raw))), lead = raw / power;
-    return power * (lead < 1.5 ? 1.0 : lead < 3.5 ? 2.0 : lead < 7.5 ? 5.0 : 10.0);
-}
-
-// Ticks of the y axis: first + i * step, count of them.
-typedef struct ticks {
-    double first, step;
-    int count;
-} ticks;
-
-static ticks y_ticks(const chart *from)
-{
-    double unit = from->kind->unit == BT_UNIT_BYTES ? 1073741824.0 : 1.0;
-    double step = tick_step((from->y_max - from->y_min) / unit, 4.0) * unit;
-    double first = ceil(from->y_min / step) * step;
-    return (ticks){first, step, (int)floor((from->y_max - first) / step) + 1};
-}
-
-static void write_grid(const chart *from, bt_str *out)
-{
-    ticks at = y_ticks(from);
-    double height = from->y_max - from->y_min;
-    bt_str_append(out, "<path class=grid d=\"");
-    for (int i = 0; i < at.count; i++) {
-        double y = at.first + i * at.step;
-        bt_str_format(out, "M0 %.4gh%d", VIEW_H * (1.0 - (y - from->y_min) / height), VIEW_W);
-    }
-    bt_str_append(out, "\"/>");
-}
-
-static void write_ticks(const chart *from, bt_str *out)
-{
-    ticks marks = y_ticks(from);
-    bt_str_append(out, "<div class=y aria-hidden=true>");
-    for (int i = 0; i < marks.count; i++) {
-        double y = marks.first + i * marks.step;
-        double at = 100.0 * (y - from->y_min) / (from->y_max - from->y_min);
-        bt_str_format(out, "<span style=\"bottom:%.2f%%\">", at);
-        if (from->kind->unit == BT_UNIT_NATS || y == 0.0) {
-            bt_str_format(out, "%.4g</span>", fabs(y) < 1e-9 * marks.step ? 0.0 : y);
-        } else {
-            bt_text label = bt_format_value(from->kind->unit, y);
-            // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
-            if (from->kind->unit == BT_UNIT_TOKENS_PER_S) {
-                label.text[strcspn(label.text, " ")] = '\0';
-            }
-            bt_str_format(out, "%s</span>", label.text);
-        }
-    }
-    bt_str_append(out, "</div><div class=x aria-hidden=true>");
-    double step = fmax(1.0, tick_step(from->x_max, 5.0));
-    for (int i = 0; i * step <= from->x_max; i++) {
-        double x = i * step;
-        bt_str_format(out, "<span style=\"left:%.2f%%\">%.0f</span>", 100.0 * x / from->x_max, x);
-    }
-    bt_str_append(out, "</div>");
-}
-
-static void write_path(const chart *from, const curve *line, bt_str *out)
-{
-    double height = from->y_max - from->y_min;
-    bt_str_format(out, "<path class=\"s%d%s\" d=\"", line->style,
-                  line->faint               ? " faint"
-                  : !line->dots             ? ""
-                  : line->count > MANY_DOTS ? " dots many"
-                                            : " dots");
-    for (int64_t i = 0; i < line->count; i++) {
-        double x = VIEW_W * line->x[i] / from->x_max;
-        double y = VIEW_H * (1.0 - (line->y[i] - from->y_min) / height);
-        const char *verb = i == 0 || line->dots ? "M" : i == 1 ? "L" : " ";
-        bt_str_format(out, "%s%.4g %.4g%s", verb, x, y, line->dots ? "h0" : "");
-    }
-    bt_str_append(out, "\"/>");
-}
-
-static void write_legend(const chart *from, bt_str *out)
-{
-    bt_str_append(out, "<ul class=legend>");
-    for (int64_t i = 0; i < from->count; i++) {
-        const curve *line = &from->curves[i];
-        if (line->dots || line->faint) {
-            continue;
-        }
-        bt_str_format(out,
-                      "<li><svg class=swatch viewBox=\"0 0 30 8\" aria-hidden=true><path "
-                      "class=\"s%d\" d=\"M0 4H30\"/></svg><b class=tag>%s</b> ",
-                      line->style, line->item->tag);
-        bt_html_text(out, line->name[0] ? line->name : line->item->label);
-        bt_str_append(out, "</li>");
-    }
-    bt_str_append(out, "</ul>");
-}
-
-static void write_chart(const chart *from, bt_str *out)
-{
-    const chart_kind *kind = from->kind;
-    // Where the legend names the curves, the note would say it twice.
-    const char *note = from->curves[0].name[0] ? "" : kind->note;
-    bt_str_format(out,
-                  "<figure class=chart data-chart=\"%s\"><figcaption><h3>%s</h3><span "
-                  "class=muted>%s</span></figcaption>\n<div class=plot><div class=still role=img "
-                  "aria-label=\"%s over steps\"><svg viewBox=\"0 0 %d %d\" "
-                  "preserveAspectRatio=none>",
-                  kind->id, kind->title, note, kind->title, VIEW_W, VIEW_H);
-    write_grid(from, out);
-    for (int64_t i = 0; i < from->count; i++) {
-        write_path(from, &from->curves[i], out);
-    }
-    bt_str_append(out, "</svg>");
-    write_ticks(from, out);
-    bt_str_append(out, "</div><div class=live></div></div>\n");
-    write_legend(from, out);
-    bt_str_append(out, "</figure>\n");
-}
+// ---- the parts of the page ---------------------------------------------------------------------
 
 static int64_t most_steps(const report_set *set)
 {
@@ -427,69 +360,48 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
     }
     bt_str_append(out, "<section id=curves><h2>Over the steps</h2>\n");
     bt_str_append(out, "<p class=\"muted hint\">Drag to zoom, double-click to see all; the cursor "
-                       "is shared.</p>\n");
-    for (int k = 0; k < KIND_COUNT; k++) {
+                       "is shared. With the keyboard: arrows move the cursor, + and - zoom, 0 "
+                       "shows all. <button type=button class=link id=whole hidden>Show all"
+                       "</button></p>\n");
+    for (int k = 0; k < bt_chart_kind_count; k++) {
         chart drawn;
-        bt_status status = make_chart(set, &kinds[k], STILL_BUCKETS, &drawn);
+        bt_status status = bt_chart_make(set, &bt_chart_kinds[k], STILL_BUCKETS, &drawn);
         if (status == BT_OK && drawn.count > 0) {
-            write_chart(&drawn, out);
+            bt_chart_write(&drawn, k == 0, out);
         }
         bt_arena_release(&drawn.arena);
         BT_TRY(status);
     }
-    if (steps > 2 * LIVE_BUCKETS) {
+    if (steps > 2 * STILL_BUCKETS) {
         bt_str_format(out,
-                      "<p class=muted>%s steps are drawn as the smallest and largest value of each "
-                      "of %d stretches, with the medians of %d on top; every figure on this page "
-                      "is computed from all of them.</p>\n",
-                      bt_format_count(steps).text, LIVE_BUCKETS, MIDDLE_BUCKETS);
+                      "<p class=muted>%s steps: the pale curve holds the smallest and largest "
+                      "value of each stretch, the line medians of %d stretches; every figure on "
+                      "this page is computed from all steps.</p>\n",
+                      bt_format_count(steps).text, MIDDLE_BUCKETS);
     }
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }
 
-static void write_data(const chart *from, const report_set *set, bt_json_writer *json)
+// How many buckets a curve may have, so that all together stay within LIVE_POINTS.
+static int64_t live_buckets(const report_set *set)
 {
-    bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "id", from->kind->id);
-    bt_json_writer_bool(json, "fromZero", from->kind->from_zero);
-    bt_json_writer_rounded(json, "last", from->x_max, 9);
-    bt_json_writer_open(json, "curves", '[');
-    for (int64_t i = 0; i < from->count; i++) {
-        const curve *line = &from->curves[i];
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "tag", set->case_count > 1 ? line->item->tag : "");
-        bt_json_writer_text(json, "label", line->name);
-        bt_json_writer_integer(json, "style", line->style);
-        bt_json_writer_bool(json, "dots", line->dots);
-        bt_json_writer_bool(json, "faint", line->faint);
-        bt_json_writer_open(json, "x", '[');
-        for (int64_t j = 0; j < line->count; j++) {
-            bt_json_writer_rounded(json, NULL, line->x[j], 9);
-        }
-        bt_json_writer_close(json, ']');
-        bt_json_writer_open(json, "y", '[');
-        for (int64_t j = 0; j < line->count; j++) {
-            bt_json_writer_rounded(json, NULL, line->y[j], 6);
-        }
-        bt_json_writer_close(json, ']');
-        bt_json_writer_close(json, '}');
-    }
-    bt_json_writer_close(json, ']');
-    bt_json_writer_close(json, '}');
+    int64_t cases = count_curved(set), curves = cases > 1 ? 3 * cases : 5;
+    int64_t buckets = LIVE_POINTS / (2 * (curves > 0 ? curves : 1));
+    return buckets > LIVE_BUCKETS    ? LIVE_BUCKETS
+           : buckets < STILL_BUCKETS ? STILL_BUCKETS
+                                     : buckets;
 }
 
 bt_status bt_page_data(const report_set *set, bt_str *out)
 {
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '[');
-    for (int k = 0; k < KIND_COUNT; k++) {
+    for (int k = 0; k < bt_chart_kind_count; k++) {
         chart drawn;
-        // Many cases share the room that one has.
-        int64_t buckets = set->case_count > 4 ? LIVE_BUCKETS * 4 / set->case_count : LIVE_BUCKETS;
-        bt_status status = make_chart(set, &kinds[k], buckets, &drawn);
+        bt_status status = bt_chart_make(set, &bt_chart_kinds[k], live_buckets(set), &drawn);
         if (status == BT_OK && drawn.count > 0) {
-            write_data(&drawn, set, &json);
+            bt_chart_write_data(&drawn, set, &json);
         }
         bt_arena_release(&drawn.arena);
         BT_TRY(status);

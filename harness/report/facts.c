@@ -17,69 +17,157 @@ static void write_row(bt_str *out, const char *key, const char *value, const cha
     bt_str_append(out, "\n");
 }
 
-static bt_status write_differences(const report_set *set, int64_t index, bt_str *out)
+// ---- what differs ------------------------------------------------------------------------------
+
+typedef struct difference {
+    const bt_compare_item *item; // of the first run in which it differs from the base
+    const char **values;         // [run_count]
+} difference;
+
+typedef struct difference_list {
+    difference *items;
+    int64_t count, capacity;
+} difference_list;
+
+static bt_status find_difference(const report_set *set, bt_arena *arena, difference_list *list,
+                                 const bt_compare_item *item, difference **out)
 {
-    const bt_compare_item *items = NULL;
-    int64_t count = 0;
-    bool hard = false;
-    bt_arena arena = {0};
-    bt_status status =
-        bt_compare_facts(&set->runs[0], &set->runs[index], &arena, &items, &count, &hard);
-    if (status != BT_OK) {
-        bt_arena_release(&arena);
-        return status;
+    void *block = NULL;
+    for (int64_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].item->key, item->key) == 0 &&
+            strcmp(list->items[i].item->group, item->group) == 0) {
+            *out = &list->items[i];
+            return BT_OK;
+        }
     }
-    long long base = (long long)set->runs[0].id, id = (long long)set->runs[index].id;
-    bt_str_format(
-        out,
-        "<details%s><summary>run %lld against run %lld <span class=muted>%lld difference%s"
-        "%s</span></summary>\n",
-        set->run_count > 4 ? "" : " open", id, base, (long long)count, count == 1 ? "" : "s",
-        hard ? ", hard facts among them" : "");
-    if (count == 0) {
-        bt_str_append(out, "<p>Plan, build and environment are the same.</p>\n");
-    } else {
-        bt_str_format(out,
-                      "<div class=scroll><table data-name=\"differs-%lld\"><thead><tr><th>of<th>"
-                      "what<th>run %lld<th>run %lld<th>weight</thead><tbody>\n",
-                      id, base, id);
+    if (list->count == list->capacity) {
+        int64_t capacity = list->capacity ? 2 * list->capacity : 32;
+        BT_TRY(bt_arena_alloc(arena, (size_t)capacity * sizeof *list->items, &block));
+        if (list->count > 0) {
+            memcpy(block, list->items, (size_t)list->count * sizeof *list->items);
+        }
+        list->items = block;
+        list->capacity = capacity;
     }
-    for (int64_t i = 0; i < count; i++) {
-        bt_str_format(out, "<tr id=\"differs-%lld-%lld\"><td>", id, (long long)i);
-        bt_html_text(out, items[i].group);
-        bt_str_append(out, "<th scope=row>");
-        bt_html_text(out, items[i].key);
-        bt_str_append(out, "</th><td>");
-        bt_html_text(out, items[i].left[0] ? items[i].left : "-");
+    BT_TRY(bt_arena_alloc(arena, (size_t)set->run_count * sizeof(char *), &block));
+    *out = &list->items[list->count++];
+    **out = (difference){.item = item, .values = block};
+    for (int64_t i = 0; i < set->run_count; i++) { // as in the first run, until found otherwise
+        (*out)->values[i] = item->left;
+    }
+    return BT_OK;
+}
+
+// Each run against the first, put together by key.
+static bt_status find_differences(const report_set *set, bt_arena *arena, difference_list *list,
+                                  bool *any_hard)
+{
+    for (int64_t r = 1; r < set->run_count; r++) {
+        const bt_compare_item *items = NULL;
+        int64_t count = 0;
+        bool hard = false;
+        BT_TRY(bt_compare_facts(&set->runs[0], &set->runs[r], arena, &items, &count, &hard));
+        for (int64_t i = 0; i < count; i++) {
+            difference *found = NULL;
+            BT_TRY(find_difference(set, arena, list, &items[i], &found));
+            found->values[r] = items[i].right;
+        }
+        *any_hard = *any_hard || hard;
+    }
+    return BT_OK;
+}
+
+enum { COLUMNS_UP_TO = 4 };
+
+// "580.159 runs 1, 2, 3" for each value, once.
+static void write_distinct(const report_set *set, const difference *found, bt_str *out)
+{
+    bt_str_append(out, "<td class=long>");
+    for (int64_t i = 0; i < set->run_count; i++) {
+        bool first = true;
+        for (int64_t j = 0; j < i; j++) {
+            first = first && strcmp(found->values[i], found->values[j]) != 0;
+        }
+        if (!first) {
+            continue;
+        }
+        bt_html_text(out, found->values[i][0] ? found->values[i] : "-");
+        bt_str_append(out, " <span class=muted>run");
+        for (int64_t j = i; j < set->run_count; j++) {
+            if (strcmp(found->values[i], found->values[j]) == 0) {
+                bt_str_format(out, "%s %lld", j > i ? "," : "", (long long)set->runs[j].id);
+            }
+        }
+        bt_str_append(out, "</span><br>");
+    }
+}
+
+static void write_difference(const report_set *set, const difference *found, bt_str *out)
+{
+    const bt_compare_item *item = found->item;
+    bt_str_append(out, "<tr id=\"");
+    bt_html_anchor(out, "differs", item->group, item->key);
+    bt_str_append(out, "\"><th scope=row><a href=\"#");
+    bt_html_anchor(out, "differs", item->group, item->key);
+    bt_str_append(out, "\">");
+    bt_html_text(out, item->key);
+    bt_str_append(out, "</a></th><td>");
+    bt_html_text(out, item->group);
+    if (set->run_count > COLUMNS_UP_TO) {
+        write_distinct(set, found, out);
+    }
+    for (int64_t i = 0; i < set->run_count && set->run_count <= COLUMNS_UP_TO; i++) {
         bt_str_append(out, "<td>");
-        bt_html_text(out, items[i].right[0] ? items[i].right : "-");
-        bool fact = strcmp(items[i].group, "environment") == 0;
-        bt_str_format(out, "<td>%s\n", fact ? bt_fact_level_name(items[i].level) : "");
+        bt_html_text(out, found->values[i][0] ? found->values[i] : "-");
     }
-    if (count > 0) {
-        bt_str_append(out, "</tbody></table></div>\n");
-    }
+    bool fact = strcmp(item->group, "environment") == 0;
+    bt_str_format(out, "<td>%s\n", fact ? bt_fact_level_name(item->level) : "");
+}
+
+static void write_differences(const report_set *set, const difference_list *list, bool hard,
+                              bt_str *out)
+{
     if (hard) {
         bt_str_append(out, "<p class=why>Hard facts of the environments differ: the speeds are not "
                            "comparable.</p>\n");
     }
-    bt_str_append(out, "</details>\n");
-    bt_arena_release(&arena);
-    return BT_OK;
+    if (list->count == 0) {
+        bt_str_append(out, "<p>Plan, build and environment are the same.</p>\n");
+        return;
+    }
+    bt_str_append(out, "<div class=scroll><table data-name=differs><thead><tr><th>what<th>of");
+    if (set->run_count > COLUMNS_UP_TO) {
+        bt_str_append(out, "<th>values");
+    }
+    for (int64_t i = 0; i < set->run_count && set->run_count <= COLUMNS_UP_TO; i++) {
+        bt_str_format(out, "<th>run %lld", (long long)set->runs[i].id);
+    }
+    bt_str_append(out, "<th>weight</thead><tbody>\n");
+    for (int64_t i = 0; i < list->count; i++) {
+        write_difference(set, &list->items[i], out);
+    }
+    bt_str_append(out, "</tbody></table></div>\n");
 }
 
 bt_status bt_page_differs(const report_set *set, bt_str *out)
 {
+    bt_arena arena = {0};
+    difference_list list = {0};
+    bool hard = false;
     if (set->run_count < 2) {
         return BT_OK;
     }
-    bt_str_append(out, "<section id=differs><h2>What differs</h2>\n");
-    for (int64_t i = 1; i < set->run_count; i++) {
-        BT_TRY(write_differences(set, i, out));
+    bt_status status = find_differences(set, &arena, &list, &hard);
+    if (status == BT_OK) {
+        bt_str_append(out, "<section id=differs><h2>What differs</h2>\n");
+        write_differences(set, &list, hard, out);
+        bt_str_append(out, "</section>\n");
     }
-    bt_str_append(out, "</section>\n");
-    return BT_OK;
+    bt_arena_release(&arena);
+    return status;
 }
+
+// ---- how it was run ----------------------------------------------------------------------------
 
 static void write_environment(const bt_store_run *run, bt_str *out)
 {
@@ -143,10 +231,11 @@ static bt_status write_plan(const bt_store_run *run, bt_str *out)
 
 static void write_kernels(const report_case *item, bt_str *out)
 {
-    if (item->round->kernel_count == 0) {
+    if (item->round->kernel_count == 0 || bt_report_is_kernel(item->round)) {
         return;
     }
-    bt_str_format(out, "<details><summary>Kernels that served <b class=tag>%s</b> ", item->tag);
+    bt_str_append(out, "<details><summary>Kernels that served ");
+    bt_html_tag(out, item);
     bt_html_text(out, item->label);
     bt_str_format(out,
                   "</summary><div class=scroll><table data-name=\"kernels-%s\"><thead><tr><th>op"
@@ -154,6 +243,21 @@ static void write_kernels(const report_case *item, bt_str *out)
                   item->tag);
     for (int64_t i = 0; i < item->round->kernel_count; i++) {
         write_row(out, item->round->kernels[i].op, item->round->kernels[i].kernel, NULL);
+    }
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
+// Kernel cases: which kernel ran, a row a case.
+static void write_kernel_cases(const report_set *set, bt_str *out)
+{
+    bt_str_append(out, "<details><summary>Kernels that served the cases</summary><div class=scroll>"
+                       "<table data-name=kernels><thead><tr><th>case<th>kernel<th>op</thead>"
+                       "<tbody>\n");
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bt_store_round *round = set->cases[i].round;
+        for (int64_t k = 0; bt_report_is_kernel(round) && k < round->kernel_count; k++) {
+            write_row(out, set->cases[i].label, round->kernels[k].kernel, round->kernels[k].op);
+        }
     }
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
@@ -171,11 +275,18 @@ bt_status bt_page_facts(const report_set *set, bt_str *out)
         write_environment(&set->runs[i], out);
     }
     bt_html_group_close(out, set->run_count);
-    bt_html_group_open(out, "Kernels that served", set->case_count);
+    int64_t training = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        training += !bt_report_is_kernel(set->cases[i].round);
+    }
+    bt_html_group_open(out, "Kernels that served", training);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_kernels(&set->cases[i], out);
     }
-    bt_html_group_close(out, set->case_count);
+    bt_html_group_close(out, training);
+    if (training < set->case_count) {
+        write_kernel_cases(set, out);
+    }
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }

@@ -1,29 +1,20 @@
-// harness/report/head.c - the top of the page: what ran, where, did it pass, how fast
+// harness/report/head.c - the top of the page: the sentence, a tile per verdict or state, three
+// numbers with their intervals, and what noise there was
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/report/marks.h"
 
-// A shape and a word for each state, so that colour never stands alone.
-static const char *const icons[BT_RUN_STATUS_COUNT] = {
-    [BT_RUN_RUNNING] = "\xe2\x97\x8f",     // circle
-    [BT_RUN_PASSED] = "\xe2\x9c\x93",      // tick
-    [BT_RUN_FAILED] = "\xe2\x9c\x95",      // cross
-    [BT_RUN_INTERRUPTED] = "\xe2\x96\xa0", // square
-    [BT_RUN_UNAVAILABLE] = "\xe2\x88\x92", // minus
-    [BT_RUN_INVALID] = "\xe2\x9a\xa0",     // warning sign
-};
-
-static void write_status(bt_str *out, bt_run_status status)
-{
-    bt_str_format(out, "<span class=\"status %s\"><i aria-hidden=true>%s</i> %s</span>",
-                  bt_run_status_name(status), icons[status], bt_run_status_name(status));
-}
+// ---- tiles -------------------------------------------------------------------------------------
 
 static void write_tile(const report_case *item, int64_t index, bt_str *out)
 {
     bt_str_format(out, "<li class=tile id=\"c%lld\">", (long long)index);
-    write_status(out, item->round->status);
-    bt_str_format(out, "<b class=tag>%s</b> <strong>", item->tag);
+    bt_mark_write(bt_run_status_name(item->round->status), out);
+    bt_html_tag(out, item);
+    bt_str_append(out, " <strong>");
     bt_html_text(out, item->label);
     bt_str_append(out, "</strong>");
     if (item->round->message[0]) {
@@ -34,74 +25,224 @@ static void write_tile(const report_case *item, int64_t index, bt_str *out)
     bt_str_append(out, "</li>\n");
 }
 
-static void write_number(bt_str *out, const char *name, bt_unit unit, const bt_metric_value *value)
-{
-    bt_text number, interval;
-    bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
-    bt_str_format(out, "<div class=number><dt>%s</dt><dd><b>%s</b>", name, number.text);
-    if (interval.text[0]) {
-        bt_str_format(out, " <span class=muted>%s</span>", interval.text);
-    }
-}
+enum { REASONS_MAX = 6 };
 
-// Several cases: how many came out how, then those that say why.
+// Several cases: how many came out how, then those that say why, the first few.
 static void write_tiles(const report_set *set, bt_str *out)
 {
     static const bt_run_status order[] = {BT_RUN_FAILED,  BT_RUN_INVALID,     BT_RUN_INTERRUPTED,
                                           BT_RUN_RUNNING, BT_RUN_UNAVAILABLE, BT_RUN_PASSED};
+    int64_t said = 0, silent = 0;
     for (int s = 0; s < BT_RUN_STATUS_COUNT; s++) {
         long long count = 0;
         for (int64_t i = 0; i < set->case_count; i++) {
             count += set->cases[i].round->status == order[s];
         }
+        const report_mark *mark = bt_mark_of(bt_run_status_name(order[s]));
         if (count > 0) {
             bt_str_format(out,
                           "<li class=tile><span class=\"status %s\"><i aria-hidden=true>%s</i> "
                           "%lld %s</span></li>\n",
-                          bt_run_status_name(order[s]), icons[order[s]], count,
-                          bt_run_status_name(order[s]));
+                          mark->tone, mark->shape, count, mark->word);
         }
     }
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_store_round *round = set->cases[i].round;
         if (round->message[0] && !(bt_report_is_kernel(round) && round->status == BT_RUN_PASSED)) {
-            write_tile(&set->cases[i], i, out);
+            if (said++ < REASONS_MAX) {
+                write_tile(&set->cases[i], i, out);
+            } else {
+                silent++;
+            }
         }
+    }
+    if (silent > 0) {
+        bt_str_format(out, "<li class=tile><a href=\"#cases\">%lld more with a reason</a></li>\n",
+                      (long long)silent);
     }
 }
 
-// One case: three numbers, large.
-static void write_numbers(const report_case *item, bt_str *out)
+static bool write_verdict_tiles(const report_set *set, bt_str *out)
 {
+    bool any = false;
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        const ratio_list *list = &set->ratios[i];
+        any = bt_marks_tiles(list, out) || any;
+    }
+    return any;
+}
+
+static bool all_passed(const report_set *set)
+{
+    bool passed = true;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        passed = passed && set->cases[i].round->status == BT_RUN_PASSED;
+    }
+    return passed;
+}
+
+// ---- three numbers -----------------------------------------------------------------------------
+
+static void open_number(bt_str *out, const char *name, const char *number, const char *interval)
+{
+    bt_str_format(out, "<div class=number><dt>%s</dt><dd><b>%s</b>", name, number);
+    if (interval[0]) {
+        bt_str_format(out, " <span class=muted>%s</span>", interval);
+    }
+    bt_str_append(out, "<small>");
+}
+
+static void close_number(bt_str *out) { bt_str_append(out, "</small></dd></div>\n"); }
+
+static void open_metric(bt_str *out, const char *name, bt_unit unit, const bt_metric_value *value)
+{
+    bt_text number, interval;
+    bool spread = value->high > value->low; // equal rounds have no interval worth reading
+    bt_format_interval(unit, value->value, spread ? value->low : (double)NAN, value->high, &number,
+                       &interval);
+    open_number(out, name, number.text, interval.text);
+}
+
+static void write_one_case(const report_set *set, bt_str *out)
+{
+    const report_case *item = &set->cases[0];
     const bt_metric_value *metrics = item->summary.metrics;
     const bt_metric_value *val = &metrics[BT_METRIC_VAL_LOSS];
     const bt_metric_value *time = &metrics[BT_METRIC_STEP_TIME];
-    bt_str_append(out, "<dl class=numbers>\n");
-    write_number(out, "Speed", BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
-    bt_str_format(out, "<small>a step %s, median of %s; 95 %% interval</small></dd></div>\n",
-                  bt_format_value(BT_UNIT_NS, time->value).text, bt_format_count(time->count).text);
-    write_number(out, "Loss", BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
-    bt_str_format(out, "<small>from %s",
+    open_metric(out, "Speed", BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
+    bt_str_format(out, "a step %s, median of %s%s; 95 %% interval",
+                  bt_format_value(BT_UNIT_NS, time->value).text, bt_format_count(time->count).text,
+                  item->round_count > 1 ? " rounds" : "");
+    close_number(out);
+    open_metric(out, "Loss", BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
+    bt_str_format(out, "from %s",
                   bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text);
     if (val->count > 0) {
         bt_str_format(out, "; validation %s", bt_format_value(BT_UNIT_NATS, val->value).text);
     }
-    bt_str_append(out, "</small></dd></div>\n");
-    write_number(out, "Memory", BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
-    bt_str_format(out, "<small>peak of our allocator; %s resident</small></dd></div>\n</dl>\n",
+    close_number(out);
+    open_metric(out, "Memory", BT_UNIT_BYTES, &metrics[BT_METRIC_PEAK_ALLOCATED]);
+    bt_str_format(out, "peak of our allocator; %s resident",
                   bt_format_value(BT_UNIT_BYTES, metrics[BT_METRIC_PEAK_RESIDENT].value).text);
+    close_number(out);
 }
 
-static void write_cell(bt_str *out, bt_unit unit, const bt_metric_value *value)
+// The best of several training cases in speed, loss and memory, with their names.
+static void write_bests(const report_set *set, bt_str *out)
 {
-    bt_text number, interval;
-    bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
-    bt_str_format(out, "<td class=n data-v=\"%.17g\">%s", isnan(value->value) ? -1.0 : value->value,
-                  number.text);
-    if (interval.text[0]) {
-        bt_str_format(out, " <span class=muted>%s</span>", interval.text);
+    static const struct {
+        const char *name;
+        bt_metric metric;
+    } bests[] = {{"Fastest", BT_METRIC_TOKENS_PER_S},
+                 {"Lowest validation loss", BT_METRIC_VAL_LOSS},
+                 {"Least memory", BT_METRIC_PEAK_ALLOCATED}};
+    for (size_t i = 0; i < sizeof bests / sizeof bests[0]; i++) {
+        const report_case *best = bt_report_best(set, bests[i].metric);
+        if (best) {
+            open_metric(out, bests[i].name, bt_metric_info(bests[i].metric)->unit,
+                        &best->summary.metrics[bests[i].metric]);
+            bt_html_tag(out, best);
+            bt_html_text(out, best->label);
+            close_number(out);
+        }
     }
 }
+
+static void open_ratio(const char *name, double ratio, double low, double high, bt_str *out)
+{
+    bt_text interval = {""};
+    if (isfinite(low) && isfinite(high)) {
+        (void)snprintf(interval.text, sizeof interval.text, "[%.3f, %.3f]", low, high);
+    }
+    open_number(out, name, bt_format_ratio(ratio).text, interval.text);
+}
+
+static void write_row(const char *name, const ratio_row *row, bt_str *out)
+{
+    open_ratio(name, row->ratio, row->low, row->high, out);
+    bt_html_text(out, row->name);
+    close_number(out);
+}
+
+// Of what is compared: the mean, the worst and the best row.
+static void write_ratios(const ratio_list *list, bt_str *out)
+{
+    const ratio_row *least = list->rows, *most = list->rows;
+    for (int64_t i = 1; i < list->count; i++) {
+        least = list->rows[i].ratio < least->ratio ? &list->rows[i] : least;
+        most = list->rows[i].ratio > most->ratio ? &list->rows[i] : most;
+    }
+    ratio_mean mean = bt_ratios_mean(list->rows, list->count);
+    open_ratio("Geometric mean", mean.value, mean.low, mean.high, out);
+    bt_str_format(out, "of %lld ratios; %s ", (long long)list->count,
+                  list->more_is_slower ? "time over that of" : "times faster than");
+    bt_html_text(out, list->more_is_slower ? list->base : list->other);
+    close_number(out);
+    write_row(list->more_is_slower ? "Slowest" : "Least ahead", list->more_is_slower ? most : least,
+              out);
+    write_row(list->more_is_slower ? "Fastest" : "Most ahead", list->more_is_slower ? least : most,
+              out);
+}
+
+// Kernels of one system: their share of what a copy reaches, the lowest one, and the copy.
+static bt_status write_shares(const report_set *set, bt_str *out)
+{
+    void *block = NULL;
+    int64_t count = 0;
+    const report_case *lowest = NULL;
+    BT_TRY(bt_mem_alloc((size_t)set->case_count, sizeof(double), &block));
+    double *shares = block, copy = (double)NAN;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bt_metric_value *metrics = set->cases[i].summary.metrics;
+        double share = metrics[BT_METRIC_COPY_SHARE].value;
+        if (metrics[BT_METRIC_COPY_SHARE].count > 0 && share > 0.0) {
+            if (!lowest || share < lowest->summary.metrics[BT_METRIC_COPY_SHARE].value) {
+                lowest = &set->cases[i];
+            }
+            copy = metrics[BT_METRIC_BANDWIDTH].value / share;
+            shares[count++] = share;
+        }
+    }
+    bt_stats stats;
+    bt_status status = bt_stats_of(shares, count, &stats);
+    if (status == BT_OK && count > 0) {
+        bt_metric_value middle = {stats.median, stats.low, stats.high, count};
+        open_metric(out, "Share of copy bandwidth", BT_UNIT_SHARE, &middle);
+        bt_str_format(out, "median of %lld cases; 95 %% interval", (long long)count);
+        close_number(out);
+        open_metric(out, "Lowest share", BT_UNIT_SHARE,
+                    &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);
+        bt_html_text(out, lowest->label);
+        close_number(out);
+        open_number(out, "Copy on this machine", bt_format_value(BT_UNIT_BYTES_PER_S, copy).text,
+                    "");
+        bt_str_append(out, "256 MiB, measured in this run");
+        close_number(out);
+    }
+    bt_mem_free(shares);
+    return status;
+}
+
+static bt_status write_numbers(const report_set *set, bt_str *out)
+{
+    bt_status status = BT_OK;
+    const ratio_list *list = set->run_count == 1 ? bt_report_main_list(set) : NULL;
+    bool kernels = set->case_count > 0 && bt_report_is_kernel(set->cases[0].round);
+    bt_str_append(out, "<dl class=numbers>\n");
+    if (list && list->count > 0) {
+        write_ratios(list, out);
+    } else if (kernels) {
+        status = write_shares(set, out);
+    } else if (set->case_count == 1) {
+        write_one_case(set, out);
+    } else {
+        write_bests(set, out);
+    }
+    bt_str_append(out, "</dl>\n");
+    return status;
+}
+
+// ---- the rest of the head ----------------------------------------------------------------------
 
 // What it was that ran, in one line: size, data, and the digest that another run can be held
 // against.
@@ -126,92 +267,64 @@ static void write_shape(const report_case *item, bt_str *out)
     bt_str_append(out, "</p>\n");
 }
 
-// Several cases: a row each.
-static void write_cases(const report_set *set, bt_str *out)
+// How many rounds have which noise label, and what became of them; nothing where all were quiet.
+static void write_noise(const report_set *set, bt_str *out)
 {
-    bt_str_append(out, "<div class=scroll><table data-name=cases><thead><tr><th>case<th>status");
-    for (int c = 0; c < bt_report_column_count; c++) {
-        if (bt_report_column_shown(set, &bt_report_columns[c])) {
-            bt_str_format(out, "<th class=n>%s", bt_report_columns[c].title);
-        }
-    }
-    bt_str_append(out, "</thead><tbody>\n");
+    long long rounds = 0, noisy = 0, invalid = 0;
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
-        const bt_metric_value *metrics = item->summary.metrics;
-        bt_str_format(
-            out, "<tr id=\"c%lld-row\"><th scope=row><b class=tag>%s</b> <a href=\"#c%lld-row\">",
-            (long long)i, item->tag, (long long)i);
-        bt_html_text(out, item->label);
-        bt_str_append(out, "</a></th><td>");
-        write_status(out, item->round->status);
-        for (int c = 0; c < bt_report_column_count; c++) {
-            const report_column *column = &bt_report_columns[c];
-            if (bt_report_column_shown(set, column)) {
-                write_cell(out, bt_metric_info(column->metric)->unit, &metrics[column->metric]);
-            }
+        rounds += item->round_count;
+        noisy += item->noisy;
+        for (int64_t r = 0; r < item->round_count; r++) {
+            invalid += item->rounds[r]->status == BT_RUN_INVALID;
         }
-        bt_str_append(out, "\n");
     }
-    bt_str_append(out, "</tbody></table></div>\n");
-}
-
-// Speed of a case over that of the first, with what the two intervals leave open.
-typedef struct speed_ratio {
-    double value, low, high;
-} speed_ratio;
-
-static speed_ratio ratio_of(const report_set *set, int64_t index)
-{
-    const bt_metric_value *base = &set->cases[0].summary.metrics[BT_METRIC_TOKENS_PER_S];
-    const bt_metric_value *mine = &set->cases[index].summary.metrics[BT_METRIC_TOKENS_PER_S];
-    return (speed_ratio){mine->value / base->value, mine->low / base->high, mine->high / base->low};
-}
-
-// Ratios on a logarithmic axis that is symmetric about 1 and holds them all.
-static void write_forest(const report_set *set, bt_str *out)
-{
-    double reach = log2(1.1);
-    for (int64_t i = 1; i < set->case_count; i++) {
-        speed_ratio ratio = ratio_of(set, i);
-        reach = fmax(reach, 1.1 * fmax(fabs(log2(ratio.low)), fabs(log2(ratio.high))));
-    }
-    if (!isfinite(reach)) {
+    if (noisy == 0) {
         return;
     }
-    bt_str_format(out, "<h3>Speed relative to <b class=tag>%s</b></h3><ol class=forest>\n",
-                  set->cases[0].tag);
-    for (int64_t i = 1; i < set->case_count; i++) {
-        speed_ratio ratio = ratio_of(set, i);
-        if (!isfinite(ratio.value)) {
-            continue;
+    bt_str_format(out,
+                  "<p class=noises><span class=noise aria-hidden=true>\xe2\x96\xb3</span> %lld of "
+                  "%lld round%s disturbed (",
+                  noisy, rounds, rounds == 1 ? " was" : "s were");
+    const char *comma = "";
+    for (int n = 0; n < BT_NOISE_COUNT; n++) {
+        const char *word = bt_noise_name((bt_noise)n);
+        long long count = 0;
+        for (int64_t i = 0; i < set->case_count; i++) {
+            for (int64_t r = 0; r < set->cases[i].round_count; r++) {
+                count += word[0] && strcmp(bt_noise_of(set->cases[i].rounds[r]), word) == 0;
+            }
         }
-        double left = 50.0 + 50.0 * log2(ratio.low) / reach;
-        double right = 50.0 + 50.0 * log2(ratio.high) / reach;
-        bt_str_format(out, "<li><span><b class=tag>%s</b> ", set->cases[i].tag);
-        bt_html_text(out, set->cases[i].label);
-        bt_str_format(out,
-                      "</span><span class=axis><i class=span style=\"left:%.2f%%;width:%.2f%%\">"
-                      "</i><i class=dot style=\"left:%.2f%%\"></i></span><b class=n>%s</b>"
-                      "<span class=\"n muted\">[%.3f, %.3f]</span></li>\n",
-                      left, right - left, 50.0 + 50.0 * log2(ratio.value) / reach,
-                      bt_format_ratio(ratio.value).text, ratio.low, ratio.high);
+        if (count > 0) {
+            bt_str_format(out, "%s%lld %s", comma, count, word);
+            comma = ", ";
+        }
     }
-    bt_str_append(out, "</ol><p class=muted>The line is 1.0; right of it is faster. Intervals come "
-                       "from the steps of one round a case: they show, they do not decide.</p>\n");
+    if (invalid > 0) {
+        bt_str_format(out, "); %lld invalid: kept, not counted.</p>\n", invalid);
+    } else {
+        bt_str_append(out, "); none of them invalid.</p>\n");
+    }
+}
+
+// "bt-bench · runs 1, 2, 3 · date"
+static void write_eyebrow(const report_set *set, bt_str *out)
+{
+    bt_str_format(out, "<p class=eyebrow>bt-bench \xc2\xb7 run%s", set->run_count > 1 ? "s" : "");
+    for (int64_t i = 0; i < set->run_count; i++) {
+        bt_str_format(out, "%s %lld", i ? "," : "", (long long)set->runs[i].id);
+    }
+    bt_str_format(out, " \xc2\xb7 <time>%s</time></p>",
+                  bt_format_date(set->runs[0].started_ns).text);
 }
 
 bt_status bt_page_head(const report_set *set, bt_str *out)
 {
     bt_str sentence = {0};
-    const bt_store_run *first = &set->runs[0];
-    bt_str_format(out, "<header%s><p class=eyebrow>bt-bench",
-                  set->case_count == 1 ? " class=single" : "");
-    for (int64_t i = 0; i < set->run_count; i++) {
-        bt_str_format(out, " \xc2\xb7 run %lld", (long long)set->runs[i].id);
-    }
-    bt_str_format(out, " \xc2\xb7 <time>%s</time></p><h1>", bt_format_date(first->started_ns).text);
+    bt_str_format(out, "<header%s>", set->case_count == 1 ? " class=single" : "");
+    write_eyebrow(set, out);
     bt_report_headline(set, &sentence);
+    bt_str_append(out, "<h1>");
     bt_html_text(out, bt_str_text(&sentence));
     bt_status status = bt_str_status(&sentence);
     bt_str_release(&sentence);
@@ -223,20 +336,22 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
             bt_str_append(out, "</p>\n");
         }
     }
+    BT_TRY(status);
     bt_str_append(out, "<ul class=tiles>\n");
-    if (set->case_count == 1) {
+    bool judged = write_verdict_tiles(set, out);
+    if (judged && all_passed(set)) {
+        // The verdicts say it.
+    } else if (set->case_count == 1) {
         write_tile(&set->cases[0], 0, out);
     } else {
         write_tiles(set, out);
     }
     bt_str_append(out, "</ul>\n");
+    BT_TRY(write_numbers(set, out));
+    write_noise(set, out);
     if (set->case_count == 1) {
-        write_numbers(&set->cases[0], out);
         write_shape(&set->cases[0], out);
-    } else if (set->case_count > 1) {
-        write_cases(set, out);
-        write_forest(set, out);
     }
     bt_str_append(out, "</header>\n");
-    return status;
+    return BT_OK;
 }

@@ -1,4 +1,6 @@
 // harness/report/html.c - text that stays text in a page
+#include <string.h>
+
 #include "harness/report/internal.h"
 #include "harness/text/utf8.h"
 
@@ -22,6 +24,26 @@ void bt_html_text(bt_str *out, const char *text)
             bt_str_append_bytes(out, text, length);
         }
         text += length;
+    }
+}
+
+void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric)
+{
+    const char *const texts[] = {prefix, name, metric};
+    for (int i = 0; i < 3; i++) {
+        bt_str_append(out, i > 0 && texts[i][0] ? "-" : "");
+        for (const char *at = texts[i]; *at; at++) {
+            bool plain = (*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'z') ||
+                         (*at >= 'A' && *at <= 'Z') || strchr("._-", *at);
+            bt_str_append_bytes(out, plain ? at : "_", 1);
+        }
+    }
+}
+
+void bt_html_tag(bt_str *out, const report_case *item)
+{
+    if (item->tag[0]) {
+        bt_str_format(out, "<b class=tag>%s</b> ", item->tag);
     }
 }
 

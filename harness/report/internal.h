@@ -6,6 +6,7 @@
 
 #include "framework/base/str.h"
 #include "harness/compare/compare.h"
+#include "harness/report/ratios.h"
 #include "harness/stats/summary.h"
 #include "harness/store/store.h"
 #include "harness/text/format.h"
@@ -22,35 +23,60 @@ BT_CHECKED bt_status bt_report_json_case(bt_json_writer *json, const bt_store_ro
 
 // ---- set.c: the runs of a report, read once ----------------------------------------------------
 
-// A round as the report shows it, with a letter that stands for it wherever colour does too.
+// A case on a system in one run, with all its rounds.
 typedef struct report_case {
-    const bt_store_run *run;     // borrowed from the set
-    const bt_store_round *round; // likewise
-    bt_summary summary;
-    char tag[4];       // A, B, ... Z, A1 ...
-    const char *label; // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
+    const bt_store_run *run;       // borrowed from the set
+    const bt_store_round *round;   // the one that stands for all: the first of those in the worst
+                                   // state
+    const bt_store_round **rounds; // [round_count], in the order begun
+    int64_t round_count;
+    int64_t noisy;         // rounds with a noise label
+    bt_summary *summaries; // [round_count], a round each
+    bt_summary summary;    // of all rounds (cases.c)
+    char tag[4];           // A, B, ... Z, A1 ...: stands for it wherever colour does too; "" for
+                           // kernel cases, which no curve shows
+    const char *label;     // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
 } report_case;
 
 typedef struct report_set {
     bt_store_run *runs; // in the order asked for
     int64_t run_count;
-    report_case *cases; // all rounds of all runs
+    report_case *cases; // of all runs
     int64_t case_count;
-    bt_arena arena; // holds runs (not what they own), cases, labels
+    ratio_list *ratios; // what is compared (ratios.h)
+    int64_t ratio_count;
+    bt_arena arena; // holds runs (not what they own), cases, labels, ratios
 } report_set;
 
 // Owns    the caller, until bt_report_set_release
 BT_CHECKED bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count,
                                         report_set *out);
 void bt_report_set_release(report_set *set);
-// "run 1 of gpt2_124m (cpu) passed: loss 10.991 -> 7.236 ...", the one sentence at the top.
+
+// "gpt2_124m (cpu) passed: loss 10.991 -> 7.236 ...", the one sentence at the top (headline.c).
 void bt_report_headline(const report_set *set, bt_str *out);
+// What the report is about where something is compared; NULL: nothing is.
+const ratio_list *bt_report_main_list(const report_set *set);
+// The first device that a case names, "this machine" where none does.
+const char *bt_report_device(const report_set *set);
+// The case with the best value of a metric, NULL where none has it.
+const report_case *bt_report_best(const report_set *set, bt_metric metric);
+int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict);
 
 // ---- kernels.c ---------------------------------------------------------------------------------
 
-bool bt_report_is_kernel(const bt_store_round *round);
 // The kernel cases of a run as tables of text; nothing when it has none.
 BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out);
+
+// ---- cases.c -----------------------------------------------------------------------------------
+
+bool bt_report_is_kernel(const bt_store_round *round);
+// The noise label of a round, "" where there was none.
+const char *bt_noise_of(const bt_store_round *round);
+// Whether a round's numbers count in its case: an invalid one is kept, but measures nothing.
+bool bt_round_counts(const report_case *item, int64_t index);
+// Fills summaries (in the arena) and summary.
+BT_CHECKED bt_status bt_case_summarise(report_case *item, bt_arena *arena);
 
 // A column of the table of cases, on the page and in Markdown.
 typedef struct report_column {
@@ -92,6 +118,11 @@ BT_CHECKED bt_status bt_range_tree_make(const bt_store_round *round, bt_arena *a
 // Appends text escaped for HTML content and quoted attributes.
 void bt_html_text(bt_str *out, const char *text);
 
+// An id or fragment: the texts with dashes between them, all but letters, digits, '.', '_' and '-'
+// replaced.
+void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric);
+// The letter of a case, where it has one.
+void bt_html_tag(bt_str *out, const report_case *item);
 // Around `count` foldable items of one kind: more than three are folded once more, together, so
 // that twenty runs look as calm as two.
 void bt_html_group_open(bt_str *out, const char *name, int64_t count);
@@ -100,21 +131,16 @@ void bt_html_group_close(bt_str *out, int64_t count);
 typedef BT_CHECKED bt_status (*report_part)(const report_set *set, bt_str *out);
 
 bt_status bt_page_head(const report_set *set, bt_str *out);    // head.c: sentence, tiles, numbers
+bt_status bt_page_forest(const report_set *set, bt_str *out);  // forest.c
+bt_status bt_page_cases(const report_set *set, bt_str *out);   // caselist.c
 bt_status bt_page_curves(const report_set *set, bt_str *out);  // curves.c: loss, speed, memory
 bt_status bt_page_data(const report_set *set, bt_str *out);    // curves.c: JSON for the script
 bt_status bt_page_ranges(const report_set *set, bt_str *out);  // bars.c
 bt_status bt_page_differs(const report_set *set, bt_str *out); // facts.c
 bt_status bt_page_facts(const report_set *set, bt_str *out);  // facts.c: environment, plan, kernels
 bt_status bt_page_tables(const report_set *set, bt_str *out); // tables.c
+void bt_page_rounds(const report_set *set, bt_str *out);      // rounds.c
+void bt_page_rounds_csv(const report_set *set, bt_str *out);  // rounds.c
 bt_status bt_page_csv(const report_set *set, bt_str *out);    // tables.c: raw steps for the script
-
-// ---- curves.c ----------------------------------------------------------------------------------
-
-// Thins a curve to at most 2 * buckets points: per bucket of equal step count the smallest and the
-// largest value, in step order; NaN and infinity are left out. x, y [count] are overwritten.
-// Returns the number of points left.
-int64_t bt_curve_thin(double *x, double *y, int64_t count, int64_t buckets);
-// Replaces a curve of finite values by the median of each bucket at its middle step; likewise.
-int64_t bt_curve_medians(double *x, double *y, int64_t count, int64_t buckets);
 
 #endif

@@ -19,11 +19,6 @@ typedef struct kernel_row {
     bool printed;
 } kernel_row;
 
-bool bt_report_is_kernel(const bt_store_round *round)
-{
-    return strcmp(round->what.kind, "kernel") == 0;
-}
-
 static const char *text_of(const cJSON *kernel, const char *key)
 {
     const cJSON *node = bt_json_get(kernel, key);
@@ -204,28 +199,4 @@ bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
     }
     bt_mem_free(rows);
     return status;
-}
-
-// ---- columns of the tables of cases ------------------------------------------------------------
-
-const report_column bt_report_columns[] = {
-    {"speed", BT_METRIC_TOKENS_PER_S, false},
-    {"step", BT_METRIC_STEP_TIME, false},
-    {"first loss", BT_METRIC_LOSS_FIRST, false},
-    {"last loss", BT_METRIC_LOSS_LAST, false},
-    {"validation", BT_METRIC_VAL_LOSS, false},
-    {"peak memory", BT_METRIC_PEAK_ALLOCATED, false},
-    {"time", BT_METRIC_TIME, true},
-    {"bandwidth", BT_METRIC_BANDWIDTH, true},
-    {"of copy", BT_METRIC_COPY_SHARE, true},
-};
-const int bt_report_column_count = (int)(sizeof bt_report_columns / sizeof bt_report_columns[0]);
-
-bool bt_report_column_shown(const report_set *set, const report_column *column)
-{
-    bool shown = !column->of_kernels && set->case_count == 0;
-    for (int64_t i = 0; i < set->case_count && !shown; ++i) {
-        shown = bt_report_is_kernel(set->cases[i].round) == column->of_kernels;
-    }
-    return shown;
 }

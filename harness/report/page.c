@@ -1,7 +1,7 @@
 // harness/report/page.c - the self-contained page: template, style, script and the parts between
 //
 // page/page.html holds the frame; {{name}} in it is replaced by the part of that name. Nothing in
-// the page refers to the network, and its policy forbids it: only the two scripts whose digests the
+// the page refers to the network, and its policy forbids it: only the scripts whose digests the
 // policy names may run, so that even text that escaped the escaping could not.
 #include <sodium.h>
 #include <string.h>
@@ -28,17 +28,26 @@ static bt_status write_style(const report_set *set, bt_str *out)
     return BT_OK;
 }
 
-static bt_status write_uplot(const report_set *set, bt_str *out)
-{
-    (void)set;
-    bt_str_append_bytes(out, bt_uplot_js, bt_uplot_js_size);
-    return BT_OK;
-}
+// The scripts in the order in which they run.
+static const struct {
+    const unsigned char *bytes;
+    const size_t *size_bytes;
+} scripts[] = {{bt_uplot_js, &bt_uplot_js_size},
+               {bt_numbers_js, &bt_numbers_js_size},
+               {bt_curves_js, &bt_curves_js_size},
+               {bt_tables_js, &bt_tables_js_size},
+               {bt_page_js, &bt_page_js_size}};
 
-static bt_status write_script(const report_set *set, bt_str *out)
+enum { SCRIPT_COUNT = (int)(sizeof scripts / sizeof scripts[0]) };
+
+static bt_status write_scripts(const report_set *set, bt_str *out)
 {
     (void)set;
-    bt_str_append_bytes(out, bt_page_js, bt_page_js_size);
+    for (int i = 0; i < SCRIPT_COUNT; i++) {
+        bt_str_append(out, "<script>");
+        bt_str_append_bytes(out, scripts[i].bytes, *scripts[i].size_bytes);
+        bt_str_append(out, "</script>\n");
+    }
     return BT_OK;
 }
 
@@ -55,8 +64,9 @@ static bt_status write_policy(const report_set *set, bt_str *out)
 {
     (void)set;
     bt_str_append(out, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src");
-    write_digest(bt_uplot_js, bt_uplot_js_size, out);
-    write_digest(bt_page_js, bt_page_js_size, out);
+    for (int i = 0; i < SCRIPT_COUNT; i++) {
+        write_digest(scripts[i].bytes, *scripts[i].size_bytes, out);
+    }
     return BT_OK;
 }
 
@@ -64,11 +74,11 @@ static const struct {
     const char *name;
     report_part write;
 } parts[] = {
-    {"title", write_title},       {"policy", write_policy},   {"style", write_style},
-    {"head", bt_page_head},       {"curves", bt_page_curves}, {"ranges", bt_page_ranges},
-    {"differs", bt_page_differs}, {"facts", bt_page_facts},   {"tables", bt_page_tables},
-    {"data", bt_page_data},       {"csv", bt_page_csv},       {"uplot", write_uplot},
-    {"script", write_script},
+    {"title", write_title},     {"policy", write_policy},   {"style", write_style},
+    {"head", bt_page_head},     {"forest", bt_page_forest}, {"cases", bt_page_cases},
+    {"curves", bt_page_curves}, {"ranges", bt_page_ranges}, {"differs", bt_page_differs},
+    {"facts", bt_page_facts},   {"tables", bt_page_tables}, {"data", bt_page_data},
+    {"csv", bt_page_csv},       {"scripts", write_scripts},
 };
 
 static bt_status write_part(const report_set *set, const char *name, size_t length, bt_str *out)

@@ -40,29 +40,85 @@ static void make_tag(report_case *item, int64_t index)
     }
 }
 
+static bool same_case(const bt_store_round *left, const bt_store_round *right)
+{
+    return strcmp(left->what.name, right->what.name) == 0 &&
+           strcmp(left->what.system, right->what.system) == 0 &&
+           strcmp(left->what.bench, right->what.bench) == 0 &&
+           strcmp(left->what.axes_json, right->what.axes_json) == 0;
+}
+
+// The case of the run that a round belongs to; a new one for the first round of a case.
+static report_case *find_case(report_set *set, int64_t first, const bt_store_run *run,
+                              const bt_store_round *round)
+{
+    for (int64_t i = set->case_count; i > first; i--) {
+        if (same_case(set->cases[i - 1].round, round)) {
+            return &set->cases[i - 1];
+        }
+    }
+    report_case *item = &set->cases[set->case_count++];
+    *item = (report_case){.run = run, .round = round};
+    return item;
+}
+
+// How much a state says about a case that has several rounds: the worst one counts.
+static int weight_of(bt_run_status status)
+{
+    static const int weights[BT_RUN_STATUS_COUNT] = {
+        [BT_RUN_INVALID] = -1, // it is run again
+        [BT_RUN_PASSED] = 0,      [BT_RUN_UNAVAILABLE] = 1, [BT_RUN_RUNNING] = 2,
+        [BT_RUN_INTERRUPTED] = 3, [BT_RUN_FAILED] = 4};
+    return weights[status];
+}
+
+static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_run *run)
+{
+    void *block = NULL;
+    for (int64_t i = 0; i < run->round_count; i++) {
+        find_case(set, first, run, &run->rounds[i])->round_count++;
+    }
+    for (int64_t i = first; i < set->case_count; i++) {
+        report_case *item = &set->cases[i];
+        BT_TRY(
+            bt_arena_alloc(&set->arena, (size_t)item->round_count * sizeof *item->rounds, &block));
+        item->rounds = block;
+        item->round_count = 0;
+    }
+    for (int64_t i = 0; i < run->round_count; i++) {
+        const bt_store_round *round = &run->rounds[i];
+        report_case *item = find_case(set, first, run, round);
+        item->rounds[item->round_count++] = round;
+        item->noisy += bt_noise_of(round)[0] != '\0';
+        if (item->round_count == 1 || weight_of(round->status) > weight_of(item->round->status)) {
+            item->round = round;
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status read_cases(report_set *set)
 {
     void *block = NULL;
-    int64_t total = 0;
+    int64_t total = 0, tagged = 0;
     for (int64_t i = 0; i < set->run_count; i++) {
         total += set->runs[i].round_count;
     }
     BT_TRY(bt_arena_alloc(&set->arena, (size_t)total * sizeof *set->cases, &block));
     set->cases = block;
     for (int64_t i = 0; i < set->run_count; i++) {
-        for (int64_t j = 0; j < set->runs[i].round_count; j++) {
-            report_case *item = &set->cases[set->case_count];
-            item->run = &set->runs[i];
-            item->round = &set->runs[i].rounds[j];
-            make_tag(item, set->case_count++);
-            BT_TRY(bt_summary_of(item->round, &item->summary));
-        }
+        BT_TRY(gather_rounds(set, set->case_count, &set->runs[i]));
     }
     bool with_system = systems_differ(set);
     for (int64_t i = 0; i < set->case_count; i++) {
-        BT_TRY(make_label(set, &set->cases[i], with_system));
+        report_case *item = &set->cases[i];
+        if (!bt_report_is_kernel(item->round)) {
+            make_tag(item, tagged++);
+        }
+        BT_TRY(bt_case_summarise(item, &set->arena));
+        BT_TRY(make_label(set, item, with_system));
     }
-    return BT_OK;
+    return bt_ratios_read(set);
 }
 
 static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, report_set *out)
@@ -103,75 +159,4 @@ void bt_report_set_release(report_set *set)
     }
     bt_arena_release(&set->arena);
     memset(set, 0, sizeof *set);
-}
-
-static void headline_of_case(const report_case *item, bt_str *out)
-{
-    const bt_metric_value *metrics = item->summary.metrics;
-    if (metrics[BT_METRIC_LOSS_LAST].count > 0) {
-        bt_str_format(out, ": loss %s \xe2\x86\x92 %s in %s steps",
-                      bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text,
-                      bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_LAST].value).text,
-                      bt_format_count(item->round->step_count).text);
-    }
-    if (metrics[BT_METRIC_TOKENS_PER_S].count > 0) {
-        bt_str_format(
-            out, ", %s",
-            bt_format_value(BT_UNIT_TOKENS_PER_S, metrics[BT_METRIC_TOKENS_PER_S].value).text);
-    }
-    if (item->round->shape.device[0]) {
-        bt_str_format(out, ", %s on %s", item->round->shape.precision, item->round->shape.device);
-    }
-}
-
-// The fastest of several, with what it ran on.
-static void headline_of_fastest(const report_set *set, bt_str *out)
-{
-    const report_case *best = NULL;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *item = &set->cases[i];
-        const bt_metric_value *rate = &item->summary.metrics[BT_METRIC_TOKENS_PER_S];
-        if (rate->count > 0 &&
-            (!best || rate->value > best->summary.metrics[BT_METRIC_TOKENS_PER_S].value)) {
-            best = item;
-        }
-    }
-    if (best) {
-        double value = best->summary.metrics[BT_METRIC_TOKENS_PER_S].value;
-        bt_str_format(out, ", fastest %s with %s on %s", best->label,
-                      bt_format_value(BT_UNIT_TOKENS_PER_S, value).text,
-                      best->round->shape.device[0] ? best->round->shape.device : "this machine");
-    }
-}
-
-void bt_report_headline(const report_set *set, bt_str *out)
-{
-    static const char *const verbs[BT_RUN_STATUS_COUNT] = {
-        [BT_RUN_RUNNING] = "is running",
-        [BT_RUN_PASSED] = "passed",
-        [BT_RUN_FAILED] = "failed",
-        [BT_RUN_INTERRUPTED] = "was interrupted",
-        [BT_RUN_UNAVAILABLE] = "could not run here",
-        [BT_RUN_INVALID] = "was disturbed",
-    };
-    const bt_store_run *first = &set->runs[0];
-    int64_t passed = 0;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        passed += set->cases[i].round->status == BT_RUN_PASSED;
-    }
-    if (set->run_count == 1) {
-        bt_str_format(out, "%s (%s) %s", first->info.suite.name, first->info.suite.profile,
-                      verbs[first->status]);
-    } else {
-        bt_str_format(out, "%lld runs of %s side by side", (long long)set->run_count,
-                      first->info.suite.name);
-    }
-    if (set->case_count == 1) {
-        headline_of_case(&set->cases[0], out);
-    } else {
-        bt_str_format(out, ": %lld of %lld cases passed", (long long)passed,
-                      (long long)set->case_count);
-        headline_of_fastest(set, out);
-    }
-    bt_str_append(out, ".");
 }

@@ -51,7 +51,8 @@ static void write_steps(const report_case *item, int64_t index, bt_str *out)
     if (count == 0) {
         return;
     }
-    bt_str_format(out, "<details><summary>Steps of <b class=tag>%s</b> ", item->tag);
+    bt_str_append(out, "<details><summary>Steps of ");
+    bt_html_tag(out, item);
     bt_html_text(out, item->label);
     bt_str_format(out, " <span class=muted>%s steps", bt_format_count(count).text);
     if (shown < count) {
@@ -77,7 +78,8 @@ static void write_evals(const report_case *item, int64_t index, bt_str *out)
     if (round->eval_count == 0) {
         return;
     }
-    bt_str_format(out, "<details><summary>Evaluations of <b class=tag>%s</b> ", item->tag);
+    bt_str_append(out, "<details><summary>Evaluations of ");
+    bt_html_tag(out, item);
     bt_html_text(out, item->label);
     bt_str_format(out,
                   "</summary><div class=scroll><table data-name=\"evals-%s\"><thead><tr><th "
@@ -95,39 +97,43 @@ static void write_evals(const report_case *item, int64_t index, bt_str *out)
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
 
+static void write_metric(const report_case *item, int64_t index, bt_metric metric, bt_str *out)
+{
+    const bt_metric_value *value = &item->summary.metrics[metric];
+    const bt_metric_row *row = bt_metric_info(metric);
+    bt_text number, interval;
+    bt_format_interval(row->unit, value->value, value->low, value->high, &number, &interval);
+    bt_str_format(out, "<tr id=\"c%lld-%s\"><th scope=row>", (long long)index, row->tag);
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+    bt_str_format(out,
+                  "</th><td><a href=\"#c%lld-%s\" title=\"%s\">%s</a><td class=n data-v=\"%.17g\">"
+                  "%s<td class=n>%s<td class=n>%lld\n",
+                  (long long)index, row->tag, row->description, row->tag, value->value, number.text,
+                  interval.text, (long long)value->count);
+}
+
 // Every metric of every case, with the digests of the parameters.
 static void write_metrics(const report_set *set, bt_str *out)
 {
     bt_str_append(out, "<details><summary>Metrics of every case</summary><div class=scroll><table "
                        "data-name=metrics><thead><tr><th>case<th>metric<th class=n>value<th "
-                       "class=n>95 % interval<th class=n>samples<th>what it is</thead><tbody>\n");
+                       "class=n>95 % interval<th class=n>samples</thead><tbody>\n");
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
         for (int m = 0; m < BT_METRIC_COUNT; m++) {
-            const bt_metric_value *value = &item->summary.metrics[m];
-            const bt_metric_row *row = bt_metric_info((bt_metric)m);
-            bt_text number, interval;
-            if (value->count == 0) {
-                continue;
+            if (item->summary.metrics[m].count > 0) {
+                write_metric(item, i, (bt_metric)m, out);
             }
-            bt_format_interval(row->unit, value->value, value->low, value->high, &number,
-                               &interval);
-            bt_str_format(out,
-                          "<tr id=\"c%lld-%s\"><td class=mark><b class=tag>%s</b><th scope=row><a "
-                          "href=\"#c%lld-%s\">%s</a></th><td class=n data-v=\"%.17g\">%s<td "
-                          "class=n>%s<td class=n>%lld<td class=long>%s\n",
-                          (long long)i, row->tag, item->tag, (long long)i, row->tag, row->tag,
-                          value->value, number.text, interval.text, (long long)value->count,
-                          row->description);
         }
         if (item->round->params_digest[0]) {
-            bt_str_format(
-                out,
-                "<tr id=\"c%lld-params_digest\"><td class=mark><b class=tag>%s</b><th scope=row>"
-                "params_digest</th><td colspan=3><code>",
-                (long long)i, item->tag);
+            bt_str_format(out, "<tr id=\"c%lld-params_digest\"><th scope=row>", (long long)i);
+            bt_html_tag(out, item);
+            bt_html_text(out, item->label);
+            bt_str_append(out, "</th><td title=\"of all parameters after the last step\">"
+                               "params_digest<td class=n><code>");
             bt_html_text(out, item->round->params_digest);
-            bt_str_append(out, "</code><td class=long>of all parameters after the last step\n");
+            bt_str_append(out, "</code><td class=n><td class=n>\n");
         }
     }
     bt_str_append(out, "</tbody></table></div></details>\n");
@@ -144,16 +150,21 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
                       (long long)stride);
     }
     write_metrics(set, out);
-    bt_html_group_open(out, "Steps", set->case_count);
+    bt_page_rounds(set, out);
+    int64_t stepped = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        stepped += set->cases[i].round->step_count > 0;
+    }
+    bt_html_group_open(out, "Steps", stepped);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_steps(&set->cases[i], i, out);
     }
-    bt_html_group_close(out, set->case_count);
-    bt_html_group_open(out, "Evaluations", set->case_count);
+    bt_html_group_close(out, stepped);
+    bt_html_group_open(out, "Evaluations", stepped);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_evals(&set->cases[i], i, out);
     }
-    bt_html_group_close(out, set->case_count);
+    bt_html_group_close(out, stepped);
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }
@@ -161,8 +172,12 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
 bt_status bt_page_csv(const report_set *set, bt_str *out)
 {
     int64_t stride = csv_stride(set);
+    bt_page_rounds_csv(set, out);
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_store_round *round = set->cases[i].round;
+        if (round->step_count == 0) {
+            continue;
+        }
         bt_str_format(out,
                       "<script type=\"text/csv\" id=\"csv-%lld\">\n"
                       "step,loss,bits,grad norm,lr,tokens,host ms,device ms,peak MiB,resident MiB,"

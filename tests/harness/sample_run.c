@@ -50,7 +50,7 @@ void sample_folder_remove(const char *folder)
 
 bt_store_step sample_step(const sample_run *sample, int64_t index)
 {
-    bt_rng noise = {.seed = 42, .stream = 1};
+    bt_rng noise = {.seed = 42, .stream = 1 + (uint64_t)sample->noise_stream};
     double wobble = (double)bt_rng_uniform(noise, (uint64_t)index) - 0.5;
     double progress = (double)index / (double)sample->steps;
     bool warmup = index < 2;
@@ -130,7 +130,31 @@ static bt_status add_steps(bt_store *store, const sample_run *sample, int64_t ro
     return bt_store_eval_add(store, round, &eval);
 }
 
-static bt_status add_round(bt_store *store, const sample_run *sample, int64_t run, const char *name)
+static bt_status add_telemetry(bt_store *store, const sample_run *sample, int64_t round)
+{
+    enum { SAMPLES_MAX = 2000 };
+    static bt_store_telemetry samples[SAMPLES_MAX];
+    double length_ns = 1.1e6 * sample->step_ms * (double)sample->steps;
+    int64_t count = (int64_t)(length_ns / 1e8);
+    count = count > SAMPLES_MAX ? SAMPLES_MAX : count;
+    for (int64_t i = 0; i < count; i++) {
+        bool slow = i > count * 6 / 10 && i < count * 7 / 10;
+        double wave = sin(0.3 * (double)i);
+        samples[i] = (bt_store_telemetry){.t_ns = (double)i * length_ns / (double)count,
+                                          .sm_clock_mhz = slow ? 1620 + 15 * wave : 1980,
+                                          .memory_clock_mhz = 3201,
+                                          .power_w = slow ? 520 + 8 * wave : 655 + 12 * wave,
+                                          .temperature_c = 64,
+                                          .throttle = slow ? BT_THROTTLE_POWER_CAP : 0,
+                                          .cpu_clock_mhz = 3700 + 5 * wave,
+                                          .load = 1.5,
+                                          .other_cores = slow ? 0.8 : 0.1};
+    }
+    return bt_store_telemetry_set(store, round, "power cap", samples, count);
+}
+
+static bt_status add_round(bt_store *store, const sample_run *sample, int64_t run, const char *name,
+                           int64_t ordinal)
 {
     int64_t round = 0;
     bt_store_case what = {sample->suite, "training", name, "{\"sequence\":128}", "blutrain"};
@@ -147,13 +171,16 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
                                  {"attention", "attention_cpu_f32"},
                                  {"layernorm", "layernorm_cpu_f32"}};
     bt_store_memory memory = {"train", 2457LL * MIB, 2560LL * MIB, 0, 2970LL * MIB};
-    BT_TRY(bt_store_round_begin(store, run, &what, 0, &round));
+    BT_TRY(bt_store_round_begin(store, run, &what, ordinal, &round));
     BT_TRY(bt_store_round_describe(store, round, &shape));
     for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
         BT_TRY(bt_store_kernel_add(store, round, &kernels[i]));
     }
     BT_TRY(add_steps(store, sample, round));
     BT_TRY(bt_store_memory_add(store, round, &memory));
+    if (sample->telemetry) {
+        BT_TRY(add_telemetry(store, sample, round));
+    }
     double times[] = {sample->step_ms * 0.99e6, sample->step_ms * 1e6, sample->step_ms * 1.01e6};
     bt_store_measurement measured = {BT_METRIC_STEP_TIME, times[1], times[0], times[2], times, 3};
     BT_TRY(bt_store_measure(store, round, &measured));
@@ -186,7 +213,13 @@ bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *
         .seed = 1337};
     BT_TRY(bt_store_run_begin(store, &info, run));
     for (int i = 0; i < 4 && sample->cases[i]; i++) {
-        BT_TRY(add_round(store, sample, *run, sample->cases[i]));
+        for (int64_t ordinal = 0; ordinal < (sample->rounds > 0 ? sample->rounds : 1); ordinal++) {
+            sample_run again = *sample; // each round on its own seed
+            again.noise_stream =
+                sample->noise_stream + ordinal + (sample->rounds > 1 ? 100 * i : 0);
+            again.loss_shift += 0.15 * (sample->rounds > 1 ? i : 0);
+            BT_TRY(add_round(store, &again, *run, sample->cases[i], ordinal));
+        }
     }
     bt_store_artifact report = {"report", "results/run-1/report.html", 180000, ""};
     BT_TRY(bt_store_artifact_add(store, *run, &report));

@@ -2,6 +2,7 @@
 #ifndef BT_TESTS_HARNESS_SAMPLE_RUN_H
 #define BT_TESTS_HARNESS_SAMPLE_RUN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "harness/store/store.h"
@@ -14,6 +15,9 @@ typedef struct sample_run {
     double step_ms;       // typical time of a step
     double loss_shift;    // added to every loss from step 5 on
     const char *fact;     // value of the fact "gpu.driver"
+    int64_t rounds;       // of each case; 0 is one
+    int64_t noise_stream; // another one: another seed
+    bool telemetry;       // ten samples a second, clocks lower for a tenth of the time
     bt_run_status status; // RUNNING: left without an end
 } sample_run;
 

@@ -12,6 +12,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/report/curves.h"
 #include "harness/report/internal.h"
 #include "harness/report/report.h"
 #include "tests/harness/sample_run.h"

@@ -141,7 +141,7 @@ const checks = {
             .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
             .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
           const paper = light(getComputedStyle(document.body).backgroundColor);
-          return Math.min(...[".muted", ".passed", "h1", ".tag"].map((selector) => {
+          return Math.min(...[".muted", ".good", "h1", ".tag"].map((selector) => {
             const ink = light(getComputedStyle(document.querySelector(selector)).color);
             return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
           }));

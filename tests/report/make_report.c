@@ -1,7 +1,9 @@
 // tests/report/make_report.c - makes the reports that the browser looks at
 //   make_report DATABASE KIND FILE...    records the made-up runs of KIND, writes each report file
-// KINDS: one (a run, two cases), two (two runs), many (twenty), long (10,000 steps), failed,
-// hostile (markup in every text), running. Exit 0, or 1 with the reason.
+// KINDS: one (a run, two cases), two (two runs), ten, many (twenty), long (10,000 steps), huge
+// (50,000), failed, hostile (markup in every text), running, seeds (five rounds a case), telemetry,
+// noisy, kernels (one system), pairs (two), ab, gate, replicate (with verdicts). Exit 0, or 1 with
+// the reason.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,69 +11,229 @@
 #include "framework/base/clock.h"
 #include "harness/compare/compare.h"
 #include "harness/report/report.h"
+#include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
 
-enum { MANY = 20 };
+enum { RUNS_MAX = 20 };
 
-static bt_status record(bt_store *store, const char *kind, int64_t runs[MANY], int64_t *count)
+typedef struct made_runs {
+    int64_t runs[RUNS_MAX];
+    int64_t count;
+} made_runs;
+
+static bt_status add_run(bt_store *store, const sample_run *sample, made_runs *out)
+{
+    return sample_run_record(store, sample, &out->runs[out->count++]);
+}
+
+static bt_status add_kernels(bt_store *store, const sample_kernels *sample, made_runs *out)
+{
+    return sample_kernels_record(store, sample, &out->runs[out->count++]);
+}
+
+static bt_status make_one(bt_store *store, made_runs *out)
 {
     sample_run sample = sample_run_default();
-    *count = 1;
-    if (strcmp(kind, "one") == 0) {
-        sample.cases[1] = "bf16";
-    } else if (strcmp(kind, "long") == 0) {
-        sample.steps = 10000;
-    } else if (strcmp(kind, "failed") == 0) {
-        sample.status = BT_RUN_FAILED;
-    } else if (strcmp(kind, "running") == 0) {
-        sample.status = BT_RUN_RUNNING;
-    } else if (strcmp(kind, "hostile") == 0) {
-        sample.suite = "<script>window.hacked=1</script>";
-        sample.device = "\"><img src=x onerror=window.hacked=1>";
-        sample.cases[0] = "</script><script>window.hacked=1</script>&amp;";
-        sample.fact = "</pre><script>window.hacked=1</script>";
-        sample.plan_json = "{\"a\":\"</pre><script>window.hacked=1</script>\"}";
-        sample.status = BT_RUN_FAILED;
-    } else if (strcmp(kind, "two") == 0) {
-        BT_TRY(sample_run_record(store, &sample, &runs[0]));
-        sample.loss_shift = 0.1;
-        sample.step_ms = 210.0;
-        sample.fact = "570.1";
-        sample.plan_json = "{\"train\":{\"steps\":60,\"seed\":1338},\"model\":{\"layers\":12}}";
-        sample.steps = 50;
-        *count = 2;
+    sample.cases[1] = "bf16";
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_long(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.steps = 10000;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_huge(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.steps = 50000;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_telemetry(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.steps = 500;
+    sample.telemetry = true;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_noisy(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[1] = "pytorch-eager";
+    sample.rounds = 6;
+    sample.noisy = true;
+    return add_kernels(store, &sample, out);
+}
+
+static bt_status make_failed(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.status = BT_RUN_FAILED;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_running(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.status = BT_RUN_RUNNING;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_hostile(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.suite = "<script>window.hacked=1</script>";
+    sample.device = "\"><img src=x onerror=window.hacked=1>";
+    sample.cases[0] = "</script><script>window.hacked=1</script>&amp;";
+    sample.fact = "</pre><script>window.hacked=1</script>";
+    sample.plan_json = "{\"a\":\"</pre><script>window.hacked=1</script>\"}";
+    sample.status = BT_RUN_FAILED;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_two(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    BT_TRY(add_run(store, &sample, out));
+    sample.loss_shift = 0.1;
+    sample.step_ms = 210.0;
+    sample.fact = "570.1";
+    sample.plan_json = "{\"train\":{\"steps\":60,\"seed\":1338},\"model\":{\"layers\":12}}";
+    sample.steps = 50;
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_several(bt_store *store, int64_t count, bt_run_status last, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    while (out->count < count) {
+        sample.step_ms *= 0.98;
+        sample.loss_shift += 0.02;
+        sample.fact = out->count < 7 ? "580.159" : "570.1";
+        sample.status = out->count + 1 == count ? last : BT_RUN_PASSED;
+        BT_TRY(add_run(store, &sample, out));
     }
-    if (strcmp(kind, "many") == 0) {
-        for (*count = 1; *count < MANY; ++*count) {
-            sample.step_ms *= 0.98;
-            sample.loss_shift += 0.02;
-            BT_TRY(sample_run_record(store, &sample, &runs[*count - 1]));
+    return BT_OK;
+}
+
+static bt_status make_ten(bt_store *store, made_runs *out)
+{
+    return make_several(store, 10, BT_RUN_PASSED, out);
+}
+
+static bt_status make_many(bt_store *store, made_runs *out)
+{
+    return make_several(store, RUNS_MAX, BT_RUN_FAILED, out);
+}
+
+static bt_status make_seeds(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.rounds = 5;
+    sample.steps = 400;
+    sample.cases[1] = "bf16";
+    return add_run(store, &sample, out);
+}
+
+static bt_status make_kernels(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    return add_kernels(store, &sample, out);
+}
+
+static bt_status make_pairs(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[1] = "pytorch-eager";
+    sample.rounds = 6;
+    return add_kernels(store, &sample, out);
+}
+
+static bt_status make_ab(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[0] = "base";
+    sample.systems[1] = "candidate";
+    sample.kind = "ab";
+    sample.cases = 158;
+    sample.rounds = 8;
+    return add_kernels(store, &sample, out);
+}
+
+static bt_status make_gate(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[0] = "base"; // judged against a baseline: verdicts without pairs
+    sample.kind = "gate";
+    sample.rounds = 2;
+    return add_kernels(store, &sample, out);
+}
+
+static bt_status make_replicate(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.systems[1] = "pytorch-eager";
+    sample.kind = "replicate";
+    sample.cases = 60;
+    sample.rounds = 4;
+    return add_kernels(store, &sample, out);
+}
+
+static const struct {
+    const char *name;
+    bt_status (*make)(bt_store *store, made_runs *out);
+} kinds[] = {{"one", make_one},
+             {"two", make_two},
+             {"ten", make_ten},
+             {"many", make_many},
+             {"long", make_long},
+             {"huge", make_huge},
+             {"failed", make_failed},
+             {"running", make_running},
+             {"hostile", make_hostile},
+             {"seeds", make_seeds},
+             {"kernels", make_kernels},
+             {"pairs", make_pairs},
+             {"telemetry", make_telemetry},
+             {"noisy", make_noisy},
+             {"ab", make_ab},
+             {"gate", make_gate},
+             {"replicate", make_replicate}};
+
+static bt_status record(bt_store *store, const char *name, made_runs *out)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return kinds[i].make(store, out);
         }
-        sample.status = BT_RUN_FAILED;
     }
-    return sample_run_record(store, &sample, &runs[*count - 1]);
+    return bt_error(BT_STATUS_INVALID_ARGUMENT, "no kind '%s'", name);
 }
 
 static bt_status work(int argc, char **argv)
 {
     bt_store *store = NULL;
     bt_str out = {0};
-    int64_t runs[MANY] = {0}, count = 0;
+    made_runs made = {.count = 0};
     BT_TRY(bt_store_open(argv[1], BT_STORE_WRITE, &store));
-    bt_status status = record(store, argv[2], runs, &count);
+    bt_status status = record(store, argv[2], &made);
     if (status == BT_OK && argc == 3) {
-        status = bt_show_text(store, runs[0], &out);
+        status = bt_show_text(store, made.runs[0], &out);
         if (status == BT_OK) {
-            status = bt_show_json(store, runs[0], &out);
+            status = bt_show_json(store, made.runs[0], &out);
         }
-        if (status == BT_OK && count == 2) {
-            status = bt_compare_text(store, runs[0], runs[1], &out);
+        if (status == BT_OK && made.count == 2) {
+            status = bt_compare_text(store, made.runs[0], made.runs[1], &out);
         }
         (void)fputs(bt_str_text(&out), stdout);
     }
     for (int i = 3; status == BT_OK && i < argc; i++) {
         int64_t start_ns = bt_clock_ns();
-        status = bt_report_write(store, runs, count, argv[i]);
+        status = bt_report_write(store, made.runs, made.count, argv[i]);
         (void)printf("%s %.3f s\n", argv[i], (double)(bt_clock_ns() - start_ns) / 1e9);
     }
     bt_str_release(&out);

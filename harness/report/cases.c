@@ -1,0 +1,99 @@
+// harness/report/cases.c - a case in numbers: one round as it is, several by the medians of theirs
+//
+// The round is the unit (METHOD): with several, a metric is the median of the rounds' values, its
+// interval the order-statistic one over them, and its count the number of rounds.
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+
+bool bt_report_is_kernel(const bt_store_round *round)
+{
+    return strcmp(round->what.kind, "kernel") == 0;
+}
+
+const char *bt_noise_of(const bt_store_round *round)
+{
+    return round->label && round->label[0]   ? round->label
+           : round->status == BT_RUN_INVALID ? bt_run_status_name(BT_RUN_INVALID)
+                                             : "";
+}
+
+bool bt_round_counts(const report_case *item, int64_t index)
+{
+    // Of a case that has several, those that passed; the only one whatever it is.
+    return item->round_count == 1 || item->rounds[index]->status == BT_RUN_PASSED;
+}
+
+// Values of one metric over the rounds that count.
+static int64_t collect(const report_case *item, int metric, double *values)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < item->round_count; i++) {
+        const bt_metric_value *value = &item->summaries[i].metrics[metric];
+        if (bt_round_counts(item, i) && value->count > 0 && isfinite(value->value)) {
+            values[count++] = value->value;
+        }
+    }
+    return count;
+}
+
+static bt_status summarise_rounds(report_case *item, double *values)
+{
+    bt_stats stats;
+    for (int m = 0; m < BT_METRIC_COUNT; m++) {
+        int64_t count = collect(item, m, values);
+        BT_TRY(bt_stats_of(values, count, &stats));
+        bool enough = count > 1;
+        item->summary.metrics[m] = (bt_metric_value){.value = stats.median,
+                                                     .low = enough ? stats.low : (double)NAN,
+                                                     .high = enough ? stats.high : (double)NAN,
+                                                     .count = count};
+    }
+    return BT_OK;
+}
+
+bt_status bt_case_summarise(report_case *item, bt_arena *arena)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)item->round_count * sizeof *item->summaries, &block));
+    item->summaries = block;
+    for (int64_t i = 0; i < item->round_count; i++) {
+        BT_TRY(bt_summary_of(item->rounds[i], &item->summaries[i]));
+    }
+    if (item->round_count == 1) {
+        item->summary = item->summaries[0];
+        return BT_OK;
+    }
+    BT_TRY(bt_mem_alloc((size_t)item->round_count, sizeof(double), &block));
+    bt_status status = summarise_rounds(item, block);
+    bt_mem_free(block);
+    return status;
+}
+
+// ---- columns of the tables of cases ------------------------------------------------------------
+
+const report_column bt_report_columns[] = {
+    {"speed", BT_METRIC_TOKENS_PER_S, false},
+    {"step", BT_METRIC_STEP_TIME, false},
+    {"first loss", BT_METRIC_LOSS_FIRST, false},
+    {"last loss", BT_METRIC_LOSS_LAST, false},
+    {"validation", BT_METRIC_VAL_LOSS, false},
+    {"peak memory", BT_METRIC_PEAK_ALLOCATED, false},
+    {"time", BT_METRIC_TIME, true},
+    {"bandwidth", BT_METRIC_BANDWIDTH, true},
+    {"compute", BT_METRIC_COMPUTE, true},
+    {"of copy", BT_METRIC_COPY_SHARE, true},
+};
+const int bt_report_column_count = (int)(sizeof bt_report_columns / sizeof bt_report_columns[0]);
+
+bool bt_report_column_shown(const report_set *set, const report_column *column)
+{
+    bool shown = !column->of_kernels && set->case_count == 0;
+    for (int64_t i = 0; i < set->case_count && !shown; ++i) {
+        const report_case *item = &set->cases[i];
+        shown = bt_report_is_kernel(item->round) == column->of_kernels &&
+                item->summary.metrics[column->metric].count > 0;
+    }
+    return shown;
+}

@@ -1,0 +1,212 @@
+// harness/report/chart.c - a chart as a still picture, and as data for the script
+//
+// The picture is an SVG without text, stretched to whatever width there is; its labels are HTML, so
+// they stay readable on a phone. Where scripts run, uPlot draws the same curves with zoom and a
+// shared cursor in its place.
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/curves.h"
+
+enum { MANY_DOTS = 60, VIEW_W = 1000, VIEW_H = 300 };
+
+// 1, 2 or 5 times a power of ten, so that about `wanted` steps fill the range.
+static double tick_step(double range, double wanted)
+{
+    double raw = range / wanted, power = pow(10.0, floor(log10(raw))), lead = raw / power;
+    return power * (lead < 1.5 ? 1.0 : lead < 3.5 ? 2.0 : lead < 7.5 ? 5.0 : 10.0);
+}
+
+// Ticks of the y axis: first + i * step, count of them.
+typedef struct ticks {
+    double first, step;
+    int count;
+} ticks;
+
+static ticks y_ticks(const chart *from)
+{
+    double unit = from->kind->unit == BT_UNIT_BYTES ? 1073741824.0 : 1.0;
+    double step = tick_step((from->y_max - from->y_min) / unit, 4.0) * unit;
+    double first = ceil(from->y_min / step) * step;
+    return (ticks){first, step, (int)floor((from->y_max - first) / step) + 1};
+}
+
+static void write_grid(const chart *from, bt_str *out)
+{
+    ticks at = y_ticks(from);
+    double height = from->y_max - from->y_min;
+    bt_str_append(out, "<path class=grid d=\"");
+    for (int i = 0; i < at.count; i++) {
+        double y = at.first + i * at.step;
+        bt_str_format(out, "M0 %.4gh%d", VIEW_H * (1.0 - (y - from->y_min) / height), VIEW_W);
+    }
+    bt_str_append(out, "\"/>");
+}
+
+static void write_ticks(const chart *from, bt_str *out)
+{
+    ticks marks = y_ticks(from);
+    bt_str_append(out, "<div class=y aria-hidden=true>");
+    for (int i = 0; i < marks.count; i++) {
+        double y = marks.first + i * marks.step;
+        double at = 100.0 * (y - from->y_min) / (from->y_max - from->y_min);
+        bt_str_format(out, "<span style=\"bottom:%.2f%%\">", at);
+        if (from->kind->unit == BT_UNIT_NATS || y == 0.0) {
+            bt_str_format(out, "%.4g</span>", fabs(y) < 1e-9 * marks.step ? 0.0 : y);
+        } else {
+            bt_text label = bt_format_value(from->kind->unit, y);
+            // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
+            if (from->kind->unit == BT_UNIT_TOKENS_PER_S) {
+                label.text[strcspn(label.text, " ")] = '\0';
+            }
+            bt_str_format(out, "%s</span>", label.text);
+        }
+    }
+    bt_str_append(out, "</div><div class=x aria-hidden=true>");
+    double step = fmax(1.0, tick_step(from->x_max, 5.0));
+    for (int i = 0; i * step <= from->x_max; i++) {
+        double x = i * step;
+        bt_str_format(out, "<span style=\"left:%.2f%%\">%.0f</span>", 100.0 * x / from->x_max, x);
+    }
+    bt_str_append(out, "</div>");
+}
+
+static void write_class(const curve *line, bt_str *out)
+{
+    static const char *const shapes[] = {[CURVE_LINE] = "",
+                                         [CURVE_FAINT] = " faint",
+                                         [CURVE_DOTS] = " dots",
+                                         [CURVE_BAND] = " band"};
+    bt_str_format(out, "<path class=\"s%d%s%s%s\" data-tag=\"%s\" d=\"", line->style,
+                  shapes[line->shape],
+                  line->shape == CURVE_DOTS && line->count > MANY_DOTS ? " many" : "",
+                  line->quiet ? " quiet" : "", line->item->tag);
+}
+
+static void write_path(const chart *from, const curve *line, bt_str *out)
+{
+    double height = from->y_max - from->y_min;
+    bool dots = line->shape == CURVE_DOTS;
+    write_class(line, out);
+    for (int64_t i = 0; i < line->count; i++) {
+        double x = VIEW_W * line->x[i] / from->x_max;
+        double y = VIEW_H * (1.0 - (line->y[i] - from->y_min) / height);
+        const char *verb = i == 0 || dots ? "M" : i == 1 ? "L" : " ";
+        bt_str_format(out, "%s%.4g %.4g%s", verb, x, y, dots ? "h0" : "");
+    }
+    for (int64_t i = line->high ? line->count : 0; i > 0; i--) { // back along the upper edge
+        bt_str_format(out, "L%.4g %.4g", VIEW_W * line->x[i - 1] / from->x_max,
+                      VIEW_H * (1.0 - (line->high[i - 1] - from->y_min) / height));
+    }
+    bt_str_append(out, line->high ? "Z\"/>" : "\"/>");
+}
+
+static void write_legend(const chart *from, bt_str *out)
+{
+    bt_str_append(out, "<ul class=legend>");
+    for (int64_t i = 0; i < from->count; i++) {
+        const curve *line = &from->curves[i];
+        if (line->shape != CURVE_LINE) {
+            continue;
+        }
+        bt_str_format(out,
+                      "<li data-tag=\"%s\"%s><svg class=swatch viewBox=\"0 0 30 8\" "
+                      "aria-hidden=true><path class=\"s%d\" d=\"M0 4H30\"/></svg>",
+                      line->item->tag, line->quiet ? " class=quiet" : "", line->style);
+        bt_html_tag(out, line->item);
+        bt_html_text(out, line->name[0] ? line->name : line->item->label);
+        bt_str_append(out, "</li>");
+    }
+    bt_str_append(out, "</ul>");
+}
+
+static bool has_band(const chart *from)
+{
+    bool band = false;
+    for (int64_t i = 0; i < from->count; i++) {
+        band = band || from->curves[i].shape == CURVE_BAND;
+    }
+    return band;
+}
+
+static bool has_quiet(const chart *from)
+{
+    bool quiet = false;
+    for (int64_t i = 0; i < from->count; i++) {
+        quiet = quiet || from->curves[i].quiet;
+    }
+    return quiet;
+}
+
+void bt_chart_write(const chart *from, bool first, bt_str *out)
+{
+    const chart_kind *kind = from->kind;
+    // Where the legend names the curves, the note would say it twice.
+    const char *note = from->curves[0].name[0] ? "" : kind->note;
+    bt_str_format(
+        out,
+        "<figure class=chart data-chart=\"%s\"><figcaption><h3>%s</h3><span "
+        "class=muted>%s%s</span></figcaption>\n<div class=plot><div class=still role=img "
+        "aria-label=\"%s over steps; the raw tables hold the numbers\"><svg viewBox=\"0 0 "
+        "%d %d\" preserveAspectRatio=none>",
+        kind->id, kind->title, note,
+        has_band(from) ? "; band: smallest to largest of the rounds, line: median" : "",
+        kind->title, VIEW_W, VIEW_H);
+    write_grid(from, out);
+    for (int64_t i = 0; i < from->count; i++) {
+        write_path(from, &from->curves[i], out);
+    }
+    bt_str_append(out, "</svg>");
+    write_ticks(from, out);
+    bt_str_append(out, "</div><div class=live></div></div>\n");
+    if (first || !has_quiet(from)) { // many curves have one legend, under the first chart
+        write_legend(from, out);
+    }
+    bt_str_append(out, "</figure>\n");
+}
+
+// ---- data for the script -----------------------------------------------------------------------
+
+static void write_values(bt_json_writer *json, const char *key, const double *values, int64_t count)
+{
+    bt_json_writer_open(json, key, '[');
+    for (int64_t i = 0; i < count; i++) {
+        bt_json_writer_rounded(json, NULL, values[i], 6);
+    }
+    bt_json_writer_close(json, ']');
+}
+
+void bt_chart_write_data(const chart *from, const report_set *set, bt_json_writer *json)
+{
+    static const char *const shapes[] = {
+#define CURVE_SHAPE_WORD(name, word) word,
+        CURVE_SHAPE_LIST(CURVE_SHAPE_WORD)
+#undef CURVE_SHAPE_WORD
+    };
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "id", from->kind->id);
+    bt_json_writer_bool(json, "fromZero", from->kind->from_zero);
+    bt_json_writer_rounded(json, "last", from->x_max, 9);
+    bt_json_writer_open(json, "curves", '[');
+    for (int64_t i = 0; i < from->count; i++) {
+        const curve *line = &from->curves[i];
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_text(json, "tag", set->case_count > 1 ? line->item->tag : "");
+        bt_json_writer_text(json, "label", line->name);
+        bt_json_writer_integer(json, "style", line->style);
+        bt_json_writer_text(json, "shape", shapes[line->shape]);
+        bt_json_writer_bool(json, "quiet", line->quiet);
+        bt_json_writer_open(json, "dx", '['); // differences: short, and exact for whole steps
+        for (int64_t j = 0; j < line->count; j++) {
+            bt_json_writer_rounded(json, NULL, line->x[j] - (j ? line->x[j - 1] : 0.0), 9);
+        }
+        bt_json_writer_close(json, ']');
+        write_values(json, "y", line->y, line->count);
+        if (line->high) {
+            write_values(json, "high", line->high, line->count);
+        }
+        bt_json_writer_close(json, '}');
+    }
+    bt_json_writer_close(json, ']');
+    bt_json_writer_close(json, '}');
+}

@@ -1,0 +1,363 @@
+// harness/report/forest.c - ratios with their intervals on one logarithmic axis, against 1
+//
+// A table: the plot is a column of it, so that what is drawn can be read, sorted, copied and linked
+// to. Rows of an operation stand in a body of their own, whose first row shows all of them as marks
+// on the axis; where there are many rows the bodies are folded (by the script), except those that
+// hold a verdict worth a look.
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+#include "harness/report/marks.h"
+
+enum { OPEN_UP_TO = 24, TICKS_MAX = 12 };
+
+// ---- the axis ----------------------------------------------------------------------------------
+
+// Ratios from `low` to `high`, drawn from 0 to 100 %.
+typedef struct axis {
+    double low, high;
+    double ticks[TICKS_MAX];
+    int tick_count;
+} axis;
+
+static double place(const axis *on, double ratio)
+{
+    double share = 100.0 * log(ratio / on->low) / log(on->high / on->low);
+    return share < 0.0 ? 0.0 : share > 100.0 ? 100.0 : share;
+}
+
+static void add_tick(axis *on, double tick)
+{
+    if (tick >= on->low * 0.9999 && tick <= on->high * 1.0001 && on->tick_count < TICKS_MAX) {
+        on->ticks[on->tick_count++] = tick;
+    }
+}
+
+// Near one, even steps of 1, 2 or 5 times a power of ten; over more than a factor of three, the
+// fewer numbers of a decade the more decades there are.
+static void set_ticks(axis *on)
+{
+    static const double leads[] = {1.0, 2.0, 5.0, 1.5, 3.0, 7.0};
+    double span = on->high / on->low;
+    if (span < 3.0) {
+        double raw = (on->high - on->low) / 5.0, power = pow(10.0, floor(log10(raw)));
+        double lead = raw / power, step = power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : 5);
+        for (double k = ceil(on->low / step); k * step <= on->high; k += 1.0) {
+            add_tick(on, k * step);
+        }
+        return;
+    }
+    for (double power = 1e-6; power < 1e7; power *= 10.0) {
+        for (int i = 0; i < (span > 1000.0 ? 1 : span > 12.0 ? 3 : 6); i++) {
+            add_tick(on, power * leads[i]);
+        }
+    }
+}
+
+// Holds 1, every ratio and mark, and of the intervals as much as three times the ratios reach.
+static axis make_axis(const ratio_list *list)
+{
+    double low = 1.0, high = 1.0, widest_low = 1.0, widest_high = 1.0;
+    for (int64_t i = 0; i < list->count; i++) {
+        const ratio_row *row = &list->rows[i];
+        low = fmin(low, fmin(row->ratio, row->mark));
+        high = fmax(high, fmax(row->ratio, row->mark));
+        widest_low = fmin(widest_low, fmin(row->low, row->band_low));
+        widest_high = fmax(widest_high, fmax(row->high, row->band_high));
+    }
+    double reach = fmax(high / low, 1.02);
+    low = fmin(low, fmax(widest_low, low / reach));
+    high = fmax(high, fmin(widest_high, high * reach));
+    double margin = pow(fmax(high / low, 1.005), 0.06);
+    axis on = {.low = low / margin, .high = high * margin};
+    set_ticks(&on);
+    return on;
+}
+
+static void write_grid(const axis *on, bt_str *out)
+{
+    bt_str_append(out, " style=\"--grid:");
+    for (int i = 0; i < on->tick_count; i++) {
+        bt_str_format(out,
+                      "%slinear-gradient(var(--rule),var(--rule)) %.2f%% 0/1px 100%% no-repeat",
+                      i ? "," : "", place(on, on->ticks[i]));
+    }
+    bt_str_format(out, "%s;--one:%.2f%%\"", on->tick_count ? "" : "none", place(on, 1.0));
+}
+
+static void write_axis_head(const ratio_list *list, const axis *on, bt_str *out)
+{
+    bt_str_format(out,
+                  "<th class=axis-head><span class=ends><span>\xe2\x86\x90 %s</span><span>%s "
+                  "\xe2\x86\x92</span></span><span class=ticks aria-hidden=true>",
+                  list->more_is_slower ? "faster" : "slower",
+                  list->more_is_slower ? "slower" : "faster");
+    for (int i = 0; i < on->tick_count; i++) {
+        double at = place(on, on->ticks[i]);
+        if (at > 2.0 && at < 98.0) { // room for its text
+            bt_str_format(out, "<i style=\"left:%.2f%%\">%.4g</i>", at, on->ticks[i]);
+        }
+    }
+    bt_str_append(out, "</span></th>");
+}
+
+// ---- rows --------------------------------------------------------------------------------------
+
+static void write_span(const axis *on, const char *kind, double low, double high, bt_str *out)
+{
+    if (isfinite(low) && isfinite(high)) {
+        double left = place(on, low);
+        bt_str_format(out, "<i class=\"%s\" style=\"left:%.2f%%;width:%.2f%%\"></i>", kind, left,
+                      place(on, high) - left);
+    }
+}
+
+static void write_plot(const ratio_row *row, const axis *on, bt_str *out)
+{
+    bt_str_append(out, "<td class=plot-cell><span class=axis aria-hidden=true>");
+    write_span(on, "zone", row->band_low, row->band_high, out);
+    write_span(on, "span", row->low, row->high, out);
+    if (isfinite(row->mark)) {
+        bt_str_format(out, "<i class=paper style=\"left:%.2f%%\"></i>", place(on, row->mark));
+    }
+    bt_str_format(out, "<i class=dot style=\"left:%.2f%%\"></i></span>", place(on, row->ratio));
+}
+
+static bool has_marks(const ratio_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        if (isfinite(list->rows[i].mark)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_words(const ratio_list *list)
+{
+    return (list->count > 0 && list->rows[0].verdict[0]) ||
+           (list->rest_count > 0 && list->rest[0].verdict[0]);
+}
+
+static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out)
+{
+    bt_str_append(out, "<tr id=\"");
+    bt_html_anchor(out, list->id, row->name, row->metric);
+    bt_str_append(out, "\"><th scope=row><a href=\"#");
+    bt_html_anchor(out, list->id, row->name, row->metric);
+    bt_str_append(out, "\">");
+    bt_html_text(out, row->name);
+    bt_str_append(out, "</a>");
+    if (row->metric[0]) {
+        bt_str_append(out, " <span class=muted>");
+        bt_html_text(out, row->metric);
+        bt_str_append(out, "</span>");
+    }
+}
+
+static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out)
+{
+    write_link(list, row, out);
+    if (row->noisy > 0) {
+        bt_str_format(out,
+                      " <span class=noise title=\"rounds with a noise label\">\xe2\x96\xb3 %lld "
+                      "noisy</span>",
+                      (long long)row->noisy);
+    }
+    if (row->reason[0]) {
+        bt_str_append(out, "<small class=muted>");
+        bt_html_text(out, row->reason);
+        bt_str_append(out, "</small>");
+    }
+    bt_str_append(out, "</th>");
+}
+
+static void write_row(const ratio_list *list, const ratio_row *row, const axis *on, bt_str *out)
+{
+    write_name(list, row, out);
+    write_plot(row, on, out);
+    bt_str_format(out,
+                  "<td class=n data-v=\"%.9g\"><b>%s</b><td class=\"n muted\" data-v=\"%.9g\">",
+                  row->ratio, bt_format_ratio(row->ratio).text, isfinite(row->low) ? row->low : -1);
+    if (isfinite(row->low) && isfinite(row->high)) {
+        bt_str_format(out, "[%.3f, %.3f]", row->low, row->high);
+    } else {
+        bt_str_append(out, "one pair");
+    }
+    if (has_marks(list)) {
+        bt_str_format(out, "<td class=n data-v=\"%.9g\">%s", isfinite(row->mark) ? row->mark : -1,
+                      bt_format_ratio(row->mark).text);
+    }
+    if (has_words(list)) {
+        bt_str_append(out, "<td>");
+        bt_mark_write(row->verdict, out);
+    }
+    bt_str_format(out, "<td class=n>%lld\n", (long long)row->pairs);
+}
+
+// ---- groups ------------------------------------------------------------------------------------
+
+static int64_t group_end(const ratio_list *list, int64_t begin)
+{
+    int64_t end = begin;
+    while (end < list->count && strcmp(list->rows[end].group, list->rows[begin].group) == 0) {
+        end++;
+    }
+    return end;
+}
+
+static bool is_worth_a_look(const ratio_list *list, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        if (bt_mark_of(list->rows[i].verdict)->weight > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The row that stands for a group: how many of each verdict, all ratios as marks, their mean.
+static void write_group_head(const ratio_list *list, int64_t begin, int64_t end, const axis *on,
+                             bt_str *out)
+{
+    const ratio_row *rows = &list->rows[begin];
+    ratio_mean mean = bt_ratios_mean(rows, end - begin);
+    bt_str_append(out, "<tr class=group-head><th scope=rowgroup><b>");
+    bt_html_text(out, rows->group[0] ? rows->group : "cases");
+    bt_str_format(out,
+                  "</b> <span class=muted>%lld</span></th><td class=plot-cell><span class=axis "
+                  "aria-hidden=true>",
+                  (long long)(end - begin));
+    for (int64_t i = 0; i < end - begin; i++) {
+        bt_str_format(out, "<i class=tick style=\"left:%.2f%%\"></i>", place(on, rows[i].ratio));
+    }
+    bt_str_format(out,
+                  "</span><td class=n title=\"geometric mean\"><b>%s</b><td class=\"n muted\">mean",
+                  bt_format_ratio(mean.value).text);
+    bt_str_append(out, has_marks(list) ? "<td>" : "");
+    if (has_words(list)) {
+        bt_str_append(out, "<td class=counts>");
+        bt_marks_line(rows, end - begin, out);
+    }
+    bt_str_append(out, "<td>\n");
+}
+
+static void write_groups(const ratio_list *list, const axis *on, bt_str *out)
+{
+    bool many = list->count > OPEN_UP_TO;
+    for (int64_t begin = 0; begin < list->count;) {
+        int64_t end = group_end(list, begin);
+        bool whole = begin == 0 && end == list->count; // one group: its head would say nothing
+        bool folded = many && !whole && !is_worth_a_look(list, begin, end);
+        bt_str_format(out, "<tbody%s%s>\n", whole ? "" : " data-group",
+                      folded ? " class=folded" : "");
+        if (!whole) {
+            write_group_head(list, begin, end, on, out);
+        }
+        for (int64_t i = begin; i < end; i++) {
+            write_row(list, &list->rows[i], on, out);
+        }
+        bt_str_append(out, "</tbody>\n");
+        begin = end;
+    }
+}
+
+// ---- lists -------------------------------------------------------------------------------------
+
+// What judged the rows has no ratio of: reason by reason, folded.
+static void write_rest(const ratio_list *list, bt_str *out)
+{
+    if (list->rest_count == 0) {
+        return;
+    }
+    bt_str_format(out, "<details><summary>Without a ratio <span class=muted>%lld</span> ",
+                  (long long)list->rest_count);
+    bt_marks_line(list->rest, list->rest_count, out);
+    bt_str_format(out,
+                  "</summary><div class=scroll><table data-name=\"rest-%s\"><thead><tr><th>%s<th>"
+                  "verdict<th>reason</thead><tbody>\n",
+                  list->id, strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
+    for (int64_t i = 0; i < list->rest_count; i++) {
+        const ratio_row *row = &list->rest[i];
+        write_link(list, row, out);
+        bt_str_append(out, "</th><td>");
+        bt_mark_write(row->verdict, out);
+        bt_str_append(out, "<td class=long>");
+        bt_html_text(out, row->reason);
+        bt_str_append(out, "\n");
+    }
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
+static const struct {
+    const char *kind, *title, *note;
+} titles[] = {
+    {"ab", "Candidate against base",
+     "Time of the candidate over that of the base, paired round by round; the pale band is the "
+     "tolerance."},
+    {"gate", "This run against the baseline",
+     "What this run took over what the baseline has; the pale band is the tolerance."},
+    {"replicate", "The paper's claims",
+     "How many times faster than the other system. Filled: here, with its 95 % interval. Hollow "
+     "diamond: the paper; the pale band is the claim's margin."},
+    {"pairs", "System against system",
+     "Time of the other over that of the first, median of the pairs of rounds; the interval is "
+     "of that median. It shows and decides nothing."},
+    {"runs", "Run against run",
+     "How many times faster than the same case in the first run. Intervals come from the steps "
+     "of one round a case: they show, they do not decide."},
+};
+
+static void write_title(const ratio_list *list, bt_str *out)
+{
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        if (strcmp(titles[i].kind, list->kind) != 0) {
+            continue;
+        }
+        if (strcmp(list->kind, "pairs") == 0) {
+            bt_str_format(out, "<h3 id=\"%s\">", list->id);
+            bt_html_text(out, list->base);
+            bt_str_append(out, " and ");
+            bt_html_text(out, list->other);
+        } else {
+            bt_str_format(out, "<h3 id=\"%s\">%s", list->id, titles[i].title);
+        }
+        if (list->run) {
+            bt_str_format(out, " <span class=muted>run %lld</span>", (long long)list->run->id);
+        }
+        bt_str_format(out, "</h3><p class=muted>%s</p>\n", titles[i].note);
+    }
+}
+
+static void write_list(const ratio_list *list, bt_str *out)
+{
+    write_title(list, out);
+    if (list->count > 0) {
+        axis on = make_axis(list);
+        bt_str_format(out, "<table class=forest data-name=\"ratios-%s\"", list->id);
+        write_grid(&on, out);
+        bt_str_format(out, "><thead><tr><th>%s",
+                      strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
+        write_axis_head(list, &on, out);
+        bt_str_format(
+            out, "<th class=n>ratio<th class=n>95 %% interval%s%s<th class=n>pairs</thead>\n",
+            has_marks(list) ? "<th class=n>paper" : "", has_words(list) ? "<th>verdict" : "");
+        write_groups(list, &on, out);
+        bt_str_append(out, "</table>\n");
+    }
+    write_rest(list, out);
+}
+
+bt_status bt_page_forest(const report_set *set, bt_str *out)
+{
+    if (set->ratio_count == 0) {
+        return BT_OK;
+    }
+    bt_str_append(out, "<section id=ratios><h2>Ratios</h2>\n");
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        write_list(&set->ratios[i], out);
+    }
+    bt_str_append(out, "</section>\n");
+    return BT_OK;
+}

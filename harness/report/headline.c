@@ -1,0 +1,189 @@
+// harness/report/headline.c - the one sentence at the top: what ran, where, did it pass, how fast
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+#include "harness/report/marks.h"
+
+static const char *const verbs[BT_RUN_STATUS_COUNT] = {
+    [BT_RUN_RUNNING] = "is running",
+    [BT_RUN_PASSED] = "passed",
+    [BT_RUN_FAILED] = "failed",
+    [BT_RUN_INTERRUPTED] = "was interrupted",
+    [BT_RUN_UNAVAILABLE] = "could not run here",
+    [BT_RUN_INVALID] = "was disturbed",
+};
+
+const char *bt_report_device(const report_set *set)
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        if (set->cases[i].round->shape.device[0]) {
+            return set->cases[i].round->shape.device;
+        }
+    }
+    return "this machine";
+}
+
+const ratio_list *bt_report_main_list(const report_set *set)
+{
+    static const char *const kinds[] = {"gate", "ab", "replicate", "pairs"};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        for (int64_t i = 0; i < set->ratio_count; i++) {
+            if (strcmp(set->ratios[i].kind, kinds[k]) == 0) {
+                return &set->ratios[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        found += strcmp(list->rows[i].verdict, verdict) == 0;
+    }
+    for (int64_t i = 0; i < list->rest_count; i++) {
+        found += strcmp(list->rest[i].verdict, verdict) == 0;
+    }
+    return found;
+}
+
+// ---- what is compared --------------------------------------------------------------------------
+
+static void say_changes(const report_set *set, const ratio_list *list, bt_str *out)
+{
+    int64_t all = list->count + list->rest_count;
+    int64_t slower = bt_report_verdict_count(list, "SLOWER");
+    int64_t open = bt_report_verdict_count(list, "INCONCLUSIVE");
+    bt_str_format(out, "%s: %s is ", set->runs[0].info.suite.name,
+                  strcmp(list->kind, "gate") == 0 ? "this run" : "the candidate");
+    if (slower == 0) {
+        bt_str_format(out, "slower than %s in none of %lld cases", list->base, (long long)all);
+    } else {
+        bt_str_format(out, "slower than %s in %lld of %lld cases", list->base, (long long)slower,
+                      (long long)all);
+    }
+    if (open > 0) {
+        bt_str_format(out, ", %lld open", (long long)open);
+    }
+    bt_str_format(out, ", on %s", bt_report_device(set));
+}
+
+static void say_claims(const report_set *set, const ratio_list *list, bt_str *out)
+{
+    int64_t good =
+        bt_report_verdict_count(list, "REPLICATED") + bt_report_verdict_count(list, "EXCEEDED");
+    int64_t bad = bt_report_verdict_count(list, "NOT REPLICATED");
+    bt_str_format(out, "%lld of %lld tested claims replicated or exceeded, %lld not, on %s",
+                  (long long)good, (long long)list->count, (long long)bad, bt_report_device(set));
+}
+
+static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out)
+{
+    const bt_store_run *run = list->run;
+    int64_t ahead = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        ahead += list->rows[i].ratio > 1.0;
+    }
+    bt_str_format(out, "%s (%s) %s: ", run->info.suite.name, run->info.suite.profile,
+                  verbs[run->status]);
+    if (list->count == 0) {
+        bt_str_format(out, "%s and %s have no round in common", list->base, list->other);
+    } else {
+        bt_str_format(out, "%s is faster than %s in %lld of %lld cases, %s in the mean",
+                      list->more_is_slower ? list->other : list->base,
+                      list->more_is_slower ? list->base : list->other,
+                      (long long)(list->more_is_slower ? list->count - ahead : ahead),
+                      (long long)list->count,
+                      bt_format_ratio(bt_ratios_mean(list->rows, list->count).value).text);
+    }
+    bt_str_format(out, ", on %s", bt_report_device(set));
+}
+
+static const struct {
+    const char *kind;
+    void (*say)(const report_set *set, const ratio_list *list, bt_str *out);
+} sayings[] = {
+    {"gate", say_changes}, {"ab", say_changes}, {"replicate", say_claims}, {"pairs", say_pairs}};
+
+// ---- what ran ----------------------------------------------------------------------------------
+
+static void say_case(const report_case *item, bt_str *out)
+{
+    const bt_metric_value *metrics = item->summary.metrics;
+    if (metrics[BT_METRIC_LOSS_LAST].count > 0) {
+        bt_str_format(out, ": loss %s \xe2\x86\x92 %s in %s steps",
+                      bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_FIRST].value).text,
+                      bt_format_value(BT_UNIT_NATS, metrics[BT_METRIC_LOSS_LAST].value).text,
+                      bt_format_count(item->round->step_count).text);
+    }
+    if (metrics[BT_METRIC_TOKENS_PER_S].count > 0) {
+        bt_str_format(
+            out, ", %s",
+            bt_format_value(BT_UNIT_TOKENS_PER_S, metrics[BT_METRIC_TOKENS_PER_S].value).text);
+    }
+    if (item->round->shape.device[0]) {
+        bt_str_format(out, ", %s%son %s", item->round->shape.precision,
+                      item->round->shape.precision[0] ? " " : "", item->round->shape.device);
+    }
+}
+
+static void say_fastest(const report_set *set, bt_str *out)
+{
+    const report_case *best = bt_report_best(set, BT_METRIC_TOKENS_PER_S);
+    if (best) {
+        double value = best->summary.metrics[BT_METRIC_TOKENS_PER_S].value;
+        bt_str_format(out, ", fastest %s with %s on %s", best->label,
+                      bt_format_value(BT_UNIT_TOKENS_PER_S, value).text, bt_report_device(set));
+    } else {
+        bt_str_format(out, ", on %s", bt_report_device(set));
+    }
+}
+
+const report_case *bt_report_best(const report_set *set, bt_metric metric)
+{
+    bool higher = bt_metric_info(metric)->direction == BT_DIRECTION_HIGHER;
+    const report_case *best = NULL;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bt_metric_value *value = &set->cases[i].summary.metrics[metric];
+        double known = best ? best->summary.metrics[metric].value : (double)NAN;
+        if (value->count > 0 && isfinite(value->value) &&
+            (!best || (higher ? value->value > known : value->value < known))) {
+            best = &set->cases[i];
+        }
+    }
+    return best;
+}
+
+void bt_report_headline(const report_set *set, bt_str *out)
+{
+    const bt_store_run *first = &set->runs[0];
+    const ratio_list *list = set->run_count == 1 ? bt_report_main_list(set) : NULL;
+    int64_t passed = 0;
+    for (size_t i = 0; list && i < sizeof sayings / sizeof sayings[0]; i++) {
+        if (strcmp(sayings[i].kind, list->kind) == 0) {
+            sayings[i].say(set, list, out);
+            bt_str_append(out, ".");
+            return;
+        }
+    }
+    for (int64_t i = 0; i < set->case_count; i++) {
+        passed += set->cases[i].round->status == BT_RUN_PASSED;
+    }
+    if (set->run_count == 1) {
+        bt_str_format(out, "%s (%s) %s", first->info.suite.name, first->info.suite.profile,
+                      verbs[first->status]);
+    } else {
+        bt_str_format(out, "%lld runs of %s side by side", (long long)set->run_count,
+                      first->info.suite.name);
+    }
+    if (set->case_count == 1) {
+        say_case(&set->cases[0], out);
+    } else {
+        bt_str_format(out, ": %lld of %lld cases passed", (long long)passed,
+                      (long long)set->case_count);
+        say_fastest(set, out);
+    }
+    bt_str_append(out, ".");
+}

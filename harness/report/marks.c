@@ -1,0 +1,92 @@
+// harness/report/marks.c - shapes and words of states and verdicts
+#include "harness/report/marks.h"
+
+#include <string.h>
+
+#include "harness/report/internal.h"
+
+// In the order in which a summary lists them: worst first.
+static const report_mark marks[] = {
+    {"failed", "\xe2\x9c\x95", "bad", 3},
+    {"SLOWER", "\xe2\x96\xb2", "bad", 3},
+    {"NOT REPLICATED", "\xe2\x9c\x95", "bad", 3},
+    {"INVALID", "\xe2\x9c\x95", "bad", 3},
+    {"WORSE", "\xe2\x96\xb2", "bad", 3},
+    {"FAIL", "\xe2\x9c\x95", "bad", 3},
+    {"invalid", "\xe2\x96\xb3", "warn", 2},
+    {"interrupted", "\xe2\x96\xa0", "warn", 2},
+    {"INCONCLUSIVE", "?", "warn", 2},
+    {"NOT-COMPARABLE", "\xe2\x89\xa0", "warn", 2},
+    {"NOT COMPARABLE", "\xe2\x89\xa0", "warn", 2},
+    {"running", "\xe2\x97\x8f", "run", 1},
+    {"unavailable", "\xe2\x88\x92", "calm", 1},
+    {"NOT TESTABLE HERE", "\xe2\x88\x92", "calm", 1},
+    {"SAME", "=", "good", 0},
+    {"REPLICATED", "\xe2\x9c\x93", "good", 0},
+    {"FASTER", "\xe2\x96\xbc", "good", 0},
+    {"BETTER", "\xe2\x96\xbc", "good", 0},
+    {"EXCEEDED", "\xe2\x9c\x93\xe2\x9c\x93", "good", 0},
+    {"PASS", "\xe2\x9c\x93", "good", 0},
+    {"passed", "\xe2\x9c\x93", "good", 0},
+};
+
+enum { MARK_COUNT = (int)(sizeof marks / sizeof marks[0]) };
+
+const report_mark *bt_mark_of(const char *word)
+{
+    static const report_mark unknown = {"", "\xc2\xb7", "calm", 1};
+    for (int i = 0; i < MARK_COUNT; i++) {
+        if (strcmp(marks[i].word, word) == 0) {
+            return &marks[i];
+        }
+    }
+    return &unknown;
+}
+
+void bt_mark_write(const char *word, bt_str *out)
+{
+    const report_mark *mark = bt_mark_of(word);
+    bt_str_format(out, "<span class=\"status %s\"><i aria-hidden=true>%s</i> ", mark->tone,
+                  mark->shape);
+    bt_html_text(out, word);
+    bt_str_append(out, "</span>");
+}
+
+static long long count_of(const ratio_row *rows, int64_t count, const char *word)
+{
+    long long found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        found += strcmp(rows[i].verdict, word) == 0;
+    }
+    return found;
+}
+
+bool bt_marks_tiles(const ratio_list *list, bt_str *out)
+{
+    bool any = false;
+    for (int m = 0; m < MARK_COUNT; m++) {
+        long long found = count_of(list->rows, list->count, marks[m].word) +
+                          count_of(list->rest, list->rest_count, marks[m].word);
+        any = any || found > 0;
+        if (found > 0) {
+            bt_str_format(out,
+                          "<li class=tile><a href=\"#%s\"><span class=\"status %s\"><i "
+                          "aria-hidden=true>%s</i> %lld %s</span></a></li>\n",
+                          list->id, marks[m].tone, marks[m].shape, found, marks[m].word);
+        }
+    }
+    return any;
+}
+
+void bt_marks_line(const ratio_row *rows, int64_t count, bt_str *out)
+{
+    for (int m = 0; m < MARK_COUNT; m++) {
+        long long found = count_of(rows, count, marks[m].word);
+        if (found > 0) {
+            bt_str_format(out,
+                          "<span class=\"status %s\" title=\"%s\"><i aria-hidden=true>%s</i> "
+                          "%lld<span class=unseen> %s</span></span> ",
+                          marks[m].tone, marks[m].word, marks[m].shape, found, marks[m].word);
+        }
+    }
+}

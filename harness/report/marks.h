@@ -1,0 +1,28 @@
+// harness/report/marks.h - a shape and a word for every state and verdict: colour never stands
+// alone
+#ifndef BT_HARNESS_REPORT_MARKS_H
+#define BT_HARNESS_REPORT_MARKS_H
+
+#include <stdbool.h>
+
+#include "framework/base/str.h"
+#include "harness/report/ratios.h"
+
+typedef struct report_mark {
+    const char *word;  // "SLOWER", "passed"; as stored
+    const char *shape; // one character, UTF-8
+    const char *tone;  // class of the style sheet: good, bad, warn, calm
+    int weight;        // 0 good, 1 nothing to see, 2 worth a look, 3 bad; worst first in a summary
+} report_mark;
+
+// The mark of a word; one of its own for words that are not known.
+const report_mark *bt_mark_of(const char *word);
+// Appends shape and word as HTML.
+void bt_mark_write(const char *word, bt_str *out);
+// Appends a tile per verdict that the list holds, worst first. False when it holds none.
+bool bt_marks_tiles(const ratio_list *list, bt_str *out);
+// Appends the same of some rows in a line, shapes and numbers; the words are there for those who
+// point or listen.
+void bt_marks_line(const ratio_row *rows, int64_t count, bt_str *out);
+
+#endif

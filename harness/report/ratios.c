@@ -1,0 +1,412 @@
+// harness/report/ratios.c - ratios out of verdicts, out of pairs of rounds, out of several runs
+#include "harness/report/ratios.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+#include "harness/suite/json.h"
+
+static bt_status copy_text(bt_arena *arena, const char *text, size_t length, const char **out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, length + 1, &block));
+    memcpy(block, text, length);
+    *out = block;
+    return BT_OK;
+}
+
+// ---- groups and order --------------------------------------------------------------------------
+
+// "layernorm" of "layernorm.forward.f32.4096x768"; "B.7" of "B.7.16384x50304.time": up to the first
+// point, or the second where a letter alone stands before the first.
+static size_t group_length(const char *name)
+{
+    const char *point = strchr(name, '.');
+    const char *second = point ? strchr(point + 1, '.') : NULL;
+    if (!point) {
+        return 0;
+    }
+    return (size_t)((point == name + 1 && second ? second : point) - name);
+}
+
+// Text order in which 9 comes before 10.
+static int natural_order(const char *left, const char *right)
+{
+    while (*left && *right) {
+        bool digits = *left >= '0' && *left <= '9' && *right >= '0' && *right <= '9';
+        if (digits) {
+            char *left_end = NULL, *right_end = NULL;
+            unsigned long long a = strtoull(left, &left_end, 10);
+            unsigned long long b = strtoull(right, &right_end, 10);
+            if (a != b) {
+                return a < b ? -1 : 1;
+            }
+            left = left_end;
+            right = right_end;
+        } else if (*left != *right) {
+            return (unsigned char)*left < (unsigned char)*right ? -1 : 1;
+        } else {
+            left++;
+            right++;
+        }
+    }
+    return (*left != 0) - (*right != 0);
+}
+
+static int by_group(const ratio_row *left, const ratio_row *right)
+{
+    return natural_order(left->group, right->group);
+}
+
+static int by_name(const ratio_row *left, const ratio_row *right)
+{
+    int order = natural_order(left->name, right->name);
+    return order ? order : strcmp(left->metric, right->metric);
+}
+
+static int slowest_first(const void *left, const void *right)
+{
+    const ratio_row *a = left, *b = right;
+    int order = by_group(a, b);
+    return order ? order : a->ratio != b->ratio ? (a->ratio > b->ratio ? -1 : 1) : by_name(a, b);
+}
+
+static int smallest_first(const void *left, const void *right)
+{
+    const ratio_row *a = left, *b = right;
+    int order = by_group(a, b);
+    return order ? order : a->ratio != b->ratio ? (a->ratio < b->ratio ? -1 : 1) : by_name(a, b);
+}
+
+// Puts rows with a ratio into `rows`, the others into `rest`, both in order.
+static bt_status sort_rows(bt_arena *arena, ratio_row *all, int64_t count, ratio_list *list)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof *all, &block));
+    list->rows = all;
+    list->rest = block;
+    for (int64_t i = 0; i < count; i++) {
+        BT_TRY(copy_text(arena, all[i].name, group_length(all[i].name), &all[i].group));
+        if (all[i].ratio > 0.0 && isfinite(all[i].ratio)) {
+            list->rows[list->count++] = all[i];
+        } else {
+            list->rest[list->rest_count++] = all[i];
+        }
+    }
+    qsort(list->rows, (size_t)list->count, sizeof *list->rows,
+          list->more_is_slower ? slowest_first : smallest_first);
+    return BT_OK;
+}
+
+// ---- verdicts of the store ---------------------------------------------------------------------
+
+// What the rule adds to the picture: the paper's ratio, and the band of what counts as alike.
+static bt_status read_rule(const bt_store_verdict *verdict, ratio_row *row)
+{
+    bt_json_doc rule;
+    const char *text = verdict->rule_json;
+    bt_status status = bt_json_parse("rule", text, strlen(text), &rule);
+    if (status == BT_STATUS_INVALID_ARGUMENT) {
+        return BT_OK; // nothing to draw
+    }
+    BT_TRY(status);
+    double claimed = bt_json_number_of(rule.root, "claimed");
+    double share = bt_json_number_of(rule.root, claimed > 0.0 ? "margin" : "tolerance");
+    double middle = claimed > 0.0 ? claimed : 1.0;
+    row->mark = claimed > 0.0 ? claimed : (double)NAN;
+    if (share > 0.0) {
+        row->band_low = middle / (1.0 + share);
+        row->band_high = middle * (1.0 + share);
+    }
+    bt_json_release(&rule);
+    return BT_OK;
+}
+
+// Rounds of a case, on any system, that have a noise label.
+static int64_t noisy_rounds(const report_set *set, const bt_store_run *run, const char *name)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *item = &set->cases[i];
+        if (item->run == run && strcmp(item->round->what.name, name) == 0) {
+            count += item->noisy;
+        }
+    }
+    return count;
+}
+
+static bt_status read_verdicts(report_set *set, const bt_store_run *run, const char *kind,
+                               ratio_list *list)
+{
+    void *block = NULL;
+    int64_t count = 0;
+    BT_TRY(bt_arena_alloc(&set->arena, (size_t)run->verdict_count * sizeof(ratio_row), &block));
+    ratio_row *rows = block;
+    for (int64_t i = 0; i < run->verdict_count; i++) {
+        const bt_store_verdict *verdict = &run->verdicts[i];
+        if (strcmp(verdict->kind, kind) != 0) {
+            continue;
+        }
+        bt_metric metric;
+        bool known = bt_metric_parse(verdict->metric, &metric);
+        ratio_row *row = &rows[count++];
+        *row = (ratio_row){.name = verdict->subject,
+                           .metric = known && metric == BT_METRIC_TIME ? "" : verdict->metric,
+                           .ratio = verdict->ratio,
+                           .low = verdict->low,
+                           .high = verdict->high,
+                           .mark = (double)NAN,
+                           .band_low = (double)NAN,
+                           .band_high = (double)NAN,
+                           .verdict = verdict->verdict,
+                           .reason = verdict->reason,
+                           .pairs = verdict->rounds};
+        row->noisy = noisy_rounds(set, run, row->name);
+        BT_TRY(read_rule(verdict, row));
+    }
+    return sort_rows(&set->arena, rows, count, list);
+}
+
+// ---- pairs of rounds ---------------------------------------------------------------------------
+
+static bt_metric time_metric(const report_case *item)
+{
+    return bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_STEP_TIME;
+}
+
+// The median over the rounds that both have of the other's time by the base's.
+static bt_status pair_ratio(const report_case *base, const report_case *other, double *ratios,
+                            ratio_row *row)
+{
+    bt_metric metric = time_metric(base);
+    for (int64_t i = 0; i < base->round_count; i++) {
+        for (int64_t j = 0; j < other->round_count; j++) {
+            double ours = base->summaries[i].metrics[metric].value;
+            double theirs = other->summaries[j].metrics[metric].value;
+            bool pair = base->rounds[i]->ordinal == other->rounds[j]->ordinal &&
+                        bt_round_counts(base, i) && bt_round_counts(other, j);
+            if (pair && ours > 0.0 && theirs > 0.0 && isfinite(theirs / ours)) {
+                ratios[row->pairs++] = theirs / ours;
+            }
+        }
+    }
+    if (row->pairs == 0) {
+        return BT_OK;
+    }
+    bt_stats stats;
+    BT_TRY(bt_stats_of(ratios, row->pairs, &stats));
+    row->ratio = stats.median;
+    row->low = row->pairs > 1 ? stats.low : (double)NAN;
+    row->high = row->pairs > 1 ? stats.high : (double)NAN;
+    return BT_OK;
+}
+
+static const report_case *counterpart(const report_set *set, const report_case *item,
+                                      const char *system)
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *other = &set->cases[i];
+        if (other->run == item->run && strcmp(other->round->what.system, system) == 0 &&
+            strcmp(other->round->what.name, item->round->what.name) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static bt_status read_pairs(report_set *set, ratio_list *list)
+{
+    void *block = NULL, *ratios = NULL;
+    int64_t count = 0;
+    bt_status status = BT_OK;
+    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * sizeof(ratio_row), &block));
+    ratio_row *rows = block;
+    for (int64_t i = 0; status == BT_OK && i < set->case_count; i++) {
+        const report_case *base = &set->cases[i];
+        const report_case *other = NULL;
+        if (base->run == list->run && strcmp(base->round->what.system, list->base) == 0) {
+            other = counterpart(set, base, list->other);
+        }
+        if (!other) {
+            continue;
+        }
+        ratio_row *row = &rows[count++];
+        *row = (ratio_row){.name = base->round->what.name,
+                           .metric = "",
+                           .ratio = (double)NAN,
+                           .low = (double)NAN,
+                           .high = (double)NAN,
+                           .mark = (double)NAN,
+                           .band_low = (double)NAN,
+                           .band_high = (double)NAN,
+                           .verdict = "",
+                           .reason = "",
+                           .noisy = base->noisy + other->noisy};
+        int64_t most = base->round_count * other->round_count;
+        status = bt_mem_alloc((size_t)most, sizeof(double), &ratios);
+        if (status == BT_OK) {
+            status = pair_ratio(base, other, ratios, row);
+            bt_mem_free(ratios);
+        }
+    }
+    BT_TRY(status);
+    return sort_rows(&set->arena, rows, count, list);
+}
+
+// ---- several runs ------------------------------------------------------------------------------
+
+// Each later run against the first: the time of the same case there by its own.
+static bt_status read_runs(report_set *set, ratio_list *list)
+{
+    void *block = NULL;
+    int64_t count = 0;
+    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * sizeof(ratio_row), &block));
+    ratio_row *rows = block;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *mine = &set->cases[i], *base = NULL;
+        for (int64_t j = 0; j < set->case_count && !base && mine->run != set->runs; j++) {
+            const report_case *other = &set->cases[j];
+            if (other->run == set->runs &&
+                strcmp(other->round->what.name, mine->round->what.name) == 0 &&
+                strcmp(other->round->what.system, mine->round->what.system) == 0) {
+                base = other;
+            }
+        }
+        if (!base) {
+            continue;
+        }
+        bt_metric metric = time_metric(mine);
+        const bt_metric_value *now = &mine->summary.metrics[metric];
+        const bt_metric_value *was = &base->summary.metrics[metric];
+        rows[count++] = (ratio_row){.name = mine->label,
+                                    .metric = "",
+                                    .ratio = was->value / now->value,
+                                    .low = was->low / now->high,
+                                    .high = was->high / now->low,
+                                    .mark = (double)NAN,
+                                    .band_low = (double)NAN,
+                                    .band_high = (double)NAN,
+                                    .verdict = "",
+                                    .reason = "",
+                                    .noisy = base->noisy + mine->noisy,
+                                    .pairs = mine->round_count};
+    }
+    return sort_rows(&set->arena, rows, count, list);
+}
+
+// ---- which lists there are ---------------------------------------------------------------------
+
+enum { LISTS_PER_RUN = 8, SYSTEMS_MAX = 4 };
+
+static bool has_verdicts(const bt_store_run *run, const char *kind)
+{
+    for (int64_t i = 0; i < run->verdict_count; i++) {
+        if (strcmp(run->verdicts[i].kind, kind) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The systems of a run in the order in which they appear, ours or the base first.
+static int systems_of(const report_set *set, const bt_store_run *run, const char **systems)
+{
+    int count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const char *system = set->cases[i].round->what.system;
+        bool known = set->cases[i].run != run || count == SYSTEMS_MAX;
+        for (int s = 0; s < count && !known; s++) {
+            known = strcmp(systems[s], system) == 0;
+        }
+        if (!known) {
+            systems[count++] = system;
+        }
+    }
+    for (int s = 1; s < count; s++) {
+        if (strcmp(systems[s], "blutrain") == 0 || strcmp(systems[s], "base") == 0) {
+            const char *first = systems[0];
+            systems[0] = systems[s];
+            systems[s] = first;
+        }
+    }
+    return count;
+}
+
+static ratio_list *new_list(report_set *set, const bt_store_run *run, const char *kind)
+{
+    ratio_list *list = &set->ratios[set->ratio_count];
+    *list = (ratio_list){.kind = kind, .run = run, .base = "base", .other = "candidate"};
+    (void)snprintf(list->id, sizeof list->id, "%s-%lld", kind, run ? (long long)run->id : 0LL);
+    return list;
+}
+
+static void keep_list(report_set *set, const ratio_list *list)
+{
+    set->ratio_count += list->count + list->rest_count > 0;
+}
+
+static bt_status read_run(report_set *set, const bt_store_run *run)
+{
+    static const struct {
+        const char *kind, *base, *other;
+        bool more_is_slower;
+    } kinds[] = {{"ab", "base", "candidate", true},
+                 {"gate", "the baseline", "this run", true},
+                 {"replicate", "blutrain", "the other system", false}};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (has_verdicts(run, kinds[k].kind)) {
+            ratio_list *list = new_list(set, run, kinds[k].kind);
+            list->base = kinds[k].base;
+            list->other = kinds[k].other;
+            list->more_is_slower = kinds[k].more_is_slower;
+            BT_TRY(read_verdicts(set, run, kinds[k].kind, list));
+            keep_list(set, list);
+        }
+    }
+    const char *systems[SYSTEMS_MAX] = {NULL};
+    int count = systems_of(set, run, systems);
+    for (int s = 1; s < count && !has_verdicts(run, "ab"); s++) {
+        ratio_list *list = new_list(set, run, "pairs");
+        list->base = systems[0];
+        list->other = systems[s];
+        list->more_is_slower = strcmp(systems[0], "base") == 0;
+        (void)snprintf(list->id, sizeof list->id, "pairs-%lld-%d", (long long)run->id, s);
+        BT_TRY(read_pairs(set, list));
+        keep_list(set, list);
+    }
+    return BT_OK;
+}
+
+bt_status bt_ratios_read(report_set *set)
+{
+    void *block = NULL;
+    size_t most = (size_t)set->run_count * LISTS_PER_RUN + 1;
+    BT_TRY(bt_arena_alloc(&set->arena, most * sizeof *set->ratios, &block));
+    set->ratios = block;
+    for (int64_t i = 0; i < set->run_count; i++) {
+        BT_TRY(read_run(set, &set->runs[i]));
+    }
+    if (set->run_count > 1) {
+        ratio_list *list = new_list(set, NULL, "runs");
+        list->base = "the first run";
+        list->other = "the others";
+        BT_TRY(read_runs(set, list));
+        keep_list(set, list);
+    }
+    return BT_OK;
+}
+
+ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count)
+{
+    double sum = 0.0, squares = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        double reach = 0.5 * log(rows[i].high / rows[i].low);
+        sum += log(rows[i].ratio);
+        squares += reach * reach;
+    }
+    double mean = sum / (double)count, reach = sqrt(squares) / (double)count;
+    return (ratio_mean){exp(mean), exp(mean - reach), exp(mean + reach)};
+}

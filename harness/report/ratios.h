@@ -1,0 +1,57 @@
+// harness/report/ratios.h - two sides compared, a ratio per case: what a forest plot draws
+//
+// A list is either what was decided (the verdicts of one kind that the store holds) or, where
+// nothing was, what the rounds show: the median over the pairs of rounds of two systems. A list of
+// several runs sets each against the first one; its intervals come from the steps of one round.
+//
+// Invariants
+//   1. Rows of a group stand together; in a group those that look worst come first.
+//   2. Nothing here decides: verdicts are those of the store, other rows have none.
+#ifndef BT_HARNESS_REPORT_RATIOS_H
+#define BT_HARNESS_REPORT_RATIOS_H
+
+#include <stdbool.h>
+
+#include "framework/base/mem.h"
+#include "harness/store/store.h"
+
+struct report_set;
+
+typedef struct ratio_row {
+    const char *name;   // case, or claim's id
+    const char *group;  // operation or experiment; "": none
+    const char *metric; // tag, "" where the list says enough
+    double ratio;
+    double low, high;           // 95 %; NaN: none
+    double mark;                // the paper's ratio; NaN: none
+    double band_low, band_high; // what counts as alike; NaN: nothing said
+    const char *verdict;        // as stored, "" where nothing was decided
+    const char *reason;         // likewise
+    int64_t pairs;              // of rounds
+    int64_t noisy;              // of those, with a noise label
+} ratio_row;
+
+typedef struct ratio_list {
+    char id[40];              // "ab-12": kind and run; begins the anchors of its rows
+    const char *kind;         // "ab", "gate", "replicate", "pairs", "runs"
+    const char *base, *other; // the two sides: builds, systems, "the paper"
+    const bt_store_run *run;  // borrowed from the set; NULL for kind "runs"
+    bool more_is_slower;      // a ratio above 1 says that `other` is slower; faster otherwise
+    ratio_row *rows;          // with a ratio
+    int64_t count;
+    ratio_row *rest; // judged, but without a ratio: not testable, not comparable, invalid
+    int64_t rest_count;
+} ratio_list;
+
+// Fills the set's lists, in its arena.
+BT_CHECKED bt_status bt_ratios_read(struct report_set *set);
+
+// The geometric mean of a list's ratios, with the interval that the rows' own intervals leave it;
+// the interval is NaN where a row has none.
+typedef struct ratio_mean {
+    double value, low, high;
+} ratio_mean;
+
+ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count);
+
+#endif
