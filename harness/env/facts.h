@@ -20,6 +20,9 @@ BT_CHECKED bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, b
 // Adds a fact; an empty value is left out.
 BT_CHECKED bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value,
                                   bt_fact_level level);
+// Adds the first line of a file; nothing where it cannot be read.
+BT_CHECKED bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path,
+                                       bt_fact_level level);
 // Sorts the facts and computes the digest. Errors  INVALID_ARGUMENT for a key given twice
 BT_CHECKED bt_status bt_facts_finish(bt_facts *facts);
 void bt_facts_release(bt_facts *facts);

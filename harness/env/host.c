@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "framework/base/str.h"
 #include "harness/env/build.h"
@@ -49,6 +50,13 @@ static void value_in(const char *path, const char *key, char separator, char *va
     }
 }
 
+bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path, bt_fact_level level)
+{
+    char text[512];
+    first_line(path, text, sizeof text);
+    return bt_facts_add(facts, key, text, level);
+}
+
 static bt_status add_number(bt_facts *facts, const char *key, long long value, bt_fact_level level)
 {
     char text[32];
@@ -82,18 +90,47 @@ static bt_status add_cpu_features(bt_facts *facts)
     return status;
 }
 
+// Facts that are the first line of a file, where there is one.
+typedef struct line_row {
+    const char *key, *path;
+    bt_fact_level level;
+} line_row;
+
+static bt_status add_lines(bt_facts *facts, const line_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        BT_TRY(bt_facts_add_line(facts, rows[i].key, rows[i].path, rows[i].level));
+    }
+    return BT_OK;
+}
+
+#define CPUFREQ "/sys/devices/system/cpu/cpu0/cpufreq/"
+
 static bt_status add_cpu(bt_facts *facts)
 {
+    static const line_row lines[] = {
+        {"cpu.governor", CPUFREQ "scaling_governor", BT_FACT_SOFT},
+        {"cpu.clock_driver", CPUFREQ "scaling_driver", BT_FACT_SOFT},
+        {"cpu.clock_min_khz", CPUFREQ "scaling_min_freq", BT_FACT_SOFT},
+        {"cpu.clock_max_khz", CPUFREQ "scaling_max_freq", BT_FACT_SOFT},
+        {"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost", BT_FACT_SOFT},
+        {"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", BT_FACT_SOFT},
+        {"cpu.smt", "/sys/devices/system/cpu/smt/active", BT_FACT_SOFT},
+        {"cpu.isolated", "/sys/devices/system/cpu/isolated", BT_FACT_SOFT},
+        {"cpu.numa_nodes", "/sys/devices/system/node/online", BT_FACT_SOFT},
+    };
     char text[512];
     value_in("/proc/cpuinfo", "model name", ':', text, sizeof text);
     BT_TRY(bt_facts_add(facts, "cpu.model", text, BT_FACT_HARD));
     BT_TRY(add_cpu_features(facts));
     value_in("/proc/cpuinfo", "microcode", ':', text, sizeof text);
     BT_TRY(bt_facts_add(facts, "cpu.microcode", text, BT_FACT_SOFT));
-    first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.governor", text, BT_FACT_SOFT));
-    first_line("/sys/devices/system/node/online", text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.numa_nodes", text, BT_FACT_SOFT));
+    BT_TRY(add_lines(facts, lines, sizeof lines / sizeof lines[0]));
+    value_in("/proc/self/status", "Cpus_allowed_list", ':', text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "cpu.allowed", text, BT_FACT_SOFT));
+    value_in("/proc/self/status", "Mems_allowed_list", ':', text, sizeof text);
+    BT_TRY(bt_facts_add(facts, "memory.numa_allowed", text, BT_FACT_SOFT));
+    BT_TRY(add_number(facts, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN), BT_FACT_SOFT));
     cpu_set_t usable;
     int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
     return add_number(facts, "cpu.usable", count, BT_FACT_HARD);
@@ -101,6 +138,15 @@ static bt_status add_cpu(bt_facts *facts)
 
 static bt_status add_system(bt_facts *facts)
 {
+    static const line_row lines[] = {
+        {"cgroup.cpu_max", "/sys/fs/cgroup/cpu.max", BT_FACT_SOFT},
+        {"cgroup.cpu_weight", "/sys/fs/cgroup/cpu.weight", BT_FACT_SOFT},
+        {"cgroup.memory_max_bytes", "/sys/fs/cgroup/memory.max", BT_FACT_SOFT},
+        {"cgroup.path", "/proc/self/cgroup", BT_FACT_INFO},
+        {"memory.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled", BT_FACT_SOFT},
+        {"os.hypervisor", "/sys/hypervisor/type", BT_FACT_SOFT},
+        {"os.platform", "/sys/class/dmi/id/product_name", BT_FACT_INFO},
+    };
     char text[512];
     struct utsname names;
     if (uname(&names) == 0) {
@@ -111,10 +157,7 @@ static bt_status add_system(bt_facts *facts)
     value_in("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text);
     BT_TRY(bt_facts_add(facts, "os.name", text, BT_FACT_INFO));
     BT_TRY(bt_facts_add(facts, "os.libc", gnu_get_libc_version(), BT_FACT_SOFT));
-    first_line("/sys/fs/cgroup/cpu.max", text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cgroup.cpu_max", text, BT_FACT_SOFT));
-    first_line("/sys/fs/cgroup/memory.max", text, sizeof text);
-    return bt_facts_add(facts, "cgroup.memory_max_bytes", text, BT_FACT_SOFT);
+    return add_lines(facts, lines, sizeof lines / sizeof lines[0]);
 }
 
 bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine)
@@ -172,11 +215,15 @@ static bt_status add_variables(bt_facts *facts)
 bt_status bt_facts_add_software(bt_facts *facts)
 {
     const bt_build *build = bt_build_get();
+    char digest[33];
+    bt_build_digest(digest);
+    BT_TRY(bt_facts_add(facts, "build.id", digest, BT_FACT_INFO));
     BT_TRY(bt_facts_add(facts, "build.version", build->version, BT_FACT_INFO));
     BT_TRY(bt_facts_add(facts, "build.type", build->type, BT_FACT_SOFT));
     BT_TRY(bt_facts_add(facts, "build.compiler", build->compiler, BT_FACT_SOFT));
     BT_TRY(bt_facts_add(facts, "build.flags", build->flags, BT_FACT_SOFT));
     BT_TRY(bt_facts_add(facts, "build.git_commit", build->git_commit, BT_FACT_INFO));
+    BT_TRY(bt_facts_add(facts, "build.cuda", build->cuda, BT_FACT_SOFT));
     BT_TRY(bt_facts_add(facts, "build.git_diff", build->git_diff, BT_FACT_INFO));
     BT_TRY(add_libraries(facts));
     return add_variables(facts);

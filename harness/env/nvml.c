@@ -17,16 +17,19 @@ bool bt_nvml_open(bt_nvml *out, int *error)
     const struct {
         const char *symbol;
         void *place;
+        bool required;
     } rows[] = {
-#define BT_NVML_ROW(member, symbol, parameters) {symbol, &out->member},
-        BT_NVML_LIST(BT_NVML_ROW)
-#undef BT_NVML_ROW
+#define REQUIRED_ROW(member, symbol, parameters) {symbol, &out->member, true},
+#define OPTIONAL_ROW(member, symbol, parameters) {symbol, &out->member, false},
+        BT_NVML_REQUIRED_LIST(REQUIRED_ROW) BT_NVML_OPTIONAL_LIST(OPTIONAL_ROW)
+#undef OPTIONAL_ROW
+#undef REQUIRED_ROW
     };
     bool complete = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         void *symbol = dlsym(out->library, rows[i].symbol);
         memcpy(rows[i].place, &symbol, sizeof symbol);
-        complete = complete && symbol;
+        complete = complete && (symbol || !rows[i].required);
     }
     *error = complete ? out->init() : 0;
     if (!complete || *error != BT_NVML_OK) {
@@ -60,4 +63,12 @@ bool bt_nvml_first_device(const bt_nvml *nvml, const char *visible, bt_nvml_devi
     unsigned long index = strtoul(first, &end, 10);
     bool number = end != first && !*end && first[0] != '-' && index < 1024;
     return number && nvml->by_index((unsigned)index, device) == BT_NVML_OK;
+}
+
+bool bt_nvml_processes(const bt_nvml *nvml, bt_nvml_device device, bt_nvml_process *list,
+                       unsigned capacity, unsigned *count)
+{
+    *count = capacity;
+    int answer = BT_NVML_CALL(nvml, processes, device, count, capacity ? list : NULL);
+    return answer == BT_NVML_OK || answer == BT_NVML_INSUFFICIENT_SIZE;
 }

@@ -10,19 +10,44 @@
 
 typedef struct bt_nvml_device_impl *bt_nvml_device;
 
+// Answers, kinds and levels that are looked at. Source: nvmlReturn_t, nvmlClockType_t,
+// nvmlTemperatureSensors_t, nvmlGpuTopologyLevel_t, nvmlComputeMode_t
 enum {
     BT_NVML_OK = 0,
+    BT_NVML_NOT_SUPPORTED = 3,
     BT_NVML_INSUFFICIENT_SIZE = 7,
+    BT_NVML_FUNCTION_NOT_FOUND = 13, // also what BT_NVML_CALL gives for a function that is missing
+    BT_NVML_GPU_IS_LOST = 15,
     BT_NVML_CLOCK_SM = 1,
-    BT_NVML_CLOCK_MEMORY = 2
+    BT_NVML_CLOCK_MEMORY = 2,
+    BT_NVML_TEMPERATURE_GPU = 0,
+    BT_NVML_LINKS_MAX = 18
 };
 
-typedef struct bt_nvml_memory {
+typedef struct bt_nvml_memory { // nvmlMemory_t
     unsigned long long total_bytes, free_bytes, used_bytes;
 } bt_nvml_memory;
 
-// X(member, symbol, parameters): all return BT_NVML_OK or an error number
-#define BT_NVML_LIST(X)                                                                            \
+typedef struct bt_nvml_process { // nvmlProcessInfo_t, of _v3
+    unsigned pid;
+    unsigned long long used_bytes; // BT_NVML_UNKNOWN: not known
+    unsigned gpu_instance, compute_instance;
+} bt_nvml_process;
+
+#define BT_NVML_UNKNOWN (~0ULL)
+
+typedef struct bt_nvml_pci { // nvmlPciInfo_t, of _v3
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32]; // "00000000:1B:00.0"
+} bt_nvml_pci;
+
+_Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68,
+               "NVML's structures have other sizes");
+
+// X(member, symbol, parameters): all return BT_NVML_OK or an error number. Those without which the
+// library is of no use:
+#define BT_NVML_REQUIRED_LIST(X)                                                                   \
     X(init, "nvmlInit_v2", (void))                                                                 \
     X(shutdown, "nvmlShutdown", (void))                                                            \
     X(driver, "nvmlSystemGetDriverVersion", (char *text, unsigned size_bytes))                     \
@@ -32,31 +57,67 @@ typedef struct bt_nvml_memory {
     X(uuid, "nvmlDeviceGetUUID", (bt_nvml_device device, char *text, unsigned size_bytes))         \
     X(memory, "nvmlDeviceGetMemoryInfo", (bt_nvml_device device, bt_nvml_memory * memory))         \
     X(capability, "nvmlDeviceGetCudaComputeCapability",                                            \
-      (bt_nvml_device device, int *major, int *minor))                                             \
+      (bt_nvml_device device, int *major, int *minor))
+
+// Those that a driver may lack; NULL then, so they are called by BT_NVML_CALL.
+#define BT_NVML_OPTIONAL_LIST(X)                                                                   \
+    X(count, "nvmlDeviceGetCount_v2", (unsigned *count))                                           \
+    X(cuda_version, "nvmlSystemGetCudaDriverVersion_v2", (int *version))                           \
     X(vbios, "nvmlDeviceGetVbiosVersion",                                                          \
       (bt_nvml_device device, char *text, unsigned size_bytes))                                    \
     X(ecc, "nvmlDeviceGetEccMode", (bt_nvml_device device, unsigned *now, unsigned *pending))      \
     X(mig, "nvmlDeviceGetMigMode", (bt_nvml_device device, unsigned *now, unsigned *pending))      \
     X(power_limit, "nvmlDeviceGetEnforcedPowerLimit",                                              \
       (bt_nvml_device device, unsigned *milliwatt))                                                \
+    X(power_default, "nvmlDeviceGetPowerManagementDefaultLimit",                                   \
+      (bt_nvml_device device, unsigned *milliwatt))                                                \
     X(max_clock, "nvmlDeviceGetMaxClockInfo",                                                      \
       (bt_nvml_device device, unsigned kind, unsigned *mhz))                                       \
+    X(application_clock, "nvmlDeviceGetApplicationsClock",                                         \
+      (bt_nvml_device device, unsigned kind, unsigned *mhz))                                       \
+    X(persistence, "nvmlDeviceGetPersistenceMode", (bt_nvml_device device, unsigned *mode))        \
+    X(compute_mode, "nvmlDeviceGetComputeMode", (bt_nvml_device device, unsigned *mode))           \
+    X(pci, "nvmlDeviceGetPciInfo_v3", (bt_nvml_device device, bt_nvml_pci * pci))                  \
+    X(pcie_generation, "nvmlDeviceGetMaxPcieLinkGeneration",                                       \
+      (bt_nvml_device device, unsigned *generation))                                               \
+    X(pcie_width, "nvmlDeviceGetMaxPcieLinkWidth", (bt_nvml_device device, unsigned *lanes))       \
+    X(link, "nvmlDeviceGetNvLinkState", (bt_nvml_device device, unsigned link, unsigned *active))  \
+    X(topology, "nvmlDeviceGetTopologyCommonAncestor",                                             \
+      (bt_nvml_device a, bt_nvml_device b, unsigned *level))                                       \
+    X(clock, "nvmlDeviceGetClockInfo", (bt_nvml_device device, unsigned kind, unsigned *mhz))      \
+    X(power, "nvmlDeviceGetPowerUsage", (bt_nvml_device device, unsigned *milliwatt))              \
+    X(temperature, "nvmlDeviceGetTemperature",                                                     \
+      (bt_nvml_device device, unsigned sensor, unsigned *celsius))                                 \
+    X(event_reasons, "nvmlDeviceGetCurrentClocksEventReasons",                                     \
+      (bt_nvml_device device, unsigned long long *bits))                                           \
+    X(throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons", /* its name up to 530 */      \
+      (bt_nvml_device device, unsigned long long *bits))                                           \
     X(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                        \
-      (bt_nvml_device device, unsigned *count, void *infos))
+      (bt_nvml_device device, unsigned *count, bt_nvml_process *list))
 
 typedef struct bt_nvml {
     void *library; // owned
 #define BT_NVML_MEMBER(member, symbol, parameters) int(*member) parameters;
-    BT_NVML_LIST(BT_NVML_MEMBER)
+    BT_NVML_REQUIRED_LIST(BT_NVML_MEMBER)
+    BT_NVML_OPTIONAL_LIST(BT_NVML_MEMBER)
 #undef BT_NVML_MEMBER
 } bt_nvml;
 
-// False when the library is not there, lacks a function or does not answer; *error is then 0, 0 and
-// NVML's number. Owns  *out: the caller, bt_nvml_close
+// Calls an optional function: BT_NVML_CALL(nvml, power, device, &milliwatt).
+#define BT_NVML_CALL(nvml, member, ...)                                                            \
+    ((nvml)->member ? (nvml)->member(__VA_ARGS__) : BT_NVML_FUNCTION_NOT_FOUND)
+
+// False when the library is not there, lacks a required function or does not answer; *error is then
+// 0, 0 and NVML's number. Owns  *out: the caller, bt_nvml_close
 bool bt_nvml_open(bt_nvml *out, int *error);
 void bt_nvml_close(bt_nvml *nvml);
 // The device that CUDA would call 0: the first that CUDA_VISIBLE_DEVICES (`visible`, may be NULL)
 // names. False when there is none, or when it names something other than an index or a UUID.
 bool bt_nvml_first_device(const bt_nvml *nvml, const char *visible, bt_nvml_device *device);
+
+// Processes that compute on the device, into list [capacity]; *count may be larger than what fits.
+// False when the driver does not say.
+bool bt_nvml_processes(const bt_nvml *nvml, bt_nvml_device device, bt_nvml_process *list,
+                       unsigned capacity, unsigned *count);
 
 #endif

@@ -8,6 +8,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/run/child.h"
+#include "harness/stats/noise.h"
 
 #define LISTEN_MS 100
 
@@ -61,14 +62,55 @@ static void append_task(const bt_round_request *request, bt_str *out)
     bt_str_append(out, "}");
 }
 
-// ---- listening ---------------------------------------------------------------------------------
-
 static void judge(listening *self, bt_run_status status, bt_status reason, const char *message)
 {
     self->outcome->status = status;
     self->outcome->reason = reason;
     (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s", message);
 }
+
+// ---- the machine meanwhile ---------------------------------------------------------------------
+
+static void watch(const listening *self)
+{
+    if (self->request->telemetry) {
+        bt_telemetry_tick(self->request->telemetry);
+    }
+}
+
+static int watch_wait_ms(const listening *self)
+{
+    return self->request->telemetry ? bt_telemetry_wait_ms(self->request->telemetry, LISTEN_MS)
+                                    : LISTEN_MS;
+}
+
+// Records what was seen; a round that passed and was disturbed is invalid. Samples for which there
+// is no memory are left out.
+static bt_status judge_noise(listening *self)
+{
+    bt_noise_verdict verdict;
+    int64_t count = 0;
+    bt_round_outcome *outcome = self->outcome;
+    if (!self->request->telemetry) {
+        return BT_OK;
+    }
+    const bt_store_telemetry *samples = bt_telemetry_samples(self->request->telemetry, &count);
+    bt_noise_judge(samples, count, &verdict);
+    outcome->noise = verdict.noise;
+    if (outcome->status == BT_RUN_PASSED && bt_noise_invalidates(verdict.noise)) {
+        judge(self, BT_RUN_INVALID, BT_STATUS_UNAVAILABLE, verdict.reason);
+    }
+    const char *label = bt_noise_name(verdict.noise);
+    bt_status status =
+        bt_store_telemetry_set(self->request->store, self->recorder.round, label, samples, count);
+    if (status == BT_STATUS_OUT_OF_MEMORY) {
+        bt_error_clear();
+        status = bt_store_telemetry_set(self->request->store, self->recorder.round, label, NULL, 0);
+    }
+    return status;
+}
+
+// ---- listening ---------------------------------------------------------------------------------
 
 static bt_status take_event(listening *self, const bt_run_event *event)
 {
@@ -133,8 +175,10 @@ static bt_status listen_to_end(listening *self)
         size_t size_bytes = 0;
         bool complete = false, mistaken = false;
         heed_interrupts(self);
-        bt_status status = bt_child_listen(&self->child, LISTEN_MS, BT_RUN_EVENT_LINE_BYTES_MAX,
-                                           &said, &line, &size_bytes, &complete);
+        watch(self);
+        bt_status status =
+            bt_child_listen(&self->child, watch_wait_ms(self), BT_RUN_EVENT_LINE_BYTES_MAX, &said,
+                            &line, &size_bytes, &complete);
         if (status == BT_STATUS_CORRUPT_DATA) {
             judge(self, BT_RUN_FAILED, status, bt_error_message());
             return BT_OK;
@@ -252,7 +296,13 @@ static bt_status run_worker(listening *self)
     bt_str_release(&task);
     BT_TRY(status);
     judge(self, BT_RUN_RUNNING, BT_OK, "");
+    if (request->telemetry) {
+        bt_telemetry_begin(request->telemetry, self->child.process);
+    }
     status = listen_to_end(self);
+    if (request->telemetry) {
+        bt_telemetry_end(request->telemetry);
+    }
     bury(self, status != BT_OK || (self->outcome->status == BT_RUN_FAILED && !self->state.failed));
     BT_TRY(status);
     if (self->outcome->status != BT_RUN_RUNNING) {
@@ -273,12 +323,16 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
 {
     listening self = {.request = request, .outcome = outcome, .child = {.input = -1, .output = -1}};
     memset(outcome, 0, sizeof *outcome);
+    outcome->noise = BT_NOISE_QUIET;
     bt_status status =
         bt_recorder_begin(request->store, request->run, request->plan->suite, request->item,
                           system_of(request), request->ordinal, &self.recorder);
     self.recorder.copy_bytes_per_s = request->copy_bytes_per_s;
     if (status == BT_OK) {
         status = run_worker(&self);
+        if (status == BT_OK) {
+            status = judge_noise(&self);
+        }
         if (status == BT_OK) {
             status = bt_recorder_end(&self.recorder, outcome->status, outcome->message);
             outcome->bandwidth_bytes_per_s = self.recorder.bandwidth_bytes_per_s;

@@ -4,6 +4,7 @@
 
 #include "harness/run/progress.h"
 #include "harness/run/record.h"
+#include "harness/run/telemetry.h"
 
 typedef struct bt_round_request {
     bt_store *store;
@@ -22,6 +23,7 @@ typedef struct bt_round_request {
     bool peer;               // it may say 'unavailable' without having failed
     double copy_bytes_per_s; // of this run's copy in the same cache mode; 0: not known
     const char *log_path;    // of its standard error
+    bt_telemetry *telemetry; // watches the machine meanwhile; NULL: nobody does
     bt_progress_view *view;
 } bt_round_request;
 
@@ -29,12 +31,14 @@ typedef struct bt_round_outcome {
     bt_run_status status;
     bt_status reason;             // why it failed: the worker's word, or what became of it
     char message[1024];           // "" when it passed
+    bt_noise noise;               // the round's label
     double bandwidth_bytes_per_s; // of a kernel case that passed, else 0
     double time_ns;               // median of a call or a step; NaN: it was not timed
 } bt_round_outcome;
 
-// Runs the round. What goes wrong with the worker is an outcome, recorded; an error is returned
-// only when recording itself fails (the worker is then stopped).
+// Runs the round. One that passed is INVALID when the machine disturbed it (BT_NOISE_LIST). What
+// goes wrong with the worker is an outcome, recorded; an error is returned only when recording
+// itself fails (the worker is then stopped).
 BT_CHECKED bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcome);
 
 #endif

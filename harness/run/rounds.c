@@ -115,6 +115,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .peer = peer->program != NULL,
                               .copy_bytes_per_s = shared ? *copy : 0,
                               .log_path = log_path,
+                              .telemetry = self->telemetry,
                               .view = &self->view};
 }
 

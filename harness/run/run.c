@@ -170,6 +170,9 @@ static bt_status execute(bt_running *self)
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
     BT_TRY(gather_facts(self));
+    const bt_machine *machine = self->request->machine;
+    bool on_gpu = strcmp(self->request->plan->device, "cuda") == 0;
+    BT_TRY(bt_telemetry_open(on_gpu ? machine->cuda.uuid : NULL, &self->telemetry));
     BT_TRY(begin_run(self));
     return run_begun(self);
 }
@@ -190,6 +193,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_facts_release(&self.facts);
     bt_peers_release(&self.peers);
     bt_run_schedule_release(&self.schedule);
+    bt_telemetry_close(self.telemetry);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;
 }

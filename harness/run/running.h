@@ -6,6 +6,7 @@
 #include "harness/run/data.h"
 #include "harness/run/progress.h"
 #include "harness/run/run.h"
+#include "harness/run/telemetry.h"
 
 typedef struct bt_running {
     const bt_run_request *request;
@@ -17,6 +18,7 @@ typedef struct bt_running {
     bt_progress_view view;
     bt_peers peers;             // empty: the request's systems
     bt_run_schedule schedule;   // made by bt_running_rounds
+    bt_telemetry *telemetry;    // owned
     double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
 } bt_running;
 

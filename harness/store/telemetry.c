@@ -40,6 +40,17 @@ static const struct {
 
 const char *bt_noise_name(bt_noise noise) { return noises[noise].word; }
 
+bool bt_noise_parse(const char *word, bt_noise *noise)
+{
+    for (int i = 0; i < BT_NOISE_COUNT; i++) {
+        if (strcmp(noises[i].word, word) == 0) {
+            *noise = (bt_noise)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool bt_noise_invalidates(bt_noise noise) { return noises[noise].invalidates; }
 
 // ---- writing -----------------------------------------------------------------------------------

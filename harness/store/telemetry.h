@@ -20,6 +20,7 @@
     X(cpu_clock_mhz, "MHz", "clock of a processor core that may be used")                          \
     X(load, "", "processes that run or wait for the CPU, mean of a minute")                        \
     X(other_cores, "", "processor cores that others keep busy")                                    \
+    X(idle_cores, "", "processor cores that nobody keeps busy")                                    \
     X(steal_share, "", "share of the CPU time that the hypervisor gave to others")                 \
     X(held_share, "", "share of the time in which the cgroup's CPU limit held threads back")       \
     X(switches_per_s, "1/s", "context switches of the whole machine")
@@ -77,6 +78,8 @@ typedef enum bt_noise {
 } bt_noise;
 
 const char *bt_noise_name(bt_noise noise);
+// False when it is no such word.
+bool bt_noise_parse(const char *word, bt_noise *noise);
 bool bt_noise_invalidates(bt_noise noise);
 
 #endif

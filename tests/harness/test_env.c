@@ -87,24 +87,27 @@ static void only_listed_variables_are_recorded(void **state)
     bt_facts_release(&facts);
 }
 
-// CTest puts a made-up NVML in front of this program; by hand there may be none.
-static bool open_fake(bt_nvml *nvml)
+// CTest puts a made-up NVML in front of this program; by hand there may be none. *old: the one that
+// lacks what old drivers lack.
+static bool open_fake(bt_nvml *nvml, bool *old)
 {
     int error = 0;
     char driver[32] = "";
-    bool fake = bt_nvml_open(nvml, &error) && nvml->driver(driver, sizeof driver) == BT_NVML_OK &&
-                strcmp(driver, "580.1") == 0;
-    if (!fake) {
+    bool here = bt_nvml_open(nvml, &error) && nvml->driver(driver, sizeof driver) == BT_NVML_OK;
+    *old = strcmp(driver, "450.0") == 0;
+    if (!here || (!*old && strcmp(driver, "580.1") != 0)) {
         bt_nvml_close(nvml);
+        return false;
     }
-    return fake;
+    return true;
 }
 
 static void first_visible_device_is_found(void **state)
 {
     (void)state;
     bt_nvml nvml;
-    if (!open_fake(&nvml)) {
+    bool old = false;
+    if (!open_fake(&nvml, &old)) {
         skip();
     }
     const struct {
@@ -134,19 +137,44 @@ static void nvml_adds_facts(void **state)
 {
     (void)state;
     bt_nvml nvml;
-    if (!open_fake(&nvml)) {
+    bool old = false;
+    if (!open_fake(&nvml, &old)) {
         skip();
     }
     bt_nvml_close(&nvml);
     bt_machine gpu = {.has_cuda = true, .cuda = {.name = "Second", .uuid = "GPU-2222"}};
     bt_facts facts;
+    setenv("FAKE_NVML_PIDS", "17,18", 1);
     ASSERT_OK(bt_facts_gather(&gpu, true, &facts));
     ASSERT_OK(bt_facts_finish(&facts));
-    assert_string_equal(value_of(&facts, "gpu.ecc"), "on");
-    assert_null(value_of(&facts, "gpu.mig")); // this device does not know
-    assert_string_equal(value_of(&facts, "gpu.power_limit"), "700 W");
-    assert_string_equal(value_of(&facts, "gpu.clock_max_sm"), "1980 MHz");
-    assert_string_equal(value_of(&facts, "gpu.other_processes"), "2");
+    const struct {
+        const char *key, *value; // value NULL: this device does not know
+        bool old;                // an old driver says it, too
+    } rows[] = {{"gpu.ecc", "on", true},
+                {"gpu.mig", NULL, true},
+                {"gpu.power_limit", "700 W", true},
+                {"gpu.power_limit_default", "650 W", false},
+                {"gpu.clock_max_sm", "1980 MHz", true},
+                {"gpu.clock_application_sm", "1830 MHz", false},
+                {"gpu.persistence", "on", false},
+                {"gpu.compute_mode", "exclusive process", false},
+                {"gpu.pci_bus", "0000:1b:00.0", false},
+                {"gpu.pcie", "generation 5, 16 lanes", false},
+                {"gpu.count", "2", false},
+                {"gpu.topology", "0: NUMA node", false},
+                {"gpu.cuda_of_driver", "13.2", false},
+                {"gpu.other_processes", "2", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        const char *value = value_of(&facts, rows[i].key);
+        const char *expected = old && !rows[i].old ? NULL : rows[i].value;
+        if ((value == NULL) != (expected == NULL) || (value && strcmp(value, expected) != 0)) {
+            fail_msg("%s: %s, expected %s", rows[i].key, value ? value : "none",
+                     expected ? expected : "none");
+        }
+    }
+    assert_string_equal(value_of(&facts, "gpu.nvlinks"), old ? "0" : "5");
+    unsetenv("FAKE_NVML_PIDS");
+
     bt_facts_release(&facts);
 }
 

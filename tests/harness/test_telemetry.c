@@ -4,8 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "harness/env/nvml.h"
+#include "harness/run/run.h"
+#include "harness/run/telemetry.h"
+#include "harness/stats/noise.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
 #include "tests/support/test.h"
@@ -60,6 +67,7 @@ static bt_store_telemetry sample(int i)
                                 .cpu_clock_mhz = (double)NAN,
                                 .load = 1.5,
                                 .other_cores = 0.25,
+                                .idle_cores = 1.5,
                                 .steal_share = 0.0,
                                 .held_share = 0.0,
                                 .switches_per_s = 1000.0 + i};
@@ -168,6 +176,13 @@ static void columns_have_names(void **state)
     assert_string_equal(bt_noise_name(BT_NOISE_QUIET), "");
     assert_true(bt_noise_invalidates(BT_NOISE_FOREIGN_PROCESS));
     assert_false(bt_noise_invalidates(BT_NOISE_LOADED));
+    for (int i = 0; i < BT_NOISE_COUNT; i++) {
+        bt_noise noise = BT_NOISE_COUNT;
+        assert_true(bt_noise_parse(bt_noise_name((bt_noise)i), &noise));
+        assert_int_equal(noise, i);
+    }
+    bt_noise noise = BT_NOISE_COUNT;
+    assert_false(bt_noise_parse("hot", &noise));
 }
 
 static void every_failed_allocation_of_writing_is_reported(void **state)
@@ -191,6 +206,276 @@ static void every_failed_allocation_of_writing_is_reported(void **state)
     ASSERT_OK(bt_store_close(store));
 }
 
+// ---- the sampler, with a made-up NVML ----------------------------------------------------------
+
+// CTest puts a made-up NVML in front of this program; by hand there may be none. *old: the one that
+// lacks what old drivers lack.
+static bool has_fake(bool *old)
+{
+    bt_nvml nvml;
+    int error = 0;
+    char driver[32] = "";
+    if (bt_nvml_open(&nvml, &error)) {
+        (void)nvml.driver(driver, sizeof driver);
+        bt_nvml_close(&nvml);
+    }
+    *old = strcmp(driver, "450.0") == 0;
+    return *old || strcmp(driver, "580.1") == 0;
+}
+
+static void forget_variables(void)
+{
+    static const char *const names[] = {"FAKE_NVML_THROTTLE", "FAKE_NVML_CLOCK", "FAKE_NVML_PIDS",
+                                        "FAKE_NVML_LOST",     "FAKE_NVML_SLOW",  "FAKE_WORKER"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
+    }
+}
+
+// Listens as the recorder does: for so long, or until there are so many samples. A machine that has
+// no time for us makes samples slow, and pauses longer.
+static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t wanted,
+                                       int64_t *count)
+{
+    int64_t until = bt_clock_ns() + (int64_t)ms * 1000000;
+    bt_telemetry_begin(telemetry, getpid());
+    *count = 0;
+    while (bt_clock_ns() < until && *count < wanted) {
+        int wait_ms = bt_telemetry_wait_ms(telemetry, 10);
+        const struct timespec pause = {0, (long)wait_ms * 1000000};
+        assert_true(wait_ms >= 0 && wait_ms <= 10);
+        (void)nanosleep(&pause, NULL);
+        bt_telemetry_tick(telemetry);
+        (void)bt_telemetry_samples(telemetry, count);
+    }
+    bt_telemetry_end(telemetry);
+    return bt_telemetry_samples(telemetry, count);
+}
+
+static void gpu_is_sampled(void **state)
+{
+    (void)state;
+    bool old = false;
+    int64_t count = 0;
+    bt_telemetry *telemetry = NULL;
+    if (!has_fake(&old)) {
+        skip();
+    }
+    forget_variables();
+    setenv("FAKE_NVML_THROTTLE", "0x44", 1);
+    ASSERT_OK(bt_telemetry_open("GPU-2222", &telemetry));
+    const bt_store_telemetry *samples = watch(telemetry, 20000, 3, &count);
+    assert_int_equal(count, 4); // and the last
+    for (int64_t i = 0; i + 1 < count; i++) {
+        assert_true(samples[i].t_ns > 0.0 && samples[i].t_ns < samples[i + 1].t_ns);
+        assert_true(samples[i].sm_clock_mhz == 1755.0 && samples[i].memory_clock_mhz == 3201.0);
+        assert_true(samples[i].power_w == 312.5 && samples[i].temperature_c == 51.0);
+        assert_true(samples[i].throttle == 68.0); // an old driver says it by the old name
+        assert_true(old ? isnan(samples[i].other_processes) : samples[i].other_processes == 0.0);
+    }
+    const bt_store_telemetry *last = &samples[count - 1]; // the CPU's
+    assert_true(isnan(last->sm_clock_mhz));
+    assert_true(last->idle_cores >= 0.0 && last->steal_share >= 0.0 && last->load >= 0.0);
+    assert_true(last->other_cores >= 0.0 && last->switches_per_s > 0.0);
+    watch(telemetry, 20000, 1, &count); // the next round starts anew
+    assert_int_equal(count, 2);
+    bt_telemetry_close(telemetry);
+    bt_telemetry_close(NULL);
+    forget_variables();
+}
+
+static void processes_of_others_are_found(void **state)
+{
+    (void)state;
+    bool old = false;
+    int64_t count = 0;
+    char text[64];
+    bt_telemetry *telemetry = NULL;
+    if (!has_fake(&old) || old) {
+        skip();
+    }
+    forget_variables();
+    ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
+    // There before the round: foreign in any namespace; without memory: no matter.
+    (void)snprintf(text, sizeof text, "%d,1:0", (int)getppid());
+    setenv("FAKE_NVML_PIDS", text, 1);
+    const bt_store_telemetry *samples = watch(telemetry, 20000, 1, &count);
+    assert_true(count == 2 && samples[0].other_processes == 1.0);
+    // Ourselves, the worker here, and one that does not exist any more.
+    (void)snprintf(text, sizeof text, "%d,4194303", (int)getpid());
+    bt_telemetry_begin(telemetry, getpgid(0));
+    setenv("FAKE_NVML_PIDS", text, 1);
+    const struct timespec pause = {0, 20000000};
+    for (count = 0; count < 3; samples = bt_telemetry_samples(telemetry, &count)) {
+        (void)nanosleep(&pause, NULL);
+        bt_telemetry_tick(telemetry);
+    }
+    assert_true(samples[count - 1].other_processes == 0.0);
+    bt_telemetry_close(telemetry);
+    forget_variables();
+}
+
+static void a_lost_device_is_asked_no_more(void **state)
+{
+    (void)state;
+    bool old = false;
+    int64_t count = 0;
+    bt_telemetry *telemetry = NULL;
+    if (!has_fake(&old)) {
+        skip();
+    }
+    forget_variables();
+    ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
+    setenv("FAKE_NVML_LOST", old ? "7" : "8", 1); // in the middle of the second sample
+    const bt_store_telemetry *samples = watch(telemetry, 20000, 3, &count);
+    assert_int_equal(count, 4);
+    assert_true(samples[0].sm_clock_mhz == 1755.0 && samples[0].power_w == 312.5);
+    assert_true(isnan(samples[1].power_w));
+    assert_true(isnan(samples[2].sm_clock_mhz) && isnan(samples[2].throttle));
+    bt_noise_verdict verdict;
+    bt_noise_judge(samples, count, &verdict);
+    assert_false(bt_noise_invalidates(verdict.noise));
+    bt_telemetry_close(telemetry);
+    forget_variables();
+}
+
+static void a_slow_driver_is_asked_less_often(void **state)
+{
+    (void)state;
+    bool old = false;
+    int64_t count = 0;
+    bt_telemetry *telemetry = NULL;
+    if (!has_fake(&old)) {
+        skip();
+    }
+    forget_variables();
+    setenv("FAKE_NVML_SLOW", "20", 1);
+    ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
+    watch(telemetry, 600, 100, &count);
+    assert_int_equal(count, 2); // one that takes 20 ms, then a pause of 2 s; and the last
+    bt_telemetry_close(telemetry);
+    forget_variables();
+}
+
+static void a_device_that_is_not_there_is_not_watched(void **state)
+{
+    (void)state;
+    static const char *const uuids[] = {NULL, "", "GPU-9999"};
+    for (int i = 0; i < 3; i++) {
+        int64_t count = 0;
+        bt_telemetry *telemetry = NULL;
+        ASSERT_OK(bt_telemetry_open(uuids[i], &telemetry));
+        const bt_store_telemetry *samples = watch(telemetry, 30, 100, &count);
+        assert_int_equal(count, 1);
+        assert_true(isnan(samples[0].sm_clock_mhz) && samples[0].load >= 0.0);
+        bt_telemetry_close(telemetry);
+    }
+}
+
+// A failed allocation costs the sample, no more.
+static void samples_without_memory_are_left_out(void **state)
+{
+    (void)state;
+    int64_t count = 0, before = bt_mem_live_count();
+    bt_telemetry *telemetry = NULL;
+    bt_mem_fail_at(1);
+    bt_status status = bt_telemetry_open(NULL, &telemetry);
+    bt_mem_fail_at(0);
+    assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+    ASSERT_OK(bt_telemetry_open(NULL, &telemetry));
+    bt_telemetry_begin(telemetry, getpid());
+    bt_mem_fail_at(1);
+    bt_telemetry_end(telemetry);
+    bt_mem_fail_at(0);
+    bt_telemetry_samples(telemetry, &count);
+    assert_int_equal(count, 0);
+    bt_telemetry_end(telemetry);
+    bt_telemetry_samples(telemetry, &count);
+    assert_int_equal(count, 1);
+    bt_telemetry_close(telemetry);
+    assert_int_equal(bt_mem_live_count(), before);
+}
+
+// ---- rounds ------------------------------------------------------------------------------------
+
+static const char gpu_suite[] =
+    "{\"name\": \"t\", \"profiles\": {\"gpu\": {\"device\": \"cuda\", \"cases\": ["
+    "{\"name\": \"one\", \"kind\": \"kernel\", \"kernel\": {\"op\": \"layernorm\","
+    " \"shape\": \"64x64\", \"direction\": \"forward\", \"dtype\": \"f32\"}}]}}}";
+
+// Runs one kernel case on a made-up GPU, with a worker that measures nothing.
+static void run_on_gpu(bt_run_outcome *outcome, bt_store_run *run)
+{
+    const bt_machine machine = {.host_memory_bytes = 8ULL << 30,
+                                .has_cuda = true,
+                                .cuda = {.name = "First", .uuid = "GPU-1111", .arch = 90},
+                                .cuda_free_bytes = 1ULL << 33};
+    const bt_plan_options options = {.seed = -1, .rounds = 1};
+    char out[160];
+    bt_suite suite;
+    bt_plan plan;
+    bt_store *store = NULL;
+    (void)snprintf(out, sizeof out, "%s.out", database);
+    ASSERT_OK(bt_suite_parse("t.json", gpu_suite, strlen(gpu_suite), &suite));
+    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &plan));
+    bt_run_request request = {.suite = &suite,
+                              .plan = &plan,
+                              .machine = &machine,
+                              .database = database,
+                              .out_dir = out,
+                              .worker = "tests/support/kernel_peer.sh",
+                              .command = "a test",
+                              .quiet = true};
+    ASSERT_OK(bt_run_execute(&request, outcome));
+    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_OK(bt_store_run_read(store, outcome->run, run));
+    ASSERT_OK(bt_store_close(store));
+    bt_plan_release(&plan);
+    bt_suite_release(&suite);
+}
+
+static void disturbed_rounds_are_kept_and_run_again(void **state)
+{
+    (void)state;
+    bool old = false;
+    if (!has_fake(&old)) {
+        skip();
+    }
+    static const struct {
+        const char *throttle, *pids, *label, *words;
+    } cases[] = {{"0x80", "", "throttled", "power brake"},
+                 {"0x4", "", "power cap", NULL},
+                 {"0", "1", "foreign process", "1 other process on the GPU"}};
+    for (int k = 0; k < (old ? 2 : 3); k++) { // an old driver does not list processes
+        bt_run_outcome outcome;
+        bt_store_run run;
+        forget_variables();
+        setenv("FAKE_NVML_THROTTLE", cases[k].throttle, 1);
+        setenv("FAKE_NVML_PIDS", cases[k].pids, 1);
+        run_on_gpu(&outcome, &run);
+        int64_t seen = 0;
+        for (int64_t i = 0; i < run.round_count; i++) {
+            const bt_store_round *round = &run.rounds[i];
+            if (strcmp(round->what.name, "one.forward.f32.64x64") != 0 &&
+                strcmp(round->what.name, "one") != 0) {
+                continue;
+            }
+            seen++;
+            assert_string_equal(round->label, cases[k].label);
+            assert_true(round->telemetry_count >= 1);
+            assert_int_equal(round->status, cases[k].words ? BT_RUN_INVALID : BT_RUN_PASSED);
+            if (cases[k].words && !strstr(round->message, cases[k].words)) {
+                fail_msg("%s", round->message);
+            }
+            assert_int_equal(round->ordinal, 0);
+            assert_true(round->measurement_count > 0); // kept, and marked
+        }
+        assert_int_equal(seen, cases[k].words ? 3 : 1); // run again twice
+        bt_store_run_release(&run);
+    }
+    forget_variables();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -201,6 +486,13 @@ int main(void)
         TEST(columns_of_other_versions_are_read_by_name),
         TEST(columns_have_names),
         TEST(every_failed_allocation_of_writing_is_reported),
+        cmocka_unit_test(gpu_is_sampled),
+        cmocka_unit_test(processes_of_others_are_found),
+        cmocka_unit_test(a_lost_device_is_asked_no_more),
+        cmocka_unit_test(a_slow_driver_is_asked_less_often),
+        cmocka_unit_test(a_device_that_is_not_there_is_not_watched),
+        cmocka_unit_test(samples_without_memory_are_left_out),
+        TEST(disturbed_rounds_are_kept_and_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

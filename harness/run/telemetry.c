@@ -1,0 +1,139 @@
+// harness/run/telemetry.c - when to sample, and what is kept
+#include "harness/run/telemetry.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+#include "harness/run/telemetry_internal.h"
+
+#define PAUSE_FACTOR 100 // a pause is at least so many times what the sample took
+
+struct bt_telemetry {
+    gpu_watch gpu;
+    cpu_watch cpu;
+    bt_store_telemetry *samples; // owned, [capacity]
+    int64_t count, capacity;
+    int64_t began_ns, due_ns, cpu_due_ns;
+    int64_t period_ns;
+};
+
+bt_status bt_telemetry_open(const char *gpu_uuid, bt_telemetry **out)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc(1, sizeof **out, &block));
+    *out = block;
+    memset(*out, 0, sizeof **out);
+    bt_gpu_watch_open(&(*out)->gpu, gpu_uuid);
+    return BT_OK;
+}
+
+void bt_telemetry_close(bt_telemetry *self)
+{
+    if (self) {
+        bt_gpu_watch_close(&self->gpu);
+        bt_mem_free(self->samples);
+        bt_mem_free(self);
+    }
+}
+
+void bt_telemetry_begin(bt_telemetry *self, pid_t worker)
+{
+    self->count = 0;
+    bt_gpu_watch_begin(&self->gpu, worker);
+    bt_cpu_watch_begin(&self->cpu, worker);
+    int period_ms = self->gpu.open ? BT_TELEMETRY_PERIOD_MS : BT_TELEMETRY_CPU_PERIOD_MS;
+    self->began_ns = bt_clock_ns();
+    self->period_ns = (int64_t)period_ms * 1000000;
+    self->due_ns = self->began_ns + self->period_ns;
+    self->cpu_due_ns = self->began_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;
+}
+
+// Drops every second sample; bits that only the dropped one had go to the kept one before it.
+static void thin_out(bt_telemetry *self)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < self->count; i += 2) {
+        bt_store_telemetry sample = self->samples[i];
+        if (i + 1 < self->count && self->samples[i + 1].throttle > 0.0) {
+            uint64_t bits = sample.throttle > 0.0 ? (uint64_t)sample.throttle : 0;
+            sample.throttle = (double)(bits | (uint64_t)self->samples[i + 1].throttle);
+        }
+        self->samples[kept++] = sample;
+    }
+    self->count = kept;
+    self->period_ns *= 2;
+}
+
+static void keep(bt_telemetry *self, const bt_store_telemetry *sample)
+{
+    if (self->count >= BT_TELEMETRY_SAMPLES_MAX) {
+        thin_out(self);
+    }
+    if (self->count == self->capacity) {
+        int64_t capacity = self->capacity ? 2 * self->capacity : 64;
+        void *block = self->samples;
+        if (bt_mem_resize(&block, (size_t)capacity, sizeof *self->samples) != BT_OK) {
+            bt_error_clear(); // costs this sample, no more
+            return;
+        }
+        self->samples = block;
+        self->capacity = capacity;
+    }
+    self->samples[self->count++] = *sample;
+}
+
+static bt_store_telemetry unknown_at(double t_ns)
+{
+    bt_store_telemetry sample;
+#define UNKNOWN(member, unit, description) sample.member = (double)NAN;
+    BT_TELEMETRY_LIST(UNKNOWN)
+#undef UNKNOWN
+    sample.t_ns = t_ns;
+    return sample;
+}
+
+static void take(bt_telemetry *self, int64_t now_ns, bool of_gpu, bool of_cpu)
+{
+    bt_store_telemetry sample = unknown_at((double)(now_ns - self->began_ns));
+    if (of_gpu) {
+        bt_gpu_watch_sample(&self->gpu, now_ns, &sample);
+    }
+    if (of_cpu) {
+        bt_cpu_watch_sample(&self->cpu, &sample);
+        self->cpu_due_ns = now_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;
+    }
+    keep(self, &sample);
+}
+
+void bt_telemetry_tick(bt_telemetry *self)
+{
+    int64_t now_ns = bt_clock_ns();
+    if (now_ns < self->due_ns) {
+        return;
+    }
+    take(self, now_ns, true, now_ns >= self->cpu_due_ns);
+    int64_t done_ns = bt_clock_ns();
+    int64_t pause_ns = PAUSE_FACTOR * (done_ns - now_ns);
+    int64_t next_ns = now_ns + self->period_ns;
+    self->due_ns = next_ns > done_ns + pause_ns ? next_ns : done_ns + pause_ns;
+}
+
+int bt_telemetry_wait_ms(const bt_telemetry *self, int most)
+{
+    int64_t left_ms = (self->due_ns - bt_clock_ns() + 999999) / 1000000;
+    return left_ms < 0 ? 0 : left_ms < most ? (int)left_ms : most;
+}
+
+void bt_telemetry_end(bt_telemetry *self)
+{
+    // By now the GPU idles, unless the round was too short for a sample.
+    take(self, bt_clock_ns(), self->count == 0, true);
+}
+
+const bt_store_telemetry *bt_telemetry_samples(const bt_telemetry *self, int64_t *count)
+{
+    *count = self->count;
+    return self->samples;
+}

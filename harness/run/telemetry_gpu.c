@@ -1,0 +1,161 @@
+// harness/run/telemetry_gpu.c - clocks, power, temperature, throttling and processes, from NVML
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/run/telemetry_internal.h"
+
+#define LIST_EVERY_NS 250000000
+// Number of the first process namespace, which never changes (PROC_PID_INIT_INO).
+#define FIRST_NAMESPACE "pid:[4026531836]"
+
+static bool is_first_namespace(void)
+{
+    char name[64];
+    ssize_t length = readlink("/proc/self/ns/pid", name, sizeof name - 1);
+    name[length > 0 ? length : 0] = '\0';
+    return strcmp(name, FIRST_NAMESPACE) == 0;
+}
+
+void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid)
+{
+    int error = 0;
+    memset(gpu, 0, sizeof *gpu);
+    gpu->open = uuid && bt_nvml_open(&gpu->nvml, &error);
+    if (gpu->open && gpu->nvml.by_uuid(uuid, &gpu->device) != BT_NVML_OK) {
+        bt_gpu_watch_close(gpu);
+    }
+    gpu->same_numbers = is_first_namespace();
+}
+
+void bt_gpu_watch_close(gpu_watch *gpu)
+{
+    bt_nvml_close(&gpu->nvml);
+    gpu->open = false;
+}
+
+// What an answer says about the device: one that is lost is not asked again.
+static bool good(gpu_watch *gpu, int answer)
+{
+    gpu->lost = gpu->lost || answer == BT_NVML_GPU_IS_LOST;
+    return answer == BT_NVML_OK;
+}
+
+// ---- processes ---------------------------------------------------------------------------------
+
+static unsigned list_processes(gpu_watch *gpu, bt_nvml_process list[GPU_PROCESSES_MAX], bool *known)
+{
+    unsigned count = 0;
+    *known =
+        !gpu->lost && bt_nvml_processes(&gpu->nvml, gpu->device, list, GPU_PROCESSES_MAX, &count);
+    // More than fit: NVML fills in none then.
+    return *known && count <= GPU_PROCESSES_MAX ? count : 0;
+}
+
+static bool was_there_before(const gpu_watch *gpu, unsigned pid)
+{
+    for (unsigned i = 0; i < gpu->before_count; ++i) {
+        if (gpu->before[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_foreign(const gpu_watch *gpu, const bt_nvml_process *process)
+{
+    if (process->used_bytes == 0) {
+        return false;
+    }
+    if (!gpu->same_numbers) {
+        return was_there_before(gpu, process->pid);
+    }
+    pid_t pid = (pid_t)process->pid;
+    bool exists = kill(pid, 0) == 0 || errno == EPERM;
+    return exists && getpgid(pid) != gpu->worker && pid != getpid();
+}
+
+static double count_foreign(const gpu_watch *gpu, const bt_nvml_process *list, unsigned count)
+{
+    double foreign = 0.0;
+    for (unsigned i = 0; i < count; ++i) {
+        foreign += is_foreign(gpu, &list[i]);
+    }
+    return foreign;
+}
+
+// Lists again; `foreign` becomes `foreign_last`.
+static void look_at_processes(gpu_watch *gpu)
+{
+    bt_nvml_process list[GPU_PROCESSES_MAX];
+    bool known = false;
+    unsigned count = list_processes(gpu, list, &known);
+    gpu->foreign_last = gpu->foreign;
+    gpu->foreign = known ? count_foreign(gpu, list, count) : (double)NAN;
+}
+
+void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker)
+{
+    bt_nvml_process list[GPU_PROCESSES_MAX];
+    bool known = false;
+    gpu->worker = worker;
+    gpu->before_count = 0;
+    gpu->listed_at_ns = 0;
+    gpu->foreign = gpu->foreign_last = (double)NAN;
+    if (!gpu->open) {
+        return;
+    }
+    unsigned count = list_processes(gpu, list, &known);
+    for (unsigned i = 0; i < count; ++i) {
+        gpu->before[gpu->before_count++] = list[i].pid;
+    }
+    if (known) {
+        gpu->foreign = count_foreign(gpu, list, count);
+    }
+}
+
+// ---- samples -----------------------------------------------------------------------------------
+
+static double clock_of(gpu_watch *gpu, unsigned kind)
+{
+    unsigned mhz = 0;
+    return good(gpu, BT_NVML_CALL(&gpu->nvml, clock, gpu->device, kind, &mhz)) ? (double)mhz
+                                                                               : (double)NAN;
+}
+
+static double throttle_of(gpu_watch *gpu)
+{
+    unsigned long long bits = 0;
+    const bt_nvml *nvml = &gpu->nvml;
+    int answer = nvml->event_reasons ? nvml->event_reasons(gpu->device, &bits)
+                                     : BT_NVML_CALL(nvml, throttle_reasons, gpu->device, &bits);
+    return good(gpu, answer) ? (double)bits : (double)NAN;
+}
+
+void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out)
+{
+    unsigned value = 0;
+    const bt_nvml *nvml = &gpu->nvml;
+    if (!gpu->open || gpu->lost) {
+        return;
+    }
+    out->sm_clock_mhz = clock_of(gpu, BT_NVML_CLOCK_SM);
+    out->memory_clock_mhz = clock_of(gpu, BT_NVML_CLOCK_MEMORY);
+    out->throttle = throttle_of(gpu);
+    if (good(gpu, BT_NVML_CALL(nvml, power, gpu->device, &value))) {
+        out->power_w = (double)value / 1000.0;
+    }
+    if (good(gpu, BT_NVML_CALL(nvml, temperature, gpu->device, BT_NVML_TEMPERATURE_GPU, &value))) {
+        out->temperature_c = (double)value;
+    }
+    if (now_ns - gpu->listed_at_ns >= LIST_EVERY_NS) {
+        look_at_processes(gpu);
+        gpu->listed_at_ns = now_ns;
+    }
+    // Seen twice in a row: a process that ends as the worker starts is none.
+    out->other_processes = gpu->foreign_last > 0.0 ? gpu->foreign
+                           : isnan(gpu->foreign)   ? gpu->foreign
+                                                   : 0.0;
+}

@@ -1,0 +1,50 @@
+// harness/run/telemetry_internal.h - the two that are asked: the GPU and the CPU
+#ifndef BT_HARNESS_RUN_TELEMETRY_INTERNAL_H
+#define BT_HARNESS_RUN_TELEMETRY_INTERNAL_H
+
+#include <sched.h>
+
+#include "harness/env/nvml.h"
+#include "harness/run/telemetry.h"
+
+enum { GPU_PROCESSES_MAX = 64 };
+
+typedef struct gpu_watch {
+    bt_nvml nvml;
+    bool open, lost;
+    bool same_numbers; // NVML counts processes as this one does
+    bt_nvml_device device;
+    pid_t worker;
+    unsigned before[GPU_PROCESSES_MAX]; // processes that were there before the worker
+    unsigned before_count;
+    int64_t listed_at_ns;
+    double foreign;      // as last listed; NaN: not known
+    double foreign_last; // at the listing before
+} gpu_watch;
+
+void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid);
+void bt_gpu_watch_close(gpu_watch *gpu);
+void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker);
+// Fills the columns of the GPU.
+void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out);
+
+// Sums since boot, of the cores that this process may use; NaN: not known.
+typedef struct cpu_sums {
+    int64_t at_ns;
+    double busy_s, idle_s, steal_s; // core seconds
+    double own_s;                   // of worker, its descendants and this process
+    double held_s, switches;
+} cpu_sums;
+
+typedef struct cpu_watch {
+    cpu_set_t allowed;
+    int allowed_count;
+    pid_t worker;
+    cpu_sums last;
+} cpu_watch;
+
+void bt_cpu_watch_begin(cpu_watch *cpu, pid_t worker);
+// Fills the columns of the CPU with what happened since the last time.
+void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out);
+
+#endif

@@ -1,0 +1,262 @@
+// harness/stats/noise.c - labels of rounds, clocks of two sides
+#include "harness/stats/noise.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/stats/stats.h"
+
+#define POWER_CAP_SHARE 0.1
+#define LOST_SHARE      0.01
+#define OTHER_CORES     0.25
+#define IDLE_CORES      1.0
+
+static const struct {
+    uint64_t bit;
+    const char *word;
+    bool invalidates;
+} reasons[] = {
+#define REASON(name, bit, word, invalidates) {bit, word, invalidates},
+    BT_THROTTLE_LIST(REASON)
+#undef REASON
+};
+
+enum { REASONS = (int)(sizeof reasons / sizeof reasons[0]) };
+
+static uint64_t bits_of(const bt_store_telemetry *sample)
+{
+    return sample->throttle >= 0.0 && sample->throttle < 0x1p53 ? (uint64_t)sample->throttle : 0;
+}
+
+void bt_throttle_words(uint64_t bits, char *text, size_t size_bytes)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (int i = 0; i < REASONS; i++) {
+        if ((bits & reasons[i].bit) && length < size_bytes) {
+            int part = snprintf(text + length, size_bytes - length, "%s%s", length ? ", " : "",
+                                reasons[i].word);
+            length += part > 0 ? (size_t)part : 0;
+        }
+    }
+}
+
+// ---- labels ------------------------------------------------------------------------------------
+
+static int64_t count_bit(const bt_store_telemetry *samples, int64_t count, uint64_t bit)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        found += (bits_of(&samples[i]) & bit) != 0;
+    }
+    return found;
+}
+
+static bool is_throttled(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out)
+{
+    for (int k = 0; k < REASONS; k++) {
+        int64_t found = count_bit(samples, count, reasons[k].bit);
+        if (reasons[k].invalidates && found > 0) {
+            (void)snprintf(out->reason, sizeof out->reason, "%s in %lld of %lld samples",
+                           reasons[k].word, (long long)found, (long long)count);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_foreign_process(const bt_store_telemetry *samples, int64_t count,
+                                bt_noise_verdict *out)
+{
+    double most = 0.0;
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double others = samples[i].other_processes;
+        found += others > 0.0;
+        most = others > most ? others : most;
+    }
+    (void)snprintf(out->reason, sizeof out->reason,
+                   "%.0f other process%s on the GPU in %lld of %lld samples", most,
+                   most > 1.0 ? "es" : "", (long long)found, (long long)count);
+    return found > 0;
+}
+
+static bool is_power_capped(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out)
+{
+    int64_t found = count_bit(samples, count, BT_THROTTLE_POWER_CAP);
+    int64_t busy = count - count_bit(samples, count, BT_THROTTLE_IDLE);
+    (void)snprintf(out->reason, sizeof out->reason, "power cap in %lld of %lld busy samples",
+                   (long long)found, (long long)busy);
+    return found > 0 && (double)found >= POWER_CAP_SHARE * (double)busy;
+}
+
+// Mean of the known values of a column; NaN when there is none.
+static double mean_of(const bt_store_telemetry *samples, int64_t count, size_t offset)
+{
+    double sum = 0.0, known = 0.0;
+    for (int64_t i = 0; i < count; i++) {
+        double value = 0.0;
+        memcpy(&value, (const char *)&samples[i] + offset, sizeof value);
+        if (!isnan(value)) {
+            sum += value;
+            known += 1.0;
+        }
+    }
+    return known > 0.0 ? sum / known : (double)NAN;
+}
+
+#define MEAN_OF(samples, count, member)                                                            \
+    mean_of(samples, count, offsetof(bt_store_telemetry, member))
+
+static bool is_loaded(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out)
+{
+    double steal = MEAN_OF(samples, count, steal_share), held = MEAN_OF(samples, count, held_share);
+    double others = MEAN_OF(samples, count, other_cores);
+    double idle = MEAN_OF(samples, count, idle_cores);
+    if (steal > LOST_SHARE) {
+        (void)snprintf(out->reason, sizeof out->reason, "the hypervisor took %.1f %% of the CPU",
+                       100.0 * steal);
+    } else if (held > LOST_SHARE) {
+        (void)snprintf(out->reason, sizeof out->reason,
+                       "the cgroup's CPU limit held threads back for %.1f %% of the time",
+                       100.0 * held);
+    } else if (others > OTHER_CORES && idle < IDLE_CORES) {
+        (void)snprintf(out->reason, sizeof out->reason,
+                       "others kept %.2g cores busy, %.2g were idle", others, idle);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out)
+{
+    out->noise = is_throttled(samples, count, out)          ? BT_NOISE_THROTTLED
+                 : has_foreign_process(samples, count, out) ? BT_NOISE_FOREIGN_PROCESS
+                 : is_power_capped(samples, count, out)     ? BT_NOISE_POWER_CAP
+                 : is_loaded(samples, count, out)           ? BT_NOISE_LOADED
+                                                            : BT_NOISE_QUIET;
+    if (out->noise == BT_NOISE_QUIET) {
+        out->reason[0] = '\0';
+    }
+}
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+// Median of the clocks of busy samples, through `values` [count].
+static bt_status median_clock(const bt_store_telemetry *samples, int64_t count, size_t offset,
+                              double *values, double *out)
+{
+    bt_stats stats;
+    int64_t known = 0;
+    for (int64_t i = 0; i < count; i++) {
+        double value = 0.0;
+        memcpy(&value, (const char *)&samples[i] + offset, sizeof value);
+        if (value > 0.0 && !(bits_of(&samples[i]) & BT_THROTTLE_IDLE)) {
+            values[known++] = value;
+        }
+    }
+    BT_TRY(bt_stats_of(values, known, &stats));
+    *out = stats.median;
+    return BT_OK;
+}
+
+static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
+{
+    double power = 0.0, known = 0.0;
+    out->power_w = out->temperature_c = (double)NAN;
+    for (int64_t i = 0; i < count; i++) {
+        const bt_store_telemetry *sample = &samples[i];
+        out->throttle |= bits_of(sample);
+        bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);
+        out->busy += busy && sample->sm_clock_mhz > 0.0;
+        if (busy && sample->power_w >= 0.0) {
+            power += sample->power_w;
+            known += 1.0;
+        }
+        out->temperature_c = fmax(out->temperature_c, sample->temperature_c);
+    }
+    if (known > 0.0) {
+        out->power_w = power / known;
+    }
+    out->other_cores = MEAN_OF(samples, count, other_cores);
+}
+
+bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t count,
+                                  bt_telemetry_summary *out)
+{
+    void *block = NULL;
+    *out = (bt_telemetry_summary){0};
+    summarise(samples, count, out);
+    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(double), &block));
+    bt_status status = median_clock(samples, count, offsetof(bt_store_telemetry, sm_clock_mhz),
+                                    block, &out->sm_clock_mhz);
+    if (status == BT_OK) {
+        status = median_clock(samples, count, offsetof(bt_store_telemetry, memory_clock_mhz), block,
+                              &out->memory_clock_mhz);
+    }
+    bt_mem_free(block);
+    return status;
+}
+
+// ---- two sides ---------------------------------------------------------------------------------
+
+typedef struct side_clocks {
+    double sm_mhz, memory_mhz; // medians over the rounds; NaN: not known
+} side_clocks;
+
+static bt_status clocks_of(const bt_store_round *const *rounds, int64_t count, double *values,
+                           side_clocks *out)
+{
+    bt_stats stats;
+    double *const places[] = {&out->sm_mhz, &out->memory_mhz};
+    for (int k = 0; k < 2; k++) {
+        int64_t known = 0;
+        for (int64_t i = 0; i < count; i++) {
+            bt_telemetry_summary summary;
+            BT_TRY(bt_telemetry_summary_of(rounds[i]->telemetry, rounds[i]->telemetry_count,
+                                           &summary));
+            double clock = k ? summary.memory_clock_mhz : summary.sm_clock_mhz;
+            if (!isnan(clock)) {
+                values[known++] = clock;
+            }
+        }
+        BT_TRY(bt_stats_of(values, known, &stats));
+        *places[k] = stats.median;
+    }
+    return BT_OK;
+}
+
+static bool are_near(const char *what, double left, double right, char reason[160])
+{
+    double apart = fabs(left / right - 1.0);
+    if (!(apart > BT_CLOCK_TOLERANCE)) { // nor when one is not known
+        return true;
+    }
+    (void)snprintf(reason, 160, "median %s clocks are %.1f %% apart: %.0f and %.0f MHz", what,
+                   100.0 * apart, left, right);
+    return false;
+}
+
+bt_status bt_telemetry_clocks_comparable(const bt_store_round *const *left, int64_t left_count,
+                                         const bt_store_round *const *right, int64_t right_count,
+                                         bool *comparable, char reason[160])
+{
+    side_clocks a, b;
+    void *block = NULL;
+    bt_status status = BT_OK;
+    reason[0] = '\0';
+    *comparable = true;
+    BT_TRY(bt_mem_alloc((size_t)(left_count > right_count ? left_count : right_count) + 1,
+                        sizeof(double), &block));
+    BT_TRY_GOTO(clocks_of(left, left_count, block, &a), done);
+    BT_TRY_GOTO(clocks_of(right, right_count, block, &b), done);
+    *comparable = are_near("SM", a.sm_mhz, b.sm_mhz, reason) &&
+                  are_near("memory", a.memory_mhz, b.memory_mhz, reason);
+done:
+    bt_mem_free(block);
+    return status;
+}

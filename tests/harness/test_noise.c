@@ -1,0 +1,251 @@
+// tests/harness/test_noise.c - labels of rounds, and whether two sides had the same clocks
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/stats/noise.h"
+#include "tests/support/test.h"
+
+enum { SAMPLES = 40 };
+
+static void quiet_samples(bt_store_telemetry *samples)
+{
+    for (int i = 0; i < SAMPLES; i++) {
+        samples[i] = (bt_store_telemetry){.t_ns = 1e8 * i,
+                                          .sm_clock_mhz = 1980.0,
+                                          .memory_clock_mhz = 3201.0,
+                                          .power_w = 400.0,
+                                          .temperature_c = 50.0,
+                                          .cpu_clock_mhz = (double)NAN,
+                                          .load = 1.0,
+                                          .other_cores = 0.05,
+                                          .idle_cores = 7.0};
+    }
+}
+
+static void set_bits(bt_store_telemetry *samples, int first, int count, uint64_t bits)
+{
+    for (int i = first; i < first + count; i++) {
+        samples[i].throttle = (double)bits;
+    }
+}
+
+static void expect(bt_noise noise, const char *words, const bt_store_telemetry *samples)
+{
+    bt_noise_verdict verdict;
+    bt_noise_judge(samples, SAMPLES, &verdict);
+    if (verdict.noise != noise || !strstr(verdict.reason, words) ||
+        (noise == BT_NOISE_QUIET) != (verdict.reason[0] == '\0')) {
+        fail_msg("expected '%s' (%s), got '%s' (%s)", bt_noise_name(noise), words,
+                 bt_noise_name(verdict.noise), verdict.reason);
+    }
+}
+
+static void throttled_rounds_are_labelled(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bits;
+        bt_noise noise;
+        const char *words;
+    } cases[] = {{0x8, BT_NOISE_THROTTLED, "hardware slowdown in 1 of 40 samples"},
+                 {0x20, BT_NOISE_THROTTLED, "software thermal slowdown in 1 of 40"},
+                 {0x40, BT_NOISE_THROTTLED, "hardware thermal slowdown in 1 of 40"},
+                 {0x80, BT_NOISE_THROTTLED, "power brake in 1 of 40"},
+                 {0x8 | 0x4 | 0x40, BT_NOISE_THROTTLED, "hardware slowdown"},
+                 {0x4, BT_NOISE_QUIET, ""}, // once in forty
+                 {0x1, BT_NOISE_QUIET, ""},
+                 {0x2, BT_NOISE_QUIET, ""},
+                 {0x10, BT_NOISE_QUIET, ""},
+                 {0x100, BT_NOISE_QUIET, ""},
+                 {1ULL << 40, BT_NOISE_QUIET, ""}}; // a reason that this program does not know
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bt_store_telemetry samples[SAMPLES];
+        quiet_samples(samples);
+        set_bits(samples, 17, 1, cases[i].bits);
+        expect(cases[i].noise, cases[i].words, samples);
+    }
+}
+
+static void power_cap_is_a_label_only(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    quiet_samples(samples);
+    set_bits(samples, 10, 4, BT_THROTTLE_POWER_CAP); // a tenth
+    expect(BT_NOISE_POWER_CAP, "power cap in 4 of 40 busy samples", samples);
+    samples[10].throttle = 0.0;
+    expect(BT_NOISE_QUIET, "", samples);
+    set_bits(samples, 20, 20, BT_THROTTLE_IDLE); // 3 of the 20 in which the GPU works
+    expect(BT_NOISE_POWER_CAP, "3 of 20", samples);
+    assert_false(bt_noise_invalidates(BT_NOISE_POWER_CAP));
+}
+
+static void foreign_processes_are_labelled(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    quiet_samples(samples);
+    samples[3].other_processes = 1.0;
+    samples[4].other_processes = 2.0;
+    expect(BT_NOISE_FOREIGN_PROCESS, "2 other processes on the GPU in 2 of 40", samples);
+    samples[9].throttle = BT_THROTTLE_HARDWARE; // the graver word
+    expect(BT_NOISE_THROTTLED, "hardware", samples);
+}
+
+static void loaded_machines_are_labelled(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    quiet_samples(samples);
+    samples[0].other_cores = 40.0; // 1 core on the mean, but there are idle ones
+    expect(BT_NOISE_QUIET, "", samples);
+    for (int i = 0; i < SAMPLES; i++) {
+        samples[i].idle_cores = i % 10 ? (double)NAN : 0.5; // asked once a second
+    }
+    expect(BT_NOISE_LOADED, "others kept 1 cores busy, 0.5 were idle", samples);
+    quiet_samples(samples);
+    samples[7].steal_share = 0.5;
+    expect(BT_NOISE_LOADED, "the hypervisor took 1.2 %", samples);
+    quiet_samples(samples);
+    samples[7].held_share = 0.6;
+    expect(BT_NOISE_LOADED, "held threads back for 1.5 %", samples);
+}
+
+static void nothing_known_is_quiet(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    bt_telemetry_summary summary;
+    for (int i = 0; i < SAMPLES * BT_TELEMETRY_COLUMNS; i++) {
+        ((double *)samples)[i] = (double)NAN;
+    }
+    expect(BT_NOISE_QUIET, "", samples);
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(isnan(summary.sm_clock_mhz) && isnan(summary.power_w));
+    ASSERT_OK(bt_telemetry_summary_of(NULL, 0, &summary));
+    assert_true(isnan(summary.sm_clock_mhz) && summary.busy == 0);
+}
+
+static void summary_leaves_idle_samples_out_of_the_clocks(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    bt_telemetry_summary summary;
+    quiet_samples(samples);
+    for (int i = 0; i < 30; i++) { // most of the time it starts up
+        samples[i].sm_clock_mhz = 345.0;
+        samples[i].power_w = 70.0;
+        samples[i].throttle = BT_THROTTLE_IDLE;
+    }
+    samples[35].sm_clock_mhz = 1200.0;
+    samples[36].temperature_c = 81.0;
+    samples[37].throttle = BT_THROTTLE_POWER_CAP;
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(summary.sm_clock_mhz == 1980.0 && summary.memory_clock_mhz == 3201.0);
+    assert_true(summary.power_w == 400.0 && summary.temperature_c == 81.0);
+    assert_int_equal(summary.busy, 10);
+    assert_int_equal(summary.throttle, BT_THROTTLE_IDLE | BT_THROTTLE_POWER_CAP);
+    char words[64];
+    bt_throttle_words(summary.throttle, words, sizeof words);
+    assert_string_equal(words, "idle, power cap");
+    bt_throttle_words(0x1ff, words, 12);
+    assert_string_equal(words, "idle, appli");
+}
+
+// ---- two sides ---------------------------------------------------------------------------------
+
+typedef struct side {
+    bt_store_telemetry samples[3][SAMPLES];
+    bt_store_round rounds[3];
+    const bt_store_round *list[3];
+} side;
+
+static void make_side(side *self, double sm_mhz, double memory_mhz)
+{
+    for (int i = 0; i < 3; i++) {
+        quiet_samples(self->samples[i]);
+        for (int j = 0; j < SAMPLES; j++) {
+            self->samples[i][j].sm_clock_mhz = sm_mhz;
+            self->samples[i][j].memory_clock_mhz = memory_mhz;
+        }
+        self->rounds[i] =
+            (bt_store_round){.telemetry = self->samples[i], .telemetry_count = SAMPLES};
+        self->list[i] = &self->rounds[i];
+    }
+}
+
+static void sides_with_other_clocks_are_not_comparable(void **state)
+{
+    (void)state;
+    static const struct {
+        double sm, memory;
+        bool comparable;
+        const char *words;
+    } cases[] = {{1980.0, 3201.0, true, ""},
+                 {1962.0, 3201.0, true, ""}, // 0.9 %
+                 {1950.0, 3201.0, false, "median SM clocks are 1.5 % apart: 1980 and 1950 MHz"},
+                 {1980.0, 2619.0, false, "median memory clocks are 22.2 % apart"}};
+    static side left, right;
+    bool comparable = false;
+    char reason[160];
+    make_side(&left, 1980.0, 3201.0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        make_side(&right, cases[i].sm, cases[i].memory);
+        ASSERT_OK(bt_telemetry_clocks_comparable(left.list, 3, right.list, 3, &comparable, reason));
+        if (comparable != cases[i].comparable || !strstr(reason, cases[i].words) ||
+            comparable != (reason[0] == '\0')) {
+            fail_msg("%g, %g MHz: %s", cases[i].sm, cases[i].memory, reason);
+        }
+    }
+    // One round of three at another clock does not move the median; no clocks say nothing.
+    make_side(&right, 1980.0, 3201.0);
+    for (int i = 0; i < SAMPLES; i++) {
+        right.samples[0][i].sm_clock_mhz = 1200.0;
+    }
+    ASSERT_OK(bt_telemetry_clocks_comparable(left.list, 3, right.list, 3, &comparable, reason));
+    assert_true(comparable);
+    make_side(&right, (double)NAN, (double)NAN);
+    ASSERT_OK(bt_telemetry_clocks_comparable(left.list, 3, right.list, 3, &comparable, reason));
+    assert_true(comparable);
+    ASSERT_OK(bt_telemetry_clocks_comparable(left.list, 3, right.list, 0, &comparable, reason));
+    assert_true(comparable);
+}
+
+static void every_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    static side left, right;
+    bool comparable = false;
+    char reason[160];
+    int64_t before = bt_mem_live_count();
+    make_side(&left, 1980.0, 3201.0);
+    make_side(&right, 1980.0, 3201.0);
+    for (int64_t n = 1;; n++) {
+        bt_mem_fail_at(n);
+        bt_status status =
+            bt_telemetry_clocks_comparable(left.list, 3, right.list, 3, &comparable, reason);
+        bt_mem_fail_at(0);
+        assert_int_equal(bt_mem_live_count(), before);
+        if (status == BT_OK) {
+            break;
+        }
+        assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(throttled_rounds_are_labelled),
+        cmocka_unit_test(power_cap_is_a_label_only),
+        cmocka_unit_test(foreign_processes_are_labelled),
+        cmocka_unit_test(loaded_machines_are_labelled),
+        cmocka_unit_test(nothing_known_is_quiet),
+        cmocka_unit_test(summary_leaves_idle_samples_out_of_the_clocks),
+        cmocka_unit_test(sides_with_other_clocks_are_not_comparable),
+        cmocka_unit_test(every_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
