@@ -66,6 +66,13 @@ bt_loss_curve bt_loss_curve_of(const bt_store_round *round)
 
 // ---- shared ------------------------------------------------------------------------------------
 
+uint32_t bt_loss_bits(float loss)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &loss, sizeof bits);
+    return bits;
+}
+
 void bt_loss_say(bt_loss_verdict *out, bt_loss_word word, int64_t step, const char *format, ...)
 {
     va_list arguments;
@@ -128,16 +135,9 @@ static bool same_length(const bt_loss_curve *baseline, const bt_loss_curve *cand
 
 // ---- bitwise -----------------------------------------------------------------------------------
 
-static uint32_t bits_of(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static bool same_bits(const bt_store_step *expected, const bt_store_step *got, bt_loss_verdict *out)
 {
-    if (bits_of(expected->loss) == bits_of(got->loss)) {
+    if (bt_loss_bits(expected->loss) == bt_loss_bits(got->loss)) {
         return true;
     }
     bt_loss_say(out, BT_LOSS_FAIL, got->step, "step %lld: loss %a; the baseline has %a",

@@ -98,11 +98,12 @@ void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
 void bt_loss_envelope(const bt_loss_curve *baseline, int64_t count, const bt_loss_rule *rule,
                       double *low, double *high);
 
-// baseline [baseline_count >= 1], candidate [candidate_count >= 1]: a curve per seed. With two
-// seeds or more on both sides PASS (Welch's interval at 1 - 2 alpha inside +-margin in every
-// segment), FAIL (in one segment outside it, at alpha over the number of segments) or INCONCLUSIVE.
-// With one seed on a side: CONSISTENT or FAIL by the prediction interval of the other's seeds,
-// widened by the margin; with one on both sides CONSISTENT or INCONCLUSIVE by the margin alone.
+// baseline [baseline_count], candidate [candidate_count]: a curve per seed, 1 to BT_LOSS_RUNS_MAX
+// a side. With two seeds or more on both sides PASS (Welch's interval at 1 - 2 alpha inside
+// +-margin in every segment), FAIL (in one segment outside it, at alpha over the number of
+// segments) or INCONCLUSIVE. With one seed on a side: CONSISTENT or FAIL by the prediction interval
+// of the other's seeds, widened by the margin; with one on both sides CONSISTENT or INCONCLUSIVE by
+// the margin alone.
 void bt_loss_check_statistical(const bt_loss_curve *baseline, int64_t baseline_count,
                                const bt_loss_curve *candidate, int64_t candidate_count,
                                const bt_loss_rule *rule, bt_loss_verdict *out);

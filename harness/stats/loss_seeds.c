@@ -4,7 +4,6 @@
 // alpha are the same as an interval of 1 - 2 alpha inside the margins; that all segments pass needs
 // no correction (each must), that one fails does (any may).
 #include <math.h>
-#include <string.h>
 
 #include "harness/stats/decide.h"
 #include "harness/stats/loss_internal.h"
@@ -163,7 +162,7 @@ static bool are_independent(const seeds *side, bt_loss_verdict *out)
             const bt_loss_curve *left = &side->curves[a], *right = &side->curves[b];
             bool same = left->count == right->count;
             for (int64_t i = 0; same && i < left->count; i++) {
-                same = memcmp(&left->steps[i].loss, &right->steps[i].loss, sizeof(float)) == 0;
+                same = bt_loss_bits(left->steps[i].loss) == bt_loss_bits(right->steps[i].loss);
             }
             if (same) {
                 bt_loss_say(out, BT_LOSS_INCONCLUSIVE, -1,
