@@ -125,6 +125,11 @@ BT_CHECKED bt_status bt_reader_rows(bt_reader *in, store_statement counting,
 // All verdicts of a run, in the order in which they were set.
 BT_CHECKED bt_status bt_store_verdicts_read(bt_reader *in, bt_store_run *run);
 
+// ---- systems.c ---------------------------------------------------------------------------------
+
+// How the rounds of a run were ordered, and its systems.
+BT_CHECKED bt_status bt_store_schedule_read(bt_reader *in, bt_store_run *run);
+
 // ---- telemetry.c -------------------------------------------------------------------------------
 
 // Within a transaction of the caller's.

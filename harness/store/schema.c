@@ -129,8 +129,27 @@ static const char *const version_5[] = {
     " document TEXT NOT NULL) STRICT",
     "CREATE INDEX baseline_by_name ON baseline(name, id)", NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
-                                                version_5};
+// Systems of a session and the order of its rounds; what calibrate found out about cases.
+static const char *const version_6[] = {
+    "CREATE TABLE session_schedule("
+    " session_id INTEGER PRIMARY KEY REFERENCES session(id), seed INTEGER NOT NULL,"
+    " kind TEXT NOT NULL, rule_json TEXT NOT NULL) STRICT",
+    "CREATE TABLE session_system("
+    " session_id INTEGER NOT NULL REFERENCES session(id), position INTEGER NOT NULL,"
+    " name TEXT NOT NULL, program TEXT NOT NULL, inject_slowdown REAL NOT NULL,"
+    " build_id INTEGER NOT NULL REFERENCES build(id),"
+    " PRIMARY KEY(session_id, position)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE calibration("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " environment TEXT NOT NULL, bench TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,"
+    " rule_json TEXT NOT NULL, pairs INTEGER NOT NULL, made_ns INTEGER NOT NULL,"
+    " false_alarm_rate REAL, false_alarm_low REAL, false_alarm_high REAL,"
+    " smallest REAL, smallest_low REAL, smallest_high REAL,"
+    " UNIQUE(session_id, bench, name, metric)) STRICT",
+    "CREATE INDEX calibration_of_case ON calibration(environment, bench, name)", NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3,
+                                                version_4, version_5, version_6};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -122,3 +122,22 @@ X(BASELINE, "SELECT name, machine, reason, document, id, run, created_ns FROM ba
 X(BASELINES_COUNT, "SELECT count(*) FROM baseline WHERE ?1='' OR name=?1")
 X(BASELINES, "SELECT name, machine, reason, id, run, created_ns FROM baseline"
              " WHERE ?1='' OR name=?1 ORDER BY name, id DESC")
+X(SCHEDULE_DROP, "DELETE FROM session_schedule WHERE session_id=?")
+X(SYSTEMS_DROP, "DELETE FROM session_system WHERE session_id=?")
+X(SCHEDULE_ADD, "INSERT INTO session_schedule(session_id, seed, kind, rule_json) VALUES(?,?,?,?)")
+X(SYSTEM_ADD, "INSERT INTO session_system(session_id, position, name, program, inject_slowdown,"
+              " build_id) VALUES(?,?,?,?,?,?)")
+X(SCHEDULE, "SELECT seed, kind, rule_json FROM session_schedule WHERE session_id=?")
+X(SYSTEMS_COUNT, "SELECT count(*) FROM session_system WHERE session_id=?")
+X(SYSTEMS, "SELECT s.name, s.program, b.digest, b.version, b.git_commit, b.git_diff, b.compiler,"
+           " b.flags, b.type, b.cuda, s.inject_slowdown FROM session_system s"
+           " JOIN build b ON b.id=s.build_id WHERE s.session_id=? ORDER BY s.position")
+X(CALIBRATIONS_DROP, "DELETE FROM calibration WHERE session_id=?")
+X(CALIBRATION_ADD, "INSERT INTO calibration(session_id, environment, bench, name, metric,"
+                   " rule_json, pairs, made_ns, false_alarm_rate, false_alarm_low,"
+                   " false_alarm_high, smallest, smallest_low, smallest_high)"
+                   " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+X(CALIBRATION, "SELECT environment, bench, name, metric, rule_json, session_id, pairs, made_ns,"
+               " false_alarm_rate, false_alarm_low, false_alarm_high, smallest, smallest_low,"
+               " smallest_high FROM calibration WHERE environment=? AND bench=? AND name=?"
+               " AND metric=? ORDER BY id DESC LIMIT 1")

@@ -193,6 +193,38 @@ typedef struct bt_store_verdict {
     const char *rule_json;   // tolerance, alpha, baseline, claim ...: a JSON object
 } bt_store_verdict;
 
+// A system of a session that has some besides the plan's: which build it was.
+typedef struct bt_store_system {
+    const char *name;       // "base", as in bt_store_case
+    const char *program;    // "" for the program that recorded
+    double inject_slowdown; // share by which it was made slower on purpose; 0: not
+    bt_store_build build;
+} bt_store_system;
+
+// How a session's rounds were ordered and how many there had to be (harness/run/schedule.h).
+typedef struct bt_store_schedule {
+    uint64_t seed;                  // 0: in the plan's order
+    const char *kind;               // "ab", "calibrate": whose rule it is; "": a fixed number
+    const char *rule_json;          // what that needs to say how many, "" without
+    const bt_store_system *systems; // [system_count]; none: those of the plan
+    int64_t system_count;
+} bt_store_schedule;
+
+// What calibrate found out about a case in an environment: how a rule fares there.
+typedef struct bt_store_calibration {
+    int64_t run;              // whose rounds it was made from
+    const char *environment;  // digest of the hard facts that concern the case
+    const char *bench, *name; // of the case
+    const char *metric;       // tag of the metric
+    const char *rule_json;    // the rule, as bt_decision_rule_write says it
+    int64_t pairs;            // of rounds behind it
+    int64_t made_ns;          // wall clock
+    // Share of decisions on equal builds that were SLOWER, and the smallest slowdown (a share) that
+    // is found nine times in ten; each with its 95 % interval. NaN: not known.
+    double false_alarm_rate, false_alarm_low, false_alarm_high;
+    double smallest, smallest_low, smallest_high;
+} bt_store_calibration;
+
 // ---- open and close ----------------------------------------------------------------------------
 
 typedef enum bt_store_mode {
@@ -257,6 +289,12 @@ BT_CHECKED bt_status bt_store_artifact_add(bt_store *store, int64_t run,
 // Errors  INVALID_ARGUMENT (no such run)
 BT_CHECKED bt_status bt_store_verdicts_set(bt_store *store, int64_t run, const char *kind,
                                            const bt_store_verdict *verdicts, int64_t count);
+// Sets, or replaces, how the rounds of a run are ordered.
+BT_CHECKED bt_status bt_store_schedule_set(bt_store *store, int64_t run,
+                                           const bt_store_schedule *schedule);
+// Replaces all calibrations that were made from a run; each item's `run` is not looked at.
+BT_CHECKED bt_status bt_store_calibrations_set(bt_store *store, int64_t run,
+                                               const bt_store_calibration *list, int64_t count);
 // Flushes if rows have waited for half a second. Call it when the event loop is idle.
 BT_CHECKED bt_status bt_store_tick(bt_store *store);
 BT_CHECKED bt_status bt_store_flush(bt_store *store);
@@ -300,6 +338,7 @@ typedef struct bt_store_run {
     int64_t artifact_count;
     const bt_store_verdict *verdicts; // by kind, in the order set
     int64_t verdict_count;
+    bt_store_schedule schedule;
     bt_arena arena; // holds everything that this struct points to
 } bt_store_run;
 
@@ -309,6 +348,13 @@ typedef struct bt_store_run {
 BT_CHECKED bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out);
 // A zeroed run is fine.
 void bt_store_run_release(bt_store_run *run);
+
+// The newest calibration of a case in an environment; *found says whether there is one.
+// Owns    its texts are in the arena
+BT_CHECKED bt_status bt_store_calibration_find(bt_store *store, const char *environment,
+                                               const char *bench, const char *name,
+                                               const char *metric, bt_arena *arena,
+                                               bt_store_calibration *out, bool *found);
 
 // A line of the list of runs.
 typedef struct bt_store_run_row {
