@@ -73,6 +73,7 @@ int bt_verb_run(const bt_cli_arguments *arguments);
 int bt_verb_list(const bt_cli_arguments *arguments);
 int bt_verb_show(const bt_cli_arguments *arguments);
 int bt_verb_compare(const bt_cli_arguments *arguments);
+int bt_verb_watch(const bt_cli_arguments *arguments);
 int bt_verb_history(const bt_cli_arguments *arguments);
 int bt_verb_report(const bt_cli_arguments *arguments);
 int bt_verb_replicate(const bt_cli_arguments *arguments);

@@ -27,6 +27,9 @@ static const bt_cli_option run_options[] = {
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 static const bt_cli_option look_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
+static const bt_cli_option watch_options[] = {
+    {"once", 0, NULL, "say where it is and stop"}, DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
+
 static const bt_cli_option history_options[] = {
     {"metric", 0, "NAME", "what to look at, such as peak_allocated_bytes (default: its time)"},
     {"system", 0, "NAME", "only of this system (default: all, a table each)"},
@@ -65,11 +68,18 @@ static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
 const bt_cli_verb bt_cli_verbs[] = {
     {"run", "SUITE [options]", "run a suite, record it and write its report",
      "SUITE is a suite file, a folder with suite.json, or a name under suites/.\n"
-     "Ctrl-C stops after the current step and keeps what was recorded.\n"
+     "Ctrl-C stops after the current step and keeps what was recorded. The loss of its terminal\n"
+     "does not stop it; 'bt-bench watch' shows it from another.\n"
      "Exit codes: 0 passed, 2 usage or suite, 4 device or data missing, 5 crash, 130 interrupted.",
      run_options, 1, 1, bt_verb_run},
     {"list", "[suites | cases SUITE | runs | kernels | schema [suite | policy]]",
      "what there is to run or look at", NULL, list_options, 0, 2, bt_verb_list},
+    {"watch", "[RUN]", "a running run, from another terminal (default: the newest)",
+     "Reads the record; Ctrl-C ends watching and leaves the run alone. With --format json an "
+     "object\n"
+     "per change. The run goes on when its own terminal is lost; kill PROCESS stops it cleanly.\n"
+     "Exit codes of the run when it ends: 0 passed, 4 unavailable, 5 failed, 130 interrupted.",
+     watch_options, 0, 1, bt_verb_watch},
     {"show", "RUN", "what a run was and what came of it", NULL, look_options, 1, 1, bt_verb_show},
     {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
     {"history", "CASE", "one case over all runs, with the places where it changed",

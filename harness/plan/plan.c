@@ -541,18 +541,13 @@ bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
     memset(out, 0, sizeof *out);
     expansion expand = {.suite = suite, .options = options, .machine = machine};
     bt_status status = build(&expand, out);
+    if (status == BT_OK) {
+        status = bt_plan_index(out);
+    }
     if (status != BT_OK) {
         bt_plan_release(out);
-        return status;
     }
-    bt_plan_hash(out->text, out->hash);
-    out->suite = bt_json_get(out->root, "suite")->valuestring;
-    out->profile = bt_json_get(out->root, "profile")->valuestring;
-    out->device = bt_json_get(out->root, "device")->valuestring;
-    out->cases = bt_json_get(out->root, "cases");
-    out->systems = bt_json_get(out->root, "systems");
-    out->case_count = cJSON_GetArraySize(out->cases);
-    return BT_OK;
+    return status;
 }
 
 void bt_plan_release(bt_plan *plan)

@@ -42,6 +42,12 @@ typedef struct bt_plan {
 //         OUT_OF_MEMORY (also: not even the smallest micro-batch fits the device)
 BT_CHECKED bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
                                   const bt_machine *machine, bt_plan *out);
+// The plan that a run has recorded, from its text.
+// Owns    *out: the caller, bt_plan_release
+// Errors  INVALID_ARGUMENT, CORRUPT_DATA (not a plan), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_plan_read(const char *text, bt_plan *out);
+// Fills in hash, counts and what lies inside root, from root and text.
+BT_CHECKED bt_status bt_plan_index(bt_plan *plan);
 void bt_plan_release(bt_plan *plan);
 
 // The index-th case. Borrowed.

@@ -16,7 +16,7 @@
 
 // ---- signals -----------------------------------------------------------------------------------
 
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, hang_ups;
 
 static void count_interrupt(int number)
 {
@@ -24,19 +24,27 @@ static void count_interrupt(int number)
     ++interrupts;
 }
 
+static void count_hang_up(int number)
+{
+    (void)number;
+    ++hang_ups;
+}
+
 void bt_interrupt_watch(void)
 {
     // Without SA_RESTART: poll returns when a signal comes.
     struct sigaction action = {.sa_handler = count_interrupt};
-    static const int watched[] = {SIGINT, SIGTERM, SIGHUP};
-    interrupts = 0;
+    struct sigaction lost = {.sa_handler = count_hang_up, .sa_flags = SA_RESTART};
+    interrupts = hang_ups = 0;
     (void)signal(SIGPIPE, SIG_IGN); // a worker may die while it is written to
-    for (int i = 0; i < 3; ++i) {
-        (void)sigaction(watched[i], &action, NULL);
-    }
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &lost, NULL);
 }
 
 int bt_interrupt_count(void) { return (int)interrupts; }
+
+bool bt_interrupt_hung_up(void) { return hang_ups > 0; }
 
 // ---- starting ----------------------------------------------------------------------------------
 
@@ -54,10 +62,11 @@ static void become_worker(const char *program, bool build, int input, int output
     if (getppid() != parent) {
         _exit(127); // the recorder died in between
     }
-    static const int defaults[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    for (int i = 0; i < 4; ++i) {
+    static const int defaults[] = {SIGINT, SIGTERM, SIGPIPE};
+    for (int i = 0; i < 3; ++i) {
         (void)signal(defaults[i], SIG_DFL);
     }
+    (void)signal(SIGHUP, SIG_IGN); // it outlives the terminal, as its recorder does
     (void)dup2(input, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
     (void)dup2(log, STDERR_FILENO);

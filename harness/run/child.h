@@ -55,9 +55,12 @@ void bt_child_release(bt_child *child);
 // ---- signals
 // -------------------------------------------------------------------------------------
 
-// From now on SIGINT, SIGTERM and SIGHUP are counted instead of ending the process.
+// From now on SIGINT and SIGTERM are counted instead of ending the process. SIGHUP is noted and
+// otherwise ignored: a run goes on when its terminal is lost.
 void bt_interrupt_watch(void);
-// How many came since then.
+// How many came since then, SIGHUP apart.
 int bt_interrupt_count(void);
+// Whether the terminal was lost: nobody reads what is printed there.
+bool bt_interrupt_hung_up(void);
 
 #endif

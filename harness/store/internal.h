@@ -140,6 +140,14 @@ BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *roun
 
 // ---- read.c ------------------------------------------------------------------------------------
 
+// The status of a run or a round, and whether the process of a run (number, start and boot in three
+// columns) is still there: without it nothing is running.
+bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive);
+bool bt_reader_alive(sqlite3_stmt *row, int column);
+// A row of SQL_STEPS into a bt_store_step.
+bt_status bt_reader_step(bt_reader *in, sqlite3_stmt *row, void *item);
+// Says which runs there are. Returns INVALID_ARGUMENT, or what reading them failed with.
+bt_status bt_store_no_such_run(bt_store *store, int64_t run);
 // The facts of an environment.
 BT_CHECKED bt_status bt_store_facts_read(bt_reader *in, int64_t env, bt_store_env *out);
 

@@ -4,7 +4,7 @@
 
 #include "harness/store/internal.h"
 
-static bt_run_status take_status(sqlite3_stmt *row, int column, bool alive)
+bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive)
 {
     int64_t value = sqlite3_column_int64(row, column);
     bt_run_status status =
@@ -12,7 +12,7 @@ static bt_run_status take_status(sqlite3_stmt *row, int column, bool alive)
     return status == BT_RUN_RUNNING && !alive ? BT_RUN_INTERRUPTED : status;
 }
 
-static bool take_alive(sqlite3_stmt *row, int column)
+bool bt_reader_alive(sqlite3_stmt *row, int column)
 {
     process_mark mark = {.pid = sqlite3_column_int64(row, column),
                          .started = sqlite3_column_int64(row, column + 1)};
@@ -36,7 +36,7 @@ bt_status bt_store_facts_read(bt_reader *in, int64_t env, bt_store_env *out)
     return BT_OK;
 }
 
-static bt_status take_step(bt_reader *in, sqlite3_stmt *row, void *item)
+bt_status bt_reader_step(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_step *step = item;
     uint32_t bits = (uint32_t)sqlite3_column_int64(row, 1);
@@ -144,7 +144,7 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
     shape->steps = sqlite3_column_int64(row, 13);
     shape->train_tokens = sqlite3_column_int64(row, 14);
     shape->val_tokens = sqlite3_column_int64(row, 15);
-    round->status = take_status(row, 16, true);
+    round->status = bt_reader_status(row, 16, true);
     BT_TRY(bt_reader_text(in, row, 17, &round->message));
     BT_TRY(bt_reader_text(in, row, 18, &round->params_digest));
     round->started_ns = sqlite3_column_int64(row, 19);
@@ -155,7 +155,8 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
 static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
 {
     int64_t id = round->id;
-    BT_READER_ROWS(in, SQL_STEPS_COUNT, SQL_STEPS, id, take_step, round->steps, round->step_count);
+    BT_READER_ROWS(in, SQL_STEPS_COUNT, SQL_STEPS, id, bt_reader_step, round->steps,
+                   round->step_count);
     BT_READER_ROWS(in, SQL_EVALS_COUNT, SQL_EVALS, id, take_eval, round->evals, round->eval_count);
     BT_READER_ROWS(in, SQL_RANGES_COUNT, SQL_RANGES, id, take_range, round->ranges,
                    round->range_count);
@@ -179,8 +180,8 @@ static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_run *ru
                                   &build->version,   &build->git_commit, &build->git_diff,
                                   &build->compiler,  &build->flags,      &build->type,
                                   &build->cuda,      &info->env.digest,  NULL};
-    *alive = take_alive(row, 4);
-    run->status = take_status(row, 0, *alive);
+    *alive = bt_reader_alive(row, 4);
+    run->status = bt_reader_status(row, 0, *alive);
     BT_TRY(bt_reader_text(in, row, 1, &run->message));
     run->started_ns = sqlite3_column_int64(row, 2);
     run->ended_ns = sqlite3_column_int64(row, 3);
@@ -192,7 +193,7 @@ static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_run *ru
     return bt_reader_texts(in, row, 11, texts);
 }
 
-static bt_status no_such_run(bt_store *store, int64_t run)
+bt_status bt_store_no_such_run(bt_store *store, int64_t run)
 {
     int64_t last = 0;
     BT_TRY(bt_sql_integer(store, SQL_RUNS_RANGE, &last, ""));
@@ -209,7 +210,7 @@ static bt_status read_session(bt_reader *in, bt_store_run *run, int64_t *env_id,
     BT_TRY(bt_sql_bind(in->store, SQL_SESSION, &row, "i", run->id));
     BT_TRY(bt_sql_next(in->store, row, &more));
     if (!more) {
-        return no_such_run(in->store, run->id);
+        return bt_store_no_such_run(in->store, run->id);
     }
     bt_status status = take_session(in, row, run, env_id, alive);
     sqlite3_reset(row);
@@ -279,7 +280,7 @@ static bt_status read_run_rows(bt_reader *in, bt_store_run_list *list)
             return status;
         }
         item->id = sqlite3_column_int64(row, 0);
-        item->status = take_status(row, 3, take_alive(row, 6));
+        item->status = bt_reader_status(row, 3, bt_reader_alive(row, 6));
         item->started_ns = sqlite3_column_int64(row, 4);
         item->ended_ns = sqlite3_column_int64(row, 5);
         item->round_count = sqlite3_column_int64(row, 9);

@@ -114,6 +114,24 @@ X(HISTORY,
 #undef HISTORY_FROM
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
 
+// How far a run is
+X(LIVE_RUNNING, "SELECT id, pid, pid_started, boot_id FROM session WHERE status=0 ORDER BY id DESC")
+X(LIVE_SESSION, "SELECT s.status, s.started_ns, s.ended_ns, s.pid, s.pid_started, s.boot_id,"
+                " s.message, s.out_dir, suite.name, suite.profile, suite.plan_json"
+                " FROM session s JOIN suite ON suite.id=s.suite_id WHERE s.id=?")
+X(LIVE_COUNTS, "SELECT status, count(*), avg(ended_ns-started_ns) FROM round WHERE session_id=?"
+               " GROUP BY status")
+X(LIVE_SYSTEMS, "SELECT count(DISTINCT system) FROM round WHERE session_id=?")
+X(LIVE_ROUNDS, "SELECT r.id, r.ordinal, bench.kind, c.name, r.system, r.message, r.status,"
+               " r.started_ns, r.ended_ns, r.steps,"
+               " (SELECT value FROM measurement WHERE round_id=r.id AND metric='time_ns'),"
+               " (SELECT value FROM measurement WHERE round_id=r.id AND metric='tokens_per_s')"
+               " FROM round r JOIN bench_case c ON c.id=r.case_id"
+               " JOIN bench ON bench.id=c.bench_id WHERE r.session_id=? ORDER BY r.id DESC LIMIT ?")
+X(LIVE_STEPS, "SELECT step, loss_bits, grad_norm, lr, tokens, host_ns, device_ns, allocated_bytes,"
+              " peak_allocated_bytes, reserved_bytes, resident_bytes, warmup, profiled FROM step"
+              " WHERE round_id=? ORDER BY step DESC LIMIT ?")
+
 // Baselines
 X(BASELINE_ADD, "INSERT INTO baseline(name, machine, reason, run, created_ns, document)"
                 " VALUES(?,?,?,?,?,?)")

@@ -136,7 +136,7 @@ is_gone() { ! kill -0 "$1"; }
 @test "every verb has help; --version names revision and compiler" {
     run "$bench" --help
     [ "$status" = 0 ]
-    for verb in run list show compare report data doctor; do
+    for verb in run watch list show compare history report data doctor; do
         [[ $output == *"  $verb "* ]]
         "$bench" $verb --help | grep -q "usage: bt-bench $verb"
     done

@@ -1,0 +1,325 @@
+// harness/watch/print.c - a watched run in lines, and as JSON
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+#include "harness/watch/watch.h"
+
+enum { BAR_MAX = 60, BAR_BESIDE = 42, LINES_BESIDE = 6 };
+
+// ---- parts of lines ----------------------------------------------------------------------------
+
+// "1:42", "2:05:09"
+static void append_clock(double time_ns, bt_str *out)
+{
+    long long seconds = (long long)(time_ns / 1e9);
+    if (seconds >= 3600) {
+        bt_str_format(out, "%lld:%02lld:%02lld", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    } else {
+        bt_str_format(out, "%lld:%02lld", seconds / 60, seconds % 60);
+    }
+}
+
+static void append_head(const bt_watch_view *view, bt_str *out)
+{
+    const bt_store_live *live = view->live;
+    int64_t until_ns = live->ended_ns ? live->ended_ns : view->now_ns;
+    bt_str_format(out, "run %lld %s   %s, profile %s", (long long)live->run,
+                  bt_run_status_name(live->status), live->suite, live->profile);
+    if (live->status == BT_RUN_RUNNING) {
+        bt_str_format(out, "   process %lld", (long long)live->process_id);
+    }
+    if (live->ended_ns || live->status == BT_RUN_RUNNING) {
+        bt_str_append(out, "   ");
+        append_clock((double)(until_ns - live->started_ns), out);
+    }
+}
+
+// "case    3/42  gelu.f32 on blutrain, round 2/8   1:42 left"
+static void append_where(const bt_watch_view *view, bt_str *out)
+{
+    const bt_store_live_round *round = view->current;
+    bt_str_append(out, "case ");
+    if (view->case_count > 0) {
+        bt_str_format(out, "%4lld/%lld  ", (long long)view->case_index + 1,
+                      (long long)view->case_count);
+    }
+    bt_str_format(out, "%s on %s, round %lld", round->name, round->system,
+                  (long long)round->ordinal + 1);
+    if (view->rounds_per_case > round->ordinal) {
+        bt_str_format(out, "/%lld", (long long)view->rounds_per_case);
+    }
+    if (!isnan(view->left_ns)) {
+        bt_str_append(out, "   ");
+        append_clock(view->left_ns, out);
+        bt_str_append(out, " left");
+    }
+}
+
+static void append_step(const bt_watch_view *view, bt_str *out)
+{
+    const bt_store_step *step = view->step;
+    bt_str_format(out, "step %4lld", (long long)step->step + 1);
+    if (view->current->steps > 0) {
+        bt_str_format(out, "/%lld", (long long)view->current->steps);
+    }
+    bt_str_format(out, "  loss %.3f  norm %.2f  lr %.1e   %s   %s", (double)step->loss,
+                  (double)step->grad_norm, step->lr,
+                  bt_format_value(BT_UNIT_TOKENS_PER_S, view->rate_tok_s).text,
+                  bt_format_value(BT_UNIT_BYTES, (double)view->memory_bytes).text);
+}
+
+static void append_bar(const bt_watch_view *view, int columns, bt_str *out)
+{
+    int width = columns - BAR_BESIDE < BAR_MAX ? columns - BAR_BESIDE : BAR_MAX;
+    width = width < 1 ? 1 : width;
+    int filled = (int)(view->share * width);
+    bt_str_append(out, "          ");
+    for (int i = 0; i < width; i++) {
+        bt_str_append(out, i < filled ? "█" : "░");
+    }
+    bt_str_format(out, " %3d %%, %lld of %lld rounds", (int)(view->share * 100),
+                  (long long)view->rounds_done, (long long)view->rounds_planned);
+}
+
+// Cells of a round that has ended: case, system, round, status, what was measured, how long it
+// took.
+static void add_ended(const bt_store_live_round *round, bt_table *table)
+{
+    bt_text measured = {""};
+    if (!isnan(round->rate_tok_s)) {
+        measured = bt_format_value(BT_UNIT_TOKENS_PER_S, round->rate_tok_s);
+    } else if (!isnan(round->time_ns)) {
+        measured = bt_format_value(BT_UNIT_NS, round->time_ns);
+    }
+    bt_table_cell(table, "%s", round->name);
+    bt_table_cell(table, "%s", round->system);
+    bt_table_cell(table, "round %lld", (long long)round->ordinal + 1);
+    bt_table_cell(table, "%s", bt_run_status_name(round->status));
+    bt_table_cell(table, "%s", measured.text);
+    bt_text took = {""};
+    if (round->ended_ns) {
+        took = bt_format_value(BT_UNIT_NS, (double)(round->ended_ns - round->started_ns));
+    }
+    bt_table_cell(table, "%s%s", round->ended_ns ? "in " : "", took.text);
+}
+
+// Cuts each line of text to so many code points, and the text to so many lines.
+static void append_cut(const char *text, int columns, int rows, bt_str *out)
+{
+    for (int row = 0; *text && row < rows; row++) {
+        int shown = 0;
+        const char *end = text;
+        for (; *end && *end != '\n'; end++) {
+            bool starts = ((unsigned char)*end & 0xc0) != 0x80;
+            if (starts && shown == columns) {
+                break;
+            }
+            shown += starts;
+        }
+        bt_str_append_bytes(out, text, (size_t)(end - text));
+        bt_str_append(out, "\n");
+        text = end + strcspn(end, "\n");
+        text += *text == '\n';
+    }
+}
+
+// ---- whole texts -------------------------------------------------------------------------------
+
+static bt_status append_ended_table(const bt_watch_view *view, int rows, bt_str *out)
+{
+    const bt_store_live *live = view->live;
+    bt_table table = {.align = "lllrlr"};
+    int64_t shown = 0;
+    for (int64_t i = 0; i < live->round_count && shown < rows; i++) {
+        if (live->rounds[i].status != BT_RUN_RUNNING) {
+            add_ended(&live->rounds[i], &table);
+            shown++;
+        }
+    }
+    bt_status status = bt_table_print(&table, 10, out);
+    bt_table_release(&table);
+    return status;
+}
+
+bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_str *out)
+{
+    bt_str text = {0};
+    append_head(view, &text);
+    if (view->current) {
+        bt_str_append(&text, "\n");
+        append_where(view, &text);
+    }
+    if (view->step) {
+        bt_str_append(&text, "\n");
+        append_step(view, &text);
+    }
+    if (!isnan(view->share)) {
+        bt_str_append(&text, "\n");
+        append_bar(view, columns, &text);
+    }
+    bt_str_append(&text, "\n");
+    bt_status status = append_ended_table(view, rows - LINES_BESIDE, &text);
+    if (status == BT_OK) {
+        status = bt_str_status(&text);
+    }
+    if (status == BT_OK) {
+        bt_text_make_printable(text.text);
+        append_cut(text.text, columns, rows, out);
+        status = bt_str_status(out);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status finish_line(bt_str *out, size_t start)
+{
+    bt_str_append(out, "\n");
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+bt_status bt_watch_heading(const bt_watch_view *view, bt_str *out)
+{
+    size_t start = out->length_bytes;
+    append_head(view, out);
+    return finish_line(out, start);
+}
+
+bt_status bt_watch_ended(const bt_watch_view *view, int64_t *seen, bt_str *out)
+{
+    const bt_store_live *live = view->live;
+    size_t start = out->length_bytes;
+    bt_table table = {.align = "lllrlr"};
+    int64_t newest = *seen;
+    for (int64_t i = live->round_count - 1; i >= 0; i--) {
+        const bt_store_live_round *round = &live->rounds[i];
+        if (round->id > *seen && round->status != BT_RUN_RUNNING) {
+            add_ended(round, &table);
+            newest = round->id > newest ? round->id : newest;
+        }
+    }
+    *seen = newest;
+    bt_status status = bt_table_print(&table, 0, out);
+    bt_table_release(&table);
+    if (status == BT_OK && out->length_bytes > start) {
+        bt_text_make_printable(out->text + start);
+    }
+    return status;
+}
+
+bt_status bt_watch_line(const bt_watch_view *view, bt_str *out)
+{
+    size_t start = out->length_bytes;
+    if (!view->current) {
+        return BT_OK;
+    }
+    append_where(view, out);
+    if (view->step) {
+        bt_str_append(out, "   ");
+        append_step(view, out);
+    }
+    return finish_line(out, start);
+}
+
+bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
+{
+    const bt_store_live *live = view->live;
+    size_t start = out->length_bytes;
+    bt_str_format(out, "run %lld %s", (long long)live->run, bt_run_status_name(live->status));
+    if (live->ended_ns) {
+        bt_str_append(out, " in ");
+        append_clock((double)(live->ended_ns - live->started_ns), out);
+    }
+    bt_str_format(out, ": %lld rounds passed", (long long)live->counts[BT_RUN_PASSED]);
+    for (int i = BT_RUN_PASSED + 1; i < BT_RUN_STATUS_COUNT; i++) {
+        if (live->counts[i] > 0) {
+            bt_str_format(out, ", %lld %s", (long long)live->counts[i],
+                          bt_run_status_name((bt_run_status)i));
+        }
+    }
+    if (live->message[0]) {
+        bt_str_format(out, "\nmessage   %s", live->message);
+    }
+    bool goes_on = live->status == BT_RUN_INTERRUPTED;
+    bt_str_format(out, "\nnext      bt-bench %s %lld", goes_on ? "run --resume" : "show",
+                  (long long)live->run);
+    return finish_line(out, start);
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+static void json_current(bt_json_writer *json, const bt_watch_view *view)
+{
+    const bt_store_live_round *round = view->current;
+    if (!round) {
+        bt_json_writer_null(json, "current");
+        return;
+    }
+    bt_json_writer_open(json, "current", '{');
+    bt_json_writer_text(json, "case", round->name);
+    bt_json_writer_text(json, "system", round->system);
+    bt_json_writer_integer(json, "ordinal", round->ordinal);
+    bt_json_writer_integer(json, "started_ns", round->started_ns);
+    if (view->step) {
+        bt_json_writer_integer(json, "step", view->step->step);
+        bt_json_writer_integer(json, "steps", round->steps);
+        bt_json_writer_real(json, "loss", (double)view->step->loss);
+        bt_json_writer_real(json, "tokens_per_s", view->rate_tok_s);
+        bt_json_writer_integer(json, "memory_bytes", view->memory_bytes);
+    }
+    bt_json_writer_close(json, '}');
+}
+
+static void json_last(bt_json_writer *json, const bt_store_live *live)
+{
+    const bt_store_live_round *round = NULL;
+    for (int64_t i = 0; i < live->round_count && !round; i++) {
+        round = live->rounds[i].status != BT_RUN_RUNNING ? &live->rounds[i] : NULL;
+    }
+    if (!round) {
+        bt_json_writer_null(json, "last");
+        return;
+    }
+    bt_json_writer_open(json, "last", '{');
+    bt_json_writer_text(json, "case", round->name);
+    bt_json_writer_text(json, "system", round->system);
+    bt_json_writer_integer(json, "ordinal", round->ordinal);
+    bt_json_writer_text(json, "status", bt_run_status_name(round->status));
+    bt_json_writer_text(json, "message", round->message);
+    bt_json_writer_real(json, "time_ns", round->time_ns);
+    bt_json_writer_real(json, "tokens_per_s", round->rate_tok_s);
+    bt_json_writer_close(json, '}');
+}
+
+bt_status bt_watch_json(const bt_watch_view *view, bt_str *out)
+{
+    const bt_store_live *live = view->live;
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "run", live->run);
+    bt_json_writer_text(&json, "status", bt_run_status_name(live->status));
+    bt_json_writer_text(&json, "suite", live->suite);
+    bt_json_writer_text(&json, "profile", live->profile);
+    bt_json_writer_integer(&json, "process_id", live->process_id);
+    bt_json_writer_integer(&json, "started_ns", live->started_ns);
+    bt_json_writer_integer(&json, "ended_ns", live->ended_ns);
+    bt_json_writer_integer(&json, "rounds_done", view->rounds_done);
+    bt_json_writer_integer(&json, "rounds_planned", view->rounds_planned);
+    bt_json_writer_open(&json, "rounds", '{');
+    for (int i = 0; i < BT_RUN_STATUS_COUNT; i++) {
+        bt_json_writer_integer(&json, bt_run_status_name((bt_run_status)i), live->counts[i]);
+    }
+    bt_json_writer_close(&json, '}');
+    bt_json_writer_real(&json, "left_s",
+                        isnan(view->left_ns) ? view->left_ns : round(view->left_ns / 1e8) / 10);
+    json_current(&json, view);
+    json_last(&json, live);
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}
