@@ -48,7 +48,9 @@ test  shellcheck                command:shellcheck
 test  bats                      command:bats
 test  libcmocka-dev             module:cmocka
 test  jq                        command:jq
+test  openssl                   command:openssl
 test  patchelf                  command:patchelf
+test  zstd                      command:zstd
 test  sqlite3                   command:sqlite3
 test  python3                   command:python3
 test  ?chromium                 command:chromium

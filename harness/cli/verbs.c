@@ -51,6 +51,29 @@ static const bt_cli_option replicate_options[] = {
 static const bt_cli_option report_options[] = {
     {"output", 'o', "FILE", "where to; .html (one page), .md or .json"}, DB_ROW, HELP_ROW, END_ROW};
 
+static const bt_cli_option export_options[] = {
+    {"output", 'o', "FILE", "where to, as in run-3.tar.zst"},
+    {"sign", 0, "KEYFILE", "sign with this Ed25519 key (PEM, as 'bt-bench keygen' makes it)"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option verify_options[] = {
+    {"key", 0, "PUBFILE", "it must be signed by this key (PEM)"}, FORMAT_ROW, HELP_ROW, END_ROW};
+
+static const bt_cli_option import_options[] = {
+    {"key", 0, "PUBFILE", "it must be signed by this key (PEM)"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option keygen_options[] = {
+    {"output", 'o', "NAME", "makes NAME.key and NAME.pub"}, HELP_ROW, END_ROW};
+
 static const bt_cli_option data_options[] = {
     {"output", 'o', "DIR", "where to (default: data/books, data/NAME)"},
     {"val", 0, "FRACTION", "tokenize: share of the documents held out (default: 0)"},
@@ -96,6 +119,20 @@ const bt_cli_verb bt_cli_verbs[] = {
      "something\n"
      "is inconclusive, 4 nothing could be tested; those of run.",
      replicate_options, 1, 1, bt_verb_replicate},
+    {"export", "RUN -o FILE", "a run as one file that anybody can check",
+     "Raw samples, environment, plan, verdicts and report, with a digest of each; the same run "
+     "gives\n"
+     "the same bytes. Paths of this machine are cut to their last part.",
+     export_options, 1, 1, bt_verb_export},
+    {"verify", "FILE", "check a bundle: digests, signature, and every number again",
+     "Needs no GPU and no database. Medians, intervals and verdicts are worked out again from the\n"
+     "raw samples and compared.\n"
+     "Exit codes: 0 all holds, 1 something does not, 2 usage, 5 damaged.",
+     verify_options, 1, 1, bt_verb_verify},
+    {"import", "FILE", "take a bundle into the database, if it holds", NULL, import_options, 1, 1,
+     bt_verb_import},
+    {"keygen", "-o NAME", "make a pair of keys to sign bundles with", NULL, keygen_options, 0, 0,
+     bt_verb_keygen},
     {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME]", "make or get what is trained on",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"

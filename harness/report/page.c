@@ -118,3 +118,21 @@ bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt
     bt_report_set_release(&set);
     return status;
 }
+
+bt_status bt_report_page_digest(char digest[65])
+{
+    crypto_hash_sha256_state state;
+    unsigned char raw[crypto_hash_sha256_BYTES];
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
+    (void)crypto_hash_sha256_init(&state);
+    (void)crypto_hash_sha256_update(&state, bt_page_html, bt_page_html_size);
+    (void)crypto_hash_sha256_update(&state, bt_page_css, bt_page_css_size);
+    (void)crypto_hash_sha256_update(&state, bt_page_js, bt_page_js_size);
+    (void)crypto_hash_sha256_update(&state, bt_uplot_css, bt_uplot_css_size);
+    (void)crypto_hash_sha256_update(&state, bt_uplot_js, bt_uplot_js_size);
+    (void)crypto_hash_sha256_final(&state, raw);
+    (void)sodium_bin2hex(digest, 65, raw, sizeof raw);
+    return BT_OK;
+}

@@ -35,4 +35,8 @@ BT_CHECKED bt_status bt_report_markdown(bt_store *store, const int64_t *runs, in
 BT_CHECKED bt_status bt_report_json(bt_store *store, const int64_t *runs, int64_t count,
                                     bt_str *out);
 
+// SHA-256 of what every page of this build has in common: frame, style and scripts. The same run
+// read by programs of one revision and one such digest gives the same page.
+BT_CHECKED bt_status bt_report_page_digest(char digest[65]);
+
 #endif

@@ -85,6 +85,9 @@ static bt_status begin_run(bt_running *self)
         .seed = (uint64_t)bt_json_number_of(values, "seed"),
     };
     BT_TRY(bt_store_run_begin(self->store, &info, &self->outcome->run));
+    const bt_json_doc *suite = &self->request->suite->json;
+    bt_store_file file = {"suite", suite->name, suite->text, (int64_t)strlen(suite->text)};
+    BT_TRY(bt_store_file_set(self->store, self->outcome->run, &file));
     if (self->request->out_dir) {
         bt_str_append(&self->out_dir, self->request->out_dir);
     } else {

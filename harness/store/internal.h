@@ -120,7 +120,30 @@ BT_CHECKED bt_status bt_reader_rows(bt_reader *in, store_statement counting,
         (list_count) = found_rows.count;                                                           \
     } while (0)
 
-// ---- verdict.c ---------------------------------------------------------------------------------
+// ---- record.c, queue.c: rows within a transaction of the caller's -------------------------------
+
+// Rows that many runs share, made where they are missing.
+typedef struct session_parents {
+    int64_t suite, build, env;
+} session_parents;
+
+BT_CHECKED bt_status bt_session_parents_add(bt_store *store, const bt_store_run_info *info,
+                                            session_parents *out);
+BT_CHECKED bt_status bt_case_add(bt_store *store, const bt_store_case *what, int64_t *case_id);
+BT_CHECKED bt_status bt_measurement_write(bt_store *store, int64_t round,
+                                          const bt_store_measurement *measurement);
+BT_CHECKED bt_status bt_queue_row_write(bt_store *store, const queue_row *row);
+
+// ---- file.c, systems.c, verdict.c --------------------------------------------------------------
+
+// All files of a run, by kind.
+BT_CHECKED bt_status bt_store_files_read(bt_reader *in, bt_store_run *run);
+// Within a transaction of the caller's.
+BT_CHECKED bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *file);
+BT_CHECKED bt_status bt_schedule_rows_write(bt_store *store, int64_t run,
+                                            const bt_store_schedule *schedule);
+BT_CHECKED bt_status bt_verdict_row_write(bt_store *store, int64_t run, const char *kind,
+                                          const bt_store_verdict *verdict);
 
 // All verdicts of a run, in the order in which they were set.
 BT_CHECKED bt_status bt_store_verdicts_read(bt_reader *in, bt_store_run *run);

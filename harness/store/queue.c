@@ -10,7 +10,7 @@
 #include "framework/base/clock.h"
 #include "harness/store/internal.h"
 
-static bt_status write_row(bt_store *store, const queue_row *row)
+bt_status bt_queue_row_write(bt_store *store, const queue_row *row)
 {
     switch (row->kind) {
     case QUEUE_STEP: {
@@ -49,7 +49,7 @@ static bt_status write_row(bt_store *store, const queue_row *row)
 static bt_status write_all(bt_store *store)
 {
     for (int i = 0; i < store->queue_count; i++) {
-        BT_TRY(write_row(store, &store->queue[i]));
+        BT_TRY(bt_queue_row_write(store, &store->queue[i]));
     }
     return BT_OK;
 }

@@ -225,6 +225,7 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
     BT_TRY(bt_store_facts_read(in, env_id, &run->info.env));
     BT_READER_ROWS(in, SQL_ARTIFACTS_COUNT, SQL_ARTIFACTS, run->id, take_artifact, run->artifacts,
                    run->artifact_count);
+    BT_TRY(bt_store_files_read(in, run));
     BT_TRY(bt_store_verdicts_read(in, run));
     BT_TRY(bt_store_schedule_read(in, run));
     bt_store_round *rounds = NULL;

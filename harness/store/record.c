@@ -37,24 +37,30 @@ static bt_status add_env(bt_store *store, const bt_store_env *env, int64_t *id)
     return BT_OK;
 }
 
-static bt_status add_run(bt_store *store, const bt_store_run_info *info)
+bt_status bt_session_parents_add(bt_store *store, const bt_store_run_info *info,
+                                 session_parents *out)
 {
     const bt_store_suite *suite = &info->suite;
     const bt_store_build *build = &info->build;
-    int64_t suite_id = 0, build_id = 0, env_id = 0;
-    process_mark mark;
     BT_TRY(bt_sql_run(store, SQL_SUITE_ADD, "ttttt", suite->plan_hash, suite->name, suite->profile,
                       suite->path, suite->plan_json));
-    BT_TRY(bt_sql_integer(store, SQL_SUITE_ID, &suite_id, "t", suite->plan_hash));
+    BT_TRY(bt_sql_integer(store, SQL_SUITE_ID, &out->suite, "t", suite->plan_hash));
     BT_TRY(bt_sql_run(store, SQL_BUILD_ADD, "tttttttt", build->digest, build->version,
                       build->git_commit, build->git_diff, build->compiler, build->flags,
                       build->type, build->cuda));
-    BT_TRY(bt_sql_integer(store, SQL_BUILD_ID, &build_id, "t", build->digest));
-    BT_TRY(add_env(store, &info->env, &env_id));
+    BT_TRY(bt_sql_integer(store, SQL_BUILD_ID, &out->build, "t", build->digest));
+    return add_env(store, &info->env, &out->env);
+}
+
+static bt_status add_run(bt_store *store, const bt_store_run_info *info)
+{
+    session_parents parents;
+    process_mark mark;
+    BT_TRY(bt_session_parents_add(store, info, &parents));
     bt_process_mark_self(&mark);
-    return bt_sql_run(store, SQL_SESSION_ADD, "iiittiiiit", suite_id, build_id, env_id,
-                      info->command, info->out_dir, (int64_t)info->seed, bt_clock_wall_ns(),
-                      mark.pid, mark.started, mark.boot_id);
+    return bt_sql_run(store, SQL_SESSION_ADD, "iiittiiiit", parents.suite, parents.build,
+                      parents.env, info->command, info->out_dir, (int64_t)info->seed,
+                      bt_clock_wall_ns(), mark.pid, mark.started, mark.boot_id);
 }
 
 bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info, int64_t *run)
@@ -86,14 +92,20 @@ bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status, c
     return check_found(store, "run", run);
 }
 
-static bt_status add_round(bt_store *store, int64_t run, const bt_store_case *what, int64_t ordinal)
+bt_status bt_case_add(bt_store *store, const bt_store_case *what, int64_t *case_id)
 {
-    int64_t bench_id = 0, case_id = 0;
+    int64_t bench_id = 0;
     BT_TRY(bt_sql_run(store, SQL_BENCH_ADD, "tt", what->bench, what->kind));
     BT_TRY(bt_sql_integer(store, SQL_BENCH_ID, &bench_id, "tt", what->bench, what->kind));
     BT_TRY(bt_sql_run(store, SQL_CASE_ADD, "itt", bench_id, what->name, what->axes_json));
-    BT_TRY(
-        bt_sql_integer(store, SQL_CASE_ID, &case_id, "itt", bench_id, what->name, what->axes_json));
+    return bt_sql_integer(store, SQL_CASE_ID, case_id, "itt", bench_id, what->name,
+                          what->axes_json);
+}
+
+static bt_status add_round(bt_store *store, int64_t run, const bt_store_case *what, int64_t ordinal)
+{
+    int64_t case_id = 0;
+    BT_TRY(bt_case_add(store, what, &case_id));
     return bt_sql_run(store, SQL_ROUND_ADD, "iitii", run, case_id, what->system, ordinal,
                       bt_clock_wall_ns());
 }
@@ -142,26 +154,30 @@ static bt_status add_measurement(bt_store *store, int64_t round,
                       measurement->sample_count, bt_unit_name(metric->unit), blob, size_bytes);
 }
 
-bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measurement *measurement)
+bt_status bt_measurement_write(bt_store *store, int64_t round,
+                               const bt_store_measurement *measurement)
 {
     void *blob = NULL;
     int64_t size_bytes = 0;
-    bt_status status = BT_OK;
+    if (measurement->samples) {
+        BT_TRY(
+            bt_samples_pack(measurement->samples, measurement->sample_count, &blob, &size_bytes));
+    }
+    bt_status status = add_measurement(store, round, measurement, blob, size_bytes);
+    bt_mem_free(blob);
+    return status;
+}
+
+bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measurement *measurement)
+{
     if ((int)measurement->metric < 0 || measurement->metric >= BT_METRIC_COUNT ||
         measurement->sample_count < 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "no metric %d, or a negative sample count",
                         (int)measurement->metric);
     }
     BT_TRY(bt_store_flush(store));
-    if (measurement->samples) {
-        BT_TRY(
-            bt_samples_pack(measurement->samples, measurement->sample_count, &blob, &size_bytes));
-    }
-    BT_TRY_GOTO(bt_sql_begin(store), done);
-    status = bt_sql_end(store, add_measurement(store, round, measurement, blob, size_bytes));
-done:
-    bt_mem_free(blob);
-    return status;
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, bt_measurement_write(store, round, measurement));
 }
 
 bt_status bt_store_artifact_add(bt_store *store, int64_t run, const bt_store_artifact *artifact)

@@ -148,8 +148,16 @@ static const char *const version_6[] = {
     " UNIQUE(session_id, bench, name, metric)) STRICT",
     "CREATE INDEX calibration_of_case ON calibration(environment, bench, name)", NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3,
-                                                version_4, version_5, version_6};
+// Files that a run was made from: its suite, the claims that it was judged by.
+static const char *const version_7[] = {
+    "CREATE TABLE session_file("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " kind TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL,"
+    " UNIQUE(session_id, kind)) STRICT",
+    NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
+                                                version_5, version_6, version_7};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -53,6 +53,14 @@ X(SESSION_COUNT, "SELECT count(*) FROM session WHERE id=?")
 X(VERDICTS_DROP, "DELETE FROM verdict WHERE session_id=? AND kind=?")
 X(VERDICT_ADD, "INSERT INTO verdict(session_id, kind, subject, metric, verdict, ratio, low, high,"
                " rounds, reason, rule_json) VALUES(?,?,?,?,?,?,?,?,?,?,?)")
+X(FILE_SET, "INSERT OR REPLACE INTO session_file(session_id, kind, name, data) VALUES(?,?,?,?)")
+
+// Importing: rows with the times and states that they had.
+X(SESSION_IMPORT, "INSERT INTO session(id, suite_id, build_id, env_id, command, out_dir, seed,"
+                  " status, message, started_ns, ended_ns, pid, pid_started, boot_id)"
+                  " VALUES(nullif(?,0),?,?,?,?,?,?,?,?,?,?,0,0,'')")
+X(ROUND_IMPORT, "INSERT INTO round(session_id, case_id, system, ordinal, status, message,"
+                " started_ns, ended_ns, params_digest) VALUES(?,?,?,?,?,?,?,?,?)")
 
 // Reading
 X(RUNS_COUNT, "SELECT count(*) FROM session")
@@ -96,6 +104,8 @@ X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM m
                 " LEFT JOIN samples s ON s.measurement_id=m.id WHERE m.round_id=?"
                 " ORDER BY m.metric")
 X(TELEMETRY, "SELECT count, columns, data FROM telemetry WHERE round_id=?")
+X(FILES_COUNT, "SELECT count(*) FROM session_file WHERE session_id=?")
+X(FILES, "SELECT kind, name, data FROM session_file WHERE session_id=? ORDER BY kind")
 X(ARTIFACTS_COUNT, "SELECT count(*) FROM artifact WHERE session_id=?")
 X(ARTIFACTS, "SELECT kind, path, size_bytes, digest FROM artifact WHERE session_id=? ORDER BY id")
 X(VERDICTS_COUNT, "SELECT count(*) FROM verdict WHERE session_id=?")

@@ -225,6 +225,14 @@ typedef struct bt_store_calibration {
     double smallest, smallest_low, smallest_high;
 } bt_store_calibration;
 
+// A file that a run was made from, as it was then.
+typedef struct bt_store_file {
+    const char *kind;  // "suite", "claims": small letters; once per run
+    const char *name;  // path, as messages call it
+    const char *bytes; // a text; read back with a zero byte behind it
+    int64_t size_bytes;
+} bt_store_file;
+
 // ---- open and close ----------------------------------------------------------------------------
 
 typedef enum bt_store_mode {
@@ -295,6 +303,8 @@ BT_CHECKED bt_status bt_store_schedule_set(bt_store *store, int64_t run,
 // Replaces all calibrations that were made from a run; each item's `run` is not looked at.
 BT_CHECKED bt_status bt_store_calibrations_set(bt_store *store, int64_t run,
                                                const bt_store_calibration *list, int64_t count);
+// Keeps a copy of the file's bytes; replaces an earlier one of the same kind.
+BT_CHECKED bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *file);
 // Flushes if rows have waited for half a second. Call it when the event loop is idle.
 BT_CHECKED bt_status bt_store_tick(bt_store *store);
 BT_CHECKED bt_status bt_store_flush(bt_store *store);
@@ -336,6 +346,8 @@ typedef struct bt_store_run {
     int64_t round_count;
     const bt_store_artifact *artifacts; // in the order recorded
     int64_t artifact_count;
+    const bt_store_file *files; // by kind
+    int64_t file_count;
     const bt_store_verdict *verdicts; // by kind, in the order set
     int64_t verdict_count;
     bt_store_schedule schedule;
@@ -355,6 +367,12 @@ BT_CHECKED bt_status bt_store_calibration_find(bt_store *store, const char *envi
                                                const char *bench, const char *name,
                                                const char *metric, bt_arena *arena,
                                                bt_store_calibration *out, bool *found);
+// Records a run as it was read, from this or another database: all of it or nothing. Artifacts are
+// left out, since they lie elsewhere. With `number` its number is kept (and must be free),
+// otherwise it gets the next; *id is the one that it has. Errors  INVALID_ARGUMENT (it still goes
+// on; the number is taken)
+BT_CHECKED bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool number,
+                                         int64_t *id);
 
 // A line of the list of runs.
 typedef struct bt_store_run_row {

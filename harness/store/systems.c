@@ -14,7 +14,7 @@ static bt_status add_system(bt_store *store, int64_t run, int64_t position,
                       item->inject_slowdown, build_id);
 }
 
-static bt_status set_schedule(bt_store *store, int64_t run, const bt_store_schedule *schedule)
+bt_status bt_schedule_rows_write(bt_store *store, int64_t run, const bt_store_schedule *schedule)
 {
     BT_TRY(bt_sql_run(store, SQL_SCHEDULE_DROP, "i", run));
     BT_TRY(bt_sql_run(store, SQL_SYSTEMS_DROP, "i", run));
@@ -30,7 +30,7 @@ bt_status bt_store_schedule_set(bt_store *store, int64_t run, const bt_store_sch
 {
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
-    return bt_sql_end(store, set_schedule(store, run, schedule));
+    return bt_sql_end(store, bt_schedule_rows_write(store, run, schedule));
 }
 
 // ---- reading -----------------------------------------------------------------------------------

@@ -1,6 +1,14 @@
 // harness/store/verdict.c - what was decided about a run, and by which rule
 #include "harness/store/internal.h"
 
+bt_status bt_verdict_row_write(bt_store *store, int64_t run, const char *kind,
+                               const bt_store_verdict *verdict)
+{
+    return bt_sql_run(store, SQL_VERDICT_ADD, "ittttrrritt", run, kind, verdict->subject,
+                      verdict->metric, verdict->verdict, verdict->ratio, verdict->low,
+                      verdict->high, verdict->rounds, verdict->reason, verdict->rule_json);
+}
+
 static bt_status add_verdicts(bt_store *store, int64_t run, const char *kind,
                               const bt_store_verdict *verdicts, int64_t count)
 {
@@ -11,10 +19,7 @@ static bt_status add_verdicts(bt_store *store, int64_t run, const char *kind,
     }
     BT_TRY(bt_sql_run(store, SQL_VERDICTS_DROP, "it", run, kind));
     for (int64_t i = 0; i < count; i++) {
-        const bt_store_verdict *item = &verdicts[i];
-        BT_TRY(bt_sql_run(store, SQL_VERDICT_ADD, "ittttrrritt", run, kind, item->subject,
-                          item->metric, item->verdict, item->ratio, item->low, item->high,
-                          item->rounds, item->reason, item->rule_json));
+        BT_TRY(bt_verdict_row_write(store, run, kind, &verdicts[i]));
     }
     return BT_OK;
 }

@@ -1,0 +1,304 @@
+// harness/bundle/describe.c - the files that are made from the others: report, RO-Crate metadata,
+// manifest, in-toto statement
+//
+// Sources: RO-Crate 1.1 (w3id.org/ro/crate/1.1); in-toto attestation framework, Statement v1 and
+// the predicate test-result v0.1.
+#include <stdio.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "bt_bundle_format.h" // generated from FORMAT.md
+#include "harness/bundle/bundle.h"
+#include "harness/bundle/content.h"
+#include "harness/bundle/fields.h"
+#include "harness/env/build.h"
+#include "harness/report/report.h"
+
+#define CRATE "ro-crate-metadata.json"
+
+// ---- who made it -------------------------------------------------------------------------------
+
+static void set_text(char *out, size_t size_bytes, const char *text)
+{
+    (void)snprintf(out, size_bytes, "%s", text);
+}
+
+bt_status bt_content_maker_self(bt_content_maker *out)
+{
+    const bt_build *build = bt_build_get();
+    set_text(out->version, sizeof out->version, build->version);
+    set_text(out->git_commit, sizeof out->git_commit, build->git_commit);
+    set_text(out->git_diff, sizeof out->git_diff, build->git_diff);
+    set_text(out->zstd, sizeof out->zstd, ZSTD_versionString());
+    return bt_report_page_digest(out->page);
+}
+
+bt_status bt_content_read_maker(const bt_files *files, bt_content_maker *out)
+{
+    const bt_file *file = bt_files_find(files, "manifest.json");
+    const struct {
+        const char *key;
+        char *text;
+        size_t size_bytes;
+    } rows[] = {{"version", out->version, sizeof out->version},
+                {"git_commit", out->git_commit, sizeof out->git_commit},
+                {"git_diff", out->git_diff, sizeof out->git_diff},
+                {"zstd", out->zstd, sizeof out->zstd},
+                {"page", out->page, sizeof out->page}};
+    bt_json_doc json;
+    if (!file) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "manifest.json is missing");
+    }
+    BT_TRY(bt_json_parse("manifest.json", file->bytes, file->size_bytes, &json));
+    bt_status status = BT_OK;
+    for (size_t i = 0; status == BT_OK && i < sizeof rows / sizeof rows[0]; i++) {
+        const cJSON *node = bt_json_get(bt_json_get(json.root, "made_by"), rows[i].key);
+        if (!cJSON_IsString(node) || strlen(node->valuestring) >= rows[i].size_bytes) {
+            status =
+                bt_error(BT_STATUS_INVALID_ARGUMENT,
+                         "manifest.json, made_by: \"%s\" is missing, or too long", rows[i].key);
+        } else {
+            set_text(rows[i].text, rows[i].size_bytes, node->valuestring);
+        }
+    }
+    bt_json_release(&json);
+    return status;
+}
+
+// ---- report ------------------------------------------------------------------------------------
+
+// The page is made from a database that holds this run alone, so that nothing else gets into it.
+static bt_status make_page(const bt_store_run *run, bt_str *out)
+{
+    bt_store *store = NULL;
+    int64_t id = 0;
+    BT_TRY(bt_store_open(":memory:", BT_STORE_WRITE, &store));
+    bt_status status = bt_store_run_import(store, run, true, &id);
+    if (status == BT_OK) {
+        status = bt_report_html(store, &id, 1, out);
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+bt_status bt_content_add_report(const bt_store_run *run, bt_files *files)
+{
+    bt_str text = {0};
+    bt_status status = make_page(run, &text);
+    if (status != BT_OK) {
+        bt_str_release(&text);
+        return status;
+    }
+    BT_TRY(bt_files_add(files, "report.html", &text));
+    bt_str_append_bytes(&text, bt_format_md, bt_format_md_size);
+    return bt_files_add(files, "FORMAT.md", &text);
+}
+
+// ---- RO-Crate ----------------------------------------------------------------------------------
+
+static void write_reference(bt_json_writer *json, const char *key, const char *id)
+{
+    bt_json_writer_open(json, key, '{');
+    bt_json_writer_text(json, "@id", id);
+    bt_json_writer_close(json, '}');
+}
+
+static void open_entity(bt_json_writer *json, const char *id, const char *type)
+{
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "@id", id);
+    bt_json_writer_text(json, "@type", type);
+}
+
+static const char *encoding_of(const char *name)
+{
+    static const struct {
+        const char *ending, *encoding;
+    } rows[] = {{".json", "application/json"},
+                {".ndjson", "application/x-ndjson"},
+                {".f64", "application/octet-stream"},
+                {".html", "text/html"},
+                {".md", "text/markdown"}};
+    const char *ending = strrchr(name, '.');
+    for (size_t i = 0; ending && i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(ending, rows[i].ending) == 0) {
+            return rows[i].encoding;
+        }
+    }
+    return "application/octet-stream";
+}
+
+static void write_file_entity(bt_json_writer *json, const bt_file *file)
+{
+    char text[72];
+    open_entity(json, file->name, "File");
+    bt_json_writer_text(json, "name", file->name);
+    bt_json_writer_text(json, "encodingFormat", encoding_of(file->name));
+    (void)snprintf(text, sizeof text, "%zu", file->size_bytes);
+    bt_json_writer_text(json, "contentSize", text);
+    bt_files_digest(file->bytes, file->size_bytes, text);
+    bt_json_writer_text(json, "sha256", text);
+    bt_json_writer_close(json, '}');
+}
+
+static void write_root(bt_json_writer *json, const bt_store_run *run, const bt_files *files)
+{
+    char text[512], time[40];
+    int64_t time_ns = run->ended_ns ? run->ended_ns : run->started_ns;
+    bt_fields_time(time_ns, time);
+    open_entity(json, "./", "Dataset");
+    (void)snprintf(text, sizeof text, "bt-bench run %lld of %.200s", (long long)run->id,
+                   run->info.suite.name);
+    bt_json_writer_text(json, "name", text);
+    (void)snprintf(text, sizeof text,
+                   "Raw samples, steps, environment, plan and verdicts of %lld rounds of the suite "
+                   "%.200s, profile %.100s. FORMAT.md says how to read them.",
+                   (long long)run->round_count, run->info.suite.name, run->info.suite.profile);
+    bt_json_writer_text(json, "description", text);
+    bt_json_writer_text(json, "datePublished", time[0] ? time : "1970-01-01");
+    bt_json_writer_text(json, "license", "Not stated: ask whoever published this bundle");
+    bt_json_writer_open(json, "hasPart", '[');
+    for (int64_t i = 0; i < files->count; i++) {
+        write_reference(json, NULL, files->items[i].name);
+    }
+    bt_json_writer_close(json, ']');
+    write_reference(json, "mentions", "#run");
+    bt_json_writer_close(json, '}');
+}
+
+static void write_action(bt_json_writer *json, const bt_store_run *run,
+                         const bt_content_maker *maker)
+{
+    char time[40];
+    open_entity(json, "#run", "CreateAction");
+    bt_json_writer_text(json, "name", run->info.command);
+    bt_fields_time(run->started_ns, time);
+    bt_json_writer_text(json, "startTime", time);
+    bt_fields_time(run->ended_ns, time);
+    bt_json_writer_text(json, "endTime", time);
+    write_reference(json, "instrument", "#bt-bench");
+    write_reference(json, "object", "plan.json");
+    write_reference(json, "result", "./");
+    bt_json_writer_close(json, '}');
+    open_entity(json, "#bt-bench", "SoftwareApplication");
+    bt_json_writer_text(json, "name", "bt-bench");
+    bt_json_writer_text(json, "softwareVersion",
+                        run->info.build.git_commit[0] ? run->info.build.git_commit
+                                                      : run->info.build.version);
+    bt_json_writer_close(json, '}');
+    open_entity(json, "#packer", "SoftwareApplication");
+    bt_json_writer_text(json, "name", "bt-bench export");
+    bt_json_writer_text(json, "softwareVersion",
+                        maker->git_commit[0] ? maker->git_commit : maker->version);
+    bt_json_writer_close(json, '}');
+}
+
+bt_status bt_content_add_crate(const bt_store_run *run, const bt_content_maker *maker,
+                               bt_files *files)
+{
+    bt_str text = {0};
+    bt_json_writer json = {.out = &text, .indent = 1};
+    bt_files_sort(files);
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "@context", "https://w3id.org/ro/crate/1.1/context");
+    bt_json_writer_open(&json, "@graph", '[');
+    open_entity(&json, CRATE, "CreativeWork");
+    write_reference(&json, "conformsTo", "https://w3id.org/ro/crate/1.1");
+    write_reference(&json, "about", "./");
+    bt_json_writer_close(&json, '}');
+    write_root(&json, run, files);
+    for (int64_t i = 0; i < files->count; i++) {
+        write_file_entity(&json, &files->items[i]);
+    }
+    write_action(&json, run, maker);
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(&text, "\n");
+    return bt_files_add(files, CRATE, &text);
+}
+
+// ---- manifest and statement --------------------------------------------------------------------
+
+bt_status bt_content_add_manifest(const bt_content_maker *maker, bt_files *files)
+{
+    bt_str text = {0};
+    bt_json_writer json = {.out = &text, .indent = 1};
+    bt_files_sort(files);
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "format", BT_BUNDLE_FORMAT);
+    bt_json_writer_open(&json, "made_by", '{');
+    bt_json_writer_text(&json, "version", maker->version);
+    bt_json_writer_text(&json, "git_commit", maker->git_commit);
+    bt_json_writer_text(&json, "git_diff", maker->git_diff);
+    bt_json_writer_text(&json, "zstd", maker->zstd);
+    bt_json_writer_text(&json, "page", maker->page);
+    bt_json_writer_close(&json, '}');
+    bt_json_writer_open(&json, "files", '[');
+    for (int64_t i = 0; i < files->count; i++) {
+        char digest[65];
+        bt_files_digest(files->items[i].bytes, files->items[i].size_bytes, digest);
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "name", files->items[i].name);
+        bt_json_writer_integer(&json, "size_bytes", (int64_t)files->items[i].size_bytes);
+        bt_json_writer_text(&json, "sha256", digest);
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(&text, "\n");
+    return bt_files_add(files, "manifest.json", &text);
+}
+
+static void write_digest_of(bt_json_writer *json, const bt_file *file)
+{
+    char digest[65] = "";
+    if (file) {
+        bt_files_digest(file->bytes, file->size_bytes, digest);
+    }
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "name", file ? file->name : "");
+    bt_json_writer_open(json, "digest", '{');
+    bt_json_writer_text(json, "sha256", digest);
+    bt_json_writer_close(json, '}');
+    bt_json_writer_close(json, '}');
+}
+
+// Rounds of one outcome by name: passed, could not run here, or anything else.
+static void write_tests(bt_json_writer *json, const char *key, const bt_store_run *run, int outcome)
+{
+    bt_json_writer_open(json, key, '[');
+    for (int64_t i = 0; i < run->round_count; i++) {
+        const bt_store_round *round = &run->rounds[i];
+        int mine = round->status == BT_RUN_PASSED ? 0 : round->status == BT_RUN_UNAVAILABLE ? 1 : 2;
+        char name[512];
+        (void)snprintf(name, sizeof name, "%.200s, %.200s, round %lld", round->what.name,
+                       round->what.system, (long long)round->ordinal);
+        if (mine == outcome) {
+            bt_json_writer_text(json, NULL, name);
+        }
+    }
+    bt_json_writer_close(json, ']');
+}
+
+bt_status bt_content_statement(const bt_store_run *run, const bt_files *files, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 1};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "_type", "https://in-toto.io/Statement/v1");
+    bt_json_writer_open(&json, "subject", '[');
+    write_digest_of(&json, bt_files_find(files, "manifest.json"));
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_text(&json, "predicateType", "https://in-toto.io/attestation/test-result/v0.1");
+    bt_json_writer_open(&json, "predicate", '{');
+    bt_json_writer_text(&json, "result", run->status == BT_RUN_PASSED ? "PASSED" : "FAILED");
+    bt_json_writer_open(&json, "configuration", '[');
+    write_digest_of(&json, bt_files_find(files, "plan.json"));
+    bt_json_writer_close(&json, ']');
+    write_tests(&json, "passedTests", run, 0);
+    write_tests(&json, "warnedTests", run, 1);
+    write_tests(&json, "failedTests", run, 2);
+    bt_json_writer_close(&json, '}');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}

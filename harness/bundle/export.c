@@ -1,0 +1,109 @@
+// harness/bundle/export.c - a run of the store as a bundle
+#include <sodium.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "harness/bundle/bundle.h"
+#include "harness/bundle/content.h"
+#include "harness/bundle/sign.h"
+
+// What the run lacks, a line each.
+static void note_missing(const bt_store_run *run, bt_str *notes)
+{
+    bool suite = false;
+    for (int64_t i = 0; i < run->file_count; i++) {
+        suite = suite || strcmp(run->files[i].kind, "suite") == 0;
+    }
+    if (!suite) {
+        bt_str_append(notes, "the run was recorded without its suite file; its plan is there\n");
+    }
+    if (run->verdict_count == 0) {
+        bt_str_append(notes, "the run has no verdicts\n");
+    }
+}
+
+// The statement, bare or in a signed envelope.
+static bt_status add_statement(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
+{
+    bt_str statement = {0}, envelope = {0};
+    bt_status status = bt_content_statement(run, files, &statement);
+    if (status == BT_OK && key) {
+        status = bt_sign_envelope(&statement, key, &envelope);
+    }
+    if (status == BT_OK) {
+        status = key ? bt_files_add(files, BT_BUNDLE_ENVELOPE, &envelope)
+                     : bt_files_add(files, BT_BUNDLE_STATEMENT, &statement);
+    }
+    bt_str_release(&statement);
+    bt_str_release(&envelope);
+    return status;
+}
+
+// What is made from the run as it reads back from its files, so that whoever verifies makes the
+// same from the same.
+static bt_status add_generated(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
+{
+    bt_content_maker maker = {0};
+    BT_TRY(bt_content_maker_self(&maker));
+    BT_TRY(bt_content_add_report(run, files));
+    BT_TRY(bt_content_add_crate(run, &maker, files));
+    BT_TRY(bt_content_add_manifest(&maker, files));
+    return add_statement(run, key, files);
+}
+
+bt_status bt_content_build(const bt_store_run *run, const bt_bundle_key *key, bt_files *files)
+{
+    bt_store_run again = {0};
+    BT_TRY(bt_content_write(run, files));
+    bt_status status = bt_content_read(files, &again);
+    if (status == BT_OK) {
+        status = add_generated(&again, key, files);
+    }
+    bt_store_run_release(&again);
+    return status;
+}
+
+static bt_status build(bt_store_run *run, const bt_bundle_key *key, bt_str *notes, bt_files *files)
+{
+    bt_str kinds = {0};
+    bt_status status = bt_content_redact(run, &kinds);
+    if (status == BT_OK && kinds.length_bytes) {
+        bt_str_format(notes, "paths of this machine were shortened in: %s\n", bt_str_text(&kinds));
+    }
+    if (status == BT_OK) {
+        status = bt_content_build(run, key, files);
+    }
+    bt_str_release(&kinds);
+    return status;
+}
+
+bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_key *key, const char *path,
+                           bt_str *notes)
+{
+    bt_store_run record;
+    bt_files files = {0};
+    bt_str packed = {0};
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
+    BT_TRY(bt_store_run_read(store, run, &record));
+    bt_status status = BT_OK;
+    if (record.status == BT_RUN_RUNNING) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "run %lld still goes on; export it when it has ended", (long long)run);
+    }
+    if (status == BT_OK) {
+        note_missing(&record, notes);
+        status = build(&record, key, notes, &files);
+    }
+    if (status == BT_OK) {
+        status = bt_files_pack(&files, &packed);
+    }
+    if (status == BT_OK) {
+        status = bt_file_write(path, bt_str_text(&packed), packed.length_bytes);
+    }
+    bt_str_release(&packed);
+    bt_files_release(&files);
+    bt_store_run_release(&record);
+    return status == BT_OK ? bt_str_status(notes) : status;
+}

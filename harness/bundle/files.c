@@ -1,0 +1,361 @@
+// harness/bundle/files.c - named files, packed and unpacked
+#include "harness/bundle/files.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "framework/base/mem.h"
+
+enum { LEVEL = 9, FOOTER_BYTES = 40, NAME_BYTES_MAX = 99 };
+
+// A skippable frame of zstd: its mark, then 32 as the size of what follows.
+static const unsigned char footer_head[8] = {0x5b, 0x2a, 0x4d, 0x18, 32, 0, 0, 0};
+static const unsigned char frame_head[4] = {0x28, 0xb5, 0x2f, 0xfd};
+
+// ---- the list ----------------------------------------------------------------------------------
+
+static bt_status append_file(bt_files *files, const char *name, char *bytes, size_t size_bytes)
+{
+    if (files->count == files->capacity) {
+        int64_t capacity = files->capacity ? 2 * files->capacity : 32;
+        void *block = files->items;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *files->items));
+        files->items = block;
+        files->capacity = capacity;
+    }
+    char *copy = NULL;
+    BT_TRY(bt_mem_strdup(name, &copy));
+    files->sorted = files->count == 0 ||
+                    (files->sorted && strcmp(files->items[files->count - 1].name, name) < 0);
+    files->items[files->count++] = (bt_file){copy, bytes, size_bytes};
+    return BT_OK;
+}
+
+bt_status bt_files_add(bt_files *files, const char *name, bt_str *text)
+{
+    char *bytes = NULL;
+    size_t size_bytes = text->length_bytes;
+    bt_status status = bt_str_take(text, &bytes);
+    if (status == BT_OK) {
+        status = append_file(files, name, bytes, size_bytes);
+    }
+    if (status != BT_OK) {
+        bt_mem_free(bytes);
+        bt_str_release(text);
+    }
+    return status;
+}
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp(((const bt_file *)left)->name, ((const bt_file *)right)->name);
+}
+
+static bt_file *find(const bt_files *files, const char *name)
+{
+    if (files->sorted && files->count) {
+        char *key = (char *)(uintptr_t)name; // bsearch only reads it
+        const bt_file wanted = {.name = key};
+        return bsearch(&wanted, files->items, (size_t)files->count, sizeof wanted, by_name);
+    }
+    for (int64_t i = 0; i < files->count; i++) {
+        if (strcmp(files->items[i].name, name) == 0) {
+            return &files->items[i];
+        }
+    }
+    return NULL;
+}
+
+const bt_file *bt_files_find(const bt_files *files, const char *name) { return find(files, name); }
+
+void bt_files_remove(bt_files *files, const char *name)
+{
+    bt_file *file = find(files, name);
+    if (file) {
+        bt_mem_free(file->name);
+        bt_mem_free(file->bytes);
+        size_t behind = (size_t)(files->items + files->count - (file + 1));
+        memmove(file, file + 1, behind * sizeof *file);
+        files->count--;
+    }
+}
+
+void bt_files_sort(bt_files *files)
+{
+    if (files->count && !files->sorted) {
+        qsort(files->items, (size_t)files->count, sizeof *files->items, by_name);
+    }
+    files->sorted = true;
+}
+
+void bt_files_release(bt_files *files)
+{
+    for (int64_t i = 0; i < files->count; i++) {
+        bt_mem_free(files->items[i].name);
+        bt_mem_free(files->items[i].bytes);
+    }
+    bt_mem_free(files->items);
+    memset(files, 0, sizeof *files);
+}
+
+void bt_files_digest(const void *bytes, size_t size_bytes, char digest[65])
+{
+    unsigned char raw[crypto_hash_sha256_BYTES];
+    (void)crypto_hash_sha256(raw, bytes, size_bytes);
+    (void)sodium_bin2hex(digest, 65, raw, sizeof raw);
+}
+
+// ---- packing -----------------------------------------------------------------------------------
+
+static la_ssize_t take_part(struct archive *tar, void *self, const void *bytes, size_t size_bytes)
+{
+    (void)tar;
+    bt_str_append_bytes(self, bytes, size_bytes);
+    return bt_str_status(self) == BT_OK ? (la_ssize_t)size_bytes : -1;
+}
+
+static bool write_entry(struct archive *tar, const bt_file *file)
+{
+    struct archive_entry *entry = archive_entry_new();
+    if (!entry) {
+        return false;
+    }
+    archive_entry_set_pathname(entry, file->name);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_mtime(entry, 0, 0);
+    archive_entry_set_size(entry, (la_int64_t)file->size_bytes);
+    bool done =
+        archive_write_header(tar, entry) == ARCHIVE_OK &&
+        archive_write_data(tar, file->bytes, file->size_bytes) == (la_ssize_t)file->size_bytes;
+    archive_entry_free(entry);
+    return done;
+}
+
+// The files as they are in order, as a tar stream.
+static bt_status write_tar(const bt_files *files, bt_str *out)
+{
+    struct archive *tar = archive_write_new();
+    bool done = tar && archive_write_set_format_ustar(tar) == ARCHIVE_OK &&
+                archive_write_set_bytes_per_block(tar, 512) == ARCHIVE_OK &&
+                archive_write_open(tar, out, NULL, take_part, NULL) == ARCHIVE_OK;
+    for (int64_t i = 0; done && i < files->count; i++) {
+        done = write_entry(tar, &files->items[i]);
+    }
+    done = done && archive_write_close(tar) == ARCHIVE_OK;
+    archive_write_free(tar);
+    BT_TRY(bt_str_status(out));
+    return done ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
+}
+
+static bt_status compress_with(ZSTD_CCtx *context, const bt_str *tar, bt_str *out)
+{
+    void *block = NULL;
+    size_t capacity = ZSTD_compressBound(tar->length_bytes);
+    BT_TRY(bt_mem_alloc(capacity, 1, &block));
+    size_t done = ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
+    if (!ZSTD_isError(done)) {
+        done = ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+    }
+    if (!ZSTD_isError(done)) {
+        done = ZSTD_compress2(context, block, capacity, bt_str_text(tar), tar->length_bytes);
+    }
+    if (!ZSTD_isError(done)) {
+        bt_str_append_bytes(out, block, done);
+    }
+    bt_mem_free(block);
+    return ZSTD_isError(done)
+               ? bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: %s", ZSTD_getErrorName(done))
+               : bt_str_status(out);
+}
+
+static void append_footer(bt_str *out)
+{
+    unsigned char footer[FOOTER_BYTES];
+    memcpy(footer, footer_head, sizeof footer_head);
+    (void)crypto_hash_sha256(footer + sizeof footer_head, (const unsigned char *)bt_str_text(out),
+                             out->length_bytes);
+    bt_str_append_bytes(out, footer, sizeof footer);
+}
+
+bt_status bt_files_pack(bt_files *files, bt_str *out)
+{
+    bt_str tar = {0};
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    bt_status status =
+        context ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
+    bt_files_sort(files);
+    if (status == BT_OK) {
+        status = write_tar(files, &tar);
+    }
+    if (status == BT_OK) {
+        status = compress_with(context, &tar, out);
+    }
+    ZSTD_freeCCtx(context);
+    bt_str_release(&tar);
+    BT_TRY(status);
+    append_footer(out);
+    return bt_str_status(out);
+}
+
+// ---- unpacking ---------------------------------------------------------------------------------
+
+static bt_status damaged(const char *what) { return bt_error(BT_STATUS_CORRUPT_DATA, "%s", what); }
+
+static bt_status check_footer(const unsigned char *bytes, size_t size_bytes)
+{
+    if (size_bytes < sizeof frame_head || memcmp(bytes, frame_head, sizeof frame_head) != 0) {
+        return damaged("not a bundle: it does not begin as a tar.zst does");
+    }
+    if (size_bytes < FOOTER_BYTES + sizeof frame_head) {
+        return damaged("not a bundle, or cut off: it is too short");
+    }
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    const unsigned char *footer = bytes + size_bytes - FOOTER_BYTES;
+    if (memcmp(footer, footer_head, sizeof footer_head) != 0) {
+        return damaged("its digest is not at the end: cut off, added to, or packed by another "
+                       "program than bt-bench");
+    }
+    (void)crypto_hash_sha256(digest, bytes, size_bytes - FOOTER_BYTES);
+    if (sodium_memcmp(digest, footer + sizeof footer_head, sizeof digest) != 0) {
+        return damaged("damaged: the digest at its end is not that of its bytes");
+    }
+    return BT_OK;
+}
+
+static bt_status decompress(const unsigned char *bytes, size_t size_bytes, void **tar,
+                            size_t *tar_bytes)
+{
+    unsigned long long limit = (64ULL << 20) + 512ULL * size_bytes;
+    unsigned long long size = ZSTD_getFrameContentSize(bytes, size_bytes);
+    if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
+        return damaged("the zstd frame does not say its size");
+    }
+    if (size > limit) {
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "it says that it unpacks to %llu bytes; at most %llu are taken from %zu",
+                        size, limit, size_bytes);
+    }
+    size_t frame = ZSTD_findFrameCompressedSize(bytes, size_bytes);
+    if (ZSTD_isError(frame) || frame != size_bytes) {
+        return damaged("it is not one zstd frame");
+    }
+    BT_TRY(bt_mem_alloc((size_t)size + 1, 1, tar));
+    size_t got = ZSTD_decompress(*tar, (size_t)size, bytes, size_bytes);
+    if (ZSTD_isError(got) || got != size) {
+        return damaged(ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a short zstd frame");
+    }
+    *tar_bytes = got;
+    return BT_OK;
+}
+
+// Relative, of plain characters, no part that is empty or only dots.
+static bool is_plain_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > NAME_BYTES_MAX || name[length - 1] == '/') {
+        return false;
+    }
+    for (const char *at = name; *at; at++) {
+        bool plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
+                     (*at >= '0' && *at <= '9') || strchr("._-/", *at);
+        bool begins = at == name || at[-1] == '/';
+        if (!plain || (begins && (*at == '/' || *at == '.'))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bt_status check_entry(const bt_files *files, struct archive_entry *entry, size_t tar_bytes)
+{
+    const char *name = archive_entry_pathname(entry);
+    if (!name || !is_plain_name(name)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "\"%.120s\" is no name of a file in a bundle",
+                        name ? name : "");
+    }
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
+        archive_entry_symlink(entry)) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s is no plain file", name);
+    }
+    if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > tar_bytes) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s says that it has %lld bytes, more than all",
+                        name, (long long)archive_entry_size(entry));
+    }
+    int order = files->count ? strcmp(files->items[files->count - 1].name, name) : -1;
+    if (order >= 0) {
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        order ? "%s is not in its place by name" : "%s is there twice", name);
+    }
+    return files->count < BT_FILES_COUNT_MAX ? BT_OK : damaged("more files than a bundle has");
+}
+
+static bt_status take_entry(struct archive *tar, struct archive_entry *entry, size_t tar_bytes,
+                            bt_files *files)
+{
+    BT_TRY(check_entry(files, entry, tar_bytes));
+    size_t size_bytes = (size_t)archive_entry_size(entry);
+    void *bytes = NULL;
+    BT_TRY(bt_mem_alloc(size_bytes + 1, 1, &bytes));
+    bt_status status = BT_OK;
+    if (archive_read_data(tar, bytes, size_bytes) != (la_ssize_t)size_bytes) {
+        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: cut off", archive_entry_pathname(entry));
+    }
+    if (status == BT_OK) {
+        status = append_file(files, archive_entry_pathname(entry), bytes, size_bytes);
+    }
+    if (status != BT_OK) {
+        bt_mem_free(bytes);
+    }
+    return status;
+}
+
+static bt_status read_tar(const void *bytes, size_t size_bytes, bt_files *files)
+{
+    struct archive *tar = archive_read_new();
+    bool open = tar && archive_read_support_format_tar(tar) == ARCHIVE_OK &&
+                archive_read_open_memory(tar, bytes, size_bytes) == ARCHIVE_OK;
+    bt_status status = open ? BT_OK : damaged("no tar archive");
+    while (status == BT_OK) {
+        struct archive_entry *entry = NULL;
+        int code = archive_read_next_header(tar, &entry);
+        if (code == ARCHIVE_EOF) {
+            break;
+        }
+        status = code == ARCHIVE_OK ? take_entry(tar, entry, size_bytes, files)
+                                    : damaged("no tar archive as bt-bench writes it");
+    }
+    archive_read_free(tar);
+    return status;
+}
+
+bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out)
+{
+    void *tar = NULL;
+    size_t tar_bytes = 0;
+    bt_str again = {0};
+    memset(out, 0, sizeof *out);
+    BT_TRY(check_footer(bytes, size_bytes));
+    bt_status status = decompress(bytes, size_bytes - FOOTER_BYTES, &tar, &tar_bytes);
+    if (status == BT_OK) {
+        status = read_tar(tar, tar_bytes, out);
+    }
+    if (status == BT_OK) {
+        status = write_tar(out, &again);
+    }
+    if (status == BT_OK &&
+        (again.length_bytes != tar_bytes || memcmp(bt_str_text(&again), tar, tar_bytes) != 0)) {
+        status = damaged("its tar headers are not as bt-bench writes them");
+    }
+    bt_str_release(&again);
+    bt_mem_free(tar);
+    if (status != BT_OK) {
+        bt_files_release(out);
+    }
+    return status;
+}

@@ -1,0 +1,80 @@
+// harness/bundle/print.c - what a check found, for people and for programs
+#include <string.h>
+
+#include "harness/bundle/bundle.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+
+// The lines of `text`, each behind `head`.
+static void append_lines(const char *head, const bt_str *text, bt_str *out)
+{
+    for (const char *at = bt_str_text(text); *at;) {
+        size_t length = strcspn(at, "\n");
+        bt_str_append(out, head);
+        bt_str_append_bytes(out, at, length);
+        bt_str_append(out, "\n");
+        at += length + (at[length] == '\n');
+    }
+}
+
+void bt_bundle_check_text(const char *path, const bt_bundle_check *check, bt_str *out)
+{
+    if (check->finding_count == 0) {
+        bt_str_format(out, "PASS      %s: run %lld of %s\n", path, (long long)check->run.id,
+                      check->suite);
+        bt_str_format(out,
+                      "checked   %lld files, %lld rounds; %lld measurements and %lld verdicts "
+                      "follow from the raw samples\n",
+                      (long long)check->file_count, (long long)check->round_count,
+                      (long long)check->measurement_count, (long long)check->verdict_count);
+    } else {
+        bt_str_format(out, "FAIL      %s: %lld thing%s not hold\n", path,
+                      (long long)check->finding_count,
+                      check->finding_count == 1 ? " does" : "s do");
+        append_lines("          ", &check->findings, out);
+    }
+    if (check->digest[0]) {
+        bt_str_format(out, "manifest  sha256 %s\n", check->digest);
+    }
+    bt_str_format(out, "signature %s%s\n",
+                  check->signature_holds ? "holds, by the key "
+                  : check->is_signed     ? "not known to hold; it names the key "
+                                         : "none",
+                  check->key_id);
+    append_lines("note      ", &check->notes, out);
+}
+
+static void write_lines(bt_json_writer *json, const char *key, const bt_str *text)
+{
+    bt_json_writer_open(json, key, '[');
+    for (const char *at = bt_str_text(text); *at;) {
+        size_t length = strcspn(at, "\n");
+        bt_str line = {0};
+        bt_str_append_bytes(&line, at, length);
+        bt_json_writer_text(json, NULL, bt_str_text(&line));
+        bt_str_release(&line);
+        at += length + (at[length] == '\n');
+    }
+    bt_json_writer_close(json, ']');
+}
+
+void bt_bundle_check_json(const char *path, const bt_bundle_check *check, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 1};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "bundle", path);
+    bt_json_writer_bool(&json, "passed", check->finding_count == 0);
+    bt_json_writer_integer(&json, "finding_count", check->finding_count);
+    write_lines(&json, "findings", &check->findings);
+    write_lines(&json, "notes", &check->notes);
+    bt_json_writer_integer(&json, "files", check->file_count);
+    bt_json_writer_integer(&json, "rounds", check->round_count);
+    bt_json_writer_integer(&json, "measurements", check->measurement_count);
+    bt_json_writer_integer(&json, "verdicts", check->verdict_count);
+    bt_json_writer_text(&json, "manifest_sha256", check->digest);
+    bt_json_writer_bool(&json, "signed", check->is_signed);
+    bt_json_writer_bool(&json, "signature_holds", check->signature_holds);
+    bt_json_writer_text(&json, "key_id", check->key_id);
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+}

@@ -1,0 +1,335 @@
+// harness/bundle/read.c - files of a bundle as a run
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/bundle/bundle.h"
+#include "harness/bundle/content.h"
+#include "harness/bundle/fields.h"
+
+enum { ROUNDS_MAX = 100000 };
+
+typedef struct content_reader {
+    const bt_files *files;
+    bt_store_run *run;
+    bt_arena *arena; // the run's
+} content_reader;
+
+static bt_status find_file(const content_reader *in, const char *name, const bt_file **out)
+{
+    *out = bt_files_find(in->files, name);
+    return *out ? BT_OK : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is missing", name);
+}
+
+static bt_status parse_file(const content_reader *in, const char *name, bt_json_doc *out)
+{
+    const bt_file *file = NULL;
+    BT_TRY(find_file(in, name, &file));
+    return bt_json_parse(name, file->bytes, file->size_bytes, out);
+}
+
+// ---- lists -------------------------------------------------------------------------------------
+
+typedef struct item_list {
+    void *items; // in the arena
+    int64_t count;
+} item_list;
+
+static bt_status read_list(const content_reader *in, const cJSON *list, const char *place,
+                           bt_fields_of kind, size_t item_bytes, item_list *out)
+{
+    if (!cJSON_IsArray(list)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: a list is missing", place);
+    }
+    size_t count = (size_t)cJSON_GetArraySize(list);
+    BT_TRY(bt_arena_alloc(in->arena, count * item_bytes + 1, &out->items));
+    out->count = 0;
+    for (const cJSON *node = list->child; node; node = node->next) {
+        void *item = (char *)out->items + (size_t)out->count++ * item_bytes;
+        BT_TRY(bt_fields_read(node, place, kind, in->arena, item));
+    }
+    return BT_OK;
+}
+
+#define READ_LIST(in, json, place, kind, list, list_count)                                         \
+    do {                                                                                           \
+        item_list found_items = {0};                                                               \
+        BT_TRY(read_list(in, json, place, kind, sizeof *(list), &found_items));                    \
+        (list) = found_items.items;                                                                \
+        (list_count) = found_items.count;                                                          \
+    } while (0)
+
+static bt_status read_line(const content_reader *in, const char *place, const char *line,
+                           size_t size_bytes, bt_fields_of kind, void *item)
+{
+    bt_json_doc json;
+    BT_TRY(bt_json_parse(place, line, size_bytes, &json));
+    bt_status status = bt_fields_read(json.root, place, kind, in->arena, item);
+    bt_json_release(&json);
+    return status;
+}
+
+// An object a line. A file that is not there is an empty list.
+static bt_status read_series(const content_reader *in, const char *folder, const char *name,
+                             bt_fields_of kind, size_t item_bytes, item_list *out)
+{
+    char path[64], place[96];
+    (void)snprintf(path, sizeof path, "%s/%s.ndjson", folder, name);
+    const bt_file *file = bt_files_find(in->files, path);
+    const char *end = file ? file->bytes + file->size_bytes : NULL;
+    int64_t lines = 0;
+    memset(out, 0, sizeof *out);
+    for (const char *at = file ? file->bytes : NULL; at && at < end; lines++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        at = newline ? newline + 1 : end;
+    }
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)lines * item_bytes + 1, &out->items));
+    for (const char *at = file ? file->bytes : NULL; at && at < end;) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = newline ? newline : end;
+        void *item = (char *)out->items + (size_t)out->count++ * item_bytes;
+        (void)snprintf(place, sizeof place, "%s, line %lld", path, (long long)out->count);
+        BT_TRY(read_line(in, place, at, (size_t)(stop - at), kind, item));
+        at = newline ? newline + 1 : end;
+    }
+    return BT_OK;
+}
+
+#define READ_SERIES(in, folder, name, kind, list, list_count)                                      \
+    do {                                                                                           \
+        item_list found_items = {0};                                                               \
+        BT_TRY(read_series(in, folder, name, kind, sizeof *(list), &found_items));                 \
+        (list) = found_items.items;                                                                \
+        (list_count) = found_items.count;                                                          \
+    } while (0)
+
+// ---- rounds ------------------------------------------------------------------------------------
+
+static bt_status read_samples(const content_reader *in, const char *folder, double count,
+                              bt_store_measurement *item)
+{
+    char path[96];
+    const bt_file *file = NULL;
+    (void)snprintf(path, sizeof path, "%s/%s.f64", folder, bt_metric_info(item->metric)->tag);
+    BT_TRY(find_file(in, path, &file));
+    size_t samples = file->size_bytes / sizeof(double);
+    if (file->size_bytes % sizeof(double) != 0 || !(count == (double)samples)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes are not %.0f samples of 8 bytes",
+                        path, file->size_bytes, count);
+    }
+    void *copy = NULL;
+    BT_TRY(bt_arena_alloc(in->arena, file->size_bytes + 1, &copy));
+    memcpy(copy, file->bytes, file->size_bytes);
+    item->samples = copy;
+    item->sample_count = (int64_t)samples;
+    return BT_OK;
+}
+
+static bt_status read_measurement(const content_reader *in, const char *folder, const char *place,
+                                  const cJSON *node, bt_store_measurement *item)
+{
+    const cJSON *metric = bt_json_get(node, "metric");
+    const cJSON *samples = bt_json_get(node, "samples");
+    if (!cJSON_IsString(metric) || !bt_metric_parse(metric->valuestring, &item->metric)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: a measurement of an unknown metric",
+                        place);
+    }
+    BT_TRY(bt_fields_real(node, place, "value", &item->value));
+    BT_TRY(bt_fields_real(node, place, "low", &item->low));
+    BT_TRY(bt_fields_real(node, place, "high", &item->high));
+    if (!cJSON_IsNumber(samples)) {
+        return BT_OK;
+    }
+    return read_samples(in, folder, samples->valuedouble, item);
+}
+
+static bt_status read_measurements(const content_reader *in, const char *folder, const char *place,
+                                   const cJSON *list, bt_store_round *round)
+{
+    void *block = NULL;
+    size_t count = cJSON_IsArray(list) ? (size_t)cJSON_GetArraySize(list) : 0;
+    if (!cJSON_IsArray(list)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: \"measurements\" is missing", place);
+    }
+    BT_TRY(bt_arena_alloc(in->arena, count * sizeof *round->measurements + 1, &block));
+    bt_store_measurement *items = block;
+    round->measurements = items;
+    for (const cJSON *node = list->child; node; node = node->next) {
+        BT_TRY(read_measurement(in, folder, place, node, &items[round->measurement_count++]));
+    }
+    return BT_OK;
+}
+
+static bt_status read_round_object(const content_reader *in, const char *folder, const char *place,
+                                   const cJSON *json, bt_store_round *round)
+{
+    BT_TRY(
+        bt_fields_read(bt_json_get(json, "case"), place, BT_FIELDS_CASE, in->arena, &round->what));
+    BT_TRY(bt_fields_read(json, place, BT_FIELDS_ROUND, in->arena, round));
+    BT_TRY(bt_fields_read(bt_json_get(json, "shape"), place, BT_FIELDS_SHAPE, in->arena,
+                          &round->shape));
+    READ_LIST(in, bt_json_get(json, "kernels"), place, BT_FIELDS_KERNEL, round->kernels,
+              round->kernel_count);
+    READ_LIST(in, bt_json_get(json, "memory"), place, BT_FIELDS_MEMORY, round->memory,
+              round->memory_count);
+    return read_measurements(in, folder, place, bt_json_get(json, "measurements"), round);
+}
+
+static bt_status read_round(const content_reader *in, int64_t index, bt_store_round *round)
+{
+    char folder[32], path[48];
+    bt_json_doc json;
+    (void)snprintf(folder, sizeof folder, "rounds/%04lld", (long long)index);
+    (void)snprintf(path, sizeof path, "%s/round.json", folder);
+    round->id = index + 1;
+    BT_TRY(parse_file(in, path, &json));
+    bt_status status = read_round_object(in, folder, path, json.root, round);
+    bt_json_release(&json);
+    BT_TRY(status);
+    READ_SERIES(in, folder, "steps", BT_FIELDS_STEP, round->steps, round->step_count);
+    READ_SERIES(in, folder, "evals", BT_FIELDS_EVAL, round->evals, round->eval_count);
+    READ_SERIES(in, folder, "ranges", BT_FIELDS_RANGE, round->ranges, round->range_count);
+    READ_SERIES(in, folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,
+                round->telemetry_count);
+    return BT_OK;
+}
+
+// ---- the run -----------------------------------------------------------------------------------
+
+static bt_status check_format(const cJSON *json)
+{
+    const cJSON *format = bt_json_get(json, "format");
+    const char *text = cJSON_IsString(format) ? format->valuestring : "";
+    if (strcmp(text, BT_BUNDLE_FORMAT) == 0) {
+        return BT_OK;
+    }
+    return bt_error(strncmp(text, "bt-bench bundle ", 16) == 0 ? BT_STATUS_UNSUPPORTED
+                                                               : BT_STATUS_INVALID_ARGUMENT,
+                    "run.json: of the format \"%.40s\"; this program knows \"%s\"", text,
+                    BT_BUNDLE_FORMAT);
+}
+
+// Builds of systems stand inside of them, so their list is walked a second time.
+static bt_status read_schedule(const content_reader *in, const cJSON *json)
+{
+    static const char place[] = "run.json, schedule";
+    bt_store_schedule *schedule = &in->run->schedule;
+    const cJSON *list = bt_json_get(json, "systems");
+    item_list found = {0};
+    BT_TRY(bt_fields_read(json, place, BT_FIELDS_SCHEDULE, in->arena, schedule));
+    BT_TRY(read_list(in, list, place, BT_FIELDS_SYSTEM, sizeof(bt_store_system), &found));
+    bt_store_system *systems = found.items;
+    schedule->systems = systems;
+    schedule->system_count = found.count;
+    for (const cJSON *node = list->child; node; node = node->next) {
+        BT_TRY(bt_fields_read(bt_json_get(node, "build"), place, BT_FIELDS_BUILD, in->arena,
+                              &systems++->build));
+    }
+    return BT_OK;
+}
+
+static bt_status read_run_object(const content_reader *in, const cJSON *json)
+{
+    bt_store_run *run = in->run;
+    const cJSON *count = bt_json_get(json, "rounds");
+    BT_TRY(check_format(json));
+    BT_TRY(bt_fields_read(json, "run.json", BT_FIELDS_RUN, in->arena, run));
+    BT_TRY(bt_fields_read(bt_json_get(json, "suite"), "run.json, suite", BT_FIELDS_SUITE, in->arena,
+                          &run->info.suite));
+    BT_TRY(bt_fields_read(bt_json_get(json, "build"), "run.json, build", BT_FIELDS_BUILD, in->arena,
+                          &run->info.build));
+    BT_TRY(read_schedule(in, bt_json_get(json, "schedule")));
+    READ_LIST(in, bt_json_get(json, "files"), "run.json, files", BT_FIELDS_FILE, run->files,
+              run->file_count);
+    if (!cJSON_IsNumber(count) || !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "run.json: \"rounds\" is missing, or not what it must be");
+    }
+    run->round_count = (int64_t)count->valuedouble;
+    return BT_OK;
+}
+
+// The files that the run was made from, whose list has been read.
+static bt_status read_origins(const content_reader *in)
+{
+    void *block = NULL;
+    size_t list_bytes = (size_t)in->run->file_count * sizeof(bt_store_file);
+    BT_TRY(bt_arena_alloc(in->arena, list_bytes + 1, &block));
+    memcpy(block, in->run->files, list_bytes);
+    bt_store_file *items = block;
+    in->run->files = items;
+    for (int64_t i = 0; i < in->run->file_count; i++) {
+        char name[80];
+        const bt_file *file = NULL;
+        void *copy = NULL;
+        (void)snprintf(name, sizeof name, "from/%.64s.json", items[i].kind);
+        BT_TRY(find_file(in, name, &file));
+        BT_TRY(bt_arena_alloc(in->arena, file->size_bytes + 1, &copy));
+        memcpy(copy, file->bytes, file->size_bytes);
+        items[i].bytes = copy;
+        items[i].size_bytes = (int64_t)file->size_bytes;
+    }
+    return BT_OK;
+}
+
+static bt_status read_environment(const content_reader *in, const cJSON *json)
+{
+    bt_store_env *env = &in->run->info.env;
+    const cJSON *digest = bt_json_get(json, "digest");
+    if (!cJSON_IsString(digest)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "environment.json: \"digest\" is missing");
+    }
+    BT_TRY(bt_fields_copy(in->arena, digest->valuestring, &env->digest));
+    READ_LIST(in, bt_json_get(json, "facts"), "environment.json", BT_FIELDS_FACT, env->facts,
+              env->fact_count);
+    return BT_OK;
+}
+
+static bt_status read_verdicts(const content_reader *in, const cJSON *json)
+{
+    READ_LIST(in, json, "verdicts.json", BT_FIELDS_VERDICT, in->run->verdicts,
+              in->run->verdict_count);
+    return BT_OK;
+}
+
+static bt_status read_all(const content_reader *in)
+{
+    bt_store_run *run = in->run;
+    const bt_file *plan = NULL;
+    bt_json_doc json;
+    void *block = NULL;
+    BT_TRY(parse_file(in, "run.json", &json));
+    bt_status status = read_run_object(in, json.root);
+    bt_json_release(&json);
+    BT_TRY(status);
+    BT_TRY(find_file(in, "plan.json", &plan));
+    BT_TRY(bt_fields_copy(in->arena, plan->bytes, &run->info.suite.plan_json));
+    run->info.out_dir = "";
+    BT_TRY(read_origins(in));
+    BT_TRY(parse_file(in, "environment.json", &json));
+    status = read_environment(in, json.root);
+    bt_json_release(&json);
+    BT_TRY(status);
+    BT_TRY(parse_file(in, "verdicts.json", &json));
+    status = read_verdicts(in, json.root);
+    bt_json_release(&json);
+    BT_TRY(status);
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)run->round_count * sizeof *run->rounds + 1, &block));
+    bt_store_round *rounds = block;
+    run->rounds = rounds;
+    for (int64_t i = 0; i < run->round_count; i++) {
+        BT_TRY(read_round(in, i, &rounds[i]));
+    }
+    return BT_OK;
+}
+
+bt_status bt_content_read(const bt_files *files, bt_store_run *run)
+{
+    memset(run, 0, sizeof *run);
+    content_reader in = {files, run, &run->arena};
+    bt_status status = read_all(&in);
+    if (status != BT_OK) {
+        bt_store_run_release(run);
+    }
+    return status;
+}

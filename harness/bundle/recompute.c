@@ -1,0 +1,331 @@
+// harness/bundle/recompute.c - measurements and hashes again from the raw rows
+//
+// A row of the table says how a metric follows from what the round holds. Metrics without a row are
+// what a worker or the recorder said (error_share, wall_time_ns): nothing stands behind them that
+// they could be compared with.
+#include "harness/bundle/recompute.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/bundle/content.h"
+#include "harness/env/facts.h"
+#include "harness/plan/plan.h"
+#include "harness/stats/stats.h"
+#include "harness/suite/json.h"
+
+bool bt_recompute_same(double left, double right)
+{
+    if (isnan(left) || isnan(right)) {
+        return isnan(left) && isnan(right);
+    }
+    return left == right || fabs(left - right) <= 1e-12 * fmax(fabs(left), fabs(right));
+}
+
+typedef struct round_check {
+    const bt_store_run *run;
+    const bt_store_round *round;
+    const cJSON *kernel; // the case's own settings, NULL where it is no kernel case
+    bt_bundle_check *out;
+} round_check;
+
+static void find_wrong(const round_check *self, const bt_store_measurement *item, const char *what,
+                       double recorded, double recomputed)
+{
+    bt_bundle_find(self->out, "%s, %s, round %lld: %s: %s is recorded as %.17g, follows as %.17g",
+                   self->round->what.name, self->round->what.system,
+                   (long long)self->round->ordinal, bt_metric_info(item->metric)->tag, what,
+                   recorded, recomputed);
+}
+
+static void compare_value(const round_check *self, const bt_store_measurement *item, double value,
+                          double low, double high)
+{
+    const struct {
+        const char *what;
+        double recorded, follows;
+    } rows[] = {
+        {"the value", item->value, value}, {"low", item->low, low}, {"high", item->high, high}};
+    for (int i = 0; i < 3; i++) {
+        if (!bt_recompute_same(rows[i].recorded, rows[i].follows)) {
+            find_wrong(self, item, rows[i].what, rows[i].recorded, rows[i].follows);
+        }
+    }
+}
+
+// ---- how metrics follow ------------------------------------------------------------------------
+
+typedef bt_status (*recompute_metric)(const round_check *self, const bt_store_measurement *item);
+
+static const bt_store_measurement *measurement_of(const bt_store_round *round, bt_metric metric)
+{
+    for (int64_t i = 0; i < round->measurement_count; i++) {
+        if (round->measurements[i].metric == metric) {
+            return &round->measurements[i];
+        }
+    }
+    return NULL;
+}
+
+static bt_status of_samples(const round_check *self, const bt_store_measurement *item)
+{
+    bt_stats stats;
+    BT_TRY(bt_stats_of(item->samples, item->sample_count, &stats));
+    compare_value(self, item, stats.median, stats.low, stats.high);
+    return BT_OK;
+}
+
+// The samples themselves follow from the steps that are measurements.
+static bt_status of_steps(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_round *round = self->round;
+    bool device = item->metric == BT_METRIC_STEP_DEVICE_TIME;
+    int64_t count = 0;
+    for (int64_t i = 0; i < round->step_count; i++) {
+        const bt_store_step *step = &round->steps[i];
+        double time_ns = (double)(device ? step->device_ns : step->host_ns);
+        if (step->warmup || step->profiled || !(time_ns > 0)) {
+            continue;
+        }
+        double value =
+            item->metric == BT_METRIC_TOKENS_PER_S ? (double)step->tokens * 1e9 / time_ns : time_ns;
+        if (count < item->sample_count && !bt_recompute_same(item->samples[count], value)) {
+            find_wrong(self, item, "a sample", item->samples[count], value);
+            return BT_OK;
+        }
+        count++;
+    }
+    if (count != item->sample_count) {
+        find_wrong(self, item, "the number of samples", (double)item->sample_count, (double)count);
+        return BT_OK;
+    }
+    return of_samples(self, item);
+}
+
+static bt_status of_first_loss(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_round *round = self->round;
+    double loss = round->step_count ? (double)round->steps[0].loss : (double)NAN;
+    compare_value(self, item, loss, (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
+static bt_status of_last_loss(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_round *round = self->round;
+    double loss =
+        round->step_count ? (double)round->steps[round->step_count - 1].loss : (double)NAN;
+    compare_value(self, item, loss, (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
+static bt_status of_evals(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_round *round = self->round;
+    double loss = round->eval_count ? round->evals[round->eval_count - 1].loss : (double)NAN;
+    compare_value(self, item, loss, (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
+static bt_status of_memory(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_round *round = self->round;
+    int64_t peak = 0;
+    for (int64_t i = 0; i < round->step_count + round->memory_count; i++) {
+        bool is_step = i < round->step_count;
+        const bt_store_step *step = is_step ? &round->steps[i] : NULL;
+        const bt_store_memory *memory = is_step ? NULL : &round->memory[i - round->step_count];
+        int64_t bytes = item->metric == BT_METRIC_PEAK_ALLOCATED
+                            ? (is_step ? step->peak_allocated_bytes : memory->peak_allocated_bytes)
+                        : item->metric == BT_METRIC_PEAK_RESERVED
+                            ? (is_step ? step->reserved_bytes : memory->peak_reserved_bytes)
+                            : (is_step ? step->resident_bytes : memory->peak_resident_bytes);
+        peak = bytes > peak ? bytes : peak;
+    }
+    compare_value(self, item, (double)peak, (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
+static bt_status of_plan(const round_check *self, const bt_store_measurement *item)
+{
+    compare_value(self, item, bt_json_number_of(self->kernel, "bytes"), (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
+// An amount per call over the time of a call, which was checked by itself.
+static void compare_rate(const round_check *self, const bt_store_measurement *item, double amount)
+{
+    const bt_store_measurement *time = measurement_of(self->round, BT_METRIC_TIME);
+    double value = time ? amount * 1e9 / time->value : (double)NAN;
+    compare_value(self, item, value, time ? amount * 1e9 / time->high : (double)NAN,
+                  time ? amount * 1e9 / time->low : (double)NAN);
+}
+
+static bt_status of_rate(const round_check *self, const bt_store_measurement *item)
+{
+    compare_rate(
+        self, item,
+        bt_json_number_of(self->kernel, item->metric == BT_METRIC_COMPUTE ? "flops" : "bytes"));
+    return BT_OK;
+}
+
+static bool is_copy_of_mode(const bt_store_round *round, const char *mode)
+{
+    static const char prefix[] = "ceiling.";
+    const char *name = round->what.name;
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 &&
+           strcmp(name + sizeof prefix - 1, mode) == 0;
+}
+
+// A share of one of the run's own copies in the same cache mode; of which one the record does not
+// say.
+static bt_status of_copy(const round_check *self, const bt_store_measurement *item)
+{
+    const cJSON *cache = bt_json_get(self->kernel, "cache");
+    const bt_store_measurement *time = measurement_of(self->round, BT_METRIC_TIME);
+    double bytes = bt_json_number_of(self->kernel, "bytes"), nearest = 0.0;
+    for (int64_t i = 0; time && cJSON_IsString(cache) && i < self->run->round_count; i++) {
+        const bt_store_round *copy = &self->run->rounds[i];
+        const bt_store_measurement *rate = measurement_of(copy, BT_METRIC_BANDWIDTH);
+        if (!rate || !is_copy_of_mode(copy, cache->valuestring)) {
+            continue;
+        }
+        double share = bytes / rate->value * 1e9 / time->value;
+        if (bt_recompute_same(share, item->value)) {
+            compare_rate(self, item, bytes / rate->value);
+            return BT_OK;
+        }
+        if (nearest == 0.0 || fabs(share - item->value) < fabs(nearest - item->value)) {
+            nearest = share;
+        }
+    }
+    find_wrong(self, item, "the value", item->value, nearest);
+    return BT_OK;
+}
+
+static const struct {
+    bt_metric metric;
+    recompute_metric recompute;
+} rules[] = {
+    {BT_METRIC_TIME, of_samples},          {BT_METRIC_TOKENS_PER_S, of_steps},
+    {BT_METRIC_STEP_TIME, of_steps},       {BT_METRIC_STEP_DEVICE_TIME, of_steps},
+    {BT_METRIC_LOSS_FIRST, of_first_loss}, {BT_METRIC_LOSS_LAST, of_last_loss},
+    {BT_METRIC_VAL_LOSS, of_evals},        {BT_METRIC_PEAK_ALLOCATED, of_memory},
+    {BT_METRIC_PEAK_RESERVED, of_memory},  {BT_METRIC_PEAK_RESIDENT, of_memory},
+    {BT_METRIC_BYTES_MOVED, of_plan},      {BT_METRIC_BANDWIDTH, of_rate},
+    {BT_METRIC_COMPUTE, of_rate},          {BT_METRIC_COPY_SHARE, of_copy},
+};
+
+static bt_status check_round(round_check *self)
+{
+    const bt_store_round *round = self->round;
+    for (int64_t i = 0; i < round->measurement_count; i++) {
+        const bt_store_measurement *item = &round->measurements[i];
+        for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {
+            if (rules[r].metric == item->metric) {
+                BT_TRY(rules[r].recompute(self, item));
+                self->out->measurement_count++;
+            }
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_recompute_measurements(const bt_store_run *run, bt_bundle_check *check)
+{
+    for (int64_t i = 0; i < run->round_count; i++) {
+        const char *axes = run->rounds[i].what.axes_json;
+        bt_json_doc json = {0};
+        round_check self = {run, &run->rounds[i], NULL, check};
+        BT_TRY(bt_json_parse("axes_json", axes, strlen(axes), &json));
+        self.kernel = bt_json_get(json.root, "kernel");
+        bt_status status = check_round(&self);
+        bt_json_release(&json);
+        BT_TRY(status);
+        check->round_count++;
+    }
+    return BT_OK;
+}
+
+// ---- hashes ------------------------------------------------------------------------------------
+
+static bt_status check_environment(const bt_store_env *env, bt_bundle_check *check)
+{
+    bt_facts facts = {0};
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < env->fact_count; i++) {
+        if (env->facts[i].level == BT_FACT_HARD && bt_content_is_short(env->facts[i].value)) {
+            bt_str_format(&check->notes,
+                          "the environment's digest is not checked: a path in %.80s was "
+                          "shortened\n",
+                          env->facts[i].key);
+            return BT_OK;
+        }
+    }
+    for (int64_t i = 0; status == BT_OK && i < env->fact_count; i++) {
+        status = bt_facts_add(&facts, env->facts[i].key, env->facts[i].value, env->facts[i].level);
+    }
+    if (status == BT_OK) {
+        status = bt_facts_finish(&facts);
+    }
+    if (status == BT_OK && strcmp(facts.digest, env->digest) != 0) {
+        bt_bundle_find(check, "environment: its digest is recorded as %s, follows as %s",
+                       env->digest, facts.digest);
+    }
+    bt_facts_release(&facts);
+    return status;
+}
+
+// Every round must have run a case of the plan, to the letter.
+static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bundle_check *check)
+{
+    bt_str text = {0};
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < run->round_count && status == BT_OK; i++) {
+        const bt_store_case *what = &run->rounds[i].what;
+        const cJSON *cases = bt_json_get(plan, "cases");
+        bool found = false;
+        for (const cJSON *item = cases ? cases->child : NULL; item && !found; item = item->next) {
+            const cJSON *name = bt_json_get(item, "name");
+            if (cJSON_IsString(name) && strcmp(name->valuestring, what->name) == 0) {
+                bt_str_clear(&text);
+                bt_json_write(item, &text);
+                found = strcmp(bt_str_text(&text), what->axes_json) == 0;
+            }
+        }
+        status = bt_str_status(&text);
+        if (!found) {
+            bt_bundle_find(check, "%s, %s, round %lld: it is no case of the plan", what->name,
+                           what->system, (long long)run->rounds[i].ordinal);
+        }
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status check_plan(const bt_store_run *run, bt_bundle_check *check)
+{
+    const char *plan = run->info.suite.plan_json;
+    bt_json_doc json;
+    BT_TRY(bt_json_parse("plan.json", plan, strlen(plan), &json));
+    bt_status status = check_cases(run, json.root, check);
+    bt_json_release(&json);
+    return status;
+}
+
+bt_status bt_recompute_hashes(const bt_store_run *run, bt_bundle_check *check)
+{
+    const bt_store_suite *suite = &run->info.suite;
+    char hash[33];
+    bt_plan_hash(suite->plan_json, hash);
+    if (bt_content_is_short(suite->plan_json)) {
+        bt_str_append(&check->notes,
+                      "the plan's hash is not checked: paths in the plan were shortened\n");
+    } else if (strcmp(hash, suite->plan_hash) != 0) {
+        bt_bundle_find(check, "plan: its hash is recorded as %s, follows as %s", suite->plan_hash,
+                       hash);
+    }
+    BT_TRY(check_plan(run, check));
+    return check_environment(&run->info.env, check);
+}

@@ -1,0 +1,307 @@
+// harness/bundle/verify.c - from the bytes of a bundle to what holds and what does not
+//
+// The order is from the outside in: container, manifest, statement and signature, contents written
+// again, then everything that follows from raw numbers. Nothing later is looked at when the run
+// cannot be read.
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/bundle/content.h"
+#include "harness/bundle/recompute.h"
+#include "harness/bundle/sign.h"
+#include "harness/suite/json.h"
+
+enum { FINDINGS_MAX = 100 };
+
+void bt_bundle_find(bt_bundle_check *check, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (check->finding_count++ >= FINDINGS_MAX) {
+        return; // counted all the same
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    bt_str_format(&check->findings, "%s\n", text);
+}
+
+// What a file of the bundle says wrongly is a finding; anything else stays an error.
+static bt_status take_mistake(bt_bundle_check *check, bt_status status)
+{
+    if (status == BT_STATUS_INVALID_ARGUMENT) {
+        bt_bundle_find(check, "%s", bt_error_message());
+        bt_error_clear();
+        return BT_OK;
+    }
+    return status;
+}
+
+// ---- manifest ----------------------------------------------------------------------------------
+
+static bool is_outside_manifest(const char *name)
+{
+    return strcmp(name, "manifest.json") == 0 || strcmp(name, BT_BUNDLE_STATEMENT) == 0 ||
+           strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *node = bt_json_get(object, key);
+    return cJSON_IsString(node) ? node->valuestring : "";
+}
+
+static void check_listed(const bt_file *file, const cJSON *row, bt_bundle_check *check)
+{
+    char digest[65];
+    bt_files_digest(file->bytes, file->size_bytes, digest);
+    if ((double)file->size_bytes != bt_json_number_of(row, "size_bytes")) {
+        bt_bundle_find(check, "%s has %zu bytes, by the manifest %.0f", file->name,
+                       file->size_bytes, bt_json_number_of(row, "size_bytes"));
+    } else if (strcmp(digest, text_of(row, "sha256")) != 0) {
+        bt_bundle_find(check, "%s has the SHA-256 %s, by the manifest %.64s", file->name, digest,
+                       text_of(row, "sha256"));
+    }
+}
+
+// Rows and files are both in the order of names and are walked together.
+static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check *check)
+{
+    const cJSON *row = cJSON_IsArray(rows) ? rows->child : NULL;
+    for (int64_t i = 0; i < files->count || row;) {
+        const bt_file *file = i < files->count ? &files->items[i] : NULL;
+        if (file && is_outside_manifest(file->name)) {
+            i++;
+            continue;
+        }
+        int order = !file ? 1 : !row ? -1 : strcmp(file->name, text_of(row, "name"));
+        if (order < 0) {
+            bt_bundle_find(check, "%s is there and not in the manifest", file->name);
+        } else if (order > 0) {
+            bt_bundle_find(check, "%.99s is in the manifest and not there", text_of(row, "name"));
+        } else {
+            check_listed(file, row, check);
+        }
+        i += order <= 0;
+        row = order >= 0 ? row->next : row;
+    }
+}
+
+static bt_status check_manifest(const bt_files *files, bt_bundle_check *check)
+{
+    const bt_file *file = bt_files_find(files, "manifest.json");
+    bt_json_doc json;
+    BT_TRY(bt_json_parse("manifest.json", file->bytes, file->size_bytes, &json));
+    check_rows(files, bt_json_get(json.root, "files"), check);
+    bt_json_release(&json);
+    bt_files_digest(file->bytes, file->size_bytes, check->digest);
+    return BT_OK;
+}
+
+// ---- contents ----------------------------------------------------------------------------------
+
+static bt_status copy_file(const bt_files *from, const char *name, bt_files *to)
+{
+    const bt_file *file = bt_files_find(from, name);
+    bt_str bytes = {0};
+    if (!file) {
+        return BT_OK;
+    }
+    bt_str_append_bytes(&bytes, file->bytes, file->size_bytes);
+    return bt_files_add(to, name, &bytes);
+}
+
+static bool is_same_maker(const bt_content_maker *left, const bt_content_maker *right)
+{
+    return left->git_commit[0] && strcmp(left->git_commit, right->git_commit) == 0 &&
+           strcmp(left->git_diff, right->git_diff) == 0 && strcmp(left->page, right->page) == 0;
+}
+
+// What export would write for the run that was read.
+static bt_status write_expected(const bt_files *files, const bt_store_run *run,
+                                bt_bundle_check *check, bt_files *out)
+{
+    bt_content_maker maker, self;
+    BT_TRY(bt_content_read_maker(files, &maker));
+    BT_TRY(bt_content_maker_self(&self));
+    BT_TRY(bt_content_write(run, out));
+    if (is_same_maker(&maker, &self)) {
+        BT_TRY(bt_content_add_report(run, out));
+    } else {
+        bt_str_format(
+            &check->notes,
+            "report.html was made by bt-bench %s %.12s, another build than this one: it is "
+            "under the manifest's digest, but was not made again\n",
+            maker.version, maker.git_commit);
+        BT_TRY(copy_file(files, "report.html", out));
+        BT_TRY(copy_file(files, "FORMAT.md", out));
+    }
+    BT_TRY(bt_content_add_crate(run, &maker, out));
+    BT_TRY(bt_content_add_manifest(&maker, out));
+    bt_files_sort(out);
+    return BT_OK;
+}
+
+static void compare_files(const bt_files *expected, const bt_files *files, bt_bundle_check *check)
+{
+    for (int64_t i = 0; i < expected->count; i++) {
+        const bt_file *wanted = &expected->items[i];
+        const bt_file *file = bt_files_find(files, wanted->name);
+        if (!file) {
+            bt_bundle_find(check, "%s is missing", wanted->name);
+        } else if (file->size_bytes != wanted->size_bytes ||
+                   memcmp(file->bytes, wanted->bytes, wanted->size_bytes) != 0) {
+            bt_bundle_find(check, "%s is not what export writes for this run", wanted->name);
+        }
+    }
+    for (int64_t i = 0; i < files->count; i++) {
+        const char *name = files->items[i].name;
+        bool statement =
+            strcmp(name, BT_BUNDLE_STATEMENT) == 0 || strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
+        if (!statement && !bt_files_find(expected, name)) {
+            bt_bundle_find(check, "%s has no place in a bundle of this run", name);
+        }
+    }
+}
+
+static bt_status check_contents(const bt_files *files, const bt_store_run *run,
+                                bt_bundle_check *check)
+{
+    bt_files expected = {0};
+    bt_status status = write_expected(files, run, check, &expected);
+    if (status == BT_OK) {
+        compare_files(&expected, files, check);
+    }
+    bt_files_release(&expected);
+    return status;
+}
+
+// ---- statement and signature -------------------------------------------------------------------
+
+static bt_status open_statement(const bt_files *files, const bt_bundle_key *key,
+                                bt_bundle_check *check, bt_str *statement)
+{
+    const bt_file *bare = bt_files_find(files, BT_BUNDLE_STATEMENT);
+    const bt_file *envelope = bt_files_find(files, BT_BUNDLE_ENVELOPE);
+    if (!bare == !envelope) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "there must be one statement, %s or %s",
+                        BT_BUNDLE_STATEMENT, BT_BUNDLE_ENVELOPE);
+    }
+    if (bare) {
+        bt_str_append_bytes(statement, bare->bytes, bare->size_bytes);
+        return bt_str_status(statement);
+    }
+    check->is_signed = true;
+    return bt_sign_open(BT_BUNDLE_ENVELOPE, envelope->bytes, envelope->size_bytes, key, statement,
+                        check->key_id, &check->signature_holds);
+}
+
+static bt_status check_statement(const bt_files *files, const bt_store_run *run,
+                                 const bt_bundle_key *key, bt_bundle_check *check)
+{
+    bt_str found = {0}, expected = {0};
+    bt_status status = open_statement(files, key, check, &found);
+    if (status == BT_OK) {
+        status = bt_content_statement(run, files, &expected);
+    }
+    if (status == BT_OK &&
+        (found.length_bytes != expected.length_bytes ||
+         memcmp(bt_str_text(&found), bt_str_text(&expected), expected.length_bytes) != 0)) {
+        bt_bundle_find(check, "the statement is not about this manifest and this run");
+    }
+    bt_str_release(&found);
+    bt_str_release(&expected);
+    BT_TRY(status);
+    if (key && !check->is_signed) {
+        bt_bundle_find(check, "not signed, though a key was given");
+    } else if (key && strcmp(key->id, check->key_id) != 0) {
+        bt_bundle_find(check, "signed by the key %.16s, not by the given one, %.16s", check->key_id,
+                       key->id);
+    } else if (key && !check->signature_holds) {
+        bt_bundle_find(check, "the signature does not hold");
+    } else if (check->is_signed && !key) {
+        bt_str_format(&check->notes, "signed by the key %.16s; --key FILE checks that\n",
+                      check->key_id);
+    }
+    return BT_OK;
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static bt_status check_run(const bt_files *files, const bt_bundle_key *key, bt_bundle_check *check)
+{
+    const bt_store_run *run = &check->run;
+    (void)snprintf(check->suite, sizeof check->suite, "%s", run->info.suite.name);
+    BT_TRY(take_mistake(check, check_contents(files, run, check)));
+    BT_TRY(take_mistake(check, check_statement(files, run, key, check)));
+    BT_TRY(take_mistake(check, bt_recompute_hashes(run, check)));
+    BT_TRY(take_mistake(check, bt_recompute_measurements(run, check)));
+    return take_mistake(check, bt_recompute_verdicts(run, check));
+}
+
+static bt_status check_files(const bt_files *files, const bt_bundle_key *key,
+                             bt_bundle_check *check)
+{
+    check->file_count = files->count;
+    if (!bt_files_find(files, "manifest.json")) {
+        bt_bundle_find(check, "manifest.json is missing");
+        return BT_OK;
+    }
+    BT_TRY(take_mistake(check, check_manifest(files, check)));
+    bt_status status = bt_content_read(files, &check->run);
+    if (status != BT_OK) {
+        return take_mistake(check, status);
+    }
+    return check_run(files, key, check);
+}
+
+bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t size_bytes,
+                                 const bt_bundle_key *key, bt_bundle_check *out)
+{
+    bt_files files = {0};
+    memset(out, 0, sizeof *out);
+    out->size_bytes = (int64_t)size_bytes;
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
+    BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
+    bt_status status = check_files(&files, key, out);
+    bt_files_release(&files);
+    if (status == BT_OK) {
+        status = bt_str_status(&out->findings);
+    }
+    if (status == BT_OK) {
+        status = bt_str_status(&out->notes);
+    }
+    if (status != BT_OK) {
+        bt_bundle_check_release(out);
+        return bt_error_context(status, "%s", name);
+    }
+    return BT_OK;
+}
+
+bt_status bt_bundle_verify(const char *path, const bt_bundle_key *key, bt_bundle_check *out)
+{
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    memset(out, 0, sizeof *out);
+    if (!bt_file_exists(path)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no such file", path);
+    }
+    BT_TRY(bt_file_read(path, &bytes, &size_bytes));
+    bt_status status = bt_bundle_verify_bytes(path, bytes, size_bytes, key, out);
+    bt_mem_free(bytes);
+    return status;
+}
+
+void bt_bundle_check_release(bt_bundle_check *check)
+{
+    bt_str_release(&check->findings);
+    bt_str_release(&check->notes);
+    bt_store_run_release(&check->run);
+    memset(check, 0, sizeof *check);
+}

@@ -1,0 +1,43 @@
+// harness/store/file.c - copies of the files that a run was made from
+#include <string.h>
+
+#include "harness/store/internal.h"
+
+bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *file)
+{
+    return bt_sql_run(store, SQL_FILE_SET, "ittb", run, file->kind, file->name, file->bytes,
+                      file->size_bytes);
+}
+
+bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *file)
+{
+    size_t length = file->kind ? strlen(file->kind) : 0;
+    if (length == 0 || length > 32 || strspn(file->kind, "abcdefghijklmnopqrstuvwxyz") != length) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "a file's kind is a word of at most 32 small letters, not \"%s\"",
+                        file->kind ? file->kind : "");
+    }
+    BT_TRY(bt_store_flush(store));
+    return bt_file_row_write(store, run, file);
+}
+
+static bt_status take_file(bt_reader *in, sqlite3_stmt *row, void *item)
+{
+    bt_store_file *file = item;
+    const char **const texts[] = {&file->kind, &file->name, NULL};
+    const void *bytes = sqlite3_column_blob(row, 2);
+    file->size_bytes = sqlite3_column_bytes(row, 2);
+    void *copy = NULL;
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)file->size_bytes + 1, &copy));
+    if (bytes) {
+        memcpy(copy, bytes, (size_t)file->size_bytes);
+    }
+    file->bytes = copy;
+    return bt_reader_texts(in, row, 0, texts);
+}
+
+bt_status bt_store_files_read(bt_reader *in, bt_store_run *run)
+{
+    BT_READER_ROWS(in, SQL_FILES_COUNT, SQL_FILES, run->id, take_file, run->files, run->file_count);
+    return BT_OK;
+}

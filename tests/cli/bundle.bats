@@ -1,0 +1,148 @@
+#!/usr/bin/env bats
+# bt-bench export, verify, import, keygen, from a user's side; what is in a bundle read by others
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
+    cd "$dir" || exit
+    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"] },
+  "profiles": {
+    "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 6 },
+      "cases": [ { "name": "a", "kind": "train" } ] } } }
+JSON
+    unset FAKE_WORKER FAKE_STEPS FAKE_PID_FILE FAKE_TASK_FILE
+    "$bench" run s.json --worker "$root/tests/support/fake_worker.sh" --rounds 2 --quiet >/dev/null
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+export_run() { # arguments
+    run --separate-stderr "$bench" export 1 "$@"
+    [ "$status" = 0 ] || { echo "$stderr"; false; }
+}
+
+@test "export, verify, import: words, notes, exit 0, the same bytes again" {
+    export_run -o a.tar.zst
+    [[ $output == "bundle    a.tar.zst, "*" bytes"*"next      bt-bench verify a.tar.zst" ]]
+    [[ $stderr == *"the run has no verdicts"*"paths of this machine were shortened in: command"* ]]
+    cp results/bt.sqlite elsewhere.sqlite
+    "$bench" run s.json --worker "$root/tests/support/fake_worker.sh" --quiet >/dev/null
+    export_run -o b.tar.zst --db elsewhere.sqlite
+    cmp a.tar.zst b.tar.zst
+    export_run -o b.tar.zst
+    cmp a.tar.zst b.tar.zst
+    mkdir empty
+    cd empty
+    run --separate-stderr "$bench" verify ../a.tar.zst
+    [ "$status" = 0 ]
+    [[ $output == "PASS      ../a.tar.zst: run 1 of tiny"*" files, 2 rounds; 18 measurements"* ]]
+    [ -z "$stderr" ]
+    [ -z "$(ls -A)" ]
+    run --separate-stderr "$bench" import ../a.tar.zst
+    [ "$status" = 0 ]
+    [[ $output == "imported  as run 1"*"next      bt-bench show 1"* ]]
+    "$bench" show 1 | grep -q "run 1 passed   tiny"
+    export_run -o c.tar.zst
+    cmp ../a.tar.zst c.tar.zst
+}
+
+@test "verify --format json has what is promised" {
+    export_run -o a.tar.zst --format json
+    [ "$(jq -r .bundle <<<"$output")" = a.tar.zst ]
+    [ "$(jq .size_bytes <<<"$output")" = "$(stat -c %s a.tar.zst)" ]
+    run --separate-stderr "$bench" verify a.tar.zst --format json
+    [ "$status" = 0 ]
+    [ "$(jq -c '[.passed, .finding_count, .findings, .rounds, .measurements, .signed]' <<<"$output")" = \
+        '[true,0,[],2,18,false]' ]
+}
+
+@test "a bundle that was taken apart, changed and packed again is refused, 5; a damaged one, 5" {
+    export_run -o a.tar.zst
+    mkdir in
+    tar --zstd -xf a.tar.zst -C in
+    sed -i 's/"loss": 9/"loss": 8/' in/rounds/0000/steps.ndjson
+    tar --zstd -cf b.tar.zst -C in .
+    run --separate-stderr "$bench" verify b.tar.zst
+    [ "$status" = 5 ]
+    [[ $stderr == *"b.tar.zst: its digest is not at the end"* ]]
+    head -c 5000 a.tar.zst >cut.tar.zst
+    run --separate-stderr "$bench" verify cut.tar.zst
+    [ "$status" = 5 ]
+    run --separate-stderr "$bench" verify s.json
+    [ "$status" = 5 ]
+    [[ $stderr == *"not a bundle"* ]]
+}
+
+@test "mistakes of usage end with exit 2 and say what is missing" {
+    run "$bench" export 1
+    [ "$status" = 2 ]
+    [[ $output == *"-o FILE is missing"* ]]
+    run "$bench" export 7 -o x.tar.zst
+    [ "$status" = 2 ]
+    [[ $output == *"no run 7; the last is 1"* ]]
+    run "$bench" export 1 -o x.tar.zst --sign nothing
+    [ "$status" = 2 ]
+    [[ $output == *"no such key; 'bt-bench keygen"* ]]
+    run "$bench" verify nothing
+    [ "$status" = 2 ]
+    [[ $output == *"nothing: no such file"* ]]
+    run "$bench" keygen
+    [ "$status" = 2 ]
+    [ ! -e x.tar.zst ]
+}
+
+@test "signed: holds by its key, not by another; the signature is one that openssl checks" {
+    "$bench" keygen -o mine | grep -q "secret    mine.key"
+    "$bench" keygen -o other >/dev/null
+    [ "$(stat -c %a mine.key)" = 600 ]
+    export_run -o a.tar.zst --sign mine.key
+    run "$bench" verify a.tar.zst --key mine.pub
+    [ "$status" = 0 ]
+    [[ $output == *"signature holds, by the key "* ]]
+    run "$bench" verify a.tar.zst
+    [ "$status" = 0 ]
+    [[ $output == *"not known to hold"*"--key FILE checks that"* ]]
+    run "$bench" verify a.tar.zst --key other.pub
+    [ "$status" = 1 ]
+    [[ $output == *"FAIL"*"1 thing does not hold"*"signed by the key"* ]]
+    run "$bench" import a.tar.zst --key other.pub --db new.sqlite
+    [ "$status" = 1 ]
+    [[ $output == *"nothing was imported"* ]]
+    [ ! -e new.sqlite ]
+    command -v openssl >/dev/null || skip "no openssl"
+    tar --zstd -xf a.tar.zst
+    jq -r .payload statement.dsse.json | base64 -d >payload
+    jq -r '.signatures[0].sig' statement.dsse.json | base64 -d >sig
+    printf 'DSSEv1 28 application/vnd.in-toto+json %s ' "$(stat -c %s payload)" | cat - payload >signed
+    openssl pkeyutl -verify -pubin -inkey mine.pub -rawin -in signed -sigfile sig
+    [ "$(jq -r '.subject[0].digest.sha256' payload)" = "$(sha256sum <manifest.json | cut -d' ' -f1)" ]
+    openssl genpkey -algorithm ed25519 -out theirs.key
+    openssl pkey -in theirs.key -pubout -out theirs.pub
+    export_run -o b.tar.zst --sign theirs.key
+    "$bench" verify b.tar.zst --key theirs.pub >/dev/null
+}
+
+@test "the ten lines of Python in FORMAT.md read medians and losses" {
+    export_run -o a.tar.zst
+    mkdir in
+    tar --zstd -xf a.tar.zst -C in
+    cmp in/FORMAT.md "$root/harness/bundle/FORMAT.md"
+    sed -n '/^```python$/,/^```$/p' in/FORMAT.md | grep -v '^```' >read.py
+    cd in
+    run python3 ../read.py
+    [ "$status" = 0 ]
+    [ "${lines[0]}" = "a step_device_time_ns 9000000.0 ns" ]
+    [ "${lines[1]}" = "a step_time_ns 10000003.0 ns" ]
+    [ "${lines[3]}" = 1000.0 ]
+    [ "${#lines[@]}" = 18 ]
+    jq -r '.files[] | "\(.sha256)  \(.name)"' manifest.json | sha256sum -c --quiet
+    [ "$(jq '.files | length' manifest.json)" = "$(($(find . -type f | wc -l) - 2))" ]
+}

@@ -1,0 +1,28 @@
+// tests/harness/sample_bundle.h - two small runs and their bundles, for the tests of bundles
+#ifndef BT_TESTS_HARNESS_SAMPLE_BUNDLE_H
+#define BT_TESTS_HARNESS_SAMPLE_BUNDLE_H
+
+#include <stddef.h>
+
+#include "harness/bundle/bundle.h"
+#include "harness/bundle/content.h"
+
+typedef struct sample_bundle {
+    void *bytes;
+    size_t size_bytes;
+} sample_bundle;
+
+// Run 1: a training case with a loss that is NaN, and telemetry. Run 2: a kernel case and its copy,
+// two rounds each. The commands name paths under /home/lovelace and /mnt.
+extern sample_bundle sample_training, sample_kernels;
+extern bt_store *sample_store; // both runs
+
+// For cmocka's group: records the runs with programs of tests/support and exports them.
+int sample_bundles_make(void **state);
+int sample_bundles_remove(void **state);
+// Exports a run of sample_store; *out is the caller's.
+void sample_bundle_export(int64_t run, const bt_bundle_key *key, const char *path,
+                          sample_bundle *out);
+void sample_bundle_unpack(const sample_bundle *bundle, bt_files *files);
+
+#endif
