@@ -48,9 +48,9 @@ static int64_t run_suite(const char *text, const char *worker)
 
 static void add_systems(int64_t run)
 {
-    static const bt_store_build build = {"d1", "0.1.0", "c1", "", "gcc", "-O3", "Release", ""};
-    static const bt_store_system systems[] = {{"base", "/mnt/old/bt-bench", 0.0, build},
-                                              {"candidate", "", 0.02, build}};
+    const bt_store_build build = {"d1", "0.1.0", "c1", "", "gcc", "-O3", "Release", ""};
+    const bt_store_system systems[] = {{"base", "/mnt/old/bt-bench", 0.0, build},
+                                       {"candidate", "", 0.02, build}};
     const bt_store_schedule schedule = {UINT64_MAX - 1, "ab", "{\"alpha\":0.01}", systems, 2};
     ASSERT_OK(bt_store_schedule_set(sample_store, run, &schedule));
 }
