@@ -83,6 +83,7 @@ int bt_verb_import(const bt_cli_arguments *arguments);
 int bt_verb_keygen(const bt_cli_arguments *arguments);
 int bt_verb_data(const bt_cli_arguments *arguments);
 int bt_verb_doctor(const bt_cli_arguments *arguments);
+int bt_verb_env(const bt_cli_arguments *arguments);
 int bt_verb_version(const bt_cli_arguments *arguments);
 int bt_verb_worker(const bt_cli_arguments *arguments);
 int bt_verb_probe(const bt_cli_arguments *arguments);

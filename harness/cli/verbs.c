@@ -141,6 +141,15 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"doctor", "", "what works on this machine, what is missing and how to get it",
      "Exit code 4 when something is bad enough to keep runs from working.", look_options, 0, 0,
      bt_verb_doctor},
+    {"env", "[diff RUN|here RUN|here]", "facts about this machine, or what differs between two",
+     "Without words: this machine's facts. Hard facts must be equal for speeds to be compared, "
+     "soft "
+     "ones\n"
+     "may explain a difference, info is for reading. Of variables only those that matter are "
+     "recorded.\n"
+     "diff says only what differs, hard facts first; 'here' is this machine, now.\n"
+     "Exit codes of diff: 0 the hard facts are the same, 4 not comparable.",
+     look_options, 0, 3, bt_verb_env},
     {"version", "", NULL, NULL, plain_options, 0, 0, bt_verb_version},
     {"worker", "", NULL, NULL, plain_options, 0, 0, bt_verb_worker},
     {"probe", "", NULL, NULL, plain_options, 0, 0, bt_verb_probe},

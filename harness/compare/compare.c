@@ -138,32 +138,6 @@ static bt_status compare_builds(item_list *list, const bt_store_build *a, const 
     return compare_text(list, "build", "cuda", a->cuda, b->cuda);
 }
 
-// Both lists of facts are in the order of their keys; the one that has the smaller key goes first.
-static bt_status compare_envs(item_list *list, const bt_store_env *a, const bt_store_env *b,
-                              bool *hard_differs)
-{
-    static const bt_store_fact none = {"", "", BT_FACT_INFO};
-    int64_t i = 0, j = 0;
-    while (i < a->fact_count || j < b->fact_count) {
-        const bt_store_fact *left = i < a->fact_count ? &a->facts[i] : &none;
-        const bt_store_fact *right = j < b->fact_count ? &b->facts[j] : &none;
-        int order = left == &none ? 1 : right == &none ? -1 : strcmp(left->key, right->key);
-        left = order > 0 ? &none : left;
-        right = order < 0 ? &none : right;
-        const bt_store_fact *either = order <= 0 ? left : right;
-        // What is known of the build is compared as such.
-        bool of_build = strncmp(either->key, "build.", 6) == 0;
-        if (!of_build && strcmp(left->value, right->value) != 0) {
-            *hard_differs = *hard_differs || either->level == BT_FACT_HARD;
-            BT_TRY(bt_items_add(list, "environment", either->key, left->value, right->value,
-                                either->level));
-        }
-        i += order <= 0;
-        j += order >= 0;
-    }
-    return BT_OK;
-}
-
 bt_status bt_compare_facts(const bt_store_run *left, const bt_store_run *right, bt_arena *arena,
                            const bt_compare_item **items, int64_t *count, bool *hard_differs)
 {
@@ -174,7 +148,7 @@ bt_status bt_compare_facts(const bt_store_run *left, const bt_store_run *right, 
     BT_TRY(compare_text(&list, "plan", "profile", a->suite.profile, b->suite.profile));
     BT_TRY(bt_items_add_plans(&list, a->suite.plan_json, b->suite.plan_json));
     BT_TRY(compare_builds(&list, &a->build, &b->build));
-    BT_TRY(compare_envs(&list, &a->env, &b->env, hard_differs));
+    BT_TRY(bt_items_add_facts(&list, &a->env, &b->env, false, hard_differs));
     *items = list.items;
     *count = list.count;
     return BT_OK;

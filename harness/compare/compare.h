@@ -62,6 +62,22 @@ BT_CHECKED bt_status bt_compare_facts(const bt_store_run *left, const bt_store_r
                                       bt_arena *arena, const bt_compare_item **items,
                                       int64_t *count, bool *hard_differs);
 
+// What differs between two environments alone, hard facts first, then soft, then info. Facts of the
+// build are left out (compare_builds has them); with `here`, so are those of a run's data, which
+// a machine by itself has not.
+// Owns    *items is in the arena
+BT_CHECKED bt_status bt_compare_environments(const bt_store_env *left, const bt_store_env *right,
+                                             bool here, bt_arena *arena,
+                                             const bt_compare_item **items, int64_t *count,
+                                             bool *hard_differs);
+// The same as text, or as one JSON object; the names say whose they are ("run 3", "here").
+BT_CHECKED bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t count,
+                                                  bool hard_differs, const char *left,
+                                                  const char *right, bt_str *out);
+BT_CHECKED bt_status bt_compare_environments_json(const bt_compare_item *items, int64_t count,
+                                                  bool hard_differs, const char *left,
+                                                  const char *right, bt_str *out);
+
 // Appends the text, or one JSON object, of two runs' comparison.
 BT_CHECKED bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *out);
 BT_CHECKED bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *out);

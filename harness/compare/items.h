@@ -16,5 +16,9 @@ BT_CHECKED bt_status bt_items_add(item_list *list, const char *group, const char
 // What differs between two JSON texts, an item of group "plan" per leaf, under their dotted paths
 // ("train.steps", "shards[2]"). Text that is no JSON is compared as a whole.
 BT_CHECKED bt_status bt_items_add_plans(item_list *list, const char *left, const char *right);
+// What differs between two lists of facts, an item of group "environment" each, in the order of
+// their keys. What is known of the build is compared as such, not here; `here`: nor the data.
+BT_CHECKED bt_status bt_items_add_facts(item_list *list, const bt_store_env *left,
+                                        const bt_store_env *right, bool here, bool *hard_differs);
 
 #endif

@@ -27,6 +27,10 @@ BT_CHECKED bt_status bt_facts_add_line(bt_facts *facts, const char *key, const c
 BT_CHECKED bt_status bt_facts_finish(bt_facts *facts);
 void bt_facts_release(bt_facts *facts);
 
+// Finished facts by level, hard first; or one JSON object.
+BT_CHECKED bt_status bt_facts_text(const bt_facts *facts, bt_str *out);
+BT_CHECKED bt_status bt_facts_json(const bt_facts *facts, bt_str *out);
+
 // The parts of bt_facts_gather.
 BT_CHECKED bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine);
 BT_CHECKED bt_status bt_facts_add_software(bt_facts *facts);

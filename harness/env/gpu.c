@@ -1,4 +1,5 @@
 // harness/env/gpu.c - facts about the GPU: what its backend says, and NVML where it is installed
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,9 +172,29 @@ static bt_status add_device(bt_facts *facts, const bt_device_info *info)
     return bt_facts_add(facts, "gpu.sm_count", text, BT_FACT_HARD);
 }
 
+// NCCL where it is installed; its number is 10000 times the major version, and so on.
+static bt_status add_nccl(bt_facts *facts)
+{
+    char text[48] = "";
+    int number = 0;
+    int (*version)(int *number) = NULL;
+    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "ncclGetVersion") : NULL;
+    memcpy(&version, &symbol, sizeof version);
+    if (version && version(&number) == 0) {
+        (void)snprintf(text, sizeof text, "%d.%d.%d", number / 10000, number / 100 % 100,
+                       number % 100);
+    }
+    if (library) {
+        dlclose(library);
+    }
+    return bt_facts_add(facts, "lib.nccl", text, BT_FACT_SOFT);
+}
+
 bt_status bt_facts_add_gpu(bt_facts *facts, const bt_machine *machine)
 {
     BT_TRY(add_device(facts, &machine->cuda));
+    BT_TRY(add_nccl(facts));
     bt_nvml library;
     asking self = {.facts = facts, .nvml = &library};
     int error = 0;

@@ -15,9 +15,10 @@ typedef struct bt_run_data {
     int64_t train_count;
     char **val; // [val_count]
     int64_t val_count;
-    char name[96];   // of the dataset, "shards by path"
-    char digest[80]; // identifies its contents; "" where it is not known
-    int64_t tokens;  // in the training shards
+    char name[96];      // of the dataset, "shards by path"
+    char digest[80];    // identifies its contents; "" where it is not known
+    char tokenizer[80]; // digest of its ranks; "" where it is not known
+    int64_t tokens;     // in the training shards
 } bt_run_data;
 
 // What making a dataset says to the user.

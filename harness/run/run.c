@@ -39,30 +39,39 @@ static bt_status find_data(bt_running *self)
     return BT_OK;
 }
 
-// Facts of machine and data, the latter as "data.<case>".
+static bt_status add_data_fact(bt_facts *facts, const char *name, const char *what,
+                               const char *value, const char *digest, bt_fact_level level)
+{
+    bt_str key = {0}, text = {0};
+    bt_str_format(&key, "data.%s%s", name, what);
+    bt_str_format(&text, "%s%s%s", value, *value && *digest ? " " : "", digest);
+    bt_status status = bt_str_status(&key);
+    if (status == BT_OK) {
+        status = bt_str_status(&text);
+    }
+    if (status == BT_OK) {
+        status = bt_facts_add(facts, bt_str_text(&key), bt_str_text(&text), level);
+    }
+    bt_str_release(&key);
+    bt_str_release(&text);
+    return status;
+}
+
+// Facts of machine and data, the latter as "data.<case>" and "data.<case>.tokenizer".
 static bt_status gather_facts(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     BT_TRY(
         bt_facts_gather(self->request->machine, strcmp(plan->device, "cuda") == 0, &self->facts));
     for (int64_t i = 0; i < plan->case_count; ++i) {
-        bt_str key = {0}, value = {0};
-        if (!bt_json_get(bt_plan_case(plan, i), "dataset")) {
-            continue;
+        const cJSON *item = bt_plan_case(plan, i);
+        const char *name = bt_json_get(item, "name")->valuestring;
+        const bt_run_data *data = &self->data[i];
+        if (bt_json_get(item, "dataset")) {
+            BT_TRY(add_data_fact(&self->facts, name, "", data->name, data->digest, BT_FACT_HARD));
+            BT_TRY(
+                add_data_fact(&self->facts, name, ".tokenizer", "", data->tokenizer, BT_FACT_SOFT));
         }
-        bt_str_format(&key, "data.%s", bt_json_get(bt_plan_case(plan, i), "name")->valuestring);
-        bt_str_format(&value, "%s %s", self->data[i].name, self->data[i].digest);
-        bt_status status = bt_str_status(&key);
-        if (status == BT_OK) {
-            status = bt_str_status(&value);
-        }
-        if (status == BT_OK) {
-            status =
-                bt_facts_add(&self->facts, bt_str_text(&key), bt_str_text(&value), BT_FACT_HARD);
-        }
-        bt_str_release(&key);
-        bt_str_release(&value);
-        BT_TRY(status);
     }
     return bt_facts_finish(&self->facts);
 }

@@ -2,8 +2,11 @@
 //
 // Each call is one transaction behind a flush of the queue, so that rows appear in the order given.
 #include <math.h>
+#include <stdio.h>
+#include <xxhash.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/str.h"
 #include "harness/store/internal.h"
 
 static bt_status check_ended(bt_run_status status)
@@ -24,11 +27,33 @@ static bt_status check_found(const bt_store *store, const char *what, int64_t id
     return BT_OK;
 }
 
+// XXH3-128 over all facts and the digest of the hard ones, as 32 hex digits.
+static bt_status digest_facts(const bt_store_env *env, char digest[33])
+{
+    bt_str lines = {0};
+    bt_str_format(&lines, "%s\n", env->digest);
+    for (int64_t i = 0; i < env->fact_count; i++) {
+        const bt_store_fact *fact = &env->facts[i];
+        bt_str_format(&lines, "%s=%s\n%s\n", fact->key, fact->value,
+                      bt_fact_level_name(fact->level));
+    }
+    bt_status status = bt_str_status(&lines);
+    if (status == BT_OK) {
+        XXH128_hash_t hash = XXH3_128bits(bt_str_text(&lines), lines.length_bytes);
+        (void)snprintf(digest, 33, "%016llx%016llx", (unsigned long long)hash.high64,
+                       (unsigned long long)hash.low64);
+    }
+    bt_str_release(&lines);
+    return status;
+}
+
 static bt_status add_env(bt_store *store, const bt_store_env *env, int64_t *id)
 {
-    BT_TRY(bt_sql_run(store, SQL_ENV_ADD, "t", env->digest));
+    char digest[33];
+    BT_TRY(digest_facts(env, digest));
+    BT_TRY(bt_sql_run(store, SQL_ENV_ADD, "tt", env->digest, digest));
     bool fresh = sqlite3_changes(store->db) == 1;
-    BT_TRY(bt_sql_integer(store, SQL_ENV_ID, id, "t", env->digest));
+    BT_TRY(bt_sql_integer(store, SQL_ENV_ID, id, "t", digest));
     for (int64_t i = 0; fresh && i < env->fact_count; i++) {
         const bt_store_fact *fact = &env->facts[i];
         BT_TRY(bt_sql_run(store, SQL_FACT_ADD, "itti", *id, fact->key, fact->value,

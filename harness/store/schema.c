@@ -156,8 +156,20 @@ static const char *const version_7[] = {
     " UNIQUE(session_id, kind)) STRICT",
     NULL};
 
+// An environment is kept once per list of facts, not once per digest of the hard ones: soft facts
+// of a later run differ. Made anew as in version 3.
+static const char *const version_8[] = {"PRAGMA defer_foreign_keys=ON",
+                                        "CREATE TEMP TABLE env_kept AS SELECT * FROM env",
+                                        "DROP TABLE env",
+                                        "CREATE TABLE env("
+                                        " id INTEGER PRIMARY KEY, digest TEXT NOT NULL,"
+                                        " facts_digest TEXT NOT NULL UNIQUE DEFAULT '') STRICT",
+                                        "INSERT INTO env SELECT id, digest, digest FROM env_kept",
+                                        "DROP TABLE env_kept",
+                                        NULL};
+
 static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
-                                                version_5, version_6, version_7};
+                                                version_5, version_6, version_7, version_8};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

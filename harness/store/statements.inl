@@ -14,8 +14,8 @@ X(SUITE_ID, "SELECT id FROM suite WHERE plan_hash=?")
 X(BUILD_ADD, "INSERT OR IGNORE INTO build(digest, version, git_commit, git_diff, compiler, flags,"
              " type, cuda) VALUES(?,?,?,?,?,?,?,?)")
 X(BUILD_ID, "SELECT id FROM build WHERE digest=?")
-X(ENV_ADD, "INSERT OR IGNORE INTO env(digest) VALUES(?)")
-X(ENV_ID, "SELECT id FROM env WHERE digest=?")
+X(ENV_ADD, "INSERT OR IGNORE INTO env(digest, facts_digest) VALUES(?,?)")
+X(ENV_ID, "SELECT id FROM env WHERE facts_digest=?")
 X(FACT_ADD, "INSERT OR IGNORE INTO env_fact(env_id, key, value, level) VALUES(?,?,?,?)")
 X(SESSION_ADD, "INSERT INTO session(suite_id, build_id, env_id, command, out_dir, seed, status,"
                " message, started_ns, ended_ns, pid, pid_started, boot_id)"

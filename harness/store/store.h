@@ -91,7 +91,7 @@ typedef struct bt_store_fact {
 } bt_store_fact;
 
 typedef struct bt_store_env {
-    const char *digest; // identifies the row
+    const char *digest; // of the hard facts; runs that share it may have other soft ones
     const bt_store_fact *facts;
     int64_t fact_count;
 } bt_store_env;

@@ -1,0 +1,150 @@
+// harness/cli/verb_env.c - facts about this machine, and what differs between two environments
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/compare/compare.h"
+#include "harness/env/blas.h"
+#include "harness/env/facts.h"
+
+// One side of a diff: a run of the record, or this machine.
+typedef struct side {
+    char name[32]; // "run 3", "here"
+    bool here;
+    bt_store_run run; // zero for here
+    bt_facts facts;   // empty for a run
+    bt_store_env env; // borrows from one of them
+} side;
+
+static bt_status gather_here(bool with_gpu, bt_facts *facts)
+{
+    bt_machine machine;
+    bt_blas_advise_children(); // a run does so, too, before it looks
+    BT_TRY(bt_machine_look(&machine));
+    if (with_gpu && machine.has_cuda) {
+        BT_TRY(bt_machine_open_cuda(&machine));
+    }
+    BT_TRY(bt_facts_gather(&machine, with_gpu, facts));
+    return bt_facts_finish(facts);
+}
+
+static bt_status read_run(bt_store *store, const char *word, side *out)
+{
+    int64_t number = 0;
+    BT_TRY(bt_cli_run_number(word, &number));
+    (void)snprintf(out->name, sizeof out->name, "run %lld", (long long)number);
+    BT_TRY(bt_store_run_read(store, number, &out->run));
+    out->env = out->run.info.env;
+    return BT_OK;
+}
+
+// A run without a GPU has no facts of one; so has this machine beside it.
+static bool knows_a_gpu(const side *other)
+{
+    for (int64_t i = 0; i < other->env.fact_count; ++i) {
+        if (strcmp(other->env.facts[i].key, "gpu.name") == 0) {
+            return true;
+        }
+    }
+    return other->here;
+}
+
+static bt_status read_sides(const bt_cli_arguments *arguments, side sides[2])
+{
+    const char *path = bt_cli_value(arguments, "db");
+    bt_store *store = NULL;
+    bt_status status = BT_OK;
+    for (int i = 0; i < 2; ++i) {
+        sides[i].here = strcmp(arguments->words[i + 1], "here") == 0;
+        (void)snprintf(sides[i].name, sizeof sides[i].name, "here");
+    }
+    if (!sides[0].here || !sides[1].here) {
+        BT_TRY(bt_store_open(path ? path : BT_CLI_DATABASE, BT_STORE_READ, &store));
+    }
+    for (int i = 0; i < 2 && status == BT_OK; ++i) {
+        if (!sides[i].here) {
+            status = read_run(store, arguments->words[i + 1], &sides[i]);
+        }
+    }
+    bt_status closed = bt_store_close(store);
+    status = status == BT_OK ? closed : status;
+    for (int i = 0; i < 2 && status == BT_OK; ++i) {
+        bt_facts *facts = &sides[i].facts;
+        if (sides[i].here) {
+            status = gather_here(knows_a_gpu(&sides[1 - i]), facts);
+            sides[i].env = (bt_store_env){facts->digest, facts->rows, facts->count};
+        }
+    }
+    return status;
+}
+
+static bt_status print_difference(const side sides[2], bool json, bt_str *out, bool *hard_differs)
+{
+    bt_arena arena = {0};
+    const bt_compare_item *items = NULL;
+    int64_t count = 0;
+    bt_status status =
+        bt_compare_environments(&sides[0].env, &sides[1].env, sides[0].here || sides[1].here,
+                                &arena, &items, &count, hard_differs);
+    if (status == BT_OK) {
+        status = (json ? bt_compare_environments_json : bt_compare_environments_text)(
+            items, count, *hard_differs, sides[0].name, sides[1].name, out);
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
+static int diff(const bt_cli_arguments *arguments, bool json)
+{
+    side sides[2] = {0};
+    bt_str out = {0};
+    bool hard_differs = false;
+    bt_status status = read_sides(arguments, sides);
+    if (status == BT_OK) {
+        status = print_difference(sides, json, &out, &hard_differs);
+    }
+    for (int i = 0; i < 2; ++i) {
+        bt_store_run_release(&sides[i].run);
+        bt_facts_release(&sides[i].facts);
+    }
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    int code = bt_cli_print(&out);
+    return code ? code : hard_differs ? bt_status_exit_code(BT_STATUS_UNAVAILABLE) : 0;
+}
+
+static int print_here(bool json)
+{
+    bt_facts facts = {0};
+    bt_str out = {0};
+    bt_status status = gather_here(true, &facts);
+    if (status == BT_OK) {
+        status = json ? bt_facts_json(&facts, &out) : bt_facts_text(&facts, &out);
+    }
+    bt_facts_release(&facts);
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    if (!json) {
+        bt_str_append(&out, "\nnext  bt-bench env diff RUN here\n");
+    }
+    return bt_cli_print(&out);
+}
+
+int bt_verb_env(const bt_cli_arguments *arguments)
+{
+    bool json = false;
+    bt_status status = bt_cli_wants_json(arguments, &json);
+    bool diffs = arguments->word_count == 3 && strcmp(arguments->words[0], "diff") == 0;
+    if (status == BT_OK && !diffs && arguments->word_count > 0) {
+        status =
+            bt_error(BT_STATUS_INVALID_ARGUMENT,
+                     "env %s: allowed: nothing, or diff and two of RUN, here", arguments->words[0]);
+    }
+    if (status != BT_OK) {
+        return bt_cli_fail(status);
+    }
+    return diffs ? diff(arguments, json) : print_here(json);
+}

@@ -1,0 +1,52 @@
+// harness/env/print.c - facts for people and as JSON
+#include "harness/env/facts.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+
+bt_status bt_facts_text(const bt_facts *facts, bt_str *out)
+{
+    static const char *const titles[BT_FACT_LEVEL_COUNT] = {
+        [BT_FACT_HARD] = "hard: must be equal for speeds to be compared",
+        [BT_FACT_SOFT] = "soft: may explain a difference",
+        [BT_FACT_INFO] = "info",
+    };
+    bt_table table = {.align = "ll"};
+    size_t start = out->length_bytes;
+    bt_status status = BT_OK;
+    bt_str_format(out, "environment %s\n", facts->digest);
+    for (int level = 0; level < BT_FACT_LEVEL_COUNT && status == BT_OK; ++level) {
+        bt_str_format(out, "\n%s\n", titles[level]);
+        for (int64_t i = 0; i < facts->count; ++i) {
+            if ((int)facts->rows[i].level == level) {
+                bt_table_cell(&table, "%s", facts->rows[i].key);
+                bt_table_cell(&table, "%s", facts->rows[i].value);
+            }
+        }
+        status = bt_table_print(&table, 2, out);
+    }
+    bt_table_release(&table);
+    BT_TRY(status);
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+bt_status bt_facts_json(const bt_facts *facts, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 1};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "environment", facts->digest);
+    bt_json_writer_open(&json, "facts", '[');
+    for (int64_t i = 0; i < facts->count; ++i) {
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "key", facts->rows[i].key);
+        bt_json_writer_text(&json, "value", facts->rows[i].value);
+        bt_json_writer_text(&json, "level", bt_fact_level_name(facts->rows[i].level));
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# bt-bench env: this machine's facts, and what differs between two environments
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$BATS_TEST_DIRNAME/../..
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    worker=$(readlink -f "$root/tests/support/fake_worker.sh")
+    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
+    cd "$dir" || exit
+    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"] },
+  "profiles": {
+    "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 6 },
+      "cases": [ { "name": "a", "kind": "train" } ] } } }
+JSON
+    unset FAKE_WORKER FAKE_STEPS OMP_TEST_FACT
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+record() { "$bench" run s.json --worker "$worker" --quiet "$@" >/dev/null; }
+
+@test "env groups facts by level and names the environment" {
+    SECRET_TOKEN=hunter2 OMP_TEST_FACT=7 run --separate-stderr "$bench" env
+    [ "$status" = 0 ]
+    [ -z "$stderr" ]
+    [[ $output == "environment "* ]]
+    [[ $output == *"hard: must be equal"*"cpu.model"*"soft: may explain"*"build.compiler"*"info"*"build.id"* ]]
+    [[ $output == *"env.OMP_TEST_FACT"*"7"* ]]
+    [[ $output != *hunter2* ]]
+    [[ $output == *"next"*"env diff"* ]]
+}
+
+@test "env --format json holds every fact with its level" {
+    run --separate-stderr "$bench" env --format json
+    [ "$status" = 0 ]
+    echo "$output" | python3 -c '
+import json, sys
+env = json.load(sys.stdin)
+assert len(env["environment"]) == 32
+levels = {fact["key"]: fact["level"] for fact in env["facts"]}
+assert levels["cpu.model"] == "hard" and levels["os.kernel"] == "soft", levels
+assert levels["build.id"] == "info" and set(levels.values()) == {"hard", "soft", "info"}'
+}
+
+@test "env diff says only what differs, and whether speeds are comparable" {
+    record
+    OMP_TEST_FACT=7 record
+    run --separate-stderr "$bench" env diff 1 2
+    [ "$status" = 0 ]
+    [[ $output == *"soft"*"env.OMP_TEST_FACT"*"-"*"7"* ]]
+    [[ $output == *"the hard facts are the same"* ]]
+    [[ $output != *cpu.model* ]]
+    run --separate-stderr "$bench" env diff 2 here
+    [ "$status" = 0 ]
+    [[ $output == *"run 2"*"here"* ]]
+    [[ $output == *"env.OMP_TEST_FACT"* ]]
+    [[ $output != *"data.a"* ]]
+    run --separate-stderr "$bench" env diff here here
+    [ "$status" = 0 ]
+}
+
+@test "other hard facts: exit 4, first in the list, in JSON too" {
+    record
+    python3 -c '
+import sqlite3
+db = sqlite3.connect("results/bt.sqlite")
+db.execute("UPDATE env_fact SET value=? WHERE key=?", ("Another CPU", "cpu.model"))
+db.commit()'
+    run --separate-stderr "$bench" env diff here 1
+    [ "$status" = 4 ]
+    [[ ${lines[1]} == "hard"*"cpu.model"*"Another CPU" ]]
+    [[ $output == *"1 hard fact differs: speeds are not comparable"* ]]
+    run --separate-stderr "$bench" env diff here 1 --format json
+    [ "$status" = 4 ]
+    [[ $output == *'"hard_facts_differ": true'* ]]
+    [[ $output == *'"right": "Another CPU"'* ]]
+}
+
+@test "mistakes are named" {
+    run --separate-stderr "$bench" env frob
+    [ "$status" = 2 ]
+    [[ $stderr == *"env frob: allowed: nothing, or diff and two of RUN, here"* ]]
+    run --separate-stderr "$bench" env diff 1
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" env diff 1 here
+    [ "$status" != 0 ]
+    record
+    run --separate-stderr "$bench" env diff 9 here
+    [ "$status" = 2 ]
+    [[ $stderr == *"no run 9"* ]]
+    run --separate-stderr "$bench" env diff one here
+    [ "$status" = 2 ]
+    [[ $stderr == *'"one" is no run'* ]]
+}
