@@ -77,6 +77,8 @@ int bt_verb_watch(const bt_cli_arguments *arguments);
 int bt_verb_history(const bt_cli_arguments *arguments);
 int bt_verb_report(const bt_cli_arguments *arguments);
 int bt_verb_replicate(const bt_cli_arguments *arguments);
+int bt_verb_gate(const bt_cli_arguments *arguments);
+int bt_verb_baseline(const bt_cli_arguments *arguments);
 int bt_verb_export(const bt_cli_arguments *arguments);
 int bt_verb_verify(const bt_cli_arguments *arguments);
 int bt_verb_import(const bt_cli_arguments *arguments);

@@ -60,7 +60,8 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .out_dir = bt_cli_value(arguments, "out"),
                               .worker = bt_cli_value(arguments, "worker"),
                               .command = arguments->command,
-                              .quiet = bt_cli_value(arguments, "quiet") != NULL};
+                              .quiet = bt_cli_value(arguments, "quiet") != NULL,
+                              .wish = suite->wish};
     bool cuda = strcmp(suite->plan.device, "cuda") == 0;
     if (cuda && !suite->machine.has_cuda && !request.worker) {
         return bt_error(BT_STATUS_UNAVAILABLE,

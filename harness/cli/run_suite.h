@@ -38,6 +38,7 @@ typedef struct bt_cli_suite {
     bt_suite suite;
     bt_machine machine;
     bt_plan plan;
+    const bt_run_wish *wish; // borrowed, set between planning and running; NULL: the plan's rounds
 } bt_cli_suite;
 
 // Loads the suite and makes the plan for this machine. A GPU that is there but cannot be opened is

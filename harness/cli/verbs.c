@@ -48,6 +48,29 @@ static const bt_cli_option replicate_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option gate_options[] = {
+    {"baseline", 0, "NAME|FILE", "what the run is held against; not needed for a session of 'ab'"},
+    {"policy", 0, "NAME|FILE", "what may pass (default: suites/policies/default.json)"},
+    {"junit", 0, "FILE", "write the verdicts as JUnit XML"},
+    {"markdown", 0, "FILE", "write a summary for a comment"},
+    {"json", 0, "FILE", "write what --format json prints"},
+    BT_CLI_RUN_OPTIONS,
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option baseline_options[] = {
+    {"reason", 0, "TEXT", "set: why this run is what later ones are held against"},
+    {"output", 'o', "FILE", "export: where to (default: results/baselines/MACHINE/NAME.json)"},
+    {"machine", 0, "TYPE", "show, export: the one of that type of machine"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option report_options[] = {
     {"output", 'o', "FILE", "where to; .html (one page), .md or .json"}, DB_ROW, HELP_ROW, END_ROW};
 
@@ -119,6 +142,20 @@ const bt_cli_verb bt_cli_verbs[] = {
      "something\n"
      "is inconclusive, 4 nothing could be tested; those of run.",
      replicate_options, 1, 1, bt_verb_replicate},
+    {"gate", "SUITE | RUN [options]", "is it slower, larger or wrong? exit code for CI",
+     "SUITE is run, in as many rounds as the verdicts need, and held against --baseline. RUN is a\n"
+     "recorded run; one of 'bt-bench ab' is judged candidate against base, without a baseline.\n"
+     "Exit codes: 0 nothing worse, 1 slower or larger, 2 usage, 3 inconclusive, 4 not comparable "
+     "or\n"
+     "disturbed, 5 crashed or wrong, 130 interrupted.",
+     gate_options, 1, 1, bt_verb_gate},
+    {"baseline",
+     "set NAME RUN --reason TEXT | list | show NAME | history NAME | export NAME | import FILE",
+     "what a gate holds runs against",
+     "set      makes a run of two rounds or more the baseline NAME of its machine; none is lost\n"
+     "list     those that count, history all that counted once\n"
+     "export   writes one as JSON, to be committed; import reads such a file",
+     baseline_options, 1, 3, bt_verb_baseline},
     {"export", "RUN -o FILE", "a run as one file that anybody can check",
      "Raw samples, environment, plan, verdicts and report, with a digest of each; the same run "
      "gives\n"

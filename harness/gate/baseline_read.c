@@ -5,8 +5,8 @@
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
 #include "harness/gate/baseline.h"
-#include "harness/gate/digest.h"
 #include "harness/gate/document.h"
+#include "harness/plan/plan.h"
 
 #define NUMBER_MAX 1e300
 
@@ -64,7 +64,7 @@ static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side 
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {
         status = bt_document_copy(in, bt_str_text(&text), &out->axes_json);
-        bt_gate_digest(bt_str_text(&text), out->settings);
+        bt_plan_hash(bt_str_text(&text), out->settings);
     }
     bt_str_release(&text);
     return status;
@@ -192,7 +192,7 @@ bt_status bt_baseline_parse(const char *path, const char *text, size_t size_byte
         status = bt_str_status(&canonical);
     }
     if (status == BT_OK) {
-        bt_gate_digest(bt_str_text(&canonical), out->digest);
+        bt_plan_hash(bt_str_text(&canonical), out->digest);
     } else {
         bt_baseline_release(out);
     }

@@ -11,6 +11,7 @@ typedef struct gating {
     const bt_gate_request *request;
     bt_gate_sides sides;         // of the run
     const bt_baseline *baseline; // NULL: paired
+    bool session;                // of 'ab': its base is not judged
     int64_t family;
     bt_gate_item *items; // [capacity]
     bt_gate_result *out;
@@ -35,11 +36,11 @@ static const char *recorded_system(const char *system)
     return strcmp(system, BT_GATE_SYSTEM_CANDIDATE) == 0 ? BT_GATE_SYSTEM_OURS : system;
 }
 
-// Is this side of the run judged? The base of a session of 'ab' is what others are held against.
+// Is this side of the run judged? The base of a session of 'ab' is only there for the other.
 static bool is_judged(const gating *self, const bt_gate_side *side)
 {
     bool base = strcmp(side->system, BT_GATE_SYSTEM_BASE) == 0;
-    return bt_gate_selects(self->request->filter, side->name) && !(self->out->paired && base);
+    return bt_gate_selects(self->request->filter, side->name) && !(self->session && base);
 }
 
 static const bt_gate_side *base_of(const gating *self, const bt_gate_side *side)
@@ -302,12 +303,15 @@ static void add_up(bt_gate_result *out)
 bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
 {
     memset(out, 0, sizeof *out);
-    gating self = {.request = request, .baseline = request->baseline, .out = out};
+    gating self = {.request = request,
+                   .baseline = request->baseline,
+                   .session = bt_gate_is_paired(request->run),
+                   .out = out};
     if (request->run->status == BT_RUN_RUNNING) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is still running",
                         (long long)request->run->id);
     }
-    if (!request->baseline && !bt_gate_is_paired(request->run)) {
+    if (!request->baseline && !self.session) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "run %lld is no session of 'bt-bench ab', so it needs a baseline: "
                         "--baseline NAME or FILE",

@@ -82,6 +82,8 @@ BT_CHECKED bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
 BT_CHECKED bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out);
 // "run 12 of kernels against baseline main (...), policy default".
 void bt_gate_heading(const bt_gate_result *result, bt_str *out);
+// The whole in a word: PASS, FAIL, INCONCLUSIVE, NOT-COMPARABLE.
+const char *bt_gate_outcome(const bt_gate_result *result);
 // "8 slower, 3 inconclusive, 60 same": counts in words, what matters first.
 void bt_gate_counts(const bt_gate_result *result, bt_str *out);
 

@@ -6,7 +6,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
-#include "harness/gate/digest.h"
+#include "harness/plan/plan.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
 
@@ -87,7 +87,7 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
     bt_json_write(out->root, &text);
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {
-        bt_gate_digest(bt_str_text(&text), out->digest);
+        bt_plan_hash(bt_str_text(&text), out->digest);
     }
     bt_str_release(&text);
     const cJSON *calibration = bt_json_get(out->root, "calibration");

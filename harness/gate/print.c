@@ -49,6 +49,13 @@ void bt_gate_heading(const bt_gate_result *result, bt_str *out)
     bt_str_format(out, ", policy %s", result->request.policy->name);
 }
 
+const char *bt_gate_outcome(const bt_gate_result *result)
+{
+    static const char *const words[] = {"PASS",         "FAIL",           "FAIL",
+                                        "INCONCLUSIVE", "NOT-COMPARABLE", "FAIL"};
+    return words[result->exit_code];
+}
+
 // ---- text --------------------------------------------------------------------------------------
 
 static void print_item(const bt_gate_item *item, bt_str *out)
@@ -98,8 +105,8 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
             }
         }
     }
-    bt_str_format(out, "%s  %" PRId64 " case%s: ", result->exit_code ? "FAIL" : "PASS",
-                  result->case_count, result->case_count == 1 ? "" : "s");
+    bt_str_format(out, "%s  %" PRId64 " case%s: ", bt_gate_outcome(result), result->case_count,
+                  result->case_count == 1 ? "" : "s");
     bt_gate_counts(result, out);
     if (result->excused > 0) {
         bt_str_format(out, "; %" PRId64 " let pass by the policy", result->excused);

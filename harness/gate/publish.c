@@ -70,7 +70,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
     int64_t same = result->words[BT_GATE_SAME];
     bt_str heading = {0};
     bt_gate_heading(result, &heading);
-    bt_str_format(out, "### bt-bench gate: %s (exit %d)\n\n**", result->exit_code ? "FAIL" : "PASS",
+    bt_str_format(out, "### bt-bench gate: %s (exit %d)\n\n**", bt_gate_outcome(result),
                   result->exit_code);
     bt_gate_counts(result, out);
     bt_str_append(out, "**");

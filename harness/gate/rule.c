@@ -17,13 +17,14 @@ static const char *const presence_words[] = {
 
 // ---- writing -----------------------------------------------------------------------------------
 
-static bt_decision_rule decision_rule(const bt_gate_terms *terms)
+bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, const bt_gate_rule *rule,
+                                       int64_t family)
 {
-    bt_decision_rule rule = bt_decision_rule_of(terms->rule.tolerance, terms->family);
-    bt_decision_rule_limit(&rule, terms->policy->rounds);
-    rule.alpha = terms->policy->false_alarm_rate;
-    rule.miss = terms->policy->miss_rate;
-    return rule;
+    bt_decision_rule out = bt_decision_rule_of(rule->tolerance, family);
+    bt_decision_rule_limit(&out, policy->rounds);
+    out.alpha = policy->false_alarm_rate;
+    out.miss = policy->miss_rate;
+    return out;
 }
 
 static void write_loss(const bt_gate_terms *terms, bt_json_writer *json)
@@ -113,7 +114,7 @@ bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
         write_loss(terms, &json);
         bt_json_writer_close(&json, '}');
     } else if (metric) {
-        bt_decision_rule rule = decision_rule(terms);
+        bt_decision_rule rule = bt_gate_decision_rule(terms->policy, &terms->rule, terms->family);
         bt_decision_rule_write(&rule, &json);
     }
     bt_status status = write_base(terms, &json);

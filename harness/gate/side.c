@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "framework/base/str.h"
-#include "harness/gate/digest.h"
+#include "harness/plan/plan.h"
 #include "harness/stats/summary.h"
 
 #define DATA_PREFIX    "data."
@@ -32,7 +32,7 @@ bt_status bt_gate_environment(const bt_store_env *env, const char *name, char di
     }
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {
-        bt_gate_digest(bt_str_text(&text), digest);
+        bt_plan_hash(bt_str_text(&text), digest);
     }
     bt_str_release(&text);
     return status;
@@ -286,7 +286,7 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
     out->curves = self.curves;
     out->curve_rounds = self.curve_rounds;
     out->kernels = self.kernels;
-    bt_gate_digest(out->axes_json, out->settings);
+    bt_plan_hash(out->axes_json, out->settings);
     BT_TRY(take_medians(&self));
     return bt_gate_environment(&run->info.env, out->name, out->environment);
 }

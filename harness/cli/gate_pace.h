@@ -1,0 +1,18 @@
+// harness/cli/gate_pace.h - a gated run asks for more rounds while its times are undecided
+#ifndef BT_HARNESS_CLI_GATE_PACE_H
+#define BT_HARNESS_CLI_GATE_PACE_H
+
+#include "harness/gate/baseline.h"
+#include "harness/run/run.h"
+
+typedef struct bt_cli_gate_pace {
+    const bt_policy *policy;
+    const bt_baseline *baseline;
+    const bt_plan *plan;
+    int64_t family; // set by bt_cli_gate_wish
+} bt_cli_gate_pace;
+
+// Borrows the pace.
+bt_run_wish bt_cli_gate_wish(bt_cli_gate_pace *pace);
+
+#endif

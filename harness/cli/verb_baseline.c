@@ -1,0 +1,272 @@
+// harness/cli/verb_baseline.c - set, look at, export and import what a gate holds runs against
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/cli/cli.h"
+#include "harness/gate/baseline_find.h"
+#include "harness/gate/describe.h"
+
+static const char *database_of(const bt_cli_arguments *arguments)
+{
+    const char *path = bt_cli_value(arguments, "db");
+    return path ? path : BT_CLI_DATABASE;
+}
+
+// ---- set ---------------------------------------------------------------------------------------
+
+static bt_status set_from_run(const bt_cli_arguments *arguments, bt_store *store, int64_t number,
+                              bt_str *out)
+{
+    const char *name = arguments->words[1], *reason = bt_cli_value(arguments, "reason");
+    bt_store_run run;
+    bt_str document = {0}, machine = {0};
+    int64_t now_ns = bt_clock_wall_ns();
+    BT_TRY(bt_store_run_read(store, number, &run));
+    bt_status status = bt_baseline_write(&run, name, reason, now_ns, &document);
+    bt_baseline_machine(&run.info.env, &machine);
+    if (status == BT_OK) {
+        status = bt_str_status(&machine);
+    }
+    if (status == BT_OK) {
+        bt_store_baseline row = {.name = name,
+                                 .machine = bt_str_text(&machine),
+                                 .reason = reason,
+                                 .run = number,
+                                 .created_ns = now_ns,
+                                 .document = bt_str_text(&document)};
+        status = bt_store_baseline_add(store, &row);
+    }
+    if (status == BT_OK) {
+        bt_str_format(out,
+                      "baseline %s of %s is run %lld now\nnext  bt-bench gate %s --baseline %s   "
+                      "bt-bench baseline export %s\n",
+                      name, bt_str_text(&machine), (long long)number, run.info.suite.path, name,
+                      name);
+    }
+    bt_store_run_release(&run);
+    bt_str_release(&document);
+    bt_str_release(&machine);
+    return status;
+}
+
+static bt_status baseline_set(const bt_cli_arguments *arguments, bt_str *out)
+{
+    int64_t number = 0;
+    bt_store *store = NULL;
+    if (!bt_cli_value(arguments, "reason")) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "bt-bench baseline set: --reason TEXT is missing: why is this run what "
+                        "later ones are held against?");
+    }
+    BT_TRY(bt_cli_run_number(arguments->words[2], &number));
+    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_AMEND, &store));
+    bt_status status = set_from_run(arguments, store, number, out);
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+// ---- list, history, show -----------------------------------------------------------------------
+
+static bt_status list_rows(const bt_cli_arguments *arguments, const char *name, bool all,
+                           bt_str *out)
+{
+    bool json = false;
+    bt_store *store = NULL;
+    bt_store_baseline_list list = {0};
+    BT_TRY(bt_cli_wants_json(arguments, &json));
+    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_READ, &store));
+    bt_status status = bt_store_baseline_list_read(store, name, &list);
+    if (status == BT_OK && name && list.count == 0) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
+                          bt_store_path(store), name);
+    }
+    if (status == BT_OK) {
+        status =
+            json ? bt_baseline_list_json(&list, all, out) : bt_baseline_list_text(&list, all, out);
+    }
+    bt_store_baseline_list_release(&list);
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status baseline_list(const bt_cli_arguments *arguments, bt_str *out)
+{
+    return list_rows(arguments, NULL, false, out);
+}
+
+static bt_status baseline_history(const bt_cli_arguments *arguments, bt_str *out)
+{
+    return list_rows(arguments, arguments->words[1], true, out);
+}
+
+// The stored row of a name, with its document.
+static bt_status read_row(const bt_cli_arguments *arguments, bt_arena *arena,
+                          bt_store_baseline *row)
+{
+    bt_store *store = NULL;
+    bool found = false;
+    const char *name = arguments->words[1];
+    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_READ, &store));
+    bt_status status =
+        bt_store_baseline_read(store, name, bt_cli_value(arguments, "machine"), arena, row, &found);
+    if (status == BT_OK && !found) {
+        status =
+            bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"%s%s", bt_store_path(store),
+                     name, bt_cli_value(arguments, "machine") ? " of machine " : "",
+                     bt_cli_value(arguments, "machine") ? bt_cli_value(arguments, "machine") : "");
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status show_row(const bt_cli_arguments *arguments, const bt_store_baseline *row,
+                          bt_str *out)
+{
+    bool json = false;
+    bt_baseline baseline;
+    BT_TRY(bt_cli_wants_json(arguments, &json));
+    if (json) {
+        bt_str_append(out, row->document);
+        return bt_str_status(out);
+    }
+    BT_TRY(bt_baseline_parse(row->name, row->document, strlen(row->document), &baseline));
+    bt_status status = bt_baseline_text(&baseline, row->run, out);
+    bt_baseline_release(&baseline);
+    return status;
+}
+
+static bt_status baseline_show(const bt_cli_arguments *arguments, bt_str *out)
+{
+    bt_arena arena = {0};
+    bt_store_baseline row;
+    bt_status status = read_row(arguments, &arena, &row);
+    if (status == BT_OK) {
+        status = show_row(arguments, &row, out);
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
+// ---- export, import ----------------------------------------------------------------------------
+
+// Writes to --output, else where committed baselines lie.
+static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_baseline *row,
+                            bt_str *out)
+{
+    const char *given = bt_cli_value(arguments, "output");
+    bt_str path = {0}, folder = {0};
+    bt_str_format(&folder, "results/baselines/%s", row->machine);
+    bt_str_format(&path, "%s/%s.json", bt_str_text(&folder), row->name);
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK && !given) {
+        status = bt_dir_make(bt_str_text(&folder));
+    }
+    const char *target = given ? given : bt_str_text(&path);
+    if (status == BT_OK) {
+        status = bt_file_write(target, row->document, strlen(row->document));
+    }
+    if (status == BT_OK) {
+        bt_str_format(out, "wrote %s\n", target);
+    }
+    bt_str_release(&path);
+    bt_str_release(&folder);
+    return status;
+}
+
+static bt_status baseline_export(const bt_cli_arguments *arguments, bt_str *out)
+{
+    bt_arena arena = {0};
+    bt_store_baseline row;
+    bt_status status = read_row(arguments, &arena, &row);
+    if (status == BT_OK) {
+        status = write_file(arguments, &row, out);
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
+static bt_status import_document(const bt_cli_arguments *arguments, const char *document,
+                                 const bt_baseline *baseline, bt_str *out)
+{
+    bt_store *store = NULL;
+    bt_store_baseline row = {.name = baseline->name,
+                             .machine = baseline->machine,
+                             .reason = baseline->reason,
+                             .created_ns = bt_clock_wall_ns(),
+                             .document = document};
+    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_WRITE, &store));
+    bt_status status = bt_store_baseline_add(store, &row);
+    if (status == BT_OK) {
+        bt_str_format(out, "baseline %s of %s is that of %s now\n", row.name, row.machine,
+                      arguments->words[1]);
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
+{
+    const char *path = arguments->words[1];
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    bt_baseline baseline = {0};
+    if (!bt_file_exists(path)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no such file of a baseline", path);
+    }
+    BT_TRY(bt_file_read(path, &bytes, &size_bytes));
+    bt_status status = bt_baseline_parse(path, bytes, size_bytes, &baseline);
+    if (status == BT_OK) {
+        status = import_document(arguments, bytes, &baseline, out);
+    }
+    bt_mem_free(bytes);
+    bt_baseline_release(&baseline);
+    return status;
+}
+
+// ---- the verb ----------------------------------------------------------------------------------
+
+static const struct {
+    const char *name, *usage;
+    int64_t words;
+    bt_status (*run)(const bt_cli_arguments *arguments, bt_str *out);
+} deeds[] = {
+    {"set", "NAME RUN --reason TEXT", 3, baseline_set},
+    {"list", "", 1, baseline_list},
+    {"show", "NAME", 2, baseline_show},
+    {"history", "NAME", 2, baseline_history},
+    {"export", "NAME [-o FILE]", 2, baseline_export},
+    {"import", "FILE", 2, baseline_import},
+};
+
+static bt_status find_deed(const bt_cli_arguments *arguments, size_t *which)
+{
+    for (*which = 0; *which < sizeof deeds / sizeof deeds[0]; ++*which) {
+        if (strcmp(deeds[*which].name, arguments->words[0]) == 0) {
+            return deeds[*which].words == arguments->word_count
+                       ? BT_OK
+                       : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench baseline %s%s%s",
+                                  deeds[*which].name, *deeds[*which].usage ? " " : "",
+                                  deeds[*which].usage);
+        }
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "bt-bench baseline: \"%s\" is none of set, list, show, history, export, import",
+                    arguments->words[0]);
+}
+
+int bt_verb_baseline(const bt_cli_arguments *arguments)
+{
+    size_t which = 0;
+    bt_str out = {0};
+    bt_status status = find_deed(arguments, &which);
+    if (status == BT_OK) {
+        status = deeds[which].run(arguments, &out);
+    }
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&out);
+}

@@ -1,0 +1,208 @@
+// harness/cli/verb_gate.c - judge a recorded run, or run a suite and judge that
+#include <ctype.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/cli/gate_pace.h"
+#include "harness/cli/run_suite.h"
+#include "harness/env/facts.h"
+#include "harness/gate/baseline_find.h"
+#include "harness/gate/gate.h"
+#include "harness/report/report.h"
+
+typedef struct gate_verb {
+    const bt_cli_arguments *arguments;
+    bt_policy policy;
+    bt_baseline baseline;
+    bool has_baseline, json;
+    bt_run_outcome outcome;
+    bt_str out; // what is printed
+    int verdict;
+} gate_verb;
+
+static bool is_run(const char *word)
+{
+    return isdigit((unsigned char)word[0]) && !strpbrk(word, "./");
+}
+
+// The baseline that was asked for, of this type of machine if there is one.
+static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_env *env)
+{
+    const char *given = bt_cli_value(self->arguments, "baseline");
+    bt_str machine = {0};
+    if (!given) {
+        return BT_OK;
+    }
+    bt_baseline_machine(env, &machine);
+    bt_status status = bt_str_status(&machine);
+    if (status == BT_OK) {
+        status = bt_baseline_find(store, given, bt_str_text(&machine), &self->baseline);
+    }
+    self->has_baseline = status == BT_OK;
+    bt_str_release(&machine);
+    return status;
+}
+
+// ---- running -----------------------------------------------------------------------------------
+
+static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
+{
+    bt_cli_gate_pace pace = {&self->policy, &self->baseline, &suite->plan, 1};
+    bt_run_wish wish = bt_cli_gate_wish(&pace);
+    if (!bt_cli_value(self->arguments, "rounds")) {
+        suite->wish = &wish;
+    }
+    return bt_cli_suite_run(suite, &self->outcome);
+}
+
+// The baseline is found first: without one there is nothing to run for.
+static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
+{
+    bt_facts facts;
+    bt_store *store = NULL;
+    BT_TRY(bt_facts_gather(&suite->machine, strcmp(suite->plan.device, "cuda") == 0, &facts));
+    bt_store_env env = {facts.digest, facts.rows, facts.count};
+    bt_status status = BT_OK;
+    if (bt_file_exists(suite->database)) {
+        status = bt_store_open(suite->database, BT_STORE_READ, &store);
+    }
+    if (status == BT_OK) {
+        status = find_baseline(self, store, &env);
+    }
+    bt_status closed = bt_store_close(store);
+    bt_facts_release(&facts);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status run_suite(gate_verb *self)
+{
+    bt_cli_suite suite;
+    if (!bt_cli_value(self->arguments, "baseline")) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "bt-bench gate: --baseline is missing: a name (bt-bench baseline list) or "
+                        "a file. To hold one build against another: bt-bench ab");
+    }
+    bt_status status = bt_cli_suite_plan(self->arguments, self->arguments->words[0], NULL, &suite);
+    if (status == BT_OK) {
+        status = find_for_machine(self, &suite);
+    }
+    if (status == BT_OK) {
+        status = run_planned(self, &suite);
+    }
+    bt_cli_suite_release(&suite);
+    return status;
+}
+
+// ---- judging -----------------------------------------------------------------------------------
+
+typedef bt_status (*writer)(const bt_gate_result *result, bt_str *out);
+
+static bt_status write_files(const gate_verb *self, const bt_gate_result *result)
+{
+    static const struct {
+        const char *option;
+        writer write;
+    } files[] = {{"junit", bt_gate_junit}, {"markdown", bt_gate_markdown}, {"json", bt_gate_json}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; ++i) {
+        const char *path = bt_cli_value(self->arguments, files[i].option);
+        bt_str text = {0};
+        if (!path) {
+            continue;
+        }
+        bt_status status = files[i].write(result, &text);
+        if (status == BT_OK) {
+            status = bt_file_write(path, bt_str_text(&text), text.length_bytes);
+        }
+        bt_str_release(&text);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
+
+// Stores the verdicts and writes the run's page again, now with them. The page's path, "" without.
+static bt_status keep(bt_store *store, const bt_gate_result *result, bt_str *page)
+{
+    const bt_store_run *run = result->request.run;
+    BT_TRY(bt_gate_store(store, result));
+    bt_str_format(page, "%s/report.html", run->info.out_dir);
+    BT_TRY(bt_str_status(page));
+    if (access(bt_str_text(page), W_OK) != 0) {
+        bt_str_clear(page);
+        return BT_OK;
+    }
+    return bt_report_write(store, &run->id, 1, bt_str_text(page));
+}
+
+static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *result)
+{
+    bt_str page = {0};
+    bt_status status = keep(store, result, &page);
+    if (status == BT_OK) {
+        status = write_files(self, result);
+    }
+    if (status == BT_OK) {
+        status = self->json ? bt_gate_json(result, &self->out)
+                            : bt_gate_text(result, bt_str_text(&page), &self->out);
+    }
+    self->verdict = result->exit_code;
+    bt_str_release(&page);
+    return status;
+}
+
+static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run *run)
+{
+    bt_gate_result result;
+    if (!self->has_baseline) {
+        BT_TRY(find_baseline(self, store, &run->info.env));
+    }
+    bt_gate_request request = {.run = run,
+                               .baseline = self->has_baseline ? &self->baseline : NULL,
+                               .policy = &self->policy,
+                               .filter = bt_cli_value(self->arguments, "filter")};
+    BT_TRY(bt_gate_run(&request, &result));
+    bt_status status = say(self, store, &result);
+    bt_gate_result_release(&result);
+    return status;
+}
+
+static bt_status judge(gate_verb *self)
+{
+    const char *database = bt_cli_value(self->arguments, "db");
+    bt_store *store = NULL;
+    bt_store_run run;
+    BT_TRY(bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_AMEND, &store));
+    bt_status status = bt_store_run_read(store, self->outcome.run, &run);
+    if (status == BT_OK) {
+        status = judge_run(self, store, &run);
+        bt_store_run_release(&run);
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status gate(gate_verb *self)
+{
+    const char *word = self->arguments->words[0];
+    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
+    BT_TRY(bt_policy_load(bt_cli_value(self->arguments, "policy"), &self->policy));
+    self->outcome.status = BT_RUN_PASSED;
+    BT_TRY(is_run(word) ? bt_cli_run_number(word, &self->outcome.run) : run_suite(self));
+    return self->outcome.status == BT_RUN_INTERRUPTED ? BT_OK : judge(self);
+}
+
+int bt_verb_gate(const bt_cli_arguments *arguments)
+{
+    gate_verb self = {.arguments = arguments};
+    bt_status status = gate(&self);
+    bt_policy_release(&self.policy);
+    bt_baseline_release(&self.baseline);
+    if (status != BT_OK) {
+        bt_str_release(&self.out);
+        return bt_cli_fail(status);
+    }
+    int code = bt_cli_print(&self.out);
+    bool interrupted = self.outcome.status == BT_RUN_INTERRUPTED;
+    return code ? code : interrupted ? bt_run_exit_code(&self.outcome) : self.verdict;
+}

@@ -1,0 +1,109 @@
+// harness/gate/baseline_find.c - from what a user types to a baseline
+#include "harness/gate/baseline_find.h"
+
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/suite/suite.h"
+
+bt_status bt_baseline_load(const char *path, bt_baseline *out)
+{
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    memset(out, 0, sizeof *out);
+    if (!bt_file_exists(path)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no such file of a baseline", path);
+    }
+    BT_TRY(bt_file_read(path, &bytes, &size_bytes));
+    bt_status status = bt_baseline_parse(path, bytes, size_bytes, out);
+    bt_mem_free(bytes);
+    return status;
+}
+
+// The newest of that name in the database, when there is one.
+static bt_status find_stored(bt_store *store, const char *name, const char *machine,
+                             bt_baseline *out, bool *found)
+{
+    bt_arena arena = {0};
+    bt_store_baseline row;
+    bt_str path = {0};
+    *found = false;
+    if (!store) {
+        return BT_OK;
+    }
+    bt_status status = bt_store_baseline_read(store, name, machine, &arena, &row, found);
+    if (status == BT_OK && *found) {
+        bt_str_format(&path, "%s: baseline %s", bt_store_path(store), name);
+        status = bt_baseline_parse(bt_str_text(&path), row.document, strlen(row.document), out);
+    }
+    bt_str_release(&path);
+    bt_arena_release(&arena);
+    return status;
+}
+
+static bt_status find_committed(const char *root, const char *name, const char *machine,
+                                bt_baseline *out, bool *found)
+{
+    bt_str path = {0};
+    bt_str_format(&path, "%s/results/baselines/%s/%s.json", root, machine, name);
+    bt_status status = bt_str_status(&path);
+    *found = status == BT_OK && bt_file_exists(bt_str_text(&path));
+    if (*found) {
+        status = bt_baseline_load(bt_str_text(&path), out);
+    }
+    bt_str_release(&path);
+    return status;
+}
+
+static bt_status none_of_that_name(bt_store *store, const char *name, const char *machine)
+{
+    bt_store_baseline_list list = {0};
+    bt_str names = {0};
+    if (store) {
+        BT_TRY(bt_store_baseline_list_read(store, NULL, &list));
+    }
+    for (int64_t i = 0; i < list.count; ++i) {
+        if (i == 0 || strcmp(list.rows[i].name, list.rows[i - 1].name) != 0) {
+            bt_str_format(&names, "%s%s", names.length_bytes ? ", " : "", list.rows[i].name);
+        }
+    }
+    bt_store_baseline_list_release(&list);
+    bt_status status =
+        bt_error(BT_STATUS_INVALID_ARGUMENT,
+                 "no baseline \"%s\" in the database%s%s%s, nor results/baselines/%s/%s.json\n"
+                 "bt-bench baseline set %s RUN --reason TEXT makes one",
+                 name, names.length_bytes ? " (there: " : "", bt_str_text(&names),
+                 names.length_bytes ? ")" : "", machine ? machine : "<machine type>", name, name);
+    bt_str_release(&names);
+    return status;
+}
+
+bt_status bt_baseline_find(bt_store *store, const char *given, const char *machine,
+                           bt_baseline *out)
+{
+    bool found = false;
+    memset(out, 0, sizeof *out);
+    if (strchr(given, '/') || strstr(given, ".json")) {
+        return bt_baseline_load(given, out);
+    }
+    BT_TRY(bt_baseline_check_name(given));
+    BT_TRY(find_stored(store, given, machine, out, &found));
+    if (!found && machine) {
+        BT_TRY(find_committed(".", given, machine, out, &found));
+    }
+    if (!found && machine) {
+        bt_str home = {0};
+        bt_home_path(&home);
+        bt_status status = bt_str_status(&home);
+        if (status == BT_OK) {
+            status = find_committed(bt_str_text(&home), given, machine, out, &found);
+        }
+        bt_str_release(&home);
+        BT_TRY(status);
+    }
+    if (!found && machine) {
+        BT_TRY(find_stored(store, given, NULL, out, &found));
+    }
+    return found ? BT_OK : none_of_that_name(store, given, machine);
+}

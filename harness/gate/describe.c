@@ -1,0 +1,149 @@
+// harness/gate/describe.c - baselines as text and JSON
+#include "harness/gate/describe.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+
+// Does a newer row of the same name and machine stand before it?
+static bool is_past(const bt_store_baseline_list *list, int64_t index)
+{
+    const bt_store_baseline *row = &list->rows[index];
+    for (int64_t i = 0; i < index; ++i) {
+        if (strcmp(list->rows[i].name, row->name) == 0 &&
+            strcmp(list->rows[i].machine, row->machine) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt_str *out)
+{
+    static const char *const heads[] = {"baseline", "machine", "run", "set", "reason"};
+    size_t start = out->length_bytes;
+    bt_table table = {.align = "llrll"};
+    if (list->count == 0) {
+        bt_str_append(out, "no baselines; bt-bench baseline set NAME RUN --reason TEXT\n");
+        return bt_str_status(out);
+    }
+    for (int i = 0; i < 5; ++i) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    for (int64_t i = 0; i < list->count; ++i) {
+        const bt_store_baseline *row = &list->rows[i];
+        if (!all && is_past(list, i)) {
+            continue;
+        }
+        bt_table_cell(&table, "%s", row->name);
+        bt_table_cell(&table, "%s", row->machine);
+        if (row->run > 0) {
+            bt_table_cell(&table, "%" PRId64, row->run);
+        } else {
+            bt_table_cell(&table, "%s", "file");
+        }
+        bt_table_cell(&table, "%s", bt_format_date(row->created_ns).text);
+        bt_table_cell(&table, "%s", row->reason);
+    }
+    bt_status status = bt_table_print(&table, 0, out);
+    bt_table_release(&table);
+    if (status == BT_OK) {
+        bt_text_make_printable(out->text + start);
+    }
+    return status;
+}
+
+bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 2};
+    bt_json_writer_open(&json, NULL, '[');
+    for (int64_t i = 0; i < list->count; ++i) {
+        const bt_store_baseline *row = &list->rows[i];
+        bool past = is_past(list, i);
+        if (!all && past) {
+            continue;
+        }
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "name", row->name);
+        bt_json_writer_text(&json, "machine", row->machine);
+        bt_json_writer_integer(&json, "run", row->run);
+        bt_json_writer_text(&json, "set", bt_format_date(row->created_ns).text);
+        bt_json_writer_text(&json, "reason", row->reason);
+        bt_json_writer_bool(&json, "current", !past);
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}
+
+// ---- one ---------------------------------------------------------------------------------------
+
+static bt_status metric_cell(const bt_gate_side *side, bt_gate_metric metric, bt_table *table)
+{
+    double median = 0;
+    bt_metric of = bt_gate_metric_info(metric)->metric;
+    BT_TRY(bt_gate_side_median(side, metric, &median));
+    bt_table_cell(table, "%s",
+                  isnan(median) ? "" : bt_format_value(bt_metric_info(of)->unit, median).text);
+    return BT_OK;
+}
+
+static bt_status side_row(const bt_gate_side *side, bt_table *table)
+{
+    bt_table_cell(table, "%s", side->name);
+    bt_table_cell(table, "%s", side->system);
+    bt_table_cell(table, "%" PRId64, side->round_count);
+    BT_TRY(metric_cell(side, BT_GATE_TIME, table));
+    BT_TRY(metric_cell(side, BT_GATE_STEP_TIME, table));
+    BT_TRY(metric_cell(side, BT_GATE_TOKENS_PER_S, table));
+    BT_TRY(metric_cell(side, BT_GATE_MEMORY, table));
+    if (side->curve_count > 0) {
+        bt_table_cell(table, "%" PRId64, side->curve_count);
+    } else {
+        bt_table_cell(table, "%s", "");
+    }
+    return BT_OK;
+}
+
+bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)
+{
+    static const char *const heads[] = {"case",      "system",   "rounds", "time",
+                                        "step time", "tokens/s", "memory", "loss curves"};
+    size_t start = out->length_bytes;
+    bt_table table = {.align = "llrrrrrr"};
+    bt_status status = BT_OK;
+    bt_str_format(out, "baseline %s of %s, %s\n", baseline->name, baseline->machine,
+                  baseline->created);
+    bt_str_format(out, "  reason  %s\n  suite   %s, profile %s, plan %.8s\n", baseline->reason,
+                  baseline->suite, baseline->profile, baseline->plan_hash);
+    bt_str_format(out, "  build   %.8s%s%s\n", baseline->build,
+                  *baseline->git_commit ? ", revision " : "", baseline->git_commit);
+    if (run > 0) {
+        bt_str_format(out, "  run     %" PRId64 "\n", run);
+    }
+    bt_str_append(out, "\n");
+    for (int i = 0; i < 8; ++i) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    for (int64_t i = 0; status == BT_OK && i < baseline->sides.count; ++i) {
+        status = side_row(&baseline->sides.items[i], &table);
+    }
+    if (status == BT_OK) {
+        status = bt_table_print(&table, 2, out);
+    }
+    bt_table_release(&table);
+    bt_str_append(out, "\n  hard facts\n");
+    for (int64_t i = 0; i < baseline->env.fact_count; ++i) {
+        bt_str_format(out, "    %s  %.100s\n", baseline->env.facts[i].key,
+                      baseline->env.facts[i].value);
+    }
+    if (status == BT_OK && bt_str_status(out) == BT_OK) {
+        bt_text_make_printable(out->text + start);
+    }
+    return status == BT_OK ? bt_str_status(out) : status;
+}
