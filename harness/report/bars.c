@@ -1,4 +1,6 @@
 // harness/report/bars.c - the time of a step as nested bars
+#include <string.h>
+
 #include "harness/report/internal.h"
 
 // A bar from `offset_ns` that is `time_ns` long, in shares of the whole; both stay inside.
@@ -11,6 +13,78 @@ static void write_bar(bt_str *out, double offset_ns, double time_ns, double tota
     bt_str_format(out,
                   "<td class=track><i class=\"bar d%d\" style=\"left:%.2f%%;width:%.2f%%\"></i>",
                   depth > 3 ? 3 : depth, left, width);
+}
+
+// What ranges do that are not named after it: the operation of kernel cases, and of kernels.
+typedef struct range_op {
+    const char *range, *of_case, *of_kernel;
+} range_op;
+
+static range_op op_of(const range_node *node)
+{
+    static const range_op ops[] = {
+        {"optimizer", "adamw", "adamw"},    {"loss", "cross_entropy", "cross_entropy"},
+        {"clip", "grad_norm", "grad_norm"}, {"unary", "gelu", "unary"},
+        {"matmul", "gemm", "gemm"},         {"linear", "gemm", "gemm"}};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        if (strcmp(ops[i].range, node->name) == 0) {
+            return ops[i];
+        }
+    }
+    return (range_op){node->name, node->name, node->name};
+}
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+// The kernel case of the report that measures what a range does: same operation (attention_causal
+// serves attention), same direction, the round's type where there is a choice.
+static const report_case *kernel_case(const report_set *set, const report_case *item,
+                                      const range_node *node)
+{
+    const char *op = op_of(node).of_case;
+    const char *direction = strstr(node->path, "backward") ? "backward" : "forward";
+    const report_case *found = NULL;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *other = &set->cases[i];
+        if (!other->kernel.op[0] || other->kernel.ceiling || !starts_with(other->kernel.op, op) ||
+            strcmp(other->kernel.direction, direction) != 0) {
+            continue;
+        }
+        bool same_type = strcmp(other->kernel.dtype, item->round->shape.precision) == 0;
+        if (!found || (same_type && strcmp(found->kernel.dtype, other->kernel.dtype) != 0)) {
+            found = other;
+        }
+    }
+    return found;
+}
+
+// The kernels that served a range, and a link to the case that measures them alone.
+static void write_kernel(const report_set *set, const report_case *item, const range_node *node,
+                         bt_str *out)
+{
+    const report_case *link = kernel_case(set, item, node);
+    const char *op = op_of(node).of_kernel, *comma = "";
+    bool backward = strstr(node->path, "backward") != NULL;
+    bt_str_append(out, "<td>");
+    if (link) {
+        bt_str_append(out, "<a href=\"#");
+        bt_html_case_id(out, set, link);
+        bt_str_append(out, "\" title=\"the kernel alone: ");
+        bt_html_text(out, link->label);
+        bt_str_append(out, "\">");
+    }
+    for (int64_t i = 0; i < item->round->kernel_count; i++) {
+        const bt_store_kernel *kernel = &item->round->kernels[i];
+        if (starts_with(kernel->op, op) && (strstr(kernel->op, "backward") != NULL) == backward) {
+            bt_str_append(out, comma);
+            bt_html_text(out, kernel->kernel);
+            comma = ", ";
+        }
+    }
+    bt_str_append(out, link ? (comma[0] ? "</a>" : "its case</a>") : "");
 }
 
 static void write_node(bt_str *out, const range_node *node, const range_tree *tree, int64_t index,
@@ -27,20 +101,21 @@ static void write_node(bt_str *out, const range_node *node, const range_tree *tr
     bt_str_format(out, "<td class=n data-v=\"%.0f\">%s<td class=n data-v=\"%.4f\">%.1f %%",
                   node->time_ns, bt_format_value(BT_UNIT_NS, node->time_ns).text,
                   node->time_ns / tree->total_ns, 100.0 * node->time_ns / tree->total_ns);
-    bt_str_format(out, "<td class=n data-v=\"%.0f\">%s<td class=n data-v=\"%.3f\">%.4g\n",
+    bt_str_format(out, "<td class=n data-v=\"%.0f\">%s<td class=n data-v=\"%.3f\">%.4g",
                   node->rest_ns,
                   node->has_children ? bt_format_value(BT_UNIT_NS, node->rest_ns).text : "",
                   node->calls, node->calls);
 }
 
-static bt_status write_case(const report_set *set, int64_t index, bt_str *out)
+static bt_status write_case(const report_set *set, int64_t index, bool open, bt_str *out)
 {
     const report_case *item = &set->cases[index];
     bt_arena arena = {0};
     range_tree tree;
+    bool kernels = item->round->kernel_count > 0;
     bt_status status = bt_range_tree_make(item->round, &arena, &tree);
     if (status == BT_OK && tree.count > 0) {
-        bt_str_format(out, "<details%s><summary>", index == 0 ? " open" : "");
+        bt_str_format(out, "<details%s><summary>", open ? " open" : "");
         bt_html_tag(out, item);
         bt_html_text(out, item->label);
         bt_str_format(out,
@@ -52,10 +127,14 @@ static bt_status write_case(const report_set *set, int64_t index, bt_str *out)
         bt_str_format(out,
                       "<div class=scroll><table class=\"ranges\" data-name=\"ranges-%s\"><thead>"
                       "<tr><th>range<th>share of the step<th class=n>time<th class=n>share"
-                      "<th class=n>own time<th class=n>calls</thead><tbody>\n",
-                      item->tag);
+                      "<th class=n>own time<th class=n>calls%s</thead><tbody>\n",
+                      item->tag, kernels ? "<th>kernel" : "");
         for (int64_t i = 0; i < tree.count; i++) {
             write_node(out, &tree.nodes[i], &tree, index, i);
+            if (kernels) {
+                write_kernel(set, item, &tree.nodes[i], out);
+            }
+            bt_str_append(out, "\n");
         }
         bt_str_append(out, "</tbody></table></div></details>\n");
     }
@@ -65,11 +144,13 @@ static bt_status write_case(const report_set *set, int64_t index, bt_str *out)
 
 bt_status bt_page_ranges(const report_set *set, bt_str *out)
 {
-    bool any = false;
+    int64_t first = -1, others = -1;
     for (int64_t i = 0; i < set->case_count; i++) {
-        any = any || set->cases[i].round->range_count > 0;
+        bool ranges = set->cases[i].round->range_count > 0;
+        first = ranges && first < 0 ? i : first;
+        others += ranges;
     }
-    if (!any) {
+    if (first < 0) {
         return BT_OK;
     }
     bt_str_append(out, "<section id=ranges><h2>Where a step's time goes</h2>\n"
@@ -77,12 +158,12 @@ bt_status bt_page_ranges(const report_set *set, bt_str *out)
                        "A bar lies under the range that holds it; siblings stand longest first."
                        "</p>\n");
     // The first case stands open; the others are alike in most reports.
-    BT_TRY(write_case(set, 0, out));
-    bt_html_group_open(out, "The other cases", set->case_count - 1);
-    for (int64_t i = 1; i < set->case_count; i++) {
-        BT_TRY(write_case(set, i, out));
+    BT_TRY(write_case(set, first, true, out));
+    bt_html_group_open(out, "The other cases", others);
+    for (int64_t i = first + 1; i < set->case_count; i++) {
+        BT_TRY(write_case(set, i, false, out));
     }
-    bt_html_group_close(out, set->case_count - 1);
+    bt_html_group_close(out, others);
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }

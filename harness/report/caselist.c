@@ -42,7 +42,8 @@ static void write_row(const report_set *set, int64_t index, bt_str *out)
     bt_mark_write(bt_run_status_name(item->round->status), out);
     for (int c = 0; c < bt_report_column_count; c++) {
         const report_column *column = &bt_report_columns[c];
-        if (bt_report_column_shown(set, column)) {
+        if (column->of_kernels == bt_report_is_kernel(item->round) &&
+            bt_report_column_shown(set, column)) {
             write_value(out, bt_metric_info(column->metric)->unit,
                         &item->summary.metrics[column->metric]);
         }
@@ -50,27 +51,48 @@ static void write_row(const report_set *set, int64_t index, bt_str *out)
     bt_str_format(out, "<td class=n>%lld\n", (long long)item->round_count);
 }
 
-bt_status bt_page_cases(const report_set *set, bt_str *out)
+// The cases of one kind: kernel cases, or the others.
+static void write_list(const report_set *set, bool kernels, bt_str *out)
 {
-    bool folded = set->case_count > OPEN_UP_TO;
-    if (set->case_count < 2) {
-        return BT_OK;
+    int64_t count = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        count += bt_report_is_kernel(set->cases[i].round) == kernels;
     }
-    bt_str_append(out, "<section id=cases><h2>Cases</h2>\n");
+    if (count == 0 || (count == 1 && set->case_count == 1)) {
+        return; // the head says it
+    }
+    bool folded = count > OPEN_UP_TO;
+    bt_str_format(out, "<section id=%s><h2>%s</h2>\n", kernels ? "kernel-cases" : "cases",
+                  kernels ? "Kernel cases" : "Cases");
     if (folded) {
         bt_str_format(out, "<details><summary>All cases <span class=muted>%lld</span></summary>\n",
-                      (long long)set->case_count);
+                      (long long)count);
     }
-    bt_str_append(out, "<div class=scroll><table data-name=cases><thead><tr><th>case<th>status");
+    bt_str_format(out, "<div class=scroll><table data-name=%s><thead><tr><th>case<th>status",
+                  kernels ? "kernel-cases" : "cases");
     for (int c = 0; c < bt_report_column_count; c++) {
-        if (bt_report_column_shown(set, &bt_report_columns[c])) {
-            bt_str_format(out, "<th class=n>%s", bt_report_columns[c].title);
+        const report_column *column = &bt_report_columns[c];
+        if (column->of_kernels == kernels && bt_report_column_shown(set, column)) {
+            bt_str_format(out, "<th class=n>%s", column->title);
         }
     }
     bt_str_append(out, "<th class=n>rounds</thead><tbody>\n");
     for (int64_t i = 0; i < set->case_count; i++) {
-        write_row(set, i, out);
+        if (bt_report_is_kernel(set->cases[i].round) == kernels) {
+            write_row(set, i, out);
+        }
     }
     bt_str_format(out, "</tbody></table></div>\n%s</section>\n", folded ? "</details>\n" : "");
+}
+
+bt_status bt_page_cases(const report_set *set, bt_str *out)
+{
+    write_list(set, false, out);
+    return BT_OK;
+}
+
+bt_status bt_page_kernel_cases(const report_set *set, bt_str *out)
+{
+    write_list(set, true, out);
     return BT_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/suite/json.h"
 
 bool bt_report_is_kernel(const bt_store_round *round)
 {
@@ -53,9 +54,47 @@ static bt_status summarise_rounds(report_case *item, double *values)
     return BT_OK;
 }
 
+static bt_status copy_member(const cJSON *kernel, const char *key, bt_arena *arena,
+                             const char **out)
+{
+    const cJSON *node = bt_json_get(kernel, key);
+    void *block = NULL;
+    *out = "";
+    if (cJSON_IsString(node)) {
+        size_t size_bytes = strlen(node->valuestring) + 1;
+        BT_TRY(bt_arena_alloc(arena, size_bytes, &block));
+        memcpy(block, node->valuestring, size_bytes);
+        *out = block;
+    }
+    return BT_OK;
+}
+
+static bt_status read_kernel(report_case *item, bt_arena *arena)
+{
+    bt_json_doc axes;
+    const char *text = item->round->what.axes_json;
+    item->kernel = (report_kernel){.op = "", .direction = "", .dtype = ""};
+    if (!bt_report_is_kernel(item->round)) {
+        return BT_OK;
+    }
+    item->kernel.ceiling = strncmp(item->round->what.name, "ceiling.", 8) == 0;
+    BT_TRY(bt_json_parse("axes", text, strlen(text), &axes));
+    const cJSON *kernel = bt_json_get(axes.root, "kernel");
+    bt_status status = copy_member(kernel, "op", arena, &item->kernel.op);
+    if (status == BT_OK) {
+        status = copy_member(kernel, "direction", arena, &item->kernel.direction);
+    }
+    if (status == BT_OK) {
+        status = copy_member(kernel, "dtype", arena, &item->kernel.dtype);
+    }
+    bt_json_release(&axes);
+    return status;
+}
+
 bt_status bt_case_summarise(report_case *item, bt_arena *arena)
 {
     void *block = NULL;
+    BT_TRY(read_kernel(item, arena));
     BT_TRY(bt_arena_alloc(arena, (size_t)item->round_count * sizeof *item->summaries, &block));
     item->summaries = block;
     for (int64_t i = 0; i < item->round_count; i++) {

@@ -186,8 +186,8 @@ static void write_row(const ratio_list *list, const ratio_row *row, const axis *
         bt_str_append(out, "one pair");
     }
     if (has_marks(list)) {
-        bt_str_format(out, "<td class=n data-v=\"%.9g\">%s", isfinite(row->mark) ? row->mark : -1,
-                      bt_format_ratio(row->mark).text);
+        bt_str_format(out, "<td class=\"n mark\" data-v=\"%.9g\">%s",
+                      isfinite(row->mark) ? row->mark : -1, bt_format_ratio(row->mark).text);
     }
     if (has_words(list)) {
         bt_str_append(out, "<td>");

@@ -57,7 +57,7 @@ static void write_tiles(const report_set *set, bt_str *out)
         }
     }
     if (silent > 0) {
-        bt_str_format(out, "<li class=tile><a href=\"#cases\">%lld more with a reason</a></li>\n",
+        bt_str_format(out, "<li class=tile><a href=\"#tables\">%lld more with a reason</a></li>\n",
                       (long long)silent);
     }
 }
@@ -191,11 +191,16 @@ static bt_status write_shares(const report_set *set, bt_str *out)
     int64_t count = 0;
     const report_case *lowest = NULL;
     BT_TRY(bt_mem_alloc((size_t)set->case_count, sizeof(double), &block));
+    // Beyond so many FLOP a byte a kernel is not bound by memory.
+    static const double intensity_max = 10.0;
     double *shares = block, copy = (double)NAN;
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_metric_value *metrics = set->cases[i].summary.metrics;
         double share = metrics[BT_METRIC_COPY_SHARE].value;
-        if (metrics[BT_METRIC_COPY_SHARE].count > 0 && share > 0.0) {
+        if (metrics[BT_METRIC_COPY_SHARE].count > 0 && share > 0.0 &&
+            !set->cases[i].kernel.ceiling &&
+            !(metrics[BT_METRIC_COMPUTE].value >
+              intensity_max * metrics[BT_METRIC_BANDWIDTH].value)) {
             if (!lowest || share < lowest->summary.metrics[BT_METRIC_COPY_SHARE].value) {
                 lowest = &set->cases[i];
             }
@@ -208,7 +213,8 @@ static bt_status write_shares(const report_set *set, bt_str *out)
     if (status == BT_OK && count > 0) {
         bt_metric_value middle = {stats.median, stats.low, stats.high, count};
         open_metric(out, "Share of copy bandwidth", BT_UNIT_SHARE, &middle);
-        bt_str_format(out, "median of %lld cases; 95 %% interval", (long long)count);
+        bt_str_format(out, "median of %lld cases that memory bounds; 95 %% interval",
+                      (long long)count);
         close_number(out);
         open_metric(out, "Lowest share", BT_UNIT_SHARE,
                     &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);

@@ -175,8 +175,12 @@ void bt_report_headline(const report_set *set, bt_str *out)
         bt_str_format(out, "%s (%s) %s", first->info.suite.name, first->info.suite.profile,
                       verbs[first->status]);
     } else {
-        bt_str_format(out, "%lld runs of %s side by side", (long long)set->run_count,
-                      first->info.suite.name);
+        bool alike = true;
+        for (int64_t i = 1; i < set->run_count; i++) {
+            alike = alike && strcmp(set->runs[i].info.suite.name, first->info.suite.name) == 0;
+        }
+        bt_str_format(out, "%lld runs%s%s side by side", (long long)set->run_count,
+                      alike ? " of " : "", alike ? first->info.suite.name : "");
     }
     if (set->case_count == 1) {
         say_case(&set->cases[0], out);

@@ -40,6 +40,11 @@ void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const cha
     }
 }
 
+void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item)
+{
+    bt_str_format(out, "c%lld-row", (long long)(item - set->cases));
+}
+
 void bt_html_tag(bt_str *out, const report_case *item)
 {
     if (item->tag[0]) {

@@ -23,6 +23,12 @@ BT_CHECKED bt_status bt_report_json_case(bt_json_writer *json, const bt_store_ro
 
 // ---- set.c: the runs of a report, read once ----------------------------------------------------
 
+// What a kernel case does, from its axes; "" where it is none, or they do not say.
+typedef struct report_kernel {
+    const char *op, *direction, *dtype;
+    bool ceiling; // measures the machine, not a kernel of ours: "ceiling.cold"
+} report_kernel;
+
 // A case on a system in one run, with all its rounds.
 typedef struct report_case {
     const bt_store_run *run;       // borrowed from the set
@@ -33,9 +39,10 @@ typedef struct report_case {
     int64_t noisy;         // rounds with a noise label
     bt_summary *summaries; // [round_count], a round each
     bt_summary summary;    // of all rounds (cases.c)
-    char tag[4];           // A, B, ... Z, A1 ...: stands for it wherever colour does too; "" for
-                           // kernel cases, which no curve shows
-    const char *label;     // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
+    report_kernel kernel;
+    char tag[4];       // A, B, ... Z, A1 ...: stands for it wherever colour does too; "" for
+                       // kernel cases, which no curve shows
+    const char *label; // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
 } report_case;
 
 typedef struct report_set {
@@ -45,6 +52,8 @@ typedef struct report_set {
     int64_t case_count;
     ratio_list *ratios; // what is compared (ratios.h)
     int64_t ratio_count;
+    struct report_trend *trends; // histories of cases (trends.c); only for a page
+    int64_t trend_count;
     bt_arena arena; // holds runs (not what they own), cases, labels, ratios
 } report_set;
 
@@ -52,6 +61,10 @@ typedef struct report_set {
 BT_CHECKED bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count,
                                         report_set *out);
 void bt_report_set_release(report_set *set);
+
+// Adds the histories of its cases, which bt_report_set_release releases.
+BT_CHECKED bt_status bt_trends_read(bt_store *store, report_set *set);
+void bt_trends_release(report_set *set);
 
 // "gpt2_124m (cpu) passed: loss 10.991 -> 7.236 ...", the one sentence at the top (headline.c).
 void bt_report_headline(const report_set *set, bt_str *out);
@@ -75,7 +88,7 @@ bool bt_report_is_kernel(const bt_store_round *round);
 const char *bt_noise_of(const bt_store_round *round);
 // Whether a round's numbers count in its case: an invalid one is kept, but measures nothing.
 bool bt_round_counts(const report_case *item, int64_t index);
-// Fills summaries (in the arena) and summary.
+// Fills summaries (in the arena), summary and kernel.
 BT_CHECKED bt_status bt_case_summarise(report_case *item, bt_arena *arena);
 
 // A column of the table of cases, on the page and in Markdown.
@@ -118,6 +131,8 @@ BT_CHECKED bt_status bt_range_tree_make(const bt_store_round *round, bt_arena *a
 // Appends text escaped for HTML content and quoted attributes.
 void bt_html_text(bt_str *out, const char *text);
 
+// Appends the id of a case's row in the table of cases.
+void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item);
 // An id or fragment: the texts with dashes between them, all but letters, digits, '.', '_' and '-'
 // replaced.
 void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric);
@@ -130,13 +145,16 @@ void bt_html_group_close(bt_str *out, int64_t count);
 
 typedef BT_CHECKED bt_status (*report_part)(const report_set *set, bt_str *out);
 
-bt_status bt_page_head(const report_set *set, bt_str *out);    // head.c: sentence, tiles, numbers
-bt_status bt_page_forest(const report_set *set, bt_str *out);  // forest.c
-bt_status bt_page_cases(const report_set *set, bt_str *out);   // caselist.c
-bt_status bt_page_curves(const report_set *set, bt_str *out);  // curves.c: loss, speed, memory
-bt_status bt_page_data(const report_set *set, bt_str *out);    // curves.c: JSON for the script
-bt_status bt_page_ranges(const report_set *set, bt_str *out);  // bars.c
-bt_status bt_page_differs(const report_set *set, bt_str *out); // facts.c
+bt_status bt_page_head(const report_set *set, bt_str *out);   // head.c: sentence, tiles, numbers
+bt_status bt_page_forest(const report_set *set, bt_str *out); // forest.c
+bt_status bt_page_kernel_cases(const report_set *set, bt_str *out); // caselist.c
+bt_status bt_page_cases(const report_set *set, bt_str *out);        // caselist.c
+bt_status bt_page_trends(const report_set *set, bt_str *out);       // trends.c
+bt_status bt_page_roofline(const report_set *set, bt_str *out);     // roofline.c
+bt_status bt_page_curves(const report_set *set, bt_str *out);       // curves.c: loss, speed, memory
+bt_status bt_page_data(const report_set *set, bt_str *out);         // curves.c: JSON for the script
+bt_status bt_page_ranges(const report_set *set, bt_str *out);       // bars.c
+bt_status bt_page_differs(const report_set *set, bt_str *out);      // facts.c
 bt_status bt_page_facts(const report_set *set, bt_str *out);  // facts.c: environment, plan, kernels
 bt_status bt_page_tables(const report_set *set, bt_str *out); // tables.c
 void bt_page_rounds(const report_set *set, bt_str *out);      // rounds.c

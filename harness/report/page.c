@@ -74,11 +74,15 @@ static const struct {
     const char *name;
     report_part write;
 } parts[] = {
-    {"title", write_title},     {"policy", write_policy},   {"style", write_style},
-    {"head", bt_page_head},     {"forest", bt_page_forest}, {"cases", bt_page_cases},
-    {"curves", bt_page_curves}, {"ranges", bt_page_ranges}, {"differs", bt_page_differs},
-    {"facts", bt_page_facts},   {"tables", bt_page_tables}, {"data", bt_page_data},
-    {"csv", bt_page_csv},       {"scripts", write_scripts},
+    {"title", write_title},         {"policy", write_policy},
+    {"style", write_style},         {"head", bt_page_head},
+    {"forest", bt_page_forest},     {"cases", bt_page_cases},
+    {"trends", bt_page_trends},     {"kernel_cases", bt_page_kernel_cases},
+    {"roofline", bt_page_roofline}, {"curves", bt_page_curves},
+    {"ranges", bt_page_ranges},     {"differs", bt_page_differs},
+    {"facts", bt_page_facts},       {"tables", bt_page_tables},
+    {"data", bt_page_data},         {"csv", bt_page_csv},
+    {"scripts", write_scripts},
 };
 
 static bt_status write_part(const report_set *set, const char *name, size_t length, bt_str *out)
@@ -114,7 +118,10 @@ bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt
         return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
     }
     BT_TRY(bt_report_set_read(store, runs, count, &set));
-    bt_status status = write_page(&set, out);
+    bt_status status = bt_trends_read(store, &set);
+    if (status == BT_OK) {
+        status = write_page(&set, out);
+    }
     bt_report_set_release(&set);
     return status;
 }

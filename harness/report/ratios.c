@@ -227,7 +227,8 @@ static bt_status read_pairs(report_set *set, ratio_list *list)
     for (int64_t i = 0; status == BT_OK && i < set->case_count; i++) {
         const report_case *base = &set->cases[i];
         const report_case *other = NULL;
-        if (base->run == list->run && strcmp(base->round->what.system, list->base) == 0) {
+        if (base->run == list->run && !base->kernel.ceiling &&
+            strcmp(base->round->what.system, list->base) == 0) {
             other = counterpart(set, base, list->other);
         }
         if (!other) {
@@ -267,7 +268,8 @@ static bt_status read_runs(report_set *set, ratio_list *list)
     ratio_row *rows = block;
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *mine = &set->cases[i], *base = NULL;
-        for (int64_t j = 0; j < set->case_count && !base && mine->run != set->runs; j++) {
+        bool later = mine->run != set->runs && !mine->kernel.ceiling;
+        for (int64_t j = 0; j < set->case_count && !base && later; j++) {
             const report_case *other = &set->cases[j];
             if (other->run == set->runs &&
                 strcmp(other->round->what.name, mine->round->what.name) == 0 &&

@@ -154,6 +154,7 @@ bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count
 
 void bt_report_set_release(report_set *set)
 {
+    bt_trends_release(set);
     for (int64_t i = 0; i < set->run_count; i++) {
         bt_store_run_release(&set->runs[i]);
     }

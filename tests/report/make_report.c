@@ -2,8 +2,9 @@
 //   make_report DATABASE KIND FILE...    records the made-up runs of KIND, writes each report file
 // KINDS: one (a run, two cases), two (two runs), ten, many (twenty), long (10,000 steps), huge
 // (50,000), failed, hostile (markup in every text), running, seeds (five rounds a case), telemetry,
-// noisy, kernels (one system), pairs (two), ab, gate, replicate (with verdicts). Exit 0, or 1 with
-// the reason.
+// noisy, kernels (one system), mixed (a training
+// run and a kernel run), history (thirty sessions), pairs (two), ab, gate, replicate (with
+// verdicts). Exit 0, or 1 with the reason.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,6 +146,27 @@ static bt_status make_kernels(bt_store *store, made_runs *out)
     return add_kernels(store, &sample, out);
 }
 
+static bt_status make_mixed(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample_kernels kernels = sample_kernels_default();
+    BT_TRY(add_run(store, &sample, out));
+    return add_kernels(store, &kernels, out);
+}
+
+// Thirty sessions of one case, slower from the twentieth on; the report is of the last.
+static bt_status make_history(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    for (int i = 0; i < 30; i++) {
+        sample.noise_stream = i;
+        sample.step_ms = (i < 20 ? 250.0 : 259.0) * (1.0 + 0.002 * sin(11.0 * i));
+        out->count = 0;
+        BT_TRY(add_run(store, &sample, out));
+    }
+    return BT_OK;
+}
+
 static bt_status make_pairs(bt_store *store, made_runs *out)
 {
     sample_kernels sample = sample_kernels_default();
@@ -197,6 +219,8 @@ static const struct {
              {"hostile", make_hostile},
              {"seeds", make_seeds},
              {"kernels", make_kernels},
+             {"mixed", make_mixed},
+             {"history", make_history},
              {"pairs", make_pairs},
              {"telemetry", make_telemetry},
              {"noisy", make_noisy},

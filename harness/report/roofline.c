@@ -1,0 +1,322 @@
+// harness/report/roofline.c - kernel cases by arithmetic intensity and by what they reached, under
+// what the machine reached in the same session
+//
+//   intensity = FLOP of a call / bytes that it must move        x, logarithmic
+//   reached   = FLOP per second                                 y, logarithmic
+//   roof      = min(intensity * bandwidth of a copy, best matrix product)
+// Ceilings are the session's cases "ceiling.*": those with a bandwidth slope, those with a compute
+// rate lie flat. Cases without FLOP (copies, casts) have no place here.
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+
+enum { SERIES_MAX = 6, CEILINGS_MAX = 8 };
+
+typedef struct point {
+    const report_case *item;
+    double intensity, rate, roof; // roof: NaN without ceilings
+    int series;
+} point;
+
+typedef struct ceiling {
+    const char *name; // behind "ceiling."
+    double value;     // B/s where it slopes, FLOP/s where it is flat
+    bool flat;
+} ceiling;
+
+typedef struct roofline {
+    point *points; // [count], in the arena
+    int64_t count;
+    const report_case *series[SERIES_MAX]; // the first case of each system and run
+    int series_count;
+    ceiling ceilings[CEILINGS_MAX];
+    int ceiling_count;
+    double x_low, x_high, y_low, y_high; // of the axes
+    bt_arena arena;
+} roofline;
+
+// ---- gathering ---------------------------------------------------------------------------------
+
+static int series_of(roofline *self, const report_case *item)
+{
+    for (int i = 0; i < self->series_count; i++) {
+        if (self->series[i]->run == item->run &&
+            strcmp(self->series[i]->round->what.system, item->round->what.system) == 0) {
+            return i;
+        }
+    }
+    if (self->series_count < SERIES_MAX) {
+        self->series[self->series_count++] = item;
+    }
+    return self->series_count - 1;
+}
+
+static void add_ceiling(roofline *self, const char *name, double value, bool flat)
+{
+    if (value > 0.0 && isfinite(value) && self->ceiling_count < CEILINGS_MAX) {
+        self->ceilings[self->ceiling_count++] = (ceiling){name, value, flat};
+    }
+}
+
+// The ceilings of the first run that has kernel cases; the share of a copy tells it where no case
+// of its own does.
+static void find_ceilings(const report_set *set, roofline *self)
+{
+    double copy = (double)NAN;
+    const bt_store_run *run = NULL;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *item = &set->cases[i];
+        const bt_metric_value *metrics = item->summary.metrics;
+        double compute = metrics[BT_METRIC_COMPUTE].value;
+        run = !run && bt_report_is_kernel(item->round) ? item->run : run;
+        if (item->run != run) {
+            continue;
+        }
+        if (item->kernel.ceiling) {
+            bool flat = metrics[BT_METRIC_COMPUTE].count > 0 && compute > 0.0;
+            add_ceiling(self, item->round->what.name + strlen("ceiling."),
+                        flat ? compute : metrics[BT_METRIC_BANDWIDTH].value, flat);
+        } else if (metrics[BT_METRIC_COPY_SHARE].count > 0) {
+            copy = metrics[BT_METRIC_BANDWIDTH].value / metrics[BT_METRIC_COPY_SHARE].value;
+        }
+    }
+    bool slope = false;
+    for (int i = 0; i < self->ceiling_count; i++) {
+        slope = slope || !self->ceilings[i].flat;
+    }
+    if (!slope) {
+        add_ceiling(self, "copy", copy, false);
+    }
+}
+
+// What the machine allows at an intensity: the best slope or the best flat one, whichever is less.
+static double roof_at(const roofline *self, double intensity)
+{
+    double slope = (double)NAN, flat = (double)NAN;
+    for (int i = 0; i < self->ceiling_count; i++) {
+        if (self->ceilings[i].flat) {
+            flat = fmax(flat, self->ceilings[i].value);
+        } else {
+            slope = fmax(slope, self->ceilings[i].value * intensity);
+        }
+    }
+    return fmin(slope, flat);
+}
+
+static bt_status gather(const report_set *set, roofline *self)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(&self->arena, (size_t)set->case_count * sizeof *self->points, &block));
+    self->points = block;
+    self->x_low = self->y_low = HUGE_VAL;
+    find_ceilings(set, self);
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *item = &set->cases[i];
+        const bt_metric_value *metrics = item->summary.metrics;
+        double rate = metrics[BT_METRIC_COMPUTE].value;
+        double bytes_per_s = metrics[BT_METRIC_BANDWIDTH].value;
+        double intensity = rate / bytes_per_s;
+        if (item->kernel.ceiling || !bt_report_is_kernel(item->round) || !(rate > 0.0) ||
+            !(intensity > 0.0) || !isfinite(intensity)) {
+            continue;
+        }
+        self->points[self->count++] =
+            (point){item, intensity, rate, roof_at(self, intensity), series_of(self, item)};
+        self->x_low = fmin(self->x_low, intensity);
+        self->x_high = fmax(self->x_high, intensity);
+        self->y_low = fmin(self->y_low, rate);
+        self->y_high = fmax(self->y_high, fmax(rate, roof_at(self, intensity)));
+    }
+    self->x_low /= 2.0;
+    self->x_high *= 2.0;
+    self->y_low /= 2.0;
+    self->y_high *= 1.6;
+    return BT_OK;
+}
+
+// ---- drawing -----------------------------------------------------------------------------------
+
+static double across(const roofline *self, double intensity)
+{
+    return 100.0 * log(intensity / self->x_low) / log(self->x_high / self->x_low);
+}
+
+static double up(const roofline *self, double rate)
+{
+    return 100.0 * log(rate / self->y_low) / log(self->y_high / self->y_low);
+}
+
+// A ceiling as a line through the picture, 1000 by 300.
+static void write_ceiling(const roofline *self, const ceiling *item, bt_str *out)
+{
+    double left = item->flat ? item->value : item->value * self->x_low;
+    double right = item->flat ? item->value : item->value * self->x_high;
+    bt_str_format(out, "<path class=roof d=\"M0 %.1fL1000 %.1f\"/>", 300.0 - 3.0 * up(self, left),
+                  300.0 - 3.0 * up(self, right));
+}
+
+// Its name, above the line, where no point can be: its text ends at `left`.
+static void write_ceiling_name(const roofline *self, const ceiling *item, bt_str *out)
+{
+    double share = item->flat ? 0.99 : 0.62;
+    double x = self->x_low * pow(self->x_high / self->x_low, share);
+    double y = item->flat ? item->value : item->value * x;
+    for (; y > 0.8 * self->y_high && share > 0.2 && !item->flat; share -= 0.1) {
+        x = self->x_low * pow(self->x_high / self->x_low, share);
+        y = item->value * x;
+    }
+    bt_str_format(out, "<span class=roof-name style=\"left:%.1f%%;bottom:%.1f%%\">",
+                  across(self, x), up(self, y));
+    bt_str_append(out, item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ");
+    bt_html_text(out, item->name);
+    bt_str_format(
+        out, " %s</span>",
+        bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value).text);
+}
+
+static void write_grid(const roofline *self, bt_str *out)
+{
+    bt_str_append(out, "<path class=grid d=\"");
+    for (double power = 1e-6; power < 1e7; power *= 10.0) {
+        if (power > self->x_low && power < self->x_high) {
+            bt_str_format(out, "M%.1f 0v300", 10.0 * across(self, power));
+        }
+    }
+    for (double power = 1.0; power < 1e18; power *= 10.0) {
+        if (power > self->y_low && power < self->y_high) {
+            bt_str_format(out, "M0 %.1fh1000", 300.0 - 3.0 * up(self, power));
+        }
+    }
+    bt_str_append(out, "\"/>");
+}
+
+// "10 T" at ten to the 13th: the axis's name has the unit.
+static void write_power(bt_str *out, double power)
+{
+    static const char prefixes[] = " kMGTPE";
+    int thousands = 0;
+    while (power > 999.0 && prefixes[thousands + 1]) {
+        power /= 1000.0;
+        thousands++;
+    }
+    bt_str_format(out, "%.0f %c", power, prefixes[thousands]);
+}
+
+static void write_ticks(const roofline *self, bt_str *out)
+{
+    bt_str_append(out, "<div class=y aria-hidden=true>");
+    for (double power = 1.0; power < 1e18; power *= 10.0) {
+        if (power > self->y_low && power < self->y_high) {
+            bt_str_format(out, "<span style=\"bottom:%.2f%%\">", up(self, power));
+            write_power(out, power);
+            bt_str_append(out, "</span>");
+        }
+    }
+    bt_str_append(out, "</div><div class=x aria-hidden=true>");
+    bool between = self->x_high / self->x_low < 100.0;
+    for (double power = 1e-6; power < 1e7; power *= 10.0) {
+        for (int lead = 1; lead < (between ? 6 : 2); lead += lead == 1 ? 1 : 3) {
+            double x = power * lead;
+            if (x > self->x_low && x < self->x_high) {
+                bt_str_format(out, "<span style=\"left:%.2f%%\">%.4g</span>", across(self, x), x);
+            }
+        }
+    }
+    bt_str_append(out, "</div>");
+}
+
+static void write_point(const report_set *set, const roofline *self, const point *at, bt_str *out)
+{
+    double x = across(self, at->intensity), y = up(self, at->rate);
+    bt_str_format(out, "<a class=\"pt m%d%s%s\" style=\"left:%.2f%%;bottom:%.2f%%\" href=\"#",
+                  at->series, x > 60.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
+    bt_html_case_id(out, set, at->item);
+    bt_str_append(out, "\"><span>");
+    bt_html_text(out, at->item->label);
+    bt_str_format(out, ": %s at %.3g FLOP a byte",
+                  bt_format_value(BT_UNIT_FLOP_PER_S, at->rate).text, at->intensity);
+    if (isfinite(at->roof)) {
+        bt_str_format(out, ", %.0f %% of the roof", 100.0 * at->rate / at->roof);
+    }
+    bt_str_append(out, "</span></a>\n");
+}
+
+static void write_legend(const report_set *set, const roofline *self, bt_str *out)
+{
+    bt_str_append(out, "<ul class=legend>");
+    for (int i = 0; i < self->series_count && self->series_count > 1; i++) {
+        bt_str_format(out, "<li><i class=\"pt m%d\" aria-hidden=true></i> ", i);
+        if (set->run_count > 1) {
+            bt_str_format(out, "run %lld, ", (long long)self->series[i]->run->id);
+        }
+        bt_html_text(out, self->series[i]->round->what.system);
+        bt_str_append(out, "</li>");
+    }
+    bt_str_append(out, "</ul>\n");
+}
+
+static void write_table(const report_set *set, const roofline *self, bt_str *out)
+{
+    bt_str_append(out, "<details id=roofline-table><summary>The roofline as a table</summary>"
+                       "<div class=scroll><table data-name=roofline><thead><tr><th>case<th class=n>"
+                       "FLOP a byte<th class=n>FLOP/s<th class=n>bandwidth<th class=n>of the roof"
+                       "</thead><tbody>\n");
+    for (int64_t i = 0; i < self->count; i++) {
+        const point *at = &self->points[i];
+        double bytes_per_s = at->rate / at->intensity;
+        bt_str_append(out, "<tr><th scope=row><a href=\"#");
+        bt_html_case_id(out, set, at->item);
+        bt_str_append(out, "\">");
+        bt_html_text(out, at->item->label);
+        bt_str_format(out,
+                      "</a></th><td class=n>%.3g<td class=n data-v=\"%.6g\">%s<td class=n "
+                      "data-v=\"%.6g\">%s<td class=n data-v=\"%.4g\">",
+                      at->intensity, at->rate, bt_format_value(BT_UNIT_FLOP_PER_S, at->rate).text,
+                      bytes_per_s, bt_format_value(BT_UNIT_BYTES_PER_S, bytes_per_s).text,
+                      isfinite(at->roof) ? at->rate / at->roof : -1.0);
+        bt_str_append(out, isfinite(at->roof)
+                               ? bt_format_value(BT_UNIT_SHARE, at->rate / at->roof).text
+                               : "-");
+        bt_str_append(out, "\n");
+    }
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
+static void write_roofline(const report_set *set, const roofline *self, bt_str *out)
+{
+    bt_str_append(out, "<section id=roofline><h2>Roofline</h2>\n<p class=muted>What each case "
+                       "reached, by how much it computes for a byte that it must move. The lines "
+                       "are what this machine reached in the same session. A point links to its "
+                       "case. <a class=skip href=\"#roofline-table\">Skip the points</a></p>\n"
+                       "<p class=\"muted y-name\">FLOP/s</p>\n<div class=\"plot roofline\"><div "
+                       "class=still><svg viewBox=\"0 0 1000 300\" "
+                       "preserveAspectRatio=none aria-hidden=true>");
+    write_grid(self, out);
+    for (int i = 0; i < self->ceiling_count; i++) {
+        write_ceiling(self, &self->ceilings[i], out);
+    }
+    bt_str_append(out, "</svg>");
+    for (int i = 0; i < self->ceiling_count; i++) {
+        write_ceiling_name(self, &self->ceilings[i], out);
+    }
+    write_ticks(self, out);
+    for (int64_t i = 0; i < self->count; i++) {
+        write_point(set, self, &self->points[i], out);
+    }
+    bt_str_append(out, "</div><p class=\"muted x-name\">FLOP a byte</p></div>\n");
+    write_legend(set, self, out);
+    write_table(set, self, out);
+    bt_str_append(out, "</section>\n");
+}
+
+bt_status bt_page_roofline(const report_set *set, bt_str *out)
+{
+    roofline self = {0};
+    bt_status status = gather(set, &self);
+    if (status == BT_OK && self.count > 0) {
+        write_roofline(set, &self, out);
+    }
+    bt_arena_release(&self.arena);
+    return status;
+}

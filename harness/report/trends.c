@@ -1,0 +1,296 @@
+// harness/report/trends.c - the cases of a report over all recorded sessions, changes marked
+//
+// Read are the histories of at most TRENDS_MAX cases: those with a verdict worth a look, then the
+// first ones. Drawn is the series (same system, machine and settings) that holds the report's last
+// run, where it has enough sessions to tell a level from luck.
+#include <math.h>
+#include <string.h>
+
+#include "harness/history/history.h"
+#include "harness/report/internal.h"
+#include "harness/report/marks.h"
+
+enum { TRENDS_MAX = 12, SESSIONS_MIN = 3, ROWS_MAX = 100, VIEW_W = 1000, VIEW_H = 100 };
+
+typedef struct report_trend {
+    bt_history history;
+    const bt_history_series *series; // of the history
+} report_trend;
+
+// ---- reading -----------------------------------------------------------------------------------
+
+static const bt_history_series *series_with(const bt_history *history, int64_t run,
+                                            const char *system)
+{
+    for (int64_t i = 0; i < history->series_count; i++) {
+        const bt_history_series *series = &history->series[i];
+        for (int64_t j = 0; j < series->session_count && strcmp(series->system, system) == 0; j++) {
+            if (series->sessions[j].run == run) {
+                return series;
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool is_known(const report_set *set, const char *name)
+{
+    for (int64_t i = 0; i < set->trend_count; i++) {
+        if (strcmp(set->trends[i].history.name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_worth_a_look(const report_set *set, const char *name)
+{
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        for (int64_t j = 0; j < set->ratios[i].count; j++) {
+            const ratio_row *row = &set->ratios[i].rows[j];
+            if (strcmp(row->name, name) == 0 && bt_mark_of(row->verdict)->weight > 1) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bt_status read_trend(bt_store *store, report_set *set, const report_case *item)
+{
+    report_trend *trend = &set->trends[set->trend_count];
+    const char *name = item->round->what.name, *system = item->round->what.system;
+    bt_status status = bt_history_read(store, name, NULL, system, &trend->history);
+    if (status == BT_STATUS_INVALID_ARGUMENT) {
+        return BT_OK; // nothing passed, or nothing was timed
+    }
+    BT_TRY(status);
+    trend->series = series_with(&trend->history, item->run->id, system);
+    if (trend->series && trend->series->session_count >= SESSIONS_MIN) {
+        set->trend_count++;
+    } else {
+        bt_history_release(&trend->history);
+    }
+    return BT_OK;
+}
+
+bt_status bt_trends_read(bt_store *store, report_set *set)
+{
+    void *block = NULL;
+    int64_t tried = 0;
+    BT_TRY(bt_arena_alloc(&set->arena, TRENDS_MAX * sizeof *set->trends, &block));
+    set->trends = block;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t i = 0; i < set->case_count && tried < TRENDS_MAX; i++) {
+            const report_case *item = &set->cases[i];
+            const char *name = item->round->what.name;
+            bool last = item->run == &set->runs[set->run_count - 1];
+            bool wanted = last && !item->kernel.ceiling && item->round->status == BT_RUN_PASSED &&
+                          is_worth_a_look(set, name) == (pass == 0);
+            if (wanted && !is_known(set, name)) {
+                tried++;
+                BT_TRY(read_trend(store, set, item));
+            }
+        }
+    }
+    return BT_OK;
+}
+
+void bt_trends_release(report_set *set)
+{
+    for (int64_t i = 0; i < set->trend_count; i++) {
+        bt_history_release(&set->trends[i].history);
+    }
+}
+
+// ---- drawing -----------------------------------------------------------------------------------
+
+typedef struct frame {
+    double low, high;
+    int64_t count;
+} frame;
+
+static frame frame_of(const bt_history_series *series)
+{
+    frame out = {HUGE_VAL, -HUGE_VAL, series->session_count};
+    for (int64_t i = 0; i < series->session_count; i++) {
+        out.low = fmin(out.low, series->sessions[i].median);
+        out.high = fmax(out.high, series->sessions[i].median);
+    }
+    double margin = fmax(0.15 * (out.high - out.low), 0.01 * fabs(out.high));
+    out.low -= margin;
+    out.high += margin;
+    return out;
+}
+
+static double across(const frame *in, double index) { return (index + 0.5) / (double)in->count; }
+
+static double down(const frame *in, double value)
+{
+    return 1.0 - (value - in->low) / (in->high - in->low);
+}
+
+static bool in_report(const report_set *set, int64_t run)
+{
+    for (int64_t i = 0; i < set->run_count; i++) {
+        if (set->runs[i].id == run) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The level of each stretch between changes, as steps.
+static void write_levels(const bt_history_series *series, const frame *in, bt_str *out)
+{
+    bt_str_append(out, "<path class=level d=\"");
+    for (int64_t c = 0; c <= series->change_count && series->change_count > 0; c++) {
+        double level = c == 0 ? series->changes[0].before : series->changes[c - 1].after;
+        double from = c == 0 ? 0.0 : (double)series->changes[c - 1].index - 0.5;
+        double to = c == series->change_count ? (double)in->count - 1.0
+                                              : (double)series->changes[c].index - 0.5;
+        bt_str_format(out, "M%.1f %.1fH%.1f", VIEW_W * across(in, from), VIEW_H * down(in, level),
+                      VIEW_W * across(in, to));
+    }
+    bt_str_append(out, "\"/>");
+}
+
+static void write_points(const report_set *set, const bt_history_series *series, const frame *in,
+                         bool ours, bt_str *out)
+{
+    bt_str_format(out, "<path class=\"%s\" d=\"", ours ? "now dots" : "past dots");
+    for (int64_t i = 0; i < in->count; i++) {
+        if (in_report(set, series->sessions[i].run) == ours) {
+            bt_str_format(out, "M%.1f %.1fh0", VIEW_W * across(in, (double)i),
+                          VIEW_H * down(in, series->sessions[i].median));
+        }
+    }
+    bt_str_append(out, "\"/>");
+}
+
+static void write_plot(const report_set *set, const report_trend *trend, bt_str *out)
+{
+    const bt_history_series *series = trend->series;
+    bt_unit unit = bt_metric_info(trend->history.metric)->unit;
+    frame in = frame_of(series);
+    bt_str_format(out,
+                  "<div class=\"plot trend\"><div class=still role=img aria-label=\"time of %lld "
+                  "sessions; the table below holds the numbers\"><svg viewBox=\"0 0 %d %d\" "
+                  "preserveAspectRatio=none>",
+                  (long long)in.count, VIEW_W, VIEW_H);
+    for (int64_t c = 0; c < series->change_count; c++) {
+        bt_str_format(out, "<path class=change d=\"M%.1f 0V%d\"/>",
+                      VIEW_W * across(&in, (double)series->changes[c].index - 0.5), VIEW_H);
+    }
+    write_levels(series, &in, out);
+    write_points(set, series, &in, false, out);
+    write_points(set, series, &in, true, out);
+    bt_str_append(out, "</svg><div class=y aria-hidden=true>");
+    double ends[2] = {in.low + 0.1 * (in.high - in.low), in.high - 0.1 * (in.high - in.low)};
+    for (int i = 0; i < 2; i++) {
+        bt_str_format(out, "<span style=\"bottom:%d%%\">%s</span>", i ? 90 : 10,
+                      bt_format_value(unit, ends[i]).text);
+    }
+    bt_str_format(out,
+                  "</div><div class=x aria-hidden=true><span style=\"left:%.1f%%\">run %lld</span>"
+                  "<span style=\"left:%.1f%%\">run %lld</span></div></div></div>\n",
+                  100.0 * across(&in, 0.0), (long long)series->sessions[0].run,
+                  100.0 * across(&in, (double)in.count - 1.0),
+                  (long long)series->sessions[in.count - 1].run);
+}
+
+// "slower by 3.1 % from run 17 on", each change.
+static void write_changes(const report_trend *trend, bt_str *out)
+{
+    const bt_history_series *series = trend->series;
+    bt_str_format(out, "%lld sessions", (long long)series->session_count);
+    bt_str_append(out, series->change_count == 0 ? ", no change" : "");
+    for (int64_t c = 0; c < series->change_count; c++) {
+        const bt_change *change = &series->changes[c];
+        bt_str_format(out, "; <b>%s %s by %.3g %%</b> from run %lld on",
+                      change->after > change->before ? "\xe2\x96\xb2" : "\xe2\x96\xbc",
+                      bt_history_change_word(trend->history.metric, change),
+                      100.0 * fabs(change->after / change->before - 1.0),
+                      (long long)series->sessions[change->index].run);
+    }
+}
+
+static const bt_change *change_at(const bt_history_series *series, int64_t index)
+{
+    for (int64_t c = 0; c < series->change_count; c++) {
+        if (series->changes[c].index == index) {
+            return &series->changes[c];
+        }
+    }
+    return NULL;
+}
+
+static void write_session(const report_trend *trend, int64_t index, bt_str *out)
+{
+    const bt_history_session *session = &trend->series->sessions[index];
+    const bt_change *change = change_at(trend->series, index);
+    bt_text number, interval;
+    bt_format_interval(bt_metric_info(trend->history.metric)->unit, session->median, session->low,
+                       session->high, &number, &interval);
+    bt_str_format(out, "<tr><th scope=row class=n>%lld</th><td>%s<td><code>",
+                  (long long)session->run, bt_format_date(session->started_ns).text);
+    bt_html_text(out, session->git_commit);
+    bt_str_format(out,
+                  "</code>%s<td class=n>%lld<td class=n data-v=\"%.9g\">%s<td class=n>%s<td>%s\n",
+                  session->modified ? " modified" : "", (long long)session->rounds, session->median,
+                  number.text, interval.text,
+                  change ? bt_history_change_word(trend->history.metric, change) : "");
+}
+
+static void write_trend(const report_set *set, int64_t index, bt_str *out)
+{
+    const report_trend *trend = &set->trends[index];
+    int64_t count = trend->series->session_count;
+    int64_t first = count > ROWS_MAX ? count - ROWS_MAX : 0;
+    bt_str_append(out, "<figure id=\"");
+    bt_html_anchor(out, "trend", trend->history.name, "");
+    bt_str_append(out, "\"><figcaption><h3><a href=\"#");
+    bt_html_anchor(out, "trend", trend->history.name, "");
+    bt_str_append(out, "\">");
+    bt_html_text(out, trend->history.name);
+    bt_str_format(out, "</a></h3><span class=muted>%s, ",
+                  bt_metric_info(trend->history.metric)->tag);
+    bt_html_text(out, trend->series->system);
+    bt_str_append(out, ": ");
+    write_changes(trend, out);
+    bt_str_append(out, "</span></figcaption>\n");
+    write_plot(set, trend, out);
+    bt_str_format(
+        out,
+        "<details><summary>Sessions <span class=muted>%lld%s</span></summary><div "
+        "class=scroll><table data-name=\"trend-%lld\"><thead><tr><th class=n>run<th>date"
+        "<th>commit<th class=n>rounds<th class=n>median<th class=n>95 %% interval<th>change"
+        "</thead><tbody>\n",
+        (long long)count, first > 0 ? ", the last 100 shown" : "", (long long)index);
+    for (int64_t i = first; i < count; i++) {
+        write_session(trend, i, out);
+    }
+    bt_str_append(out, "</tbody></table></div></details></figure>\n");
+}
+
+bt_status bt_page_trends(const report_set *set, bt_str *out)
+{
+    if (set->trend_count == 0) {
+        return BT_OK;
+    }
+    bt_str_append(out,
+                  "<section id=trends><h2>Over the sessions</h2>\n<p class=muted>The same "
+                  "case, system, machine and settings in every recorded session, oldest first; "
+                  "this report's are filled. A dashed line is a change of the level, which "
+                  "luck alone would show in one of a hundred histories.");
+    bt_str_append(out, set->case_count > TRENDS_MAX
+                           ? " At most twelve cases are drawn; <code>bt-bench history CASE</code> "
+                             "has the others.</p>\n"
+                           : "</p>\n");
+    bt_str_append(out, "<div class=trends>\n");
+    for (int64_t i = 0; i < set->trend_count; i++) {
+        write_trend(set, i, out);
+    }
+    bt_str_append(out, "</div></section>\n");
+    return BT_OK;
+}
