@@ -16,6 +16,10 @@ static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_su
     options->sets = arguments->repeated;
     options->set_count = arguments->repeated_count;
     BT_TRY(bt_cli_number(arguments, "rounds", 1, 1000, wishes->rounds, &options->rounds));
+    options->seed = -1;
+    if (wishes->order_seed) {
+        return BT_OK;
+    }
     return bt_cli_number(arguments, "seed", 0, (1LL << 53) - 1, -1, &options->seed);
 }
 
@@ -61,7 +65,10 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .worker = bt_cli_value(arguments, "worker"),
                               .command = arguments->command,
                               .quiet = bt_cli_value(arguments, "quiet") != NULL,
-                              .wish = suite->wish};
+                              .wish = suite->wish,
+                              .systems = suite->systems,
+                              .system_count = suite->system_count,
+                              .schedule_seed = suite->schedule_seed};
     bool cuda = strcmp(suite->plan.device, "cuda") == 0;
     if (cuda && !suite->machine.has_cuda && !request.worker) {
         return bt_error(BT_STATUS_UNAVAILABLE,

@@ -30,6 +30,7 @@ typedef struct bt_cli_suite_wishes {
     int64_t rounds;        // 0: the profile's
     bt_plan_selects wants; // of the filter's cases only those; NULL: all
     const void *wants_by;
+    bool order_seed; // --seed is that of the order of rounds, which the verb reads itself
 } bt_cli_suite_wishes;
 
 typedef struct bt_cli_suite {
@@ -38,7 +39,11 @@ typedef struct bt_cli_suite {
     bt_suite suite;
     bt_machine machine;
     bt_plan plan;
-    const bt_run_wish *wish; // borrowed, set between planning and running; NULL: the plan's rounds
+    // Set between planning and running, as in bt_run_request:
+    const bt_run_wish *wish;
+    const bt_peer *systems;
+    int64_t system_count;
+    uint64_t schedule_seed;
 } bt_cli_suite;
 
 // Loads the suite and makes the plan for this machine. A GPU that is there but cannot be opened is

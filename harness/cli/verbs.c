@@ -48,6 +48,25 @@ static const bt_cli_option replicate_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option ab_options[] = {
+    {"system", 0, "A,B", "two systems in place of two builds, the base first"},
+    {"tolerance", 0, "SHARE",
+     "slower by more is SLOWER (default: 0.01; 0.02 below 20 us; 0.005 of a step)"},
+    {"rounds-max", 0, "N", "pairs of rounds per case at most (default: 24)"},
+    {"policy", 0, "NAME|FILE", "of a gate, in place of the two"},
+    {"seed", 0, "N", "of the order of rounds (default: drawn, and recorded)"},
+    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
+    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
+    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},
+    DB_ROW,
+    {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},
+    FORMAT_ROW,
+    {"quiet", 'q', NULL, "no progress"},
+    {"worker", 0, "PROGRAM", NULL},
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option gate_options[] = {
     {"baseline", 0, "NAME|FILE", "what the run is held against; not needed for a session of 'ab'"},
     {"policy", 0, "NAME|FILE", "what may pass (default: suites/policies/default.json)"},
@@ -134,6 +153,18 @@ const bt_cli_verb bt_cli_verbs[] = {
      history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
      1000, bt_verb_report},
+    {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B",
+     "two builds or systems in turns: who is slower",
+     "A build is a git revision, which is built under results/builds/ (once), a bt-bench program "
+     "or\n"
+     "a folder with one, or '.', this very program. Rounds in fresh processes, A B B A, until "
+     "each\n"
+     "case is decided: SAME, FASTER, SLOWER, or INCONCLUSIVE after the last pair.\n"
+     "Exit codes: 0 nothing slower, 1 something is, 2 usage or suite, 3 something is inconclusive, "
+     "4 "
+     "not\n"
+     "comparable, 5 a case crashed or was wrong, or a build failed, 130 interrupted.",
+     ab_options, 1, 3, bt_verb_ab},
     {"replicate", "SUITE | RUN [options]", "a verdict per claim of the paper",
      "SUITE: those of its cases that claims are about run, in turns with the systems that the "
      "paper\n"

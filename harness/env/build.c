@@ -17,13 +17,28 @@ static const char everything[] =
 
 const bt_build *bt_build_get(void) { return &build; }
 
-void bt_build_digest(char digest[33])
+static void digest_text(const char *text, size_t size_bytes, char digest[33])
 {
     XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(everything, sizeof everything - 1));
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, size_bytes));
     for (int i = 0; i < 16; ++i) {
         (void)snprintf(digest + 2 * i, 3, "%02x", canonical.digest[i]);
     }
+}
+
+void bt_build_digest(char digest[33]) { digest_text(everything, sizeof everything - 1, digest); }
+
+bt_status bt_build_digest_of(const bt_build *of, char digest[33])
+{
+    bt_str text = {0};
+    bt_str_format(&text, "%s\n%s\n%s\n%s\n%s\n%s\n%s", of->version, of->git_commit, of->git_diff,
+                  of->compiler, of->flags, of->type, of->cuda);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        digest_text(bt_str_text(&text), text.length_bytes, digest);
+    }
+    bt_str_release(&text);
+    return status;
 }
 
 void bt_build_describe(bt_str *out)

@@ -17,13 +17,22 @@ typedef struct gating {
     bt_gate_result *out;
 } gating;
 
+// What a session of 'ab' calls its two: two named systems, or base and candidate.
+static const char *paired_system(const bt_store_run *run, int which)
+{
+    static const char *const usual[] = {BT_GATE_SYSTEM_BASE, BT_GATE_SYSTEM_CANDIDATE};
+    const bt_store_schedule *schedule = &run->schedule;
+    return schedule->system_count == 2 ? schedule->systems[which].name : usual[which];
+}
+
 bool bt_gate_is_paired(const bt_store_run *run)
 {
+    const char *base_name = paired_system(run, 0), *candidate_name = paired_system(run, 1);
     bool base = false, candidate = false;
     for (int64_t i = 0; i < run->round_count; ++i) {
         const char *system = run->rounds[i].what.system;
-        base = base || strcmp(system, BT_GATE_SYSTEM_BASE) == 0;
-        candidate = candidate || strcmp(system, BT_GATE_SYSTEM_CANDIDATE) == 0;
+        base = base || strcmp(system, base_name) == 0;
+        candidate = candidate || strcmp(system, candidate_name) == 0;
     }
     return base && candidate;
 }
@@ -39,16 +48,16 @@ static const char *recorded_system(const char *system)
 // Is this side of the run judged? The base of a session of 'ab' is only there for the other.
 static bool is_judged(const gating *self, const bt_gate_side *side)
 {
-    bool base = strcmp(side->system, BT_GATE_SYSTEM_BASE) == 0;
+    bool base = strcmp(side->system, paired_system(self->request->run, 0)) == 0;
     return bt_gate_selects(self->request->filter, side->name) && !(self->session && base);
 }
 
 static const bt_gate_side *base_of(const gating *self, const bt_gate_side *side)
 {
-    return self->baseline
-               ? bt_gate_side_find(&self->baseline->sides, side->bench, side->name,
-                                   recorded_system(side->system))
-               : bt_gate_side_find(&self->sides, side->bench, side->name, BT_GATE_SYSTEM_BASE);
+    return self->baseline ? bt_gate_side_find(&self->baseline->sides, side->bench, side->name,
+                                              recorded_system(side->system))
+                          : bt_gate_side_find(&self->sides, side->bench, side->name,
+                                              paired_system(self->request->run, 0));
 }
 
 // The side of the run that a recorded one is the base of.
@@ -193,7 +202,7 @@ static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gat
                            .bench = known->bench,
                            .name = known->name,
                            .candidate = known->system,
-                           .base = self->baseline ? NULL : BT_GATE_SYSTEM_BASE,
+                           .base = self->baseline ? NULL : paired_system(self->request->run, 0),
                            .recorded = self->baseline ? base : NULL,
                            .family = self->family,
                            .calibration = {.required = request->policy->calibration_required,
@@ -363,6 +372,11 @@ static bt_status stored_of(const bt_gate_item *item, bt_arena *arena, bt_store_v
 
 bt_status bt_gate_store(bt_store *store, const bt_gate_result *result)
 {
+    return bt_gate_store_as(store, BT_GATE_KIND, result);
+}
+
+bt_status bt_gate_store_as(bt_store *store, const char *kind, const bt_gate_result *result)
+{
     bt_arena arena = {0};
     void *block = NULL;
     bt_status status =
@@ -372,8 +386,8 @@ bt_status bt_gate_store(bt_store *store, const bt_gate_result *result)
         status = stored_of(&result->items[i], &arena, &verdicts[i]);
     }
     if (status == BT_OK) {
-        status = bt_store_verdicts_set(store, result->request.run->id, BT_GATE_KIND, verdicts,
-                                       result->count);
+        status =
+            bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count);
     }
     bt_arena_release(&arena);
     return status;

@@ -65,6 +65,9 @@ bool bt_gate_is_paired(const bt_store_run *run);
 // The verdicts as they are stored with the run.
 // Errors  those of the store
 BT_CHECKED bt_status bt_gate_store(bt_store *store, const bt_gate_result *result);
+// The same under another kind: "ab".
+BT_CHECKED bt_status bt_gate_store_as(bt_store *store, const char *kind,
+                                      const bt_gate_result *result);
 
 // Decisions on times and rates of one side.
 int64_t bt_gate_family(const bt_gate_side *side);

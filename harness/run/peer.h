@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 #include "framework/base/status.h"
+#include "harness/store/store.h"
 
 typedef struct bt_peer {
     char *name;             // owned: "pytorch-eager"
     char *program;          // owned; NULL: our own worker
     double inject_slowdown; // its measurements are made longer by this share; 0: not
     bool build; // the program is another build of bt-bench, which is no peer but one of us
+    const bt_store_build *facts; // borrowed: of that build; NULL: of a peer, or this program's own
 } bt_peer;
 
 typedef struct bt_peers {

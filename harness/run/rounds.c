@@ -49,14 +49,11 @@ static double *copy_of(bt_running *self, const cJSON *item)
     return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
 }
 
-static const bt_peer *systems_of(const bt_running *self)
+const bt_peer *bt_running_systems(const bt_running *self, int64_t *count)
 {
-    return self->request->system_count ? self->request->systems : self->peers.items;
-}
-
-static int64_t system_count_of(const bt_running *self)
-{
-    return self->request->system_count ? self->request->system_count : self->peers.count;
+    bool given = self->request->system_count > 0;
+    *count = given ? self->request->system_count : self->peers.count;
+    return given ? self->request->systems : self->peers.items;
 }
 
 // Our own worker has no name in logs, unless it is one of several systems that the request names.
@@ -152,8 +149,9 @@ static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
 {
     const bt_peer ours = {0};
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    const bt_peer *peer =
-        self->schedule.alone[what->case_index] ? &ours : &systems_of(self)[what->system];
+    int64_t count = 0;
+    const bt_peer *systems = bt_running_systems(self, &count);
+    const bt_peer *peer = self->schedule.alone[what->case_index] ? &ours : &systems[what->system];
     bt_str log = {0}, label = {0};
     bt_status status =
         name_round(self, what, bt_json_get(item, "name")->valuestring, peer, &label, &log);
@@ -181,9 +179,10 @@ static bt_status wish(bt_running *self, int64_t case_index)
 static bt_status make_schedule(bt_running *self)
 {
     const bt_run_request *request = self->request;
-    int64_t rounds_max = request->wish ? request->wish->rounds_max : 0;
-    BT_TRY(bt_run_schedule_make(request->plan, system_count_of(self), request->plan->rounds,
-                                rounds_max, request->schedule_seed, &self->schedule));
+    int64_t rounds_max = request->wish ? request->wish->rounds_max : 0, systems = 0;
+    (void)bt_running_systems(self, &systems);
+    BT_TRY(bt_run_schedule_make(request->plan, systems, request->plan->rounds, rounds_max,
+                                request->schedule_seed, &self->schedule));
     for (int64_t i = 0; i < request->plan->case_count; ++i) {
         BT_TRY(wish(self, i));
     }

@@ -76,6 +76,36 @@ static bt_status gather_facts(bt_running *self)
     return bt_facts_finish(&self->facts);
 }
 
+// How the rounds are ordered, and which builds the systems are, where that is not the plan's.
+static bt_status record_schedule(const bt_running *self, const bt_store_build *own)
+{
+    const bt_run_request *request = self->request;
+    const bt_run_wish *wish = request->wish;
+    bt_store_schedule schedule = {.seed = request->schedule_seed,
+                                  .kind = wish && wish->kind ? wish->kind : "",
+                                  .rule_json = wish && wish->rule_json ? wish->rule_json : ""};
+    const bt_peer *systems = bt_running_systems(self, &schedule.system_count);
+    void *block = NULL;
+    if (!schedule.seed && !*schedule.kind && !request->system_count) {
+        return BT_OK;
+    }
+    BT_TRY(bt_mem_alloc((size_t)schedule.system_count, sizeof *schedule.systems, &block));
+    bt_store_system *rows = block;
+    for (int64_t i = 0; i < schedule.system_count; ++i) {
+        const bt_peer *peer = &systems[i];
+        rows[i] = (bt_store_system){
+            .name = peer->name, .program = peer->program, .inject_slowdown = peer->inject_slowdown};
+        // A peer is known by its name alone.
+        rows[i].build = peer->facts     ? *peer->facts
+                        : peer->program ? (bt_store_build){.digest = peer->name}
+                                        : *own;
+    }
+    schedule.systems = rows;
+    bt_status status = bt_store_schedule_set(self->store, self->outcome->run, &schedule);
+    bt_mem_free(rows);
+    return status;
+}
+
 static bt_status begin_run(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
@@ -97,6 +127,7 @@ static bt_status begin_run(bt_running *self)
     const bt_json_doc *suite = &self->request->suite->json;
     bt_store_file file = {"suite", suite->name, suite->text, (int64_t)strlen(suite->text)};
     BT_TRY(bt_store_file_set(self->store, self->outcome->run, &file));
+    BT_TRY(record_schedule(self, &info.build));
     if (self->request->out_dir) {
         bt_str_append(&self->out_dir, self->request->out_dir);
     } else {

@@ -13,7 +13,9 @@ typedef struct bt_run_wish {
     bt_status (*rounds)(void *self, const bt_run_schedule *schedule, int64_t case_index,
                         int64_t *rounds);
     void *self;
-    int64_t rounds_max; // it never asks for more
+    int64_t rounds_max;    // it never asks for more
+    const char *kind;      // recorded with the run, that it may be resumed: "ab"; NULL: ""
+    const char *rule_json; // likewise: all that the wish is made of; NULL: ""
 } bt_run_wish;
 
 typedef struct bt_run_request {

@@ -22,6 +22,8 @@ typedef struct bt_running {
     double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
 } bt_running;
 
+// The systems that the cases run on: the request's, or the plan's.
+const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);
 // Runs what the schedule asks for, until it asks for nothing or a signal comes.
 BT_CHECKED bt_status bt_running_rounds(bt_running *self);
 // Records a file of the run, if it is there.

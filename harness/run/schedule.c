@@ -75,7 +75,7 @@ void bt_run_schedule_release(bt_run_schedule *self)
 // ---- what comes next ---------------------------------------------------------------------------
 
 // Those alone, then the others; each in the plan's order, the others shuffled where there is a
-// seed (Fisher and Yates).
+// seed and after the first pass (Fisher and Yates).
 static void make_order(bt_run_schedule *self, int64_t pass)
 {
     const bt_rng rng = {.seed = self->seed, .stream = STREAM_ORDER + (uint64_t)pass};
@@ -91,7 +91,7 @@ static void make_order(bt_run_schedule *self, int64_t pass)
         }
         alone = wanted ? count : alone;
     }
-    for (int64_t i = count - 1; self->seed && i > alone; --i) {
+    for (int64_t i = count - 1; self->seed && pass > 0 && i > alone; --i) {
         int64_t j = alone + (int64_t)bt_rng_below(rng, (uint64_t)i, (uint64_t)(i - alone + 1));
         int64_t kept = self->order[i];
         self->order[i] = self->order[j];

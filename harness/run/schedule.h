@@ -8,8 +8,9 @@
 //   1. What comes next is a function of seed, cases, systems, wanted rounds and the noted outcomes,
 //      in whatever order they were noted: a session that was broken off goes on where it stopped.
 //   2. Pass by pass, so that slow changes of the machine meet every case. In a pass the cases that
-//      run alone come first (the machine's ceilings, which others are a share of), then the others,
-//      shuffled anew for each pass.
+//      run alone come first (the machine's ceilings, which others are a share of), then the others:
+//      as in the plan in the first pass, so that records read in that order, then shuffled anew
+//      for each.
 //   3. Of a case the systems follow each other at once, forwards or backwards as was drawn for the
 //      case and the other way round in the next pass: A B, B A, A B, ... or B A, A B, ...
 //   4. An invalid round is run again at once, under the same ordinal, BT_ROUND_ATTEMPTS times in

@@ -104,6 +104,7 @@ static void seeds_shuffle_and_keep_the_rules(void **state)
             *first = i < 9 ? trace[i].system : *first;
             assert_int_equal(trace[i].system, (*first + trace[i].ordinal) % 2);
             backwards += i < 9 && trace[i].system == 1;
+            assert_true(i >= 9 || trace[i].case_index == (i + 1) / 2);
             moved += i >= 9 && trace[i].case_index != trace[i - 9].case_index;
         }
         bt_run_schedule_release(&schedule);

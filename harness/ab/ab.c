@@ -1,0 +1,69 @@
+// harness/ab/ab.c - policy and verdicts of a comparison
+#include "harness/ab/ab.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness/text/json_writer.h"
+
+#define TOLERANCE_MAX 10.0
+
+static bt_status policy_of(double tolerance, int64_t rounds_max, bt_str *text)
+{
+    static const char *const kinds[] = {"kernel", "short_kernel", "train"};
+    bt_json_writer json = {.out = text};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "name", BT_AB_KIND);
+    if (rounds_max > 0) {
+        bt_json_writer_integer(&json, "rounds", rounds_max);
+    }
+    if (!isnan(tolerance)) {
+        bt_json_writer_open(&json, "tolerance", '{');
+        for (int i = 0; i < 3; ++i) {
+            bt_json_writer_real(&json, kinds[i], tolerance);
+        }
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, '}');
+    return bt_str_status(text);
+}
+
+bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, bt_policy *out)
+{
+    bt_str text = {0};
+    if (given) {
+        return isnan(tolerance) && rounds_max == 0
+                   ? bt_policy_load(given, out)
+                   : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                              "--policy says tolerance and rounds itself: leave --tolerance and "
+                              "--rounds-max out");
+    }
+    if (!isnan(tolerance) && !(tolerance > 0 && tolerance <= TOLERANCE_MAX)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "a tolerance of %g is none: a share above 0, 0.01 for 1 %%", tolerance);
+    }
+    bt_status status = policy_of(tolerance, rounds_max, &text);
+    if (status == BT_OK) {
+        status = bt_policy_parse("the policy of ab", bt_str_text(&text), text.length_bytes, out);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+bt_status bt_ab_rule_json(const bt_policy *policy, bt_str *out)
+{
+    bt_str_append(out, "{\"policy\":");
+    bt_json_write(policy->root, out);
+    bt_str_append(out, "}");
+    return bt_str_status(out);
+}
+
+bt_status bt_ab_judge(bt_store *store, int64_t run_number, const bt_policy *policy,
+                      bt_store_run *run, bt_gate_result *result)
+{
+    memset(result, 0, sizeof *result);
+    BT_TRY(bt_store_run_read(store, run_number, run));
+    const bt_gate_request request = {.run = run, .policy = policy};
+    BT_TRY(bt_gate_run(&request, result));
+    return bt_gate_store_as(store, BT_AB_KIND, result);
+}

@@ -1,0 +1,91 @@
+// harness/ab/command.c - another program, run to its end
+#include "harness/ab/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { EXIT_NOT_STARTED = 127, EXIT_SIGNALLED = 128 };
+
+// In the child: only calls that are safe between fork and exec.
+static void become(const char *const *arguments, int log, int output)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    (void)dup2(nothing, STDIN_FILENO);
+    (void)dup2(output >= 0 ? output : log >= 0 ? log : nothing, STDOUT_FILENO);
+    (void)dup2(log >= 0 ? log : nothing, STDERR_FILENO);
+    // execvp does not change what it is given; its type predates const.
+    execvp(arguments[0], (char *const *)(uintptr_t)arguments);
+    _exit(EXIT_NOT_STARTED);
+}
+
+static bt_status read_all(int from, bt_str *output)
+{
+    char bytes[4096];
+    for (;;) {
+        ssize_t part = read(from, bytes, sizeof bytes);
+        if (part < 0 && errno == EINTR) {
+            continue;
+        }
+        if (part <= 0) {
+            return bt_str_status(output);
+        }
+        bt_str_append_bytes(output, bytes, (size_t)part);
+    }
+}
+
+static int wait_for(pid_t process)
+{
+    int state = 0;
+    while (waitpid(process, &state, 0) < 0 && errno == EINTR) {
+    }
+    return WIFSIGNALED(state) ? EXIT_SIGNALLED + WTERMSIG(state) : WEXITSTATUS(state);
+}
+
+static bt_status start(const char *const *arguments, int log, bt_str *output, int *code)
+{
+    int ends[2] = {-1, -1};
+    if (output && pipe2(ends, O_CLOEXEC) != 0) {
+        return bt_error(BT_STATUS_IO, "no pipe for %s: %s", arguments[0], strerror(errno));
+    }
+    pid_t process = fork();
+    if (process == 0) {
+        become(arguments, log, ends[1]);
+    }
+    bt_status status = process > 0 ? BT_OK
+                                   : bt_error(BT_STATUS_IO, "no process for %s: %s", arguments[0],
+                                              strerror(errno));
+    if (output) {
+        close(ends[1]);
+        status = status == BT_OK ? read_all(ends[0], output) : status;
+        close(ends[0]);
+    }
+    if (process > 0) {
+        *code = wait_for(process);
+    }
+    return status;
+}
+
+bt_status bt_command_run(const char *const *arguments, const char *log_path, bt_str *output,
+                         int *code)
+{
+    int log = -1;
+    *code = EXIT_NOT_STARTED;
+    if (log_path) {
+        log = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (log < 0) {
+            return bt_error(BT_STATUS_IO, "cannot write %s: %s", log_path, strerror(errno));
+        }
+    }
+    bt_status status = start(arguments, log, output, code);
+    if (log >= 0) {
+        close(log);
+    }
+    return status;
+}

@@ -1,0 +1,155 @@
+// harness/ab/print.c - a comparison as a table, and as JSON
+#include <inttypes.h>
+#include <math.h>
+
+#include "harness/ab/ab.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+
+enum { SHORT_COMMIT = 10 };
+
+static bt_unit unit_of(bt_gate_metric metric)
+{
+    return bt_metric_info(bt_gate_metric_info(metric)->metric)->unit;
+}
+
+// ---- text --------------------------------------------------------------------------------------
+
+// "base       9f3c2d1e07, Release, GNU 12.2.0", for each system.
+static void print_systems(const bt_store_run *run, bt_str *out)
+{
+    for (int64_t i = 0; i < run->schedule.system_count; ++i) {
+        const bt_store_system *system = &run->schedule.systems[i];
+        const bt_store_build *build = &system->build;
+        bt_str_format(out, "%-14s ", system->name);
+        if (*build->git_commit) {
+            bt_str_format(out, "%.*s%s, ", SHORT_COMMIT, build->git_commit,
+                          *build->git_diff ? " and changes" : "");
+        }
+        if (*build->version) {
+            bt_str_format(out, "%s, %s, build %.8s", build->type, build->compiler, build->digest);
+        } else {
+            bt_str_append(out, system->program);
+        }
+        bt_str_append(out, "\n");
+    }
+}
+
+// Both values, their ratio and its interval; nothing of what has none.
+static void print_values(const bt_gate_item *item, bt_table *table)
+{
+    const bt_gate_verdict *verdict = &item->verdict;
+    bool timed = item->metric < BT_GATE_METRIC_COUNT && item->metric != BT_GATE_LOSS;
+    bt_unit unit = timed ? unit_of(item->metric) : BT_UNIT_NS;
+    bt_table_cell(table, "%s", timed ? bt_format_value(unit, verdict->base).text : "");
+    bt_table_cell(table, "%s", timed ? bt_format_value(unit, verdict->candidate).text : "");
+    if (isnan(verdict->ratio)) {
+        bt_table_cell(table, "%s", "");
+        bt_table_cell(table, "%s", "");
+        return;
+    }
+    bt_table_cell(table, "%.3f", verdict->ratio);
+    if (isnan(verdict->low)) {
+        bt_table_cell(table, "%s", "");
+    } else {
+        bt_table_cell(table, "[%.3f, %.3f]", verdict->low, verdict->high);
+    }
+}
+
+static bt_status print_table(const bt_gate_result *result, bt_str *out)
+{
+    static const char *const heads[] = {"case",  "",     "base",  "candidate",
+                                        "ratio", "95 %", "pairs", "verdict"};
+    bt_table table = {.align = "llrrrlrl"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    for (int64_t i = 0; i < result->count; ++i) {
+        const bt_gate_item *item = &result->items[i];
+        bool metric = item->metric < BT_GATE_METRIC_COUNT;
+        bt_table_cell(&table, "%s", item->subject);
+        bt_table_cell(&table, "%s", metric ? bt_gate_metric_info(item->metric)->words : "");
+        print_values(item, &table);
+        bt_table_cell(&table, "%" PRId64, item->verdict.rounds);
+        bt_table_cell(&table, "%s%s", bt_gate_word_name(item->verdict.word),
+                      item->excused ? " (let pass)" : "");
+    }
+    bt_status status = bt_table_print(&table, 0, out);
+    bt_table_release(&table);
+    return status;
+}
+
+// Of what is not SAME: how much, and what changed besides.
+static void print_findings(const bt_gate_result *result, bt_str *out)
+{
+    for (int64_t i = 0; i < result->count; ++i) {
+        const bt_gate_item *item = &result->items[i];
+        if (item->verdict.word == BT_GATE_SAME) {
+            continue;
+        }
+        bt_str_format(out, "\n%s  %s   %s\n", bt_gate_word_name(item->verdict.word), item->subject,
+                      item->sentence);
+        if (*item->changes) {
+            bt_str_format(out, "      %s\n", item->changes);
+        }
+    }
+}
+
+bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *out)
+{
+    const bt_store_run *run = result->request.run;
+    size_t start = out->length_bytes;
+    bt_str_format(out, "run %" PRId64 " of %s, order of rounds from seed %" PRIu64 "\n", run->id,
+                  run->info.suite.name, run->schedule.seed);
+    print_systems(run, out);
+    bt_str_append(out, "\n");
+    BT_TRY(print_table(result, out));
+    print_findings(result, out);
+    bt_str_format(out, "\n%" PRId64 " case%s: ", result->case_count,
+                  result->case_count == 1 ? "" : "s");
+    bt_gate_counts(result, out);
+    bt_str_format(out, "   report %s   exit %d\n", report, result->exit_code);
+    bt_str_format(out, "next           bt-bench show %" PRId64 "\n", run->id);
+    BT_TRY(bt_str_status(out));
+    bt_text_make_printable(out->text + start);
+    return BT_OK;
+}
+
+// ---- JSON --------------------------------------------------------------------------------------
+
+static void write_system(const bt_store_system *system, bt_json_writer *json)
+{
+    const bt_store_build *build = &system->build;
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_text(json, "name", system->name);
+    bt_json_writer_text(json, "program", system->program);
+    bt_json_writer_text(json, "build", build->digest);
+    bt_json_writer_text(json, "version", build->version);
+    bt_json_writer_text(json, "git_commit", build->git_commit);
+    bt_json_writer_text(json, "git_diff", build->git_diff);
+    bt_json_writer_text(json, "compiler", build->compiler);
+    bt_json_writer_text(json, "flags", build->flags);
+    bt_json_writer_text(json, "type", build->type);
+    bt_json_writer_text(json, "cuda", build->cuda);
+    bt_json_writer_close(json, '}');
+}
+
+bt_status bt_ab_json(const bt_gate_result *result, bt_str *out)
+{
+    const bt_store_schedule *schedule = &result->request.run->schedule;
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "run", result->request.run->id);
+    bt_json_writer_integer(&json, "seed", (int64_t)schedule->seed);
+    bt_json_writer_open(&json, "systems", '[');
+    for (int64_t i = 0; i < schedule->system_count; ++i) {
+        write_system(&schedule->systems[i], &json);
+    }
+    bt_json_writer_close(&json, ']');
+    bt_str_append(out, ",\"gate\":");
+    BT_TRY(bt_gate_json(result, out));
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}

@@ -1,0 +1,121 @@
+// harness/ab/rounds.c - looks at the pairs that there are, and asks for more
+#include "harness/ab/rounds.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/plan/kernel.h"
+#include "harness/stats/stats.h"
+
+enum { BASE, CANDIDATE };
+
+static bt_decision_rule rule_of(const bt_policy *policy, double tolerance, int64_t family)
+{
+    bt_decision_rule rule = bt_decision_rule_of(tolerance, family);
+    rule.alpha = policy->false_alarm_rate;
+    rule.miss = policy->miss_rate;
+    bt_decision_rule_limit(&rule, policy->rounds);
+    return rule;
+}
+
+int64_t bt_ab_rounds_first(const bt_policy *policy) { return rule_of(policy, 0, 1).looks[0]; }
+
+// Pairs made up for in all: as many as the last look wants.
+static int64_t rounds_max_of(const bt_policy *policy)
+{
+    bt_decision_rule rule = rule_of(policy, 0, 1);
+    return 2 * rule.looks[rule.look_count - 1];
+}
+
+bt_status bt_ab_rounds_make(const bt_plan *plan, const bt_policy *policy, bt_ab_rounds *out)
+{
+    void *block = NULL;
+    *out = (bt_ab_rounds){.plan = plan, .policy = policy, .logs_max = rounds_max_of(policy)};
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        const cJSON *item = bt_plan_case(plan, i);
+        // A training case is judged by the time of its steps and by tokens/s.
+        out->family += bt_plan_kernel_is_ceiling(item) ? 0 : bt_json_get(item, "kernel") ? 1 : 2;
+    }
+    BT_TRY(bt_mem_alloc((size_t)out->logs_max, sizeof *out->logs, &block));
+    out->logs = block;
+    return BT_OK;
+}
+
+void bt_ab_rounds_release(bt_ab_rounds *rounds)
+{
+    bt_mem_free(rounds->logs);
+    memset(rounds, 0, sizeof *rounds);
+}
+
+// Median time on the base system, for the tolerance; NaN when there is none.
+static bt_status base_time(const bt_run_schedule *schedule, int64_t case_index, double *times,
+                           double *time_ns)
+{
+    int64_t count = 0;
+    bt_stats stats;
+    for (int64_t i = 0; i < schedule->rounds_max; ++i) {
+        const bt_run_schedule_cell *cell = bt_run_schedule_cell_of(schedule, case_index, BASE, i);
+        if (cell->state == BT_ROUND_KEPT && cell->time_ns > 0) {
+            times[count++] = cell->time_ns;
+        }
+    }
+    BT_TRY(bt_stats_of(times, count, &stats));
+    *time_ns = stats.median;
+    return BT_OK;
+}
+
+// The first ordinal at which a system failed or could not; -1: none.
+static int64_t first_failure(const bt_run_schedule *schedule, int64_t case_index)
+{
+    for (int64_t i = 0; i < schedule->wanted[case_index]; ++i) {
+        for (int system = BASE; system <= CANDIDATE; ++system) {
+            bt_round_state state = bt_run_schedule_cell_of(schedule, case_index, system, i)->state;
+            if (state == BT_ROUND_FAILED || state == BT_ROUND_UNAVAILABLE) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static bt_status look(bt_ab_rounds *self, const bt_run_schedule *schedule, int64_t case_index,
+                      int64_t *rounds)
+{
+    const cJSON *item = bt_plan_case(self->plan, case_index);
+    bool training = !bt_json_get(item, "kernel");
+    double base_ns = 0;
+    BT_TRY(base_time(schedule, case_index, self->logs, &base_ns));
+    bt_gate_rule policy =
+        bt_policy_rule(self->policy, bt_json_get(item, "name")->valuestring,
+                       training ? BT_GATE_STEP_TIME : BT_GATE_TIME, training, base_ns);
+    bt_decision_rule rule = rule_of(self->policy, policy.tolerance, self->family);
+    int64_t count = bt_run_schedule_log_ratios(schedule, case_index, BASE, CANDIDATE, self->logs);
+    bt_decision decision = bt_decide_paired(&rule, self->logs, count);
+    *rounds = schedule->wanted[case_index];
+    if (decision.next_rounds > count) {
+        *rounds += decision.next_rounds - count;
+    }
+    return BT_OK;
+}
+
+static bt_status wished(void *context, const bt_run_schedule *schedule, int64_t case_index,
+                        int64_t *rounds)
+{
+    bt_ab_rounds *self = context;
+    int64_t failed = first_failure(schedule, case_index);
+    *rounds = schedule->wanted[case_index];
+    if (schedule->alone[case_index]) {
+        *rounds = 1; // the machine's own measure; nothing is decided on it
+    } else if (failed >= 0) {
+        *rounds = failed + 1;
+    } else if (bt_run_schedule_settled(schedule, case_index)) {
+        return look(self, schedule, case_index, rounds);
+    }
+    return BT_OK;
+}
+
+bt_run_wish bt_ab_rounds_wish(bt_ab_rounds *rounds)
+{
+    return (bt_run_wish){.rounds = wished, .self = rounds, .rounds_max = rounds->logs_max};
+}

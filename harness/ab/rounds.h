@@ -1,0 +1,32 @@
+// harness/ab/rounds.h - how many rounds a comparison needs, case by case
+//
+// Asked after every round. A case is looked at when it has as many whole pairs as the rule's next
+// look wants; undecided, it goes on to the look after that, decided, it stops. Pairs that noise has
+// made worthless are made up for, up to as many again. A case that failed, or cannot run on one of
+// the systems, stops after that pair.
+// Invariant: a function of plan, policy and schedule alone, so that a session can be resumed.
+#ifndef BT_HARNESS_AB_ROUNDS_H
+#define BT_HARNESS_AB_ROUNDS_H
+
+#include "harness/gate/policy.h"
+#include "harness/run/run.h"
+#include "harness/stats/decide.h"
+
+typedef struct bt_ab_rounds {
+    const bt_plan *plan;     // borrowed
+    const bt_policy *policy; // borrowed
+    int64_t family;          // decisions on times and rates that the gate will make
+    double *logs;            // owned, [logs_max]: of one case
+    int64_t logs_max;
+} bt_ab_rounds;
+
+// Owns    *out: the caller, bt_ab_rounds_release
+BT_CHECKED bt_status bt_ab_rounds_make(const bt_plan *plan, const bt_policy *policy,
+                                       bt_ab_rounds *out);
+void bt_ab_rounds_release(bt_ab_rounds *rounds);
+// The wish for a run; borrows `rounds`.
+bt_run_wish bt_ab_rounds_wish(bt_ab_rounds *rounds);
+// Rounds of the first look: what the plan should ask for.
+int64_t bt_ab_rounds_first(const bt_policy *policy);
+
+#endif

@@ -1,0 +1,169 @@
+// harness/ab/side.c - a word to a program, and what that says of itself
+#include "harness/ab/side.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness/ab/build.h"
+#include "harness/ab/command.h"
+#include "harness/env/build.h"
+
+// ---- what a program is -------------------------------------------------------------------------
+
+static bt_status keep(bt_arena *arena, const char *text, size_t length, const char **out)
+{
+    void *copy = NULL;
+    BT_TRY(bt_arena_alloc(arena, length + 1, &copy));
+    memcpy(copy, text, length);
+    *out = copy;
+    return BT_OK;
+}
+
+// The rest of the line that starts with `key`, "" without one.
+static bt_status line_of(const char *text, const char *key, bt_arena *arena, const char **out)
+{
+    size_t length = strlen(key);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, length) == 0) {
+            line += length;
+            line += strspn(line, " ");
+            return keep(arena, line, strcspn(line, "\n"), out);
+        }
+    }
+    return keep(arena, "", 0, out);
+}
+
+// Cuts `text` before its last `mark`; what is behind it goes into *rest, "" without a mark.
+static void cut(const char **text, const char *mark, bool until_end_bracket, const char **rest)
+{
+    // The text is the arena's own copy, which nobody else has.
+    char *own = (char *)(uintptr_t)*text;
+    char *found = NULL;
+    for (char *next = strstr(own, mark); next; next = strstr(next + 1, mark)) {
+        found = next;
+    }
+    *rest = "";
+    if (found) {
+        *found = '\0';
+        *rest = found + strlen(mark);
+        char *end = until_end_bracket ? strrchr(found + strlen(mark), ')') : NULL;
+        if (end) {
+            *end = '\0';
+        }
+    }
+}
+
+bt_status bt_ab_build_parse(const char *text, bt_arena *arena, bt_store_build *out)
+{
+    char digest[33];
+    memset(out, 0, sizeof *out);
+    BT_TRY(line_of(text, "bt-bench ", arena, &out->version));
+    BT_TRY(line_of(text, "revision ", arena, &out->git_commit));
+    BT_TRY(line_of(text, "compiler ", arena, &out->compiler));
+    BT_TRY(line_of(text, "flags ", arena, &out->flags));
+    BT_TRY(line_of(text, "cuda ", arena, &out->cuda));
+    if (!*out->version || !*out->compiler) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "that is not what 'bt-bench version' prints: %.80s",
+                        text);
+    }
+    cut(&out->git_commit, ", changed: ", false, &out->git_diff);
+    cut(&out->flags, " (", true, &out->type);
+    out->cuda = strcmp(out->cuda, "not built") == 0 ? "" : out->cuda;
+    const bt_build build = {out->version, out->git_commit, out->git_diff, out->compiler,
+                            out->flags,   out->type,       out->cuda};
+    BT_TRY(bt_build_digest_of(&build, digest));
+    return keep(arena, digest, sizeof digest - 1, &out->digest);
+}
+
+static bt_status ask(const char *program, bt_ab_side *out)
+{
+    const char *const arguments[] = {program, "version", NULL};
+    bt_str text = {0};
+    int code = 0;
+    bt_status status = bt_command_run(arguments, NULL, &text, &code);
+    if (status == BT_OK && code != 0) {
+        status = bt_error(BT_STATUS_INTERNAL, "'%s version' ended with code %d", program, code);
+    }
+    if (status == BT_OK) {
+        status = bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build);
+        status = status == BT_OK ? BT_OK : bt_error_context(status, "%s", program);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status describe_self(bt_ab_side *out)
+{
+    bt_str text = {0};
+    bt_build_describe(&text);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        status = bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+// ---- what a word means -------------------------------------------------------------------------
+
+static bool is_program(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+// The program that a path means: itself, or one in it. False: none.
+static bool find_program(const char *word, char found[PATH_MAX])
+{
+    static const char *const within[] = {"", "/bin/bt-bench", "/bt-bench"};
+    for (int i = 0; i < 3; ++i) {
+        bt_str path = {0};
+        bt_str_format(&path, "%s%s", word, within[i]);
+        bool is = is_program(bt_str_text(&path)) && realpath(bt_str_text(&path), found);
+        bt_str_release(&path);
+        if (is) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bt_status build_revision(const char *word, bt_progress_view *view, bt_ab_side *out)
+{
+    bt_str commit = {0}, program = {0};
+    bt_status status = bt_build_commit(word, &commit);
+    if (status == BT_OK) {
+        status = bt_build_revision(bt_str_text(&commit), view, &program);
+    }
+    if (status == BT_OK) {
+        status = bt_str_take(&program, &out->program);
+    }
+    bt_str_release(&commit);
+    bt_str_release(&program);
+    return status;
+}
+
+bt_status bt_ab_side_find(const char *word, bt_progress_view *view, bt_ab_side *out)
+{
+    char found[PATH_MAX];
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_mem_strdup(word, &out->word));
+    if (strcmp(word, ".") == 0) {
+        return describe_self(out);
+    }
+    BT_TRY(find_program(word, found) ? bt_mem_strdup(found, &out->program)
+                                     : build_revision(word, view, out));
+    return ask(out->program, out);
+}
+
+void bt_ab_side_release(bt_ab_side *side)
+{
+    bt_mem_free(side->program);
+    bt_mem_free(side->word);
+    bt_arena_release(&side->arena);
+    memset(side, 0, sizeof *side);
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env bats
+# bt-bench ab from a user's side: builds that are fakes with known times, revisions that are built,
+# systems; verdicts, exit codes, what is recorded
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    dir=$(mktemp -d /tmp/bt-ab-XXXXXX)
+    cd "$dir" || exit
+    cat >s.json <<'JSON'
+{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+    mkdir old new
+    cp "$root/tests/support/fake_build.sh" old/bt-bench
+    cp "$root/tests/support/fake_build.sh" new/bt-bench
+    export OMP_NUM_THREADS=1
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+ab() { # arguments behind the two builds and the suite
+    run --separate-stderr "$bench" ab ./old ./new s.json "$@"
+}
+
+field() { # jq filter: of the run's JSON in $output
+    jq -r "$1" <<<"$output"
+}
+
+@test "the same build twice: SAME after eight pairs, exit 0" {
+    ab
+    [ "$status" = 0 ]
+    [[ $output == *"gelu.forward.f32.64x16"*"1.00 ms"*"1.00 ms"*"1.000"*" 8  SAME"* ]]
+    [[ $output == *"2 cases: 2 same"*"report results/run-1/report.html   exit 0"* ]]
+    [[ $stderr == *"recording to results/bt.sqlite as run 1"* ]]
+    [ -s results/run-1/report.html ]
+}
+
+@test "one case slower by 3 %: SLOWER, the kernel that changed, exit 1; both builds on record" {
+    printf 'SLOW_CASE=64x16 SLOW=3 KERNEL=other_v2 COMMIT=2%039d' 0 >new/says
+    ab --seed 7 --format json
+    [ "$status" = 1 ]
+    [ "$(field .seed)" = 7 ]
+    [ "$(field '.systems | map(.name) | join(" ")')" = "base candidate" ]
+    [ "$(field '.systems[1].git_commit')" = "2$(printf %039d 0)" ]
+    [ "$(field '.systems[0].build')" != "$(field '.systems[1].build')" ]
+    [ "$(field '.gate.counts.SLOWER')" = 1 ]
+    [ "$(field '.gate.counts.SAME')" = 1 ]
+    slow='.gate.verdicts[] | select(.verdict == "SLOWER")'
+    [ "$(field "$slow | .subject")" = gelu.forward.f32.64x16 ]
+    [[ $(field "$slow | .reason") == "slower by 3.0 %"*"tolerance 1 %, 8 rounds" ]]
+    [[ $(field "$slow | .changes") == *"same_v1"*"other_v2"* ]]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from verdict where kind='ab'")" = 2 ]
+    [ "$(sqlite3 results/bt.sqlite "select seed, kind from session_schedule")" = "7|ab" ]
+    # Pairs next to each other, the other way round each time.
+    [ "$(sqlite3 results/bt.sqlite "select count(distinct ordinal) from round where system='base'")" = 8 ]
+    run "$bench" gate 1 --format json
+    [ "$status" = 1 ]
+}
+
+@test "a faster build is FASTER, exit 0; a larger tolerance makes it SAME" {
+    echo 'NS=950000' >new/says
+    ab
+    [ "$status" = 0 ]
+    [[ $output == *"2 faster"* ]]
+    [[ $output == *"FASTER  gelu.forward.f32.4x5   faster by 5.0 %"* ]]
+    ab --tolerance 0.2
+    [ "$status" = 0 ]
+    [[ $output == *"2 cases: 2 same"* ]]
+}
+
+@test "noise: more pairs for what is undecided, then INCONCLUSIVE, exit 3" {
+    printf 'NS=1012000 SPREAD=60000' >new/says
+    ab --format json
+    [ "$status" = 3 ]
+    [ "$(field '.gate.counts.INCONCLUSIVE')" = 2 ]
+    [ "$(field '.gate.verdicts[0].rounds')" = 24 ]
+    ab --format json --rounds-max 4
+    [ "$(field '.gate.verdicts[0].rounds')" = 4 ]
+    printf 'NS=1012000 SPREAD=60000 SLOW_CASE=4x5 SLOW=90' >new/says
+    ab --format json
+    [ "$status" = 1 ]
+    [ "$(field '.gate.verdicts | map([.verdict, .rounds] | join(" ")) | sort | join(",")')" = "INCONCLUSIVE 24,SLOWER 8" ]
+}
+
+@test "wrong or killed: INVALID, exit 5, and no more rounds; cannot run it: NOT-COMPARABLE, exit 4" {
+    echo 'FAIL=wrong' >new/says
+    ab --format json
+    [ "$status" = 5 ]
+    [ "$(field '.gate.counts.INVALID')" = 2 ]
+    [[ $(field '.gate.verdicts[0].reason') == *"element 3 is 0.5, not 0.7"* ]]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where system in ('base','candidate')")" = 4 ]
+    echo 'FAIL=die' >new/says
+    ab
+    [ "$status" = 5 ]
+    [[ $output == *"killed by SIGKILL"* ]]
+    echo 'FAIL=unsupported' >new/says
+    ab
+    [ "$status" = 4 ]
+    [[ $output == *"NOT-COMPARABLE"*"no such kernel in this build"* ]]
+}
+
+@test "two systems of the plan, by their names" {
+    run --separate-stderr "$bench" ab s.json --system "blutrain,$root/tests/support/kernel_peer.sh" --rounds-max 2 --format json
+    [ "$status" = 1 ]
+    [ "$(field '.systems | map(.name) | join(" ")')" = "blutrain kernel_peer.sh" ]
+    [ "$(field '.gate.counts.SLOWER')" = 2 ]
+    [ "$(field '.gate.verdicts[] | select(.metric == "time_ns") | .subject' | head -n 1)" = "gelu.forward.f32.64x16 kernel_peer.sh" ]
+}
+
+@test "this very program against itself, for real" {
+    run --separate-stderr "$bench" ab . . s.json --rounds-max 2 --tolerance 5 --filter 4x5
+    [ "$status" = 0 ] || [ "$status" = 3 ]
+    [[ $output == *"base"*"Release"*"gelu.forward.f32.4x5"* ]]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where system='blutrain'")" = 1 ] # the copy
+}
+
+@test "a revision is built once, and again when it is not ready" {
+    command -v cmake ninja git
+    mkdir -p home/bin repo
+    cp "$(dirname "$bench")"/* home/bin/ # no repository around it: that of the working directory
+    cd repo
+    cp -r ../old ../new .
+    git init -q .
+    git config user.email t@t
+    git config user.name t
+    cat >CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.20)
+project(fake LANGUAGES NONE)
+add_custom_target(product COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/prog ${CMAKE_BINARY_DIR}/bin/bt-bench
+                          COMMAND ${CMAKE_COMMAND} -E echo "built with ${BT_TESTS}")
+CMAKE
+    cp ../old/bt-bench prog
+    git add CMakeLists.txt prog
+    git commit -qm one
+    git tag first
+    sed -i 's/^NS=1000000/NS=1050000/' prog
+    git commit -qam two
+    run --separate-stderr ../home/bin/bt-bench ab first HEAD ../s.json --rounds-max 4
+    [ "$status" = 1 ]
+    commit=$(git rev-parse first)
+    [[ $stderr == *"build     ${commit:0:10} in "*"build     ${commit:0:10} done"* ]]
+    [[ $output == *"SLOWER  gelu.forward.f32.4x5   slower by 5.0 %"* ]]
+    grep -q "built with OFF" "results/builds/$commit/build.log"
+    [ -z "$(git status --porcelain --untracked-files=no)" ]
+    run --separate-stderr ../home/bin/bt-bench ab first HEAD ../s.json --rounds-max 4
+    [[ $stderr != *"build  "* ]]
+    rm "results/builds/$commit/ready"
+    run --separate-stderr ../home/bin/bt-bench ab first HEAD ../s.json --rounds-max 4
+    [[ $stderr == *"${commit:0:10} done"* ]]
+    echo 'message(FATAL_ERROR "the moon is full")' >>CMakeLists.txt
+    git commit -qam three
+    run --separate-stderr ../home/bin/bt-bench ab first HEAD ../s.json
+    [ "$status" = 5 ]
+    [[ $stderr == *"configuring"*"failed; the end of"*"build.log:"*"the moon is full"* ]]
+    [ -z "$output" ]
+}
+
+@test "mistakes are named, exit 2" {
+    ab extra
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" ab ./old s.json
+    [ "$status" = 2 ]
+    [[ $stderr == *"ab takes two builds and a suite: ab BASE CANDIDATE SUITE"* ]]
+    run --separate-stderr "$bench" ab ./old no-such-revision s.json
+    [ "$status" = 2 ]
+    [[ $stderr == *'"no-such-revision" is neither a bt-bench program, nor a folder with one, nor a git revision'* ]]
+    run --separate-stderr "$bench" ab s.json --system blutrain
+    [ "$status" = 2 ]
+    [[ $stderr == *"two systems are compared"* ]]
+    for wrong in "--tolerance 1%" "--tolerance -1" "--rounds-max 1" "--seed 0" "--tolerance 0.1 --policy default"; do
+        # shellcheck disable=SC2086 # two words
+        ab $wrong
+        [ "$status" = 2 ]
+    done
+    printf '#!/bin/sh\necho hello\n' >new/bt-bench
+    ab
+    [ "$status" = 5 ]
+    [[ $stderr == *"not what 'bt-bench version' prints: hello"* ]]
+    [ ! -e results/bt.sqlite ]
+}
