@@ -15,11 +15,28 @@ static const char *system_of(const bt_plan *plan, int64_t index)
     return slash ? slash + 1 : name;
 }
 
+// With a worker of another name the case has one side, whatever that is called.
+static const bt_gate_side *only_side(const bt_cli_gate_pace *self, const char *name)
+{
+    const bt_gate_side *found = NULL;
+    for (int64_t i = 0; i < self->baseline->sides.count; ++i) {
+        const bt_gate_side *side = &self->baseline->sides.items[i];
+        if (strcmp(side->bench, self->plan->suite) == 0 && strcmp(side->name, name) == 0) {
+            if (found) {
+                return NULL;
+            }
+            found = side;
+        }
+    }
+    return found;
+}
+
 static const bt_gate_side *base_of(const bt_cli_gate_pace *self, int64_t case_index, int64_t system)
 {
-    const cJSON *item = bt_plan_case(self->plan, case_index);
-    return bt_gate_side_find(&self->baseline->sides, self->plan->suite,
-                             bt_json_get(item, "name")->valuestring, system_of(self->plan, system));
+    const char *name = bt_json_get(bt_plan_case(self->plan, case_index), "name")->valuestring;
+    const bt_gate_side *side = bt_gate_side_find(&self->baseline->sides, self->plan->suite, name,
+                                                 system_of(self->plan, system));
+    return side || self->plan->systems ? side : only_side(self, name);
 }
 
 // Times of the rounds of a case on a system that were kept.

@@ -2,6 +2,7 @@
 #include "harness/gate/gate.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -206,8 +207,11 @@ static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gat
                            .recorded = self->baseline ? base : NULL,
                            .family = self->family,
                            .calibration = {.required = request->policy->calibration_required,
-                                           .false_alarm_rate = 0,
-                                           .limit = request->policy->calibration_false_alarm_rate}};
+                                           .false_alarm_rate = (double)NAN,
+                                           .smallest = (double)NAN}};
+    out->calibration.false_alarm_limit = request->policy->calibration_false_alarm_rate;
+    out->calibration.smallest_limit =
+        request->policy->calibration_smallest_tolerances * out->rule.tolerance;
     if (self->baseline) {
         out->baseline = self->baseline->name;
         out->baseline_digest = self->baseline->digest;

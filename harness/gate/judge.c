@@ -126,10 +126,18 @@ static bool check_calibration(const judging *self)
         say(self->out, BT_GATE_NOT_COMPARABLE,
             "not calibrated in this environment, and the policy requires it: run 'bt-bench "
             "calibrate'");
-    } else if (calibration->known && calibration->false_alarm_rate > calibration->limit) {
+    } else if (calibration->known &&
+               calibration->false_alarm_rate > calibration->false_alarm_limit) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
-            "the calibration called %.3g %% of identical builds slower; allowed: %.3g %%",
-            100 * calibration->false_alarm_rate, 100 * calibration->limit);
+            "the calibration called %.3g %% of identical builds slower; allowed: %.3g %%. Find "
+            "what "
+            "disturbs this machine, or widen the tolerance, and calibrate again",
+            100 * calibration->false_alarm_rate, 100 * calibration->false_alarm_limit);
+    } else if (calibration->known && calibration->smallest > calibration->smallest_limit) {
+        say(self->out, BT_GATE_NOT_COMPARABLE,
+            "the calibration finds no slowdown below %.3g %%; it must find %.3g %%. Find what "
+            "disturbs this machine, or widen the tolerance, and calibrate again",
+            100 * calibration->smallest, 100 * calibration->smallest_limit);
     } else {
         return true;
     }

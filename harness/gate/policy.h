@@ -57,7 +57,7 @@ typedef struct bt_policy {
     int64_t rounds;   // at most, per case and side
     double false_alarm_rate, miss_rate, clock_tolerance;
     bool calibration_required;
-    double calibration_false_alarm_rate;
+    double calibration_false_alarm_rate, calibration_smallest_tolerances;
 } bt_policy;
 
 // Reads a policy: a file, or the name of one under suites/policies/ of the working directory or

@@ -64,8 +64,10 @@ static void write_calibration(const bt_gate_calibration *calibration, bt_json_wr
     bt_json_writer_bool(json, "known", calibration->known);
     if (calibration->known) {
         bt_json_writer_real(json, "false_alarm_rate", calibration->false_alarm_rate);
+        bt_json_writer_real(json, "smallest", calibration->smallest);
     }
-    bt_json_writer_real(json, "limit", calibration->limit);
+    bt_json_writer_real(json, "false_alarm_limit", calibration->false_alarm_limit);
+    bt_json_writer_real(json, "smallest_limit", calibration->smallest_limit);
     bt_json_writer_close(json, '}');
 }
 
@@ -142,17 +144,25 @@ static bt_status read_loss(bt_document *in, const cJSON *root, bt_rule *out)
     return BT_OK;
 }
 
+// NaN where it is missing or null.
+static bt_status read_share(bt_document *in, const cJSON *object, const char *key, double *out)
+{
+    const cJSON *node = bt_json_get(object, key);
+    *out = (double)NAN;
+    return node && !cJSON_IsNull(node) ? bt_document_number(in, object, key, 0, NUMBER_MAX, out)
+                                       : BT_OK;
+}
+
 static bt_status read_calibration(bt_document *in, const cJSON *root, bt_gate_calibration *out)
 {
     const cJSON *node = NULL;
     BT_TRY(bt_document_member(in, root, "calibration", false, &node));
     out->required = cJSON_IsTrue(bt_json_get(node, "required"));
     out->known = cJSON_IsTrue(bt_json_get(node, "known"));
-    out->false_alarm_rate = (double)NAN;
-    if (out->known) {
-        BT_TRY(bt_document_number(in, node, "false_alarm_rate", 0, 1, &out->false_alarm_rate));
-    }
-    return bt_document_number(in, node, "limit", 0, 1, &out->limit);
+    BT_TRY(read_share(in, node, "false_alarm_rate", &out->false_alarm_rate));
+    BT_TRY(read_share(in, node, "smallest", &out->smallest));
+    BT_TRY(bt_document_number(in, node, "false_alarm_limit", 0, 1, &out->false_alarm_limit));
+    return bt_document_number(in, node, "smallest_limit", 0, NUMBER_MAX, &out->smallest_limit);
 }
 
 static bt_status read_base(bt_document *in, const cJSON *root, bt_rule *out)

@@ -32,6 +32,8 @@ TEXT_ROW(POLICY, "$schema", false, "Where this schema is; for editors."),
              "Refuse to judge a case that has not been calibrated in this environment."),
     REAL_ROW(CALIBRATION, "false_alarm_rate", 0, 1, "0.01",
              "Largest share of identical builds that the calibration may have called slower."),
+    REAL_ROW(CALIBRATION, "smallest_tolerances", 1, 1000, "2",
+             "Largest slowdown, in tolerances, that it must have found nine times in ten."),
 
     TEXT_ROW(OVERRIDE, "case", true, "Names of cases, as a glob: gelu.forward.*"),
     CHOICE_ROW(OVERRIDE, "metric", "time_ns|step_time_ns|tokens_per_s|peak_allocated_bytes|loss",

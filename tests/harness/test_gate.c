@@ -428,36 +428,44 @@ static void clocks_far_apart_are_not_comparable(void **state)
     expect("gelu", BT_GATE_TIME, BT_GATE_SAME, 0);
 }
 
-static bt_status say_rate(void *self, const bt_gate_side *side, bt_gate_metric metric,
-                          bt_gate_calibration *out)
+static bt_status say_calibration(void *self, const bt_gate_side *side, bt_gate_metric metric,
+                                 bt_gate_calibration *out)
 {
     assert_string_equal(side->name, "gelu");
     assert_int_equal(metric, BT_GATE_TIME);
-    const double *rate = self;
+    const double *seen = self;
     out->known = true;
-    out->false_alarm_rate = *rate;
+    out->false_alarm_rate = seen[0];
+    out->smallest = seen[1];
     return BT_OK;
 }
 
 static void a_gate_that_misses_its_rates_is_refused(void **state)
 {
     (void)state;
-    double rate = 0.005;
+    static const struct {
+        double seen[2]; // false alarms, smallest slowdown
+        bt_gate_word word;
+        const char *words;
+    } cases[] = {
+        {{0.01, 0.02}, BT_GATE_SAME, ""},
+        {{(double)NAN, (double)NAN}, BT_GATE_SAME, ""},
+        {{0.05, 0.01}, BT_GATE_NOT_COMPARABLE, "called 5 % of identical builds slower"},
+        {{0, 0.03}, BT_GATE_NOT_COMPARABLE, "no slowdown below 3 %; it must find 2 %"},
+    };
     make_equal_runs();
     judge("\"calibration\":{\"required\":true}");
     expect("gelu", BT_GATE_TIME, BT_GATE_NOT_COMPARABLE, 4);
     expect_words(item_of("gelu", BT_GATE_TIME)->sentence, "bt-bench calibrate");
-    bt_gate_request request = request_of();
-    request.calibration = say_rate;
-    request.calibration_self = &rate;
-    bt_gate_result_release(&it.result);
-    ASSERT_OK(bt_gate_run(&request, &it.result));
-    expect("gelu", BT_GATE_TIME, BT_GATE_SAME, 0);
-    rate = 0.05;
-    bt_gate_result_release(&it.result);
-    ASSERT_OK(bt_gate_run(&request, &it.result));
-    expect("gelu", BT_GATE_TIME, BT_GATE_NOT_COMPARABLE, 4);
-    expect_words(item_of("gelu", BT_GATE_TIME)->sentence, "called 5 % of identical builds slower");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_gate_request request = request_of();
+        request.calibration = say_calibration;
+        request.calibration_self = (void *)(uintptr_t)cases[i].seen;
+        bt_gate_result_release(&it.result);
+        ASSERT_OK(bt_gate_run(&request, &it.result));
+        expect("gelu", BT_GATE_TIME, cases[i].word, cases[i].word == BT_GATE_SAME ? 0 : 4);
+        expect_words(item_of("gelu", BT_GATE_TIME)->sentence, cases[i].words);
+    }
 }
 
 static void the_gravest_gives_the_exit_code(void **state)

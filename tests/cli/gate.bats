@@ -1,0 +1,270 @@
+#!/usr/bin/env bats
+# bt-bench gate and baseline from start to end: every exit code, every file, every bad input
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    worker=$root/tests/support/timed_worker.sh
+    dir=$(mktemp -d /tmp/bt-gate-XXXXXX)
+    cd "$dir" || exit
+    cat >s.json <<'JSON'
+{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+    unset TIMED_NS TIMED_SPREAD_PPM TIMED_KERNEL TIMED_MODE TIMED_MEMORY
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+# A baseline of run 1, told times.
+set_main() {
+    "$bench" run s.json --filter 4x5 --rounds 8 -q --worker "$worker" >/dev/null
+    "$bench" baseline set main 1 --reason "first measurement" >/dev/null
+}
+
+gate() { # option...
+    run --separate-stderr "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main "$@"
+}
+
+@test "exit 0: the same again, and the verdicts are on record" {
+    set_main
+    gate
+    [ "$status" = 0 ]
+    [[ $output == *"run 2 of tiny against baseline main"*"policy default"* ]]
+    [[ $output == *"PASS  1 case: 2 same   report results/run-2/report.html   exit 0"* ]]
+    run "$bench" gate 2 --baseline main --format json
+    [ "$status" = 0 ]
+    [[ $output == *'"exit_code": 0'*'"verdict": "SAME"'* ]]
+    [ -e results/run-2/report.html ]
+}
+
+@test "exit 1: slower, and what changed is said, in every format" {
+    set_main
+    TIMED_KERNEL=timed_v2 TIMED_NS=1050000 gate --junit j.xml --markdown m.md --json g.json
+    [ "$status" = 1 ]
+    [[ $output == *"FAIL  gelu.forward.f32.4x5 timed_worker.sh   slower by 5.0 % ["*", tolerance 1 %, 8 rounds"* ]]
+    [[ $output == *"the kernel that ran changed: timed_v1 -> timed_v2"* ]]
+    [[ $output == *"FAIL  1 case: 1 slower, 1 same"*"exit 1"* ]]
+    grep -q 'failures="1" errors="0" skipped="0"' j.xml
+    grep -q '<failure message="SLOWER: slower by 5.0 %' j.xml
+    head -n 1 m.md | grep -qx '### bt-bench gate: FAIL (exit 1)'
+    grep -q '<details><summary>1 same</summary>' m.md
+    grep -q '"verdict": "SLOWER"' g.json
+    if command -v python3; then
+        python3 -c 'import xml.dom.minidom as x, json; x.parse("j.xml"); json.load(open("g.json"))'
+    fi
+}
+
+@test "exit 1: one byte more than the tolerance of memory" {
+    set_main
+    TIMED_MEMORY=$((2000 + 1048576)) gate
+    [ "$status" = 0 ]
+    TIMED_MEMORY=$((2000 + 1048577)) gate
+    [ "$status" = 1 ]
+    [[ $output == *"peak memory: more by 1.00 MiB"* ]]
+}
+
+@test "exit 2: no baseline, no policy, no run, no such option" {
+    run --separate-stderr "$bench" gate s.json -q
+    [ "$status" = 2 ]
+    [[ $stderr == *"--baseline is missing"* ]]
+    gate
+    [ "$status" = 2 ]
+    [[ $stderr == *'no baseline "main"'*"bt-bench baseline set main RUN"* ]]
+    [ ! -e results/bt.sqlite ] # found out before anything ran
+    set_main
+    gate --baseline other
+    [ "$status" = 2 ]
+    [[ $stderr == *'no baseline "other" in the database (there: main)'* ]]
+    gate --baseline no/such.json
+    [ "$status" = 2 ]
+    [[ $stderr == *"no/such.json: no such file"* ]]
+    gate --policy strict
+    [ "$status" = 2 ]
+    [[ $stderr == *'no policy "strict"'* ]]
+    run --separate-stderr "$bench" gate 9 --baseline main
+    [ "$status" = 2 ]
+    [[ $stderr == *"no run 9"* ]]
+    run --separate-stderr "$bench" gate 1
+    [ "$status" = 2 ]
+    [[ $stderr == *"needs a baseline"* ]]
+    run --separate-stderr "$bench" gate 1 --basline main
+    [ "$status" = 2 ]
+    [[ $stderr == *"did you mean --baseline?"* ]]
+}
+
+@test "exit 2: a policy with mistakes is refused with file, line and column" {
+    set_main
+    printf '{ "name": "x",\n  "tolerence": {} }\n' >p.json
+    gate --policy p.json
+    [ "$status" = 2 ]
+    [[ $stderr == *'p.json:2:3: "tolerence" is not a key of a policy; did you mean "tolerance"?'* ]]
+    head -c 20 p.json >cut.json
+    gate --policy ./cut.json
+    [ "$status" = 2 ]
+    [[ $stderr == *"cut.json:2:"* ]]
+    echo '{ "name": "x", "rounds": 100 }' >p.json
+    gate --policy p.json
+    [ "$status" = 2 ]
+    [[ $stderr == *'"rounds" is 100; allowed: 2 to 24'* ]]
+}
+
+@test "exit 3: too noisy to tell, after as many rounds as the policy has" {
+    set_main
+    TIMED_SPREAD_PPM=30000 gate
+    [ "$status" = 3 ]
+    [[ $output == *"INCONCLUSIVE  gelu.forward.f32.4x5"*"24 rounds; too noisy to tell in so many rounds"* ]]
+    TIMED_SPREAD_PPM=30000 gate --rounds 8
+    [ "$status" = 3 ]
+    [[ $output == *"16 rounds may tell"*"next  the same with 16 rounds"* ]]
+    echo '{ "name": "x", "allow": "inconclusive" }' >p.json
+    TIMED_SPREAD_PPM=30000 gate --policy p.json
+    [ "$status" = 0 ]
+    [[ $output == *"(let pass)"*"1 let pass by the policy"* ]]
+}
+
+@test "exit 4: a baseline of another machine, other settings, a case too many or too few" {
+    set_main
+    "$bench" baseline export main -o main.json
+    sed 's/"cpu.model": "[^"]*"/"cpu.model": "Zuse Z1"/' main.json >other.json
+    gate --baseline ./other.json
+    [ "$status" = 4 ]
+    [[ $output == *"NOT-COMPARABLE  gelu.forward.f32.4x5"*"hard facts of the environments differ"*"cpu.model Zuse Z1 -> "* ]]
+    [[ $output == *"NOT-COMPARABLE  1 case"*"exit 4"* ]]
+    gate --set kernel.seed=7
+    [ "$status" = 4 ]
+    [[ $output == *"the case's own settings differ"*"kernel.seed 1337 -> 7"* ]]
+    "$bench" run s.json --rounds 8 -q --worker "$worker" >/dev/null
+    new=$("$bench" list runs --format json | sed 's/^\[{"run":\([0-9]*\).*/\1/')
+    run "$bench" gate "$new" --baseline main
+    [ "$status" = 4 ]
+    [[ $output == *"gelu.forward.f32.64x16"*"new: the baseline has no such case"* ]]
+    "$bench" baseline set both "$new" --reason "two cases" >/dev/null
+    run "$bench" gate 1 --baseline both
+    [ "$status" = 4 ]
+    [[ $output == *"gelu.forward.f32.64x16"*"missing: the run has no such case"* ]]
+    run "$bench" gate 1 --baseline both --filter 4x5
+    [ "$status" = 0 ]
+}
+
+@test "exit 4: a gate that must be calibrated and is not" {
+    set_main
+    echo '{ "name": "x", "calibration": { "required": true } }' >p.json
+    gate --policy p.json
+    [ "$status" = 4 ]
+    [[ $output == *"not calibrated in this environment"*"bt-bench calibrate"* ]]
+}
+
+@test "exit 5: it crashes, it is wrong; exit 4: there is nothing to compare with" {
+    set_main
+    TIMED_MODE=die gate
+    [ "$status" = 5 ]
+    [[ $output == *"FAIL  gelu.forward.f32.4x5"*"8 of 8 rounds failed"* ]]
+    TIMED_MODE=wrong gate
+    [ "$status" = 5 ]
+    [[ $output == *"element 3 is 7, not 8"* ]]
+}
+
+@test "an improvement proposes a baseline and sets none" {
+    set_main
+    TIMED_NS=900000 gate
+    [ "$status" = 0 ]
+    [[ $output == *"FASTER  gelu.forward.f32.4x5"*"faster by 10.0 % ["* ]]
+    [[ $output == *'next  1 faster: bt-bench baseline set main 2 --reason "..."'* ]]
+    run "$bench" baseline history main
+    [ "${#lines[@]}" = 2 ]
+}
+
+@test "baselines are kept with reason and history, and leave and come back as files" {
+    run --separate-stderr "$bench" baseline list
+    [ "$status" = 5 ]
+    [[ $stderr == *"no such database"* ]]
+    set_main
+    run --separate-stderr "$bench" baseline set main 1
+    [ "$status" = 2 ]
+    [[ $stderr == *"--reason TEXT is missing"* ]]
+    run --separate-stderr "$bench" baseline set main 9 --reason x
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" baseline set ../x 1 --reason x
+    [ "$status" = 2 ]
+    [[ $stderr == *"is no name of a baseline"* ]]
+    "$bench" run s.json --filter 4x5 -q --worker "$worker" >/dev/null
+    run --separate-stderr "$bench" baseline set main 2 --reason x
+    [ "$status" = 2 ]
+    [[ $stderr == *"no case with 2 rounds or more"* ]]
+    "$bench" run s.json --filter 4x5 --rounds 3 -q --worker "$worker" >/dev/null
+    "$bench" baseline set main 3 --reason "second measurement"
+    run "$bench" baseline list
+    [[ $output == *"second measurement"* && $output != *"first measurement"* ]]
+    run "$bench" baseline history main
+    [[ $output == *"second measurement"*"first measurement"* ]]
+    run "$bench" baseline show main
+    [[ $output == *"reason  second measurement"*"timed_worker.sh"*"1.00 ms"*"cpu.model"* ]]
+    "$bench" baseline export main
+    cp results/baselines/*/main.json one.json
+    "$bench" baseline show main --format json | cmp - one.json
+    "$bench" baseline export main -o two.json
+    cmp one.json two.json
+    "$bench" baseline import one.json --db other.sqlite
+    "$bench" baseline export main -o three.json --db other.sqlite
+    cmp one.json three.json
+    run "$bench" baseline list --db other.sqlite --format json
+    [[ $output == *'"name": "main"'*'"run": 0'*'"reason": "second measurement"'*'"current": true'* ]]
+    rm results/bt.sqlite # the committed file serves a machine without a record
+    gate
+    [ "$status" = 0 ]
+}
+
+@test "a file that is no baseline is refused with its place" {
+    set_main
+    "$bench" baseline export main -o main.json
+    head -c 700 main.json >cut.json
+    echo '{"format":"bt-bench baseline 9"}' >later.json
+    echo 'no JSON' >text.json
+    for file in cut later text; do
+        run --separate-stderr "$bench" baseline import $file.json
+        [ "$status" = 2 ]
+        [[ $stderr == "$file.json:"[0-9]*":"* ]]
+        gate --baseline ./$file.json
+        [ "$status" = 2 ]
+    done
+    run --separate-stderr "$bench" baseline import none.json
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" baseline frobnicate
+    [ "$status" = 2 ]
+    [[ $stderr == *'"frobnicate" is none of set, list, show'* ]]
+    run --separate-stderr "$bench" baseline export main extra
+    [ "$status" = 2 ]
+    [[ $stderr == *"usage: bt-bench baseline export NAME"* ]]
+}
+
+@test "the real thing: kernels and a training case, gated with the policy for shared machines" {
+    { printf '\x88\xd8\x34\x01\x01\0\0\0\0\x10\0\0'; head -c 1012 /dev/zero
+        for i in $(seq 4096); do printf %b "\\x$(printf %02x $((i * i % 61)))\\0"; done; } >t.bin
+    cat >r.json <<'JSON'
+{ "name": "real", "dataset": { "train": ["t.bin"] }, "profiles": { "cpu": { "device": "cpu",
+    "train": { "model": { "layers": 1, "heads": 2, "width": 16, "vocab": 64, "context": 16 },
+      "micro_batch": 2, "sequence": 16, "tokens_per_step": 64, "steps": 12 },
+    "cases": [ { "name": "fp32", "kind": "train" },
+      { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": "64x16",
+        "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+    "$bench" run r.json --rounds 4 -q >/dev/null
+    "$bench" baseline set main 1 --reason "real"
+    echo '{ "name": "x", "rounds": 4, "loss": "bitwise", "tolerance": { "kernel": 9, "short_kernel": 9,
+      "train": 9 }, "allow": "inconclusive" }' >p.json
+    run --separate-stderr "$bench" gate r.json --baseline main --policy p.json -q --json g.json
+    [ "$status" = 0 ]
+    grep -q '"metric": "loss"' g.json
+    grep -q '"metric": "tokens_per_s"' g.json
+    grep -q '"metric": "peak_allocated_bytes"' g.json
+    # Another seed: other bits. The case's settings say so first.
+    run --separate-stderr "$bench" gate r.json --baseline main --policy p.json -q --seed 7
+    [ "$status" = 4 ]
+    [[ $output == *"train.seed 1337 -> 7"* ]]
+}
