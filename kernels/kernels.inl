@@ -5,7 +5,7 @@
 // A row's launch function is bt_<name>(const bt_launch *, const void *args); accepts and workspace
 // are functions, or NULL.
 
-// ---- CPU: references, f32 and f64 ---------------------------------------------------------------
+// ---- CPU: references, f32 and f64; bf16 through f32 ---------------------------------------------------------------
 BT_KERNEL_CPU(FILL, DTYPE_COUNT, fill_cpu, NULL, NULL)
 BT_KERNEL_CPU(COPY, DTYPE_COUNT, copy_cpu, NULL, NULL)
 BT_KERNEL_CPU(UNARY, F32, unary_cpu_f32, NULL, NULL)
@@ -54,6 +54,34 @@ BT_KERNEL_CPU(ADAMW, F32, adamw_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(ADAMW, F64, adamw_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(COUNT_NONFINITE, F32, count_nonfinite_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(COUNT_NONFINITE, F64, count_nonfinite_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(UNARY, BF16, unary_cpu_bf16, NULL, bt_elementwise_cpu_bf16_workspace)
+BT_KERNEL_CPU(UNARY_BACKWARD, BF16, unary_backward_cpu_bf16, NULL,
+              bt_elementwise_cpu_bf16_workspace)
+BT_KERNEL_CPU(BINARY, BF16, binary_cpu_bf16, NULL, bt_elementwise_cpu_bf16_workspace)
+BT_KERNEL_CPU(REDUCE_SUM, BF16, reduce_sum_cpu_bf16, bt_reduce_sum_cpu_bf16_accepts,
+              bt_reduce_sum_cpu_bf16_workspace)
+BT_KERNEL_CPU(SOFTMAX, BF16, softmax_cpu_bf16, NULL, bt_softmax_cpu_bf16_workspace)
+BT_KERNEL_CPU(SOFTMAX_BACKWARD, BF16, softmax_backward_cpu_bf16, NULL,
+              bt_softmax_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(LAYERNORM, BF16, layernorm_cpu_bf16, bt_layernorm_cpu_bf16_accepts,
+              bt_layernorm_cpu_bf16_workspace)
+BT_KERNEL_CPU(LAYERNORM_BACKWARD, BF16, layernorm_backward_cpu_bf16,
+              bt_layernorm_backward_cpu_bf16_accepts, bt_layernorm_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(EMBEDDING, BF16, embedding_cpu_bf16, NULL, NULL)
+BT_KERNEL_CPU(EMBEDDING_BACKWARD, BF16, embedding_backward_cpu_bf16,
+              bt_embedding_backward_cpu_bf16_accepts, bt_embedding_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(ATTENTION, BF16, attention_cpu_bf16, bt_attention_cpu_accepts,
+              bt_attention_cpu_bf16_workspace)
+BT_KERNEL_CPU(ATTENTION_BACKWARD, BF16, attention_backward_cpu_bf16,
+              bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(CROSS_ENTROPY, BF16, cross_entropy_cpu_bf16, NULL,
+              bt_cross_entropy_cpu_bf16_workspace)
+BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, BF16, cross_entropy_backward_cpu_bf16, NULL,
+              bt_cross_entropy_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(DROPOUT, BF16, dropout_cpu_bf16, NULL, NULL)
+BT_KERNEL_CPU(GEMM, BF16, gemm_cpu_bf16, bt_gemm_cpu_bf16_accepts, bt_gemm_cpu_bf16_workspace)
+BT_KERNEL_CPU(COUNT_NONFINITE, BF16, count_nonfinite_cpu_bf16, NULL,
+              bt_elementwise_cpu_bf16_workspace)
 
 // ---- CUDA ---------------------------------------------------------------------------------------
 BT_KERNEL_CUDA(FILL, DTYPE_COUNT, 80, fill_cuda, NULL, NULL)

@@ -116,9 +116,9 @@ bt_status bt_train_check(const bt_train_plan *plan)
     if ((unsigned)plan->precision >= BT_PRECISION_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown precision %d", (int)plan->precision);
     }
-    if (strcmp(plan->device, "cpu") == 0 && plan->precision != BT_PRECISION_FP32) {
+    if (strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "precision %s needs a GPU; on the CPU allowed: fp32",
+                        "precision %s needs a GPU; on the CPU allowed: fp32, bf16",
                         bt_precision_name(plan->precision));
     }
     return BT_OK;

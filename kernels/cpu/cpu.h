@@ -22,9 +22,31 @@ bool bt_attention_cpu_accepts(const bt_device *device, const void *args);
 bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args);
 bool bt_gemm_cpu_accepts(const bt_device *device, const void *args);
 
+bool bt_reduce_sum_cpu_bf16_accepts(const bt_device *device, const void *args);
+bool bt_layernorm_cpu_bf16_accepts(const bt_device *device, const void *args);
+bool bt_layernorm_backward_cpu_bf16_accepts(const bt_device *device, const void *args);
+bool bt_embedding_backward_cpu_bf16_accepts(const bt_device *device, const void *args);
+bool bt_gemm_cpu_bf16_accepts(const bt_device *device, const void *args);
+
 size_t bt_layernorm_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_grad_norm_cpu_workspace(const bt_device *device, const void *args);
+size_t bt_elementwise_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_reduce_sum_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_softmax_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_softmax_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_layernorm_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_layernorm_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_embedding_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_cross_entropy_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_cross_entropy_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_gemm_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
+
+// Mean, inv_count and bad_row from the losses of all rows.
+void bt_cross_entropy_average_cpu_f32(const bt_cross_entropy_args *op);
+void bt_cross_entropy_average_cpu_f64(const bt_cross_entropy_args *op);
 
 #endif

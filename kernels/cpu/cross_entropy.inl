@@ -23,7 +23,7 @@ BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
 }
 
 // Mean over the rows that count, in order; remembers the first row whose target is none.
-static void FN(average)(const bt_cross_entropy_args *op)
+void FN(bt_cross_entropy_average_cpu)(const bt_cross_entropy_args *op)
 {
     const REAL *loss = op->loss;
     double sum = 0;
@@ -63,7 +63,7 @@ bt_status FN(bt_cross_entropy_cpu)(const bt_launch *launch, const void *args)
             loss[r] = (REAL)(log_sum - (double)logits[target]);
         }
     }
-    FN(average)(op);
+    FN(bt_cross_entropy_average_cpu)(op);
     return BT_OK;
 }
 

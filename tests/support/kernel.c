@@ -47,6 +47,8 @@ test_buffer test_buffer_make(bt_dtype dtype, const double *values, int64_t count
     for (int64_t i = 0; values && i < count; ++i) {
         if (dtype == BT_F32) {
             ((float *)buffer.data)[i] = (float)values[i];
+        } else if (dtype == BT_BF16) {
+            ((uint16_t *)buffer.data)[i] = bt_f32_to_bf16((float)values[i]);
         } else {
             assert_int_equal(dtype, BT_F64);
             ((double *)buffer.data)[i] = (double)(float)values[i];
@@ -78,7 +80,9 @@ void test_buffer_read(const test_buffer *buffer, double *values)
     check_guards(buffer);
     for (int64_t i = 0; i < buffer->count; ++i) {
         values[i] = buffer->dtype == BT_F32 ? (double)((const float *)buffer->data)[i]
-                                            : ((const double *)buffer->data)[i];
+                    : buffer->dtype == BT_BF16
+                        ? (double)bt_bf16_to_f32(((const uint16_t *)buffer->data)[i])
+                        : ((const double *)buffer->data)[i];
     }
 }
 

@@ -181,6 +181,29 @@ static void accumulation_equals_one_large_batch(void **state)
     }
 }
 
+// bf16 weights and activations beside fp32 ones: the same path within their rounding.
+static void bf16_learns_like_fp32(void **state)
+{
+    (void)state;
+    float loss[2][STEPS];
+    for (int i = 0; i < 2; ++i) {
+        bt_train_plan plan = small_train_plan();
+        bt_train_result result;
+        record r = {0};
+        bt_train_observer o = observer;
+        o.self = &r;
+        plan.precision = i ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
+        ASSERT_OK(bt_train_run(&plan, &o, &result));
+        memcpy(loss[i], r.loss, sizeof r.loss);
+    }
+    bool differs = false;
+    for (int i = 0; i < STEPS; ++i) {
+        assert_true(fabsf(loss[0][i] - loss[1][i]) <= 2e-2F);
+        differs = differs || loss[0][i] != loss[1][i];
+    }
+    assert_true(differs); // it did compute in bf16
+}
+
 static void a_run_stops_when_asked(void **state)
 {
     (void)state;
@@ -248,8 +271,8 @@ static void impossible_plans_are_refused(void **state)
     plan.optimizer.beta1 = (double)NAN;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "optimizer.beta1 is nan", bt_train_check(&plan));
     plan = small_train_plan();
-    plan.precision = BT_PRECISION_BF16;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "bf16 needs a GPU", bt_train_check(&plan));
+    plan.precision = BT_PRECISION_TF32;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "tf32 needs a GPU", bt_train_check(&plan));
     plan = small_train_plan();
     plan.steps = 0;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "steps is 0", bt_train_check(&plan));
@@ -271,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_slowdown_lengthens_steps),
         cmocka_unit_test(bits_depend_on_nothing_but_the_plan),
         cmocka_unit_test(accumulation_equals_one_large_batch),
+        cmocka_unit_test(bf16_learns_like_fp32),
         cmocka_unit_test(a_run_stops_when_asked),
         cmocka_unit_test(memory_limit_is_reported),
         cmocka_unit_test(failing_allocations_leak_nothing),
