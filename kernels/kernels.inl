@@ -57,7 +57,7 @@ BT_KERNEL_CPU(COUNT_NONFINITE, F64, count_nonfinite_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(UNARY, BF16, unary_cpu_bf16, NULL, bt_elementwise_cpu_bf16_workspace)
 BT_KERNEL_CPU(UNARY_BACKWARD, BF16, unary_backward_cpu_bf16, NULL,
               bt_elementwise_cpu_bf16_workspace)
-BT_KERNEL_CPU(BINARY, BF16, binary_cpu_bf16, NULL, bt_elementwise_cpu_bf16_workspace)
+BT_KERNEL_CPU(BINARY, BF16, binary_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(REDUCE_SUM, BF16, reduce_sum_cpu_bf16, bt_reduce_sum_cpu_bf16_accepts,
               bt_reduce_sum_cpu_bf16_workspace)
 BT_KERNEL_CPU(SOFTMAX, BF16, softmax_cpu_bf16, NULL, bt_softmax_cpu_bf16_workspace)

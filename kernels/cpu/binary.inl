@@ -40,20 +40,8 @@ bt_status FN(bt_binary_cpu)(const bt_launch *launch, const void *args)
     };
     (void)launch;
     const bt_binary_args *op = args;
-    if ((unsigned)op->function >= BT_BINARY_COUNT || op->rank < 0 || op->rank > BT_MAX_RANK) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "binary function %d of rank %d",
-                        (int)op->function, op->rank);
-    }
-    bt_strided walk = {.rank = op->rank};
-    int64_t y_stride = 1;
-    for (int dim = op->rank - 1; dim >= 0; --dim) {
-        walk.shape[dim] = op->shape[dim];
-        walk.stride[0][dim] = op->a_stride[dim];
-        walk.stride[1][dim] = op->b_stride[dim];
-        walk.stride[2][dim] = y_stride;
-        y_stride *= op->shape[dim];
-    }
-    bt_strided_collapse(&walk);
+    bt_strided walk;
+    BT_TRY(walk_of(op, &walk));
     const REAL *a = op->a, *b = op->b;
     REAL *y = op->y;
     const int64_t rows = bt_strided_rows(&walk), inner = walk.shape[walk.rank - 1];
