@@ -1,6 +1,8 @@
 // kernels/kernels.c - the CPU's rows, and choosing a row
 #include "kernels/kernels.h"
 
+#include <string.h>
+
 #include "framework/base/str.h"
 #include "kernels/cpu/cpu.h"
 
@@ -41,6 +43,23 @@ const char *bt_binary_name(bt_binary function)
 #undef BT_BINARY_ROW
     };
     return (unsigned)function < BT_BINARY_COUNT ? names[function] : "unknown";
+}
+
+const char *bt_kernel_accepts_text(const char *accepts)
+{
+    static const struct {
+        const char *name, *text;
+    } words[] = {
+#define BT_ACCEPTS(function, text) {#function, text},
+#include "kernels/accepts.inl"
+#undef BT_ACCEPTS
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
+        if (strcmp(words[i].name, accepts) == 0) {
+            return words[i].text;
+        }
+    }
+    return "any call";
 }
 
 const bt_kernel *bt_kernel_table(const bt_device *device, int *count)

@@ -416,6 +416,9 @@ typedef struct bt_kernel {
     bt_status (*launch)(const bt_launch *launch, const void *args);
 } bt_kernel;
 
+// What a row accepts, in words: `accepts` is its column of kernels.inl as text.
+const char *bt_kernel_accepts_text(const char *accepts);
+
 // The rows that belong to a device's backend.
 const bt_kernel *bt_kernel_table(const bt_device *device, int *count);
 // The last row that serves the call.

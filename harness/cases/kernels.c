@@ -1,42 +1,77 @@
 // harness/cases/kernels.c - the kernel table, as text
 #include "harness/cases/cases.h"
 
+#include "harness/text/json_writer.h"
 #include "kernels/kernels.h"
 
-static void append_kernel(const bt_kernel *row, const char *backend, bool json, bt_str *out)
+// A row of kernels.inl, of either backend, whether that is here or not.
+typedef struct kernel_row {
+    bt_kernel_op op;
+    const char *device;
+    bt_dtype dtype;
+    int min_arch;
+    const char *name, *accepts;
+} kernel_row;
+
+static const kernel_row rows[] = {
+#define BT_KERNEL_CPU(op, dtype, name, accepts, workspace)                                         \
+    {BT_KERNEL_##op, "cpu", BT_##dtype, 0, #name, #accepts},
+#define BT_KERNEL_CUDA(op, dtype, min_arch, name, accepts, workspace)                              \
+    {BT_KERNEL_##op, "cuda", BT_##dtype, min_arch, #name, #accepts},
+#include "kernels/kernels.inl"
+#undef BT_KERNEL_CPU
+#undef BT_KERNEL_CUDA
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+static const char *dtype_of(const kernel_row *row)
 {
-    const char *dtype = row->dtype == BT_DTYPE_COUNT ? "any" : bt_dtype_name(row->dtype);
-    bt_str_format(out,
-                  json ? "%s{\"op\":\"%s\",\"device\":\"%s\",\"dtype\":\"%s\",\"min_arch\":%d,"
-                         "\"kernel\":\"%s\"}"
-                       : "%s%-24s %-5s %-5s %4d  %s\n",
-                  json && out->length_bytes > 1 ? "," : "", bt_kernel_op_name(row->op), backend,
-                  dtype, row->min_arch, row->name);
+    return row->dtype == BT_DTYPE_COUNT ? "any" : bt_dtype_name(row->dtype);
 }
 
-// The rows of the CPU, and of CUDA where its backend is there (no device is opened).
+static void append_text(bt_str *out)
+{
+    bt_str_format(out, "%-22s %-6s %-5s %4s  %-32s %s\n", "op", "device", "dtype", "arch", "kernel",
+                  "accepts");
+    for (int i = 0; i < ROW_COUNT; ++i) {
+        const kernel_row *row = &rows[i];
+        bt_str_format(out, "%-22s %-6s %-5s %4d  %-32s %s\n", bt_kernel_op_name(row->op),
+                      row->device, dtype_of(row), row->min_arch, row->name,
+                      bt_kernel_accepts_text(row->accepts));
+    }
+    bt_str_append(out, "\nOf the rows that accept a call the last one serves it.\n");
+    const bt_backend *cuda = NULL;
+    if (bt_device_backend("cuda", &cuda) != BT_OK) {
+        bt_str_format(out, "cuda, here: %s\n", bt_error_message());
+    }
+}
+
+static void append_json(bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 2};
+    bt_json_writer_open(&json, NULL, '[');
+    for (int i = 0; i < ROW_COUNT; ++i) {
+        const kernel_row *row = &rows[i];
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "op", bt_kernel_op_name(row->op));
+        bt_json_writer_text(&json, "device", row->device);
+        bt_json_writer_text(&json, "dtype", dtype_of(row));
+        bt_json_writer_integer(&json, "min_arch", row->min_arch);
+        bt_json_writer_text(&json, "kernel", row->name);
+        bt_json_writer_text(&json, "accepts", bt_kernel_accepts_text(row->accepts));
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_str_append(out, "\n");
+}
+
 bt_status bt_case_list_kernels(bool json, bt_str *out)
 {
-    bt_device cpu;
-    bt_status status = bt_device_open("cpu", 0, &cpu);
-    if (status != BT_OK) {
-        return status;
+    if (json) {
+        append_json(out);
+    } else {
+        append_text(out);
     }
-    bt_str_append(out, json ? "[" : "op                       device dtype arch  kernel\n");
-    int count = 0;
-    const bt_kernel *rows = bt_kernel_table(&cpu, &count);
-    for (int i = 0; i < count; ++i) {
-        append_kernel(&rows[i], "cpu", json, out);
-    }
-    bt_device_close(&cpu);
-    const bt_backend *cuda = NULL;
-    if (bt_device_backend("cuda", &cuda) == BT_OK) {
-        for (int i = 0; i < cuda->kernel_count; ++i) {
-            append_kernel(&cuda->kernels[i], "cuda", json, out);
-        }
-    } else if (!json) {
-        bt_str_format(out, "\ncuda: %s\n", bt_error_message());
-    }
-    bt_str_append(out, json ? "]\n" : "");
     return bt_str_status(out);
 }

@@ -241,8 +241,8 @@ static void cache_modes_and_stopping(void **state)
     ASSERT_OK(run_case("gelu", "forward", "f32", "hot", "1000", &got));
     assert_int_equal(got.samples, 1);
     got.stop_at_once = false;
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no layernorm kernel for bf16",
-                 run_case("layernorm", "forward", "bf16", "hot", "8x8", &got));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "no grad_norm kernel for bf16",
+                 run_case("grad_norm", "forward", "bf16", "hot", "8x8", &got));
     assert_int_equal(got.measured, 0);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "shape \"8xx\"",
                  run_case("layernorm", "forward", "f32", "hot", "8xx", &got));
@@ -381,6 +381,39 @@ static void operands_are_drawn_and_rounded(void **state)
     }
 }
 
+// Every accepts() function of the table is described, and nothing else is.
+static void what_rows_accept_is_said(void **state)
+{
+    (void)state;
+    static const char *const named[] = {
+#define BT_KERNEL_CPU(op, dtype, name, accepts, workspace)            #accepts,
+#define BT_KERNEL_CUDA(op, dtype, min_arch, name, accepts, workspace) #accepts,
+#include "kernels/kernels.inl"
+#undef BT_KERNEL_CPU
+#undef BT_KERNEL_CUDA
+    };
+    static const char *const described[] = {
+#define BT_ACCEPTS(function, text) #function,
+#include "kernels/accepts.inl"
+#undef BT_ACCEPTS
+    };
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; ++i) {
+        bool any = strcmp(bt_kernel_accepts_text(named[i]), "any call") == 0;
+        if (any != (strcmp(named[i], "NULL") == 0)) {
+            fail_msg("%s: say in kernels/accepts.inl what it lets through", named[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof described / sizeof described[0]; ++i) {
+        bool used = false;
+        for (size_t j = 0; j < sizeof named / sizeof named[0] && !used; ++j) {
+            used = strcmp(named[j], described[i]) == 0;
+        }
+        if (!used) {
+            fail_msg("kernels/accepts.inl: no row names %s", described[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +428,7 @@ int main(void)
         cmocka_unit_test(failing_memory_leaks_nothing),
         cmocka_unit_test(a_wrong_element_is_found),
         cmocka_unit_test(operands_are_drawn_and_rounded),
+        cmocka_unit_test(what_rows_accept_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,34 @@
+// kernels/accepts.inl - what the accepts() functions of kernels.inl let through, in words
+//   BT_ACCEPTS(function, text)
+// A row that names none serves every call of its type. For `bt-bench list kernels`.
+BT_ACCEPTS(bt_copy_cuda_accepts, "equal types, f32 <-> bf16, u16 to i32; any strides")
+BT_ACCEPTS(bt_reduce_sum_cpu_accepts, "y of the same type")
+BT_ACCEPTS(bt_reduce_sum_cpu_bf16_accepts, "y bf16 or f32")
+BT_ACCEPTS(bt_reduce_sum_cuda_accepts, "y of the same type or f32")
+BT_ACCEPTS(bt_layernorm_cpu_accepts, "gamma, beta of the same type")
+BT_ACCEPTS(bt_layernorm_cpu_bf16_accepts, "gamma, beta bf16 or f32")
+BT_ACCEPTS(bt_layernorm_cuda_accepts, "gamma, beta of the same type or f32")
+BT_ACCEPTS(bt_layernorm_backward_cpu_accepts, "gamma and its gradient of the same type")
+BT_ACCEPTS(bt_layernorm_backward_cpu_bf16_accepts, "gamma bf16 or f32, its gradient f32")
+BT_ACCEPTS(bt_layernorm_backward_cuda_accepts, "gamma of the same type or f32, its gradient f32")
+BT_ACCEPTS(bt_embedding_backward_cpu_accepts, "gradient of the same type")
+BT_ACCEPTS(bt_embedding_backward_cpu_bf16_accepts, "gradient f32")
+BT_ACCEPTS(bt_embedding_backward_cuda_accepts, "gradient f32; up to 2^31 - 1 rows and tokens")
+BT_ACCEPTS(bt_attention_cpu_accepts, "native arithmetic; any head size, strides below 2^31")
+BT_ACCEPTS(bt_attention_backward_cpu_accepts,
+           "native arithmetic; any head size, strides below 2^31")
+BT_ACCEPTS(bt_attention_bf16_accepts, "head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_f32_accepts, "head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_tf32_accepts,
+           "tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_backward_bf16_accepts,
+           "head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_backward_f32_accepts,
+           "head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_backward_tf32_accepts,
+           "tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
+BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
+BT_ACCEPTS(bt_gemm_cublaslt_accepts, "what cuBLASLt has a kernel for; GELU endings in bf16, beta 0")
+BT_ACCEPTS(bt_gemm_bf16_sm90_accepts,
+           "compute capability 9.0, aligned to 16 bytes; where it is faster")
