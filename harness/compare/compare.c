@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/compare/items.h"
+#include "harness/stats/noise.h"
 
 static uint32_t bits_of(float value)
 {
@@ -49,6 +50,9 @@ enum { LEVEL_SAME, LEVEL_NAME, LEVEL_ONLY, LEVEL_COUNT };
 static bool matches(const bt_comparison *both, const bt_store_round *a, const bt_store_round *b,
                     int level)
 {
+    if (a->status == BT_RUN_INVALID || b->status == BT_RUN_INVALID) {
+        return false;
+    }
     if (level == LEVEL_ONLY) {
         return both->left.round_count == 1 && both->right.round_count == 1;
     }
@@ -63,6 +67,8 @@ static bt_status fill_pair(bt_compare_pair *pair)
     pair->digests_known = a[0] && b[0];
     pair->digests_equal = pair->digests_known && strcmp(a, b) == 0;
     bt_curve_compare(pair->left, pair->right, &pair->loss);
+    BT_TRY(bt_telemetry_clocks_comparable(&pair->left, 1, &pair->right, 1, &pair->clocks_comparable,
+                                          pair->clocks));
     BT_TRY(bt_summary_of(pair->left, &pair->left_summary));
     return bt_summary_of(pair->right, &pair->right_summary);
 }
@@ -83,6 +89,14 @@ static void choose(const bt_comparison *both, int64_t *chosen, bool *used)
     }
 }
 
+static void add_alone(bt_comparison *both, const bt_store_round **alone,
+                      const bt_store_round *round)
+{
+    if (round->status != BT_RUN_INVALID) {
+        alone[both->alone_count++] = round;
+    }
+}
+
 static bt_status pair_rounds(bt_comparison *both)
 {
     int64_t left_count = both->left.round_count, right_count = both->right.round_count;
@@ -100,7 +114,7 @@ static bt_status pair_rounds(bt_comparison *both)
     choose(both, chosen, used);
     for (int64_t i = 0; i < left_count; i++) {
         if (chosen[i] == 0) {
-            alone[both->alone_count++] = &both->left.rounds[i];
+            add_alone(both, alone, &both->left.rounds[i]);
             continue;
         }
         bt_compare_pair *pair = &pairs[both->pair_count++];
@@ -110,7 +124,7 @@ static bt_status pair_rounds(bt_comparison *both)
     }
     for (int64_t j = 0; j < right_count; j++) {
         if (!used[j]) {
-            alone[both->alone_count++] = &both->right.rounds[j];
+            add_alone(both, alone, &both->right.rounds[j]);
         }
     }
     both->pairs = pairs;

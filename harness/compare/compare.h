@@ -29,6 +29,8 @@ typedef struct bt_compare_pair {
     bt_summary left_summary, right_summary;
     bt_curve_difference loss;
     bool digests_known, digests_equal; // of the parameters
+    bool clocks_comparable;            // of the GPU, as far as known
+    char clocks[160];                  // how far apart they are; "" when comparable
 } bt_compare_pair;
 
 // One thing that differs: a key of plan, build or environment, with both values ("" where absent).
@@ -40,7 +42,8 @@ typedef struct bt_compare_item {
 
 typedef struct bt_comparison {
     bt_store_run left, right;
-    const bt_compare_pair *pairs; // cases that both have, in the order of the left run
+    const bt_compare_pair *pairs; // cases that both have, in the order of the left run; rounds that
+                                  // the machine disturbed are left out
     int64_t pair_count;
     const bt_store_round *const *alone; // rounds without a counterpart
     int64_t alone_count;

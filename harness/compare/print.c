@@ -88,6 +88,19 @@ static void print_digests(const bt_compare_pair *pair, bt_str *out)
     bt_str_append(out, "\n");
 }
 
+// Labels of the two rounds, and clocks that are too far apart for their speeds to be compared.
+static void print_noise(const bt_compare_pair *pair, bt_str *out)
+{
+    const char *left = pair->left->label, *right = pair->right->label;
+    if (left[0] || right[0]) {
+        bt_str_format(out, "  noise                 %s / %s\n", left[0] ? left : "quiet",
+                      right[0] ? right : "quiet");
+    }
+    if (!pair->clocks_comparable) {
+        bt_str_format(out, "  clocks                %s: speeds are not comparable\n", pair->clocks);
+    }
+}
+
 static bt_status print_runs(const bt_comparison *both, bt_table *table, bt_str *out)
 {
     const bt_store_run *runs[] = {&both->left, &both->right};
@@ -145,6 +158,7 @@ static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *o
         }
         bt_str_append(out, "\n");
         BT_TRY(print_metrics(both, pair, table, out));
+        print_noise(pair, out);
         if (strcmp(pair->left->what.kind, "kernel") != 0) {
             print_curve(&pair->loss, out);
             print_digests(pair, out);
@@ -206,6 +220,9 @@ static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
         bt_json_writer_close(json, '}');
     }
     bt_json_writer_close(json, '}');
+    bt_json_writer_text(json, "left_label", pair->left->label);
+    bt_json_writer_text(json, "right_label", pair->right->label);
+    bt_json_writer_bool(json, "clocks_comparable", pair->clocks_comparable);
     bt_json_writer_open(json, "loss", '{');
     bt_json_writer_integer(json, "shared_steps", pair->loss.shared);
     bt_json_writer_bool(json, "bitwise_equal", pair->loss.bitwise_equal);

@@ -126,6 +126,16 @@ typedef struct range_tree {
 BT_CHECKED bt_status bt_range_tree_make(const bt_store_round *round, bt_arena *arena,
                                         range_tree *out);
 
+// ---- machine.c: how the machine was beside the rounds ------------------------------------------
+
+// Lines of `show` about one round: its label with the reason, clocks, power.
+BT_CHECKED bt_status bt_show_machine(const bt_store_round *round, bt_str *out);
+// A line with the labels of all rounds; nothing when all were quiet.
+void bt_show_noise(const bt_store_run *run, bt_str *out);
+// Keys "label" and "machine" of a round; raw samples.
+BT_CHECKED bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *round);
+void bt_report_json_telemetry(bt_json_writer *json, const bt_store_round *round);
+
 // ---- html.c, and the parts of the page ---------------------------------------------------------
 
 // Appends text escaped for HTML content and quoted attributes.

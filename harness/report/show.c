@@ -71,6 +71,7 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     print_loss(round, &summary, out);
     print_speed(&summary, out);
     print_memory(&summary, out);
+    BT_TRY(bt_show_machine(round, out));
     if (round->params_digest[0]) {
         bt_str_format(out, "  bits         parameters %s\n", round->params_digest);
     }
@@ -121,6 +122,7 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
     if (status == BT_OK) {
         status = bt_report_kernel_tables(&run, out);
     }
+    bt_show_noise(&run, out);
     const char *report = bt_run_report_path(&run);
     if (report) {
         bt_str_format(out, "\nreport         %s\n", report);
@@ -167,7 +169,7 @@ bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round)
     bt_json_writer_integer(json, "steps", round->step_count);
     json_metrics(json, &summary);
     bt_json_writer_text(json, "params_digest", round->params_digest);
-    return BT_OK;
+    return bt_report_json_machine(json, round);
 }
 
 void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)

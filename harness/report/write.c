@@ -222,6 +222,7 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
     json_evals(json, round);
     BT_TRY(json_ranges(json, round));
     json_steps(json, round);
+    bt_report_json_telemetry(json, round);
     return BT_OK;
 }
 

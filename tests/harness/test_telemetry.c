@@ -9,7 +9,9 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "harness/compare/compare.h"
 #include "harness/env/nvml.h"
+#include "harness/report/report.h"
 #include "harness/run/run.h"
 #include "harness/run/telemetry.h"
 #include "harness/stats/noise.h"
@@ -476,6 +478,83 @@ static void disturbed_rounds_are_kept_and_run_again(void **state)
     forget_variables();
 }
 
+static void expect_words(const bt_str *text, const char *words)
+{
+    if (!strstr(bt_str_text(text), words)) {
+        fail_msg("lacks \"%s\": %s", words, bt_str_text(text));
+    }
+}
+
+static void labels_and_clocks_are_shown(void **state)
+{
+    (void)state;
+    bool old = false;
+    if (!has_fake(&old)) {
+        skip();
+    }
+    bt_run_outcome first, second;
+    bt_store_run run;
+    bt_str text = {0};
+    forget_variables();
+    setenv("FAKE_NVML_THROTTLE", "0x4", 1);
+    run_on_gpu(&first, &run);
+    bt_store_run_release(&run);
+    setenv("FAKE_NVML_THROTTLE", "0x40", 1);
+    setenv("FAKE_NVML_CLOCK", "1500", 1);
+    run_on_gpu(&second, &run);
+    bt_store_run_release(&run);
+    bt_store *store = NULL;
+    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_OK(bt_show_text(store, first.run, &text));
+    expect_words(&text, "2 power cap, of 2 rounds"); // the case, and the machine's copy
+    bt_str_release(&text);
+    ASSERT_OK(bt_show_text(store, second.run, &text));
+    expect_words(&text, "6 throttled (invalid), of 6 rounds");
+    bt_str_release(&text);
+    ASSERT_OK(bt_show_json(store, first.run, &text));
+    expect_words(&text, "\"label\": \"power cap\"");
+    expect_words(&text, "\"sm_clock_mhz\": 1755");
+    expect_words(&text, "\"throttle\": \"power cap\"");
+    bt_str_release(&text);
+    ASSERT_OK(bt_report_json(store, &first.run, 1, &text));
+    expect_words(&text, "\"telemetry_columns\":[\"t_ns\",\"sm_clock_mhz\"");
+    bt_str_release(&text);
+    setenv("FAKE_NVML_THROTTLE", "0", 1);
+    run_on_gpu(&second, &run); // not throttled, at another clock
+    bt_store_run_release(&run);
+    ASSERT_OK(bt_compare_text(store, first.run, second.run, &text));
+    expect_words(&text, "noise                 power cap / quiet");
+    expect_words(&text, "median SM clocks are 17.0 % apart: 1755 and 1500 MHz: speeds are not");
+    bt_str_release(&text);
+    ASSERT_OK(bt_compare_json(store, first.run, second.run, &text));
+    expect_words(&text, "\"clocks_comparable\": false");
+    bt_str_release(&text);
+    ASSERT_OK(bt_store_close(store));
+    forget_variables();
+}
+
+// Neither a device that is lost nor one that does not answer keeps a round from passing.
+static void a_lost_device_fails_no_round(void **state)
+{
+    (void)state;
+    bool old = false;
+    if (!has_fake(&old)) {
+        skip();
+    }
+    bt_run_outcome outcome;
+    bt_store_run run;
+    forget_variables();
+    setenv("FAKE_NVML_LOST", "0", 1);
+    run_on_gpu(&outcome, &run);
+    assert_int_equal(outcome.status, BT_RUN_PASSED);
+    for (int64_t i = 0; i < run.round_count; i++) {
+        assert_int_equal(run.rounds[i].status, BT_RUN_PASSED);
+        assert_false(strcmp(run.rounds[i].label, "throttled") == 0);
+    }
+    bt_store_run_release(&run);
+    forget_variables();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -493,6 +572,8 @@ int main(void)
         cmocka_unit_test(a_device_that_is_not_there_is_not_watched),
         cmocka_unit_test(samples_without_memory_are_left_out),
         TEST(disturbed_rounds_are_kept_and_run_again),
+        TEST(labels_and_clocks_are_shown),
+        TEST(a_lost_device_fails_no_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,99 @@
+// harness/report/machine.c - how the machine was beside the rounds: lines of `show`, and JSON
+#include <math.h>
+#include <stdio.h>
+
+#include "harness/report/internal.h"
+#include "harness/stats/noise.h"
+#include "harness/text/format.h"
+
+// What invalidates keeps its reason as the round's message; of a label the samples say it again.
+static void print_label(const bt_store_round *round, bt_str *out)
+{
+    bt_noise_verdict verdict;
+    if (round->label[0]) {
+        bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
+        bt_str_format(out, "  noise        %s%s%s\n", round->label, verdict.reason[0] ? ": " : "",
+                      verdict.reason);
+    }
+}
+
+bt_status bt_show_machine(const bt_store_round *round, bt_str *out)
+{
+    bt_telemetry_summary summary;
+    char words[160];
+    print_label(round, out);
+    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    if (summary.busy == 0) {
+        return BT_OK;
+    }
+    bt_throttle_words(summary.throttle & ~(uint64_t)BT_THROTTLE_IDLE, words, sizeof words);
+    bt_str_format(out, "  GPU          SM %.0f MHz, memory %.0f MHz, %.0f W, at most %.0f C%s%s\n",
+                  summary.sm_clock_mhz, summary.memory_clock_mhz, summary.power_w,
+                  summary.temperature_c, words[0] ? "; held down by " : "", words);
+    return BT_OK;
+}
+
+void bt_show_noise(const bt_store_run *run, bt_str *out)
+{
+    int64_t counts[BT_NOISE_COUNT] = {0}, seen = 0, said = 0;
+    for (int64_t i = 0; i < run->round_count; i++) {
+        bt_noise noise = BT_NOISE_QUIET;
+        seen += run->rounds[i].telemetry_count > 0;
+        if (bt_noise_parse(run->rounds[i].label, &noise)) {
+            counts[noise]++;
+        }
+    }
+    for (int i = 0; i < BT_NOISE_COUNT; i++) {
+        if (i != BT_NOISE_QUIET && counts[i] > 0) {
+            bt_str_format(out, "%s%lld %s%s", said++ ? ", " : "\nnoise          ",
+                          (long long)counts[i], bt_noise_name((bt_noise)i),
+                          bt_noise_invalidates((bt_noise)i) ? " (invalid)" : "");
+        }
+    }
+    if (said > 0) {
+        bt_str_format(out, ", of %lld rounds\n", (long long)seen);
+    }
+}
+
+bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *round)
+{
+    bt_telemetry_summary summary;
+    bt_noise_verdict verdict;
+    char words[160];
+    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
+    bt_throttle_words(summary.throttle, words, sizeof words);
+    bt_json_writer_text(json, "label", round->label);
+    bt_json_writer_open(json, "machine", '{');
+    bt_json_writer_integer(json, "samples", round->telemetry_count);
+    bt_json_writer_text(json, "noise", verdict.reason);
+    bt_json_writer_real(json, "sm_clock_mhz", summary.sm_clock_mhz);
+    bt_json_writer_real(json, "memory_clock_mhz", summary.memory_clock_mhz);
+    bt_json_writer_real(json, "power_w", summary.power_w);
+    bt_json_writer_real(json, "temperature_c", summary.temperature_c);
+    bt_json_writer_text(json, "throttle", words);
+    bt_json_writer_real(json, "other_cores", summary.other_cores);
+    bt_json_writer_close(json, '}');
+    return BT_OK;
+}
+
+void bt_report_json_telemetry(bt_json_writer *json, const bt_store_round *round)
+{
+    int indent = json->indent;
+    json->indent = 0; // as the steps
+    bt_json_writer_open(json, "telemetry_columns", '[');
+    for (int i = 0; i < BT_TELEMETRY_COLUMNS; i++) {
+        bt_json_writer_text(json, NULL, bt_telemetry_column_info(i)->name);
+    }
+    bt_json_writer_close(json, ']');
+    bt_json_writer_open(json, "telemetry_rows", '[');
+    for (int64_t i = 0; i < round->telemetry_count; i++) {
+        bt_json_writer_open(json, NULL, '[');
+        for (int column = 0; column < BT_TELEMETRY_COLUMNS; column++) {
+            bt_json_writer_rounded(json, NULL, bt_telemetry_value(&round->telemetry[i], column), 9);
+        }
+        bt_json_writer_close(json, ']');
+    }
+    bt_json_writer_close(json, ']');
+    json->indent = indent;
+}
