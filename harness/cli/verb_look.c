@@ -68,30 +68,6 @@ int bt_verb_compare(const bt_cli_arguments *arguments)
     return finish(store, status, &out);
 }
 
-int bt_verb_report(const bt_cli_arguments *arguments)
-{
-    const char *path = bt_cli_value(arguments, "output");
-    bt_store *store = NULL;
-    bt_str out = {0};
-    void *block = NULL;
-    bt_status status = path ? bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block)
-                            : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                       "bt-bench report: -o FILE is missing; its ending says what "
-                                       "it is: .html, .md or .json");
-    int64_t *runs = block;
-    for (int64_t i = 0; status == BT_OK && i < arguments->word_count; ++i) {
-        status = bt_cli_run_number(arguments->words[i], &runs[i]);
-    }
-    if (status == BT_OK) {
-        status = open_database(arguments, &store);
-    }
-    if (status == BT_OK) {
-        status = bt_report_write(store, runs, arguments->word_count, path);
-    }
-    bt_mem_free(block);
-    return finish(store, status, &out);
-}
-
 static void append_row(const bt_store_run_row *row, bt_str *out)
 {
     bt_str_format(out, "%s{\"run\":%lld,\"suite\":", out->length_bytes > 1 ? "," : "",

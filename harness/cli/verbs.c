@@ -91,7 +91,17 @@ static const bt_cli_option baseline_options[] = {
 };
 
 static const bt_cli_option report_options[] = {
-    {"output", 'o', "FILE", "where to; .html (one page), .md or .json"}, DB_ROW, HELP_ROW, END_ROW};
+    {"output", 'o', "FILE", "where to; .html (one page), .md or .json"},
+    {"publish", 0, "DIR",
+     "a folder for others: page, Markdown, JSON, plots; a name alone lies under reports/"},
+    {"bundle", 0, "FILE", "publish: a bundle of bt-bench export to put beside it"},
+    {"claims", 0, "FILE",
+     "publish: claims, for the paper's conditions (default: the shipped ones)"},
+    {"force", 0, NULL, "publish: replace the publication that lies there"},
+    DB_ROW,
+    HELP_ROW,
+    END_ROW,
+};
 
 static const bt_cli_option export_options[] = {
     {"output", 'o', "FILE", "where to, as in run-3.tar.zst"},
@@ -151,7 +161,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
      "same settings are a series; a change is a shift of its level that lasts (p at most 0.01).",
      history_options, 1, 1, bt_verb_history},
-    {"report", "RUN... -o FILE", "write runs as a page, Markdown or JSON", NULL, report_options, 1,
+    {"report", "RUN... -o FILE | --publish DIR",
+     "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
      1000, bt_verb_report},
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B",
      "two builds or systems in turns: who is slower",

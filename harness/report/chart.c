@@ -4,6 +4,7 @@
 // they stay readable on a phone. Where scripts run, uPlot draws the same curves with zoom and a
 // shared cursor in its place.
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness/report/curves.h"
@@ -35,7 +36,7 @@ static void write_grid(const chart *from, bt_str *out)
 {
     ticks at = y_ticks(from);
     double height = from->y_max - from->y_min;
-    bt_str_append(out, "<path class=grid d=\"");
+    bt_str_append(out, "<path class=\"grid\" d=\"");
     for (int i = 0; i < at.count; i++) {
         double y = at.first + i * at.step;
         bt_str_format(out, "M0 %.4gh%d", VIEW_H * (1.0 - (y - from->y_min) / height), VIEW_W);
@@ -43,24 +44,33 @@ static void write_grid(const chart *from, bt_str *out)
     bt_str_append(out, "\"/>");
 }
 
-static void write_ticks(const chart *from, bt_str *out)
+int bt_chart_tick_count(const chart *from) { return y_ticks(from).count; }
+
+chart_tick bt_chart_tick(const chart *from, int index)
 {
     ticks marks = y_ticks(from);
+    double y = marks.first + index * marks.step;
+    chart_tick out = {.share = (y - from->y_min) / (from->y_max - from->y_min)};
+    if (from->kind->unit == BT_UNIT_NATS || y == 0.0) {
+        (void)snprintf(out.label.text, sizeof out.label.text, "%.4g",
+                       fabs(y) < 1e-9 * marks.step ? 0.0 : y);
+        return out;
+    }
+    out.label = bt_format_value(from->kind->unit, y);
+    // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
+    if (from->kind->unit == BT_UNIT_TOKENS_PER_S) {
+        out.label.text[strcspn(out.label.text, " ")] = '\0';
+    }
+    return out;
+}
+
+static void write_ticks(const chart *from, bt_str *out)
+{
     bt_str_append(out, "<div class=y aria-hidden=true>");
-    for (int i = 0; i < marks.count; i++) {
-        double y = marks.first + i * marks.step;
-        double at = 100.0 * (y - from->y_min) / (from->y_max - from->y_min);
-        bt_str_format(out, "<span style=\"bottom:%.2f%%\">", at);
-        if (from->kind->unit == BT_UNIT_NATS || y == 0.0) {
-            bt_str_format(out, "%.4g</span>", fabs(y) < 1e-9 * marks.step ? 0.0 : y);
-        } else {
-            bt_text label = bt_format_value(from->kind->unit, y);
-            // The title says what is counted: 2050 tok/s and 412K tok/s without the unit.
-            if (from->kind->unit == BT_UNIT_TOKENS_PER_S) {
-                label.text[strcspn(label.text, " ")] = '\0';
-            }
-            bt_str_format(out, "%s</span>", label.text);
-        }
+    for (int i = 0; i < bt_chart_tick_count(from); i++) {
+        chart_tick tick = bt_chart_tick(from, i);
+        bt_str_format(out, "<span style=\"bottom:%.2f%%\">%s</span>", 100.0 * tick.share,
+                      tick.label.text);
     }
     bt_str_append(out, "</div><div class=x aria-hidden=true>");
     double step = fmax(1.0, tick_step(from->x_max, 5.0));
@@ -99,6 +109,14 @@ static void write_path(const chart *from, const curve *line, bt_str *out)
                       VIEW_H * (1.0 - (line->high[i - 1] - from->y_min) / height));
     }
     bt_str_append(out, line->high ? "Z\"/>" : "\"/>");
+}
+
+void bt_chart_write_paths(const chart *from, bt_str *out)
+{
+    write_grid(from, out);
+    for (int64_t i = 0; i < from->count; i++) {
+        write_path(from, &from->curves[i], out);
+    }
 }
 
 static void write_legend(const chart *from, bt_str *out)
@@ -152,10 +170,7 @@ void bt_chart_write(const chart *from, bool first, bt_str *out)
         kind->id, kind->title, note,
         has_band(from) ? "; band: smallest to largest of the rounds, line: median" : "",
         kind->title, VIEW_W, VIEW_H);
-    write_grid(from, out);
-    for (int64_t i = 0; i < from->count; i++) {
-        write_path(from, &from->curves[i], out);
-    }
+    bt_chart_write_paths(from, out);
     bt_str_append(out, "</svg>");
     write_ticks(from, out);
     bt_str_append(out, "</div><div class=live></div></div>\n");

@@ -61,6 +61,15 @@ BT_CHECKED bt_status bt_chart_make(const report_set *set, const chart_kind *kind
                                    chart *out);
 // The still picture with its legend; `first`: no other chart stands above it.
 void bt_chart_write(const chart *from, bool first, bt_str *out);
+// Its grid and curves as SVG paths in a box of 1000 by 300, y downwards.
+void bt_chart_write_paths(const chart *from, bt_str *out);
+// The ticks of its y axis: a label, and how far up the box it stands, 0 to 1.
+typedef struct chart_tick {
+    double share;
+    bt_text label;
+} chart_tick;
+int bt_chart_tick_count(const chart *from);
+chart_tick bt_chart_tick(const chart *from, int index);
 // The object that the script draws.
 void bt_chart_write_data(const chart *from, const report_set *set, bt_json_writer *json);
 

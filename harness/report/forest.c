@@ -7,86 +7,26 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/report/axis.h"
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 
-enum { OPEN_UP_TO = 24, TICKS_MAX = 12 };
+enum { OPEN_UP_TO = 24 };
 
 // ---- the axis ----------------------------------------------------------------------------------
 
-// Ratios from `low` to `high`, drawn from 0 to 100 %.
-typedef struct axis {
-    double low, high;
-    double ticks[TICKS_MAX];
-    int tick_count;
-} axis;
-
-static double place(const axis *on, double ratio)
-{
-    double share = 100.0 * log(ratio / on->low) / log(on->high / on->low);
-    return share < 0.0 ? 0.0 : share > 100.0 ? 100.0 : share;
-}
-
-static void add_tick(axis *on, double tick)
-{
-    if (tick >= on->low * 0.9999 && tick <= on->high * 1.0001 && on->tick_count < TICKS_MAX) {
-        on->ticks[on->tick_count++] = tick;
-    }
-}
-
-// Near one, even steps of 1, 2 or 5 times a power of ten; over more than a factor of three, the
-// fewer numbers of a decade the more decades there are.
-static void set_ticks(axis *on)
-{
-    static const double leads[] = {1.0, 2.0, 5.0, 1.5, 3.0, 7.0};
-    double span = on->high / on->low;
-    if (span < 3.0) {
-        double raw = (on->high - on->low) / 5.0, power = pow(10.0, floor(log10(raw)));
-        double lead = raw / power, step = power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : 5);
-        for (double k = ceil(on->low / step); k * step <= on->high; k += 1.0) {
-            add_tick(on, k * step);
-        }
-        return;
-    }
-    for (double power = 1e-6; power < 1e7; power *= 10.0) {
-        for (int i = 0; i < (span > 1000.0 ? 1 : span > 12.0 ? 3 : 6); i++) {
-            add_tick(on, power * leads[i]);
-        }
-    }
-}
-
-// Holds 1, every ratio and mark, and of the intervals as much as three times the ratios reach.
-static axis make_axis(const ratio_list *list)
-{
-    double low = 1.0, high = 1.0, widest_low = 1.0, widest_high = 1.0;
-    for (int64_t i = 0; i < list->count; i++) {
-        const ratio_row *row = &list->rows[i];
-        low = fmin(low, fmin(row->ratio, row->mark));
-        high = fmax(high, fmax(row->ratio, row->mark));
-        widest_low = fmin(widest_low, fmin(row->low, row->band_low));
-        widest_high = fmax(widest_high, fmax(row->high, row->band_high));
-    }
-    double reach = fmax(high / low, 1.02);
-    low = fmin(low, fmax(widest_low, low / reach));
-    high = fmax(high, fmin(widest_high, high * reach));
-    double margin = pow(fmax(high / low, 1.005), 0.06);
-    axis on = {.low = low / margin, .high = high * margin};
-    set_ticks(&on);
-    return on;
-}
-
-static void write_grid(const axis *on, bt_str *out)
+static void write_grid(const ratio_axis *on, bt_str *out)
 {
     bt_str_append(out, " style=\"--grid:");
     for (int i = 0; i < on->tick_count; i++) {
         bt_str_format(out,
                       "%slinear-gradient(var(--rule),var(--rule)) %.2f%% 0/1px 100%% no-repeat",
-                      i ? "," : "", place(on, on->ticks[i]));
+                      i ? "," : "", bt_axis_place(on, on->ticks[i]));
     }
-    bt_str_format(out, "%s;--one:%.2f%%\"", on->tick_count ? "" : "none", place(on, 1.0));
+    bt_str_format(out, "%s;--one:%.2f%%\"", on->tick_count ? "" : "none", bt_axis_place(on, 1.0));
 }
 
-static void write_axis_head(const ratio_list *list, const axis *on, bt_str *out)
+static void write_axis_head(const ratio_list *list, const ratio_axis *on, bt_str *out)
 {
     bt_str_format(out,
                   "<th class=axis-head><span class=ends><span>\xe2\x86\x90 %s</span><span>%s "
@@ -94,7 +34,7 @@ static void write_axis_head(const ratio_list *list, const axis *on, bt_str *out)
                   list->more_is_slower ? "faster" : "slower",
                   list->more_is_slower ? "slower" : "faster");
     for (int i = 0; i < on->tick_count; i++) {
-        double at = place(on, on->ticks[i]);
+        double at = bt_axis_place(on, on->ticks[i]);
         if (at > 2.0 && at < 98.0) { // room for its text
             bt_str_format(out, "<i style=\"left:%.2f%%\">%.4g</i>", at, on->ticks[i]);
         }
@@ -104,24 +44,26 @@ static void write_axis_head(const ratio_list *list, const axis *on, bt_str *out)
 
 // ---- rows --------------------------------------------------------------------------------------
 
-static void write_span(const axis *on, const char *kind, double low, double high, bt_str *out)
+static void write_span(const ratio_axis *on, const char *kind, double low, double high, bt_str *out)
 {
     if (isfinite(low) && isfinite(high)) {
-        double left = place(on, low);
+        double left = bt_axis_place(on, low);
         bt_str_format(out, "<i class=\"%s\" style=\"left:%.2f%%;width:%.2f%%\"></i>", kind, left,
-                      place(on, high) - left);
+                      bt_axis_place(on, high) - left);
     }
 }
 
-static void write_plot(const ratio_row *row, const axis *on, bt_str *out)
+static void write_plot(const ratio_row *row, const ratio_axis *on, bt_str *out)
 {
     bt_str_append(out, "<td class=plot-cell><span class=axis aria-hidden=true>");
     write_span(on, "zone", row->band_low, row->band_high, out);
     write_span(on, "span", row->low, row->high, out);
     if (isfinite(row->mark)) {
-        bt_str_format(out, "<i class=paper style=\"left:%.2f%%\"></i>", place(on, row->mark));
+        bt_str_format(out, "<i class=paper style=\"left:%.2f%%\"></i>",
+                      bt_axis_place(on, row->mark));
     }
-    bt_str_format(out, "<i class=dot style=\"left:%.2f%%\"></i></span>", place(on, row->ratio));
+    bt_str_format(out, "<i class=dot style=\"left:%.2f%%\"></i></span>",
+                  bt_axis_place(on, row->ratio));
 }
 
 static bool has_marks(const ratio_list *list)
@@ -173,7 +115,8 @@ static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out
     bt_str_append(out, "</th>");
 }
 
-static void write_row(const ratio_list *list, const ratio_row *row, const axis *on, bt_str *out)
+static void write_row(const ratio_list *list, const ratio_row *row, const ratio_axis *on,
+                      bt_str *out)
 {
     write_name(list, row, out);
     write_plot(row, on, out);
@@ -218,8 +161,8 @@ static bool is_worth_a_look(const ratio_list *list, int64_t begin, int64_t end)
 }
 
 // The row that stands for a group: how many of each verdict, all ratios as marks, their mean.
-static void write_group_head(const ratio_list *list, int64_t begin, int64_t end, const axis *on,
-                             bt_str *out)
+static void write_group_head(const ratio_list *list, int64_t begin, int64_t end,
+                             const ratio_axis *on, bt_str *out)
 {
     const ratio_row *rows = &list->rows[begin];
     ratio_mean mean = bt_ratios_mean(rows, end - begin);
@@ -230,7 +173,8 @@ static void write_group_head(const ratio_list *list, int64_t begin, int64_t end,
                   "aria-hidden=true>",
                   (long long)(end - begin));
     for (int64_t i = 0; i < end - begin; i++) {
-        bt_str_format(out, "<i class=tick style=\"left:%.2f%%\"></i>", place(on, rows[i].ratio));
+        bt_str_format(out, "<i class=tick style=\"left:%.2f%%\"></i>",
+                      bt_axis_place(on, rows[i].ratio));
     }
     bt_str_format(out,
                   "</span><td class=n title=\"geometric mean\"><b>%s</b><td class=\"n muted\">mean",
@@ -243,7 +187,7 @@ static void write_group_head(const ratio_list *list, int64_t begin, int64_t end,
     bt_str_append(out, "<td>\n");
 }
 
-static void write_groups(const ratio_list *list, const axis *on, bt_str *out)
+static void write_groups(const ratio_list *list, const ratio_axis *on, bt_str *out)
 {
     bool many = list->count > OPEN_UP_TO;
     for (int64_t begin = 0; begin < list->count;) {
@@ -334,7 +278,7 @@ static void write_list(const ratio_list *list, bt_str *out)
 {
     write_title(list, out);
     if (list->count > 0) {
-        axis on = make_axis(list);
+        ratio_axis on = bt_axis_of(list);
         bt_str_format(out, "<table class=forest data-name=\"ratios-%s\"", list->id);
         write_grid(&on, out);
         bt_str_format(out, "><thead><tr><th>%s",

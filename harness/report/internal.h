@@ -57,9 +57,13 @@ typedef struct report_set {
     bt_arena arena; // holds runs (not what they own), cases, labels, ratios
 } report_set;
 
+// Changes a run between its reading and all that is made of it, as a publication shortens paths.
+typedef BT_CHECKED bt_status (*report_edit)(bt_store_run *run);
+
+// edit NULL: as it was recorded.
 // Owns    the caller, until bt_report_set_release
 BT_CHECKED bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count,
-                                        report_set *out);
+                                        report_edit edit, report_set *out);
 void bt_report_set_release(report_set *set);
 
 // Adds the histories of its cases, which bt_report_set_release releases.
@@ -101,6 +105,21 @@ typedef struct report_column {
 extern const report_column bt_report_columns[];
 extern const int bt_report_column_count;
 bool bt_report_column_shown(const report_set *set, const report_column *column);
+
+// ---- a whole report of each format: page.c, markdown.c, json.c ---------------------------------
+
+BT_CHECKED bt_status bt_page_write(const report_set *set, bt_str *out);
+BT_CHECKED bt_status bt_markdown_write(const report_set *set, bt_str *out);
+BT_CHECKED bt_status bt_json_write_report(const report_set *set, bt_str *out);
+
+// The keys "build" and "environment" of an open object.
+void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run);
+// Parts of the Markdown, which a publication puts together in its own way.
+void bt_markdown_text(bt_str *out, const char *text); // escaped for a line or a table's cell
+void bt_markdown_headline(const report_set *set, bt_str *out);
+void bt_markdown_ratios(const report_set *set, bt_str *out);
+BT_CHECKED bt_status bt_markdown_cases(const report_set *set, bt_str *out);
+BT_CHECKED bt_status bt_markdown_ranges(const report_set *set, bt_str *out);
 
 // ---- ranges.c: NVTX ranges as a tree -----------------------------------------------------------
 

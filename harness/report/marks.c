@@ -78,6 +78,17 @@ bool bt_marks_tiles(const ratio_list *list, bt_str *out)
     return any;
 }
 
+void bt_marks_markdown(const ratio_list *list, bt_str *out)
+{
+    for (int m = 0; m < MARK_COUNT; m++) {
+        long long found = count_of(list->rows, list->count, marks[m].word) +
+                          count_of(list->rest, list->rest_count, marks[m].word);
+        if (found > 0) {
+            bt_str_format(out, "| %s %s | %lld |\n", marks[m].shape, marks[m].word, found);
+        }
+    }
+}
+
 void bt_marks_line(const ratio_row *rows, int64_t count, bt_str *out)
 {
     for (int m = 0; m < MARK_COUNT; m++) {

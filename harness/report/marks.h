@@ -21,6 +21,8 @@ const report_mark *bt_mark_of(const char *word);
 void bt_mark_write(const char *word, bt_str *out);
 // Appends a tile per verdict that the list holds, worst first. False when it holds none.
 bool bt_marks_tiles(const ratio_list *list, bt_str *out);
+// Appends the same as rows of a Markdown table: verdict, count.
+void bt_marks_markdown(const ratio_list *list, bt_str *out);
 // Appends the same of some rows in a line, shapes and numbers; the words are there for those who
 // point or listen.
 void bt_marks_line(const ratio_row *rows, int64_t count, bt_str *out);

@@ -95,8 +95,11 @@ static bt_status write_part(const report_set *set, const char *name, size_t leng
     return bt_error(BT_STATUS_INTERNAL, "page.html: no part {{%.*s}}", (int)length, name);
 }
 
-static bt_status write_page(const report_set *set, bt_str *out)
+bt_status bt_page_write(const report_set *set, bt_str *out)
 {
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
     const char *at = (const char *)bt_page_html; // ends with a zero byte, as all embedded files do
     for (;;) {
         const char *open = strstr(at, "{{");
@@ -111,21 +114,6 @@ static bt_status write_page(const report_set *set, bt_str *out)
     }
 }
 
-bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt_str *out)
-{
-    report_set set;
-    if (sodium_init() < 0) {
-        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
-    }
-    BT_TRY(bt_report_set_read(store, runs, count, &set));
-    bt_status status = bt_trends_read(store, &set);
-    if (status == BT_OK) {
-        status = write_page(&set, out);
-    }
-    bt_report_set_release(&set);
-    return status;
-}
-
 bt_status bt_report_page_digest(char digest[65])
 {
     crypto_hash_sha256_state state;
@@ -136,9 +124,10 @@ bt_status bt_report_page_digest(char digest[65])
     (void)crypto_hash_sha256_init(&state);
     (void)crypto_hash_sha256_update(&state, bt_page_html, bt_page_html_size);
     (void)crypto_hash_sha256_update(&state, bt_page_css, bt_page_css_size);
-    (void)crypto_hash_sha256_update(&state, bt_page_js, bt_page_js_size);
     (void)crypto_hash_sha256_update(&state, bt_uplot_css, bt_uplot_css_size);
-    (void)crypto_hash_sha256_update(&state, bt_uplot_js, bt_uplot_js_size);
+    for (int i = 0; i < SCRIPT_COUNT; i++) {
+        (void)crypto_hash_sha256_update(&state, scripts[i].bytes, *scripts[i].size_bytes);
+    }
     (void)crypto_hash_sha256_final(&state, raw);
     (void)sodium_bin2hex(digest, 65, raw, sizeof raw);
     return BT_OK;

@@ -104,7 +104,7 @@ static bt_status sort_rows(bt_arena *arena, ratio_row *all, int64_t count, ratio
 // ---- verdicts of the store ---------------------------------------------------------------------
 
 // What the rule adds to the picture: the paper's ratio, and the band of what counts as alike.
-static bt_status read_rule(const bt_store_verdict *verdict, ratio_row *row)
+static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, ratio_row *row)
 {
     bt_json_doc rule;
     const char *text = verdict->rule_json;
@@ -121,8 +121,13 @@ static bt_status read_rule(const bt_store_verdict *verdict, ratio_row *row)
         row->band_low = middle / (1.0 + share);
         row->band_high = middle * (1.0 + share);
     }
+    const cJSON *deviations = bt_json_get(rule.root, "deviations");
+    if (cJSON_IsString(deviations)) {
+        status = copy_text(arena, deviations->valuestring, strlen(deviations->valuestring),
+                           &row->deviations);
+    }
     bt_json_release(&rule);
-    return BT_OK;
+    return status;
 }
 
 // Rounds of a case, on any system, that have a noise label.
@@ -163,9 +168,10 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
                            .band_high = (double)NAN,
                            .verdict = verdict->verdict,
                            .reason = verdict->reason,
+                           .deviations = "",
                            .pairs = verdict->rounds};
         row->noisy = noisy_rounds(set, run, row->name);
-        BT_TRY(read_rule(verdict, row));
+        BT_TRY(read_rule(verdict, &set->arena, row));
     }
     return sort_rows(&set->arena, rows, count, list);
 }
@@ -245,6 +251,7 @@ static bt_status read_pairs(report_set *set, ratio_list *list)
                            .band_high = (double)NAN,
                            .verdict = "",
                            .reason = "",
+                           .deviations = "",
                            .noisy = base->noisy + other->noisy};
         int64_t most = base->round_count * other->round_count;
         status = bt_mem_alloc((size_t)most, sizeof(double), &ratios);
@@ -293,6 +300,7 @@ static bt_status read_runs(report_set *set, ratio_list *list)
                                     .band_high = (double)NAN,
                                     .verdict = "",
                                     .reason = "",
+                                    .deviations = "",
                                     .noisy = base->noisy + mine->noisy,
                                     .pairs = mine->round_count};
     }

@@ -27,6 +27,7 @@ typedef struct ratio_row {
     double band_low, band_high; // what counts as alike; NaN: nothing said
     const char *verdict;        // as stored, "" where nothing was decided
     const char *reason;         // likewise
+    const char *deviations;     // in what it is not the paper's; "" where nothing is known
     int64_t pairs;              // of rounds
     int64_t noisy;              // of those, with a noise label
 } ratio_row;

@@ -121,7 +121,8 @@ static bt_status read_cases(report_set *set)
     return bt_ratios_read(set);
 }
 
-static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, report_set *out)
+static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, report_edit edit,
+                          report_set *out)
 {
     void *block = NULL;
     BT_TRY(bt_arena_alloc(&out->arena, (size_t)count * sizeof *out->runs, &block));
@@ -135,17 +136,19 @@ static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, r
         }
         BT_TRY(bt_store_run_read(store, runs[i], &out->runs[i]));
         out->run_count++;
+        BT_TRY(edit ? edit(&out->runs[i]) : BT_OK);
     }
     return read_cases(out);
 }
 
-bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count, report_set *out)
+bt_status bt_report_set_read(bt_store *store, const int64_t *runs, int64_t count, report_edit edit,
+                             report_set *out)
 {
     memset(out, 0, sizeof *out);
     if (count < 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "a report needs at least one run");
     }
-    bt_status status = read_all(store, runs, count, out);
+    bt_status status = read_all(store, runs, count, edit, out);
     if (status != BT_OK) {
         bt_report_set_release(out);
     }

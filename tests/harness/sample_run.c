@@ -23,6 +23,7 @@ sample_run sample_run_default(void)
                          .cases = {"fp32"},
                          .steps = 60,
                          .step_ms = 250.0,
+                         .command = "bt-bench run suites/gpt2_124m",
                          .fact = "580.159",
                          .status = BT_RUN_PASSED};
     return sample;
@@ -208,7 +209,7 @@ bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *
                   sample->plan_json},
         .build = {"b1d5", "0.1.0", "3f50b31c", "", "gcc 12.2.0", "-O3", "Release", ""},
         .env = {env_digest, facts, sizeof facts / sizeof facts[0]},
-        .command = "bt-bench run suites/gpt2_124m",
+        .command = sample->command,
         .out_dir = "results/run-1",
         .seed = 1337};
     BT_TRY(bt_store_run_begin(store, &info, run));

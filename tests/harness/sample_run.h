@@ -14,6 +14,7 @@ typedef struct sample_run {
     int64_t steps;        // of each case
     double step_ms;       // typical time of a step
     double loss_shift;    // added to every loss from step 5 on
+    const char *command;  // as typed
     const char *fact;     // value of the fact "gpu.driver"
     int64_t rounds;       // of each case; 0 is one
     int64_t noise_stream; // another one: another seed

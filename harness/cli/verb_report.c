@@ -1,0 +1,115 @@
+// harness/cli/verb_report.c - runs as a file, or as a folder that others can read
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/cli/cli.h"
+#include "harness/report/publish.h"
+#include "harness/report/report.h"
+#include "harness/suite/suite.h"
+
+#define CLAIMS "/suites/claims/blutrain-2606.24780.json"
+
+// The file of --claims, or the one that is shipped.
+static bt_status read_claims(const bt_cli_arguments *arguments, bt_json_doc *json)
+{
+    const char *given = bt_cli_value(arguments, "claims");
+    bt_str path = {0};
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    if (given) {
+        bt_str_append(&path, given);
+    } else {
+        bt_home_path(&path);
+        bt_str_append(&path, CLAIMS);
+    }
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK) {
+        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
+    }
+    if (status == BT_OK) {
+        status = bt_json_parse(bt_str_text(&path), bytes, size_bytes, json);
+    }
+    bt_mem_free(bytes);
+    bt_str_release(&path);
+    return status;
+}
+
+// A name alone is a folder under reports/.
+static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, const int64_t *runs)
+{
+    const char *name = bt_cli_value(arguments, "publish");
+    bt_str folder = {0};
+    bt_json_doc claims = {0};
+    bt_str_format(&folder, "%s%s", strchr(name, '/') || name[0] == '.' ? "" : "reports/", name);
+    bt_status status = bt_str_status(&folder);
+    if (status == BT_OK) {
+        status = read_claims(arguments, &claims);
+    }
+    if (status == BT_OK) {
+        bt_publication publication = {.folder = bt_str_text(&folder),
+                                      .bundle = bt_cli_value(arguments, "bundle"),
+                                      .claims = &claims,
+                                      .force = bt_cli_value(arguments, "force") != NULL};
+        status = bt_report_publish(store, runs, arguments->word_count, &publication);
+    }
+    if (status == BT_OK) {
+        (void)fprintf(stderr, "published      %s/README.md\n", bt_str_text(&folder));
+    }
+    bt_json_release(&claims);
+    bt_str_release(&folder);
+    return status;
+}
+
+static bt_status write_reports(const bt_cli_arguments *arguments, const int64_t *runs)
+{
+    const char *database = bt_cli_value(arguments, "db");
+    const char *path = bt_cli_value(arguments, "output");
+    bt_store *store = NULL;
+    BT_TRY(bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &store));
+    bt_status status = path ? bt_report_write(store, runs, arguments->word_count, path) : BT_OK;
+    if (status == BT_OK && bt_cli_value(arguments, "publish")) {
+        status = publish(arguments, store, runs);
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+// What is asked for must go together.
+static bt_status check(const bt_cli_arguments *arguments)
+{
+    static const char *const of_publish[] = {"bundle", "claims", "force"};
+    bool publishes = bt_cli_value(arguments, "publish") != NULL;
+    if (!publishes && !bt_cli_value(arguments, "output")) {
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "bt-bench report: -o FILE is missing (its ending says what it is: .html, .md "
+            "or .json), or --publish DIR");
+    }
+    for (size_t i = 0; i < sizeof of_publish / sizeof of_publish[0]; i++) {
+        if (!publishes && bt_cli_value(arguments, of_publish[i])) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "bt-bench report: --%s goes with --publish",
+                            of_publish[i]);
+        }
+    }
+    return BT_OK;
+}
+
+int bt_verb_report(const bt_cli_arguments *arguments)
+{
+    void *block = NULL;
+    bt_status status = check(arguments);
+    if (status == BT_OK) {
+        status = bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block);
+    }
+    int64_t *runs = block;
+    for (int64_t i = 0; status == BT_OK && i < arguments->word_count; ++i) {
+        status = bt_cli_run_number(arguments->words[i], &runs[i]);
+    }
+    if (status == BT_OK) {
+        status = write_reports(arguments, runs);
+    }
+    bt_mem_free(block);
+    return status == BT_OK ? 0 : bt_cli_fail(status);
+}

@@ -1,0 +1,21 @@
+// harness/report/axis.h - a logarithmic axis for ratios
+#ifndef BT_HARNESS_REPORT_AXIS_H
+#define BT_HARNESS_REPORT_AXIS_H
+
+#include "harness/report/ratios.h"
+
+enum { RATIO_TICKS_MAX = 12 };
+
+// Ratios from `low` to `high`, drawn from 0 to 100 %.
+typedef struct ratio_axis {
+    double low, high;
+    double ticks[RATIO_TICKS_MAX];
+    int tick_count;
+} ratio_axis;
+
+// Holds 1, every ratio and mark, and of the intervals as much as the ratios reach once more.
+ratio_axis bt_axis_of(const ratio_list *list);
+// Where a ratio lies, in percent; what is beyond the ends lies at them.
+double bt_axis_place(const ratio_axis *on, double ratio);
+
+#endif

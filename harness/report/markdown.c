@@ -1,0 +1,190 @@
+// harness/report/markdown.c - the report as Markdown: tables of cases, ratios, ranges, environment
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+
+// Text of a Markdown table's cell: what would end the cell or begin markup is escaped.
+void bt_markdown_text(bt_str *out, const char *text)
+{
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte < 0x20 || byte == 0x7f) {
+            bt_str_append(out, " ");
+        } else if (strchr("\\`*_[]<>|#&~!", byte)) {
+            bt_str_format(out, "\\%c", byte);
+        } else {
+            bt_str_append_bytes(out, text, 1);
+        }
+    }
+}
+
+static void markdown_cell(bt_str *out, bt_unit unit, const bt_metric_value *value)
+{
+    bt_text number, interval;
+    bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
+    bt_str_format(out, " %s%s%s |", number.text, interval.text[0] ? " " : "", interval.text);
+}
+
+static void markdown_case(const report_set *set, const report_case *item, bt_str *out)
+{
+    const bt_metric_value *metrics = item->summary.metrics;
+    bt_str_append(out, "| ");
+    bt_markdown_text(out, item->label);
+    bt_str_format(out, " | %s |", bt_run_status_name(item->round->status));
+    for (int c = 0; c < bt_report_column_count; c++) {
+        const report_column *column = &bt_report_columns[c];
+        if (bt_report_column_shown(set, column)) {
+            markdown_cell(out, bt_metric_info(column->metric)->unit, &metrics[column->metric]);
+        }
+    }
+    bt_str_append(out, " ");
+    bt_markdown_text(out, item->round->params_digest[0] ? item->round->params_digest : "-");
+    bt_str_append(out, " |\n");
+}
+
+static bt_status markdown_ranges(const report_case *item, bt_str *out)
+{
+    bt_arena arena = {0};
+    range_tree tree;
+    bt_status status = bt_range_tree_make(item->round, &arena, &tree);
+    if (status == BT_OK && tree.count > 0) {
+        bt_str_append(out, "\n## Time of a step: ");
+        bt_markdown_text(out, item->label);
+        bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
+                      tree.on_device ? "device" : "host");
+        bt_str_append(out, "| range | time | share | calls |\n|---|--:|--:|--:|\n");
+        for (int64_t i = 0; i < tree.count; i++) {
+            const range_node *node = &tree.nodes[i];
+            bt_str_append(out, "| ");
+            bt_markdown_text(out, node->path);
+            bt_str_format(out, " | %s | %.1f %% | %.4g |\n",
+                          bt_format_value(BT_UNIT_NS, node->time_ns).text,
+                          100.0 * node->time_ns / tree.total_ns, node->calls);
+        }
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
+static void markdown_facts(const bt_store_run *run, bt_str *out)
+{
+    bt_str_format(out, "\n## Environment of run %lld\n\n| fact | value | weight |\n|---|---|---|\n",
+                  (long long)run->id);
+    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run->info.env.facts[i];
+        bt_str_append(out, "| ");
+        bt_markdown_text(out, fact->key);
+        bt_str_append(out, " | ");
+        bt_markdown_text(out, fact->value);
+        bt_str_format(out, " | %s |\n", bt_fact_level_name(fact->level));
+    }
+}
+
+void bt_markdown_headline(const report_set *set, bt_str *out)
+{
+    bt_str sentence = {0};
+    bt_report_headline(set, &sentence);
+    bt_str_append(out, "# ");
+    bt_markdown_text(out, bt_str_text(&sentence));
+    bt_str_append(out, "\n");
+    if (bt_str_status(&sentence) != BT_OK) {
+        out->status = bt_str_status(&sentence);
+    }
+    bt_str_release(&sentence);
+}
+
+// ---- ratios ------------------------------------------------------------------------------------
+
+static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
+{
+    bt_str_append(out, "| ");
+    bt_markdown_text(out, row->name);
+    if (row->metric[0]) {
+        bt_str_append(out, " ");
+        bt_markdown_text(out, row->metric);
+    }
+    if (paper) {
+        bt_str_format(out, " | %s", bt_format_ratio(row->mark).text);
+    }
+    bt_str_format(out, " | %s | ", bt_format_ratio(row->ratio).text);
+    if (isfinite(row->low) && isfinite(row->high)) {
+        bt_str_format(out, "[%.3f, %.3f]", row->low, row->high);
+    }
+    bt_str_append(out, " | ");
+    bt_markdown_text(out, row->verdict);
+    bt_str_append(out, " | ");
+    bt_markdown_text(out, row->reason);
+    bt_str_append(out, " |\n");
+}
+
+static void ratio_list_table(const ratio_list *list, bt_str *out)
+{
+    bool paper = strcmp(list->kind, "replicate") == 0;
+    bt_str_append(out, "\n## ");
+    bt_markdown_text(out, list->more_is_slower ? list->other : list->base);
+    bt_str_append(out, list->more_is_slower ? " over " : " and ");
+    bt_markdown_text(out, list->more_is_slower ? list->base : list->other);
+    bt_str_format(
+        out, "\n\n%s\n\n| %s |%s ratio | 95 %% | verdict | why |\n|---|%s--:|---|---|---|\n",
+        list->more_is_slower ? "Time of the first over that of the second: more is slower."
+                             : "How many times faster: more is better for the first.",
+        paper ? "claim" : "case", paper ? " paper |" : "", paper ? "--:|" : "");
+    for (int64_t i = 0; i < list->count; i++) {
+        ratio_line(&list->rows[i], paper, out);
+    }
+    for (int64_t i = 0; i < list->rest_count; i++) {
+        ratio_line(&list->rest[i], paper, out);
+    }
+}
+
+void bt_markdown_ratios(const report_set *set, bt_str *out)
+{
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        ratio_list_table(&set->ratios[i], out);
+    }
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+bt_status bt_markdown_cases(const report_set *set, bt_str *out)
+{
+    bt_str rule = {0};
+    bt_str_append(out, "\n| case | status |");
+    for (int c = 0; c < bt_report_column_count; c++) {
+        if (bt_report_column_shown(set, &bt_report_columns[c])) {
+            bt_str_format(out, " %s |", bt_report_columns[c].title);
+            bt_str_append(&rule, "--:|");
+        }
+    }
+    bt_str_format(out, " parameters |\n|---|---|%s---|\n", bt_str_text(&rule));
+    bt_status status = bt_str_status(&rule);
+    bt_str_release(&rule);
+    BT_TRY(status);
+    for (int64_t i = 0; i < set->case_count; i++) {
+        markdown_case(set, &set->cases[i], out);
+    }
+    bt_str_append(out, "\nIntervals: 95 %, of the median over the timed steps or samples of one "
+                       "round, or over the rounds where there are several.\n");
+    return BT_OK;
+}
+
+bt_status bt_markdown_ranges(const report_set *set, bt_str *out)
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        BT_TRY(markdown_ranges(&set->cases[i], out));
+    }
+    return BT_OK;
+}
+
+bt_status bt_markdown_write(const report_set *set, bt_str *out)
+{
+    bt_markdown_headline(set, out);
+    BT_TRY(bt_markdown_cases(set, out));
+    bt_markdown_ratios(set, out);
+    BT_TRY(bt_markdown_ranges(set, out));
+    for (int64_t i = 0; i < set->run_count; i++) {
+        markdown_facts(&set->runs[i], out);
+    }
+    return bt_str_status(out);
+}

@@ -1,0 +1,226 @@
+// harness/report/publish.c - the files of a publication
+#include "harness/report/publish.h"
+
+#include <dirent.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "harness/bundle/content.h"
+#include "harness/report/publish_text.h"
+#include "harness/report/report.h"
+#include "harness/report/svg.h"
+
+// ---- the folder --------------------------------------------------------------------------------
+
+// Everything that a publication may consist of.
+static const char *const names[] = {"index.html", "README.md", "report.json",   "environment.json",
+                                    "loss.svg",   "speed.svg", "bundle.tar.zst"};
+
+static bool is_ours(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return strncmp(name, "ratios-", 7) == 0;
+}
+
+// An empty or missing folder is fine; one with a publication only when it may be replaced; one with
+// anything else never.
+static bt_status check_folder(const bt_publication *publication)
+{
+    DIR *folder = opendir(publication->folder);
+    bt_status status = BT_OK;
+    const struct dirent *entry = NULL;
+    while (status == BT_OK && folder && (entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (!is_ours(entry->d_name)) {
+            status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                              "%s: holds '%s', which is no part of a publication; choose another "
+                              "folder",
+                              publication->folder, entry->d_name);
+        } else if (!publication->force) {
+            status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                              "%s: holds a publication ('%s'); --force replaces it",
+                              publication->folder, entry->d_name);
+        }
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+    return status == BT_OK ? bt_dir_make(publication->folder) : status;
+}
+
+static bt_status remove_old(const char *path)
+{
+    DIR *folder = opendir(path);
+    bt_status status = BT_OK;
+    const struct dirent *entry = NULL;
+    while (status == BT_OK && folder && (entry = readdir(folder)) != NULL) {
+        bt_str file = {0};
+        bt_str_format(&file, "%s/%s", path, entry->d_name);
+        status = bt_str_status(&file);
+        if (status == BT_OK && is_ours(entry->d_name) && remove(bt_str_text(&file)) != 0) {
+            status = bt_error(BT_STATUS_IO, "%s: cannot be removed", bt_str_text(&file));
+        }
+        bt_str_release(&file);
+    }
+    if (folder) {
+        (void)closedir(folder);
+    }
+    return status;
+}
+
+// ---- files -------------------------------------------------------------------------------------
+
+typedef struct publishing {
+    const char *folder;
+    publish_file files[PUBLISH_FILES_MAX];
+    int count;
+} publishing;
+
+// Writes one file and notes its digest. `text` is emptied, whatever the status.
+static bt_status put(publishing *self, const char *name, const char *what, bt_str *text)
+{
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    bt_str path = {0};
+    bt_str_format(&path, "%s/%s", self->folder, name);
+    bt_status status = bt_str_status(text);
+    if (status == BT_OK) {
+        status = bt_str_status(&path);
+    }
+    if (status == BT_OK && self->count == PUBLISH_FILES_MAX) {
+        status =
+            bt_error(BT_STATUS_INTERNAL, "%s: more than %d files", self->folder, PUBLISH_FILES_MAX);
+    }
+    if (status == BT_OK) {
+        status = bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
+    }
+    if (status == BT_OK) {
+        publish_file *file = &self->files[self->count++];
+        (void)snprintf(file->name, sizeof file->name, "%s", name);
+        file->what = what;
+        (void)crypto_hash_sha256(digest, (const unsigned char *)bt_str_text(text),
+                                 text->length_bytes);
+        (void)sodium_bin2hex(file->digest, sizeof file->digest, digest, sizeof digest);
+    }
+    bt_str_release(&path);
+    bt_str_release(text);
+    return status;
+}
+
+static bt_status put_ratios(publishing *self, const report_set *set)
+{
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        const ratio_list *list = &set->ratios[i];
+        bt_text name;
+        bt_str text = {0};
+        if (list->count == 0) {
+            continue;
+        }
+        (void)snprintf(name.text, sizeof name.text, "ratios-%s.svg", list->id);
+        bt_svg_ratios(list, &text);
+        BT_TRY(put(self, name.text, "ratios with their intervals", &text));
+    }
+    return BT_OK;
+}
+
+static bt_status put_chart(publishing *self, const report_set *set, int kind, const char *name,
+                           const char *what)
+{
+    enum { BUCKETS = 300 };
+    chart drawn;
+    bt_str text = {0};
+    bt_status status = bt_chart_make(set, &bt_chart_kinds[kind], BUCKETS, &drawn);
+    if (status == BT_OK && drawn.count > 0) {
+        bt_svg_chart(set, &drawn, &text);
+        status = put(self, name, what, &text);
+    }
+    bt_arena_release(&drawn.arena);
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status put_bundle(publishing *self, const char *path)
+{
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    bt_str text = {0};
+    if (!path) {
+        return BT_OK;
+    }
+    BT_TRY(bt_file_read(path, &bytes, &size_bytes));
+    bt_str_append_bytes(&text, bytes, size_bytes);
+    bt_mem_free(bytes);
+    return put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", &text);
+}
+
+static bt_status put_texts(publishing *self, const report_set *set, bt_str *text)
+{
+    BT_TRY(bt_page_write(set, text));
+    BT_TRY(put(self, "index.html", "the report as one page, works offline", text));
+    BT_TRY(bt_json_write_report(set, text));
+    BT_TRY(put(self, "report.json", "the same for programs, every step of every round", text));
+    BT_TRY(bt_publish_environment(set, text));
+    return put(self, "environment.json", "machine, build and libraries", text);
+}
+
+static bt_status put_all(publishing *self, const report_set *set, const bt_publication *publication)
+{
+    bt_str text = {0};
+    bt_status status = put_texts(self, set, &text);
+    if (status == BT_OK) {
+        status = put_ratios(self, set);
+    }
+    if (status == BT_OK) {
+        status = put_chart(self, set, 0, "loss.svg", "loss over the steps");
+    }
+    if (status == BT_OK) {
+        status = put_chart(self, set, 1, "speed.svg", "tokens per second over the steps");
+    }
+    if (status == BT_OK) {
+        status = put_bundle(self, publication->bundle);
+    }
+    if (status == BT_OK) {
+        status = bt_publish_readme(set, publication, self->files, self->count, &text);
+    }
+    if (status == BT_OK) {
+        status = put(self, "README.md", "", &text);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+// Paths of this machine say nothing to others.
+static bt_status shorten_paths(bt_store_run *run)
+{
+    bt_str kinds = {0};
+    bt_status status = bt_content_redact(run, &kinds);
+    bt_str_release(&kinds);
+    return status;
+}
+
+bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
+                            const bt_publication *publication)
+{
+    report_set set;
+    publishing self = {.folder = publication->folder};
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
+    BT_TRY(bt_report_set_read(store, runs, count, shorten_paths, &set));
+    bt_status status = check_folder(publication);
+    if (status == BT_OK) {
+        status = remove_old(publication->folder);
+    }
+    if (status == BT_OK) {
+        status = put_all(&self, &set, publication);
+    }
+    bt_report_set_release(&set);
+    return status;
+}

@@ -1,0 +1,316 @@
+// harness/report/publish_text.c - the words of a publication
+#include "harness/report/publish_text.h"
+
+#include <string.h>
+
+#include "harness/report/marks.h"
+
+// ---- what came out -----------------------------------------------------------------------------
+
+static void write_origin(const report_set *set, bt_str *out)
+{
+    bt_str_format(out, "\nMeasured by bt-bench on %s, in run%s", bt_report_device(set),
+                  set->run_count > 1 ? "s" : "");
+    for (int64_t i = 0; i < set->run_count; i++) {
+        const bt_store_run *run = &set->runs[i];
+        bt_str_format(out, "%s %lld (", i ? "," : "", (long long)run->id);
+        bt_markdown_text(out, run->info.suite.name);
+        bt_str_append(out, ", profile ");
+        bt_markdown_text(out, run->info.suite.profile);
+        bt_str_format(out, ", %s)", bt_format_date(run->started_ns).text);
+    }
+    bt_str_append(out,
+                  ". The page `index.html` holds everything below and more, and works offline. "
+                  "Written by `bt-bench report --publish`, never by hand.\n");
+}
+
+static bool is_judged(const ratio_list *list)
+{
+    return (list->count > 0 ? list->rows : list->rest)->verdict[0] != '\0';
+}
+
+static void write_verdicts(const report_set *set, bt_str *out)
+{
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        const ratio_list *list = &set->ratios[i];
+        if (is_judged(list)) {
+            bt_str_append(out, "\n| verdict | count |\n|---|--:|\n");
+            bt_marks_markdown(list, out);
+        }
+    }
+}
+
+static bool has_file(const publish_file *files, int count, const char *start)
+{
+    for (int i = 0; i < count; i++) {
+        if (strncmp(files[i].name, start, strlen(start)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void write_plots(const publish_file *files, int count, bt_str *out)
+{
+    for (int i = 0; i < count; i++) {
+        size_t length = strlen(files[i].name);
+        if (length > 4 && strcmp(files[i].name + length - 4, ".svg") == 0) {
+            bt_str_format(out, "\n![%s](%s)\n", files[i].what, files[i].name);
+        }
+    }
+}
+
+// ---- deviations --------------------------------------------------------------------------------
+
+// Whether an earlier row of the list has the same deviations.
+static bool said_before(const ratio_list *list, int64_t index)
+{
+    for (int64_t i = 0; i < index; i++) {
+        if (strcmp(list->rows[i].deviations, list->rows[index].deviations) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void write_row_deviations(const ratio_list *list, bt_str *out)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const ratio_row *row = &list->rows[i];
+        if (!row->deviations[0] || said_before(list, i)) {
+            continue;
+        }
+        bt_str_append(out, "- ");
+        bt_markdown_text(out, row->deviations);
+        bt_str_append(out, " (");
+        const char *comma = "";
+        for (int64_t j = i; j < list->count; j++) {
+            if (strcmp(list->rows[j].deviations, row->deviations) == 0) {
+                bt_str_append(out, comma);
+                bt_markdown_text(out, list->rows[j].name);
+                comma = ", ";
+            }
+        }
+        bt_str_append(out, ")\n");
+    }
+}
+
+// Whether a claim of the list was made under these conditions.
+static bool is_concerned(const ratio_list *list, const cJSON *claims, const char *conditions)
+{
+    const cJSON *claim = NULL;
+    cJSON_ArrayForEach(claim, claims)
+    {
+        const cJSON *id = bt_json_get(claim, "id"), *name = bt_json_get(claim, "conditions");
+        if (!cJSON_IsString(id) || !cJSON_IsString(name) ||
+            strcmp(name->valuestring, conditions) != 0) {
+            continue;
+        }
+        size_t length = strlen(id->valuestring);
+        for (int64_t i = 0; i < list->count; i++) {
+            const char *rest = list->rows[i].name + length; // "id", or "id/other"
+            if (strncmp(list->rows[i].name, id->valuestring, length) == 0 &&
+                (*rest == '\0' || *rest == '/')) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void write_conditions(const ratio_list *list, const bt_json_doc *claims, bt_str *out)
+{
+    const cJSON *conditions = NULL;
+    cJSON_ArrayForEach(conditions, bt_json_get(claims->root, "conditions"))
+    {
+        const cJSON *name = bt_json_get(conditions, "name"),
+                    *text = bt_json_get(conditions, "text");
+        if (cJSON_IsString(name) && cJSON_IsString(text) &&
+            is_concerned(list, bt_json_get(claims->root, "claims"), name->valuestring)) {
+            bt_str_append(out, "- the paper (");
+            bt_markdown_text(out, name->valuestring);
+            bt_str_append(out, "): ");
+            bt_markdown_text(out, text->valuestring);
+            bt_str_append(out, "\n");
+        }
+    }
+}
+
+// What is known of the machine here that the paper's results may depend on.
+static void write_here(const report_set *set, const bt_store_run *run, bt_str *out)
+{
+    static const char *const starts[] = {"gpu.", "cuda", "lib.", "data.", "peer."};
+    bt_str_append(out, "- here: ");
+    bt_markdown_text(out, bt_report_device(set));
+    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run->info.env.facts[i];
+        for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
+            if (strncmp(fact->key, starts[s], strlen(starts[s])) == 0 &&
+                fact->level != BT_FACT_INFO) {
+                bt_str_append(out, "; ");
+                bt_markdown_text(out, fact->key);
+                bt_str_append(out, " ");
+                bt_markdown_text(out, fact->value);
+            }
+        }
+    }
+    bt_str_append(out, "\n");
+}
+
+static void write_deviations(const report_set *set, const bt_publication *publication, bt_str *out)
+{
+    for (int64_t i = 0; i < set->ratio_count; i++) {
+        const ratio_list *list = &set->ratios[i];
+        if (strcmp(list->kind, "replicate") != 0) {
+            continue;
+        }
+        bt_str_append(out, "\n## Deviations\n\nNothing here is the paper's machine. A verdict is "
+                           "about a ratio of two systems that ran side by side.\n\n");
+        if (publication->claims) {
+            write_conditions(list, publication->claims, out);
+        }
+        write_here(set, list->run, out);
+        write_row_deviations(list, out);
+    }
+}
+
+// ---- environment and rerun ---------------------------------------------------------------------
+
+static void write_environment(const bt_store_run *run, bt_str *out)
+{
+    bt_str_format(
+        out,
+        "\n## Environment of run %lld\n\nHard and soft facts; all of them are in "
+        "[environment.json](environment.json).\n\n| fact | value | weight |\n|---|---|---|\n",
+        (long long)run->id);
+    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run->info.env.facts[i];
+        if (fact->level == BT_FACT_INFO) {
+            continue;
+        }
+        bt_str_append(out, "| ");
+        bt_markdown_text(out, fact->key);
+        bt_str_append(out, " | ");
+        bt_markdown_text(out, fact->value);
+        bt_str_format(out, " | %s |\n", bt_fact_level_name(fact->level));
+    }
+}
+
+// The words behind the program's own name, with newlines taken out: it stands in a block of code.
+static void write_command(const char *command, bt_str *out)
+{
+    const char *rest = strchr(command, ' ');
+    bt_str_append(out, "./bt-bench");
+    for (; rest && *rest; rest++) {
+        bt_str_append_bytes(out, strchr("\r\n`", *rest) ? " " : rest, 1);
+    }
+    bt_str_append(out, "\n");
+}
+
+static void write_digests(const report_set *set, const bt_store_run *run, bt_str *out)
+{
+    bt_str_append(out, "\nThe plan and the data come out the same anywhere; on one machine and "
+                       "build the parameters do, to the bit.\n\n| part | digest |\n|---|---|\n"
+                       "| plan | ");
+    bt_markdown_text(out, run->info.suite.plan_hash);
+    bt_str_append(out, " |\n| build | ");
+    bt_markdown_text(out, run->info.build.digest);
+    bt_str_append(out, " |\n| environment | ");
+    bt_markdown_text(out, run->info.env.digest);
+    bt_str_append(out, " |\n");
+    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run->info.env.facts[i];
+        if (strncmp(fact->key, "data.", 5) == 0) {
+            bt_str_append(out, "| ");
+            bt_markdown_text(out, fact->key);
+            bt_str_append(out, " | ");
+            bt_markdown_text(out, fact->value);
+            bt_str_append(out, " |\n");
+        }
+    }
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *item = &set->cases[i];
+        if (item->run == run && item->round->params_digest[0]) {
+            bt_str_append(out, "| parameters of ");
+            bt_markdown_text(out, item->label);
+            bt_str_append(out, " | ");
+            bt_markdown_text(out, item->round->params_digest);
+            bt_str_append(out, " |\n");
+        }
+    }
+}
+
+static void write_rerun(const report_set *set, bool bundled, bt_str *out)
+{
+    bt_str_append(out, "\n## How to run it again\n");
+    for (int64_t i = 0; i < set->run_count; i++) {
+        const bt_store_run *run = &set->runs[i];
+        const char *commit = run->info.build.git_commit;
+        bt_str_format(out, "\nRun %lld, in a clone of this repository:\n\n```\n",
+                      (long long)run->id);
+        if (commit[0]) {
+            bt_str_format(out, "git checkout %s\n", commit);
+        }
+        write_command(run->info.command, out);
+        bt_str_append(out, "```\n");
+        if (run->info.build.git_diff[0]) {
+            bt_str_append(out,
+                          "\nThe build had changes that are not in that commit; their digest is ");
+            bt_markdown_text(out, run->info.build.git_diff);
+            bt_str_append(out, ".\n");
+        }
+        write_digests(set, run, out);
+    }
+    if (bundled) {
+        bt_str_append(out, "\nEvery verdict can be made again from the raw samples, without a GPU:"
+                           "\n\n```\n./bt-bench verify bundle.tar.zst\n```\n");
+    }
+}
+
+static void write_files(const publish_file *files, int count, bt_str *out)
+{
+    bt_str_append(out, "\n## Files\n\n| file | what | SHA-256 |\n|---|---|---|\n");
+    for (int i = 0; i < count; i++) {
+        bt_str_format(out, "| [%s](%s) | %s | `%s` |\n", files[i].name, files[i].name,
+                      files[i].what, files[i].digest);
+    }
+}
+
+bt_status bt_publish_readme(const report_set *set, const bt_publication *publication,
+                            const publish_file *files, int count, bt_str *out)
+{
+    bt_markdown_headline(set, out);
+    write_origin(set, out);
+    write_verdicts(set, out);
+    write_plots(files, count, out);
+    write_deviations(set, publication, out);
+    bt_markdown_ratios(set, out);
+    bt_str_append(out, "\n## Cases\n");
+    BT_TRY(bt_markdown_cases(set, out));
+    BT_TRY(bt_markdown_ranges(set, out));
+    for (int64_t i = 0; i < set->run_count; i++) {
+        write_environment(&set->runs[i], out);
+    }
+    write_rerun(set, has_file(files, count, "bundle."), out);
+    write_files(files, count, out);
+    return bt_str_status(out);
+}
+
+bt_status bt_publish_environment(const report_set *set, bt_str *out)
+{
+    bt_json_writer json = {.out = out, .indent = 1};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "format", "bt-bench environment 1");
+    bt_json_writer_open(&json, "runs", '[');
+    for (int64_t i = 0; i < set->run_count; i++) {
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_integer(&json, "run", set->runs[i].id);
+        bt_json_writer_text(&json, "digest", set->runs[i].info.env.digest);
+        bt_json_write_setting(&json, &set->runs[i]);
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+    return bt_str_status(out);
+}

@@ -1,0 +1,221 @@
+// harness/report/svg.c - ratios and curves as SVG files
+#include "harness/report/svg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/report/axis.h"
+#include "harness/report/marks.h"
+
+enum {
+    WIDTH = 960,
+    ROW_HEIGHT = 22,
+    HEAD_HEIGHT = 64,
+    PLOT_LEFT = 330,
+    PLOT_WIDTH = 400,
+    ROWS_MAX = 60,
+    CHART_HEIGHT = 300,
+    CHART_LEFT = 80
+};
+
+static const char *const style =
+    "<style>svg{background:#fff;font:13px system-ui,sans-serif;font-variant-numeric:tabular-nums}"
+    "text{fill:#16191f}.m{fill:#596273}.h{font-weight:600;font-size:16px}.r{stroke:#dfe3e8}"
+    ".one{stroke:#16191f}.band{fill:#596273;fill-opacity:.16;stroke:none}"
+    "path{fill:none;stroke-width:1.8;vector-effect:non-scaling-stroke;stroke-linejoin:round}"
+    "path.grid{stroke:#dfe3e8;stroke-width:1}path.faint{opacity:.3;stroke-width:1}"
+    "path.s1{stroke-dasharray:7 3}path.s2{stroke-dasharray:2 3}path.s3{stroke-dasharray:9 3 2 3}"
+    "path.s4{stroke-dasharray:4 4}path.s5{stroke-dasharray:12 4}path.faint{stroke-dasharray:none}"
+    "path.dots{stroke-width:6;stroke-linecap:round;stroke-dasharray:none}path.quiet{stroke:#596273;"
+    "opacity:.4}"
+    ".a{fill:#1f54cf;stroke:#1f54cf}.p{fill:#fff;stroke:#16191f;stroke-width:1.5}"
+    ".good{fill:#13703a}.bad{fill:#b3261e}.warn{fill:#8a5a00}.calm{fill:#596273}"
+    ".s0{stroke:#1f54cf}.s1{stroke:#b8480c}.s2{stroke:#0d7366}.s3{stroke:#7435d3}.s4{stroke:#"
+    "8a6100}"
+    ".s5{stroke:#b0206e}path.band{fill-opacity:.18;stroke:none}path.band.s0{fill:#1f54cf}"
+    "path.band.s1{fill:#b8480c}path.band.s2{fill:#0d7366}path.band.s3{fill:#7435d3}"
+    "path.band.s4{fill:#8a6100}path.band.s5{fill:#b0206e}"
+    "@media(prefers-color-scheme:dark){svg{background:#101318}text{fill:#e8ebf0}"
+    ".m,.calm{fill:#9aa4b5}.r,path.grid{stroke:#2b323d}.one{stroke:#e8ebf0}"
+    ".a{fill:#86a9ff;stroke:#86a9ff}.p{fill:#101318;stroke:#e8ebf0}.good{fill:#5fce8c}"
+    ".bad{fill:#ff8a80}.warn{fill:#e8b84a}.s0{stroke:#86a9ff}.s1{stroke:#ff9d66}.s2{stroke:#4fd0bd}"
+    ".s3{stroke:#c09bff}.s4{stroke:#e0bb55}.s5{stroke:#ff8fc3}}</style>\n";
+
+static void open_svg(const char *title, int height, bt_str *out)
+{
+    bt_str_format(out,
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+                  "role=\"img\"><title>",
+                  WIDTH, height, WIDTH);
+    bt_html_text(out, title);
+    bt_str_append(out, "</title>\n");
+    bt_str_append(out, style);
+}
+
+static void write_text(bt_str *out, double x, double y, const char *kind, const char *text)
+{
+    bt_str_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, kind);
+    bt_html_text(out, text);
+    bt_str_append(out, "</text>");
+}
+
+// ---- ratios ------------------------------------------------------------------------------------
+
+static double across(const ratio_axis *on, double ratio)
+{
+    return PLOT_LEFT + 0.01 * PLOT_WIDTH * bt_axis_place(on, ratio);
+}
+
+static void write_axis(const ratio_list *list, const ratio_axis *on, int height, bt_str *out)
+{
+    for (int i = 0; i < on->tick_count; i++) {
+        double x = across(on, on->ticks[i]);
+        bt_text label;
+        (void)snprintf(label.text, sizeof label.text, "%.4g", on->ticks[i]);
+        bt_str_format(out, "<path class=\"r\" d=\"M%.1f %dV%d\"/>", x, HEAD_HEIGHT, height - 10);
+        write_text(out, x, HEAD_HEIGHT - 4, "class=\"m\" text-anchor=\"middle\"", label.text);
+    }
+    bt_str_format(out, "<path class=\"one\" d=\"M%.1f %dV%d\"/>\n", across(on, 1.0), HEAD_HEIGHT,
+                  height - 10);
+    write_text(out, PLOT_LEFT, HEAD_HEIGHT - 22, "class=\"m\"",
+               list->more_is_slower ? "\xe2\x86\x90 faster" : "\xe2\x86\x90 slower");
+    write_text(out, PLOT_LEFT + PLOT_WIDTH, HEAD_HEIGHT - 22, "class=\"m\" text-anchor=\"end\"",
+               list->more_is_slower ? "slower \xe2\x86\x92" : "faster \xe2\x86\x92");
+}
+
+static void write_row(const ratio_row *row, const ratio_axis *on, double y, bt_str *out)
+{
+    double middle = y + 0.5 * ROW_HEIGHT, text = middle + 4.5;
+    const report_mark *mark = bt_mark_of(row->verdict);
+    write_text(out, 10, text, "", row->name);
+    if (isfinite(row->band_low)) {
+        bt_str_format(out,
+                      "<rect class=\"band\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/>",
+                      across(on, row->band_low), y,
+                      across(on, row->band_high) - across(on, row->band_low), ROW_HEIGHT);
+    }
+    if (isfinite(row->low) && isfinite(row->high)) {
+        bt_str_format(out, "<path class=\"a\" d=\"M%.1f %.1fH%.1f\"/>", across(on, row->low),
+                      middle, across(on, row->high));
+    }
+    if (isfinite(row->mark)) {
+        bt_str_format(out, "<path class=\"p\" d=\"M%.1f %.1fl5 5l-5 5l-5 -5z\"/>",
+                      across(on, row->mark), middle - 5);
+    }
+    bt_str_format(out, "<circle class=\"a\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>",
+                  across(on, row->ratio), middle);
+    write_text(out, PLOT_LEFT + PLOT_WIDTH + 70, text, "text-anchor=\"end\" font-weight=\"600\"",
+               bt_format_ratio(row->ratio).text);
+    if (row->verdict[0]) {
+        bt_str_format(out, "<text x=\"%d\" y=\"%.1f\" class=\"%s\">%s ",
+                      PLOT_LEFT + PLOT_WIDTH + 86, text, mark->tone, mark->shape);
+        bt_html_text(out, row->verdict);
+        bt_str_append(out, "</text>");
+    }
+    bt_str_append(out, "\n");
+}
+
+static int64_t group_end(const ratio_list *list, int64_t begin)
+{
+    int64_t end = begin;
+    while (end < list->count && strcmp(list->rows[end].group, list->rows[begin].group) == 0) {
+        end++;
+    }
+    return end;
+}
+
+static void write_group(const ratio_list *list, int64_t begin, int64_t end, const ratio_axis *on,
+                        double y, bt_str *out)
+{
+    double middle = y + 0.5 * ROW_HEIGHT, text = middle + 4.5;
+    bt_text label;
+    (void)snprintf(label.text, sizeof label.text, "%.50s, %lld", list->rows[begin].group,
+                   (long long)(end - begin));
+    write_text(out, 10, text, "", label.text);
+    for (int64_t i = begin; i < end; i++) {
+        bt_str_format(out, "<path class=\"a\" d=\"M%.1f %.1fv12\"/>",
+                      across(on, list->rows[i].ratio), middle - 6);
+    }
+    ratio_mean mean = bt_ratios_mean(&list->rows[begin], end - begin);
+    (void)snprintf(label.text, sizeof label.text, "%.20s mean", bt_format_ratio(mean.value).text);
+    write_text(out, PLOT_LEFT + PLOT_WIDTH + 20, text, "font-weight=\"600\"", label.text);
+    bt_str_append(out, "\n");
+}
+
+static int64_t group_count(const ratio_list *list)
+{
+    int64_t groups = 0;
+    for (int64_t i = 0; i < list->count; i = group_end(list, i)) {
+        groups++;
+    }
+    return groups;
+}
+
+void bt_svg_ratios(const ratio_list *list, bt_str *out)
+{
+    bool grouped = list->count > ROWS_MAX;
+    int64_t rows = grouped ? group_count(list) : list->count;
+    int height = HEAD_HEIGHT + ROW_HEIGHT * (int)rows + 14;
+    ratio_axis on = bt_axis_of(list);
+    bt_str title = {0};
+    bt_str_format(&title, "%s %s %s", list->more_is_slower ? list->other : list->base,
+                  list->more_is_slower ? "over" : "and",
+                  list->more_is_slower ? list->base : list->other);
+    open_svg(bt_str_text(&title), height, out);
+    write_text(out, 10, 24, "class=\"h\"", bt_str_text(&title));
+    bt_str_release(&title);
+    write_axis(list, &on, height, out);
+    double y = HEAD_HEIGHT;
+    for (int64_t i = 0; i < list->count; y += ROW_HEIGHT) {
+        int64_t end = grouped ? group_end(list, i) : i + 1;
+        if (grouped) {
+            write_group(list, i, end, &on, y, out);
+        } else {
+            write_row(&list->rows[i], &on, y, out);
+        }
+        i = end;
+    }
+    bt_str_append(out, "</svg>\n");
+}
+
+// ---- curves ------------------------------------------------------------------------------------
+
+void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
+{
+    int legend = 0;
+    for (int64_t i = 0; i < from->count; i++) {
+        legend += from->curves[i].shape == CURVE_LINE;
+    }
+    legend = set->case_count > 1 ? (legend + 1) / 2 : 0;
+    int height = CHART_HEIGHT + 80 + 20 * legend, width = WIDTH - CHART_LEFT - 30, at = 0;
+    open_svg(from->kind->title, height, out);
+    write_text(out, 10, 24, "class=\"h\"", from->kind->title);
+    bt_str_format(out,
+                  "<svg x=\"%d\" y=\"40\" width=\"%d\" height=\"%d\" viewBox=\"0 0 1000 300\" "
+                  "preserveAspectRatio=\"none\">",
+                  CHART_LEFT, width, CHART_HEIGHT);
+    bt_chart_write_paths(from, out);
+    bt_str_append(out, "</svg>\n");
+    for (int i = 0; i < bt_chart_tick_count(from); i++) {
+        chart_tick tick = bt_chart_tick(from, i);
+        write_text(out, CHART_LEFT - 8, 44 + CHART_HEIGHT * (1.0 - tick.share),
+                   "class=\"m\" text-anchor=\"end\"", tick.label.text);
+    }
+    bt_text label;
+    (void)snprintf(label.text, sizeof label.text, "step %.0f", from->x_max);
+    write_text(out, CHART_LEFT, CHART_HEIGHT + 58, "class=\"m\"", "step 0");
+    write_text(out, CHART_LEFT + width, CHART_HEIGHT + 58, "class=\"m\" text-anchor=\"end\"",
+               label.text);
+    for (int64_t i = 0; i < from->count && legend > 0; i++) {
+        const curve *line = &from->curves[i];
+        if (line->shape == CURVE_LINE) {
+            int x = CHART_LEFT + at % 2 * width / 2, y = CHART_HEIGHT + 80 + at / 2 * 20;
+            bt_str_format(out, "<path class=\"s%d%s\" d=\"M%d %dh26\"/>", line->style,
+                          line->quiet ? " quiet" : "", x, y - 4);
+            write_text(out, x + 34, y, "", line->item->label);
+            at++;
+        }
+    }
+    bt_str_append(out, "</svg>\n");
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# bt-bench report, from a user's side: files by their ending, and folders for others
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    make=$(readlink -f "${BT_BUILD:-$root/build}/tests/make_report")
+    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
+    cd "$dir" || exit
+    "$make" bt.sqlite replicate made.html
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+@test "a publication is a folder that README.md explains" {
+    run --separate-stderr "$bench" report 1 --db bt.sqlite --publish first
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    [[ $stderr == *reports/first/README.md* ]]
+    cd reports/first
+    for file in README.md index.html report.json environment.json ratios-replicate-1.svg; do
+        [ -s "$file" ]
+    done
+    # Every file that it names is there, with the digest that it gives.
+    grep -oE '^\| \[[^]]+\].*`[0-9a-f]{64}`' README.md |
+        sed -E 's/^\| \[([^]]+)\].*`([0-9a-f]{64})`/\2  \1/' >sums
+    [ "$(wc -l <sums)" -ge 5 ]
+    sha256sum --check --quiet sums
+    rm sums
+    python3 -c 'import json, sys; json.load(open("report.json")); json.load(open("environment.json"))'
+    for plot in *.svg; do
+        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$plot"
+    done
+}
+
+@test "another publication is left alone, and so is any other folder" {
+    "$bench" report 1 --db bt.sqlite --publish ./out
+    run "$bench" report 1 --db bt.sqlite --publish ./out
+    [ "$status" -eq 2 ]
+    [[ $output == *"--force replaces it"* ]]
+    "$bench" report 1 --db bt.sqlite --publish ./out --force
+    touch out/mine
+    run "$bench" report 1 --db bt.sqlite --publish ./out --force
+    [ "$status" -eq 2 ]
+    [[ $output == *"'mine'"* ]]
+    [ -e out/mine ]
+}
+
+@test "what does not go together is refused" {
+    run "$bench" report 1 --db bt.sqlite
+    [ "$status" -eq 2 ]
+    [[ $output == *"--publish DIR"* ]]
+    run "$bench" report 1 --db bt.sqlite -o a.html --force
+    [ "$status" -eq 2 ]
+    [[ $output == *"--force goes with --publish"* ]]
+    run "$bench" report 2 --db bt.sqlite --publish ./out
+    [ "$status" -eq 2 ]
+    [ ! -e out ]
+    run "$bench" report 1 --db bt.sqlite --publish ./out --claims missing.json
+    [ "$status" -ne 0 ]
+    [[ $output == *missing.json* ]]
+}
