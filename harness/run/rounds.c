@@ -189,6 +189,34 @@ static bt_status make_schedule(bt_running *self)
     return BT_OK;
 }
 
+// A case that the machine disturbed every time was not measured: the run says so.
+static void judge_lost(bt_running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        int64_t kept = 0, lost = 0, systems = 0;
+        (void)bt_running_systems(self, &systems);
+        systems = self->schedule.alone[i] ? 1 : systems;
+        for (int64_t system = 0; system < systems; ++system) {
+            for (int64_t ordinal = 0; ordinal < self->schedule.wanted[i]; ++ordinal) {
+                bt_round_state state =
+                    bt_run_schedule_cell_of(&self->schedule, i, system, ordinal)->state;
+                kept += state == BT_ROUND_KEPT;
+                lost += state == BT_ROUND_LOST;
+            }
+        }
+        if (lost > 0 && kept == 0 && self->outcome->status == BT_RUN_PASSED) {
+            self->outcome->status = BT_RUN_INVALID;
+            self->outcome->reason = BT_STATUS_UNAVAILABLE;
+            (void)snprintf(self->outcome->message, sizeof self->outcome->message,
+                           "%s: the machine disturbed all of its rounds, %d times each; 'bt-bench "
+                           "show %lld' says how",
+                           bt_json_get(bt_plan_case(plan, i), "name")->valuestring,
+                           BT_ROUND_ATTEMPTS, (long long)self->outcome->run);
+        }
+    }
+}
+
 bt_status bt_running_rounds(bt_running *self)
 {
     bt_run_schedule_round next;
@@ -205,5 +233,6 @@ bt_status bt_running_rounds(bt_running *self)
         BT_TRY(run_round(self, &next));
         BT_TRY(wish(self, next.case_index));
     }
+    judge_lost(self);
     return BT_OK;
 }

@@ -10,6 +10,9 @@
 
 enum { PROCESSES_MAX = 64 };
 
+// The kernel counts time in ticks of 10 ms: over less than this, shares would be made of roundings.
+#define ELAPSED_MIN_S 0.2
+
 // ---- own time ----------------------------------------------------------------------------------
 
 // User and system time of a process and of its children that have ended; 0 when it is gone.
@@ -165,7 +168,8 @@ void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out)
     double cores = (double)cpu->allowed_count;
     int first = 0;
     char path[96];
-    if (!(elapsed_s > 0.0) || cpu->allowed_count == 0) {
+    out->load = number_in("/proc/loadavg");
+    if (!(elapsed_s >= ELAPSED_MIN_S) || cpu->allowed_count == 0) {
         return;
     }
     cpu->last = now;
@@ -177,7 +181,6 @@ void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out)
     out->steal_share = at_least_zero((now.steal_s - last.steal_s) / (elapsed_s * cores));
     out->held_share = at_least_zero((now.held_s - last.held_s) / elapsed_s);
     out->switches_per_s = at_least_zero((now.switches - last.switches) / elapsed_s);
-    out->load = number_in("/proc/loadavg");
     while (first < CPU_SETSIZE - 1 && !CPU_ISSET((size_t)first, &cpu->allowed)) {
         ++first;
     }
