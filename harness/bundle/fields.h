@@ -15,6 +15,7 @@ typedef enum bt_fields_of {
     BT_FIELDS_SUITE,
     BT_FIELDS_BUILD,
     BT_FIELDS_SCHEDULE,
+    BT_FIELDS_GAP,
     BT_FIELDS_SYSTEM,
     BT_FIELDS_FACT,
     BT_FIELDS_FILE, // bt_store_file: kind and name

@@ -239,6 +239,8 @@ static bt_status read_run_object(const content_reader *in, const cJSON *json)
     BT_TRY(bt_fields_read(bt_json_get(json, "build"), "run.json, build", BT_FIELDS_BUILD, in->arena,
                           &run->info.build));
     BT_TRY(read_schedule(in, bt_json_get(json, "schedule")));
+    READ_LIST(in, bt_json_get(json, "gaps"), "run.json, gaps", BT_FIELDS_GAP, run->gaps,
+              run->gap_count);
     READ_LIST(in, bt_json_get(json, "files"), "run.json, files", BT_FIELDS_FILE, run->files,
               run->file_count);
     if (!cJSON_IsNumber(count) || !(count->valuedouble >= 0 && count->valuedouble <= ROUNDS_MAX)) {

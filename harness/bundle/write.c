@@ -58,6 +58,7 @@ static bt_status add_run(const bt_store_run *run, bt_files *files)
     write_object(&json, "suite", BT_FIELDS_SUITE, &run->info.suite);
     write_object(&json, "build", BT_FIELDS_BUILD, &run->info.build);
     write_schedule(&json, &run->schedule);
+    write_list(&json, "gaps", BT_FIELDS_GAP, run->gaps, run->gap_count, sizeof *run->gaps);
     bt_json_writer_integer(&json, "rounds", run->round_count);
     write_list(&json, "files", BT_FIELDS_FILE, run->files, run->file_count, sizeof *run->files);
     bt_json_writer_close(&json, '}');

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "harness/store/live.h"
+
 static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_suite_wishes *wishes,
                               bt_plan_options *options)
 {
@@ -54,10 +56,59 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
     return make_plan(&options, out);
 }
 
+// The plan says all of this already.
+static bt_status refuse_options(const bt_cli_arguments *arguments)
+{
+    static const char *const names[] = {"profile", "filter", "set", "seed",
+                                        "system",  "rounds", "out", "dry-run"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (bt_cli_value(arguments, names[i])) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "--resume takes the plan from the record: --%s cannot be given with it",
+                            names[i]);
+        }
+    }
+    if (arguments->word_count) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--resume takes the plan from the record: \"%s\" cannot be given with it",
+                        arguments->words[0]);
+    }
+    return BT_OK;
+}
+
+static bt_status read_recorded_plan(bt_cli_suite *out)
+{
+    bt_store *store = NULL;
+    bt_store_live live;
+    BT_TRY(bt_store_open(out->database, BT_STORE_READ, &store));
+    bt_status status = bt_store_live_read(store, out->resume, &live);
+    if (status == BT_OK) {
+        status = bt_error_context(bt_plan_read(live.plan_json, &out->plan), "run %lld",
+                                  (long long)out->resume);
+        bt_store_live_release(&live);
+    }
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run, bt_cli_suite *out)
+{
+    const char *database = bt_cli_value(arguments, "db");
+    memset(out, 0, sizeof *out);
+    out->arguments = arguments;
+    out->database = database ? database : BT_CLI_DATABASE;
+    BT_TRY(bt_cli_run_number(run, &out->resume));
+    BT_TRY(refuse_options(arguments));
+    BT_TRY(read_recorded_plan(out));
+    BT_TRY(bt_machine_look(&out->machine));
+    bool opens = !bt_cli_value(arguments, "worker") && strcmp(out->plan.device, "cuda") == 0;
+    return opens && out->machine.has_cuda ? bt_machine_open_cuda(&out->machine) : BT_OK;
+}
+
 bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
 {
     const bt_cli_arguments *arguments = suite->arguments;
-    bt_run_request request = {.suite = &suite->suite,
+    bt_run_request request = {.suite = suite->resume ? NULL : &suite->suite,
                               .plan = &suite->plan,
                               .machine = &suite->machine,
                               .database = suite->database,
@@ -68,7 +119,8 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .wish = suite->wish,
                               .systems = suite->systems,
                               .system_count = suite->system_count,
-                              .schedule_seed = suite->schedule_seed};
+                              .schedule_seed = suite->schedule_seed,
+                              .resume = suite->resume};
     bool cuda = strcmp(suite->plan.device, "cuda") == 0;
     if (cuda && !suite->machine.has_cuda && !request.worker) {
         return bt_error(BT_STATUS_UNAVAILABLE,

@@ -44,6 +44,7 @@ typedef struct bt_cli_suite {
     const bt_peer *systems;
     int64_t system_count;
     uint64_t schedule_seed;
+    int64_t resume; // the run to finish; 0: a new one
 } bt_cli_suite;
 
 // Loads the suite and makes the plan for this machine. A GPU that is there but cannot be opened is
@@ -52,6 +53,12 @@ typedef struct bt_cli_suite {
 // Errors  those of the options, the suite and the plan
 BT_CHECKED bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
                                        const bt_cli_suite_wishes *wishes, bt_cli_suite *out);
+// Takes the plan of a recorded run instead, for --resume. The other options that say what to run
+// must not be given.
+// Owns    as above
+// Errors  INVALID_ARGUMENT (no such run, such an option), CORRUPT_DATA
+BT_CHECKED bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run,
+                                         bt_cli_suite *out);
 // Runs the plan and records it.
 // Errors  UNAVAILABLE (the profile needs a GPU and there is none), those of bt_run_execute
 BT_CHECKED bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome);

@@ -60,7 +60,14 @@ int bt_verb_run(const bt_cli_arguments *arguments)
     int code = 0;
     bt_status status = bt_cli_wants_json(arguments, &json);
     if (status == BT_OK) {
-        status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
+        const char *resumed = bt_cli_value(arguments, "resume");
+        status = resumed ? bt_cli_suite_resume(arguments, resumed, &suite)
+                 : arguments->word_count
+                     ? bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite)
+                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "bt-bench run: something is missing\n"
+                                "usage: bt-bench run %s",
+                                arguments->verb->usage);
     }
     if (status == BT_OK && bt_cli_value(arguments, "dry-run")) {
         code = print_plan(&suite.plan, json);

@@ -20,8 +20,13 @@
     }
 
 static const bt_cli_option run_options[] = {
-    BT_CLI_RUN_OPTIONS, DB_ROW,  FORMAT_ROW, {"dry-run", 0, NULL, "print the plan and stop"},
-    HELP_ROW,           END_ROW,
+    BT_CLI_RUN_OPTIONS,
+    {"resume", 0, "RUN", "finish an interrupted run: what has ended is not run again"},
+    DB_ROW,
+    FORMAT_ROW,
+    {"dry-run", 0, NULL, "print the plan and stop"},
+    HELP_ROW,
+    END_ROW,
 };
 
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
@@ -141,12 +146,12 @@ static const bt_cli_option data_options[] = {
 static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
 
 const bt_cli_verb bt_cli_verbs[] = {
-    {"run", "SUITE [options]", "run a suite, record it and write its report",
+    {"run", "SUITE [options] | --resume RUN", "run a suite, record it and write its report",
      "SUITE is a suite file, a folder with suite.json, or a name under suites/.\n"
-     "Ctrl-C stops after the current step and keeps what was recorded. The loss of its terminal\n"
-     "does not stop it; 'bt-bench watch' shows it from another.\n"
+     "Ctrl-C stops after the current step and keeps what was recorded; --resume goes on with it.\n"
+     "The loss of its terminal does not stop it; 'bt-bench watch' shows it from another.\n"
      "Exit codes: 0 passed, 2 usage or suite, 4 device or data missing, 5 crash, 130 interrupted.",
-     run_options, 1, 1, bt_verb_run},
+     run_options, 0, 1, bt_verb_run},
     {"list", "[suites | cases SUITE | runs | kernels | schema [suite | policy]]",
      "what there is to run or look at", NULL, list_options, 0, 2, bt_verb_list},
     {"watch", "[RUN]", "a running run, from another terminal (default: the newest)",

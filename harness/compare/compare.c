@@ -50,7 +50,8 @@ enum { LEVEL_SAME, LEVEL_NAME, LEVEL_ONLY, LEVEL_COUNT };
 static bool matches(const bt_comparison *both, const bt_store_round *a, const bt_store_round *b,
                     int level)
 {
-    if (a->status == BT_RUN_INVALID || b->status == BT_RUN_INVALID) {
+    if (a->status == BT_RUN_INVALID || b->status == BT_RUN_INVALID || a->superseded ||
+        b->superseded) {
         return false;
     }
     if (level == LEVEL_ONLY) {
@@ -92,7 +93,7 @@ static void choose(const bt_comparison *both, int64_t *chosen, bool *used)
 static void add_alone(bt_comparison *both, const bt_store_round **alone,
                       const bt_store_round *round)
 {
-    if (round->status != BT_RUN_INVALID) {
+    if (round->status != BT_RUN_INVALID && !round->superseded) {
         alone[both->alone_count++] = round;
     }
 }

@@ -62,8 +62,8 @@ static const bt_store_round *find_round(const bt_store_run *run, const char *nam
 {
     for (int64_t i = 0; i < run->round_count; ++i) {
         const bt_store_round *round = &run->rounds[i];
-        if (round->ordinal == ordinal && strcmp(round->what.name, name) == 0 &&
-            strcmp(round->what.system, system) == 0) {
+        if (round->status == BT_RUN_PASSED && round->ordinal == ordinal &&
+            strcmp(round->what.name, name) == 0 && strcmp(round->what.system, system) == 0) {
             return round;
         }
     }

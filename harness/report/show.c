@@ -105,6 +105,13 @@ static void print_head(const bt_store_run *run, bt_str *out)
     if (run->message[0]) {
         bt_str_format(out, "message %s\n", run->message);
     }
+    for (int64_t i = 0; i < run->gap_count; i++) {
+        const bt_store_gap *gap = &run->gaps[i];
+        double time_ns = (double)(gap->resumed_ns - gap->stopped_ns);
+        bt_str_format(out, "stood still for %s from %s: %s, then resumed\n",
+                      bt_format_value(BT_UNIT_NS, time_ns).text,
+                      bt_format_date(gap->stopped_ns).text, bt_run_status_name(gap->status));
+    }
 }
 
 bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
@@ -182,6 +189,15 @@ void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
     bt_json_writer_text(json, "plan_hash", run->info.suite.plan_hash);
     bt_json_writer_integer(json, "started_ns", run->started_ns);
     bt_json_writer_integer(json, "ended_ns", run->ended_ns);
+    bt_json_writer_open(json, "gaps", '[');
+    for (int64_t i = 0; i < run->gap_count; i++) {
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_integer(json, "stopped_ns", run->gaps[i].stopped_ns);
+        bt_json_writer_integer(json, "resumed_ns", run->gaps[i].resumed_ns);
+        bt_json_writer_text(json, "status", bt_run_status_name(run->gaps[i].status));
+        bt_json_writer_close(json, '}');
+    }
+    bt_json_writer_close(json, ']');
     const char *report = bt_run_report_path(run);
     if (report) {
         bt_json_writer_text(json, "report", report);

@@ -34,20 +34,16 @@ static void append_paths(const char *key, const char *const *paths, int64_t coun
     bt_str_append(out, "]");
 }
 
-// A peer is called by the name of its program, unless it has one.
-static const char *system_of(const bt_round_request *request)
+const char *bt_round_system(const char *worker, const char *system)
 {
-    const char *slash = request->worker ? strrchr(request->worker, '/') : NULL;
-    return request->system   ? request->system
-           : slash           ? slash + 1
-           : request->worker ? request->worker
-                             : "blutrain";
+    const char *slash = worker ? strrchr(worker, '/') : NULL;
+    return system ? system : slash ? slash + 1 : worker ? worker : "blutrain";
 }
 
 static void append_task(const bt_round_request *request, bt_str *out)
 {
     bt_str_format(out, "{\"protocol\":%d,\"system\":", BT_RUN_EVENT_PROTOCOL);
-    bt_json_string(system_of(request), out);
+    bt_json_string(bt_round_system(request->worker, request->system), out);
     bt_str_format(out, ",\"round\":%lld,\"device\":\"%s\",\"ordinal\":0,\"case\":",
                   (long long)request->ordinal, request->plan->device);
     bt_json_write(request->item, out);
@@ -324,9 +320,9 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
     listening self = {.request = request, .outcome = outcome, .child = {.input = -1, .output = -1}};
     memset(outcome, 0, sizeof *outcome);
     outcome->noise = BT_NOISE_QUIET;
-    bt_status status =
-        bt_recorder_begin(request->store, request->run, request->plan->suite, request->item,
-                          system_of(request), request->ordinal, &self.recorder);
+    bt_status status = bt_recorder_begin(
+        request->store, request->run, request->plan->suite, request->item,
+        bt_round_system(request->worker, request->system), request->ordinal, &self.recorder);
     self.recorder.copy_bytes_per_s = request->copy_bytes_per_s;
     if (status == BT_OK) {
         status = run_worker(&self);

@@ -36,6 +36,9 @@ typedef struct bt_round_outcome {
     double time_ns;               // median of a call or a step; NaN: it was not timed
 } bt_round_outcome;
 
+// What the record calls the system of a worker (NULL: our own): its name if it has one, otherwise
+// the last part of its program's path.
+const char *bt_round_system(const char *worker, const char *system);
 // Runs the round. One that passed is INVALID when the machine disturbed it (BT_NOISE_LIST). What
 // goes wrong with the worker is an outcome, recorded; an error is returned only when recording
 // itself fails (the worker is then stopped).

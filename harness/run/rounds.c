@@ -38,8 +38,7 @@ static void take_outcome(bt_running *self, const char *name, const bt_round_outc
     }
 }
 
-// Where the copy of this case's cache mode is kept, NULL when it has none.
-static double *copy_of(bt_running *self, const cJSON *item)
+double *bt_running_copy(bt_running *self, const cJSON *item)
 {
     const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
     int mode = !cache                                        ? -1
@@ -62,10 +61,18 @@ static bool is_named(const bt_running *self, const bt_peer *peer)
     return peer->program || (self->request->system_count && peer->name);
 }
 
+const char *bt_running_system_name(const bt_running *self, int64_t system)
+{
+    int64_t count = 0;
+    const bt_peer *peer = &bt_running_systems(self, &count)[system];
+    return bt_round_system(peer->program ? peer->program : self->request->worker,
+                           is_named(self, peer) ? peer->name : NULL);
+}
+
 // ---- one round ---------------------------------------------------------------------------------
 
 // "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", behind
-// the ordinal ".1" for the second attempt.
+// the ordinal ".1" for the second attempt, ".resumed-1" in a run that was resumed once.
 static bt_status name_round(const bt_running *self, const bt_run_schedule_round *what,
                             const char *name, const bt_peer *peer, bt_str *label, bt_str *log)
 {
@@ -83,6 +90,9 @@ static bt_status name_round(const bt_running *self, const bt_run_schedule_round 
     if (what->attempt > 0) {
         bt_str_format(log, ".%d", what->attempt);
     }
+    if (self->record) {
+        bt_str_format(log, ".resumed-%lld", (long long)self->record->gap_count + 1);
+    }
     bt_str_append(log, ".log");
     BT_TRY(bt_str_status(label));
     return bt_str_status(log);
@@ -93,7 +103,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
 {
     const bt_run_data *data = &self->data[what->case_index];
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    const double *copy = copy_of(self, item);
+    const double *copy = bt_running_copy(self, item);
     bool named = is_named(self, peer);
     bool shared = copy && !bt_plan_kernel_is_ceiling(item);
     return (bt_round_request){.store = self->store,
@@ -138,7 +148,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
         bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
     }
     if (bt_plan_kernel_is_ceiling(item)) {
-        *copy_of(self, item) = round.bandwidth_bytes_per_s;
+        *bt_running_copy(self, item) = round.bandwidth_bytes_per_s;
     }
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
     take_outcome(self, label, &round);
@@ -176,13 +186,18 @@ static bt_status wish(bt_running *self, int64_t case_index)
     return BT_OK;
 }
 
-static bt_status make_schedule(bt_running *self)
+bt_status bt_running_schedule(bt_running *self)
 {
     const bt_run_request *request = self->request;
+    if (self->schedule.cells) {
+        return BT_OK;
+    }
+    self->outcome->status = BT_RUN_PASSED;
     int64_t rounds_max = request->wish ? request->wish->rounds_max : 0, systems = 0;
     (void)bt_running_systems(self, &systems);
     BT_TRY(bt_run_schedule_make(request->plan, systems, request->plan->rounds, rounds_max,
                                 request->schedule_seed, &self->schedule));
+    BT_TRY(bt_running_note_record(self));
     for (int64_t i = 0; i < request->plan->case_count; ++i) {
         BT_TRY(wish(self, i));
     }
@@ -220,8 +235,7 @@ static void judge_lost(bt_running *self)
 bt_status bt_running_rounds(bt_running *self)
 {
     bt_run_schedule_round next;
-    self->outcome->status = BT_RUN_PASSED;
-    BT_TRY(make_schedule(self));
+    BT_TRY(bt_running_schedule(self));
     while (bt_run_schedule_next(&self->schedule, &next)) {
         if (bt_interrupt_count() > 0) {
             self->outcome->status = BT_RUN_INTERRUPTED;

@@ -1,8 +1,12 @@
 // harness/run/run.c - one run in the store: what it begins and ends with
 #include "harness/run/run.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
@@ -13,6 +17,8 @@
 #include "harness/run/child.h"
 #include "harness/run/running.h"
 #include "harness/text/format.h"
+
+enum { LOCK_POLL_MS = 200 };
 
 static void say_line(void *self, const char *line)
 {
@@ -106,28 +112,32 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
     return status;
 }
 
-static bt_status begin_run(bt_running *self)
+// What the record says of plan, program and machine.
+static void describe(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     const bt_build *build = bt_build_get();
-    char digest[33];
-    bt_build_digest(digest);
     const cJSON *first = bt_plan_case(plan, 0);
     const cJSON *values = bt_json_get(first, bt_json_get(first, "kernel") ? "kernel" : "train");
-    bt_store_run_info info = {
-        .suite = {plan->hash, plan->suite, plan->profile, self->request->suite->json.name,
-                  plan->text},
-        .build = {digest, build->version, build->git_commit, build->git_diff, build->compiler,
-                  build->flags, build->type, build->cuda},
+    const char *path = self->request->suite ? self->request->suite->json.name : NULL;
+    bt_build_digest(self->build_digest);
+    self->info = (bt_store_run_info){
+        .suite = {plan->hash, plan->suite, plan->profile, path, plan->text},
+        .build = {self->build_digest, build->version, build->git_commit, build->git_diff,
+                  build->compiler, build->flags, build->type, build->cuda},
         .env = {self->facts.digest, self->facts.rows, self->facts.count},
         .command = self->request->command,
         .seed = (uint64_t)bt_json_number_of(values, "seed"),
     };
-    BT_TRY(bt_store_run_begin(self->store, &info, &self->outcome->run));
+}
+
+static bt_status begin_run(bt_running *self)
+{
+    BT_TRY(bt_store_run_begin(self->store, &self->info, &self->outcome->run));
     const bt_json_doc *suite = &self->request->suite->json;
     bt_store_file file = {"suite", suite->name, suite->text, (int64_t)strlen(suite->text)};
     BT_TRY(bt_store_file_set(self->store, self->outcome->run, &file));
-    BT_TRY(record_schedule(self, &info.build));
+    BT_TRY(record_schedule(self, &self->info.build));
     if (self->request->out_dir) {
         bt_str_append(&self->out_dir, self->request->out_dir);
     } else {
@@ -157,6 +167,12 @@ static void say_plan(bt_running *self)
     bt_plan_describe(self->request->plan, &text);
     if (bt_str_status(&text) == BT_OK) {
         bt_progress_say(&self->view, "%s", bt_str_text(&text));
+    }
+    if (self->record) {
+        int64_t wanted = 0, open = 0;
+        bt_run_schedule_count(&self->schedule, &wanted, &open);
+        bt_progress_say(&self->view, "          resumed: %lld of %lld rounds are left\n",
+                        (long long)open, (long long)wanted);
     }
     bt_progress_say(&self->view, "          environment %.8s, recording to %s as run %lld\n\n",
                     self->facts.digest, bt_store_path(self->store), (long long)self->outcome->run);
@@ -199,10 +215,55 @@ static bt_status run_begun(bt_running *self)
     BT_TRY(bt_store_run_end(self->store, self->outcome->run, self->outcome->status,
                             self->outcome->message));
     if (self->outcome->status == BT_RUN_INTERRUPTED) {
+        long long run = (long long)self->outcome->run;
         bt_progress_say(&self->view, "run %lld was interrupted; what it recorded is kept in %s\n",
-                        (long long)self->outcome->run, bt_store_path(self->store));
+                        run, bt_store_path(self->store));
+        if (!self->request->wish) {
+            bt_progress_say(&self->view, "it goes on with 'bt-bench run --resume %lld'\n", run);
+        }
     }
     return write_report(self);
+}
+
+// Waits until no other run has the GPU; a lock that cannot be had at all holds nothing up.
+static bt_status wait_for_device(bt_running *self)
+{
+    static const struct timespec pause = {.tv_nsec = LOCK_POLL_MS * 1000000L};
+    const char *uuid = self->request->machine->cuda.uuid;
+    bool taken = false, told = false;
+    while (!taken) {
+        char owner[256] = "";
+        bt_status status =
+            bt_device_lock_try(*uuid ? uuid : "cuda-0", &self->lock, &taken, owner, sizeof owner);
+        if (status != BT_OK) {
+            bt_progress_say(&self->view, "lock      %s; going on without\n", bt_error_message());
+            bt_error_clear();
+            return BT_OK;
+        }
+        if (!taken && !told) {
+            bt_progress_say(&self->view, "waiting   %s has the GPU; Ctrl-C gives up\n",
+                            *owner ? owner : "another run");
+            told = true;
+        }
+        if (bt_interrupt_count() > 0) {
+            return bt_error(BT_STATUS_INTERRUPTED, "interrupted while %s had the GPU",
+                            *owner ? owner : "another run");
+        }
+        if (!taken) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    return BT_OK;
+}
+
+static void sign_lock(bt_running *self)
+{
+    char owner[512], database[PATH_MAX];
+    bool known = realpath(bt_store_path(self->store), database) != NULL;
+    (void)snprintf(owner, sizeof owner, "run %lld of %.400s, process %lld",
+                   (long long)self->outcome->run, known ? database : bt_store_path(self->store),
+                   (long long)getpid());
+    bt_device_lock_sign(&self->lock, owner);
 }
 
 static bt_status execute(bt_running *self)
@@ -216,13 +277,18 @@ static bt_status execute(bt_running *self)
     const bt_machine *machine = self->request->machine;
     bool on_gpu = strcmp(self->request->plan->device, "cuda") == 0;
     BT_TRY(bt_telemetry_open(on_gpu ? machine->cuda.uuid : NULL, &self->telemetry));
-    BT_TRY(begin_run(self));
+    if (on_gpu) {
+        BT_TRY(wait_for_device(self));
+    }
+    describe(self);
+    BT_TRY(self->request->resume ? bt_running_resume(self) : begin_run(self));
+    sign_lock(self);
     return run_begun(self);
 }
 
 bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
 {
-    bt_running self = {.request = request, .outcome = outcome};
+    bt_running self = {.request = request, .outcome = outcome, .lock = {.file = -1}};
     memset(outcome, 0, sizeof *outcome);
     bt_progress_open(&self.view, request->quiet);
     bt_interrupt_watch();
@@ -236,7 +302,9 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_facts_release(&self.facts);
     bt_peers_release(&self.peers);
     bt_run_schedule_release(&self.schedule);
+    bt_store_run_release(&self.recorded);
     bt_telemetry_close(self.telemetry);
+    bt_device_lock_release(&self.lock);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;
 }

@@ -19,7 +19,7 @@ typedef struct bt_run_wish {
 } bt_run_wish;
 
 typedef struct bt_run_request {
-    const bt_suite *suite;
+    const bt_suite *suite; // not looked at in a run that is resumed
     const bt_plan *plan;
     const bt_machine *machine;
     const char *database; // file
@@ -31,6 +31,7 @@ typedef struct bt_run_request {
     int64_t system_count;
     uint64_t schedule_seed;  // of the order of rounds; 0: the plan's order
     const bt_run_wish *wish; // NULL: the plan's number of rounds
+    int64_t resume;          // a recorded run to finish, with its plan; 0: a new one begins
 } bt_run_request;
 
 typedef struct bt_run_outcome {

@@ -4,6 +4,7 @@
 
 #include "harness/env/facts.h"
 #include "harness/run/data.h"
+#include "harness/run/lock.h"
 #include "harness/run/progress.h"
 #include "harness/run/run.h"
 #include "harness/run/telemetry.h"
@@ -15,15 +16,30 @@ typedef struct bt_running {
     bt_str out_dir;
     bt_run_data *data; // owned, [case_count]
     bt_facts facts;
+    bt_store_run_info info; // of this program, plan and machine; borrows from request and facts
+    char build_digest[33];
+    bt_store_run recorded;      // owned: what a resumed run had
+    const bt_store_run *record; // that, or NULL
     bt_progress_view view;
-    bt_peers peers;             // empty: the request's systems
-    bt_run_schedule schedule;   // made by bt_running_rounds
+    bt_peers peers; // empty: the request's systems
+    bt_run_schedule schedule;
     bt_telemetry *telemetry;    // owned
+    bt_device_lock lock;        // of the GPU
     double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
 } bt_running;
 
 // The systems that the cases run on: the request's, or the plan's.
 const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);
+// resume.c: takes up the run of the request, which must be of this plan, build and machine.
+BT_CHECKED bt_status bt_running_resume(bt_running *self);
+// Notes what a resumed run had: rounds in the schedule, failures, the copies' bandwidth.
+BT_CHECKED bt_status bt_running_note_record(bt_running *self);
+// What the record calls a system.
+const char *bt_running_system_name(const bt_running *self, int64_t system);
+// Where the copy of this case's cache mode is kept, NULL when it has none.
+double *bt_running_copy(bt_running *self, const cJSON *item);
+// Makes the schedule of the rounds, with what a resumed run had; nothing if there is one.
+BT_CHECKED bt_status bt_running_schedule(bt_running *self);
 // Runs what the schedule asks for, until it asks for nothing or a signal comes.
 BT_CHECKED bt_status bt_running_rounds(bt_running *self);
 // Records a file of the run, if it is there.

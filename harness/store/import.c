@@ -69,6 +69,10 @@ static bt_status add_all(bt_store *store, const bt_store_run *run, bool number, 
     if (schedule->seed || (schedule->kind && schedule->kind[0]) || schedule->system_count) {
         BT_TRY(bt_schedule_rows_write(store, *id, schedule));
     }
+    for (int64_t i = 0; i < run->gap_count; i++) {
+        BT_TRY(bt_sql_run(store, SQL_GAP_ADD, "iiii", *id, run->gaps[i].stopped_ns,
+                          run->gaps[i].resumed_ns, (int64_t)run->gaps[i].status));
+    }
     for (int64_t i = 0; i < run->file_count; i++) {
         BT_TRY(bt_file_row_write(store, *id, &run->files[i]));
     }

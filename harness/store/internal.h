@@ -174,6 +174,10 @@ bt_status bt_store_no_such_run(bt_store *store, int64_t run);
 // The facts of an environment.
 BT_CHECKED bt_status bt_store_facts_read(bt_reader *in, int64_t env, bt_store_env *out);
 
+// ---- resume.c ----------------------------------------------------------------------------------
+
+BT_CHECKED bt_status bt_store_gaps_read(bt_reader *in, bt_store_run *run);
+
 // ---- process.c ---------------------------------------------------------------------------------
 
 // What tells a process from a later one with the same number.

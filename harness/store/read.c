@@ -217,6 +217,21 @@ static bt_status read_session(bt_reader *in, bt_store_run *run, int64_t *env_id,
     return status;
 }
 
+// Only what did not pass is ever run again.
+static void mark_superseded(bt_store_round *rounds, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        bt_store_round *round = &rounds[i];
+        for (int64_t j = i + 1; round->status != BT_RUN_PASSED && j < count; j++) {
+            const bt_store_case *a = &round->what, *b = &rounds[j].what;
+            round->superseded =
+                round->superseded ||
+                (rounds[j].ordinal == round->ordinal && strcmp(a->name, b->name) == 0 &&
+                 strcmp(a->system, b->system) == 0 && strcmp(a->axes_json, b->axes_json) == 0);
+        }
+    }
+}
+
 static bt_status read_run(bt_reader *in, bt_store_run *run)
 {
     int64_t env_id = 0;
@@ -228,6 +243,7 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
     BT_TRY(bt_store_files_read(in, run));
     BT_TRY(bt_store_verdicts_read(in, run));
     BT_TRY(bt_store_schedule_read(in, run));
+    BT_TRY(bt_store_gaps_read(in, run));
     bt_store_round *rounds = NULL;
     BT_READER_ROWS(in, SQL_ROUNDS_COUNT, SQL_ROUNDS, run->id, take_round, rounds, run->round_count);
     run->rounds = rounds;
@@ -238,6 +254,7 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
         }
         BT_TRY(read_round_rows(in, &rounds[i]));
     }
+    mark_superseded(rounds, run->round_count);
     return BT_OK;
 }
 

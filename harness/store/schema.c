@@ -168,8 +168,16 @@ static const char *const version_8[] = {"PRAGMA defer_foreign_keys=ON",
                                         "DROP TABLE env_kept",
                                         NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
-                                                version_5, version_6, version_7, version_8};
+// When a session stood still before it was resumed.
+static const char *const version_9[] = {
+    "CREATE TABLE session_gap("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " stopped_ns INTEGER NOT NULL, resumed_ns INTEGER NOT NULL, status INTEGER NOT NULL) STRICT",
+    "CREATE INDEX session_gap_of_session ON session_gap(session_id)", NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3,
+                                                version_4, version_5, version_6,
+                                                version_7, version_8, version_9};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -115,14 +115,29 @@ X(VERDICTS, "SELECT kind, subject, metric, verdict, reason, rule_json, ratio, lo
     " FROM bench_case c CROSS JOIN round r ON r.case_id=c.id"                                      \
     " JOIN measurement m ON m.round_id=r.id AND m.metric=?"                                        \
     " JOIN session s ON s.id=r.session_id JOIN suite ON suite.id=s.suite_id"                       \
-    " JOIN build ON build.id=s.build_id JOIN env ON env.id=s.env_id"                               \
-    " WHERE c.name=? AND r.status=1 AND (?='' OR r.system=?)"
+    " JOIN build ON build.id=s.build_id"                                                           \
+    " LEFT JOIN session_system y ON y.session_id=s.id AND y.name=r.system"                         \
+    " LEFT JOIN build b ON b.id=y.build_id"                                                        \
+    " WHERE c.name=? AND r.status=1 AND (?='' OR r.system=?)"                                      \
+    " AND ifnull(y.inject_slowdown, 0)=0"
 X(HISTORY_COUNT, "SELECT count(*)" HISTORY_FROM)
-X(HISTORY,
-  "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
-  " build.git_commit, build.git_diff, r.system, c.axes_json" HISTORY_FROM " ORDER BY s.id, r.id")
+X(HISTORY, "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
+           " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
+           " r.system, c.axes_json" HISTORY_FROM " ORDER BY s.id, r.id")
 #undef HISTORY_FROM
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
+
+// Taking up a run again
+X(RESUME_LOOK,
+  "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns,"
+  " ifnull((SELECT max(max(started_ns, ended_ns)) FROM round WHERE session_id=s.id), 0))"
+  " FROM session s WHERE id=?")
+X(RESUME_ROUNDS, "UPDATE round SET status=?, message=? WHERE session_id=? AND status=0")
+X(RESUME_SESSION, "UPDATE session SET status=0, message='', ended_ns=0, pid=?, pid_started=?,"
+                  " boot_id=? WHERE id=?")
+X(GAP_ADD, "INSERT INTO session_gap(session_id, stopped_ns, resumed_ns, status) VALUES(?,?,?,?)")
+X(GAPS_COUNT, "SELECT count(*) FROM session_gap WHERE session_id=?")
+X(GAPS, "SELECT stopped_ns, resumed_ns, status FROM session_gap WHERE session_id=? ORDER BY id")
 
 // How far a run is
 X(LIVE_RUNNING, "SELECT id, pid, pid_started, boot_id FROM session WHERE status=0 ORDER BY id DESC")

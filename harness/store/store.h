@@ -210,6 +210,13 @@ typedef struct bt_store_schedule {
     int64_t system_count;
 } bt_store_schedule;
 
+// A stretch of time in which a run stood still: it stopped as `status` says, and was resumed.
+typedef struct bt_store_gap {
+    int64_t stopped_ns,
+        resumed_ns; // wall clock; stopped: its last sign of life where it was killed
+    bt_run_status status;
+} bt_store_gap;
+
 // What calibrate found out about a case in an environment: how a rule fares there.
 typedef struct bt_store_calibration {
     int64_t run;              // whose rounds it was made from
@@ -266,6 +273,10 @@ BT_CHECKED bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, cons
 // status must not be RUNNING. message: why it failed, "" otherwise.
 BT_CHECKED bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status,
                                       const char *message);
+// Takes up a run that was interrupted, lost its process or failed: it is running again, owned by
+// the calling process; rounds that had begun and not ended become interrupted; the gap is noted.
+// Errors  INVALID_ARGUMENT (no such run, going on, passed)
+BT_CHECKED bt_status bt_store_run_resume(bt_store *store, int64_t run);
 // `ordinal` counts the rounds of one case and system from 0. One that ended without having passed
 // may be run again under its ordinal; it passes once.
 BT_CHECKED bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case *what,
@@ -330,7 +341,8 @@ typedef struct bt_store_round {
     int64_t memory_count;
     const bt_store_measurement *measurements; // by metric
     int64_t measurement_count;
-    const char *label;                   // a word of BT_NOISE_LIST; "": quiet, or not looked at
+    bool superseded;   // a later round of the same case, system and ordinal exists
+    const char *label; // a word of BT_NOISE_LIST; "": quiet, or not looked at
     const bt_store_telemetry *telemetry; // in the order taken
     int64_t telemetry_count;
 } bt_store_round;
@@ -351,6 +363,8 @@ typedef struct bt_store_run {
     const bt_store_verdict *verdicts; // by kind, in the order set
     int64_t verdict_count;
     bt_store_schedule schedule;
+    const bt_store_gap *gaps; // in the order of time; none: it ran through
+    int64_t gap_count;
     bt_arena arena; // holds everything that this struct points to
 } bt_store_run;
 

@@ -1,0 +1,168 @@
+// harness/run/resume.c - a recorded run goes on where it stopped
+//
+// Invariants
+//   1. The plan is the recorded one, whatever became of the suite's file.
+//   2. Build and hard facts are those of the record, or nothing is done: rounds of one run must be
+//      comparable with each other.
+//   3. A round that ended is not run again; one that was broken off is, under its ordinal, and what
+//      it had recorded stays beside it, marked as interrupted.
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/compare/compare.h"
+#include "harness/env/build.h"
+#include "harness/plan/kernel.h"
+#include "harness/run/round.h"
+#include "harness/run/running.h"
+#include "harness/stats/summary.h"
+
+// ---- is it the same program on the same machine? -----------------------------------------------
+
+static bool matters(const bt_compare_item *item)
+{
+    return strcmp(item->group, "build") == 0 ||
+           (strcmp(item->group, "environment") == 0 && item->level == BT_FACT_HARD);
+}
+
+// Errors  UNAVAILABLE, with each thing that differs
+static bt_status check_same(const bt_running *self)
+{
+    const bt_store_run *record = self->record;
+    bt_store_run now = {.info = self->info};
+    const bt_compare_item *items = NULL;
+    int64_t count = 0;
+    bool hard = false;
+    bt_arena arena = {0};
+    bt_str differs = {0};
+    bt_status status = bt_compare_facts(record, &now, &arena, &items, &count, &hard);
+    for (int64_t i = 0; status == BT_OK && i < count; ++i) {
+        if (matters(&items[i])) {
+            bt_str_format(&differs, "\n  %s %s: was \"%.60s\", is \"%.60s\"", items[i].group,
+                          items[i].key, items[i].left, items[i].right);
+        }
+    }
+    if (status == BT_OK && differs.length_bytes > 0) {
+        status = bt_error(BT_STATUS_UNAVAILABLE,
+                          "run %lld cannot go on here: its rounds would not be comparable%.800s",
+                          (long long)record->id, bt_str_text(&differs));
+    }
+    bt_str_release(&differs);
+    bt_arena_release(&arena);
+    return status;
+}
+
+// Who else begins runs has rules of its own on how many rounds there must be.
+static bt_status check_kind(const bt_running *self)
+{
+    const bt_store_schedule *schedule = &self->record->schedule;
+    const bt_run_wish *wish = self->request->wish;
+    const char *wanted = wish && wish->kind ? wish->kind : "";
+    if (strcmp(schedule->kind, wanted) != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "run %lld was begun by 'bt-bench %s', which decides on its rounds as it "
+                        "goes; begin it anew",
+                        (long long)self->record->id, *schedule->kind ? schedule->kind : "run");
+    }
+    return BT_OK;
+}
+
+// ---- what was run ------------------------------------------------------------------------------
+
+// The bandwidth of this run's copies, which other cases are a share of: the last that was measured.
+static bt_status take_copies(bt_running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    for (int64_t i = 0; i < self->record->round_count; ++i) {
+        const bt_store_round *round = &self->record->rounds[i];
+        for (int64_t c = 0; round->status == BT_RUN_PASSED && c < plan->case_count; ++c) {
+            const cJSON *item = bt_plan_case(plan, c);
+            bt_summary summary;
+            if (bt_plan_kernel_is_ceiling(item) &&
+                strcmp(bt_json_get(item, "name")->valuestring, round->what.name) == 0) {
+                BT_TRY(bt_summary_of(round, &summary));
+                *bt_running_copy(self, item) = summary.metrics[BT_METRIC_BANDWIDTH].value;
+            }
+        }
+    }
+    return BT_OK;
+}
+
+// A round that failed before makes the run a failed one, whatever comes now.
+static void take_failure(bt_running *self)
+{
+    for (int64_t i = 0; i < self->record->round_count; ++i) {
+        const bt_store_round *round = &self->record->rounds[i];
+        if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED) {
+            self->outcome->status = BT_RUN_FAILED;
+            self->outcome->reason = BT_STATUS_INTERNAL; // which one it was is not recorded
+            (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s: %.900s",
+                           round->what.name, round->message);
+        }
+    }
+}
+
+bt_status bt_running_note_record(bt_running *self)
+{
+    const char **names = NULL;
+    void *block = NULL;
+    if (!self->record) {
+        return BT_OK;
+    }
+    int64_t count = 0;
+    (void)bt_running_systems(self, &count);
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *names, &block));
+    names = block;
+    for (int64_t i = 0; i < count; ++i) {
+        names[i] = bt_running_system_name(self, i);
+    }
+    bt_status status =
+        bt_run_schedule_note_run(&self->schedule, self->request->plan, names, self->record);
+    bt_mem_free(names);
+    BT_TRY(status);
+    take_failure(self);
+    return take_copies(self);
+}
+
+// ---- taking it up ------------------------------------------------------------------------------
+
+static bt_status check_plan(const bt_running *self)
+{
+    const bt_store_suite *suite = &self->record->info.suite;
+    if (strcmp(suite->plan_hash, self->request->plan->hash) != 0) {
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "run %lld: the recorded plan has the hash %.8s, not %.8s",
+                        (long long)self->record->id, self->request->plan->hash, suite->plan_hash);
+    }
+    return BT_OK;
+}
+
+// A run that failed is over once every round has ended; one that lost its recorder behind its last
+// round only needs its end.
+static bt_status check_open(const bt_running *self)
+{
+    int64_t wanted = 0, open = 0;
+    bt_run_schedule_count(&self->schedule, &wanted, &open);
+    if (self->record->status == BT_RUN_FAILED && open == 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "run %lld has failed, but none of its rounds is left to run; begin it anew",
+                        (long long)self->record->id);
+    }
+    return BT_OK;
+}
+
+bt_status bt_running_resume(bt_running *self)
+{
+    bt_store_run *record = &self->recorded;
+    BT_TRY(bt_store_run_read(self->store, self->request->resume, record));
+    self->record = record;
+    BT_TRY(check_kind(self));
+    BT_TRY(check_plan(self));
+    BT_TRY(check_same(self));
+    BT_TRY(bt_running_schedule(self));
+    BT_TRY(check_open(self));
+    BT_TRY(bt_store_run_resume(self->store, record->id));
+    self->outcome->run = record->id;
+    bt_str_append(&self->out_dir, record->info.out_dir);
+    return bt_str_status(&self->out_dir);
+}

@@ -1,0 +1,72 @@
+// harness/store/resume.c - a run that was broken off is taken up again, by this process
+//
+// What had begun and not ended stays in the record as interrupted; the gap is noted. All of it
+// happens in one transaction under the write lock, so that of two who try only one gets the run.
+#include "framework/base/clock.h"
+#include "harness/store/internal.h"
+
+// When and as what it stopped; refuses one that did not.
+static bt_status look(bt_store *store, sqlite3_stmt *row, int64_t run, bt_store_gap *gap)
+{
+    bool alive = bt_reader_alive(row, 2);
+    gap->status = bt_reader_status(row, 0, alive);
+    if (gap->status == BT_RUN_RUNNING) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: run %lld is going on in process %lld; 'bt-bench watch %lld' shows it",
+                        store->path, (long long)run, (long long)sqlite3_column_int64(row, 2),
+                        (long long)run);
+    }
+    if (gap->status == BT_RUN_PASSED) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: run %lld has passed, nothing of it is left to run", store->path,
+                        (long long)run);
+    }
+    int64_t ended_ns = sqlite3_column_int64(row, 1), sign_ns = sqlite3_column_int64(row, 5);
+    gap->stopped_ns = ended_ns ? ended_ns : sign_ns;
+    return BT_OK;
+}
+
+static bt_status resume(bt_store *store, int64_t run)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    bt_store_gap gap = {.resumed_ns = bt_clock_wall_ns()};
+    process_mark mark;
+    BT_TRY(bt_sql_bind(store, SQL_RESUME_LOOK, &row, "i", run));
+    BT_TRY(bt_sql_next(store, row, &more));
+    if (!more) {
+        return bt_store_no_such_run(store, run);
+    }
+    bt_status status = look(store, row, run, &gap);
+    sqlite3_reset(row);
+    BT_TRY(status);
+    bt_process_mark_self(&mark);
+    BT_TRY(bt_sql_run(store, SQL_GAP_ADD, "iiii", run, gap.stopped_ns, gap.resumed_ns,
+                      (int64_t)gap.status));
+    BT_TRY(bt_sql_run(store, SQL_RESUME_ROUNDS, "iti", (int64_t)BT_RUN_INTERRUPTED,
+                      "its recorder was lost", run));
+    return bt_sql_run(store, SQL_RESUME_SESSION, "iiti", mark.pid, mark.started, mark.boot_id, run);
+}
+
+bt_status bt_store_run_resume(bt_store *store, int64_t run)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, resume(store, run));
+}
+
+static bt_status take_gap(bt_reader *in, sqlite3_stmt *row, void *item)
+{
+    bt_store_gap *gap = item;
+    (void)in;
+    gap->stopped_ns = sqlite3_column_int64(row, 0);
+    gap->resumed_ns = sqlite3_column_int64(row, 1);
+    gap->status = bt_reader_status(row, 2, false);
+    return BT_OK;
+}
+
+bt_status bt_store_gaps_read(bt_reader *in, bt_store_run *run)
+{
+    BT_READER_ROWS(in, SQL_GAPS_COUNT, SQL_GAPS, run->id, take_gap, run->gaps, run->gap_count);
+    return BT_OK;
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/env bats
+# Runs that are broken off and go on, and runs beside each other, from a user's side
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    worker=$root/tests/support/fake_worker.sh
+    peer=$root/tests/support/kernel_peer.sh
+    dir=$(mktemp -d /tmp/bt-resume-XXXXXX)
+    cd "$dir" || exit
+    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"] },
+  "profiles": {
+    "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 20 },
+      "cases": [ { "name": "a", "kind": "train" }, { "name": "b", "kind": "train" } ] },
+    "gpu": { "device": "cuda", "automatic": false, "train": { "micro_batch": 1, "sequence": 16, "steps": 20 },
+      "cases": [ { "name": "g", "kind": "train" } ] } } }
+JSON
+    cat >k.json <<'JSON'
+{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot", "max_time_s": 0.2 } } ] } } }
+JSON
+    export FAKE_STEPS=20
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+eventually() {
+    for _ in $(seq 1200); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.05
+    done
+    echo "never: $*"
+    return 1
+}
+
+rounds_done() { "$bench" watch "$1" --once --format json | grep -q "\"rounds_done\":$2[,}]"; }
+
+@test "a training run that was interrupted goes on: finished rounds stay, the gap is noted" {
+    FAKE_WORKER=slow "$bench" run s.json --rounds 2 --worker "$worker" >out 2>err 3>&- &
+    pid=$!
+    eventually rounds_done 1 1
+    kill -INT "$pid"
+    wait "$pid" || true
+    grep -q "it goes on with 'bt-bench run --resume 1'" err
+    sed -i 's/"steps": 20/"steps": 99/' s.json # the record has the plan
+    run --separate-stderr "$bench" run --resume 1 --worker "$worker"
+    [ "$status" = 0 ]
+    [[ $stderr == *"resumed: 3 of 4 rounds are left"* ]]
+    [[ $output == "run 1 passed"*"stood still"* ]]
+    run "$bench" show 1 --format json
+    [ "$(grep -c '"status": "passed"' <<<"$output")" = 5 ] # the run and its four rounds
+    [ "$(grep -c '"status": "interrupted"' <<<"$output")" = 2 ] # the gap and the round in flight
+    run "$bench" run --resume 1 --worker "$worker"
+    [ "$status" = 2 ]
+    [ "$output" = "results/bt.sqlite: run 1 has passed, nothing of it is left to run" ]
+}
+
+@test "a killed run of kernel cases on two systems goes on" {
+    "$bench" run k.json --rounds 3 --system "blutrain,$peer" >out 2>err 3>&- &
+    pid=$!
+    eventually rounds_done 1 1
+    kill -9 "$pid"
+    wait "$pid" || true
+    run "$bench" watch 1
+    [ "$status" = 130 ]
+    [[ ${lines[-1]} == "next      bt-bench run --resume 1" ]]
+    run --separate-stderr "$bench" run --resume 1
+    [ "$status" = 0 ]
+    [[ $output == "run 1 passed"*"kernel_peer.sh"*"blutrain"* || $output == "run 1 passed"*"blutrain"*"kernel_peer.sh"* ]]
+    run "$bench" history gelu.forward.f32.4x5 --system kernel_peer.sh
+    [[ $output =~ 1\ +20.*\ 3\ +1.00\ ms ]]
+}
+
+@test "what cannot be resumed is refused in one line" {
+    "$bench" run s.json --worker "$worker" -q >/dev/null
+    run "$bench" run --resume 2
+    [ "$status" = 2 ]
+    [ "$output" = "results/bt.sqlite: no run 2; the last is 1" ]
+    run "$bench" run --resume 1 --rounds 3
+    [ "$status" = 2 ]
+    [ "$output" = "--resume takes the plan from the record: --rounds cannot be given with it" ]
+    run "$bench" run s.json --resume 1
+    [ "$status" = 2 ]
+    [ "${#lines[@]}" = 1 ]
+    run "$bench" run --resume one
+    [ "$status" = 2 ]
+    FAKE_WORKER=slow "$bench" run s.json --worker "$worker" -q >/dev/null 2>&1 3>&- &
+    pid=$!
+    eventually "$bench" watch 2 --once
+    run "$bench" run --resume 2 --worker "$worker"
+    kill -INT "$pid"
+    wait "$pid" || true
+    [ "$status" = 2 ]
+    [ "$output" = "results/bt.sqlite: run 2 is going on in process $pid; 'bt-bench watch 2' shows it" ]
+}
+
+@test "another machine is refused, with what differs" {
+    [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null || skip "one processor"
+    "$bench" run k.json --rounds 3 --worker "$peer" >out 2>err 3>&- &
+    pid=$!
+    eventually "$bench" watch 1 --once
+    kill -9 "$pid"
+    wait "$pid" || true
+    "$bench" watch 1 --once | grep -q "run 1 passed" && skip "it was faster"
+    cpu=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    run taskset -c "$cpu" "$bench" run --resume 1 --worker "$peer"
+    [ "$status" = 4 ]
+    [[ ${lines[0]} == "run 1 cannot go on here: its rounds would not be comparable" ]]
+    [[ $output == *"environment cpu.usable: was \"$(nproc)\", is \"1\""* ]]
+}
+
+@test "four runs at once on one database all succeed" {
+    pids=()
+    for _ in 1 2 3 4; do
+        "$bench" run k.json --rounds 2 --worker "$peer" -q >/dev/null 2>>err 3>&- &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || { cat err; false; }
+    done
+    run "$bench" list runs --format json
+    [ "$(grep -o '"status":"passed"' <<<"$output" | wc -l)" = 4 ]
+    [ "$(grep -o '"rounds":4' <<<"$output" | wc -l)" = 4 ]
+}
+
+@test "on a GPU the second run waits for the first, says for whom, and Ctrl-C gives up" {
+    mkdir tmp
+    export TMPDIR=$dir/tmp
+    FAKE_WORKER=slow "$bench" run s.json --profile gpu --worker "$worker" -q >/dev/null 2>&1 3>&- &
+    first=$!
+    eventually "$bench" watch 1 --once
+    "$bench" run s.json --profile gpu --worker "$worker" >/dev/null 2>err2 3>&- &
+    second=$!
+    "$bench" run s.json --profile gpu --worker "$worker" >/dev/null 2>err3 3>&- &
+    third=$!
+    eventually grep -q waiting err3
+    kill -INT "$third"
+    code=0
+    wait "$third" || code=$?
+    [ "$code" = 130 ]
+    grep -q "interrupted while run 1 of $dir/results/bt.sqlite, process $first had the GPU" err3
+    wait "$first"
+    wait "$second"
+    grep -q "^waiting   run 1 of $dir/results/bt.sqlite, process $first has the GPU; Ctrl-C gives up" err2
+    run "$bench" list runs --format json
+    [ "$(grep -o '"status":"passed"' <<<"$output" | wc -l)" = 2 ]
+}

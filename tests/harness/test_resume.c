@@ -1,0 +1,336 @@
+// tests/harness/test_resume.c - what a resumed run does, and what it refuses
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/compare/compare.h"
+#include "harness/run/lock.h"
+#include "harness/run/run.h"
+#include "tests/support/scratch.h"
+
+enum { ROUNDS = 3, CASES = 2 }; // the copy, and gelu
+
+static bt_suite suite;
+static bt_plan plan;
+static const bt_machine machine = {.host_memory_bytes = 1ULL << 34};
+static char database[256], out_dir[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [{\"name\": "
+        "\"gelu\", \"kind\": \"kernel\", \"kernel\": {\"op\": \"gelu\", \"shape\": \"4x5\", "
+        "\"cache\": \"hot\"}}]}}}";
+    const bt_plan_options options = {.seed = -1, .rounds = ROUNDS};
+    bool good = test_scratch_make() &&
+                bt_suite_parse("t.json", text, strlen(text), &suite) == BT_OK &&
+                bt_plan_make(&suite, &options, &machine, &plan) == BT_OK;
+    (void)snprintf(database, sizeof database, "%s", test_scratch_path("runs.sqlite"));
+    (void)snprintf(out_dir, sizeof out_dir, "%s", test_scratch_path("out"));
+    return good && plan.case_count == CASES ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bt_plan_release(&plan);
+    bt_suite_release(&suite);
+    test_scratch_remove();
+    return 0;
+}
+
+static void execute_sql(const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+    char *message = NULL;
+    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
+        fail_msg("%s: %s", sql, message);
+    }
+    sqlite3_close(db);
+}
+
+static bt_status execute(int64_t resumed, bt_run_outcome *outcome)
+{
+    bt_run_request request = {.suite = resumed ? NULL : &suite,
+                              .plan = &plan,
+                              .machine = &machine,
+                              .database = database,
+                              .out_dir = resumed ? NULL : out_dir,
+                              .worker = "tests/support/kernel_peer.sh",
+                              .command = "a test",
+                              .quiet = true,
+                              .resume = resumed};
+    return bt_run_execute(&request, outcome);
+}
+
+static bt_store_run read_run(int64_t id)
+{
+    bt_store *store = NULL;
+    bt_store_run run;
+    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_close(store));
+    return run;
+}
+
+// A run that was broken off in its fourth round of six: two passes less two rounds, of a process
+// that is gone.
+static void make_broken(void)
+{
+    bt_run_outcome outcome;
+    ASSERT_OK(execute(0, &outcome));
+    assert_int_equal(outcome.run, 1);
+    execute_sql("DELETE FROM samples WHERE measurement_id IN"
+                " (SELECT id FROM measurement WHERE round_id>=4);"
+                "DELETE FROM measurement WHERE round_id>=4;"
+                "DELETE FROM kernel_use WHERE round_id>=4;"
+                "DELETE FROM telemetry WHERE round_id>=4;"
+                "DELETE FROM round WHERE id>4;"
+                "UPDATE round SET status=0, ended_ns=0, message='' WHERE id=4;"
+                "UPDATE session SET status=0, ended_ns=0, boot_id='another'");
+}
+
+static void finished_rounds_stay(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    bt_store_run before = read_run(1);
+    assert_int_equal(before.status, BT_RUN_INTERRUPTED);
+    assert_int_equal(before.gap_count, 0);
+    ASSERT_OK(execute(1, &outcome));
+    assert_int_equal(outcome.run, 1);
+    assert_int_equal(outcome.status, BT_RUN_PASSED);
+    bt_store_run after = read_run(1);
+    assert_int_equal(after.status, BT_RUN_PASSED);
+    assert_string_equal(after.info.out_dir, out_dir);
+    assert_int_equal(after.round_count, CASES * ROUNDS + 1);
+    for (int64_t i = 0; i < 3; i++) {
+        assert_int_equal(after.rounds[i].started_ns, before.rounds[i].started_ns);
+        assert_int_equal(after.rounds[i].status, BT_RUN_PASSED);
+        assert_false(after.rounds[i].superseded);
+    }
+    // The broken one stays, marked; it was run again under its ordinal, first of all.
+    const bt_store_round *broken = &after.rounds[3], *again = &after.rounds[4];
+    assert_int_equal(broken->status, BT_RUN_INTERRUPTED);
+    assert_string_equal(broken->message, "its recorder was lost");
+    assert_true(broken->superseded);
+    assert_int_equal(again->status, BT_RUN_PASSED);
+    assert_int_equal(again->ordinal, broken->ordinal);
+    assert_string_equal(again->what.name, broken->what.name);
+    // The share of the copy of before.
+    bool share = false;
+    for (int64_t i = 0; i < again->measurement_count; i++) {
+        share = share || again->measurements[i].metric == BT_METRIC_COPY_SHARE;
+    }
+    assert_true(share);
+    assert_int_equal(after.gap_count, 1);
+    assert_int_equal(after.gaps[0].status, BT_RUN_INTERRUPTED);
+    assert_int_equal(after.gaps[0].stopped_ns, broken->started_ns);
+    assert_true(after.gaps[0].resumed_ns > after.gaps[0].stopped_ns);
+    bt_store_run_release(&before);
+    bt_store_run_release(&after);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 has passed, nothing of it is left to run",
+                 execute(1, &outcome));
+}
+
+static void a_comparison_meets_the_round_that_counts(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    bt_comparison both;
+    bt_store *store = NULL;
+    make_broken();
+    ASSERT_OK(execute(1, &outcome));
+    ASSERT_OK(execute(0, &outcome));
+    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_OK(bt_compare_runs(store, 1, 2, &both));
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(both.pair_count, CASES * ROUNDS);
+    assert_int_equal(both.alone_count, 0);
+    for (int64_t i = 0; i < both.pair_count; i++) {
+        assert_int_equal(both.pairs[i].left->status, BT_RUN_PASSED);
+    }
+    bt_comparison_release(&both);
+}
+
+static void nothing_changes_when_it_is_refused(void)
+{
+    bt_store_run run = read_run(1);
+    assert_int_equal(run.status, BT_RUN_INTERRUPTED);
+    assert_int_equal(run.gap_count, 0);
+    assert_int_equal(run.round_count, 4);
+    bt_store_run_release(&run);
+}
+
+static void another_program_is_refused(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    execute_sql("UPDATE build SET git_commit='0123abc', digest='other'");
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "build git_commit: was \"0123abc\", is \"",
+                 execute(1, &outcome));
+    nothing_changes_when_it_is_refused();
+    execute_sql("DELETE FROM session; DELETE FROM round; DELETE FROM build");
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 1", execute(1, &outcome));
+}
+
+static void another_machine_is_refused(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    execute_sql("UPDATE env_fact SET value='a slide rule' WHERE key='cpu.model'");
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "environment cpu.model: was \"a slide rule\", is \"",
+                 execute(1, &outcome));
+    nothing_changes_when_it_is_refused();
+    // A soft fact may differ.
+    execute_sql("UPDATE env_fact SET level=1 WHERE key='cpu.model'");
+    ASSERT_OK(execute(1, &outcome));
+    assert_int_equal(outcome.status, BT_RUN_PASSED);
+}
+
+static void another_plan_or_verb_is_refused(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    execute_sql("UPDATE suite SET plan_hash='beef'");
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "the recorded plan has the hash", execute(1, &outcome));
+    execute_sql("INSERT INTO session_schedule VALUES(1, 7, 'ab', '{}')");
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "begun by 'bt-bench ab'", execute(1, &outcome));
+    nothing_changes_when_it_is_refused();
+}
+
+static void a_running_one_is_refused(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    bt_store *store = NULL;
+    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
+    ASSERT_OK(bt_store_run_resume(store, 1)); // this process has it now
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is going on in process",
+                 bt_store_run_resume(store, 1));
+    ASSERT_OK(bt_store_close(store));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is going on in process", execute(1, &outcome));
+}
+
+static void a_failure_before_stays_one(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    make_broken();
+    execute_sql("UPDATE round SET status=2, message='wrong' WHERE id=2");
+    ASSERT_OK(execute(1, &outcome));
+    assert_int_equal(outcome.status, BT_RUN_FAILED);
+    assert_non_null(strstr(outcome.message, "wrong"));
+    bt_store_run run = read_run(1);
+    assert_int_equal(run.round_count, CASES * ROUNDS + 1); // the failed round was not run again
+    bt_store_run_release(&run);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "none of its rounds is left to run",
+                 execute(1, &outcome));
+}
+
+static void only_the_end_was_missing(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    ASSERT_OK(execute(0, &outcome));
+    execute_sql("UPDATE session SET status=0, ended_ns=0, boot_id='another'");
+    ASSERT_OK(execute(1, &outcome));
+    assert_int_equal(outcome.status, BT_RUN_PASSED);
+    bt_store_run run = read_run(1);
+    assert_int_equal(run.round_count, CASES * ROUNDS);
+    bt_store_run_release(&run);
+}
+
+// ---- the lock of a device ----------------------------------------------------------------------
+
+static void a_device_has_one_owner(void **state)
+{
+    (void)state;
+    bt_device_lock mine = {-1}, yours = {-1}, other = {-1};
+    bool taken = false;
+    char owner[64] = "";
+    setenv("TMPDIR", test_scratch_path(""), 1);
+    ASSERT_OK(bt_device_lock_try("GPU-1/../x", &mine, &taken, owner, sizeof owner));
+    assert_true(taken);
+    bt_device_lock_sign(&mine, "run 5 of here, process 7");
+    ASSERT_OK(bt_device_lock_try("GPU-1/../x", &yours, &taken, owner, sizeof owner));
+    assert_false(taken);
+    assert_string_equal(owner, "run 5 of here, process 7");
+    ASSERT_OK(bt_device_lock_try("GPU-2", &other, &taken, owner, sizeof owner));
+    assert_true(taken);
+    bt_device_lock_release(&other);
+    bt_device_lock_release(&mine);
+    bt_device_lock_release(&mine); // again is fine
+    ASSERT_OK(bt_device_lock_try("GPU-1/../x", &yours, &taken, owner, sizeof owner));
+    assert_true(taken);
+    bt_device_lock_release(&yours);
+    setenv("TMPDIR", "/nonexistent", 1);
+    ASSERT_FAILS(BT_STATUS_IO, "cannot open the lock of the device",
+                 bt_device_lock_try("GPU-1", &mine, &taken, owner, sizeof owner));
+    unsetenv("TMPDIR");
+}
+
+// However its owner goes: here by kill -9.
+static void a_dead_owner_has_no_lock(void **state)
+{
+    (void)state;
+    bt_device_lock lock = {-1};
+    bool taken = false;
+    char owner[64];
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    setenv("TMPDIR", test_scratch_path(""), 1);
+    pid_t child = fork();
+    if (child == 0) {
+        bt_status status = bt_device_lock_try("GPU-1", &lock, &taken, owner, sizeof owner);
+        ssize_t told = write(ready[1], status == BT_OK && taken ? "y" : "n", 1);
+        (void)told;
+        (void)pause();
+        _exit(0);
+    }
+    char answer = 0;
+    assert_int_equal(read(ready[0], &answer, 1), 1);
+    assert_int_equal(answer, 'y');
+    ASSERT_OK(bt_device_lock_try("GPU-1", &lock, &taken, owner, sizeof owner));
+    assert_false(taken);
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    ASSERT_OK(bt_device_lock_try("GPU-1", &lock, &taken, owner, sizeof owner));
+    assert_true(taken);
+    bt_device_lock_release(&lock);
+    close(ready[0]);
+    close(ready[1]);
+    unsetenv("TMPDIR");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(finished_rounds_stay),
+        TEST(a_comparison_meets_the_round_that_counts),
+        TEST(another_program_is_refused),
+        TEST(another_machine_is_refused),
+        TEST(another_plan_or_verb_is_refused),
+        TEST(a_running_one_is_refused),
+        TEST(a_failure_before_stays_one),
+        TEST(only_the_end_was_missing),
+        TEST(a_device_has_one_owner),
+        TEST(a_dead_owner_has_no_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
