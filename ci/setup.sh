@@ -53,6 +53,7 @@ test  patchelf                  command:patchelf
 test  zstd                      command:zstd
 test  sqlite3                   command:sqlite3
 test  python3                   command:python3
+test  python3-yaml              -
 test  ?chromium                 command:chromium
 test  ?python3-torch            -
 TABLE

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/bundle/recompute.h"
+#include "harness/gate/rule.h"
 
 typedef struct verdict_list {
     const bt_store_verdict *items; // in the arena
@@ -15,11 +16,36 @@ typedef struct verdict_list {
 typedef bt_status (*judge_again)(const bt_store_run *run, const verdict_list *recorded,
                                  bt_arena *arena, verdict_list *out);
 
+// Verdicts of a gate and of 'ab' hold their rule each; the reason is for people and says besides
+// what changed since a baseline that is not in the bundle.
+static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorded, bt_arena *arena,
+                            verdict_list *out)
+{
+    bt_gate_sides sides;
+    void *block = NULL;
+    BT_TRY(bt_gate_sides_of_run(run, arena, &sides));
+    BT_TRY(bt_arena_alloc(arena, (size_t)recorded->count * sizeof *recorded->items, &block));
+    bt_store_verdict *again = block;
+    for (int64_t i = 0; i < recorded->count; i++) {
+        bt_gate_verdict verdict;
+        again[i] = recorded->items[i];
+        BT_TRY(bt_gate_judge(&sides, again[i].rule_json, &verdict));
+        again[i].verdict = bt_gate_word_name(verdict.word);
+        again[i].ratio = verdict.ratio;
+        again[i].low = verdict.low;
+        again[i].high = verdict.high;
+        again[i].rounds = verdict.rounds;
+    }
+    *out = (verdict_list){again, recorded->count};
+    return BT_OK;
+}
+
 static const struct {
     const char *kind;
     judge_again judge;
 } judges[] = {
-    {"", NULL},
+    {"ab", judge_gate},
+    {"gate", judge_gate},
 };
 
 static void compare_number(const bt_store_verdict *item, const char *what, double recorded,

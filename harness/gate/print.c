@@ -35,6 +35,21 @@ void bt_gate_counts(const bt_gate_result *result, bt_str *out)
     }
 }
 
+// ", candidate 5f2c9e71 and changes against base 03ab77d0": the builds of a session of 'ab'.
+static void append_builds(const bt_store_schedule *schedule, bt_str *out)
+{
+    static const char *const separators[] = {", ", " against "};
+    for (int i = 0; i < 2; ++i) {
+        const bt_store_system *system = &schedule->systems[1 - i];
+        const bt_store_build *build = &system->build;
+        bt_str_format(out, "%s%s", separators[i], system->name);
+        if (build->git_commit && *build->git_commit) {
+            bt_str_format(out, " %.8s%s", build->git_commit,
+                          build->git_diff && *build->git_diff ? " and changes" : "");
+        }
+    }
+}
+
 void bt_gate_heading(const bt_gate_result *result, bt_str *out)
 {
     const bt_store_run *run = result->request.run;
@@ -43,6 +58,8 @@ void bt_gate_heading(const bt_gate_result *result, bt_str *out)
     if (baseline) {
         bt_str_format(out, " against baseline %s (%s, %s)", baseline->name, baseline->created,
                       baseline->machine);
+    } else if (run->schedule.system_count == 2) {
+        append_builds(&run->schedule, out);
     } else {
         bt_str_append(out, ", candidate against base");
     }

@@ -8,6 +8,8 @@
 #include "harness/text/format.h"
 #include "harness/text/utf8.h"
 
+enum { ROWS_MAX = 100 }; // of a table; a comment holds 64 KiB
+
 // ---- Markdown ----------------------------------------------------------------------------------
 
 // Text from the record, so that it cannot end a cell or become markup.
@@ -53,15 +55,20 @@ static void append_row(const bt_gate_item *item, bt_str *out)
 static void append_table(const bt_gate_result *result, bool same, bt_str *out)
 {
     static const int exits[] = {5, 1, 4, 3, 0};
+    int64_t rows = 0;
     bt_str_append(out, "| case | metric | verdict | change | what |\n|---|---|---|---:|---|\n");
     for (size_t i = 0; i < sizeof exits / sizeof exits[0]; ++i) {
         for (int64_t j = 0; j < result->count; ++j) {
             const bt_gate_item *item = &result->items[j];
             bool is_same = item->verdict.word == BT_GATE_SAME;
-            if (is_same == same && item->verdict.exit_code == exits[i]) {
+            bool wanted = is_same == same && item->verdict.exit_code == exits[i];
+            if (wanted && ++rows <= ROWS_MAX) {
                 append_row(item, out);
             }
         }
+    }
+    if (rows > ROWS_MAX) {
+        bt_str_format(out, "\n%" PRId64 " more in the report\n", rows - ROWS_MAX);
     }
 }
 

@@ -38,6 +38,31 @@ bt_status bt_gate_environment(const bt_store_env *env, const char *name, char di
     return status;
 }
 
+// ---- settings ----------------------------------------------------------------------------------
+
+// Canonical JSON in which every text keeps only what stands behind its last slash: where files lie
+// is no setting, so that clones, machines and bundles agree.
+static bt_status without_folders(const char *json, bt_arena *arena, const char **out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, strlen(json) + 1, &block));
+    char *to = block, *text = NULL; // text: where the current one began
+    for (const char *from = json; *from; ++from) {
+        bool escaped = text && *from == '\\' && from[1];
+        *to++ = *from;
+        if (escaped) {
+            *to++ = *++from;
+        } else if (*from == '"') {
+            text = text ? NULL : to;
+        } else if (text && *from == '/') {
+            to = text;
+        }
+    }
+    *to = '\0';
+    *out = block;
+    return BT_OK;
+}
+
 // ---- one round ---------------------------------------------------------------------------------
 
 static bt_status take_values(const bt_store_round *round, bt_gate_round *out)
@@ -210,8 +235,7 @@ static bool is_of(const bt_gate_side *side, const bt_store_round *round)
 {
     return strcmp(side->name, round->what.name) == 0 &&
            strcmp(side->system, round->what.system) == 0 &&
-           strcmp(side->bench, round->what.bench) == 0 &&
-           strcmp(side->axes_json, round->what.axes_json) == 0;
+           strcmp(side->bench, round->what.bench) == 0;
 }
 
 static bool is_ceiling(const bt_store_round *round)
@@ -286,6 +310,7 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
     out->curves = self.curves;
     out->curve_rounds = self.curve_rounds;
     out->kernels = self.kernels;
+    BT_TRY(without_folders(what->axes_json, arena, &out->axes_json));
     bt_plan_hash(out->axes_json, out->settings);
     BT_TRY(take_medians(&self));
     return bt_gate_environment(&run->info.env, out->name, out->environment);

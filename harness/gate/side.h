@@ -21,7 +21,7 @@ typedef struct bt_gate_round {
 
 typedef struct bt_gate_side {
     const char *bench, *kind, *name, *system;
-    const char *axes_json;       // the case's settings, canonical
+    const char *axes_json;       // the case's settings, canonical, paths without their folders
     const char *precision;       // "bf16"
     char environment[33];        // digest of the hard facts that concern this case
     char settings[33];           // digest of axes_json

@@ -263,6 +263,11 @@ JSON
     grep -q '"metric": "loss"' g.json
     grep -q '"metric": "tokens_per_s"' g.json
     grep -q '"metric": "peak_allocated_bytes"' g.json
+    # Anyone can judge again, from the bundle alone.
+    "$bench" export 2 -o run.tar.zst
+    run --separate-stderr "$bench" verify run.tar.zst
+    [ "$status" = 0 ]
+    [[ $output == *"verdicts"* ]]
     # Another seed: other bits. The case's settings say so first.
     run --separate-stderr "$bench" gate r.json --baseline main --policy p.json -q --seed 7
     [ "$status" = 4 ]

@@ -630,6 +630,26 @@ static void the_comment_folds_what_is_same(void **state)
     bt_str_release(&out);
 }
 
+static void a_long_comment_is_cut(void **state)
+{
+    (void)state;
+    bt_str out = {0};
+    static char names[120][16]; // the runs borrow them
+    for (int i = 0; i < 120; ++i) {
+        (void)snprintf(names[i], sizeof names[i], "case%03d", i);
+        add_kernel(&it.base, names[i], "blutrain", 1e6, 0, 2);
+        add_kernel(&it.run, names[i], "blutrain", 1.1e6, 0, 2);
+    }
+    judge("\"rounds\":2");
+    assert_int_equal(it.result.words[BT_GATE_SLOWER], 120);
+    ASSERT_OK(bt_gate_markdown(&it.result, &out));
+    expect_words(bt_str_text(&out), "| case099 |");
+    assert_null(strstr(bt_str_text(&out), "| case100 |"));
+    expect_words(bt_str_text(&out), "\n20 more in the report\n");
+    assert_true(out.length_bytes < 65536);
+    bt_str_release(&out);
+}
+
 static void junit_is_escaped_and_counted(void **state)
 {
     (void)state;
@@ -723,6 +743,7 @@ int main(void)
         TEST(the_text_says_what_changed),
         TEST(an_improvement_proposes_a_baseline),
         TEST(the_comment_folds_what_is_same),
+        TEST(a_long_comment_is_cut),
         TEST(junit_is_escaped_and_counted),
         TEST(json_says_all),
         TEST(every_failing_allocation_is_said),

@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# ci/gpu-gate.sh from start to end on CPU cases with builds that are fakes, and the workflow files
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    BT_BENCH=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    export BT_BENCH OMP_NUM_THREADS=1
+    dir=$(mktemp -d /tmp/bt-gpu-gate-XXXXXX)
+    cd "$dir" || exit
+    cat >s.json <<'JSON'
+{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+    mkdir old new
+    cp "$root/tests/support/fake_build.sh" old/bt-bench
+    cp "$root/tests/support/fake_build.sh" new/bt-bench
+}
+
+teardown() {
+    cd /
+    rm -rf "$dir"
+}
+
+gate() { # option...
+    run --separate-stderr "$root/ci/gpu-gate.sh" --suite s.json "$@"
+}
+
+@test "two equal builds: exit 0, and all that a job hands on is there" {
+    gate --base ./old --candidate ./new --out results-of-job -- -q
+    [ "$status" = 0 ]
+    [[ $output == *"candidate 11111111 against base 11111111"*"PASS  2 cases: 2 same"*"exit 0"* ]]
+    cd results-of-job
+    [ "$(echo *)" = "gate.json junit.xml report.html run.tar.zst summary.md" ]
+    head -n 1 summary.md | grep -qx '### bt-bench gate: PASS (exit 0)'
+    python3 -c 'import xml.dom.minidom as x, json; x.parse("junit.xml"); json.load(open("gate.json"))'
+    cd .. && "$BT_BENCH" verify results-of-job/run.tar.zst
+}
+
+@test "a slower candidate: exit 1, and the comment says which case and kernel" {
+    printf 'SLOW_CASE=64x16 SLOW=3 KERNEL=other_v2' >new/says
+    gate --base ./old --candidate ./new -- -q
+    [ "$status" = 1 ]
+    grep -q '^\*\*1 slower, 1 same\*\*' gate/summary.md
+    grep -q '| gelu.forward.f32.64x16 | time | SLOWER | +3.00 % |.*same\\_v1 -> other\\_v2' gate/summary.md ||
+        grep -q '| gelu.forward.f32.64x16 | time | SLOWER | +3.00 % |.*same\\_v1 -&gt; other\\_v2' gate/summary.md
+    grep -q 'failures="1"' gate/junit.xml
+}
+
+@test "a policy decides: noise is exit 3, or is let pass" {
+    printf 'NS=1012000 SPREAD=60000' >new/says
+    gate --base ./old --candidate ./new -- -q
+    [ "$status" = 3 ]
+    echo '{ "name": "x", "allow": "inconclusive" }' >p.json
+    gate --base ./old --candidate ./new --policy p.json -- -q
+    [ "$status" = 0 ]
+    grep -q 'of which the policy lets' gate/summary.md
+}
+
+@test "a candidate that is wrong: exit 5, still with a summary" {
+    echo 'FAIL=wrong' >new/says
+    gate --base ./old --candidate ./new -- -q
+    [ "$status" = 5 ]
+    grep -q 'FAIL (exit 5)' gate/summary.md
+    grep -q 'INVALID' gate/summary.md
+}
+
+@test "this very program against itself, on a real case" {
+    echo '{ "name": "x", "rounds": 2, "tolerance": { "kernel": 9, "short_kernel": 9 }, "allow": "inconclusive" }' >p.json
+    gate --base "$BT_BENCH" --policy p.json -- -q --filter 4x5
+    [ "$status" = 0 ]
+    grep -q 'gelu.forward.f32.4x5' gate/summary.md
+}
+
+@test "against a recorded baseline" {
+    "$BT_BENCH" run s.json --rounds 4 -q >/dev/null
+    "$BT_BENCH" baseline set main 1 --reason test >/dev/null
+    echo '{ "name": "x", "rounds": 4, "tolerance": { "kernel": 9, "short_kernel": 9 }, "allow": "inconclusive" }' >p.json
+    gate --baseline main --policy p.json -- -q
+    [ "$status" = 0 ]
+    [ -s gate/report.html ] && [ -s gate/run.tar.zst ] && [ -s gate/junit.xml ]
+}
+
+@test "exit 2 with a reason: options, builds, suites that are none" {
+    gate --bsae ./old
+    [ "$status" = 2 ]
+    [[ $stderr == *"--bsae is no option"* ]]
+    gate --base
+    [ "$status" = 2 ]
+    gate --baseline main --base ./old
+    [ "$status" = 2 ]
+    [[ $stderr == *"goes with the working tree alone"* ]]
+    gate --base ./nowhere -- -q
+    [ "$status" = 2 ]
+    [ ! -e gate/summary.md ]
+    gate --base ./old --suite none.json
+    [ "$status" = 2 ]
+    run "$root/ci/gpu-gate.sh" --help
+    [ "$status" = 0 ]
+    [[ $output == *"--base REVISION|BUILD"*"Exit: the gate's."* ]]
+}
+
+@test "results of an earlier job do not pass for this one's" {
+    gate --base ./old --candidate ./new -- -q
+    gate --base ./old --candidate ./nowhere -- -q
+    [ "$status" = 2 ]
+    [ -z "$(ls gate)" ]
+}
+
+@test "the workflow files are YAML, call the script as it is, and name no host" {
+    python3 - "$root" <<'PYTHON'
+import subprocess, sys, yaml
+root = sys.argv[1]
+github = yaml.safe_load(open(f"{root}/ci/workflows/github-gpu-gate.yml"))
+gitlab = yaml.safe_load(open(f"{root}/ci/workflows/gitlab-gpu-gate.yml"))
+steps = github["jobs"]["gate"]["steps"]
+scripts = [step["run"] for step in steps if "run" in step]
+scripts += gitlab["gpu-gate"]["script"] + gitlab["gpu-gate"]["after_script"]
+for script in scripts:
+    subprocess.run(["bash", "-n", "-c", script], check=True)
+calls = [script for script in scripts if "gpu-gate.sh" in script]
+assert len(calls) == 2, calls
+help = subprocess.run([f"{root}/ci/gpu-gate.sh", "--help"], capture_output=True, text=True).stdout
+for call in calls:
+    for word in call.split():
+        assert not word.startswith("--") or word in help, word
+# Nothing of a pull request's own text may end up in a shell.
+assert not any("${{" in script for script in scripts)
+assert True in github or "on" in github  # YAML 1.1 reads `on` as true
+assert gitlab["gpu-gate"]["artifacts"]["reports"]["junit"] == "gate/junit.xml"
+for file in ("github", "gitlab"):
+    text = open(f"{root}/ci/workflows/{file}-gpu-gate.yml").read()
+    assert "://" not in text and "image:" not in text
+PYTHON
+}
