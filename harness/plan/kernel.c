@@ -208,6 +208,7 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
         cJSON_AddStringToObject(kernel, "shape", shape) &&
         cJSON_AddNumberToObject(kernel, "seed", bt_json_number_of(from, "seed")) &&
         cJSON_AddNumberToObject(kernel, "max_time_s", bt_json_number_of(from, "max_time_s")) &&
+        cJSON_AddNumberToObject(kernel, "timeout_s", bt_json_number_of(from, "timeout_s")) &&
         cJSON_AddNumberToObject(kernel, "bytes",
                                 bt_kernel_bytes(op, backward, &parsed, element_bytes)) &&
         cJSON_AddNumberToObject(kernel, "flops", bt_kernel_flops(op, backward, &parsed));
@@ -279,9 +280,9 @@ static bt_status add_ceiling(const char *cache, const cJSON *first, cJSON *cases
     (void)snprintf(text, sizeof text,
                    "{\"name\":\"%s\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"copy\",\"direction\":"
                    "\"forward\",\"dtype\":\"f32\",\"cache\":\"%s\",\"shape\":\"" CEILING_SHAPE
-                   "\",\"seed\":%.0f,\"max_time_s\":%g}}",
+                   "\",\"seed\":%.0f,\"max_time_s\":%g,\"timeout_s\":%g}}",
                    name, cache, bt_json_number_of(from, "seed"),
-                   bt_json_number_of(from, "max_time_s"));
+                   bt_json_number_of(from, "max_time_s"), bt_json_number_of(from, "timeout_s"));
     cJSON *item = cJSON_Parse(text), *made = cJSON_CreateArray(), *ceiling = NULL;
     bt_json_doc nowhere = {.name = (char *)"ceiling"};
     bt_status status = item && made

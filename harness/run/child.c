@@ -54,7 +54,7 @@ static bt_status failed(const char *what)
 }
 
 // In the child, after fork: only calls that are safe there.
-static void become_worker(const char *program, bool build, int input, int output, int log,
+static void become_worker(const char *program, bool build, int input, int output, int errors,
                           pid_t parent)
 {
     (void)setpgid(0, 0);
@@ -69,7 +69,7 @@ static void become_worker(const char *program, bool build, int input, int output
     (void)signal(SIGHUP, SIG_IGN); // it outlives the terminal, as its recorder does
     (void)dup2(input, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
-    (void)dup2(log, STDERR_FILENO);
+    (void)dup2(errors, STDERR_FILENO);
     if (program) {
         execlp(program, program, build ? "worker" : (char *)NULL, (char *)NULL);
     } else {
@@ -80,36 +80,49 @@ static void become_worker(const char *program, bool build, int input, int output
     _exit(written < 0 ? 126 : 127);
 }
 
-static bt_status open_pipes(int to_child[2], int from_child[2])
+// A pipe whose end on our side, `mine`, does not block.
+static bt_status open_pipe(int ends[2], int mine)
 {
-    if (pipe2(to_child, O_CLOEXEC) != 0) {
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        ends[0] = ends[1] = -1;
         return failed("no pipe");
     }
-    if (pipe2(from_child, O_CLOEXEC) != 0) {
-        bt_status status = failed("no pipe");
-        close(to_child[0]);
-        close(to_child[1]);
-        return status;
-    }
-    (void)fcntl(to_child[1], F_SETFL, O_NONBLOCK);
-    (void)fcntl(from_child[0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(ends[mine], F_SETFL, O_NONBLOCK);
     return BT_OK;
 }
 
-static bt_status fork_worker(const char *program, bool build, int log, bt_child *out)
+static void close_pipe(int ends[2])
 {
-    int to_child[2], from_child[2];
-    BT_TRY(open_pipes(to_child, from_child));
+    for (int i = 0; i < 2; ++i) {
+        if (ends[i] >= 0) {
+            close(ends[i]);
+        }
+    }
+}
+
+static bt_status fork_worker(const char *program, bool build, bt_child *out)
+{
+    int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1};
+    bt_status status = open_pipe(input, 1);
+    status = status == BT_OK ? open_pipe(output, 0) : status;
+    status = status == BT_OK ? open_pipe(errors, 0) : status;
+    if (status != BT_OK) {
+        close_pipe(input);
+        close_pipe(output);
+        return status;
+    }
     pid_t parent = getpid();
     pid_t process = fork();
     if (process == 0) {
-        become_worker(program, build, to_child[0], from_child[1], log, parent);
+        become_worker(program, build, input[0], output[1], errors[1], parent);
     }
-    bt_status status = process < 0 ? failed("no process") : BT_OK;
-    close(to_child[0]);
-    close(from_child[1]);
-    out->input = to_child[1];
-    out->output = from_child[0];
+    status = process < 0 ? failed("no process") : BT_OK;
+    close(input[0]);
+    close(output[1]);
+    close(errors[1]);
+    out->input = input[1];
+    out->output = output[0];
+    out->errors = errors[0];
     out->process = process < 0 ? 0 : process;
     if (process > 0) {
         (void)setpgid(process, process); // whoever of the two is first
@@ -121,18 +134,15 @@ bt_status bt_child_start(const char *program, bool build, const char *task, cons
                          bt_child *out)
 {
     memset(out, 0, sizeof *out);
-    out->input = out->output = -1;
+    out->input = out->output = out->errors = out->log = -1;
     bt_str_append(&out->task, task);
     bt_str_append(&out->task, "\n");
     bt_status status = bt_str_status(&out->task);
-    int log = -1;
     if (status == BT_OK) {
-        log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        status = log < 0 ? bt_error(BT_STATUS_IO, "cannot create %s: %s", log_path, strerror(errno))
-                         : fork_worker(program, build, log, out);
-    }
-    if (log >= 0) {
-        close(log);
+        out->log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        status = out->log < 0
+                     ? bt_error(BT_STATUS_IO, "cannot create %s: %s", log_path, strerror(errno))
+                     : fork_worker(program, build, out);
     }
     if (status != BT_OK) {
         bt_child_release(out);
@@ -240,11 +250,17 @@ bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max
         return bt_error(BT_STATUS_CORRUPT_DATA, "the worker printed a line of more than %zu bytes",
                         size_bytes_max);
     }
-    struct pollfd watched[2] = {{.fd = child->output, .events = POLLIN},
-                                {.fd = child->input, .events = POLLOUT}};
-    int ready = child->output < 0 ? 0 : poll(watched, has_task_left(child) ? 2 : 1, timeout_ms);
-    if (ready > 0 && has_task_left(child) && watched[1].revents) {
+    // An end that is closed, or has nothing to do, is -1: poll passes over it.
+    struct pollfd watched[3] = {
+        {.fd = child->output, .events = POLLIN},
+        {.fd = child->errors, .events = POLLIN},
+        {.fd = has_task_left(child) ? child->input : -1, .events = POLLOUT}};
+    int ready = child->output < 0 ? 0 : poll(watched, 3, timeout_ms);
+    if (ready > 0 && watched[2].revents) {
         feed(child);
+    }
+    if (ready > 0 && watched[1].revents) {
+        bt_child_log_take(child);
     }
     bool more = child->output >= 0;
     if (ready > 0 && watched[0].revents) {
@@ -285,10 +301,12 @@ bool bt_child_wait(bt_child *child, int timeout_ms)
 {
     int64_t until = bt_clock_ns() + (int64_t)timeout_ms * 1000000;
     while (!child->ended && child->process > 0) {
+        bt_child_log_take(child);
         pid_t got = waitpid(child->process, &child->state, WNOHANG);
         child->ended = got == child->process || (got < 0 && errno == ECHILD);
         if (child->ended) {
             (void)kill(-child->process, SIGKILL); // what it may have left in its group
+            bt_child_log_finish(child);
         }
         if (child->ended || bt_clock_ns() >= until) {
             break;
@@ -317,8 +335,11 @@ void bt_child_release(bt_child *child)
     }
     close_end(&child->input);
     close_end(&child->output);
+    close_end(&child->errors);
+    close_end(&child->log);
     bt_str_release(&child->task);
     bt_mem_free(child->buffer);
+    bt_mem_free(child->log_end);
     memset(child, 0, sizeof *child);
-    child->input = child->output = -1;
+    child->input = child->output = child->errors = child->log = -1;
 }

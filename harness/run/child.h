@@ -4,7 +4,10 @@
 //   1. The worker is in a process group of its own: Ctrl-C reaches the recorder alone, which then
 //      asks the worker to stop.
 //   2. The kernel kills the worker when the recorder dies (and its input ends).
-//   3. Nothing here blocks for longer than the timeout that it was given, whatever the worker does.
+//   3. The log holds the first MiB of what the worker printed as errors and the last 16 KiB,
+//   however
+//      much it was.
+//   4. Nothing here blocks for longer than the timeout that it was given, whatever the worker does.
 #ifndef BT_HARNESS_RUN_CHILD_H
 #define BT_HARNESS_RUN_CHILD_H
 
@@ -16,9 +19,12 @@
 #include "framework/base/str.h"
 
 typedef struct bt_child {
-    pid_t process;     // 0: none
-    int input, output; // our ends of its pipes; -1: closed
-    bt_str task;       // owned; what it is given, from task_done on still to be written
+    pid_t process;             // 0: none
+    int input, output, errors; // our ends of its pipes; -1: closed
+    int log;                   // file of its standard error; -1: closed
+    int64_t log_bytes;         // of its standard error so far
+    char *log_end;             // owned, a ring of the last bytes; NULL until the log is full
+    bt_str task;               // owned; what it is given, from task_done on still to be written
     size_t task_done;
     char *buffer; // owned, [capacity]; what it said and nobody took yet, from `taken` on
     size_t capacity, length, taken;
@@ -33,8 +39,9 @@ typedef enum bt_child_said {
 } bt_child_said;
 
 // Starts `program` (NULL: this program's own worker; `build`: another bt-bench's) with `task` and a
-// newline as its input and its standard error in the file `log_path`. Owns    *out: the caller,
-// bt_child_release, which kills what still lives Errors  IO
+// newline as its input and its standard error in the file `log_path`.
+// Owns    *out: the caller, bt_child_release, which kills what still lives
+// Errors  IO
 BT_CHECKED bt_status bt_child_start(const char *program, bool build, const char *task,
                                     const char *log_path, bt_child *out);
 // Waits up to timeout_ms for a line. *line is borrowed until the next call; a line without newline
@@ -46,11 +53,19 @@ BT_CHECKED bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t siz
 // Asks it to stop after what it is doing: a line on its input.
 void bt_child_ask_stop(bt_child *child);
 void bt_child_kill(bt_child *child);
-// Whether it has ended, waiting up to timeout_ms.
+// Whether it has ended, waiting up to timeout_ms. When it has, its log is whole.
 bool bt_child_wait(bt_child *child, int timeout_ms);
 // How it ended: "ended with code 3", "was killed by SIGKILL". Only after it has ended.
 void bt_child_describe_end(const bt_child *child, bt_str *out);
 void bt_child_release(bt_child *child);
+
+// ---- child_log.c -------------------------------------------------------------------------------
+
+// Takes what the pipe of errors holds, at most so much at once that a flood cannot keep us from the
+// output. Never blocks; a log that cannot be written is cut off there.
+void bt_child_log_take(bt_child *child);
+// The same, and the end of the log behind it. Both are closed.
+void bt_child_log_finish(bt_child *child);
 
 // ---- signals
 // -------------------------------------------------------------------------------------

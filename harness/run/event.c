@@ -211,6 +211,64 @@ static bt_status fill(const bt_run_event_state *state, bt_run_event *event)
     return BT_OK;
 }
 
+int64_t bt_run_event_lines_max(int64_t steps) { return 20000 + 2000 * steps; }
+
+static bt_status refuse_more(const bt_run_event_state *state, const char *what, int64_t limit)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "%lld", (long long)limit);
+    return refuse(state, what, text);
+}
+
+// Whether a worker of this kind of case has such events.
+static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
+{
+    const char *kind = state->limits.kind;
+    bool of_kernel = kind && strcmp(kind, "kernel") == 0;
+    bool of_train = kind && strcmp(kind, "train") == 0;
+    return !(of_kernel && (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL)) &&
+           !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED));
+}
+
+static bt_status check_limits(bt_run_event_state *state, const bt_run_event *event)
+{
+    const bt_run_event_limits *limits = &state->limits;
+    bt_run_event_type type = event->type;
+    if (limits->lines && state->line > limits->lines) {
+        return refuse_more(state, "more lines than an honest worker prints: ", limits->lines);
+    }
+    if (!is_of_kind(state, type)) {
+        return refuse(state, "not an event of this kind of case: ", bt_run_event_name(type));
+    }
+    if (type == BT_RUN_EVENT_STEP && limits->steps && event->as.step.step >= limits->steps) {
+        return refuse_more(state, "more steps than the plan's ", limits->steps);
+    }
+    if (type == BT_RUN_EVENT_SAMPLES) {
+        state->samples += event->as.samples.count;
+    }
+    if (limits->samples && state->samples > limits->samples) {
+        return refuse_more(state, "more samples than are taken: ", limits->samples);
+    }
+    return BT_OK;
+}
+
+// Order within the measuring: evaluations count up, measured is behind the samples and comes once.
+static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *event)
+{
+    bool measuring = event->type == BT_RUN_EVENT_SAMPLES || event->type == BT_RUN_EVENT_MEASURED;
+    if (measuring && state->measured) {
+        return refuse(state, "something of the measuring follows measured", "");
+    }
+    state->measured = state->measured || event->type == BT_RUN_EVENT_MEASURED;
+    if (event->type == BT_RUN_EVENT_EVAL) {
+        if (event->as.eval.step < state->next_eval || event->as.eval.step > state->next_step) {
+            return refuse(state, "an evaluation of a step that is not there, or that had one", "");
+        }
+        state->next_eval = event->as.eval.step + 1;
+    }
+    return BT_OK;
+}
+
 static bt_status check_order(bt_run_event_state *state, const bt_run_event *event)
 {
     bt_run_event_type type = event->type;
@@ -232,9 +290,11 @@ static bt_status check_order(bt_run_event_state *state, const bt_run_event *even
     if (type == BT_RUN_EVENT_START && event->as.start.protocol != BT_RUN_EVENT_PROTOCOL) {
         return refuse(state, "another protocol than 1", "");
     }
+    BT_TRY(check_limits(state, event));
     if (type == BT_RUN_EVENT_STEP && event->as.step.step != state->next_step++) {
         return refuse(state, "steps must count up from 0 without a gap", "");
     }
+    BT_TRY(check_sequence(state, event));
     if (type == BT_RUN_EVENT_RESULT) {
         state->done = true;
         if (event->as.result.steps_done != state->next_step) {

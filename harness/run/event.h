@@ -6,7 +6,9 @@
 // Invariants
 //   1. start comes first and once; steps count up from 0 without a gap; result comes at most once
 //      and only errors may follow; nothing follows an error.
-//   2. Every integer is whole, >= 0 and below 2^53. Every real is finite, but for losses and norms,
+//      Evaluations count up, too; measured comes once, behind the samples.
+//   2. No more is taken than the limits allow, where they are set: a flood ends the worker.
+//   3. Every integer is whole, >= 0 and below 2^53. Every real is finite, but for losses and norms,
 //      where null means NaN or infinity. A loss's bits win over its decimals.
 #ifndef BT_HARNESS_RUN_EVENT_H
 #define BT_HARNESS_RUN_EVENT_H
@@ -88,11 +90,27 @@ typedef struct bt_run_event {
     double *numbers;  // owned: those of an event read
 } bt_run_event;
 
+// What a round may say at most; zeros: no limit.
+typedef struct bt_run_event_limits {
+    const char *kind; // "kernel": no steps, no evaluations; "train": no samples
+    int64_t steps;    // of the plan
+    int64_t lines, samples;
+} bt_run_event_limits;
+
+#define BT_RUN_EVENT_SAMPLES_MAX 2000000
+
+// Lines that an honest worker of so many steps never reaches: 2,000 a step (a profiled step says
+// each of its ranges) and 20,000 besides.
+int64_t bt_run_event_lines_max(int64_t steps);
+
 // Where in the protocol a worker is.
 typedef struct bt_run_event_state {
+    bt_run_event_limits limits;
     int64_t line;      // lines read
     int64_t next_step; // the step that must come next
-    bool started, done, failed;
+    int64_t next_eval; // the earliest step of which an evaluation may come
+    int64_t samples;   // taken
+    bool started, measured, done, failed;
 } bt_run_event_state;
 
 // Reads one line (without its newline) and moves the state on.

@@ -63,14 +63,20 @@ static bt_status take_step(bt_recorder *self, const bt_store_step *step)
         self->step_capacity = capacity;
     }
     self->steps[self->step_count++] = *step;
+    self->last_step_ns = bt_clock_ns();
+    self->first_step_ns = self->first_step_ns ? self->first_step_ns : self->last_step_ns;
     return bt_store_step_add(self->store, self->round, step);
 }
 
 static bt_status take_samples(bt_recorder *self, const bt_run_event_samples *samples)
 {
-    void *block = self->times_ns;
-    BT_TRY(bt_mem_resize(&block, (size_t)(self->time_count + samples->count), sizeof(double)));
-    self->times_ns = block;
+    if (self->time_count + samples->count > self->time_capacity) {
+        int64_t capacity = 2 * self->time_capacity + samples->count;
+        void *block = self->times_ns;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof(double)));
+        self->times_ns = block;
+        self->time_capacity = capacity;
+    }
     memcpy(self->times_ns + self->time_count, samples->times_ns,
            (size_t)samples->count * sizeof(double));
     self->time_count += samples->count;
@@ -81,6 +87,10 @@ static void take_measured(bt_recorder *self, const bt_run_event_measured *measur
 {
     self->measured = true;
     self->error_share = measured->error_share;
+    for (int64_t i = 0; i < self->time_count; ++i) {
+        self->total_ns += self->times_ns[i] *
+                          (double)(measured->calls_per_sample ? measured->calls_per_sample : 1);
+    }
     (void)snprintf(self->stop, sizeof self->stop, "%s", measured->stop);
 }
 
@@ -95,6 +105,7 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return take_step(self, &event->as.step);
     case BT_RUN_EVENT_EVAL:
         self->val_loss = event->as.eval.loss;
+        self->evals_ns += (double)event->as.eval.host_ns;
         return bt_store_eval_add(self->store, self->round, &event->as.eval);
     case BT_RUN_EVENT_RANGE:
         return bt_store_range_add(self->store, self->round, &event->as.range);

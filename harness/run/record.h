@@ -12,14 +12,17 @@ typedef struct bt_recorder {
     bt_store_step *steps; // owned, [step_capacity]: for the measurements
     int64_t step_count, step_capacity;
     double *times_ns; // owned, [time_count]: samples of a kernel case
-    int64_t time_count;
-    bool measured;                // it was correct, and its samples are all there
-    double error_share;           // NaN: not said
-    double copy_bytes_per_s;      // what shares are of; 0: not known
-    double bandwidth_bytes_per_s; // measured; 0: it was not
-    double time_ns;               // median of a call or a step; NaN: it was not timed
-    char stop[64];                // why there are no more samples
-    double val_loss;              // of the last evaluation, NaN before
+    int64_t time_count, time_capacity;
+    bool measured;                       // it was correct, and its samples are all there
+    double error_share;                  // NaN: not said
+    double total_ns;                     // of all calls that were timed
+    double evals_ns;                     // of all evaluations
+    int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet
+    double copy_bytes_per_s;             // what shares are of; 0: not known
+    double bandwidth_bytes_per_s;        // measured; 0: it was not
+    double time_ns;                      // median of a call or a step; NaN: it was not timed
+    char stop[64];                       // why there are no more samples
+    double val_loss;                     // of the last evaluation, NaN before
     bt_store_memory memory;
     int64_t started_ns;
     char params_digest[65];

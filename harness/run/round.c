@@ -5,19 +5,26 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/run/child.h"
+#include "harness/run/plausible.h"
 #include "harness/stats/noise.h"
+#include "harness/stats/stats.h"
 
 #define LISTEN_MS 100
+#define BURY_S    60 // at most, from a worker's last word to its end
 
 typedef struct listening {
     const bt_round_request *request;
     bt_child child;
     bt_recorder recorder;
     bt_run_event_state state;
-    bool stopped; // the result says that it was asked to stop
+    double timeout_s; // of silence
+    int64_t heard_ns; // when the last event came
+    bool stopped;     // the result says that it was asked to stop
+    bool killed;      // because it did not end behind its last word
     int interrupts_heeded;
     bt_round_outcome *outcome;
 } listening;
@@ -133,6 +140,7 @@ static bt_status take_line(listening *self, const char *line, size_t size_bytes,
     bt_run_event event;
     bt_status status = bt_run_event_parse(&self->state, line, size_bytes, &event);
     if (status == BT_OK) {
+        self->heard_ns = bt_clock_ns();
         status = take_event(self, &event);
         bt_run_event_release(&event);
         return status;
@@ -163,6 +171,28 @@ static void heed_interrupts(listening *self)
     }
 }
 
+static bool is_kernel(const listening *self)
+{
+    return bt_json_get(self->request->item, "kernel") != NULL;
+}
+
+// A worker that has been silent for longer than the plan allows is given up: true.
+static bool give_up(listening *self)
+{
+    char message[256];
+    double silent_s = (double)(bt_clock_ns() - self->heard_ns) / 1e9;
+    if (self->timeout_s <= 0 || silent_s < self->timeout_s) {
+        return false;
+    }
+    (void)snprintf(message, sizeof message,
+                   "the worker said nothing for %.4g s and was ended, after %lld lines; "
+                   "%s.timeout_s says how long it may be silent",
+                   self->timeout_s, (long long)self->state.line,
+                   is_kernel(self) ? "kernel" : "train");
+    judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE, message);
+    return true;
+}
+
 static bt_status listen_to_end(listening *self)
 {
     for (;;) {
@@ -188,7 +218,7 @@ static bt_status listen_to_end(listening *self)
         } else {
             bt_progress_silence(self->request->view);
         }
-        if (mistaken) {
+        if (mistaken || give_up(self)) {
             return BT_OK;
         }
         BT_TRY(bt_store_tick(self->request->store));
@@ -226,10 +256,13 @@ static void judge_silent_end(listening *self)
         return;
     }
     bt_str_append(&message, "the worker ");
+    if (self->killed) {
+        bt_str_append(&message, "closed its output, did not end and ");
+    }
     bt_child_describe_end(child, &message);
     bt_str_format(&message, " after %lld steps%s", (long long)self->recorder.step_count,
                   self->state.done ? ", behind its result" : ", without a result");
-    if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9) {
+    if (WIFSIGNALED(child->state) && WTERMSIG(child->state) == 9 && !self->killed) {
         bt_str_append(&message, " (the system does that when memory runs out)");
     }
     append_last_words(self->request->log_path, &message);
@@ -237,12 +270,66 @@ static void judge_silent_end(listening *self)
     bt_str_release(&message);
 }
 
+// Times that cannot be make a round fail that has passed otherwise.
+static void judge_times(listening *self, const bt_str *wrong)
+{
+    if (bt_str_status(wrong) != BT_OK || wrong->length_bytes) {
+        judge(self, BT_RUN_FAILED, BT_STATUS_CORRUPT_DATA,
+              wrong->length_bytes ? bt_str_text(wrong) : bt_error_message());
+        self->recorder.measured = false; // no measurement comes of them
+    }
+}
+
+static double wall_ns(const listening *self)
+{
+    return (double)(bt_clock_ns() - self->recorder.started_ns);
+}
+
+static void judge_kernel_times(listening *self)
+{
+    const cJSON *kernel = bt_json_get(self->request->item, "kernel");
+    const cJSON *cache = bt_json_get(kernel, "cache");
+    bt_recorder *recorder = &self->recorder;
+    bt_stats time;
+    bt_str wrong = {0};
+    if (bt_stats_of(recorder->times_ns, recorder->time_count, &time) == BT_OK) {
+        bt_plausible_kernel seen = {.median_ns = time.median,
+                                    .total_ns = recorder->total_ns,
+                                    .wall_ns = wall_ns(self),
+                                    .bytes = bt_json_number_of(kernel, "bytes"),
+                                    .flops = bt_json_number_of(kernel, "flops"),
+                                    .copy_bytes_per_s = recorder->copy_bytes_per_s,
+                                    .hot = cache && strcmp(cache->valuestring, "hot") == 0};
+        bt_plausible_check_kernel(&seen, &wrong);
+        judge_times(self, &wrong);
+    } else {
+        judge(self, BT_RUN_FAILED, BT_STATUS_OUT_OF_MEMORY, bt_error_message());
+    }
+    bt_str_release(&wrong);
+}
+
+static void judge_step_times(listening *self)
+{
+    const bt_recorder *recorder = &self->recorder;
+    bt_str wrong = {0};
+    bt_plausible_steps seen = {.steps = recorder->steps,
+                               .count = recorder->step_count,
+                               .evals_ns = recorder->evals_ns,
+                               .wall_ns = wall_ns(self),
+                               .arrivals_ns =
+                                   (double)(recorder->last_step_ns - recorder->first_step_ns)};
+    bt_plausible_check_steps(&seen, &wrong);
+    judge_times(self, &wrong);
+    bt_str_release(&wrong);
+}
+
 // A kernel case must have been measured.
 static void judge_measured(listening *self)
 {
-    const bt_recorder *recorder = &self->recorder;
+    bt_recorder *recorder = &self->recorder;
     if (recorder->measured && recorder->time_count > 0) {
         judge(self, BT_RUN_PASSED, BT_OK, "");
+        judge_kernel_times(self);
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
               "the worker ended without having said samples and measured");
@@ -252,7 +339,7 @@ static void judge_measured(listening *self)
 // A worker that ended well must have done all steps of the plan.
 static void judge_good_end(listening *self)
 {
-    if (bt_json_get(self->request->item, "kernel")) {
+    if (is_kernel(self)) {
         judge_measured(self);
         return;
     }
@@ -262,6 +349,7 @@ static void judge_good_end(listening *self)
                    (long long)self->recorder.step_count, (long long)planned);
     if (self->recorder.step_count == planned) {
         judge(self, BT_RUN_PASSED, BT_OK, "");
+        judge_step_times(self);
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, message);
     }
@@ -270,12 +358,19 @@ static void judge_good_end(listening *self)
 // Waits for the process, gently: it has said all that it will say.
 static void bury(listening *self, bool at_once)
 {
+    double limit_s =
+        self->timeout_s > 0 && self->timeout_s < BURY_S ? self->timeout_s : (double)BURY_S;
+    int64_t from_ns = bt_clock_ns();
     if (at_once) {
         bt_child_kill(&self->child);
     }
     while (!bt_child_wait(&self->child, LISTEN_MS)) {
         heed_interrupts(self);
         bt_progress_silence(self->request->view);
+        if ((double)(bt_clock_ns() - from_ns) > limit_s * 1e9 && !self->killed) {
+            self->killed = true;
+            bt_child_kill(&self->child);
+        }
     }
 }
 
@@ -292,6 +387,7 @@ static bt_status run_worker(listening *self)
     bt_str_release(&task);
     BT_TRY(status);
     judge(self, BT_RUN_RUNNING, BT_OK, "");
+    self->heard_ns = bt_clock_ns();
     if (request->telemetry) {
         bt_telemetry_begin(request->telemetry, self->child.process);
     }
@@ -315,15 +411,30 @@ static bt_status run_worker(listening *self)
     return BT_OK;
 }
 
+static void set_limits(listening *self)
+{
+    const cJSON *item = self->request->item;
+    int64_t steps = (int64_t)bt_plan_number(item, "train.steps");
+    self->timeout_s =
+        bt_plan_number(item, is_kernel(self) ? "kernel.timeout_s" : "train.timeout_s");
+    self->state.limits = (bt_run_event_limits){.kind = is_kernel(self) ? "kernel" : "train",
+                                               .steps = steps,
+                                               .lines = bt_run_event_lines_max(steps),
+                                               .samples = BT_RUN_EVENT_SAMPLES_MAX};
+}
+
 bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcome)
 {
-    listening self = {.request = request, .outcome = outcome, .child = {.input = -1, .output = -1}};
+    listening self = {.request = request,
+                      .outcome = outcome,
+                      .child = {.input = -1, .output = -1, .errors = -1, .log = -1}};
     memset(outcome, 0, sizeof *outcome);
     outcome->noise = BT_NOISE_QUIET;
     bt_status status = bt_recorder_begin(
         request->store, request->run, request->plan->suite, request->item,
         bt_round_system(request->worker, request->system), request->ordinal, &self.recorder);
     self.recorder.copy_bytes_per_s = request->copy_bytes_per_s;
+    set_limits(&self);
     if (status == BT_OK) {
         status = run_worker(&self);
         if (status == BT_OK) {

@@ -39,10 +39,12 @@ X(STEP_ADD, "INSERT INTO step(round_id, step, loss, loss_bits, grad_norm, lr, to
             " warmup, profiled) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
 X(EVAL_ADD, "INSERT INTO eval(round_id, step, loss, tokens, host_ns) VALUES(?,?,?,?,?)")
 X(RANGE_ADD, "INSERT INTO range_stat(round_id, step, path, count, device_ns, host_ns)"
-             " VALUES(?,?,?,?,?,?)")
-X(KERNEL_ADD, "INSERT INTO kernel_use(round_id, op, kernel) VALUES(?,?,?)")
+             " VALUES(?,?,?,?,?,?) ON CONFLICT DO NOTHING")
+X(KERNEL_ADD, "INSERT INTO kernel_use(round_id, op, kernel) VALUES(?,?,?)"
+              " ON CONFLICT DO NOTHING")
 X(MEMORY_ADD, "INSERT INTO memory(round_id, phase, peak_allocated_bytes, peak_reserved_bytes,"
-              " device_used_bytes, peak_resident_bytes) VALUES(?,?,?,?,?,?)")
+              " device_used_bytes, peak_resident_bytes) VALUES(?,?,?,?,?,?)"
+              " ON CONFLICT DO NOTHING")
 X(MEASUREMENT_DROP, "DELETE FROM measurement WHERE round_id=? AND metric=?")
 X(MEASUREMENT_ADD, "INSERT INTO measurement(round_id, metric, value, low, high)"
                    " VALUES(?,?,?,?,?)")

@@ -261,7 +261,7 @@ const char *bt_store_path(const bt_store *store);
 
 // ---- recording ---------------------------------------------------------------------------------
 // begin, end, describe, measure and artifact are in the database when they return. step, eval,
-// range, kernel and memory are queued and written together: when the last flush is half a second
+// range, kernel and memory (of which the first of its kind counts) are queued and written together: when the last flush is half a second
 // old, when 512 rows wait, and before any of the former. A failed flush keeps its rows; the next
 // one tries again, and a call that finds the queue full and unwritable fails.
 

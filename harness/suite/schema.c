@@ -125,6 +125,8 @@ const bt_suite_key bt_suite_keys[] = {
     {BT_SUITE_TRAIN, "recompute", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
      "Keep a block's input only and run it again in the backward: less memory, more time."},
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
+    REAL_ROW(TRAIN, "timeout_s", 0.1, 1e6, "3600",
+             "Seconds of silence after which a round is given up and its process ended."),
     WHOLE_ROW(TRAIN, "memory_limit_bytes", 0, WHOLE_MAX, "0",
               "Bound on device memory; 0: what the device has."),
 
@@ -141,6 +143,8 @@ const bt_suite_key bt_suite_keys[] = {
      "Lengths of the axes, as in 16384x768; of tensors also the names block and gpt2_124m."},
     WHOLE_ROW(KERNEL, "seed", 0, WHOLE_MAX, "1337", "Of the operands."),
     REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Bound on the measuring of one case."),
+    REAL_ROW(KERNEL, "timeout_s", 0.1, 1e6, "600",
+             "Seconds of silence after which a round is given up and its process ended."),
 
     WHOLE_ROW(MODEL, "layers", 1, 4096, "12", "Transformer blocks."),
     WHOLE_ROW(MODEL, "heads", 1, 4096, "12", "Attention heads; must divide width."),

@@ -184,7 +184,8 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "Ctrl-C stops after the step, exit 130, says what is kept" {
-    FAKE_WORKER=slow FAKE_STEPS=10000 "$bench" run s.json --worker "$worker" >out 2>err &
+    FAKE_WORKER=slow FAKE_STEPS=10000 "$bench" run s.json --set train.steps=10000 \
+        --worker "$worker" >out 2>err &
     pid=$!
     eventually running_with_steps
     kill -INT $pid
@@ -199,7 +200,7 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "kill -9 of the recorder: the worker dies with it, show says interrupted" {
-    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --worker "$worker" >out 2>err &
+    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
     eventually running_with_steps
     kill -9 $pid
@@ -215,7 +216,8 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "kill -9 of the worker is a failure that names the signal" {
-    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --filter a --worker "$worker" >out 2>err &
+    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --filter a \
+        --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
     eventually running_with_steps
     kill -9 "$(cat pid)"
@@ -249,7 +251,7 @@ is_gone() { ! kill -0 "$1"; }
     [ "$(id -u)" = 0 ] || skip "needs to mount a small file system"
     mkdir small
     mount -t tmpfs -o size=400k none small 2>/dev/null || skip "no mount here"
-    FAKE_STEPS=20000 fake --quiet --db small/runs.sqlite --out out
+    FAKE_STEPS=20000 fake --quiet --db small/runs.sqlite --out out --set train.steps=20000
     code=$status
     said=$stderr
     "$bench" list runs --db small/runs.sqlite >listed 2>&1 || true

@@ -138,7 +138,7 @@ static void step_survives_the_wire(void **state)
 // ---- runs --------------------------------------------------------------------------------------
 
 static bt_suite suite;
-static bt_plan plan;
+static bt_plan plan, long_plan; // of 6 steps, of 100,000
 static const bt_machine machine = {.host_memory_bytes = 8ULL << 30};
 
 static int set_up(void **state)
@@ -155,10 +155,13 @@ static int set_up(void **state)
                    "{\"name\": \"one\", \"kind\": \"train\", \"dataset\": {\"train\": [\"%s\"]},"
                    "\"train\": {\"steps\": 6, \"micro_batch\": 4, \"sequence\": 64}}]}}}",
                    shard);
+    static const char *const sets[] = {"train.steps=100000"};
     const bt_plan_options options = {.seed = -1};
+    const bt_plan_options many_steps = {.seed = -1, .sets = sets, .set_count = 1};
     bool good = bt_shard_write(shard, tokens, 64) == BT_OK &&
                 bt_suite_parse("t.json", text, strlen(text), &suite) == BT_OK &&
-                bt_plan_make(&suite, &options, &machine, &plan) == BT_OK;
+                bt_plan_make(&suite, &options, &machine, &plan) == BT_OK &&
+                bt_plan_make(&suite, &many_steps, &machine, &long_plan) == BT_OK;
     if (!good) {
         print_error("%s\n", bt_error_message());
     }
@@ -169,15 +172,17 @@ static int tear_down(void **state)
 {
     (void)state;
     bt_plan_release(&plan);
+    bt_plan_release(&long_plan);
     bt_suite_release(&suite);
     test_scratch_remove();
     return 0;
 }
 
-static void run_mode(const char *mode, bt_run_outcome *outcome, bt_store_run *run)
+static void run_plan(const bt_plan *what, const char *mode, bt_run_outcome *outcome,
+                     bt_store_run *run)
 {
     bt_run_request request = {.suite = &suite,
-                              .plan = &plan,
+                              .plan = what,
                               .machine = &machine,
                               .database = test_scratch_path("runs.sqlite"),
                               .out_dir = test_scratch_path("out"),
@@ -190,6 +195,11 @@ static void run_mode(const char *mode, bt_run_outcome *outcome, bt_store_run *ru
     ASSERT_OK(bt_store_open(request.database, BT_STORE_READ, &store));
     ASSERT_OK(bt_store_run_read(store, outcome->run, run));
     ASSERT_OK(bt_store_close(store));
+}
+
+static void run_mode(const char *mode, bt_run_outcome *outcome, bt_store_run *run)
+{
+    run_plan(&plan, mode, outcome, run);
 }
 
 static void good_worker_is_recorded(void **state)
@@ -323,9 +333,9 @@ static void interrupted_run_stops_after_a_step(void **state)
     (void)state;
     bt_run_outcome outcome;
     bt_store_run run;
-    setenv("FAKE_STEPS", "1000", 1);
+    setenv("FAKE_STEPS", "100000", 1);
     pid_t sender = send_later(SIGINT, 1);
-    run_mode("slow", &outcome, &run);
+    run_plan(&long_plan, "slow", &outcome, &run);
     setenv("FAKE_STEPS", "6", 1);
     (void)waitpid(sender, NULL, 0);
     assert_int_equal(outcome.status, BT_RUN_INTERRUPTED);
@@ -343,7 +353,7 @@ static void second_signal_kills_a_deaf_worker(void **state)
     bt_run_outcome outcome;
     bt_store_run run;
     pid_t sender = send_later(SIGTERM, 2);
-    run_mode("deaf", &outcome, &run);
+    run_plan(&long_plan, "deaf", &outcome, &run);
     (void)waitpid(sender, NULL, 0);
     assert_int_equal(outcome.status, BT_RUN_INTERRUPTED);
     assert_int_equal(run.status, BT_RUN_INTERRUPTED);

@@ -1,0 +1,90 @@
+// harness/run/child_log.c - a worker's standard error, into a file that cannot grow without bound
+//
+// The head goes into the file as it comes, the last bytes are kept in a ring and follow at the end,
+// with a line between that says how much is missing.
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "framework/base/mem.h"
+#include "harness/run/child.h"
+
+enum { LOG_HEAD_BYTES = 1 << 20, LOG_END_BYTES = 16384 };
+
+static void close_end(int *end)
+{
+    if (*end >= 0) {
+        close(*end);
+        *end = -1;
+    }
+}
+
+// A log that cannot be written (a full disk) is cut off there: it must not end the round.
+static void write_log(bt_child *child, const char *bytes, size_t size_bytes)
+{
+    while (size_bytes > 0 && child->log >= 0) {
+        ssize_t part = write(child->log, bytes, size_bytes);
+        if (part <= 0) {
+            close_end(&child->log);
+            return;
+        }
+        bytes += part;
+        size_bytes -= (size_t)part;
+    }
+}
+
+// The head goes into the file, what is behind it into the ring of the last bytes.
+static void take_errors(bt_child *child, const char *bytes, size_t size_bytes)
+{
+    int64_t room = LOG_HEAD_BYTES - child->log_bytes;
+    size_t head = room <= 0 ? 0 : (size_t)room < size_bytes ? (size_t)room : size_bytes;
+    write_log(child, bytes, head);
+    if (head < size_bytes && !child->log_end) {
+        void *block = NULL;
+        if (bt_mem_alloc(LOG_END_BYTES, 1, &block) != BT_OK) {
+            bt_error_clear(); // a log without its end
+        }
+        child->log_end = block;
+    }
+    for (size_t i = head; i < size_bytes && child->log_end; ++i) {
+        child->log_end[(child->log_bytes + (int64_t)i) % LOG_END_BYTES] = bytes[i];
+    }
+    child->log_bytes += (int64_t)size_bytes;
+}
+
+void bt_child_log_take(bt_child *child)
+{
+    char bytes[16384];
+    for (int i = 0; i < 16 && child->errors >= 0; ++i) {
+        ssize_t part = read(child->errors, bytes, sizeof bytes);
+        if (part > 0) {
+            take_errors(child, bytes, (size_t)part);
+        } else if (part == 0 || (errno != EAGAIN && errno != EINTR)) {
+            close_end(&child->errors);
+        } else {
+            return;
+        }
+    }
+}
+
+void bt_child_log_finish(bt_child *child)
+{
+    bt_child_log_take(child);
+    close_end(&child->errors);
+    int64_t behind = child->log_bytes - LOG_HEAD_BYTES;
+    int64_t kept = behind < LOG_END_BYTES ? behind : LOG_END_BYTES;
+    if (child->log < 0 || !child->log_end || behind <= 0) {
+        close_end(&child->log);
+        return;
+    }
+    if (behind > kept) {
+        char text[96];
+        int length = snprintf(text, sizeof text, "\n... %lld bytes are left out here ...\n",
+                              (long long)(behind - kept));
+        write_log(child, text, (size_t)length);
+    }
+    for (int64_t i = child->log_bytes - kept; i < child->log_bytes; ++i) {
+        write_log(child, &child->log_end[i % LOG_END_BYTES], 1);
+    }
+    close_end(&child->log);
+}

@@ -1,0 +1,354 @@
+// tests/harness/test_hostile.c - peers that hang, flood, die, print garbage or lie about units:
+// each gets a clear word, and everything else of the session is kept
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/data/shard.h"
+#include "harness/run/plausible.h"
+#include "harness/run/run.h"
+#include "tests/support/scratch.h"
+#include "tests/support/test.h"
+
+#define PEER "tests/support/hostile_peer.sh"
+
+static bt_suite suite;
+// Each case on our own (a fake) and on the hostile peer: twice; or once, where little silence is
+// allowed. That little is enough for a sound program on a busy machine.
+static bt_plan training, kernels, short_training, short_kernels;
+static const bt_machine machine = {.host_memory_bytes = 8ULL << 30, .cuda_reason = "a test"};
+
+static int set_up(void **state)
+{
+    (void)state;
+    static const char *const of_training = "train.timeout_s=1.5",
+                             *of_kernels = "kernel.timeout_s=1.5";
+    bt_plan_options options = {.seed = -1, .rounds = 2, .systems = "blutrain," PEER};
+    char text[1024];
+    uint16_t tokens[64] = {50256};
+    assert_non_null(test_scratch_make());
+    ASSERT_OK(bt_shard_write(test_scratch_path("t.bin"), tokens, 64));
+    (void)snprintf(text, sizeof text,
+                   "{\"name\":\"t\",\"dataset\":{\"train\":[\"%s\"]},\"profiles\":{"
+                   "\"train\":{\"device\":\"cpu\",\"train\":{\"steps\":6,\"micro_batch\":1,"
+                   "\"sequence\":16},\"cases\":[{\"name\":\"one\",\"kind\":\"train\"}]},"
+                   "\"kernel\":{\"device\":\"cpu\",\"cases\":[{\"name\":\"gelu\",\"kind\":"
+                   "\"kernel\",\"kernel\":{\"op\":\"gelu\",\"cache\":\"cold\",\"shape\":"
+                   "\"16384x768\"}}]}}}",
+                   test_scratch_path("t.bin"));
+    ASSERT_OK(bt_suite_parse("s.json", text, strlen(text), &suite));
+    options.profile = "train";
+    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &training));
+    options.profile = "kernel";
+    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &kernels));
+    options.rounds = options.set_count = 1;
+    options.sets = &of_kernels;
+    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &short_kernels));
+    options.profile = "train";
+    options.sets = &of_training;
+    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &short_training));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bt_plan_release(&training);
+    bt_plan_release(&kernels);
+    bt_plan_release(&short_training);
+    bt_plan_release(&short_kernels);
+    bt_suite_release(&suite);
+    test_scratch_remove();
+    return 0;
+}
+
+static bool is_hostile(const bt_store_round *round)
+{
+    return strcmp(round->what.system, "hostile_peer.sh") == 0;
+}
+
+// Runs the plan with the peer in this mode. All rounds must be there, ours passed.
+static void run_mode(const bt_plan *plan, const char *mode, bt_store_run *run)
+{
+    bool kernel = plan == &kernels || plan == &short_kernels;
+    bt_run_request request = {.suite = &suite,
+                              .plan = plan,
+                              .machine = &machine,
+                              .database = test_scratch_path("runs.sqlite"),
+                              .out_dir = test_scratch_path("out"),
+                              .worker = kernel ? "tests/support/kernel_peer.sh"
+                                               : "tests/support/fake_worker.sh",
+                              .command = "a test",
+                              .quiet = true};
+    bt_run_outcome outcome;
+    bt_store *store = NULL;
+    setenv("HOSTILE", mode, 1);
+    ASSERT_OK(bt_run_execute(&request, &outcome));
+    ASSERT_OK(bt_store_open(request.database, BT_STORE_READ, &store));
+    ASSERT_OK(bt_store_run_read(store, outcome.run, run));
+    ASSERT_OK(bt_store_close(store));
+    assert_int_equal(run->round_count, plan->rounds * (kernel ? 3 : 2)); // with the copy
+    for (int64_t i = 0; i < run->round_count; i++) {
+        if (!is_hostile(&run->rounds[i])) {
+            assert_int_equal(run->rounds[i].status, BT_RUN_PASSED);
+        }
+    }
+}
+
+static void assert_mode(const bt_plan *plan, const char *mode, const char *words)
+{
+    bt_store_run run;
+    run_mode(plan, mode, &run);
+    for (int64_t i = 0; i < run.round_count; i++) {
+        const bt_store_round *round = &run.rounds[i];
+        if (is_hostile(round) &&
+            (round->status != BT_RUN_FAILED || !strstr(round->message, words))) {
+            fail_msg("%s: wanted %s\nbut %s: %s", mode, words, bt_run_status_name(round->status),
+                     round->message);
+        }
+    }
+    assert_int_equal(run.status, BT_RUN_FAILED);
+    bt_store_run_release(&run);
+}
+
+// ---- one after the other -----------------------------------------------------------------------
+
+static void sound_peer_passes(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"sound", "again"};
+    for (int i = 0; i < 4; i++) {
+        bt_store_run run;
+        run_mode(i % 2 ? &kernels : &training, modes[i / 2], &run);
+        assert_int_equal(run.status, BT_RUN_PASSED);
+        bt_store_run_release(&run);
+    }
+}
+
+static void assert_gone(const char *path)
+{
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    int pids[2] = {0, 0};
+    ASSERT_OK(bt_file_read(path, &bytes, &size_bytes));
+    assert_int_equal(sscanf(bytes, "%d %d", &pids[0], &pids[1]), 2);
+    bt_mem_free(bytes);
+    for (int i = 0; i < 2; i++) {
+        int64_t until = bt_clock_ns() + 5000000000LL; // a killed process may wait for its burial
+        while (kill(pids[i], 0) == 0 && bt_clock_ns() < until) {
+            char stat[64], line[256] = "";
+            (void)snprintf(stat, sizeof stat, "/proc/%d/stat", pids[i]);
+            FILE *file = fopen(stat, "r");
+            bool zombie = !file || (fgets(line, sizeof line, file) && strstr(line, ") Z "));
+            if (file) {
+                fclose(file);
+            }
+            if (zombie) {
+                break;
+            }
+            assert_true(bt_clock_ns() < until);
+            usleep(10000);
+        }
+    }
+}
+
+static void hanging_peers_are_ended_with_their_children(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"dead-start", "hang", "linger", "mute"};
+    static const char *const words[] = {
+        "said nothing for 1.5 s and was ended, after 0 lines; train.timeout_s says",
+        "said nothing for 1.5 s and was ended, after 2 lines", "said nothing for 1.5 s",
+        "closed its output, did not end and was killed by SIGKILL after 6 steps"};
+    const char *path = test_scratch_path("pids");
+    setenv("HOSTILE_PID", path, 1);
+    for (int i = 0; i < 4; i++) {
+        int64_t from = bt_clock_ns();
+        assert_mode(&short_training, modes[i], words[i]);
+        assert_true(bt_clock_ns() - from < 60000000000LL);
+        assert_gone(path);
+    }
+    assert_mode(&short_kernels, "hang", "kernel.timeout_s says");
+    unsetenv("HOSTILE_PID");
+}
+
+static void floods_are_bounded(void **state)
+{
+    (void)state;
+    uint64_t size_bytes = 0;
+    void *bytes = NULL;
+    size_t log_bytes = 0;
+    assert_mode(&training, "steps", "more steps than the plan's 6");
+    assert_mode(&training, "lines", "more lines than an honest worker prints: 32000");
+    assert_mode(&training, "line", "a line of more than 65536 bytes");
+    assert_mode(&kernels, "samples", "more samples than are taken: 2000000");
+    bt_store_run run;
+    run_mode(&training, "log", &run);
+    assert_int_equal(run.status, BT_RUN_PASSED);
+    bt_store_run_release(&run);
+    const char *log = test_scratch_path("out/one-hostile_peer.sh-0.log");
+    ASSERT_OK(bt_file_size(log, &size_bytes));
+    assert_true(size_bytes > 1 << 20 && size_bytes < (1 << 20) + 20000);
+    ASSERT_OK(bt_file_read(log, &bytes, &log_bytes));
+    assert_non_null(strstr(bytes, "bytes are left out here ..."));
+    assert_non_null(strstr(bytes, "\nthe last words\n"));
+    bt_mem_free(bytes);
+}
+
+static void garbage_ends_the_peer_alone(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"binary", "deep", "huge", "protocol"};
+    static const char *const words[] = {"not a JSON object", "not a JSON object",
+                                        "not a JSON object", "another protocol than 1"};
+    for (int i = 0; i < 4; i++) {
+        assert_mode(&training, modes[i], words[i]);
+        assert_mode(&kernels, modes[i], words[i]);
+    }
+    assert_mode(&training, "utf8", "not a JSON object");
+}
+
+static void events_out_of_place_are_refused(void **state)
+{
+    (void)state;
+    assert_mode(&training, "behind", "something follows the result");
+    assert_mode(&kernels, "behind", "something of the measuring follows measured");
+    assert_mode(&training, "twice", "an evaluation of a step that is not there, or that had one");
+    assert_mode(&training, "wrong-kind", "not an event of this kind of case: samples");
+    assert_mode(&kernels, "wrong-kind", "not an event of this kind of case: step");
+}
+
+static void peers_may_die_behind_any_line(void **state)
+{
+    (void)state;
+    for (int lines = 0; lines <= 9; lines++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%d", lines);
+        setenv("HOSTILE_LINES", text, 1);
+        if (lines < 9) {
+            assert_mode(&training, "die", "was killed by SIGKILL");
+        }
+        if (lines < 5) {
+            assert_mode(&kernels, "die", "was killed by SIGKILL");
+        }
+    }
+    bt_store_run run;
+    setenv("HOSTILE_LINES", "10", 1); // behind its last
+    run_mode(&training, "die", &run);
+    assert_int_equal(run.status, BT_RUN_PASSED);
+    bt_store_run_release(&run);
+}
+
+static void times_in_other_units_are_refused(void **state)
+{
+    (void)state;
+    bt_store_run run;
+    assert_mode(&training, "short",
+                "the times cannot be: 5 steps take 1.50 us in all, and came in");
+    assert_mode(&training, "long",
+                "the times cannot be: steps and evaluations take 1 h 40 min in all");
+    assert_mode(&training, "device", "the times cannot be: steps on the device take");
+    assert_mode(&kernels, "seconds", "the times cannot be: a call takes 0.001 ns; are times_ns");
+    assert_mode(&kernels, "ms", "times what this session's copy moves");
+    assert_mode(&kernels, "long",
+                "the times cannot be: the samples take 50 min 00 s in all, and the");
+    assert_mode(&kernels, "calls", "the times cannot be: the samples take 50 min 00 s in all");
+    // No measurement comes of them.
+    run_mode(&kernels, "ms", &run);
+    for (int64_t i = 0; i < run.round_count; i++) {
+        for (int64_t j = 0; is_hostile(&run.rounds[i]) && j < run.rounds[i].measurement_count;
+             j++) {
+            assert_int_equal(run.rounds[i].measurements[j].metric, BT_METRIC_WALL_TIME);
+        }
+    }
+    bt_store_run_release(&run);
+}
+
+// ---- the bounds --------------------------------------------------------------------------------
+
+static void bounds_are_where_they_are_said_to_be(void **state)
+{
+    (void)state;
+    const bt_plausible_kernel sound = {.median_ns = 1e6,
+                                       .total_ns = 3e8,
+                                       .wall_ns = 1e9,
+                                       .bytes = 1e6,
+                                       .flops = 1e9,
+                                       .copy_bytes_per_s = 1e9};
+    const struct {
+        bt_plausible_kernel seen;
+        bool holds;
+    } rows[] = {
+        {sound, true},
+        {{.median_ns = 1e6, .total_ns = 2.04e9, .wall_ns = 1e9}, true},
+        {{.median_ns = 1e6, .total_ns = 2.06e9, .wall_ns = 1e9}, false},
+        {{.median_ns = 1.0, .wall_ns = 1e9}, true},
+        {{.median_ns = 0.99, .wall_ns = 1e9}, false},
+        {{.median_ns = (double)NAN, .wall_ns = 1e9}, false},
+        {{.median_ns = 1e5, .wall_ns = 1e9, .bytes = 9.9e5, .copy_bytes_per_s = 1e9}, true},
+        {{.median_ns = 1e5, .wall_ns = 1e9, .bytes = 1.01e6, .copy_bytes_per_s = 1e9}, false},
+        {{.median_ns = 1e5, .wall_ns = 1e9, .bytes = 9e6, .copy_bytes_per_s = 1e9, .hot = true},
+         true},
+        {{.median_ns = 1e5, .wall_ns = 1e9, .bytes = 1.1e7, .copy_bytes_per_s = 1e9, .hot = true},
+         false},
+        {{.median_ns = 1e3, .wall_ns = 1e9, .bytes = 9e7}, true},
+        {{.median_ns = 1e3, .wall_ns = 1e9, .bytes = 1.1e8}, false},
+        {{.median_ns = 1e3, .wall_ns = 1e9, .flops = 1.1e11}, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bt_str out = {0};
+        bt_plausible_check_kernel(&rows[i].seen, &out);
+        if ((out.length_bytes == 0) != rows[i].holds) {
+            fail_msg("row %zu: %s", i, bt_str_text(&out));
+        }
+        bt_str_release(&out);
+    }
+    bt_store_step steps[2] = {{.host_ns = 1000000000}, {.host_ns = 5000000}};
+    bt_plausible_steps seen = {.steps = steps, .count = 2, .wall_ns = 3e9, .arrivals_ns = 1e9};
+    bt_str out = {0};
+    bt_plausible_check_steps(&seen, &out);
+    assert_string_equal(bt_str_text(&out), "");
+    steps[1].host_ns--;
+    bt_plausible_check_steps(&seen, &out);
+    assert_non_null(strstr(bt_str_text(&out), "1 steps take 5.00 ms in all"));
+    bt_str_clear(&out);
+    seen.evals_ns = 1.0; // an evaluation lies between them
+    bt_plausible_check_steps(&seen, &out);
+    assert_string_equal(bt_str_text(&out), "");
+    bt_str_release(&out);
+}
+
+static void nothing_leaks(void **state)
+{
+    (void)state;
+    int64_t before = bt_mem_live_count();
+    static const char *const modes[] = {"hang", "log", "binary", "long"};
+    for (int i = 0; i < 4; i++) {
+        bt_store_run run;
+        run_mode(&short_training, modes[i], &run);
+        bt_store_run_release(&run);
+        assert_int_equal(bt_mem_live_count(), before);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sound_peer_passes),
+        cmocka_unit_test(hanging_peers_are_ended_with_their_children),
+        cmocka_unit_test(floods_are_bounded),
+        cmocka_unit_test(garbage_ends_the_peer_alone),
+        cmocka_unit_test(events_out_of_place_are_refused),
+        cmocka_unit_test(peers_may_die_behind_any_line),
+        cmocka_unit_test(times_in_other_units_are_refused),
+        cmocka_unit_test(bounds_are_where_they_are_said_to_be),
+        cmocka_unit_test(nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
