@@ -7,7 +7,11 @@
 
 static const char *state_word(bt_check_state state)
 {
-    return state == BT_CHECK_GOOD ? "ok" : state == BT_CHECK_MISSING ? "missing" : "BAD";
+    static const char *const words[] = {[BT_CHECK_GOOD] = "ok",
+                                        [BT_CHECK_MISSING] = "missing",
+                                        [BT_CHECK_NOISY] = "noisy",
+                                        [BT_CHECK_BAD] = "BAD"};
+    return words[state];
 }
 
 // Whether the database opens: damage, a newer version or another writer show here.

@@ -10,6 +10,7 @@
 #include "framework/base/file.h"
 #include "framework/base/str.h"
 #include "harness/env/blas.h"
+#include "harness/env/nvml.h"
 #include "harness/suite/suite.h"
 
 #define GIB 1073741824.0
@@ -41,13 +42,31 @@ static bool program_found(const char *name, char *found, size_t size_bytes)
     return false;
 }
 
+static int usable_cores(void)
+{
+    cpu_set_t usable;
+    return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+}
+
+// The first word of a file, "" when it cannot be read.
+static void read_word(const char *path, char *word, size_t size_bytes)
+{
+    FILE *file = fopen(path, "r");
+    word[0] = '\0';
+    if (file && !fgets(word, (int)size_bytes, file)) {
+        word[0] = '\0';
+    }
+    if (file) {
+        fclose(file);
+    }
+    word[strcspn(word, " \n")] = '\0';
+}
+
 static void check_cpu(const looking *self, bt_check *check)
 {
     (void)self;
-    cpu_set_t usable;
     char text[64];
-    int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-    (void)snprintf(text, sizeof text, "%d usable cores", count);
+    (void)snprintf(text, sizeof text, "%d usable cores", usable_cores());
     set(check, BT_CHECK_GOOD, text, "");
 }
 
@@ -79,6 +98,57 @@ static void check_gpu(const looking *self, bt_check *check)
                     "./bt-bench again; without one suites run their CPU profile"
                   : "needs an NVIDIA GPU and its driver (nvidia-smi must work); until then suites "
                     "run their CPU profile");
+}
+
+// What makes times vary: a governor that saves power, cores that others use, a CPU limit.
+static void check_noise(const looking *self, bt_check *check)
+{
+    (void)self;
+    char governor[64] = "", limit[64] = "", text[256];
+    double load = 0.0;
+    int cores = usable_cores();
+    (void)getloadavg(&load, 1);
+    read_word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
+    read_word("/sys/fs/cgroup/cpu.max", limit, sizeof limit);
+    bool saves = *governor && strcmp(governor, "performance") != 0;
+    bool limited = *limit && strcmp(limit, "max") != 0;
+    bool loaded = load > 0.5 * cores;
+    (void)snprintf(text, sizeof text, "load %.1f on %d cores%s%s%s", load, cores,
+                   saves ? ", governor " : "", saves ? governor : "",
+                   limited ? ", the cgroup limits the CPU" : "");
+    set(check, saves || limited || loaded ? BT_CHECK_NOISY : BT_CHECK_GOOD, text,
+        loaded  ? "times will vary: end what else runs here; rounds get the label 'loaded machine'"
+        : saves ? "times on the CPU will vary: cpupower frequency-set -g performance"
+        : limited ? "times on the CPU will vary: run outside of the container's CPU limit"
+                  : "");
+}
+
+// Other processes that compute on the GPU: rounds beside them are invalid.
+static void check_gpu_alone(const looking *self, bt_check *check)
+{
+    bt_nvml nvml;
+    bt_nvml_device device = NULL;
+    int error = 0;
+    unsigned count = 0;
+    char text[64];
+    if (!self->machine->has_cuda) {
+        set(check, BT_CHECK_GOOD, "no GPU to share", "");
+        return;
+    }
+    bool known = bt_nvml_open(&nvml, &error) &&
+                 nvml.by_uuid(self->machine->cuda.uuid, &device) == BT_NVML_OK &&
+                 bt_nvml_processes(&nvml, device, NULL, 0, &count);
+    bt_nvml_close(&nvml);
+    (void)snprintf(text, sizeof text, "%u other processes on the GPU", count);
+    set(check,
+        !known      ? BT_CHECK_MISSING
+        : count > 0 ? BT_CHECK_NOISY
+                    : BT_CHECK_GOOD,
+        known ? text : "NVML does not say who uses the GPU",
+        !known      ? "clocks and throttling are not recorded: install the driver's libnvidia-ml"
+        : count > 0 ? "rounds beside them are invalid: end them, or choose another GPU with "
+                      "CUDA_VISIBLE_DEVICES"
+                    : "");
 }
 
 static void check_blas(const looking *self, bt_check *check)
@@ -164,9 +234,17 @@ static void check_database(const looking *self, bt_check *check)
 static const struct {
     const char *name;
     void (*look)(const looking *self, bt_check *check);
-} rows[] = {{"cpu", check_cpu},           {"memory", check_memory},   {"gpu", check_gpu},
-            {"blas", check_blas},         {"dataset", check_dataset}, {"npm", check_npm},
-            {"chromium", check_chromium}, {"disk", check_disk},       {"database", check_database}};
+} rows[] = {{"cpu", check_cpu},
+            {"noise", check_noise},
+            {"memory", check_memory},
+            {"gpu", check_gpu},
+            {"gpu alone", check_gpu_alone},
+            {"blas", check_blas},
+            {"dataset", check_dataset},
+            {"npm", check_npm},
+            {"chromium", check_chromium},
+            {"disk", check_disk},
+            {"database", check_database}};
 
 int bt_doctor_look(const bt_machine *machine, const char *database, bt_check checks[BT_CHECKS_MAX])
 {

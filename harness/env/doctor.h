@@ -7,6 +7,7 @@
 typedef enum bt_check_state {
     BT_CHECK_GOOD,
     BT_CHECK_MISSING, // something optional is not there
+    BT_CHECK_NOISY,   // it works, but times will vary
     BT_CHECK_BAD      // a run will not work
 } bt_check_state;
 

@@ -8,6 +8,7 @@
 
 #include "framework/base/str.h"
 #include "harness/plan/plan.h"
+#include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 
 #define DATA_PREFIX    "data."
@@ -96,28 +97,6 @@ static bool same_curve(const bt_loss_curve *left, const bt_loss_curve *right)
     return same;
 }
 
-// Median of the samples that were taken at work, NaN without any.
-static bt_status median_at_work(const bt_store_round *round, bool of_power, double *values,
-                                double *out)
-{
-    int64_t count = 0;
-    bt_stats stats = {0};
-    *out = (double)NAN;
-    for (int64_t i = 0; i < round->telemetry_count; ++i) {
-        const bt_store_telemetry *sample = &round->telemetry[i];
-        double value = of_power ? sample->power_w : sample->sm_clock_mhz;
-        bool idle = sample->throttle >= 0 && ((int64_t)sample->throttle & BT_THROTTLE_IDLE);
-        if (!idle && value > 0) {
-            values[count++] = value;
-        }
-    }
-    if (count > 0) {
-        BT_TRY(bt_stats_of(values, count, &stats));
-        *out = stats.median;
-    }
-    return BT_OK;
-}
-
 // ---- gathering ---------------------------------------------------------------------------------
 
 // A side while it grows; the arrays have room for all rounds of the run.
@@ -167,21 +146,15 @@ static bt_status add_kernel(growing *self, const bt_store_kernel *kernel)
 
 static bt_status add_telemetry(growing *self, const bt_store_round *round)
 {
-    void *block = NULL;
-    double clock = 0, power = 0;
-    BT_TRY(bt_mem_alloc((size_t)round->telemetry_count, sizeof(double), &block));
-    bt_status status = median_at_work(round, false, block, &clock);
-    if (status == BT_OK) {
-        status = median_at_work(round, true, block, &power);
+    bt_telemetry_summary summary;
+    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    if (summary.sm_clock_mhz > 0) {
+        self->clocks[self->clock_count++] = summary.sm_clock_mhz;
     }
-    bt_mem_free(block);
-    if (clock > 0) {
-        self->clocks[self->clock_count++] = clock;
+    if (summary.power_w > 0) {
+        self->powers[self->power_count++] = summary.power_w;
     }
-    if (power > 0) {
-        self->powers[self->power_count++] = power;
-    }
-    return status;
+    return BT_OK;
 }
 
 static bt_status take_medians(growing *self)

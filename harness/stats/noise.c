@@ -146,9 +146,9 @@ void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_v
 
 // ---- numbers -----------------------------------------------------------------------------------
 
-// Median of the clocks of busy samples, through `values` [count].
-static bt_status median_clock(const bt_store_telemetry *samples, int64_t count, size_t offset,
-                              double *values, double *out)
+// Median of a column over the busy samples, through `values` [count].
+static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, size_t offset,
+                             double *values, double *out)
 {
     bt_stats stats;
     int64_t known = 0;
@@ -166,21 +166,13 @@ static bt_status median_clock(const bt_store_telemetry *samples, int64_t count, 
 
 static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
 {
-    double power = 0.0, known = 0.0;
-    out->power_w = out->temperature_c = (double)NAN;
+    out->temperature_c = (double)NAN;
     for (int64_t i = 0; i < count; i++) {
         const bt_store_telemetry *sample = &samples[i];
         out->throttle |= bits_of(sample);
         bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);
         out->busy += busy && sample->sm_clock_mhz > 0.0;
-        if (busy && sample->power_w >= 0.0) {
-            power += sample->power_w;
-            known += 1.0;
-        }
         out->temperature_c = fmax(out->temperature_c, sample->temperature_c);
-    }
-    if (known > 0.0) {
-        out->power_w = power / known;
     }
     out->other_cores = MEAN_OF(samples, count, other_cores);
 }
@@ -192,11 +184,15 @@ bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t cou
     *out = (bt_telemetry_summary){0};
     summarise(samples, count, out);
     BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(double), &block));
-    bt_status status = median_clock(samples, count, offsetof(bt_store_telemetry, sm_clock_mhz),
-                                    block, &out->sm_clock_mhz);
-    if (status == BT_OK) {
-        status = median_clock(samples, count, offsetof(bt_store_telemetry, memory_clock_mhz), block,
-                              &out->memory_clock_mhz);
+    const struct {
+        size_t offset;
+        double *place;
+    } columns[] = {{offsetof(bt_store_telemetry, sm_clock_mhz), &out->sm_clock_mhz},
+                   {offsetof(bt_store_telemetry, memory_clock_mhz), &out->memory_clock_mhz},
+                   {offsetof(bt_store_telemetry, power_w), &out->power_w}};
+    bt_status status = BT_OK;
+    for (int i = 0; i < 3 && status == BT_OK; i++) {
+        status = busy_median(samples, count, columns[i].offset, block, columns[i].place);
     }
     bt_mem_free(block);
     return status;

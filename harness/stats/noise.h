@@ -23,11 +23,11 @@ void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_v
 
 // The round in numbers; NaN: not known.
 typedef struct bt_telemetry_summary {
-    double sm_clock_mhz, memory_clock_mhz; // medians of the busy samples
-    double power_w, temperature_c;         // mean of the busy samples; highest
-    double other_cores;                    // mean
-    uint64_t throttle;                     // all bits that were seen
-    int64_t busy;                          // samples in which the GPU did not idle
+    double sm_clock_mhz, memory_clock_mhz, power_w; // medians of the busy samples
+    double temperature_c;                           // highest
+    double other_cores;                             // mean
+    uint64_t throttle;                              // all bits that were seen
+    int64_t busy;                                   // samples in which the GPU did not idle
 } bt_telemetry_summary;
 
 // Errors  OUT_OF_MEMORY

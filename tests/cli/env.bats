@@ -99,3 +99,9 @@ db.commit()'
     [ "$status" = 2 ]
     [[ $stderr == *'"one" is no run'* ]]
 }
+
+@test "doctor says what makes times vary" {
+    run --separate-stderr "$bench" doctor --format json
+    [[ $output == *'"check":"noise","state":"'*'"found":"load '* ]]
+    [[ $output == *'"check":"gpu alone"'* ]]
+}

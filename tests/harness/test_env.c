@@ -4,6 +4,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/env/build.h"
+#include "harness/env/doctor.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
 #include "tests/support/test.h"
@@ -178,6 +179,40 @@ static void nvml_adds_facts(void **state)
     bt_facts_release(&facts);
 }
 
+static const bt_check *check_of(const bt_check *checks, int count, const char *name)
+{
+    for (int i = 0; i < count; ++i) {
+        if (strcmp(checks[i].name, name) == 0) {
+            return &checks[i];
+        }
+    }
+    fail_msg("no check %s", name);
+    return NULL;
+}
+
+static void doctor_sees_who_shares_the_gpu(void **state)
+{
+    (void)state;
+    bt_nvml nvml;
+    bool old = false;
+    if (!open_fake(&nvml, &old)) {
+        skip();
+    }
+    bt_nvml_close(&nvml);
+    const bt_machine gpu = {.has_cuda = true, .cuda = {.name = "Second", .uuid = "GPU-2222"}};
+    bt_check checks[BT_CHECKS_MAX];
+    setenv("FAKE_NVML_PIDS", "17,18", 1);
+    int count = bt_doctor_look(&gpu, "none.sqlite", checks);
+    const bt_check *alone = check_of(checks, count, "gpu alone");
+    assert_int_equal(alone->state, old ? BT_CHECK_MISSING : BT_CHECK_NOISY);
+    assert_non_null(strstr(alone->found, old ? "does not say" : "2 other processes"));
+    unsetenv("FAKE_NVML_PIDS");
+    count = bt_doctor_look(&gpu, "none.sqlite", checks);
+    alone = check_of(checks, count, "gpu alone");
+    assert_int_equal(alone->state, old ? BT_CHECK_MISSING : BT_CHECK_GOOD);
+    assert_true(old || !alone->advice[0]);
+}
+
 static void machine_without_the_backend_says_so(void **state)
 {
     (void)state;
@@ -263,6 +298,7 @@ int main(void)
         cmocka_unit_test(only_listed_variables_are_recorded),
         cmocka_unit_test(first_visible_device_is_found),
         cmocka_unit_test(nvml_adds_facts),
+        cmocka_unit_test(doctor_sees_who_shares_the_gpu),
         cmocka_unit_test(machine_without_the_backend_says_so),
         cmocka_unit_test(gpu_facts_come_from_the_device),
         cmocka_unit_test(a_fact_given_twice_is_refused),
