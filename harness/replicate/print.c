@@ -45,12 +45,28 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
             bt_table_cell(&table, "[%.3f, %.3f]", item->low, item->high);
         }
         bt_table_cell(&table, "%s", bt_verdict_name(item->verdict));
-        bt_table_cell(&table, "%s%s%s", item->reason, *item->deviations ? "deviates: " : "",
-                      item->deviations);
+        bt_table_cell(&table, "%s%s", *item->deviations ? "* " : "", item->reason);
     }
     bt_status status = bt_table_print(&table, 2, out);
     bt_table_release(&table);
     return status;
+}
+
+// What the marked claims' cases are not, each text once.
+static void print_deviations(const bt_replications *replications, bt_str *out)
+{
+    for (int64_t i = 0; i < replications->count; ++i) {
+        const bt_replication *item = &replications->items[i];
+        bool first = *item->deviations && item->verdict != BT_VERDICT_NOT_TESTABLE;
+        for (int64_t j = 0; j < i && first; ++j) {
+            const bt_replication *other = &replications->items[j];
+            first = other->verdict == BT_VERDICT_NOT_TESTABLE ||
+                    strcmp(other->deviations, item->deviations) != 0;
+        }
+        if (first) {
+            bt_str_format(out, "\n  * deviates from the paper: %s\n", item->deviations);
+        }
+    }
 }
 
 // How many claims could not be tested, by reason.
@@ -83,6 +99,7 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
     if (verdicts[BT_VERDICT_NOT_TESTABLE] < replications->count) {
         bt_str_append(out, "ratios are advantages: more than 1 where BluTrain is better\n\n");
         BT_TRY(print_tested(replications, out));
+        print_deviations(replications, out);
     }
     bt_str_append(out, "\n");
     print_untested(replications, out);

@@ -266,6 +266,22 @@ static void a_stand_in_says_in_what_it_deviates(void **state)
     release_judged(&all);
 }
 
+static void deviations_are_said_once(void **state)
+{
+    (void)state;
+    training_run made;
+    judged all;
+    bt_str text = {0};
+    make_training(&made, "short");
+    judge_training(&made.run, &all);
+    ASSERT_OK(bt_replications_text(&all.claims, &made.run, &all.got, &text));
+    const char *first = strstr(bt_str_text(&text), "* deviates from the paper: one GPU; 12 steps");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "deviates"));
+    bt_str_release(&text);
+    release_judged(&all);
+}
+
 static void a_suite_is_run_for_its_claims(void **state)
 {
     (void)state;
@@ -326,6 +342,7 @@ int main(void)
         cmocka_unit_test(text_and_json_say_it),
         cmocka_unit_test(a_claim_of_three_systems_is_two_pairs),
         cmocka_unit_test(a_stand_in_says_in_what_it_deviates),
+        cmocka_unit_test(deviations_are_said_once),
         cmocka_unit_test(a_suite_is_run_for_its_claims),
         cmocka_unit_test(a_recorded_verdict_can_be_made_again),
     };
