@@ -73,6 +73,7 @@ bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *rou
     bt_json_writer_real(json, "temperature_c", summary.temperature_c);
     bt_json_writer_text(json, "throttle", words);
     bt_json_writer_real(json, "other_cores", summary.other_cores);
+    bt_json_writer_real(json, "cost_share", summary.cost_share);
     bt_json_writer_close(json, '}');
     return BT_OK;
 }

@@ -8,7 +8,7 @@
 #include "framework/base/mem.h"
 #include "harness/run/telemetry_internal.h"
 
-#define PAUSE_FACTOR 100 // a pause is at least so many times what the sample took
+#define PAUSE_FACTOR 20 // a pause is at least so many times what the sample took
 
 struct bt_telemetry {
     gpu_watch gpu;
@@ -104,6 +104,7 @@ static void take(bt_telemetry *self, int64_t now_ns, bool of_gpu, bool of_cpu)
         bt_cpu_watch_sample(&self->cpu, &sample);
         self->cpu_due_ns = now_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;
     }
+    sample.cost_ns = (double)(bt_clock_ns() - now_ns);
     keep(self, &sample);
 }
 

@@ -7,8 +7,8 @@
 //   1. Telemetry never fails a round: what cannot be had is NaN, a failed allocation costs a
 //   sample,
 //      a GPU that is lost is not asked again.
-//   2. Sampling takes at most a hundredth of the time, however slow the driver answers: the pause
-//      after a sample is at least a hundred times what it took.
+//   2. Sampling takes at most a twentieth of the recorder's time, however slow the driver answers:
+//      the pause after a sample is at least twenty times what it took, which the sample says.
 //   3. A round has at most BT_TELEMETRY_SAMPLES_MAX samples: beyond that every second one is
 //      dropped (its throttle bits go to its neighbour) and the period doubles.
 //

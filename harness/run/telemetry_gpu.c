@@ -7,7 +7,8 @@
 
 #include "harness/run/telemetry_internal.h"
 
-#define LIST_EVERY_NS 250000000
+// Memory clock, temperature and processes: each costs as much as all the others.
+#define SLOW_EVERY_NS 400000000
 // Number of the first process namespace, which never changes (PROC_PID_INIT_INO).
 #define FIRST_NAMESPACE "pid:[4026531836]"
 
@@ -102,7 +103,7 @@ void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker)
     bool known = false;
     gpu->worker = worker;
     gpu->before_count = 0;
-    gpu->listed_at_ns = 0;
+    gpu->slow_at_ns = 0;
     gpu->foreign = gpu->foreign_last = (double)NAN;
     if (!gpu->open) {
         return;
@@ -134,26 +135,34 @@ static double throttle_of(gpu_watch *gpu)
     return good(gpu, answer) ? (double)bits : (double)NAN;
 }
 
+// Kept for the samples in between.
+static void ask_slow(gpu_watch *gpu)
+{
+    unsigned celsius = 0;
+    int answer =
+        BT_NVML_CALL(&gpu->nvml, temperature, gpu->device, BT_NVML_TEMPERATURE_GPU, &celsius);
+    gpu->temperature_c = good(gpu, answer) ? (double)celsius : (double)NAN;
+    gpu->memory_clock_mhz = clock_of(gpu, BT_NVML_CLOCK_MEMORY);
+    look_at_processes(gpu);
+}
+
 void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out)
 {
-    unsigned value = 0;
-    const bt_nvml *nvml = &gpu->nvml;
+    unsigned milliwatt = 0;
     if (!gpu->open || gpu->lost) {
         return;
     }
     out->sm_clock_mhz = clock_of(gpu, BT_NVML_CLOCK_SM);
-    out->memory_clock_mhz = clock_of(gpu, BT_NVML_CLOCK_MEMORY);
     out->throttle = throttle_of(gpu);
-    if (good(gpu, BT_NVML_CALL(nvml, power, gpu->device, &value))) {
-        out->power_w = (double)value / 1000.0;
+    if (good(gpu, BT_NVML_CALL(&gpu->nvml, power, gpu->device, &milliwatt))) {
+        out->power_w = (double)milliwatt / 1000.0;
     }
-    if (good(gpu, BT_NVML_CALL(nvml, temperature, gpu->device, BT_NVML_TEMPERATURE_GPU, &value))) {
-        out->temperature_c = (double)value;
+    if (now_ns - gpu->slow_at_ns >= SLOW_EVERY_NS) {
+        ask_slow(gpu);
+        gpu->slow_at_ns = now_ns;
     }
-    if (now_ns - gpu->listed_at_ns >= LIST_EVERY_NS) {
-        look_at_processes(gpu);
-        gpu->listed_at_ns = now_ns;
-    }
+    out->memory_clock_mhz = gpu->memory_clock_mhz;
+    out->temperature_c = gpu->temperature_c;
     // Seen twice in a row: a process that ends as the worker starts is none.
     out->other_processes = gpu->foreign_last > 0.0 ? gpu->foreign
                            : isnan(gpu->foreign)   ? gpu->foreign

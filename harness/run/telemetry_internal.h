@@ -17,9 +17,10 @@ typedef struct gpu_watch {
     pid_t worker;
     unsigned before[GPU_PROCESSES_MAX]; // processes that were there before the worker
     unsigned before_count;
-    int64_t listed_at_ns;
+    int64_t slow_at_ns;  // when what changes slowly was asked for
     double foreign;      // as last listed; NaN: not known
     double foreign_last; // at the listing before
+    double memory_clock_mhz, temperature_c;
 } gpu_watch;
 
 void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid);

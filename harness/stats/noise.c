@@ -166,14 +166,17 @@ static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, s
 
 static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
 {
+    double cost_ns = 0.0;
     out->temperature_c = (double)NAN;
     for (int64_t i = 0; i < count; i++) {
         const bt_store_telemetry *sample = &samples[i];
         out->throttle |= bits_of(sample);
+        cost_ns += sample->cost_ns;
         bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);
         out->busy += busy && sample->sm_clock_mhz > 0.0;
         out->temperature_c = fmax(out->temperature_c, sample->temperature_c);
     }
+    out->cost_share = count > 0 ? cost_ns / samples[count - 1].t_ns : (double)NAN;
     out->other_cores = MEAN_OF(samples, count, other_cores);
 }
 

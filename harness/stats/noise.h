@@ -26,8 +26,9 @@ typedef struct bt_telemetry_summary {
     double sm_clock_mhz, memory_clock_mhz, power_w; // medians of the busy samples
     double temperature_c;                           // highest
     double other_cores;                             // mean
-    uint64_t throttle;                              // all bits that were seen
-    int64_t busy;                                   // samples in which the GPU did not idle
+    double cost_share; // of the time until the last sample, what all of them took
+    uint64_t throttle; // all bits that were seen
+    int64_t busy;      // samples in which the GPU did not idle
 } bt_telemetry_summary;
 
 // Errors  OUT_OF_MEMORY

@@ -23,7 +23,8 @@
     X(idle_cores, "", "processor cores that nobody keeps busy")                                    \
     X(steal_share, "", "share of the CPU time that the hypervisor gave to others")                 \
     X(held_share, "", "share of the time in which the cgroup's CPU limit held threads back")       \
-    X(switches_per_s, "1/s", "context switches of the whole machine")
+    X(switches_per_s, "1/s", "context switches of the whole machine")                              \
+    X(cost_ns, "ns", "what it took to take this sample")
 
 typedef struct bt_store_telemetry {
 #define BT_TELEMETRY_MEMBER(member, unit, description) double member;

@@ -72,7 +72,8 @@ static bt_store_telemetry sample(int i)
                                 .idle_cores = 1.5,
                                 .steal_share = 0.0,
                                 .held_share = 0.0,
-                                .switches_per_s = 1000.0 + i};
+                                .switches_per_s = 1000.0 + i,
+                                .cost_ns = 90000.0};
 }
 
 // Run and round of a fresh database, still going on.
@@ -173,8 +174,8 @@ static void columns_have_names(void **state)
     const bt_store_telemetry one = sample(4);
     assert_string_equal(bt_telemetry_column_info(0)->name, "t_ns");
     assert_true(bt_telemetry_value(&one, 0) == one.t_ns);
-    assert_string_equal(bt_telemetry_column_info(BT_TELEMETRY_COLUMNS - 1)->name, "switches_per_s");
-    assert_true(bt_telemetry_value(&one, BT_TELEMETRY_COLUMNS - 1) == one.switches_per_s);
+    assert_string_equal(bt_telemetry_column_info(BT_TELEMETRY_COLUMNS - 1)->name, "cost_ns");
+    assert_true(bt_telemetry_value(&one, BT_TELEMETRY_COLUMNS - 1) == one.cost_ns);
     assert_string_equal(bt_noise_name(BT_NOISE_QUIET), "");
     assert_true(bt_noise_invalidates(BT_NOISE_FOREIGN_PROCESS));
     assert_false(bt_noise_invalidates(BT_NOISE_LOADED));
@@ -272,6 +273,7 @@ static void gpu_is_sampled(void **state)
         assert_true(samples[i].t_ns > 0.0 && samples[i].t_ns < samples[i + 1].t_ns);
         assert_true(samples[i].sm_clock_mhz == 1755.0 && samples[i].memory_clock_mhz == 3201.0);
         assert_true(samples[i].power_w == 312.5 && samples[i].temperature_c == 51.0);
+        assert_true(samples[i].cost_ns > 0.0 && samples[i].cost_ns < 1e9);
         assert_true(samples[i].throttle == 68.0); // an old driver says it by the old name
         assert_true(old ? isnan(samples[i].other_processes) : samples[i].other_processes == 0.0);
     }
@@ -332,7 +334,7 @@ static void a_lost_device_is_asked_no_more(void **state)
     }
     forget_variables();
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
-    setenv("FAKE_NVML_LOST", old ? "7" : "8", 1); // in the middle of the second sample
+    setenv("FAKE_NVML_LOST", old ? "6" : "8", 1); // in the middle of the second sample
     const bt_store_telemetry *samples = watch(telemetry, 20000, 3, &count);
     assert_int_equal(count, 4);
     assert_true(samples[0].sm_clock_mhz == 1755.0 && samples[0].power_w == 312.5);
@@ -355,10 +357,10 @@ static void a_slow_driver_is_asked_less_often(void **state)
         skip();
     }
     forget_variables();
-    setenv("FAKE_NVML_SLOW", "20", 1);
+    setenv("FAKE_NVML_SLOW", "60", 1);
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
     watch(telemetry, 600, 100, &count);
-    assert_int_equal(count, 2); // one that takes 20 ms, then a pause of 2 s; and the last
+    assert_int_equal(count, 2); // one that takes 60 ms, then a pause of 1.2 s; and the last
     bt_telemetry_close(telemetry);
     forget_variables();
 }
