@@ -63,7 +63,10 @@ bt_status bt_ab_judge(bt_store *store, int64_t run_number, const bt_policy *poli
 {
     memset(result, 0, sizeof *result);
     BT_TRY(bt_store_run_read(store, run_number, run));
-    const bt_gate_request request = {.run = run, .policy = policy};
+    const bt_gate_request request = {.run = run,
+                                     .policy = policy,
+                                     .calibration = bt_gate_calibration_find,
+                                     .calibration_self = store};
     BT_TRY(bt_gate_run(&request, result));
     return bt_gate_store_as(store, BT_AB_KIND, result);
 }

@@ -32,6 +32,9 @@ static void print_systems(const bt_store_run *run, bt_str *out)
         } else {
             bt_str_append(out, system->program);
         }
+        if (system->inject_slowdown > 0) {
+            bt_str_format(out, ", made slower by %g %%", 100 * system->inject_slowdown);
+        }
         bt_str_append(out, "\n");
     }
 }

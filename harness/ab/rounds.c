@@ -69,7 +69,7 @@ static bt_status base_time(const bt_run_schedule *schedule, int64_t case_index, 
 static int64_t first_failure(const bt_run_schedule *schedule, int64_t case_index)
 {
     for (int64_t i = 0; i < schedule->wanted[case_index]; ++i) {
-        for (int system = BASE; system <= CANDIDATE; ++system) {
+        for (int64_t system = 0; system < schedule->system_count; ++system) {
             bt_round_state state = bt_run_schedule_cell_of(schedule, case_index, system, i)->state;
             if (state == BT_ROUND_FAILED || state == BT_ROUND_UNAVAILABLE) {
                 return i;
@@ -109,7 +109,7 @@ static bt_status wished(void *context, const bt_run_schedule *schedule, int64_t 
         *rounds = 1; // the machine's own measure; nothing is decided on it
     } else if (failed >= 0) {
         *rounds = failed + 1;
-    } else if (bt_run_schedule_settled(schedule, case_index)) {
+    } else if (!self->fixed && bt_run_schedule_settled(schedule, case_index)) {
         return look(self, schedule, case_index, rounds);
     }
     return BT_OK;

@@ -76,6 +76,7 @@ int bt_verb_compare(const bt_cli_arguments *arguments);
 int bt_verb_watch(const bt_cli_arguments *arguments);
 int bt_verb_history(const bt_cli_arguments *arguments);
 int bt_verb_report(const bt_cli_arguments *arguments);
+int bt_verb_calibrate(const bt_cli_arguments *arguments);
 int bt_verb_ab(const bt_cli_arguments *arguments);
 int bt_verb_replicate(const bt_cli_arguments *arguments);
 int bt_verb_gate(const bt_cli_arguments *arguments);

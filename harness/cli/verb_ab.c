@@ -1,18 +1,10 @@
 // harness/cli/verb_ab.c - two builds, or two systems, in turns
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "framework/base/clock.h"
 #include "harness/ab/ab.h"
 #include "harness/ab/rounds.h"
 #include "harness/ab/side.h"
-#include "harness/cli/cli.h"
+#include "harness/cli/ab_options.h"
 #include "harness/cli/run_suite.h"
 #include "harness/report/report.h"
-
-#define SEED_MASK ((1ULL << 53) - 1) // JSON's whole numbers
 
 typedef struct comparing {
     const bt_cli_arguments *arguments;
@@ -22,43 +14,11 @@ typedef struct comparing {
     bt_cli_suite suite;
     bt_ab_side sides[2];
     bt_peer systems[2]; // of two builds; texts borrowed
+    double slowdown;    // injected into the candidate, to try this very verb
     bt_str rule_json;
 } comparing;
 
 // ---- what is asked -----------------------------------------------------------------------------
-
-static bt_status read_share(const bt_cli_arguments *arguments, const char *name, double *share)
-{
-    const char *text = bt_cli_value(arguments, name);
-    char *end = NULL;
-    *share = text ? strtod(text, &end) : (double)NAN;
-    if (text && (end == text || *end || isnan(*share))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--%s %s: a share is wanted, 0.01 for 1 %%",
-                        name, text);
-    }
-    return BT_OK;
-}
-
-// Of the order of rounds; drawn where none is given.
-static bt_status read_seed(const bt_cli_arguments *arguments, uint64_t *seed)
-{
-    int64_t given = 0;
-    BT_TRY(bt_cli_number(arguments, "seed", 1, (int64_t)SEED_MASK, 0, &given));
-    uint64_t drawn = ((uint64_t)bt_clock_wall_ns() ^ ((uint64_t)getpid() << 32)) & SEED_MASK;
-    *seed = given ? (uint64_t)given : drawn ? drawn : 1;
-    return BT_OK;
-}
-
-static bt_status read_policy(comparing *self)
-{
-    double tolerance = 0;
-    int64_t rounds_max = 0;
-    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
-    BT_TRY(read_share(self->arguments, "tolerance", &tolerance));
-    BT_TRY(bt_cli_number(self->arguments, "rounds-max", 2, 24, 0, &rounds_max));
-    return bt_ab_policy(bt_cli_value(self->arguments, "policy"), tolerance, rounds_max,
-                        &self->policy);
-}
 
 static bt_status check_words(const bt_cli_arguments *arguments)
 {
@@ -99,7 +59,8 @@ static bt_status find_sides(comparing *self)
         self->systems[i] = (bt_peer){.name = names[i],
                                      .program = self->sides[i].program,
                                      .build = self->sides[i].program != NULL,
-                                     .facts = &self->sides[i].build};
+                                     .facts = &self->sides[i].build,
+                                     .inject_slowdown = i == 1 ? self->slowdown : 0};
     }
     return BT_OK;
 }
@@ -152,7 +113,7 @@ static bt_status run(comparing *self, int *code)
     self->suite.wish = &wish;
     self->suite.systems = self->systems;
     self->suite.system_count = self->arguments->word_count == 3 ? 2 : 0;
-    BT_TRY(read_seed(self->arguments, &self->suite.schedule_seed));
+    BT_TRY(bt_cli_order_seed(self->arguments, &self->suite.schedule_seed));
     BT_TRY(bt_cli_suite_run(&self->suite, &outcome));
     if (outcome.status == BT_RUN_INTERRUPTED) {
         *code = bt_run_exit_code(&outcome);
@@ -171,8 +132,10 @@ static bt_status run(comparing *self, int *code)
 static bt_status compare(comparing *self, int *code)
 {
     BT_TRY(check_words(self->arguments));
-    BT_TRY(read_policy(self));
+    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
+    BT_TRY(bt_cli_ab_policy(self->arguments, &self->policy));
     BT_TRY(make_plan(self));
+    BT_TRY(bt_cli_share(self->arguments, "inject-slowdown", 0, &self->slowdown));
     BT_TRY(find_sides(self));
     return run(self, code);
 }

@@ -151,26 +151,6 @@ static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *res
     return status;
 }
 
-// What 'calibrate' found out about a case here. Tokens per second are as steady as steps.
-static bt_status find_calibration(void *context, const bt_gate_side *side, bt_gate_metric metric,
-                                  bt_gate_calibration *out)
-{
-    bt_gate_metric of = metric == BT_GATE_TOKENS_PER_S ? BT_GATE_STEP_TIME : metric;
-    bt_arena arena = {0};
-    bt_store_calibration found;
-    bool known = false;
-    bt_status status =
-        bt_store_calibration_find(context, side->environment, side->bench, side->name,
-                                  bt_gate_metric_info(of)->tag, &arena, &found, &known);
-    if (status == BT_OK && known) {
-        out->known = true;
-        out->false_alarm_rate = found.false_alarm_low;
-        out->smallest = found.smallest_low;
-    }
-    bt_arena_release(&arena);
-    return status;
-}
-
 static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run *run)
 {
     bt_gate_result result;
@@ -181,7 +161,7 @@ static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run 
                                .baseline = self->has_baseline ? &self->baseline : NULL,
                                .policy = &self->policy,
                                .filter = bt_cli_value(self->arguments, "filter"),
-                               .calibration = find_calibration,
+                               .calibration = bt_gate_calibration_find,
                                .calibration_self = store};
     BT_TRY(bt_gate_run(&request, &result));
     bt_status status = say(self, store, &result);

@@ -1,4 +1,5 @@
 // harness/cli/verbs.c - the table of verbs and their options
+#include "harness/cli/ab_options.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_suite.h"
 
@@ -55,19 +56,20 @@ static const bt_cli_option replicate_options[] = {
 
 static const bt_cli_option ab_options[] = {
     {"system", 0, "A,B", "two systems in place of two builds, the base first"},
-    {"tolerance", 0, "SHARE",
-     "slower by more is SLOWER (default: 0.01; 0.02 below 20 us; 0.005 of a step)"},
-    {"rounds-max", 0, "N", "pairs of rounds per case at most (default: 24)"},
-    {"policy", 0, "NAME|FILE", "of a gate, in place of the two"},
-    {"seed", 0, "N", "of the order of rounds (default: drawn, and recorded)"},
-    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
-    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
-    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},
+    {"inject-slowdown", 0, "SHARE", NULL},
+    BT_CLI_AB_OPTIONS,
     DB_ROW,
-    {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},
     FORMAT_ROW,
-    {"quiet", 'q', NULL, "no progress"},
-    {"worker", 0, "PROGRAM", NULL},
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option calibrate_options[] = {
+    {"slowdown", 0, "SHARE", "of the third system (default: 0.02, 2 %)"},
+    {"rounds", 0, "N", "rounds per case and system (default: 24)"},
+    BT_CLI_AB_OPTIONS,
+    DB_ROW,
+    FORMAT_ROW,
     HELP_ROW,
     END_ROW,
 };
@@ -169,6 +171,17 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"report", "RUN... -o FILE | --publish DIR",
      "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
      1000, bt_verb_report},
+    {"calibrate", "SUITE",
+     "what ab and gate can find on this machine, and how often they are wrong",
+     "Runs this build against itself, and against itself made slower on purpose, in turns. Per "
+     "case:\n"
+     "how often equal builds would be called SLOWER, and the smallest slowdown that is found nine\n"
+     "times in ten. Recorded for gates that require it.\n"
+     "Exit codes: 0 measured, 1 a case is called slower more often than the policy allows, 2 usage "
+     "or\n"
+     "suite, 4 a case has too few rounds for an answer, 5 a case crashed or was wrong, 130 "
+     "interrupted.",
+     calibrate_options, 1, 1, bt_verb_calibrate},
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B",
      "two builds or systems in turns: who is slower",
      "A build is a git revision, which is built under results/builds/ (once), a bt-bench program "

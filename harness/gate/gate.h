@@ -31,6 +31,12 @@ typedef struct bt_gate_item {
 typedef bt_status (*bt_gate_calibration_of)(void *self, const bt_gate_side *side,
                                             bt_gate_metric metric, bt_gate_calibration *out);
 
+// The one that looks into a database; `store` is the bt_store. Tokens per second are as steady as
+// steps.
+// Errors  those of the store
+bt_status bt_gate_calibration_find(void *store, const bt_gate_side *side, bt_gate_metric metric,
+                                   bt_gate_calibration *out);
+
 // All borrowed, by the result too.
 typedef struct bt_gate_request {
     const bt_store_run *run;

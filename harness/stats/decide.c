@@ -129,11 +129,11 @@ static void place(const bt_decision_rule *rule, int64_t count, int64_t *look, in
     *next_rounds = *look < rule->look_count ? rule->looks[*look] : 0;
 }
 
-static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int64_t count)
+static bt_decision undecided(const bt_decision_rule *rule, double mean, int64_t count)
 {
     const double nan = (double)NAN;
     bt_decision out = {.outcome = BT_OUTCOME_INCONCLUSIVE,
-                       .ratio = exp(of->mean),
+                       .ratio = isfinite(mean) ? exp(mean) : nan,
                        .low = nan,
                        .high = nan,
                        .lower = nan,
@@ -143,34 +143,53 @@ static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int6
                        .family_high = nan,
                        .rounds = count};
     place(rule, count, &out.look, &out.next_rounds);
-    if (!of->known) {
-        out.ratio = isfinite(of->mean) ? out.ratio : nan;
-        return out;
-    }
+    return out;
+}
+
+bt_decision_levels bt_decision_levels_of(const bt_decision_rule *rule, double freedom)
+{
+    const double alpha = rule->alpha / (double)rule->look_count;
+    return (bt_decision_levels){
+        .freedom = freedom,
+        .sure = bt_t_upper_quantile(alpha, freedom),
+        .lax = bt_t_upper_quantile(rule->miss / (double)rule->look_count, freedom),
+        .family = bt_t_upper_quantile(alpha / (double)rule->family, freedom),
+        .shown = bt_t_upper_quantile(DISPLAY_OUT, freedom)};
+}
+
+bt_decision bt_decide_mean(const bt_decision_rule *rule, const bt_decision_levels *levels,
+                           double mean, double error, int64_t count)
+{
     const double tolerance = log1p(rule->tolerance);
-    const double looks = (double)rule->look_count;
-    double shown = reach_of(of, DISPLAY_OUT);
-    double sure = reach_of(of, rule->alpha / looks);
-    double family = reach_of(of, rule->alpha / looks / (double)rule->family);
-    double lax = reach_of(of, rule->miss / looks);
-    out.low = exp(of->mean - shown);
-    out.high = exp(of->mean + shown);
-    out.lower = exp(of->mean - sure);
-    out.upper = exp(of->mean + lax);
-    out.upper_sure = exp(of->mean + sure);
-    out.family_low = exp(of->mean - family);
-    out.family_high = exp(of->mean + family);
-    if (of->mean - sure > tolerance && of->mean - family > 0) {
+    const double sure = levels->sure * error, family = levels->family * error;
+    bt_decision out = undecided(rule, mean, count);
+    out.low = exp(mean - levels->shown * error);
+    out.high = exp(mean + levels->shown * error);
+    out.lower = exp(mean - sure);
+    out.upper = exp(mean + levels->lax * error);
+    out.upper_sure = exp(mean + sure);
+    out.family_low = exp(mean - family);
+    out.family_high = exp(mean + family);
+    if (mean - sure > tolerance && mean - family > 0) {
         out.outcome = BT_OUTCOME_SLOWER;
         out.next_rounds = 0;
-    } else if (of->mean + sure < -tolerance && of->mean + family < 0) {
+    } else if (mean + sure < -tolerance && mean + family < 0) {
         out.outcome = BT_OUTCOME_FASTER;
         out.next_rounds = 0;
-    } else if (of->mean + lax < tolerance) {
+    } else if (mean + levels->lax * error < tolerance) {
         out.outcome = BT_OUTCOME_SAME;
-        out.next_rounds = of->mean < -tolerance ? out.next_rounds : 0;
+        out.next_rounds = mean < -tolerance ? out.next_rounds : 0;
     }
     return out;
+}
+
+static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int64_t count)
+{
+    if (!of->known) {
+        return undecided(rule, of->mean, count);
+    }
+    bt_decision_levels levels = bt_decision_levels_of(rule, of->freedom);
+    return bt_decide_mean(rule, &levels, of->mean, of->error, count);
 }
 
 bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count)

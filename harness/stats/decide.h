@@ -89,6 +89,18 @@ bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_
                                int64_t base_count, const double *candidate_logs,
                                int64_t candidate_count);
 
+// The t quantiles that a decision with so many degrees of freedom uses; a function of the rule
+// alone, worth keeping where many decisions are made, as in resampling.
+typedef struct bt_decision_levels {
+    double freedom, sure, lax, family, shown;
+} bt_decision_levels;
+
+bt_decision_levels bt_decision_levels_of(const bt_decision_rule *rule, double freedom);
+// The decision on a mean log ratio with its standard error, of `count` rounds: what the others do
+// once they know these.
+bt_decision bt_decide_mean(const bt_decision_rule *rule, const bt_decision_levels *levels,
+                           double mean, double error, int64_t count);
+
 // Two-sided t interval of the mean of values [count]; *low and *high NaN with fewer than two.
 // Returns the mean, NaN without values.
 double bt_mean_interval(const double *values, int64_t count, double confidence, double *low,

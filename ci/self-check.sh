@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown SHARE] [--keep FOLDER] - can
+# the harness be trusted on this machine? A slowdown injected into a real case must be found, and a
+# build must never be called slower than itself
+#
+#   cpu   (default) `calibrate` says what can be found here; three times as much is injected
+#   cuda  2 % is injected, and `calibrate` must say that so much can be found
+#
+# The policies are suites/policies/self_check*.json. How it can fail on a sound harness: an equal
+# build is called SLOWER with a chance of 1e-6 (alpha of the policy; and it would have to differ by
+# the tolerance, 25 % on a CPU). The slowdown is missed with less than a tenth where the machine is
+# as noisy as it was when it was calibrated, and in proportion to that noise it is three times what
+# is needed; on a CPU it is tried three times, twice as large each time, so that even a machine
+# that gets ten times noisier meanwhile fails less than one time in a thousand.
+# Threads are one: on a shared machine waiting threads disturb each other more than anything else.
+# Exit 0 sound, 1 not, 2 usage, else that of bt-bench.
+set -euo pipefail
+root=$(cd "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+device=cpu
+bench=$root/build/bin/bt-bench
+slowdown=0.02
+folder=
+
+usage() {
+    echo "usage: ci/self-check.sh [--device cpu|cuda] [--bench PROGRAM] [--slowdown SHARE] [--keep FOLDER]" >&2
+    exit 2
+}
+
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || usage
+    case $1 in
+    --device) device=$2 ;;
+    --bench) bench=$(readlink -f -- "$2") ;;
+    --slowdown) slowdown=$2 ;;
+    --keep) folder=$2 ;;
+    *) usage ;;
+    esac
+    shift 2
+done
+case $device in
+cpu) profile=cpu policy=self_check tries=3 rounds=12 ;;
+cuda) profile=gpu policy=self_check_gpu tries=1 rounds=24 ;;
+*) usage ;;
+esac
+export OMP_NUM_THREADS=1
+if [ -z "$folder" ]; then
+    folder=$(mktemp -d /tmp/bt-self-check-XXXXXX)
+    trap 'rm -rf "$folder"' EXIT
+fi
+suite=$root/suites/self_check
+policy=$root/suites/policies/$policy.json
+common=(--profile "$profile" --policy "$policy" --quiet --format json)
+
+# Runs bt-bench in the folder; prints its JSON, keeps its exit code in $code. 0, 1, 3: verdicts.
+measure() { # name, arguments...
+    local name=$1
+    shift
+    code=0
+    (cd "$folder" && "$bench" "$@" "${common[@]}" --db "$name.sqlite" --out "$name") \
+        >"$folder/$name.json" || code=$?
+    case $code in
+    0 | 1 | 3) ;;
+    *)
+        echo "self-check: bt-bench $1 ended with code $code" >&2
+        exit "$code"
+        ;;
+    esac
+}
+
+times() { # a share and a factor
+    awk -v share="$1" -v factor="$2" 'BEGIN { printf "%.6g", share * factor }'
+}
+
+fail() {
+    echo "self-check: $*" >&2
+    exit 1
+}
+
+measure calibrate calibrate "$suite" --rounds "$rounds"
+jq -r '.cases[] | "\(.case): pairs of equal builds differ by \(100 * .pair_deviation | . * 100 | round / 100) %, \(100 * (.smallest // 10) | . * 100 | round / 100) % is found nine times in ten"' \
+    "$folder/calibrate.json"
+if [ "$device" = cpu ]; then
+    slowdown=$(times "$(jq '[.cases[] | .smallest_high // 10] | max' "$folder/calibrate.json")" 3)
+elif ! jq -e --argjson share "$slowdown" 'all(.cases[]; (.smallest // 10) <= $share)' \
+    "$folder/calibrate.json" >/dev/null; then
+    fail "this machine is too noisy: $(times "$slowdown" 100) % is not found nine times in ten"
+fi
+
+for try in $(seq "$tries"); do
+    measure "slowed-$try" ab . . "$suite" --inject-slowdown "$slowdown"
+    found=$(jq '[.gate.verdicts[] | select(.metric == "time_ns")] | all(.verdict == "SLOWER")' \
+        "$folder/slowed-$try.json")
+    echo "slower by $(times "$slowdown" 100) %: found: $found"
+    [ "$found" = false ] || break
+    slowdown=$(times "$slowdown" 2)
+done
+[ "$found" = true ] || fail "an injected slowdown was not found"
+
+measure equal ab . . "$suite"
+echo "equal builds: $(jq -r '[.gate.verdicts[] | select(.metric == "time_ns") | .verdict] | join(" ")' "$folder/equal.json")"
+jq -e 'all(.gate.verdicts[]; .verdict != "SLOWER")' "$folder/equal.json" >/dev/null ||
+    fail "a build was called slower than itself"
+echo "self-check: sound"
