@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STILL_BUCKETS = 300, LIVE_POINTS = 50000, LIVE_BUCKETS = 5000, MIDDLE_BUCKETS = 200 };
+enum { STILL_BUCKETS = 300, LIVE_POINTS = 50000, LIVE_BUCKETS = 12500, MIDDLE_BUCKETS = 200 };
 
 static bool loss_of(const bt_store_step *step, double *y)
 {
@@ -386,7 +386,7 @@ bt_status bt_page_curves(const report_set *set, bt_str *out)
 // How many buckets a curve may have, so that all together stay within LIVE_POINTS.
 static int64_t live_buckets(const report_set *set)
 {
-    int64_t cases = count_curved(set), curves = cases > 1 ? 3 * cases : 5;
+    int64_t cases = count_curved(set), curves = cases > 1 ? 3 * cases : 2;
     int64_t buckets = LIVE_POINTS / (2 * (curves > 0 ? curves : 1));
     return buckets > LIVE_BUCKETS    ? LIVE_BUCKETS
            : buckets < STILL_BUCKETS ? STILL_BUCKETS

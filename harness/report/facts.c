@@ -92,7 +92,11 @@ static void write_distinct(const report_set *set, const difference *found, bt_st
             continue;
         }
         bt_html_text(out, found->values[i][0] ? found->values[i] : "-");
-        bt_str_append(out, " <span class=muted>run");
+        int64_t alike = 0;
+        for (int64_t j = i; j < set->run_count; j++) {
+            alike += strcmp(found->values[i], found->values[j]) == 0;
+        }
+        bt_str_append(out, alike > 1 ? " <span class=muted>runs" : " <span class=muted>run");
         for (int64_t j = i; j < set->run_count; j++) {
             if (strcmp(found->values[i], found->values[j]) == 0) {
                 bt_str_format(out, "%s %lld", j > i ? "," : "", (long long)set->runs[j].id);

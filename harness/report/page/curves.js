@@ -94,7 +94,8 @@
     const width = plot.over.clientWidth;
     const left = plot.cursor.left >= 0 ? plot.cursor.left : width / 2;
     const at = from + (to - from) * left / width;
-    const move = (by) => plot.setCursor({ left: Math.min(width, Math.max(0, left + by)), top: 1 });
+    const move = (by) => plot.setCursor({ left: Math.min(width, Math.max(0, left + by)), top: 1 },
+      true, true); // tells its readout, and the other charts
     const zoom = (factor) => show(at - (at - from) * factor, at + (to - at) * factor);
     const actions = { ArrowLeft: () => move(-width / 50), ArrowRight: () => move(width / 50),
       "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => show(0, last),

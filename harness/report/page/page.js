@@ -1,5 +1,6 @@
-// page.js - a link to a row opens what holds it; to a step that is not shown, all steps. The last
-// script: what the page gains where scripts run is in the others, nothing of it needed to read it.
+// page.js - a link to a row opens what holds it; to a step or round that is not shown, all of them.
+// The last script. What the page gains where scripts run is in the others; nothing of it is needed
+// to read it.
 (() => {
   "use strict";
   const { showAll } = window.btReport;
@@ -8,9 +9,9 @@
     const name = decodeURIComponent(location.hash.slice(1));
     if (!name) return;
     let target = document.getElementById(name);
-    const step = /^c(\d+)-step-\d+$/.exec(name);
-    if (!target && step) {
-      const tableElement = document.querySelector(`table[data-csv="csv-${step[1]}"]`);
+    const row = /^(?:c(\d+)-step|(round))-\d+$/.exec(name);
+    if (!target && row) {
+      const tableElement = document.querySelector(`table[data-csv="csv-${row[1] ?? "rounds"}"]`);
       if (tableElement) showAll(tableElement);
       target = document.getElementById(name);
     }

@@ -91,7 +91,7 @@
     });
     const steps = rawSteps(tableElement);
     if (steps && steps.split("\n").length - 2 > tableElement.tBodies[0].rows.length) {
-      addButton(tools, "Show all steps", (button) => { showAll(tableElement); button.remove(); });
+      addButton(tools, "Show all", (button) => { showAll(tableElement); button.remove(); });
     }
     (tableElement.closest(".scroll") ?? tableElement).after(tools);
   }

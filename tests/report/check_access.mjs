@@ -1,0 +1,129 @@
+// tests/report/check_access.mjs - for every reader: eyes, ears, keyboard, phone, paper, no scripts
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { address, root } from "./browser.mjs";
+
+const axe = join(root, "ci/web/node_modules/axe-core/axe.min.js");
+const background = (tab) => tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+
+export const checks = {
+  "axe finds nothing, in light and dark": async (pages) => {
+    if (!existsSync(axe)) return;
+    const source = readFileSync(axe, "utf8");
+    for (const colorScheme of ["light", "dark"]) {
+      // Without its policy, which would stop axe as any other script that is not the page's.
+      const context = await pages.browser.newContext({ bypassCSP: true, colorScheme,
+        viewport: { width: 1280, height: 900 } });
+      for (const kind of ["ten", "telemetry", "history", "replicate"]) {
+        const tab = await context.newPage();
+        await tab.goto(address(pages.path(kind)));
+        await tab.evaluate(() => document.querySelectorAll("details:not(#tables details)")
+          .forEach((one) => { one.open = true; }));
+        await tab.evaluate(source);
+        const found = await tab.evaluate(async () => (await axe.run(document)).violations
+          .map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`));
+        assert.deepEqual(found, [], `${kind} ${colorScheme}`);
+        await tab.close();
+      }
+      await context.close();
+    }
+  },
+  "light and dark differ, and text stands out in both": async (pages) => {
+    const seen = new Set();
+    for (const colorScheme of ["light", "dark"]) {
+      await pages.visit("ab", { colorScheme }, async (tab) => {
+        seen.add(await background(tab));
+        const ratio = await tab.evaluate(() => {
+          const light = (text) => text.match(/[\d.]+/g).slice(0, 3).map((value) => value / 255)
+            .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+            .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+          const paper = light(getComputedStyle(document.body).backgroundColor);
+          return Math.min(...[".muted", ".good", ".bad", ".warn", "h1"].map((selector) => {
+            const ink = light(getComputedStyle(document.querySelector(selector)).color);
+            return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+          }));
+        });
+        assert.ok(ratio >= 4.5, `contrast ${ratio} in ${colorScheme}`);
+      });
+    }
+    assert.equal(seen.size, 2);
+  },
+  "a phone shows it without sideways scrolling": async (pages) => {
+    for (const kind of ["two", "many", "failed", "hostile", "telemetry", "seeds", "noisy", "mixed", "history",
+      "replicate"]) {
+      await pages.visit(kind, { viewport: { width: 390, height: 800 } }, async (tab) => {
+        await tab.evaluate(() => {
+          document.querySelectorAll("details").forEach((one) => { one.open = true; });
+          document.querySelectorAll("tbody.folded .fold").forEach((one) => one.click());
+        });
+        const width = await tab.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(width <= 390, `${kind}: ${width} px`);
+      });
+    }
+  },
+  "the keyboard reaches everything in the order of the page": async (pages) => {
+    await pages.visit("two", {}, async (tab) => {
+      let last = -1;
+      for (let i = 0; i < 40; i++) {
+        await tab.keyboard.press("Tab");
+        const at = await tab.evaluate(() => {
+          const one = document.activeElement;
+          const style = getComputedStyle(one);
+          return { top: one.getBoundingClientRect().top + scrollY, ring: style.outlineStyle !== "none",
+            name: one.tagName };
+        });
+        if (at.name === "BODY") break;
+        assert.ok(at.ring, `no focus ring on ${at.name} at ${at.top}`);
+        assert.ok(at.top >= last - 60, `${at.name} at ${at.top} comes after ${last}`);
+        last = at.top;
+      }
+      assert.ok(last > 300);
+    });
+  },
+  "headings, landmarks and tables have names": async (pages) => {
+    for (const kind of ["two", "telemetry", "mixed", "history", "replicate"]) {
+      await pages.visit(kind, { javaScriptEnabled: false }, async (tab) => {
+        assert.equal(await tab.locator("h1").count(), 1);
+        assert.equal(await tab.locator("main").count(), 1);
+        assert.equal(await tab.locator("svg:not([aria-hidden]):not([role=img] svg)").count(), 0, kind);
+        assert.equal(await tab.locator("table:not(:has(thead th))").count(), 0, kind);
+      });
+    }
+  },
+  "twenty runs are as calm as two": async (pages) => {
+    const heights = {};
+    for (const kind of ["two", "ten", "many"]) {
+      await pages.visit(kind, {}, async (tab) => {
+        heights[kind] = await tab.evaluate(() => document.documentElement.scrollHeight);
+      });
+    }
+    assert.ok(heights.many < 2 * heights.two, JSON.stringify(heights));
+    assert.ok(heights.ten < 1.6 * heights.two, JSON.stringify(heights));
+  },
+  "without scripts everything is there": async (pages) => {
+    await pages.visit("two", { javaScriptEnabled: false }, async (tab) => {
+      assert.equal(await tab.locator(".chart .still svg").count(), 3);
+      assert.ok(await tab.locator(".still svg").first().isVisible());
+      assert.equal(await tab.locator(".chart canvas").count(), 0);
+      assert.ok((await tab.innerText("#differs")).includes("580.159"));
+    });
+    await pages.visit("ab", { javaScriptEnabled: false }, async (tab) => {
+      assert.equal(await tab.locator("#ratios tbody tr:visible").count(), 168); // nothing folds
+    });
+  },
+  "paper gets still curves and a clean page": async (pages) => {
+    for (const [kind, most] of [["long", 4], ["replicate", 9], ["ten", 5], ["telemetry", 4], ["ab", 5]]) {
+      await pages.visit(kind, {}, async (tab) => {
+        await tab.emulateMedia({ media: "print" });
+        for (const still of await tab.locator(".chart .still svg").all()) {
+          assert.ok(await still.isVisible(), kind);
+        }
+        assert.equal(await tab.locator(".tools:visible, .hint:visible, .live:visible").count(), 0);
+        const pdf = await tab.pdf({ format: "A4" });
+        const count = (pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length;
+        assert.ok(count >= 1 && count <= most, `${kind}: ${count} pages`);
+      });
+    }
+  },
+};
