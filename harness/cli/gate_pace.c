@@ -10,7 +10,7 @@
 static const char *system_of(const bt_plan *plan, int64_t index)
 {
     const cJSON *item = plan->systems ? cJSON_GetArrayItem(plan->systems, (int)index) : NULL;
-    const char *name = cJSON_IsString(item) ? item->valuestring : BT_GATE_SYSTEM_OURS;
+    const char *name = item && cJSON_IsString(item) ? item->valuestring : BT_GATE_SYSTEM_OURS;
     const char *slash = strrchr(name, '/');
     return slash ? slash + 1 : name;
 }

@@ -54,7 +54,9 @@ static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
     if (!bt_cli_value(self->arguments, "rounds")) {
         suite->wish = &wish;
     }
-    return bt_cli_suite_run(suite, &self->outcome);
+    bt_status status = bt_cli_suite_run(suite, &self->outcome);
+    suite->wish = NULL;
+    return status;
 }
 
 // The baseline is found first: without one there is nothing to run for.

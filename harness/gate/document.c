@@ -176,7 +176,7 @@ static bt_status read_tokens(bt_document *in, const cJSON *object, bt_store_step
 
 static bt_status read_bits(bt_document *in, const cJSON *object, bt_loss_curve *out)
 {
-    const char *text = NULL;
+    const char *text = "";
     void *block = NULL;
     BT_TRY(bt_document_text(in, object, "bits", &text));
     size_t length = strlen(text);

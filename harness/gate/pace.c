@@ -34,15 +34,17 @@ static bt_status decide(const bt_gate_pace *pace, bt_gate_metric metric,
 bt_status bt_gate_pace_rounds(const bt_gate_pace *pace, int64_t *rounds)
 {
     const bt_gate_side *base = pace->base;
-    bool training = base && bt_gate_side_is_training(base);
-    bt_gate_metric metric = training ? BT_GATE_STEP_TIME : BT_GATE_TIME;
-    double base_ns = (double)NAN;
+    bt_gate_rule rule = {0};
+    double base_ns = 0;
     int64_t next_rounds = 0;
-    if (base) {
-        BT_TRY(bt_gate_side_median(base, metric, &base_ns));
+    if (!base) { // nothing to be decided: as many as a first look has
+        *rounds = bt_gate_decision_rule(pace->policy, &rule, 1).looks[0];
+        return BT_OK;
     }
-    bt_gate_rule rule =
-        bt_policy_rule(pace->policy, base ? base->name : "", metric, training, base_ns);
+    bool training = bt_gate_side_is_training(base);
+    bt_gate_metric metric = training ? BT_GATE_STEP_TIME : BT_GATE_TIME;
+    BT_TRY(bt_gate_side_median(base, metric, &base_ns));
+    rule = bt_policy_rule(pace->policy, base->name, metric, training, base_ns);
     bt_decision_rule decision = bt_gate_decision_rule(pace->policy, &rule, pace->family);
     *rounds = decision.looks[0];
     if (base_ns > 0 && pace->count >= decision.looks[0]) {

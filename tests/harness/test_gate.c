@@ -8,6 +8,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/gate/gate.h"
+#include "harness/gate/pace.h"
 #include "tests/harness/made_run.h"
 #include "tests/harness/sample_run.h"
 
@@ -211,6 +212,35 @@ static void a_peer_is_a_subject_of_its_own(void **state)
     judge("");
     expect("gelu", BT_GATE_TIME, BT_GATE_SAME, 1);
     expect("gelu pytorch-eager", BT_GATE_TIME, BT_GATE_SLOWER, 1);
+}
+
+static void a_case_is_run_until_its_time_is_decided(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t count;
+        double ratio, spread;
+        int64_t rounds;
+    } cases[] = {
+        {0, 1, 0, 8},         {7, 1, 0.001, 8}, {8, 1, 0.001, 8},      {8, 1.05, 0.001, 8},
+        {8, 1.008, 0.05, 16}, {9, 1, 0.05, 16}, {16, 1.008, 0.05, 24}, {24, 1.008, 0.05, 24},
+    };
+    double times_ns[24];
+    add_kernel(&it.base, "gelu", "blutrain", 1e6, SPREAD, ROUNDS);
+    add_kernel(&it.run, "gelu", "blutrain", 1e6, SPREAD, ROUNDS);
+    judge("");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        int64_t rounds = 0;
+        for (int64_t j = 0; j < cases[i].count; ++j) {
+            times_ns[j] = 1e6 * cases[i].ratio * made_noise(j, cases[i].spread);
+        }
+        bt_gate_pace pace = {&it.policy, &it.baseline.sides.items[0], 1, times_ns, cases[i].count};
+        ASSERT_OK(bt_gate_pace_rounds(&pace, &rounds));
+        assert_int_equal(rounds, cases[i].rounds);
+        pace.base = NULL; // a case that the baseline does not have
+        ASSERT_OK(bt_gate_pace_rounds(&pace, &rounds));
+        assert_int_equal(rounds, 8);
+    }
 }
 
 // ---- memory and losses -------------------------------------------------------------------------
@@ -728,6 +758,7 @@ int main(void)
         TEST(pairs_are_held_against_each_other),
         TEST(rates_turn_round),
         TEST(a_peer_is_a_subject_of_its_own),
+        TEST(a_case_is_run_until_its_time_is_decided),
         cmocka_unit_test(memory_is_exact),
         cmocka_unit_test(losses_go_by_their_tier),
         TEST(another_machine_is_not_comparable),
