@@ -12,7 +12,7 @@
 # as noisy as it was when it was calibrated, and in proportion to that noise it is three times what
 # is needed; on a CPU it is tried three times, twice as large each time, so that even a machine
 # that gets ten times noisier meanwhile fails less than one time in a thousand.
-# Threads are one: on a shared machine waiting threads disturb each other more than anything else.
+# On a CPU there is one thread: waiting threads disturb each other more than anything else.
 # Exit 0 sound, 1 not, 2 usage, else that of bt-bench.
 set -euo pipefail
 root=$(cd "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -42,7 +42,7 @@ cpu) profile=cpu policy=self_check tries=3 rounds=12 ;;
 cuda) profile=gpu policy=self_check_gpu tries=1 rounds=24 ;;
 *) usage ;;
 esac
-export OMP_NUM_THREADS=1
+[ "$device" != cpu ] || export OMP_NUM_THREADS=1
 if [ -z "$folder" ]; then
     folder=$(mktemp -d /tmp/bt-self-check-XXXXXX)
     trap 'rm -rf "$folder"' EXIT

@@ -84,20 +84,26 @@ bt_status bt_build_commit(const char *revision, bt_str *commit)
 // The cache of this program's build: .../build/bin/bt-bench has .../build/CMakeCache.txt.
 static bt_status read_cache(void **text)
 {
-    char path[PATH_MAX];
+    char program[PATH_MAX];
+    bt_str path = {0};
     size_t size_bytes = 0;
     *text = NULL;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/CMakeCache.txt");
-    path[length > 0 ? length : 0] = '\0';
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
     for (int up = 0; up < 2; ++up) {
-        char *slash = strrchr(path, '/');
+        char *slash = strrchr(program, '/');
         if (!slash) {
             return BT_OK;
         }
         *slash = '\0';
     }
-    strcat(path, "/CMakeCache.txt");
-    return bt_file_exists(path) ? bt_file_read(path, text, &size_bytes) : BT_OK;
+    bt_str_format(&path, "%s/CMakeCache.txt", program);
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK && bt_file_exists(bt_str_text(&path))) {
+        status = bt_file_read(bt_str_text(&path), text, &size_bytes);
+    }
+    bt_str_release(&path);
+    return status;
 }
 
 static void append_option(const char *cache, const char *key, bt_str *out)
