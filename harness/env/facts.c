@@ -80,8 +80,10 @@ bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *ou
     if (status == BT_OK) {
         status = bt_facts_add_software(out);
     }
-    if (status == BT_OK && with_gpu && machine->has_cuda) {
-        status = bt_facts_add_gpu(out, machine);
+    if (status == BT_OK && with_gpu) {
+        status = machine->has_cuda
+                     ? bt_facts_add_gpu(out, machine)
+                     : bt_facts_add(out, "gpu.unavailable", machine->cuda_reason, BT_FACT_INFO);
     }
     if (status != BT_OK) {
         bt_facts_release(out);

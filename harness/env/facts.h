@@ -13,7 +13,7 @@ typedef struct bt_facts {
 } bt_facts;
 
 // Gathers what there is to know about machine, system, libraries and program. What cannot be read
-// is left out. `with_gpu`: also the GPU's, through NVML where that is there.
+// is left out. `with_gpu`: also the GPU's, through NVML where that is there, or why there is none.
 // Owns    *out: the caller, bt_facts_release
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *out);

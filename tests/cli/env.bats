@@ -34,6 +34,7 @@ record() { "$bench" run s.json --worker "$worker" --quiet "$@" >/dev/null; }
     [[ $output == *"hard: must be equal"*"cpu.model"*"soft: may explain"*"build.compiler"*"info"*"build.id"* ]]
     [[ $output == *"env.OMP_TEST_FACT"*"7"* ]]
     [[ $output != *hunter2* ]]
+    [[ $output == *"gpu.name"* || $output == *"gpu.unavailable"* ]]
     [[ $output == *"next"*"env diff"* ]]
 }
 
