@@ -9,6 +9,8 @@
 #include "harness/stats/stats.h"
 #include "harness/suite/schema.h"
 
+enum { HINTS = 4 }; // names of cases that a message says
+
 // A history being made. Series are found in the order of their oldest session.
 typedef struct making {
     bt_history *history;
@@ -180,33 +182,59 @@ static bt_status make_series(bt_history *history)
 
 // ---- what to read ------------------------------------------------------------------------------
 
+// Whether `name` is one of the words (separated by '|').
+static bool is_one_of(const char *name, const char *words)
+{
+    size_t length = strlen(name);
+    for (const char *word = words; word; word = strchr(word, '|')) {
+        word += *word == '|';
+        if (strncmp(word, name, length) == 0 && (word[length] == '|' || !word[length])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The nearest of the words, or the first of them.
+static void append_hint(const char *name, const char *words, bt_str *out)
+{
+    bt_str nearest = {0};
+    bt_suite_nearest(name, words, &nearest);
+    if (nearest.length_bytes) {
+        bt_str_format(out, "; did you mean \"%s\"?", bt_str_text(&nearest));
+    } else if (*words) {
+        size_t length = 0;
+        for (int shown = 0; words[length] && shown < HINTS; shown++) {
+            length += strcspn(words + length, "|");
+            length += words[length] && shown + 1 < HINTS;
+        }
+        bt_str_append(out, "; there are ");
+        for (size_t i = 0; i < length; i++) {
+            bt_str_append_bytes(out, words[i] == '|' ? ", " : words + i, words[i] == '|' ? 2 : 1);
+        }
+        bt_str_append(out, words[length] ? " and others" : "");
+    }
+    bt_str_release(&nearest);
+}
+
 // Nothing was found: because there is no such case, or nothing of this metric and system.
 static bt_status nothing_found(bt_store *store, const char *name, const char *metric,
                                const char *system)
 {
-    bt_str names = {0}, nearest = {0};
+    bt_str names = {0}, hint = {0};
     bt_status status = bt_store_case_names(store, &names);
-    if (status == BT_OK) {
-        bt_str bars = {0};
-        bt_str_format(&bars, "|%s|", bt_str_text(&names));
-        bt_str wanted = {0};
-        bt_str_format(&wanted, "|%s|", name);
-        bool known = strstr(bt_str_text(&bars), bt_str_text(&wanted)) != NULL;
-        bt_suite_nearest(name, bt_str_text(&names), &nearest);
-        status = known
-                     ? bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                "%s: case \"%s\" has no passed round with %s%s%s",
-                                bt_store_path(store), name, metric ? metric : "a time",
-                                system ? " on " : "", system ? system : "")
-                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                "%s: no case \"%s\" has been recorded%s%s%s", bt_store_path(store),
-                                name, nearest.length_bytes ? "; did you mean \"" : "",
-                                bt_str_text(&nearest), nearest.length_bytes ? "\"?" : "");
-        bt_str_release(&bars);
-        bt_str_release(&wanted);
+    if (status == BT_OK && is_one_of(name, bt_str_text(&names))) {
+        status =
+            bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: case \"%s\" has no passed round with %s%s%s",
+                     bt_store_path(store), name, metric ? metric : "a time", system ? " on " : "",
+                     system ? system : "");
+    } else if (status == BT_OK) {
+        append_hint(name, bt_str_text(&names), &hint);
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no case \"%s\" has been recorded%s",
+                          bt_store_path(store), name, bt_str_text(&hint));
     }
     bt_str_release(&names);
-    bt_str_release(&nearest);
+    bt_str_release(&hint);
     return status;
 }
 

@@ -137,16 +137,17 @@ static bt_status check_plan(const bt_running *self)
     return BT_OK;
 }
 
-// A run that failed is over once every round has ended; one that lost its recorder behind its last
-// round only needs its end.
+// A run that failed or was disturbed is over once every round has ended; one that lost its recorder
+// behind its last round only needs its end.
 static bt_status check_open(const bt_running *self)
 {
     int64_t wanted = 0, open = 0;
     bt_run_schedule_count(&self->schedule, &wanted, &open);
-    if (self->record->status == BT_RUN_FAILED && open == 0) {
+    bool ended = self->record->status == BT_RUN_FAILED || self->record->status == BT_RUN_INVALID;
+    if (ended && open == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld has failed, but none of its rounds is left to run; begin it anew",
-                        (long long)self->record->id);
+                        "run %lld is %s, but none of its rounds is left to run; begin it anew",
+                        (long long)self->record->id, bt_run_status_name(self->record->status));
     }
     return BT_OK;
 }

@@ -153,7 +153,7 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
         bt_str_append(&text, "\n");
         append_where(view, &text);
     }
-    if (view->step) {
+    if (view->current && view->step) {
         bt_str_append(&text, "\n");
         append_step(view, &text);
     }
