@@ -56,6 +56,7 @@ static const bt_cli_option replicate_options[] = {
 
 static const bt_cli_option ab_options[] = {
     {"system", 0, "A,B", "two systems in place of two builds, the base first"},
+    {"resume", 0, "RUN", "finish an interrupted session; only --db, --format, --quiet beside it"},
     {"inject-slowdown", 0, "SHARE", NULL},
     BT_CLI_AB_OPTIONS,
     DB_ROW,
@@ -171,6 +172,7 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"report", "RUN... -o FILE | --publish DIR",
      "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
      1000, bt_verb_report},
+<<<<<<< HEAD
     {"calibrate", "SUITE",
      "what ab and gate can find on this machine, and how often they are wrong",
      "Runs this build against itself, and against itself made slower on purpose, in turns. Per "
@@ -183,6 +185,9 @@ const bt_cli_verb bt_cli_verbs[] = {
      "interrupted.",
      calibrate_options, 1, 1, bt_verb_calibrate},
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B",
+=======
+    {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B | --resume RUN",
+>>>>>>> aa62a3c (ab --resume finishes a session that was broken off)
      "two builds or systems in turns: who is slower",
      "A build is a git revision, which is built under results/builds/ (once), a bt-bench program "
      "or\n"
@@ -193,7 +198,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "4 "
      "not\n"
      "comparable, 5 a case crashed or was wrong, or a build failed, 130 interrupted.",
-     ab_options, 1, 3, bt_verb_ab},
+     ab_options, 0, 3, bt_verb_ab},
     {"replicate", "SUITE | RUN [options]", "a verdict per claim of the paper",
      "SUITE: those of its cases that claims are about run, in turns with the systems that the "
      "paper\n"

@@ -57,14 +57,15 @@ static bt_status check_kind(const bt_running *self)
 {
     const bt_store_schedule *schedule = &self->record->schedule;
     const bt_run_wish *wish = self->request->wish;
-    const char *wanted = wish && wish->kind ? wish->kind : "";
-    if (strcmp(schedule->kind, wanted) != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld was begun by 'bt-bench %s', which decides on its rounds as it "
-                        "goes; begin it anew",
-                        (long long)self->record->id, *schedule->kind ? schedule->kind : "run");
+    if (strcmp(schedule->kind, wish && wish->kind ? wish->kind : "") == 0) {
+        return BT_OK;
     }
-    return BT_OK;
+    bool resumes = strcmp(schedule->kind, "ab") == 0;
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "run %lld was begun by 'bt-bench %s', which decides on its rounds as it goes; "
+                    "%s",
+                    (long long)self->record->id, *schedule->kind ? schedule->kind : "run",
+                    resumes ? "'bt-bench ab --resume' goes on with it" : "begin it anew");
 }
 
 // ---- what was run ------------------------------------------------------------------------------

@@ -218,8 +218,10 @@ static bt_status run_begun(bt_running *self)
         long long run = (long long)self->outcome->run;
         bt_progress_say(&self->view, "run %lld was interrupted; what it recorded is kept in %s\n",
                         run, bt_store_path(self->store));
-        if (!self->request->wish) {
-            bt_progress_say(&self->view, "it goes on with 'bt-bench run --resume %lld'\n", run);
+        const bt_run_wish *wish = self->request->wish;
+        if (!wish || (wish->kind && strcmp(wish->kind, "ab") == 0)) {
+            bt_progress_say(&self->view, "it goes on with 'bt-bench %s --resume %lld'\n",
+                            wish ? wish->kind : "run", run);
         }
     }
     return write_report(self);

@@ -185,3 +185,49 @@ CMAKE
     [[ $stderr == *"not what 'bt-bench version' prints: hello"* ]]
     [ ! -e results/bt.sqlite ]
 }
+
+@test "a session that is killed goes on where it stopped, and ends as if it had not been" {
+    # A round takes its time until `go` is there.
+    printf 'SLOW_CASE=64x16 SLOW=3\n[ -e "$here/go" ] || sleep 0.3\n' >new/says
+    "$bench" ab ./old ./new s.json --seed 7 -q >/dev/null 2>err 3>&- &
+    pid=$!
+    for _ in $(seq 1200); do
+        "$bench" watch 1 --once --format json 2>/dev/null | grep -qE '"rounds_done":([5-9]|[1-9][0-9])' && break
+        sleep 0.05
+    done
+    touch new/go
+    kill -9 "$pid"
+    wait "$pid" || true
+    run "$bench" run --resume 1
+    [ "$status" = 2 ]
+    [[ $output == *"begun by 'bt-bench ab'"*"'bt-bench ab --resume' goes on with it" ]]
+    last=$(sqlite3 results/bt.sqlite "select max(id) from round where status=1")
+    kept="select id, ended_ns from round where status=1 and id<=$last order by id"
+    sqlite3 results/bt.sqlite "$kept" >kept
+    run --separate-stderr "$bench" ab --resume 1 --format json
+    [ "$status" = 1 ]
+    [ "$(field '.gate.counts.SLOWER')" = 1 ]
+    [ "$(field '.gate.counts.SAME')" = 1 ]
+    diff kept <(sqlite3 results/bt.sqlite "$kept")
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from (select 1 from round where status=1 group by case_id, system, ordinal having count(*)>1)")" = 0 ]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1 and system in ('base','candidate')")" = 32 ]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from session_gap")" = 1 ]
+    run "$bench" ab --resume 1
+    [ "$status" = 2 ]
+}
+
+@test "a session does not go on with another build, nor with other rules" {
+    "$bench" ab ./old ./new s.json -q >/dev/null
+    sqlite3 results/bt.sqlite "update session set status=3; delete from verdict"
+    echo "COMMIT=3$(printf %039d 0)" >new/says
+    run "$bench" ab --resume 1
+    [ "$status" = 4 ]
+    [[ $output == "run 1 cannot go on: its candidate is another build now (was 11111111, is 30000000)" ]]
+    run "$bench" ab --resume 1 --tolerance 0.1
+    [ "$status" = 2 ]
+    [[ $output == *"--tolerance cannot be given with it" ]]
+    "$bench" run s.json -q --worker "$root/tests/support/kernel_peer.sh" >/dev/null
+    run "$bench" ab --resume 2
+    [ "$status" = 2 ]
+    [ "$output" = "run 2 was begun by 'bt-bench run', not by ab" ]
+}

@@ -551,105 +551,6 @@ static void read_only_folder_can_be_read(void **state)
     assert_int_equal(code, 0);
 }
 
-static const char *const add_column[] = {"ALTER TABLE session ADD COLUMN note TEXT NOT NULL "
-                                         "DEFAULT 'none'",
-                                         "CREATE TABLE extra(x INTEGER NOT NULL) STRICT", NULL};
-static const char *const break_midway[] = {"CREATE TABLE half(x INTEGER) STRICT",
-                                           "INSERT INTO nowhere VALUES(1)", NULL};
-
-// The migrations of a later program: this one's, then its own.
-enum { LATER_MAX = 64 };
-
-static int later_program(const char *const *const own[], int own_count,
-                         const char *const *steps[LATER_MAX])
-{
-    int known = 0;
-    const char *const *const *migrations = bt_store_migrations(&known);
-    assert_true(known + own_count <= LATER_MAX);
-    for (int i = 0; i < known + own_count; i++) {
-        steps[i] = i < known ? migrations[i] : own[i - known];
-    }
-    return known;
-}
-
-static void later_version_is_migrated_to_and_then_refused(void **state)
-{
-    (void)state;
-    const char *const *const later_own[] = {add_column};
-    const char *const *const broken_own[] = {add_column, break_midway};
-    const char *const *later[LATER_MAX], *const *broken[LATER_MAX];
-    int known = later_program(later_own, 1, later);
-    (void)later_program(broken_own, 2, broken);
-    sample_run sample = sample_run_default();
-    int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
-    assert_int_equal(query("PRAGMA user_version"), known);
-    assert_int_equal(query("PRAGMA application_id"), 0x6274626e);
-    ASSERT_FAILS(BT_STATUS_INTERNAL, "nowhere", bt_store_migrate_through(store, broken, known + 2));
-    assert_int_equal(query("PRAGMA user_version"), known); // all or nothing
-    assert_int_equal(query("SELECT count(*) FROM sqlite_schema WHERE name IN ('half','extra')"), 0);
-    ASSERT_OK(bt_store_migrate_through(store, later, known + 1));
-    ASSERT_OK(bt_store_migrate_through(store, later, known + 1)); // a second time does nothing
-    ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("PRAGMA user_version"), known + 1);
-    assert_int_equal(query("SELECT count(*) FROM session WHERE note='none'"), 1);
-    assert_int_equal(query("SELECT count(*) FROM step"), 60);
-    store = NULL; // and to this program that one is newer
-    char words[96];
-    (void)snprintf(words, sizeof words, "of version %d, this program knows up to %d", known + 1,
-                   known);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words, bt_store_open(database, BT_STORE_READ, &store));
-}
-
-static const char one_run[] =
-    "INSERT INTO suite VALUES(1,'p','s','cpu','s.json','{}');"
-    "INSERT INTO build VALUES(1,'b','0','','','gcc','','Release','');"
-    "INSERT INTO env(id,digest) VALUES(1,'e');"
-    "INSERT INTO session(id,suite_id,build_id,env_id,command,out_dir,seed,status,message,"
-    "started_ns,ended_ns,pid,pid_started,boot_id) VALUES(7,1,1,1,'c','o',1,1,'',5,6,1,1,'');"
-    "INSERT INTO bench VALUES(1,'s','kernel');"
-    "INSERT INTO bench_case VALUES(1,1,'gelu','{}');"
-    "INSERT INTO round(id,session_id,case_id,system,ordinal,status,message,started_ns,ended_ns)"
-    " VALUES(3,7,1,'blutrain',0,1,'',5,6);"
-    "INSERT INTO measurement VALUES(1,3,'time_ns',25.5,25,26)";
-
-// A database as each earlier version left it, with a run in it.
-static void every_old_version_is_migrated_with_its_rows(void **state)
-{
-    (void)state;
-    int known = 0;
-    const char *const *const *migrations = bt_store_migrations(&known);
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE))); // makes the folder
-    for (int version = 1; version < known; version++) {
-        char mark[64];
-        assert_int_equal(unlink(database), 0);
-        bt_str text = {0}; // of one connection: a migration may keep rows in a temporary table
-        for (int i = 0; i < version; i++) {
-            for (int j = 0; migrations[i][j]; j++) {
-                bt_str_format(&text, "%s;", migrations[i][j]);
-            }
-        }
-        execute(bt_str_text(&text));
-        bt_str_release(&text);
-        execute(one_run);
-        (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d", version);
-        execute(mark);
-        bt_store *store = open_store(BT_STORE_READ);
-        bt_store_run run;
-        ASSERT_OK(bt_store_run_read(store, 7, &run));
-        assert_int_equal(run.round_count, 1);
-        assert_string_equal(run.rounds[0].what.name, "gelu");
-        assert_true(run.rounds[0].measurements[0].value == 25.5);
-        assert_string_equal(run.rounds[0].label, "");
-        assert_int_equal(run.rounds[0].telemetry_count, 0);
-        bt_store_run_release(&run);
-        ASSERT_OK(bt_store_close(store));
-        assert_int_equal(query("PRAGMA user_version"), known);
-        assert_int_equal(query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
-    }
-}
-
 static void verdicts_are_replaced_by_kind(void **state)
 {
     (void)state;
@@ -684,24 +585,6 @@ static void verdicts_are_replaced_by_kind(void **state)
                  bt_store_verdicts_set(store, 99, "gate", list, 1));
     ASSERT_OK(bt_store_close(store));
     assert_int_equal(query("SELECT count(*) FROM verdict"), 3);
-}
-
-// An empty file is a database of version 0.
-static void empty_file_becomes_a_database(void **state)
-{
-    (void)state;
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
-    assert_int_equal(unlink(database), 0);
-    ASSERT_OK(bt_file_write(database, "", 0));
-    bt_store *store = open_store(BT_STORE_READ);
-    bt_store_run_list list;
-    ASSERT_OK(bt_store_run_list_read(store, &list));
-    assert_int_equal(list.count, 0);
-    bt_store_run_list_release(&list);
-    ASSERT_OK(bt_store_close(store));
-    int known = 0;
-    (void)bt_store_migrations(&known);
-    assert_int_equal(query("PRAGMA user_version"), known);
 }
 
 static bt_status record_and_read(void)
@@ -799,10 +682,7 @@ int main(void)
         TEST(full_disk_is_said_and_loses_nothing),
         TEST(database_that_cannot_grow_is_said_and_recovers),
         TEST(read_only_folder_can_be_read),
-        TEST(later_version_is_migrated_to_and_then_refused),
-        TEST(every_old_version_is_migrated_with_its_rows),
         TEST(verdicts_are_replaced_by_kind),
-        TEST(empty_file_becomes_a_database),
         TEST(every_failing_allocation_is_reported),
         TEST(recording_costs_little),
         TEST(metrics_table_is_whole),
