@@ -1,4 +1,6 @@
 // harness/cli/verb_ab.c - two builds, or two systems, in turns
+#include <string.h>
+
 #include "harness/ab/ab.h"
 #include "harness/ab/rounds.h"
 #include "harness/ab/side.h"
