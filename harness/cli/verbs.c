@@ -172,7 +172,6 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"report", "RUN... -o FILE | --publish DIR",
      "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
      1000, bt_verb_report},
-<<<<<<< HEAD
     {"calibrate", "SUITE",
      "what ab and gate can find on this machine, and how often they are wrong",
      "Runs this build against itself, and against itself made slower on purpose, in turns. Per "
@@ -184,10 +183,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "suite, 4 a case has too few rounds for an answer, 5 a case crashed or was wrong, 130 "
      "interrupted.",
      calibrate_options, 1, 1, bt_verb_calibrate},
-    {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B",
-=======
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B | --resume RUN",
->>>>>>> aa62a3c (ab --resume finishes a session that was broken off)
      "two builds or systems in turns: who is slower",
      "A build is a git revision, which is built under results/builds/ (once), a bt-bench program "
      "or\n"
