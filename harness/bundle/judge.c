@@ -1,52 +1,23 @@
 // harness/bundle/judge.c - every verdict again, by the function that made it
 //
-// A row of the table is a kind of verdicts. Its function judges the run anew from rounds, files and
-// the rules that the recorded verdicts hold, and gives all verdicts that there must be. A kind
-// without a row cannot be checked, and a bundle with one does not pass.
+// A row of the table is a kind of verdicts. Its function judges the run anew and compares. Where
+// the run holds what says which verdicts there must be (the policy of 'ab' in its schedule, the
+// file of claims), they are all made again, with their rules; otherwise each follows from its own
+// recorded rule. A kind without a row cannot be checked, and a bundle with one does not pass.
+#include <stdio.h>
 #include <string.h>
 
+#include "harness/ab/ab.h"
 #include "harness/bundle/recompute.h"
-#include "harness/gate/rule.h"
+#include "harness/replicate/replicate.h"
+#include "harness/suite/json.h"
 
 typedef struct verdict_list {
-    const bt_store_verdict *items; // in the arena
+    const bt_store_verdict *items;
     int64_t count;
 } verdict_list;
 
-typedef bt_status (*judge_again)(const bt_store_run *run, const verdict_list *recorded,
-                                 bt_arena *arena, verdict_list *out);
-
-// Verdicts of a gate and of 'ab' hold their rule each; the reason is for people and says besides
-// what changed since a baseline that is not in the bundle.
-static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorded, bt_arena *arena,
-                            verdict_list *out)
-{
-    bt_gate_sides sides;
-    void *block = NULL;
-    BT_TRY(bt_gate_sides_of_run(run, arena, &sides));
-    BT_TRY(bt_arena_alloc(arena, (size_t)recorded->count * sizeof *recorded->items, &block));
-    bt_store_verdict *again = block;
-    for (int64_t i = 0; i < recorded->count; i++) {
-        bt_gate_verdict verdict;
-        again[i] = recorded->items[i];
-        BT_TRY(bt_gate_judge(&sides, again[i].rule_json, &verdict));
-        again[i].verdict = bt_gate_word_name(verdict.word);
-        again[i].ratio = verdict.ratio;
-        again[i].low = verdict.low;
-        again[i].high = verdict.high;
-        again[i].rounds = verdict.rounds;
-    }
-    *out = (verdict_list){again, recorded->count};
-    return BT_OK;
-}
-
-static const struct {
-    const char *kind;
-    judge_again judge;
-} judges[] = {
-    {"ab", judge_gate},
-    {"gate", judge_gate},
-};
+// ---- comparing ---------------------------------------------------------------------------------
 
 static void compare_number(const bt_store_verdict *item, const char *what, double recorded,
                            double follows, bt_bundle_check *check)
@@ -61,9 +32,33 @@ static void compare_text(const bt_store_verdict *item, const char *what, const c
                          const char *follows, bt_bundle_check *check)
 {
     if (strcmp(recorded, follows) != 0) {
-        bt_bundle_find(check, "%s, %s %s: %s is recorded as %s, follows as %s", item->kind,
+        bt_bundle_find(check, "%s, %s %s: %s is recorded as %.200s, follows as %.200s", item->kind,
                        item->subject, item->metric, what, recorded, follows);
     }
+}
+
+// A verdict that cannot be judged again is a finding, and the others are judged all the same.
+static bt_status take_mistake(const bt_store_verdict *item, bt_status status,
+                              bt_bundle_check *check)
+{
+    if (status == BT_STATUS_INVALID_ARGUMENT || status == BT_STATUS_CORRUPT_DATA) {
+        bt_bundle_find(check, "%s, %s %s: %s", item->kind, item->subject, item->metric,
+                       bt_error_message());
+        bt_error_clear();
+        return BT_OK;
+    }
+    return status;
+}
+
+// What must follow from the rounds: the word, the numbers behind it, how many rounds.
+static void compare(const bt_store_verdict *item, const bt_store_verdict *follows,
+                    bt_bundle_check *check)
+{
+    compare_text(item, "the verdict", item->verdict, follows->verdict, check);
+    compare_number(item, "the ratio", item->ratio, follows->ratio, check);
+    compare_number(item, "low", item->low, follows->low, check);
+    compare_number(item, "high", item->high, follows->high, check);
+    compare_number(item, "rounds", (double)item->rounds, (double)follows->rounds, check);
 }
 
 static const bt_store_verdict *find_verdict(const verdict_list *list, const bt_store_verdict *like)
@@ -77,66 +72,246 @@ static const bt_store_verdict *find_verdict(const verdict_list *list, const bt_s
     return NULL;
 }
 
+// All verdicts of a kind against all that must be there, rules included.
 static void compare_lists(const verdict_list *recorded, const verdict_list *follows,
                           bt_bundle_check *check)
 {
     for (int64_t i = 0; i < recorded->count; i++) {
         const bt_store_verdict *item = &recorded->items[i];
         const bt_store_verdict *again = find_verdict(follows, item);
-        if (!again) {
+        if (again) {
+            compare(item, again, check);
+            compare_text(item, "the rule", item->rule_json, again->rule_json, check);
+        } else {
             bt_bundle_find(check, "%s, %s %s: the verdict %s does not follow from the run",
                            item->kind, item->subject, item->metric, item->verdict);
-            continue;
         }
-        compare_text(item, "the verdict", item->verdict, again->verdict, check);
-        compare_number(item, "the ratio", item->ratio, again->ratio, check);
-        compare_number(item, "low", item->low, again->low, check);
-        compare_number(item, "high", item->high, again->high, check);
-        compare_number(item, "rounds", (double)item->rounds, (double)again->rounds, check);
-        compare_text(item, "the reason", item->reason, again->reason, check);
     }
     for (int64_t i = 0; i < follows->count; i++) {
         if (!find_verdict(recorded, &follows->items[i])) {
             bt_bundle_find(check, "%s, %s %s: the verdict %s follows and is not recorded",
-                           follows->items[i].kind, follows->items[i].subject,
+                           recorded->items[0].kind, follows->items[i].subject,
                            follows->items[i].metric, follows->items[i].verdict);
         }
     }
 }
 
-static judge_again find_judge(const char *kind)
+// ---- gate --------------------------------------------------------------------------------------
+
+// A verdict is about the case and metric that its rule names.
+static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *check)
 {
-    for (size_t i = 0; i < sizeof judges / sizeof judges[0]; i++) {
-        if (strcmp(judges[i].kind, kind) == 0) {
-            return judges[i].judge;
+    bt_json_doc rule;
+    char with_system[512];
+    BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
+    const cJSON *name = bt_json_get(rule.root, "case");
+    const cJSON *system = bt_json_get(rule.root, "candidate");
+    const cJSON *metric = bt_json_get(rule.root, "metric");
+    if (cJSON_IsString(name) && cJSON_IsString(system) && cJSON_IsString(metric)) {
+        (void)snprintf(with_system, sizeof with_system, "%.250s %.250s", name->valuestring,
+                       system->valuestring);
+        if (strcmp(item->subject, name->valuestring) != 0) {
+            compare_text(item, "the subject", item->subject, with_system, check);
+        }
+        compare_text(item, "the metric", item->metric, metric->valuestring, check);
+    }
+    bt_json_release(&rule);
+    return BT_OK;
+}
+
+static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorded,
+                            bt_bundle_check *check)
+{
+    bt_arena arena = {0};
+    bt_gate_sides sides;
+    bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
+    for (int64_t i = 0; status == BT_OK && i < recorded->count; i++) {
+        const bt_store_verdict *item = &recorded->items[i];
+        bt_gate_verdict again;
+        status = bt_gate_judge(&sides, item->rule_json, &again);
+        if (status == BT_OK) {
+            bt_store_verdict follows = {.verdict = bt_gate_word_name(again.word),
+                                        .ratio = again.ratio,
+                                        .low = again.low,
+                                        .high = again.high,
+                                        .rounds = again.rounds};
+            compare(item, &follows, check);
+            status = check_subject(item, check);
+        }
+        status = take_mistake(item, status, check);
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
+// ---- ab ----------------------------------------------------------------------------------------
+
+static bt_status list_of_gate(const bt_gate_result *result, bt_arena *arena, verdict_list *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)result->count * sizeof(bt_store_verdict) + 1, &block));
+    bt_store_verdict *items = block;
+    for (int64_t i = 0; i < result->count; i++) {
+        const bt_gate_item *item = &result->items[i];
+        items[i] = (bt_store_verdict){.subject = item->subject,
+                                      .metric = item->metric < BT_GATE_METRIC_COUNT
+                                                    ? bt_gate_metric_info(item->metric)->tag
+                                                    : "",
+                                      .verdict = bt_gate_word_name(item->verdict.word),
+                                      .ratio = item->verdict.ratio,
+                                      .low = item->verdict.low,
+                                      .high = item->verdict.high,
+                                      .rounds = item->verdict.rounds,
+                                      .rule_json = item->rule_json};
+    }
+    *out = (verdict_list){items, result->count};
+    return BT_OK;
+}
+
+static bt_status judge_by_policy(const bt_store_run *run, const bt_policy *policy,
+                                 const verdict_list *recorded, bt_bundle_check *check)
+{
+    const bt_gate_request request = {.run = run, .policy = policy};
+    bt_gate_result result;
+    bt_arena arena = {0};
+    verdict_list follows;
+    BT_TRY(bt_gate_run(&request, &result));
+    bt_status status = list_of_gate(&result, &arena, &follows);
+    if (status == BT_OK) {
+        compare_lists(recorded, &follows, check);
+    }
+    bt_arena_release(&arena);
+    bt_gate_result_release(&result);
+    return status;
+}
+
+// The policy stands in the schedule of the session.
+static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
+                          bt_bundle_check *check)
+{
+    const char *rule = run->schedule.rule_json;
+    bt_json_doc json;
+    bt_policy policy;
+    bt_str text = {0};
+    BT_TRY(bt_json_parse("run.json, schedule", rule, strlen(rule), &json));
+    const cJSON *node = bt_json_get(json.root, "policy");
+    if (node) {
+        bt_json_write(node, &text);
+    }
+    bt_json_release(&json);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        status = bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text),
+                                 text.length_bytes, &policy);
+    }
+    bt_str_release(&text);
+    BT_TRY(status);
+    status = judge_by_policy(run, &policy, recorded, check);
+    bt_policy_release(&policy);
+    return status;
+}
+
+// ---- replicate ---------------------------------------------------------------------------------
+
+static bt_status judge_by_claims(const bt_store_run *run, const bt_store_file *file,
+                                 const verdict_list *recorded, bt_bundle_check *check)
+{
+    bt_json_doc json;
+    bt_claims claims = {0};
+    bt_replications got = {0};
+    const bt_store_verdict *items = NULL;
+    BT_TRY(bt_json_parse("from/claims.json", file->bytes, (size_t)file->size_bytes, &json));
+    bt_status status = bt_claims_read(&json, &claims);
+    if (status == BT_OK) {
+        status = bt_replicate(&claims, run, &got);
+    }
+    if (status == BT_OK) {
+        status = bt_replications_verdicts(&got, &items);
+    }
+    if (status == BT_OK) {
+        const verdict_list follows = {items, got.count};
+        compare_lists(recorded, &follows, check);
+    }
+    bt_replications_release(&got);
+    bt_claims_release(&claims);
+    bt_json_release(&json);
+    return status;
+}
+
+static bt_status judge_replication(const bt_store_run *run, const bt_store_verdict *item,
+                                   bt_bundle_check *check)
+{
+    bt_arena arena = {0};
+    bt_replication again;
+    bt_status status = bt_replication_again(run, item, &arena, &again);
+    if (status == BT_OK) {
+        bt_store_verdict follows = {.verdict = bt_verdict_name(again.verdict),
+                                    .ratio = again.ratio,
+                                    .low = again.low,
+                                    .high = again.high,
+                                    .rounds = again.pairs};
+        compare(item, &follows, check);
+    }
+    bt_arena_release(&arena);
+    return take_mistake(item, status, check);
+}
+
+static bt_status judge_replicate(const bt_store_run *run, const verdict_list *recorded,
+                                 bt_bundle_check *check)
+{
+    for (int64_t i = 0; i < run->file_count; i++) {
+        if (strcmp(run->files[i].kind, "claims") == 0) {
+            return judge_by_claims(run, &run->files[i], recorded, check);
         }
     }
-    return NULL;
+    for (int64_t i = 0; i < recorded->count; i++) {
+        BT_TRY(judge_replication(run, &recorded->items[i], check));
+    }
+    return BT_OK;
+}
+
+// ---- all kinds ---------------------------------------------------------------------------------
+
+static const struct {
+    const char *kind;
+    bt_status (*judge)(const bt_store_run *run, const verdict_list *recorded,
+                       bt_bundle_check *check);
+} judges[] = {{BT_AB_KIND, judge_ab}, {BT_GATE_KIND, judge_gate}, {"replicate", judge_replicate}};
+
+static bt_status judge_kind(const bt_store_run *run, const verdict_list *recorded,
+                            bt_bundle_check *check)
+{
+    const char *kind = recorded->items[0].kind;
+    for (size_t i = 0; i < sizeof judges / sizeof judges[0]; i++) {
+        if (strcmp(judges[i].kind, kind) == 0) {
+            bt_status status = judges[i].judge(run, recorded, check);
+            check->verdict_count += recorded->count;
+            return take_mistake(&recorded->items[0], status, check);
+        }
+    }
+    bt_bundle_find(check, "verdicts of the kind \"%s\" are not known to this program", kind);
+    return BT_OK;
 }
 
 bt_status bt_recompute_verdicts(const bt_store_run *run, bt_bundle_check *check)
 {
     for (int64_t i = 0; i < run->verdict_count;) {
-        const char *kind = run->verdicts[i].kind;
-        verdict_list recorded = {&run->verdicts[i], 0}, follows = {0};
-        bt_arena arena = {0};
-        while (i < run->verdict_count && strcmp(run->verdicts[i].kind, kind) == 0) {
+        verdict_list recorded = {&run->verdicts[i], 0};
+        while (i < run->verdict_count &&
+               strcmp(run->verdicts[i].kind, recorded.items[0].kind) == 0) {
             recorded.count++;
             i++;
         }
-        judge_again judge = find_judge(kind);
-        if (!judge) {
-            bt_bundle_find(check, "verdicts of the kind \"%s\" are not known to this program",
-                           kind);
-            continue;
-        }
-        bt_status status = judge(run, &recorded, &arena, &follows);
-        if (status == BT_OK) {
-            compare_lists(&recorded, &follows, check);
-            check->verdict_count += recorded.count;
-        }
-        bt_arena_release(&arena);
-        BT_TRY(status);
+        BT_TRY(judge_kind(run, &recorded, check));
+    }
+    // A session of 'ab' that ended has verdicts.
+    bool judged = false;
+    for (int64_t i = 0; i < run->verdict_count; i++) {
+        judged = judged || strcmp(run->verdicts[i].kind, BT_AB_KIND) == 0;
+    }
+    if (run->status == BT_RUN_PASSED && !judged && run->schedule.kind &&
+        strcmp(run->schedule.kind, BT_AB_KIND) == 0) {
+        bt_bundle_find(check, "a session of ab without a verdict");
     }
     return BT_OK;
 }

@@ -322,6 +322,7 @@ static bt_status read_all(const content_reader *in)
     for (int64_t i = 0; i < run->round_count; i++) {
         BT_TRY(read_round(in, i, &rounds[i]));
     }
+    bt_store_rounds_mark(rounds, run->round_count);
     return BT_OK;
 }
 

@@ -92,12 +92,16 @@ static bt_status find_run(const bt_cli_arguments *arguments, const bt_claims *cl
 
 // ---- judging -----------------------------------------------------------------------------------
 
-static bt_status keep_verdicts(bt_store *store, const bt_store_run *run, bt_replications *got)
+static bt_status keep_verdicts(const bt_claims *claims, bt_store *store, const bt_store_run *run,
+                               bt_replications *got)
 {
+    const bt_json_doc *json = claims->json;
+    const bt_store_file file = {"claims", json->name, json->text, (int64_t)strlen(json->text)};
     const bt_store_verdict *verdicts = NULL;
     bt_str page = {0};
     BT_TRY(bt_replications_verdicts(got, &verdicts));
     BT_TRY(bt_store_verdicts_set(store, run->id, "replicate", verdicts, got->count));
+    BT_TRY(bt_store_file_set(store, run->id, &file));
     bt_str_format(&page, "%s/report.html", run->info.out_dir);
     bt_status status = bt_str_status(&page);
     if (status == BT_OK && access(bt_str_text(&page), W_OK) == 0) {
@@ -115,7 +119,7 @@ static bt_status judge(const bt_claims *claims, bt_store *store, int64_t number,
     BT_TRY(bt_store_run_read(store, number, &run));
     bt_status status = bt_replicate(claims, &run, &got);
     if (status == BT_OK) {
-        status = keep_verdicts(store, &run, &got);
+        status = keep_verdicts(claims, store, &run, &got);
     }
     if (status == BT_OK) {
         status = json ? bt_replications_json(claims, &run, &got, out)

@@ -4,9 +4,9 @@
 // apart events arrived, and what this session's copy moved. Times that contradict them are refused
 // whatever they are; times that are merely wrong by less cannot be told from here.
 //
-//   too long    the timed regions of a round take together at most the round (5 % and a second more)
-//   too short   steps that arrive seconds apart take more than 0.5 % of that
-//   too fast    no call moves memory 10 times as fast as the session's copy in its cache mode (100
+//   too long    the timed regions of a round take together at most the round (5 % and a second
+//   more) too short   steps that arrive seconds apart take more than 0.5 % of that too fast    no
+//   call moves memory 10 times as fast as the session's copy in its cache mode (100
 //               times where the cache is hot), or faster than 100 TB/s, or computes more than
 //               100 PFLOP/s; none takes less than a nanosecond
 #ifndef BT_HARNESS_RUN_PLAUSIBLE_H

@@ -218,7 +218,7 @@ static bt_status read_session(bt_reader *in, bt_store_run *run, int64_t *env_id,
 }
 
 // Only what did not pass is ever run again.
-static void mark_superseded(bt_store_round *rounds, int64_t count)
+void bt_store_rounds_mark(bt_store_round *rounds, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         bt_store_round *round = &rounds[i];
@@ -254,7 +254,7 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
         }
         BT_TRY(read_round_rows(in, &rounds[i]));
     }
-    mark_superseded(rounds, run->round_count);
+    bt_store_rounds_mark(rounds, run->round_count);
     return BT_OK;
 }
 

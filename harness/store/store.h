@@ -261,9 +261,10 @@ const char *bt_store_path(const bt_store *store);
 
 // ---- recording ---------------------------------------------------------------------------------
 // begin, end, describe, measure and artifact are in the database when they return. step, eval,
-// range, kernel and memory (of which the first of its kind counts) are queued and written together: when the last flush is half a second
-// old, when 512 rows wait, and before any of the former. A failed flush keeps its rows; the next
-// one tries again, and a call that finds the queue full and unwritable fails.
+// range, kernel and memory (of which the first of its kind counts) are queued and written together:
+// when the last flush is half a second old, when 512 rows wait, and before any of the former. A
+// failed flush keeps its rows; the next one tries again, and a call that finds the queue full and
+// unwritable fails.
 
 // Starts a run, owned by the calling process.
 BT_CHECKED bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info *info,
@@ -372,6 +373,8 @@ typedef struct bt_store_run {
 // Owns    the caller, until bt_store_run_release; independent of the store
 // Errors  INVALID_ARGUMENT when there is no such run: says which there are
 BT_CHECKED bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out);
+// Sets `superseded` of rounds in the order begun, for whoever reads them from elsewhere.
+void bt_store_rounds_mark(bt_store_round *rounds, int64_t count);
 // A zeroed run is fine.
 void bt_store_run_release(bt_store_run *run);
 

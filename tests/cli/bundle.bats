@@ -146,3 +146,40 @@ export_run() { # arguments
     jq -r '.files[] | "\(.sha256)  \(.name)"' manifest.json | sha256sum -c --quiet
     [ "$(jq '.files | length' manifest.json)" = "$(($(find . -type f | wc -l) - 2))" ]
 }
+
+@test "verdicts of ab, of a gate and of replicate follow from their bundles" {
+    cat >k.json <<'JSON'
+{ "name": "kernels_tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot" } } ] } } }
+JSON
+    cat >claims.json <<'JSON'
+{ "paper": "a paper", "stands_for": [ { "name": "torch", "system": "pytorch-eager" } ], "claims": [
+  { "id": "mild", "metric": "time", "better": "lower", "margin": 0.02,
+    "case": { "suite": "kernels/tiny", "profile": "cpu", "name": "gelu.forward.f32.4x5" },
+    "values": [ { "system": "blutrain", "value": 1 }, { "system": "torch", "value": 2 } ] } ] }
+JSON
+    ln -s "$root/tests/support/kernel_peer.sh" pytorch-eager
+    mkdir old new
+    cp "$root/tests/support/fake_build.sh" old/bt-bench
+    cp "$root/tests/support/fake_build.sh" new/bt-bench
+    printf 'SLOW_CASE=4x5 SLOW=3' >new/says
+    "$bench" ab ./old ./new k.json -q >/dev/null || [ $? = 1 ]
+    run --separate-stderr "$bench" export 2 -o ab.tar.zst
+    run "$bench" verify ab.tar.zst
+    [ "$status" = 0 ] || { echo "$output"; false; }
+    [[ $output == *" 1 verdicts follow"* ]]
+    OMP_NUM_THREADS=1 "$bench" run k.json -q --rounds 4 --system blutrain,./pytorch-eager >/dev/null
+    "$bench" replicate 3 --claims claims.json >/dev/null || [ $? = 1 ]
+    "$bench" baseline set main 3 --reason "a test" >/dev/null
+    "$bench" gate 3 --baseline main >/dev/null || true
+    [ "$(sqlite3 results/bt.sqlite "select count(distinct kind) from verdict where session_id=3")" = 2 ]
+    run --separate-stderr "$bench" export 3 -o three.tar.zst
+    [ "$status" = 0 ]
+    [[ $stderr != *"no verdicts"* ]]
+    run "$bench" verify three.tar.zst
+    [ "$status" = 0 ] || { echo "$output"; false; }
+    tar --zstd -xf three.tar.zst
+    cmp claims.json from/claims.json
+    cmp k.json from/suite.json
+    [ "$(jq -r '.[].kind' verdicts.json | sort -u | tr '\n' ' ')" = "gate replicate " ]
+}

@@ -9,22 +9,27 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/data/shard.h"
+#include "harness/ab/ab.h"
 #include "harness/run/run.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
+
+#define KERNEL_PEER "tests/support/kernel_peer.sh"
 
 static const char kernel_suite[] =
     "{\"name\":\"kernels\",\"profiles\":{\"cpu\":{\"device\":\"cpu\",\"rounds\":2,\"cases\":["
     "{\"name\":\"gelu\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"gelu\",\"dtype\":\"f32\","
     "\"cache\":\"hot\",\"shape\":\"64x64\"}}]}}}";
 
-sample_bundle sample_training, sample_kernels;
+sample_bundle sample_training, sample_kernels, sample_systems;
 bt_store *sample_store;
 
-static int64_t run_suite(const char *text, const char *worker)
+// systems NULL: the worker alone.
+static int64_t run_suite(const char *text, const char *worker, const bt_peer *systems,
+                         int64_t system_count, int64_t rounds)
 {
     static const bt_machine machine = {.host_memory_bytes = 8ULL << 30, .cuda_reason = "a test"};
-    const bt_plan_options options = {.seed = -1};
+    const bt_plan_options options = {.seed = -1, .rounds = rounds};
     bt_suite suite;
     bt_plan plan;
     bt_run_outcome outcome;
@@ -36,6 +41,8 @@ static int64_t run_suite(const char *text, const char *worker)
                               .database = test_scratch_path("runs.sqlite"),
                               .out_dir = test_scratch_path("out"),
                               .worker = worker,
+                              .systems = systems,
+                              .system_count = system_count,
                               .command =
                                   "bt-bench run /home/lovelace/secret/s.json --db /mnt/x/y.sqlite",
                               .quiet = true};
@@ -51,7 +58,8 @@ static void add_systems(int64_t run)
     const bt_store_build build = {"d1", "0.1.0", "c1", "", "gcc", "-O3", "Release", ""};
     const bt_store_system systems[] = {{"base", "/mnt/old/bt-bench", 0.0, build},
                                        {"candidate", "", 0.02, build}};
-    const bt_store_schedule schedule = {UINT64_MAX - 1, "ab", "{\"alpha\":0.01}", systems, 2};
+    const bt_store_schedule schedule = {UINT64_MAX - 1, "calibrate", "{\"alpha\":0.01}", systems,
+                                        2};
     ASSERT_OK(bt_store_schedule_set(sample_store, run, &schedule));
 }
 
@@ -65,6 +73,63 @@ static void add_telemetry(int64_t round)
         }
     }
     ASSERT_OK(bt_store_telemetry_set(sample_store, round, "", samples, 3));
+}
+
+// Run 2 against itself as its baseline.
+static void gate_kernels(void)
+{
+    bt_store_run run;
+    bt_str document = {0};
+    bt_baseline baseline;
+    bt_policy policy;
+    bt_gate_result result;
+    ASSERT_OK(bt_store_run_read(sample_store, 2, &run));
+    ASSERT_OK(bt_baseline_write(&run, "main", "a test", 0, &document));
+    ASSERT_OK(bt_baseline_parse("main", bt_str_text(&document), document.length_bytes, &baseline));
+    ASSERT_OK(bt_policy_load(NULL, &policy));
+    const bt_gate_request request = {.run = &run, .baseline = &baseline, .policy = &policy};
+    ASSERT_OK(bt_gate_run(&request, &result));
+    ASSERT_OK(bt_gate_store(sample_store, &result));
+    bt_gate_result_release(&result);
+    bt_policy_release(&policy);
+    bt_baseline_release(&baseline);
+    bt_str_release(&document);
+    bt_store_run_release(&run);
+}
+
+// Run 3: two systems, judged by 'ab' and as a claim.
+static void judge_systems(void)
+{
+    static const bt_store_verdict claim = {
+        .subject = "faster",
+        .metric = "time_ns",
+        .verdict = "REPLICATED",
+        .ratio = 1.0,
+        .low = 1.0,
+        .high = 1.0,
+        .rounds = 8,
+        .reason = "",
+        .rule_json = "{\"case\":\"gelu.forward.f32.64x64\",\"other\":\"pytorch-eager\","
+                     "\"claimed\":1,\"margin\":0.1,\"deviations\":\"\"}"};
+    const bt_store_build build = {"d1", "0.1.0", "c1", "", "gcc", "-O3", "Release", ""};
+    const bt_store_system systems[] = {{"pytorch-eager", "", 0.0, build},
+                                       {"blutrain", "", 0.0, build}};
+    bt_store_schedule schedule = {
+        .seed = 7, .kind = BT_AB_KIND, .systems = systems, .system_count = 2};
+    bt_str rule = {0};
+    bt_policy policy;
+    bt_store_run run;
+    bt_gate_result result;
+    ASSERT_OK(bt_ab_policy(NULL, (double)NAN, 0, &policy));
+    ASSERT_OK(bt_ab_rule_json(&policy, &rule));
+    schedule.rule_json = bt_str_text(&rule);
+    ASSERT_OK(bt_store_schedule_set(sample_store, 3, &schedule));
+    ASSERT_OK(bt_ab_judge(sample_store, 3, &policy, &run, &result));
+    ASSERT_OK(bt_store_verdicts_set(sample_store, 3, "replicate", &claim, 1));
+    bt_gate_result_release(&result);
+    bt_store_run_release(&run);
+    bt_policy_release(&policy);
+    bt_str_release(&rule);
 }
 
 void sample_bundle_export(int64_t run, const bt_bundle_key *key, const char *path,
@@ -86,6 +151,9 @@ int sample_bundles_make(void **state)
     (void)state;
     char text[1024];
     uint16_t tokens[64] = {50256};
+    char names[][16] = {"pytorch-eager", "blutrain"}, program[] = KERNEL_PEER;
+    const bt_peer two[] = {{.name = names[0], .program = program},
+                           {.name = names[1], .program = program}};
     assert_non_null(test_scratch_make());
     ASSERT_OK(bt_shard_write(test_scratch_path("t.bin"), tokens, 64));
     (void)snprintf(text, sizeof text,
@@ -94,13 +162,17 @@ int sample_bundles_make(void **state)
                    "\"cases\":[{\"name\":\"one\",\"kind\":\"train\"}]}}}",
                    test_scratch_path("t.bin"));
     setenv("FAKE_WORKER", "nan", 1);
-    assert_int_equal(run_suite(text, "tests/support/fake_worker.sh"), 1);
-    assert_int_equal(run_suite(kernel_suite, "tests/support/kernel_peer.sh"), 2);
+    assert_int_equal(run_suite(text, "tests/support/fake_worker.sh", NULL, 0, 0), 1);
+    assert_int_equal(run_suite(kernel_suite, KERNEL_PEER, NULL, 0, 0), 2);
+    assert_int_equal(run_suite(kernel_suite, KERNEL_PEER, two, 2, 8), 3);
     ASSERT_OK(bt_store_open(test_scratch_path("runs.sqlite"), BT_STORE_WRITE, &sample_store));
     add_telemetry(1);
     add_systems(1);
+    gate_kernels();
+    judge_systems();
     sample_bundle_export(1, NULL, test_scratch_path("training.tar.zst"), &sample_training);
     sample_bundle_export(2, NULL, test_scratch_path("kernels.tar.zst"), &sample_kernels);
+    sample_bundle_export(3, NULL, test_scratch_path("systems.tar.zst"), &sample_systems);
     return 0;
 }
 
@@ -110,6 +182,7 @@ int sample_bundles_remove(void **state)
     ASSERT_OK(bt_store_close(sample_store));
     bt_mem_free(sample_training.bytes);
     bt_mem_free(sample_kernels.bytes);
+    bt_mem_free(sample_systems.bytes);
     test_scratch_remove();
     return 0;
 }

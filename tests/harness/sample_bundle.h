@@ -1,4 +1,4 @@
-// tests/harness/sample_bundle.h - two small runs and their bundles, for the tests of bundles
+// tests/harness/sample_bundle.h - three small runs and their bundles, for the tests of bundles
 #ifndef BT_TESTS_HARNESS_SAMPLE_BUNDLE_H
 #define BT_TESTS_HARNESS_SAMPLE_BUNDLE_H
 
@@ -13,9 +13,10 @@ typedef struct sample_bundle {
 } sample_bundle;
 
 // Run 1: a training case with a loss that is NaN, and telemetry. Run 2: a kernel case and its copy,
-// two rounds each. The commands name paths under /home/lovelace and /mnt.
-extern sample_bundle sample_training, sample_kernels;
-extern bt_store *sample_store; // both runs
+// two rounds each, gated against itself. Run 3: the case on two systems, eight rounds each, with
+// verdicts of 'ab' and 'replicate'. The commands name paths under /home/lovelace and /mnt.
+extern sample_bundle sample_training, sample_kernels, sample_systems;
+extern bt_store *sample_store; // all runs
 
 // For cmocka's group: records the runs with programs of tests/support and exports them.
 int sample_bundles_make(void **state);

@@ -56,6 +56,12 @@ static void sound_bundles_hold(void **state)
         bt_bundle_verify_bytes("b", sample_kernels.bytes, sample_kernels.size_bytes, NULL, &check));
     assert_string_equal(bt_str_text(&check.findings), "");
     assert_int_equal(check.round_count, 4); // the copy and the case, twice
+    assert_int_equal(check.verdict_count, 1);
+    bt_bundle_check_release(&check);
+    ASSERT_OK(
+        bt_bundle_verify_bytes("b", sample_systems.bytes, sample_systems.size_bytes, NULL, &check));
+    assert_string_equal(bt_str_text(&check.findings), "");
+    assert_int_equal(check.verdict_count, 2);
     bt_bundle_check_release(&check);
 }
 
@@ -300,6 +306,88 @@ static void forge_verdict(bt_store_run *run)
     run->verdict_count = 1;
 }
 
+static void scale(bt_store_measurement *item, double factor)
+{
+    for (int64_t i = 0; i < item->sample_count; i++) {
+        *(double *)(uintptr_t)&item->samples[i] *= factor;
+    }
+    item->value *= factor;
+    item->low *= factor;
+    item->high *= factor;
+}
+
+// A forger who knows how medians and rates are made, but not that verdicts are made again.
+static void forge_side(bt_store_run *run)
+{
+    for (int64_t i = 0; i < run->round_count; i++) {
+        if (strcmp(run->rounds[i].what.system, "blutrain") == 0) {
+            scale(measurement(run, i, BT_METRIC_TIME), 0.5);
+            scale(measurement(run, i, BT_METRIC_BANDWIDTH), 2.0);
+            scale(measurement(run, i, BT_METRIC_COMPUTE), 2.0);
+            scale(measurement(run, i, BT_METRIC_COPY_SHARE), 2.0);
+        }
+    }
+}
+
+static bt_store_verdict *verdict(bt_store_run *run, const char *kind)
+{
+    bt_store_verdict *items = (bt_store_verdict *)(uintptr_t)run->verdicts;
+    for (int64_t i = 0; i < run->verdict_count; i++) {
+        if (strcmp(items[i].kind, kind) == 0) {
+            return &items[i];
+        }
+    }
+    fail_msg("no verdict of %s", kind);
+    return NULL;
+}
+
+static void forge_word(bt_store_run *run) { verdict(run, "ab")->verdict = "FASTER"; }
+static void forge_ratio(bt_store_run *run) { verdict(run, "ab")->ratio = 0.5; }
+static void forge_rounds(bt_store_run *run) { verdict(run, "ab")->rounds = 24; }
+static void forge_metric(bt_store_run *run) { verdict(run, "ab")->metric = "loss"; }
+static void forge_claim(bt_store_run *run) { verdict(run, "replicate")->verdict = "EXCEEDED"; }
+static void forge_gate(bt_store_run *run) { verdict(run, "gate")->verdict = "FASTER"; }
+static void forge_subject(bt_store_run *run) { verdict(run, "gate")->subject = "gelu.other"; }
+static void forge_no_rule(bt_store_run *run) { verdict(run, "gate")->rule_json = "{}"; }
+static void forge_no_verdicts(bt_store_run *run) { run->verdict_count = 0; }
+
+static void forge_policy(bt_store_run *run)
+{
+    char *at = strstr((char *)(uintptr_t)run->schedule.rule_json, "\"kernel\":0.01");
+    assert_non_null(at);
+    at[11] = '9';
+}
+
+static void verdicts_that_do_not_follow_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const sample_bundle *bundle;
+        forge change;
+        const char *words;
+    } rows[] = {
+        {&sample_systems, forge_side,
+         "ab, gelu.forward.f32.64x64 time_ns: the verdict is recorded as SAME, follows as FASTER"},
+        {&sample_systems, forge_side, "the ratio is recorded as 1, follows as 0.49999999999999994"},
+        {&sample_systems, forge_side,
+         "replicate, faster time_ns: the verdict is recorded as REPLICATED, follows as EXCEEDED"},
+        {&sample_systems, forge_word, "the verdict is recorded as FASTER, follows as SAME"},
+        {&sample_systems, forge_ratio, "the ratio is recorded as 0.5, follows as 1"},
+        {&sample_systems, forge_rounds, "rounds is recorded as 24, follows as 8"},
+        {&sample_systems, forge_metric, "time_ns: the verdict SAME follows and is not recorded"},
+        {&sample_systems, forge_metric, "loss: the verdict SAME does not follow from the run"},
+        {&sample_systems, forge_policy, "the rule is recorded as"},
+        {&sample_systems, forge_no_verdicts, "a session of ab without a verdict"},
+        {&sample_systems, forge_claim, "recorded as EXCEEDED, follows as REPLICATED"},
+        {&sample_kernels, forge_gate, "gate, gelu.forward.f32.64x64"},
+        {&sample_kernels, forge_subject, "the subject is recorded as gelu.other, follows as gelu."},
+        {&sample_kernels, forge_no_rule, "kernel_peer.sh time_ns: the rule of a verdict"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_forgery_found(rows[i].bundle, rows[i].change, rows[i].words);
+    }
+}
+
 static void what_does_not_follow_is_found(void **state)
 {
     (void)state;
@@ -504,6 +592,7 @@ int main(void)
         cmocka_unit_test(crate_has_the_required_entities),
         cmocka_unit_test(files_that_do_not_belong_are_found),
         cmocka_unit_test(what_does_not_follow_is_found),
+        cmocka_unit_test(verdicts_that_do_not_follow_are_found),
         cmocka_unit_test(other_spellings_are_found),
         cmocka_unit_test(later_format_is_named),
         cmocka_unit_test(signed_bundle_holds_by_its_key_alone),
