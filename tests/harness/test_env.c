@@ -1,4 +1,5 @@
 // tests/harness/test_env.c - facts of the environment, the machine, the build
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "harness/env/doctor.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
+#include "tests/harness/sample_run.h"
 #include "tests/support/test.h"
 
 static const bt_machine machine = {.host_memory_bytes = 8ULL << 30};
@@ -290,6 +292,39 @@ static void build_is_described(void **state)
     bt_str_release(&text);
 }
 
+// The hard facts name an environment; a run's soft facts are its own all the same.
+static void soft_facts_of_each_run_are_kept(void **state)
+{
+    (void)state;
+    bt_store_fact facts[] = {{"cpu.governor", "performance", BT_FACT_SOFT},
+                             {"cpu.model", "A", BT_FACT_HARD}};
+    bt_store_run_info info = {.suite = {.plan_hash = "p"},
+                              .build = {.digest = "b"},
+                              .env = {"same hard facts", facts, 2}};
+    static const char *const governors[] = {"performance", "powersave", "performance"};
+    int64_t ids[3];
+    char database[160];
+    bt_store *store = NULL;
+    const char *folder = sample_folder_make();
+    assert_non_null(folder);
+    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
+    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
+    for (int i = 0; i < 3; ++i) {
+        facts[0].value = governors[i];
+        ASSERT_OK(bt_store_run_begin(store, &info, &ids[i]));
+    }
+    for (int i = 0; i < 3; ++i) {
+        bt_store_run run;
+        ASSERT_OK(bt_store_run_read(store, ids[i], &run));
+        assert_string_equal(run.info.env.digest, "same hard facts");
+        assert_int_equal(run.info.env.fact_count, 2);
+        assert_string_equal(run.info.env.facts[0].value, governors[i]);
+        bt_store_run_release(&run);
+    }
+    ASSERT_OK(bt_store_close(store));
+    sample_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_fact_given_twice_is_refused),
         cmocka_unit_test(every_failed_allocation_is_reported),
         cmocka_unit_test(build_is_described),
+        cmocka_unit_test(soft_facts_of_each_run_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

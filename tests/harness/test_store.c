@@ -158,33 +158,6 @@ static void suite_build_and_environment_are_kept_once(void **state)
     assert_int_equal(query("SELECT count(*) FROM bench_case"), 1);
 }
 
-// The hard facts name an environment; a run's soft facts are its own all the same.
-static void soft_facts_of_each_run_are_kept(void **state)
-{
-    (void)state;
-    bt_store_fact facts[] = {{"cpu.model", "A", BT_FACT_HARD},
-                             {"cpu.governor", "performance", BT_FACT_SOFT}};
-    bt_store_run_info info = {.suite = {.plan_hash = "p"},
-                              .build = {.digest = "b"},
-                              .env = {"same hard facts", facts, 2}};
-    static const char *const governors[] = {"performance", "powersave", "performance"};
-    int64_t ids[3];
-    bt_store *store = open_store(BT_STORE_WRITE);
-    for (int i = 0; i < 3; i++) {
-        facts[1].value = governors[i];
-        ASSERT_OK(bt_store_run_begin(store, &info, &ids[i]));
-    }
-    for (int i = 0; i < 3; i++) {
-        bt_store_run run;
-        ASSERT_OK(bt_store_run_read(store, ids[i], &run));
-        assert_string_equal(run.info.env.digest, "same hard facts");
-        assert_string_equal(run.info.env.facts[0].value, governors[i]);
-        bt_store_run_release(&run);
-    }
-    ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("SELECT count(*) FROM env"), 2);
-}
-
 static void nan_and_infinity_keep_their_bits(void **state)
 {
     (void)state;
@@ -670,7 +643,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(everything_comes_back),
         TEST(suite_build_and_environment_are_kept_once),
-        TEST(soft_facts_of_each_run_are_kept),
         TEST(nan_and_infinity_keep_their_bits),
         TEST(killed_run_is_interrupted_and_readable),
         TEST(two_runs_record_at_once),
