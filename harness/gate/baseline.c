@@ -111,17 +111,23 @@ static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
     return bt_error_context(status, "case %s", side->name);
 }
 
-static void write_facts(const bt_store_env *env, bt_json_writer *json)
+static void write_facts(const bt_store_env *env, bt_fact_level level, bt_json_writer *json)
 {
-    bt_json_writer_open(json, "environment", '{');
-    bt_json_writer_text(json, "digest", env->digest);
-    bt_json_writer_open(json, "hard", '{');
+    bt_json_writer_open(json, bt_fact_level_name(level), '{');
     for (int64_t i = 0; i < env->fact_count; ++i) {
-        if (env->facts[i].level == BT_FACT_HARD) {
+        if (env->facts[i].level == level) {
             bt_json_writer_text(json, env->facts[i].key, env->facts[i].value);
         }
     }
     bt_json_writer_close(json, '}');
+}
+
+static void write_environment(const bt_store_env *env, bt_json_writer *json)
+{
+    bt_json_writer_open(json, "environment", '{');
+    bt_json_writer_text(json, "digest", env->digest);
+    write_facts(env, BT_FACT_HARD, json);
+    write_facts(env, BT_FACT_SOFT, json);
     bt_json_writer_close(json, '}');
 }
 
@@ -164,7 +170,7 @@ static bt_status write_raw(const bt_store_run *run, const heading *head, const b
     bt_json_writer_text(&json, "profile", run->info.suite.profile);
     bt_json_writer_text(&json, "plan", run->info.suite.plan_hash);
     write_build(&run->info.build, &json);
-    write_facts(&run->info.env, &json);
+    write_environment(&run->info.env, &json);
     bt_json_writer_open(&json, "cases", '[');
     for (int64_t i = 0; i < sides->count; ++i) {
         if (is_kept(&sides->items[i])) {

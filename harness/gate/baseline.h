@@ -1,9 +1,10 @@
 // harness/gate/baseline.h - what a later run is held against: a document made from a run
 //
 // A baseline keeps, per case and system, the medians of all rounds, the loss curves bit by bit, the
-// kernels that ran, the case's settings; besides, the hard facts of the machine, the build, the
-// plan's hash, and why it was set. The document is JSON: keys sorted, one form for equal contents,
-// so that git shows what changed; the same text lies in the database and in results/baselines/.
+// kernels that ran, the case's settings; besides, the hard and soft facts of the machine, the
+// build, the plan's hash, and why it was set. The document is JSON: keys sorted, one form for equal
+// contents, so that git shows what changed; the same text lies in the database and in
+// results/baselines/.
 #ifndef BT_HARNESS_GATE_BASELINE_H
 #define BT_HARNESS_GATE_BASELINE_H
 
@@ -18,8 +19,9 @@ typedef struct bt_baseline {
     const char *created;         // "2026-11-20 16:24:05 UTC"
     const char *machine;         // its type, usable as a file name: "nvidia-h200"
     const char *suite, *profile; // of the run
-    const char *plan_hash, *build, *git_commit;
-    bt_store_env env;    // hard facts only; its digest is the run's
+    const char *plan_hash;
+    bt_store_build build;
+    bt_store_env env;    // hard and soft facts, by key; its digest is the run's
     bt_gate_sides sides; // cases, by bench, name and system
     bt_arena arena;      // holds all of it
     char digest[33];     // of the document

@@ -1,5 +1,6 @@
 // harness/gate/baseline_read.c - a baseline's document into sides
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -10,32 +11,60 @@
 
 #define NUMBER_MAX 1e300
 
-static bt_status read_fact(bt_document *in, const cJSON *node, bt_store_fact *out)
+static bt_status read_facts(bt_document *in, const cJSON *facts, bt_fact_level level,
+                            bt_store_fact *out, int64_t *count)
 {
-    out->level = BT_FACT_HARD;
-    if (!cJSON_IsString(node)) {
-        return bt_json_error(in->json, node, BT_JSON_VALUE, "the fact \"%s\" must be a text",
-                             node->string);
+    for (const cJSON *node = facts->child; node; node = node->next) {
+        bt_store_fact *fact = &out[(*count)++];
+        fact->level = level;
+        if (!cJSON_IsString(node)) {
+            return bt_json_error(in->json, node, BT_JSON_VALUE, "the fact \"%s\" must be a text",
+                                 node->string);
+        }
+        BT_TRY(bt_document_copy(in, node->string, &fact->key));
+        BT_TRY(bt_document_copy(in, node->valuestring, &fact->value));
     }
-    BT_TRY(bt_document_copy(in, node->string, &out->key));
-    return bt_document_copy(in, node->valuestring, &out->value);
+    return BT_OK;
+}
+
+static int by_key(const void *left, const void *right)
+{
+    const bt_store_fact *a = left;
+    const bt_store_fact *b = right;
+    return strcmp(a->key, b->key);
 }
 
 static bt_status read_environment(bt_document *in, const cJSON *root, bt_store_env *out)
 {
-    const cJSON *environment = NULL, *hard = NULL;
+    const cJSON *environment = NULL, *hard = NULL, *soft = NULL;
     void *block = NULL;
     BT_TRY(bt_document_member(in, root, "environment", false, &environment));
     BT_TRY(bt_document_text(in, environment, "digest", &out->digest));
     BT_TRY(bt_document_member(in, environment, "hard", false, &hard));
-    BT_TRY(
-        bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(hard) * sizeof *out->facts, &block));
+    BT_TRY(bt_document_member(in, environment, "soft", false, &soft));
+    size_t room = (size_t)cJSON_GetArraySize(hard) + (size_t)cJSON_GetArraySize(soft);
+    BT_TRY(bt_arena_alloc(in->arena, room * sizeof *out->facts, &block));
     bt_store_fact *facts = block;
-    for (const cJSON *node = hard->child; node; node = node->next) {
-        BT_TRY(read_fact(in, node, &facts[out->fact_count++]));
+    BT_TRY(read_facts(in, hard, BT_FACT_HARD, facts, &out->fact_count));
+    BT_TRY(read_facts(in, soft, BT_FACT_SOFT, facts, &out->fact_count));
+    if (out->fact_count > 0) {
+        qsort(facts, (size_t)out->fact_count, sizeof *facts, by_key);
     }
     out->facts = facts;
     return BT_OK;
+}
+
+static bt_status read_build(bt_document *in, const cJSON *root, bt_store_build *out)
+{
+    const cJSON *build = NULL;
+    BT_TRY(bt_document_member(in, root, "build", false, &build));
+    BT_TRY(bt_document_text(in, build, "digest", &out->digest));
+    BT_TRY(bt_document_text(in, build, "git_commit", &out->git_commit));
+    BT_TRY(bt_document_text(in, build, "git_diff", &out->git_diff));
+    BT_TRY(bt_document_text(in, build, "compiler", &out->compiler));
+    BT_TRY(bt_document_text(in, build, "flags", &out->flags));
+    BT_TRY(bt_document_text(in, build, "type", &out->type));
+    return bt_document_text(in, build, "cuda", &out->cuda);
 }
 
 static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *out)
@@ -113,7 +142,7 @@ static bt_status read_optional(bt_document *in, const cJSON *item, const char *k
 static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_env *env,
                            bt_gate_side *out)
 {
-    *out = (bt_gate_side){.message = ""};
+    *out = (bt_gate_side){.message = "", .label = ""};
     if (!cJSON_IsObject(item)) {
         return bt_json_error(in->json, item, BT_JSON_VALUE, "a case must be an object");
     }
@@ -157,7 +186,6 @@ static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out
 
 static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *out)
 {
-    const cJSON *build = NULL;
     const cJSON *format = bt_json_get(root, "format");
     if (!cJSON_IsString(format) || strcmp(format->valuestring, BT_BASELINE_FORMAT) != 0) {
         return bt_json_error(in->json, format ? format : root, BT_JSON_VALUE,
@@ -172,9 +200,7 @@ static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *
     BT_TRY(bt_document_text(in, root, "suite", &out->suite));
     BT_TRY(bt_document_text(in, root, "profile", &out->profile));
     BT_TRY(bt_document_text(in, root, "plan", &out->plan_hash));
-    BT_TRY(bt_document_member(in, root, "build", false, &build));
-    BT_TRY(bt_document_text(in, build, "digest", &out->build));
-    BT_TRY(bt_document_text_if(in, build, "git_commit", &out->git_commit));
+    BT_TRY(read_build(in, root, &out->build));
     BT_TRY(read_environment(in, root, &out->env));
     return read_cases(in, root, out);
 }

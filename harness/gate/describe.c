@@ -121,8 +121,8 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
                   baseline->created);
     bt_str_format(out, "  reason  %s\n  suite   %s, profile %s, plan %.8s\n", baseline->reason,
                   baseline->suite, baseline->profile, baseline->plan_hash);
-    bt_str_format(out, "  build   %.8s%s%s\n", baseline->build,
-                  *baseline->git_commit ? ", revision " : "", baseline->git_commit);
+    bt_str_format(out, "  build   %.8s%s%s\n", baseline->build.digest,
+                  *baseline->build.git_commit ? ", revision " : "", baseline->build.git_commit);
     if (run > 0) {
         bt_str_format(out, "  run     %" PRId64 "\n", run);
     }
@@ -139,8 +139,10 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     bt_table_release(&table);
     bt_str_append(out, "\n  hard facts\n");
     for (int64_t i = 0; i < baseline->env.fact_count; ++i) {
-        bt_str_format(out, "    %s  %.100s\n", baseline->env.facts[i].key,
-                      baseline->env.facts[i].value);
+        const bt_store_fact *fact = &baseline->env.facts[i];
+        if (fact->level == BT_FACT_HARD) {
+            bt_str_format(out, "    %s  %.100s\n", fact->key, fact->value);
+        }
     }
     if (status == BT_OK && bt_str_status(out) == BT_OK) {
         bt_text_make_printable(out->text + start);

@@ -110,6 +110,15 @@ static void append_number(double base, double candidate, double equal, const cha
     }
 }
 
+static void append_labels(const bt_gate_side *side, const char *which, bt_str *out)
+{
+    if (side->labelled > 0) {
+        part(out, ", ");
+        bt_str_format(out, "%s%" PRId64 " of %" PRId64 " rounds: %s", which, side->labelled,
+                      side->round_count, side->label);
+    }
+}
+
 static bool has(const char *const *texts, int64_t count, const char *text)
 {
     for (int64_t i = 0; i < count; ++i) {
@@ -238,6 +247,8 @@ bt_status bt_gate_changes(const bt_gate_side *base, const bt_gate_side *candidat
 {
     append_number(base->clock_mhz, candidate->clock_mhz, CLOCKS_EQUAL, "clocks", "MHz", out);
     append_number(base->power_w, candidate->power_w, POWER_EQUAL, "power", "W", out);
+    append_labels(base, "base ", out);
+    append_labels(candidate, "", out);
     append_kernels(base, candidate, out);
     if (base_env && strcmp(base->environment, candidate->environment) != 0) {
         append_facts(base_env, env, candidate->name, out);

@@ -89,8 +89,20 @@ static void print_item(const bt_gate_item *item, bt_str *out)
     }
 }
 
+// Other differences, for whoever looks for the reason of one.
+static void print_besides(const bt_gate_result *result, bt_str *out)
+{
+    bt_str text = {0};
+    bt_gate_besides(result, &text);
+    if (text.length_bytes > 0 && result->count > result->words[BT_GATE_SAME]) {
+        bt_str_format(out, "besides  %s\n", bt_str_text(&text));
+    }
+    out->status = out->status == BT_OK ? text.status : out->status;
+    bt_str_release(&text);
+}
+
 // What to do next: the first thing that applies.
-static void print_next(const bt_gate_result *result, bt_str *out)
+void bt_gate_next(const bt_gate_result *result, bt_str *out)
 {
     const bt_baseline *baseline = result->request.baseline;
     int64_t rounds = 0;
@@ -101,11 +113,10 @@ static void print_next(const bt_gate_result *result, bt_str *out)
     }
     if (result->exit_code == 0 && result->words[BT_GATE_FASTER] > 0 && baseline) {
         bt_str_format(out,
-                      "next  %" PRId64 " faster: bt-bench baseline set %s %" PRId64
-                      " --reason \"...\"\n",
+                      "%" PRId64 " faster: bt-bench baseline set %s %" PRId64 " --reason \"...\"",
                       result->words[BT_GATE_FASTER], baseline->name, result->request.run->id);
     } else if (rounds > 0) {
-        bt_str_format(out, "next  the same with %" PRId64 " rounds\n", rounds);
+        bt_str_format(out, "the same with %" PRId64 " rounds", rounds);
     }
 }
 
@@ -122,6 +133,7 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
             }
         }
     }
+    print_besides(result, out);
     bt_str_format(out, "%s  %" PRId64 " case%s: ", bt_gate_outcome(result), result->case_count,
                   result->case_count == 1 ? "" : "s");
     bt_gate_counts(result, out);
@@ -132,7 +144,12 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
         bt_str_format(out, "   report %s", report);
     }
     bt_str_format(out, "   exit %d\n", result->exit_code);
-    print_next(result, out);
+    bt_str next = {0};
+    bt_gate_next(result, &next);
+    if (next.length_bytes > 0) {
+        bt_str_format(out, "next  %s\n", bt_str_text(&next));
+    }
+    bt_str_release(&next);
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);
     return BT_OK;
@@ -177,7 +194,7 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
         bt_json_writer_text(&json, "created", baseline->created);
         bt_json_writer_text(&json, "machine", baseline->machine);
         bt_json_writer_text(&json, "reason", baseline->reason);
-        bt_json_writer_text(&json, "git_commit", baseline->git_commit);
+        bt_json_writer_text(&json, "git_commit", baseline->build.git_commit);
         bt_json_writer_close(&json, '}');
     } else {
         bt_json_writer_null(&json, "baseline");
@@ -186,6 +203,10 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
     bt_json_writer_text(&json, "name", result->request.policy->name);
     bt_json_writer_text(&json, "digest", result->request.policy->digest);
     bt_json_writer_close(&json, '}');
+    bt_str besides = {0};
+    bt_gate_besides(result, &besides);
+    bt_json_writer_text(&json, "besides", bt_str_text(&besides));
+    bt_str_release(&besides);
     bt_json_writer_integer(&json, "exit_code", result->exit_code);
     bt_json_writer_integer(&json, "cases", result->case_count);
     bt_json_writer_integer(&json, "excused", result->excused);

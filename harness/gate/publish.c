@@ -72,6 +72,21 @@ static void append_table(const bt_gate_result *result, bool same, bt_str *out)
     }
 }
 
+// "besides: ..." as a line of its own, when there is something to say.
+static void append_line(const char *name, void (*say)(const bt_gate_result *result, bt_str *out),
+                        const bt_gate_result *result, bt_str *out)
+{
+    bt_str text = {0};
+    say(result, &text);
+    if (text.length_bytes > 0) {
+        bt_str_format(out, "\n%s: ", name);
+        append_cell(bt_str_text(&text), out);
+        bt_str_append(out, "\n");
+    }
+    out->status = out->status == BT_OK ? text.status : out->status;
+    bt_str_release(&text);
+}
+
 bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
 {
     int64_t same = result->words[BT_GATE_SAME];
@@ -87,6 +102,10 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
     bt_str_append(out, "  \n");
     append_cell(bt_str_text(&heading), out);
     bt_str_append(out, "\n");
+    if (result->count > same) {
+        append_line("besides", bt_gate_besides, result, out);
+    }
+    append_line("next", bt_gate_next, result, out);
     if (result->count > same) {
         bt_str_append(out, "\n");
         append_table(result, false, out);

@@ -193,6 +193,9 @@ static bt_status add_round(growing *self, const bt_store_round *round)
         return BT_OK;
     }
     BT_TRY(take_values(round, &self->rounds[side->round_count++]));
+    if (*round->label) {
+        side->label = side->labelled++ ? side->label : round->label;
+    }
     add_curve(self, round);
     BT_TRY(add_telemetry(self, round));
     for (int64_t i = 0; i < round->kernel_count; ++i) {
@@ -262,7 +265,8 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
                           .precision = "",
                           .clock_mhz = (double)NAN,
                           .power_w = (double)NAN,
-                          .message = ""};
+                          .message = "",
+                          .label = ""};
     growing self = {.side = out, .arena = arena};
     int64_t rounds = 0, kernels = 0;
     for (int64_t i = first; i < run->round_count; ++i) {

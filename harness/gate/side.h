@@ -37,6 +37,8 @@ typedef struct bt_gate_side {
     int64_t invalid;           // rounds that noise made worthless
     int64_t unavailable;       // rounds of a system that cannot run it here
     const char *message;       // of the first of these, "" without
+    int64_t labelled;          // usable rounds in which the machine was not quiet
+    const char *label;         // the word of the first of them, "" without
 } bt_gate_side;
 
 typedef struct bt_gate_sides {

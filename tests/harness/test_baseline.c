@@ -110,9 +110,12 @@ static void a_document_comes_back(void **state)
     assert_string_equal(baseline.reason, "first measurement");
     assert_string_equal(baseline.created, "1970-01-01 00:00:00 UTC");
     assert_string_equal(baseline.machine, "nvidia-h200");
-    assert_string_equal(baseline.git_commit, "abc123");
-    assert_int_equal(baseline.env.fact_count, 3); // hard ones
-    assert_int_equal(baseline.sides.count, 3);    // no ceiling, and not what ran once
+    assert_string_equal(baseline.build.git_commit, "abc123");
+    assert_string_equal(baseline.build.flags, "-O3");
+    assert_int_equal(baseline.env.fact_count, 4);
+    assert_string_equal(baseline.env.facts[3].key, "os.kernel");
+    assert_int_equal(baseline.env.facts[3].level, BT_FACT_SOFT);
+    assert_int_equal(baseline.sides.count, 3); // no ceiling, and not what ran once
     const bt_gate_side *gelu = bt_gate_side_find(&baseline.sides, "made", "gelu", "blutrain");
     assert_non_null(gelu);
     assert_int_equal(gelu->round_count, 8);

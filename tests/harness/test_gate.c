@@ -454,8 +454,10 @@ static void clocks_far_apart_are_not_comparable(void **state)
     expect("gelu", WHOLE, BT_GATE_NOT_COMPARABLE, 4);
     expect_words(item_of("gelu", WHOLE)->sentence, "1980 and 1755 MHz");
     expect_words(item_of("gelu", WHOLE)->changes, "power 400 -> 300 W");
+    it.run.rounds[4].label = "loaded machine";
     judge("\"clock_tolerance\":0.2");
     expect("gelu", BT_GATE_TIME, BT_GATE_SAME, 0);
+    expect_words(item_of("gelu", BT_GATE_TIME)->changes, "1 of 8 rounds: loaded machine");
 }
 
 static bt_status say_calibration(void *self, const bt_gate_side *side, bt_gate_metric metric,
@@ -611,12 +613,15 @@ static void the_text_says_what_changed(void **state)
 {
     (void)state;
     bt_str out = {0};
+    it.run.facts[3].value = "6.5";
+    it.run.run.info.build.flags = "-O2";
     make_a_bit_of_everything();
     ASSERT_OK(bt_gate_text(&it.result, "results/run-7/report.html", &out));
     const char *text = bt_str_text(&out);
     expect_words(text, "FAIL  a|b<i>   slower by 5.0 % [");
     expect_words(text, "tolerance 1 %, 8 rounds\n      the kernel that ran changed: gelu_v2 -> "
                        "gelu_v1\n");
+    expect_words(text, "\nbesides  flags -O3 -> -O2; os.kernel 6.1 -> 6.5\nFAIL  4 cases");
     expect_words(text, "INCONCLUSIVE  open");
     expect_words(text, "16 rounds may tell");
     expect_words(text, "NOT-COMPARABLE  bad?\"&   new: the baseline has no such case (let pass)");
@@ -653,6 +658,7 @@ static void the_comment_folds_what_is_same(void **state)
                        "inconclusive, 1 same**, of which the policy lets 1 pass");
     expect_words(text, "| a\\|b&lt;i&gt; | time | SLOWER | +5.00 % | slower by 5.0 %");
     expect_words(text, "<details><summary>1 same</summary>\n\n| case |");
+    expect_words(text, "\nnext: the same with 16 rounds\n");
     const char *folded = strstr(text, "<details>");
     assert_true(strstr(text, "| SLOWER |") < strstr(text, "| INCONCLUSIVE |"));
     assert_true(strstr(text, "| INCONCLUSIVE |") < folded);
