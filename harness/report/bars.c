@@ -68,7 +68,7 @@ static void write_kernel(const report_set *set, const report_case *item, const r
     const report_case *link = kernel_case(set, item, node);
     const char *op = op_of(node).of_kernel, *comma = "";
     bool backward = strstr(node->path, "backward") != NULL;
-    bt_str_append(out, "<td>");
+    bt_str_append(out, "<td class=kernel>");
     if (link) {
         bt_str_append(out, "<a href=\"#");
         bt_html_case_id(out, set, link);

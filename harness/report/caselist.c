@@ -11,7 +11,7 @@ enum { OPEN_UP_TO = 40 };
 static void write_value(bt_str *out, bt_unit unit, const bt_metric_value *value)
 {
     bt_text number, interval;
-    bool wide = unit != BT_UNIT_NATS && unit != BT_UNIT_BYTES;
+    bool wide = unit == BT_UNIT_NS || unit == BT_UNIT_TOKENS_PER_S;
     bt_format_interval(unit, value->value, wide ? value->low : (double)NAN, value->high, &number,
                        &interval);
     bt_str_format(out, "<td class=n data-v=\"%.9g\">%s", isnan(value->value) ? -1.0 : value->value,

@@ -147,13 +147,15 @@ static bool has_band(const chart *from)
     return band;
 }
 
-static bool has_quiet(const chart *from)
+enum { LEGENDS_UP_TO = 3 };
+
+static int line_count(const chart *from)
 {
-    bool quiet = false;
+    int count = 0;
     for (int64_t i = 0; i < from->count; i++) {
-        quiet = quiet || from->curves[i].quiet;
+        count += from->curves[i].shape == CURVE_LINE;
     }
-    return quiet;
+    return count;
 }
 
 void bt_chart_write(const chart *from, bool first, bt_str *out)
@@ -174,7 +176,7 @@ void bt_chart_write(const chart *from, bool first, bt_str *out)
     bt_str_append(out, "</svg>");
     write_ticks(from, out);
     bt_str_append(out, "</div><div class=live></div></div>\n");
-    if (first || !has_quiet(from)) { // many curves have one legend, under the first chart
+    if (first || line_count(from) <= LEGENDS_UP_TO) { // many curves have one legend for all charts
         write_legend(from, out);
     }
     bt_str_append(out, "</figure>\n");

@@ -31,8 +31,7 @@ static void write_axis_head(const ratio_list *list, const ratio_axis *on, bt_str
     bt_str_format(out,
                   "<th class=axis-head><span class=ends><span>\xe2\x86\x90 %s</span><span>%s "
                   "\xe2\x86\x92</span></span><span class=ticks aria-hidden=true>",
-                  list->more_is_slower ? "faster" : "slower",
-                  list->more_is_slower ? "slower" : "faster");
+                  bt_ratios_less(list), bt_ratios_more(list));
     for (int i = 0; i < on->tick_count; i++) {
         double at = bt_axis_place(on, on->ticks[i]);
         if (at > 2.0 && at < 98.0) { // room for its text
@@ -243,8 +242,8 @@ static const struct {
     {"gate", "This run against the baseline",
      "What this run took over what the baseline has; the pale band is the tolerance."},
     {"replicate", "The paper's claims",
-     "How many times faster than the other system. Filled: here, with its 95 % interval. Hollow "
-     "diamond: the paper; the pale band is the claim's margin."},
+     "How many times better than the other system: faster, or with less memory. Filled: here, with "
+     "its 95 % interval. Hollow diamond: the paper; the pale band is the claim's margin."},
     {"pairs", "System against system",
      "Time of the other over that of the first, median of the pairs of rounds; the interval is "
      "of that median. It shows and decides nothing."},
@@ -293,14 +292,33 @@ static void write_list(const ratio_list *list, bt_str *out)
     write_rest(list, out);
 }
 
+// Beside verdicts, what decides nothing is folded.
+static bool is_judged(const report_set *set)
+{
+    const ratio_list *list = bt_report_main_list(set);
+    return list && strcmp(list->kind, "pairs") != 0;
+}
+
 bt_status bt_page_forest(const report_set *set, bt_str *out)
 {
+    bool judged = is_judged(set);
     if (set->ratio_count == 0) {
         return BT_OK;
     }
     bt_str_append(out, "<section id=ratios><h2>Ratios</h2>\n");
     for (int64_t i = 0; i < set->ratio_count; i++) {
-        write_list(&set->ratios[i], out);
+        const ratio_list *list = &set->ratios[i];
+        bool folded = judged && strcmp(list->kind, "pairs") == 0;
+        if (folded) {
+            bt_str_append(out, "<details><summary>All cases: ");
+            bt_html_text(out, list->base);
+            bt_str_append(out, " and ");
+            bt_html_text(out, list->other);
+            bt_str_format(out, " <span class=muted>%lld</span></summary>\n",
+                          (long long)(list->count + list->rest_count));
+        }
+        write_list(list, out);
+        bt_str_append(out, folded ? "</details>\n" : "");
     }
     bt_str_append(out, "</section>\n");
     return BT_OK;

@@ -175,7 +175,9 @@ static void write_ratios(const ratio_list *list, bt_str *out)
     ratio_mean mean = bt_ratios_mean(list->rows, list->count);
     open_ratio("Geometric mean", mean.value, mean.low, mean.high, out);
     bt_str_format(out, "of %lld ratios; %s ", (long long)list->count,
-                  list->more_is_slower ? "time over that of" : "times faster than");
+                  list->more_is_slower                   ? "time over that of"
+                  : strcmp(list->kind, "replicate") == 0 ? "times better than"
+                                                         : "times faster than");
     bt_html_text(out, list->more_is_slower ? list->base : list->other);
     close_number(out);
     write_row(list->more_is_slower ? "Slowest" : "Least ahead", list->more_is_slower ? most : least,
@@ -290,8 +292,8 @@ static void write_noise(const report_set *set, bt_str *out)
     }
     bt_str_format(out,
                   "<p class=noises><span class=noise aria-hidden=true>\xe2\x96\xb3</span> %lld of "
-                  "%lld round%s disturbed (",
-                  noisy, rounds, rounds == 1 ? " was" : "s were");
+                  "%lld round%s a noise label (",
+                  noisy, rounds, rounds == 1 ? " has" : "s have");
     const char *comma = "";
     for (int n = 0; n < BT_NOISE_COUNT; n++) {
         const char *word = bt_noise_name((bt_noise)n);

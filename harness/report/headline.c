@@ -72,11 +72,23 @@ static void say_changes(const report_set *set, const ratio_list *list, bt_str *o
 
 static void say_claims(const report_set *set, const ratio_list *list, bt_str *out)
 {
-    int64_t good =
-        bt_report_verdict_count(list, "REPLICATED") + bt_report_verdict_count(list, "EXCEEDED");
-    int64_t bad = bt_report_verdict_count(list, "NOT REPLICATED");
-    bt_str_format(out, "%lld of %lld tested claims replicated or exceeded, %lld not, on %s",
-                  (long long)good, (long long)list->count, (long long)bad, bt_report_device(set));
+    const struct {
+        int64_t count;
+        const char *words;
+    } parts[] = {
+        {bt_report_verdict_count(list, "REPLICATED") + bt_report_verdict_count(list, "EXCEEDED"),
+         "replicated or exceeded"},
+        {bt_report_verdict_count(list, "NOT REPLICATED"), "not replicated"},
+        {bt_report_verdict_count(list, "INCONCLUSIVE"), "inconclusive"}};
+    const char *comma = "";
+    bt_str_format(out, "Of %lld claims tested, ", (long long)list->count);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].count > 0) {
+            bt_str_format(out, "%s%lld %s", comma, (long long)parts[i].count, parts[i].words);
+            comma = ", ";
+        }
+    }
+    bt_str_format(out, "%s, on %s", list->count == 0 ? "none could be" : "", bt_report_device(set));
 }
 
 static void say_pairs(const report_set *set, const ratio_list *list, bt_str *out)

@@ -188,6 +188,9 @@ bt_status bt_page_facts(const report_set *set, bt_str *out);  // facts.c: enviro
 bt_status bt_page_tables(const report_set *set, bt_str *out); // tables.c
 void bt_page_rounds(const report_set *set, bt_str *out);      // rounds.c
 void bt_page_rounds_csv(const report_set *set, bt_str *out);  // rounds.c
-bt_status bt_page_csv(const report_set *set, bt_str *out);    // tables.c: raw steps for the script
+void bt_page_memory(const report_set *set, bt_str *out);      // machine_tables.c
+void bt_page_samples(const report_set *set, bt_str *out);
+void bt_page_samples_csv(const report_set *set, bt_str *out);
+bt_status bt_page_csv(const report_set *set, bt_str *out); // tables.c: raw steps for the script
 
 #endif

@@ -223,45 +223,62 @@ static const report_case *counterpart(const report_set *set, const report_case *
     return NULL;
 }
 
-static bt_status read_pairs(report_set *set, ratio_list *list)
+// A row of a case on the two systems; `named`: its name says which the other is.
+static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
+                          bool named, ratio_row *row)
 {
-    void *block = NULL, *ratios = NULL;
-    int64_t count = 0;
-    bt_status status = BT_OK;
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * sizeof(ratio_row), &block));
-    ratio_row *rows = block;
-    for (int64_t i = 0; status == BT_OK && i < set->case_count; i++) {
-        const report_case *base = &set->cases[i];
-        const report_case *other = NULL;
-        if (base->run == list->run && !base->kernel.ceiling &&
-            strcmp(base->round->what.system, list->base) == 0) {
-            other = counterpart(set, base, list->other);
+    void *ratios = NULL;
+    *row = (ratio_row){.name = base->round->what.name,
+                       .metric = "",
+                       .ratio = (double)NAN,
+                       .low = (double)NAN,
+                       .high = (double)NAN,
+                       .mark = (double)NAN,
+                       .band_low = (double)NAN,
+                       .band_high = (double)NAN,
+                       .verdict = "",
+                       .reason = "",
+                       .deviations = "",
+                       .noisy = base->noisy + other->noisy};
+    if (named) {
+        bt_str text = {0};
+        bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
+        bt_status status = bt_str_status(&text);
+        if (status == BT_OK) {
+            status = copy_text(&set->arena, bt_str_text(&text), text.length_bytes, &row->name);
         }
-        if (!other) {
+        bt_str_release(&text);
+        BT_TRY(status);
+    }
+    size_t most = (size_t)(base->round_count * other->round_count);
+    BT_TRY(bt_mem_alloc(most, sizeof(double), &ratios));
+    bt_status status = pair_ratio(base, other, ratios, row);
+    bt_mem_free(ratios);
+    return status;
+}
+
+// The cases of the list's run on its base and on each of `others` [count].
+static bt_status read_pairs(report_set *set, ratio_list *list, const char *const *others, int count)
+{
+    void *block = NULL;
+    int64_t found = 0;
+    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * (size_t)count * sizeof(ratio_row),
+                          &block));
+    ratio_row *rows = block;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *base = &set->cases[i];
+        if (base->run != list->run || base->kernel.ceiling ||
+            strcmp(base->round->what.system, list->base) != 0) {
             continue;
         }
-        ratio_row *row = &rows[count++];
-        *row = (ratio_row){.name = base->round->what.name,
-                           .metric = "",
-                           .ratio = (double)NAN,
-                           .low = (double)NAN,
-                           .high = (double)NAN,
-                           .mark = (double)NAN,
-                           .band_low = (double)NAN,
-                           .band_high = (double)NAN,
-                           .verdict = "",
-                           .reason = "",
-                           .deviations = "",
-                           .noisy = base->noisy + other->noisy};
-        int64_t most = base->round_count * other->round_count;
-        status = bt_mem_alloc((size_t)most, sizeof(double), &ratios);
-        if (status == BT_OK) {
-            status = pair_ratio(base, other, ratios, row);
-            bt_mem_free(ratios);
+        for (int s = 0; s < count; s++) {
+            const report_case *other = counterpart(set, base, others[s]);
+            if (other) {
+                BT_TRY(add_pair(set, base, other, count > 1, &rows[found++]));
+            }
         }
     }
-    BT_TRY(status);
-    return sort_rows(&set->arena, rows, count, list);
+    return sort_rows(&set->arena, rows, found, list);
 }
 
 // ---- several runs ------------------------------------------------------------------------------
@@ -309,7 +326,7 @@ static bt_status read_runs(report_set *set, ratio_list *list)
 
 // ---- which lists there are ---------------------------------------------------------------------
 
-enum { LISTS_PER_RUN = 8, SYSTEMS_MAX = 4 };
+enum { LISTS_PER_RUN = 12, SYSTEMS_MAX = 8, TOGETHER_UP_TO = 6 };
 
 static bool has_verdicts(const bt_store_run *run, const char *kind)
 {
@@ -358,6 +375,30 @@ static void keep_list(report_set *set, const ratio_list *list)
     set->ratio_count += list->count + list->rest_count > 0;
 }
 
+// Every other system against the first: a list each, or one for all where there are few cases.
+static bt_status read_systems(report_set *set, const bt_store_run *run)
+{
+    const char *systems[SYSTEMS_MAX] = {NULL};
+    int count = systems_of(set, run, systems), lists = count - 1;
+    int64_t cases = 0;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *item = &set->cases[i];
+        cases += item->run == run && !item->kernel.ceiling &&
+                 strcmp(item->round->what.system, systems[0]) == 0;
+    }
+    bool together = count > 2 && cases <= TOGETHER_UP_TO;
+    for (int s = 0; s < (together ? 1 : lists); s++) {
+        ratio_list *list = new_list(set, run, "pairs");
+        list->base = systems[0];
+        list->other = together ? "the others" : systems[1 + s];
+        list->more_is_slower = strcmp(systems[0], "base") == 0;
+        (void)snprintf(list->id, sizeof list->id, "pairs-%lld-%d", (long long)run->id, 1 + s);
+        BT_TRY(read_pairs(set, list, &systems[1 + s], together ? lists : 1));
+        keep_list(set, list);
+    }
+    return BT_OK;
+}
+
 static bt_status read_run(report_set *set, const bt_store_run *run)
 {
     static const struct {
@@ -376,18 +417,7 @@ static bt_status read_run(report_set *set, const bt_store_run *run)
             keep_list(set, list);
         }
     }
-    const char *systems[SYSTEMS_MAX] = {NULL};
-    int count = systems_of(set, run, systems);
-    for (int s = 1; s < count && !has_verdicts(run, "ab"); s++) {
-        ratio_list *list = new_list(set, run, "pairs");
-        list->base = systems[0];
-        list->other = systems[s];
-        list->more_is_slower = strcmp(systems[0], "base") == 0;
-        (void)snprintf(list->id, sizeof list->id, "pairs-%lld-%d", (long long)run->id, s);
-        BT_TRY(read_pairs(set, list));
-        keep_list(set, list);
-    }
-    return BT_OK;
+    return has_verdicts(run, "ab") ? BT_OK : read_systems(set, run);
 }
 
 bt_status bt_ratios_read(report_set *set)
@@ -407,6 +437,18 @@ bt_status bt_ratios_read(report_set *set)
         keep_list(set, list);
     }
     return BT_OK;
+}
+
+static bool is_of_claims(const ratio_list *list) { return strcmp(list->kind, "replicate") == 0; }
+
+const char *bt_ratios_less(const ratio_list *list)
+{
+    return is_of_claims(list) ? "behind" : list->more_is_slower ? "faster" : "slower";
+}
+
+const char *bt_ratios_more(const ratio_list *list)
+{
+    return is_of_claims(list) ? "ahead" : list->more_is_slower ? "slower" : "faster";
 }
 
 ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count)

@@ -44,6 +44,10 @@ typedef struct ratio_list {
     int64_t rest_count;
 } ratio_list;
 
+// What a ratio under 1 and one above 1 say, in a word: "faster", "slower", "ahead".
+const char *bt_ratios_less(const ratio_list *list);
+const char *bt_ratios_more(const ratio_list *list);
+
 // Fills the set's lists, in its arena.
 BT_CHECKED bt_status bt_ratios_read(struct report_set *set);
 

@@ -128,10 +128,11 @@ static bt_status gather(const report_set *set, roofline *self)
         self->y_low = fmin(self->y_low, rate);
         self->y_high = fmax(self->y_high, fmax(rate, roof_at(self, intensity)));
     }
-    self->x_low /= 2.0;
-    self->x_high *= 2.0;
-    self->y_low /= 2.0;
-    self->y_high *= 1.6;
+    // Whole decades, so that every axis has at least two marks.
+    self->x_low = pow(10.0, floor(log10(self->x_low / 1.2)));
+    self->x_high = pow(10.0, ceil(log10(self->x_high * 1.2)));
+    self->y_low = pow(10.0, floor(log10(self->y_low / 1.2)));
+    self->y_high = pow(10.0, ceil(log10(self->y_high * 1.2)));
     return BT_OK;
 }
 
@@ -179,12 +180,12 @@ static void write_grid(const roofline *self, bt_str *out)
 {
     bt_str_append(out, "<path class=grid d=\"");
     for (double power = 1e-6; power < 1e7; power *= 10.0) {
-        if (power > self->x_low && power < self->x_high) {
+        if (power > 0.99 * self->x_low && power < 1.01 * self->x_high) {
             bt_str_format(out, "M%.1f 0v300", 10.0 * across(self, power));
         }
     }
     for (double power = 1.0; power < 1e18; power *= 10.0) {
-        if (power > self->y_low && power < self->y_high) {
+        if (power > 0.99 * self->y_low && power < 1.01 * self->y_high) {
             bt_str_format(out, "M0 %.1fh1000", 300.0 - 3.0 * up(self, power));
         }
     }
@@ -207,18 +208,18 @@ static void write_ticks(const roofline *self, bt_str *out)
 {
     bt_str_append(out, "<div class=y aria-hidden=true>");
     for (double power = 1.0; power < 1e18; power *= 10.0) {
-        if (power > self->y_low && power < self->y_high) {
+        if (power > 0.99 * self->y_low && power < 1.01 * self->y_high) {
             bt_str_format(out, "<span style=\"bottom:%.2f%%\">", up(self, power));
             write_power(out, power);
             bt_str_append(out, "</span>");
         }
     }
     bt_str_append(out, "</div><div class=x aria-hidden=true>");
-    bool between = self->x_high / self->x_low < 100.0;
+    bool between = self->x_high / self->x_low < 150.0;
     for (double power = 1e-6; power < 1e7; power *= 10.0) {
         for (int lead = 1; lead < (between ? 6 : 2); lead += lead == 1 ? 1 : 3) {
             double x = power * lead;
-            if (x > self->x_low && x < self->x_high) {
+            if (x > 0.99 * self->x_low && x < 1.01 * self->x_high) {
                 bt_str_format(out, "<span style=\"left:%.2f%%\">%.4g</span>", across(self, x), x);
             }
         }

@@ -69,6 +69,9 @@ static double across(const ratio_axis *on, double ratio)
 
 static void write_axis(const ratio_list *list, const ratio_axis *on, int height, bt_str *out)
 {
+    bt_text less, more;
+    (void)snprintf(less.text, sizeof less.text, "\xe2\x86\x90 %s", bt_ratios_less(list));
+    (void)snprintf(more.text, sizeof more.text, "%s \xe2\x86\x92", bt_ratios_more(list));
     for (int i = 0; i < on->tick_count; i++) {
         double x = across(on, on->ticks[i]);
         bt_text label;
@@ -78,10 +81,9 @@ static void write_axis(const ratio_list *list, const ratio_axis *on, int height,
     }
     bt_str_format(out, "<path class=\"one\" d=\"M%.1f %dV%d\"/>\n", across(on, 1.0), HEAD_HEIGHT,
                   height - 10);
-    write_text(out, PLOT_LEFT, HEAD_HEIGHT - 22, "class=\"m\"",
-               list->more_is_slower ? "\xe2\x86\x90 faster" : "\xe2\x86\x90 slower");
+    write_text(out, PLOT_LEFT, HEAD_HEIGHT - 22, "class=\"m\"", less.text);
     write_text(out, PLOT_LEFT + PLOT_WIDTH, HEAD_HEIGHT - 22, "class=\"m\" text-anchor=\"end\"",
-               list->more_is_slower ? "slower \xe2\x86\x92" : "faster \xe2\x86\x92");
+               more.text);
 }
 
 static void write_row(const ratio_row *row, const ratio_axis *on, double y, bt_str *out)

@@ -151,6 +151,7 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
     }
     write_metrics(set, out);
     bt_page_rounds(set, out);
+    bt_page_memory(set, out);
     int64_t stepped = 0;
     for (int64_t i = 0; i < set->case_count; i++) {
         stepped += set->cases[i].round->step_count > 0;
@@ -165,6 +166,7 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
         write_evals(&set->cases[i], i, out);
     }
     bt_html_group_close(out, stepped);
+    bt_page_samples(set, out);
     bt_str_append(out, "</section>\n");
     return BT_OK;
 }
@@ -173,6 +175,7 @@ bt_status bt_page_csv(const report_set *set, bt_str *out)
 {
     int64_t stride = csv_stride(set);
     bt_page_rounds_csv(set, out);
+    bt_page_samples_csv(set, out);
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_store_round *round = set->cases[i].round;
         if (round->step_count == 0) {

@@ -12,7 +12,7 @@ export const checks = {
       ["many", "failed"], ["failed", "failed"], ["running", "running"], ["seeds", "passed"],
       ["telemetry", "passed"], ["kernels", "passed"], ["mixed", "passed"], ["history", "passed"],
       ["noisy", "passed"], ["ab", "slower than base in 1 of 158"], ["gate", "slower than"],
-      ["replicate", "tested claims"]]) {
+      ["replicate", "Of 54 claims tested, 35 replicated or exceeded, 19 not replicated"]]) {
       await pages.visit(kind, {}, async (tab) => {
         assert.ok((await tab.innerText("header")).includes(word), kind);
       });
@@ -47,7 +47,7 @@ export const checks = {
   "noise is a sentence at the top and a mark where it was": async (pages) => {
     await pages.visit("noisy", {}, async (tab) => {
       assert.match(await tab.innerText(".noises"),
-        /\d+ of \d+ rounds were disturbed \(\d+ throttled, \d+ power cap\); \d+ invalid: kept, not counted/);
+        /\d+ of \d+ rounds have a noise label \(\d+ throttled, \d+ power cap\); \d+ invalid: kept, not counted/);
       assert.ok(await tab.locator(".forest .noise").count() > 0);
       const words = await tab.$$eval("[data-name=rounds] tbody tr",
         (rows) => rows.map((row) => row.cells[6].textContent).filter(Boolean));

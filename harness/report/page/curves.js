@@ -6,6 +6,8 @@
   if (typeof uPlot !== "function") return;
   const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [12, 4]];
   const powersOfTwo = Array.from({ length: 50 }, (unused, i) => 2 ** i);
+  const wholeSteps = [1, 2, 5].flatMap((lead) => Array.from({ length: 10 }, (unused, i) => lead * 10 ** i))
+    .sort((a, b) => a - b);
   const charts = JSON.parse(document.getElementById("data").textContent);
   const asked = new Set(); // tags of the curves that were asked for, where there are many
   const many = charts.some((chart) => chart.curves.some((curve) => curve.quiet));
@@ -123,7 +125,7 @@
       padding: [8, 24, 0, 0],
       scales: { x: { time: false, range: (u, low, high) => [low ?? 0, high > low ? high : low + 1] },
         y: { range: range(chart) } },
-      axes: [{ ...axis, size: 24, gap: 4 }, { ...axis, size: narrow ? 60 : 72, gap: 8,
+      axes: [{ ...axis, size: 24, gap: 4, incrs: wholeSteps }, { ...axis, size: narrow ? 60 : 72, gap: 8,
         ...(chart.id === "memory" ? { incrs: powersOfTwo } : {}),
         values: (u, ticks) => ticks.map(formats[chart.id].tick) }],
       series: [{ label: "step" }].concat(columns(chart).map(series)),
