@@ -50,26 +50,28 @@ void bt_telemetry_begin(bt_telemetry *self, pid_t worker)
     self->cpu_due_ns = self->began_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;
 }
 
-// Drops every second sample; bits that only the dropped one had go to the kept one before it.
-static void thin_out(bt_telemetry *self)
+int64_t bt_telemetry_thin(bt_store_telemetry *samples, int64_t count)
 {
     int64_t kept = 0;
-    for (int64_t i = 0; i < self->count; i += 2) {
-        bt_store_telemetry sample = self->samples[i];
-        if (i + 1 < self->count && self->samples[i + 1].throttle > 0.0) {
+    for (int64_t i = 0; i < count; i += 2) {
+        bt_store_telemetry sample = samples[i];
+        if (i + 1 < count && samples[i + 1].throttle > 0.0) {
             uint64_t bits = sample.throttle > 0.0 ? (uint64_t)sample.throttle : 0;
-            sample.throttle = (double)(bits | (uint64_t)self->samples[i + 1].throttle);
+            sample.throttle = (double)(bits | (uint64_t)samples[i + 1].throttle);
         }
-        self->samples[kept++] = sample;
+        if (i + 1 < count && samples[i + 1].other_processes > 0.0) {
+            sample.other_processes = fmax(sample.other_processes, samples[i + 1].other_processes);
+        }
+        samples[kept++] = sample;
     }
-    self->count = kept;
-    self->period_ns *= 2;
+    return kept;
 }
 
 static void keep(bt_telemetry *self, const bt_store_telemetry *sample)
 {
     if (self->count >= BT_TELEMETRY_SAMPLES_MAX) {
-        thin_out(self);
+        self->count = bt_telemetry_thin(self->samples, self->count);
+        self->period_ns *= 2;
     }
     if (self->count == self->capacity) {
         int64_t capacity = self->capacity ? 2 * self->capacity : 64;

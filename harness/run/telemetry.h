@@ -10,7 +10,7 @@
 //   2. Sampling takes at most a twentieth of the recorder's time, however slow the driver answers:
 //      the pause after a sample is at least twenty times what it took, which the sample says.
 //   3. A round has at most BT_TELEMETRY_SAMPLES_MAX samples: beyond that every second one is
-//      dropped (its throttle bits go to its neighbour) and the period doubles.
+//      dropped (what it had against the round goes to its neighbour) and the period doubles.
 //
 // A process on the GPU is the round's own when it is in the worker's process group. In a container
 // NVML counts processes by numbers of the host, which say nothing here: then only those count as

@@ -1,4 +1,4 @@
-// harness/run/telemetry_internal.h - the two that are asked: the GPU and the CPU
+// harness/run/telemetry_internal.h - the two that are asked: the GPU and the CPU; what is kept
 #ifndef BT_HARNESS_RUN_TELEMETRY_INTERNAL_H
 #define BT_HARNESS_RUN_TELEMETRY_INTERNAL_H
 
@@ -47,5 +47,9 @@ typedef struct cpu_watch {
 void bt_cpu_watch_begin(cpu_watch *cpu, pid_t worker);
 // Fills the columns of the CPU with what happened since the last time.
 void bt_cpu_watch_sample(cpu_watch *cpu, bt_store_telemetry *out);
+
+// Drops every second sample, in place; what only the dropped one had against the round (throttle
+// bits, other processes) goes to the kept one before it. Returns the new count.
+int64_t bt_telemetry_thin(bt_store_telemetry *samples, int64_t count);
 
 #endif

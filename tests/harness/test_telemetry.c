@@ -13,7 +13,7 @@
 #include "harness/env/nvml.h"
 #include "harness/report/report.h"
 #include "harness/run/run.h"
-#include "harness/run/telemetry.h"
+#include "harness/run/telemetry_internal.h"
 #include "harness/stats/noise.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
@@ -380,6 +380,24 @@ static void a_device_that_is_not_there_is_not_watched(void **state)
     }
 }
 
+static void thinning_keeps_what_counts_against_the_round(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[5];
+    for (int i = 0; i < 5; i++) {
+        samples[i] = sample(i);
+        samples[i].throttle = i == 1 ? (double)BT_THROTTLE_HARDWARE : (double)NAN;
+        samples[i].other_processes = i == 3 ? 2.0 : 0.0;
+    }
+    samples[2].throttle = BT_THROTTLE_POWER_CAP;
+    assert_int_equal(bt_telemetry_thin(samples, 5), 3);
+    assert_true(samples[0].throttle == (double)BT_THROTTLE_HARDWARE);
+    assert_true(samples[1].throttle == (double)BT_THROTTLE_POWER_CAP);
+    assert_true(samples[1].other_processes == 2.0 && samples[1].t_ns == 2e8);
+    assert_true(isnan(samples[2].throttle) && samples[2].t_ns == 4e8);
+    assert_int_equal(bt_telemetry_thin(samples, 0), 0);
+}
+
 // A failed allocation costs the sample, no more.
 static void samples_without_memory_are_left_out(void **state)
 {
@@ -578,6 +596,7 @@ int main(void)
         cmocka_unit_test(a_lost_device_is_asked_no_more),
         cmocka_unit_test(a_slow_driver_is_asked_less_often),
         cmocka_unit_test(a_device_that_is_not_there_is_not_watched),
+        cmocka_unit_test(thinning_keeps_what_counts_against_the_round),
         cmocka_unit_test(samples_without_memory_are_left_out),
         TEST(disturbed_rounds_are_kept_and_run_again),
         TEST(labels_and_clocks_are_shown),
