@@ -29,8 +29,7 @@ bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, const bt_gate_ru
 
 static void write_loss(const bt_gate_terms *terms, bt_json_writer *json)
 {
-    const char *precision = terms->recorded ? terms->recorded->precision : "";
-    bt_loss_rule rule = bt_loss_rule_default(precision);
+    bt_loss_rule rule = bt_loss_rule_default(terms->precision);
     bt_json_writer_text(json, "tier", terms->rule.loss);
     bt_json_writer_real(json, "start", rule.start);
     bt_json_writer_real(json, "growth", rule.growth);

@@ -65,6 +65,7 @@ typedef struct bt_gate_terms {
     const char *baseline;                 // its name and digest, when it is one
     const char *baseline_digest;
     const bt_gate_side *recorded; // the baseline's side; NULL: none
+    const char *precision;        // "bf16": how far losses may be apart
     int64_t family;               // decisions made together
     bt_gate_calibration calibration;
 } bt_gate_terms;

@@ -316,6 +316,28 @@ static void losses_go_by_their_tier(void **state)
     (void)end(state);
 }
 
+static void a_coarser_precision_allows_more(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *precision;
+        bt_gate_word word;
+    } cases[] = {{"fp32", BT_GATE_INVALID}, {"bf16", BT_GATE_SAME}};
+    const float shift = 0.001F; // of a loss of ten: a ten-thousandth
+    it.paired = true;
+    for (int i = 0; i < ROUNDS; ++i) {
+        made_train_round(&it.run, "tiny", "base", 5e6, MIB, 20, 20, 0);
+        made_train_round(&it.run, "tiny", "candidate", 5e6, MIB, 20, 1, shift);
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        for (int64_t j = 0; j < it.run.run.round_count; ++j) {
+            it.run.rounds[j].shape.precision = cases[i].precision;
+        }
+        judge("");
+        expect("tiny", BT_GATE_LOSS, cases[i].word, cases[i].word == BT_GATE_SAME ? 0 : 5);
+    }
+}
+
 // ---- what cannot be judged ---------------------------------------------------------------------
 
 static void make_equal_runs(void)
@@ -767,6 +789,7 @@ int main(void)
         TEST(a_case_is_run_until_its_time_is_decided),
         cmocka_unit_test(memory_is_exact),
         cmocka_unit_test(losses_go_by_their_tier),
+        TEST(a_coarser_precision_allows_more),
         TEST(another_machine_is_not_comparable),
         TEST(own_data_and_settings_count),
         TEST(cases_of_one_side_are_said),
