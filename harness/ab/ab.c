@@ -58,6 +58,27 @@ bt_status bt_ab_rule_json(const bt_policy *policy, bt_str *out)
     return bt_str_status(out);
 }
 
+bt_status bt_ab_policy_recorded(const char *rule_json, bt_policy *out)
+{
+    bt_json_doc json;
+    bt_str text = {0};
+    BT_TRY(bt_json_parse("the rule of a run", rule_json, strlen(rule_json), &json));
+    const cJSON *policy = bt_json_get(json.root, "policy");
+    bt_status status = policy ? BT_OK
+                              : bt_error(BT_STATUS_CORRUPT_DATA,
+                                         "the rule of a run has no policy: %.80s", rule_json);
+    if (status == BT_OK) {
+        bt_json_write(policy, &text);
+        status = bt_str_status(&text);
+    }
+    if (status == BT_OK) {
+        status = bt_policy_parse("the policy of a run", bt_str_text(&text), text.length_bytes, out);
+    }
+    bt_str_release(&text);
+    bt_json_release(&json);
+    return status;
+}
+
 bt_status bt_ab_judge(bt_store *store, int64_t run_number, const bt_policy *policy,
                       bt_store_run *run, bt_gate_result *result)
 {

@@ -19,6 +19,11 @@ BT_CHECKED bt_status bt_ab_policy(const char *given, double tolerance, int64_t r
 // What a run of this kind keeps of its rule, that it may be resumed: {"policy": {...}}.
 BT_CHECKED bt_status bt_ab_rule_json(const bt_policy *policy, bt_str *out);
 
+// The policy back from there.
+// Owns    *out: the caller, bt_policy_release
+// Errors  CORRUPT_DATA (that is no such rule), those of a policy
+BT_CHECKED bt_status bt_ab_policy_recorded(const char *rule_json, bt_policy *out);
+
 // Judges the candidate against the base and stores the verdicts; the run is read anew.
 // Owns    *run and *result: the caller; the result borrows from run and policy
 // Errors  those of the store and of bt_gate_run

@@ -2,12 +2,13 @@
 #ifndef BT_HARNESS_CLI_AB_OPTIONS_H
 #define BT_HARNESS_CLI_AB_OPTIONS_H
 
-#include "harness/cli/cli.h"
+#include "harness/cli/run_suite.h"
 #include "harness/gate/policy.h"
 
 // Rows of a verb's table of options.
 // clang-format off
 #define BT_CLI_AB_OPTIONS                                                                          \
+    {"resume", 0, "RUN", "finish an interrupted session: what has ended is not run again"},        \
     {"tolerance", 0, "SHARE",                                                                      \
      "slower by more is SLOWER (default: 0.01; 0.02 below 20 us; 0.005 of a step)"},               \
     {"rounds-max", 0, "N", "pairs of rounds per case at most (default: 24)"},                      \
@@ -30,5 +31,16 @@ BT_CHECKED bt_status bt_cli_order_seed(const bt_cli_arguments *arguments, uint64
 // --policy, or METHOD's with --tolerance and --rounds-max.
 // Owns    *out: the caller, bt_policy_release
 BT_CHECKED bt_status bt_cli_ab_policy(const bt_cli_arguments *arguments, bt_policy *out);
+
+enum { BT_CLI_AB_SYSTEMS_MAX = 3 };
+
+// A session of `kind` that was broken off, from its record: plan, policy, seed and systems.
+// `record` holds their texts and must outlive the suite.
+// Owns    *suite, *policy, *record: the caller, also after a failure
+// Errors  INVALID_ARGUMENT (another kind of run; an option that the record says), UNAVAILABLE (a
+//         program is another build by now), those of the store
+BT_CHECKED bt_status bt_cli_ab_resume(const bt_cli_arguments *arguments, const char *kind,
+                                      bt_cli_suite *suite, bt_policy *policy,
+                                      bt_peer systems[BT_CLI_AB_SYSTEMS_MAX], bt_store_run *record);
 
 #endif

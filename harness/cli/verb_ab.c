@@ -1,6 +1,4 @@
 // harness/cli/verb_ab.c - two builds, or two systems, in turns
-#include <string.h>
-
 #include "harness/ab/ab.h"
 #include "harness/ab/rounds.h"
 #include "harness/ab/side.h"
@@ -13,11 +11,12 @@ typedef struct comparing {
     bool json;
     bt_policy policy;
     bt_ab_rounds rounds;
+    bt_run_wish wish;
     bt_cli_suite suite;
     bt_ab_side sides[2];
-    bool builds;        // two builds are compared, not two systems of the plan
-    bt_peer systems[2]; // of two builds; texts borrowed
-    double slowdown;    // injected into the candidate, to try this very verb
+    bt_peer systems[BT_CLI_AB_SYSTEMS_MAX]; // of two builds; texts borrowed
+    bt_store_run record;                    // of a session that is resumed
+    double slowdown;                        // injected into the candidate, to try this very verb
     bt_str rule_json;
 } comparing;
 
@@ -47,7 +46,7 @@ static bt_status make_plan(comparing *self)
                         "--system %s: two systems are compared, the base first",
                         bt_cli_value(arguments, "system"));
     }
-    return bt_ab_rounds_make(&self->suite.plan, &self->policy, &self->rounds);
+    return BT_OK;
 }
 
 // Finds, or builds, the two programs.
@@ -57,92 +56,17 @@ static bt_status find_sides(comparing *self)
     const bt_cli_arguments *arguments = self->arguments;
     bt_progress_view view;
     bt_progress_open(&view, bt_cli_value(arguments, "quiet") != NULL);
-    for (int i = 0; i < 2 && self->builds; ++i) {
+    for (int i = 0; i < 2 && arguments->word_count == 3; ++i) {
         BT_TRY(bt_ab_side_find(arguments->words[i], &view, &self->sides[i]));
         self->systems[i] = (bt_peer){.name = names[i],
                                      .program = self->sides[i].program,
                                      .build = self->sides[i].program != NULL,
                                      .facts = &self->sides[i].build,
                                      .inject_slowdown = i == 1 ? self->slowdown : 0};
+        self->suite.systems = self->systems;
+        self->suite.system_count = i + 1;
     }
     return BT_OK;
-}
-
-// ---- going on ----------------------------------------------------------------------------------
-
-// The policy that a session of 'ab' keeps in its rule.
-static bt_status read_recorded_policy(const bt_store_schedule *schedule, bt_policy *out)
-{
-    bt_json_doc rule = {0};
-    bt_str text = {0};
-    BT_TRY(bt_json_parse("the recorded rule", schedule->rule_json, strlen(schedule->rule_json),
-                         &rule));
-    bt_json_write(bt_json_get(rule.root, "policy"), &text);
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_policy_parse("the recorded policy", bt_str_text(&text), text.length_bytes, out);
-    }
-    bt_str_release(&text);
-    bt_json_release(&rule);
-    return status;
-}
-
-// Finds the two programs again; they must be what they were.
-static bt_status find_recorded_sides(comparing *self, const bt_store_schedule *schedule,
-                                     int64_t run)
-{
-    static char names[2][10] = {"base", "candidate"};
-    bt_progress_view view;
-    bt_progress_open(&view, bt_cli_value(self->arguments, "quiet") != NULL);
-    for (int i = 0; i < 2 && self->builds; ++i) {
-        const bt_store_system *system = &schedule->systems[i];
-        bt_ab_side *side = &self->sides[i];
-        BT_TRY(bt_ab_side_find(system->program[0] ? system->program : ".", &view, side));
-        if (strcmp(side->build.digest, system->build.digest) != 0) {
-            return bt_error(
-                BT_STATUS_UNAVAILABLE,
-                "run %lld cannot go on: its %s is another build now (was %.8s, is %.8s)",
-                (long long)run, names[i], system->build.git_commit, side->build.git_commit);
-        }
-        self->systems[i] = (bt_peer){.name = names[i],
-                                     .program = side->program,
-                                     .build = side->program != NULL,
-                                     .facts = &side->build,
-                                     .inject_slowdown = system->inject_slowdown};
-    }
-    return BT_OK;
-}
-
-// Policy, order and programs of a session that was broken off, as they are recorded.
-static bt_status take_record(comparing *self, const bt_store_run *run)
-{
-    const bt_store_schedule *schedule = &run->schedule;
-    if (strcmp(schedule->kind, BT_AB_KIND) != 0 || schedule->system_count != 2) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld was begun by 'bt-bench %s', not by ab", (long long)run->id,
-                        *schedule->kind ? schedule->kind : "run");
-    }
-    self->suite.schedule_seed = schedule->seed;
-    self->builds = strcmp(schedule->systems[0].name, "base") == 0;
-    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
-    BT_TRY(read_recorded_policy(schedule, &self->policy));
-    BT_TRY(find_recorded_sides(self, schedule, run->id));
-    return bt_ab_rounds_make(&self->suite.plan, &self->policy, &self->rounds);
-}
-
-static bt_status resume(comparing *self, const char *word)
-{
-    bt_store *store = NULL;
-    bt_store_run run = {0};
-    BT_TRY(bt_cli_suite_resume(self->arguments, word, &self->suite));
-    BT_TRY(bt_store_open(self->suite.database, BT_STORE_READ, &store));
-    bt_status status = bt_store_run_read(store, self->suite.resume, &run);
-    if (status == BT_OK) {
-        status = take_record(self, &run);
-    }
-    bt_store_run_release(&run);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
 }
 
 // ---- what comes of it --------------------------------------------------------------------------
@@ -186,16 +110,11 @@ static bt_status run(comparing *self, int *code)
 {
     bt_run_outcome outcome;
     bt_str out = {0};
-    bt_run_wish wish = bt_ab_rounds_wish(&self->rounds);
+    self->wish = bt_ab_rounds_wish(&self->rounds);
     BT_TRY(bt_ab_rule_json(&self->policy, &self->rule_json));
-    wish.kind = BT_AB_KIND;
-    wish.rule_json = bt_str_text(&self->rule_json);
-    self->suite.wish = &wish;
-    self->suite.systems = self->systems;
-    self->suite.system_count = self->builds ? 2 : 0;
-    if (!self->suite.resume) {
-        BT_TRY(bt_cli_order_seed(self->arguments, &self->suite.schedule_seed));
-    }
+    self->wish.kind = BT_AB_KIND;
+    self->wish.rule_json = bt_str_text(&self->rule_json);
+    self->suite.wish = &self->wish;
     BT_TRY(bt_cli_suite_run(&self->suite, &outcome));
     if (outcome.status == BT_RUN_INTERRUPTED) {
         *code = bt_run_exit_code(&outcome);
@@ -211,20 +130,24 @@ static bt_status run(comparing *self, int *code)
     return BT_OK;
 }
 
-static bt_status compare(comparing *self, int *code)
+static bt_status begin(comparing *self)
 {
-    const char *resumed = bt_cli_value(self->arguments, "resume");
-    if (resumed) {
-        BT_TRY(resume(self, resumed));
-        return run(self, code);
-    }
     BT_TRY(check_words(self->arguments));
-    self->builds = self->arguments->word_count == 3;
-    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
     BT_TRY(bt_cli_ab_policy(self->arguments, &self->policy));
     BT_TRY(make_plan(self));
     BT_TRY(bt_cli_share(self->arguments, "inject-slowdown", 0, &self->slowdown));
-    BT_TRY(find_sides(self));
+    BT_TRY(bt_cli_order_seed(self->arguments, &self->suite.schedule_seed));
+    return find_sides(self);
+}
+
+static bt_status compare(comparing *self, int *code)
+{
+    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
+    BT_TRY(bt_cli_value(self->arguments, "resume")
+               ? bt_cli_ab_resume(self->arguments, BT_AB_KIND, &self->suite, &self->policy,
+                                  self->systems, &self->record)
+               : begin(self));
+    BT_TRY(bt_ab_rounds_make(&self->suite.plan, &self->policy, &self->rounds));
     return run(self, code);
 }
 
@@ -236,6 +159,7 @@ int bt_verb_ab(const bt_cli_arguments *arguments)
     for (int i = 0; i < 2; ++i) {
         bt_ab_side_release(&self.sides[i]);
     }
+    bt_store_run_release(&self.record);
     bt_ab_rounds_release(&self.rounds);
     bt_cli_suite_release(&self.suite);
     bt_policy_release(&self.policy);

@@ -17,15 +17,21 @@ typedef struct calibrating {
     double slowdown;
     bt_policy policy;
     bt_ab_rounds rounds;
+    bt_run_wish wish;
     bt_cli_suite suite;
     bt_str rule_json;
+    bt_peer systems[BT_CLI_AB_SYSTEMS_MAX]; // texts borrowed
+    bt_store_run record;                    // of a session that is resumed
 } calibrating;
 
-static bt_status plan(calibrating *self)
+static bt_status begin(calibrating *self)
 {
+    static char names[BT_CLI_AB_SYSTEMS_MAX][10] = {"a", "b", BT_CALIBRATE_SLOWED};
     const bt_cli_arguments *arguments = self->arguments;
-    bt_cli_suite_wishes wishes = {.order_seed = true, .rounds = ROUNDS};
-    BT_TRY(bt_cli_wants_json(arguments, &self->json));
+    const bt_cli_suite_wishes wishes = {.order_seed = true, .rounds = ROUNDS};
+    if (arguments->word_count != 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "calibrate takes a suite: calibrate SUITE");
+    }
     BT_TRY(bt_cli_ab_policy(arguments, &self->policy));
     BT_TRY(bt_cli_share(arguments, "slowdown", SLOWDOWN, &self->slowdown));
     if (!(self->slowdown > 0 && self->slowdown <= SLOWDOWN_MAX)) {
@@ -33,6 +39,22 @@ static bt_status plan(calibrating *self)
                         "--slowdown %g: a share above 0 is wanted, 0.02 for 2 %%", self->slowdown);
     }
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &self->suite));
+    for (int i = 0; i < BT_CLI_AB_SYSTEMS_MAX; ++i) {
+        self->systems[i] = (bt_peer){.name = names[i]};
+    }
+    self->systems[BT_CLI_AB_SYSTEMS_MAX - 1].inject_slowdown = self->slowdown;
+    self->suite.systems = self->systems;
+    self->suite.system_count = BT_CLI_AB_SYSTEMS_MAX;
+    return bt_cli_order_seed(arguments, &self->suite.schedule_seed);
+}
+
+static bt_status plan(calibrating *self)
+{
+    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
+    BT_TRY(bt_cli_value(self->arguments, "resume")
+               ? bt_cli_ab_resume(self->arguments, BT_CALIBRATE_KIND, &self->suite, &self->policy,
+                                  self->systems, &self->record)
+               : begin(self));
     BT_TRY(bt_ab_rounds_make(&self->suite.plan, &self->policy, &self->rounds));
     self->rounds.fixed = true;
     return bt_ab_rule_json(&self->policy, &self->rule_json);
@@ -63,19 +85,12 @@ static bt_status judge(const calibrating *self, int64_t number, bt_str *out, int
 
 static bt_status run(calibrating *self, int *code)
 {
-    static char names[3][10] = {"a", "b", BT_CALIBRATE_SLOWED};
-    const bt_peer systems[] = {{.name = names[0]},
-                               {.name = names[1]},
-                               {.name = names[2], .inject_slowdown = self->slowdown}};
     bt_run_outcome outcome;
     bt_str out = {0};
-    bt_run_wish wish = bt_ab_rounds_wish(&self->rounds);
-    wish.kind = BT_CALIBRATE_KIND;
-    wish.rule_json = bt_str_text(&self->rule_json);
-    self->suite.wish = &wish;
-    self->suite.systems = systems;
-    self->suite.system_count = 3;
-    BT_TRY(bt_cli_order_seed(self->arguments, &self->suite.schedule_seed));
+    self->wish = bt_ab_rounds_wish(&self->rounds);
+    self->wish.kind = BT_CALIBRATE_KIND;
+    self->wish.rule_json = bt_str_text(&self->rule_json);
+    self->suite.wish = &self->wish;
     BT_TRY(bt_cli_suite_run(&self->suite, &outcome));
     if (outcome.status == BT_RUN_INTERRUPTED) {
         *code = bt_run_exit_code(&outcome);
@@ -99,6 +114,7 @@ int bt_verb_calibrate(const bt_cli_arguments *arguments)
     if (status == BT_OK) {
         status = run(&self, &code);
     }
+    bt_store_run_release(&self.record);
     bt_ab_rounds_release(&self.rounds);
     bt_cli_suite_release(&self.suite);
     bt_policy_release(&self.policy);

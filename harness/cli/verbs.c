@@ -56,7 +56,6 @@ static const bt_cli_option replicate_options[] = {
 
 static const bt_cli_option ab_options[] = {
     {"system", 0, "A,B", "two systems in place of two builds, the base first"},
-    {"resume", 0, "RUN", "finish an interrupted session; only --db, --format, --quiet beside it"},
     {"inject-slowdown", 0, "SHARE", NULL},
     BT_CLI_AB_OPTIONS,
     DB_ROW,
@@ -172,7 +171,7 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"report", "RUN... -o FILE | --publish DIR",
      "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
      1000, bt_verb_report},
-    {"calibrate", "SUITE",
+    {"calibrate", "SUITE | --resume RUN",
      "what ab and gate can find on this machine, and how often they are wrong",
      "Runs this build against itself, and against itself made slower on purpose, in turns. Per "
      "case:\n"
@@ -182,7 +181,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "or\n"
      "suite, 4 a case has too few rounds for an answer, 5 a case crashed or was wrong, 130 "
      "interrupted.",
-     calibrate_options, 1, 1, bt_verb_calibrate},
+     calibrate_options, 0, 1, bt_verb_calibrate},
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B | --resume RUN",
      "two builds or systems in turns: who is slower",
      "A build is a git revision, which is built under results/builds/ (once), a bt-bench program "

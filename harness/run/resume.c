@@ -60,12 +60,11 @@ static bt_status check_kind(const bt_running *self)
     if (strcmp(schedule->kind, wish && wish->kind ? wish->kind : "") == 0) {
         return BT_OK;
     }
-    bool resumes = strcmp(schedule->kind, "ab") == 0;
+    const char *kind = *schedule->kind ? schedule->kind : "run";
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "run %lld was begun by 'bt-bench %s', which decides on its rounds as it goes; "
-                    "%s",
-                    (long long)self->record->id, *schedule->kind ? schedule->kind : "run",
-                    resumes ? "'bt-bench ab --resume' goes on with it" : "begin it anew");
+                    "'bt-bench %s --resume' goes on with it",
+                    (long long)self->record->id, kind, kind);
 }
 
 // ---- what was run ------------------------------------------------------------------------------

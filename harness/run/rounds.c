@@ -175,11 +175,15 @@ static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
 
 // ---- all rounds --------------------------------------------------------------------------------
 
+// Asks again where all that was asked for is already there, as in a run that is resumed.
 static bt_status wish(bt_running *self, int64_t case_index)
 {
     const bt_run_wish *wish = self->request->wish;
-    int64_t rounds = 0;
-    if (wish) {
+    const int64_t *wanted = &self->schedule.wanted[case_index];
+    int64_t rounds = 0, before = -1;
+    while (wish && *wanted > before &&
+           (before < 0 || bt_run_schedule_settled(&self->schedule, case_index))) {
+        before = *wanted;
         BT_TRY(wish->rounds(wish->self, &self->schedule, case_index, &rounds));
         bt_run_schedule_want(&self->schedule, case_index, rounds);
     }

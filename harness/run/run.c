@@ -219,7 +219,7 @@ static bt_status run_begun(bt_running *self)
         bt_progress_say(&self->view, "run %lld was interrupted; what it recorded is kept in %s\n",
                         run, bt_store_path(self->store));
         const bt_run_wish *wish = self->request->wish;
-        if (!wish || (wish->kind && strcmp(wish->kind, "ab") == 0)) {
+        if (!wish || wish->kind) {
             bt_progress_say(&self->view, "it goes on with 'bt-bench %s --resume %lld'\n",
                             wish ? wish->kind : "run", run);
         }

@@ -107,11 +107,13 @@ field() { # jq filter: of the run's JSON in $output
 }
 
 @test "two systems of the plan, by their names" {
-    run --separate-stderr "$bench" ab s.json --system "blutrain,$root/tests/support/kernel_peer.sh" --rounds-max 2 --format json
+    sed 's/1000000/5000000/g' "$worker" >slow_peer.sh
+    chmod +x slow_peer.sh
+    run --separate-stderr "$bench" ab s.json --system "$worker,./slow_peer.sh" --worker "$worker" --rounds-max 2 --format json
     [ "$status" = 1 ]
-    [ "$(field '.systems | map(.name) | join(" ")')" = "blutrain kernel_peer.sh" ]
+    [ "$(field '.systems | map(.name) | join(" ")')" = "kernel_peer.sh slow_peer.sh" ]
     [ "$(field '.gate.counts.SLOWER')" = 2 ]
-    [ "$(field '.gate.verdicts[] | select(.metric == "time_ns") | .subject' | head -n 1)" = "gelu.forward.f32.64x16 kernel_peer.sh" ]
+    [ "$(field '.gate.verdicts[] | select(.metric == "time_ns") | .subject' | head -n 1)" = "gelu.forward.f32.64x16 slow_peer.sh" ]
 }
 
 @test "this very program against itself, for real" {
@@ -160,6 +162,38 @@ CMAKE
     [ "$status" = 5 ]
     [[ $stderr == *"configuring"*"failed; the end of"*"build.log:"*"the moon is full"* ]]
     [ -z "$output" ]
+}
+
+@test "an interrupted session goes on where it stopped, with the same rule and order" {
+    printf 'SLOW_CASE=64x16 SLOW=3; sleep 0.1' >new/says
+    "$bench" ab ./old ./new s.json --worker "$worker" --seed 6 --tolerance 0.02 >out 2>err &
+    pid=$!
+    for _ in $(seq 600); do
+        [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1" 2>/dev/null)" -ge 8 ] 2>/dev/null && break
+        sleep 0.05
+    done
+    kill -INT "$pid"
+    code=0
+    wait "$pid" || code=$?
+    [ "$code" = 130 ]
+    grep -q "it goes on with 'bt-bench ab --resume 1'" err
+    before=$(sqlite3 results/bt.sqlite "select count(*) from round where status=1")
+    [ "$before" -lt 33 ]
+    run --separate-stderr "$bench" run --resume 1 --worker "$worker"
+    [ "$status" = 2 ]
+    [[ $stderr == *"'bt-bench ab --resume' goes on with it"* ]]
+    run --separate-stderr "$bench" ab --resume 1 --tolerance 0.1
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" ab --resume 1 --worker "$worker" --format json
+    [ "$status" = 1 ]
+    [ "$(field '[.run, .seed] | join(" ")')" = "1 6" ]
+    [ "$(field '.gate.verdicts | map([.verdict, .rounds, .tolerance] | join(" ")) | join(",")')" = "SLOWER 8 0.02,SAME 8 0.02" ]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1")" = 33 ]
+    echo 'COMMIT=3' >new/says
+    sqlite3 results/bt.sqlite "update session set status=3"
+    run --separate-stderr "$bench" ab --resume 1 --worker "$worker"
+    [ "$status" = 4 ]
+    [[ $stderr == *"is another build now"* ]]
 }
 
 @test "mistakes are named, exit 2" {

@@ -62,3 +62,20 @@ teardown() {
         [ "$status" = 2 ]
     done
 }
+
+@test "an interrupted calibration goes on" {
+    printf '#!/bin/sh\nsleep 0.1\nexec "%s"\n' "$worker" >slow.sh
+    chmod +x slow.sh
+    "$bench" calibrate s.json --worker "$PWD/slow.sh" --rounds 8 --seed 6 --slowdown 0.3 >out 2>err &
+    pid=$!
+    for _ in $(seq 600); do
+        [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1" 2>/dev/null)" -ge 4 ] 2>/dev/null && break
+        sleep 0.05
+    done
+    kill -INT "$pid"
+    wait "$pid" || [ $? = 130 ]
+    run --separate-stderr "$bench" calibrate --resume 1 --worker "$PWD/slow.sh" --format json
+    [ "$status" = 0 ]
+    [ "$(jq -r '[.run, .seed, .cases[0].pairs, .cases[0].injected] | join(" ")' <<<"$output")" = "1 6 8 0.3" ]
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1")" = 25 ]
+}

@@ -64,6 +64,12 @@ static void policies_are_made_and_checked(void **state)
     bt_str json = {0};
     ASSERT_OK(bt_ab_rule_json(&policy, &json));
     assert_non_null(strstr(bt_str_text(&json), "{\"policy\":{"));
+    bt_policy back;
+    ASSERT_OK(bt_ab_policy_recorded(bt_str_text(&json), &back));
+    assert_string_equal(back.digest, policy.digest);
+    bt_policy_release(&back);
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "has no policy", bt_ab_policy_recorded("{}", &back));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "", bt_ab_policy_recorded("{", &back));
     bt_str_release(&json);
     bt_policy_release(&policy);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "a tolerance of 0", bt_ab_policy(NULL, 0, 0, &policy));
