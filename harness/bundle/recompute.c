@@ -12,6 +12,7 @@
 #include "harness/bundle/content.h"
 #include "harness/env/facts.h"
 #include "harness/plan/plan.h"
+#include "harness/stats/noise.h"
 #include "harness/stats/stats.h"
 #include "harness/suite/json.h"
 
@@ -217,9 +218,29 @@ static const struct {
     {BT_METRIC_COMPUTE, of_rate},          {BT_METRIC_COPY_SHARE, of_copy},
 };
 
+// A round that passed must not have been disturbed, and one that was called invalid must have been.
+static void check_noise(const round_check *self)
+{
+    const bt_store_round *round = self->round;
+    bt_noise_verdict verdict;
+    bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
+    bool disturbed = bt_noise_invalidates(verdict.noise);
+    bool wrong = (round->status == BT_RUN_PASSED && disturbed) ||
+                 (round->status == BT_RUN_INVALID && round->telemetry_count > 0 && !disturbed);
+    if (wrong) {
+        bt_bundle_find(self->out,
+                       "%s, %s, round %lld: recorded as %s, but its samples say '%s'%s%s",
+                       round->what.name, round->what.system, (long long)round->ordinal,
+                       bt_run_status_name(round->status),
+                       disturbed ? bt_noise_name(verdict.noise) : "undisturbed",
+                       disturbed ? ": " : "", disturbed ? verdict.reason : "");
+    }
+}
+
 static bt_status check_round(round_check *self)
 {
     const bt_store_round *round = self->round;
+    check_noise(self);
     for (int64_t i = 0; i < round->measurement_count; i++) {
         const bt_store_measurement *item = &round->measurements[i];
         for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++) {

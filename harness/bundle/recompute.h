@@ -12,7 +12,8 @@ void bt_bundle_find(bt_bundle_check *check, const char *format, ...) BT_PRINTF(2
 bool bt_recompute_same(double left, double right);
 
 // Medians and intervals from samples, samples of steps from the steps, rates from times, peaks and
-// losses from their rows. Each difference is a finding with case, metric and both numbers.
+// losses from their rows; whether the machine disturbed a round, from the samples of it. Each
+// difference is a finding with case, metric and both numbers.
 BT_CHECKED bt_status bt_recompute_measurements(const bt_store_run *run, bt_bundle_check *check);
 // Every verdict of every kind, by the function that made it.
 BT_CHECKED bt_status bt_recompute_verdicts(const bt_store_run *run, bt_bundle_check *check);

@@ -71,6 +71,7 @@ static void add_telemetry(int64_t round)
             ((double *)(void *)&samples[i])[column] =
                 column % 4 == 3 ? (double)NAN : column + 0.1 * i;
         }
+        samples[i].other_processes = 0.0; // undisturbed
     }
     ASSERT_OK(bt_store_telemetry_set(sample_store, round, "", samples, 3));
 }

@@ -388,6 +388,17 @@ static void verdicts_that_do_not_follow_are_found(void **state)
     }
 }
 
+static void forge_throttle(bt_store_run *run)
+{
+    bt_store_telemetry *samples = (bt_store_telemetry *)(uintptr_t)run->rounds[0].telemetry;
+    samples[1].throttle = BT_THROTTLE_HARDWARE;
+}
+
+static void forge_invalid(bt_store_run *run)
+{
+    ((bt_store_round *)(uintptr_t)run->rounds)[0].status = BT_RUN_INVALID;
+}
+
 static void what_does_not_follow_is_found(void **state)
 {
     (void)state;
@@ -415,6 +426,9 @@ static void what_does_not_follow_is_found(void **state)
          "peak_allocated_bytes: the value is recorded as 2000, follows as 1073741824"},
         {forge_warmup, "step_time_ns: a sample is recorded"},
         {forge_step_sample, "step_time_ns: a sample is recorded"},
+        {forge_throttle,
+         "recorded as passed, but its samples say 'throttled': hardware slowdown in"},
+        {forge_invalid, "recorded as invalid, but its samples say 'undisturbed'"},
     };
     for (size_t i = 0; i < sizeof of_kernels / sizeof of_kernels[0]; i++) {
         assert_forgery_found(&sample_kernels, of_kernels[i].change, of_kernels[i].words);
