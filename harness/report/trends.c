@@ -10,7 +10,7 @@
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
 
-enum { TRENDS_MAX = 12, SESSIONS_MIN = 3, ROWS_MAX = 100, VIEW_W = 1000, VIEW_H = 100 };
+enum { TRENDS_MAX = 6, SESSIONS_MIN = 3, ROWS_MAX = 100, VIEW_W = 1000, VIEW_H = 100 };
 
 typedef struct report_trend {
     bt_history history;
@@ -284,7 +284,7 @@ bt_status bt_page_trends(const report_set *set, bt_str *out)
                   "this report's are filled. A dashed line is a change of the level, which "
                   "luck alone would show in one of a hundred histories.");
     bt_str_append(out, set->case_count > TRENDS_MAX
-                           ? " At most twelve cases are drawn; <code>bt-bench history CASE</code> "
+                           ? " At most six cases are drawn; <code>bt-bench history CASE</code> "
                              "has the others.</p>\n"
                            : "</p>\n");
     bt_str_append(out, "<div class=trends>\n");

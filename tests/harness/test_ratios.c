@@ -1,0 +1,356 @@
+// tests/harness/test_ratios.c - what a report compares: verdicts, pairs, runs; axes and bands; the
+// parts of the page that are made of them
+#include "tests/support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/report/axis.h"
+#include "harness/report/curves.h"
+#include "harness/report/marks.h"
+#include "harness/report/report.h"
+#include "tests/harness/sample_kernels.h"
+#include "tests/harness/sample_run.h"
+
+static bt_store *store;
+static const char *folder;
+
+static int open_store(void **state)
+{
+    char path[128];
+    (void)state;
+    folder = sample_folder_make();
+    (void)snprintf(path, sizeof path, "%s/bt.sqlite", folder);
+    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    bt_status status = bt_store_close(store);
+    sample_folder_remove(folder);
+    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
+}
+
+static sample_kernels made(const char *kind, const char *second, int rounds)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.kind = kind;
+    sample.systems[0] = strcmp(second, "candidate") == 0 ? "base" : "blutrain";
+    sample.systems[1] = second;
+    sample.rounds = rounds;
+    return sample;
+}
+
+static void read_set(const sample_kernels *sample, report_set *set)
+{
+    int64_t run = 0;
+    ASSERT_OK(sample_kernels_record(store, sample, &run));
+    ASSERT_OK(bt_report_set_read(store, &run, 1, NULL, set));
+}
+
+static const ratio_row *find_row(const ratio_list *list, const char *name)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        if (strcmp(list->rows[i].name, name) == 0) {
+            return &list->rows[i];
+        }
+    }
+    fail_msg("no row '%s'", name);
+    return NULL;
+}
+
+// Rows of a group stand together, and in it the ratios are in the order that the list asks for.
+static void assert_ordered(const ratio_list *list)
+{
+    for (int64_t i = 1; i < list->count; i++) {
+        const ratio_row *above = &list->rows[i - 1], *row = &list->rows[i];
+        if (strcmp(above->group, row->group) == 0) {
+            assert_true(list->more_is_slower ? above->ratio >= row->ratio
+                                             : above->ratio <= row->ratio);
+        }
+        for (int64_t j = 0; j + 1 < i; j++) {
+            assert_true(strcmp(list->rows[j].group, row->group) != 0 ||
+                        strcmp(above->group, row->group) == 0);
+        }
+    }
+}
+
+static void verdicts_become_rows_with_their_band(void **state)
+{
+    (void)state;
+    report_set set;
+    sample_kernels sample = made("ab", "candidate", 3);
+    read_set(&sample, &set);
+    assert_int_equal(set.case_count, 60);
+    assert_int_equal(set.ratio_count, 1); // with verdicts of the pairs there is no list of pairs
+    const ratio_list *list = &set.ratios[0];
+    assert_int_equal(list->count, 30);
+    assert_true(list->more_is_slower);
+    assert_ordered(list);
+    const ratio_row *row = find_row(list, "softmax.forward.f32.1024x768");
+    assert_string_equal(row->verdict, "SLOWER");
+    assert_string_equal(row->group, "softmax");
+    assert_string_equal(row->metric, ""); // time goes without saying
+    assert_true(fabs(row->ratio - 1.031) < 1e-9);
+    assert_true(fabs(row->band_high - 1.01) < 1e-9 && fabs(row->band_low - 1 / 1.01) < 1e-9);
+    assert_true(isnan(row->mark));
+    assert_int_equal(bt_report_verdict_count(list, "SLOWER"), 1);
+    bt_report_set_release(&set);
+}
+
+static void claims_have_the_papers_ratio_and_those_untested_no_row(void **state)
+{
+    (void)state;
+    report_set set;
+    sample_kernels sample = made("replicate", "pytorch-eager", 2);
+    read_set(&sample, &set);
+    const ratio_list *list = bt_report_main_list(&set);
+    assert_string_equal(list->kind, "replicate");
+    assert_int_equal(list->count, 27);
+    assert_int_equal(list->rest_count, 3);
+    assert_string_equal(list->rest[0].reason, "needs two GPUs");
+    assert_ordered(list);
+    for (int64_t i = 0; i < list->count; i++) {
+        const ratio_row *row = &list->rows[i];
+        assert_true(row->mark > 0 && row->band_low < row->mark && row->mark < row->band_high);
+        assert_memory_equal(row->group, "B.", 2);
+        assert_null(strchr(row->group + 2, '.'));
+    }
+    // B.10 stands behind B.9.
+    assert_string_equal(list->rows[0].group, "B.1");
+    assert_string_equal(list->rows[list->count - 1].group, "B.10");
+    bt_report_set_release(&set);
+}
+
+static void pairs_are_medians_over_rounds_that_both_passed(void **state)
+{
+    (void)state;
+    report_set set;
+    sample_kernels sample = made("", "pytorch-eager", 6);
+    sample.noisy = true; // some rounds invalid and a fifth slower, then run again
+    read_set(&sample, &set);
+    const ratio_list *list = &set.ratios[0];
+    int64_t noisy = 0;
+    assert_string_equal(list->kind, "pairs");
+    assert_int_equal(list->count, 30);
+    assert_ordered(list);
+    for (int64_t i = 0; i < list->count; i++) {
+        const ratio_row *row = &list->rows[i];
+        assert_int_equal(row->pairs, 6); // the invalid ones make no pair
+        assert_true(row->low <= row->ratio && row->ratio <= row->high);
+        assert_true(row->high / row->low < 1.02); // nor do they widen the interval
+        assert_true(row->ratio > 1.0);
+        noisy += row->noisy;
+    }
+    assert_true(noisy > 3);
+    bt_report_set_release(&set);
+}
+
+static void few_cases_against_several_systems_are_one_list(void **state)
+{
+    (void)state;
+    report_set set;
+    sample_kernels sample = made("", "pytorch-eager", 1);
+    sample.systems[2] = "pytorch-compile";
+    sample.cases = 2;
+    read_set(&sample, &set);
+    assert_int_equal(set.ratio_count, 1);
+    assert_int_equal(set.ratios[0].count, 4);
+    const ratio_row *row =
+        find_row(&set.ratios[0], "gelu.forward.f32.1024x768, against pytorch-compile");
+    assert_true(isnan(row->low)); // one pair has no interval
+    bt_report_set_release(&set);
+    sample.cases = 20; // many: a list each
+    read_set(&sample, &set);
+    assert_int_equal(set.ratio_count, 2);
+    assert_string_equal(set.ratios[1].other, "pytorch-compile");
+    bt_report_set_release(&set);
+}
+
+static void runs_stand_against_the_first(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    int64_t runs[2];
+    report_set set;
+    ASSERT_OK(sample_run_record(store, &sample, &runs[0]));
+    sample.step_ms = 125.0;
+    ASSERT_OK(sample_run_record(store, &sample, &runs[1]));
+    ASSERT_OK(bt_report_set_read(store, runs, 2, NULL, &set));
+    assert_int_equal(set.ratio_count, 1);
+    assert_int_equal(set.ratios[0].count, 1);
+    assert_true(fabs(set.ratios[0].rows[0].ratio - 2.0) < 1e-6);
+    bt_report_set_release(&set);
+}
+
+static void the_mean_is_geometric(void **state)
+{
+    (void)state;
+    const ratio_row rows[] = {{.ratio = 2.0, .low = 1.0, .high = 4.0},
+                              {.ratio = 0.5, .low = 0.25, .high = 1.0}};
+    ratio_mean mean = bt_ratios_mean(rows, 2);
+    assert_true(fabs(mean.value - 1.0) < 1e-12);
+    // Each reaches log 2 to both sides; of the mean of two that is log 2 / sqrt 2.
+    assert_true(fabs(log(mean.high) - log(2.0) / sqrt(2.0)) < 1e-12);
+    assert_true(fabs(mean.low * mean.high - 1.0) < 1e-12);
+    const ratio_row open[] = {{.ratio = 3.0, .low = (double)NAN, .high = (double)NAN}};
+    mean = bt_ratios_mean(open, 1);
+    assert_true(fabs(mean.value - 3.0) < 1e-12 && isnan(mean.low));
+}
+
+static ratio_axis axis_of(double low, double high)
+{
+    ratio_row rows[2] = {{.ratio = low}, {.ratio = high}};
+    for (int i = 0; i < 2; i++) {
+        rows[i].mark = rows[i].low = rows[i].high = (double)NAN;
+        rows[i].band_low = rows[i].band_high = (double)NAN;
+    }
+    ratio_list list = {.rows = rows, .count = 2};
+    return bt_axis_of(&list);
+}
+
+static void axes_hold_one_and_have_ticks(void **state)
+{
+    (void)state;
+    static const double ends[][2] = {{0.999, 1.001}, {0.97, 1.05}, {1.1, 2.4},      {0.4, 3.9},
+                                     {1.0, 1.0},     {3.0, 90.0},  {1e-5, 20000.0}, {0.5, 0.6}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        ratio_axis on = axis_of(ends[i][0], ends[i][1]);
+        assert_true(on.low < 1.0 && on.high > 1.0);
+        assert_true(on.low < ends[i][0] && on.high > ends[i][1]);
+        assert_true(on.tick_count >= 2 && on.tick_count <= RATIO_TICKS_MAX);
+        double one = bt_axis_place(&on, 1.0);
+        assert_true(one > 0.0 && one < 100.0);
+        assert_true(bt_axis_place(&on, on.low) == 0.0);
+        assert_true(bt_axis_place(&on, 1e300) == 100.0);
+    }
+    // Equal factors are equal distances.
+    ratio_axis on = axis_of(0.25, 4.0);
+    double left = bt_axis_place(&on, 1.0) - bt_axis_place(&on, 0.5);
+    double right = bt_axis_place(&on, 2.0) - bt_axis_place(&on, 1.0);
+    assert_true(fabs(left - right) < 1e-9);
+}
+
+static double clock_of(const bt_store_telemetry *sample) { return sample->sm_clock_mhz; }
+
+static void samples_stand_at_the_steps_they_were_taken_in(void **state)
+{
+    (void)state;
+    // Two seconds of set-up, then four steps of a second, an evaluation of a second behind step 1.
+    bt_store_step steps[4] = {{.step = 0}, {.step = 1}, {.step = 2}, {.step = 3}};
+    bt_store_eval evals[1] = {{.step = 2, .host_ns = 1000000000}};
+    bt_store_telemetry samples[9];
+    double x[9], y[9];
+    for (int i = 0; i < 4; i++) {
+        steps[i].host_ns = 1000000000;
+    }
+    for (int i = 0; i < 9; i++) {
+        samples[i] = (bt_store_telemetry){.t_ns = 1e9 * i + 5e8, .sm_clock_mhz = 1000.0 + i};
+    }
+    samples[3].sm_clock_mhz = (double)NAN;
+    bt_store_round round = {.steps = steps,
+                            .step_count = 4,
+                            .evals = evals,
+                            .eval_count = 1,
+                            .telemetry = samples,
+                            .telemetry_count = 9,
+                            .started_ns = 1,
+                            .ended_ns = 7000000001};
+    // 0.5 and 1.5 s lie in the set-up, 7.5 and 8.5 s behind the end, 3.5 s is not known.
+    assert_int_equal(bt_curve_of_samples(&round, clock_of, x, y), 4);
+    static const double wanted[4][2] = {
+        {0.5, 1002.0}, {2.25, 1004.0}, {2.75, 1005.0}, {3.5, 1006.0}};
+    for (int i = 0; i < 4; i++) {
+        if (!(fabs(x[i] - wanted[i][0]) < 0.011 && y[i] == wanted[i][1])) {
+            fail_msg("sample %d at %g with %g", i, x[i], y[i]);
+        }
+    }
+    round.step_count = 0;
+    assert_int_equal(bt_curve_of_samples(&round, clock_of, x, y), 0);
+}
+
+static void bands_keep_their_extremes(void **state)
+{
+    (void)state;
+    double x[6] = {0, 1, 2, 3, 4, 5}, middle[6] = {5, 1, 3, 7, 9, 8};
+    double low[6] = {4, 0, 2, 6, -3, 7}, high[6] = {6, 2, 40, 8, 10, 9};
+    assert_int_equal(bt_curve_bands(x, middle, low, high, 6, 2), 2);
+    assert_true(low[0] == 0 && high[0] == 40 && middle[0] == 3 && x[0] == 1);
+    assert_true(low[1] == -3 && high[1] == 10 && middle[1] == 8 && x[1] == 4);
+    double flat_x[5] = {0, 1, 2, 3, 4}, flat_y[5] = {7, 7, 7, 7, 8};
+    assert_int_equal(bt_curve_flatten(flat_x, flat_y, 5), 3);
+    assert_true(flat_x[1] == 3 && flat_y[2] == 8);
+}
+
+static void every_known_word_has_a_shape(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"SAME",         "FASTER",         "SLOWER",
+                                        "INCONCLUSIVE", "NOT-COMPARABLE", "INVALID",
+                                        "REPLICATED",   "EXCEEDED",       "NOT REPLICATED",
+                                        "passed",       "failed",         "NOT TESTABLE HERE"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        assert_string_equal(bt_mark_of(words[i])->word, words[i]);
+        assert_true(bt_mark_of(words[i])->shape[0] != '\0');
+    }
+    for (int s = 0; s < BT_RUN_STATUS_COUNT; s++) {
+        assert_string_equal(bt_mark_of(bt_run_status_name((bt_run_status)s))->word,
+                            bt_run_status_name((bt_run_status)s));
+    }
+    bt_str out = {0};
+    bt_mark_write("<b>new", &out); // a word of tomorrow is shown as it is
+    assert_non_null(strstr(bt_str_text(&out), "&lt;b&gt;new"));
+    bt_str_release(&out);
+}
+
+static void failing_allocations_are_reported(void **state)
+{
+    (void)state;
+    int64_t runs[2] = {0};
+    sample_kernels sample = made("replicate", "pytorch-eager", 2);
+    sample.cases = 4;
+    ASSERT_OK(sample_kernels_record(store, &sample, &runs[0]));
+    sample_run training = sample_run_default();
+    training.steps = 12;
+    training.rounds = 2;
+    training.telemetry = true;
+    ASSERT_OK(sample_run_record(store, &training, &runs[1]));
+    int64_t live = bt_mem_live_count();
+    bt_status status = BT_STATUS_OUT_OF_MEMORY;
+    int64_t n = 0;
+    while (status != BT_OK) {
+        bt_str out = {0};
+        bt_mem_fail_at(++n);
+        status = bt_report_html(store, runs, 2, &out);
+        bt_mem_fail_at(0);
+        bt_str_release(&out);
+        assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY);
+        assert_int_equal(bt_mem_live_count(), live);
+        assert_true(n < 4000);
+    }
+    assert_true(n > 50);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(verdicts_become_rows_with_their_band),
+        TEST(claims_have_the_papers_ratio_and_those_untested_no_row),
+        TEST(pairs_are_medians_over_rounds_that_both_passed),
+        TEST(few_cases_against_several_systems_are_one_list),
+        TEST(runs_stand_against_the_first),
+        cmocka_unit_test(the_mean_is_geometric),
+        cmocka_unit_test(axes_hold_one_and_have_ticks),
+        cmocka_unit_test(samples_stand_at_the_steps_they_were_taken_in),
+        cmocka_unit_test(bands_keep_their_extremes),
+        cmocka_unit_test(every_known_word_has_a_shape),
+        TEST(failing_allocations_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
