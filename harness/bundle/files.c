@@ -231,7 +231,7 @@ static bt_status check_footer(const unsigned char *bytes, size_t size_bytes)
 static bt_status decompress(const unsigned char *bytes, size_t size_bytes, void **tar,
                             size_t *tar_bytes)
 {
-    unsigned long long limit = (64ULL << 20) + 512ULL * size_bytes;
+    unsigned long long limit = (256ULL << 20) + 1024ULL * size_bytes;
     unsigned long long size = ZSTD_getFrameContentSize(bytes, size_bytes);
     if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
         return damaged("the zstd frame does not say its size");

@@ -83,11 +83,11 @@ static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check
             bt_bundle_find(check, "%s is there and not in the manifest", file->name);
         } else if (order > 0) {
             bt_bundle_find(check, "%.99s is in the manifest and not there", text_of(row, "name"));
-        } else {
+        } else if (file) {
             check_listed(file, row, check);
         }
         i += order <= 0;
-        row = order >= 0 ? row->next : row;
+        row = row && order >= 0 ? row->next : row;
     }
 }
 

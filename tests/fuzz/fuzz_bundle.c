@@ -17,6 +17,8 @@ static void make_sound(bt_files *files)
     static const double samples[] = {3.0, 1.0, 2.0};
     static const bt_store_step steps[] = {{.step = 0, .loss = 2.5F, .tokens = 8, .host_ns = 10}};
     static const bt_store_eval evals[] = {{.step = 1, .loss = 2.25}};
+    static const bt_store_range ranges[] = {{.step = 0, .path = "step", .count = 1}};
+    static const bt_store_telemetry telemetry[] = {{.t_ns = 1.0}};
     static const bt_store_fact facts[] = {{"cpu.model", "x", BT_FACT_HARD}};
     static const bt_store_measurement measured[] = {{BT_METRIC_TIME, 2.0, 1.0, 3.0, samples, 3}};
     static const bt_store_round rounds[] = {
@@ -32,6 +34,10 @@ static void make_sound(bt_files *files)
          .step_count = 1,
          .evals = evals,
          .eval_count = 1,
+         .ranges = ranges,
+         .range_count = 1,
+         .telemetry = telemetry,
+         .telemetry_count = 1,
          .measurements = measured,
          .measurement_count = 1}};
     static const bt_store_run run = {.id = 1,
