@@ -10,6 +10,7 @@
 #include "framework/base/file.h"
 #include "framework/base/str.h"
 #include "harness/env/blas.h"
+#include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
 #include "harness/suite/suite.h"
 
@@ -104,12 +105,13 @@ static void check_gpu(const looking *self, bt_check *check)
 static void check_noise(const looking *self, bt_check *check)
 {
     (void)self;
-    char governor[64] = "", limit[64] = "", text[256];
+    char governor[64] = "", limit[64] = "", path[640], text[256];
     double load = 0.0;
     int cores = usable_cores();
     (void)getloadavg(&load, 1);
     read_word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor, sizeof governor);
-    read_word("/sys/fs/cgroup/cpu.max", limit, sizeof limit);
+    bt_cgroup_file("cpu.max", path, sizeof path);
+    read_word(path, limit, sizeof limit);
     bool saves = *governor && strcmp(governor, "performance") != 0;
     bool limited = *limit && strcmp(limit, "max") != 0;
     bool loaded = load > 0.5 * cores;

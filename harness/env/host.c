@@ -11,6 +11,7 @@
 
 #include "framework/base/str.h"
 #include "harness/env/build.h"
+#include "harness/env/cgroup.h"
 #include "harness/env/facts.h"
 
 extern char **environ;
@@ -136,13 +137,24 @@ static bt_status add_cpu(bt_facts *facts)
     return add_number(facts, "cpu.usable", count, BT_FACT_HARD);
 }
 
+static bt_status add_cgroup(bt_facts *facts)
+{
+    static const struct {
+        const char *key, *file;
+    } rows[] = {{"cgroup.cpu_max", "cpu.max"},
+                {"cgroup.cpu_weight", "cpu.weight"},
+                {"cgroup.memory_max_bytes", "memory.max"}};
+    char path[640];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        bt_cgroup_file(rows[i].file, path, sizeof path);
+        BT_TRY(bt_facts_add_line(facts, rows[i].key, path, BT_FACT_SOFT));
+    }
+    return bt_facts_add_line(facts, "cgroup.path", "/proc/self/cgroup", BT_FACT_INFO);
+}
+
 static bt_status add_system(bt_facts *facts)
 {
     static const line_row lines[] = {
-        {"cgroup.cpu_max", "/sys/fs/cgroup/cpu.max", BT_FACT_SOFT},
-        {"cgroup.cpu_weight", "/sys/fs/cgroup/cpu.weight", BT_FACT_SOFT},
-        {"cgroup.memory_max_bytes", "/sys/fs/cgroup/memory.max", BT_FACT_SOFT},
-        {"cgroup.path", "/proc/self/cgroup", BT_FACT_INFO},
         {"memory.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled", BT_FACT_SOFT},
         {"os.hypervisor", "/sys/hypervisor/type", BT_FACT_SOFT},
         {"os.platform", "/sys/class/dmi/id/product_name", BT_FACT_INFO},
@@ -165,6 +177,7 @@ bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine)
     char text[64];
     BT_TRY(add_cpu(facts));
     BT_TRY(add_system(facts));
+    BT_TRY(add_cgroup(facts));
     value_in("/proc/meminfo", "MemTotal", ':', text, sizeof text);
     BT_TRY(bt_facts_add(facts, "memory.total", text, BT_FACT_SOFT));
     return add_number(facts, "memory.usable_bytes", (long long)machine->host_memory_bytes,

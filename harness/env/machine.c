@@ -11,6 +11,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
+#include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
 #include "harness/suite/json.h"
 
@@ -136,8 +137,9 @@ static uint64_t meminfo(const char *key)
 
 static uint64_t cgroup_limit(void)
 {
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r");
-    char line[64] = "";
+    char path[640], line[64] = "";
+    bt_cgroup_file("memory.max", path, sizeof path);
+    FILE *file = fopen(path, "r");
     uint64_t limit = file && fgets(line, sizeof line, file) ? strtoull(line, NULL, 10) : 0;
     if (file) {
         fclose(file);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "harness/env/cgroup.h"
 #include "harness/run/telemetry_internal.h"
 
 enum { PROCESSES_MAX = 64 };
@@ -109,11 +110,11 @@ static void read_stat(const cpu_watch *cpu, cpu_sums *sums)
 }
 
 // Time that the cgroup's CPU limit held threads back; NaN without such a limit.
-static double held_seconds(void)
+static double held_seconds(const char *path)
 {
     char line[128];
     double held = (double)NAN;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.stat", "r");
+    FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, "throttled_usec ", 15) == 0) {
             held = strtod(line + 15, NULL) / 1e6;
@@ -130,7 +131,7 @@ static cpu_sums read_sums(const cpu_watch *cpu)
     cpu_sums sums = {.at_ns = bt_clock_ns(), .switches = (double)NAN};
     read_stat(cpu, &sums);
     sums.own_s = own_seconds(cpu->worker);
-    sums.held_s = held_seconds();
+    sums.held_s = held_seconds(cpu->cgroup_stat);
     return sums;
 }
 
@@ -152,6 +153,7 @@ void bt_cpu_watch_begin(cpu_watch *cpu, pid_t worker)
 {
     memset(cpu, 0, sizeof *cpu);
     cpu->worker = worker;
+    bt_cgroup_file("cpu.stat", cpu->cgroup_stat, sizeof cpu->cgroup_stat);
     if (sched_getaffinity(0, sizeof cpu->allowed, &cpu->allowed) != 0) {
         CPU_ZERO(&cpu->allowed);
     }

@@ -41,6 +41,7 @@ typedef struct cpu_watch {
     cpu_set_t allowed;
     int allowed_count;
     pid_t worker;
+    char cgroup_stat[640]; // path
     cpu_sums last;
 } cpu_watch;
 

@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/env/build.h"
+#include "harness/env/cgroup.h"
 #include "harness/env/doctor.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
 #include "tests/harness/sample_run.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 static const bt_machine machine = {.host_memory_bytes = 8ULL << 30};
@@ -215,6 +218,32 @@ static void doctor_sees_who_shares_the_gpu(void **state)
     assert_true(old || !alone->advice[0]);
 }
 
+// The nearest group that has the file; what does not exist falls back to the root.
+static void limits_are_those_of_the_own_group(void **state)
+{
+    (void)state;
+    char path[640], expected[640], folder_path[512];
+    assert_non_null(test_scratch_make());
+    const char *root = test_scratch_path("");
+    (void)snprintf(folder_path, sizeof folder_path, "%.*s", (int)strlen(root) - 1, root);
+    ASSERT_OK(bt_dir_make(test_scratch_path("a/b")));
+    test_scratch_write("a/cpu.max", "5", 1);
+    test_scratch_write("cpu.max", "max", 3);
+    static const struct {
+        const char *group, *name, *found;
+    } cases[] = {{"/a/b", "cpu.max", "a/cpu.max"}, {"/a", "cpu.max", "a/cpu.max"},
+                 {"/", "cpu.max", "cpu.max"},      {"/x/y", "cpu.max", "cpu.max"},
+                 {"/a/b", "none", "none"},         {"", "cpu.max", "cpu.max"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_cgroup_file_of(folder_path, cases[i].group, cases[i].name, path, sizeof path);
+        (void)snprintf(expected, sizeof expected, "%s/%s", folder_path, cases[i].found);
+        assert_string_equal(path, expected);
+    }
+    bt_cgroup_file("cpu.max", path, sizeof path);
+    assert_true(strncmp(path, "/sys/fs/cgroup/", 15) == 0);
+    test_scratch_remove();
+}
+
 static void machine_without_the_backend_says_so(void **state)
 {
     (void)state;
@@ -334,6 +363,7 @@ int main(void)
         cmocka_unit_test(first_visible_device_is_found),
         cmocka_unit_test(nvml_adds_facts),
         cmocka_unit_test(doctor_sees_who_shares_the_gpu),
+        cmocka_unit_test(limits_are_those_of_the_own_group),
         cmocka_unit_test(machine_without_the_backend_says_so),
         cmocka_unit_test(gpu_facts_come_from_the_device),
         cmocka_unit_test(a_fact_given_twice_is_refused),
