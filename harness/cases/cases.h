@@ -47,8 +47,8 @@ BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_case_listene
 BT_CHECKED bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *listener,
                                         bt_train_result *result);
 
-// The kernel table, of both backends, with what each row accepts: a line each, or a JSON array. Says
-// why CUDA's cannot run here, if so; opens no GPU.
+// The kernel table, of both backends, with what each row accepts: a line each, or a JSON array.
+// Says why CUDA's cannot run here, if so; opens no GPU.
 BT_CHECKED bt_status bt_case_list_kernels(bool json, bt_str *out);
 
 #endif
