@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
-#include "framework/base/rng.h"
 #include "harness/stats/stats.h"
 
 #define SCORE_MAX 2.5
@@ -15,6 +14,7 @@ typedef struct search {
     double *scores;       // [count]
     double *scratch;      // [count]
     bt_change *found;     // [count], ascending
+    int64_t (*tested)[2]; // [count], the segment in which each was found
     int64_t count, found_count;
 } search;
 
@@ -65,12 +65,36 @@ static bt_status score(const double *values, int64_t count, double *scores, bool
     return BT_OK;
 }
 
-// Puts scores [count] into the index-th random order (Fisher and Yates).
-static void shuffle(double *scores, int64_t count, int64_t index)
+// SplitMix64: a shuffle wants a number per value, thousands of times over, and Philox would take
+// most of the time. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+// 2014.
+static uint64_t draw(uint64_t *state)
 {
-    bt_rng random = {.seed = 0x6368616e6765, .stream = (uint64_t)index};
+    uint64_t mixed = *state += 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return mixed ^ (mixed >> 31);
+}
+
+// Equal scores give equal orders, and so equal changes; other scores other orders: with one set of
+// orders for all series the rate of false alarms would be that set's, not the test's.
+static uint64_t seed_of(const double *scores, int64_t count)
+{
+    uint64_t state = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &scores[i], sizeof bits);
+        state ^= bits;
+        state = draw(&state);
+    }
+    return state;
+}
+
+// Puts scores [count], count < 2^32, into another random order (Fisher and Yates).
+static void shuffle(double *scores, int64_t count, uint64_t *state)
+{
     for (int64_t i = count - 1; i > 0; i--) {
-        int64_t j = (int64_t)bt_rng_below(random, (uint64_t)i, (uint64_t)i + 1);
+        int64_t j = (int64_t)(((draw(state) >> 32) * ((uint64_t)i + 1)) >> 32);
         double kept = scores[i];
         scores[i] = scores[j];
         scores[j] = kept;
@@ -96,9 +120,10 @@ static bt_status test(search *self, int64_t begin, int64_t count, int64_t *place
     // Sums in another order round differently: equal shifts must count as reached.
     double limit = largest_shift(scores, count, place) * (1 - 1e-9);
     int64_t reached = 1, orders = 0, ignored = 0;
+    uint64_t state = seed_of(scores, count);
     memcpy(shuffled, scores, (size_t)count * sizeof *scores);
     for (; orders < BT_CHANGE_ORDERS && reached <= reached_max; orders++) {
-        shuffle(shuffled, count, orders);
+        shuffle(shuffled, count, &state);
         reached += !(largest_shift(shuffled, count, &ignored) < limit);
     }
     *p = (double)reached / (double)(orders + 1);
@@ -107,13 +132,16 @@ static bt_status test(search *self, int64_t begin, int64_t count, int64_t *place
 
 // ---- segments ----------------------------------------------------------------------------------
 
-static void insert(search *self, int64_t index)
+static void insert(search *self, int64_t index, double p, int64_t begin, int64_t end)
 {
     int64_t at = self->found_count++;
     for (; at > 0 && self->found[at - 1].index > index; at--) {
         self->found[at] = self->found[at - 1];
+        memcpy(self->tested[at], self->tested[at - 1], sizeof *self->tested);
     }
-    self->found[at] = (bt_change){.index = index};
+    self->found[at] = (bt_change){.index = index, .p = p};
+    self->tested[at][0] = begin;
+    self->tested[at][1] = end;
 }
 
 // Splits [begin, end) as long as something is found. Depth is bounded by count / SEGMENT_MIN.
@@ -125,7 +153,7 @@ static bt_status split(search *self, int64_t begin, int64_t end)
     if (!(p <= BT_CHANGE_ALPHA)) {
         return BT_OK;
     }
-    insert(self, begin + place);
+    insert(self, begin + place, p, begin, end);
     BT_TRY(split(self, begin, begin + place));
     return split(self, begin + place, end);
 }
@@ -140,21 +168,31 @@ static int64_t end_of(const search *self, int64_t i)
     return i + 1 < self->found_count ? self->found[i + 1].index : self->count;
 }
 
+static void drop(search *self, int64_t i)
+{
+    self->found_count--;
+    size_t behind = (size_t)(self->found_count - i);
+    memmove(&self->found[i], &self->found[i + 1], behind * sizeof *self->found);
+    memmove(&self->tested[i], &self->tested[i + 1], behind * sizeof *self->tested);
+}
+
 // Each change is put to the best place between its neighbours, or dropped.
 static bt_status refine(search *self)
 {
     for (int64_t i = 0; i < self->found_count;) {
-        int64_t begin = begin_of(self, i), place = -1;
+        int64_t begin = begin_of(self, i), end = end_of(self, i), place = -1;
         double p = 1;
-        BT_TRY(test(self, begin, end_of(self, i) - begin, &place, &p));
+        if (self->tested[i][0] == begin && self->tested[i][1] == end) {
+            i++;
+            continue;
+        }
+        BT_TRY(test(self, begin, end - begin, &place, &p));
         if (p <= BT_CHANGE_ALPHA) {
             self->found[i].index = begin + place;
             self->found[i++].p = p;
-            continue;
+        } else {
+            drop(self, i);
         }
-        self->found_count--;
-        memmove(&self->found[i], &self->found[i + 1],
-                (size_t)(self->found_count - i) * sizeof *self->found);
     }
     return BT_OK;
 }
@@ -176,7 +214,7 @@ static bt_status describe(search *self)
 bt_status bt_change_points(const double *values, int64_t count, bt_change **changes,
                            int64_t *change_count)
 {
-    void *numbers = NULL, *found = NULL;
+    void *numbers = NULL, *found = NULL, *tested = NULL;
     bt_status status = BT_OK;
     *changes = NULL;
     *change_count = 0;
@@ -185,11 +223,13 @@ bt_status bt_change_points(const double *values, int64_t count, bt_change **chan
     }
     BT_TRY(bt_mem_alloc((size_t)count * 2, sizeof(double), &numbers));
     BT_TRY_GOTO(bt_mem_alloc((size_t)count, sizeof **changes, &found), done);
+    BT_TRY_GOTO(bt_mem_alloc((size_t)count, sizeof(int64_t[2]), &tested), done);
     double *scores = numbers;
     search self = {.values = values,
                    .scores = scores,
                    .scratch = scores + count,
                    .found = found,
+                   .tested = tested,
                    .count = count};
     BT_TRY_GOTO(split(&self, 0, count), done);
     BT_TRY_GOTO(refine(&self), done);
@@ -201,6 +241,7 @@ bt_status bt_change_points(const double *values, int64_t count, bt_change **chan
     }
 done:
     bt_mem_free(numbers);
+    bt_mem_free(tested);
     bt_mem_free(found);
     return status;
 }

@@ -47,10 +47,15 @@ static bt_status add_kernel_round(bt_store *store, int64_t run, int index, int64
 
 static bt_status record_kernels(bt_store *store, int64_t *run)
 {
-    bt_store_fact facts[] = {{"cpu.model", "a CPU", BT_FACT_HARD}};
+    static char keys[BIG_FACTS][16];
+    bt_store_fact facts[BIG_FACTS];
+    for (int i = 0; i < BIG_FACTS; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "fact.%02d", i);
+        facts[i] = (bt_store_fact){keys[i], "a value", i % 3 ? BT_FACT_SOFT : BT_FACT_HARD};
+    }
     bt_store_run_info info = {.suite = {"cafe", "kernels", "cpu", "kernels.json", "{}"},
                               .build = {.digest = "build 0", .git_commit = "00000000"},
-                              .env = {"a machine", facts, 1},
+                              .env = {"a machine", facts, BIG_FACTS},
                               .command = "bt-bench run kernels",
                               .out_dir = "results/run-1"};
     BT_TRY(bt_store_run_begin(store, &info, run));
@@ -124,6 +129,7 @@ static const struct {
     {NULL, "ended_ns", "t.ended_ns+k*" HOUR_NS},
     {"session", "id", "k"},
     {NULL, "id", "t.id+k*" IDS},
+    {"session", "env_id", "k+" IDS},
     {"session", "build_id", "(SELECT id FROM build WHERE digest='build '||(k/10))"},
     {"measurement", "value",
      "t.value*(1+0.00002*((k*7919+t.round_id*31)%101-50)"
@@ -213,7 +219,11 @@ static bt_status copy_all(sqlite3 *db, int64_t sessions)
         " INSERT INTO copies SELECT k FROM n;"
         "INSERT INTO build(digest,version,git_commit,git_diff,compiler,flags,type,cuda)"
         " SELECT DISTINCT 'build '||(k/10),'','c'||substr('0000000'||(k/10),-7),'','','','',''"
-        " FROM copies WHERE k/10>0",
+        " FROM copies WHERE k/10>0;"
+        "INSERT INTO env(id,digest,facts_digest) SELECT k+" IDS
+        ",'a machine','facts '||k FROM copies;"
+        "INSERT INTO env_fact(env_id,key,value,level) SELECT k+" IDS ",t.key,t.value,t.level"
+        " FROM copies CROSS JOIN env_fact t WHERE t.env_id=1",
         BIG_SHIFT_AT, (long long)sessions);
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {

@@ -9,6 +9,7 @@
 enum {
     BIG_KERNEL_CASES = 20,
     BIG_ROUNDS = 4,
+    BIG_FACTS = 40,    // of the environment, whose soft facts differ in each session
     BIG_SAMPLES = 110, // of a kernel round: 8,800 a session
     BIG_STEPS = 6000,  // of a training session: each a row and up to three samples
     BIG_SHIFT_AT = 600 // from this session on kernels take 3 % longer
