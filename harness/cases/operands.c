@@ -91,6 +91,32 @@ static void operands_cast(body *self)
     self->operands[1].dtype = self->dtype == BT_BF16 ? BT_F32 : BT_BF16;
 }
 
+// y[r,c] = x[c,r]; the reference is one call, since a part of y's rows needs all of x.
+static void transpose_args(const body *self, int64_t rows, void *const *at, bool wide,
+                           bool accumulate, items *lists, any *out)
+{
+    (void)accumulate;
+    (void)lists;
+    int64_t cols = self->shape.axes[1];
+    out->copy = (bt_copy_args){.rank = 2,
+                               .shape = {rows, cols},
+                               .x = at[0],
+                               .x_stride = {1, rows},
+                               .x_dtype = type_of(self, wide),
+                               .y = at[1],
+                               .y_stride = {cols, 1},
+                               .y_dtype = type_of(self, wide)};
+}
+
+static void operands_transpose(body *self)
+{
+    set_op(self, BT_KERNEL_COPY, self->shape.axes[0]);
+    self->in_chunks = false;
+    add(self, "x", BT_OPERAND_IN, self->shape.axes[1]);
+    add(self, "y", BT_OPERAND_OUT, self->shape.axes[1]);
+    self->args = transpose_args;
+}
+
 static void gelu_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
                       items *lists, any *out)
 {

@@ -6,6 +6,7 @@
 // habits. No backward: 0 bytes. Each row has operands_<name> in harness/cases/operands.c.
 BT_KERNEL_CASE_OP(copy, 1, 4, "any", 2 * n * e, 0, 0, 0)
 BT_KERNEL_CASE_OP(cast, 1, 4, "any; f32 to bf16", n * 6, 0, 0, 0)
+BT_KERNEL_CASE_OP(transpose, 2, 2, "rows x cols of the result", 2 * n * e, 0, 0, 0)
 BT_KERNEL_CASE_OP(gelu, 1, 4, "any", 2 * n * e, 3 * n * e, 10 * n, 18 * n)
 BT_KERNEL_CASE_OP(bias, 2, 2, "rows x cols", 2 * n * e, 0, n, 0)
 BT_KERNEL_CASE_OP(layernorm, 2, 2, "rows x cols", 2 * n * e, 3 * n * e, 8 * n, 14 * n)

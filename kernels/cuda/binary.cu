@@ -5,15 +5,14 @@
 //   Types  f32, bf16; computed in float (IEEE division)
 //   Cost   reads each operand once (broadcast ones from cache), writes y; bound by HBM
 #include "kernels/cuda/cuda.cuh"
-
-constexpr int THREADS = 256;
-constexpr int UNROLL = 2; // packs per thread
+#include "kernels/cuda/divide.cuh"
 
 struct layout {
     int rank; // >= 1
     int64_t shape[BT_MAX_RANK];
     int64_t a_stride[BT_MAX_RANK];
     int64_t b_stride[BT_MAX_RANK];
+    divisor by[BT_MAX_RANK]; // the shape, its last dimension in packs; unless LARGE
 };
 
 struct ADD {
@@ -29,31 +28,27 @@ struct DIV {
     static __device__ float apply(float a, float b) { return a / b; }
 };
 
-// Offsets of a pack; the last dimension counts in packs of V.
-template <int V>
+// Offsets of a pack; the last dimension counts in packs of V. LARGE: the number of packs does not
+// fit `divisor`.
+template <int V, bool LARGE>
 static __device__ __forceinline__ void find(const layout &at, int64_t pack, int64_t *a, int64_t *b)
 {
-    if (at.rank == 1) {
-        *a = pack * V * at.a_stride[0];
-        *b = pack * V * at.b_stride[0];
-        return;
-    }
     *a = 0;
     *b = 0;
-    for (int dim = at.rank - 1; dim >= 0; --dim) {
-        const int width = dim == at.rank - 1 ? V : 1;
-        const int64_t size = at.shape[dim] / width;
-        int64_t rest = 0;
-        if (dim > 0) {
-            rest = pack <= 0x7fffffff && size <= 0x7fffffff
-                       ? (int64_t)((unsigned)pack / (unsigned)size)
-                       : pack / size;
-        }
-        const int64_t index = (pack - rest * size) * width;
+    int width = V;
+    for (int dim = at.rank - 1; dim > 0; --dim) {
+        const int64_t rest =
+            LARGE ? pack / (at.shape[dim] / width) : (int64_t)at.by[dim].quotient((uint32_t)pack);
+        const int64_t index =
+            LARGE ? (pack - rest * (at.shape[dim] / width)) * width
+                  : (int64_t)((uint32_t)pack - (uint32_t)rest * at.by[dim].by) * width;
         *a += index * at.a_stride[dim];
         *b += index * at.b_stride[dim];
         pack = rest;
+        width = 1;
     }
+    *a += pack * width * at.a_stride[0];
+    *b += pack * width * at.b_stride[0];
 }
 
 // V elements along the last dimension: contiguous, or one for all.
@@ -71,36 +66,27 @@ static __device__ __forceinline__ void fetch(const T *from, int64_t stride, floa
     }
 }
 
-template <typename F, typename T, int V>
-static __global__ void __launch_bounds__(THREADS)
+template <typename F, typename T, int V, bool LARGE>
+static __global__ void __launch_bounds__(STREAM_THREADS)
     binary_kernel(const T *a, const T *b, T *y, int64_t packs, const __grid_constant__ layout at)
 {
-    const int64_t first = (int64_t)blockIdx.x * (THREADS * UNROLL) + threadIdx.x;
+    const int64_t pack = (int64_t)blockIdx.x * STREAM_THREADS + threadIdx.x;
+    if (pack >= packs) {
+        return;
+    }
     const int last = at.rank - 1;
-    float left[UNROLL][V];
-    float right[UNROLL][V];
+    int64_t a_at;
+    int64_t b_at;
+    float left[V];
+    float right[V];
+    find<V, LARGE>(at, pack, &a_at, &b_at);
+    fetch<V>(a + a_at, at.a_stride[last], left);
+    fetch<V>(b + b_at, at.b_stride[last], right);
 #pragma unroll
-    for (int i = 0; i < UNROLL; ++i) {
-        const int64_t pack = first + i * THREADS;
-        if (pack < packs) {
-            int64_t a_at;
-            int64_t b_at;
-            find<V>(at, pack, &a_at, &b_at);
-            fetch<V>(a + a_at, at.a_stride[last], left[i]);
-            fetch<V>(b + b_at, at.b_stride[last], right[i]);
-        }
+    for (int j = 0; j < V; ++j) {
+        left[j] = F::apply(left[j], right[j]);
     }
-#pragma unroll
-    for (int i = 0; i < UNROLL; ++i) {
-        const int64_t pack = first + i * THREADS;
-        if (pack < packs) {
-#pragma unroll
-            for (int j = 0; j < V; ++j) {
-                left[i][j] = F::apply(left[i][j], right[i][j]);
-            }
-            store<V>(y + pack * V, left[i]);
-        }
-    }
+    store<V>(y + pack * V, left);
 }
 
 // Drops dimensions of size 1 and merges neighbours. Returns the element count.
@@ -147,25 +133,37 @@ static bool packs_fit(const layout *at, const bt_binary_args *binary, int64_t wi
            (a_wide || at->a_stride[last] == 0) && (b_wide || at->b_stride[last] == 0);
 }
 
-template <typename F, typename T>
-static bt_status run(const bt_launch *launch, const bt_binary_args *binary)
+template <typename F, typename T, int V>
+static void launch_packs(cudaStream_t stream, const bt_binary_args *binary, int64_t packs,
+                         layout at)
 {
-    constexpr int V = WIDE<T>;
-    layout at = {};
-    const int64_t count = simplify(binary, &at);
     const T *a = (const T *)binary->a;
     const T *b = (const T *)binary->b;
     T *y = (T *)binary->y;
+    const unsigned grid = (unsigned)bt_div_up(packs, STREAM_THREADS);
+    for (int dim = 0; dim < at.rank && packs <= DIVIDE_MOST; ++dim) {
+        at.by[dim] = divisor::make(dim == at.rank - 1 ? at.shape[dim] / V : at.shape[dim]);
+    }
+    if (packs > DIVIDE_MOST) {
+        binary_kernel<F, T, V, true><<<grid, STREAM_THREADS, 0, stream>>>(a, b, y, packs, at);
+    } else {
+        binary_kernel<F, T, V, false><<<grid, STREAM_THREADS, 0, stream>>>(a, b, y, packs, at);
+    }
+}
+
+template <typename F, typename T>
+static bt_status run(const bt_launch *launch, const bt_binary_args *binary)
+{
+    layout at = {};
+    const int64_t count = simplify(binary, &at);
     if (count == 0) {
         return BT_OK;
     }
     cudaStream_t stream = bt_cuda_stream(launch);
-    if (packs_fit(&at, binary, V)) {
-        unsigned grid = (unsigned)bt_div_up(count / V, THREADS * UNROLL);
-        binary_kernel<F, T, V><<<grid, THREADS, 0, stream>>>(a, b, y, count / V, at);
+    if (packs_fit(&at, binary, WIDE<T>)) {
+        launch_packs<F, T, WIDE<T>>(stream, binary, count / WIDE<T>, at);
     } else {
-        unsigned grid = (unsigned)bt_div_up(count, THREADS * UNROLL);
-        binary_kernel<F, T, 1><<<grid, THREADS, 0, stream>>>(a, b, y, count, at);
+        launch_packs<F, T, 1>(stream, binary, count, at);
     }
     return bt_cuda_launched("binary_cuda");
 }

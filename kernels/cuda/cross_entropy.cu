@@ -2,17 +2,21 @@
 //   loss = lse - logit[target]; dlogit = (e^(logit - lse) - [c == target]) dmean inv_count
 // Forward: a block per row, one pass with running maximum and sum, 16-byte loads, several in
 // flight; then one block takes mean, count and the first bad row in a fixed order.
-// Backward: a block per row, each element read and written once by the same thread.
+// Backward: elementwise, in the order of memory; each element read and written once by the same
+// thread.
 //   Types  f32, bf16; everything else f32
 //   Cost   forward reads the logits once, backward reads and writes them once; bound by HBM
 //   NaN    a NaN or +inf in a row makes its lse and loss NaN; -inf is probability 0
 //   Approximate: ex2 (see cuda.cuh), logf of the library
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/divide.cuh"
+#include "kernels/cuda/parts.cuh"
 
-constexpr int THREADS = 256;
-constexpr int WARPS = THREADS / WARP;
+constexpr int LONG_THREADS = 256;
+constexpr int SHORT_THREADS = 64; // of a row of so few packs that most of 256 threads had nothing
+constexpr int64_t SHORT_PACKS = 512;
 constexpr int UNROLL = 4;
 constexpr int MEAN_THREADS = 1024;
+constexpr int64_t GRID_MOST = 0x7fffffff; // blocks
 
 // Sum of e^(x - maximum) as seen so far. A maximum of -inf counts as 0 in the exponent, so that
 // e^(-inf) is 0 and not NaN.
@@ -43,16 +47,22 @@ template <int N> static __device__ __forceinline__ void take(running &so_far, co
     }
 }
 
-template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS)
-    rows_kernel(const T *logits, const int32_t *targets, float *loss, float *lse, int64_t vocab,
-                int64_t stride, int32_t ignore)
+template <typename T, int V, int THREADS>
+static __device__ __forceinline__ void
+forward_row(const T *logits, const int32_t *targets, float *loss, float *lse, int64_t row,
+            int64_t vocab, int64_t stride, int32_t ignore, float (*shared)[THREADS / WARP])
 {
-    __shared__ float shared[2][WARPS];
-    const int64_t row = blockIdx.x;
+    constexpr int WARPS = THREADS / WARP;
     const T *x = logits + row * stride;
     const int64_t packs = vocab / V;
     running so_far = {-INFINITY, 0.0f};
+    // What the end of the row needs is asked for at its start.
+    int32_t target = ignore;
+    float chosen = NAN;
+    if (threadIdx.x == 0) {
+        target = targets[row];
+        chosen = target >= 0 && target < vocab ? to_float(x[target]) : NAN;
+    }
     for (int64_t first = threadIdx.x; first < packs; first += THREADS * UNROLL) {
         float held[UNROLL][V];
 #pragma unroll
@@ -79,141 +89,187 @@ static __global__ void __launch_bounds__(THREADS)
     const float scaled = so_far.sum * exp_base2(so_far.maximum - base_of(maximum));
     const float sum = block_sum<WARPS>(scaled, shared[1]);
     if (threadIdx.x == 0) {
-        const int32_t target = targets[row];
         const float all = maximum + logf(sum);
         lse[row] = all;
-        if (target == ignore) {
-            loss[row] = 0.0f;
-        } else {
-            bool good = target >= 0 && target < vocab;
-            loss[row] = good ? all - to_float(x[target]) : NAN;
-        }
+        loss[row] = target == ignore ? 0.0f : all - chosen;
     }
 }
+
+template <typename T, int V, int THREADS>
+static __global__ void __launch_bounds__(THREADS)
+    rows_kernel(const T *logits, const int32_t *targets, float *loss, float *lse, int64_t rows,
+                int64_t vocab, int64_t stride, int32_t ignore)
+{
+    __shared__ float shared[2][THREADS / WARP];
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        forward_row<T, V, THREADS>(logits, targets, loss, lse, row, vocab, stride, ignore, shared);
+    }
+    parts_follow();
+}
+
+// What a thread, then a warp, then the block has seen.
+struct seen {
+    float sum;
+    int64_t count, bad; // bad: the smallest row, or `rows`
+
+    __device__ __forceinline__ void join(const seen &other)
+    {
+        sum += other.sum;
+        count += other.count;
+        bad = other.bad < bad ? other.bad : bad;
+    }
+    __device__ __forceinline__ void join_lanes()
+    {
+#pragma unroll
+        for (int lane = WARP / 2; lane > 0; lane /= 2) {
+            join({__shfl_xor_sync(ALL_LANES, sum, lane), __shfl_xor_sync(ALL_LANES, count, lane),
+                  __shfl_xor_sync(ALL_LANES, bad, lane)});
+        }
+    }
+};
 
 static __global__ void __launch_bounds__(MEAN_THREADS)
     mean_kernel(const float *loss, const int32_t *targets, float *mean, float *inv_count,
                 int64_t *bad_row, int64_t rows, int64_t vocab, int32_t ignore)
 {
-    __shared__ float sums[MEAN_THREADS];
-    __shared__ int64_t counts[MEAN_THREADS];
-    __shared__ int64_t bads[MEAN_THREADS];
-    const int at = (int)threadIdx.x;
-    float sum = 0.0f;
-    int64_t count = 0;
-    int64_t bad = rows;
-    for (int64_t row = at; row < rows; row += MEAN_THREADS) {
+    __shared__ seen warps[MEAN_THREADS / WARP];
+    const int lane = (int)threadIdx.x % WARP;
+    seen mine = {0.0f, 0, rows};
+    for (int64_t row = threadIdx.x; row < rows; row += MEAN_THREADS) {
         const int32_t target = targets[row];
         if (target != ignore) {
-            sum += loss[row];
-            ++count;
-            if ((target < 0 || target >= vocab) && row < bad) {
-                bad = row;
-            }
+            ++mine.count;
+            mine.bad = (target < 0 || target >= vocab) && row < mine.bad ? row : mine.bad;
         }
     }
-    sums[at] = sum;
-    counts[at] = count;
-    bads[at] = bad;
-    for (int half = MEAN_THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (at < half) {
-            sums[at] += sums[at + half];
-            counts[at] += counts[at + half];
-            bads[at] = bads[at + half] < bads[at] ? bads[at + half] : bads[at];
-        }
+    wait_for_parts(); // the losses; the targets are nobody's result
+    for (int64_t row = threadIdx.x; row < rows; row += MEAN_THREADS) {
+        mine.sum += loss[row]; // 0 where ignored
     }
-    if (at == 0) {
-        *mean = counts[0] ? sums[0] / (float)counts[0] : 0.0f;
-        *inv_count = counts[0] ? 1.0f / (float)counts[0] : 0.0f;
-        *bad_row = bads[0] < rows ? bads[0] : -1;
+    mine.join_lanes();
+    if (lane == 0) {
+        warps[threadIdx.x / WARP] = mine;
+    }
+    __syncthreads();
+    if (threadIdx.x < WARP) {
+        mine = warps[lane];
+        mine.join_lanes();
+        if (lane == 0) {
+            const float counted = (float)mine.count;
+            *mean = mine.count ? mine.sum / counted : 0.0f;
+            *inv_count = mine.count ? 1.0f / counted : 0.0f;
+            *bad_row = mine.bad < rows ? mine.bad : -1;
+        }
     }
 }
 
+struct backward_operands {
+    const int32_t *targets;
+    const float *lse, *inv_count, *dmean;
+    int64_t rows, vocab, stride;
+    int32_t ignore;
+    divisor chunks; // of a row: blocks of STREAM_THREADS packs
+};
+
+// A block is a chunk of a row.
 template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS)
-    backward_kernel(const T *logits, const int32_t *targets, const float *lse,
-                    const float *inv_count, const float *dmean, T *dlogits, int64_t vocab,
-                    int64_t stride, int32_t ignore)
+static __global__ void __launch_bounds__(STREAM_THREADS)
+    backward_kernel(const T *logits, T *dlogits, int64_t first_row,
+                    const __grid_constant__ backward_operands with)
 {
-    const int64_t row = blockIdx.x;
-    const T *x = logits + row * stride;
-    T *dx = dlogits + row * stride;
-    const int32_t target = targets[row];
-    const bool ignored = target == ignore;
-    const float scale = dmean[0] * inv_count[0];
-    const float all = lse[row];
-    const int64_t packs = vocab / V;
-    for (int64_t first = threadIdx.x; first < packs; first += THREADS * UNROLL) {
-        float held[UNROLL][V];
-#pragma unroll
-        for (int i = 0; i < UNROLL; ++i) {
-            if (first + i * THREADS < packs && !ignored) {
-                load<V>(x + (first + i * THREADS) * V, held[i]);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < UNROLL; ++i) {
-            const int64_t col = (first + i * THREADS) * V;
-            if (first + i * THREADS < packs) {
-#pragma unroll
-                for (int j = 0; j < V; ++j) {
-                    float one = col + j == target ? 1.0f : 0.0f;
-                    held[i][j] = ignored ? 0.0f : (exp_base2(held[i][j] - all) - one) * scale;
-                }
-                store<V>(dx + col, held[i]);
-            }
-        }
+    const uint32_t in_turn = with.chunks.quotient(blockIdx.x);
+    const int64_t row = first_row + in_turn;
+    const int64_t col =
+        ((int64_t)(blockIdx.x - in_turn * with.chunks.by) * STREAM_THREADS + threadIdx.x) * V;
+    if (col >= with.vocab) {
+        return;
     }
-    for (int64_t c = packs * V + threadIdx.x; c < vocab; c += THREADS) {
-        float one = c == target ? 1.0f : 0.0f;
-        float value = ignored ? 0.0f : (exp_base2(to_float(x[c]) - all) - one) * scale;
-        dx[c] = from_float<T>(value);
+    // All asked for before the first is looked at. A row of packs may end within one (its stride
+    // leaves room for it): what is beyond belongs to nobody, but is left as it was.
+    const T *x = logits + row * with.stride + col;
+    T *dx = dlogits + row * with.stride + col;
+    float held[V];
+    const bool whole = col + V <= with.vocab;
+    if (whole) {
+        load<V>(x, held);
     }
+    const int32_t target = with.targets[row];
+    const float all = with.lse[row];
+    const float scale = with.dmean[0] * with.inv_count[0];
+    const bool ignored = target == with.ignore;
+    if (!whole) {
+        for (int j = 0; col + j < with.vocab; ++j) {
+            const float one = col + j == target ? 1.0f : 0.0f;
+            const float value = (exp_base2(to_float(x[j]) - all) - one) * scale;
+            dx[j] = from_float<T>(ignored ? 0.0f : value);
+        }
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+        const float one = col + j == target ? 1.0f : 0.0f;
+        held[j] = ignored ? 0.0f : (exp_base2(held[j] - all) - one) * scale;
+    }
+    store<V>(dx, held);
+}
+
+template <typename T, int V, int THREADS>
+static void launch_forward(const bt_launch *launch, const bt_cross_entropy_args *args)
+{
+    const unsigned grid = (unsigned)bt_min_i64(args->rows, GRID_MOST);
+    rows_kernel<T, V, THREADS><<<grid, THREADS, 0, bt_cuda_stream(launch)>>>(
+        (const T *)args->logits, args->targets, (float *)args->loss, (float *)args->lse, args->rows,
+        args->vocab, args->logits_stride, args->ignore);
 }
 
 template <typename T> static bt_status forward(const bt_launch *launch, const void *call)
 {
     const bt_cross_entropy_args *args = (const bt_cross_entropy_args *)call;
-    const T *logits = (const T *)args->logits;
-    float *loss = (float *)args->loss;
-    float *lse = (float *)args->lse;
     cudaStream_t stream = bt_cuda_stream(launch);
-    bool wide = bt_aligned_16(logits) && args->logits_stride % WIDE<T> == 0;
-    if (args->rows > 0 && wide) {
-        rows_kernel<T, WIDE<T>><<<(unsigned)args->rows, THREADS, 0, stream>>>(
-            logits, args->targets, loss, lse, args->vocab, args->logits_stride, args->ignore);
+    const bool wide = bt_aligned_16(args->logits) && args->logits_stride % WIDE<T> == 0;
+    if (args->rows > 0 && wide && args->vocab <= SHORT_PACKS * WIDE<T>) {
+        launch_forward<T, WIDE<T>, SHORT_THREADS>(launch, args);
+    } else if (args->rows > 0 && wide) {
+        launch_forward<T, WIDE<T>, LONG_THREADS>(launch, args);
     } else if (args->rows > 0) {
-        rows_kernel<T, 1><<<(unsigned)args->rows, THREADS, 0, stream>>>(
-            logits, args->targets, loss, lse, args->vocab, args->logits_stride, args->ignore);
+        launch_forward<T, 1, LONG_THREADS>(launch, args);
     }
-    mean_kernel<<<1, MEAN_THREADS, 0, stream>>>(loss, args->targets, (float *)args->mean,
-                                                (float *)args->inv_count, args->bad_row, args->rows,
-                                                args->vocab, args->ignore);
+    launch_after(launch->device, mean_kernel, dim3(1), dim3(MEAN_THREADS), stream,
+                 (const float *)args->loss, args->targets, (float *)args->mean,
+                 (float *)args->inv_count, args->bad_row, args->rows, args->vocab, args->ignore);
     return bt_cuda_launched("cross_entropy_cuda");
+}
+
+template <typename T, int V>
+static void launch_backward(const bt_launch *launch, const bt_cross_entropy_backward_args *args)
+{
+    const int64_t chunks = bt_max_i64(bt_div_up(args->vocab, V * STREAM_THREADS), 1);
+    const backward_operands with = {args->targets,
+                                    (const float *)args->lse,
+                                    (const float *)args->inv_count,
+                                    (const float *)args->dmean,
+                                    args->rows,
+                                    args->vocab,
+                                    args->logits_stride,
+                                    args->ignore,
+                                    divisor::make(chunks)};
+    // Rows of a launch: as many as a grid holds, which nearly always is all of them.
+    const int64_t most = bt_max_i64(GRID_MOST / chunks, 1);
+    for (int64_t row = 0; row < args->rows; row += most) {
+        const unsigned grid = (unsigned)(chunks * bt_min_i64(most, args->rows - row));
+        backward_kernel<T, V><<<grid, STREAM_THREADS, 0, bt_cuda_stream(launch)>>>(
+            (const T *)args->logits, (T *)args->dlogits, row, with);
+    }
 }
 
 template <typename T> static bt_status backward(const bt_launch *launch, const void *call)
 {
     const bt_cross_entropy_backward_args *args = (const bt_cross_entropy_backward_args *)call;
-    const T *logits = (const T *)args->logits;
-    T *dlogits = (T *)args->dlogits;
-    const float *lse = (const float *)args->lse;
-    const float *inv_count = (const float *)args->inv_count;
-    const float *dmean = (const float *)args->dmean;
-    if (args->rows == 0) {
-        return BT_OK;
-    }
-    cudaStream_t stream = bt_cuda_stream(launch);
-    unsigned grid = (unsigned)args->rows;
-    if (bt_aligned_16(logits) && bt_aligned_16(dlogits) && args->logits_stride % WIDE<T> == 0) {
-        backward_kernel<T, WIDE<T>>
-            <<<grid, THREADS, 0, stream>>>(logits, args->targets, lse, inv_count, dmean, dlogits,
-                                           args->vocab, args->logits_stride, args->ignore);
+    if (bt_aligned_16(args->logits) && bt_aligned_16(args->dlogits) &&
+        args->logits_stride % WIDE<T> == 0) {
+        launch_backward<T, WIDE<T>>(launch, args);
     } else {
-        backward_kernel<T, 1><<<grid, THREADS, 0, stream>>>(logits, args->targets, lse, inv_count,
-                                                            dmean, dlogits, args->vocab,
-                                                            args->logits_stride, args->ignore);
+        launch_backward<T, 1>(launch, args);
     }
     return bt_cuda_launched("cross_entropy_backward_cuda");
 }

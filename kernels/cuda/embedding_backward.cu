@@ -20,10 +20,11 @@
 
 constexpr int CHUNK = 32;
 constexpr int THREADS = 128;
-constexpr int AHEAD = 4;          // rows loaded before the first is added
-constexpr int POSITION_AHEAD = 8; // the same for the positions
-constexpr int SLICES = 4;         // parts of a run added side by side
-constexpr int CROSSINGS = 8;      // chunks that a block looks at
+constexpr int AHEAD = 4;           // rows loaded before the first is added
+constexpr int POSITION_AHEAD = 8;  // the same for the positions
+constexpr int SLICES = 4;          // parts of a run added side by side
+constexpr int CROSSINGS = 8;       // chunks that a block looks at
+constexpr int CLEARING_PER_SM = 2; // blocks that clear the table
 
 // Parts of the workspace, in bytes from its start.
 struct plan {
@@ -277,18 +278,33 @@ static __device__ void sum_position(const position_sums<T> &with, int64_t unit)
     store<V>(target, sum);
 }
 
-// The first `owners` blocks bring rows of an id together, the others sum positions meanwhile.
+// A table to be cleared, in packs of 16 bytes, by `blocks` blocks.
+struct clearing {
+    float4 *table;
+    int64_t packs;
+    int blocks;
+};
+
+// The first `owners` blocks bring rows of an id together; meanwhile others clear the table, and the
+// rest sum positions.
 template <typename T, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS)
     group_kernel(const int32_t *ids, int owners, int vocab, int32_t *out_ids, int32_t *out_rows,
+                 const __grid_constant__ clearing clear,
                  const __grid_constant__ position_sums<T> with)
 {
     extern __shared__ uint32_t counts[];
-    if ((int)blockIdx.x < owners) {
+    const int block = (int)blockIdx.x - owners;
+    if (block < 0) {
         group_rows(ids, (int)with.rows, vocab, (int)blockIdx.x, counts, out_ids, out_rows);
+    } else if (block < clear.blocks) {
+        for (int64_t at = (int64_t)block * GROUP_THREADS + threadIdx.x; at < clear.packs;
+             at += (int64_t)clear.blocks * GROUP_THREADS) {
+            clear.table[at] = float4{0.0f, 0.0f, 0.0f, 0.0f};
+        }
     } else {
-        const int64_t block = (int64_t)blockIdx.x - owners;
-        sum_position<T, V>(with, block * GROUP_WARPS + threadIdx.x / WARP);
+        sum_position<T, V>(with,
+                           (int64_t)(block - clear.blocks) * GROUP_WARPS + threadIdx.x / WARP);
     }
     parts_follow();
 }
@@ -327,12 +343,21 @@ static bt_status sum_rows(const bt_launch *launch, const bt_embedding_backward_a
         args->cols, args->positions,          args->accumulate_position,
     };
     const int owners = at.groups ? GROUP_OWNERS : 0;
+    const int64_t table = args->vocab * args->cols;
+    clearing clear = {};
+    if (!args->accumulate && at.groups && V > 1) {
+        clear = {(float4 *)args->dtable, table / WIDE<float>,
+                 CLEARING_PER_SM * launch->device->info.processor_count};
+    } else if (!args->accumulate) {
+        BT_TRY(bt_cuda_check(
+            cudaMemsetAsync(args->dtable, 0, (size_t)table * sizeof(float), stream), "clearing"));
+    }
     const int64_t units = args->dposition ? args->positions * bt_div_up(args->cols, WARP * V) : 0;
-    const unsigned blocks = (unsigned)(owners + bt_div_up(units, GROUP_WARPS));
+    const unsigned blocks = (unsigned)(owners + clear.blocks + bt_div_up(units, GROUP_WARPS));
     if (blocks) {
         const size_t shared_bytes = at.groups ? group_shared_bytes(args->vocab) : 0;
         group_kernel<T, V><<<blocks, GROUP_THREADS, shared_bytes, stream>>>(
-            args->ids, owners, (int)args->vocab, ids, rows, positions);
+            args->ids, owners, (int)args->vocab, ids, rows, clear, positions);
     }
     const table_sums with = {
         ids,
@@ -360,11 +385,11 @@ template <typename T> static bt_status run(const bt_launch *launch, const void *
     if (args->cols == 0) {
         return BT_OK;
     }
-    if (!args->accumulate) {
-        size_t size_bytes = (size_t)(args->vocab * args->cols) * sizeof(float);
-        BT_TRY(bt_cuda_check(cudaMemsetAsync(args->dtable, 0, size_bytes, stream), "clearing"));
-    }
     if (args->rows == 0) {
+        if (!args->accumulate) {
+            size_t size_bytes = (size_t)(args->vocab * args->cols) * sizeof(float);
+            BT_TRY(bt_cuda_check(cudaMemsetAsync(args->dtable, 0, size_bytes, stream), "clearing"));
+        }
         size_t size_bytes = (size_t)(args->positions * args->cols) * sizeof(float);
         return args->dposition && !args->accumulate_position
                    ? bt_cuda_check(cudaMemsetAsync(args->dposition, 0, size_bytes, stream),
@@ -373,7 +398,7 @@ template <typename T> static bt_status run(const bt_launch *launch, const void *
     }
     bool wide = args->cols % WIDE<T> == 0 && bt_aligned_16(args->dy) &&
                 bt_aligned_16(args->dtable) && bt_aligned_16(args->dposition);
-    return wide ? sum_rows<T, WIDE<T>>(launch, args) : sum_rows<T, 1>(launch, args);
+    return wide ? sum_rows<T, WIDE<float>>(launch, args) : sum_rows<T, 1>(launch, args);
 }
 
 bool bt_embedding_backward_cuda_accepts(const bt_device *device, const void *call)

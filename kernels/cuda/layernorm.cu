@@ -1,12 +1,14 @@
 // kernels/cuda/layernorm.cu - LayerNorm forward, with the residual sum in the same pass
 //   s = x + residual (as stored, rounded); y = (s - mean) rstd gamma + beta
-// Two kernels: rows of up to 4096 columns stay in registers (one pass over memory, variance from
+// Two kernels: rows of up to 16384 columns stay in registers (one pass over memory, variance from
 // the registers in a second pass); any other shape or alignment rereads its row.
 //   Types  f32, bf16; gamma and beta of either the same type or f32; mean and rstd f32
 //   Cost   reads x (and residual), writes y (and sum) once; bound by HBM
 //   NaN    a NaN or an infinity makes its row NaN
 //   Approximate: rsqrtf (2 ulp)
 #include "kernels/cuda/rows.cuh"
+
+constexpr int ANY_THREADS = 256;
 
 template <typename T, typename P> struct forward_operands {
     const T *x, *residual;
@@ -15,59 +17,103 @@ template <typename T, typename P> struct forward_operands {
     float *mean, *rstd;
     int64_t rows, cols;
     float epsilon;
+
+    // Rows first.. of it.
+    forward_operands part(int64_t first, int64_t count) const
+    {
+        forward_operands out = *this;
+        out.x += first * cols;
+        out.residual = residual ? residual + first * cols : nullptr;
+        out.sum = sum ? sum + first * cols : nullptr;
+        out.y += first * cols;
+        out.mean += first;
+        out.rstd += first;
+        out.rows = count;
+        return out;
+    }
 };
 
+// s as stored: x, or the rounded sum with the residual, which is written. 0 past the end.
 template <typename T, typename P, typename C>
-static __global__ void __launch_bounds__(ROW_THREADS)
+static __device__ __forceinline__ void read_row(const forward_operands<T, P> &with, int64_t base,
+                                                int cols, float (&held)[row_span<T, C>::N][WIDE<T>])
+{
+    using span = row_span<T, C>;
+    constexpr int V = span::V;
+    uint4 raw[span::N];
+    span::read(with.x + base, cols, raw);
+    if (with.residual) {
+        uint4 other[span::N];
+        span::read(with.residual + base, cols, other);
+#pragma unroll
+        for (int i = 0; i < span::N; ++i) {
+            float x[V];
+            float more[V];
+            unpack<T>(raw[i], x);
+            unpack<T>(other[i], more);
+#pragma unroll
+            for (int j = 0; j < V; ++j) {
+                x[j] += more[j];
+            }
+            store<V>(reinterpret_cast<T *>(&raw[i]), x);
+            if (span::column(i) < cols) {
+                *reinterpret_cast<uint4 *>(with.sum + base + span::column(i)) = raw[i];
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < span::N; ++i) {
+        unpack<T>(raw[i], held[i]);
+    }
+}
+
+template <typename T, typename P, typename C>
+static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT : C::ROOMY)
     forward_rows_kernel(const __grid_constant__ forward_operands<T, P> with)
 {
     using span = row_span<T, C>;
     constexpr int V = span::V;
-    __shared__ float shared[2][ROW_BLOCK_WARPS];
-    const int cols = (int)with.cols;
-    const int64_t row = (int64_t)blockIdx.x * C::ROWS + span::row();
-    if (row >= with.rows) {
-        return; // a whole warp at W = 1; never at W > 1, where the grid is exact
+    constexpr int N = span::N;
+    __shared__ float shared[2][C::WARPS];
+    const int64_t row = row_index<C>();
+    const bool inside = row < with.rows;
+    const int cols = inside ? (int)with.cols : 0;
+    const int64_t base = row * with.cols;
+    const float inverse = 1.0f / (float)with.cols;
+    // Gamma and beta are wanted after two reductions: the first rows need not wait for memory then.
+    for (int64_t c = threadIdx.x * 32; blockIdx.x == 0 && c < with.cols; c += C::BLOCK * 32) {
+        prefetch(with.gamma + c);
+        prefetch((with.beta ? with.beta : with.gamma) + c);
     }
-    float held[span::N][V];
-    span::read(with.x + row * cols, cols, 0.0f, held);
-    if (with.residual) {
-        float other[span::N][V];
-        span::read(with.residual + row * cols, cols, 0.0f, other);
-#pragma unroll
-        for (int i = 0; i < span::N; ++i) {
-#pragma unroll
-            for (int j = 0; j < V; ++j) {
-                held[i][j] = to_float(from_float<T>(held[i][j] + other[i][j]));
-            }
-        }
-        span::write(with.sum + row * cols, cols, held);
-    }
+    float held[N][V];
+    read_row<T, P, C>(with, base, cols, held);
     float total = 0.0f;
 #pragma unroll
-    for (int i = 0; i < span::N; ++i) {
+    for (int i = 0; i < N; ++i) {
 #pragma unroll
         for (int j = 0; j < V; ++j) {
             total += held[i][j];
         }
     }
-    const float mean = row_sum<C>(total, shared[0]) / (float)cols;
+    const float mean = row_sum<C>(total, shared[0]) * inverse;
     float squares = 0.0f;
 #pragma unroll
-    for (int i = 0; i < span::N; ++i) {
+    for (int i = 0; i < N; ++i) {
+        if (span::column(i) < cols) {
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            float distance = span::column(i) < cols ? held[i][j] - mean : 0.0f;
-            squares += distance * distance;
+            for (int j = 0; j < V; ++j) {
+                held[i][j] -= mean;
+                squares += held[i][j] * held[i][j];
+            }
         }
     }
-    const float rstd = rsqrtf(row_sum<C>(squares, shared[1]) / (float)cols + with.epsilon);
-    if (span::column(0) == 0) {
+    const float rstd = rsqrtf(row_sum<C>(squares, shared[1]) * inverse + with.epsilon);
+    if (inside && span::column(0) == 0) {
         with.mean[row] = mean;
         with.rstd[row] = rstd;
     }
 #pragma unroll
-    for (int i = 0; i < span::N; ++i) {
+    for (int i = 0; i < N; ++i) {
         if (span::column(i) < cols) {
             float gamma[V];
             float beta[V] = {};
@@ -77,46 +123,49 @@ static __global__ void __launch_bounds__(ROW_THREADS)
             }
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                held[i][j] = (held[i][j] - mean) * rstd * gamma[j] + beta[j];
+                held[i][j] = held[i][j] * rstd * gamma[j] + beta[j];
             }
+            store<V>(with.y + base + span::column(i), held[i]);
         }
     }
-    span::write(with.y + row * cols, cols, held);
 }
 
+// Any length and alignment: a block per row, which is read again for each pass.
 template <typename T, typename P>
-static __global__ void __launch_bounds__(ROW_THREADS)
+static __global__ void __launch_bounds__(ANY_THREADS)
     forward_any_kernel(const __grid_constant__ forward_operands<T, P> with)
 {
-    __shared__ float shared[2][ROW_BLOCK_WARPS];
-    const int64_t base = (int64_t)blockIdx.x * with.cols;
+    __shared__ float shared[2][ANY_THREADS / WARP];
     const T *s = with.residual ? with.sum : with.x;
-    float total = 0.0f;
-    for (int64_t c = threadIdx.x; c < with.cols; c += ROW_THREADS) {
-        float value = to_float(with.x[base + c]);
-        if (with.residual) {
-            T rounded = from_float<T>(value + to_float(with.residual[base + c]));
-            with.sum[base + c] = rounded;
-            value = to_float(rounded);
+    for (int64_t row = blockIdx.x; row < with.rows; row += gridDim.x) {
+        const int64_t base = row * with.cols;
+        float total = 0.0f;
+        for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
+            float value = to_float(with.x[base + c]);
+            if (with.residual) {
+                T rounded = from_float<T>(value + to_float(with.residual[base + c]));
+                with.sum[base + c] = rounded;
+                value = to_float(rounded);
+            }
+            total += value;
         }
-        total += value;
-    }
-    const float mean = block_sum<ROW_BLOCK_WARPS>(total, shared[0]) / (float)with.cols;
-    float squares = 0.0f;
-    for (int64_t c = threadIdx.x; c < with.cols; c += ROW_THREADS) {
-        float distance = to_float(s[base + c]) - mean;
-        squares += distance * distance;
-    }
-    squares = block_sum<ROW_BLOCK_WARPS>(squares, shared[1]);
-    const float rstd = rsqrtf(squares / (float)with.cols + with.epsilon);
-    if (threadIdx.x == 0) {
-        with.mean[blockIdx.x] = mean;
-        with.rstd[blockIdx.x] = rstd;
-    }
-    for (int64_t c = threadIdx.x; c < with.cols; c += ROW_THREADS) {
-        float beta = with.beta ? to_float(with.beta[c]) : 0.0f;
-        float value = (to_float(s[base + c]) - mean) * rstd * to_float(with.gamma[c]) + beta;
-        with.y[base + c] = from_float<T>(value);
+        const float mean = block_sum<ANY_THREADS / WARP>(total, shared[0]) / (float)with.cols;
+        float squares = 0.0f;
+        for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
+            float distance = to_float(s[base + c]) - mean;
+            squares += distance * distance;
+        }
+        squares = block_sum<ANY_THREADS / WARP>(squares, shared[1]);
+        const float rstd = rsqrtf(squares / (float)with.cols + with.epsilon);
+        if (threadIdx.x == 0) {
+            with.mean[row] = mean;
+            with.rstd[row] = rstd;
+        }
+        for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
+            float beta = with.beta ? to_float(with.beta[c]) : 0.0f;
+            float value = (to_float(s[base + c]) - mean) * rstd * to_float(with.gamma[c]) + beta;
+            with.y[base + c] = from_float<T>(value);
+        }
     }
 }
 
@@ -136,13 +185,16 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_args *args)
                 bt_aligned_16(with.residual) && bt_aligned_16(with.sum) && bt_aligned_16(with.y) &&
                 bt_aligned_16(with.gamma) && bt_aligned_16(with.beta);
     cudaStream_t stream = bt_cuda_stream(launch);
-    wide = wide && with_row_config(args->cols, [&](auto config) {
+    wide = wide && with_row_config<T>(args->cols, [&](auto config) {
                using C = decltype(config);
-               unsigned grid = (unsigned)bt_div_up(args->rows, C::ROWS);
-               forward_rows_kernel<T, P, C><<<grid, ROW_THREADS, 0, stream>>>(with);
+               row_launches<C>(args->rows, [&](int64_t first, int64_t rows, unsigned blocks) {
+                   forward_rows_kernel<T, P, C>
+                       <<<blocks, C::BLOCK, 0, stream>>>(with.part(first, rows));
+               });
            });
     if (!wide) {
-        forward_any_kernel<T, P><<<(unsigned)args->rows, ROW_THREADS, 0, stream>>>(with);
+        const unsigned grid = (unsigned)bt_min_i64(args->rows, ROW_MOST_BLOCKS);
+        forward_any_kernel<T, P><<<grid, ANY_THREADS, 0, stream>>>(with);
     }
     return bt_cuda_launched("layernorm_cuda");
 }

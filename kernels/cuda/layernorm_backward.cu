@@ -1,14 +1,15 @@
 // kernels/cuda/layernorm_backward.cu - LayerNorm backward: dx, dgamma, dbeta
 //   h = (s - mean) rstd, g = dy gamma
 //   dx (+)= rstd (g - mean_c(g) - h mean_c(g h)); dgamma (+)= sum_r dy h; dbeta (+)= sum_r dy
-// Rows of up to 4096 columns: one pass; a group of warps walks rows at a fixed distance, has the
-// next rows on their way, and keeps its column sums in registers; a block, one per SM, adds those
-// of its groups in order and writes them to the workspace; a second kernel adds the blocks in
-// order. Any other shape: dx and column sums by kernels of their own.
+// Rows of up to 4096 columns (3072 of bf16): one pass; a group of warps walks rows at a fixed
+// distance, has the next rows on their way, and keeps its column sums in registers; a block, one
+// per SM, adds those of its groups in order and writes them to the workspace; a second kernel adds
+// the blocks in order. Wider rows are in layernorm_backward_wide.cu. Any other shape or alignment:
+// dx and column sums by kernels of their own.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
 //   Workspace  [blocks, 2, cols] f32; the number of blocks depends on rows and SMs alone
 //   Cost       reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
-#include "kernels/cuda/parts.cuh"
+#include "kernels/cuda/layernorm_backward.cuh"
 
 // How rows are worked on: by groups of W warps, G groups a block, E elements a thread, D rows on
 // their way. Where KEEP is false, the second pass over a row computes again what the first one had.
@@ -37,10 +38,12 @@ static bool with_group_config(int64_t cols, [[maybe_unused]] bool accumulate, F 
         f(group_config<8, 4, 6, 1, true>{});
     } else if (cols <= 2048) {
         f(group_config<8, 8, 3, 1, true>{});
+    } else if (cols <= 3072) {
+        f(group_config<8, 12, 2, 1, true>{});
     } else if (cols > 4096) {
         return false;
     } else if constexpr (sizeof(T) == 2) {
-        f(group_config<16, 8, 2, 1, false>{});
+        return false;
     } else if (accumulate) {
         f(group_config<8, 16, 1, 2, true>{});
     } else {
@@ -49,19 +52,12 @@ static bool with_group_config(int64_t cols, [[maybe_unused]] bool accumulate, F 
     return true;
 }
 
+constexpr int64_t MANY_ELEMENTS = 20 << 20; // of bf16
 constexpr int ANY_THREADS = 256;
 constexpr int ANY_BLOCKS_PER_SM = 2;
 constexpr int SLICES = 8; // rows that a block of params_any_kernel adds side by side
 
-template <typename T, typename P> struct backward_operands {
-    const T *dy, *s;
-    const P *gamma;
-    const float *mean, *rstd;
-    T *dx;
-    float *partials; // [blocks, 2, cols]
-    int64_t rows, cols;
-    bool accumulate;
-};
+template <typename T, typename P> using backward_operands = layernorm_backward_operands<T, P>;
 
 template <typename T, typename C> struct group_span {
     static constexpr int V = WIDE<T>;
@@ -170,10 +166,6 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
     __shared__ __align__(16) float sums[C::G * C::E * C::SIZE];
     P *gammas = reinterpret_cast<P *>(sums);
     const int cols = (int)with.cols;
-    for (int c = (int)threadIdx.x; c < cols; c += C::THREADS) {
-        gammas[c] = with.gamma[c];
-    }
-    __syncthreads();
     const int64_t step = (int64_t)gridDim.x * C::G;
     const float inverse = 1.0f / (float)cols;
     float dgamma[N][V] = {};
@@ -185,6 +177,10 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
     for (int d = 0; d < C::D; ++d) {
         ring[d].fetch(with, base + d * step);
     }
+    for (int c = (int)threadIdx.x; c < cols; c += C::THREADS) {
+        gammas[c] = with.gamma[c];
+    }
+    __syncthreads();
     for (; base < with.rows; base += RING * step) {
 #pragma unroll
         for (int d = 0; d < RING; ++d) {
@@ -269,26 +265,28 @@ static __global__ void __launch_bounds__(ANY_THREADS)
     backward_any_kernel(const __grid_constant__ backward_operands<T, P> with)
 {
     __shared__ float shared[2][ANY_THREADS / WARP];
-    const int64_t base = (int64_t)blockIdx.x * with.cols;
-    const float mean = with.mean[blockIdx.x];
-    const float rstd = with.rstd[blockIdx.x];
-    float total = 0.0f;
-    float dot = 0.0f;
-    for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
-        float g = to_float(with.dy[base + c]) * to_float(with.gamma[c]);
-        total += g;
-        dot += g * (to_float(with.s[base + c]) - mean) * rstd;
-    }
-    total = block_sum<ANY_THREADS / WARP>(total, shared[0]) / (float)with.cols;
-    dot = block_sum<ANY_THREADS / WARP>(dot, shared[1]) / (float)with.cols;
-    for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
-        float g = to_float(with.dy[base + c]) * to_float(with.gamma[c]);
-        float h = (to_float(with.s[base + c]) - mean) * rstd;
-        float value = rstd * (g - total - h * dot);
-        if (with.accumulate) {
-            value += to_float(with.dx[base + c]);
+    for (int64_t row = blockIdx.x; row < with.rows; row += gridDim.x) {
+        const int64_t base = row * with.cols;
+        const float mean = with.mean[row];
+        const float rstd = with.rstd[row];
+        float total = 0.0f;
+        float dot = 0.0f;
+        for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
+            float g = to_float(with.dy[base + c]) * to_float(with.gamma[c]);
+            total += g;
+            dot += g * (to_float(with.s[base + c]) - mean) * rstd;
         }
-        with.dx[base + c] = from_float<T>(value);
+        total = block_sum<ANY_THREADS / WARP>(total, shared[0]) / (float)with.cols;
+        dot = block_sum<ANY_THREADS / WARP>(dot, shared[1]) / (float)with.cols;
+        for (int64_t c = threadIdx.x; c < with.cols; c += ANY_THREADS) {
+            float g = to_float(with.dy[base + c]) * to_float(with.gamma[c]);
+            float h = (to_float(with.s[base + c]) - mean) * rstd;
+            float value = rstd * (g - total - h * dot);
+            if (with.accumulate) {
+                value += to_float(with.dx[base + c]);
+            }
+            with.dx[base + c] = from_float<T>(value);
+        }
     }
 }
 
@@ -333,21 +331,21 @@ static __global__ void __launch_bounds__(PART_THREADS)
     }
 }
 
-static int block_count(const bt_device *device, const bt_layernorm_backward_args *args)
+// How many blocks leave column sums: of rows in registers (`at_a_time` rows a block), or of any
+// shape. A workspace has room for either, since alignment decides.
+static int rows_blocks(const bt_device *device, int64_t rows, int64_t at_a_time)
 {
-    int64_t at_a_time = 1; // rows of a block
-    int per_sm = ANY_BLOCKS_PER_SM;
-    if (with_group_config<float>(args->cols, args->accumulate,
-                                 [&](auto config) { at_a_time = config.G; })) {
-        per_sm = 1;
-    }
-    return (int)bt_cuda_grid(device, bt_div_up(args->rows, at_a_time), per_sm);
+    return (int)bt_cuda_grid(device, bt_div_up(rows, at_a_time), 1);
+}
+static int any_blocks(const bt_device *device, int64_t rows)
+{
+    return (int)bt_cuda_grid(device, rows, ANY_BLOCKS_PER_SM);
 }
 
 size_t bt_layernorm_backward_cuda_workspace(const bt_device *device, const void *call)
 {
     const bt_layernorm_backward_args *args = (const bt_layernorm_backward_args *)call;
-    return (size_t)block_count(device, args) * 2 * (size_t)args->cols * sizeof(float);
+    return (size_t)any_blocks(device, args->rows) * 2 * (size_t)args->cols * sizeof(float);
 }
 
 bool bt_layernorm_backward_cuda_accepts(const bt_device *device, const void *call)
@@ -358,26 +356,37 @@ bool bt_layernorm_backward_cuda_accepts(const bt_device *device, const void *cal
            args->grad_dtype == BT_F32;
 }
 
+// Answers the number of blocks that leave column sums.
 template <typename T, typename P>
-static void launch_rows(const bt_launch *launch, const backward_operands<T, P> &with, int blocks)
+static int launch_rows(const bt_launch *launch, const backward_operands<T, P> &with)
 {
     cudaStream_t stream = bt_cuda_stream(launch);
+    int blocks = 0;
     bool wide = with.cols % WIDE<T> == 0 && bt_aligned_16(with.dy) && bt_aligned_16(with.s) &&
                 bt_aligned_16(with.dx) && bt_aligned_16(with.gamma);
-    wide = wide && with_group_config<T>(with.cols, with.accumulate, [&](auto config) {
-               using C = decltype(config);
-               if (with.accumulate) {
-                   backward_rows_kernel<T, P, C, true><<<blocks, C::THREADS, 0, stream>>>(with);
-               } else {
-                   backward_rows_kernel<T, P, C, false><<<blocks, C::THREADS, 0, stream>>>(with);
-               }
-           });
-    if (!wide && with.rows > 0) {
+    // With much to do, bf16 is better off in shared memory: fewer instructions a row.
+    const bool many = sizeof(T) == 2 && with.rows * with.cols >= MANY_ELEMENTS;
+    if (wide &&
+        (many || !with_group_config<T>(with.cols, with.accumulate, [&](auto config) {
+             using C = decltype(config);
+             blocks = rows_blocks(launch->device, with.rows, C::G);
+             if (with.accumulate) {
+                 backward_rows_kernel<T, P, C, true><<<blocks, C::THREADS, 0, stream>>>(with);
+             } else {
+                 backward_rows_kernel<T, P, C, false><<<blocks, C::THREADS, 0, stream>>>(with);
+             }
+         }))) {
+        blocks = layernorm_backward_wide(launch, with);
+    }
+    if (blocks == 0) {
         // The column sums first: dx may overwrite dy.
+        blocks = any_blocks(launch->device, with.rows);
         dim3 grid((unsigned)bt_div_up(with.cols, WARP), (unsigned)blocks);
         params_any_kernel<T, P><<<grid, dim3(WARP, SLICES), 0, stream>>>(with);
-        backward_any_kernel<T, P><<<(unsigned)with.rows, ANY_THREADS, 0, stream>>>(with);
+        backward_any_kernel<T, P>
+            <<<(unsigned)bt_min_i64(with.rows, 0x7fffffff), ANY_THREADS, 0, stream>>>(with);
     }
+    return blocks;
 }
 
 template <typename T, typename P>
@@ -386,7 +395,6 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_backward_args *
     if (args->cols == 0) {
         return BT_OK;
     }
-    int blocks = block_count(launch->device, args);
     const backward_operands<T, P> with = {
         (const T *)args->dy,
         (const T *)args->s,
@@ -399,10 +407,10 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_backward_args *
         args->cols,
         args->accumulate,
     };
-    launch_rows(launch, with, blocks);
+    const int blocks = args->rows ? launch_rows(launch, with) : 0;
     cudaStream_t stream = bt_cuda_stream(launch);
     launch_after(launch->device, params_sum_kernel, (unsigned)bt_div_up(2 * args->cols, WARP),
-                 dim3(WARP, PART_WARPS), stream, with.partials, args->rows ? blocks : 0, args->cols,
+                 dim3(WARP, PART_WARPS), stream, with.partials, blocks, args->cols,
                  (float *)args->dgamma, (float *)args->dbeta, args->accumulate_params);
     return bt_cuda_launched("layernorm_backward_cuda");
 }

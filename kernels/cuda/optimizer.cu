@@ -1,8 +1,9 @@
 // kernels/cuda/optimizer.cu - gradient norm and AdamW over many tensors at once
 //
 // The list of tensors travels as a kernel parameter (at most 32 KiB), so nothing is copied and the
-// launch can be captured. Tensors are cut into chunks of CHUNK elements, a block each: the load is
-// even whatever the sizes. A list too long for one launch takes several.
+// launch can be captured. Tensors are cut into chunks, a block each: the load is even whatever the
+// sizes. Chunks are short where there is little to do, so that all SMs have some. A list too long
+// for one launch takes several.
 //
 // Invariants
 //   1. first[i] is the number of chunks before tensor i; first[count] is the number of all chunks.
@@ -10,13 +11,14 @@
 //      block adds them in a fixed order, in double.
 //   Types  f32
 //   Cost   norm reads 4 bytes an element; AdamW reads 16, writes 12, and 2 more with a bf16 copy
-#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/parts.cuh"
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
 constexpr int V = 4;
-constexpr int CHUNK = THREADS * V * 8;
-constexpr int NORM_ITEMS = 1024; // per launch
+constexpr int CHUNK = THREADS * V * 8; // of the norm, and the longest of AdamW
+constexpr int CHUNKS_PER_SM = 32;      // AdamW: at least, while chunks are not of the shortest
+constexpr int NORM_ITEMS = 1024;       // per launch
 constexpr int ADAMW_ITEMS = 480;
 constexpr int FINAL_THREADS = 1024;
 
@@ -28,7 +30,7 @@ struct norm_list {
 };
 
 struct adamw_list {
-    int count;
+    int count, chunk; // elements of a chunk
     int first[ADAMW_ITEMS + 1];
     float decay[ADAMW_ITEMS];
     float *param[ADAMW_ITEMS], *m[ADAMW_ITEMS], *v[ADAMW_ITEMS];
@@ -96,6 +98,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = sum;
     }
+    parts_follow();
 }
 
 static __global__ void __launch_bounds__(FINAL_THREADS)
@@ -105,6 +108,7 @@ static __global__ void __launch_bounds__(FINAL_THREADS)
     __shared__ double sums[FINAL_THREADS];
     const int at = (int)threadIdx.x;
     double sum = 0.0;
+    wait_for_parts();
     for (int64_t i = at; i < count; i += FINAL_THREADS) {
         sum += (double)partials[i];
     }
@@ -145,11 +149,15 @@ template <int N>
 static __device__ __forceinline__ void update_at(const adamw_list &list, int item, int64_t at,
                                                  const adamw_step &step, float scale)
 {
+    // The scale is looked at when all else has been asked for.
     float param[N], grad[N], m[N], v[N];
     load<N>(list.grad[item] + at, grad);
     load<N>(list.param[item] + at, param);
     load<N>(list.m[item] + at, m);
     load<N>(list.v[item] + at, v);
+    if (scale != scale) {
+        return; // NaN: the gradients are not to be used
+    }
     update(step, scale, list.decay[item], param, grad, m, v);
     store<N>(list.param[item] + at, param);
     store<N>(list.m[item] + at, m);
@@ -164,12 +172,9 @@ static __global__ void __launch_bounds__(THREADS)
                  const float *scale)
 {
     const float factor = *scale;
-    if (factor != factor) {
-        return; // NaN: the gradients are not to be used
-    }
     const int item = find_item(list.first, list.count, (int)blockIdx.x);
-    const int64_t start = (int64_t)((int)blockIdx.x - list.first[item]) * CHUNK;
-    const int64_t end = min(start + CHUNK, list.elements[item]);
+    const int64_t start = (int64_t)((int)blockIdx.x - list.first[item]) * list.chunk;
+    const int64_t end = min(start + list.chunk, list.elements[item]);
     const bool wide = is_aligned(list.param[item]) && is_aligned(list.grad[item]) &&
                       is_aligned(list.m[item]) && is_aligned(list.v[item]) &&
                       is_aligned(list.copy[item]);
@@ -225,9 +230,8 @@ bt_status bt_grad_norm_cuda_f32(const bt_launch *launch, const void *call)
         }
         done += chunks;
     }
-    norm_final_kernel<<<1, FINAL_THREADS, 0, stream>>>(partials, done, args->grad_scale,
-                                                       args->max_norm, (float *)args->norm,
-                                                       (float *)args->scale);
+    launch_after(launch->device, norm_final_kernel, dim3(1), dim3(FINAL_THREADS), stream, partials,
+                 done, args->grad_scale, args->max_norm, (float *)args->norm, (float *)args->scale);
     return bt_cuda_launched("grad_norm_cuda_f32");
 }
 
@@ -245,15 +249,28 @@ static adamw_step make_step(const bt_adamw_args *args)
     return step;
 }
 
+static int chunk_of(const bt_device *device, const bt_adamw_args *args)
+{
+    int64_t elements = 0;
+    for (int64_t i = 0; i < args->item_count; ++i) {
+        elements += args->items[i].count;
+    }
+    const int64_t shortest = THREADS * V;
+    const int64_t even = elements / ((int64_t)device->info.processor_count * CHUNKS_PER_SM);
+    return (int)bt_max_i64(shortest, bt_min_i64(even / shortest * shortest, CHUNK));
+}
+
 bt_status bt_adamw_cuda_f32(const bt_launch *launch, const void *call)
 {
     const bt_adamw_args *args = (const bt_adamw_args *)call;
     const adamw_step step = make_step(args);
+    const int chunk = chunk_of(launch->device, args);
     cudaStream_t stream = bt_cuda_stream(launch);
     for (int64_t at = 0; at < args->item_count;) {
         adamw_list list;
         int chunks = 0;
         list.count = 0;
+        list.chunk = chunk;
         for (; at < args->item_count && list.count < ADAMW_ITEMS; ++at) {
             const bt_adamw_item *item = &args->items[at];
             if (item->count > 0) {
@@ -266,7 +283,7 @@ bt_status bt_adamw_cuda_f32(const bt_launch *launch, const void *call)
                 list.grad[to] = (const float *)item->grad;
                 list.copy[to] = (bf16 *)item->copy;
                 list.elements[to] = item->count;
-                chunks += (int)bt_div_up(item->count, CHUNK);
+                chunks += (int)bt_div_up(item->count, chunk);
             }
         }
         list.first[list.count] = chunks;

@@ -1,7 +1,8 @@
 // kernels/cuda/reduce_sum.cu - y[o,i] (+)= scale * sum_r x[o,r,i]
 // Long sums are split among blocks; the split depends on shapes and SMs alone. Blocks leave their
 // parts in the workspace, and a second kernel adds these in order.
-//   rows     inner == 1: a warp per short row, a block per long one or per part of it
+//   rows     inner == 1: a warp per row where there are many of moderate length, else a block per
+//            row or per part of it
 //   columns  inner > 1: a block sums 32 packs of columns over 8 rows side by side
 //   Types      x f32, bf16; y the same or f32; sums f32
 //   Workspace  [splits, outer, inner] f32 when there are several parts
@@ -10,12 +11,18 @@
 
 constexpr int WARPS = 8;
 constexpr int THREADS = WARPS * WARP;
-constexpr int UNROLL = 4;
-constexpr int ROWS_AHEAD = 8; // loads in flight per thread, in columns
+constexpr int UNROLL = 8;     // loads in flight per thread, in rows
+constexpr int ROWS_AHEAD = 8; // the same, in columns
 constexpr int BLOCKS_PER_SM = 4;
-constexpr int64_t SHORT_ROW = 2048;
+constexpr int64_t SHORT_ROW = 1024; // a warp takes it, however few there are
+constexpr int64_t WARP_PACKS = 640; // a warp takes so long a row where there are WARP_ROWS_PER_SM
+constexpr int64_t WARP_ROWS_PER_SM = 32;
 constexpr int64_t LEAST_ROWS = 64;       // of a part, in columns
 constexpr int64_t LEAST_ELEMENTS = 8192; // of a part, in rows
+// What a part costs beside its rows, and a second launch, in rows of a block (64 ns each on an
+// H200).
+constexpr double PART_COST = 16;
+constexpr double LAUNCH_COST = 32;
 
 // Where sums go: to y scaled, or as they are to the parts.
 template <typename Y> struct destination {
@@ -36,27 +43,35 @@ template <typename Y> struct destination {
     }
 };
 
-// The sum of x[0..count) over `threads` threads, of which this is number `thread`.
+// The sum of x[0..count) over `threads` threads, of which this is number `thread`: a sum for each
+// element of a pack, then these.
 template <int V, typename T>
 static __device__ __forceinline__ float span_sum(const T *x, int64_t count, int thread, int threads)
 {
-    float sum = 0.0f;
+    float sums[V] = {};
     const int64_t packs = count / V;
     for (int64_t first = thread; first < packs; first += (int64_t)threads * UNROLL) {
-        float held[UNROLL][V] = {};
+        raw<T, V> held[UNROLL] = {};
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
             if (first + i * threads < packs) {
-                load<V>(x + (first + i * threads) * V, held[i]);
+                held[i] = fetch<T, V>(x + (first + i * threads) * V);
             }
         }
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
+            float more[V];
+            convert<T, V>(held[i], more);
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                sum += held[i][j];
+                sums[j] += more[j];
             }
         }
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+        sum += sums[j];
     }
     for (int64_t i = packs * V + thread; i < count; i += threads) {
         sum += to_float(x[i]);
@@ -167,18 +182,52 @@ static bool is_wide(const bt_reduce_sum_args *args)
     return bt_aligned_16(args->x) && (args->inner > 1 ? args->inner : args->reduce) % width == 0;
 }
 
+// Whether each row of a sum over rows is a warp's.
+static bool by_warps(const bt_device *device, const bt_reduce_sum_args *args)
+{
+    const int64_t width = is_wide(args) ? 16 / (int64_t)bt_dtype_size(args->dtype) : 1;
+    return args->reduce <= SHORT_ROW ||
+           (args->reduce / width <= WARP_PACKS &&
+            args->outer >= WARP_ROWS_PER_SM * (int64_t)device->info.processor_count);
+}
+
+// The parts that column sums are split into: as many as make `waves * rows of a part` small,
+// counting what parts cost besides.
+static int64_t column_splits(const bt_device *device, const bt_reduce_sum_args *args)
+{
+    const int64_t width = is_wide(args) ? 16 / (int64_t)bt_dtype_size(args->dtype) : 1;
+    const int64_t tiles = args->outer * bt_div_up(args->inner, WARP * width);
+    const int64_t slots = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
+    const int64_t most = bt_min_i64(bt_div_up(args->reduce, LEAST_ROWS), 2 * slots);
+    const double row_bytes = (double)slots * WARP * 16;
+    int64_t best = 1;
+    double best_cost = 0;
+    for (int64_t splits = 1; splits <= most; ++splits) {
+        const double waves = (double)bt_div_up(tiles * splits, slots);
+        const double rows = (double)bt_div_up(args->reduce, splits);
+        const double parts = (double)(splits * args->outer * args->inner) * 2 * sizeof(float);
+        const double cost =
+            waves * (rows + PART_COST) + (splits > 1 ? LAUNCH_COST + parts / row_bytes : 0);
+        if (splits == 1 || cost < best_cost) {
+            best = splits;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
 // The parts that a sum is split into.
 static int64_t split_count(const bt_device *device, const bt_reduce_sum_args *args)
 {
-    if (args->inner == 1 && args->reduce <= SHORT_ROW) {
+    if (args->inner > 1) {
+        return column_splits(device, args);
+    }
+    if (by_warps(device, args)) {
         return 1;
     }
-    int64_t width = is_wide(args) ? 16 / (int64_t)bt_dtype_size(args->dtype) : 1;
-    int64_t blocks = args->outer * bt_div_up(args->inner, args->inner > 1 ? WARP * width : 1);
-    int64_t least = args->inner > 1 ? LEAST_ROWS : LEAST_ELEMENTS;
-    int64_t wanted = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
-    int64_t splits = bt_div_up(wanted, bt_max_i64(blocks, 1));
-    return bt_max_i64(1, bt_min_i64(splits, bt_div_up(args->reduce, least)));
+    const int64_t wanted = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
+    const int64_t splits = bt_div_up(wanted, bt_max_i64(args->outer, 1));
+    return bt_max_i64(1, bt_min_i64(splits, bt_div_up(args->reduce, LEAST_ELEMENTS)));
 }
 
 size_t bt_reduce_sum_cuda_workspace(const bt_device *device, const void *call)
@@ -216,7 +265,7 @@ static bt_status run(const bt_launch *launch, const bt_reduce_sum_args *args)
                   (unsigned)bt_min_i64(args->outer, 65535));
         columns_kernel<T, Y, V>
             <<<grid, dim3(WARP, WARPS), 0, stream>>>(x, args->reduce, args->inner, per_part, to);
-    } else if (args->reduce <= SHORT_ROW) {
+    } else if (by_warps(launch->device, args)) {
         unsigned grid = (unsigned)bt_div_up(to.count, WARPS);
         short_rows_kernel<T, Y, V><<<grid, THREADS, 0, stream>>>(x, args->reduce, to);
     } else {

@@ -1,37 +1,80 @@
-// kernels/cuda/rows.cuh - a row of a matrix in registers: W warps hold it, E elements a thread
+// kernels/cuda/rows.cuh - a row of a matrix in registers: T threads hold it, E elements each
 //
-// Element (i, j) of a thread is column (i * 32 W + thread) * V + j: consecutive threads touch
-// consecutive 16 bytes. Columns past the end hold what the caller filled in and are never stored.
-// Blocks have 8 warps: 8 rows at W = 1, one row at W = 8.
+// Several short rows share a block; a longer row has a block of its own. Two things decide: an SM
+// should have some 50 KB in flight or more, so few registers a thread; and a row of bf16 is over in
+// half the time, so a thread takes more elements of it, to spread what a row costs besides.
+//
+// Element (i, j) of a thread is column (i * T + thread) * V + j: consecutive threads touch
+// consecutive 16 bytes. Columns past the end are never read nor stored.
+//
+// A kernel handles one row a thread and no loop: what a loop keeps costs blocks in flight. Rows
+// past the end (row_index) have no columns, but take part in reductions. More rows than a grid can
+// have take several launches (row_launches).
 #ifndef BT_KERNELS_CUDA_ROWS_CUH
 #define BT_KERNELS_CUDA_ROWS_CUH
 
 #include "kernels/cuda/cuda.cuh"
 
-constexpr int ROW_BLOCK_WARPS = 8;
-constexpr int ROW_THREADS = ROW_BLOCK_WARPS * WARP;
+constexpr int64_t ROW_MOST_BLOCKS = 0x7fffffff; // of a grid
 
-template <int ELEMENTS, int WARPS> struct row_config {
+// PER_SM: threads that an SM should hold, which limits their registers.
+template <int ELEMENTS, int THREADS, int PER_SM> struct row_config {
     static constexpr int E = ELEMENTS;
-    static constexpr int W = WARPS;
-    static constexpr int ROWS = ROW_BLOCK_WARPS / WARPS; // per block
+    static constexpr int T = THREADS;
+    static constexpr int BLOCK = T > WARP ? T : E > 8 ? 256 : 128; // threads
+    static constexpr int ROWS = BLOCK / T;                         // of a block
+    static constexpr int WARPS = T > WARP ? T / WARP : 1;          // of a row
+    static constexpr int RESIDENT = PER_SM / BLOCK;                // blocks of an SM, at least
+    // The same for a kernel that keeps two operands.
+    static constexpr int ROOMY = E > 8 ? (RESIDENT + 1) / 2 : RESIDENT;
 };
 
-// Calls f with the narrowest configuration that holds `cols`; false when none does.
-template <typename F> static bool with_row_config(int64_t cols, F f)
+// Calls f with the configuration that holds `cols` of type T; false when none does.
+template <typename T, typename F> static bool with_row_config(int64_t cols, F f)
 {
-    if (cols <= 768) {
-        f(row_config<24, 1>{});
+    constexpr bool HALF = sizeof(T) == 2;
+    if (cols <= 64) {
+        f(row_config<8, 8, 1536>{});
+    } else if (cols <= 128) {
+        f(row_config<8, 16, 1536>{});
+    } else if (cols <= 256) {
+        f(row_config<8, 32, 1536>{});
+    } else if (cols <= 512) {
+        f(row_config < HALF ? 16 : 8, HALF ? 32 : 64, 1536 > {});
+    } else if (cols <= 768) {
+        f(row_config < HALF ? 24 : 8, HALF ? 32 : 96, HALF ? 1280 : 1536 > {});
     } else if (cols <= 1024) {
-        f(row_config<32, 1>{});
+        f(row_config < HALF ? 32 : 8, HALF ? 32 : 128, HALF ? 1024 : 1536 > {});
     } else if (cols <= 2048) {
-        f(row_config<8, 8>{});
+        f(row_config < HALF ? 16 : 8, HALF ? 128 : 256, 1536 > {});
+    } else if (cols <= 3072) {
+        f(row_config < HALF ? 16 : 8, HALF ? 192 : 384, 1536 > {});
     } else if (cols <= 4096) {
-        f(row_config<16, 8>{});
+        f(row_config<16, 256, 1536>{});
+    } else if (cols <= 8192) {
+        f(row_config < HALF ? 32 : 16, HALF ? 256 : 512, HALF ? 1024 : 1536 > {});
+    } else if (cols <= 16384) {
+        f(row_config < HALF ? 32 : 16, HALF ? 512 : 1024, HALF ? 1024 : 2048 > {});
     } else {
         return false;
     }
     return true;
+}
+
+// Calls f(first row, rows, blocks) for each launch that `rows` take.
+template <typename C, typename F> static void row_launches(int64_t rows, F f)
+{
+    const int64_t most = ROW_MOST_BLOCKS * C::ROWS;
+    for (int64_t first = 0; first < rows; first += most) {
+        const int64_t count = bt_min_i64(rows - first, most);
+        f(first, count, (unsigned)bt_div_up(count, C::ROWS));
+    }
+}
+
+// The row of this thread.
+template <typename C> static __device__ __forceinline__ int64_t row_index()
+{
+    return (int64_t)blockIdx.x * C::ROWS + (int)threadIdx.x / C::T;
 }
 
 template <typename T, typename C> struct row_span {
@@ -41,45 +84,54 @@ template <typename T, typename C> struct row_span {
     // The first column of pack i.
     static __device__ __forceinline__ int column(int i)
     {
-        int thread = C::W == 1 ? (int)threadIdx.x % WARP : (int)threadIdx.x;
-        return (i * WARP * C::W + thread) * V;
+        return (i * C::T + (int)threadIdx.x % C::T) * V;
     }
-    // The row of this thread in its block.
-    static __device__ __forceinline__ int row() { return C::W == 1 ? (int)threadIdx.x / WARP : 0; }
-    static __device__ __forceinline__ void read(const T *from, int cols, float pad,
-                                                float (&to)[N][V])
+    static __device__ __forceinline__ void read(const T *from, int cols, uint4 (&to)[N])
     {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            if (column(i) < cols) {
-                load<V>(from + column(i), to[i]);
-            } else {
-#pragma unroll
-                for (int j = 0; j < V; ++j) {
-                    to[i][j] = pad;
-                }
-            }
-        }
-    }
-    static __device__ __forceinline__ void write(T *to, int cols, const float (&from)[N][V])
-    {
-#pragma unroll
-        for (int i = 0; i < N; ++i) {
-            if (column(i) < cols) {
-                store<V>(to + column(i), from[i]);
-            }
+            to[i] = column(i) < cols ? fetch<T, V>(from + column(i)) : uint4{0, 0, 0, 0};
         }
     }
 };
 
-// Over the threads of a row; see block_sum for `shared`.
-template <typename C> __device__ __forceinline__ float row_sum(float value, float *shared)
+// Over the threads of a row, always by the same tree. `shared` holds C::WARPS floats and may be
+// used again after the next barrier of the block; consecutive calls need different buffers.
+template <typename C, typename F>
+static __device__ __forceinline__ float row_reduce(float value, float *shared, F join)
 {
-    return block_sum<C::W>(value, shared);
+    constexpr int LANES = C::T < WARP ? C::T : WARP;
+#pragma unroll
+    for (int lane = LANES / 2; lane > 0; lane /= 2) {
+        value = join(value, __shfl_xor_sync(ALL_LANES, value, lane));
+    }
+    if (C::WARPS > 1) {
+        if (threadIdx.x % WARP == 0) {
+            shared[threadIdx.x / WARP] = value;
+        }
+        __syncthreads();
+        value = shared[0];
+#pragma unroll
+        for (int warp = 1; warp < C::WARPS; ++warp) {
+            value = join(value, shared[warp]);
+        }
+    }
+    return value;
 }
-template <typename C> __device__ __forceinline__ float row_max(float value, float *shared)
+template <typename C> static __device__ __forceinline__ float row_sum(float value, float *shared)
 {
-    return block_max<C::W>(value, shared);
+    return row_reduce<C>(value, shared, [](float a, float b) { return a + b; });
+}
+template <typename C> static __device__ __forceinline__ float row_max(float value, float *shared)
+{
+    return row_reduce<C>(value, shared, [](float a, float b) { return fmaxf(a, b); });
+}
+
+// Asks for a line that is read later; costs no register. For one block to do: many that ask for the
+// same lines wait for each other.
+static __device__ __forceinline__ void prefetch(const void *at)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
 #endif

@@ -6,9 +6,6 @@
 //   fast-math (2 ulp); ex2 carries GELU's and the sigmoids' exponential
 #include "kernels/cuda/cuda.cuh"
 
-constexpr int THREADS = 256;
-constexpr int UNROLL = 2; // wide accesses per thread and operand
-
 static __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + exp_base2(-x)); }
 
 constexpr float GELU_A = 0.7978845608028654f; // sqrt(2/pi)
@@ -82,11 +79,21 @@ struct SHIFT {
     static __device__ float slope(float, float) { return 1.0f; }
 };
 
+// Packs of eight bf16 have arithmetic to hide: two a thread.
+template <int V> struct shape {
+    static constexpr int UNROLL = V == 8 ? 2 : 1;
+    static constexpr int THREADS = V == 8 ? 256 : STREAM_THREADS;
+
+    static unsigned blocks(int64_t packs) { return (unsigned)bt_div_up(packs, THREADS * UNROLL); }
+};
+
 template <typename F, typename T, int V>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(shape<V>::THREADS)
     forward_kernel(const T *x, T *y, int64_t packs, float alpha)
 {
-    int64_t first = (int64_t)blockIdx.x * (THREADS * UNROLL) + threadIdx.x;
+    constexpr int UNROLL = shape<V>::UNROLL;
+    constexpr int THREADS = shape<V>::THREADS;
+    const int64_t first = (int64_t)blockIdx.x * (THREADS * UNROLL) + threadIdx.x;
     float held[UNROLL][V];
 #pragma unroll
     for (int i = 0; i < UNROLL; ++i) {
@@ -107,10 +114,12 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename F, typename T, int V>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(shape<V>::THREADS)
     backward_kernel(const T *x, const T *dy, T *dx, int64_t packs, float alpha, bool accumulate)
 {
-    int64_t first = (int64_t)blockIdx.x * (THREADS * UNROLL) + threadIdx.x;
+    constexpr int UNROLL = shape<V>::UNROLL;
+    constexpr int THREADS = shape<V>::THREADS;
+    const int64_t first = (int64_t)blockIdx.x * (THREADS * UNROLL) + threadIdx.x;
     float at[UNROLL][V];
     float given[UNROLL][V];
 #pragma unroll
@@ -137,6 +146,25 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <typename F, typename T, int V>
+static void forward_packs(cudaStream_t stream, const T *x, T *y, int64_t packs, float alpha)
+{
+    if (packs) {
+        forward_kernel<F, T, V>
+            <<<shape<V>::blocks(packs), shape<V>::THREADS, 0, stream>>>(x, y, packs, alpha);
+    }
+}
+
+template <typename F, typename T, int V>
+static void backward_packs(cudaStream_t stream, const T *x, const T *dy, T *dx, int64_t packs,
+                           float alpha, bool accumulate)
+{
+    if (packs) {
+        backward_kernel<F, T, V><<<shape<V>::blocks(packs), shape<V>::THREADS, 0, stream>>>(
+            x, dy, dx, packs, alpha, accumulate);
+    }
+}
+
 // Whole packs by the wide kernel, the rest (or a misaligned whole) one by one.
 template <typename F, typename T>
 static bt_status forward(const bt_launch *launch, const bt_unary_args *unary)
@@ -144,19 +172,12 @@ static bt_status forward(const bt_launch *launch, const bt_unary_args *unary)
     constexpr int V = WIDE<T>;
     const T *x = (const T *)unary->x;
     T *y = (T *)unary->y;
-    int64_t packs = bt_aligned_16(x) && bt_aligned_16(y) ? unary->count / V : 0;
-    int64_t rest = unary->count - packs * V;
-    float alpha = (float)unary->alpha;
+    const int64_t packs = bt_aligned_16(x) && bt_aligned_16(y) ? unary->count / V : 0;
+    const int64_t done = packs * V;
+    const float alpha = (float)unary->alpha;
     cudaStream_t stream = bt_cuda_stream(launch);
-    if (packs) {
-        unsigned grid = (unsigned)bt_div_up(packs, THREADS * UNROLL);
-        forward_kernel<F, T, V><<<grid, THREADS, 0, stream>>>(x, y, packs, alpha);
-    }
-    if (rest) {
-        unsigned grid = (unsigned)bt_div_up(rest, THREADS * UNROLL);
-        forward_kernel<F, T, 1>
-            <<<grid, THREADS, 0, stream>>>(x + packs * V, y + packs * V, rest, alpha);
-    }
+    forward_packs<F, T, V>(stream, x, y, packs, alpha);
+    forward_packs<F, T, 1>(stream, x + done, y + done, unary->count - done, alpha);
     return bt_cuda_launched("unary_cuda");
 }
 
@@ -167,22 +188,14 @@ static bt_status backward(const bt_launch *launch, const bt_unary_backward_args 
     const T *x = (const T *)unary->x;
     const T *dy = (const T *)unary->dy;
     T *dx = (T *)unary->dx;
-    bool aligned = bt_aligned_16(x) && bt_aligned_16(dy) && bt_aligned_16(dx);
-    int64_t packs = aligned ? unary->count / V : 0;
-    int64_t rest = unary->count - packs * V;
-    float alpha = (float)unary->alpha;
+    const bool aligned = bt_aligned_16(x) && bt_aligned_16(dy) && bt_aligned_16(dx);
+    const int64_t packs = aligned ? unary->count / V : 0;
+    const int64_t done = packs * V;
+    const float alpha = (float)unary->alpha;
     cudaStream_t stream = bt_cuda_stream(launch);
-    if (packs) {
-        unsigned grid = (unsigned)bt_div_up(packs, THREADS * UNROLL);
-        backward_kernel<F, T, V>
-            <<<grid, THREADS, 0, stream>>>(x, dy, dx, packs, alpha, unary->accumulate);
-    }
-    if (rest) {
-        int64_t at = packs * V;
-        unsigned grid = (unsigned)bt_div_up(rest, THREADS * UNROLL);
-        backward_kernel<F, T, 1><<<grid, THREADS, 0, stream>>>(x + at, dy + at, dx + at, rest,
-                                                               alpha, unary->accumulate);
-    }
+    backward_packs<F, T, V>(stream, x, dy, dx, packs, alpha, unary->accumulate);
+    backward_packs<F, T, 1>(stream, x + done, dy + done, dx + done, unary->count - done, alpha,
+                            unary->accumulate);
     return bt_cuda_launched("unary_backward_cuda");
 }
 

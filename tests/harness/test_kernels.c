@@ -190,6 +190,7 @@ static bt_status run_case(const char *op, const char *direction, const char *dty
 static const char *const small_shapes[BT_KERNEL_CASE_OP_COUNT] = {
     [BT_KERNEL_CASE_copy] = "7x11",
     [BT_KERNEL_CASE_cast] = "1000",
+    [BT_KERNEL_CASE_transpose] = "70x100",
     [BT_KERNEL_CASE_gelu] = "3x5x7",
     [BT_KERNEL_CASE_bias] = "9x33",
     [BT_KERNEL_CASE_layernorm] = "17x65",

@@ -1,0 +1,285 @@
+// harness/cases/lab/table.c - times of many kernel cases in one process, for whoever tunes kernels
+//
+// A line of standard input is a case: op shape dtype direction (f32, bf16, tf32; forward,
+// backward). A line of output has the kernel that served it and, per condition of the cache, the
+// median time and the share of a large copy's bandwidth:
+//   cold   a scrub of twice the cache by reading before each sample: no lines to be written back
+//   dirty  the same by writing, as many benchmarks do
+//   graph  many calls over rotating operands in one graph
+// On the CPU the ceiling is STREAM's triad, a[i] = b[i] + s c[i], 24 bytes an element (McCalpin
+// 1995), the better of plain and non-temporal stores; it is taken again before each case, since a
+// shared machine changes.
+// Nothing is checked: `bt-bench run suites/kernels/...` does that, at a process per case.
+//   lab_table [cuda|cpu [samples]] < cases
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "framework/base/clock.h"
+#include "harness/cases/kernel.h"
+#include "harness/stats/stats.h"
+
+#define SAMPLES_DEFAULT 21
+#define SAMPLES_MOST    1001
+#define WARMUPS         3
+#define ROTATIONS_MOST  64
+#define TRIAD_ELEMENTS  (16 << 20)
+#define TRIAD_SAMPLES   5
+
+typedef struct table {
+    bt_device device;
+    bt_pool *pool;
+    bt_stream stream;
+    bt_event start, stop;
+    void *scrub;
+    size_t scrub_bytes;
+    int samples;
+    double ceiling; // bytes per ns of a large copy, 0 until known
+} table;
+
+static void check(bt_status status)
+{
+    if (status != BT_OK) {
+        (void)fprintf(stderr, "lab_table: %s: %s\n", bt_status_text(status), bt_error_message());
+        exit(1);
+    }
+}
+
+static void triad_pass(double *a, const double *b, const double *c, bool past_cache)
+{
+    if (!past_cache) {
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < TRIAD_ELEMENTS; ++i) {
+            a[i] = b[i] + 3.0 * c[i];
+        }
+        return;
+    }
+#ifdef __SSE2__
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < TRIAD_ELEMENTS; i += 2) {
+        const __m128d scaled = _mm_mul_pd(_mm_set1_pd(3.0), _mm_loadu_pd(c + i));
+        _mm_stream_pd(a + i, _mm_add_pd(_mm_loadu_pd(b + i), scaled));
+    }
+#endif
+}
+
+// Bytes per ns of the best of several passes.
+static double triad(void)
+{
+    static double *a, *b, *c;
+    if (!a) {
+        a = aligned_alloc(64, TRIAD_ELEMENTS * sizeof *a);
+        b = aligned_alloc(64, TRIAD_ELEMENTS * sizeof *b);
+        c = aligned_alloc(64, TRIAD_ELEMENTS * sizeof *c);
+        if (!a || !b || !c) {
+            exit(1);
+        }
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < TRIAD_ELEMENTS; ++i) {
+            a[i] = 0;
+            b[i] = (double)i;
+            c[i] = 1.0 / (double)(i + 1);
+        }
+    }
+    double best_ns = 0;
+    for (int i = 0; i < 2 * TRIAD_SAMPLES; ++i) {
+        const int64_t started_ns = bt_clock_ns();
+        triad_pass(a, b, c, i % 2 == 1);
+        const double time_ns = (double)(bt_clock_ns() - started_ns);
+        best_ns = best_ns > 0 && best_ns < time_ns ? best_ns : time_ns;
+    }
+    return 24.0 * TRIAD_ELEMENTS / best_ns;
+}
+
+static void scrub_cache(table *self, bool by_writing)
+{
+    const bt_backend *backend = self->device.backend;
+    if (by_writing) {
+        check(backend->fill(&self->device, self->scrub, 0, self->scrub_bytes, self->stream));
+        return;
+    }
+    const bt_launch launch = {.device = &self->device, .stream = self->stream};
+    bt_count_nonfinite_args read = {.x = self->scrub, .dtype = BT_F32};
+    read.count = (int64_t)(self->scrub_bytes / sizeof(float)) - 64;
+    read.result = (int64_t *)(void *)((char *)self->scrub + self->scrub_bytes - 256);
+    const bt_kernel *kernel = NULL;
+    check(bt_kernel_find(&self->device, BT_KERNEL_COUNT_NONFINITE, BT_F32, &read, &kernel));
+    check(kernel->launch(&launch, &read));
+}
+
+static double cold_ns(table *self, kernel_run *run, bool by_writing)
+{
+    const bt_backend *backend = self->device.backend;
+    double times[SAMPLES_MOST];
+    kernel_call *call = &run->calls[0];
+    for (int i = -WARMUPS; i < self->samples; ++i) {
+        int64_t time_ns = 0;
+        scrub_cache(self, by_writing);
+        check(backend->event_record(&self->device, self->start, self->stream));
+        check(run->kernel->launch(&call->launch, &call->args));
+        check(backend->event_record(&self->device, self->stop, self->stream));
+        check(backend->event_synchronize(&self->device, self->stop));
+        check(backend->event_elapsed(&self->device, self->start, self->stop, &time_ns));
+        times[i < 0 ? 0 : i] = (double)time_ns;
+    }
+    bt_stats stats;
+    check(bt_stats_of(times, self->samples, &stats));
+    return stats.median;
+}
+
+static double graph_ns(table *self, kernel_run *run, int64_t calls)
+{
+    const bt_backend *backend = self->device.backend;
+    double times[SAMPLES_MOST];
+    bt_graph graph = NULL;
+    if (!backend->graph_begin) {
+        return 0;
+    }
+    check(backend->graph_begin(&self->device, self->stream));
+    for (int64_t i = 0; i < calls; ++i) {
+        kernel_call *call = &run->calls[i % run->call_count];
+        check(run->kernel->launch(&call->launch, &call->args));
+    }
+    check(backend->graph_end(&self->device, self->stream, &graph));
+    for (int i = -WARMUPS; i < self->samples; ++i) {
+        int64_t time_ns = 0;
+        check(backend->event_record(&self->device, self->start, self->stream));
+        check(backend->graph_launch(&self->device, graph, self->stream));
+        check(backend->event_record(&self->device, self->stop, self->stream));
+        check(backend->event_synchronize(&self->device, self->stop));
+        check(backend->event_elapsed(&self->device, self->start, self->stop, &time_ns));
+        times[i < 0 ? 0 : i] = (double)time_ns / (double)calls;
+    }
+    backend->graph_destroy(&self->device, graph);
+    bt_stats stats;
+    check(bt_stats_of(times, self->samples, &stats));
+    return stats.median;
+}
+
+static uint64_t operand_bytes(const bt_kernel_body *body)
+{
+    uint64_t bytes = 1;
+    for (int i = 0; i < body->count; ++i) {
+        const bt_operand *operand = &body->operands[i];
+        bytes += (uint64_t)bt_operand_count(operand, body->rows) * bt_dtype_size(operand->dtype);
+    }
+    return bytes;
+}
+
+// A call with copies of another's operands.
+static void clone_call(table *self, kernel_run *run, const kernel_call *from, kernel_call *call)
+{
+    for (int i = 0; i < run->body.count; ++i) {
+        const bt_operand *operand = &run->body.operands[i];
+        const size_t size_bytes =
+            (size_t)bt_operand_count(operand, run->body.rows) * bt_dtype_size(operand->dtype);
+        check(bt_pool_alloc(self->pool, size_bytes, self->stream, operand->name, &call->at[i]));
+        check(self->device.backend->copy(&self->device, call->at[i], from->at[i], size_bytes,
+                                         BT_COPY_DEVICE_TO_DEVICE, self->stream));
+    }
+    run->body.args(&run->body, run->body.rows, call->at, false, false, &call->items, &call->args);
+    call->launch = from->launch;
+    if (from->workspace) {
+        check(bt_pool_alloc(self->pool, from->launch.workspace_bytes, self->stream, "workspace",
+                            &call->workspace));
+        call->launch.workspace = call->workspace;
+    }
+}
+
+// Rotating copies of a call are only made of those that are small.
+static void time_case(table *self, const char *line, kernel_run *run, double bytes)
+{
+    const uint64_t cache = bt_kernel_cache_bytes(&self->device);
+    const uint64_t each = operand_bytes(&run->body);
+    int64_t copies = (int64_t)(5 * cache / each) + 1;
+    copies = copies < ROTATIONS_MOST ? copies : ROTATIONS_MOST;
+    run->calls = calloc((size_t)copies, sizeof *run->calls);
+    if (!run->calls) {
+        exit(1);
+    }
+    check(bt_kernel_call_make(run, &run->calls[run->call_count++]));
+    while (run->call_count < copies) {
+        clone_call(self, run, &run->calls[0], &run->calls[run->call_count]);
+        ++run->call_count;
+    }
+    const double cold = cold_ns(self, run, false), dirty = cold_ns(self, run, true);
+    const double graph = each < 3 * cache ? graph_ns(self, run, copies < 8 ? 8 : copies) : 0;
+    if (self->device.backend->kind == BT_DEVICE_CPU) {
+        self->ceiling = triad();
+        printf("triad %5.1f  ", self->ceiling);
+    } else if (self->ceiling <= 0) {
+        self->ceiling = bytes / cold;
+        printf("# %s, copy %.0f GB/s\n", self->device.info.name, self->ceiling);
+    }
+    const double share = 100 * bytes / self->ceiling;
+    printf("%-46s %-30s %8.1f MB  cold %8.2f us %5.1f %%  dirty %8.2f us %5.1f %%", line,
+           run->kernel->name, bytes * 1e-6, cold * 1e-3, share / cold, dirty * 1e-3, share / dirty);
+    if (graph > 0) {
+        printf("  graph %8.2f us %5.1f %%", graph * 1e-3, share / graph);
+    }
+    printf("\n");
+    (void)fflush(stdout);
+    check(self->device.backend->stream_synchronize(&self->device, self->stream));
+    for (int64_t i = 0; i < run->call_count; ++i) {
+        bt_kernel_call_release(run, &run->calls[i]);
+    }
+    free(run->calls);
+}
+
+static void run_case(table *self, const char *line)
+{
+    char op[64], shape[64], dtype[16], direction[16], text[320];
+    if (sscanf(line, "%63s %63s %15s %15s", op, shape, dtype, direction) != 4 || op[0] == '#') {
+        return;
+    }
+    (void)snprintf(text, sizeof text,
+                   "{\"op\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"direction\":\"%s\"}", op,
+                   shape, dtype, direction);
+    cJSON *kernel = cJSON_Parse(text);
+    kernel_run run = {.seed = 1, .device = &self->device, .pool = self->pool};
+    run.stream = self->stream;
+    bt_kernel_case_op which;
+    if (!kernel || !bt_kernel_case_op_parse(op, &which)) {
+        printf("%-46s no such case\n", line);
+    } else {
+        check(bt_kernel_body_make(kernel, &run.body));
+        time_case(self, line, &run,
+                  bt_kernel_bytes(which, run.body.backward, &run.body.shape,
+                                  (int)bt_dtype_size(run.body.dtype)));
+    }
+    cJSON_Delete(kernel);
+}
+
+int main(int argc, char **argv)
+{
+    table self = {.samples = argc > 2 ? atoi(argv[2]) : SAMPLES_DEFAULT};
+    if (self.samples < 3 || self.samples > SAMPLES_MOST) {
+        return 2;
+    }
+    check(bt_device_open(argc > 1 ? argv[1] : "cuda", 0, &self.device));
+    const bt_backend *backend = self.device.backend;
+    check(backend->stream_create(&self.device, false, &self.stream));
+    check(bt_pool_create(&self.device, 0, &self.pool));
+    check(backend->event_create(&self.device, &self.start));
+    check(backend->event_create(&self.device, &self.stop));
+    self.scrub_bytes = 2 * (size_t)bt_kernel_cache_bytes(&self.device);
+    check(bt_pool_alloc(self.pool, self.scrub_bytes, self.stream, "scrub", &self.scrub));
+    scrub_cache(&self, true);
+    run_case(&self, "copy 8192x8192 f32 forward");
+    char line[256];
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        run_case(&self, line);
+    }
+    backend->event_destroy(&self.device, self.start);
+    backend->event_destroy(&self.device, self.stop);
+    bt_pool_free(self.pool, self.scrub);
+    bt_pool_destroy(self.pool);
+    backend->stream_destroy(&self.device, self.stream);
+    bt_device_close(&self.device);
+    return 0;
+}
