@@ -88,7 +88,7 @@ static void write_class(const curve *line, bt_str *out)
                                          [CURVE_DOTS] = " dots",
                                          [CURVE_BAND] = " band"};
     bt_str_format(out, "<path class=\"s%d%s%s%s\" data-tag=\"%s\" d=\"", line->style,
-                  shapes[line->shape],
+                  line->count == 1 && !line->high ? " dots" : shapes[line->shape],
                   line->shape == CURVE_DOTS && line->count > MANY_DOTS ? " many" : "",
                   line->quiet ? " quiet" : "", line->item->tag);
 }
@@ -96,7 +96,7 @@ static void write_class(const curve *line, bt_str *out)
 static void write_path(const chart *from, const curve *line, bt_str *out)
 {
     double height = from->y_max - from->y_min;
-    bool dots = line->shape == CURVE_DOTS;
+    bool dots = line->shape == CURVE_DOTS || line->count == 1; // a single point is no line
     write_class(line, out);
     for (int64_t i = 0; i < line->count; i++) {
         double x = VIEW_W * line->x[i] / from->x_max;

@@ -106,7 +106,7 @@ static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out
                       "noisy</span>",
                       (long long)row->noisy);
     }
-    if (row->reason[0]) {
+    if (row->reason[0] && bt_mark_of(row->verdict)->weight > 0) { // of a good one the row says it
         bt_str_append(out, "<small class=muted>");
         bt_html_text(out, row->reason);
         bt_str_append(out, "</small>");
@@ -122,11 +122,7 @@ static void write_row(const ratio_list *list, const ratio_row *row, const ratio_
     bt_str_format(out,
                   "<td class=n data-v=\"%.9g\"><b>%s</b><td class=\"n muted\" data-v=\"%.9g\">",
                   row->ratio, bt_format_ratio(row->ratio).text, isfinite(row->low) ? row->low : -1);
-    if (isfinite(row->low) && isfinite(row->high)) {
-        bt_str_format(out, "[%.3f, %.3f]", row->low, row->high);
-    } else {
-        bt_str_append(out, "one pair");
-    }
+    bt_str_append(out, bt_format_ratio_interval(row).text);
     if (has_marks(list)) {
         bt_str_format(out, "<td class=\"n mark\" data-v=\"%.9g\">%s",
                       isfinite(row->mark) ? row->mark : -1, bt_format_ratio(row->mark).text);

@@ -152,7 +152,8 @@ static void open_ratio(const char *name, double ratio, double low, double high, 
 {
     bt_text interval = {""};
     if (isfinite(low) && isfinite(high)) {
-        (void)snprintf(interval.text, sizeof interval.text, "[%.3f, %.3f]", low, high);
+        ratio_row row = {.low = low, .high = high};
+        interval = bt_format_ratio_interval(&row);
     }
     open_number(out, name, bt_format_ratio(ratio).text, interval.text);
 }

@@ -108,9 +108,7 @@ static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
         bt_str_format(out, " | %s", bt_format_ratio(row->mark).text);
     }
     bt_str_format(out, " | %s | ", bt_format_ratio(row->ratio).text);
-    if (isfinite(row->low) && isfinite(row->high)) {
-        bt_str_format(out, "[%.3f, %.3f]", row->low, row->high);
-    }
+    bt_str_append(out, bt_format_ratio_interval(row).text);
     bt_str_append(out, " | ");
     bt_markdown_text(out, row->verdict);
     bt_str_append(out, " | ");

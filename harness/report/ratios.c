@@ -143,6 +143,37 @@ static int64_t noisy_rounds(const report_set *set, const bt_store_run *run, cons
     return count;
 }
 
+// The two sides as the rule of a verdict names them: builds or systems, or a baseline.
+static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ratio_list *list)
+{
+    bt_json_doc rule;
+    const char *text = verdict->rule_json;
+    bt_status status = bt_json_parse("rule", text, strlen(text), &rule);
+    if (status == BT_STATUS_INVALID_ARGUMENT) {
+        return BT_OK;
+    }
+    BT_TRY(status);
+    const cJSON *base = bt_json_get(rule.root, "base"),
+                *other = bt_json_get(rule.root, "candidate");
+    const cJSON *baseline = bt_json_get(rule.root, "baseline");
+    if (cJSON_IsString(base) && cJSON_IsString(other)) {
+        status = copy_text(arena, base->valuestring, strlen(base->valuestring), &list->base);
+        if (status == BT_OK) {
+            status = copy_text(arena, other->valuestring, strlen(other->valuestring), &list->other);
+        }
+    } else if (cJSON_IsString(baseline)) {
+        bt_str name = {0};
+        bt_str_format(&name, "baseline %s", baseline->valuestring);
+        status = bt_str_status(&name);
+        if (status == BT_OK) {
+            status = copy_text(arena, bt_str_text(&name), name.length_bytes, &list->base);
+        }
+        bt_str_release(&name);
+    }
+    bt_json_release(&rule);
+    return status;
+}
+
 static bt_status read_verdicts(report_set *set, const bt_store_run *run, const char *kind,
                                ratio_list *list)
 {
@@ -157,6 +188,9 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
         }
         bt_metric metric;
         bool known = bt_metric_parse(verdict->metric, &metric);
+        if (count == 0 && list->more_is_slower) {
+            BT_TRY(read_sides(verdict, &set->arena, list));
+        }
         ratio_row *row = &rows[count++];
         *row = (ratio_row){.name = verdict->subject,
                            .metric = known && metric == BT_METRIC_TIME ? "" : verdict->metric,
@@ -437,6 +471,23 @@ bt_status bt_ratios_read(report_set *set)
         keep_list(set, list);
     }
     return BT_OK;
+}
+
+bt_text bt_format_ratio_interval(const ratio_row *row)
+{
+    static const double open = 100.0; // so far apart that digits would only distract
+    bt_text out = {"-"};
+    if (isfinite(row->low) && isfinite(row->high)) {
+        bool wide = row->high > open * row->low;
+        if (wide) {
+            (void)snprintf(out.text, sizeof out.text, "wide open");
+        } else {
+            (void)snprintf(out.text, sizeof out.text, "[%.3f, %.3f]", row->low, row->high);
+        }
+    } else if (row->pairs == 1) {
+        (void)snprintf(out.text, sizeof out.text, "one pair");
+    }
+    return out;
 }
 
 static bool is_of_claims(const ratio_list *list) { return strcmp(list->kind, "replicate") == 0; }

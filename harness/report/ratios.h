@@ -14,6 +14,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/store/store.h"
+#include "harness/text/format.h"
 
 struct report_set;
 
@@ -47,6 +48,9 @@ typedef struct ratio_list {
 // What a ratio under 1 and one above 1 say, in a word: "faster", "slower", "ahead".
 const char *bt_ratios_less(const ratio_list *list);
 const char *bt_ratios_more(const ratio_list *list);
+
+// "[1.027, 1.035]"; where it says nothing "wide open", where there is none "one pair" or "-".
+bt_text bt_format_ratio_interval(const ratio_row *row);
 
 // Fills the set's lists, in its arena.
 BT_CHECKED bt_status bt_ratios_read(struct report_set *set);

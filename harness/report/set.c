@@ -80,14 +80,17 @@ static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_ru
     }
     for (int64_t i = first; i < set->case_count; i++) {
         report_case *item = &set->cases[i];
-        BT_TRY(
-            bt_arena_alloc(&set->arena, (size_t)item->round_count * sizeof *item->rounds, &block));
+        size_t size_bytes = (size_t)item->round_count * sizeof(void *);
+        BT_TRY(bt_arena_alloc(&set->arena, size_bytes, &block));
         item->rounds = block;
         item->round_count = 0;
     }
     for (int64_t i = 0; i < run->round_count; i++) {
         const bt_store_round *round = &run->rounds[i];
         report_case *item = find_case(set, first, run, round);
+        if (!item->rounds) {
+            return bt_error(BT_STATUS_INTERNAL, "a round of a case that was not counted");
+        }
         item->rounds[item->round_count++] = round;
         item->noisy += bt_noise_of(round)[0] != '\0';
         if (item->round_count == 1 || weight_of(round->status) > weight_of(item->round->status)) {

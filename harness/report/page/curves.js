@@ -30,7 +30,7 @@
     const quiet = isQuiet(curve);
     const stroke = quiet ? color("--muted") : color("--s" + curve.style);
     const base = { label: curve.label, stroke, spanGaps: true, points: { show: false } };
-    if (curve.shape === "dots") {
+    if (curve.shape === "dots" || (curve.x.length === 1 && !curve.high)) {
       return { ...base, paths: () => null, show: !quiet,
         points: { show: true, size: curve.x.length > 60 ? 3.5 : 7, fill: stroke } };
     }
