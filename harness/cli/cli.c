@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/run/child.h"
 #include "harness/suite/schema.h"
 
 #define OPTION_BASE 1000 // getopt codes of the verb's options
@@ -68,8 +69,9 @@ int bt_cli_print(bt_str *text)
         const char *bytes = bt_str_text(text);
         size_t length = text->length_bytes;
         bool written = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
-        // A reader that has seen enough, such as head, is no failure.
-        if (!written && errno != EPIPE) {
+        // A reader that has seen enough, such as head, is no failure, nor is a terminal that is
+        // lost.
+        if (!written && errno != EPIPE && !bt_interrupt_hung_up()) {
             status = bt_error(BT_STATUS_IO, "cannot write to standard output: %s", strerror(errno));
         }
     }

@@ -5,7 +5,6 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/run_suite.h"
 #include "harness/report/report.h"
-#include "harness/run/child.h"
 #include "harness/run/worker.h"
 
 static int print_plan(const bt_plan *plan, bool json)
@@ -48,8 +47,7 @@ static bt_status run_and_show(const bt_cli_suite *suite, bool json, int *code)
         return status;
     }
     *code = bt_cli_print(&out);
-    // A terminal that is lost takes the words along, not the result.
-    *code = *code && !bt_interrupt_hung_up() ? *code : bt_run_exit_code(&outcome);
+    *code = *code ? *code : bt_run_exit_code(&outcome);
     return BT_OK;
 }
 

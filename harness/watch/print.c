@@ -107,21 +107,30 @@ static void add_ended(const bt_store_live_round *round, bt_table *table)
     bt_table_cell(table, "%s%s", round->ended_ns ? "in " : "", took.text);
 }
 
-// Cuts each line of text to so many code points, and the text to so many lines.
+// Where `columns` code points of a line end; *cut: there are more.
+static const char *line_end(const char *text, int columns, bool *cut)
+{
+    int shown = 0;
+    for (; *text && *text != '\n'; text++) {
+        bool starts = ((unsigned char)*text & 0xc0) != 0x80;
+        if (starts && shown == columns) {
+            break;
+        }
+        shown += starts;
+    }
+    *cut = *text && *text != '\n';
+    return text;
+}
+
+// Cuts each line of text to so many code points, which shows, and the text to so many lines.
 static void append_cut(const char *text, int columns, int rows, bt_str *out)
 {
     for (int row = 0; *text && row < rows; row++) {
-        int shown = 0;
-        const char *end = text;
-        for (; *end && *end != '\n'; end++) {
-            bool starts = ((unsigned char)*end & 0xc0) != 0x80;
-            if (starts && shown == columns) {
-                break;
-            }
-            shown += starts;
-        }
-        bt_str_append_bytes(out, text, (size_t)(end - text));
-        bt_str_append(out, "\n");
+        bool cut = false, shorter = false;
+        const char *end = line_end(text, columns, &cut);
+        const char *kept = cut ? line_end(text, columns - 1, &shorter) : end;
+        bt_str_append_bytes(out, text, (size_t)(kept - text));
+        bt_str_append(out, cut ? "…\n" : "\n");
         text = end + strcspn(end, "\n");
         text += *text == '\n';
     }

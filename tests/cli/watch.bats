@@ -97,3 +97,18 @@ stepping() { "$bench" watch --once --format json | grep -q '"step":[1-9]'; }
     run "$bench" show 1
     [[ $output == "run 1 passed"* ]]
 }
+
+@test "on a terminal the block is drawn anew, as wide as it is" {
+    command -v script >/dev/null || skip "no script"
+    start_slow
+    # shellcheck disable=SC2016 # for the shell inside
+    bench=$bench TERM=xterm script -qec 'stty cols 50 rows 20; "$bench" watch' drawn >/dev/null 3>&-
+    wait "$pid"
+    grep -q $'\033\\[[0-9]*A' drawn
+    grep -q $'run 1 passed in .*\r$' drawn
+    # Without the sequences no line is wider than the terminal (the last words may be).
+    widest=$(sed -e '1d;$d' -e $'s/\033\\[[0-9]*[A-Z]//g' -e 's/\r//g' drawn | grep -v "^run 1 passed in" |
+        LC_ALL=C.UTF-8 wc -L)
+    [ "$widest" -le 50 ]
+    [ "$widest" -ge 40 ]
+}

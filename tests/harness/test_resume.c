@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/mem.h"
 #include "harness/compare/compare.h"
 #include "harness/run/lock.h"
 #include "harness/run/run.h"
@@ -254,6 +255,33 @@ static void only_the_end_was_missing(void **state)
     bt_store_run_release(&run);
 }
 
+// The n-th allocation fails: said as such, nothing leaks, and the run can still be resumed.
+static void failing_allocations_are_reported(void **state)
+{
+    (void)state;
+    bt_run_outcome outcome;
+    int refused = 0;
+    make_broken();
+    int64_t before = bt_mem_live_count();
+    bt_status status = BT_STATUS_OUT_OF_MEMORY;
+    for (int64_t n = 1; n < 4000 && status != BT_OK; n += 1 + n / 8) {
+        bt_mem_fail_at(n);
+        status = execute(1, &outcome);
+        bt_mem_fail_at(0);
+        assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY ||
+                    status == BT_STATUS_INVALID_ARGUMENT); // the last: it has passed meanwhile
+        assert_int_equal(bt_mem_live_count(), before);
+        refused += status == BT_STATUS_OUT_OF_MEMORY;
+        if (status == BT_STATUS_INVALID_ARGUMENT) {
+            break;
+        }
+    }
+    assert_true(refused > 10);
+    bt_store_run run = read_run(1);
+    assert_int_equal(run.status, BT_RUN_PASSED);
+    bt_store_run_release(&run);
+}
+
 // ---- the lock of a device ----------------------------------------------------------------------
 
 static void a_device_has_one_owner(void **state)
@@ -329,6 +357,7 @@ int main(void)
         TEST(a_running_one_is_refused),
         TEST(a_failure_before_stays_one),
         TEST(only_the_end_was_missing),
+        TEST(failing_allocations_are_reported),
         TEST(a_device_has_one_owner),
         TEST(a_dead_owner_has_no_lock),
     };
