@@ -1,4 +1,4 @@
-// harness/report/ratios.c - ratios out of verdicts, out of pairs of rounds, out of several runs
+// harness/report/ratios.c - which ratios there are, in which order; those that the verdicts have
 #include "harness/report/ratios.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
-static bt_status copy_text(bt_arena *arena, const char *text, size_t length, const char **out)
+bt_status bt_ratios_text(bt_arena *arena, const char *text, size_t length, const char **out)
 {
     void *block = NULL;
     BT_TRY(bt_arena_alloc(arena, length + 1, &block));
@@ -82,14 +82,14 @@ static int smallest_first(const void *left, const void *right)
 }
 
 // Puts rows with a ratio into `rows`, the others into `rest`, both in order.
-static bt_status sort_rows(bt_arena *arena, ratio_row *all, int64_t count, ratio_list *list)
+bt_status bt_ratios_sort(bt_arena *arena, ratio_row *all, int64_t count, ratio_list *list)
 {
     void *block = NULL;
     BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof *all, &block));
     list->rows = all;
     list->rest = block;
     for (int64_t i = 0; i < count; i++) {
-        BT_TRY(copy_text(arena, all[i].name, group_length(all[i].name), &all[i].group));
+        BT_TRY(bt_ratios_text(arena, all[i].name, group_length(all[i].name), &all[i].group));
         if (all[i].ratio > 0.0 && isfinite(all[i].ratio)) {
             list->rows[list->count++] = all[i];
         } else {
@@ -123,8 +123,8 @@ static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, rat
     }
     const cJSON *deviations = bt_json_get(rule.root, "deviations");
     if (cJSON_IsString(deviations)) {
-        status = copy_text(arena, deviations->valuestring, strlen(deviations->valuestring),
-                           &row->deviations);
+        status = bt_ratios_text(arena, deviations->valuestring, strlen(deviations->valuestring),
+                                &row->deviations);
     }
     bt_json_release(&rule);
     return status;
@@ -157,16 +157,17 @@ static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ra
                 *other = bt_json_get(rule.root, "candidate");
     const cJSON *baseline = bt_json_get(rule.root, "baseline");
     if (cJSON_IsString(base) && cJSON_IsString(other)) {
-        status = copy_text(arena, base->valuestring, strlen(base->valuestring), &list->base);
+        status = bt_ratios_text(arena, base->valuestring, strlen(base->valuestring), &list->base);
         if (status == BT_OK) {
-            status = copy_text(arena, other->valuestring, strlen(other->valuestring), &list->other);
+            status =
+                bt_ratios_text(arena, other->valuestring, strlen(other->valuestring), &list->other);
         }
     } else if (cJSON_IsString(baseline)) {
         bt_str name = {0};
         bt_str_format(&name, "baseline %s", baseline->valuestring);
         status = bt_str_status(&name);
         if (status == BT_OK) {
-            status = copy_text(arena, bt_str_text(&name), name.length_bytes, &list->base);
+            status = bt_ratios_text(arena, bt_str_text(&name), name.length_bytes, &list->base);
         }
         bt_str_release(&name);
     }
@@ -207,155 +208,7 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
         row->noisy = noisy_rounds(set, run, row->name);
         BT_TRY(read_rule(verdict, &set->arena, row));
     }
-    return sort_rows(&set->arena, rows, count, list);
-}
-
-// ---- pairs of rounds ---------------------------------------------------------------------------
-
-static bt_metric time_metric(const report_case *item)
-{
-    return bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_STEP_TIME;
-}
-
-// The median over the rounds that both have of the other's time by the base's.
-static bt_status pair_ratio(const report_case *base, const report_case *other, double *ratios,
-                            ratio_row *row)
-{
-    bt_metric metric = time_metric(base);
-    for (int64_t i = 0; i < base->round_count; i++) {
-        for (int64_t j = 0; j < other->round_count; j++) {
-            double ours = base->summaries[i].metrics[metric].value;
-            double theirs = other->summaries[j].metrics[metric].value;
-            bool pair = base->rounds[i]->ordinal == other->rounds[j]->ordinal &&
-                        bt_round_counts(base, i) && bt_round_counts(other, j);
-            if (pair && ours > 0.0 && theirs > 0.0 && isfinite(theirs / ours)) {
-                ratios[row->pairs++] = theirs / ours;
-            }
-        }
-    }
-    if (row->pairs == 0) {
-        return BT_OK;
-    }
-    bt_stats stats;
-    BT_TRY(bt_stats_of(ratios, row->pairs, &stats));
-    row->ratio = stats.median;
-    row->low = row->pairs > 1 ? stats.low : (double)NAN;
-    row->high = row->pairs > 1 ? stats.high : (double)NAN;
-    return BT_OK;
-}
-
-static const report_case *counterpart(const report_set *set, const report_case *item,
-                                      const char *system)
-{
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *other = &set->cases[i];
-        if (other->run == item->run && strcmp(other->round->what.system, system) == 0 &&
-            strcmp(other->round->what.name, item->round->what.name) == 0) {
-            return other;
-        }
-    }
-    return NULL;
-}
-
-// A row of a case on the two systems; `named`: its name says which the other is.
-static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
-                          bool named, ratio_row *row)
-{
-    void *ratios = NULL;
-    *row = (ratio_row){.name = base->round->what.name,
-                       .metric = "",
-                       .ratio = (double)NAN,
-                       .low = (double)NAN,
-                       .high = (double)NAN,
-                       .mark = (double)NAN,
-                       .band_low = (double)NAN,
-                       .band_high = (double)NAN,
-                       .verdict = "",
-                       .reason = "",
-                       .deviations = "",
-                       .noisy = base->noisy + other->noisy};
-    if (named) {
-        bt_str text = {0};
-        bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
-        bt_status status = bt_str_status(&text);
-        if (status == BT_OK) {
-            status = copy_text(&set->arena, bt_str_text(&text), text.length_bytes, &row->name);
-        }
-        bt_str_release(&text);
-        BT_TRY(status);
-    }
-    size_t most = (size_t)(base->round_count * other->round_count);
-    BT_TRY(bt_mem_alloc(most, sizeof(double), &ratios));
-    bt_status status = pair_ratio(base, other, ratios, row);
-    bt_mem_free(ratios);
-    return status;
-}
-
-// The cases of the list's run on its base and on each of `others` [count].
-static bt_status read_pairs(report_set *set, ratio_list *list, const char *const *others, int count)
-{
-    void *block = NULL;
-    int64_t found = 0;
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * (size_t)count * sizeof(ratio_row),
-                          &block));
-    ratio_row *rows = block;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *base = &set->cases[i];
-        if (base->run != list->run || base->kernel.ceiling ||
-            strcmp(base->round->what.system, list->base) != 0) {
-            continue;
-        }
-        for (int s = 0; s < count; s++) {
-            const report_case *other = counterpart(set, base, others[s]);
-            if (other) {
-                BT_TRY(add_pair(set, base, other, count > 1, &rows[found++]));
-            }
-        }
-    }
-    return sort_rows(&set->arena, rows, found, list);
-}
-
-// ---- several runs ------------------------------------------------------------------------------
-
-// Each later run against the first: the time of the same case there by its own.
-static bt_status read_runs(report_set *set, ratio_list *list)
-{
-    void *block = NULL;
-    int64_t count = 0;
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * sizeof(ratio_row), &block));
-    ratio_row *rows = block;
-    for (int64_t i = 0; i < set->case_count; i++) {
-        const report_case *mine = &set->cases[i], *base = NULL;
-        bool later = mine->run != set->runs && !mine->kernel.ceiling;
-        for (int64_t j = 0; j < set->case_count && !base && later; j++) {
-            const report_case *other = &set->cases[j];
-            if (other->run == set->runs &&
-                strcmp(other->round->what.name, mine->round->what.name) == 0 &&
-                strcmp(other->round->what.system, mine->round->what.system) == 0) {
-                base = other;
-            }
-        }
-        if (!base) {
-            continue;
-        }
-        bt_metric metric = time_metric(mine);
-        const bt_metric_value *now = &mine->summary.metrics[metric];
-        const bt_metric_value *was = &base->summary.metrics[metric];
-        rows[count++] = (ratio_row){.name = mine->label,
-                                    .metric = "",
-                                    .ratio = was->value / now->value,
-                                    .low = was->low / now->high,
-                                    .high = was->high / now->low,
-                                    .mark = (double)NAN,
-                                    .band_low = (double)NAN,
-                                    .band_high = (double)NAN,
-                                    .verdict = "",
-                                    .reason = "",
-                                    .deviations = "",
-                                    .noisy = base->noisy + mine->noisy,
-                                    .pairs = mine->round_count};
-    }
-    return sort_rows(&set->arena, rows, count, list);
+    return bt_ratios_sort(&set->arena, rows, count, list);
 }
 
 // ---- which lists there are ---------------------------------------------------------------------
@@ -427,7 +280,7 @@ static bt_status read_systems(report_set *set, const bt_store_run *run)
         list->other = together ? "the others" : systems[1 + s];
         list->more_is_slower = strcmp(systems[0], "base") == 0;
         (void)snprintf(list->id, sizeof list->id, "pairs-%lld-%d", (long long)run->id, 1 + s);
-        BT_TRY(read_pairs(set, list, &systems[1 + s], together ? lists : 1));
+        BT_TRY(bt_ratios_of_systems(set, list, &systems[1 + s], together ? lists : 1));
         keep_list(set, list);
     }
     return BT_OK;
@@ -467,7 +320,7 @@ bt_status bt_ratios_read(report_set *set)
         ratio_list *list = new_list(set, NULL, "runs");
         list->base = "the first run";
         list->other = "the others";
-        BT_TRY(read_runs(set, list));
+        BT_TRY(bt_ratios_of_runs(set, list));
         keep_list(set, list);
     }
     return BT_OK;

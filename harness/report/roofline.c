@@ -11,7 +11,7 @@
 
 #include "harness/report/internal.h"
 
-enum { SERIES_MAX = 6, CEILINGS_MAX = 8 };
+enum { SERIES_MAX = 6, CEILINGS_MAX = 8, RUNS_UP_TO = 2 };
 
 typedef struct point {
     const report_case *item;
@@ -46,10 +46,11 @@ static int series_of(roofline *self, const report_case *item)
             return i;
         }
     }
-    if (self->series_count < SERIES_MAX) {
-        self->series[self->series_count++] = item;
+    if (self->series_count == SERIES_MAX) {
+        return -1;
     }
-    return self->series_count - 1;
+    self->series[self->series_count] = item;
+    return self->series_count++;
 }
 
 static void add_ceiling(roofline *self, const char *name, double value, bool flat)
@@ -59,8 +60,14 @@ static void add_ceiling(roofline *self, const char *name, double value, bool fla
     }
 }
 
-// The ceilings of the first run that has kernel cases; the share of a copy tells it where no case
-// of its own does.
+// Of many runs only the last is drawn: more points than that would hide each other.
+static bool left_out(const report_set *set, const report_case *item)
+{
+    return set->run_count > RUNS_UP_TO && item->run != &set->runs[set->run_count - 1];
+}
+
+// The ceilings of the first run that is drawn and has kernel cases; the share of a copy tells it
+// where no case of its own does.
 static void find_ceilings(const report_set *set, roofline *self)
 {
     double copy = (double)NAN;
@@ -69,7 +76,7 @@ static void find_ceilings(const report_set *set, roofline *self)
         const report_case *item = &set->cases[i];
         const bt_metric_value *metrics = item->summary.metrics;
         double compute = metrics[BT_METRIC_COMPUTE].value;
-        run = !run && bt_report_is_kernel(item->round) ? item->run : run;
+        run = !run && bt_report_is_kernel(item->round) && !left_out(set, item) ? item->run : run;
         if (item->run != run) {
             continue;
         }
@@ -117,12 +124,16 @@ static bt_status gather(const report_set *set, roofline *self)
         double rate = metrics[BT_METRIC_COMPUTE].value;
         double bytes_per_s = metrics[BT_METRIC_BANDWIDTH].value;
         double intensity = rate / bytes_per_s;
-        if (item->kernel.ceiling || !bt_report_is_kernel(item->round) || !(rate > 0.0) ||
-            !(intensity > 0.0) || !isfinite(intensity)) {
+        if (left_out(set, item) || item->kernel.ceiling || !bt_report_is_kernel(item->round) ||
+            !(rate > 0.0) || !(intensity > 0.0) || !isfinite(intensity)) {
             continue;
         }
+        int series = series_of(self, item);
+        if (series < 0) {
+            continue; // a seventh system of these runs; the table of cases has it
+        }
         self->points[self->count++] =
-            (point){item, intensity, rate, roof_at(self, intensity), series_of(self, item)};
+            (point){item, intensity, rate, roof_at(self, intensity), series};
         self->x_low = fmin(self->x_low, intensity);
         self->x_high = fmax(self->x_high, intensity);
         self->y_low = fmin(self->y_low, rate);
@@ -289,7 +300,12 @@ static void write_roofline(const report_set *set, const roofline *self, bt_str *
     bt_str_append(out, "<section id=roofline><h2>Roofline</h2>\n<p class=muted>What each case "
                        "reached, by how much it computes for a byte that it must move. The lines "
                        "are what this machine reached in the same session. A point links to its "
-                       "case. <a class=skip href=\"#roofline-table\">Skip the points</a></p>\n"
+                       "case. ");
+    if (set->run_count > RUNS_UP_TO) {
+        bt_str_format(out, "Of these runs, the last one, run %lld. ",
+                      (long long)set->runs[set->run_count - 1].id);
+    }
+    bt_str_append(out, "<a class=skip href=\"#roofline-table\">Skip the points</a></p>\n"
                        "<p class=\"muted y-name\">FLOP/s</p>\n<div class=\"plot roofline\"><div "
                        "class=still><svg viewBox=\"0 0 1000 300\" "
                        "preserveAspectRatio=none aria-hidden=true>");

@@ -100,7 +100,8 @@ static bt_status add_round(bt_store *store, const sample_kernels *sample, int64_
     bt_store_shape shape = {.device = "NVIDIA H200", .precision = "f32"};
     bt_store_kernel kernel = {ops[made.op].op, system ? "sm80_v2" : "sm90_v7"};
     double spread = 0.004 * wobble(index, system, ordinal) + 0.004 * wobble(index, 7, ordinal);
-    double time_ns = made.time_ns * factor_of(sample, index, system) * (1.0 + spread);
+    double time_ns =
+        made.time_ns * factor_of(sample, index, system) * (1.0 + spread) * (1.0 + sample->drift);
     bool invalid = bt_noise_invalidates(noise);
     time_ns *= invalid ? 1.2 : 1.0;
     double bytes = made.elements * ops[made.op].bytes;

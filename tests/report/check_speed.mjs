@@ -26,7 +26,7 @@ export const checks = {
   },
   "pages stay under two megabytes": async (pages) => {
     for (const kind of ["one", "two", "ten", "many", "long", "seeds", "telemetry", "kernels", "pairs",
-      "ab", "gate", "replicate", "history"]) {
+      "ab", "gate", "replicate", "history", "sessions"]) {
       const size = statSync(pages.path(kind)).size;
       assert.ok(size < 2e6, `${kind}: ${size} bytes`);
     }

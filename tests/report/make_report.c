@@ -3,7 +3,8 @@
 // KINDS: one (a run, two cases), two (two runs), ten, many (twenty), long (10,000 steps), huge
 // (50,000), failed, hostile (markup in every text), running, seeds (five rounds a case), telemetry,
 // noisy, kernels (one system), mixed (a training
-// run and a kernel run), history (thirty sessions), pairs (two), ab, gate, replicate (with
+// run and a kernel run), history (thirty
+// sessions), sessions (ten of kernels), pairs (two), ab, gate, replicate (with
 // verdicts). Exit 0, or 1 with the reason.
 #include <math.h>
 #include <stdio.h>
@@ -167,6 +168,18 @@ static bt_status make_history(bt_store *store, made_runs *out)
     return BT_OK;
 }
 
+// Ten sessions of one kernel suite, each a little slower.
+static bt_status make_sessions(bt_store *store, made_runs *out)
+{
+    sample_kernels sample = sample_kernels_default();
+    sample.cases = 60;
+    while (out->count < 10) {
+        BT_TRY(add_kernels(store, &sample, out));
+        sample.drift += 0.004;
+    }
+    return BT_OK;
+}
+
 static bt_status make_pairs(bt_store *store, made_runs *out)
 {
     sample_kernels sample = sample_kernels_default();
@@ -208,25 +221,16 @@ static bt_status make_replicate(bt_store *store, made_runs *out)
 static const struct {
     const char *name;
     bt_status (*make)(bt_store *store, made_runs *out);
-} kinds[] = {{"one", make_one},
-             {"two", make_two},
-             {"ten", make_ten},
-             {"many", make_many},
-             {"long", make_long},
-             {"huge", make_huge},
-             {"failed", make_failed},
-             {"running", make_running},
-             {"hostile", make_hostile},
-             {"seeds", make_seeds},
-             {"kernels", make_kernels},
-             {"mixed", make_mixed},
-             {"history", make_history},
-             {"pairs", make_pairs},
-             {"telemetry", make_telemetry},
-             {"noisy", make_noisy},
-             {"ab", make_ab},
-             {"gate", make_gate},
-             {"replicate", make_replicate}};
+} kinds[] = {{"one", make_one},         {"two", make_two},
+             {"ten", make_ten},         {"many", make_many},
+             {"long", make_long},       {"huge", make_huge},
+             {"failed", make_failed},   {"running", make_running},
+             {"hostile", make_hostile}, {"seeds", make_seeds},
+             {"kernels", make_kernels}, {"mixed", make_mixed},
+             {"history", make_history}, {"sessions", make_sessions},
+             {"pairs", make_pairs},     {"telemetry", make_telemetry},
+             {"noisy", make_noisy},     {"ab", make_ab},
+             {"gate", make_gate},       {"replicate", make_replicate}};
 
 static bt_status record(bt_store *store, const char *name, made_runs *out)
 {

@@ -1,0 +1,181 @@
+// harness/report/pairs.c - ratios that nobody judged: two systems pair by pair of their rounds, and
+// runs against the first of them
+#include <math.h>
+#include <string.h>
+
+#include "harness/report/internal.h"
+#include "harness/report/ratios.h"
+
+// ---- pairs of rounds ---------------------------------------------------------------------------
+
+static bt_metric time_metric(const report_case *item)
+{
+    return bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_STEP_TIME;
+}
+
+// The median over the rounds that both have of the other's time by the base's.
+static bt_status pair_ratio(const report_case *base, const report_case *other, double *ratios,
+                            ratio_row *row)
+{
+    bt_metric metric = time_metric(base);
+    for (int64_t i = 0; i < base->round_count; i++) {
+        for (int64_t j = 0; j < other->round_count; j++) {
+            double ours = base->summaries[i].metrics[metric].value;
+            double theirs = other->summaries[j].metrics[metric].value;
+            bool pair = base->rounds[i]->ordinal == other->rounds[j]->ordinal &&
+                        bt_round_counts(base, i) && bt_round_counts(other, j);
+            if (pair && ours > 0.0 && theirs > 0.0 && isfinite(theirs / ours)) {
+                ratios[row->pairs++] = theirs / ours;
+            }
+        }
+    }
+    if (row->pairs == 0) {
+        return BT_OK;
+    }
+    bt_stats stats;
+    BT_TRY(bt_stats_of(ratios, row->pairs, &stats));
+    row->ratio = stats.median;
+    row->low = row->pairs > 1 ? stats.low : (double)NAN;
+    row->high = row->pairs > 1 ? stats.high : (double)NAN;
+    return BT_OK;
+}
+
+static const report_case *counterpart(const report_set *set, const report_case *item,
+                                      const char *system)
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *other = &set->cases[i];
+        if (other->run == item->run && strcmp(other->round->what.system, system) == 0 &&
+            strcmp(other->round->what.name, item->round->what.name) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+// A row of a case on the two systems; `named`: its name says which the other is.
+static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
+                          bool named, ratio_row *row)
+{
+    void *ratios = NULL;
+    *row = (ratio_row){.name = base->round->what.name,
+                       .metric = "",
+                       .ratio = (double)NAN,
+                       .low = (double)NAN,
+                       .high = (double)NAN,
+                       .mark = (double)NAN,
+                       .band_low = (double)NAN,
+                       .band_high = (double)NAN,
+                       .verdict = "",
+                       .reason = "",
+                       .deviations = "",
+                       .noisy = base->noisy + other->noisy};
+    if (named) {
+        bt_str text = {0};
+        bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
+        bt_status status = bt_str_status(&text);
+        if (status == BT_OK) {
+            status = bt_ratios_text(&set->arena, bt_str_text(&text), text.length_bytes, &row->name);
+        }
+        bt_str_release(&text);
+        BT_TRY(status);
+    }
+    size_t most = (size_t)(base->round_count * other->round_count);
+    BT_TRY(bt_mem_alloc(most, sizeof(double), &ratios));
+    bt_status status = pair_ratio(base, other, ratios, row);
+    bt_mem_free(ratios);
+    return status;
+}
+
+// The cases of the list's run on its base and on each of `others` [count].
+bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *const *others,
+                               int count)
+{
+    void *block = NULL;
+    int64_t found = 0;
+    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * (size_t)count * sizeof(ratio_row),
+                          &block));
+    ratio_row *rows = block;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *base = &set->cases[i];
+        if (base->run != list->run || base->kernel.ceiling ||
+            strcmp(base->round->what.system, list->base) != 0) {
+            continue;
+        }
+        for (int s = 0; s < count; s++) {
+            const report_case *other = counterpart(set, base, others[s]);
+            if (other) {
+                BT_TRY(add_pair(set, base, other, count > 1, &rows[found++]));
+            }
+        }
+    }
+    return bt_ratios_sort(&set->arena, rows, found, list);
+}
+
+// ---- several runs ------------------------------------------------------------------------------
+
+// The same case on the same system in the first run, NULL where there is none.
+static const report_case *in_first_run(const report_set *set, const report_case *mine)
+{
+    for (int64_t i = 0; i < set->case_count && set->cases[i].run == set->runs; i++) {
+        const report_case *other = &set->cases[i];
+        if (strcmp(other->round->what.name, mine->round->what.name) == 0 &&
+            strcmp(other->round->what.system, mine->round->what.system) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+// A kernel case goes by its own name first, so that operations stand together over all runs.
+static bt_status name_in_run(report_set *set, const report_case *item, const char **name)
+{
+    bt_str text = {0};
+    *name = item->label;
+    if (!bt_report_is_kernel(item->round)) {
+        return BT_OK;
+    }
+    bt_str_format(&text, "%s, %s, run %lld", item->round->what.name, item->round->what.system,
+                  (long long)item->run->id);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        status = bt_ratios_text(&set->arena, bt_str_text(&text), text.length_bytes, name);
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+// Each later run against the first: the time of the same case there by its own.
+bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
+{
+    void *block = NULL;
+    int64_t count = 0;
+    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * sizeof(ratio_row), &block));
+    ratio_row *rows = block;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const report_case *mine = &set->cases[i];
+        bool later = mine->run != set->runs && !mine->kernel.ceiling;
+        const report_case *base = later ? in_first_run(set, mine) : NULL;
+        if (!base) {
+            continue;
+        }
+        bt_metric metric = time_metric(mine);
+        const bt_metric_value *now = &mine->summary.metrics[metric];
+        const bt_metric_value *was = &base->summary.metrics[metric];
+        ratio_row *row = &rows[count++];
+        *row = (ratio_row){.metric = "",
+                           .ratio = was->value / now->value,
+                           .low = was->low / now->high,
+                           .high = was->high / now->low,
+                           .mark = (double)NAN,
+                           .band_low = (double)NAN,
+                           .band_high = (double)NAN,
+                           .verdict = "",
+                           .reason = "",
+                           .deviations = "",
+                           .noisy = base->noisy + mine->noisy,
+                           .pairs = mine->round_count};
+        BT_TRY(name_in_run(set, mine, &row->name));
+    }
+    return bt_ratios_sort(&set->arena, rows, count, list);
+}
