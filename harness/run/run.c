@@ -275,13 +275,13 @@ static bt_status execute(bt_running *self)
     }
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
-    BT_TRY(gather_facts(self));
     const bt_machine *machine = self->request->machine;
     bool on_gpu = strcmp(self->request->plan->device, "cuda") == 0;
-    BT_TRY(bt_telemetry_open(on_gpu ? machine->cuda.uuid : NULL, &self->telemetry));
     if (on_gpu) {
         BT_TRY(wait_for_device(self));
     }
+    BT_TRY(gather_facts(self));
+    BT_TRY(bt_telemetry_open(on_gpu ? machine->cuda.uuid : NULL, &self->telemetry));
     describe(self);
     BT_TRY(self->request->resume ? bt_running_resume(self) : begin_run(self));
     sign_lock(self);

@@ -28,8 +28,8 @@ bt_status bt_store_newest_running(bt_store *store, int64_t *run)
 
 static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_live *live)
 {
-    const char **const texts[] = {&live->message, &live->out_dir,   &live->suite,
-                                  &live->profile, &live->plan_json, NULL};
+    const char **const texts[] = {&live->message,   &live->out_dir, &live->suite, &live->profile,
+                                  &live->plan_json, &live->kind,    NULL};
     live->status = bt_reader_status(row, 0, bt_reader_alive(row, 3));
     live->started_ns = sqlite3_column_int64(row, 1);
     live->ended_ns = sqlite3_column_int64(row, 2);

@@ -20,6 +20,7 @@ typedef struct bt_store_live_round {
 typedef struct bt_store_live {
     int64_t run;
     const char *suite, *profile, *plan_json, *out_dir, *message;
+    const char *kind; // of its schedule: "ab", "calibrate"; "": a fixed number of rounds
     bt_run_status status;
     int64_t started_ns, ended_ns; // wall clock; ended_ns 0: not ended
     int64_t process_id;

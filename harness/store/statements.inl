@@ -144,8 +144,9 @@ X(GAPS, "SELECT stopped_ns, resumed_ns, status FROM session_gap WHERE session_id
 // How far a run is
 X(LIVE_RUNNING, "SELECT id, pid, pid_started, boot_id FROM session WHERE status=0 ORDER BY id DESC")
 X(LIVE_SESSION, "SELECT s.status, s.started_ns, s.ended_ns, s.pid, s.pid_started, s.boot_id,"
-                " s.message, s.out_dir, suite.name, suite.profile, suite.plan_json"
-                " FROM session s JOIN suite ON suite.id=s.suite_id WHERE s.id=?")
+                " s.message, s.out_dir, suite.name, suite.profile, suite.plan_json,"
+                " ifnull(o.kind, '') FROM session s JOIN suite ON suite.id=s.suite_id"
+                " LEFT JOIN session_schedule o ON o.session_id=s.id WHERE s.id=?")
 X(LIVE_COUNTS, "SELECT status, count(*), avg(ended_ns-started_ns) FROM round WHERE session_id=?"
                " GROUP BY status")
 X(LIVE_SYSTEMS, "SELECT count(DISTINCT system) FROM round WHERE session_id=?")

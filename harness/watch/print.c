@@ -254,9 +254,12 @@ bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
     if (live->message[0]) {
         bt_str_format(out, "\nmessage   %s", live->message);
     }
-    bool goes_on = live->status == BT_RUN_INTERRUPTED;
-    bt_str_format(out, "\nnext      bt-bench %s %lld", goes_on ? "run --resume" : "show",
-                  (long long)live->run);
+    if (live->status == BT_RUN_INTERRUPTED) {
+        bt_str_format(out, "\nnext      bt-bench %s --resume %lld",
+                      live->kind[0] ? live->kind : "run", (long long)live->run);
+    } else {
+        bt_str_format(out, "\nnext      bt-bench show %lld", (long long)live->run);
+    }
     return finish_line(out, start);
 }
 

@@ -247,6 +247,12 @@ static void a_lost_process_is_an_interruption(void **state)
     ASSERT_OK(bt_watch_end(&view, &text));
     assert_non_null(strstr(bt_str_text(&text), "run 1 interrupted: 0 rounds passed"));
     assert_non_null(strstr(bt_str_text(&text), "next      bt-bench run --resume 1\n"));
+    bt_store_live_release(&live);
+    bt_store_schedule schedule = {.seed = 7, .kind = "ab", .rule_json = "{}"};
+    ASSERT_OK(bt_store_schedule_set(store, 1, &schedule));
+    look(1, 0, &live, &view);
+    ASSERT_OK(bt_watch_end(&view, &text));
+    assert_non_null(strstr(bt_str_text(&text), "next      bt-bench ab --resume 1\n"));
     bt_str_release(&text);
     bt_store_live_release(&live);
 }
