@@ -9,9 +9,10 @@
 # The policies are suites/policies/self_check*.json. How it can fail on a sound harness: an equal
 # build is called SLOWER with a chance of 1e-6 (alpha of the policy; and it would have to differ by
 # the tolerance, 25 % on a CPU). The slowdown is missed with less than a tenth where the machine is
-# as noisy as it was when it was calibrated, and in proportion to that noise it is three times what
-# is needed; on a CPU it is tried three times, twice as large each time, so that even a machine
-# that gets ten times noisier meanwhile fails less than one time in a thousand.
+# as noisy as it was when it was calibrated, and three times what is needed is injected. On a CPU it
+# is tried three times, four times as large each time, at last at least twelve times the time: that
+# is found while pairs of equal rounds differ by less than a factor of three (one sd), which is
+# noisier than any machine that we know; a miss takes all three.
 # On a CPU there is one thread: waiting threads disturb each other more than anything else.
 # Exit 0 sound, 1 not, 2 usage, else that of bt-bench.
 set -euo pipefail
@@ -92,7 +93,7 @@ for try in $(seq "$tries"); do
         "$folder/slowed-$try.json")
     echo "slower by $(times "$slowdown" 100) %: found: $found"
     [ "$found" = false ] || break
-    slowdown=$(times "$slowdown" 2)
+    slowdown=$(times "$slowdown" 4)
 done
 [ "$found" = true ] || fail "an injected slowdown was not found"
 

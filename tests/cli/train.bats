@@ -101,3 +101,16 @@ has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"s
     run "$bench" report 1
     [ "$status" = 2 ]
 }
+
+# Four times as long: the mean of eight pairs would have to be noisy by a factor of two and a half
+# for this not to be found.
+@test "ab of a training case: a slowdown of its steps is found, losses and memory are the same" {
+    export OMP_NUM_THREADS=1
+    run --separate-stderr "$bench" ab . . s.json --inject-slowdown 3 --tolerance 0.5 --rounds-max 8 --format json
+    [ "$status" = 1 ]
+    verdicts=$(jq -r '.gate.verdicts | map([.metric, .verdict] | join(" ")) | sort | join(",")' <<<"$output")
+    [ "$verdicts" = "loss SAME,peak_allocated_bytes SAME,step_time_ns SLOWER,tokens_per_s SLOWER" ]
+    run --separate-stderr "$bench" ab . . s.json --tolerance 5 --rounds-max 2
+    [ "$status" = 0 ] || [ "$status" = 3 ]
+    [[ $output != *SLOWER* ]]
+}
