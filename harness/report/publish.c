@@ -15,8 +15,8 @@
 // ---- the folder --------------------------------------------------------------------------------
 
 // Everything that a publication may consist of.
-static const char *const names[] = {"index.html", "README.md", "report.json",   "environment.json",
-                                    "loss.svg",   "speed.svg", "bundle.tar.zst"};
+static const char *const names[] = {"index.html",   "README.md", "report.json", "environment.json",
+                                    "roofline.svg", "loss.svg",  "speed.svg",   "bundle.tar.zst"};
 
 static bool is_ours(const char *name)
 {
@@ -146,6 +146,20 @@ static bt_status put_chart(publishing *self, const report_set *set, int kind, co
     return status;
 }
 
+static bt_status put_roofline(publishing *self, const report_set *set)
+{
+    roofline drawn;
+    bt_str text = {0};
+    bt_status status = bt_roofline_make(set, &drawn);
+    if (status == BT_OK && drawn.count > 0) {
+        bt_svg_roofline(&drawn, &text);
+        status = put(self, "roofline.svg", "kernel cases under what the machine reached", &text);
+    }
+    bt_arena_release(&drawn.arena);
+    bt_str_release(&text);
+    return status;
+}
+
 static bt_status put_bundle(publishing *self, const char *path)
 {
     void *bytes = NULL;
@@ -176,6 +190,9 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
     bt_status status = put_texts(self, set, &text);
     if (status == BT_OK) {
         status = put_ratios(self, set);
+    }
+    if (status == BT_OK) {
+        status = put_roofline(self, set);
     }
     if (status == BT_OK) {
         status = put_chart(self, set, 0, "loss.svg", "loss over the steps");

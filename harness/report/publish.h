@@ -20,9 +20,9 @@ typedef struct bt_publication {
     bool force;
 } bt_publication;
 
-// Writes index.html, README.md, report.json, environment.json, ratios-*.svg, loss.svg, speed.svg as
-// far as there is something to draw, and a copy of the bundle.
-// Errors  INVALID_ARGUMENT (no runs, a folder with something else in it), IO
+// Writes index.html, README.md, report.json, environment.json, ratios-*.svg, roofline.svg,
+// loss.svg, speed.svg as far as there is something to draw, and a copy of the bundle. Errors
+// INVALID_ARGUMENT (no runs, a folder with something else in it), IO
 BT_CHECKED bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
                                        const bt_publication *publication);
 

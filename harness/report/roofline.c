@@ -6,35 +6,13 @@
 //   roof      = min(intensity * bandwidth of a copy, best matrix product)
 // Ceilings are the session's cases "ceiling.*": those with a bandwidth slope, those with a compute
 // rate lie flat. Cases without FLOP (copies, casts) have no place here.
+#include "harness/report/roofline.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "harness/report/internal.h"
-
-enum { SERIES_MAX = 6, CEILINGS_MAX = 8, RUNS_UP_TO = 2 };
-
-typedef struct point {
-    const report_case *item;
-    double intensity, rate, roof; // roof: NaN without ceilings
-    int series;
-} point;
-
-typedef struct ceiling {
-    const char *name; // behind "ceiling."
-    double value;     // B/s where it slopes, FLOP/s where it is flat
-    bool flat;
-} ceiling;
-
-typedef struct roofline {
-    point *points; // [count], in the arena
-    int64_t count;
-    const report_case *series[SERIES_MAX]; // the first case of each system and run
-    int series_count;
-    ceiling ceilings[CEILINGS_MAX];
-    int ceiling_count;
-    double x_low, x_high, y_low, y_high; // of the axes
-    bt_arena arena;
-} roofline;
+enum { RUNS_UP_TO = 2 };
 
 // ---- gathering ---------------------------------------------------------------------------------
 
@@ -46,7 +24,7 @@ static int series_of(roofline *self, const report_case *item)
             return i;
         }
     }
-    if (self->series_count == SERIES_MAX) {
+    if (self->series_count == ROOFLINE_SERIES) {
         return -1;
     }
     self->series[self->series_count] = item;
@@ -55,8 +33,8 @@ static int series_of(roofline *self, const report_case *item)
 
 static void add_ceiling(roofline *self, const char *name, double value, bool flat)
 {
-    if (value > 0.0 && isfinite(value) && self->ceiling_count < CEILINGS_MAX) {
-        self->ceilings[self->ceiling_count++] = (ceiling){name, value, flat};
+    if (value > 0.0 && isfinite(value) && self->ceiling_count < ROOFLINE_CEILINGS) {
+        self->ceilings[self->ceiling_count++] = (roofline_ceiling){name, value, flat};
     }
 }
 
@@ -111,8 +89,9 @@ static double roof_at(const roofline *self, double intensity)
     return fmin(slope, flat);
 }
 
-static bt_status gather(const report_set *set, roofline *self)
+bt_status bt_roofline_make(const report_set *set, roofline *self)
 {
+    memset(self, 0, sizeof *self);
     void *block = NULL;
     BT_TRY(bt_arena_alloc(&self->arena, (size_t)set->case_count * sizeof *self->points, &block));
     self->points = block;
@@ -133,7 +112,7 @@ static bt_status gather(const report_set *set, roofline *self)
             continue; // a seventh system of these runs; the table of cases has it
         }
         self->points[self->count++] =
-            (point){item, intensity, rate, roof_at(self, intensity), series};
+            (roofline_point){item, intensity, rate, roof_at(self, intensity), series};
         self->x_low = fmin(self->x_low, intensity);
         self->x_high = fmax(self->x_high, intensity);
         self->y_low = fmin(self->y_low, rate);
@@ -149,27 +128,28 @@ static bt_status gather(const report_set *set, roofline *self)
 
 // ---- drawing -----------------------------------------------------------------------------------
 
-static double across(const roofline *self, double intensity)
+double bt_roofline_across(const roofline *self, double intensity)
 {
     return 100.0 * log(intensity / self->x_low) / log(self->x_high / self->x_low);
 }
 
-static double up(const roofline *self, double rate)
+double bt_roofline_up(const roofline *self, double rate)
 {
     return 100.0 * log(rate / self->y_low) / log(self->y_high / self->y_low);
 }
 
 // A ceiling as a line through the picture, 1000 by 300.
-static void write_ceiling(const roofline *self, const ceiling *item, bt_str *out)
+static void write_ceiling(const roofline *self, const roofline_ceiling *item, bt_str *out)
 {
     double left = item->flat ? item->value : item->value * self->x_low;
     double right = item->flat ? item->value : item->value * self->x_high;
-    bt_str_format(out, "<path class=roof d=\"M0 %.1fL1000 %.1f\"/>", 300.0 - 3.0 * up(self, left),
-                  300.0 - 3.0 * up(self, right));
+    bt_str_format(out, "<path class=roof d=\"M0 %.1fL1000 %.1f\"/>",
+                  300.0 - 3.0 * bt_roofline_up(self, left),
+                  300.0 - 3.0 * bt_roofline_up(self, right));
 }
 
 // Its name, above the line, where no point can be: its text ends at `left`.
-static void write_ceiling_name(const roofline *self, const ceiling *item, bt_str *out)
+static void write_ceiling_name(const roofline *self, const roofline_ceiling *item, bt_str *out)
 {
     double share = item->flat ? 0.99 : 0.62;
     double x = self->x_low * pow(self->x_high / self->x_low, share);
@@ -179,7 +159,7 @@ static void write_ceiling_name(const roofline *self, const ceiling *item, bt_str
         y = item->value * x;
     }
     bt_str_format(out, "<span class=roof-name style=\"left:%.1f%%;bottom:%.1f%%\">",
-                  across(self, x), up(self, y));
+                  bt_roofline_across(self, x), bt_roofline_up(self, y));
     bt_str_append(out, item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ");
     bt_html_text(out, item->name);
     bt_str_format(
@@ -192,27 +172,28 @@ static void write_grid(const roofline *self, bt_str *out)
     bt_str_append(out, "<path class=grid d=\"");
     for (double power = 1e-6; power < 1e7; power *= 10.0) {
         if (power > 0.99 * self->x_low && power < 1.01 * self->x_high) {
-            bt_str_format(out, "M%.1f 0v300", 10.0 * across(self, power));
+            bt_str_format(out, "M%.1f 0v300", 10.0 * bt_roofline_across(self, power));
         }
     }
     for (double power = 1.0; power < 1e18; power *= 10.0) {
         if (power > 0.99 * self->y_low && power < 1.01 * self->y_high) {
-            bt_str_format(out, "M0 %.1fh1000", 300.0 - 3.0 * up(self, power));
+            bt_str_format(out, "M0 %.1fh1000", 300.0 - 3.0 * bt_roofline_up(self, power));
         }
     }
     bt_str_append(out, "\"/>");
 }
 
-// "10 T" at ten to the 13th: the axis's name has the unit.
-static void write_power(bt_str *out, double power)
+bt_text bt_roofline_tick(double power)
 {
     static const char prefixes[] = " kMGTPE";
+    bt_text out;
     int thousands = 0;
     while (power > 999.0 && prefixes[thousands + 1]) {
         power /= 1000.0;
         thousands++;
     }
-    bt_str_format(out, "%.0f %c", power, prefixes[thousands]);
+    (void)snprintf(out.text, sizeof out.text, "%.0f %c", power, prefixes[thousands]);
+    return out;
 }
 
 static void write_ticks(const roofline *self, bt_str *out)
@@ -220,9 +201,8 @@ static void write_ticks(const roofline *self, bt_str *out)
     bt_str_append(out, "<div class=y aria-hidden=true>");
     for (double power = 1.0; power < 1e18; power *= 10.0) {
         if (power > 0.99 * self->y_low && power < 1.01 * self->y_high) {
-            bt_str_format(out, "<span style=\"bottom:%.2f%%\">", up(self, power));
-            write_power(out, power);
-            bt_str_append(out, "</span>");
+            bt_str_format(out, "<span style=\"bottom:%.2f%%\">%s</span>",
+                          bt_roofline_up(self, power), bt_roofline_tick(power).text);
         }
     }
     bt_str_append(out, "</div><div class=x aria-hidden=true>");
@@ -231,16 +211,18 @@ static void write_ticks(const roofline *self, bt_str *out)
         for (int lead = 1; lead < (between ? 6 : 2); lead += lead == 1 ? 1 : 3) {
             double x = power * lead;
             if (x > 0.99 * self->x_low && x < 1.01 * self->x_high) {
-                bt_str_format(out, "<span style=\"left:%.2f%%\">%.4g</span>", across(self, x), x);
+                bt_str_format(out, "<span style=\"left:%.2f%%\">%.4g</span>",
+                              bt_roofline_across(self, x), x);
             }
         }
     }
     bt_str_append(out, "</div>");
 }
 
-static void write_point(const report_set *set, const roofline *self, const point *at, bt_str *out)
+static void write_point(const report_set *set, const roofline *self, const roofline_point *at,
+                        bt_str *out)
 {
-    double x = across(self, at->intensity), y = up(self, at->rate);
+    double x = bt_roofline_across(self, at->intensity), y = bt_roofline_up(self, at->rate);
     bt_str_format(out, "<a class=\"pt m%d%s%s\" style=\"left:%.2f%%;bottom:%.2f%%\" href=\"#",
                   at->series, x > 60.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
     bt_html_case_id(out, set, at->item);
@@ -275,7 +257,7 @@ static void write_table(const report_set *set, const roofline *self, bt_str *out
                        "FLOP a byte<th class=n>FLOP/s<th class=n>bandwidth<th class=n>of the roof"
                        "</thead><tbody>\n");
     for (int64_t i = 0; i < self->count; i++) {
-        const point *at = &self->points[i];
+        const roofline_point *at = &self->points[i];
         double bytes_per_s = at->rate / at->intensity;
         bt_str_append(out, "<tr><th scope=row><a href=\"#");
         bt_html_case_id(out, set, at->item);
@@ -329,8 +311,8 @@ static void write_roofline(const report_set *set, const roofline *self, bt_str *
 
 bt_status bt_page_roofline(const report_set *set, bt_str *out)
 {
-    roofline self = {0};
-    bt_status status = gather(set, &self);
+    roofline self;
+    bt_status status = bt_roofline_make(set, &self);
     if (status == BT_OK && self.count > 0) {
         write_roofline(set, &self, out);
     }

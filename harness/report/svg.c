@@ -221,3 +221,85 @@ void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
     }
     bt_str_append(out, "</svg>\n");
 }
+
+// ---- roofline ----------------------------------------------------------------------------------
+
+enum { ROOF_TOP = 50, ROOF_HEIGHT = 340, ROOF_WIDTH = WIDTH - CHART_LEFT - 40 };
+
+static double roof_x(const roofline *from, double intensity)
+{
+    return CHART_LEFT + 0.01 * ROOF_WIDTH * bt_roofline_across(from, intensity);
+}
+
+static double roof_y(const roofline *from, double rate)
+{
+    return ROOF_TOP + ROOF_HEIGHT * (1.0 - 0.01 * bt_roofline_up(from, rate));
+}
+
+static void write_decades(const roofline *from, bt_str *out)
+{
+    bt_text label;
+    for (double x = from->x_low; x < 1.01 * from->x_high; x *= 10.0) {
+        bt_str_format(out, "<path class=\"grid\" d=\"M%.1f %dv%d\"/>", roof_x(from, x), ROOF_TOP,
+                      ROOF_HEIGHT);
+        (void)snprintf(label.text, sizeof label.text, "%.4g", x);
+        write_text(out, roof_x(from, x), ROOF_TOP + ROOF_HEIGHT + 18,
+                   "class=\"m\" text-anchor=\"middle\"", label.text);
+    }
+    for (double y = from->y_low; y < 1.01 * from->y_high; y *= 10.0) {
+        bt_str_format(out, "<path class=\"grid\" d=\"M%d %.1fh%d\"/>", CHART_LEFT, roof_y(from, y),
+                      ROOF_WIDTH);
+        label = bt_roofline_tick(y);
+        write_text(out, CHART_LEFT - 8, roof_y(from, y) + 4, "class=\"m\" text-anchor=\"end\"",
+                   label.text);
+    }
+    write_text(out, CHART_LEFT + ROOF_WIDTH, ROOF_TOP + ROOF_HEIGHT + 36,
+               "class=\"m\" text-anchor=\"end\"", "FLOP a byte");
+}
+
+// The part of a ceiling that lies in the picture, and its name below it.
+static void write_roof(const roofline *from, const roofline_ceiling *item, double line, bt_str *out)
+{
+    double left = from->x_low, right = from->x_high;
+    if (!item->flat) {
+        left = fmax(left, from->y_low / item->value);
+        right = fmin(right, from->y_high / item->value);
+    }
+    bt_text label =
+        bt_format_value(item->flat ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S, item->value);
+    bt_str name = {0};
+    bt_str_format(&name, "%s %s", item->name, label.text);
+    bt_str_format(out, "<path class=\"one\" d=\"M%.1f %.1fL%.1f %.1f\"/>", roof_x(from, left),
+                  roof_y(from, item->flat ? item->value : item->value * left), roof_x(from, right),
+                  roof_y(from, item->flat ? item->value : item->value * right));
+    write_text(out, CHART_LEFT + ROOF_WIDTH - 8, line, "class=\"m\" text-anchor=\"end\"",
+               bt_str_text(&name));
+    bt_str_release(&name);
+}
+
+void bt_svg_roofline(const roofline *from, bt_str *out)
+{
+    int height = ROOF_TOP + ROOF_HEIGHT + 50 + 20 * from->series_count;
+    open_svg("Roofline", height, out);
+    write_text(out, 10, 24, "class=\"h\"", "Roofline: FLOP/s by FLOP a byte");
+    write_decades(from, out);
+    for (int i = 0; i < from->ceiling_count; i++) {
+        write_roof(from, &from->ceilings[i], ROOF_TOP + ROOF_HEIGHT - 10.0 - 18.0 * i, out);
+    }
+    for (int64_t i = 0; i < from->count; i++) {
+        const roofline_point *at = &from->points[i];
+        bt_str_format(out, "<path class=\"s%d\" style=\"stroke-dasharray:none\" d=\"M%.1f %.1f",
+                      at->series, roof_x(from, at->intensity), roof_y(from, at->rate));
+        // A ring for the first system, a square for the others.
+        bt_str_append(out, at->series == 0 ? "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z\"/>"
+                                           : "m-4 -4h8v8h-8z\"/>");
+    }
+    for (int i = 0; i < from->series_count; i++) {
+        double y = ROOF_TOP + ROOF_HEIGHT + 54.0 + 20.0 * i;
+        bt_str_format(out, "<path class=\"s%d\" style=\"stroke-dasharray:none\" d=\"M%d %.1f%s\"/>",
+                      i, CHART_LEFT + 4, y - 4,
+                      i == 0 ? "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z" : "m-4 -4h8v8h-8z");
+        write_text(out, CHART_LEFT + 20, y, "", from->series[i]->round->what.system);
+    }
+    bt_str_append(out, "</svg>\n");
+}

@@ -1,0 +1,41 @@
+// harness/report/roofline.h - the points and ceilings of a roofline, between those who gather and
+// those who draw them
+#ifndef BT_HARNESS_REPORT_ROOFLINE_H
+#define BT_HARNESS_REPORT_ROOFLINE_H
+
+#include "harness/report/internal.h"
+
+enum { ROOFLINE_SERIES = 6, ROOFLINE_CEILINGS = 8 };
+
+typedef struct roofline_point {
+    const report_case *item;
+    double intensity, rate, roof; // roof: NaN without ceilings
+    int series;
+} roofline_point;
+
+typedef struct roofline_ceiling {
+    const char *name; // behind "ceiling."
+    double value;     // B/s where it slopes, FLOP/s where it is flat
+    bool flat;
+} roofline_ceiling;
+
+typedef struct roofline {
+    roofline_point *points; // [count], in the arena
+    int64_t count;
+    const report_case *series[ROOFLINE_SERIES]; // the first case of each system and run
+    int series_count;
+    roofline_ceiling ceilings[ROOFLINE_CEILINGS];
+    int ceiling_count;
+    double x_low, x_high, y_low, y_high; // of the axes
+    bt_arena arena;
+} roofline;
+
+// Owns    the caller, bt_arena_release(&out->arena), whatever the status
+BT_CHECKED bt_status bt_roofline_make(const report_set *set, roofline *out);
+// Where an intensity and a rate lie, in percent from the left and from below.
+double bt_roofline_across(const roofline *self, double intensity);
+double bt_roofline_up(const roofline *self, double rate);
+// "10 T" for ten to the 13th: the axis's name has the unit.
+bt_text bt_roofline_tick(double power);
+
+#endif
