@@ -162,7 +162,7 @@ static void print_reasons(const kernel_row *rows, int64_t count, bt_str *out)
 {
     for (int64_t i = 0; i < count; ++i) {
         const bt_store_round *round = rows[i].round;
-        bool said = round->status == BT_RUN_PASSED || !round->message[0];
+        bool said = round->status == BT_RUN_PASSED || round->superseded || !round->message[0];
         for (int64_t j = 0; j < i && !said; ++j) {
             said = strcmp(rows[j].round->message, round->message) == 0 &&
                    strcmp(rows[j].round->what.system, round->what.system) == 0;

@@ -62,14 +62,15 @@ static report_case *find_case(report_set *set, int64_t first, const bt_store_run
     return item;
 }
 
-// How much a state says about a case that has several rounds: the worst one counts.
-static int weight_of(bt_run_status status)
+// How much a round says about a case that has several: the worst one counts, but for what was run
+// again.
+static int weight_of(const bt_store_round *round)
 {
     static const int weights[BT_RUN_STATUS_COUNT] = {
         [BT_RUN_INVALID] = -1, // it is run again
         [BT_RUN_PASSED] = 0,      [BT_RUN_UNAVAILABLE] = 1, [BT_RUN_RUNNING] = 2,
         [BT_RUN_INTERRUPTED] = 3, [BT_RUN_FAILED] = 4};
-    return weights[status];
+    return round->superseded ? -1 : weights[round->status];
 }
 
 static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_run *run)
@@ -93,7 +94,7 @@ static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_ru
         }
         item->rounds[item->round_count++] = round;
         item->noisy += bt_noise_of(round)[0] != '\0';
-        if (item->round_count == 1 || weight_of(round->status) > weight_of(item->round->status)) {
+        if (item->round_count == 1 || weight_of(round) > weight_of(item->round)) {
             item->round = round;
         }
     }

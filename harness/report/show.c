@@ -61,6 +61,10 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     BT_TRY(bt_summary_of(round, &summary));
     bt_str_format(out, "\n%s, %s  %s", round->what.name, round->what.system,
                   bt_run_status_name(round->status));
+    if (round->superseded) {
+        bt_str_format(out, ", run again   %s\n", round->message);
+        return BT_OK;
+    }
     if (round->shape.device[0]) {
         bt_str_format(out, "   %s %s", round->shape.precision, round->shape.device);
     }

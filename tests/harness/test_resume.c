@@ -11,6 +11,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
+#include "harness/report/report.h"
 #include "harness/run/lock.h"
 #include "harness/run/run.h"
 #include "tests/support/scratch.h"
@@ -154,6 +155,11 @@ static void a_comparison_meets_the_round_that_counts(void **state)
     ASSERT_OK(execute(0, &outcome));
     ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
     ASSERT_OK(bt_compare_runs(store, 1, 2, &both));
+    // Nor does a report speak of it as if something were missing.
+    bt_str page = {0};
+    ASSERT_OK(bt_report_markdown(store, (const int64_t[]){1}, 1, &page));
+    assert_null(strstr(bt_str_text(&page), "interrupted"));
+    bt_str_release(&page);
     ASSERT_OK(bt_store_close(store));
     assert_int_equal(both.pair_count, CASES * ROUNDS);
     assert_int_equal(both.alone_count, 0);
