@@ -249,18 +249,29 @@ static void cache_modes_and_stopping(void **state)
                  run_case("layernorm", "forward", "f32", "hot", "8xx", &got));
 }
 
-// Ten times as long: the shortest sample of hundreds is steady to far less than that on any
-// machine.
+// The shortest sample of a case that takes so much longer.
+static double least_ns(double by)
+{
+    heard got = {0};
+    slowdown = by;
+    bt_status status = run_case("gelu", "forward", "f32", "hot", "20000", &got);
+    slowdown = 0;
+    ASSERT_OK(status);
+    return got.least_ns;
+}
+
+// Ten times as long. A machine that is busy may stretch every sample of the few that 10 ms have
+// room for, so a shortest one is the least of several cases.
 static void a_slowdown_is_injected(void **state)
 {
     (void)state;
-    heard plain = {0}, slow = {0};
-    ASSERT_OK(run_case("gelu", "forward", "f32", "hot", "20000", &plain));
-    slowdown = 9;
-    bt_status status = run_case("gelu", "forward", "f32", "hot", "20000", &slow);
-    slowdown = 0;
-    ASSERT_OK(status);
-    assert_true(slow.least_ns > 4 * plain.least_ns);
+    double plain = INFINITY, slow = INFINITY;
+    for (int i = 0; i < 8; ++i) {
+        plain = fmin(plain, least_ns(0));
+        slow = fmin(slow, least_ns(9));
+    }
+    assert_true(slow > 4 * plain);
+    assert_true(slow < 40 * plain);
 }
 
 // A fill takes 1500 ns and 1 ns for 3000 bytes more.
