@@ -144,9 +144,23 @@ static void write_build(const bt_store_build *build, bt_json_writer *json)
     bt_json_writer_close(json, '}');
 }
 
+static void write_ceilings(const bt_gate_ceilings *ceilings, bt_json_writer *json)
+{
+    bt_json_writer_open(json, "ceilings", '{');
+    for (int64_t i = 0; i < ceilings->count; ++i) {
+        bt_json_writer_open(json, ceilings->items[i].name, '[');
+        for (int64_t j = 0; j < ceilings->items[i].count; ++j) {
+            bt_json_writer_real(json, NULL, ceilings->items[i].bytes_per_s[j]);
+        }
+        bt_json_writer_close(json, ']');
+    }
+    bt_json_writer_close(json, '}');
+}
+
 typedef struct heading {
     const char *name, *reason, *machine;
     int64_t created_ns;
+    bt_gate_ceilings ceilings;
 } heading;
 
 // Of a session of 'ab' the candidate is kept, which is the newer build of ours.
@@ -171,6 +185,7 @@ static bt_status write_raw(const bt_store_run *run, const heading *head, const b
     bt_json_writer_text(&json, "plan", run->info.suite.plan_hash);
     write_build(&run->info.build, &json);
     write_environment(&run->info.env, &json);
+    write_ceilings(&head->ceilings, &json);
     bt_json_writer_open(&json, "cases", '[');
     for (int64_t i = 0; i < sides->count; ++i) {
         if (is_kept(&sides->items[i])) {
@@ -245,6 +260,7 @@ bt_status bt_baseline_write(const bt_store_run *run, const char *name, const cha
 {
     bt_arena arena = {0};
     bt_gate_sides sides = {0};
+    bt_gate_ceilings ceilings = {0};
     bt_str machine = {0}, raw = {0};
     BT_TRY(bt_baseline_check_name(name));
     if (!reason || !*reason) {
@@ -253,6 +269,9 @@ bt_status bt_baseline_write(const bt_store_run *run, const char *name, const cha
     }
     bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
     if (status == BT_OK) {
+        status = bt_gate_ceilings_of_run(run, &arena, &ceilings);
+    }
+    if (status == BT_OK) {
         status = check_run(run, &sides);
     }
     bt_baseline_machine(&run->info.env, &machine);
@@ -260,7 +279,7 @@ bt_status bt_baseline_write(const bt_store_run *run, const char *name, const cha
         status = bt_str_status(&machine);
     }
     if (status == BT_OK) {
-        heading head = {name, reason, bt_str_text(&machine), created_ns};
+        heading head = {name, reason, bt_str_text(&machine), created_ns, ceilings};
         status = write_raw(run, &head, &sides, &raw);
     }
     if (status == BT_OK) {

@@ -8,6 +8,7 @@
 #ifndef BT_HARNESS_GATE_BASELINE_H
 #define BT_HARNESS_GATE_BASELINE_H
 
+#include "harness/gate/ceiling.h"
 #include "harness/gate/side.h"
 #include "harness/suite/json.h"
 
@@ -23,8 +24,9 @@ typedef struct bt_baseline {
     bt_store_build build;
     bt_store_env env;    // hard and soft facts, by key; its digest is the run's
     bt_gate_sides sides; // cases, by bench, name and system
-    bt_arena arena;      // holds all of it
-    char digest[33];     // of the document
+    bt_gate_ceilings ceilings;
+    bt_arena arena;  // holds all of it
+    char digest[33]; // of the document
 } bt_baseline;
 
 // The document of a run that passed, appended to `out`.

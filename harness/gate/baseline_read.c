@@ -184,6 +184,28 @@ static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out
     return BT_OK;
 }
 
+static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceilings *out)
+{
+    const cJSON *ceilings = NULL;
+    void *block = NULL;
+    BT_TRY(bt_document_member(in, root, "ceilings", false, &ceilings));
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(ceilings) * sizeof *out->items,
+                          &block));
+    bt_gate_ceiling *items = block;
+    for (const cJSON *node = ceilings->child; node; node = node->next) {
+        bt_gate_ceiling *item = &items[out->count++];
+        size_t length = strlen(BT_GATE_CEILING_PREFIX);
+        if (strncmp(node->string, BT_GATE_CEILING_PREFIX, length) != 0) {
+            return bt_json_error(in->json, node, BT_JSON_KEY, "\"%s\" must begin with \"%s\"",
+                                 node->string, BT_GATE_CEILING_PREFIX);
+        }
+        BT_TRY(bt_document_copy(in, node->string, &item->name));
+        BT_TRY(bt_document_numbers(in, node, node->string, &item->bytes_per_s, &item->count));
+    }
+    out->items = items;
+    return BT_OK;
+}
+
 static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *out)
 {
     const cJSON *format = bt_json_get(root, "format");
@@ -202,6 +224,7 @@ static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *
     BT_TRY(bt_document_text(in, root, "plan", &out->plan_hash));
     BT_TRY(read_build(in, root, &out->build));
     BT_TRY(read_environment(in, root, &out->env));
+    BT_TRY(read_ceilings(in, root, &out->ceilings));
     return read_cases(in, root, out);
 }
 

@@ -57,19 +57,35 @@ static void append_facts(const bt_store_env *base, const bt_store_env *env, bt_s
     }
 }
 
+// How fast the machine itself was; slower as a whole, it explains much.
+static bt_status append_ceilings(const bt_baseline *baseline, const bt_store_run *run, bt_str *out)
+{
+    bt_arena arena = {0};
+    bt_gate_ceilings ceilings;
+    bt_status status = bt_gate_ceilings_of_run(run, &arena, &ceilings);
+    if (status == BT_OK) {
+        status = bt_gate_ceilings_differ(&baseline->ceilings, &ceilings, out);
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
 void bt_gate_besides(const bt_gate_result *result, bt_str *out)
 {
     const bt_store_run *run = result->request.run;
     const bt_baseline *baseline = result->request.baseline;
     const bt_store_schedule *schedule = &run->schedule;
     bt_str text = {0};
+    bt_status status = BT_OK;
     if (baseline) {
+        status = append_ceilings(baseline, run, &text);
         append_builds(&baseline->build, &run->info.build, &text);
         append_facts(&baseline->env, &run->info.env, &text);
     } else if (schedule->system_count == 2) {
         append_builds(&schedule->systems[0].build, &schedule->systems[1].build, &text);
     }
     bt_str_append(out, bt_str_text(&text));
-    out->status = out->status == BT_OK ? text.status : out->status;
+    status = status == BT_OK ? text.status : status;
+    out->status = out->status == BT_OK ? status : out->status;
     bt_str_release(&text);
 }

@@ -91,8 +91,9 @@ BT_CHECKED bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
 BT_CHECKED bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out);
 // What to do next, in a line without its end; "" where nothing suggests itself.
 void bt_gate_next(const bt_gate_result *result, bt_str *out);
-// What differs besides the cases: of the builds, and soft facts of the environments, which may
-// explain a difference. "compiler GNU 12 -> GNU 13; os.kernel 6.1 -> 6.5"; "" where nothing does.
+// What differs besides the cases: the machine's own speed, the builds, and soft facts of the
+// environments, which may explain a difference. "compiler GNU 12 -> GNU 13; os.kernel 6.1 -> 6.5";
+// "" where nothing does.
 void bt_gate_besides(const bt_gate_result *result, bt_str *out);
 // "run 12 of kernels against baseline main (...), policy default".
 void bt_gate_heading(const bt_gate_result *result, bt_str *out);

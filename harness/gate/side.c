@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "framework/base/str.h"
+#include "harness/gate/ceiling.h"
 #include "harness/plan/plan.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 
-#define DATA_PREFIX    "data."
-#define CEILING_PREFIX "ceiling."
+#define DATA_PREFIX "data."
 
 // ---- environment -------------------------------------------------------------------------------
 
@@ -214,11 +214,6 @@ static bool is_of(const bt_gate_side *side, const bt_store_round *round)
            strcmp(side->bench, round->what.bench) == 0;
 }
 
-static bool is_ceiling(const bt_store_round *round)
-{
-    return strncmp(round->what.name, CEILING_PREFIX, strlen(CEILING_PREFIX)) == 0;
-}
-
 static int by_ordinal(const void *left, const void *right)
 {
     const bt_gate_round *a = left;
@@ -301,7 +296,7 @@ bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena, bt_gate
     bt_gate_side *items = block;
     out->items = items;
     for (int64_t i = 0; i < run->round_count; ++i) {
-        bool known = is_ceiling(&run->rounds[i]);
+        bool known = bt_gate_is_ceiling(&run->rounds[i]);
         for (int64_t j = 0; j < out->count && !known; ++j) {
             known = is_of(&items[j], &run->rounds[i]);
         }

@@ -20,6 +20,8 @@ void made_run_release(made_run *made);
 // A round of a kernel case that passed: its ordinal follows those of case and system.
 bt_store_round *made_kernel_round(made_run *made, const char *name, const char *system,
                                   double time_ns, const char *kernel);
+// A round of the machine's copy that passed: "ceiling.hot".
+void made_ceiling_round(made_run *made, double bytes_per_s);
 // A round of a training case of `steps` steps of `step_ns`, peak_bytes allocated at most, whose
 // loss falls from 11 by a tenth a step; from step `shift_at` on every loss is larger by `shift`.
 bt_store_round *made_train_round(made_run *made, const char *name, const char *system,

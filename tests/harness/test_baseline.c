@@ -86,7 +86,8 @@ static void make_run(made_run *made)
         made_kernel_round(made, "gelu", "pytorch-eager", 3000 * made_noise(i, 0.01), "aten");
         made_train_round(made, "tiny", "blutrain", 5e6, 1 << 20, 6, i == 7 ? 3 : 6, 0.5F);
     }
-    made_kernel_round(made, "ceiling.hot", "blutrain", 10, "copy");
+    made_ceiling_round(made, 6e9);
+    made_ceiling_round(made, 7e9);
     made_kernel_round(made, "once", "blutrain", 10, "copy");
 }
 
@@ -116,6 +117,10 @@ static void a_document_comes_back(void **state)
     assert_string_equal(baseline.env.facts[3].key, "os.kernel");
     assert_int_equal(baseline.env.facts[3].level, BT_FACT_SOFT);
     assert_int_equal(baseline.sides.count, 3); // no ceiling, and not what ran once
+    assert_int_equal(baseline.ceilings.count, 1);
+    assert_string_equal(baseline.ceilings.items[0].name, "ceiling.hot");
+    assert_int_equal(baseline.ceilings.items[0].count, 2);
+    assert_true(baseline.ceilings.items[0].bytes_per_s[1] == 7e9);
     const bt_gate_side *gelu = bt_gate_side_find(&baseline.sides, "made", "gelu", "blutrain");
     assert_non_null(gelu);
     assert_int_equal(gelu->round_count, 8);
@@ -231,6 +236,8 @@ static void a_bad_document_is_refused_with_its_place(void **state)
     refuses(document, "\"bits\": \"", "\"bits\": \"0", "8 hex digits a step");
     refuses(document, "\"tokens\": 512", "\"tokens\": [512]", "1 numbers for 6 steps");
     refuses(document, "\"cpu.model\": \"a processor\"", "\"cpu.model\": 3", "must be a text");
+    refuses(document, "\"ceiling.hot\"", "\"roof.hot\"", "must begin with \"ceiling.\"");
+    refuses(document, "\"ceiling.hot\": [", "\"ceiling.hot\": [0, ", "holds numbers above 0");
     refuses(document, "\"kernels\": [", "\"kernels\": [7, ", "holds texts");
     refuses(document, "\"metrics\": {", "\"metrics\": 1, \"x\": {", "must be an object");
     refuses(document, "\"gelu\"", "\"\\u0000\"", "b.json:");

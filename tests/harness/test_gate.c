@@ -654,6 +654,26 @@ static void the_text_says_what_changed(void **state)
     bt_str_release(&out);
 }
 
+static void a_machine_that_was_slower_as_a_whole_is_said(void **state)
+{
+    (void)state;
+    bt_str out = {0};
+    add_kernel(&it.base, "gelu", "blutrain", 1e6, SPREAD, ROUNDS);
+    add_kernel(&it.run, "gelu", "blutrain", 1.1e6, SPREAD, ROUNDS);
+    made_ceiling_round(&it.base, 6e9);
+    made_ceiling_round(&it.run, 5.9e9);
+    judge("");
+    assert_int_equal(it.result.count, 1); // the copy itself is not judged
+    ASSERT_OK(bt_gate_text(&it.result, "", &out));
+    assert_null(strstr(bt_str_text(&out), "own copy"));
+    ((bt_store_measurement *)(uintptr_t)it.run.rounds[ROUNDS].measurements)->value = 5.4e9;
+    bt_str_clear(&out);
+    ASSERT_OK(bt_gate_text(&it.result, "", &out));
+    expect_words(bt_str_text(&out),
+                 "besides  the machine's own copy, hot: 6.00 GB/s -> 5.40 GB/s\n");
+    bt_str_release(&out);
+}
+
 static void an_improvement_proposes_a_baseline(void **state)
 {
     (void)state;
@@ -801,6 +821,7 @@ int main(void)
         TEST(verdicts_are_made_again_from_their_rule),
         TEST(a_rule_that_is_none_is_refused),
         TEST(the_text_says_what_changed),
+        TEST(a_machine_that_was_slower_as_a_whole_is_said),
         TEST(an_improvement_proposes_a_baseline),
         TEST(the_comment_folds_what_is_same),
         TEST(a_long_comment_is_cut),

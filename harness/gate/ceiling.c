@@ -1,0 +1,94 @@
+// harness/gate/ceiling.c - the machine's own speed beside a run
+#include "harness/gate/ceiling.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "harness/stats/summary.h"
+#include "harness/text/format.h"
+
+#define EQUAL 0.02 // shares that count as equal for people
+
+bool bt_gate_is_ceiling(const bt_store_round *round)
+{
+    return strncmp(round->what.name, BT_GATE_CEILING_PREFIX, strlen(BT_GATE_CEILING_PREFIX)) == 0;
+}
+
+static const bt_gate_ceiling *find(const bt_gate_ceilings *list, const char *name)
+{
+    for (int64_t i = 0; i < list->count; ++i) {
+        if (strcmp(list->items[i].name, name) == 0) {
+            return &list->items[i];
+        }
+    }
+    return NULL;
+}
+
+// The ceiling of that name, from all rounds that passed.
+static bt_status gather(const bt_store_run *run, const char *name, bt_arena *arena,
+                        bt_gate_ceiling *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof(double), &block));
+    double *values = block;
+    *out = (bt_gate_ceiling){.name = name, .bytes_per_s = values};
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        const bt_store_round *round = &run->rounds[i];
+        bt_summary summary;
+        if (round->status != BT_RUN_PASSED || strcmp(round->what.name, name) != 0) {
+            continue;
+        }
+        BT_TRY(bt_summary_of(round, &summary));
+        double value = summary.metrics[BT_METRIC_BANDWIDTH].value;
+        if (value > 0 && isfinite(value)) {
+            values[out->count++] = value;
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_gate_ceilings_of_run(const bt_store_run *run, bt_arena *arena, bt_gate_ceilings *out)
+{
+    void *block = NULL;
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof *out->items, &block));
+    bt_gate_ceiling *items = block;
+    out->items = items;
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        const bt_store_round *round = &run->rounds[i];
+        if (bt_gate_is_ceiling(round) && !find(out, round->what.name)) {
+            BT_TRY(gather(run, round->what.name, arena, &items[out->count]));
+            ++out->count;
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status median_of(const bt_gate_ceiling *ceiling, double *median)
+{
+    bt_stats stats = {.median = (double)NAN};
+    if (ceiling && ceiling->count > 0) {
+        BT_TRY(bt_stats_of(ceiling->bytes_per_s, ceiling->count, &stats));
+    }
+    *median = stats.median;
+    return BT_OK;
+}
+
+bt_status bt_gate_ceilings_differ(const bt_gate_ceilings *base, const bt_gate_ceilings *candidate,
+                                  bt_str *out)
+{
+    for (int64_t i = 0; i < base->count; ++i) {
+        const char *name = base->items[i].name;
+        double before = 0, now = 0;
+        BT_TRY(median_of(&base->items[i], &before));
+        BT_TRY(median_of(find(candidate, name), &now));
+        if (!(fabs(now / before - 1) > EQUAL)) {
+            continue; // also what one side does not know
+        }
+        bt_str_format(out, "%sthe machine's own copy, %s: %s", out->length_bytes ? "; " : "",
+                      name + strlen(BT_GATE_CEILING_PREFIX),
+                      bt_format_value(BT_UNIT_BYTES_PER_S, before).text);
+        bt_str_format(out, " -> %s", bt_format_value(BT_UNIT_BYTES_PER_S, now).text);
+    }
+    return bt_str_status(out);
+}
