@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
 #include "tests/harness/gate_setting.h"
+#include "tests/harness/schema_check.h"
 
 static void make_a_bit_of_everything(void)
 {
@@ -149,6 +152,14 @@ static void json_says_all(void **state)
     assert_int_equal(cJSON_GetArraySize(bt_json_get(json.root, "verdicts")), 4);
     assert_string_equal(bt_json_get(bt_json_get(json.root, "baseline"), "digest")->valuestring,
                         gate_it.baseline.digest);
+    void *text = NULL;
+    size_t size_bytes = 0;
+    bt_json_doc schema;
+    ASSERT_OK(bt_file_read("suites/schema/gate.schema.json", &text, &size_bytes));
+    ASSERT_OK(bt_json_parse("gate.schema.json", text, size_bytes, &schema));
+    assert_string_equal(schema_check(schema.root, json.root), "");
+    bt_mem_free(text);
+    bt_json_release(&schema);
     bt_json_release(&json);
     bt_str_release(&out);
 }
