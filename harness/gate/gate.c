@@ -205,7 +205,7 @@ static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gat
                            .candidate = known->system,
                            .base = self->baseline ? NULL : paired_system(self->request->run, 0),
                            .recorded = self->baseline ? base : NULL,
-                           .precision = (base ? base : side)->precision,
+                           .precision = known->precision,
                            .family = self->family,
                            .calibration = {.required = request->policy->calibration_required,
                                            .false_alarm_rate = (double)NAN,
