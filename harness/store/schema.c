@@ -201,8 +201,10 @@ static bt_status check_known(const bt_store *store, int64_t version, int known)
 static bt_status check_ours(bt_store *store)
 {
     int64_t mark = 0, tables = 0;
-    BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
+    // Tables first: who makes the database at this moment gives it tables and mark at once, so
+    // tables that are seen come with a mark that is seen after them.
     BT_TRY(bt_sql_integer(store, SQL_TABLE_COUNT, &tables, ""));
+    BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
     if (mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0)) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
                         "%s: a SQLite database, but not one of bt-bench; name another file",

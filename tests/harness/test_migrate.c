@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
@@ -176,6 +177,34 @@ static void empty_file_becomes_a_database(void **state)
     assert_int_equal(query("PRAGMA user_version"), known);
 }
 
+// Whoever comes first: all of them get a database that works.
+static void many_make_it_at_once(void **state)
+{
+    (void)state;
+    enum { TIMES = 20, OPENERS = 6 };
+    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE))); // makes the folder
+    for (int i = 0; i < TIMES; i++) {
+        assert_int_equal(unlink(database), 0);
+        pid_t openers[OPENERS];
+        for (int j = 0; j < OPENERS; j++) {
+            openers[j] = fork();
+            if (openers[j] == 0) {
+                bt_store *store = NULL;
+                bt_status status = bt_store_open(database, BT_STORE_WRITE, &store);
+                if (status != BT_OK) {
+                    print_error("%s\n", bt_error_message());
+                }
+                _exit(status == BT_OK && bt_store_close(store) == BT_OK ? 0 : 1);
+            }
+        }
+        for (int j = 0; j < OPENERS; j++) {
+            int code = -1;
+            assert_int_equal(waitpid(openers[j], &code, 0), openers[j]);
+            assert_int_equal(code, 0);
+        }
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -184,6 +213,7 @@ int main(void)
         TEST(later_version_is_migrated_to_and_then_refused),
         TEST(every_old_version_is_migrated_with_its_rows),
         TEST(empty_file_becomes_a_database),
+        TEST(many_make_it_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
