@@ -4,6 +4,7 @@
 // Types    f32, f64, bf16 (by way of f32); one IEEE operation per element: exact to half an ulp
 // Cost     bound by memory; unit strides and scalars have vectorised rows, others one by one
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/strided.h"
 #include "kernels/cpu/vector.h"
 

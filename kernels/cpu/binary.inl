@@ -46,15 +46,27 @@ bt_status FN(bt_binary_cpu)(const bt_launch *launch, const void *args)
     REAL *y = op->y;
     const int64_t rows = bt_strided_rows(&walk), inner = walk.shape[walk.rank - 1];
     const int64_t a_step = walk.stride[0][walk.rank - 1], b_step = walk.stride[1][walk.rank - 1];
-    const int64_t chunks = (inner + BT_CHUNK - 1) / BT_CHUNK;
-#pragma omp parallel for schedule(static) if (rows * inner > BT_CHUNK)
-    for (int64_t task = 0; task < rows * chunks; ++task) {
-        int64_t offset[BT_STRIDED_OPERANDS];
-        const int64_t at = task % chunks * BT_CHUNK;
-        const int64_t count = inner - at < BT_CHUNK ? inner - at : BT_CHUNK;
-        bt_strided_offsets(&walk, task / chunks, offset);
-        functions[op->function](a + offset[0] + at * a_step, a_step, b + offset[1] + at * b_step,
-                                b_step, y + offset[2] + at, count);
+    const bool past = bt_stream_wanted(rows * inner * (int64_t)sizeof(REAL));
+    const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
+    const int64_t chunks = (inner + step - 1) / step;
+#pragma omp parallel if (rows * inner > BT_CHUNK)
+    {
+        REAL made[BT_STREAM_BLOCK];
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < rows * chunks; ++task) {
+            int64_t offset[BT_STRIDED_OPERANDS];
+            const int64_t at = task % chunks * step;
+            const int64_t count = inner - at < step ? inner - at : step;
+            bt_strided_offsets(&walk, task / chunks, offset);
+            REAL *target = y + offset[2] + at;
+            functions[op->function](a + offset[0] + at * a_step, a_step,
+                                    b + offset[1] + at * b_step, b_step, past ? made : target,
+                                    count);
+            if (past) {
+                bt_stream_out(target, made, (size_t)count * sizeof(REAL));
+            }
+        }
+        bt_stream_end();
     }
     return BT_OK;
 }

@@ -5,15 +5,22 @@
 //          except f64 to bf16 or f16, which goes by way of f32
 //          float to integer truncates, saturates at the type's range, and makes NaN 0;
 //          integer to integer keeps the low bits; to bool is != 0, so NaN is true
-// Cost     bound by memory for equal types with unit strides
+//          f32 and bf16 with unit strides are converted directly
+// Cost     bound by memory where strides are 1 on both sides; a transpose goes tile by tile, so
+// that
+//          the lines of both sides are used whole
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/half.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/strided.h"
 
-enum { STAGE = 512 }; // elements
+enum {
+    STAGE = 512, // elements
+    TILE = 64    // of a transpose, both ways
+};
 
 typedef struct stage {
     double real[STAGE];     // when the source is a floating-point type
@@ -202,6 +209,125 @@ static void convert(const char *x, bt_dtype x_dtype, int64_t x_stride, char *y, 
     }
 }
 
+BT_CLONES static void widen(const uint16_t *restrict x, float *restrict y, int64_t count)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        y[i] = bt_bf16_to_f32(x[i]);
+    }
+}
+
+BT_CLONES static void narrow(const float *restrict x, uint16_t *restrict y, int64_t count)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        y[i] = bt_f32_to_bf16(x[i]);
+    }
+}
+
+// Contiguous elements, equal types or f32 and bf16; past: by stores past the cache.
+static void copy_span(const char *x, bt_dtype x_dtype, char *y, bt_dtype y_dtype, int64_t count,
+                      bool past)
+{
+    const int64_t x_size = (int64_t)bt_dtype_size(x_dtype);
+    const int64_t y_size = (int64_t)bt_dtype_size(y_dtype);
+    union {
+        float real[BT_STREAM_BLOCK];
+        uint16_t half[BT_STREAM_BLOCK];
+    } made;
+    if (x_dtype == y_dtype) {
+        if (past) {
+            bt_stream_out(y, x, (size_t)(count * y_size));
+        } else {
+            memcpy(y, x, (size_t)(count * y_size));
+        }
+        return;
+    }
+    for (int64_t at = 0; at < count; at += BT_STREAM_BLOCK) {
+        const int64_t part = count - at < BT_STREAM_BLOCK ? count - at : BT_STREAM_BLOCK;
+        if (x_dtype == BT_F32) {
+            narrow((const float *)(const void *)(x + at * x_size), made.half, part);
+        } else {
+            widen((const uint16_t *)(const void *)(x + at * x_size), made.real, part);
+        }
+        if (past) {
+            bt_stream_out(y + at * y_size, &made, (size_t)(part * y_size));
+        } else {
+            memcpy(y + at * y_size, &made, (size_t)(part * y_size));
+        }
+    }
+}
+
+// made[r][c] = x[r + c * x_stride], then the tile's rows to y.
+#define TRANSPOSE(type)                                                                            \
+    do {                                                                                           \
+        type made[TILE][TILE];                                                                     \
+        const type *from = x;                                                                      \
+        for (int64_t c = 0; c < cols; ++c) {                                                       \
+            for (int64_t r = 0; r < rows; ++r) {                                                   \
+                made[r][c] = from[r + c * x_stride];                                               \
+            }                                                                                      \
+        }                                                                                          \
+        for (int64_t r = 0; r < rows; ++r) {                                                       \
+            type *to = (type *)y + r * y_stride;                                                   \
+            if (past) {                                                                            \
+                bt_stream_out(to, made[r], (size_t)cols * sizeof(type));                           \
+            } else {                                                                               \
+                memcpy(to, made[r], (size_t)cols * sizeof(type));                                  \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+static void copy_tile(const void *x, int64_t x_stride, void *y, int64_t y_stride, int64_t rows,
+                      int64_t cols, size_t size_bytes, bool past)
+{
+    if (size_bytes == 8) {
+        TRANSPOSE(uint64_t);
+    } else if (size_bytes == 4) {
+        TRANSPOSE(uint32_t);
+    } else if (size_bytes == 2) {
+        TRANSPOSE(uint16_t);
+    } else {
+        TRANSPOSE(uint8_t);
+    }
+}
+
+// A copy whose last two dimensions are a transpose: x contiguous along the first, y along the last.
+static void copy_tiles(const bt_copy_args *op, const bt_strided *walk, int64_t size, bool past)
+{
+    const int last = walk->rank - 1;
+    const int64_t rows = walk->shape[last - 1], cols = walk->shape[last];
+    const int64_t x_stride = walk->stride[0][last], y_stride = walk->stride[1][last - 1];
+    const int64_t down = (rows + TILE - 1) / TILE, across = (cols + TILE - 1) / TILE;
+    const int64_t batches = bt_strided_rows(walk) / rows;
+#pragma omp parallel if (batches * rows * cols > BT_CHUNK)
+    {
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < batches * down * across; ++task) {
+            int64_t offset[BT_STRIDED_OPERANDS];
+            const int64_t c = task % across * TILE, r = task / across % down * TILE;
+            bt_strided_offsets(walk, task / (across * down) * rows, offset);
+            const char *x = (const char *)op->x + (offset[0] + r + c * x_stride) * size;
+            char *y = (char *)op->y + (offset[1] + r * y_stride + c) * size;
+            copy_tile(x, x_stride, y, y_stride, rows - r < TILE ? rows - r : TILE,
+                      cols - c < TILE ? cols - c : TILE, (size_t)size, past);
+        }
+        bt_stream_end();
+    }
+}
+
+static bool is_transpose(const bt_copy_args *op, const bt_strided *walk)
+{
+    const int last = walk->rank - 1;
+    return op->x_dtype == op->y_dtype && last > 0 && walk->stride[0][last] != 1 &&
+           walk->stride[1][last] == 1 && walk->stride[0][last - 1] == 1 && walk->shape[last] > 1 &&
+           walk->shape[last - 1] > 1;
+}
+
+static bool is_direct(const bt_copy_args *op)
+{
+    return op->x_dtype == op->y_dtype || (op->x_dtype == BT_F32 && op->y_dtype == BT_BF16) ||
+           (op->x_dtype == BT_BF16 && op->y_dtype == BT_F32);
+}
+
 bt_status bt_copy_cpu(const bt_launch *launch, const void *args)
 {
     enum { CHUNK = 32 * STAGE };
@@ -225,19 +351,31 @@ bt_status bt_copy_cpu(const bt_launch *launch, const void *args)
     const int64_t chunks = (inner + CHUNK - 1) / CHUNK;
     const int64_t x_size = (int64_t)bt_dtype_size(op->x_dtype);
     const int64_t y_size = (int64_t)bt_dtype_size(op->y_dtype);
-#pragma omp parallel for schedule(static) if (rows * inner > CHUNK)
-    for (int64_t task = 0; task < rows * chunks; ++task) {
-        int64_t offset[BT_STRIDED_OPERANDS];
-        const int64_t at = task % chunks * CHUNK;
-        const int64_t count = inner - at < CHUNK ? inner - at : CHUNK;
-        bt_strided_offsets(&walk, task / chunks, offset);
-        const char *x = (const char *)op->x + (offset[0] + at * x_stride) * x_size;
-        char *y = (char *)op->y + (offset[1] + at * y_stride) * y_size;
-        if (op->x_dtype == op->y_dtype) {
-            move(x, x_stride, y, y_stride, count, (size_t)x_size);
-        } else {
-            convert(x, op->x_dtype, x_stride, y, op->y_dtype, y_stride, count);
+    const bool past = bt_stream_wanted(rows * inner * y_size);
+    const bool direct = x_stride == 1 && y_stride == 1 && is_direct(op);
+    if (rows * inner > 0 && is_transpose(op, &walk)) {
+        copy_tiles(op, &walk, x_size, past);
+        return BT_OK;
+    }
+#pragma omp parallel if (rows * inner > CHUNK)
+    {
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < rows * chunks; ++task) {
+            int64_t offset[BT_STRIDED_OPERANDS];
+            const int64_t at = task % chunks * CHUNK;
+            const int64_t count = inner - at < CHUNK ? inner - at : CHUNK;
+            bt_strided_offsets(&walk, task / chunks, offset);
+            const char *x = (const char *)op->x + (offset[0] + at * x_stride) * x_size;
+            char *y = (char *)op->y + (offset[1] + at * y_stride) * y_size;
+            if (direct) {
+                copy_span(x, op->x_dtype, y, op->y_dtype, count, past);
+            } else if (op->x_dtype == op->y_dtype) {
+                move(x, x_stride, y, y_stride, count, (size_t)x_size);
+            } else {
+                convert(x, op->x_dtype, x_stride, y, op->y_dtype, y_stride, count);
+            }
         }
+        bt_stream_end();
     }
     return BT_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
 #define BT_BODY "kernels/cpu/cross_entropy.inl"

@@ -75,29 +75,47 @@ BT_CLONES static void FN(cross_entropy_row)(const REAL *logits, REAL lse, REAL s
     }
 }
 
+// One row's gradient, `step` columns at a time; past: by way of a buffer and past the cache.
+static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t row, bool past)
+{
+    REAL made[BT_STREAM_BLOCK];
+    const REAL *logits = (const REAL *)op->logits + row * op->logits_stride;
+    REAL *dlogits = (REAL *)op->dlogits + row * op->logits_stride;
+    const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
+    const REAL lse = ((const REAL *)op->lse)[row];
+    const int32_t target = op->targets[row];
+    for (int64_t at = 0; at < op->vocab; at += BT_STREAM_BLOCK) {
+        const int64_t rest = op->vocab - at;
+        const int64_t count = rest < BT_STREAM_BLOCK ? rest : BT_STREAM_BLOCK;
+        REAL *out = past ? made : dlogits + at;
+        if (target == op->ignore) {
+            memset(out, 0, (size_t)count * sizeof(REAL));
+        } else {
+            const bool here = target >= at && target < at + count;
+            const REAL chosen = here ? logits[target] : 0; // dlogits may be logits
+            FN(cross_entropy_row)(logits + at, lse, scale, out, count);
+            if (here) {
+                out[target - at] = (FN(bt_exp)(chosen - lse) - 1) * scale;
+            }
+        }
+        if (past) {
+            bt_stream_out(dlogits + at, made, (size_t)count * sizeof(REAL));
+        }
+    }
+}
+
 bt_status FN(bt_cross_entropy_backward_cpu)(const bt_launch *launch, const void *args)
 {
     (void)launch;
     const bt_cross_entropy_backward_args *op = args;
-    const REAL *lse = op->lse;
-    const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
-#pragma omp parallel for schedule(static) if (op->rows * op->vocab > BT_CHUNK)
-    for (int64_t r = 0; r < op->rows; ++r) {
-        const REAL *logits = (const REAL *)op->logits + r * op->logits_stride;
-        REAL *dlogits = (REAL *)op->dlogits + r * op->logits_stride;
-        const int32_t target = op->targets[r];
-        if (target == op->ignore) {
-            for (int64_t c = 0; c < op->vocab; ++c) {
-                dlogits[c] = 0;
-            }
-            continue;
+    const bool past = bt_stream_wanted(op->rows * op->vocab * (int64_t)sizeof(REAL));
+#pragma omp parallel if (op->rows * op->vocab > BT_CHUNK)
+    {
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < op->rows; ++r) {
+            FN(backward_row)(op, r, past);
         }
-        const bool good = target >= 0 && target < op->vocab;
-        const REAL at_target = good ? logits[target] : 0; // dlogits may be logits
-        FN(cross_entropy_row)(logits, lse[r], scale, dlogits, op->vocab);
-        if (good) {
-            dlogits[target] = (FN(bt_exp)(at_target - lse[r]) - 1) * scale;
-        }
+        bt_stream_end();
     }
     return BT_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
 bool bt_embedding_backward_cpu_accepts(const bt_device *device, const void *args)

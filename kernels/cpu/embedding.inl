@@ -4,18 +4,25 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
     (void)launch;
     const bt_embedding_args *op = args;
     const int64_t cols = op->cols;
-#pragma omp parallel for schedule(static) if (op->rows * cols > BT_CHUNK)
-    for (int64_t r = 0; r < op->rows; ++r) {
-        const REAL *token = (const REAL *)op->table + op->ids[r] * cols;
-        REAL *y = (REAL *)op->y + r * cols;
-        if (op->position) {
-            const REAL *position = (const REAL *)op->position + r % op->positions * cols;
-            for (int64_t c = 0; c < cols; ++c) {
-                y[c] = token[c] + position[c];
+    const bool past = bt_stream_wanted(op->rows * cols * (int64_t)sizeof(REAL));
+#pragma omp parallel if (op->rows * cols > BT_CHUNK)
+    {
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < op->rows; ++r) {
+            const REAL *token = (const REAL *)op->table + op->ids[r] * cols;
+            REAL *y = (REAL *)op->y + r * cols;
+            if (op->position) {
+                const REAL *position = (const REAL *)op->position + r % op->positions * cols;
+                for (int64_t c = 0; c < cols; ++c) {
+                    y[c] = token[c] + position[c];
+                }
+            } else if (past) {
+                bt_stream_out(y, token, (size_t)cols * sizeof(REAL));
+            } else if (cols) {
+                memcpy(y, token, (size_t)cols * sizeof(REAL));
             }
-        } else if (cols) {
-            memcpy(y, token, (size_t)cols * sizeof(REAL));
         }
+        bt_stream_end();
     }
     return BT_OK;
 }

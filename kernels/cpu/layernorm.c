@@ -14,6 +14,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
 enum { ROW_BLOCK = 16 }; // terms that are added up in the type itself

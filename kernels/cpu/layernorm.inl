@@ -8,22 +8,46 @@ BT_CLONES static void FN(add_rows)(const REAL *x, const REAL *residual, REAL *su
     }
 }
 
-// y, and this row's mean and rstd.
-BT_CLONES static void FN(normalize_row)(const bt_layernorm_args *op, const REAL *s, int64_t row)
+// y[c] = (s[c] - center) rstd gamma[c] + beta[c]
+BT_CLONES static void FN(normalize)(const REAL *s, const REAL *gamma, const REAL *beta, REAL *y,
+                                    int64_t count, REAL center, REAL rstd)
 {
-    const REAL *gamma = op->gamma, *beta = op->beta;
-    REAL *y = (REAL *)op->y + row * op->cols;
-    const int64_t cols = op->cols;
-    const double mean = FN(row_sum)(s, cols) / (double)cols;
-    const double variance = FN(row_squares)(s, cols, mean) / (double)cols;
-    const REAL center = (REAL)mean, rstd = (REAL)(1 / sqrt(variance + op->epsilon));
     if (beta) {
-        for (int64_t c = 0; c < cols; ++c) {
+        for (int64_t c = 0; c < count; ++c) {
             y[c] = (s[c] - center) * rstd * gamma[c] + beta[c];
         }
     } else {
-        for (int64_t c = 0; c < cols; ++c) {
+        for (int64_t c = 0; c < count; ++c) {
             y[c] = (s[c] - center) * rstd * gamma[c];
+        }
+    }
+}
+
+BT_CLONES static double FN(mean_of)(const REAL *s, int64_t cols)
+{
+    return FN(row_sum)(s, cols) / (double)cols;
+}
+BT_CLONES static double FN(variance_of)(const REAL *s, int64_t cols, double mean)
+{
+    return FN(row_squares)(s, cols, mean) / (double)cols;
+}
+
+// y, and this row's mean and rstd.
+static void FN(normalize_row)(const bt_layernorm_args *op, const REAL *s, int64_t row, bool past)
+{
+    REAL made[BT_STREAM_BLOCK];
+    const REAL *gamma = op->gamma, *beta = op->beta;
+    REAL *y = (REAL *)op->y + row * op->cols;
+    const int64_t cols = op->cols, step = past ? BT_STREAM_BLOCK : cols;
+    const double mean = FN(mean_of)(s, cols);
+    const double variance = FN(variance_of)(s, cols, mean);
+    const REAL center = (REAL)mean, rstd = (REAL)(1 / sqrt(variance + op->epsilon));
+    for (int64_t at = 0; at < cols; at += step) {
+        const int64_t count = cols - at < step ? cols - at : step;
+        FN(normalize)(s + at, gamma + at, beta ? beta + at : NULL, past ? made : y + at, count,
+                      center, rstd);
+        if (past) {
+            bt_stream_out(y + at, made, (size_t)count * sizeof(REAL));
         }
     }
     ((REAL *)op->mean)[row] = center;
@@ -38,15 +62,26 @@ bt_status FN(bt_layernorm_cpu)(const bt_launch *launch, const void *args)
     if (cols == 0) {
         return BT_OK;
     }
-#pragma omp parallel for schedule(static) if (op->rows * cols > BT_CHUNK)
-    for (int64_t r = 0; r < op->rows; ++r) {
-        const REAL *s = (const REAL *)op->x + r * cols;
-        if (op->residual) {
-            REAL *sum = (REAL *)op->sum + r * cols;
-            FN(add_rows)(s, (const REAL *)op->residual + r * cols, sum, cols);
-            s = sum;
+    const bool past = bt_stream_wanted(op->rows * cols * (int64_t)sizeof(REAL));
+    const bool held = past && cols <= BT_STREAM_ROW; // the sum goes to memory from a buffer
+#pragma omp parallel if (op->rows * cols > BT_CHUNK)
+    {
+        REAL made[BT_STREAM_ROW];
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < op->rows; ++r) {
+            const REAL *s = (const REAL *)op->x + r * cols;
+            if (op->residual) {
+                REAL *target = (REAL *)op->sum + r * cols;
+                REAL *sum = held ? made : target;
+                FN(add_rows)(s, (const REAL *)op->residual + r * cols, sum, cols);
+                if (held) {
+                    bt_stream_out(target, made, (size_t)cols * sizeof(REAL));
+                }
+                s = sum;
+            }
+            FN(normalize_row)(op, s, r, past);
         }
-        FN(normalize_row)(op, s, r);
+        bt_stream_end();
     }
     return BT_OK;
 }
@@ -81,31 +116,63 @@ BT_INLINE void FN(row_sums)(const REAL *dy, const REAL *s, const REAL *gamma, RE
     *dot_out = FN(add_lanes)(&dot);
 }
 
-// dx of one row; before that, for dx may be dy, its part of dgamma and dbeta.
-BT_CLONES static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row,
-                                       REAL *restrict gamma_part, REAL *restrict beta_part)
+// What a row's gradient is made with.
+typedef struct FN(row_terms) {
+    REAL mean, rstd, mean_g, mean_dot;
+} FN(row_terms);
+
+BT_CLONES static void FN(gradient)(const REAL *dy, const REAL *s, const REAL *gamma, REAL *dx,
+                                   int64_t count, const FN(row_terms) * given, bool accumulate)
+{
+    const FN(row_terms) with = *given;
+    if (accumulate) {
+        for (int64_t c = 0; c < count; ++c) {
+            const REAL xhat = (s[c] - with.mean) * with.rstd;
+            dx[c] += with.rstd * (dy[c] * gamma[c] - with.mean_g - xhat * with.mean_dot);
+        }
+    } else {
+        for (int64_t c = 0; c < count; ++c) {
+            const REAL xhat = (s[c] - with.mean) * with.rstd;
+            dx[c] = with.rstd * (dy[c] * gamma[c] - with.mean_g - xhat * with.mean_dot);
+        }
+    }
+}
+
+// The row's sums, and its part of dgamma and dbeta.
+BT_CLONES static void FN(backward_sums)(const bt_layernorm_backward_args *op, const REAL *dy,
+                                        const REAL *s, FN(row_terms) * with,
+                                        REAL *restrict gamma_part, REAL *restrict beta_part)
 {
     const int64_t cols = op->cols;
-    const REAL *dy = (const REAL *)op->dy + row * cols, *s = (const REAL *)op->s + row * cols;
-    const REAL *gamma = op->gamma;
-    const REAL mean = ((const REAL *)op->mean)[row], rstd = ((const REAL *)op->rstd)[row];
-    REAL *dx = (REAL *)op->dx + row * cols;
+    const REAL mean = with->mean, rstd = with->rstd;
     double sum, dot;
-    FN(row_sums)(dy, s, gamma, mean, rstd, cols, &sum, &dot);
-    const REAL mean_g = (REAL)(sum / (double)cols), mean_dot = (REAL)(dot / (double)cols);
+    FN(row_sums)(dy, s, op->gamma, mean, rstd, cols, &sum, &dot);
+    with->mean_g = (REAL)(sum / (double)cols);
+    with->mean_dot = (REAL)(dot / (double)cols);
     for (int64_t c = 0; c < cols; ++c) {
         gamma_part[c] += dy[c] * ((s[c] - mean) * rstd);
         beta_part[c] += dy[c];
     }
-    if (op->accumulate) {
-        for (int64_t c = 0; c < cols; ++c) {
-            const REAL xhat = (s[c] - mean) * rstd;
-            dx[c] += rstd * (dy[c] * gamma[c] - mean_g - xhat * mean_dot);
-        }
-    } else {
-        for (int64_t c = 0; c < cols; ++c) {
-            const REAL xhat = (s[c] - mean) * rstd;
-            dx[c] = rstd * (dy[c] * gamma[c] - mean_g - xhat * mean_dot);
+}
+
+// dx of one row; before that, for dx may be dy, its part of dgamma and dbeta.
+static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row, bool past,
+                             REAL *gamma_part, REAL *beta_part)
+{
+    REAL made[BT_STREAM_BLOCK];
+    const int64_t cols = op->cols, step = past ? BT_STREAM_BLOCK : cols;
+    const REAL *dy = (const REAL *)op->dy + row * cols, *s = (const REAL *)op->s + row * cols;
+    const REAL *gamma = op->gamma;
+    REAL *dx = (REAL *)op->dx + row * cols;
+    FN(row_terms) with = {.mean = ((const REAL *)op->mean)[row],
+                          .rstd = ((const REAL *)op->rstd)[row]};
+    FN(backward_sums)(op, dy, s, &with, gamma_part, beta_part);
+    for (int64_t at = 0; at < cols; at += step) {
+        const int64_t count = cols - at < step ? cols - at : step;
+        FN(gradient)(dy + at, s + at, gamma + at, past ? made : dx + at, count, &with,
+                     op->accumulate);
+        if (past) {
+            bt_stream_out(dx + at, made, (size_t)count * sizeof(REAL));
         }
     }
 }
@@ -132,6 +199,7 @@ bt_status FN(bt_layernorm_backward_cpu)(const bt_launch *launch, const void *arg
     const int64_t blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
     REAL *parts = launch->workspace; // [blocks, 2, cols]: dgamma's, then dbeta's
     REAL *dgamma = op->dgamma, *dbeta = op->dbeta;
+    const bool past = !op->accumulate && bt_stream_wanted(rows * cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (rows * cols > BT_CHUNK)
     {
 #pragma omp for schedule(static)
@@ -143,7 +211,7 @@ bt_status FN(bt_layernorm_backward_cpu)(const bt_launch *launch, const void *arg
                 part[c] = 0;
             }
             for (int64_t r = block * ROW_BLOCK; r < end; ++r) {
-                FN(backward_row)(op, r, part, part + cols);
+                FN(backward_row)(op, r, past, part, part + cols);
             }
         }
 #pragma omp for schedule(static)
@@ -155,6 +223,7 @@ bt_status FN(bt_layernorm_backward_cpu)(const bt_launch *launch, const void *arg
                 FN(add_parts)(parts + cols + at, blocks, stride, count, accumulate, dbeta + at);
             }
         }
+        bt_stream_end();
     }
     return BT_OK;
 }

@@ -28,9 +28,20 @@ bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
     const bt_softmax_args *op = args;
     const REAL *x = op->x;
     REAL *y = op->y;
-#pragma omp parallel for schedule(static) if (op->rows * op->cols > BT_CHUNK)
-    for (int64_t r = 0; r < op->rows; ++r) {
-        FN(softmax_row)(x + r * op->cols, y + r * op->cols, op->cols);
+    const bool past = op->cols <= BT_STREAM_ROW &&
+                      bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
+#pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
+    {
+        REAL made[BT_STREAM_ROW];
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < op->rows; ++r) {
+            REAL *target = y + r * op->cols;
+            FN(softmax_row)(x + r * op->cols, past ? made : target, op->cols);
+            if (past) {
+                bt_stream_out(target, made, (size_t)op->cols * sizeof(REAL));
+            }
+        }
+        bt_stream_end();
     }
     return BT_OK;
 }
@@ -41,10 +52,20 @@ bt_status FN(bt_softmax_backward_cpu)(const bt_launch *launch, const void *args)
     const bt_softmax_backward_args *op = args;
     const REAL *y = op->y, *dy = op->dy;
     REAL *dx = op->dx;
-#pragma omp parallel for schedule(static) if (op->rows * op->cols > BT_CHUNK)
-    for (int64_t r = 0; r < op->rows; ++r) {
-        const int64_t at = r * op->cols;
-        FN(softmax_backward_row)(y + at, dy + at, dx + at, op->cols);
+    const bool past = op->cols <= BT_STREAM_ROW &&
+                      bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
+#pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
+    {
+        REAL made[BT_STREAM_ROW];
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < op->rows; ++r) {
+            const int64_t at = r * op->cols;
+            FN(softmax_backward_row)(y + at, dy + at, past ? made : dx + at, op->cols);
+            if (past) {
+                bt_stream_out(dx + at, made, (size_t)op->cols * sizeof(REAL));
+            }
+        }
+        bt_stream_end();
     }
     return BT_OK;
 }

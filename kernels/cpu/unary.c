@@ -5,6 +5,7 @@
 // Cost     bound by memory for f32; f64 by libm's exp
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/math.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
 #define BT_BODY "kernels/cpu/unary.inl"

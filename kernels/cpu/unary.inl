@@ -59,10 +59,20 @@ bt_status FN(bt_unary_cpu)(const bt_launch *launch, const void *args)
     if ((unsigned)op->function >= BT_UNARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
     }
-#pragma omp parallel for schedule(static) if (op->count > BT_CHUNK)
-    for (int64_t at = 0; at < op->count; at += BT_CHUNK) {
-        const int64_t count = op->count - at < BT_CHUNK ? op->count - at : BT_CHUNK;
-        functions[op->function](x + at, y + at, count, R(op->alpha));
+    const bool past = bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
+    const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
+#pragma omp parallel if (op->count > BT_CHUNK)
+    {
+        REAL made[BT_STREAM_BLOCK];
+#pragma omp for schedule(static)
+        for (int64_t at = 0; at < op->count; at += step) {
+            const int64_t count = op->count - at < step ? op->count - at : step;
+            functions[op->function](x + at, past ? made : y + at, count, R(op->alpha));
+            if (past) {
+                bt_stream_out(y + at, made, (size_t)count * sizeof(REAL));
+            }
+        }
+        bt_stream_end();
     }
     return BT_OK;
 }
@@ -81,10 +91,22 @@ bt_status FN(bt_unary_backward_cpu)(const bt_launch *launch, const void *args)
     if ((unsigned)op->function >= BT_UNARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
     }
-#pragma omp parallel for schedule(static) if (op->count > BT_CHUNK)
-    for (int64_t at = 0; at < op->count; at += BT_CHUNK) {
-        const int64_t count = op->count - at < BT_CHUNK ? op->count - at : BT_CHUNK;
-        functions[op->function][op->accumulate](x + at, dy + at, dx + at, count, R(op->alpha));
+    // What is added to is read anyway.
+    const bool past = !op->accumulate && bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
+    const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
+#pragma omp parallel if (op->count > BT_CHUNK)
+    {
+        REAL made[BT_STREAM_BLOCK];
+#pragma omp for schedule(static)
+        for (int64_t at = 0; at < op->count; at += step) {
+            const int64_t count = op->count - at < step ? op->count - at : step;
+            functions[op->function][op->accumulate](x + at, dy + at, past ? made : dx + at, count,
+                                                    R(op->alpha));
+            if (past) {
+                bt_stream_out(dx + at, made, (size_t)count * sizeof(REAL));
+            }
+        }
+        bt_stream_end();
     }
     return BT_OK;
 }

@@ -113,12 +113,6 @@ __device__ __forceinline__ void convert(const raw<T, V> &from, float (&to)[V])
         unpack_half(from, to);
     }
 }
-// Makes a value opaque: what was computed from it before is not kept in registers for later.
-static __device__ __forceinline__ void forget(uint4 &raw)
-{
-    asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
-}
-
 // Elementwise kernels: a pack a thread and small blocks keep what goes to memory in order. (Copy of
 // 4.3 GB on an H200: 1,002 us; with 256 threads of two packs 1,034, of four 1,051.)
 constexpr int STREAM_THREADS = 128;

@@ -4,21 +4,20 @@
 // Rows of up to 4096 columns (3072 of bf16): one pass; a group of warps walks rows at a fixed
 // distance, has the next rows on their way, and keeps its column sums in registers; a block, one
 // per SM, adds those of its groups in order and writes them to the workspace; a second kernel adds
-// the blocks in order. Wider rows are in layernorm_backward_wide.cu. Any other shape or alignment:
-// dx and column sums by kernels of their own.
+// the blocks in order. Wider rows, and bf16 where there is much, are in layernorm_backward_wide.cu.
+// Any other shape or alignment: dx and column sums by kernels of their own.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
 //   Workspace  [blocks, 2, cols] f32; the number of blocks depends on rows and SMs alone
 //   Cost       reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
 #include "kernels/cuda/layernorm_backward.cuh"
 
 // How rows are worked on: by groups of W warps, G groups a block, E elements a thread, D rows on
-// their way. Where KEEP is false, the second pass over a row computes again what the first one had.
-template <int ELEMENTS, int WARPS, int GROUPS, int DEPTH, bool KEEPS> struct group_config {
+// their way.
+template <int ELEMENTS, int WARPS, int GROUPS, int DEPTH> struct group_config {
     static constexpr int E = ELEMENTS;
     static constexpr int W = WARPS;
     static constexpr int G = GROUPS;
     static constexpr int D = DEPTH;
-    static constexpr bool KEEP = KEEPS;
     static constexpr int SIZE = W * WARP; // threads of a group
     static constexpr int THREADS = G * SIZE;
 };
@@ -29,25 +28,25 @@ template <typename T, typename F>
 static bool with_group_config(int64_t cols, [[maybe_unused]] bool accumulate, F f)
 {
     if (cols <= 256) {
-        f(group_config<8, 1, 24, 1, true>{});
+        f(group_config<8, 1, 24, 1>{});
     } else if (cols <= 512) {
-        f(group_config<8, 2, 12, 1, true>{});
+        f(group_config<8, 2, 12, 1>{});
     } else if (cols <= 768) {
-        f(group_config<8, 3, 8, 1, true>{});
+        f(group_config<8, 3, 8, 1>{});
     } else if (cols <= 1024) {
-        f(group_config<8, 4, 6, 1, true>{});
+        f(group_config<8, 4, 6, 1>{});
     } else if (cols <= 2048) {
-        f(group_config<8, 8, 3, 1, true>{});
+        f(group_config<8, 8, 3, 1>{});
     } else if (cols <= 3072) {
-        f(group_config<8, 12, 2, 1, true>{});
+        f(group_config<8, 12, 2, 1>{});
     } else if (cols > 4096) {
         return false;
     } else if constexpr (sizeof(T) == 2) {
         return false;
     } else if (accumulate) {
-        f(group_config<8, 16, 1, 2, true>{});
+        f(group_config<8, 16, 1, 2>{});
     } else {
-        f(group_config<16, 8, 2, 0, true>{});
+        f(group_config<16, 8, 2, 0>{});
     }
     return true;
 }
@@ -218,10 +217,6 @@ static __global__ void __launch_bounds__(C::THREADS, 1)
                         dbeta[i][j] += dy[j];
                         total.x += g;
                         total.y += g * h;
-                    }
-                    if (!C::KEEP) {
-                        forget(now.dy[i]);
-                        forget(now.s[i]);
                     }
                 }
             }

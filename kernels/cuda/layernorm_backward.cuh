@@ -14,7 +14,7 @@ template <typename T, typename P> struct layernorm_backward_operands {
     bool accumulate;
 };
 
-// Rows too wide for the other kernels (layernorm_backward_wide.cu). Answers the number of blocks
+// Rows by way of shared memory (layernorm_backward_wide.cu). Answers the number of blocks
 // that leave their column sums in `partials`, at most one per SM; 0: no block of this device can
 // hold a row, nothing was launched.
 template <typename T, typename P>

@@ -1,4 +1,4 @@
-// kernels/cuda/layernorm_backward_wide.cu - LayerNorm backward of wide rows
+// kernels/cuda/layernorm_backward_wide.cu - LayerNorm backward, rows by way of shared memory
 // What it computes is in layernorm_backward.cu. A group of warps has the columns, N packs a thread,
 // and takes R rows at a time. Rows to come are on their way to shared memory, where each thread
 // finds again what it asked for itself, so that the registers are free for the column sums; the
@@ -8,8 +8,8 @@
 //           bf16; operands aligned to 16 bytes
 //   Types   f32, bf16; gamma the same or f32; the rest f32
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
-// Narrower rows are better off in registers: there this is bound by the instructions of the copies
-// and of unpacking twice (65536 x 768 of bf16: 101 us, against 83).
+// It serves wide rows, and large calls in bf16: fewer instructions a row than with rows in
+// registers, more before the first and after the last.
 #include "kernels/cuda/layernorm_backward.cuh"
 
 constexpr int GROUP_WARPS_MOST = 32;

@@ -1,0 +1,58 @@
+// kernels/cpu/stream.h - results that go to memory past the cache
+//
+// A plain store reads its line first, which makes a copy move three bytes for two. Large results
+// are made a block at a time in a buffer that stays in the first cache, and go from there by
+// stores that need no read. Small results take plain stores: whoever comes next finds them in the
+// cache. The bits are the same. Machines without such stores copy.
+//
+// Such stores are not ordered with others: each thread that made some calls bt_stream_end before
+// others may look (before it leaves the parallel region).
+#ifndef BT_KERNELS_CPU_STREAM_H
+#define BT_KERNELS_CPU_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "kernels/cpu/vector.h"
+
+enum {
+    BT_STREAM_BLOCK = 1024, // elements of such a buffer
+    BT_STREAM_ROW = 4096    // of one that must hold a row
+};
+#define BT_STREAM_BYTES ((int64_t)16 << 20)
+
+// Whether a result of so many bytes is to go past the cache.
+BT_INLINE bool bt_stream_wanted(int64_t size_bytes) { return size_bytes >= BT_STREAM_BYTES; }
+
+BT_INLINE void bt_stream_out(void *to, const void *from, size_t size_bytes)
+{
+#ifdef __SSE2__
+    char *target = to;
+    const char *source = from;
+    size_t head = -(uintptr_t)target & 15;
+    head = head < size_bytes ? head : size_bytes;
+    memcpy(target, source, head);
+    size_t at = head;
+    for (; at + 16 <= size_bytes; at += 16) {
+        const __m128i part = _mm_loadu_si128((const __m128i *)(const void *)(source + at));
+        _mm_stream_si128((__m128i *)(void *)(target + at), part);
+    }
+    memcpy(target + at, source + at, size_bytes - at);
+#else
+    memcpy(to, from, size_bytes);
+#endif
+}
+
+BT_INLINE void bt_stream_end(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+#endif
