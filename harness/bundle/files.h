@@ -40,9 +40,9 @@ void bt_files_digest(const void *bytes, size_t size_bytes, char digest[65]);
 
 // Sorts by name and packs.
 BT_CHECKED bt_status bt_files_pack(bt_files *files, bt_str *out);
-// The reverse, for bytes from anywhere. Memory stays within 256 MiB plus 1,024 times the packed size.
-// Owns    *out: the caller, bt_files_release
-// Errors  CORRUPT_DATA (not packed by bt_files_pack, or changed since), OUT_OF_MEMORY
+// The reverse, for bytes from anywhere. Memory stays within 256 MiB plus 1,024 times the packed
+// size. Owns    *out: the caller, bt_files_release Errors  CORRUPT_DATA (not packed by
+// bt_files_pack, or changed since), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out);
 
 #endif
