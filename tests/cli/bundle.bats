@@ -150,7 +150,8 @@ export_run() { # arguments
 @test "verdicts of ab, of a gate and of replicate follow from their bundles" {
     cat >k.json <<'JSON'
 { "name": "kernels_tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
-    { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot" } } ] } } }
+    { "name": "gelu", "kind": "kernel",
+      "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot", "max_time_s": 0.05 } } ] } } }
 JSON
     cat >claims.json <<'JSON'
 { "paper": "a paper", "stands_for": [ { "name": "torch", "system": "pytorch-eager" } ], "claims": [
