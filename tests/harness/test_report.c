@@ -60,8 +60,8 @@ static char *report_text(const int64_t *runs, int64_t count, const char *ending)
 
 static void assert_has(const char *text, const char *words)
 {
-    if (!strstr(text, words)) {
-        fail_msg("no '%s' in:\n%.2000s", words, text);
+    if (!text || !strstr(text, words)) {
+        fail_msg("no '%s' in:\n%.2000s", words, text ? text : "");
     }
 }
 
