@@ -17,6 +17,13 @@
 
 constexpr int64_t ROW_MOST_BLOCKS = 0x7fffffff; // of a grid
 
+// Threads that an SM can hold: 8.6 and 8.9 hold fewer than the others.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900
+constexpr int ROW_SM_THREADS = 1536;
+#else
+constexpr int ROW_SM_THREADS = 2048;
+#endif
+
 // PER_SM: threads that an SM should hold, which limits their registers.
 template <int ELEMENTS, int THREADS, int PER_SM> struct row_config {
     static constexpr int E = ELEMENTS;
@@ -24,7 +31,8 @@ template <int ELEMENTS, int THREADS, int PER_SM> struct row_config {
     static constexpr int BLOCK = T > WARP ? T : E > 8 ? 256 : 128; // threads
     static constexpr int ROWS = BLOCK / T;                         // of a block
     static constexpr int WARPS = T > WARP ? T / WARP : 1;          // of a row
-    static constexpr int RESIDENT = PER_SM / BLOCK;                // blocks of an SM, at least
+    // Blocks of an SM, at least.
+    static constexpr int RESIDENT = (PER_SM < ROW_SM_THREADS ? PER_SM : ROW_SM_THREADS) / BLOCK;
     // The same for a kernel that keeps two operands.
     static constexpr int ROOMY = E > 8 ? (RESIDENT + 1) / 2 : RESIDENT;
 };
