@@ -30,5 +30,14 @@ BT_ACCEPTS(bt_attention_backward_tf32_accepts,
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cublaslt_accepts, "what cuBLASLt has a kernel for; GELU endings in bf16, beta 0")
+BT_ACCEPTS(bt_gemm_bf16_sm80_accepts, "any product with BT_GEMM=own or sm80; GELU with beta 0")
+BT_ACCEPTS(bt_gemm_fp32_sm80_accepts,
+           "native; any product with BT_GEMM=own or sm80; GELU with beta 0")
+BT_ACCEPTS(bt_gemm_tf32_sm80_accepts,
+           "tf32; any product with BT_GEMM=own or sm80; GELU with beta 0")
+BT_ACCEPTS(
+    bt_gemm_tf32_sm90_accepts,
+    "tf32; aligned to 16 bytes, n a multiple of 4; with BT_GEMM=auto where it is expected to "
+    "be faster")
 BT_ACCEPTS(bt_gemm_bf16_sm90_accepts,
            "compute capability 9.0, aligned to 16 bytes; where it is faster")

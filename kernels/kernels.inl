@@ -5,7 +5,8 @@
 // A row's launch function is bt_<name>(const bt_launch *, const void *args); accepts and workspace
 // are functions, or NULL.
 
-// ---- CPU: references, f32 and f64; bf16 through f32 ---------------------------------------------------------------
+// ---- CPU: references, f32 and f64; bf16 through f32
+// ---------------------------------------------------------------
 BT_KERNEL_CPU(FILL, DTYPE_COUNT, fill_cpu, NULL, NULL)
 BT_KERNEL_CPU(COPY, DTYPE_COUNT, copy_cpu, NULL, NULL)
 BT_KERNEL_CPU(UNARY, F32, unary_cpu_f32, NULL, NULL)
@@ -94,8 +95,16 @@ BT_KERNEL_CUDA(GEMM, F32, 80, gemm_cublaslt_f32, bt_gemm_cublaslt_accepts,
                bt_gemm_cublaslt_workspace)
 BT_KERNEL_CUDA(GEMM, BF16, 80, gemm_cublaslt_bf16, bt_gemm_cublaslt_accepts,
                bt_gemm_cublaslt_workspace)
+BT_KERNEL_CUDA(GEMM, BF16, 80, gemm_bf16_sm80, bt_gemm_bf16_sm80_accepts,
+               bt_gemm_bf16_sm80_workspace)
 BT_KERNEL_CUDA(GEMM, BF16, 90, gemm_bf16_sm90, bt_gemm_bf16_sm90_accepts,
                bt_gemm_bf16_sm90_workspace)
+BT_KERNEL_CUDA(GEMM, F32, 80, gemm_fp32_sm80, bt_gemm_fp32_sm80_accepts,
+               bt_gemm_fp32_sm80_workspace)
+BT_KERNEL_CUDA(GEMM, F32, 80, gemm_tf32_sm80, bt_gemm_tf32_sm80_accepts,
+               bt_gemm_tf32_sm80_workspace)
+BT_KERNEL_CUDA(GEMM, F32, 90, gemm_tf32_sm90, bt_gemm_tf32_sm90_accepts,
+               bt_gemm_tf32_sm90_workspace)
 BT_KERNEL_CUDA(LAYERNORM, F32, 80, layernorm_cuda_f32, bt_layernorm_cuda_accepts, NULL)
 BT_KERNEL_CUDA(LAYERNORM, BF16, 80, layernorm_cuda_bf16, bt_layernorm_cuda_accepts, NULL)
 BT_KERNEL_CUDA(LAYERNORM_BACKWARD, F32, 80, layernorm_backward_cuda_f32,

@@ -134,10 +134,10 @@ static __global__ void probe_kernel(void) {}
 
 static bt_status read_gemm_choice(bt_cuda_gemm_choice *choice)
 {
-    static const char *const names[] = {"auto", "own", "cublaslt"};
+    static const char *const names[] = {"auto", "own", "cublaslt", "cublaslt-best", "sm80"};
     const char *text = getenv("BT_GEMM");
     *choice = BT_CUDA_GEMM_AUTO;
-    for (int i = 0; text && *text && i < 3; ++i) {
+    for (int i = 0; text && *text && i < 5; ++i) {
         if (strcmp(text, names[i]) == 0) {
             *choice = (bt_cuda_gemm_choice)i;
             return BT_OK;
@@ -145,7 +145,9 @@ static bt_status read_gemm_choice(bt_cuda_gemm_choice *choice)
     }
     return !text || !*text ? BT_OK
                            : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                      "BT_GEMM is \"%s\"; allowed: auto, own, cublaslt", text);
+                                      "BT_GEMM is \"%s\"; allowed: auto, own, cublaslt, "
+                                      "cublaslt-best, sm80",
+                                      text);
 }
 
 static bt_status open_impl(bt_cuda_device *impl)

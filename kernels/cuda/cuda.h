@@ -14,11 +14,14 @@
 
 // Who multiplies, from the environment variable BT_GEMM when the device is opened: "auto" (our
 // kernels where they are expected to be faster; the default), "own" (our kernels wherever they
-// can), "cublaslt" (never ours).
+// can), "cublaslt" (never ours), "cublaslt-best" (likewise, the fastest of its first algorithms),
+// "sm80" (our kernels for any GPU, wherever they can: to test them).
 typedef enum bt_cuda_gemm_choice {
     BT_CUDA_GEMM_AUTO,
     BT_CUDA_GEMM_OWN,
-    BT_CUDA_GEMM_CUBLASLT
+    BT_CUDA_GEMM_CUBLASLT,
+    BT_CUDA_GEMM_CUBLASLT_BEST,
+    BT_CUDA_GEMM_SM80
 } bt_cuda_gemm_choice;
 
 // bt_device.impl of this backend.
@@ -74,6 +77,14 @@ BT_CUDA_ACCEPTS(gemm_cublaslt);
 BT_CUDA_WORKSPACE(gemm_cublaslt);
 BT_CUDA_ACCEPTS(gemm_bf16_sm90);
 BT_CUDA_WORKSPACE(gemm_bf16_sm90);
+BT_CUDA_ACCEPTS(gemm_bf16_sm80);
+BT_CUDA_WORKSPACE(gemm_bf16_sm80);
+BT_CUDA_ACCEPTS(gemm_tf32_sm80);
+BT_CUDA_WORKSPACE(gemm_tf32_sm80);
+BT_CUDA_ACCEPTS(gemm_fp32_sm80);
+BT_CUDA_WORKSPACE(gemm_fp32_sm80);
+BT_CUDA_ACCEPTS(gemm_tf32_sm90);
+BT_CUDA_WORKSPACE(gemm_tf32_sm90);
 BT_CUDA_ACCEPTS(layernorm_cuda);
 BT_CUDA_ACCEPTS(layernorm_backward_cuda);
 BT_CUDA_WORKSPACE(layernorm_backward_cuda);

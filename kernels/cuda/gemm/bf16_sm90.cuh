@@ -13,9 +13,6 @@
 //   tile:     |multiply 0|multiply 1|multiply 2|    the tensor cores never wait for an epilogue
 //                        |epilogue 0|epilogue 1|    that is shorter than a multiplication
 //
-// Work is a list of units: tiles in groups of `group` rows, so that the blocks that run together
-// share slices in L2; with split K all tiles of one split, then all of the next.
-//
 // Invariants
 //   1. Unit u belongs to block u % gridDim.x, and in it to consumer (u / gridDim.x) % 2.
 //   2. The consumers' multiplications alternate strictly (ORDER barriers): a parity wait may lag
@@ -34,27 +31,25 @@
 #ifndef BT_KERNELS_CUDA_GEMM_BF16_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_BF16_SM90_CUH
 
-#include "kernels/cuda/gemm/bf16_sm90.h"
-#include "kernels/cuda/gemm/ptx_sm90.cuh"
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/gemm/work_sm90.cuh"
 
 namespace bt_gemm_sm90
 {
 
-constexpr int TILE_M = 128, DEPTH = 64; // a k-block is DEPTH deep: 128 bytes, one swizzle row
-constexpr int GROUP_THREADS = 128, CONSUMERS = 2, THREADS = (1 + CONSUMERS) * GROUP_THREADS;
-constexpr int BOX_BYTES = 64 * 128; // what TMA moves: 64 rows of 64 values
-
-// Barriers of parts of the block; 0 is __syncthreads.
-enum { WITHIN = 1, ORDER = WITHIN + CONSUMERS };
-
 // One kernel: columns of its tile, operands' layouts, ending.
 template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct config {
-    static constexpr int TILE_N = N;
+    using VALUE = __nv_bfloat16;
+    static constexpr int TILE_M = 128, TILE_N = N;
+    static constexpr int DEPTH = 64;         // 128 bytes, one swizzle row
     static constexpr bool A_MN = A_MN_MAJOR; // [k, m] in memory: trans_a
     static constexpr bool B_MN = B_MN_MAJOR; // [k, n] in memory: not trans_b
     static constexpr ending ENDING = E;
     static constexpr int M_PARTS = TILE_M / 64, SUMS = N / 2; // a thread's sums: M_PARTS x SUMS
-    static constexpr int BOXES = 4; // between registers and memory, per consumer
+    static constexpr int BOXES = 4;            // between registers and memory, per consumer
+    static constexpr bool SHARED_TILE = false; // a consumer takes whole tiles
+    static constexpr bool BIASED = E != ENDING_F32 && E != ENDING_DGELU;
     static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
@@ -66,66 +61,6 @@ template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct config {
         ALIGN_BYTES + STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES + BARRIER_BYTES;
     static_assert((2 * STAGES + CONSUMERS * BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
 };
-
-// Addresses in shared memory. Stages, then boxes, then bias as floats, then barriers of 8 bytes.
-template <class C> struct shared_map {
-    uint32_t base;
-    uint32_t offset; // of base in the block's shared memory
-
-    __device__ __forceinline__ explicit shared_map(const unsigned char *memory)
-    {
-        uint32_t start = shared_address(memory);
-        base = (start + C::ALIGN_BYTES - 1) / C::ALIGN_BYTES * C::ALIGN_BYTES;
-        offset = base - start;
-    }
-    __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * C::STAGE_BYTES; }
-    __device__ __forceinline__ uint32_t b(int stage) const { return a(stage) + C::A_BYTES; }
-    __device__ __forceinline__ uint32_t boxes(int consumer) const
-    {
-        return base + C::STAGES * C::STAGE_BYTES + consumer * C::BOXES * BOX_BYTES;
-    }
-    __device__ __forceinline__ float *bias(unsigned char *memory, int consumer) const
-    {
-        constexpr int BEGIN = C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES;
-        return (float *)(memory + offset + BEGIN) + consumer * C::TILE_N;
-    }
-    __device__ __forceinline__ uint32_t full(int stage) const
-    {
-        return base + C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES + C::BIAS_BYTES + stage * 8;
-    }
-    __device__ __forceinline__ uint32_t empty(int stage) const { return full(C::STAGES + stage); }
-    // Where a consumer's box has arrived.
-    __device__ __forceinline__ uint32_t loaded(int consumer, int box) const
-    {
-        return full(2 * C::STAGES + consumer * C::BOXES + box);
-    }
-};
-
-struct unit {
-    int m, n, batch;           // first row and column of the tile; batch entry
-    int k_begin, k_end, split; // k-blocks
-    int tile;                  // number of the tile, over all batch entries
-};
-
-template <class C> static __device__ __forceinline__ unit unit_at(const problem &p, int u)
-{
-    unit t;
-    const int per_split = p.tiles_m * p.tiles_n * p.batch;
-    t.split = u / per_split;
-    t.tile = u - t.split * per_split;
-    t.batch = t.tile / (p.tiles_m * p.tiles_n);
-    int at = t.tile - t.batch * (p.tiles_m * p.tiles_n);
-    const int group = at / (p.group * p.tiles_n);
-    const int first = group * p.group;
-    const int rows = min(p.group, p.tiles_m - first);
-    at -= first * p.tiles_n;
-    t.m = (first + at % rows) * TILE_M;
-    t.n = at / rows * C::TILE_N;
-    const int k_blocks = (p.k + DEPTH - 1) / DEPTH;
-    t.k_begin = (int)((int64_t)k_blocks * t.split / p.splits);
-    t.k_end = (int)((int64_t)k_blocks * (t.split + 1) / p.splits);
-    return t;
-}
 
 // One k-block of an operand of ROWS rows of M or N. MN-major: 64 wide pieces, each its 64 rows of
 // K.
@@ -154,8 +89,9 @@ static __device__ __forceinline__ void produce(const problem &p, const shared_ma
             const uint32_t full = shared.full(stage);
             mbarrier_wait(shared.empty(stage), phase);
             mbarrier_expect(full, C::STAGE_BYTES);
-            load_operand<C::A_MN, TILE_M>(&p.a, shared.a(stage), t.m, block * DEPTH, t.batch, full);
-            load_operand<C::B_MN, C::TILE_N>(&p.b, shared.b(stage), t.n, block * DEPTH, t.batch,
+            load_operand<C::A_MN, C::TILE_M>(&p.a, shared.a(stage), t.m, block * C::DEPTH, t.batch,
+                                             full);
+            load_operand<C::B_MN, C::TILE_N>(&p.b, shared.b(stage), t.n, block * C::DEPTH, t.batch,
                                              full);
             if (++stage == C::STAGES) {
                 stage = 0;
@@ -165,9 +101,6 @@ static __device__ __forceinline__ void produce(const problem &p, const shared_ma
     }
 }
 
-// A thread's part of a tile: the accumulators of ptx_sm90.cuh for each 64 rows of it.
-template <class C> using tile_sums = float[C::M_PARTS][C::SUMS];
-
 template <class C>
 static __device__ __forceinline__ void multiply_block(tile_sums<C> &sums, uint32_t a_address,
                                                       uint32_t b_address, bool adds)
@@ -176,7 +109,7 @@ static __device__ __forceinline__ void multiply_block(tile_sums<C> &sums, uint32
     const uint64_t b = wgmma_operand<C::B_MN>(b_address, BOX_BYTES);
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < DEPTH / 16; ++k) {
+    for (int k = 0; k < C::DEPTH / 16; ++k) {
 #pragma unroll
         for (int part = 0; part < C::M_PARTS; ++part) {
             wgmma_bf16<C::TILE_N, C::A_MN, C::B_MN>::multiply(

@@ -7,8 +7,10 @@
 // Invariants
 //   1. A plan (descriptors and algorithm) depends on shapes, types, strides and pointer alignment
 //      alone, and is made once per device: the same call runs the same algorithm every time.
-//   2. The algorithm is the heuristic's first; nothing is timed. Reduction schemes that sum in
-//      the order of arrival are excluded, so results repeat bit for bit.
+//   2. The algorithm is the heuristic's first; nothing is timed, but with BT_GEMM=cublaslt-best,
+//      which takes the fastest of the heuristic's first CANDIDATES (as a peer to compare with:
+//      which one that is may differ from process to process). Reduction schemes that sum in the
+//      order of arrival are excluded, so results repeat bit for bit.
 //   3. accepts() answers what the heuristic answers: no algorithm, no row.
 // Types    NATIVE f32 is CUBLAS_COMPUTE_32F (IEEE products and sums); TF32 takes fp32 operands as
 //          they are and the tensor core reads their upper 19 bits; bf16 sums in f32
@@ -23,7 +25,7 @@
 #include "framework/base/mem.h"
 #include "kernels/cuda/cuda.cuh"
 
-enum { BUCKETS = 256 };
+enum { BUCKETS = 256, CANDIDATES = 8, TRIALS = 5 };
 
 struct gemm_key {
     int64_t m, n, k, lda, ldb, ldc, ldd, batch, stride_a, stride_b, stride_c, stride_d;
@@ -278,24 +280,92 @@ static bt_status prefer(cublasLtMatmulPreference_t preference, size_t workspace_
                  "preferences");
 }
 
-static bt_status choose_algorithm(const bt_device *device, cublasLtHandle_t handle, gemm_plan *plan)
+// Time of TRIALS products after one; d goes to `scratch`, which workspace follows.
+static bt_status time_algorithm(cublasLtHandle_t handle, const gemm_plan *plan,
+                                const bt_gemm_args *args, cudaStream_t stream, void *scratch,
+                                size_t scratch_bytes,
+                                const cublasLtMatmulHeuristicResult_t *candidate,
+                                cudaEvent_t events[2], float *time_ms)
 {
+    const float alpha = (float)args->alpha, beta = (float)args->beta;
+    for (int i = 0; i <= TRIALS; ++i) {
+        if (i == 1) {
+            BT_TRY(bt_cuda_check(cudaEventRecord(events[0], stream), "timing cuBLASLt"));
+        }
+        BT_TRY(
+            check(cublasLtMatmul(handle, plan->product, &alpha, args->b, plan->a, args->a, plan->b,
+                                 &beta, plan->key.accumulates ? args->c : scratch, plan->c, scratch,
+                                 plan->d, &candidate->algo, (char *)scratch + scratch_bytes,
+                                 candidate->workspaceSize, stream),
+                  "timing"));
+    }
+    BT_TRY(bt_cuda_check(cudaEventRecord(events[1], stream), "timing cuBLASLt"));
+    BT_TRY(bt_cuda_check(cudaEventSynchronize(events[1]), "timing cuBLASLt"));
+    return bt_cuda_check(cudaEventElapsedTime(time_ms, events[0], events[1]), "timing cuBLASLt");
+}
+
+// The fastest of `count` candidates; one that fails is passed over.
+static bt_status choose_fastest(const bt_device *device, cublasLtHandle_t handle,
+                                const gemm_plan *plan, const bt_gemm_args *args,
+                                const cublasLtMatmulHeuristicResult_t *found, int count,
+                                size_t workspace_bytes, int *best)
+{
+    cudaStream_t stream = bt_cuda_stream_of(device, NULL);
+    const size_t d_bytes = bt_align_256(
+        (size_t)((args->batch > 1 ? args->stride_d * (args->batch - 1) : 0) + args->ldd * args->m) *
+        bt_dtype_size(args->d_dtype));
+    cudaEvent_t events[2] = {NULL, NULL};
+    void *scratch = NULL;
+    float least_ms = 0;
+    *best = 0;
+    bt_status status =
+        bt_cuda_check(cudaMalloc(&scratch, d_bytes + workspace_bytes), "room to time cuBLASLt");
+    for (int i = 0; i < 2 && status == BT_OK; ++i) {
+        status = bt_cuda_check(cudaEventCreate(&events[i]), "timing cuBLASLt");
+    }
+    for (int i = 0; i < count && status == BT_OK; ++i) {
+        float time_ms = 0;
+        if (time_algorithm(handle, plan, args, stream, scratch, d_bytes, &found[i], events,
+                           &time_ms) != BT_OK) {
+            bt_error_clear();
+        } else if (least_ms == 0 || time_ms < least_ms) {
+            least_ms = time_ms;
+            *best = i;
+        }
+    }
+    for (int i = 0; i < 2; ++i) {
+        if (events[i]) {
+            (void)cudaEventDestroy(events[i]);
+        }
+    }
+    (void)cudaFree(scratch);
+    return status;
+}
+
+static bt_status choose_algorithm(const bt_device *device, cublasLtHandle_t handle,
+                                  const bt_gemm_args *args, gemm_plan *plan)
+{
+    const bool best_of =
+        ((bt_cuda_device *)device->impl)->gemm_choice == BT_CUDA_GEMM_CUBLASLT_BEST;
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found;
-    int count = 0;
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    int count = 0, chosen = 0;
     size_t limit = device->info.arch >= 90 ? (size_t)64 << 20 : (size_t)32 << 20;
     BT_TRY(check(cublasLtMatmulPreferenceCreate(&preference), "preferences"));
     bt_status status = prefer(preference, limit, &plan->key);
     if (status == BT_OK) {
-        status =
-            check(cublasLtMatmulAlgoGetHeuristic(handle, plan->product, plan->a, plan->b, plan->c,
-                                                 plan->d, preference, 1, &found, &count),
-                  "choosing an algorithm");
+        status = check(cublasLtMatmulAlgoGetHeuristic(handle, plan->product, plan->a, plan->b,
+                                                      plan->c, plan->d, preference,
+                                                      best_of ? CANDIDATES : 1, found, &count),
+                       "choosing an algorithm");
     }
     (void)cublasLtMatmulPreferenceDestroy(preference);
-    if (status == BT_OK && count > 0 && found.state == CUBLAS_STATUS_SUCCESS) {
-        plan->algorithm = found.algo;
-        plan->workspace_bytes = found.workspaceSize;
+    if (status == BT_OK && best_of && count > 1) {
+        status = choose_fastest(device, handle, plan, args, found, count, limit, &chosen);
+    }
+    if (status == BT_OK && count > 0 && found[chosen].state == CUBLAS_STATUS_SUCCESS) {
+        plan->algorithm = found[chosen].algo;
+        plan->workspace_bytes = found[chosen].workspaceSize;
         plan->usable = true;
     }
     return status;
@@ -316,7 +386,7 @@ static bt_status make_plan(const bt_device *device, cublasLtHandle_t handle,
         make_layout(key->d_dtype, key->m, key->n, key->ldc, key->batch, key->stride_c, &plan->c));
     BT_TRY(
         make_layout(key->d_dtype, key->m, key->n, key->ldd, key->batch, key->stride_d, &plan->d));
-    return choose_algorithm(device, handle, plan);
+    return choose_algorithm(device, handle, args, plan);
 }
 
 // The plan of a call, made when it is new; NULL when there is no memory for it. A call that cannot

@@ -12,19 +12,26 @@
 // H200 (README.md has the table of predictions beside times).
 //
 // Deterministic: a plan is a function of the call's shape and kind and of the number of SMs.
-#include "kernels/cuda/gemm/bf16_sm90.h"
+#include "kernels/cuda/gemm/sm90.h"
 
 namespace bt_gemm_sm90
 {
 
-static const struct {
-    int tile_n;
-    double efficiency; // of the multiplication alone
-} widths[] = {{192, 0.98}, {128, 0.93}};
+// Of the multiplication alone; narrow tiles read more of their operands for a product.
+static double efficiency_of(const family &of, const variant &how)
+{
+    if (of.dtype == BT_BF16) {
+        return how.tile_n == 192 ? 0.98 : 0.93;
+    }
+    return how.tile_m == 256 ? 0.66 : 0.5;
+}
 
 // Cycles of an ending for 128 x 192 values, alone.
-static double finish_cycles(ending kind, int splits)
+static double finish_cycles(const family &of, ending kind, int splits)
 {
+    if (of.dtype == BT_F32) { // not hidden but for what the ring holds
+        return kind == ENDING_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
+    }
     switch (kind) {
     case ENDING_STORE:
         return 3000;
@@ -45,80 +52,107 @@ constexpr double BYTES_PER_CYCLE = 2600;
 constexpr int SPLIT_BLOCKS_LEAST = 4; // k-blocks of a split
 // Below this share of the tensor cores' rate, as estimated, the row above the kernel serves.
 constexpr double EFFICIENCY_LEAST = 0.6, EFFICIENCY_LEAST_SPLIT = 0.75;
+// tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients (both operands MN-major), and 340
+// to 400 for the other layouts, where our kernel has 0.65 to 0.95 of it.
+constexpr double EFFICIENCY_LEAST_TF32 = 0.44;
 // Long runs of large products are bound by the power that the card may draw. There cuBLASLt's wider
 // tiles, which move fewer bytes for a product, are 3 to 9 % faster where units are deep.
 constexpr double LONG_FLOPS = 2e11;
 constexpr int64_t DEEP_K = 1024;
 
-ending ending_of(const bt_gemm_args *args)
+ending ending_of(const family &of, const bt_gemm_args *args)
 {
     const bool adds = args->beta != 0;
-    if (args->ab_dtype != BT_BF16) {
+    const bool in_place = args->beta == 1 && args->c == args->d && args->ldc == args->ldd &&
+                          (args->batch == 1 || args->stride_c == args->stride_d);
+    ending kind = ENDING_COUNT;
+    if (args->ab_dtype != of.dtype || (of.dtype == BT_F32 && args->compute != of.compute)) {
         return ENDING_COUNT;
-    }
-    if (args->d_dtype == BT_F32) {
-        const bool in_place = args->beta == 1 && args->c == args->d && args->ldc == args->ldd &&
-                              (args->batch == 1 || args->stride_c == args->stride_d);
-        return args->epilogue == BT_EPILOGUE_NONE && (!adds || in_place) ? ENDING_F32
-                                                                         : ENDING_COUNT;
     }
     switch (args->epilogue) {
     case BT_EPILOGUE_NONE:
     case BT_EPILOGUE_BIAS:
-        return adds ? ENDING_ADD : ENDING_STORE;
+        kind = args->d_dtype == BT_F32 && (!adds || in_place) ? ENDING_F32
+               : adds                                         ? ENDING_ADD
+                                                              : ENDING_STORE;
+        break;
     case BT_EPILOGUE_BIAS_GELU:
-        return adds ? ENDING_COUNT : ENDING_GELU;
+        kind = adds ? ENDING_COUNT : ENDING_GELU;
+        break;
     case BT_EPILOGUE_DGELU:
-        return adds ? ENDING_COUNT : ENDING_DGELU;
+        kind = adds ? ENDING_COUNT : ENDING_DGELU;
+        break;
     default:
         return ENDING_COUNT;
     }
+    // bf16 operands: f32 is written by the ending F32 alone, and without bias.
+    if (of.dtype == BT_BF16 && args->d_dtype == BT_F32 &&
+        (kind != ENDING_F32 || args->epilogue != BT_EPILOGUE_NONE)) {
+        return ENDING_COUNT;
+    }
+    for (int i = 0; i < of.variant_count; ++i) {
+        const variant &v = of.variants[i];
+        if (v.kind == kind && v.trans_a == args->trans_a && v.trans_b == args->trans_b) {
+            return kind;
+        }
+    }
+    return ENDING_COUNT;
 }
 
 // Bytes that the call must move, each operand once.
 static double bytes_of(const bt_gemm_args *args, ending kind)
 {
     const double m = (double)args->m, n = (double)args->n, k = (double)args->k;
-    const double outputs = kind == ENDING_STORE ? 2 : kind == ENDING_F32 && args->beta != 0 ? 8 : 4;
-    return (double)args->batch * (2 * m * k + 2 * n * k + outputs * m * n);
+    const double in = (double)bt_dtype_size(args->ab_dtype);
+    const double out = (double)bt_dtype_size(args->d_dtype);
+    const bool once = kind == ENDING_STORE || (kind == ENDING_F32 && args->beta == 0);
+    return (double)args->batch * (in * k * (m + n) + (once ? out : 2 * out) * m * n);
 }
 
-static double estimate(const bt_gemm_args *args, int processors, int tile_n, double efficiency,
-                       int splits)
+static double estimate(const family &of, const bt_gemm_args *args, int processors,
+                       const variant &how, int splits)
 {
-    const ending kind = ending_of(args);
-    const int64_t tiles = bt_div_up(args->m, 128) * bt_div_up(args->n, tile_n) * args->batch;
+    const double part = (double)how.tile_m * how.tile_n / (128 * 192);
+    const int64_t tiles =
+        bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
     const int64_t rounds = bt_div_up(tiles * splits, processors);
-    const double blocks = (double)bt_div_up(bt_div_up(args->k, 64), splits);
-    const double multiply = blocks * 4 * tile_n / efficiency;
-    const double finish = finish_cycles(kind, splits) * tile_n / 192;
-    const double period = multiply > finish ? multiply : (multiply + finish) / 2;
+    const double blocks = (double)bt_div_up(bt_div_up(args->k, of.depth), splits);
+    const double block = 2.0 * how.tile_m * how.tile_n * of.depth / of.flops_per_cycle;
+    const double multiply = blocks * block / efficiency_of(of, how);
+    const double finish = finish_cycles(of, how.kind, splits) * part;
+    const double overlapped = multiply > finish ? multiply : (multiply + finish) / 2;
+    const double period = of.ping_pong ? overlapped : multiply + finish;
     // How many splits of a tile are in the last round.
     const int64_t together = bt_min_i64(splits, bt_div_up(processors, tiles));
     const double turns =
-        (double)(together - 1) * TURN_CYCLES * tile_n / 192 + (double)(splits - 1) * SPLIT_CYCLES;
+        (double)(together - 1) * TURN_CYCLES * part + (double)(splits - 1) * SPLIT_CYCLES;
     const double work = START_CYCLES + multiply + (double)(rounds - 1) * period + finish + turns;
-    const double moving = START_CYCLES + bytes_of(args, kind) / BYTES_PER_CYCLE;
+    const double moving = START_CYCLES + bytes_of(args, how.kind) / BYTES_PER_CYCLE;
     return work > moving ? work : moving;
 }
 
-static int group_of(ending kind, int splits)
+static int group_of(const bt_gemm_args *args, int splits)
 {
-    return kind != ENDING_F32 ? 16 : splits > 1 ? 8 : 1;
+    return !args->trans_a ? 16 : splits > 1 ? 8 : 1;
 }
 
-int plans_of(const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
+int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
 {
-    const ending kind = ending_of(args);
-    const int64_t blocks = bt_div_up(args->k, 64);
+    const ending kind = ending_of(of, args);
+    const int64_t blocks = bt_div_up(args->k, of.depth);
+    const int splits_most = kind == ENDING_F32 ? SPLITS_MOST : 1;
     int count = 0;
-    for (const auto &width : widths) {
-        for (int splits = 1; splits <= (kind == ENDING_F32 ? SPLITS_MOST : 1); ++splits) {
+    for (int v = 0; v < of.variant_count; ++v) {
+        const variant &how = of.variants[v];
+        if (how.kind != kind || how.trans_a != args->trans_a || how.trans_b != args->trans_b) {
+            continue;
+        }
+        for (int splits = 1; splits <= splits_most; ++splits) {
             if (splits > 1 && blocks < splits * SPLIT_BLOCKS_LEAST) {
                 break;
             }
-            const plan next = {width.tile_n, splits, group_of(kind, splits),
-                               estimate(args, processors, width.tile_n, width.efficiency, splits)};
+            const plan next = {&how, splits, group_of(args, splits),
+                               estimate(of, args, processors, how, splits)};
             int at = count++;
             for (; at > 0 && plans[at - 1].cycles > next.cycles; --at) {
                 plans[at] = plans[at - 1];
@@ -129,19 +163,22 @@ int plans_of(const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
     return count;
 }
 
-plan plan_of(const bt_gemm_args *args, int processors)
+plan plan_of(const family &of, const bt_gemm_args *args, int processors)
 {
     plan plans[PLANS_MOST];
-    (void)plans_of(args, processors, plans);
+    (void)plans_of(of, args, processors, plans);
     return plans[0];
 }
 
-bool is_worth_it(const bt_gemm_args *args, int processors)
+bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
 {
     const double flops =
         2.0 * (double)args->batch * (double)args->m * (double)args->n * (double)args->k;
-    const double ideal = flops / (4096.0 * processors);
-    const plan best = plan_of(args, processors);
+    const double ideal = flops / ((double)of.flops_per_cycle * processors);
+    const plan best = plan_of(of, args, processors);
+    if (of.dtype == BT_F32) {
+        return args->trans_a && !args->trans_b && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
+    }
     if (flops > LONG_FLOPS && bt_div_up(args->k, best.splits) > DEEP_K) {
         return false;
     }

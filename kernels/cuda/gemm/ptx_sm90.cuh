@@ -148,6 +148,24 @@ BT_PTX void store_pair(uint32_t to, float x, float y)
 {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }
+BT_PTX float2 load_pair(uint32_t from)
+{
+    float2 v;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from) : "memory");
+    return v;
+}
+BT_PTX uint32_t load_word(uint32_t from)
+{
+    uint32_t v;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+    return v;
+}
+BT_PTX void store_four(uint32_t to, const uint32_t (&v)[4])
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0]), "r"(v[1]),
+                 "r"(v[2]), "r"(v[3])
+                 : "memory");
+}
 BT_PTX void load_matrices(uint32_t from, uint32_t (&v)[4])
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -164,6 +182,26 @@ BT_PTX uint32_t pack_bf16(float low, float high)
 }
 BT_PTX float low_bf16(uint32_t packed) { return __uint_as_float(packed << 16); }
 BT_PTX float high_bf16(uint32_t packed) { return __uint_as_float(packed & 0xffff0000u); }
+// Nearest tf32, ties to even; NaN stays NaN. [Data Movement and Conversion Instructions: cvt]
+BT_PTX uint32_t round_tf32(uint32_t value)
+{
+    uint32_t rounded;
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(value)));
+    return rounded;
+}
+// 2^x and 1 / x, good to 2 ulp; results under 2^-126 are 0. [Floating Point Instructions]
+BT_PTX float exp2_approximate(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+BT_PTX float reciprocal_approximate(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 // Relative error up to 2^-11. [Floating Point Instructions: tanh]
 BT_PTX float tanh_approximate(float x)
 {
@@ -205,12 +243,16 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
 #define BT_SIXTY    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," BT_TEN(1) BT_TEN(2) BT_TEN(3) BT_TEN(4) BT_TEN(5)
 #define BT_64_NAMES BT_SIXTY "%60,%61,%62,%63"
 #define BT_96_NAMES BT_SIXTY BT_TEN(6) BT_TEN(7) BT_TEN(8) "%90,%91,%92,%93,%94,%95"
+#define BT_128_NAMES                                                                               \
+    BT_SIXTY BT_TEN(6) BT_TEN(7) BT_TEN(8) BT_TEN(9) BT_TEN(10)                                    \
+        BT_TEN(11) "%120,%121,%122,%123,%124,%125,%126,%127"
 #define BT_8_SUMS(i)                                                                               \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define BT_32_SUMS(i) BT_8_SUMS(i), BT_8_SUMS(i + 8), BT_8_SUMS(i + 16), BT_8_SUMS(i + 24)
 #define BT_64_SUMS    BT_32_SUMS(0), BT_32_SUMS(32)
 #define BT_96_SUMS    BT_64_SUMS, BT_32_SUMS(64)
+#define BT_128_SUMS   BT_96_SUMS, BT_32_SUMS(96)
 
 // n columns, count = n / 2 sums of a thread; a, b, add, ta, tb are the operands' numbers after
 // them.
@@ -229,12 +271,42 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
 BT_WGMMA(128, 64, 64, 65, 66, 67, 68)
 BT_WGMMA(192, 96, 96, 97, 98, 99, 100)
 
+// d (+)= A[64, 8] B[N, 8]^T, tf32 to f32, B K-major in shared memory; the values must be rounded.
+// A in registers: of thread t, with row r = 16 (t / 32) + t % 32 / 4 and c = t % 4,
+// a[0] (r, c), a[1] (r + 8, c), a[2] (r, c + 4), a[3] (r + 8, c + 4). They must not change until
+// the product is done: wgmma_settle keeps them.
+template <int N> struct wgmma_tf32;
+
+#define BT_WGMMA_TF32(n, count, a0, a1, a2, a3, b, add)                                            \
+    template <> struct wgmma_tf32<n> {                                                             \
+        BT_PTX void multiply(float (&d)[count], const uint32_t (&left)[4], uint64_t right,         \
+                             bool adds)                                                            \
+        {                                                                                          \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #add ", 0;\n"                          \
+                         "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 "                \
+                         "{" BT_##count##_NAMES "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3          \
+                                                "}, %" #b ", p, 1, 1; }"                           \
+                         : BT_##count##_SUMS                                                       \
+                         : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),     \
+                           "r"((int)adds));                                                        \
+        }                                                                                          \
+    };
+BT_WGMMA_TF32(128, 64, 64, 65, 66, 67, 68, 69)
+BT_WGMMA_TF32(256, 128, 128, 129, 130, 131, 132, 133)
+
 // After the last wgmma_wait: keeps the compiler from reading the sums earlier.
 template <int COUNT> BT_PTX void wgmma_settle(float (&d)[COUNT])
 {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
         asm volatile("" : "+f"(d[i])::"memory");
+    }
+}
+template <int COUNT> BT_PTX void wgmma_settle(uint32_t (&a)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        asm volatile("" : "+r"(a[i])::"memory");
     }
 }
 

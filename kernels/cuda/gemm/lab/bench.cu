@@ -9,6 +9,7 @@
 //                           then the row cuBLASLt has, the planner's choice, and the best of the
 //                           other plans, launched in turn over two sets of operands; medians
 //   lab_gemm plans [WORD]   the same, every plan
+//   lab_gemm once [WORD]    one launch of the best plan of each tile, for a profiler
 //   lab_gemm sustain [WORD] as time, but each version by itself at the speed to which the card
 //   settles
 //
@@ -25,9 +26,8 @@
 #include <vector>
 
 #include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gemm/bf16_sm90.h"
-
-using bt_gemm_sm90::plan;
+#include "kernels/cuda/gemm/sm80.h"
+#include "kernels/cuda/gemm/sm90.h"
 
 extern "C" const bt_backend *bt_backend_entry(void);
 
@@ -40,6 +40,28 @@ static void require(bt_status status)
         exit(1);
     }
 }
+
+// Who computes a call: cuBLASLt (no family), or one of our kernels by a plan of it.
+struct candidate {
+    const bt_gemm_sm90::family *sm90;
+    const bt_gemm_sm80::family *sm80;
+    bt_gemm_sm90::plan plan90;
+    bt_gemm_sm80::plan plan80;
+
+    bool ours() const { return sm90 || sm80; }
+    double cycles() const { return sm90 ? plan90.cycles : plan80.cycles; }
+    int splits() const { return sm90 ? plan90.splits : sm80 ? plan80.splits : 0; }
+    std::string name() const
+    {
+        const int m = sm90 ? plan90.how->tile_m : sm80 ? plan80.how->tile_m : 0;
+        const int n = sm90 ? plan90.how->tile_n : sm80 ? plan80.how->tile_n : 0;
+        return !ours()
+                   ? "cuBLASLt"
+                   : std::string(sm90 ? "" : "sm80 ") + std::to_string(m) + "x" +
+                         std::to_string(n) + (sm80 ? "d" + std::to_string(plan80.how->depth) : "") +
+                         "/" + std::to_string(splits());
+    }
+};
 
 static void require(cudaError_t result) { require(bt_cuda_check(result, "lab_gemm")); }
 
@@ -101,13 +123,15 @@ struct shape {
     bt_epilogue epilogue;
     double beta;
     bool to_f32, biased;
+    bt_dtype dtype; // of the operands
+    bt_compute compute;
 };
 
 // Operands of a call; row strides are `pad` elements longer than rows.
 static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double alpha)
 {
     bt_gemm_args args = {};
-    const bt_dtype d = s.to_f32 ? BT_F32 : BT_BF16;
+    const bt_dtype d = s.to_f32 ? BT_F32 : s.dtype;
     args.m = s.m;
     args.n = s.n;
     args.k = s.k;
@@ -116,7 +140,7 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     args.lda = (s.trans_a ? s.m : s.k) + pad;
     args.ldb = (s.trans_b ? s.k : s.n) + pad;
     args.ldc = args.ldd = s.n + pad;
-    if (pad) { // odd shapes: rows must still start at multiples of 16 bytes
+    if (pad == 8) { // odd shapes: rows still start at multiples of 16 bytes
         args.lda = (args.lda + 7) / 8 * 8;
         args.ldb = (args.ldb + 7) / 8 * 8;
         args.ldc = args.ldd = (args.ldd + 7) / 8 * 8;
@@ -125,16 +149,17 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     args.stride_a = args.lda * (s.trans_a ? s.k : s.m);
     args.stride_b = args.ldb * (s.trans_b ? s.n : s.k);
     args.stride_c = args.stride_d = args.ldd * s.m;
-    args.a = numbers(BT_BF16, args.stride_a * batch, 1);
-    args.b = numbers(BT_BF16, args.stride_b * batch, 3 / sqrtf((float)s.k));
+    args.a = numbers(s.dtype, args.stride_a * batch, 1);
+    args.b = numbers(s.dtype, args.stride_b * batch, 3 / sqrtf((float)s.k));
     args.d = numbers(d, args.stride_d * batch, 1);
-    args.c = s.to_f32 ? args.d : numbers(d, args.stride_d * batch, 1);
+    args.c = s.to_f32 && s.beta == 1 && s.trans_a ? args.d : numbers(d, args.stride_d * batch, 1);
     args.aux = s.epilogue >= BT_EPILOGUE_BIAS_GELU ? numbers(d, args.stride_d * batch, 2) : NULL;
-    args.bias = s.biased ? numbers(BT_BF16, s.n, 1) : NULL;
+    args.bias = s.biased ? numbers(s.dtype, s.n, 1) : NULL;
     args.alpha = alpha;
     args.beta = s.beta;
     args.epilogue = s.epilogue;
-    args.ab_dtype = BT_BF16;
+    args.ab_dtype = s.dtype;
+    args.compute = s.compute;
     args.d_dtype = d;
     return args;
 }
@@ -157,8 +182,19 @@ struct before {
     const void *c, *aux, *d;
 };
 
-template <typename T>
-static __global__ void verify(bt_gemm_args args, before old, int64_t samples,
+// An operand as the kernel multiplies it: in tf32 rounded to nearest, ties to even.
+static __device__ double operand(const bt_gemm_args &args, float x, bool rounds)
+{
+    if (rounds && args.compute == BT_COMPUTE_TF32 && args.ab_dtype == BT_F32) {
+        uint32_t bits;
+        asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+        return __uint_as_float(bits);
+    }
+    return x;
+}
+
+template <typename IN, typename T>
+static __global__ void verify(bt_gemm_args args, bool rounds, before old, int64_t samples,
                               unsigned long long *wrong, float *worst)
 {
     const int64_t total = args.batch * args.m * args.n;
@@ -168,12 +204,14 @@ static __global__ void verify(bt_gemm_args args, before old, int64_t samples,
     }
     const int64_t i = samples == total ? sample : (int64_t)((double)sample * total / samples);
     const int64_t batch = i / (args.m * args.n), row = i / args.n % args.m, col = i % args.n;
-    const bf16 *a = (const bf16 *)args.a + batch * args.stride_a;
-    const bf16 *b = (const bf16 *)args.b + batch * args.stride_b;
+    const IN *a = (const IN *)args.a + batch * args.stride_a;
+    const IN *b = (const IN *)args.b + batch * args.stride_b;
     double sum = 0, size = 0;
     for (int64_t k = threadIdx.x % 32; k < args.k; k += 32) {
-        double x = to_float(args.trans_a ? a[k * args.lda + row] : a[row * args.lda + k]);
-        double y = to_float(args.trans_b ? b[col * args.ldb + k] : b[k * args.ldb + col]);
+        const double x = operand(
+            args, to_float(args.trans_a ? a[k * args.lda + row] : a[row * args.lda + k]), rounds);
+        const double y = operand(
+            args, to_float(args.trans_b ? b[col * args.ldb + k] : b[k * args.ldb + col]), rounds);
         sum += x * y;
         size += fabs(x * y);
     }
@@ -187,13 +225,17 @@ static __global__ void verify(bt_gemm_args args, before old, int64_t samples,
     const int64_t at = batch * args.stride_d + row * args.ldd + col;
     const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-22;
     double value = args.alpha * sum;
-    double bound = fabs(args.alpha) * size * (double)args.k * 0x1p-23 + 1e-30;
+    const double fast_tanh = sizeof(T) == 2 ? 0x1p-10 : 0x1p-20; // bf16: the tensor unit's
+    const double cut =
+        !rounds && args.compute == BT_COMPUTE_TF32 ? 0x1p-9 : 0; // who does not round
+    double bound = fabs(args.alpha) * size * ((double)args.k * 0x1p-23 + cut) + 1e-30;
     if (args.bias) {
-        value += to_float(((const bf16 *)args.bias)[col]);
+        value += to_float(((const IN *)args.bias)[col]);
+        bound += 0x1p-23 * fabs(to_float(((const IN *)args.bias)[col]));
     }
     if (args.epilogue == BT_EPILOGUE_DGELU) {
         double x = to_float(((const T *)old.aux)[at]);
-        bound = bound * 1.13 + fabs(value) * 0x1p-10 * (1 + fabs(x));
+        bound = bound * 1.13 + fabs(value) * fast_tanh * (1 + fabs(x));
         value *= gelu_slope_64(x);
     }
     if (args.epilogue == BT_EPILOGUE_BIAS_GELU) {
@@ -201,11 +243,12 @@ static __global__ void verify(bt_gemm_args args, before old, int64_t samples,
         if (!(fabs(aux - value) <= bound + unit * fabs(value))) {
             atomicAdd(wrong, 1ULL);
         }
-        bound = bound * 1.13 + fabs(value) * 0x1p-11;
+        bound = bound * 1.13 + fabs(value) * fast_tanh / 2;
         value = gelu_64(value);
     }
     if (args.beta != 0) {
         value += args.beta * to_float(((const T *)old.c)[at]);
+        bound += 0x1p-22 * fabs(args.beta * to_float(((const T *)old.c)[at])); // it may cancel
     }
     const double error = fabs((double)to_float(((const T *)args.d)[at]) - value);
     if (!(error <= bound + unit * fabs(value))) {
@@ -245,20 +288,53 @@ static void *busy; // for work that runs beside the calls under test
 static const size_t WORKSPACE_BYTES = (size_t)256 << 20, BUSY_BYTES = (size_t)16 << 20;
 static unsigned long long *counts; // [3]: wrong, other bits, padding
 
-static void run(const bt_gemm_args &args, const plan *chosen)
+static void run(const bt_gemm_args &args, const candidate &by)
 {
     bt_launch launch = {&device, NULL, workspace, WORKSPACE_BYTES};
-    if (chosen) {
-        require(bt_gemm_sm90::launch_plan(&launch, &args, *chosen));
+    if (by.sm90) {
+        require(bt_gemm_sm90::launch_plan(&launch, *by.sm90, &args, by.plan90));
+    } else if (by.sm80) {
+        require(bt_gemm_sm80::launch_plan(&launch, *by.sm80, &args, by.plan80));
     } else {
-        require(bt_gemm_cublaslt_bf16(&launch, &args));
+        require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &args)
+                                        : bt_gemm_cublaslt_bf16(&launch, &args));
     }
+}
+
+// Every plan of every family that can compute the call; each family's best first.
+static std::vector<candidate> candidates_of(const bt_gemm_args &args)
+{
+    static const bt_gemm_sm90::family *const families90[] = {&bt_gemm_sm90::family_bf16,
+                                                             &bt_gemm_sm90::family_tf32};
+    static const bt_gemm_sm80::family *const families80[] = {
+        &bt_gemm_sm80::family_bf16, &bt_gemm_sm80::family_tf32, &bt_gemm_sm80::family_fp32};
+    const int processors = device.info.processor_count;
+    std::vector<candidate> all;
+    for (const auto *of : families90) {
+        bt_gemm_sm90::plan plans[bt_gemm_sm90::PLANS_MOST];
+        if (bt_gemm_sm90::is_legal(*of, &args)) {
+            const int count = bt_gemm_sm90::plans_of(*of, &args, processors, plans);
+            for (int i = 0; i < count; ++i) {
+                all.push_back({of, NULL, plans[i], {}});
+            }
+        }
+    }
+    for (const auto *of : families80) {
+        bt_gemm_sm80::plan plans[bt_gemm_sm80::PLANS_MOST];
+        if (bt_gemm_sm80::is_legal(*of, &args)) {
+            const int count = bt_gemm_sm80::plans_of(*of, &args, processors, plans);
+            for (int i = 0; i < count; ++i) {
+                all.push_back({NULL, of, {}, plans[i]});
+            }
+        }
+    }
+    return all;
 }
 
 static cudaStream_t stream() { return ((bt_cuda_device *)device.impl)->stream; }
 
-template <typename T>
-static bool is_right(bt_gemm_args args, const plan *chosen, int64_t samples, int repeats,
+template <typename IN, typename T>
+static bool is_right(bt_gemm_args args, const candidate &by, int64_t samples, int repeats,
                      const char *what)
 {
     const size_t d_bytes = (size_t)(args.stride_d * args.batch) * sizeof(T);
@@ -281,7 +357,7 @@ static bool is_right(bt_gemm_args args, const plan *chosen, int64_t samples, int
         if (i > 0) { // other work on the device, beside the call
             fill<<<(unsigned)(64 * i), 256>>>((float *)busy, (int64_t)BUSY_BYTES / 4, 1, 1);
         }
-        run(args, chosen);
+        run(args, by);
         require(cudaStreamSynchronize(stream()));
         if (i == 0) {
             require(cudaMemcpy(first, args.d, d_bytes, cudaMemcpyDeviceToDevice));
@@ -295,7 +371,8 @@ static bool is_right(bt_gemm_args args, const plan *chosen, int64_t samples, int
                                args.ldd, counts + 2);
     }
     samples = std::min(samples, args.batch * args.m * args.n);
-    verify<T><<<(unsigned)bt_div_up(samples, 4), 128>>>(args, old, samples, counts, worst_at);
+    verify<IN, T>
+        <<<(unsigned)bt_div_up(samples, 4), 128>>>(args, by.ours(), old, samples, counts, worst_at);
     require(cudaMemcpy(found, counts, sizeof found, cudaMemcpyDeviceToHost));
     require(cudaMemcpy(&worst, worst_at, sizeof worst, cudaMemcpyDeviceToHost));
     require(cudaMemcpy(args.d, was, d_bytes, cudaMemcpyDeviceToDevice));
@@ -308,22 +385,46 @@ static bool is_right(bt_gemm_args args, const plan *chosen, int64_t samples, int
     }
     bool good = found[0] == 0 && found[1] == 0 && found[2] == 0;
     if (!good) {
-        printf("WRONG %s tile %d splits %d: %llu wrong, %llu other bits, %llu in the "
+        printf("WRONG %s by %s: %llu wrong (worst %g of the bound), %llu other bits, %llu in the "
                "padding\n",
-               what, chosen ? chosen->tile_n : 0, chosen ? chosen->splits : 0, found[0], found[1],
-               found[2]);
+               what, by.name().c_str(), found[0], (double)worst, found[1], found[2]);
     }
     return good;
 }
 
-static bool is_right(const bt_gemm_args &args, const plan *chosen, int64_t samples, int repeats,
+static bool is_right(const bt_gemm_args &args, const candidate &by, int64_t samples, int repeats,
                      const char *what)
 {
-    return args.d_dtype == BT_F32 ? is_right<float>(args, chosen, samples, repeats, what)
-                                  : is_right<bf16>(args, chosen, samples, repeats, what);
+    return args.ab_dtype == BT_F32  ? is_right<float, float>(args, by, samples, repeats, what)
+           : args.d_dtype == BT_F32 ? is_right<bf16, float>(args, by, samples, repeats, what)
+                                    : is_right<bf16, bf16>(args, by, samples, repeats, what);
 }
 
 // ---- check --------------------------------------------------------------------------------------
+
+struct precision {
+    const char *name;
+    bt_dtype dtype;
+    bt_compute compute;
+};
+static const precision precisions[] = {{"bf16", BT_BF16, BT_COMPUTE_NATIVE},
+                                       {"tf32", BT_F32, BT_COMPUTE_TF32},
+                                       {"fp32", BT_F32, BT_COMPUTE_NATIVE}};
+
+static int check_call(const bt_gemm_args &args, const char *what, int *calls, int *refused)
+{
+    const std::vector<candidate> all = candidates_of(args);
+    int wrong = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+        // Of many splits a few: the first ones, and every fifth.
+        if (all[i].splits() < 4 || all[i].splits() % 5 == 0) {
+            wrong += !is_right(args, all[i], INT64_MAX, all[i].splits() > 1 ? 20 : 4, what);
+            ++*calls;
+        }
+    }
+    *refused += all.empty();
+    return wrong;
+}
 
 static int check_all(const char *word)
 {
@@ -345,48 +446,45 @@ static int check_all(const char *word)
         {"nn, dgelu", false, false, BT_EPILOGUE_DGELU, 0, false, false},
         {"tn f32", true, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32 + d", true, false, BT_EPILOGUE_NONE, 1, true, false},
+        {"tt", true, true, BT_EPILOGUE_NONE, 0, false, false},
     };
-    static const int64_t sizes[][3] = {{1, 8, 1},        {64, 64, 64},   {130, 200, 65},
-                                       {128, 192, 4096}, {257, 96, 200}, {1008, 776, 840},
-                                       {1000, 1544, 72}, {9, 2056, 1111}};
-    int calls = 0, wrong = 0;
-    for (const auto &kind : kinds) {
-        for (const auto &size : sizes) {
-            if (!strstr(kind.name, word)) {
-                continue;
-            }
-            for (int64_t batch = 1; batch <= 3; batch += 2) {
-                shape s = {kind.name,    size[0],       size[1],   size[2],     kind.trans_a,
-                           kind.trans_b, kind.epilogue, kind.beta, kind.to_f32, kind.biased};
-                const bt_gemm_args args = make_args(s, 8, batch, batch == 1 ? 1 : 0.75);
-                plan plans[bt_gemm_sm90::PLANS_MOST];
-                char what[120];
-                (void)snprintf(what, sizeof what, "%s %lld x %lld x %lld, batch %lld", kind.name,
-                               (long long)s.m, (long long)s.n, (long long)s.k, (long long)batch);
-                if (!bt_gemm_sm90::is_legal(&args)) {
-                    printf("WRONG %s: not legal\n", what);
-                    ++wrong;
-                    continue;
+    static const int64_t sizes[][3] = {{1, 8, 1},        {64, 64, 64},    {130, 200, 65},
+                                       {128, 192, 4096}, {257, 96, 200},  {1008, 776, 840},
+                                       {1000, 1544, 72}, {9, 2056, 1111}, {513, 260, 33},
+                                       {33, 17, 129},    {1, 1, 1},       {7, 129, 2}};
+    int calls = 0, wrong = 0, refused = 0;
+    for (const precision &with : precisions) {
+        for (const auto &kind : kinds) {
+            for (const auto &size : sizes) {
+                for (int64_t batch = 1; batch <= 4; ++batch) {
+                    const int64_t pad = batch % 2 ? 8 : 1; // 1: nothing is aligned
+                    const std::string name = std::string(with.name) + " " + kind.name;
+                    const shape s = {name,         size[0],      size[1],       size[2],
+                                     kind.trans_a, kind.trans_b, kind.epilogue, kind.beta,
+                                     kind.to_f32,  kind.biased,  with.dtype,    with.compute};
+                    char what[120];
+                    if (!strstr(name.c_str(), word)) {
+                        continue;
+                    }
+                    (void)snprintf(what, sizeof what, "%s %lld x %lld x %lld, batch %lld",
+                                   name.c_str(), (long long)s.m, (long long)s.n, (long long)s.k,
+                                   (long long)batch);
+                    wrong += check_call(make_args(s, pad, (batch + 1) / 2, batch == 1 ? 1 : 0.75),
+                                        what, &calls, &refused);
+                    release_all();
                 }
-                int count = bt_gemm_sm90::plans_of(&args, device.info.processor_count, plans);
-                for (int i = 0; i < count; ++i) {
-                    wrong +=
-                        !is_right(args, &plans[i], INT64_MAX, plans[i].splits > 1 ? 20 : 4, what);
-                    ++calls;
-                }
-                release_all();
             }
         }
     }
-    printf("check: %d plans of odd shapes, %d wrong\n", calls, wrong);
+    printf("check: %d plans of odd shapes, %d wrong; %d calls that none serves\n", calls, wrong,
+           refused);
     return wrong != 0;
 }
 
 // ---- time ---------------------------------------------------------------------------------------
 
 struct entry {
-    bool ours;
-    plan how;
+    candidate by;
     std::vector<float> ms, sustained_ms;
     float median()
     {
@@ -411,10 +509,10 @@ static void time_entries(const bt_gemm_args sets[2], std::vector<entry> &entries
         for (size_t at : order) {
             entry &e = entries[at];
             float ms = 0;
-            run(sets[0], e.ours ? &e.how : NULL);
+            run(sets[0], e.by);
             require(cudaEventRecord(start, stream()));
             for (int j = 0; j < launches; ++j) {
-                run(sets[(j + 1) % 2], e.ours ? &e.how : NULL);
+                run(sets[(j + 1) % 2], e.by);
             }
             require(cudaEventRecord(stop, stream()));
             require(cudaEventSynchronize(stop));
@@ -442,7 +540,7 @@ static void sustain_entries(const bt_gemm_args sets[2], std::vector<entry> &entr
                 if (i == launches) {
                     require(cudaEventRecord(start, stream()));
                 }
-                run(sets[i % 2], e.ours ? &e.how : NULL);
+                run(sets[i % 2], e.by);
             }
             require(cudaEventRecord(stop, stream()));
             require(cudaEventSynchronize(stop));
@@ -461,30 +559,39 @@ static void time_shape(const shape &s, bool every, bool sustained)
 {
     const bt_gemm_args sets[2] = {make_args(s, 0, 1, 1), make_args(s, 0, 1, 1)};
     const double flops = 2.0 * (double)s.m * (double)s.n * (double)s.k;
-    plan plans[bt_gemm_sm90::PLANS_MOST];
+    const double peak = s.dtype == BT_BF16             ? 4096
+                        : s.compute == BT_COMPUTE_TF32 ? 2048
+                                                       : 256; // a cycle and SM
     std::vector<entry> entries;
-    int count = bt_gemm_sm90::plans_of(&sets[0], device.info.processor_count, plans);
     if (bt_gemm_cublaslt_accepts(&device, &sets[0]) &&
-        is_right(sets[0], NULL, 2048, 1, s.name.c_str())) {
-        entries.push_back({false, {}, {}, {}});
+        is_right(sets[0], {}, 2048, 1, s.name.c_str())) {
+        entries.push_back({{}, {}, {}});
     }
-    for (int i = 0; i < (every ? count : std::min(count, sustained ? 2 : 4)); ++i) {
-        if (is_right(sets[0], &plans[i], 2048, 3, s.name.c_str())) {
-            entries.push_back({true, plans[i], {}, {}});
+    // Of each tile the best few plans.
+    std::vector<std::pair<std::string, int>> seen;
+    for (const candidate &by : candidates_of(sets[0])) {
+        const std::string tile = by.name().substr(0, by.name().find('/'));
+        auto at = std::find_if(seen.begin(), seen.end(), [&](auto &x) { return x.first == tile; });
+        if (at == seen.end()) {
+            at = seen.insert(seen.end(), {tile, 0});
+        }
+        if ((every || ++at->second <= (sustained ? 1 : 2)) &&
+            is_right(sets[0], by, 2048, 3, s.name.c_str())) {
+            entries.push_back({by, {}, {}});
         }
     }
     time_entries(sets, entries, flops);
     if (sustained) {
         sustain_entries(sets, entries);
     }
-    float library = entries.empty() || entries[0].ours ? 0 : entries[0].median();
-    bool worth = bt_gemm_sm90::is_worth_it(&sets[0], device.info.processor_count);
-    printf("%-34s cuBLASLt %8.4f ms %s", s.name.c_str(), library, worth ? "   " : " - ");
+    const float library = entries.empty() || entries[0].by.ours() ? 0 : entries[0].median();
+    printf("%-36s cuBLASLt %8.4f ms %4.0f TF", s.name.c_str(), library,
+           library > 0 ? flops / library * 1e-9 : 0);
     for (entry &e : entries) {
-        if (e.ours) {
-            printf(" | %dx%d %8.4f %5.3fx (%.0f TF, model %.2f)", e.how.tile_n, e.how.splits,
-                   e.median(), library / e.median(), flops / e.median() * 1e-9,
-                   flops / (4096.0 * device.info.processor_count) / e.how.cycles);
+        if (e.by.ours()) {
+            printf(" | %s %.4f %5.3fx %.0f TF m%.2f", e.by.name().c_str(), e.median(),
+                   library / e.median(), flops / e.median() * 1e-9,
+                   flops / (peak * device.info.processor_count) / e.by.cycles());
         }
     }
     printf("\n");
@@ -492,7 +599,24 @@ static void time_shape(const shape &s, bool every, bool sustained)
     release_all();
 }
 
-static std::vector<shape> gpt2_shapes(int64_t m)
+// Runs the best plan of each tile once, for a profiler to look at.
+static void run_once(const shape &s)
+{
+    const bt_gemm_args args = make_args(s, 0, 1, 1);
+    std::string last;
+    for (const candidate &by : candidates_of(args)) {
+        const std::string tile = by.name().substr(0, by.name().find('/'));
+        if (last.find(tile) == std::string::npos) {
+            run(args, by);
+            last += " " + tile;
+        }
+    }
+    require(cudaDeviceSynchronize());
+    printf("%s:%s\n", s.name.c_str(), last.c_str());
+    release_all();
+}
+
+static std::vector<shape> gpt2_shapes(int64_t m, const precision &with)
 {
     static const struct {
         const char *name;
@@ -504,11 +628,11 @@ static std::vector<shape> gpt2_shapes(int64_t m)
                   {"head", 50304, 768}};
     std::vector<shape> shapes;
     for (const auto &l : layers) {
-        const std::string name = std::string(l.name) + " M=" + std::to_string(m);
+        const std::string name = std::string(l.name) + " " + with.name + " M=" + std::to_string(m);
         const bool head = !strcmp(l.name, "head"), fc = !strcmp(l.name, "fc");
         const bool residual = l.out == 768;
-        shapes.push_back(
-            {"fwd " + name, m, l.out, l.in, false, true, BT_EPILOGUE_NONE, 0, false, false});
+        shapes.push_back({"fwd " + name, m, l.out, l.in, false, true, BT_EPILOGUE_NONE, 0, false,
+                          false, with.dtype, with.compute});
         if (!head) {
             shapes.push_back({std::string("fwd ") +
                                   (fc         ? "bias gelu "
@@ -517,16 +641,16 @@ static std::vector<shape> gpt2_shapes(int64_t m)
                                   name,
                               m, l.out, l.in, false, true,
                               fc ? BT_EPILOGUE_BIAS_GELU : BT_EPILOGUE_BIAS, residual ? 1.0 : 0.0,
-                              false, true});
+                              false, true, with.dtype, with.compute});
         }
-        shapes.push_back(
-            {"dgrad " + name, m, l.in, l.out, false, false, BT_EPILOGUE_NONE, 0, false, false});
+        shapes.push_back({"dgrad " + name, m, l.in, l.out, false, false, BT_EPILOGUE_NONE, 0, false,
+                          false, with.dtype, with.compute});
         if (!strcmp(l.name, "fcproj")) {
             shapes.push_back({"dgrad dgelu " + name, m, l.in, l.out, false, false,
-                              BT_EPILOGUE_DGELU, 0, false, false});
+                              BT_EPILOGUE_DGELU, 0, false, false, with.dtype, with.compute});
         }
-        shapes.push_back(
-            {"wgrad " + name, l.out, l.in, m, true, false, BT_EPILOGUE_NONE, 1, true, false});
+        shapes.push_back({"wgrad " + name, l.out, l.in, m, true, false, BT_EPILOGUE_NONE, 1, true,
+                          false, with.dtype, with.compute});
     }
     return shapes;
 }
@@ -544,17 +668,24 @@ int main(int argc, char **argv)
         return check_all(word);
     }
     std::vector<shape> shapes;
-    for (int64_t m : {65536, 4096}) {
-        for (const shape &s : gpt2_shapes(m)) {
-            shapes.push_back(s);
+    for (const precision &with : precisions) {
+        for (int64_t m : {65536, 4096}) {
+            for (const shape &s : gpt2_shapes(m, with)) {
+                shapes.push_back(s);
+            }
         }
-    }
-    for (int64_t n : {4096, 8192}) {
-        shapes.push_back({"square " + std::to_string(n), n, n, n, false, true, BT_EPILOGUE_NONE, 0,
-                          false, false});
+        for (int64_t n : {4096, 8192}) {
+            shapes.push_back({std::string("square ") + with.name + " " + std::to_string(n), n, n, n,
+                              false, true, BT_EPILOGUE_NONE, 0, false, false, with.dtype,
+                              with.compute});
+        }
     }
     for (const shape &s : shapes) {
         if (strstr(s.name.c_str(), word)) {
+            if (!strcmp(verb, "once")) {
+                run_once(s);
+                continue;
+            }
             time_shape(s, !strcmp(verb, "plans"), !strcmp(verb, "sustain"));
         }
     }

@@ -1,4 +1,4 @@
-// kernels/cuda/gemm/endings_sm90.cuh - what the Hopper GEMM makes of a tile's sums (bf16_sm90.h)
+// kernels/cuda/gemm/endings_bf16_sm90.cuh - what becomes of a tile's sums in bf16 (sm90.h)
 //
 // bf16 endings move the tile as boxes of 64 x 64 values through a consumer's own boxes in shared
 // memory: stmatrix puts values where TMA's 128-byte swizzle expects them, one thread stores the
@@ -7,15 +7,11 @@
 //   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
 //   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
 //                 the first two before the multiplication starts (begin_boxes)
-//   F32           TMA stores the box or adds it to what is there: first the old value, then the
-//                 splits in ascending order, one addition each, never two at a time. A split waits
-//                 for units of smaller numbers only, and all blocks are on the device at once
-//                 (cooperative launch), so the waiting ends.
 //
 // GELU     tanh form with the tensor unit's tanh: |error| <= 2^-12 |x|, below bf16's rounding
 // NaN      stays NaN in every ending
-#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_SM90_CUH
-#define BT_KERNELS_CUDA_GEMM_ENDINGS_SM90_CUH
+#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_BF16_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_ENDINGS_BF16_SM90_CUH
 
 #include "kernels/cuda/gemm/bf16_sm90.cuh"
 
@@ -39,26 +35,6 @@ static __device__ __forceinline__ float gelu_slope(float x)
     return 0.5f + 0.5f * t + 0.5f * x * (1.0f - t * t) * inner;
 }
 
-// Which consumer, and where this thread is in it.
-struct consumer {
-    int index;        // 0 or 1
-    int thread, lane; // of the warpgroup, of the warp
-    int row;          // of the box, that this lane names for stmatrix and ldmatrix
-
-    __device__ __forceinline__ explicit consumer(int number)
-        : index(number), thread((int)threadIdx.x % GROUP_THREADS), lane(thread % 32),
-          row(thread / 32 * 16 + lane % 16)
-    {
-    }
-    __device__ __forceinline__ bool leads() const { return thread == 0; }
-    __device__ __forceinline__ void sync() const { barrier_sync(WITHIN + index, GROUP_THREADS); }
-    // Of 16 columns of a box, the eight (16 bytes) that this lane names, swizzled.
-    __device__ __forceinline__ uint32_t place(uint32_t box, int sixteen) const
-    {
-        return box + row * 128 + (((2 * sixteen + lane / 16) ^ (row & 7)) << 4);
-    }
-};
-
 // The bias of a tile as floats; zeros for none. Visible after the next sync().
 template <class C>
 static __device__ __forceinline__ void load_bias(const problem &p, const unit &t,
@@ -66,7 +42,7 @@ static __device__ __forceinline__ void load_bias(const problem &p, const unit &t
 {
     for (int i = me.thread; i < C::TILE_N; i += GROUP_THREADS) {
         bool there = p.bias && t.n + i < p.n;
-        to[i] = there ? __bfloat162float(p.bias[t.n + i]) : 0.0f;
+        to[i] = there ? __bfloat162float(((const __nv_bfloat16 *)p.bias)[t.n + i]) : 0.0f;
     }
 }
 
@@ -213,56 +189,6 @@ finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums
         }
     }
     used += COUNT;
-}
-
-// ---- F32 ----------------------------------------------------------------------------------------
-// Boxes of 64 rows and 32 columns. The leader alone touches memory, so it alone waits for its turn.
-template <class C>
-static __device__ __forceinline__ void finish_f32(const problem &p, const unit &t,
-                                                  const consumer &me, const tile_sums<C> &sums,
-                                                  uint32_t boxes, int &used)
-{
-    const bool adds = t.split > 0 || p.beta != 0.0f;
-    const int row = me.thread / 32 * 16 + me.lane / 4; // and 8 below: the same place in the swizzle
-    if (t.split > 0 && me.leads()) {
-        while (load_acquire(p.turn + t.tile) != t.split) {
-        }
-        fence_async_global();
-    }
-#pragma unroll
-    for (int i = 0; i < C::M_PARTS * C::TILE_N / 32; ++i) {
-        const int part = i / (C::TILE_N / 32), col = i % (C::TILE_N / 32);
-        const uint32_t box = boxes + used % C::BOXES * BOX_BYTES;
-        ++used;
-        if (me.leads()) {
-            tma_store_wait_read<C::BOXES - 1>();
-        }
-        me.sync();
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const float *s = &sums[part][(col * 4 + j) * 4];
-            const uint32_t place =
-                box + row * 128 + (((2 * j + me.lane % 4 / 2) ^ (row & 7)) << 4) + me.lane % 2 * 8;
-            store_pair(place, p.alpha * s[0], p.alpha * s[1]);
-            store_pair(place + 8 * 128, p.alpha * s[2], p.alpha * s[3]);
-        }
-        fence_async();
-        me.sync();
-        if (me.leads()) {
-            if (adds) {
-                tma_add(&p.d, box, t.n + col * 32, t.m + part * 64, t.batch);
-            } else {
-                tma_store(&p.d, box, t.n + col * 32, t.m + part * 64, t.batch);
-            }
-            tma_store_commit();
-        }
-    }
-    if (t.split + 1 < p.splits && me.leads()) {
-        tma_store_wait<0>();
-        fence_async_global();
-        __threadfence();
-        store_release(p.turn + t.tile, t.split + 1);
-    }
 }
 
 } // namespace bt_gemm_sm90

@@ -1,0 +1,46 @@
+// kernels/cuda/gemm/bf16_sm80.cu - the row gemm_bf16_sm80: D = epilogue(alpha op(A) op(B)) + beta C
+//   The pipeline is explained in mma_sm80.cuh, the ending in endings_sm80.cuh, plans and launch in
+//   launch_sm80.cu.
+// Shapes   any; any alignment and stride (fast where everything is a multiple of 16 bytes)
+// Types    bf16 operands and bias; c, d, aux bf16 or f32; sums f32
+// Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
+// NaN      of an operand makes its row or column of D NaN
+// Errors   accepts() is false for k = 0, for GELU with beta and, unless BT_GEMM=own or sm80, where
+//          cuBLASLt serves: launch_sm80.cu
+// Oracle   the product in float64, tests/conformance/test_gemm.c
+#include "kernels/cuda/gemm/mma_sm80.cuh"
+
+namespace bt_gemm_sm80
+{
+
+static const variant variants[] = {
+    BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, true, 0.55),
+    BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, false, 0.55),
+    BT_MMA_VARIANT(bf16, bf16, BT_BF16, true, false, 0.55),
+    BT_MMA_VARIANT(bf16, bf16, BT_BF16, true, true, 0.55),
+    BT_MMA_VARIANT(bf16, float, BT_F32, false, true, 0.55),
+    BT_MMA_VARIANT(bf16, float, BT_F32, false, false, 0.55),
+    BT_MMA_VARIANT(bf16, float, BT_F32, true, false, 0.55),
+    BT_MMA_VARIANT(bf16, float, BT_F32, true, true, 0.55),
+};
+
+const family family_bf16 = {"gemm_bf16_sm80",  BT_BF16,
+                            BT_COMPUTE_NATIVE, 4096,
+                            variants,          (int)(sizeof variants / sizeof variants[0])};
+
+} // namespace bt_gemm_sm80
+
+bool bt_gemm_bf16_sm80_accepts(const bt_device *device, const void *args)
+{
+    return bt_gemm_sm80::accepts(bt_gemm_sm80::family_bf16, device, (const bt_gemm_args *)args);
+}
+
+size_t bt_gemm_bf16_sm80_workspace(const bt_device *device, const void *args)
+{
+    return bt_gemm_sm80::workspace(bt_gemm_sm80::family_bf16, device, (const bt_gemm_args *)args);
+}
+
+bt_status bt_gemm_bf16_sm80(const bt_launch *launch, const void *args)
+{
+    return bt_gemm_sm80::run(bt_gemm_sm80::family_bf16, launch, (const bt_gemm_args *)args);
+}

@@ -1,0 +1,235 @@
+// kernels/cuda/gemm/endings_f32_sm90.cuh - what becomes of a tile's sums in f32 (sm90.h)
+//
+// The tile moves as boxes of 64 rows and 32 columns through a consumer's own boxes in shared
+// memory: pairs of values go where TMA's 128-byte swizzle expects them, one thread stores the box.
+// Boxes are used in turn; `used` counts them over the whole kernel.
+//   F32           TMA stores the box or adds it to what is there: first the old value, then the
+//                 splits in ascending order, one addition each, never two at a time; the first
+//                 split brings the bias. A split waits for units of smaller numbers only, and all
+//                 blocks are on the device at once (cooperative launch), so the waiting ends.
+//   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
+//   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
+//                 the first two before the multiplication starts (begin_boxes)
+//
+// GELU     x / (1 + e^-2u), as kernels/cuda/unary.cu has it; exponential and reciprocal are
+//          approximate, each good to 2 ulp
+// NaN      stays NaN in every ending
+#ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_F32_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_ENDINGS_F32_SM90_CUH
+
+#include "kernels/cuda/gemm/work_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+constexpr float SIGMOID_A = 2 * 0.7978845608028654f; // 2 sqrt(2/pi)
+constexpr float SIGMOID_B = SIGMOID_A * 0.044715f;
+
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    return reciprocal_approximate(1.0f + exp2_approximate(-1.4426950408889634f * x));
+}
+
+static __device__ __forceinline__ float gelu_f32(float x)
+{
+    return x * sigmoid(x * (SIGMOID_A + SIGMOID_B * x * x));
+}
+
+static __device__ __forceinline__ float gelu_slope_f32(float x)
+{
+    const float s = sigmoid(x * (SIGMOID_A + SIGMOID_B * x * x));
+    return s + x * s * (1.0f - s) * (SIGMOID_A + 3.0f * SIGMOID_B * x * x);
+}
+
+constexpr int BOX_COLS = 32;
+
+// The tile's part of a consumer as boxes: row and column of box i in the output.
+template <class C> struct box_grid {
+    static constexpr int ACROSS = C::TILE_N / BOX_COLS, COUNT = C::M_PARTS * ACROSS;
+};
+template <class C> static __device__ __forceinline__ int box_row(const unit &t, int index, int i)
+{
+    return t.m + row_of<C>(index) + i / box_grid<C>::ACROSS * 64;
+}
+template <class C> static __device__ __forceinline__ int box_col(const unit &t, int i)
+{
+    return t.n + i % box_grid<C>::ACROSS * BOX_COLS;
+}
+
+// Where this thread's values of columns 8 j .. 8 j + 7 stand in a box: two, and 8 rows below, in
+// the same place of the swizzle, two more.
+static __device__ __forceinline__ uint32_t pair_place(uint32_t box, int j, const consumer &me)
+{
+    const int row = me.thread / 32 * 16 + me.lane / 4;
+    return box + row * 128 + (((2 * j + me.lane % 4 / 2) ^ (row & 7)) << 4) + me.lane % 2 * 8;
+}
+constexpr int EIGHT_ROWS = 8 * 128;
+
+// alpha s + bias of columns 8 j .. 8 j + 7 of box column `col`: this thread's four.
+template <class C>
+static __device__ __forceinline__ void scale_f32(float *s, int col, const problem &p,
+                                                 const float *bias, const consumer &me)
+{
+    float2 b = make_float2(0.0f, 0.0f);
+    if constexpr (C::BIASED) {
+        b = *(const float2 *)(bias + col + me.lane % 4 * 2);
+    }
+    s[0] = fmaf(p.alpha, s[0], b.x);
+    s[1] = fmaf(p.alpha, s[1], b.y);
+    s[2] = fmaf(p.alpha, s[2], b.x);
+    s[3] = fmaf(p.alpha, s[3], b.y);
+}
+
+// ---- F32 and GELU -------------------------------------------------------------------------------
+
+// Until the splits before this one have added to the consumer's part of the tile. The leader alone
+// touches memory, so it alone waits.
+static __device__ __forceinline__ void await_turn(const unit &t, const int *turn,
+                                                  const consumer &me)
+{
+    if (t.split > 0 && me.leads()) {
+        while (load_acquire(turn) != t.split) {
+        }
+        fence_async_global();
+    }
+}
+
+static __device__ __forceinline__ void pass_turn(const problem &p, const unit &t, int *turn,
+                                                 const consumer &me)
+{
+    if (t.split + 1 < p.splits && me.leads()) {
+        tma_store_wait<0>();
+        fence_async_global();
+        __threadfence();
+        store_release(turn, t.split + 1);
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void finish_f32(const problem &p, const unit &t,
+                                                  const consumer &me, tile_sums<C> &sums,
+                                                  const float *bias, uint32_t boxes, int &used)
+{
+    constexpr int OUTPUTS = C::ENDING == ENDING_GELU ? 2 : 1, FLIGHTS = C::BOXES / OUTPUTS;
+    const bool adds = OUTPUTS == 1 && (t.split > 0 || p.beta != 0.0f);
+    int *turn = p.turn + t.tile * TURNS_PER_TILE + (C::SHARED_TILE ? me.index : 0);
+    if (OUTPUTS == 1) {
+        await_turn(t, turn, me);
+    }
+#pragma unroll
+    for (int i = 0; i < box_grid<C>::COUNT; ++i) {
+        const int part = i / box_grid<C>::ACROSS, col = i % box_grid<C>::ACROSS;
+        const uint32_t box = boxes + used % FLIGHTS * OUTPUTS * BOX_BYTES;
+        ++used;
+        if (me.leads()) {
+            tma_store_wait_read<FLIGHTS - 1>();
+        }
+        me.sync(); // the box is free; the first time also: the bias is there
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            float *s = &sums[part][(col * 4 + j) * 4];
+            scale_f32<C>(s, col * BOX_COLS + j * 8, p, bias, me);
+            store_pair(pair_place(box, j, me), s[0], s[1]);
+            store_pair(pair_place(box, j, me) + EIGHT_ROWS, s[2], s[3]);
+            if (OUTPUTS == 2) {
+                const uint32_t second = pair_place(box + BOX_BYTES, j, me);
+                store_pair(second, gelu_f32(s[0]), gelu_f32(s[1]));
+                store_pair(second + EIGHT_ROWS, gelu_f32(s[2]), gelu_f32(s[3]));
+            }
+        }
+        fence_async();
+        me.sync();
+        if (me.leads()) {
+            const int x = box_col<C>(t, i), y = box_row<C>(t, me.index, i);
+            if (OUTPUTS == 2) {
+                tma_store(&p.other, box, x, y, t.batch);
+                tma_store(&p.d, box + BOX_BYTES, x, y, t.batch);
+            } else if (adds) {
+                tma_add(&p.d, box, x, y, t.batch);
+            } else {
+                tma_store(&p.d, box, x, y, t.batch);
+            }
+            tma_store_commit();
+        }
+    }
+    if (OUTPUTS == 1) {
+        pass_turn(p, t, turn, me);
+    }
+}
+
+// ---- ADD and DGELU ------------------------------------------------------------------------------
+
+// Loads box i of the second input; one thread.
+template <class C>
+static __device__ __forceinline__ void load_f32_box(const problem &p, const unit &t,
+                                                    const consumer &me, const shared_map<C> &shared,
+                                                    int used, int i)
+{
+    const int at = (used + i) % C::BOXES;
+    const uint32_t loaded = shared.loaded(me.index, at);
+    mbarrier_expect(loaded, BOX_BYTES);
+    tma_load(shared.boxes(me.index) + at * BOX_BYTES, &p.other, box_col<C>(t, i),
+             box_row<C>(t, me.index, i), t.batch, loaded);
+}
+
+template <class C>
+static __device__ __forceinline__ void begin_f32_boxes(const problem &p, const unit &t,
+                                                       const consumer &me,
+                                                       const shared_map<C> &shared, int used)
+{
+    if (me.leads()) {
+        tma_store_wait_read<2>(); // of the four boxes, the two used longest ago are free
+        load_f32_box<C>(p, t, me, shared, used, 0);
+        load_f32_box<C>(p, t, me, shared, used, 1);
+    }
+}
+
+// This thread's value of the result, from the sum and the second input.
+template <class C>
+static __device__ __forceinline__ float combine_f32(const problem &p, float s, float x)
+{
+    return C::ENDING == ENDING_ADD ? fmaf(p.beta, x, s) : p.alpha * s * gelu_slope_f32(x);
+}
+
+template <class C>
+static __device__ __forceinline__ void
+finish_f32_with_input(const problem &p, const unit &t, const consumer &me, tile_sums<C> &sums,
+                      const float *bias, const shared_map<C> &shared, int &used)
+{
+    constexpr int COUNT = box_grid<C>::COUNT;
+    me.sync(); // the bias is there
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int at = (used + i) % C::BOXES, part = i / box_grid<C>::ACROSS,
+                  col = i % box_grid<C>::ACROSS;
+        const uint32_t box = shared.boxes(me.index) + at * BOX_BYTES;
+        if (me.leads() && i + 2 < COUNT) {
+            tma_store_wait_read<1>();
+            load_f32_box<C>(p, t, me, shared, used, i + 2);
+        }
+        mbarrier_wait(shared.loaded(me.index, at), (uint32_t)((used + i) / C::BOXES) & 1);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const uint32_t place = pair_place(box, j, me);
+            float *s = &sums[part][(col * 4 + j) * 4];
+            const float2 high = load_pair(place), low = load_pair(place + EIGHT_ROWS);
+            if (C::ENDING == ENDING_ADD) {
+                scale_f32<C>(s, col * BOX_COLS + j * 8, p, bias, me);
+            }
+            store_pair(place, combine_f32<C>(p, s[0], high.x), combine_f32<C>(p, s[1], high.y));
+            store_pair(place + EIGHT_ROWS, combine_f32<C>(p, s[2], low.x),
+                       combine_f32<C>(p, s[3], low.y));
+        }
+        fence_async();
+        me.sync();
+        if (me.leads()) {
+            tma_store(&p.d, box, box_col<C>(t, i), box_row<C>(t, me.index, i), t.batch);
+            tma_store_commit();
+        }
+    }
+    used += COUNT;
+}
+
+} // namespace bt_gemm_sm90
+
+#endif

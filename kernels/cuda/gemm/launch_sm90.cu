@@ -1,0 +1,214 @@
+// kernels/cuda/gemm/launch_sm90.cu - the host's part of the Hopper GEMMs: what a call must fulfil,
+//   its tensor maps, the launch
+// Shapes   any m, k >= 1 and any batch; matrices at multiples of 16 bytes, with row and batch
+//          strides that are too; n a multiple of 16 bytes of D
+// Sync     a launch encodes its maps on the host; launches that do not split K overlap the end of
+//          the kernel before them (programmatic dependent launch), those that do are cooperative
+// Errors   INVALID_ARGUMENT for a plan of other shape or type, or too small a workspace
+#include <cudaTypedefs.h>
+#include <string.h>
+
+#include "kernels/cuda/gemm/sm90.h"
+
+namespace bt_gemm_sm90
+{
+
+static PFN_cuTensorMapEncodeTiled_v12000 find_encoder()
+{
+    void *function = NULL;
+    cudaDriverEntryPointQueryResult found;
+    cudaError_t result = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                          12000, cudaEnableDefault, &found);
+    return result == cudaSuccess && found == cudaDriverEntryPointSuccess
+               ? (PFN_cuTensorMapEncodeTiled_v12000)function
+               : NULL;
+}
+
+// A [batch, rows, cols] matrix that TMA moves in boxes of box_rows rows of 128 bytes.
+static bt_status make_map(const void *matrix, bt_dtype dtype, int64_t rows, int64_t cols,
+                          int64_t ld, int64_t batch, int64_t stride, int box_rows, CUtensorMap *map)
+{
+    static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encoder();
+    if (!encode) {
+        return bt_error(BT_STATUS_UNAVAILABLE, "the driver has no cuTensorMapEncodeTiled");
+    }
+    const bool wide = dtype == BT_F32;
+    const cuuint64_t bytes = wide ? 4 : 2;
+    const cuuint64_t size[3] = {(cuuint64_t)cols, (cuuint64_t)rows, (cuuint64_t)batch};
+    const cuuint64_t strides[2] = {(cuuint64_t)ld * bytes,
+                                   (cuuint64_t)(batch > 1 ? stride : ld) * bytes};
+    const cuuint32_t box[3] = {wide ? 32u : 64u, (cuuint32_t)box_rows, 1};
+    const cuuint32_t step[3] = {1, 1, 1};
+    CUresult result =
+        encode(map, wide ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+               (void *)matrix, size, strides, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result == CUDA_SUCCESS
+               ? BT_OK
+               : bt_error(BT_STATUS_INTERNAL,
+                          "tensor map of [%lld,%lld] with rows of %lld: CUDA error %d",
+                          (long long)rows, (long long)cols, (long long)ld, (int)result);
+}
+
+// An operand: K-major boxes are as high as the tile, MN-major ones as deep as a k-block.
+static bt_status make_operand(const family &of, const void *matrix, bool mn_major, int64_t span,
+                              int64_t k, int64_t ld, int64_t batch, int64_t stride, int tile,
+                              CUtensorMap *map)
+{
+    return mn_major ? make_map(matrix, of.dtype, k, span, ld, batch, stride, of.depth, map)
+                    : make_map(matrix, of.dtype, span, k, ld, batch, stride, tile, map);
+}
+
+static bt_status make_outputs(const bt_gemm_args *args, ending kind, problem *p)
+{
+    BT_TRY(make_map(args->d, args->d_dtype, args->m, args->n, args->ldd, args->batch,
+                    args->stride_d, 64, &p->d));
+    if (kind == ENDING_ADD) {
+        return make_map(args->c, args->d_dtype, args->m, args->n, args->ldc, args->batch,
+                        args->stride_c, 64, &p->other);
+    }
+    if (kind == ENDING_GELU || kind == ENDING_DGELU) {
+        return make_map(args->aux, args->d_dtype, args->m, args->n, args->ldd, args->batch,
+                        args->stride_d, 64, &p->other);
+    }
+    return BT_OK;
+}
+
+static bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
+                              problem *p)
+{
+    const int tile_m = chosen.how->tile_m, tile_n = chosen.how->tile_n;
+    bool biased = args->epilogue == BT_EPILOGUE_BIAS || args->epilogue == BT_EPILOGUE_BIAS_GELU;
+    memset(p, 0, sizeof *p);
+    p->bias = biased ? args->bias : NULL;
+    p->alpha = (float)args->alpha;
+    p->beta = (float)args->beta;
+    p->m = (int)args->m;
+    p->n = (int)args->n;
+    p->k = (int)args->k;
+    p->batch = (int)args->batch;
+    p->tiles_m = (int)bt_div_up(args->m, tile_m);
+    p->tiles_n = (int)bt_div_up(args->n, tile_n);
+    p->splits = chosen.splits;
+    p->units = p->tiles_m * p->tiles_n * p->batch * p->splits;
+    p->group = chosen.group;
+    BT_TRY(make_operand(of, args->a, args->trans_a, args->m, args->k, args->lda, args->batch,
+                        args->stride_a, tile_m, &p->a));
+    if (of.dtype == BT_F32) {
+        p->b_values = (const float *)args->b;
+        p->ldb = args->ldb;
+        p->stride_b = args->stride_b;
+    } else {
+        BT_TRY(make_operand(of, args->b, !args->trans_b, args->n, args->k, args->ldb, args->batch,
+                            args->stride_b, tile_n, &p->b));
+    }
+    return make_outputs(args, chosen.how->kind, p);
+}
+
+// What TMA asks for: addresses and strides, in elements of `size` bytes, at multiples of 16 bytes.
+static bool aligned(const void *matrix, int64_t ld, int64_t stride, int64_t batch, int size)
+{
+    return (uintptr_t)matrix % 16 == 0 && ld * size % 16 == 0 &&
+           (batch == 1 || stride * size % 16 == 0);
+}
+
+static bool fits(const bt_gemm_args *args)
+{
+    const int64_t most = INT64_C(1) << 30;
+    return args->m >= 1 && args->n >= 1 && args->k >= 1 && args->batch >= 1 && args->m <= most &&
+           args->n <= most && args->k <= most && args->batch <= 65535 &&
+           bt_div_up(args->m, 128) * bt_div_up(args->n, 128) <= most / SPLITS_MOST / args->batch;
+}
+
+bool is_legal(const family &of, const bt_gemm_args *args)
+{
+    const ending kind = ending_of(of, args);
+    const int in = (int)bt_dtype_size(args->ab_dtype), size = (int)bt_dtype_size(args->d_dtype);
+    if (kind == ENDING_COUNT || !fits(args) ||
+        !aligned(args->a, args->lda, args->stride_a, args->batch, in) ||
+        !aligned(args->b, args->ldb, args->stride_b, args->batch, in)) {
+        return false;
+    }
+    // A store of a part of 16 bytes would change the rest.
+    const bool aux = kind == ENDING_GELU || kind == ENDING_DGELU;
+    return args->n * size % 16 == 0 &&
+           aligned(args->d, args->ldd, args->stride_d, args->batch, size) &&
+           (kind != ENDING_ADD || aligned(args->c, args->ldc, args->stride_c, args->batch, size)) &&
+           (!aux || (args->aux && (uintptr_t)args->aux % 16 == 0));
+}
+
+size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
+{
+    const int64_t tiles = bt_div_up(args->m, chosen.how->tile_m) *
+                          bt_div_up(args->n, chosen.how->tile_n) * args->batch;
+    return chosen.splits > 1 ? bt_align_256((size_t)tiles * TURNS_PER_TILE * sizeof(int)) : 0;
+}
+
+static bt_status start(const char *name, const variant *v, const problem &p, unsigned blocks,
+                       cudaStream_t stream)
+{
+    cudaLaunchConfig_t how = {};
+    cudaLaunchAttribute attribute = {};
+    how.gridDim = dim3(blocks);
+    how.blockDim = dim3((unsigned)v->threads);
+    how.dynamicSmemBytes = (size_t)v->shared_bytes;
+    how.stream = stream;
+    how.attrs = &attribute;
+    how.numAttrs = 1;
+    if (p.splits > 1) { // splits wait for each other: all blocks must be there
+        attribute.id = cudaLaunchAttributeCooperative;
+        attribute.val.cooperative = 1;
+    } else { // the launch overlaps the end of the kernel before, which the kernel then waits for
+        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute.val.programmaticStreamSerializationAllowed = 1;
+    }
+    BT_TRY(bt_cuda_check(cudaFuncSetAttribute((const void *)v->kernel,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              v->shared_bytes),
+                         name));
+    BT_TRY(bt_cuda_check(cudaLaunchKernelEx(&how, v->kernel, p), name));
+    return bt_cuda_launched(name);
+}
+
+bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
+                      const plan &chosen)
+{
+    const size_t flags_bytes = workspace_of(args, chosen);
+    const bool fitting = chosen.how && chosen.how->kind == ending_of(of, args) &&
+                         chosen.how->trans_a == args->trans_a &&
+                         chosen.how->trans_b == args->trans_b;
+    cudaStream_t stream = bt_cuda_stream(launch);
+    problem p;
+    if (!fitting || flags_bytes > launch->workspace_bytes) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: a plan for another call, or a workspace of %zu bytes where %zu are "
+                        "needed",
+                        of.name, launch->workspace_bytes, flags_bytes);
+    }
+    BT_TRY(make_problem(of, args, chosen, &p));
+    if (chosen.splits > 1) {
+        p.turn = (int *)launch->workspace;
+        BT_TRY(bt_cuda_check(cudaMemsetAsync(p.turn, 0, flags_bytes, stream), "split flags"));
+    }
+    return start(of.name, chosen.how, p,
+                 (unsigned)bt_min_i64(p.units, launch->device->info.processor_count), stream);
+}
+
+bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)
+{
+    const bt_cuda_gemm_choice choice = ((bt_cuda_device *)device->impl)->gemm_choice;
+    return device->info.arch == 90 && is_legal(of, args) &&
+           (choice == BT_CUDA_GEMM_OWN ||
+            (choice == BT_CUDA_GEMM_AUTO && is_worth_it(of, args, device->info.processor_count)));
+}
+
+bt_status run(const family &of, const bt_launch *launch, const bt_gemm_args *args)
+{
+    const plan chosen = plan_of(of, args, launch->device->info.processor_count);
+    return bt_error_context(launch_plan(launch, of, args, chosen),
+                            "gemm of [%lld,%lld] by [%lld,%lld]", (long long)args->m,
+                            (long long)args->k, (long long)args->k, (long long)args->n);
+}
+
+} // namespace bt_gemm_sm90

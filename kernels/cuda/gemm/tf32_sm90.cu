@@ -1,0 +1,148 @@
+// kernels/cuda/gemm/tf32_sm90.cu - the row gemm_tf32_sm90: D = epilogue(alpha op(A) op(B)) + beta C
+//   The pipeline is explained in tf32_sm90.cuh, the endings in endings_f32_sm90.cuh, the choice of
+//   tile and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
+// Types    all matrices f32; operands rounded to tf32 (nearest, ties to even); sums f32
+// Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
+// NaN      of an operand makes its row or column of D NaN
+// Errors   accepts() is false on anything but compute capability 9.0 and, unless BT_GEMM=own, where
+//          the model of plan.cu expects little of the kernel: the row above serves
+// Oracle   the product in float64, tests/conformance/test_gemm.c
+#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/gemm/endings_f32_sm90.cuh"
+#include "kernels/cuda/gemm/tf32_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// This thread's part of the tile's bias: fetched before the multiplication, put where the
+// warpgroup finds it after it. Zeros for none and for splits after the first.
+template <class C> struct tile_bias {
+    static constexpr int COUNT = C::TILE_N / GROUP_THREADS;
+    float value[COUNT];
+
+    __device__ __forceinline__ tile_bias(const problem &p, const unit &t, const consumer &me)
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int n = t.n + me.thread + i * GROUP_THREADS;
+            const bool there = C::BIASED && p.bias && n < p.n && t.split == 0;
+            value[i] = there ? ((const float *)p.bias)[n] : 0.0f;
+        }
+    }
+    __device__ __forceinline__ void put(float *to, const consumer &me) const
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            to[me.thread + i * GROUP_THREADS] = value[i];
+        }
+    }
+};
+
+template <class C>
+static __device__ __forceinline__ void consume_tf32(const problem &p, const shared_map<C> &shared,
+                                                    unsigned char *memory, int index)
+{
+    constexpr bool WITH_INPUT = C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU;
+    const consumer me(index);
+    const a_places<C> places(index);
+    float *bias = shared.bias(memory, index);
+    ring<C> from = {0, 0};
+    int used = 0;
+    tile_sums<C> sums;
+    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
+        const unit t = unit_at<C>(p, u);
+        if constexpr (WITH_INPUT) {
+            begin_f32_boxes<C>(p, t, me, shared, used);
+        }
+        const tile_bias<C> fetched(p, t, me);
+        multiply_tf32<C>(sums, shared, places, from, t.k_end - t.k_begin);
+        if constexpr (C::BIASED) {
+            fetched.put(bias, me);
+        }
+        if constexpr (WITH_INPUT) {
+            finish_f32_with_input<C>(p, t, me, sums, bias, shared, used);
+        } else {
+            finish_f32<C>(p, t, me, sums, bias, shared.boxes(index), used);
+        }
+    }
+    if (me.leads()) {
+        tma_store_wait<0>(); // shared memory must outlive its reading
+    }
+}
+#endif
+
+template <class C>
+static __global__ void __launch_bounds__(TF32_THREADS, 1)
+    tf32_kernel(const __grid_constant__ problem p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ unsigned char memory[];
+    const shared_map<C> shared(memory);
+    // The role, the same for the whole warp: ptxas must see that it is.
+    const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < C::STAGES; ++i) {
+            mbarrier_init(shared.full(i), 1 + PRODUCER_WARPS);
+            mbarrier_init(shared.empty(i), CONSUMER_WARPS);
+        }
+        for (int i = 0; i < CONSUMERS * C::BOXES; ++i) {
+            mbarrier_init(shared.loaded(0, i), 1);
+        }
+        mbarrier_init_fence();
+        tma_prefetch(&p.a);
+    }
+    __syncthreads();
+    wait_for_predecessor();
+    if (role < PRODUCER_WARPS * 32 / GROUP_THREADS) {
+        registers_give<64>();
+        produce_tf32<C>(p, shared);
+    } else {
+        registers_take<192>();
+        consume_tf32<C>(p, shared, memory, role - PRODUCER_WARPS * 32 / GROUP_THREADS);
+    }
+#endif
+}
+
+#define VARIANT(parts, n, trans_a, trans_b, kind)                                                  \
+    {                                                                                              \
+        tf32_config<parts, n, trans_a, !(trans_b), kind>::TILE_M, n, trans_a, trans_b, kind,       \
+            tf32_kernel<tf32_config<parts, n, trans_a, !(trans_b), kind>>,                         \
+            tf32_config<parts, n, trans_a, !(trans_b), kind>::SHARED_BYTES, TF32_THREADS           \
+    }
+#define EVERY_TILE(trans_a, trans_b, kind)                                                         \
+    VARIANT(2, 128, trans_a, trans_b, kind), VARIANT(1, 128, trans_a, trans_b, kind)
+static const variant variants[] = {
+    EVERY_TILE(false, true, ENDING_F32),    EVERY_TILE(false, true, ENDING_ADD),
+    EVERY_TILE(false, true, ENDING_GELU),   EVERY_TILE(false, false, ENDING_F32),
+    EVERY_TILE(false, false, ENDING_DGELU), EVERY_TILE(true, false, ENDING_F32),
+    EVERY_TILE(true, true, ENDING_F32),
+};
+
+const family family_tf32 = {"gemm_tf32_sm90",
+                            BT_F32,
+                            BT_COMPUTE_TF32,
+                            32,
+                            false,
+                            2048,
+                            variants,
+                            (int)(sizeof variants / sizeof variants[0])};
+
+} // namespace bt_gemm_sm90
+
+bool bt_gemm_tf32_sm90_accepts(const bt_device *device, const void *args)
+{
+    return bt_gemm_sm90::accepts(bt_gemm_sm90::family_tf32, device, (const bt_gemm_args *)args);
+}
+
+size_t bt_gemm_tf32_sm90_workspace(const bt_device *device, const void *call)
+{
+    const bt_gemm_args *args = (const bt_gemm_args *)call;
+    return bt_gemm_sm90::workspace_of(
+        args, bt_gemm_sm90::plan_of(bt_gemm_sm90::family_tf32, args, device->info.processor_count));
+}
+
+bt_status bt_gemm_tf32_sm90(const bt_launch *launch, const void *args)
+{
+    return bt_gemm_sm90::run(bt_gemm_sm90::family_tf32, launch, (const bt_gemm_args *)args);
+}

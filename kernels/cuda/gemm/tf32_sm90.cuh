@@ -1,0 +1,451 @@
+// kernels/cuda/gemm/tf32_sm90.cuh - the Hopper GEMM in tf32: its pipeline
+//   D = epilogue(alpha op(A) op(B)) + beta C, operands f32 rounded to tf32, sums in f32
+//
+// wgmma reads f32 words and drops what tf32 lacks, and wants both operands K-major in shared
+// memory. Here operands are rounded to nearest even and come in any layout, because they pass
+// through registers on their way, where turning them costs nothing:
+//
+//   A   TMA -> shared memory -> a consumer's registers, word by word in the order of wgmma's A
+//       fragment, rounded there
+//   B   global memory -> a producer's registers, 4 x 4 values, rounded and turned there -> shared
+//       memory, K-major -> wgmma
+//
+// One persistent block per SM, four warpgroups:
+//
+//   producers   two warpgroups fill a ring of STAGES stages with 32-deep slices ("k-blocks"); their
+//               loads of B are two ahead; each warp's first lane starts TMA for a part of A
+//   consumers   two warpgroups, each with half of the tile's rows; both read the same stages, so
+//               neither can run ahead of the other by more than the ring; one's epilogue overlaps
+//               the other's multiplication by that much
+//
+//   stage s:  empty[s] -> producers: TMA A, store B ... full[s] -> consumers: 4 x (load A, round,
+//             wgmma) ... done -> empty[s]
+//   step:     load A of step i + 1 | while wgmma of step i runs; round it when that of i - 1 ended
+//
+// Invariants
+//   1. Unit u belongs to block u % gridDim.x; each consumer writes its own rows of the output.
+//   2. Position i of a k-block stands for the same k in A and B. A that is MN-major in shared
+//   memory
+//      is read without bank conflicts only if a thread's two words of a step are neighbours in k:
+//      there, of 8 positions, 0..3 stand for 0, 2, 4, 6 and 4..7 for 1, 3, 5, 7.
+//   3. A's fragments alternate between two sets of registers; one is loaded when the wgmmas that
+//      read it have ended (wgmma_wait<1>).
+//   4. A stage is given back by each of the consumers' warps when its own wgmmas of the stage have
+//      ended; its reads of A ended before them.
+//   5. No __trap, and no code after the roles' branches (bf16_sm90.cuh).
+//
+// Edges    TMA fills what lies outside of A with zeros, load_four does so for B; a partial tile
+//          costs as much as a whole one
+// Shared   128-byte swizzle everywhere; a stage is A's TILE_M x 32 then B's TILE_N x 32
+// Source   PTX ISA as in ptx_sm90; wgmma, "Register Fragments and Shared Memory Matrix Layouts"
+#ifndef BT_KERNELS_CUDA_GEMM_TF32_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_TF32_SM90_CUH
+
+#include "kernels/cuda/gemm/work_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+constexpr int PRODUCER_WARPS = 8, CONSUMER_WARPS = CONSUMERS * GROUP_THREADS / 32;
+constexpr int TF32_THREADS = (PRODUCER_WARPS + CONSUMER_WARPS) * 32;
+
+// One kernel: rows (64 PARTS for each consumer) and columns of its tile, operands' layouts, ending.
+template <int PARTS, int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct tf32_config {
+    using VALUE = float;
+    static constexpr int TILE_M = CONSUMERS * PARTS * 64, TILE_N = N;
+    static constexpr int DEPTH = 32;                            // 128 bytes, one swizzle row
+    static constexpr bool A_MN = A_MN_MAJOR, B_MN = B_MN_MAJOR; // as in bf16_sm90.cuh
+    static constexpr ending ENDING = E;
+    static constexpr bool BIASED = E == ENDING_ADD || E == ENDING_GELU || E == ENDING_F32;
+    static constexpr bool SHARED_TILE = true;
+    static constexpr int M_PARTS = PARTS, SUMS = N / 2;
+    static constexpr int BOXES = 4;
+    static constexpr int A_BYTES = TILE_M * DEPTH * 4, B_BYTES = N * DEPTH * 4;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
+    static constexpr int BIAS_BYTES = CONSUMERS * N * (int)sizeof(float);
+    static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
+    static constexpr int STAGES =
+        (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - BIAS_BYTES - BOXES_BYTES) / STAGE_BYTES;
+    static constexpr int SHARED_BYTES =
+        ALIGN_BYTES + STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES + BARRIER_BYTES;
+    static_assert((2 * STAGES + CONSUMERS * BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
+    static_assert(N == 128, "what the producers' threads share among themselves");
+};
+
+// ---- producers ----------------------------------------------------------------------------------
+
+// Where a role is in its sequence of k-blocks: stage, and parity of the stage's phase.
+template <class C> struct ring {
+    int stage;
+    uint32_t phase;
+    __device__ __forceinline__ void advance()
+    {
+        if (++stage == C::STAGES) {
+            stage = 0;
+            phase ^= 1;
+        }
+    }
+};
+
+// Of four values from `from` on, those of which `count` are there; zeros for the rest.
+static __device__ __forceinline__ float4 load_four(const float *from, int count)
+{
+    float4 v = make_float4(0, 0, 0, 0);
+    if (count >= 4) {
+        v = __ldg((const float4 *)from);
+    } else if (count > 0) {
+        v.x = from[0];
+        v.y = count > 1 ? from[1] : 0.0f;
+        v.z = count > 2 ? from[2] : 0.0f;
+    }
+    return v;
+}
+
+// A producer's part of B's k-block, 128 x 32: four times four values. Lanes are laid out so that
+// loads take whole 128-byte lines and stores of a quarter warp fall on different banks.
+//   MN-major            v[e] is rows `row` .. row + 3 at position 4 chunk + e
+//   K-major             v[i] is 4 values of k of row + 4 i
+//   K-major, A MN-major v[2 i], v[2 i + 1] are 8 values of k of row + 8 i, to be exchanged
+template <class C> struct b_place {
+    int row, chunk; // in the k-block
+    int depth;      // its k, of v[0]
+
+    __device__ __forceinline__ b_place()
+    {
+        const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+        if constexpr (C::B_MN) {
+            row = 32 * (warp % 4) + 8 * (lane / 8) + 4 * (lane % 2);
+            chunk = lane / 2 % 4 + warp / 4 * 4;
+            depth = C::A_MN ? 8 * (chunk / 2) + chunk % 2 : 4 * chunk; // invariant 2
+        } else {
+            row = 16 * warp + (C::A_MN ? lane / 4 : lane / 8);
+            chunk = C::A_MN ? lane % 4 * 2 : lane % 8;
+            depth = 4 * chunk;
+        }
+    }
+    // Of v[i], from that of v[0].
+    static constexpr int ROW_STEP = C::B_MN ? 0 : C::A_MN ? 8 : 4;
+    static constexpr int DEPTH_STEP = !C::B_MN ? 0 : C::A_MN ? 2 : 1;
+};
+
+struct b_part {
+    float4 v[4];
+};
+
+// A producer's way through B: unit by unit, k-block by k-block.
+template <class C> struct b_reader {
+    const problem &p;
+    const b_place<C> place;
+    int u, left;       // unit; its k-blocks that are left
+    int k, n;          // of the k-block and the unit
+    bool whole;        // all of the unit's rows are inside
+    const float *from; // v[0]
+
+    __device__ __forceinline__ explicit b_reader(const problem &problem)
+        : p(problem), u((int)blockIdx.x)
+    {
+        enter();
+    }
+    __device__ __forceinline__ void enter()
+    {
+        left = 0;
+        if (u < p.units) {
+            const unit t = unit_at<C>(p, u);
+            k = t.k_begin * C::DEPTH;
+            n = t.n;
+            left = t.k_end - t.k_begin;
+            whole = n + C::TILE_N <= p.n;
+            from = p.b_values + t.batch * p.stride_b +
+                   (C::B_MN ? (k + place.depth) * p.ldb + n + place.row
+                            : (n + place.row) * p.ldb + k + place.depth);
+        }
+    }
+    // The distance in memory from v[0] to v[i].
+    __device__ __forceinline__ int64_t step(int i) const
+    {
+        if constexpr (C::B_MN) {
+            return i * b_place<C>::DEPTH_STEP * p.ldb;
+        } else if constexpr (C::A_MN) {
+            return i / 2 * 8 * p.ldb + i % 2 * 4;
+        } else {
+            return i * 4 * p.ldb;
+        }
+    }
+    __device__ __forceinline__ void load_edge(b_part &part) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const bool pair = !C::B_MN && C::A_MN;
+            const int row = n + place.row + (pair ? i / 2 : i) * b_place<C>::ROW_STEP;
+            const int depth = k + place.depth + (pair ? i % 2 * 4 : i * b_place<C>::DEPTH_STEP);
+            const int count =
+                C::B_MN ? (depth < p.k ? p.n - row : 0) : (row < p.n ? p.k - depth : 0);
+            part.v[i] = load_four(from + step(i), count);
+        }
+    }
+    // Loads the next k-block's part, if there is one.
+    __device__ __forceinline__ void fetch(b_part &part)
+    {
+        if (left == 0) {
+            return;
+        }
+        if (whole && k + C::DEPTH <= p.k) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                part.v[i] = __ldg((const float4 *)(from + step(i)));
+            }
+        } else {
+            load_edge(part);
+        }
+        k += C::DEPTH;
+        from += C::B_MN ? C::DEPTH * p.ldb : C::DEPTH;
+        if (--left == 0) {
+            u += (int)gridDim.x;
+            enter();
+        }
+    }
+};
+
+static __device__ __forceinline__ void put_four(uint32_t to, int row, int chunk, float x, float y,
+                                                float z, float w)
+{
+    const uint32_t v[4] = {round_tf32(__float_as_uint(x)), round_tf32(__float_as_uint(y)),
+                           round_tf32(__float_as_uint(z)), round_tf32(__float_as_uint(w))};
+    store_four(to + row * 128 + ((chunk ^ (row & 7)) << 4), v);
+}
+
+template <class C>
+static __device__ __forceinline__ void put_part(const b_part &part, const b_place<C> &at,
+                                                uint32_t to)
+{
+    const float4 &a = part.v[0], &b = part.v[1], &c = part.v[2], &d = part.v[3];
+    if constexpr (C::B_MN) {
+        put_four(to, at.row, at.chunk, a.x, b.x, c.x, d.x);
+        put_four(to, at.row + 1, at.chunk, a.y, b.y, c.y, d.y);
+        put_four(to, at.row + 2, at.chunk, a.z, b.z, c.z, d.z);
+        put_four(to, at.row + 3, at.chunk, a.w, b.w, c.w, d.w);
+    } else if constexpr (C::A_MN) {
+        put_four(to, at.row, at.chunk, a.x, a.z, b.x, b.z);
+        put_four(to, at.row, at.chunk + 1, a.y, a.w, b.y, b.w);
+        put_four(to, at.row + 8, at.chunk, c.x, c.z, d.x, d.z);
+        put_four(to, at.row + 8, at.chunk + 1, c.y, c.w, d.y, d.w);
+    } else {
+        put_four(to, at.row, at.chunk, a.x, a.y, a.z, a.w);
+        put_four(to, at.row + 4, at.chunk, b.x, b.y, b.z, b.w);
+        put_four(to, at.row + 8, at.chunk, c.x, c.y, c.z, c.w);
+        put_four(to, at.row + 12, at.chunk, d.x, d.y, d.z, d.w);
+    }
+}
+
+// A's part of a k-block; every producer warp's first lane calls. MN-major: pieces 32 wide, each its
+// 32 rows of K, spread over the warps.
+template <class C>
+static __device__ __forceinline__ void load_a(const problem &p, uint32_t to, const unit &t,
+                                              int block, uint32_t barrier)
+{
+    const int warp = (int)threadIdx.x / 32;
+    if (warp == 0) {
+        mbarrier_expect(barrier, C::A_BYTES);
+    }
+    if constexpr (C::A_MN) {
+        if (warp < C::TILE_M / 32) {
+            tma_load(to + warp * 32 * 128, &p.a, t.m + warp * 32, block * C::DEPTH, t.batch,
+                     barrier);
+        }
+    } else if (warp == 0) {
+        tma_load(to, &p.a, block * C::DEPTH, t.m, t.batch, barrier);
+    }
+}
+
+// A producer's way through the ring.
+template <class C> struct feeder {
+    const problem &p;
+    const shared_map<C> &shared;
+    b_reader<C> reader;
+    ring<C> to;
+    unit t;
+    int u, block;
+    bool first_lane;
+
+    __device__ __forceinline__ feeder(const problem &problem, const shared_map<C> &map)
+        : p(problem), shared(map), reader(problem), to{0, 1}, u((int)blockIdx.x), block(0),
+          first_lane(threadIdx.x % 32 == 0) // a fresh barrier has ended a phase of parity 1
+    {
+        t.k_end = 0;
+    }
+    // Puts the next k-block into the ring, B from `part`, which then fetches the one after the
+    // other part's; false at the end. The caller alternates two parts: copying one would wait for
+    // its loads.
+    __device__ __forceinline__ bool feed(b_part &part)
+    {
+        if (block == t.k_end) {
+            if (u >= p.units) {
+                return false;
+            }
+            t = unit_at<C>(p, u);
+            block = t.k_begin;
+            u += (int)gridDim.x;
+        }
+        const uint32_t full = shared.full(to.stage);
+        mbarrier_wait(shared.empty(to.stage), to.phase);
+        if (first_lane) {
+            load_a<C>(p, shared.a(to.stage), t, block, full);
+        }
+        __syncwarp();
+        put_part<C>(part, reader.place, shared.b(to.stage));
+        fence_async();
+        __syncwarp();
+        if (first_lane) {
+            mbarrier_arrive(full);
+        }
+        reader.fetch(part);
+        to.advance();
+        ++block;
+        return true;
+    }
+};
+
+template <class C>
+static __device__ __forceinline__ void produce_tf32(const problem &p, const shared_map<C> &shared)
+{
+    feeder<C> feeds(p, shared);
+    b_part even, odd;
+    feeds.reader.fetch(even);
+    feeds.reader.fetch(odd);
+    while (feeds.feed(even) && feeds.feed(odd)) {
+    }
+}
+
+// ---- consumers ----------------------------------------------------------------------------------
+
+template <class C> using fragment = uint32_t[C::M_PARTS][4];
+
+// Where a thread finds the words of its fragments in a stage of A. Rows r and r + 8 of a fragment,
+// at positions c (half 0) and c + 4 (half 1) of a step's eight.
+template <class C> struct a_places {
+    uint32_t at[2][2]; // [half][row]; of step 0, part 0
+
+    __device__ __forceinline__ explicit a_places(int index)
+    {
+        const int warp = (int)threadIdx.x / 32 % 4, lane = (int)threadIdx.x % 32;
+        const int m = row_of<C>(index) + 16 * warp + lane / 4, c = lane % 4;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                const int r = m + 8 * row, k = 2 * c + half;
+                at[half][row] = C::A_MN ? r / 32 * 32 * 128 + k * 128 +
+                                              ((r % 32 / 4 ^ (k & 7)) << 4) + r % 4 * 4
+                                        : r * 128 + ((half ^ (r & 7)) << 4) + c * 4;
+            }
+        }
+    }
+    // Word of a step and part. The next step is 8 rows further, or two 16-byte chunks.
+    __device__ __forceinline__ uint32_t of(int half, int row, int step, int part) const
+    {
+        return C::A_MN ? at[half][row] + step * 8 * 128 + part * 2 * 32 * 128
+                       : (at[half][row] ^ step << 5) + part * 64 * 128;
+    }
+};
+
+template <class C>
+static __device__ __forceinline__ void load_fragment(fragment<C> &raw, uint32_t a,
+                                                     const a_places<C> &places, int step)
+{
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            raw[part][i] = load_word(a + places.of(i / 2, i % 2, step, part));
+        }
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void round_fragment(fragment<C> &f, const fragment<C> &raw)
+{
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            f[part][i] = round_tf32(raw[part][i]);
+        }
+    }
+}
+
+template <class C> static __device__ __forceinline__ void settle(fragment<C> &f)
+{
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        wgmma_settle(f[part]);
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void multiply_step(tile_sums<C> &sums, const fragment<C> &f,
+                                                     uint64_t b, bool adds)
+{
+    wgmma_fence();
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        wgmma_tf32<C::TILE_N>::multiply(sums[part], f[part], b, adds);
+    }
+    wgmma_commit();
+}
+
+template <class C>
+static __device__ __forceinline__ void give_back(const shared_map<C> &shared, int stage)
+{
+    if (stage >= 0 && threadIdx.x % 32 == 0) {
+        mbarrier_arrive(shared.empty(stage));
+    }
+}
+
+// Multiplies the next `blocks` k-blocks of the ring.
+template <class C>
+static __device__ __forceinline__ void
+multiply_tf32(tile_sums<C> &sums, const shared_map<C> &shared, const a_places<C> &places,
+              ring<C> &from, int blocks)
+{
+    constexpr int STEPS = C::DEPTH / 8, STEP_BYTES = 8 * 4;
+    fragment<C> f[2], raw;
+    int previous = -1;
+    mbarrier_wait(shared.full(from.stage), from.phase);
+    load_fragment<C>(raw, shared.a(from.stage), places, 0);
+    round_fragment<C>(f[0], raw);
+    for (int block = 0; block < blocks; ++block) {
+        const int stage = from.stage;
+        const bool more = block + 1 < blocks;
+        const uint64_t b = wgmma_operand<false>(shared.b(stage), 0);
+        from.advance();
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            fragment<C> &next = f[(step + 1) % 2];
+            multiply_step<C>(sums, f[step % 2], b + step * STEP_BYTES / 16, block > 0 || step > 0);
+            if (step + 1 < STEPS) {
+                load_fragment<C>(raw, shared.a(stage), places, step + 1);
+            } else if (more) {
+                mbarrier_wait(shared.full(from.stage), from.phase);
+                load_fragment<C>(raw, shared.a(from.stage), places, 0);
+            }
+            wgmma_wait<1>(); // the step before is done
+            settle<C>(next);
+            if (step == 0) {
+                give_back<C>(shared, previous);
+            }
+            round_fragment<C>(next, raw); // the last time of a unit: not used
+        }
+        previous = stage;
+    }
+    wgmma_wait<0>();
+    give_back<C>(shared, previous);
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        wgmma_settle(sums[part]);
+    }
+}
+
+} // namespace bt_gemm_sm90
+
+#endif

@@ -1,0 +1,116 @@
+// kernels/cuda/gemm/work_sm90.cuh - how the Hopper GEMMs' blocks share the work: units, consumers
+//
+// Work is a list of units: tiles in groups of `group` rows, so that the blocks that run together
+// share slices in L2; with split K all tiles of one split, then all of the next.
+//
+// A kernel's configuration C says  TILE_M, TILE_N, DEPTH (of a k-block); SHARED_TILE: each consumer
+// takes its half of every tile's rows, else whole tiles in turn; a consumer's part: M_PARTS times
+// 64 rows, SUMS sums a thread for each 64; BOXES of 8 KB between registers and memory for each
+// consumer; ENDING; VALUE, the operands' type.
+#ifndef BT_KERNELS_CUDA_GEMM_WORK_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_WORK_SM90_CUH
+
+#include "kernels/cuda/gemm/ptx_sm90.cuh"
+#include "kernels/cuda/gemm/sm90.h"
+
+namespace bt_gemm_sm90
+{
+
+constexpr int GROUP_THREADS = 128, CONSUMERS = 2, THREADS = (1 + CONSUMERS) * GROUP_THREADS;
+constexpr int BOX_BYTES = 64 * 128; // what TMA moves: 64 rows of 128 bytes
+
+// Barriers of parts of the block; 0 is __syncthreads.
+enum { WITHIN = 1, ORDER = WITHIN + CONSUMERS };
+
+// A thread's part of a tile: the accumulators of ptx_sm90.cuh for each 64 rows of it.
+template <class C> using tile_sums = float[C::M_PARTS][C::SUMS];
+
+// The first row of a consumer's part of a tile.
+template <class C> static __device__ __forceinline__ int row_of(int consumer)
+{
+    return C::SHARED_TILE ? consumer * C::M_PARTS * 64 : 0;
+}
+
+// Addresses in shared memory. Stages, then boxes, then bias as floats, then barriers of 8 bytes.
+template <class C> struct shared_map {
+    uint32_t base;
+    uint32_t offset; // of base in the block's shared memory
+
+    __device__ __forceinline__ explicit shared_map(const unsigned char *memory)
+    {
+        uint32_t start = shared_address(memory);
+        base = (start + C::ALIGN_BYTES - 1) / C::ALIGN_BYTES * C::ALIGN_BYTES;
+        offset = base - start;
+    }
+    __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * C::STAGE_BYTES; }
+    __device__ __forceinline__ uint32_t b(int stage) const { return a(stage) + C::A_BYTES; }
+    __device__ __forceinline__ uint32_t boxes(int consumer) const
+    {
+        return base + C::STAGES * C::STAGE_BYTES + consumer * C::BOXES * BOX_BYTES;
+    }
+    __device__ __forceinline__ float *bias(unsigned char *memory, int consumer) const
+    {
+        constexpr int BEGIN = C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES;
+        return (float *)(memory + offset + BEGIN) + consumer * C::TILE_N;
+    }
+    __device__ __forceinline__ uint32_t full(int stage) const
+    {
+        return base + C::STAGES * C::STAGE_BYTES + C::BOXES_BYTES + C::BIAS_BYTES + stage * 8;
+    }
+    __device__ __forceinline__ uint32_t empty(int stage) const { return full(C::STAGES + stage); }
+    // Where a consumer's box has arrived.
+    __device__ __forceinline__ uint32_t loaded(int consumer, int box) const
+    {
+        return full(2 * C::STAGES + consumer * C::BOXES + box);
+    }
+};
+
+struct unit {
+    int m, n, batch;           // first row and column of the tile; batch entry
+    int k_begin, k_end, split; // k-blocks
+    int tile;                  // number of the tile, over all batch entries
+};
+
+template <class C> static __device__ __forceinline__ unit unit_at(const problem &p, int u)
+{
+    unit t;
+    const int per_split = p.tiles_m * p.tiles_n * p.batch;
+    t.split = u / per_split;
+    t.tile = u - t.split * per_split;
+    t.batch = t.tile / (p.tiles_m * p.tiles_n);
+    int at = t.tile - t.batch * (p.tiles_m * p.tiles_n);
+    const int group = at / (p.group * p.tiles_n);
+    const int first = group * p.group;
+    const int rows = min(p.group, p.tiles_m - first);
+    at -= first * p.tiles_n;
+    t.m = (first + at % rows) * C::TILE_M;
+    t.n = at / rows * C::TILE_N;
+    const int k_blocks = (p.k + C::DEPTH - 1) / C::DEPTH;
+    t.k_begin = (int)((int64_t)k_blocks * t.split / p.splits);
+    t.k_end = (int)((int64_t)k_blocks * (t.split + 1) / p.splits);
+    return t;
+}
+
+// Which consumer, and where this thread is in it.
+struct consumer {
+    int index;        // 0 or 1
+    int thread, lane; // of the warpgroup, of the warp
+    int row;          // of the box, that this lane names for stmatrix and ldmatrix
+
+    __device__ __forceinline__ explicit consumer(int number)
+        : index(number), thread((int)threadIdx.x % GROUP_THREADS), lane(thread % 32),
+          row(thread / 32 * 16 + lane % 16)
+    {
+    }
+    __device__ __forceinline__ bool leads() const { return thread == 0; }
+    __device__ __forceinline__ void sync() const { barrier_sync(WITHIN + index, GROUP_THREADS); }
+    // Of 16 columns of a box, the eight (16 bytes) that this lane names, swizzled.
+    __device__ __forceinline__ uint32_t place(uint32_t box, int sixteen) const
+    {
+        return box + row * 128 + (((2 * sixteen + lane / 16) ^ (row & 7)) << 4);
+    }
+};
+
+} // namespace bt_gemm_sm90
+
+#endif
