@@ -67,6 +67,7 @@ typedef union bt_kernel_args {
     bt_cross_entropy_backward_args cross_entropy_backward;
     bt_grad_norm_args grad_norm;
     bt_adamw_args adamw;
+    bt_gemm_args gemm;
 } bt_kernel_args;
 
 typedef union bt_kernel_items {

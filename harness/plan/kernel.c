@@ -173,10 +173,11 @@ static bt_status check_combination(const combining *self, bt_kernel_case_op op, 
                              "case %s: kernel.direction is \"backward\"; %s has none", name,
                              row->name);
     }
-    bool attention = op == BT_KERNEL_CASE_attention || op == BT_KERNEL_CASE_attention_causal;
-    if (strcmp(dtype, "tf32") == 0 && !attention) {
+    bool multiplies = strncmp(row->name, "gemm", 4) == 0 || strncmp(row->name, "attention", 9) == 0;
+    if (strcmp(dtype, "tf32") == 0 && !multiplies) {
         return bt_json_error(self->json, self->node, BT_JSON_VALUE,
-                             "case %s: kernel.dtype is \"tf32\"; only attention has it", name);
+                             "case %s: kernel.dtype is \"tf32\"; only attention and gemm have it",
+                             name);
     }
     return BT_OK;
 }

@@ -23,3 +23,20 @@ BT_KERNEL_CASE_OP(attention, 4, 4, "batch x heads x tokens x head size", 4 * n *
                   4 * n * d[2], 10 * n * d[2])
 BT_KERNEL_CASE_OP(attention_causal, 4, 4, "batch x heads x tokens x head size", 4 * n * e,
                   8 * n * e, 2 * n * d[2], 5 * n * d[2])
+// D = op(A) op(B): nt is a linear layer's forward, nn its input gradient, tn its weight gradient,
+// which is f32 whatever the operands. The others end a linear layer: bias; bias and GELU, with the
+// pre-activation kept; bias and residual; the input gradient times GELU's slope.
+BT_KERNEL_CASE_OP(gemm_nt, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 1 / d[2]) * e, 0, 2 * n, 0)
+BT_KERNEL_CASE_OP(gemm_nn, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 1 / d[2]) * e, 0, 2 * n, 0)
+BT_KERNEL_CASE_OP(gemm_tn, 3, 3, "m x n x k", n *((1 / d[0] + 1 / d[1]) * e + 4 / d[2]), 0, 2 * n,
+                  0)
+BT_KERNEL_CASE_OP(gemm_batched, 4, 4, "batch x m x n x k", n *(1 / d[1] + 1 / d[2] + 1 / d[3]) * e,
+                  0, 2 * n, 0)
+BT_KERNEL_CASE_OP(gemm_bias, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 1 / d[2]) * e, 0, 2 * n,
+                  0)
+BT_KERNEL_CASE_OP(gemm_bias_gelu, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 2 / d[2]) * e, 0,
+                  2 * n, 0)
+BT_KERNEL_CASE_OP(gemm_bias_residual, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 2 / d[2]) * e, 0,
+                  2 * n, 0)
+BT_KERNEL_CASE_OP(gemm_dgelu, 3, 3, "m x n x k", n *(1 / d[0] + 1 / d[1] + 2 / d[2]) * e, 0, 2 * n,
+                  0)

@@ -134,7 +134,7 @@ const bt_suite_key bt_suite_keys[] = {
     CHOICES_ROW(KERNEL, "direction", "forward|backward", "\"forward\"",
                 "Which of its two kernels."),
     CHOICES_ROW(KERNEL, "dtype", "f32|tf32|bf16|f64", "\"f32\"",
-                "Storage; tf32 is f32 with tensor cores, for attention."),
+                "Storage; tf32 is f32 with tensor cores, for attention and gemm."),
     CHOICES_ROW(
         KERNEL, "cache", "cold|rotating|hot", "\"cold\"",
         "cold: a scrub of twice the cache before each sample; rotating: copies of the operands "

@@ -201,6 +201,14 @@ static const char *const small_shapes[BT_KERNEL_CASE_OP_COUNT] = {
     [BT_KERNEL_CASE_grad_norm] = "1001",
     [BT_KERNEL_CASE_attention] = "2x2x33x16",
     [BT_KERNEL_CASE_attention_causal] = "2x2x33x16",
+    [BT_KERNEL_CASE_gemm_nt] = "33x17x40",
+    [BT_KERNEL_CASE_gemm_nn] = "33x17x40",
+    [BT_KERNEL_CASE_gemm_tn] = "33x17x4000",
+    [BT_KERNEL_CASE_gemm_batched] = "3x33x17x40",
+    [BT_KERNEL_CASE_gemm_bias] = "33x17x40",
+    [BT_KERNEL_CASE_gemm_bias_gelu] = "33x17x40",
+    [BT_KERNEL_CASE_gemm_bias_residual] = "33x17x40",
+    [BT_KERNEL_CASE_gemm_dgelu] = "33x17x40",
 };
 
 static void every_op_runs_and_is_correct(void **state)

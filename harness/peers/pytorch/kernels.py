@@ -125,6 +125,56 @@ def op_attention_causal(case):
     return op_attention(case, causal=True)
 
 
+def product_inputs(case, b_first):
+    """a [m, k] and b, whose k is its second axis or its first; D is about 1."""
+    case.torch.backends.cuda.matmul.allow_tf32 = case.tf32
+    *batch, m, n, k = case.axes
+    b = (k, n) if b_first else (n, k)
+    return [case.normal(*batch, m, k), case.normal(*batch, *b, scale=k ** -0.5)]
+
+
+def op_gemm_nt(case):
+    return product_inputs(case, False), lambda a, b: a @ b.mT
+
+
+def op_gemm_nn(case):
+    return product_inputs(case, True), lambda a, b: a @ b
+
+
+def op_gemm_tn(case):
+    a, b = product_inputs(case, True)
+    return [a.t().contiguous(), b], lambda a, b: a.t() @ b
+
+
+def op_gemm_batched(case):
+    return op_gemm_nt(case)
+
+
+def op_gemm_bias(case):
+    return product_inputs(case, False) + [case.normal(case.axes[1])], case.torch.nn.functional.linear
+
+
+def op_gemm_bias_gelu(case):
+    inputs, linear = op_gemm_bias(case)
+
+    def call(a, b, bias):
+        before = linear(a, b, bias)
+        return before, case.torch.nn.functional.gelu(before, approximate="tanh")
+    return inputs, call
+
+
+def op_gemm_bias_residual(case):
+    inputs, linear = op_gemm_bias(case)
+    inputs.append(case.normal(*case.axes[:2]))
+    return inputs, lambda a, b, bias, residual: linear(a, b, bias) + residual
+
+
+def op_gemm_dgelu(case):
+    slope = case.torch.ops.aten.gelu_backward
+    inputs = product_inputs(case, True) + [case.normal(*case.axes[:2])]
+    return inputs, lambda a, b, before: slope(a @ b, before, approximate="tanh")
+
+
 OPS = {name[3:]: made for name, made in globals().items() if name.startswith("op_")}
 
 
