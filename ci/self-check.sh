@@ -48,6 +48,8 @@ if [ -z "$folder" ]; then
     folder=$(mktemp -d /tmp/bt-self-check-XXXXXX)
     trap 'rm -rf "$folder"' EXIT
 fi
+mkdir -p "$folder"
+folder=$(readlink -f -- "$folder")
 suite=$root/suites/self_check
 policy=$root/suites/policies/$policy.json
 common=(--profile "$profile" --policy "$policy" --quiet --format json)
