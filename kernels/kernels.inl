@@ -15,8 +15,10 @@ BT_KERNEL_CPU(UNARY_BACKWARD, F32, unary_backward_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(UNARY_BACKWARD, F64, unary_backward_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(BINARY, F32, binary_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(BINARY, F64, binary_cpu_f64, NULL, NULL)
-BT_KERNEL_CPU(REDUCE_SUM, F32, reduce_sum_cpu_f32, bt_reduce_sum_cpu_accepts, NULL)
-BT_KERNEL_CPU(REDUCE_SUM, F64, reduce_sum_cpu_f64, bt_reduce_sum_cpu_accepts, NULL)
+BT_KERNEL_CPU(REDUCE_SUM, F32, reduce_sum_cpu_f32, bt_reduce_sum_cpu_accepts,
+              bt_reduce_sum_cpu_workspace)
+BT_KERNEL_CPU(REDUCE_SUM, F64, reduce_sum_cpu_f64, bt_reduce_sum_cpu_accepts,
+              bt_reduce_sum_cpu_workspace)
 BT_KERNEL_CPU(SOFTMAX, F32, softmax_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(SOFTMAX, F64, softmax_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(SOFTMAX_BACKWARD, F32, softmax_backward_cpu_f32, NULL, NULL)

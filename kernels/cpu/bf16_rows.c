@@ -331,21 +331,29 @@ static int64_t entries_of(const bt_reduce_sum_args *op)
     return size < BT_BF16_BLOCK ? bt_bf16_least(op->outer, bt_bf16_block_rows(size)) : 0;
 }
 
-// Sums in f32, then x: [entries, inner] and [entries, reduce, inner], or [inner] and a block of
-// rows.
+// Sums in f32, then x, then what the f32 kernel wants: [entries, inner] and [entries, reduce,
+// inner], or [inner] and a block of rows.
 static int64_t sums_of(const bt_reduce_sum_args *op)
 {
     const int64_t entries = entries_of(op);
     return op->inner * (entries ? entries : 1);
 }
 
+static int64_t values_of(const bt_reduce_sum_args *op)
+{
+    const int64_t entries = entries_of(op);
+    return entries ? entries * op->reduce * op->inner : block_of(op->reduce, op->inner);
+}
+
 size_t bt_reduce_sum_cpu_bf16_workspace(const bt_device *device, const void *args)
 {
-    (void)device;
     const bt_reduce_sum_args *op = args;
     const int64_t entries = entries_of(op);
-    const int64_t x = entries ? entries * op->reduce * op->inner : block_of(op->reduce, op->inner);
-    return floats(sums_of(op) + x);
+    bt_reduce_sum_args largest = *op; // f32 call
+    largest.outer = entries ? entries : 1;
+    largest.reduce =
+        entries ? op->reduce : bt_bf16_least(op->reduce, bt_bf16_block_rows(op->inner));
+    return floats(sums_of(op) + values_of(op)) + bt_reduce_sum_cpu_workspace(device, &largest);
 }
 
 // y [entries, inner] of entries from `outer` on; rows in blocks, ascending, where they are cut.
@@ -375,18 +383,19 @@ bt_status bt_reduce_sum_cpu_bf16(const bt_launch *launch, const void *args)
     const bt_reduce_sum_args *given = args;
     const int64_t inner = given->inner, whole = entries_of(given), step = whole ? whole : 1;
     float *own = scratch_of(launch), *x = own + sums_of(given);
+    const bt_launch within = behind(launch, sums_of(given) + values_of(given));
     for (int64_t outer = 0; outer < given->outer; outer += step) {
         const int64_t entries = bt_bf16_least(given->outer - outer, step);
         if (given->y_dtype == BT_F32) {
             float *y = (float *)given->y + outer * inner;
-            BT_TRY(sum_entries(launch, given, outer, entries, y, x));
+            BT_TRY(sum_entries(&within, given, outer, entries, y, x));
             continue;
         }
         void *y = bt_bf16_to(given->y, outer * inner);
         if (given->accumulate) {
             bt_bf16_widen(own, y, entries * inner);
         }
-        BT_TRY(sum_entries(launch, given, outer, entries, own, x));
+        BT_TRY(sum_entries(&within, given, outer, entries, own, x));
         bt_bf16_narrow(y, own, entries * inner);
     }
     return BT_OK;

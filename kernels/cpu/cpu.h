@@ -33,6 +33,7 @@ size_t bt_attention_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_grad_norm_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_elementwise_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_reduce_sum_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_reduce_sum_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_softmax_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_softmax_backward_cpu_bf16_workspace(const bt_device *device, const void *args);

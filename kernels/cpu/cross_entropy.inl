@@ -108,7 +108,8 @@ bt_status FN(bt_cross_entropy_backward_cpu)(const bt_launch *launch, const void 
 {
     (void)launch;
     const bt_cross_entropy_backward_args *op = args;
-    const bool past = bt_stream_wanted(op->rows * op->vocab * (int64_t)sizeof(REAL));
+    const bool past = op->dlogits != op->logits && // in place: its lines are in the cache already
+                      bt_stream_wanted(op->rows * op->vocab * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->vocab > BT_CHUNK)
     {
 #pragma omp for schedule(static)

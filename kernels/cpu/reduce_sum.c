@@ -2,12 +2,36 @@
 // Shapes   x [outer, reduce, inner], y [outer, inner], contiguous, must not alias; a sum over
 //          nothing is zero
 // Types    f32, f64; sums in double, rounded once: bitwise repeatable
-//          inner == 1: in the lanes of lanes.inl; otherwise ascending r
-// Cost     reads x once; bound by memory. One thread per row (inner == 1) or block of columns
+//          inner == 1: in the lanes of lanes.inl; otherwise four rows at a time, ascending, in
+//          parts of the rows, which are added up in ascending order
+// Cost     reads x once; bound by memory. One thread per row (inner == 1), or per part and
+//          SUM_COLUMNS columns
+// Memory   workspace: the parts' sums, where there is more than one part
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector.h"
 
 #include <math.h>
+
+enum {
+    SUM_COLUMNS = 2048, // that one thread takes at a time: their sums stay in the first cache
+    PART_ROWS = 64,     // a part has at least these
+    PARTS_MOST = 64
+};
+
+// Parts that the rows of one entry of `outer` are cut into. It grows with the number of rows alone.
+static int64_t parts_of(const bt_reduce_sum_args *op)
+{
+    const int64_t parts = op->reduce / PART_ROWS;
+    return parts < 1 || op->inner == 1 ? 1 : parts < PARTS_MOST ? parts : PARTS_MOST;
+}
+
+size_t bt_reduce_sum_cpu_workspace(const bt_device *device, const void *args)
+{
+    (void)device;
+    const bt_reduce_sum_args *op = args;
+    const int64_t parts = parts_of(op);
+    return parts > 1 ? (size_t)(op->outer * parts * op->inner) * sizeof(double) : 0;
+}
 
 bool bt_reduce_sum_cpu_accepts(const bt_device *device, const void *args)
 {

@@ -3,20 +3,26 @@
 
 BT_CLONES static double FN(sum_row)(const REAL *x, int64_t count) { return FN(row_sum)(x, count); }
 
-// sum[i] = sum_r x[r * stride + i] for i < count <= BT_COLUMN_BLOCK
+// sum[i] = sum_r x[r * stride + i] for i < count: four rows at a time, ascending
 BT_CLONES static void FN(sum_columns)(const REAL *x, int64_t rows, int64_t stride, int64_t count,
-                                      double *sum)
+                                      double *restrict sum)
 {
-    for (int64_t i = 0; i < count; ++i) {
-        sum[i] = 0;
+    memset(sum, 0, (size_t)count * sizeof *sum);
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        const REAL *a = x + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        for (int64_t i = 0; i < count; ++i) {
+            sum[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
+        }
     }
-    for (int64_t r = 0; r < rows; ++r) {
+    for (; r < rows; ++r) {
         for (int64_t i = 0; i < count; ++i) {
             sum[i] += (double)x[r * stride + i];
         }
     }
 }
 
+// y[i] (+)= scale * sum[i] for i < count
 static void FN(store_sums)(const bt_reduce_sum_args *op, const double *sum, int64_t count, REAL *y)
 {
     for (int64_t i = 0; i < count; ++i) {
@@ -25,26 +31,61 @@ static void FN(store_sums)(const bt_reduce_sum_args *op, const double *sum, int6
     }
 }
 
+static void FN(sum_rows)(const bt_reduce_sum_args *op)
+{
+#pragma omp parallel for schedule(static) if (op->outer * op->reduce > BT_CHUNK)
+    for (int64_t row = 0; row < op->outer; ++row) {
+        const double sum = FN(sum_row)((const REAL *)op->x + row * op->reduce, op->reduce);
+        FN(store_sums)(op, &sum, 1, (REAL *)op->y + row);
+    }
+}
+
+// Columns [at, at + count) of one part, count <= SUM_COLUMNS; alone: it is the whole sum.
+static void FN(sum_part)(const bt_reduce_sum_args *op, int64_t outer, int64_t at, int64_t part,
+                         int64_t parts, double *sums)
+{
+    double own[SUM_COLUMNS];
+    const int64_t inner = op->inner, rest = inner - at;
+    const int64_t count = rest < SUM_COLUMNS ? rest : SUM_COLUMNS;
+    const int64_t from = op->reduce * part / parts, to = op->reduce * (part + 1) / parts;
+    const REAL *x = (const REAL *)op->x + (outer * op->reduce + from) * inner + at;
+    double *sum = parts > 1 ? sums + (outer * parts + part) * inner + at : own;
+    FN(sum_columns)(x, to - from, inner, count, sum);
+    if (parts == 1) {
+        FN(store_sums)(op, sum, count, (REAL *)op->y + outer * inner + at);
+    }
+}
+
 bt_status FN(bt_reduce_sum_cpu)(const bt_launch *launch, const void *args)
 {
-    (void)launch;
     const bt_reduce_sum_args *op = args;
-    const REAL *x = op->x;
-    REAL *y = op->y;
-    const int64_t blocks = (op->inner + BT_COLUMN_BLOCK - 1) / BT_COLUMN_BLOCK;
-#pragma omp parallel for schedule(static) if (op->outer * op->reduce * op->inner > BT_CHUNK)
-    for (int64_t task = 0; task < op->outer * blocks; ++task) {
-        double sum[BT_COLUMN_BLOCK];
-        const int64_t outer = task / blocks, at = task % blocks * BT_COLUMN_BLOCK;
-        const int64_t rest = op->inner - at;
-        const int64_t count = rest < BT_COLUMN_BLOCK ? rest : BT_COLUMN_BLOCK;
-        const REAL *from = x + outer * op->reduce * op->inner + at;
-        if (op->inner == 1) {
-            sum[0] = FN(sum_row)(from, op->reduce);
-        } else {
-            FN(sum_columns)(from, op->reduce, op->inner, count, sum);
+    const int64_t inner = op->inner, parts = parts_of(op);
+    const int64_t blocks = (inner + SUM_COLUMNS - 1) / SUM_COLUMNS;
+    double *sums = launch->workspace; // [outer, parts, inner]
+    if (inner == 1) {
+        FN(sum_rows)(op);
+        return BT_OK;
+    }
+#pragma omp parallel if (op->outer * op->reduce * inner > BT_CHUNK)
+    {
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < op->outer * parts * blocks; ++task) {
+            const int64_t entry = task / blocks;
+            FN(sum_part)
+            (op, entry / parts, task % blocks * SUM_COLUMNS, entry % parts, parts, sums);
         }
-        FN(store_sums)(op, sum, count, y + outer * op->inner + at);
+#pragma omp for schedule(static)
+        for (int64_t task = 0; task < (parts > 1 ? op->outer * blocks : 0); ++task) {
+            const int64_t outer = task / blocks, at = task % blocks * SUM_COLUMNS;
+            const int64_t count = inner - at < SUM_COLUMNS ? inner - at : SUM_COLUMNS;
+            double *sum = sums + outer * parts * inner + at;
+            for (int64_t part = 1; part < parts; ++part) {
+                for (int64_t i = 0; i < count; ++i) {
+                    sum[i] += sum[part * inner + i];
+                }
+            }
+            FN(store_sums)(op, sum, count, (REAL *)op->y + outer * inner + at);
+        }
     }
     return BT_OK;
 }

@@ -28,7 +28,7 @@ bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
     const bt_softmax_args *op = args;
     const REAL *x = op->x;
     REAL *y = op->y;
-    const bool past = op->cols <= BT_STREAM_ROW &&
+    const bool past = y != x && op->cols <= BT_STREAM_ROW &&
                       bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
     {
@@ -52,7 +52,7 @@ bt_status FN(bt_softmax_backward_cpu)(const bt_launch *launch, const void *args)
     const bt_softmax_backward_args *op = args;
     const REAL *y = op->y, *dy = op->dy;
     REAL *dx = op->dx;
-    const bool past = op->cols <= BT_STREAM_ROW &&
+    const bool past = dx != y && dx != dy && op->cols <= BT_STREAM_ROW &&
                       bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
     {

@@ -59,7 +59,7 @@ bt_status FN(bt_unary_cpu)(const bt_launch *launch, const void *args)
     if ((unsigned)op->function >= BT_UNARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
     }
-    const bool past = bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
+    const bool past = y != x && bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
     const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
 #pragma omp parallel if (op->count > BT_CHUNK)
     {
@@ -91,8 +91,9 @@ bt_status FN(bt_unary_backward_cpu)(const bt_launch *launch, const void *args)
     if ((unsigned)op->function >= BT_UNARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unary function %d", (int)op->function);
     }
-    // What is added to is read anyway.
-    const bool past = !op->accumulate && bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
+    // What is added to, or made in place, is read anyway.
+    const bool past = !op->accumulate && dx != dy && dx != x &&
+                      bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
     const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
 #pragma omp parallel if (op->count > BT_CHUNK)
     {
