@@ -3,8 +3,10 @@
 //   dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c == target[r]]) dmean inv_count
 // Shapes   logits [rows, vocab] with row stride logits_stride; dlogits may be logits. Columns
 //          beyond vocab are neither read nor written
-// Types    f32, f64; sums and the mean in double, ascending rows; exp as in math.h
-// Cost     forward reads logits twice (the second time from cache), backward reads and writes once
+// Types    f32, f64; sums of TERMS exps in the type, of such sums and the mean in double, ascending
+//          rows; exp as in math.h
+// Cost     forward reads logits once, a block twice, the second time from cache; backward reads and
+//          writes once
 // Errors   none: a target outside [0, vocab) that is not `ignore` gives NaN and *bad_row
 #include <math.h>
 
@@ -12,6 +14,11 @@
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
+
+enum {
+    TERMS = 8,   // exps that a lane adds up in the type itself
+    BLOCK = 2048 // logits whose maximum is looked for before their exps are added up
+};
 
 #define BT_BODY "kernels/cpu/cross_entropy.inl"
 #include "kernels/cpu/both.h"

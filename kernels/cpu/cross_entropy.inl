@@ -1,23 +1,46 @@
 // kernels/cpu/cross_entropy.inl - body of cross_entropy.c for one type
 #include "kernels/cpu/lanes.inl"
 
-// log sum_c exp(x[c])
+// sum += exp(x[c] - base) for c < count
+BT_INLINE void FN(add_exps)(const REAL *x, int64_t count, REAL base, FN(double_lanes) * sum)
+{
+    enum { STEP = TERMS * BT_LANES };
+    for (int64_t from = 0; from < count; from += STEP) {
+        const int64_t to = count - from < STEP ? count : from + STEP;
+        FN(real_lanes) part = {0}, e_part;
+        REAL e[BT_LANES];
+        int64_t c = from;
+        for (; c + BT_LANES <= to; c += BT_LANES) {
+            for (int j = 0; j < BT_LANES; ++j) {
+                e[j] = FN(bt_exp_falling)(x[c + j] - base);
+            }
+            FN(load_lanes)(e, &e_part);
+            part += e_part;
+        }
+        for (int j = 0; c + j < to; ++j) {
+            part[j] += FN(bt_exp_falling)(x[c + j] - base);
+        }
+        FN(widen_lanes)(&part, sum);
+    }
+}
+
+// log sum_c exp(x[c]), a block at a time about the largest so far: memory is read once.
 BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
 {
-    const REAL max = FN(row_max)(x, count);
+    REAL max = R(-INFINITY);
     FN(double_lanes) sum = {0};
-    REAL e[BT_LANES];
-    FN(real_lanes) part;
-    int64_t c = 0;
-    for (; c + BT_LANES <= count; c += BT_LANES) {
-        for (int j = 0; j < BT_LANES; ++j) {
-            e[j] = FN(bt_exp)(x[c + j] - max);
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        const int64_t part = count - at < BLOCK ? count - at : BLOCK;
+        const REAL largest = FN(row_max)(x + at, part);
+        if (largest > max) {
+            sum *= exp((double)max - (double)largest);
+            max = largest;
         }
-        FN(load_lanes)(e, &part);
-        FN(widen_lanes)(&part, &sum);
+        // Nothing but -infinity so far adds nothing, NaN does.
+        FN(add_exps)(x + at, part, max > R(-INFINITY) ? max : 0, &sum);
     }
-    for (int j = 0; c + j < count; ++j) {
-        sum[j] += (double)FN(bt_exp)(x[c + j] - max);
+    if (count > 0 && !(max > R(-INFINITY))) {
+        return (double)NAN;
     }
     return (double)max + log(FN(add_lanes)(&sum));
 }
@@ -71,7 +94,7 @@ BT_CLONES static void FN(cross_entropy_row)(const REAL *logits, REAL lse, REAL s
                                             int64_t count)
 {
     for (int64_t c = 0; c < count; ++c) {
-        dlogits[c] = FN(bt_exp)(logits[c] - lse) * scale;
+        dlogits[c] = FN(bt_exp_falling)(logits[c] - lse) * scale;
     }
 }
 
@@ -95,7 +118,7 @@ static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t r
             const REAL chosen = here ? logits[target] : 0; // dlogits may be logits
             FN(cross_entropy_row)(logits + at, lse, scale, out, count);
             if (here) {
-                out[target - at] = (FN(bt_exp)(chosen - lse) - 1) * scale;
+                out[target - at] = (FN(bt_exp_falling)(chosen - lse) - 1) * scale;
             }
         }
         if (past) {

@@ -5,6 +5,7 @@
 // The lanes are vectors of the compiler (GNU C), which it cuts to the machine's size: a loop over
 // an array of lanes is not reliably recognised as that.
 // For inclusion in a body (see both.h). NaN: sums propagate it; the maximum passes over it.
+#include <stdint.h>
 #include <string.h>
 
 typedef REAL FN(real_lanes) __attribute__((vector_size(BT_LANES * sizeof(REAL))));
@@ -13,6 +14,16 @@ typedef double FN(double_lanes) __attribute__((vector_size(BT_LANES * sizeof(dou
 BT_INLINE void FN(load_lanes)(const REAL *x, FN(real_lanes) * lanes)
 {
     memcpy(lanes, x, sizeof *lanes);
+}
+
+// Asks for the lanes BT_AHEAD bytes on, also beyond the row: the next one is likely to be wanted,
+// and a prefetch never faults.
+BT_INLINE void FN(prefetch_lanes)(const REAL *x)
+{
+    const uintptr_t at = (uintptr_t)x + BT_AHEAD; // no pointer: it may lie outside the array
+    for (size_t line = 0; line < sizeof(FN(real_lanes)); line += 64) {
+        __builtin_prefetch((const void *)(at + line));
+    }
 }
 
 // lanes += the lanes of `part`, widened
@@ -39,6 +50,7 @@ BT_INLINE double FN(row_sum)(const REAL *x, int64_t count)
     FN(real_lanes) part;
     int64_t i = 0;
     for (; i + BT_LANES <= count; i += BT_LANES) {
+        FN(prefetch_lanes)(x + i);
         FN(load_lanes)(x + i, &part);
         FN(widen_lanes)(&part, &sum);
     }
@@ -72,6 +84,8 @@ BT_INLINE double FN(row_dot)(const REAL *x, const REAL *y, int64_t count)
     FN(real_lanes) left, right;
     int64_t i = 0;
     for (; i + BT_LANES <= count; i += BT_LANES) {
+        FN(prefetch_lanes)(x + i);
+        FN(prefetch_lanes)(y + i);
         FN(load_lanes)(x + i, &left);
         FN(load_lanes)(y + i, &right);
         sum += __builtin_convertvector(left, FN(double_lanes)) *
@@ -92,6 +106,7 @@ BT_INLINE REAL FN(row_max)(const REAL *x, int64_t count)
         lane[j] = R(-INFINITY);
     }
     for (; i + BT_LANES <= count; i += BT_LANES) {
+        FN(prefetch_lanes)(x + i);
         for (int j = 0; j < BT_LANES; ++j) {
             lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
         }

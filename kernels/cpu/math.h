@@ -28,31 +28,49 @@ BT_INLINE float power_of_two(int32_t n)
     return power;
 }
 
-// exp(x) = 2^n exp(r) with |r| <= ln(2)/2. The scale is applied in two halves, each a normal
-// number, so that subnormal results are rounded once.
-BT_INLINE float bt_exp_f32(float x)
+// exp(x) = 2^n exp(r) with |r| <= ln(2)/2: exp(r), and n.
+BT_INLINE float exp_reduced(float x, int32_t *exponent)
 {
     const float round_to_integer = 12582912.0F; // 1.5 * 2^23: adding it leaves an integer's bits
     const float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F; // high * n is exact
-    x = x > 90.0F ? 90.0F : x;
-    x = x < -105.0F ? -105.0F : x;
     const float shifted = x * 1.44269504F + round_to_integer;
     const float n = shifted - round_to_integer;
     int32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
-    const int32_t exponent = bits - 0x4B400000;
-    const int32_t half = exponent >> 1;
+    *exponent = bits - 0x4B400000;
     const float r = (x - n * ln2_high) - n * ln2_low;
     float q = 1.3814539e-3F;
     q = q * r + 8.368745e-3F;
     q = q * r + 4.166839e-2F;
     q = q * r + 0.16666521F;
     q = q * r + 0.49999994F;
-    const float p = 1.0F + (r + r * r * q);
+    return 1.0F + (r + r * r * q);
+}
+
+// The scale is applied in two halves, each a normal number, so that subnormal results are rounded
+// once.
+BT_INLINE float bt_exp_f32(float x)
+{
+    x = x > 90.0F ? 90.0F : x;
+    x = x < -105.0F ? -105.0F : x;
+    int32_t exponent;
+    const float p = exp_reduced(x, &exponent);
+    const int32_t half = exponent >> 1;
     return p * power_of_two(half) * power_of_two(exponent - half);
 }
 
+// exp(x) for x <= 1, the same bits as bt_exp_f32 with fewer steps: 2^(n + 32) is a normal number
+// for all n that are left, so the other half can be a constant.
+BT_INLINE float bt_exp_falling_f32(float x)
+{
+    x = x < -105.0F ? -105.0F : x;
+    int32_t exponent;
+    const float p = exp_reduced(x, &exponent);
+    return p * power_of_two(exponent + 32) * 0x1p-32F;
+}
+
 BT_INLINE double bt_exp_f64(double x) { return exp(x); }
+BT_INLINE double bt_exp_falling_f64(double x) { return exp(x); }
 
 BT_INLINE float bt_abs_f32(float x) { return fabsf(x); }
 BT_INLINE double bt_abs_f64(double x) { return fabs(x); }
@@ -81,12 +99,12 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
 #define BT_DEFINE_ACTIVATIONS(REAL, SUFFIX)                                                        \
     BT_INLINE REAL bt_sigmoid_##SUFFIX(REAL x)                                                     \
     {                                                                                              \
-        const REAL e = bt_exp_##SUFFIX(-bt_abs_##SUFFIX(x));                                       \
+        const REAL e = bt_exp_falling_##SUFFIX(-bt_abs_##SUFFIX(x));                               \
         return (x < 0 ? e : (REAL)1) / (1 + e);                                                    \
     }                                                                                              \
     BT_INLINE REAL bt_sigmoid_slope_##SUFFIX(REAL x)                                               \
     {                                                                                              \
-        const REAL e = bt_exp_##SUFFIX(-bt_abs_##SUFFIX(x));                                       \
+        const REAL e = bt_exp_falling_##SUFFIX(-bt_abs_##SUFFIX(x));                               \
         return e / ((1 + e) * (1 + e));                                                            \
     }                                                                                              \
     /* sqrt(8/pi) (x + 0.044715 x^3): gelu(x) = x sigmoid of this */                               \
@@ -105,7 +123,7 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
         v = v < -40 ? -40 : v;                                                                     \
         const REAL inner = bt_gelu_inner_##SUFFIX(v);                                              \
         const REAL inner_slope = (REAL)1.5957691216057308 * (1 + (REAL)0.134145 * v * v);          \
-        const REAL e = bt_exp_##SUFFIX(-bt_abs_##SUFFIX(inner));                                   \
+        const REAL e = bt_exp_falling_##SUFFIX(-bt_abs_##SUFFIX(inner));                           \
         const REAL s = (inner < 0 ? e : (REAL)1) / (1 + e);                                        \
         return s + v * inner_slope * (e / ((1 + e) * (1 + e)));                                    \
     }                                                                                              \

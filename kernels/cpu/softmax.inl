@@ -5,7 +5,7 @@ BT_CLONES static void FN(softmax_row)(const REAL *x, REAL *y, int64_t cols)
 {
     const REAL max = FN(row_max)(x, cols);
     for (int64_t c = 0; c < cols; ++c) {
-        y[c] = FN(bt_exp)(x[c] - max);
+        y[c] = FN(bt_exp_falling)(x[c] - max);
     }
     const REAL inverse = (REAL)(1 / FN(row_sum)(y, cols));
     for (int64_t c = 0; c < cols; ++c) {

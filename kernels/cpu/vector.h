@@ -32,6 +32,7 @@
 enum {
     BT_CHUNK = 16384,    // elements that one thread takes at a time in elementwise kernels
     BT_LANES = 32,       // partial sums of a reduction
+    BT_AHEAD = 1024,     // bytes that a reduction asks memory for before it needs them
     BT_COLUMN_BLOCK = 64 // columns that one thread takes at a time in sums over rows
 };
 

@@ -56,6 +56,17 @@ static void test_exp(void **state)
     }
 }
 
+static void test_exp_falling(void **state)
+{
+    (void)state;
+    for (int i = -110 * 4096; i <= 4096; ++i) {
+        const float x = (float)i / 4096;
+        assert_true(bt_exp_falling_f32(x) == bt_exp_f32(x));
+    }
+    assert_true(bt_exp_falling_f32(-INFINITY) == 0 && bt_exp_falling_f32(-3e38F) == 0);
+    assert_true(isnan(bt_exp_falling_f32(NAN)) && isnan(bt_exp_falling_f32(-NAN)));
+}
+
 static void test_tanh(void **state)
 {
     (void)state;
@@ -119,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_exp_falling),
         cmocka_unit_test(test_tanh),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_sigmoid_and_slopes),
