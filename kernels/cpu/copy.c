@@ -256,37 +256,79 @@ static void copy_span(const char *x, bt_dtype x_dtype, char *y, bt_dtype y_dtype
     }
 }
 
-// made[r][c] = x[r + c * x_stride], then the tile's rows to y.
-#define TRANSPOSE(type)                                                                            \
+// made[r][c] = x[r + c * x_stride] for r < rows, c < cols, elements of four bytes: squares of 4 x 4
+// in registers, the rest one by one.
+static void turn_words(const uint32_t *x, int64_t x_stride, uint32_t made[TILE][TILE], int64_t rows,
+                       int64_t cols)
+{
+    int64_t c = 0;
+#ifdef __SSE2__
+    for (; c + 4 <= cols; c += 4) {
+        const uint32_t *from = x + c * x_stride;
+        int64_t r = 0;
+        for (; r + 4 <= rows; r += 4) {
+            const __m128i a = _mm_loadu_si128((const void *)(from + r));
+            const __m128i b = _mm_loadu_si128((const void *)(from + r + x_stride));
+            const __m128i d = _mm_loadu_si128((const void *)(from + r + 2 * x_stride));
+            const __m128i e = _mm_loadu_si128((const void *)(from + r + 3 * x_stride));
+            const __m128i ab_low = _mm_unpacklo_epi32(a, b), ab_high = _mm_unpackhi_epi32(a, b);
+            const __m128i de_low = _mm_unpacklo_epi32(d, e), de_high = _mm_unpackhi_epi32(d, e);
+            _mm_storeu_si128((void *)&made[r][c], _mm_unpacklo_epi64(ab_low, de_low));
+            _mm_storeu_si128((void *)&made[r + 1][c], _mm_unpackhi_epi64(ab_low, de_low));
+            _mm_storeu_si128((void *)&made[r + 2][c], _mm_unpacklo_epi64(ab_high, de_high));
+            _mm_storeu_si128((void *)&made[r + 3][c], _mm_unpackhi_epi64(ab_high, de_high));
+        }
+        for (; r < rows; ++r) {
+            for (int j = 0; j < 4; ++j) {
+                made[r][c + j] = from[r + j * x_stride];
+            }
+        }
+    }
+#endif
+    for (; c < cols; ++c) {
+        for (int64_t r = 0; r < rows; ++r) {
+            made[r][c] = x[r + c * x_stride];
+        }
+    }
+}
+
+#define TURN(type, size)                                                                           \
     do {                                                                                           \
-        type made[TILE][TILE];                                                                     \
         const type *from = x;                                                                      \
         for (int64_t c = 0; c < cols; ++c) {                                                       \
             for (int64_t r = 0; r < rows; ++r) {                                                   \
-                made[r][c] = from[r + c * x_stride];                                               \
-            }                                                                                      \
-        }                                                                                          \
-        for (int64_t r = 0; r < rows; ++r) {                                                       \
-            type *to = (type *)y + r * y_stride;                                                   \
-            if (past) {                                                                            \
-                bt_stream_out(to, made[r], (size_t)cols * sizeof(type));                           \
-            } else {                                                                               \
-                memcpy(to, made[r], (size_t)cols * sizeof(type));                                  \
+                made.size[r][c] = from[r + c * x_stride];                                          \
             }                                                                                      \
         }                                                                                          \
     } while (0)
 
+// y[r * y_stride + c] = x[r + c * x_stride] for r < rows, c < cols, through a tile in the cache.
 static void copy_tile(const void *x, int64_t x_stride, void *y, int64_t y_stride, int64_t rows,
                       int64_t cols, size_t size_bytes, bool past)
 {
+    union {
+        uint64_t eight[TILE][TILE];
+        uint32_t four[TILE][TILE];
+        uint16_t two[TILE][TILE];
+        uint8_t one[TILE][TILE];
+    } made;
     if (size_bytes == 8) {
-        TRANSPOSE(uint64_t);
+        TURN(uint64_t, eight);
     } else if (size_bytes == 4) {
-        TRANSPOSE(uint32_t);
+        turn_words(x, x_stride, made.four, rows, cols);
     } else if (size_bytes == 2) {
-        TRANSPOSE(uint16_t);
+        TURN(uint16_t, two);
     } else {
-        TRANSPOSE(uint8_t);
+        TURN(uint8_t, one);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        char *to = (char *)y + (size_t)(r * y_stride) * size_bytes;
+        const char *from = (const char *)&made + (size_t)(r * TILE) * size_bytes;
+        if (past) {
+            bt_stream_out(to, from, (size_t)cols * size_bytes);
+        } else {
+            memcpy(to, from, (size_t)cols * size_bytes);
+        }
     }
 }
 
@@ -303,7 +345,7 @@ static void copy_tiles(const bt_copy_args *op, const bt_strided *walk, int64_t s
 #pragma omp for schedule(static)
         for (int64_t task = 0; task < batches * down * across; ++task) {
             int64_t offset[BT_STRIDED_OPERANDS];
-            const int64_t c = task % across * TILE, r = task / across % down * TILE;
+            const int64_t r = task % down * TILE, c = task / down % across * TILE; // along x
             bt_strided_offsets(walk, task / (across * down) * rows, offset);
             const char *x = (const char *)op->x + (offset[0] + r + c * x_stride) * size;
             char *y = (char *)op->y + (offset[1] + r * y_stride + c) * size;
