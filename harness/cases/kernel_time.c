@@ -107,8 +107,10 @@ static bt_status choose_calls(timing *self)
     if (self->cache == CACHE_COLD || call_ns >= SHORT_CALL_NS) {
         return BT_OK;
     }
-    double wanted = SAMPLE_NS / (call_ns > 1 ? call_ns : 1) + 1;
-    self->calls = wanted < CALLS_MAX ? (int64_t)wanted : CALLS_MAX;
+    // A power of two: what a graph costs is shared by as many calls in the next process, too.
+    while (self->calls < CALLS_MAX && (double)self->calls * call_ns < SAMPLE_NS) {
+        self->calls *= 2;
+    }
     if (!backend->graph_begin) {
         return BT_OK;
     }

@@ -182,7 +182,7 @@ static void every_case_exists(void **state)
         }
     }
     assert_false(is_named(at.plan.cases, "nothing.of.this.name"));
-    assert_true(tested >= 139);
+    assert_true(tested >= 146);
     assert_true(stand_ins >= 4);
     bt_plan_release(&at.plan);
     bt_json_release(&json);

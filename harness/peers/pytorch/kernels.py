@@ -411,7 +411,7 @@ def measure(case, calls):
     for _ in range(5 + len(calls)):
         first = clock.sample()
     if case.cache != "cold" and first < 20000:
-        clock.call_often(min(1024, int(200000 / first) + 1))
+        clock.call_often(min(1024, 1 << math.ceil(math.log2(max(1.0, 200000 / first)))))
     samples, started, stop, look = [], time.monotonic(), None, 3
     while stop is None:
         samples.append(clock.sample())
