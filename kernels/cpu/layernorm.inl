@@ -44,8 +44,8 @@ static void FN(normalize_row)(const bt_layernorm_args *op, const REAL *s, int64_
     const REAL center = (REAL)mean, rstd = (REAL)(1 / sqrt(variance + op->epsilon));
     for (int64_t at = 0; at < cols; at += step) {
         const int64_t count = cols - at < step ? cols - at : step;
-        FN(normalize)(s + at, gamma + at, beta ? beta + at : NULL, past ? made : y + at, count,
-                      center, rstd);
+        FN(normalize)
+        (s + at, gamma + at, beta ? beta + at : NULL, past ? made : y + at, count, center, rstd);
         if (past) {
             bt_stream_out(y + at, made, (size_t)count * sizeof(REAL));
         }
@@ -164,13 +164,13 @@ static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row, 
     const REAL *dy = (const REAL *)op->dy + row * cols, *s = (const REAL *)op->s + row * cols;
     const REAL *gamma = op->gamma;
     REAL *dx = (REAL *)op->dx + row * cols;
-    FN(row_terms) with = {.mean = ((const REAL *)op->mean)[row],
-                          .rstd = ((const REAL *)op->rstd)[row]};
+    FN(row_terms)
+    with = {.mean = ((const REAL *)op->mean)[row], .rstd = ((const REAL *)op->rstd)[row]};
     FN(backward_sums)(op, dy, s, &with, gamma_part, beta_part);
     for (int64_t at = 0; at < cols; at += step) {
         const int64_t count = cols - at < step ? cols - at : step;
-        FN(gradient)(dy + at, s + at, gamma + at, past ? made : dx + at, count, &with,
-                     op->accumulate);
+        FN(gradient)
+        (dy + at, s + at, gamma + at, past ? made : dx + at, count, &with, op->accumulate);
         if (past) {
             bt_stream_out(dx + at, made, (size_t)count * sizeof(REAL));
         }
