@@ -1,8 +1,6 @@
 // harness/bundle/files.c - named files, packed and unpacked
 #include "harness/bundle/files.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +8,7 @@
 #include <zstd.h>
 
 #include "framework/base/mem.h"
+#include "harness/bundle/libarchive.h"
 
 enum { LEVEL = 9, FOOTER_BYTES = 40, NAME_BYTES_MAX = 99 };
 
@@ -121,34 +120,35 @@ static la_ssize_t take_part(struct archive *tar, void *self, const void *bytes, 
 
 static bool write_entry(struct archive *tar, const bt_file *file)
 {
-    struct archive_entry *entry = archive_entry_new();
+    struct archive_entry *entry = bt_archive.entry_new();
     if (!entry) {
         return false;
     }
-    archive_entry_set_pathname(entry, file->name);
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_entry_set_mtime(entry, 0, 0);
-    archive_entry_set_size(entry, (la_int64_t)file->size_bytes);
+    bt_archive.entry_set_pathname(entry, file->name);
+    bt_archive.entry_set_filetype(entry, AE_IFREG);
+    bt_archive.entry_set_perm(entry, 0644);
+    bt_archive.entry_set_mtime(entry, 0, 0);
+    bt_archive.entry_set_size(entry, (la_int64_t)file->size_bytes);
     bool done =
-        archive_write_header(tar, entry) == ARCHIVE_OK &&
-        archive_write_data(tar, file->bytes, file->size_bytes) == (la_ssize_t)file->size_bytes;
-    archive_entry_free(entry);
+        bt_archive.write_header(tar, entry) == ARCHIVE_OK &&
+        bt_archive.write_data(tar, file->bytes, file->size_bytes) == (la_ssize_t)file->size_bytes;
+    bt_archive.entry_free(entry);
     return done;
 }
 
 // The files as they are in order, as a tar stream.
 static bt_status write_tar(const bt_files *files, bt_str *out)
 {
-    struct archive *tar = archive_write_new();
-    bool done = tar && archive_write_set_format_ustar(tar) == ARCHIVE_OK &&
-                archive_write_set_bytes_per_block(tar, 512) == ARCHIVE_OK &&
-                archive_write_open(tar, out, NULL, take_part, NULL) == ARCHIVE_OK;
+    BT_TRY(bt_archive_open());
+    struct archive *tar = bt_archive.write_new();
+    bool done = tar && bt_archive.write_set_format_ustar(tar) == ARCHIVE_OK &&
+                bt_archive.write_set_bytes_per_block(tar, 512) == ARCHIVE_OK &&
+                bt_archive.write_open(tar, out, NULL, take_part, NULL) == ARCHIVE_OK;
     for (int64_t i = 0; done && i < files->count; i++) {
         done = write_entry(tar, &files->items[i]);
     }
-    done = done && archive_write_close(tar) == ARCHIVE_OK;
-    archive_write_free(tar);
+    done = done && bt_archive.write_close(tar) == ARCHIVE_OK;
+    bt_archive.write_free(tar);
     BT_TRY(bt_str_status(out));
     return done ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
 }
@@ -274,18 +274,18 @@ static bool is_plain_name(const char *name)
 
 static bt_status check_entry(const bt_files *files, struct archive_entry *entry, size_t tar_bytes)
 {
-    const char *name = archive_entry_pathname(entry);
+    const char *name = bt_archive.entry_pathname(entry);
     if (!name || !is_plain_name(name)) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "\"%.120s\" is no name of a file in a bundle",
                         name ? name : "");
     }
-    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) ||
-        archive_entry_symlink(entry)) {
+    if (bt_archive.entry_filetype(entry) != AE_IFREG || bt_archive.entry_hardlink(entry) ||
+        bt_archive.entry_symlink(entry)) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "%s is no plain file", name);
     }
-    if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > tar_bytes) {
+    if (bt_archive.entry_size(entry) < 0 || (uint64_t)bt_archive.entry_size(entry) > tar_bytes) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "%s says that it has %lld bytes, more than all",
-                        name, (long long)archive_entry_size(entry));
+                        name, (long long)bt_archive.entry_size(entry));
     }
     int order = files->count ? strcmp(files->items[files->count - 1].name, name) : -1;
     if (order >= 0) {
@@ -299,15 +299,15 @@ static bt_status take_entry(struct archive *tar, struct archive_entry *entry, si
                             bt_files *files)
 {
     BT_TRY(check_entry(files, entry, tar_bytes));
-    size_t size_bytes = (size_t)archive_entry_size(entry);
+    size_t size_bytes = (size_t)bt_archive.entry_size(entry);
     void *bytes = NULL;
     BT_TRY(bt_mem_alloc(size_bytes + 1, 1, &bytes));
     bt_status status = BT_OK;
-    if (archive_read_data(tar, bytes, size_bytes) != (la_ssize_t)size_bytes) {
-        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: cut off", archive_entry_pathname(entry));
+    if (bt_archive.read_data(tar, bytes, size_bytes) != (la_ssize_t)size_bytes) {
+        status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: cut off", bt_archive.entry_pathname(entry));
     }
     if (status == BT_OK) {
-        status = append_file(files, archive_entry_pathname(entry), bytes, size_bytes);
+        status = append_file(files, bt_archive.entry_pathname(entry), bytes, size_bytes);
     }
     if (status != BT_OK) {
         bt_mem_free(bytes);
@@ -317,20 +317,21 @@ static bt_status take_entry(struct archive *tar, struct archive_entry *entry, si
 
 static bt_status read_tar(const void *bytes, size_t size_bytes, bt_files *files)
 {
-    struct archive *tar = archive_read_new();
-    bool open = tar && archive_read_support_format_tar(tar) == ARCHIVE_OK &&
-                archive_read_open_memory(tar, bytes, size_bytes) == ARCHIVE_OK;
+    BT_TRY(bt_archive_open());
+    struct archive *tar = bt_archive.read_new();
+    bool open = tar && bt_archive.read_support_format_tar(tar) == ARCHIVE_OK &&
+                bt_archive.read_open_memory(tar, bytes, size_bytes) == ARCHIVE_OK;
     bt_status status = open ? BT_OK : damaged("no tar archive");
     while (status == BT_OK) {
         struct archive_entry *entry = NULL;
-        int code = archive_read_next_header(tar, &entry);
+        int code = bt_archive.read_next_header(tar, &entry);
         if (code == ARCHIVE_EOF) {
             break;
         }
         status = code == ARCHIVE_OK ? take_entry(tar, entry, size_bytes, files)
                                     : damaged("no tar archive as bt-bench writes it");
     }
-    archive_read_free(tar);
+    bt_archive.read_free(tar);
     return status;
 }
 

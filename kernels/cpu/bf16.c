@@ -4,14 +4,16 @@
 #include "framework/base/dtype.h"
 #include "kernels/cpu/vector.h"
 
-BT_CLONES static void widen(float *restrict to, const uint16_t *restrict from, int64_t count)
+BT_CLONES static void bf16_widen_part(float *restrict to, const uint16_t *restrict from,
+                                      int64_t count)
 {
     for (int64_t i = 0; i < count; ++i) {
         to[i] = bt_bf16_to_f32(from[i]);
     }
 }
 
-BT_CLONES static void narrow(uint16_t *restrict to, const float *restrict from, int64_t count)
+BT_CLONES static void bf16_narrow_part(uint16_t *restrict to, const float *restrict from,
+                                       int64_t count)
 {
     for (int64_t i = 0; i < count; ++i) {
         to[i] = bt_f32_to_bf16(from[i]);
@@ -22,7 +24,7 @@ const float *bt_bf16_widen(float *to, const void *from, int64_t count)
 {
 #pragma omp parallel for schedule(static) if (count > BT_CHUNK)
     for (int64_t at = 0; at < count; at += BT_CHUNK) {
-        widen(to + at, (const uint16_t *)from + at, bt_bf16_least(count - at, BT_CHUNK));
+        bf16_widen_part(to + at, (const uint16_t *)from + at, bt_bf16_least(count - at, BT_CHUNK));
     }
     return to;
 }
@@ -32,7 +34,7 @@ const float *bt_bf16_widen_rows(float *to, const void *from, int64_t rows, int64
 {
 #pragma omp parallel for schedule(static) if (rows * cols > BT_CHUNK)
     for (int64_t r = 0; r < rows; ++r) {
-        widen(to + r * cols, (const uint16_t *)from + r * stride, cols);
+        bf16_widen_part(to + r * cols, (const uint16_t *)from + r * stride, cols);
     }
     return to;
 }
@@ -41,7 +43,7 @@ void bt_bf16_narrow(void *to, const float *from, int64_t count)
 {
 #pragma omp parallel for schedule(static) if (count > BT_CHUNK)
     for (int64_t at = 0; at < count; at += BT_CHUNK) {
-        narrow((uint16_t *)to + at, from + at, bt_bf16_least(count - at, BT_CHUNK));
+        bf16_narrow_part((uint16_t *)to + at, from + at, bt_bf16_least(count - at, BT_CHUNK));
     }
 }
 
@@ -49,6 +51,6 @@ void bt_bf16_narrow_rows(void *to, int64_t stride, const float *from, int64_t ro
 {
 #pragma omp parallel for schedule(static) if (rows * cols > BT_CHUNK)
     for (int64_t r = 0; r < rows; ++r) {
-        narrow((uint16_t *)to + r * stride, from + r * cols, cols);
+        bf16_narrow_part((uint16_t *)to + r * stride, from + r * cols, cols);
     }
 }

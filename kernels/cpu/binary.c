@@ -35,8 +35,8 @@ static bt_status walk_of(const bt_binary_args *op, bt_strided *walk)
 
 enum { PART = 2048 };
 
-BT_CLONES static void widen_part(float *restrict to, const uint16_t *restrict from, int64_t stride,
-                                 int64_t count)
+BT_CLONES static void binary_widen_part(float *restrict to, const uint16_t *restrict from,
+                                        int64_t stride, int64_t count)
 {
     if (stride == 1) {
         for (int64_t i = 0; i < count; ++i) {
@@ -49,7 +49,8 @@ BT_CLONES static void widen_part(float *restrict to, const uint16_t *restrict fr
     }
 }
 
-BT_CLONES static void narrow_part(uint16_t *restrict to, const float *restrict from, int64_t count)
+BT_CLONES static void binary_narrow_part(uint16_t *restrict to, const float *restrict from,
+                                         int64_t count)
 {
     for (int64_t i = 0; i < count; ++i) {
         to[i] = bt_f32_to_bf16(from[i]);
@@ -69,10 +70,10 @@ static void row_bf16(bt_binary function, const uint16_t *a, int64_t a_stride, co
     float left[PART], right[PART], result[PART];
     for (int64_t at = 0; at < count; at += PART) {
         const int64_t part = count - at < PART ? count - at : PART;
-        widen_part(left, a + at * a_stride, a_stride, part);
-        widen_part(right, b + at * b_stride, b_stride, part);
+        binary_widen_part(left, a + at * a_stride, a_stride, part);
+        binary_widen_part(right, b + at * b_stride, b_stride, part);
         functions[function](left, a_stride != 0, right, b_stride != 0, result, part);
-        narrow_part(y + at, result, part);
+        binary_narrow_part(y + at, result, part);
     }
 }
 
