@@ -102,9 +102,8 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
         rows[i] = (bt_store_system){
             .name = peer->name, .program = peer->program, .inject_slowdown = peer->inject_slowdown};
         // A peer is known by its name alone.
-        rows[i].build = peer->facts     ? *peer->facts
-                        : peer->program ? (bt_store_build){.digest = peer->name}
-                                        : *own;
+        const bt_store_build named = {.digest = peer->name};
+        rows[i].build = peer->facts ? *peer->facts : peer->program ? named : *own;
     }
     schedule.systems = rows;
     bt_status status = bt_store_schedule_set(self->store, self->outcome->run, &schedule);

@@ -161,9 +161,9 @@ static const char *const version_7[] = {
 static const char *const version_8[] = {"PRAGMA defer_foreign_keys=ON",
                                         "CREATE TEMP TABLE env_kept AS SELECT * FROM env",
                                         "DROP TABLE env",
-                                        "CREATE TABLE env("
-                                        " id INTEGER PRIMARY KEY, digest TEXT NOT NULL,"
-                                        " facts_digest TEXT NOT NULL UNIQUE DEFAULT '') STRICT",
+                                        ("CREATE TABLE env("
+                                         " id INTEGER PRIMARY KEY, digest TEXT NOT NULL,"
+                                         " facts_digest TEXT NOT NULL UNIQUE DEFAULT '') STRICT"),
                                         "INSERT INTO env SELECT id, digest, digest FROM env_kept",
                                         "DROP TABLE env_kept",
                                         NULL};

@@ -76,7 +76,7 @@ static double share_of(const bt_watch_view *view)
     if (view->rounds_planned == 0) {
         return (double)NAN;
     }
-    if (view->step && view->current->steps > 0) {
+    if (view->step && view->current && view->current->steps > 0) {
         done += (double)(view->step->step + 1) / (double)view->current->steps;
     }
     return fmin(1, done / (double)view->rounds_planned);

@@ -175,6 +175,13 @@ static bt_launch rest_of(const bt_launch *launch, const parts *used)
     return inner;
 }
 
+// A call without room for its operands is a mistake of the caller.
+static bt_status check_room(const bt_launch *launch)
+{
+    return launch->workspace ? BT_OK
+                             : bt_error(BT_STATUS_INTERNAL, "attention: no workspace for operands");
+}
+
 static bt_attention_args forward_f32(const bt_attention_args *given)
 {
     bt_attention_args op = *given;
@@ -198,6 +205,10 @@ bt_status bt_attention_cpu_bf16(const bt_launch *launch, const void *args)
     const bt_attention_args *given = args;
     const heads shape = {given->batch, given->heads, given->tokens, given->head_dim};
     const int64_t count = count_of(&shape);
+    if (count == 0) {
+        return BT_OK;
+    }
+    BT_TRY(check_room(launch));
     parts from = {launch->workspace, 0};
     bt_attention_args op = forward_f32(given);
     op.q = widen_view(&given->q, &shape, take(&from, count));
@@ -233,6 +244,10 @@ bt_status bt_attention_backward_cpu_bf16(const bt_launch *launch, const void *ar
     const bt_attention_backward_args *given = args;
     const heads shape = {given->batch, given->heads, given->tokens, given->head_dim};
     const int64_t count = count_of(&shape);
+    if (count == 0) {
+        return BT_OK;
+    }
+    BT_TRY(check_room(launch));
     parts from = {launch->workspace, 0};
     bt_attention_backward_args op = backward_f32(given);
     op.q = widen_view(&given->q, &shape, take(&from, count));

@@ -314,7 +314,8 @@ static void sums_and_counts(void **state)
     (void)state;
     huge self;
     if (huge_make(&self, BT_BF16, (int64_t)COLS * TILE_ROWS_MANY)) {
-        const double times = (double)(self.count / self.tile);
+        const int64_t tiles = self.count / self.tile;
+        const double times = (double)tiles;
         // Terms up to 2: the error of a float sum in a tree of parts, relative to the terms.
         const double terms = 2.0 * 0x1p-23 * (double)self.count;
         sums_match(&self, COLS, times, 4 * terms / COLS + 1e-6 * times);

@@ -213,7 +213,8 @@ static void each(caller call, const char *what)
     for (int64_t row = 0; row < ROWS; row += PART) {
         call(&with, row, PART, with.small);
     }
-    if (memcmp(with.large, with.small, COUNT * sizeof(float)) != 0) {
+    const unsigned char *large = (const void *)with.large, *small = (const void *)with.small;
+    if (memcmp(large, small, COUNT * sizeof(float)) != 0) {
         fail_msg("%s: past the cache, other bits", what);
     }
     free(with.x);
