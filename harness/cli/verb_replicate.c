@@ -5,37 +5,12 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/cli/claims_file.h"
 #include "harness/cli/run_suite.h"
 #include "harness/replicate/replicate.h"
 #include "harness/report/report.h"
 
-#define CLAIMS         "/suites/claims/blutrain-2606.24780.json"
 #define ROUNDS_DEFAULT 4
-
-// The file of --claims, or the one that is shipped.
-static bt_status read_claims(const bt_cli_arguments *arguments, bt_json_doc *json)
-{
-    const char *given = bt_cli_value(arguments, "claims");
-    bt_str path = {0};
-    void *bytes = NULL;
-    size_t size_bytes = 0;
-    if (given) {
-        bt_str_append(&path, given);
-    } else {
-        bt_home_path(&path);
-        bt_str_append(&path, CLAIMS);
-    }
-    bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
-    }
-    if (status == BT_OK) {
-        status = bt_json_parse(bt_str_text(&path), bytes, size_bytes, json);
-    }
-    bt_mem_free(bytes);
-    bt_str_release(&path);
-    return status;
-}
 
 // ---- running -----------------------------------------------------------------------------------
 
@@ -159,7 +134,7 @@ int bt_verb_replicate(const bt_cli_arguments *arguments)
     bt_run_outcome outcome;
     bt_str out = {0};
     int verdict = 0;
-    bt_status status = read_claims(arguments, &json);
+    bt_status status = bt_cli_claims_read(arguments, &json);
     if (status == BT_OK) {
         status = replicate(arguments, &json, &outcome, &out, &verdict);
     }

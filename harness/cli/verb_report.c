@@ -4,37 +4,11 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/cli/claims_file.h"
 #include "harness/cli/cli.h"
 #include "harness/report/publish.h"
 #include "harness/report/report.h"
 #include "harness/suite/suite.h"
-
-#define CLAIMS "/suites/claims/blutrain-2606.24780.json"
-
-// The file of --claims, or the one that is shipped.
-static bt_status read_claims(const bt_cli_arguments *arguments, bt_json_doc *json)
-{
-    const char *given = bt_cli_value(arguments, "claims");
-    bt_str path = {0};
-    void *bytes = NULL;
-    size_t size_bytes = 0;
-    if (given) {
-        bt_str_append(&path, given);
-    } else {
-        bt_home_path(&path);
-        bt_str_append(&path, CLAIMS);
-    }
-    bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
-    }
-    if (status == BT_OK) {
-        status = bt_json_parse(bt_str_text(&path), bytes, size_bytes, json);
-    }
-    bt_mem_free(bytes);
-    bt_str_release(&path);
-    return status;
-}
 
 // A name alone is a folder under reports/.
 static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, const int64_t *runs)
@@ -45,7 +19,7 @@ static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, con
     bt_str_format(&folder, "%s%s", strchr(name, '/') || name[0] == '.' ? "" : "reports/", name);
     bt_status status = bt_str_status(&folder);
     if (status == BT_OK) {
-        status = read_claims(arguments, &claims);
+        status = bt_cli_claims_read(arguments, &claims);
     }
     if (status == BT_OK) {
         bt_publication publication = {.folder = bt_str_text(&folder),
