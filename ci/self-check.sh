@@ -7,7 +7,7 @@
 #   cuda  2 % is injected, and `calibrate` must say that so much can be found
 #
 # The policies are suites/policies/self_check*.json. How it can fail on a sound harness: an equal
-# build is called SLOWER with a chance of 1e-6, on a GPU 1e-4 (alpha of the policy; and it would
+# build is called SLOWER with a chance of 1e-6, on a GPU 1e-3 (alpha of the policy; and it would
 # have to differ by the tolerance, 25 % on a CPU, 1 % on a GPU). The slowdown is missed with less
 # than a tenth where the machine is as noisy as it was when it was calibrated, and three times what
 # is needed is injected. On a CPU it is tried three times, four times as large each time, at last at

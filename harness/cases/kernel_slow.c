@@ -12,7 +12,7 @@
 #define BLOCK_BYTES  (64ULL << 20) // filled again and again
 #define FILL_MIN     256ULL
 #define FILL_MAX     (16ULL << 30)
-#define TRIES        31  // samples per measurement
+#define TRIES        31  // pairs of samples per measurement
 #define EXCESS       1.2 // of the shortest fill over what was wanted
 #define BISECTIONS   24
 #define CLOSE_ENOUGH 1.01
@@ -53,28 +53,28 @@ typedef struct trying {
     kernel_slowdown *slowdown;
     bt_status (*sample)(void *timing, double *sample_ns);
     void *timing;
-    double base_ns;
+    double base_ns; // median of the samples without a fill so far
 } trying;
 
-static bt_status median_of(trying *self, double *median_ns)
-{
-    double samples[TRIES];
-    bt_stats stats;
-    for (int i = 0; i < TRIES; ++i) {
-        BT_TRY(self->sample(self->timing, &samples[i]));
-    }
-    BT_TRY(bt_stats_of(samples, TRIES, &stats));
-    *median_ns = stats.median;
-    return BT_OK;
-}
-
+// What a fill adds: the median difference of samples with and without it that follow each other,
+// so that a drift of the machine is in both.
 static bt_status added_by(void *context, uint64_t bytes, double *added_ns)
 {
     trying *self = context;
-    double median_ns = 0;
-    self->slowdown->fill_bytes = bytes;
-    BT_TRY(median_of(self, &median_ns));
-    *added_ns = median_ns - self->base_ns;
+    double plain[TRIES], differences[TRIES];
+    bt_stats stats;
+    for (int i = 0; i < TRIES; ++i) {
+        double filled = 0;
+        self->slowdown->fill_bytes = 0;
+        BT_TRY(self->sample(self->timing, &plain[i]));
+        self->slowdown->fill_bytes = bytes;
+        BT_TRY(self->sample(self->timing, &filled));
+        differences[i] = filled - plain[i];
+    }
+    BT_TRY(bt_stats_of(plain, TRIES, &stats));
+    self->base_ns = stats.median;
+    BT_TRY(bt_stats_of(differences, TRIES, &stats));
+    *added_ns = stats.median;
     return BT_OK;
 }
 
@@ -89,7 +89,8 @@ bt_status bt_kernel_slowdown_make(kernel_run *run, double share,
     }
     trying self = {out, sample, timing, 0};
     BT_TRY(bt_pool_alloc(run->pool, BLOCK_BYTES, run->stream, "slowdown", &out->block));
-    BT_TRY(median_of(&self, &self.base_ns));
+    double least_ns = 0;
+    BT_TRY(added_by(&self, FILL_MIN, &least_ns)); // for base_ns
     BT_TRY(bt_kernel_fill_search(added_by, &self, share * self.base_ns, &bytes));
     out->fill_bytes = bytes;
     return BT_OK;
