@@ -49,6 +49,7 @@ extern "C" {
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
     X(DROPOUT, "dropout", bt_dropout_args)                                                         \
     X(GEMM, "gemm", bt_gemm_args)                                                                  \
+    X(GEMM_GROUPED, "gemm_grouped", bt_gemm_grouped_args)                                          \
     X(GRAD_NORM, "grad_norm", bt_grad_norm_args)                                                   \
     X(ADAMW, "adamw", bt_adamw_args)                                                               \
     X(COUNT_NONFINITE, "count_nonfinite", bt_count_nonfinite_args)
@@ -347,6 +348,13 @@ typedef struct bt_gemm_args {
     bt_dtype d_dtype;  // of c, d, aux: ab_dtype, or f32 (weight gradients)
     bt_compute compute;
 } bt_gemm_args;
+
+// Products of shapes of their own in one call. What one writes none of the others touches, so
+// their order is the kernel's to choose.
+typedef struct bt_gemm_grouped_args {
+    const bt_gemm_args *products; // host memory, [count]
+    int64_t count;
+} bt_gemm_grouped_args;
 
 // Sum of squares over many tensors, in a fixed order, and what clipping makes of it:
 // norm = grad_scale * sqrt(sum), scale = grad_scale * min(1, max_norm / (norm + 1e-6));

@@ -51,6 +51,8 @@ BT_KERNEL_CPU(DROPOUT, F32, dropout_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(DROPOUT, F64, dropout_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(GEMM, F32, gemm_cpu_f32, bt_gemm_cpu_accepts, NULL)
 BT_KERNEL_CPU(GEMM, F64, gemm_cpu_f64, bt_gemm_cpu_accepts, NULL)
+BT_KERNEL_CPU(GEMM_GROUPED, DTYPE_COUNT, gemm_grouped_cpu, bt_gemm_grouped_cpu_accepts,
+              bt_gemm_grouped_cpu_workspace)
 BT_KERNEL_CPU(GRAD_NORM, F32, grad_norm_cpu_f32, NULL, bt_grad_norm_cpu_workspace)
 BT_KERNEL_CPU(GRAD_NORM, F64, grad_norm_cpu_f64, NULL, bt_grad_norm_cpu_workspace)
 BT_KERNEL_CPU(ADAMW, F32, adamw_cpu_f32, NULL, NULL)

@@ -63,3 +63,26 @@ bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
     BT_TRY(status);
     return bt_context_launch(context, BT_KERNEL_GEMM, args->ab_dtype, args);
 }
+
+bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products, int64_t count)
+{
+    if (count < 0 || (count > 0 && !products)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "gemm: a group of %lld products at %p",
+                        (long long)count, (const void *)products);
+    }
+    if (count == 0) {
+        return BT_OK;
+    }
+    bt_gemm_grouped_args group = {products, count};
+    const bt_kernel *kernel = NULL;
+    bt_status status = bt_kernel_find(context->device, BT_KERNEL_GEMM_GROUPED, products[0].ab_dtype,
+                                      &group, &kernel);
+    if (status == BT_OK) {
+        return bt_context_launch(context, BT_KERNEL_GEMM_GROUPED, products[0].ab_dtype, &group);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        BT_TRY(bt_error_context(bt_gemm(context, &products[i]), "product %lld of %lld",
+                                (long long)i, (long long)count));
+    }
+    return BT_OK;
+}

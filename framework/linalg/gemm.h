@@ -11,4 +11,14 @@
 // Errors  INVALID_ARGUMENT (an epilogue with beta != 0 that would need decomposing), UNSUPPORTED
 BT_CHECKED bt_status bt_gemm(bt_context *context, const bt_gemm_args *args);
 
+// `count` products of shapes of their own, as if by bt_gemm for each: one launch where a row of the
+// kernel table serves the group, else one product after the other. Which of the two it is may
+// change the order of a product's sum, hence its bits; both repeat.
+// Shapes  any, also none: a group of no products does nothing
+// Owns    nothing: `products` and what it points to are read before the call returns
+// Errors  INVALID_ARGUMENT (products without an address), or what bt_gemm says of a product; the
+//         products before it are computed then
+BT_CHECKED bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products,
+                                     int64_t count);
+
 #endif

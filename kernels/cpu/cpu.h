@@ -21,6 +21,7 @@ bool bt_embedding_backward_cpu_accepts(const bt_device *device, const void *args
 bool bt_attention_cpu_accepts(const bt_device *device, const void *args);
 bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args);
 bool bt_gemm_cpu_accepts(const bt_device *device, const void *args);
+bool bt_gemm_grouped_cpu_accepts(const bt_device *device, const void *args);
 
 bool bt_reduce_sum_cpu_bf16_accepts(const bt_device *device, const void *args);
 bool bt_layernorm_cpu_bf16_accepts(const bt_device *device, const void *args);
@@ -43,6 +44,7 @@ size_t bt_embedding_backward_cpu_bf16_workspace(const bt_device *device, const v
 size_t bt_cross_entropy_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_cross_entropy_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_gemm_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_gemm_grouped_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
 
