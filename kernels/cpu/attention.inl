@@ -8,7 +8,7 @@
 BT_CLONES static double FN(exp_row)(REAL *s, int64_t seen, int64_t count, REAL max)
 {
     for (int64_t c = 0; c < seen; ++c) {
-        s[c] = FN(bt_exp)(s[c] - max);
+        s[c] = FN(bt_exp_falling)(s[c] - max);
     }
     for (int64_t c = seen; c < count; ++c) {
         s[c] = 0;

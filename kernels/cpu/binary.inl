@@ -53,7 +53,8 @@ bt_status FN(bt_binary_cpu)(const bt_launch *launch, const void *args)
     {
         REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
-        for (int64_t task = 0; task < rows * chunks; ++task) {
+        for (int64_t i = 0; i < rows * chunks; ++i) {
+            const int64_t task = past ? bt_stream_order(i, rows * chunks) : i;
             int64_t offset[BT_STRIDED_OPERANDS];
             const int64_t at = task % chunks * step;
             const int64_t count = inner - at < step ? inner - at : step;

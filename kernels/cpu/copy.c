@@ -241,7 +241,9 @@ static void copy_span(const char *x, bt_dtype x_dtype, char *y, bt_dtype y_dtype
         }
         return;
     }
-    for (int64_t at = 0; at < count; at += BT_STREAM_BLOCK) {
+    const int64_t blocks = (count + BT_STREAM_BLOCK - 1) / BT_STREAM_BLOCK;
+    for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t at = bt_stream_order(i, blocks) * BT_STREAM_BLOCK;
         const int64_t part = count - at < BT_STREAM_BLOCK ? count - at : BT_STREAM_BLOCK;
         if (x_dtype == BT_F32) {
             narrow((const float *)(const void *)(x + at * x_size), made.half, part);

@@ -3,7 +3,8 @@
 //   dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c == target[r]]) dmean inv_count
 // Shapes   logits [rows, vocab] with row stride logits_stride; dlogits may be logits. Columns
 //          beyond vocab are neither read nor written
-// Types    f32, f64; sums of TERMS exps in the type, of such sums and the mean in double, ascending
+// Types    f32, f64; sums of a few exps in the type (exps.inl), of such sums and the mean in
+// double, ascending
 //          rows; exp as in math.h
 // Cost     forward reads logits once, a block twice, the second time from cache; backward reads and
 //          writes once
@@ -15,10 +16,7 @@
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
-enum {
-    TERMS = 8,   // exps that a lane adds up in the type itself
-    BLOCK = 2048 // logits whose maximum is looked for before their exps are added up
-};
+enum { BLOCK = 2048 }; // logits whose maximum is looked for before their exps are added up
 
 #define BT_BODY "kernels/cpu/cross_entropy.inl"
 #include "kernels/cpu/both.h"

@@ -1,48 +1,36 @@
 // kernels/cpu/cross_entropy.inl - body of cross_entropy.c for one type
 #include "kernels/cpu/lanes.inl"
 
-// sum += exp(x[c] - base) for c < count
-BT_INLINE void FN(add_exps)(const REAL *x, int64_t count, REAL base, FN(double_lanes) * sum)
-{
-    enum { STEP = TERMS * BT_LANES };
-    for (int64_t from = 0; from < count; from += STEP) {
-        const int64_t to = count - from < STEP ? count : from + STEP;
-        FN(real_lanes) part = {0}, e_part;
-        REAL e[BT_LANES];
-        int64_t c = from;
-        for (; c + BT_LANES <= to; c += BT_LANES) {
-            for (int j = 0; j < BT_LANES; ++j) {
-                e[j] = FN(bt_exp_falling)(x[c + j] - base);
-            }
-            FN(load_lanes)(e, &e_part);
-            part += e_part;
-        }
-        for (int j = 0; c + j < to; ++j) {
-            part[j] += FN(bt_exp_falling)(x[c + j] - base);
-        }
-        FN(widen_lanes)(&part, sum);
-    }
-}
+#include "kernels/cpu/exps.inl"
 
-// log sum_c exp(x[c]), a block at a time about the largest so far: memory is read once.
+// log sum_c exp(x[c]), a block at a time about the largest so far: memory is read once. While one
+// block's exps are made, the next block comes.
 BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
 {
     REAL max = R(-INFINITY);
-    FN(double_lanes) sum = {0};
-    for (int64_t at = 0; at < count; at += BLOCK) {
+    double sum[BT_LANES] = {0};
+    const int64_t blocks = (count + BLOCK - 1) / BLOCK;
+    for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t at = bt_stream_order(i, blocks) * BLOCK;
+        const int64_t next = i + 1 < blocks ? bt_stream_order(i + 1, blocks) * BLOCK : count;
         const int64_t part = count - at < BLOCK ? count - at : BLOCK;
         const REAL largest = FN(row_max)(x + at, part);
         if (largest > max) {
-            sum *= exp((double)max - (double)largest);
+            const double factor = exp((double)max - (double)largest);
+            for (int j = 0; j < BT_LANES; ++j) {
+                sum[j] *= factor;
+            }
             max = largest;
         }
         // Nothing but -infinity so far adds nothing, NaN does.
-        FN(add_exps)(x + at, part, max > R(-INFINITY) ? max : 0, &sum);
+        FN(exp_lanes)
+        (x + at, NULL, part, max > R(-INFINITY) ? max : 0, (next - at) * (int64_t)sizeof(REAL),
+         sum);
     }
     if (count > 0 && !(max > R(-INFINITY))) {
         return (double)NAN;
     }
-    return (double)max + log(FN(add_lanes)(&sum));
+    return (double)max + log(FN(add_lanes)(sum));
 }
 
 // Mean over the rows that count, in order; remembers the first row whose target is none.
@@ -107,7 +95,9 @@ static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t r
     const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
     const REAL lse = ((const REAL *)op->lse)[row];
     const int32_t target = op->targets[row];
-    for (int64_t at = 0; at < op->vocab; at += BT_STREAM_BLOCK) {
+    const int64_t blocks = (op->vocab + BT_STREAM_BLOCK - 1) / BT_STREAM_BLOCK;
+    for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t at = bt_stream_order(i, blocks) * BT_STREAM_BLOCK;
         const int64_t rest = op->vocab - at;
         const int64_t count = rest < BT_STREAM_BLOCK ? rest : BT_STREAM_BLOCK;
         REAL *out = past ? made : dlogits + at;

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
 static int64_t chunks_of(int64_t count) { return (count + BT_CHUNK - 1) / BT_CHUNK; }

@@ -2,99 +2,105 @@
 //
 // Lane j takes the elements i with i % BT_LANES == j; the lanes are added up pairwise. That order
 // is the source's own: every machine and every thread count gives the same bits. Sums are double.
-// The lanes are vectors of the compiler (GNU C), which it cuts to the machine's size: a loop over
-// an array of lanes is not reliably recognised as that.
+// The lanes are arrays that loops of constant length walk: gcc and clang keep those in registers,
+// of whatever size, where vectors of the compiler that are longer than a register stay in memory.
 // For inclusion in a body (see both.h). NaN: sums propagate it; the maximum passes over it.
 #include <stdint.h>
-#include <string.h>
 
-typedef REAL FN(real_lanes) __attribute__((vector_size(BT_LANES * sizeof(REAL))));
-typedef double FN(double_lanes) __attribute__((vector_size(BT_LANES * sizeof(double))));
-
-BT_INLINE void FN(load_lanes)(const REAL *x, FN(real_lanes) * lanes)
+// Asks for the BT_LANES elements `ahead` bytes on, which may lie anywhere: a prefetch never faults.
+BT_INLINE void FN(prefetch_lanes)(const REAL *x, int64_t ahead)
 {
-    memcpy(lanes, x, sizeof *lanes);
-}
-
-// Asks for the lanes BT_AHEAD bytes on, also beyond the row: the next one is likely to be wanted,
-// and a prefetch never faults.
-BT_INLINE void FN(prefetch_lanes)(const REAL *x)
-{
-    const uintptr_t at = (uintptr_t)x + BT_AHEAD; // no pointer: it may lie outside the array
-    for (size_t line = 0; line < sizeof(FN(real_lanes)); line += 64) {
+    const uintptr_t at =
+        (uintptr_t)x + (uintptr_t)ahead; // no pointer: it may lie outside the array
+    for (size_t line = 0; line < BT_LANES * sizeof(REAL); line += 64) {
         __builtin_prefetch((const void *)(at + line));
     }
 }
 
-// lanes += the lanes of `part`, widened
-BT_INLINE void FN(widen_lanes)(const FN(real_lanes) * part, FN(double_lanes) * lanes)
+// lanes[j] += part[j]
+BT_INLINE void FN(widen_lanes)(const REAL *part, double *lanes)
 {
-    *lanes += __builtin_convertvector(*part, FN(double_lanes));
-}
-
-BT_INLINE double FN(add_lanes)(const FN(double_lanes) * lanes)
-{
-    double sum[BT_LANES];
-    memcpy(sum, lanes, sizeof sum);
-    for (int width = BT_LANES / 2; width > 0; width /= 2) {
-        for (int j = 0; j < width; ++j) {
-            sum[j] += sum[j + width];
-        }
+    for (int j = 0; j < BT_LANES; ++j) {
+        lanes[j] += (double)part[j];
     }
-    return sum[0];
 }
 
-BT_INLINE double FN(row_sum)(const REAL *x, int64_t count)
+// Uses up the lanes.
+BT_INLINE double FN(add_lanes)(double *lanes)
 {
-    FN(double_lanes) sum = {0};
-    FN(real_lanes) part;
+#define ADD_HALF(width)                                                                            \
+    for (int j = 0; j < (width); ++j) {                                                            \
+        lanes[j] += lanes[j + (width)];                                                            \
+    }
+    ADD_HALF(16)
+    ADD_HALF(8)
+    ADD_HALF(4)
+    ADD_HALF(2)
+#undef ADD_HALF
+    return lanes[0] + lanes[1];
+}
+
+// sum[j] += the elements of lane j
+BT_INLINE void FN(sum_lanes)(const REAL *x, int64_t count, double *sum)
+{
     int64_t i = 0;
     for (; i + BT_LANES <= count; i += BT_LANES) {
-        FN(prefetch_lanes)(x + i);
-        FN(load_lanes)(x + i, &part);
-        FN(widen_lanes)(&part, &sum);
+        FN(prefetch_lanes)(x + i, BT_AHEAD);
+        for (int j = 0; j < BT_LANES; ++j) {
+            sum[j] += (double)x[i + j];
+        }
     }
     for (int j = 0; i + j < count; ++j) {
         sum[j] += (double)x[i + j];
     }
-    return FN(add_lanes)(&sum);
 }
 
-// sum_i (x[i] - center)^2
-BT_INLINE double FN(row_squares)(const REAL *x, int64_t count, double center)
+BT_INLINE double FN(row_sum)(const REAL *x, int64_t count)
 {
-    FN(double_lanes) sum = {0};
-    FN(real_lanes) part;
+    double sum[BT_LANES] = {0};
+    FN(sum_lanes)(x, count, sum);
+    return FN(add_lanes)(sum);
+}
+
+// sum[j] += the squares of lane j's distances from center
+BT_INLINE void FN(square_lanes)(const REAL *x, int64_t count, double center, double *sum)
+{
     int64_t i = 0;
     for (; i + BT_LANES <= count; i += BT_LANES) {
-        FN(load_lanes)(x + i, &part);
-        const FN(double_lanes) offset = __builtin_convertvector(part, FN(double_lanes)) - center;
-        sum += offset * offset;
+        for (int j = 0; j < BT_LANES; ++j) {
+            const double offset = (double)x[i + j] - center;
+            sum[j] += offset * offset;
+        }
     }
     for (int j = 0; i + j < count; ++j) {
         const double offset = (double)x[i + j] - center;
         sum[j] += offset * offset;
     }
-    return FN(add_lanes)(&sum);
+}
+
+// sum_i (x[i] - center)^2
+BT_INLINE double FN(row_squares)(const REAL *x, int64_t count, double center)
+{
+    double sum[BT_LANES] = {0};
+    FN(square_lanes)(x, count, center, sum);
+    return FN(add_lanes)(sum);
 }
 
 BT_INLINE double FN(row_dot)(const REAL *x, const REAL *y, int64_t count)
 {
-    FN(double_lanes) sum = {0};
-    FN(real_lanes) left, right;
+    double sum[BT_LANES] = {0};
     int64_t i = 0;
     for (; i + BT_LANES <= count; i += BT_LANES) {
-        FN(prefetch_lanes)(x + i);
-        FN(prefetch_lanes)(y + i);
-        FN(load_lanes)(x + i, &left);
-        FN(load_lanes)(y + i, &right);
-        sum += __builtin_convertvector(left, FN(double_lanes)) *
-               __builtin_convertvector(right, FN(double_lanes));
+        FN(prefetch_lanes)(x + i, BT_AHEAD);
+        FN(prefetch_lanes)(y + i, BT_AHEAD);
+        for (int j = 0; j < BT_LANES; ++j) {
+            sum[j] += (double)x[i + j] * (double)y[i + j];
+        }
     }
     for (int j = 0; i + j < count; ++j) {
         sum[j] += (double)x[i + j] * (double)y[i + j];
     }
-    return FN(add_lanes)(&sum);
+    return FN(add_lanes)(sum);
 }
 
 // -infinity for an empty row.
@@ -106,7 +112,7 @@ BT_INLINE REAL FN(row_max)(const REAL *x, int64_t count)
         lane[j] = R(-INFINITY);
     }
     for (; i + BT_LANES <= count; i += BT_LANES) {
-        FN(prefetch_lanes)(x + i);
+        FN(prefetch_lanes)(x + i, BT_AHEAD);
         for (int j = 0; j < BT_LANES; ++j) {
             lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
         }
@@ -114,8 +120,14 @@ BT_INLINE REAL FN(row_max)(const REAL *x, int64_t count)
     for (int j = 0; i + j < count; ++j) {
         lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
     }
-    for (int j = 1; j < BT_LANES; ++j) {
-        lane[0] = lane[j] > lane[0] ? lane[j] : lane[0];
+#define MAX_HALF(width)                                                                            \
+    for (int j = 0; j < (width); ++j) {                                                            \
+        lane[j] = lane[j + (width)] > lane[j] ? lane[j + (width)] : lane[j];                       \
     }
-    return lane[0];
+    MAX_HALF(16)
+    MAX_HALF(8)
+    MAX_HALF(4)
+    MAX_HALF(2)
+#undef MAX_HALF
+    return lane[1] > lane[0] ? lane[1] : lane[0];
 }

@@ -4,9 +4,10 @@
 //   dgamma (+)= sum_r dy xhat;  dbeta (+)= sum_r dy
 // Shapes   rows of cols elements, contiguous; sum may be x or residual, dx may be dy when it does
 //          not accumulate
-// Types    f32, f64, parameters and their gradients alike. Mean, variance (second pass about the
-//          mean, no cancellation) in double; backward sums ROW_BLOCK terms in the type, such blocks
-//          in double; the rest in the type
+// Types    f32, f64, parameters and their gradients alike. Mean in double; variance (second
+//          pass about the mean, no cancellation): sums of SQUARES terms in the type, of such sums
+//          in double, relative error at most SQUARES eps; backward likewise, by ROW_BLOCK terms;
+//          the rest in the type
 // Cost     bound by memory; each operand is read once from it
 // Order    dgamma, dbeta: parts of ROW_BLOCK rows in the workspace, added up in ascending order
 // NaN      a NaN in a row makes the row NaN, and in backward the parameter gradients of its columns
@@ -17,7 +18,10 @@
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
-enum { ROW_BLOCK = 16 }; // terms that are added up in the type itself
+enum {
+    ROW_BLOCK = 16, // terms that backward adds up in the type itself
+    SQUARES = 8     // terms of the variance that are
+};
 
 bool bt_layernorm_cpu_accepts(const bt_device *device, const void *args)
 {

@@ -14,7 +14,7 @@ BT_CLONES static void FN(normalize)(const REAL *s, const REAL *gamma, const REAL
 {
     if (beta) {
         for (int64_t c = 0; c < count; ++c) {
-            y[c] = (s[c] - center) * rstd * gamma[c] + beta[c];
+            y[c] = FN(bt_fma)((s[c] - center) * rstd, gamma[c], beta[c]);
         }
     } else {
         for (int64_t c = 0; c < count; ++c) {
@@ -27,9 +27,31 @@ BT_CLONES static double FN(mean_of)(const REAL *s, int64_t cols)
 {
     return FN(row_sum)(s, cols) / (double)cols;
 }
-BT_CLONES static double FN(variance_of)(const REAL *s, int64_t cols, double mean)
+
+// Squares of distances from `center`, the mean in the type; what it is off the mean is taken off.
+BT_CLONES static double FN(variance_of)(const REAL *s, int64_t cols, double mean, REAL center)
 {
-    return FN(row_squares)(s, cols, mean) / (double)cols;
+    enum { STEP = SQUARES * BT_LANES };
+    double sum[BT_LANES] = {0};
+    for (int64_t from = 0; from < cols; from += STEP) {
+        const int64_t to = cols - from < STEP ? cols : from + STEP;
+        REAL part[BT_LANES] = {0};
+        int64_t c = from;
+        for (; c + BT_LANES <= to; c += BT_LANES) {
+            for (int j = 0; j < BT_LANES; ++j) {
+                const REAL offset = s[c + j] - center;
+                part[j] = FN(bt_fma)(offset, offset, part[j]);
+            }
+        }
+        for (int j = 0; c + j < to; ++j) {
+            const REAL offset = s[c + j] - center;
+            part[j] = FN(bt_fma)(offset, offset, part[j]);
+        }
+        FN(widen_lanes)(part, sum);
+    }
+    const double off = mean - (double)center;
+    const double variance = FN(add_lanes)(sum) / (double)cols - off * off;
+    return variance < 0 ? 0 : variance;
 }
 
 // y, and this row's mean and rstd.
@@ -38,12 +60,16 @@ static void FN(normalize_row)(const bt_layernorm_args *op, const REAL *s, int64_
     REAL made[BT_STREAM_BLOCK];
     const REAL *gamma = op->gamma, *beta = op->beta;
     REAL *y = (REAL *)op->y + row * op->cols;
+    const REAL *x = (const REAL *)op->x + row * op->cols;
     const int64_t cols = op->cols, step = past ? BT_STREAM_BLOCK : cols;
+    const int64_t row_bytes = cols * (int64_t)sizeof(REAL);
     const double mean = FN(mean_of)(s, cols);
-    const double variance = FN(variance_of)(s, cols, mean);
-    const REAL center = (REAL)mean, rstd = (REAL)(1 / sqrt(variance + op->epsilon));
+    const REAL center = (REAL)mean;
+    const double variance = FN(variance_of)(s, cols, mean, center);
+    const REAL rstd = (REAL)(1 / sqrt(variance + op->epsilon));
     for (int64_t at = 0; at < cols; at += step) {
         const int64_t count = cols - at < step ? cols - at : step;
+        bt_prefetch(x + at, row_bytes, (size_t)count * sizeof(REAL));
         FN(normalize)
         (s + at, gamma + at, beta ? beta + at : NULL, past ? made : y + at, count, center, rstd);
         if (past) {
@@ -86,36 +112,6 @@ bt_status FN(bt_layernorm_cpu)(const bt_launch *launch, const void *args)
     return BT_OK;
 }
 
-// sum_c g and sum_c g xhat, g = dy gamma
-BT_INLINE void FN(row_sums)(const REAL *dy, const REAL *s, const REAL *gamma, REAL mean, REAL rstd,
-                            int64_t cols, double *sum_out, double *dot_out)
-{
-    enum { TERMS = ROW_BLOCK * BT_LANES };
-    FN(double_lanes) sum = {0}, dot = {0};
-    for (int64_t from = 0; from < cols; from += TERMS) {
-        const int64_t to = cols - from < TERMS ? cols : from + TERMS;
-        FN(real_lanes) sum_part = {0}, dot_part = {0}, dy_part, s_part, gamma_part;
-        int64_t c = from;
-        for (; c + BT_LANES <= to; c += BT_LANES) {
-            FN(load_lanes)(dy + c, &dy_part);
-            FN(load_lanes)(s + c, &s_part);
-            FN(load_lanes)(gamma + c, &gamma_part);
-            dy_part *= gamma_part;
-            sum_part += dy_part;
-            dot_part += dy_part * ((s_part - mean) * rstd);
-        }
-        for (int j = 0; c + j < to; ++j) {
-            const REAL g = dy[c + j] * gamma[c + j];
-            sum_part[j] += g;
-            dot_part[j] += g * ((s[c + j] - mean) * rstd);
-        }
-        FN(widen_lanes)(&sum_part, &sum);
-        FN(widen_lanes)(&dot_part, &dot);
-    }
-    *sum_out = FN(add_lanes)(&sum);
-    *dot_out = FN(add_lanes)(&dot);
-}
-
 // What a row's gradient is made with.
 typedef struct FN(row_terms) {
     REAL mean, rstd, mean_g, mean_dot;
@@ -125,34 +121,55 @@ BT_CLONES static void FN(gradient)(const REAL *dy, const REAL *s, const REAL *ga
                                    int64_t count, const FN(row_terms) * given, bool accumulate)
 {
     const FN(row_terms) with = *given;
+    const REAL slope = with.rstd * with.mean_dot;
+#define GRADIENT(c)                                                                                \
+    (with.rstd * FN(bt_fma)(-slope, s[c] - with.mean, FN(bt_fma)(dy[c], gamma[c], -with.mean_g)))
     if (accumulate) {
         for (int64_t c = 0; c < count; ++c) {
-            const REAL xhat = (s[c] - with.mean) * with.rstd;
-            dx[c] += with.rstd * (dy[c] * gamma[c] - with.mean_g - xhat * with.mean_dot);
+            dx[c] += GRADIENT(c);
         }
     } else {
         for (int64_t c = 0; c < count; ++c) {
-            const REAL xhat = (s[c] - with.mean) * with.rstd;
-            dx[c] = with.rstd * (dy[c] * gamma[c] - with.mean_g - xhat * with.mean_dot);
+            dx[c] = GRADIENT(c);
         }
     }
+#undef GRADIENT
 }
 
-// The row's sums, and its part of dgamma and dbeta.
+// The row's sums of g and of g xhat, g = dy gamma, and its part of dgamma and dbeta.
 BT_CLONES static void FN(backward_sums)(const bt_layernorm_backward_args *op, const REAL *dy,
                                         const REAL *s, FN(row_terms) * with,
                                         REAL *restrict gamma_part, REAL *restrict beta_part)
 {
-    const int64_t cols = op->cols;
+    enum { STEP = ROW_BLOCK * BT_LANES };
+    const REAL *gamma = op->gamma;
     const REAL mean = with->mean, rstd = with->rstd;
-    double sum, dot;
-    FN(row_sums)(dy, s, op->gamma, mean, rstd, cols, &sum, &dot);
-    with->mean_g = (REAL)(sum / (double)cols);
-    with->mean_dot = (REAL)(dot / (double)cols);
-    for (int64_t c = 0; c < cols; ++c) {
-        gamma_part[c] += dy[c] * ((s[c] - mean) * rstd);
-        beta_part[c] += dy[c];
+    const int64_t cols = op->cols;
+    double sum[BT_LANES] = {0}, dot[BT_LANES] = {0};
+#define ADD_COLUMN(c, j)                                                                           \
+    const REAL xhat = (s[c] - mean) * rstd, g = dy[c] * gamma[c];                                  \
+    sum_part[j] += g;                                                                              \
+    dot_part[j] = FN(bt_fma)(g, xhat, dot_part[j]);                                                \
+    gamma_part[c] = FN(bt_fma)(dy[c], xhat, gamma_part[c]);                                        \
+    beta_part[c] += dy[c];
+    for (int64_t from = 0; from < cols; from += STEP) {
+        const int64_t to = cols - from < STEP ? cols : from + STEP;
+        REAL sum_part[BT_LANES] = {0}, dot_part[BT_LANES] = {0};
+        int64_t c = from;
+        for (; c + BT_LANES <= to; c += BT_LANES) {
+            for (int j = 0; j < BT_LANES; ++j) {
+                ADD_COLUMN(c + j, j)
+            }
+        }
+        for (int j = 0; c + j < to; ++j) {
+            ADD_COLUMN(c + j, j)
+        }
+        FN(widen_lanes)(sum_part, sum);
+        FN(widen_lanes)(dot_part, dot);
     }
+#undef ADD_COLUMN
+    with->mean_g = (REAL)(FN(add_lanes)(sum) / (double)cols);
+    with->mean_dot = (REAL)(FN(add_lanes)(dot) / (double)cols);
 }
 
 // dx of one row; before that, for dx may be dy, its part of dgamma and dbeta.
@@ -169,6 +186,8 @@ static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row, 
     FN(backward_sums)(op, dy, s, &with, gamma_part, beta_part);
     for (int64_t at = 0; at < cols; at += step) {
         const int64_t count = cols - at < step ? cols - at : step;
+        bt_prefetch(dy + at, cols * (int64_t)sizeof(REAL), (size_t)count * sizeof(REAL));
+        bt_prefetch(s + at, cols * (int64_t)sizeof(REAL), (size_t)count * sizeof(REAL));
         FN(gradient)
         (dy + at, s + at, gamma + at, past ? made : dx + at, count, &with, op->accumulate);
         if (past) {

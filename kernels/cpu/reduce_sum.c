@@ -2,17 +2,21 @@
 // Shapes   x [outer, reduce, inner], y [outer, inner], contiguous, must not alias; a sum over
 //          nothing is zero
 // Types    f32, f64; sums in double, rounded once: bitwise repeatable
-//          inner == 1: in the lanes of lanes.inl; otherwise four rows at a time, ascending, in
-//          parts of the rows, which are added up in ascending order
-// Cost     reads x once; bound by memory. One thread per row (inner == 1), or per part and
+//          inner == 1: in the lanes of lanes.inl; otherwise in parts of the rows, which are added
+//          up in ascending order; within a part rows r, r + n/4, r + n/2, r + 3n/4 at a time
+// Cost     reads x once, from four places at a time: one core reads half as much again as from one.
+//          Bound by memory. One thread per ROWS_TOGETHER rows (inner == 1), or per part and
 //          SUM_COLUMNS columns
 // Memory   workspace: the parts' sums, where there is more than one part
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 
 #include <math.h>
 
 enum {
+    ROWS_TOGETHER = 4,
+    PLACE = 8192,       // elements that are read in a row at each of their places
     SUM_COLUMNS = 2048, // that one thread takes at a time: their sums stay in the first cache
     PART_ROWS = 64,     // a part has at least these
     PARTS_MOST = 64
@@ -23,6 +27,13 @@ static int64_t parts_of(const bt_reduce_sum_args *op)
 {
     const int64_t parts = op->reduce / PART_ROWS;
     return parts < 1 || op->inner == 1 ? 1 : parts < PARTS_MOST ? parts : PARTS_MOST;
+}
+
+// How far apart, in rows, the rows of ROWS_TOGETHER are: short rows further.
+static int64_t rows_apart(int64_t cols)
+{
+    const int64_t most = PLACE / (cols > 1 ? cols : 1);
+    return most > 1 ? most : 1;
 }
 
 size_t bt_reduce_sum_cpu_workspace(const bt_device *device, const void *args)

@@ -1,21 +1,35 @@
 // kernels/cpu/reduce_sum.inl - body of reduce_sum.c for one type
 #include "kernels/cpu/lanes.inl"
 
-BT_CLONES static double FN(sum_row)(const REAL *x, int64_t count) { return FN(row_sum)(x, count); }
+// sums[r] = sum_c x[r * stride + c] for r < rows <= ROWS_TOGETHER: a piece of each row in turn
+BT_CLONES static void FN(sum_rows_together)(const REAL *x, int64_t rows, int64_t stride,
+                                            int64_t cols, double *sums)
+{
+    double lanes[ROWS_TOGETHER][BT_LANES] = {{0}};
+    for (int64_t at = 0; at < cols; at += BT_STREAM_BLOCK) {
+        const int64_t rest = cols - at, count = rest < BT_STREAM_BLOCK ? rest : BT_STREAM_BLOCK;
+        for (int64_t r = 0; r < rows; ++r) {
+            FN(sum_lanes)(x + r * stride + at, count, lanes[r]);
+        }
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        sums[r] = FN(add_lanes)(lanes[r]);
+    }
+}
 
-// sum[i] = sum_r x[r * stride + i] for i < count: four rows at a time, ascending
+// sum[i] = sum_r x[r * stride + i] for i < count: rows a quarter of them apart, four at a time
 BT_CLONES static void FN(sum_columns)(const REAL *x, int64_t rows, int64_t stride, int64_t count,
                                       double *restrict sum)
 {
+    const int64_t quarter = rows / 4, apart = quarter * stride;
     memset(sum, 0, (size_t)count * sizeof *sum);
-    int64_t r = 0;
-    for (; r + 4 <= rows; r += 4) {
-        const REAL *a = x + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+    for (int64_t r = 0; r < quarter; ++r) {
+        const REAL *a = x + r * stride, *b = a + apart, *c = b + apart, *d = c + apart;
         for (int64_t i = 0; i < count; ++i) {
             sum[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
         }
     }
-    for (; r < rows; ++r) {
+    for (int64_t r = 4 * quarter; r < rows; ++r) {
         for (int64_t i = 0; i < count; ++i) {
             sum[i] += (double)x[r * stride + i];
         }
@@ -31,12 +45,22 @@ static void FN(store_sums)(const bt_reduce_sum_args *op, const double *sum, int6
     }
 }
 
+// Rows `apart` from each other, so that each of the places that are read goes on for a while.
 static void FN(sum_rows)(const bt_reduce_sum_args *op)
 {
-#pragma omp parallel for schedule(static) if (op->outer * op->reduce > BT_CHUNK)
-    for (int64_t row = 0; row < op->outer; ++row) {
-        const double sum = FN(sum_row)((const REAL *)op->x + row * op->reduce, op->reduce);
-        FN(store_sums)(op, &sum, 1, (REAL *)op->y + row);
+    const int64_t cols = op->reduce, apart = rows_apart(cols), group = ROWS_TOGETHER * apart;
+#pragma omp parallel for schedule(static) if (op->outer * cols > BT_CHUNK)
+    for (int64_t first = 0; first < op->outer; first += group) {
+        const int64_t end = op->outer - first < group ? op->outer : first + group;
+        for (int64_t row = first; row < end && row < first + apart; ++row) {
+            double sums[ROWS_TOGETHER];
+            const int64_t rows = (end - row + apart - 1) / apart;
+            FN(sum_rows_together)
+            ((const REAL *)op->x + row * cols, rows, apart * cols, cols, sums);
+            for (int64_t r = 0; r < rows; ++r) {
+                FN(store_sums)(op, sums + r, 1, (REAL *)op->y + row + r * apart);
+            }
+        }
     }
 }
 

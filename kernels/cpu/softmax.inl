@@ -1,15 +1,22 @@
 // kernels/cpu/softmax.inl - body of softmax.c for one type
 #include "kernels/cpu/lanes.inl"
 
-BT_CLONES static void FN(softmax_row)(const REAL *x, REAL *y, int64_t cols)
+#include "kernels/cpu/exps.inl"
+
+// made[c] = exp(x[c] - max) for c < cols; returns the inverse of their sum. Meanwhile the next row
+// comes.
+BT_CLONES static REAL FN(softmax_exps)(const REAL *x, REAL *made, int64_t cols)
 {
     const REAL max = FN(row_max)(x, cols);
-    for (int64_t c = 0; c < cols; ++c) {
-        y[c] = FN(bt_exp_falling)(x[c] - max);
-    }
-    const REAL inverse = (REAL)(1 / FN(row_sum)(y, cols));
-    for (int64_t c = 0; c < cols; ++c) {
-        y[c] *= inverse;
+    double sum[BT_LANES] = {0};
+    FN(exp_lanes)(x, made, cols, max, cols * (int64_t)sizeof(REAL), sum);
+    return (REAL)(1 / FN(add_lanes)(sum));
+}
+
+BT_CLONES static void FN(softmax_scale)(const REAL *made, REAL scale, REAL *y, int64_t count)
+{
+    for (int64_t c = 0; c < count; ++c) {
+        y[c] = made[c] * scale;
     }
 }
 
@@ -35,10 +42,15 @@ bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
         REAL made[BT_STREAM_ROW];
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
-            REAL *target = y + r * op->cols;
-            FN(softmax_row)(x + r * op->cols, past ? made : target, op->cols);
-            if (past) {
-                bt_stream_out(target, made, (size_t)op->cols * sizeof(REAL));
+            REAL *target = y + r * op->cols, *exps = past ? made : target;
+            const REAL scale = FN(softmax_exps)(x + r * op->cols, exps, op->cols);
+            const int64_t step = past ? BT_STREAM_BLOCK : op->cols;
+            for (int64_t at = 0; at < op->cols; at += step) {
+                const int64_t count = op->cols - at < step ? op->cols - at : step;
+                FN(softmax_scale)(exps + at, scale, exps + at, count);
+                if (past) {
+                    bt_stream_out(target + at, exps + at, (size_t)count * sizeof(REAL));
+                }
             }
         }
         bt_stream_end();

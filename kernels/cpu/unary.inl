@@ -61,11 +61,13 @@ bt_status FN(bt_unary_cpu)(const bt_launch *launch, const void *args)
     }
     const bool past = y != x && bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
     const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
+    const int64_t blocks = (op->count + step - 1) / step;
 #pragma omp parallel if (op->count > BT_CHUNK)
     {
         REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
-        for (int64_t at = 0; at < op->count; at += step) {
+        for (int64_t i = 0; i < blocks; ++i) {
+            const int64_t at = (past ? bt_stream_order(i, blocks) : i) * step;
             const int64_t count = op->count - at < step ? op->count - at : step;
             functions[op->function](x + at, past ? made : y + at, count, R(op->alpha));
             if (past) {
@@ -95,11 +97,13 @@ bt_status FN(bt_unary_backward_cpu)(const bt_launch *launch, const void *args)
     const bool past = !op->accumulate && dx != dy && dx != x &&
                       bt_stream_wanted(op->count * (int64_t)sizeof(REAL));
     const int64_t step = past ? BT_STREAM_BLOCK : BT_CHUNK;
+    const int64_t blocks = (op->count + step - 1) / step;
 #pragma omp parallel if (op->count > BT_CHUNK)
     {
         REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
-        for (int64_t at = 0; at < op->count; at += step) {
+        for (int64_t i = 0; i < blocks; ++i) {
+            const int64_t at = (past ? bt_stream_order(i, blocks) : i) * step;
             const int64_t count = op->count - at < step ? op->count - at : step;
             functions[op->function][op->accumulate](x + at, dy + at, past ? made : dx + at, count,
                                                     R(op->alpha));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/rng.h"
+#include "kernels/cpu/stream.h"
 #include "tests/support/kernel.h"
 #include "tests/support/test.h"
 
@@ -223,6 +224,24 @@ static void each(caller call, const char *what)
     free(with.small);
 }
 
+// Every block comes once, whatever their number.
+static void order_is_a_permutation(void **state)
+{
+    (void)state;
+    for (int64_t count = 0; count <= 300; ++count) {
+        int met[300] = {0};
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t block = bt_stream_order(i, count);
+            assert_true(block >= 0 && block < count);
+            ++met[block];
+        }
+        for (int64_t i = 0; i < count; ++i) {
+            assert_int_equal(met[i], 1);
+        }
+    }
+    assert_true(bt_stream_order(1, 64) == 16 && bt_stream_order(4, 64) == 1);
+}
+
 static void same_bits(void **state)
 {
     (void)state;
@@ -282,6 +301,7 @@ static void rounded_and_transposed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_is_a_permutation),
         cmocka_unit_test(same_bits),
         cmocka_unit_test(rounded_and_transposed),
     };

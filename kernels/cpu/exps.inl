@@ -1,0 +1,36 @@
+// kernels/cpu/exps.inl - exponentials of a row that are added up as they are made
+//
+// A lane adds up EXP_TERMS of them in the type itself, and such sums in double. All terms have the
+// same sign, so the sum's relative error from that is at most EXP_TERMS / 2 eps.
+// For inclusion in a body (see both.h), after lanes.inl.
+
+// e[c] = exp(x[c] - base) for c < count, where x[c] - base <= 1; sum[j] += those of lane j. e may
+// be x, or NULL: sum alone. Asks for the memory `ahead` bytes on from x, which may lie anywhere.
+BT_INLINE void FN(exp_lanes)(const REAL *x, REAL *e, int64_t count, REAL base, int64_t ahead,
+                             double *sum)
+{
+    enum { EXP_TERMS = 8, STEP = EXP_TERMS * BT_LANES };
+    for (int64_t from = 0; from < count; from += STEP) {
+        const int64_t to = count - from < STEP ? count : from + STEP;
+        REAL part[BT_LANES] = {0}, made[BT_LANES];
+        int64_t c = from;
+        for (; c + BT_LANES <= to; c += BT_LANES) {
+            FN(prefetch_lanes)(x + c, ahead);
+            for (int j = 0; j < BT_LANES; ++j) {
+                made[j] = FN(bt_exp_falling)(x[c + j] - base);
+                part[j] += made[j];
+            }
+            if (e) {
+                memcpy(e + c, made, sizeof made);
+            }
+        }
+        for (int j = 0; c + j < to; ++j) {
+            made[j] = FN(bt_exp_falling)(x[c + j] - base);
+            part[j] += made[j];
+            if (e) {
+                e[c + j] = made[j];
+            }
+        }
+        FN(widen_lanes)(part, sum);
+    }
+}
