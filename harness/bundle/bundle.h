@@ -15,6 +15,7 @@
 #define BT_HARNESS_BUNDLE_BUNDLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "framework/base/status.h"
@@ -44,12 +45,20 @@ void bt_bundle_key_forget(bt_bundle_key *key);
 
 // ---- export ------------------------------------------------------------------------------------
 
-// Writes a run of the store as a bundle; `key` NULL: not signed. Paths of the machine are shortened
-// to their last part; `notes` gets a line for each kind of text in which that happened, and for
-// what the run lacks.
+typedef struct bt_bundle_options {
+    const bt_bundle_key *key; // NULL: not signed
+    bool is_public;           // leave out what identifies the machine; no verdict rests on it
+} bt_bundle_options;
+
+// Writes a run of the store as a bundle. Paths of the machine are shortened to their last part;
+// `notes` gets a line about the kinds of text in which that happened, and for what the run lacks.
 // Errors  INVALID_ARGUMENT (no such run, it still goes on), IO
-BT_CHECKED bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_key *key,
-                                      const char *path, bt_str *notes);
+BT_CHECKED bt_status bt_bundle_export(bt_store *store, int64_t run,
+                                      const bt_bundle_options *options, const char *path,
+                                      bt_str *notes);
+// For a bundle that goes among what others read; `name` is what messages call it.
+// Errors  INVALID_ARGUMENT (it says what identifies the machine), CORRUPT_DATA (it is no bundle)
+BT_CHECKED bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes);
 
 // ---- verify ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/bundle/sign.h"
+#include "harness/env/facts.h"
 
 // What the run lacks, a line each.
 static void note_missing(const bt_store_run *run, bt_str *notes)
@@ -63,22 +64,26 @@ bt_status bt_content_build(const bt_store_run *run, const bt_bundle_key *key, bt
     return status;
 }
 
-static bt_status build(bt_store_run *run, const bt_bundle_key *key, bt_str *notes, bt_files *files)
+static bt_status build(bt_store_run *run, const bt_bundle_options *options, bt_str *notes,
+                       bt_files *files)
 {
     bt_str kinds = {0};
-    bt_status status = bt_content_redact(run, &kinds);
+    bt_status status = bt_content_redact(run, options->is_public, &kinds);
     if (status == BT_OK && kinds.length_bytes) {
-        bt_str_format(notes, "paths of this machine were shortened in: %s\n", bt_str_text(&kinds));
+        bt_str_format(notes, "paths%s of this machine were %s in: %s\n",
+                      options->is_public ? " and names" : "",
+                      options->is_public ? "shortened and left out" : "shortened",
+                      bt_str_text(&kinds));
     }
     if (status == BT_OK) {
-        status = bt_content_build(run, key, files);
+        status = bt_content_build(run, options->key, files);
     }
     bt_str_release(&kinds);
     return status;
 }
 
-bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_key *key, const char *path,
-                           bt_str *notes)
+bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options *options,
+                           const char *path, bt_str *notes)
 {
     bt_store_run record;
     bt_files files = {0};
@@ -94,7 +99,7 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_key *ke
     }
     if (status == BT_OK) {
         note_missing(&record, notes);
-        status = build(&record, key, notes, &files);
+        status = build(&record, options, notes, &files);
     }
     if (status == BT_OK) {
         status = bt_files_pack(&files, &packed);
@@ -106,4 +111,24 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_key *ke
     bt_files_release(&files);
     bt_store_run_release(&record);
     return status == BT_OK ? bt_str_status(notes) : status;
+}
+
+bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes)
+{
+    bt_files files = {0};
+    bt_store_run run = {0};
+    BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
+    bt_status status = bt_error_context(bt_content_read(&files, &run), "%s", name);
+    for (int64_t i = 0; status == BT_OK && i < run.info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run.info.env.facts[i];
+        if (bt_fact_is_private(fact->key) && strcmp(fact->value, BT_CONTENT_LEFT_OUT) != 0) {
+            status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                              "%s: gives %s, which identifies the machine; 'bt-bench export "
+                              "--public' leaves such things out",
+                              name, fact->key);
+        }
+    }
+    bt_store_run_release(&run);
+    bt_files_release(&files);
+    return status;
 }

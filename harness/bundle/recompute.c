@@ -285,7 +285,8 @@ static bt_status check_environment(const bt_store_env *env, bt_bundle_check *che
         }
     }
     for (int64_t i = 0; status == BT_OK && i < env->fact_count; i++) {
-        status = bt_facts_add(&facts, env->facts[i].key, env->facts[i].value, env->facts[i].level);
+        status =
+            bt_facts_add_as(&facts, env->facts[i].key, env->facts[i].value, env->facts[i].level);
     }
     if (status == BT_OK) {
         status = bt_facts_finish(&facts);

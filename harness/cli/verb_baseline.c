@@ -128,8 +128,7 @@ static bt_status show_row(const bt_cli_arguments *arguments, const bt_store_base
     bt_baseline baseline;
     BT_TRY(bt_cli_wants_json(arguments, &json));
     if (json) {
-        bt_str_append(out, row->document);
-        return bt_str_status(out);
+        return bt_baseline_write_public(row->document, out);
     }
     BT_TRY(bt_baseline_parse(row->name, row->document, strlen(row->document), &baseline));
     bt_status status = bt_baseline_text(&baseline, row->run, out);
@@ -156,7 +155,7 @@ static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_ba
                             bt_str *out)
 {
     const char *given = bt_cli_value(arguments, "output");
-    bt_str path = {0}, folder = {0};
+    bt_str path = {0}, folder = {0}, document = {0};
     bt_str_format(&folder, "results/baselines/%s", row->machine);
     bt_str_format(&path, "%s/%s.json", bt_str_text(&folder), row->name);
     bt_status status = bt_str_status(&path);
@@ -165,11 +164,15 @@ static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_ba
     }
     const char *target = given ? given : bt_str_text(&path);
     if (status == BT_OK) {
-        status = bt_file_write(target, row->document, strlen(row->document));
+        status = bt_baseline_write_public(row->document, &document);
+    }
+    if (status == BT_OK) {
+        status = bt_file_write(target, bt_str_text(&document), document.length_bytes);
     }
     if (status == BT_OK) {
         bt_str_format(out, "wrote %s\n", target);
     }
+    bt_str_release(&document);
     bt_str_release(&path);
     bt_str_release(&folder);
     return status;

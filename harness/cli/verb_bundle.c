@@ -71,8 +71,10 @@ static bt_status export_run(const bt_cli_arguments *arguments, int64_t run, cons
                             const bt_bundle_key *key, bt_str *notes)
 {
     bt_store *store = NULL;
+    const bt_bundle_options options = {.key = key,
+                                       .is_public = bt_cli_value(arguments, "public") != NULL};
     BT_TRY(bt_store_open(database_of(arguments), BT_STORE_READ, &store));
-    bt_status status = bt_bundle_export(store, run, key, path, notes);
+    bt_status status = bt_bundle_export(store, run, &options, path, notes);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
 }

@@ -101,7 +101,7 @@ static const bt_cli_option report_options[] = {
     {"output", 'o', "FILE", "where to; .html (one page), .md or .json"},
     {"publish", 0, "DIR",
      "a folder for others: page, Markdown, JSON, plots; a name alone lies under reports/"},
-    {"bundle", 0, "FILE", "publish: a bundle of bt-bench export to put beside it"},
+    {"bundle", 0, "FILE", "publish: a bundle of bt-bench export --public to put beside it"},
     {"claims", 0, "FILE",
      "publish: claims, for the paper's conditions (default: the shipped ones)"},
     {"force", 0, NULL, "publish: replace the publication that lies there"},
@@ -113,6 +113,7 @@ static const bt_cli_option report_options[] = {
 static const bt_cli_option export_options[] = {
     {"output", 'o', "FILE", "where to, as in run-3.tar.zst"},
     {"sign", 0, "KEYFILE", "sign with this Ed25519 key (PEM, as 'bt-bench keygen' makes it)"},
+    {"public", 0, NULL, "leave out what identifies the machine: GPU's UUID, kernel's release"},
     DB_ROW,
     FORMAT_ROW,
     HELP_ROW,
@@ -214,12 +215,16 @@ const bt_cli_verb bt_cli_verbs[] = {
      "what a gate holds runs against",
      "set      makes a run of two rounds or more the baseline NAME of its machine; none is lost\n"
      "list     those that count, history all that counted once\n"
-     "export   writes one as JSON, to be committed; import reads such a file",
+     "export   writes one as JSON, to be committed, without what identifies the machine; import "
+     "reads\n"
+     "         such a file",
      baseline_options, 1, 3, bt_verb_baseline},
     {"export", "RUN -o FILE", "a run as one file that anybody can check",
      "Raw samples, environment, plan, verdicts and report, with a digest of each; the same run "
      "gives\n"
-     "the same bytes. Paths of this machine are cut to their last part.",
+     "the same bytes. Paths of this machine are cut to their last part; GPU's UUID and kernel's "
+     "release\n"
+     "are evidence and stay, unless --public is given.",
      export_options, 1, 1, bt_verb_export},
     {"verify", "FILE", "check a bundle: digests, signature, and every number again",
      "Needs no GPU and no database. Medians, intervals and verdicts are worked out again from the\n"

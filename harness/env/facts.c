@@ -19,7 +19,55 @@ static bt_status keep(bt_facts *facts, const char *text, const char **out)
     return BT_OK;
 }
 
-bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value, bt_fact_level level)
+// ---- the table ---------------------------------------------------------------------------------
+
+typedef enum audience { OPEN, PRIVATE } audience;
+
+typedef struct fact_kind {
+    const char *key;
+    bt_fact_level level;
+    audience audience;
+} fact_kind;
+
+static const fact_kind kinds[] = {
+#define X(key, level, audience) {key, BT_FACT_##level, audience},
+#include "harness/env/facts.inl"
+#undef X
+};
+
+// The row with the longest key that fits, NULL when there is none.
+static const fact_kind *kind_of(const char *key)
+{
+    const fact_kind *found = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+        size_t length = strlen(kinds[i].key);
+        bool fits = kinds[i].key[length - 1] == '.' ? strncmp(key, kinds[i].key, length) == 0
+                                                    : strcmp(key, kinds[i].key) == 0;
+        if (fits && length > most) {
+            found = &kinds[i];
+            most = length;
+        }
+    }
+    return found;
+}
+
+bool bt_fact_is_private(const char *key)
+{
+    const fact_kind *kind = kind_of(key);
+    return !kind || kind->audience == PRIVATE;
+}
+
+// ---- the list ----------------------------------------------------------------------------------
+
+bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value)
+{
+    const fact_kind *kind = kind_of(key);
+    return kind ? bt_facts_add_as(facts, key, value, kind->level)
+                : bt_error(BT_STATUS_INTERNAL, "facts.inl has no row for the fact %s", key);
+}
+
+bt_status bt_facts_add_as(bt_facts *facts, const char *key, const char *value, bt_fact_level level)
 {
     if (!*value) {
         return BT_OK;
@@ -81,9 +129,8 @@ bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *ou
         status = bt_facts_add_software(out);
     }
     if (status == BT_OK && with_gpu) {
-        status = machine->has_cuda
-                     ? bt_facts_add_gpu(out, machine)
-                     : bt_facts_add(out, "gpu.unavailable", machine->cuda_reason, BT_FACT_INFO);
+        status = machine->has_cuda ? bt_facts_add_gpu(out, machine)
+                                   : bt_facts_add(out, "gpu.unavailable", machine->cuda_reason);
     }
     if (status != BT_OK) {
         bt_facts_release(out);

@@ -17,12 +17,17 @@ typedef struct bt_facts {
 // Owns    *out: the caller, bt_facts_release
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *out);
-// Adds a fact; an empty value is left out.
-BT_CHECKED bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value,
-                                  bt_fact_level level);
+// Adds a fact with the level that its key has in facts.inl; an empty value is left out.
+// Errors  INTERNAL for a key that is not there
+BT_CHECKED bt_status bt_facts_add(bt_facts *facts, const char *key, const char *value);
+// The same with a level of its own, as one that was recorded has it.
+BT_CHECKED bt_status bt_facts_add_as(bt_facts *facts, const char *key, const char *value,
+                                     bt_fact_level level);
 // Adds the first line of a file; nothing where it cannot be read.
-BT_CHECKED bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path,
-                                       bt_fact_level level);
+BT_CHECKED bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path);
+// Whether a fact identifies one machine or who uses it, so that it is not for others to read; one
+// that facts.inl does not know may.
+bool bt_fact_is_private(const char *key);
 // Sorts the facts and computes the digest. Errors  INVALID_ARGUMENT for a key given twice
 BT_CHECKED bt_status bt_facts_finish(bt_facts *facts);
 void bt_facts_release(bt_facts *facts);

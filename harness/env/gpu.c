@@ -13,12 +13,11 @@ typedef struct asking {
     bt_nvml_device device;
 } asking;
 
-static bt_status add_formatted(bt_facts *facts, const char *key, unsigned value, const char *unit,
-                               bt_fact_level level)
+static bt_status add_formatted(bt_facts *facts, const char *key, unsigned value, const char *unit)
 {
     char text[48];
     (void)snprintf(text, sizeof text, "%u%s", value, unit);
-    return bt_facts_add(facts, key, text, level);
+    return bt_facts_add(facts, key, text);
 }
 
 // ---- modes and limits --------------------------------------------------------------------------
@@ -31,19 +30,19 @@ static bt_status add_modes(const asking *self)
     char text[128] = "";
     unsigned value = 0, pending = 0;
     if (BT_NVML_CALL(nvml, vbios, self->device, text, sizeof text) == BT_NVML_OK) {
-        BT_TRY(bt_facts_add(self->facts, "gpu.vbios", text, BT_FACT_SOFT));
+        BT_TRY(bt_facts_add(self->facts, "gpu.vbios", text));
     }
     if (BT_NVML_CALL(nvml, ecc, self->device, &value, &pending) == BT_NVML_OK) {
-        BT_TRY(bt_facts_add(self->facts, "gpu.ecc", value ? "on" : "off", BT_FACT_HARD));
+        BT_TRY(bt_facts_add(self->facts, "gpu.ecc", value ? "on" : "off"));
     }
     if (BT_NVML_CALL(nvml, mig, self->device, &value, &pending) == BT_NVML_OK) {
-        BT_TRY(bt_facts_add(self->facts, "gpu.mig", value ? "on" : "off", BT_FACT_HARD));
+        BT_TRY(bt_facts_add(self->facts, "gpu.mig", value ? "on" : "off"));
     }
     if (BT_NVML_CALL(nvml, persistence, self->device, &value) == BT_NVML_OK) {
-        BT_TRY(bt_facts_add(self->facts, "gpu.persistence", value ? "on" : "off", BT_FACT_SOFT));
+        BT_TRY(bt_facts_add(self->facts, "gpu.persistence", value ? "on" : "off"));
     }
     if (BT_NVML_CALL(nvml, compute_mode, self->device, &value) == BT_NVML_OK && value < 4) {
-        BT_TRY(bt_facts_add(self->facts, "gpu.compute_mode", compute_modes[value], BT_FACT_SOFT));
+        BT_TRY(bt_facts_add(self->facts, "gpu.compute_mode", compute_modes[value]));
     }
     return BT_OK;
 }
@@ -56,7 +55,7 @@ static bt_status add_clock(const asking *self, const char *key, ask_clock ask, u
     if (!ask || ask(self->device, kind, &mhz) != BT_NVML_OK) {
         return BT_OK;
     }
-    return add_formatted(self->facts, key, mhz, " MHz", BT_FACT_SOFT);
+    return add_formatted(self->facts, key, mhz, " MHz");
 }
 
 static bt_status add_limits(const asking *self)
@@ -64,11 +63,10 @@ static bt_status add_limits(const asking *self)
     const bt_nvml *nvml = self->nvml;
     unsigned value = 0;
     if (BT_NVML_CALL(nvml, power_limit, self->device, &value) == BT_NVML_OK) {
-        BT_TRY(add_formatted(self->facts, "gpu.power_limit", value / 1000, " W", BT_FACT_HARD));
+        BT_TRY(add_formatted(self->facts, "gpu.power_limit", value / 1000, " W"));
     }
     if (BT_NVML_CALL(nvml, power_default, self->device, &value) == BT_NVML_OK) {
-        BT_TRY(add_formatted(self->facts, "gpu.power_limit_default", value / 1000, " W",
-                             BT_FACT_INFO));
+        BT_TRY(add_formatted(self->facts, "gpu.power_limit_default", value / 1000, " W"));
     }
     BT_TRY(add_clock(self, "gpu.clock_max_sm", nvml->max_clock, BT_NVML_CLOCK_SM));
     BT_TRY(add_clock(self, "gpu.clock_max_memory", nvml->max_clock, BT_NVML_CLOCK_MEMORY));
@@ -87,15 +85,15 @@ static bt_status add_pci(const asking *self)
     char text[128];
     if (BT_NVML_CALL(nvml, pci, self->device, &pci) == BT_NVML_OK) {
         (void)snprintf(text, sizeof text, "%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
-        BT_TRY(bt_facts_add(self->facts, "gpu.pci_bus", text, BT_FACT_INFO));
+        BT_TRY(bt_facts_add(self->facts, "gpu.pci_bus", text));
         (void)snprintf(text, sizeof text, "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node",
                        pci.domain, pci.bus, pci.device);
-        BT_TRY(bt_facts_add_line(self->facts, "gpu.numa_node", text, BT_FACT_SOFT));
+        BT_TRY(bt_facts_add_line(self->facts, "gpu.numa_node", text));
     }
     if (BT_NVML_CALL(nvml, pcie_generation, self->device, &generation) == BT_NVML_OK &&
         BT_NVML_CALL(nvml, pcie_width, self->device, &lanes) == BT_NVML_OK) {
         (void)snprintf(text, sizeof text, "generation %u, %u lanes", generation, lanes);
-        BT_TRY(bt_facts_add(self->facts, "gpu.pcie", text, BT_FACT_SOFT));
+        BT_TRY(bt_facts_add(self->facts, "gpu.pcie", text));
     }
     return BT_OK;
 }
@@ -116,11 +114,11 @@ static bt_status add_topology(const asking *self)
     for (unsigned i = 0; i < BT_NVML_LINKS_MAX; ++i) {
         links += BT_NVML_CALL(nvml, link, self->device, i, &active) == BT_NVML_OK && active;
     }
-    BT_TRY(add_formatted(self->facts, "gpu.nvlinks", links, "", BT_FACT_SOFT));
+    BT_TRY(add_formatted(self->facts, "gpu.nvlinks", links, ""));
     if (BT_NVML_CALL(nvml, count, &count) != BT_NVML_OK) {
         return BT_OK;
     }
-    BT_TRY(add_formatted(self->facts, "gpu.count", count, "", BT_FACT_SOFT));
+    BT_TRY(add_formatted(self->facts, "gpu.count", count, ""));
     bt_str text = {0};
     for (unsigned i = 0; i < count; ++i) {
         bt_nvml_device other = NULL;
@@ -132,7 +130,7 @@ static bt_status add_topology(const asking *self)
     }
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {
-        status = bt_facts_add(self->facts, "gpu.topology", bt_str_text(&text), BT_FACT_SOFT);
+        status = bt_facts_add(self->facts, "gpu.topology", bt_str_text(&text));
     }
     bt_str_release(&text);
     return status;
@@ -149,27 +147,27 @@ static bt_status add_nvml(const asking *self)
     BT_TRY(add_topology(self));
     if (BT_NVML_CALL(self->nvml, cuda_version, &version) == BT_NVML_OK) {
         (void)snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
-        BT_TRY(bt_facts_add(self->facts, "gpu.cuda_of_driver", text, BT_FACT_SOFT));
+        BT_TRY(bt_facts_add(self->facts, "gpu.cuda_of_driver", text));
     }
     // With no room for the list the answer is the number of processes.
     return bt_nvml_processes(self->nvml, self->device, NULL, 0, &count)
-               ? add_formatted(self->facts, "gpu.other_processes", count, "", BT_FACT_SOFT)
+               ? add_formatted(self->facts, "gpu.other_processes", count, "")
                : BT_OK;
 }
 
 static bt_status add_device(bt_facts *facts, const bt_device_info *info)
 {
     char text[64];
-    BT_TRY(bt_facts_add(facts, "gpu.name", info->name, BT_FACT_HARD));
-    BT_TRY(bt_facts_add(facts, "gpu.uuid", info->uuid, BT_FACT_SOFT));
-    BT_TRY(bt_facts_add(facts, "gpu.driver", info->driver, BT_FACT_HARD));
-    BT_TRY(bt_facts_add(facts, "gpu.runtime", info->runtime, BT_FACT_HARD));
+    BT_TRY(bt_facts_add(facts, "gpu.name", info->name));
+    BT_TRY(bt_facts_add(facts, "gpu.uuid", info->uuid));
+    BT_TRY(bt_facts_add(facts, "gpu.driver", info->driver));
+    BT_TRY(bt_facts_add(facts, "gpu.runtime", info->runtime));
     (void)snprintf(text, sizeof text, "%d.%d", info->arch / 10, info->arch % 10);
-    BT_TRY(bt_facts_add(facts, "gpu.compute_capability", text, BT_FACT_HARD));
+    BT_TRY(bt_facts_add(facts, "gpu.compute_capability", text));
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)info->memory_bytes);
-    BT_TRY(bt_facts_add(facts, "gpu.memory_bytes", text, BT_FACT_HARD));
+    BT_TRY(bt_facts_add(facts, "gpu.memory_bytes", text));
     (void)snprintf(text, sizeof text, "%d", info->processor_count);
-    return bt_facts_add(facts, "gpu.sm_count", text, BT_FACT_HARD);
+    return bt_facts_add(facts, "gpu.sm_count", text);
 }
 
 // NCCL where it is installed; its number is 10000 times the major version, and so on.
@@ -188,7 +186,7 @@ static bt_status add_nccl(bt_facts *facts)
     if (library) {
         dlclose(library);
     }
-    return bt_facts_add(facts, "lib.nccl", text, BT_FACT_SOFT);
+    return bt_facts_add(facts, "lib.nccl", text);
 }
 
 bt_status bt_facts_add_gpu(bt_facts *facts, const bt_machine *machine)

@@ -51,18 +51,18 @@ static void value_in(const char *path, const char *key, char separator, char *va
     }
 }
 
-bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path, bt_fact_level level)
+bt_status bt_facts_add_line(bt_facts *facts, const char *key, const char *path)
 {
     char text[512];
     first_line(path, text, sizeof text);
-    return bt_facts_add(facts, key, text, level);
+    return bt_facts_add(facts, key, text);
 }
 
-static bt_status add_number(bt_facts *facts, const char *key, long long value, bt_fact_level level)
+static bt_status add_number(bt_facts *facts, const char *key, long long value)
 {
     char text[32];
     (void)snprintf(text, sizeof text, "%lld", value);
-    return bt_facts_add(facts, key, value > 0 ? text : "", level);
+    return bt_facts_add(facts, key, value > 0 ? text : "");
 }
 
 // Instruction sets that our kernels and libraries choose by.
@@ -85,7 +85,7 @@ static bt_status add_cpu_features(bt_facts *facts)
     }
     bt_status status = bt_str_status(&found);
     if (status == BT_OK) {
-        status = bt_facts_add(facts, "cpu.features", bt_str_text(&found), BT_FACT_HARD);
+        status = bt_facts_add(facts, "cpu.features", bt_str_text(&found));
     }
     bt_str_release(&found);
     return status;
@@ -94,13 +94,12 @@ static bt_status add_cpu_features(bt_facts *facts)
 // Facts that are the first line of a file, where there is one.
 typedef struct line_row {
     const char *key, *path;
-    bt_fact_level level;
 } line_row;
 
 static bt_status add_lines(bt_facts *facts, const line_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; ++i) {
-        BT_TRY(bt_facts_add_line(facts, rows[i].key, rows[i].path, rows[i].level));
+        BT_TRY(bt_facts_add_line(facts, rows[i].key, rows[i].path));
     }
     return BT_OK;
 }
@@ -110,31 +109,31 @@ static bt_status add_lines(bt_facts *facts, const line_row *rows, size_t count)
 static bt_status add_cpu(bt_facts *facts)
 {
     static const line_row lines[] = {
-        {"cpu.governor", CPUFREQ "scaling_governor", BT_FACT_SOFT},
-        {"cpu.clock_driver", CPUFREQ "scaling_driver", BT_FACT_SOFT},
-        {"cpu.clock_min_khz", CPUFREQ "scaling_min_freq", BT_FACT_SOFT},
-        {"cpu.clock_max_khz", CPUFREQ "scaling_max_freq", BT_FACT_SOFT},
-        {"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost", BT_FACT_SOFT},
-        {"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", BT_FACT_SOFT},
-        {"cpu.smt", "/sys/devices/system/cpu/smt/active", BT_FACT_SOFT},
-        {"cpu.isolated", "/sys/devices/system/cpu/isolated", BT_FACT_SOFT},
-        {"cpu.numa_nodes", "/sys/devices/system/node/online", BT_FACT_SOFT},
+        {"cpu.governor", CPUFREQ "scaling_governor"},
+        {"cpu.clock_driver", CPUFREQ "scaling_driver"},
+        {"cpu.clock_min_khz", CPUFREQ "scaling_min_freq"},
+        {"cpu.clock_max_khz", CPUFREQ "scaling_max_freq"},
+        {"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
+        {"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
+        {"cpu.smt", "/sys/devices/system/cpu/smt/active"},
+        {"cpu.isolated", "/sys/devices/system/cpu/isolated"},
+        {"cpu.numa_nodes", "/sys/devices/system/node/online"},
     };
     char text[512];
     value_in("/proc/cpuinfo", "model name", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.model", text, BT_FACT_HARD));
+    BT_TRY(bt_facts_add(facts, "cpu.model", text));
     BT_TRY(add_cpu_features(facts));
     value_in("/proc/cpuinfo", "microcode", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.microcode", text, BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "cpu.microcode", text));
     BT_TRY(add_lines(facts, lines, sizeof lines / sizeof lines[0]));
     value_in("/proc/self/status", "Cpus_allowed_list", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.allowed", text, BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "cpu.allowed", text));
     value_in("/proc/self/status", "Mems_allowed_list", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "memory.numa_allowed", text, BT_FACT_SOFT));
-    BT_TRY(add_number(facts, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN), BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "memory.numa_allowed", text));
+    BT_TRY(add_number(facts, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN)));
     cpu_set_t usable;
     int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
-    return add_number(facts, "cpu.usable", count, BT_FACT_HARD);
+    return add_number(facts, "cpu.usable", count);
 }
 
 static bt_status add_cgroup(bt_facts *facts)
@@ -147,28 +146,28 @@ static bt_status add_cgroup(bt_facts *facts)
     char path[640];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         bt_cgroup_file(rows[i].file, path, sizeof path);
-        BT_TRY(bt_facts_add_line(facts, rows[i].key, path, BT_FACT_SOFT));
+        BT_TRY(bt_facts_add_line(facts, rows[i].key, path));
     }
-    return bt_facts_add_line(facts, "cgroup.path", "/proc/self/cgroup", BT_FACT_INFO);
+    return BT_OK;
 }
 
 static bt_status add_system(bt_facts *facts)
 {
     static const line_row lines[] = {
-        {"memory.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled", BT_FACT_SOFT},
-        {"os.hypervisor", "/sys/hypervisor/type", BT_FACT_SOFT},
-        {"os.platform", "/sys/class/dmi/id/product_name", BT_FACT_INFO},
+        {"memory.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled"},
+        {"os.hypervisor", "/sys/hypervisor/type"},
+        {"os.platform", "/sys/class/dmi/id/product_name"},
     };
     char text[512];
     struct utsname names;
     if (uname(&names) == 0) {
         (void)snprintf(text, sizeof text, "%s %s", names.sysname, names.release);
-        BT_TRY(bt_facts_add(facts, "os.kernel", text, BT_FACT_SOFT));
-        BT_TRY(bt_facts_add(facts, "os.machine", names.machine, BT_FACT_HARD));
+        BT_TRY(bt_facts_add(facts, "os.kernel", text));
+        BT_TRY(bt_facts_add(facts, "os.machine", names.machine));
     }
     value_in("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "os.name", text, BT_FACT_INFO));
-    BT_TRY(bt_facts_add(facts, "os.libc", gnu_get_libc_version(), BT_FACT_SOFT));
+    BT_TRY(bt_facts_add(facts, "os.name", text));
+    BT_TRY(bt_facts_add(facts, "os.libc", gnu_get_libc_version()));
     return add_lines(facts, lines, sizeof lines / sizeof lines[0]);
 }
 
@@ -179,9 +178,8 @@ bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine)
     BT_TRY(add_system(facts));
     BT_TRY(add_cgroup(facts));
     value_in("/proc/meminfo", "MemTotal", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "memory.total", text, BT_FACT_SOFT));
-    return add_number(facts, "memory.usable_bytes", (long long)machine->host_memory_bytes,
-                      BT_FACT_INFO);
+    BT_TRY(bt_facts_add(facts, "memory.total", text));
+    return add_number(facts, "memory.usable_bytes", (long long)machine->host_memory_bytes);
 }
 
 // ---- libraries and variables -------------------------------------------------------------------
@@ -192,16 +190,15 @@ static bt_status add_libraries(bt_facts *facts)
 {
     static const struct {
         const char *key, *symbol;
-        bt_fact_level level;
-    } rows[] = {{"lib.cjson", "cJSON_Version", BT_FACT_INFO},
-                {"lib.openblas", "openblas_get_config", BT_FACT_SOFT},
-                {"lib.sqlite", "sqlite3_libversion", BT_FACT_INFO},
-                {"lib.zstd", "ZSTD_versionString", BT_FACT_INFO}};
+    } rows[] = {{"lib.cjson", "cJSON_Version"},
+                {"lib.openblas", "openblas_get_config"},
+                {"lib.sqlite", "sqlite3_libversion"},
+                {"lib.zstd", "ZSTD_versionString"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         const char *(*version)(void) = NULL;
         void *symbol = dlsym(RTLD_DEFAULT, rows[i].symbol);
         memcpy(&version, &symbol, sizeof version); // ISO C has no such conversion; POSIX does
-        BT_TRY(bt_facts_add(facts, rows[i].key, version ? version() : "", rows[i].level));
+        BT_TRY(bt_facts_add(facts, rows[i].key, version ? version() : ""));
     }
     return BT_OK;
 }
@@ -219,7 +216,7 @@ static bt_status add_variables(bt_facts *facts)
         if (listed) {
             char key[256];
             (void)snprintf(key, sizeof key, "env.%.*s", (int)(equals - *entry), *entry);
-            BT_TRY(bt_facts_add(facts, key, equals + 1, BT_FACT_SOFT));
+            BT_TRY(bt_facts_add(facts, key, equals + 1));
         }
     }
     return BT_OK;
@@ -230,14 +227,14 @@ bt_status bt_facts_add_software(bt_facts *facts)
     const bt_build *build = bt_build_get();
     char digest[33];
     bt_build_digest(digest);
-    BT_TRY(bt_facts_add(facts, "build.id", digest, BT_FACT_INFO));
-    BT_TRY(bt_facts_add(facts, "build.version", build->version, BT_FACT_INFO));
-    BT_TRY(bt_facts_add(facts, "build.type", build->type, BT_FACT_SOFT));
-    BT_TRY(bt_facts_add(facts, "build.compiler", build->compiler, BT_FACT_SOFT));
-    BT_TRY(bt_facts_add(facts, "build.flags", build->flags, BT_FACT_SOFT));
-    BT_TRY(bt_facts_add(facts, "build.git_commit", build->git_commit, BT_FACT_INFO));
-    BT_TRY(bt_facts_add(facts, "build.cuda", build->cuda, BT_FACT_SOFT));
-    BT_TRY(bt_facts_add(facts, "build.git_diff", build->git_diff, BT_FACT_INFO));
+    BT_TRY(bt_facts_add(facts, "build.id", digest));
+    BT_TRY(bt_facts_add(facts, "build.version", build->version));
+    BT_TRY(bt_facts_add(facts, "build.type", build->type));
+    BT_TRY(bt_facts_add(facts, "build.compiler", build->compiler));
+    BT_TRY(bt_facts_add(facts, "build.flags", build->flags));
+    BT_TRY(bt_facts_add(facts, "build.git_commit", build->git_commit));
+    BT_TRY(bt_facts_add(facts, "build.cuda", build->cuda));
+    BT_TRY(bt_facts_add(facts, "build.git_diff", build->git_diff));
     BT_TRY(add_libraries(facts));
     return add_variables(facts);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/env/facts.h"
 #include "harness/gate/document.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -229,6 +230,25 @@ static bt_status format_document(const bt_str *raw, bt_str *out)
     }
     bt_json_release(&json);
     return status;
+}
+
+bt_status bt_baseline_write_public(const char *document, bt_str *out)
+{
+    static const char *const levels[] = {"hard", "soft"};
+    bt_json_doc json = {0};
+    BT_TRY(bt_json_parse("baseline", document, strlen(document), &json));
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; ++i) {
+        cJSON *facts = (cJSON *)bt_json_get(bt_json_get(json.root, "environment"), levels[i]);
+        for (cJSON *fact = facts ? facts->child : NULL, *next = NULL; fact; fact = next) {
+            next = fact->next;
+            if (bt_fact_is_private(fact->string)) {
+                cJSON_Delete(cJSON_DetachItemViaPointer(facts, fact));
+            }
+        }
+    }
+    bt_document_format(json.root, out);
+    bt_json_release(&json);
+    return bt_str_status(out);
 }
 
 // ---- what may become one -----------------------------------------------------------------------

@@ -34,6 +34,9 @@ typedef struct bt_baseline {
 // Errors  INVALID_ARGUMENT (the run did not pass, has no case with rounds enough)
 BT_CHECKED bt_status bt_baseline_write(const bt_store_run *run, const char *name,
                                        const char *reason, int64_t created_ns, bt_str *out);
+// The document as it may be committed: without the facts that identify the machine.
+// Errors  INVALID_ARGUMENT (it is no JSON), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_baseline_write_public(const char *document, bt_str *out);
 // Reads a document; `path` is what messages call it.
 // Owns    *out: the caller, bt_baseline_release; nothing on failure
 // Errors  INVALID_ARGUMENT ("path:line:column: ..."), OUT_OF_MEMORY

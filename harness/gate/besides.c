@@ -1,6 +1,7 @@
 // harness/gate/besides.c - what differs between two sides besides what was measured
 #include <string.h>
 
+#include "harness/env/facts.h"
 #include "harness/gate/gate.h"
 
 enum { VALUE_BYTES = 60 }; // of a value that is shown
@@ -51,7 +52,8 @@ static void append_facts(const bt_store_env *base, const bt_store_env *env, bt_s
     }
     for (int64_t i = 0; i < env->fact_count; ++i) {
         const bt_store_fact *fact = &env->facts[i];
-        if (is_shown(fact) && !soft_fact(base, fact->key)) {
+        bool kept_back = bt_fact_is_private(fact->key); // a committed baseline does not have it
+        if (is_shown(fact) && !kept_back && !soft_fact(base, fact->key)) {
             append_difference(fact->key, NULL, fact->value, out);
         }
     }

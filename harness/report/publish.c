@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/report/publish_text.h"
 #include "harness/report/report.h"
@@ -169,8 +170,13 @@ static bt_status put_bundle(publishing *self, const char *path)
         return BT_OK;
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
+    bt_status status = bt_bundle_check_public(path, bytes, size_bytes);
     bt_str_append_bytes(&text, bytes, size_bytes);
     bt_mem_free(bytes);
+    if (status != BT_OK) {
+        bt_str_release(&text);
+        return status;
+    }
     return put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", &text);
 }
 
@@ -213,11 +219,11 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
     return status;
 }
 
-// Paths of this machine say nothing to others.
-static bt_status shorten_paths(bt_store_run *run)
+// What identifies the machine is not for others, and its paths say nothing to them.
+static bt_status make_public(bt_store_run *run)
 {
     bt_str kinds = {0};
-    bt_status status = bt_content_redact(run, &kinds);
+    bt_status status = bt_content_redact(run, true, &kinds);
     bt_str_release(&kinds);
     return status;
 }
@@ -230,7 +236,7 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
     if (sodium_init() < 0) {
         return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
     }
-    BT_TRY(bt_report_set_read(store, runs, count, shorten_paths, &set));
+    BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
     bt_status status = check_folder(publication);
     if (status == BT_OK) {
         status = remove_old(publication->folder);

@@ -1,8 +1,8 @@
 // harness/report/publish.h - a report that others read: a folder with page, Markdown, JSON, plots
 //
 // Invariants
-//   1. A publication holds what the database held, with the paths of the machine shortened; equal
-//      runs give equal files.
+//   1. A publication holds what the database held, with the paths of the machine shortened and what
+//      identifies it (harness/env/facts.inl) named and left out; equal runs give equal files.
 //   2. The folder of another publication is left alone unless `force` says otherwise, and only the
 //      files of a publication are ever replaced.
 #ifndef BT_HARNESS_REPORT_PUBLISH_H
@@ -15,7 +15,7 @@
 
 typedef struct bt_publication {
     const char *folder;        // made if missing
-    const char *bundle;        // a file to put beside the report; NULL: none
+    const char *bundle;        // a public one, to put beside the report; NULL: none
     const bt_json_doc *claims; // for the paper's own conditions; NULL: they are left out
     bool force;
 } bt_publication;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "harness/bundle/content.h"
 #include "harness/report/marks.h"
 
 // ---- what came out -----------------------------------------------------------------------------
@@ -176,13 +177,29 @@ static void write_deviations(const report_set *set, const bt_publication *public
 
 // ---- environment and rerun ---------------------------------------------------------------------
 
+// Names what was left out; nothing where nothing was.
+static void write_left_out(const bt_store_run *run, bt_str *out)
+{
+    const char *before = " What identifies this machine is left out: ";
+    for (int64_t i = 0; i < run->info.env.fact_count; i++) {
+        const bt_store_fact *fact = &run->info.env.facts[i];
+        if (strcmp(fact->value, BT_CONTENT_LEFT_OUT) == 0) {
+            bt_str_append(out, before);
+            bt_markdown_text(out, fact->key);
+            before = ", ";
+        }
+    }
+    bt_str_append(out, before[0] == ',' ? ".\n" : "\n");
+}
+
 static void write_environment(const bt_store_run *run, bt_str *out)
 {
-    bt_str_format(
-        out,
-        "\n## Environment of run %lld\n\nHard and soft facts; all of them are in "
-        "[environment.json](environment.json).\n\n| fact | value | weight |\n|---|---|---|\n",
-        (long long)run->id);
+    bt_str_format(out,
+                  "\n## Environment of run %lld\n\nHard and soft facts; all of them are in "
+                  "[environment.json](environment.json).",
+                  (long long)run->id);
+    write_left_out(run, out);
+    bt_str_append(out, "\n| fact | value | weight |\n|---|---|---|\n");
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
         if (fact->level == BT_FACT_INFO) {

@@ -56,7 +56,7 @@ static bt_status add_data_fact(bt_facts *facts, const char *name, const char *wh
         status = bt_str_status(&text);
     }
     if (status == BT_OK) {
-        status = bt_facts_add(facts, bt_str_text(&key), bt_str_text(&text), level);
+        status = bt_facts_add_as(facts, bt_str_text(&key), bt_str_text(&text), level);
     }
     bt_str_release(&key);
     bt_str_release(&text);

@@ -137,7 +137,8 @@ void sample_bundle_export(int64_t run, const bt_bundle_key *key, const char *pat
                           sample_bundle *out)
 {
     bt_str notes = {0};
-    ASSERT_OK(bt_bundle_export(sample_store, run, key, path, &notes));
+    const bt_bundle_options options = {.key = key};
+    ASSERT_OK(bt_bundle_export(sample_store, run, &options, path, &notes));
     bt_str_release(&notes);
     ASSERT_OK(bt_file_read(path, &out->bytes, &out->size_bytes));
 }

@@ -208,7 +208,9 @@ bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *
         .suite = {plan_hash, sample->suite, sample->profile, "suites/gpt2_124m/suite.json",
                   sample->plan_json},
         .build = {"b1d5", "0.1.0", "3f50b31c", "", "gcc 12.2.0", "-O3", "Release", ""},
-        .env = {env_digest, facts, sizeof facts / sizeof facts[0]},
+        .env = sample->env.fact_count
+                   ? sample->env
+                   : (bt_store_env){env_digest, facts, sizeof facts / sizeof facts[0]},
         .command = sample->command,
         .out_dir = "results/run-1",
         .seed = 1337};
@@ -227,6 +229,7 @@ bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *
     if (sample->status == BT_RUN_RUNNING) {
         return bt_store_flush(store);
     }
+    const char *message = sample->status == BT_RUN_FAILED ? "1 of 1 cases failed" : "";
     return bt_store_run_end(store, *run, sample->status,
-                            sample->status == BT_RUN_FAILED ? "1 of 1 cases failed" : "");
+                            sample->message ? sample->message : message);
 }

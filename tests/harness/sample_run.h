@@ -16,6 +16,8 @@ typedef struct sample_run {
     double loss_shift;    // added to every loss from step 5 on
     const char *command;  // as typed
     const char *fact;     // value of the fact "gpu.driver"
+    const char *message;  // of the run's end; NULL: by its status
+    bt_store_env env;     // without facts: a made-up one
     int64_t rounds;       // of each case; 0 is one
     int64_t noise_stream; // another one: another seed
     bool telemetry;       // ten samples a second, clocks lower for a tenth of the time

@@ -153,6 +153,27 @@ static void a_document_comes_back(void **state)
     made_run_release(&made);
 }
 
+// made_run has the fact "os.kernel 6.1", a soft one.
+static void a_committed_document_does_not_name_the_machine(void **state)
+{
+    (void)state;
+    made_run made;
+    bt_str document = {0}, public = {0};
+    bt_baseline baseline;
+    make_run(&made);
+    write_document(&made, &document);
+    assert_non_null(strstr(bt_str_text(&document), "os.kernel"));
+    ASSERT_OK(bt_baseline_write_public(bt_str_text(&document), &public));
+    assert_null(strstr(bt_str_text(&public), "os.kernel"));
+    ASSERT_OK(bt_baseline_parse("b", bt_str_text(&public), public.length_bytes, &baseline));
+    assert_int_equal(baseline.env.fact_count, 3);
+    bt_baseline_release(&baseline);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "baseline", bt_baseline_write_public("{", &public));
+    bt_str_release(&public);
+    bt_str_release(&document);
+    made_run_release(&made);
+}
+
 static void the_candidate_of_an_ab_session_becomes_ours(void **state)
 {
     (void)state;
@@ -305,6 +326,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_newest_counts_and_history_stays, make_folder,
                                         remove_folder),
         cmocka_unit_test(a_document_comes_back),
+        cmocka_unit_test(a_committed_document_does_not_name_the_machine),
         cmocka_unit_test(the_candidate_of_an_ab_session_becomes_ours),
         cmocka_unit_test(not_every_run_becomes_a_baseline),
         cmocka_unit_test(a_bad_document_is_refused_with_its_place),

@@ -586,9 +586,11 @@ static void memory_may_end_anywhere(void **state)
     }
     status = BT_STATUS_OUT_OF_MEMORY;
     for (int64_t n = 1; status != BT_OK; n += 1 + n / 16) {
+        const bt_bundle_options options = {.is_public = true};
         bt_str notes = {0};
         bt_mem_fail_at(n);
-        status = bt_bundle_export(sample_store, 1, NULL, test_scratch_path("x.tar.zst"), &notes);
+        status =
+            bt_bundle_export(sample_store, 1, &options, test_scratch_path("x.tar.zst"), &notes);
         bt_mem_fail_at(0);
         bt_str_release(&notes);
         assert_int_equal(bt_mem_live_count(), before);

@@ -53,13 +53,13 @@ static void facts_are_gathered_in_order(void **state)
 static void digest_of(bool with_hard, bool with_soft, char digest[33])
 {
     bt_facts facts = {0};
-    ASSERT_OK(bt_facts_add(&facts, "b", "1", BT_FACT_HARD));
-    ASSERT_OK(bt_facts_add(&facts, "a", with_hard ? "2" : "3", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_add_as(&facts, "b", "1", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_add_as(&facts, "a", with_hard ? "2" : "3", BT_FACT_HARD));
     if (with_soft) {
-        ASSERT_OK(bt_facts_add(&facts, "c", "x", BT_FACT_SOFT));
-        ASSERT_OK(bt_facts_add(&facts, "d", "x", BT_FACT_INFO));
+        ASSERT_OK(bt_facts_add_as(&facts, "c", "x", BT_FACT_SOFT));
+        ASSERT_OK(bt_facts_add_as(&facts, "d", "x", BT_FACT_INFO));
     }
-    ASSERT_OK(bt_facts_add(&facts, "empty", "", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_add_as(&facts, "empty", "", BT_FACT_HARD));
     ASSERT_OK(bt_facts_finish(&facts));
     memcpy(digest, facts.digest, 33);
     bt_facts_release(&facts);
@@ -283,9 +283,11 @@ static void a_fact_given_twice_is_refused(void **state)
 {
     (void)state;
     bt_facts facts = {0};
-    ASSERT_OK(bt_facts_add(&facts, "a", "1", BT_FACT_HARD));
-    ASSERT_OK(bt_facts_add(&facts, "a", "2", BT_FACT_INFO));
+    ASSERT_OK(bt_facts_add_as(&facts, "a", "1", BT_FACT_HARD));
+    ASSERT_OK(bt_facts_add_as(&facts, "a", "2", BT_FACT_INFO));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "the fact a is given twice", bt_facts_finish(&facts));
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "no row for the fact nobody.knows",
+                 bt_facts_add(&facts, "nobody.knows", "1"));
     bt_facts_release(&facts);
 }
 

@@ -2,12 +2,15 @@
 #include "tests/support/test.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/bundle/bundle.h"
+#include "harness/bundle/content.h"
 #include "harness/report/publish.h"
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
@@ -156,6 +159,89 @@ static void paths_and_markup_stay_here(void **state)
     bt_mem_free(readme);
 }
 
+// Every file of the folder, the plots too.
+static void assert_nowhere(const char *word)
+{
+    DIR *entries = opendir(target);
+    const struct dirent *entry = NULL;
+    int64_t count = 0;
+    assert_non_null(entries);
+    while ((entry = readdir(entries)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            char *text = file_text(entry->d_name);
+            if (strstr(text, word)) {
+                fail_msg("%s: %s", entry->d_name, word);
+            }
+            bt_mem_free(text);
+            count++;
+        }
+    }
+    (void)closedir(entries);
+    assert_true(count >= 6);
+}
+
+// What identifies a machine or its user, wherever a run may hold it.
+static void what_identifies_the_machine_stays_here(void **state)
+{
+    (void)state;
+    static const char *const plants[] = {"0a1b2c3d-4444-5555-6666-0a1b2c3d4e5f",
+                                         "6.1.0-13-planted",
+                                         "user.slice/planted",
+                                         "02:fc:00:12:34:56",
+                                         "/home/ada",
+                                         "secret"};
+    const bt_store_fact facts[] = {
+        {"cgroup.path", "0::/user.slice/planted", BT_FACT_INFO},
+        {"cpu.model", "a processor", BT_FACT_HARD},
+        {"env.CUDA_VISIBLE_DEVICES", "GPU-0a1b2c3d-4444-5555-6666-0a1b2c3d4e5f", BT_FACT_SOFT},
+        {"env.NCCL_HOSTID", "secret-host", BT_FACT_SOFT},
+        {"gpu.uuid", "GPU-0a1b2c3d-4444-5555-6666-0a1b2c3d4e5f", BT_FACT_SOFT},
+        {"os.kernel", "Linux 6.1.0-13-planted", BT_FACT_SOFT},
+    };
+    static const char words[] = "/home/ada/b on 02:fc:00:12:34:56, 6.1.0-13-planted, "
+                                "GPU-0a1b2c3d-4444-5555-6666-0a1b2c3d4e5f of secret-host";
+    int64_t run = 0;
+    sample_run sample = sample_run_default();
+    const bt_store_artifact artifact = {"report", "/home/ada/secret/report.html", 1, ""};
+    const bt_store_verdict verdict = {.kind = "gate",
+                                      .subject = "fp32",
+                                      .metric = "step_time_ns",
+                                      .verdict = "SLOWER",
+                                      .ratio = 1.1,
+                                      .low = 1.05,
+                                      .high = 1.2,
+                                      .rounds = 8,
+                                      .reason = words,
+                                      .rule_json = "{\"why\":\"02:fc:00:12:34:56\"}"};
+    const bt_store_file file = {"suite", "/home/ada/mine.json", words, sizeof words - 1};
+    sample.command = words;
+    sample.message = words;
+    sample.env = (bt_store_env){"planted", facts, sizeof facts / sizeof facts[0]};
+    sample.plan_json = "{\"train\":{\"steps\":60,\"note\":\"GPU-0a1b2c3d-4444-5555-6666-"
+                       "0a1b2c3d4e5f\"}}";
+    ASSERT_OK(sample_run_record(store, &sample, &run));
+    ASSERT_OK(bt_store_artifact_add(store, run, &artifact));
+    ASSERT_OK(bt_store_verdicts_set(store, run, "gate", &verdict, 1));
+    ASSERT_OK(bt_store_file_set(store, run, &file));
+    bt_publication publication = {.folder = target};
+    ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
+    for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
+        assert_nowhere(plants[i]);
+    }
+    char *readme = file_text("README.md");
+    assert_has(readme, "What identifies this machine is left out: cgroup.path, "
+                       "env.CUDA\\_VISIBLE\\_DEVICES, env.NCCL\\_HOSTID, gpu.uuid, os.kernel.");
+    assert_has(readme, "| os.kernel | (left out) | soft |");
+    bt_mem_free(readme);
+    char *page = file_text("index.html");
+    assert_has(page, BT_CONTENT_LEFT_OUT);
+    bt_mem_free(page);
+    char *environment = file_text("environment.json");
+    assert_has(environment, "\"key\": \"gpu.uuid\",\n     \"value\": \"(left out)\"");
+    assert_has(environment, "\"a processor\"");
+    bt_mem_free(environment);
+}
+
 static void another_publication_is_left_alone(void **state)
 {
     (void)state;
@@ -196,18 +282,31 @@ static void a_bundle_lies_beside_it(void **state)
     ASSERT_FAILS(BT_STATUS_IO, "given.tar.zst", bt_report_publish(store, &run, 1, &publication));
     ASSERT_OK(bt_file_write(path, "ab\0c", 4));
     publication.force = true;
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "given.tar.zst",
+                 bt_report_publish(store, &run, 1, &publication));
+    bt_bundle_options options = {.is_public = false};
+    bt_str notes = {0};
+    ASSERT_OK(bt_bundle_export(store, run, &options, path, &notes));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "gives os.kernel, which identifies the machine",
+                 bt_report_publish(store, &run, 1, &publication));
+    options.is_public = true;
+    ASSERT_OK(bt_bundle_export(store, run, &options, path, &notes));
+    bt_str_release(&notes);
     ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
     char *readme = file_text("README.md");
     assert_has(readme, "./bt-bench verify bundle.tar.zst");
-    // SHA-256 of the four bytes, from sha256sum.
-    assert_has(readme, "6c032e631d39a14d85aff7e319546af701e26c97b57ca95fbfe9c6ba855f67bf");
+    void *given = NULL, *copy = NULL;
+    size_t given_bytes = 0, copy_bytes = 0;
+    char digest[65];
+    ASSERT_OK(bt_file_read(path, &given, &given_bytes));
+    bt_files_digest(given, given_bytes, digest);
+    assert_has(readme, digest);
     bt_mem_free(readme);
-    void *copy = NULL;
-    size_t size_bytes = 0;
     (void)snprintf(path, sizeof path, "%s/bundle.tar.zst", target);
-    ASSERT_OK(bt_file_read(path, &copy, &size_bytes));
-    assert_int_equal(size_bytes, 4);
-    assert_memory_equal(copy, "ab\0c", 4);
+    ASSERT_OK(bt_file_read(path, &copy, &copy_bytes));
+    assert_int_equal(copy_bytes, given_bytes);
+    assert_memory_equal(copy, given, given_bytes);
+    bt_mem_free(given);
     bt_mem_free(copy);
 }
 
@@ -258,6 +357,7 @@ int main(void)
         TEST(a_replication_has_verdicts_plots_and_how_to_rerun),
         TEST(the_json_satisfies_its_schema),
         TEST(paths_and_markup_stay_here),
+        TEST(what_identifies_the_machine_stays_here),
         TEST(another_publication_is_left_alone),
         TEST(a_bundle_lies_beside_it),
         TEST(bad_requests_are_refused),
