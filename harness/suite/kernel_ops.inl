@@ -3,7 +3,7 @@
 //                     forward bytes, backward bytes, forward flops, backward flops)
 // Costs are expressions in n (product of the axes), d[0..3] (the axes), e (bytes of an element).
 // Bytes are what the operation must move, as the paper counts them: no metric of a kernel's own
-// habits. No backward: 0 bytes. Each row has operands_<name> in harness/cases/operands.c.
+// habits. No backward: 0 bytes. Each row has bt_operands_<name> in harness/cases/operands.
 BT_KERNEL_CASE_OP(copy, 1, 4, "any", 2 * n * e, 0, 0, 0)
 BT_KERNEL_CASE_OP(cast, 1, 4, "any; f32 to bf16", n * 6, 0, 0, 0)
 BT_KERNEL_CASE_OP(transpose, 2, 2, "rows x cols of the result", 2 * n * e, 0, 0, 0)

@@ -1,0 +1,123 @@
+// harness/cases/operands/rows.c - LayerNorm and softmax: a row of the input, a row of the result
+#include "harness/cases/operands/make.h"
+
+static void layernorm_args(const body *self, int64_t rows, void *const *at, bool wide,
+                           bool accumulate, items *lists, any *out)
+{
+    (void)lists;
+    int64_t cols = self->shape.axes[1];
+    bt_dtype dtype = bt_operand_type(self, wide);
+    if (self->backward) {
+        out->layernorm_backward =
+            (bt_layernorm_backward_args){.dy = at[0],
+                                         .s = at[1],
+                                         .gamma = at[2],
+                                         .mean = at[3],
+                                         .rstd = at[4],
+                                         .dx = at[5],
+                                         .dgamma = at[6],
+                                         .dbeta = at[7],
+                                         .rows = rows,
+                                         .cols = cols,
+                                         .accumulate_params = accumulate,
+                                         .dtype = dtype,
+                                         .param_dtype = dtype,
+                                         .grad_dtype = bt_operand_sum_type(self, wide)};
+        return;
+    }
+    bool residual = self->count > 6;
+    out->layernorm = (bt_layernorm_args){.x = at[0],
+                                         .gamma = at[1],
+                                         .beta = at[2],
+                                         .y = at[3],
+                                         .mean = at[4],
+                                         .rstd = at[5],
+                                         .residual = residual ? at[6] : NULL,
+                                         .sum = residual ? at[7] : NULL,
+                                         .rows = rows,
+                                         .cols = cols,
+                                         .epsilon = 1e-5,
+                                         .dtype = dtype,
+                                         .param_dtype = dtype};
+}
+
+static void operands_layernorm_backward(body *self)
+{
+    int64_t rows = self->shape.axes[0], cols = self->shape.axes[1];
+    bt_operands_of(self, BT_KERNEL_LAYERNORM_BACKWARD, rows);
+    bt_operand_add(self, "dy", BT_OPERAND_IN, cols);
+    bt_operand_add(self, "s", BT_OPERAND_IN, cols);
+    bt_operand_filled(bt_operand_add_whole(self, "gamma", BT_OPERAND_IN, cols), BT_FILL_UNIFORM,
+                      0.5, 1.5);
+    bt_operand *mean = bt_operand_add(self, "mean", BT_OPERAND_IN, 1);
+    bt_operand_filled(mean, BT_FILL_NORMAL, 0, 0.1);
+    bt_operand *rstd = bt_operand_add(self, "rstd", BT_OPERAND_IN, 1);
+    bt_operand_filled(rstd, BT_FILL_UNIFORM, 0.8, 1.2);
+    bt_operand_within(bt_operand_add(self, "dx", BT_OPERAND_OUT, cols), 16, 16);
+    bt_operand *dgamma = bt_operand_add_whole(self, "dgamma", BT_OPERAND_OUT, cols);
+    bt_operand *dbeta = bt_operand_add_whole(self, "dbeta", BT_OPERAND_OUT, cols);
+    bt_operand_within(dgamma, 16, (double)rows);
+    bt_operand_within(dbeta, 16, (double)rows);
+    mean->dtype = rstd->dtype = dgamma->dtype = dbeta->dtype = bt_operand_sum_type(self, false);
+    self->args = layernorm_args;
+}
+
+void bt_operands_layernorm(body *self)
+{
+    int64_t cols = self->shape.axes[1];
+    if (self->backward) {
+        operands_layernorm_backward(self);
+        return;
+    }
+    bt_operands_of(self, BT_KERNEL_LAYERNORM, self->shape.axes[0]);
+    bt_operand_add(self, "x", BT_OPERAND_IN, cols);
+    bt_operand_filled(bt_operand_add_whole(self, "gamma", BT_OPERAND_IN, cols), BT_FILL_UNIFORM,
+                      0.5, 1.5);
+    bt_operand_add_whole(self, "beta", BT_OPERAND_IN, cols);
+    bt_operand_within(bt_operand_add(self, "y", BT_OPERAND_OUT, cols), 16, 8);
+    bt_operand *mean = bt_operand_add(self, "mean", BT_OPERAND_OUT, 1);
+    bt_operand_within(mean, 16, 1);
+    bt_operand *rstd = bt_operand_add(self, "rstd", BT_OPERAND_OUT, 1);
+    bt_operand_within(rstd, 16, 2);
+    mean->dtype = rstd->dtype = bt_operand_sum_type(self, false);
+    self->args = layernorm_args;
+}
+
+void bt_operands_residual_layernorm(body *self)
+{
+    int64_t cols = self->shape.axes[1];
+    bt_operands_layernorm(self);
+    self->operands[3].rounded = 8; // y follows the sum that was rounded to the storage type
+    bt_operand_add(self, "residual", BT_OPERAND_IN, cols);
+    bt_operand_within(bt_operand_add(self, "sum", BT_OPERAND_OUT, cols), 2, 0);
+    self->operands[4].rounded = self->operands[5].rounded = 1;
+}
+
+static void softmax_args(const body *self, int64_t rows, void *const *at, bool wide,
+                         bool accumulate, items *lists, any *out)
+{
+    (void)accumulate;
+    (void)lists;
+    int64_t cols = self->shape.axes[1];
+    if (self->backward) {
+        out->softmax_backward = (bt_softmax_backward_args){
+            at[0], at[1], at[2], rows, cols, bt_operand_type(self, wide)};
+    } else {
+        out->softmax = (bt_softmax_args){at[0], at[1], rows, cols, bt_operand_type(self, wide)};
+    }
+}
+
+void bt_operands_softmax(body *self)
+{
+    int64_t cols = self->shape.axes[1];
+    bt_operands_of(self, self->backward ? BT_KERNEL_SOFTMAX_BACKWARD : BT_KERNEL_SOFTMAX,
+                   self->shape.axes[0]);
+    bt_operand *first = bt_operand_add(self, self->backward ? "y" : "x", BT_OPERAND_IN, cols);
+    if (self->backward) {
+        bt_operand_filled(first, BT_FILL_UNIFORM, 0, 2.0 / (double)cols);
+        bt_operand_add(self, "dy", BT_OPERAND_IN, cols);
+    }
+    bt_operand_within(bt_operand_add(self, self->backward ? "dx" : "y", BT_OPERAND_OUT, cols), 32,
+                      self->backward ? 8.0 / (double)cols : 0);
+    self->args = softmax_args;
+}
