@@ -60,8 +60,8 @@ static bt_status rounds(void *context, const bt_run_schedule *schedule, int64_t 
     const bt_cli_gate_pace *self = context;
     void *block = NULL;
     bt_status status = BT_OK;
-    *wanted = 1;
-    if (schedule->alone[case_index]) {
+    *wanted = self->fixed ? schedule->wanted[case_index] : 1;
+    if (self->fixed || schedule->alone[case_index]) {
         return BT_OK;
     }
     BT_TRY(bt_mem_alloc((size_t)schedule->rounds_max, sizeof(double), &block));
@@ -90,5 +90,8 @@ bt_run_wish bt_cli_gate_wish(bt_cli_gate_pace *pace)
         }
     }
     pace->family = pace->family > 0 ? pace->family : 1;
-    return (bt_run_wish){.rounds = rounds, .self = pace, .rounds_max = pace->policy->rounds};
+    return (bt_run_wish){.rounds = rounds,
+                         .self = pace,
+                         .rounds_max = pace->fixed ? 0 : pace->policy->rounds,
+                         .kind = BT_GATE_KIND};
 }

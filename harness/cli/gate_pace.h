@@ -9,6 +9,7 @@ typedef struct bt_cli_gate_pace {
     const bt_policy *policy;
     const bt_baseline *baseline;
     const bt_plan *plan;
+    bool fixed;     // the plan's number of rounds, whatever comes of it
     int64_t family; // set by bt_cli_gate_wish
 } bt_cli_gate_pace;
 

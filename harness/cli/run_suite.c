@@ -60,8 +60,8 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
 static bt_status refuse_options(const bt_cli_arguments *arguments)
 {
     static const char *const names[] = {
-        "profile", "filter", "set",       "seed",       "system",   "rounds",         "out",
-        "dry-run", "policy", "tolerance", "rounds-max", "slowdown", "inject-slowdown"};
+        "profile", "filter",  "set",    "baseline",  "seed",       "system",   "rounds",
+        "out",     "dry-run", "policy", "tolerance", "rounds-max", "slowdown", "inject-slowdown"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (bt_cli_value(arguments, names[i])) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,

@@ -6,6 +6,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/cli/gate_pace.h"
+#include "harness/cli/gate_resume.h"
 #include "harness/cli/run_suite.h"
 #include "harness/env/facts.h"
 #include "harness/gate/baseline_find.h"
@@ -16,7 +17,9 @@ typedef struct gate_verb {
     const bt_cli_arguments *arguments;
     bt_policy policy;
     bt_baseline baseline;
+    const char *given; // the baseline's name or file; NULL: none
     bool has_baseline, json;
+    bt_cli_gate_record record; // of a run that is resumed
     bt_run_outcome outcome;
     bt_str out; // what is printed
     int verdict;
@@ -30,15 +33,14 @@ static bool is_run(const char *word)
 // The baseline that was asked for, of this type of machine if there is one.
 static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_env *env)
 {
-    const char *given = bt_cli_value(self->arguments, "baseline");
     bt_str machine = {0};
-    if (!given) {
+    if (!self->given) {
         return BT_OK;
     }
     bt_baseline_machine(env, &machine);
     bt_status status = bt_str_status(&machine);
     if (status == BT_OK) {
-        status = bt_baseline_find(store, given, bt_str_text(&machine), &self->baseline);
+        status = bt_baseline_find(store, self->given, bt_str_text(&machine), &self->baseline);
     }
     self->has_baseline = status == BT_OK;
     bt_str_release(&machine);
@@ -49,13 +51,21 @@ static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_
 
 static bt_status run_planned(gate_verb *self, bt_cli_suite *suite)
 {
-    bt_cli_gate_pace pace = {&self->policy, &self->baseline, &suite->plan, 1};
+    bt_cli_gate_pace pace = {.policy = &self->policy,
+                             .baseline = &self->baseline,
+                             .plan = &suite->plan,
+                             .fixed = self->record.fixed ||
+                                      bt_cli_value(self->arguments, "rounds") != NULL};
     bt_run_wish wish = bt_cli_gate_wish(&pace);
-    if (!bt_cli_value(self->arguments, "rounds")) {
+    bt_str rule = {0};
+    bt_status status = bt_cli_gate_rule_write(&pace, self->given, &rule);
+    if (status == BT_OK) {
+        wish.rule_json = bt_str_text(&rule);
         suite->wish = &wish;
+        status = bt_cli_suite_run(suite, &self->outcome);
+        suite->wish = NULL;
     }
-    bt_status status = bt_cli_suite_run(suite, &self->outcome);
-    suite->wish = NULL;
+    bt_str_release(&rule);
     return status;
 }
 
@@ -78,18 +88,27 @@ static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
     return status == BT_OK ? closed : status;
 }
 
-static bt_status run_suite(gate_verb *self)
+static bt_status plan(gate_verb *self, bt_cli_suite *suite)
 {
-    bt_cli_suite suite;
-    if (!bt_cli_value(self->arguments, "baseline")) {
+    if (bt_cli_value(self->arguments, "resume")) {
+        BT_TRY(bt_cli_gate_resume(self->arguments, suite, &self->policy, &self->record));
+        self->given = self->record.baseline;
+        BT_TRY(find_for_machine(self, suite));
+        return bt_cli_gate_check_baseline(&self->record, suite->resume, &self->baseline);
+    }
+    if (!self->given) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "bt-bench gate: --baseline is missing: a name (bt-bench baseline list) or "
                         "a file. To hold one build against another: bt-bench ab");
     }
-    bt_status status = bt_cli_suite_plan(self->arguments, self->arguments->words[0], NULL, &suite);
-    if (status == BT_OK) {
-        status = find_for_machine(self, &suite);
-    }
+    BT_TRY(bt_cli_suite_plan(self->arguments, self->arguments->words[0], NULL, suite));
+    return find_for_machine(self, suite);
+}
+
+static bt_status run_suite(gate_verb *self)
+{
+    bt_cli_suite suite = {0};
+    bt_status status = plan(self, &suite);
     if (status == BT_OK) {
         status = run_planned(self, &suite);
     }
@@ -188,11 +207,22 @@ static bt_status judge(gate_verb *self)
 
 static bt_status gate(gate_verb *self)
 {
-    const char *word = self->arguments->words[0];
-    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
-    BT_TRY(bt_policy_load(bt_cli_value(self->arguments, "policy"), &self->policy));
+    const bt_cli_arguments *arguments = self->arguments;
+    bool resumes = bt_cli_value(arguments, "resume") != NULL;
+    if (arguments->word_count == 0 && !resumes) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "bt-bench gate: something is missing\nusage: bt-bench gate %s",
+                        arguments->verb->usage);
+    }
+    self->given = bt_cli_value(arguments, "baseline");
+    BT_TRY(bt_cli_wants_json(arguments, &self->json));
+    if (!resumes) {
+        BT_TRY(bt_policy_load(bt_cli_value(arguments, "policy"), &self->policy));
+    }
     self->outcome.status = BT_RUN_PASSED;
-    BT_TRY(is_run(word) ? bt_cli_run_number(word, &self->outcome.run) : run_suite(self));
+    BT_TRY(!resumes && is_run(arguments->words[0])
+               ? bt_cli_run_number(arguments->words[0], &self->outcome.run)
+               : run_suite(self));
     return self->outcome.status == BT_RUN_INTERRUPTED ? BT_OK : judge(self);
 }
 
@@ -202,6 +232,7 @@ int bt_verb_gate(const bt_cli_arguments *arguments)
     bt_status status = gate(&self);
     bt_policy_release(&self.policy);
     bt_baseline_release(&self.baseline);
+    bt_cli_gate_record_release(&self.record);
     if (status != BT_OK) {
         bt_str_release(&self.out);
         return bt_cli_fail(status);

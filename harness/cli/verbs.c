@@ -81,6 +81,7 @@ static const bt_cli_option gate_options[] = {
     {"markdown", 0, "FILE", "write a summary for a comment"},
     {"json", 0, "FILE", "write what --format json prints"},
     BT_CLI_RUN_OPTIONS,
+    {"resume", 0, "RUN", "finish an interrupted gate of a suite, with its policy and baseline"},
     DB_ROW,
     FORMAT_ROW,
     HELP_ROW,
@@ -203,13 +204,14 @@ const bt_cli_verb bt_cli_verbs[] = {
      "something\n"
      "is inconclusive, 4 nothing could be tested; those of run.",
      replicate_options, 1, 1, bt_verb_replicate},
-    {"gate", "SUITE | RUN [options]", "is it slower, larger or wrong? exit code for CI",
+    {"gate", "SUITE | RUN | --resume RUN [options]",
+     "is it slower, larger or wrong? exit code for CI",
      "SUITE is run, in as many rounds as the verdicts need, and held against --baseline. RUN is a\n"
      "recorded run; one of 'bt-bench ab' is judged candidate against base, without a baseline.\n"
      "Exit codes: 0 nothing worse, 1 slower or larger, 2 usage, 3 inconclusive, 4 not comparable "
      "or\n"
      "disturbed, 5 crashed or wrong, 130 interrupted.",
-     gate_options, 1, 1, bt_verb_gate},
+     gate_options, 0, 1, bt_verb_gate},
     {"baseline",
      "set NAME RUN --reason TEXT | list | show NAME | history NAME | export NAME | import FILE",
      "what a gate holds runs against",

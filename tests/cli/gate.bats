@@ -115,6 +115,82 @@ gate() { # option...
     [[ $stderr == *'"rounds" is 100; allowed: 2 to 24'* ]]
 }
 
+# Rounds of run 2 that have ended.
+done_of_2() {
+    "$bench" watch 2 --once --format json | grep -o '"rounds_done":[0-9]*' | cut -d: -f2
+}
+
+eventually_more_than() { # rounds
+    for _ in $(seq 600); do
+        [ "$(done_of_2 2>/dev/null || echo 0)" -gt "$1" ] && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+@test "a gate that was killed goes on with its looks, its policy and its baseline" {
+    set_main
+    echo '{ "name": "x", "memory_tolerance_bytes": 7 }' >p.json
+    export TIMED_SPREAD_PPM=30000
+    TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
+        --policy p.json >/dev/null 2>&1 3>&- &
+    pid=$!
+    eventually_more_than 9 # past the first look
+    kill -9 "$pid"
+    wait "$pid" || true
+    [ "$(done_of_2)" -lt 24 ]
+    run "$bench" watch 2
+    [[ ${lines[-1]} == "next      bt-bench gate --resume 2" ]]
+    run "$bench" run --resume 2
+    [ "$status" = 2 ]
+    [[ $output == *"'bt-bench gate --resume' goes on with it"* ]]
+    run "$bench" gate --resume 2 --baseline main
+    [ "$status" = 2 ]
+    [ "$output" = "--resume takes the plan from the record: --baseline cannot be given with it" ]
+    run --separate-stderr "$bench" gate --resume 2 --worker "$worker" -q
+    [ "$status" = 3 ]
+    [[ $output == *"policy x"* ]]
+    resumed=$(grep INCONCLUSIVE <<<"$output" | head -n 1)
+    [[ $resumed == *"tolerance 1 %, 24 rounds"* ]]
+    gate --policy p.json # the same, not broken off
+    [ "$status" = 3 ]
+    [ "$(grep INCONCLUSIVE <<<"$output" | head -n 1)" = "$resumed" ]
+    # Of a number of rounds that was given there are no more after it goes on.
+    TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
+        --rounds 5 >/dev/null 2>&1 3>&- &
+    pid=$!
+    for _ in $(seq 600); do
+        "$bench" watch 4 --once --format json 2>/dev/null | grep -q '"rounds_done":[1-9]' && break
+        sleep 0.05
+    done
+    kill -9 "$pid"
+    wait "$pid" || true
+    run --separate-stderr "$bench" gate --resume 4 --worker "$worker" -q
+    [ "$status" = 3 ]
+    [[ $output == *"5 rounds"* ]]
+}
+
+@test "a gate does not go on against another baseline, nor with another kind of run" {
+    set_main
+    TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
+        >/dev/null 2>&1 3>&- &
+    pid=$!
+    eventually_more_than 1
+    kill -9 "$pid"
+    wait "$pid" || true
+    "$bench" run s.json --filter 4x5 --rounds 3 -q --worker "$worker" >/dev/null
+    "$bench" baseline set main 3 --reason "another"
+    run "$bench" gate --resume 2 --worker "$worker" -q
+    [ "$status" = 4 ]
+    [[ $output == "run 2 cannot go on: baseline main was set anew since it began"*"bt-bench gate 2 --baseline main"* ]]
+    run "$bench" gate --resume 1 --worker "$worker" -q
+    [ "$status" = 2 ]
+    [ "$output" = "run 1 was begun by 'bt-bench run', not by gate" ]
+    run "$bench" gate
+    [ "$status" = 2 ]
+    [[ $output == *"something is missing"*"usage: bt-bench gate SUITE | RUN"* ]]
+}
+
 @test "exit 3: too noisy to tell, after as many rounds as the policy has" {
     set_main
     TIMED_SPREAD_PPM=30000 gate
