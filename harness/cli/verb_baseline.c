@@ -16,16 +16,61 @@ static const char *database_of(const bt_cli_arguments *arguments)
 
 // ---- set ---------------------------------------------------------------------------------------
 
-static bt_status set_from_run(const bt_cli_arguments *arguments, bt_store *store, int64_t number,
-                              bt_str *out)
+// The runs of the words behind the name.
+typedef struct run_list {
+    bt_store_run *runs;           // owned, [count]
+    const bt_store_run **in_turn; // owned, [count]: pointers to them
+    int64_t count;
+} run_list;
+
+static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, run_list *out)
+{
+    void *block = NULL;
+    const int64_t given = arguments->word_count - 2;
+    BT_TRY(bt_mem_alloc((size_t)given, sizeof *out->runs, &block));
+    out->runs = block;
+    BT_TRY(bt_mem_alloc((size_t)given, sizeof *out->in_turn, &block));
+    out->in_turn = block;
+    for (int64_t i = 0; i < given; ++i) {
+        int64_t number = 0;
+        BT_TRY(bt_cli_run_number(arguments->words[2 + i], &number));
+        BT_TRY(bt_store_run_read(store, number, &out->runs[i]));
+        out->in_turn[i] = &out->runs[i];
+        ++out->count;
+    }
+    return BT_OK;
+}
+
+static void release_runs(run_list *list)
+{
+    for (int64_t i = 0; i < list->count; ++i) {
+        bt_store_run_release(&list->runs[i]);
+    }
+    bt_mem_free((void *)list->in_turn);
+    bt_mem_free(list->runs);
+}
+
+static void describe_set(const run_list *list, const char *name, const char *machine, bt_str *out)
+{
+    bt_str_format(out, "baseline %s of %s is run %lld now", name, machine,
+                  (long long)list->runs[0].id);
+    for (int64_t i = 1; i < list->count; ++i) {
+        bt_str_format(out, "%s %lld", i == 1 ? ", with the loss curves of" : ",",
+                      (long long)list->runs[i].id);
+    }
+    bt_str_format(out, "\nnext  bt-bench gate %s --baseline %s   bt-bench baseline export %s\n",
+                  list->runs[0].info.suite.path, name, name);
+}
+
+static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *store,
+                               const run_list *list, bt_str *out)
 {
     const char *name = arguments->words[1], *reason = bt_cli_value(arguments, "reason");
-    bt_store_run run;
     bt_str document = {0}, machine = {0};
     int64_t now_ns = bt_clock_wall_ns();
-    BT_TRY(bt_store_run_read(store, number, &run));
-    bt_status status = bt_baseline_write(&run, name, reason, now_ns, &document);
-    bt_baseline_machine(&run.info.env, &machine);
+    bt_status status =
+        bt_baseline_write(list->in_turn, list->count, name, reason, now_ns, &document);
+    bt_baseline_machine(&list->runs[0].info.env, &machine);
     if (status == BT_OK) {
         status = bt_str_status(&machine);
     }
@@ -33,19 +78,14 @@ static bt_status set_from_run(const bt_cli_arguments *arguments, bt_store *store
         bt_store_baseline row = {.name = name,
                                  .machine = bt_str_text(&machine),
                                  .reason = reason,
-                                 .run = number,
+                                 .run = list->runs[0].id,
                                  .created_ns = now_ns,
                                  .document = bt_str_text(&document)};
         status = bt_store_baseline_add(store, &row);
     }
     if (status == BT_OK) {
-        bt_str_format(out,
-                      "baseline %s of %s is run %lld now\nnext  bt-bench gate %s --baseline %s   "
-                      "bt-bench baseline export %s\n",
-                      name, bt_str_text(&machine), (long long)number, run.info.suite.path, name,
-                      name);
+        describe_set(list, name, bt_str_text(&machine), out);
     }
-    bt_store_run_release(&run);
     bt_str_release(&document);
     bt_str_release(&machine);
     return status;
@@ -53,16 +93,19 @@ static bt_status set_from_run(const bt_cli_arguments *arguments, bt_store *store
 
 static bt_status baseline_set(const bt_cli_arguments *arguments, bt_str *out)
 {
-    int64_t number = 0;
     bt_store *store = NULL;
+    run_list list = {0};
     if (!bt_cli_value(arguments, "reason")) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "bt-bench baseline set: --reason TEXT is missing: why is this run what "
                         "later ones are held against?");
     }
-    BT_TRY(bt_cli_run_number(arguments->words[2], &number));
     BT_TRY(bt_store_open(database_of(arguments), BT_STORE_AMEND, &store));
-    bt_status status = set_from_run(arguments, store, number, out);
+    bt_status status = read_runs(arguments, store, &list);
+    if (status == BT_OK) {
+        status = set_from_runs(arguments, store, &list, out);
+    }
+    release_runs(&list);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
 }
@@ -232,22 +275,23 @@ static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
 
 static const struct {
     const char *name, *usage;
-    int64_t words;
+    int64_t words, words_max;
     bt_status (*run)(const bt_cli_arguments *arguments, bt_str *out);
 } deeds[] = {
-    {"set", "NAME RUN --reason TEXT", 3, baseline_set},
-    {"list", "", 1, baseline_list},
-    {"show", "NAME", 2, baseline_show},
-    {"history", "NAME", 2, baseline_history},
-    {"export", "NAME [-o FILE]", 2, baseline_export},
-    {"import", "FILE", 2, baseline_import},
+    {"set", "NAME RUN [RUN...] --reason TEXT", 3, 2 + BT_LOSS_RUNS_MAX, baseline_set},
+    {"list", "", 1, 1, baseline_list},
+    {"show", "NAME", 2, 2, baseline_show},
+    {"history", "NAME", 2, 2, baseline_history},
+    {"export", "NAME [-o FILE]", 2, 2, baseline_export},
+    {"import", "FILE", 2, 2, baseline_import},
 };
 
 static bt_status find_deed(const bt_cli_arguments *arguments, size_t *which)
 {
     for (*which = 0; *which < sizeof deeds / sizeof deeds[0]; ++*which) {
         if (strcmp(deeds[*which].name, arguments->words[0]) == 0) {
-            return deeds[*which].words == arguments->word_count
+            return arguments->word_count >= deeds[*which].words &&
+                           arguments->word_count <= deeds[*which].words_max
                        ? BT_OK
                        : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench baseline %s%s%s",
                                   deeds[*which].name, *deeds[*which].usage ? " " : "",

@@ -2,6 +2,7 @@
 #include "harness/cli/ab_options.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_suite.h"
+#include "harness/stats/loss.h"
 
 #define DB_ROW                                                                                     \
     {                                                                                              \
@@ -213,14 +214,21 @@ const bt_cli_verb bt_cli_verbs[] = {
      "disturbed, 5 crashed or wrong, 130 interrupted.",
      gate_options, 0, 1, bt_verb_gate},
     {"baseline",
-     "set NAME RUN --reason TEXT | list | show NAME | history NAME | export NAME | import FILE",
+     "set NAME RUN [RUN...] --reason TEXT | list | show NAME | history NAME | export NAME | import "
+     "FILE",
      "what a gate holds runs against",
-     "set      makes a run of two rounds or more the baseline NAME of its machine; none is lost\n"
+     "set      makes a run of two rounds or more the baseline NAME of its machine; none is lost. "
+     "Of\n"
+     "         further runs the loss curves are kept: with another train.micro_batch, or other "
+     "kernels,\n"
+     "         they say how far a curve may be off (\"loss\": \"numeric\"), with another seed how "
+     "far\n"
+     "         training may (\"statistical\")\n"
      "list     those that count, history all that counted once\n"
      "export   writes one as JSON, to be committed, without what identifies the machine; import "
      "reads\n"
      "         such a file",
-     baseline_options, 1, 3, bt_verb_baseline},
+     baseline_options, 1, 2 + BT_LOSS_RUNS_MAX, bt_verb_baseline},
     {"export", "RUN -o FILE", "a run as one file that anybody can check",
      "Raw samples, environment, plan, verdicts and report, with a digest of each; the same run "
      "gives\n"

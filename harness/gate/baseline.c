@@ -1,4 +1,4 @@
-// harness/gate/baseline.c - a run into a baseline's document
+// harness/gate/baseline.c - runs into a baseline's document
 //
 // The document is written with the JSON writer in any order, then parsed and written again with
 // sorted keys: one place decides the form.
@@ -11,6 +11,7 @@
 #include "framework/base/mem.h"
 #include "harness/env/facts.h"
 #include "harness/gate/document.h"
+#include "harness/gate/merge.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 
@@ -253,15 +254,19 @@ bt_status bt_baseline_write_public(const char *document, bt_str *out)
 
 // ---- what may become one -----------------------------------------------------------------------
 
-static bt_status check_run(const bt_store_run *run, const bt_gate_sides *sides)
+static bt_status check_passed(const bt_store_run *run)
+{
+    return run->status == BT_RUN_PASSED
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "run %lld %s: a baseline is made of runs that passed", (long long)run->id,
+                          run->status == BT_RUN_RUNNING ? "is still running"
+                                                        : bt_run_status_name(run->status));
+}
+
+static bt_status check_rounds(const bt_store_run *run, const bt_gate_sides *sides)
 {
     int64_t kept = 0, most = 0;
-    if (run->status != BT_RUN_PASSED) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld %s: a baseline is made of a run that passed", (long long)run->id,
-                        run->status == BT_RUN_RUNNING ? "is still running"
-                                                      : bt_run_status_name(run->status));
-    }
     for (int64_t i = 0; i < sides->count; ++i) {
         kept += is_kept(&sides->items[i]);
         most = sides->items[i].round_count > most ? sides->items[i].round_count : most;
@@ -275,24 +280,28 @@ static bt_status check_run(const bt_store_run *run, const bt_gate_sides *sides)
     return BT_OK;
 }
 
-bt_status bt_baseline_write(const bt_store_run *run, const char *name, const char *reason,
-                            int64_t created_ns, bt_str *out)
+bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count, const char *name,
+                            const char *reason, int64_t created_ns, bt_str *out)
 {
     bt_arena arena = {0};
     bt_gate_sides sides = {0};
     bt_gate_ceilings ceilings = {0};
     bt_str machine = {0}, raw = {0};
+    const bt_store_run *run = runs[0];
     BT_TRY(bt_baseline_check_name(name));
     if (!reason || !*reason) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "a baseline needs a reason, for whoever asks later why it is what it is");
     }
-    bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
+    for (int64_t i = 0; i < count; ++i) {
+        BT_TRY(check_passed(runs[i]));
+    }
+    bt_status status = bt_gate_merge(runs, count, &arena, &sides);
     if (status == BT_OK) {
         status = bt_gate_ceilings_of_run(run, &arena, &ceilings);
     }
     if (status == BT_OK) {
-        status = check_run(run, &sides);
+        status = check_rounds(run, &sides);
     }
     bt_baseline_machine(&run->info.env, &machine);
     if (status == BT_OK) {

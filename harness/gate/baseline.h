@@ -29,11 +29,13 @@ typedef struct bt_baseline {
     char digest[33]; // of the document
 } bt_baseline;
 
-// The document of a run that passed, appended to `out`.
+// The document of runs[0], with the loss curves of all [count] runs (merge.h), appended to `out`.
 // created_ns  since 1970, for the record
-// Errors  INVALID_ARGUMENT (the run did not pass, has no case with rounds enough)
-BT_CHECKED bt_status bt_baseline_write(const bt_store_run *run, const char *name,
-                                       const char *reason, int64_t created_ns, bt_str *out);
+// Errors  INVALID_ARGUMENT (a run did not pass, or does not fit beside the first; the first has no
+//         case with rounds enough)
+BT_CHECKED bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
+                                       const char *name, const char *reason, int64_t created_ns,
+                                       bt_str *out);
 // The document as it may be committed: without the facts that identify the machine.
 // Errors  INVALID_ARGUMENT (it is no JSON), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_baseline_write_public(const char *document, bt_str *out);

@@ -4,15 +4,27 @@
 #include "harness/env/facts.h"
 #include "harness/gate/gate.h"
 
-enum { VALUE_BYTES = 60 }; // of a value that is shown
+enum { VALUE_BYTES = 60, BEFORE_BYTES = 12 }; // of a value that is shown; of what is equal in it
+
+// Where to begin with two long values, so that what differs is seen; 0 for short ones.
+static size_t start_of(const char *left, const char *right)
+{
+    size_t equal = 0;
+    while (left[equal] && left[equal] == right[equal]) {
+        ++equal;
+    }
+    return equal > VALUE_BYTES / 2 ? equal - BEFORE_BYTES : 0;
+}
 
 static void append_difference(const char *key, const char *base, const char *candidate, bt_str *out)
 {
     const char *left = base && *base ? base : "none",
                *right = candidate && *candidate ? candidate : "none";
     if (strcmp(left, right) != 0) {
-        bt_str_format(out, "%s%s %.*s -> %.*s", out->length_bytes ? "; " : "", key, VALUE_BYTES,
-                      left, VALUE_BYTES, right);
+        size_t start = start_of(left, right);
+        const char *gap = start > 0 ? "..." : "";
+        bt_str_format(out, "%s%s %s%.*s -> %s%.*s", out->length_bytes ? "; " : "", key, gap,
+                      VALUE_BYTES, left + start, gap, VALUE_BYTES, right + start);
     }
 }
 

@@ -93,6 +93,27 @@ static bt_status metric_cell(const bt_gate_side *side, bt_gate_metric metric, bt
     return BT_OK;
 }
 
+// "1", or "1 + 3 permuted + 2 seeds" where further runs have some.
+static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
+{
+    int64_t permuted = side->data_count - side->own_count;
+    int64_t seeds = side->curve_count - side->data_count;
+    bt_str text = {0};
+    if (side->own_count > 0) {
+        bt_str_format(&text, "%" PRId64, side->own_count);
+    }
+    if (permuted > 0) {
+        bt_str_format(&text, " + %" PRId64 " permuted", permuted);
+    }
+    if (seeds > 0) {
+        bt_str_format(&text, " + %" PRId64 " seed%s", seeds, seeds > 1 ? "s" : "");
+    }
+    bt_status status = bt_str_status(&text);
+    bt_table_cell(table, "%s", bt_str_text(&text));
+    bt_str_release(&text);
+    return status;
+}
+
 static bt_status side_row(const bt_gate_side *side, bt_table *table)
 {
     bt_table_cell(table, "%s", side->name);
@@ -102,12 +123,7 @@ static bt_status side_row(const bt_gate_side *side, bt_table *table)
     BT_TRY(metric_cell(side, BT_GATE_STEP_TIME, table));
     BT_TRY(metric_cell(side, BT_GATE_TOKENS_PER_S, table));
     BT_TRY(metric_cell(side, BT_GATE_MEMORY, table));
-    if (side->curve_count > 0) {
-        bt_table_cell(table, "%" PRId64, side->curve_count);
-    } else {
-        bt_table_cell(table, "%s", "");
-    }
-    return BT_OK;
+    return curves_cell(side, table);
 }
 
 bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)

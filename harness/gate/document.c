@@ -112,7 +112,16 @@ static void write_tokens(const bt_loss_curve *curve, bt_json_writer *json)
     bt_json_writer_close(json, ']');
 }
 
-static bt_status write_curve(const bt_loss_curve *curve, int64_t rounds, bt_json_writer *json)
+// What curves behind the side's own are of, in this order.
+static const char *const sources[] = {"", "permuted", "seed"};
+
+static const char *source_of(const bt_gate_side *side, int64_t index)
+{
+    return sources[(index >= side->own_count) + (index >= side->data_count)];
+}
+
+static bt_status write_curve(const bt_loss_curve *curve, const char *source, int64_t rounds,
+                             bt_json_writer *json)
 {
     bt_str bits = {0};
     for (int64_t i = 0; i < curve->count; ++i) {
@@ -128,6 +137,9 @@ static bt_status write_curve(const bt_loss_curve *curve, int64_t rounds, bt_json
     bt_status status = bt_str_status(&bits);
     bt_json_writer_open(json, NULL, '{');
     bt_json_writer_text(json, "bits", bt_str_text(&bits));
+    if (*source) {
+        bt_json_writer_text(json, "of", source);
+    }
     bt_json_writer_text(json, "parameters", curve->params_digest);
     bt_json_writer_integer(json, "rounds", rounds);
     write_tokens(curve, json);
@@ -143,7 +155,7 @@ bt_status bt_document_write_curves(const bt_gate_side *side, bt_json_writer *jso
     }
     bt_json_writer_open(json, "losses", '[');
     for (int64_t i = 0; i < side->curve_count; ++i) {
-        BT_TRY(write_curve(&side->curves[i], side->curve_rounds[i], json));
+        BT_TRY(write_curve(&side->curves[i], source_of(side, i), side->curve_rounds[i], json));
     }
     bt_json_writer_close(json, ']');
     return BT_OK;
@@ -197,11 +209,29 @@ static bt_status read_bits(bt_document *in, const cJSON *object, bt_loss_curve *
     return read_tokens(in, object, steps, out->count);
 }
 
+// Which of the sources a curve has; behind one it cannot be of an earlier one.
+static bt_status read_source(bt_document *in, const cJSON *object, size_t *at)
+{
+    const char *word = NULL;
+    BT_TRY(bt_document_text_if(in, object, "of", &word));
+    for (size_t i = *at; i < sizeof sources / sizeof sources[0]; ++i) {
+        if (strcmp(word, sources[i]) == 0) {
+            *at = i;
+            return BT_OK;
+        }
+    }
+    return bt_json_error(in->json, object, BT_JSON_VALUE,
+                         "a curve of \"%s\" cannot stand here: own ones come first, then "
+                         "\"permuted\", then \"seed\"",
+                         word);
+}
+
 bt_status bt_document_read_curves(bt_document *in, const cJSON *object, bt_gate_side *out)
 {
     const cJSON *list = NULL;
     void *curve_block = NULL, *round_block = NULL;
-    out->curve_count = 0;
+    size_t source = 0;
+    out->own_count = out->data_count = out->curve_count = 0;
     if (!bt_json_get(object, "losses")) {
         return BT_OK;
     }
@@ -213,13 +243,20 @@ bt_status bt_document_read_curves(bt_document *in, const cJSON *object, bt_gate_
     int64_t *rounds = round_block;
     for (const cJSON *node = list->child; node; node = node->next) {
         double count = 0;
+        BT_TRY(read_source(in, node, &source));
         BT_TRY(read_bits(in, node, &curves[out->curve_count]));
         BT_TRY(bt_document_text(in, node, "parameters", &curves[out->curve_count].params_digest));
         BT_TRY(bt_document_number(in, node, "rounds", 1, 1e6, &count));
         rounds[out->curve_count++] = (int64_t)count;
+        out->own_count += source == 0;
+        out->data_count += source <= 1;
     }
     out->curves = curves;
     out->curve_rounds = rounds;
+    if (out->curve_count > 0 && out->own_count == 0) {
+        return bt_json_error(in->json, list, BT_JSON_VALUE,
+                             "\"losses\" has no curve of the case's own rounds");
+    }
     return BT_OK;
 }
 

@@ -251,13 +251,42 @@ static void judge_curves(const judging *self, const bt_gate_side *base, bt_loss_
         if (tier == BT_LOSS_TIER_BITWISE) {
             bt_loss_check_bitwise(&base->curves[0], curve, &loss);
         } else {
-            bt_loss_check_numeric(base->curves, base->curve_count, curve, &self->rule->loss, &loss);
+            bt_loss_check_numeric(base->curves, base->data_count, curve, &self->rule->loss, &loss);
         }
         take_loss(self, &loss);
         if (self->out->word != BT_GATE_SAME) {
             return;
         }
     }
+}
+
+// A curve of each seed. Other curves of the side's own seed say nothing about seeds.
+static bt_status curves_of_seeds(const judging *self, const bt_gate_side *side,
+                                 const bt_loss_curve **out, int64_t *count)
+{
+    void *block = NULL;
+    int64_t others = side->curve_count - side->data_count;
+    BT_TRY(bt_arena_alloc(self->arena, (size_t)(1 + others) * sizeof(bt_loss_curve), &block));
+    bt_loss_curve *curves = block;
+    curves[0] = side->curves[0];
+    for (int64_t i = 0; i < others; ++i) {
+        curves[1 + i] = side->curves[side->data_count + i];
+    }
+    *out = curves;
+    *count = 1 + others;
+    return BT_OK;
+}
+
+static bt_status judge_seeds(const judging *self, const bt_gate_side *base)
+{
+    const bt_loss_curve *before = NULL, *now = NULL;
+    int64_t before_count = 0, now_count = 0;
+    bt_loss_verdict loss = {0};
+    BT_TRY(curves_of_seeds(self, base, &before, &before_count));
+    BT_TRY(curves_of_seeds(self, self->candidate, &now, &now_count));
+    bt_loss_check_statistical(before, before_count, now, now_count, &self->rule->loss, &loss);
+    take_loss(self, &loss);
+    return BT_OK;
 }
 
 static bt_status judge_loss(const judging *self)
@@ -273,14 +302,11 @@ static bt_status judge_loss(const judging *self)
         say(self->out, BT_GATE_NOT_COMPARABLE, "%s has no loss curve",
             base->curve_count == 0 ? "the base" : "the run");
     } else if (tier == BT_LOSS_TIER_STATISTICAL) {
-        bt_loss_verdict loss = {0};
-        bt_loss_check_statistical(base->curves, base->curve_count, side->curves, side->curve_count,
-                                  &self->rule->loss, &loss);
-        take_loss(self, &loss);
-    } else if (tier == BT_LOSS_TIER_BITWISE && base->curve_count > 1) {
+        return judge_seeds(self, base);
+    } else if (tier == BT_LOSS_TIER_BITWISE && base->own_count > 1) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
             "bitwise: the base's own rounds have %" PRId64 " different loss curves",
-            base->curve_count);
+            base->own_count);
     } else {
         judge_curves(self, base, tier);
     }

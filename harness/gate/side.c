@@ -86,7 +86,7 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
-static bool same_curve(const bt_loss_curve *left, const bt_loss_curve *right)
+bool bt_gate_same_curve(const bt_loss_curve *left, const bt_loss_curve *right)
 {
     bool same =
         left->count == right->count && strcmp(left->params_digest, right->params_digest) == 0;
@@ -119,7 +119,7 @@ static void add_curve(growing *self, const bt_store_round *round)
         return;
     }
     int64_t at = 0;
-    while (at < side->curve_count && !same_curve(&self->curves[at], &curve)) {
+    while (at < side->curve_count && !bt_gate_same_curve(&self->curves[at], &curve)) {
         ++at;
     }
     if (at == side->curve_count) {
@@ -281,6 +281,7 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
     out->rounds = self.rounds;
     out->curves = self.curves;
     out->curve_rounds = self.curve_rounds;
+    out->own_count = out->data_count = out->curve_count;
     out->kernels = self.kernels;
     BT_TRY(without_folders(what->axes_json, arena, &out->axes_json));
     bt_plan_hash(out->axes_json, out->settings);

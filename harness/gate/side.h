@@ -29,8 +29,10 @@ typedef struct bt_gate_side {
     int64_t round_count;
     const bt_loss_curve *curves; // different ones, [curve_count], in the order met
     const int64_t *curve_rounds; // [curve_count]: rounds that had it
-    int64_t curve_count;
-    const char *const *kernels; // "op: kernel", different ones, [kernel_count], sorted
+    int64_t own_count;           // the first so many are of the side's own rounds,
+    int64_t data_count;          // up to here of the same seed and data, their reductions permuted,
+    int64_t curve_count;         // and the others of other seeds, one each (only in a baseline)
+    const char *const *kernels;  // "op: kernel", different ones, [kernel_count], sorted
     int64_t kernel_count;
     double clock_mhz, power_w; // medians over the rounds; NaN: not known
     int64_t failed;            // rounds that crashed or whose result was wrong
@@ -60,6 +62,8 @@ int64_t bt_gate_side_values(const bt_gate_side *side, bt_gate_metric metric, dou
 // Their median, NaN without any. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric,
                                          double *median);
+// Whether two curves are the same, bit by bit, and so are the parameters behind them.
+bool bt_gate_same_curve(const bt_loss_curve *left, const bt_loss_curve *right);
 bool bt_gate_side_is_training(const bt_gate_side *side);
 
 // Digest of the hard facts that concern a case: those of the machine, and of its own data.

@@ -320,7 +320,8 @@ eventually_more_than() { # rounds
     [[ $stderr == *"usage: bt-bench baseline export NAME"* ]]
 }
 
-@test "the real thing: kernels and a training case, gated with the policy for shared machines" {
+# A training case and a kernel, real ones.
+train_suite() {
     { printf '\x88\xd8\x34\x01\x01\0\0\0\0\x10\0\0'; head -c 1012 /dev/zero
         for i in $(seq 4096); do printf %b "\\x$(printf %02x $((i * i % 61)))\\0"; done; } >t.bin
     cat >r.json <<'JSON'
@@ -331,6 +332,10 @@ eventually_more_than() { # rounds
       { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": "64x16",
         "cache": "hot", "max_time_s": 0.01 } } ] } } }
 JSON
+}
+
+@test "the real thing: kernels and a training case, gated with the policy for shared machines" {
+    train_suite
     "$bench" run r.json --rounds 2 -q >/dev/null
     "$bench" baseline set main 1 --reason "real"
     echo '{ "name": "x", "rounds": 2, "loss": "bitwise", "tolerance": { "kernel": 9, "short_kernel": 9,
@@ -349,4 +354,88 @@ JSON
     run --separate-stderr "$bench" gate r.json --baseline main --policy p.json -q --seed 7 --filter fp32
     [ "$status" = 4 ]
     [[ $output == *"train.seed 1337 -> 7"* ]]
+}
+
+# Changes the losses of run 5's first round by what python's EXPRESSION makes of the list x, and
+# judges it against BASELINE.
+judge_changed() { # baseline expression
+    python3 - "$2" <<'PY'
+import sqlite3, struct, sys
+nan, inf = float("nan"), float("inf")
+base = sqlite3.connect("results/bt.sqlite")
+round, = base.execute("SELECT min(id) FROM round WHERE session_id=5").fetchone()
+base.execute("CREATE TABLE IF NOT EXISTS kept AS SELECT loss FROM step WHERE round_id=? ORDER BY step", (round,))
+x = [row[0] for row in base.execute("SELECT loss FROM kept")]
+for step, loss in enumerate(eval(sys.argv[1])):
+    bits, = struct.unpack("<I", struct.pack("<f", loss))
+    real = None if loss != loss else struct.unpack("<f", struct.pack("<f", loss))[0]
+    base.execute("UPDATE step SET loss=?, loss_bits=? WHERE round_id=? AND step=?", (real, bits, round, step))
+base.commit()
+PY
+    run --separate-stderr "$bench" gate 5 --baseline "$1" --policy p.json
+}
+
+@test "several trainings make an envelope: rounding passes, every corrupted curve is found" {
+    command -v python3 >/dev/null || skip "no python3"
+    train_suite
+    "$bench" run r.json --filter fp32 --rounds 2 -q >/dev/null                # 1
+    for split in 1 4; do                                                        # 2, 3: other sums
+        "$bench" run r.json --filter fp32 --set train.micro_batch=$split -q >/dev/null
+    done
+    "$bench" run r.json --filter fp32 --set train.optimizer.lr=0.002 -q >/dev/null # 4: a mistake
+    run "$bench" baseline set main 1 2 3 --reason "permuted"
+    [ "$status" = 0 ]
+    [[ ${lines[0]} == *"is run 1 now, with the loss curves of 2, 3" ]]
+    run "$bench" baseline show main
+    [[ $output == *"1 + 2 permuted"* ]]
+    run "$bench" baseline set main 1 4 --reason "wide"
+    [ "$status" = 2 ]
+    [[ $output == "run 4 does not fit beside run 1, case fp32: its settings differ in more than"* ]]
+    run "$bench" baseline set main 1 2 2 --reason "twice"
+    [ "$status" = 2 ]
+    [ "$output" = "run 2 is named twice" ]
+    run "$bench" baseline set main 1 9 --reason "none"
+    [ "$status" = 2 ]
+    "$bench" baseline set single 1 --reason "one run"
+    "$bench" run r.json --filter fp32 --rounds 2 -q >/dev/null # 5: what is judged
+    echo '{ "name": "n", "rounds": 2, "loss": "numeric", "overrides": [
+      { "case": "*", "metric": "step_time_ns", "gated": false, "reason": "only the loss" },
+      { "case": "*", "metric": "tokens_per_s", "gated": false, "reason": "only the loss" } ] }' >p.json
+    for same in "x" "[v + 4.8e-7 for v in x]"; do
+        judge_changed main "$same"
+        [ "$status" = 0 ]
+    done
+    for broken in "[v + (2e-5 if i == 11 else 0) for i, v in enumerate(x)]" \
+        "[v + (nan if i == 3 else 0) for i, v in enumerate(x)]" \
+        "x[:4] + [x[5], x[4]] + x[6:]" "x[1:] + x[:1]" "[v * 1.00001 for v in x]"; do
+        judge_changed main "$broken"
+        [ "$status" = 5 ]
+        [[ $output == *"FAIL  fp32   loss: numeric: "* ]]
+    done
+    # One run alone would have let the first of these pass.
+    judge_changed single "[v + (2e-5 if i == 11 else 0) for i, v in enumerate(x)]"
+    [ "$status" = 0 ]
+    # The envelope is in the verdict and in the committed file.
+    "$bench" baseline export main -o main.json
+    [ "$(grep -c '"of": "permuted"' main.json)" = 2 ]
+    judge_changed ./main.json "[v + (2e-5 if i == 11 else 0) for i, v in enumerate(x)]"
+    [ "$status" = 5 ]
+}
+
+@test "trainings of other seeds say how far training may differ" {
+    train_suite
+    "$bench" run r.json --filter fp32 --rounds 2 -q >/dev/null
+    for seed in 7 8 8; do
+        "$bench" run r.json --filter fp32 --seed $seed -q >/dev/null
+    done
+    "$bench" baseline set main 1 2 3 --reason "seeds"
+    run "$bench" baseline show main
+    [[ $output == *"1 + 2 seeds"* ]]
+    run "$bench" baseline set main 1 2 3 4 --reason "one seed twice"
+    [ "$status" = 2 ]
+    [[ $output == "run 4 does not fit beside run 1, case fp32: another run has its seed already"* ]]
+    echo '{ "name": "s", "rounds": 2, "loss": "statistical", "tolerance": { "train": 9 } }' >p.json
+    run --separate-stderr "$bench" gate 1 --baseline main --policy p.json --json g.json
+    [ "$status" = 0 ]
+    grep -q 'statistical: ' g.json
 }

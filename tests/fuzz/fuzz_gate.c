@@ -72,6 +72,8 @@ static bt_gate_sides some_sides(void)
                                       .round_count = 2,
                                       .curves = curves,
                                       .curve_rounds = curve_rounds,
+                                      .own_count = 1,
+                                      .data_count = 1,
                                       .curve_count = 1,
                                       .message = "",
                                       .label = ""};

@@ -72,7 +72,8 @@ void gate_judge(const char *members)
     gate_set_policy(members);
     if (!gate_it.paired && gate_it.baseline.sides.count == 0) {
         bt_str text = {0};
-        ASSERT_OK(bt_baseline_write(&gate_it.base.run, "main", "why", 0, &text));
+        const bt_store_run *const of[] = {&gate_it.base.run};
+        ASSERT_OK(bt_baseline_write(of, 1, "main", "why", 0, &text));
         ASSERT_OK(bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &gate_it.baseline));
         bt_str_release(&text);
     }

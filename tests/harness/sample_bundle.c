@@ -85,7 +85,8 @@ static void gate_kernels(void)
     bt_policy policy;
     bt_gate_result result;
     ASSERT_OK(bt_store_run_read(sample_store, 2, &run));
-    ASSERT_OK(bt_baseline_write(&run, "main", "a test", 0, &document));
+    const bt_store_run *const of[] = {&run};
+    ASSERT_OK(bt_baseline_write(of, 1, "main", "a test", 0, &document));
     ASSERT_OK(bt_baseline_parse("main", bt_str_text(&document), document.length_bytes, &baseline));
     ASSERT_OK(bt_policy_load(NULL, &policy));
     const bt_gate_request request = {.run = &run, .baseline = &baseline, .policy = &policy};

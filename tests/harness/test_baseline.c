@@ -91,9 +91,15 @@ static void make_run(made_run *made)
     made_kernel_round(made, "once", "blutrain", 10, "copy");
 }
 
+static bt_status write_one(const made_run *made, const char *name, const char *reason, bt_str *out)
+{
+    const bt_store_run *const runs[] = {&made->run};
+    return bt_baseline_write(runs, 1, name, reason, 0, out);
+}
+
 static void write_document(const made_run *made, bt_str *out)
 {
-    ASSERT_OK(bt_baseline_write(&made->run, "main", "first measurement", 0, out));
+    ASSERT_OK(write_one(made, "main", "first measurement", out));
 }
 
 static void a_document_comes_back(void **state)
@@ -203,20 +209,19 @@ static void not_every_run_becomes_a_baseline(void **state)
     made_run_init(&made);
     made_kernel_round(&made, "gelu", "blutrain", 1000, "a");
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no case with 2 rounds or more (the most is 1)",
-                 bt_baseline_write(&made.run, "main", "why", 0, &text));
+                 write_one(&made, "main", "why", &text));
     made_kernel_round(&made, "gelu", "blutrain", 1000, "a");
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "needs a reason",
-                 bt_baseline_write(&made.run, "main", "", 0, &text));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "needs a reason", write_one(&made, "main", "", &text));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"-x\" is no name",
-                 bt_baseline_write(&made.run, "-x", "why", 0, &text));
+                 write_one(&made, "-x", "why", &text));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"a/b\" is no name",
-                 bt_baseline_write(&made.run, "a/b", "why", 0, &text));
+                 write_one(&made, "a/b", "why", &text));
     made.run.status = BT_RUN_FAILED;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 7 failed",
-                 bt_baseline_write(&made.run, "main", "why", 0, &text));
+                 write_one(&made, "main", "why", &text));
     made.run.status = BT_RUN_RUNNING;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "still running",
-                 bt_baseline_write(&made.run, "main", "why", 0, &text));
+                 write_one(&made, "main", "why", &text));
     bt_str_release(&text);
     made_run_release(&made);
 }
@@ -286,7 +291,7 @@ static void every_failing_allocation_is_said(void **state)
         bt_str text = {0};
         bt_baseline baseline = {0};
         bt_mem_fail_at(n);
-        bt_status status = bt_baseline_write(&made.run, "main", "why", 0, &text);
+        bt_status status = write_one(&made, "main", "why", &text);
         if (status == BT_OK) {
             status = bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &baseline);
         }
