@@ -26,7 +26,7 @@ bool is_legal(const family &of, const bt_gemm_args *args)
         args->epilogue == BT_EPILOGUE_BIAS_GELU || args->epilogue == BT_EPILOGUE_DGELU;
     return args->ab_dtype == of.dtype && (of.dtype == BT_BF16 || args->compute == of.compute) &&
            (args->d_dtype == of.dtype || args->d_dtype == BT_F32) &&
-           (unsigned)args->epilogue < BT_EPILOGUE_COUNT &&
+           (unsigned)args->epilogue < BT_EPILOGUE_COUNT && !args->dbias &&
            (!gelu || (args->beta == 0 && args->aux)) && args->m >= 1 && args->n >= 1 &&
            args->k >= 1 && args->batch >= 1 && args->m <= most && args->n <= most &&
            args->k <= most && args->batch <= 65535 &&

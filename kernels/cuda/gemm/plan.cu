@@ -66,7 +66,8 @@ ending ending_of(const family &of, const bt_gemm_args *args)
     const bool in_place = args->beta == 1 && args->c == args->d && args->ldc == args->ldd &&
                           (args->batch == 1 || args->stride_c == args->stride_d);
     ending kind = ENDING_COUNT;
-    if (args->ab_dtype != of.dtype || (of.dtype == BT_F32 && args->compute != of.compute)) {
+    if (args->dbias || args->ab_dtype != of.dtype ||
+        (of.dtype == BT_F32 && args->compute != of.compute)) {
         return ENDING_COUNT;
     }
     switch (args->epilogue) {
