@@ -152,7 +152,7 @@ static void write_ceilings(const bt_gate_ceilings *ceilings, bt_json_writer *jso
     for (int64_t i = 0; i < ceilings->count; ++i) {
         bt_json_writer_open(json, ceilings->items[i].name, '[');
         for (int64_t j = 0; j < ceilings->items[i].count; ++j) {
-            bt_json_writer_real(json, NULL, ceilings->items[i].bytes_per_s[j]);
+            bt_json_writer_real(json, NULL, ceilings->items[i].rates[j]);
         }
         bt_json_writer_close(json, ']');
     }

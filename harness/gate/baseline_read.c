@@ -200,7 +200,7 @@ static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceili
                                  node->string, BT_GATE_CEILING_PREFIX);
         }
         BT_TRY(bt_document_copy(in, node->string, &item->name));
-        BT_TRY(bt_document_numbers(in, node, node->string, &item->bytes_per_s, &item->count));
+        BT_TRY(bt_document_numbers(in, node, node->string, &item->rates, &item->count));
     }
     out->items = items;
     return BT_OK;

@@ -14,6 +14,11 @@ bool bt_gate_is_ceiling(const bt_store_round *round)
     return strncmp(round->what.name, BT_GATE_CEILING_PREFIX, strlen(BT_GATE_CEILING_PREFIX)) == 0;
 }
 
+static bool is_product(const char *name)
+{
+    return strncmp(name, BT_GATE_PRODUCT_PREFIX, strlen(BT_GATE_PRODUCT_PREFIX)) == 0;
+}
+
 static const bt_gate_ceiling *find(const bt_gate_ceilings *list, const char *name)
 {
     for (int64_t i = 0; i < list->count; ++i) {
@@ -31,7 +36,7 @@ static bt_status gather(const bt_store_run *run, const char *name, bt_arena *are
     void *block = NULL;
     BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof(double), &block));
     double *values = block;
-    *out = (bt_gate_ceiling){.name = name, .bytes_per_s = values};
+    *out = (bt_gate_ceiling){.name = name, .rates = values};
     for (int64_t i = 0; i < run->round_count; ++i) {
         const bt_store_round *round = &run->rounds[i];
         bt_summary summary;
@@ -39,7 +44,8 @@ static bt_status gather(const bt_store_run *run, const char *name, bt_arena *are
             continue;
         }
         BT_TRY(bt_summary_of(round, &summary));
-        double value = summary.metrics[BT_METRIC_BANDWIDTH].value;
+        double value =
+            summary.metrics[is_product(name) ? BT_METRIC_COMPUTE : BT_METRIC_BANDWIDTH].value;
         if (value > 0 && isfinite(value)) {
             values[out->count++] = value;
         }
@@ -68,7 +74,7 @@ static bt_status median_of(const bt_gate_ceiling *ceiling, double *median)
 {
     bt_stats stats = {.median = (double)NAN};
     if (ceiling && ceiling->count > 0) {
-        BT_TRY(bt_stats_of(ceiling->bytes_per_s, ceiling->count, &stats));
+        BT_TRY(bt_stats_of(ceiling->rates, ceiling->count, &stats));
     }
     *median = stats.median;
     return BT_OK;
@@ -85,10 +91,13 @@ bt_status bt_gate_ceilings_differ(const bt_gate_ceilings *base, const bt_gate_ce
         if (!(fabs(now / before - 1) > EQUAL)) {
             continue; // also what one side does not know
         }
-        bt_str_format(out, "%sthe machine's own copy, %s: %s", out->length_bytes ? "; " : "",
-                      name + strlen(BT_GATE_CEILING_PREFIX),
-                      bt_format_value(BT_UNIT_BYTES_PER_S, before).text);
-        bt_str_format(out, " -> %s", bt_format_value(BT_UNIT_BYTES_PER_S, now).text);
+        const bool product = is_product(name);
+        const bt_unit unit = product ? BT_UNIT_FLOP_PER_S : BT_UNIT_BYTES_PER_S;
+        const char *prefix = product ? BT_GATE_PRODUCT_PREFIX : BT_GATE_CEILING_PREFIX;
+        bt_str_format(out, "%sthe machine's own %s, %s: %s", out->length_bytes ? "; " : "",
+                      product ? "product" : "copy", name + strlen(prefix),
+                      bt_format_value(unit, before).text);
+        bt_str_format(out, " -> %s", bt_format_value(unit, now).text);
     }
     return bt_str_status(out);
 }

@@ -1,4 +1,5 @@
-// harness/gate/ceiling.h - the machine's own speed beside a run: copies of 256 MiB, per cache mode
+// harness/gate/ceiling.h - the machine's own speed beside a run: copies of 256 MiB per cache mode,
+//   large products per type
 //
 // Never judged, since they are not ours to answer for; but a machine that was slower as a whole
 // explains cases that are slower on it.
@@ -7,11 +8,12 @@
 
 #include "harness/gate/side.h"
 
-#define BT_GATE_CEILING_PREFIX "ceiling." // of the names of such cases
+#define BT_GATE_CEILING_PREFIX "ceiling."      // of the names of such cases
+#define BT_GATE_PRODUCT_PREFIX "ceiling.gemm." // of those that are products
 
 typedef struct bt_gate_ceiling {
-    const char *name;          // "ceiling.hot"
-    const double *bytes_per_s; // of its rounds, [count]
+    const char *name;    // "ceiling.hot", "ceiling.gemm.bf16"
+    const double *rates; // of its rounds, [count]: bytes/s of a copy, FLOP/s of a product
     int64_t count;
 } bt_gate_ceiling;
 

@@ -156,6 +156,11 @@ static const char *text_at(const cJSON *values, int index)
     return index == 0 && values ? values->valuestring : NULL;
 }
 
+static bool does_multiply(const char *op)
+{
+    return strncmp(op, "gemm", 4) == 0 || strncmp(op, "attention", 9) == 0;
+}
+
 static bt_status check_combination(const combining *self, bt_kernel_case_op op, const char *shape,
                                    bt_kernel_shape *parsed, bool backward, const char *dtype)
 {
@@ -173,8 +178,7 @@ static bt_status check_combination(const combining *self, bt_kernel_case_op op, 
                              "case %s: kernel.direction is \"backward\"; %s has none", name,
                              row->name);
     }
-    bool multiplies = strncmp(row->name, "gemm", 4) == 0 || strncmp(row->name, "attention", 9) == 0;
-    if (strcmp(dtype, "tf32") == 0 && !multiplies) {
+    if (strcmp(dtype, "tf32") == 0 && !does_multiply(row->name)) {
         return bt_json_error(self->json, self->node, BT_JSON_VALUE,
                              "case %s: kernel.dtype is \"tf32\"; only attention and gemm have it",
                              name);
@@ -261,40 +265,48 @@ static bool select_all(const char *name, const void *by)
     return true;
 }
 
-static bool has_mode(const cJSON *cases, const char *cache, const cJSON **first)
+// The first case whose kernel has `value` under `key`; of those that multiply, if asked. NULL:
+// none.
+static const cJSON *first_with(const cJSON *cases, const char *key, const char *value,
+                               bool multiplies)
 {
     for (const cJSON *item = cases->child; item; item = item->next) {
-        const cJSON *mode = bt_json_get(bt_json_get(item, "kernel"), "cache");
-        if (mode && strcmp(mode->valuestring, cache) == 0) {
-            *first = item;
-            return true;
+        const cJSON *kernel = bt_json_get(item, "kernel"), *node = bt_json_get(kernel, key);
+        if (node && strcmp(node->valuestring, value) == 0 &&
+            (!multiplies || does_multiply(bt_json_get(kernel, "op")->valuestring))) {
+            return item;
         }
     }
-    return false;
+    return NULL;
 }
 
-static bt_status add_ceiling(const char *cache, const cJSON *first, cJSON *cases)
+typedef struct ceiling {
+    const char *name, *op, *dtype, *cache, *shape;
+    const cJSON *like; // a case whose seed and times it has; NULL: nobody needs it
+} ceiling;
+
+static bt_status add_ceiling(const ceiling *what, cJSON *cases)
 {
-    char text[256], name[32];
-    const cJSON *from = bt_json_get(first, "kernel");
-    (void)snprintf(name, sizeof name, "ceiling.%s", cache);
+    char text[320];
+    const cJSON *from = bt_json_get(what->like, "kernel");
     (void)snprintf(text, sizeof text,
-                   "{\"name\":\"%s\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"copy\",\"direction\":"
-                   "\"forward\",\"dtype\":\"f32\",\"cache\":\"%s\",\"shape\":\"" CEILING_SHAPE
-                   "\",\"seed\":%.0f,\"max_time_s\":%g,\"timeout_s\":%g}}",
-                   name, cache, bt_json_number_of(from, "seed"),
-                   bt_json_number_of(from, "max_time_s"), bt_json_number_of(from, "timeout_s"));
-    cJSON *item = cJSON_Parse(text), *made = cJSON_CreateArray(), *ceiling = NULL;
+                   "{\"name\":\"%s\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"%s\",\"direction\":"
+                   "\"forward\",\"dtype\":\"%s\",\"cache\":\"%s\",\"shape\":\"%s\",\"seed\":%.0f,"
+                   "\"max_time_s\":%g,\"timeout_s\":%g}}",
+                   what->name, what->op, what->dtype, what->cache, what->shape,
+                   bt_json_number_of(from, "seed"), bt_json_number_of(from, "max_time_s"),
+                   bt_json_number_of(from, "timeout_s"));
+    cJSON *item = cJSON_Parse(text), *made = cJSON_CreateArray(), *added = NULL;
     bt_json_doc nowhere = {.name = (char *)"ceiling"};
     bt_status status = item && made
                            ? bt_plan_kernel_expand(&nowhere, NULL, item, select_all, NULL, made)
                            : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
     if (status == BT_OK) {
-        ceiling = cJSON_DetachItemFromArray(made, 0);
-        cJSON *label = cJSON_CreateString(name);
-        if (!label || !cJSON_ReplaceItemInObjectCaseSensitive(ceiling, "name", label) ||
-            !cJSON_InsertItemInArray(cases, 0, ceiling)) {
-            cJSON_Delete(ceiling);
+        added = cJSON_DetachItemFromArray(made, 0);
+        cJSON *label = cJSON_CreateString(what->name);
+        if (!label || !cJSON_ReplaceItemInObjectCaseSensitive(added, "name", label) ||
+            !cJSON_InsertItemInArray(cases, 0, added)) {
+            cJSON_Delete(added);
             status = bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
         }
     }
@@ -303,16 +315,36 @@ static bt_status add_ceiling(const char *cache, const cJSON *first, cJSON *cases
     return status;
 }
 
-bt_status bt_plan_kernel_ceilings(cJSON *cases)
+bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases)
 {
-    static const char *const modes[] = {"hot", "rotating", "cold"};
-    for (int i = 0; i < 3; ++i) {
-        const cJSON *first = NULL;
-        if (has_mode(cases, modes[i], &first)) {
-            BT_TRY(add_ceiling(modes[i], first, cases));
+    const bool gpu = strcmp(device, "cpu") != 0;
+    // A large product; on a GPU of several ms, on a CPU of a few hundredths of a second.
+    const char *product = gpu ? "8192x8192x4096" : "1024x1024x1024";
+    ceiling wanted[] = {{"ceiling.gemm.f64", "gemm_nt", "f64", "hot", product, NULL},
+                        {"ceiling.gemm.f32", "gemm_nt", "f32", "hot", product, NULL},
+                        {"ceiling.gemm.tf32", "gemm_nt", "tf32", "hot", product, NULL},
+                        {"ceiling.gemm.bf16", "gemm_nt", "bf16", "hot", product, NULL},
+                        {"ceiling.hot", "copy", "f32", "hot", CEILING_SHAPE, NULL},
+                        {"ceiling.rotating", "copy", "f32", "rotating", CEILING_SHAPE, NULL},
+                        {"ceiling.cold", "copy", "f32", "cold", CEILING_SHAPE, NULL}};
+    const int count = (int)(sizeof wanted / sizeof wanted[0]);
+    for (int i = 0; i < count; ++i) { // before any is among the cases
+        const bool multiplies = strcmp(wanted[i].op, "copy") != 0;
+        wanted[i].like = multiplies ? first_with(cases, "dtype", wanted[i].dtype, true)
+                                    : first_with(cases, "cache", wanted[i].cache, false);
+    }
+    for (int i = 0; i < count; ++i) {
+        if (wanted[i].like) {
+            BT_TRY(add_ceiling(&wanted[i], cases));
         }
     }
     return BT_OK;
+}
+
+bool bt_plan_kernel_is_copy(const cJSON *item)
+{
+    return bt_plan_kernel_is_ceiling(item) &&
+           strcmp(bt_json_get(bt_json_get(item, "kernel"), "op")->valuestring, "copy") == 0;
 }
 
 bool bt_plan_kernel_is_ceiling(const cJSON *item)

@@ -47,10 +47,12 @@ typedef bool (*bt_plan_selects)(const char *name, const void *by);
 BT_CHECKED bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node,
                                            const cJSON *item, bt_plan_selects selects,
                                            const void *by, cJSON *cases);
-// Puts a copy of 256 MiB, "ceiling.<cache>", before the cases for each cache mode in them: the
-// bandwidth that theirs is a share of.
-BT_CHECKED bt_status bt_plan_kernel_ceilings(cJSON *cases);
-// Whether a case is such a copy.
+// Puts before the cases what the machine itself reaches: a copy of 256 MiB, "ceiling.<cache>", for
+// each cache mode in them, which their bandwidth is a share of; and a large product,
+// "ceiling.gemm.<dtype>", for each type that is multiplied in. `device`: "cpu", "cuda".
+BT_CHECKED bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases);
+// Whether a case is one of these; one of the copies.
 bool bt_plan_kernel_is_ceiling(const cJSON *item);
+bool bt_plan_kernel_is_copy(const cJSON *item);
 
 #endif

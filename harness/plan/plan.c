@@ -459,7 +459,8 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
         bool kernel = strcmp(bt_json_get(source, "kind")->valuestring, "kernel") == 0;
         BT_TRY(kernel ? add_kernels(expand, cases) : add_train(expand, cases));
     }
-    return cases->child ? bt_plan_kernel_ceilings(cases) : no_case(expand);
+    const char *device = bt_json_get(expand->profile, "device")->valuestring;
+    return cases->child ? bt_plan_kernel_ceilings(device, cases) : no_case(expand);
 }
 
 // Who runs the cases, where that is not us alone: --system, or the profile.

@@ -126,6 +126,12 @@ const report_column bt_report_columns[] = {
 };
 const int bt_report_column_count = (int)(sizeof bt_report_columns / sizeof bt_report_columns[0]);
 
+bool bt_report_flops_dominate(double flop_per_s, double bytes_per_s)
+{
+    static const double intensity_least = 10.0;
+    return flop_per_s > intensity_least * bytes_per_s; // false for NaN
+}
+
 bool bt_report_column_shown(const report_set *set, const report_column *column)
 {
     bool shown = !column->of_kernels && set->case_count == 0;

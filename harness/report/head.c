@@ -194,16 +194,14 @@ static bt_status write_shares(const report_set *set, bt_str *out)
     int64_t count = 0;
     const report_case *lowest = NULL;
     BT_TRY(bt_mem_alloc((size_t)set->case_count, sizeof(double), &block));
-    // Beyond so many FLOP a byte a kernel is not bound by memory.
-    static const double intensity_max = 10.0;
     double *shares = block, copy = (double)NAN;
     for (int64_t i = 0; i < set->case_count; i++) {
         const bt_metric_value *metrics = set->cases[i].summary.metrics;
         double share = metrics[BT_METRIC_COPY_SHARE].value;
         if (metrics[BT_METRIC_COPY_SHARE].count > 0 && share > 0.0 &&
             !set->cases[i].kernel.ceiling &&
-            !(metrics[BT_METRIC_COMPUTE].value >
-              intensity_max * metrics[BT_METRIC_BANDWIDTH].value)) {
+            !bt_report_flops_dominate(metrics[BT_METRIC_COMPUTE].value,
+                                      metrics[BT_METRIC_BANDWIDTH].value)) {
             if (!lowest || share < lowest->summary.metrics[BT_METRIC_COPY_SHARE].value) {
                 lowest = &set->cases[i];
             }

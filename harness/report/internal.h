@@ -105,6 +105,9 @@ typedef struct report_column {
 extern const report_column bt_report_columns[];
 extern const int bt_report_column_count;
 bool bt_report_column_shown(const report_set *set, const report_column *column);
+// Whether a kernel case computes so much for a byte that memory does not bound it: its rate is in
+// FLOP/s then. No elementwise operation or norm comes near; a product of 64 x 64 x 64 does.
+bool bt_report_flops_dominate(double flop_per_s, double bytes_per_s);
 
 // ---- a whole report of each format: page.c, markdown.c, json.c ---------------------------------
 

@@ -1,5 +1,6 @@
 // harness/report/kernels.c - kernel cases as tables for a terminal: a table per operation,
-// direction, type and cache mode, a row per shape, a column per system
+// direction, type and cache mode, a row per shape, a column per system. The rate is a bandwidth,
+// with its share of a copy's, or FLOP/s where computing dominates
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,9 +117,14 @@ static void print_case(const kernel_row *rows, int64_t count, const kernel_row *
         }
     }
     double rate = median_of(rows, count, row, systems[0], BT_METRIC_BANDWIDTH);
+    double flops = median_of(rows, count, row, systems[0], BT_METRIC_COMPUTE);
+    const bool computes = bt_report_flops_dominate(flops, rate);
     double share = median_of(rows, count, row, systems[0], BT_METRIC_COPY_SHARE);
-    bt_table_cell(table, "%s", bt_format_value(BT_UNIT_BYTES_PER_S, rate).text);
-    bt_table_cell(table, "%s", isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
+    bt_table_cell(table, "%s",
+                  computes ? bt_format_value(BT_UNIT_FLOP_PER_S, flops).text
+                           : bt_format_value(BT_UNIT_BYTES_PER_S, rate).text);
+    bt_table_cell(table, "%s",
+                  computes || isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
     const bt_store_round *round = row->round;
     bt_table_cell(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
 }
@@ -127,7 +133,7 @@ static void print_case(const kernel_row *rows, int64_t count, const kernel_row *
 static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
 {
     const char *systems[SYSTEMS_MAX];
-    // Shape, a time per system with a ratio from the second on, bandwidth, share, kernel.
+    // Shape, a time per system with a ratio from the second on, rate, share, kernel.
     static const char *const aligns[SYSTEMS_MAX] = {"lrrrl", "lrrrrrl", "lrrrrrrrl", "lrrrrrrrrrl"};
     int system_count = systems_of(rows, count, group, systems);
     bt_table table = {.align = aligns[system_count - 1]};
@@ -138,7 +144,7 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
             bt_table_cell(&table, "%s", "ratio");
         }
     }
-    bt_table_cell(&table, "bandwidth");
+    bt_table_cell(&table, "rate");
     bt_table_cell(&table, "of copy");
     bt_table_cell(&table, "kernel");
     for (int64_t i = 0; i < count; ++i) {

@@ -3,9 +3,9 @@
 //
 //   intensity = FLOP of a call / bytes that it must move        x, logarithmic
 //   reached   = FLOP per second                                 y, logarithmic
-//   roof      = min(intensity * bandwidth of a copy, best matrix product)
+//   roof      = min(intensity * bandwidth of a copy, best matrix product in the case's type)
 // Ceilings are the session's cases "ceiling.*": those with a bandwidth slope, those with a compute
-// rate lie flat. Cases without FLOP (copies, casts) have no place here.
+// rate ("ceiling.gemm.bf16") lie flat. Cases without FLOP (copies, casts) have no place here.
 #include "harness/report/roofline.h"
 
 #include <math.h>
@@ -75,11 +75,23 @@ static void find_ceilings(const report_set *set, roofline *self)
     }
 }
 
-// What the machine allows at an intensity: the best slope or the best flat one, whichever is less.
-static double roof_at(const roofline *self, double intensity)
+// Does a flat ceiling hold for a type? "gemm.bf16" for bf16 alone, any other for all.
+static bool holds_for(const char *name, const char *dtype)
+{
+    static const char prefix[] = "gemm.";
+    return strncmp(name, prefix, sizeof prefix - 1) != 0 ||
+           strcmp(name + sizeof prefix - 1, dtype) == 0;
+}
+
+// What the machine allows at an intensity and in a type: the best slope or the best flat one,
+// whichever is less.
+static double roof_at(const roofline *self, double intensity, const char *dtype)
 {
     double slope = (double)NAN, flat = (double)NAN;
     for (int i = 0; i < self->ceiling_count; i++) {
+        if (self->ceilings[i].flat && !holds_for(self->ceilings[i].name, dtype)) {
+            continue;
+        }
         if (self->ceilings[i].flat) {
             flat = fmax(flat, self->ceilings[i].value);
         } else {
@@ -111,12 +123,12 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
         if (series < 0) {
             continue; // a seventh system of these runs; the table of cases has it
         }
-        self->points[self->count++] =
-            (roofline_point){item, intensity, rate, roof_at(self, intensity), series};
+        double roof = roof_at(self, intensity, item->kernel.dtype);
+        self->points[self->count++] = (roofline_point){item, intensity, rate, roof, series};
         self->x_low = fmin(self->x_low, intensity);
         self->x_high = fmax(self->x_high, intensity);
         self->y_low = fmin(self->y_low, rate);
-        self->y_high = fmax(self->y_high, fmax(rate, roof_at(self, intensity)));
+        self->y_high = fmax(self->y_high, fmax(rate, roof));
     }
     // Whole decades, so that every axis has at least two marks.
     self->x_low = pow(10.0, floor(log10(self->x_low / 1.2)));

@@ -78,7 +78,7 @@ static bt_status take_copies(bt_running *self)
         for (int64_t c = 0; round->status == BT_RUN_PASSED && c < plan->case_count; ++c) {
             const cJSON *item = bt_plan_case(plan, c);
             bt_summary summary;
-            if (bt_plan_kernel_is_ceiling(item) &&
+            if (bt_plan_kernel_is_copy(item) &&
                 strcmp(bt_json_get(item, "name")->valuestring, round->what.name) == 0) {
                 BT_TRY(bt_summary_of(round, &summary));
                 *bt_running_copy(self, item) = summary.metrics[BT_METRIC_BANDWIDTH].value;

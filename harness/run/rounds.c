@@ -147,7 +147,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     if (!bt_json_get(item, "kernel")) {
         bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
     }
-    if (bt_plan_kernel_is_ceiling(item)) {
+    if (bt_plan_kernel_is_copy(item)) {
         *bt_running_copy(self, item) = round.bandwidth_bytes_per_s;
     }
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);

@@ -41,6 +41,20 @@ teardown() {
     [[ $output != *"loss curve"* ]]
 }
 
+@test "a product's rate is in FLOP/s, and a product of its type is measured as the machine's own" {
+    cat >p.json <<'JSON'
+{ "name": "products", "description": "One.", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "square", "kind": "kernel",
+      "kernel": { "op": "gemm_nt", "shape": "64x64x64", "cache": "hot", "max_time_s": 0.01 } } ] } } }
+JSON
+    run --separate-stderr "$bench" run p.json
+    [ "$status" = 0 ]
+    [[ $output == *"gemm_nt forward, f32, hot cache"* ]]
+    [[ $output =~ 1024x1024x1024\ .*FLOP/s ]]
+    [[ $output =~ \ 64x64x64\ +[0-9.]+\ [num]s\ +[0-9.]+\ [MG]FLOP/s\ +gemm_cpu_f32 ]]
+    [[ $stderr == *"ceiling.gemm.f32"* ]]
+}
+
 @test "a filter keeps the copy that shares are of" {
     run --separate-stderr "$bench" run s.json --filter 4x5 --dry-run --format json
     [ "$status" = 0 ]

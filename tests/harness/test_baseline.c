@@ -126,7 +126,7 @@ static void a_document_comes_back(void **state)
     assert_int_equal(baseline.ceilings.count, 1);
     assert_string_equal(baseline.ceilings.items[0].name, "ceiling.hot");
     assert_int_equal(baseline.ceilings.items[0].count, 2);
-    assert_true(baseline.ceilings.items[0].bytes_per_s[1] == 7e9);
+    assert_true(baseline.ceilings.items[0].rates[1] == 7e9);
     const bt_gate_side *gelu = bt_gate_side_find(&baseline.sides, "made", "gelu", "blutrain");
     assert_non_null(gelu);
     assert_int_equal(gelu->round_count, 8);

@@ -7,6 +7,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
 #include "harness/cases/kernel.h"
+#include "harness/plan/kernel.h"
 #include "harness/plan/plan.h"
 #include "tests/support/test.h"
 
@@ -68,6 +69,31 @@ static void options_act_on_combinations(void **state)
     assert_string_equal(name_at(&plan, 2), "a.forward.f64.8x4.hot");
     assert_true(fabs(bt_plan_number(bt_plan_case(&plan, 2), "kernel.seed") - 7) < 1e-9);
     assert_int_equal(cJSON_GetArraySize(plan.systems), 2);
+    bt_plan_release(&plan);
+}
+
+// A product for each type that is multiplied in, behind the copies; none for other operations.
+static void ceilings_of_products(void **state)
+{
+    (void)state;
+    bt_plan plan;
+    bt_plan_options options = {.seed = -1};
+    ASSERT_OK(plan_of(SUITE(KERNEL("\"op\":\"gemm_nn\",\"shape\":\"8x4x4\","
+                                   "\"cache\":\"cold\",\"dtype\":[\"f32\",\"bf16\"]")),
+                      &options, &plan));
+    const char *const names[] = {"ceiling.cold", "ceiling.gemm.bf16", "ceiling.gemm.f32",
+                                 "a.forward.f32.8x4x4", "a.forward.bf16.8x4x4"};
+    assert_int_equal(plan.case_count, 5);
+    for (int i = 0; i < 5; ++i) {
+        const cJSON *item = bt_plan_case(&plan, i);
+        assert_string_equal(name_at(&plan, i), names[i]);
+        assert_int_equal(bt_plan_kernel_is_ceiling(item), i < 3);
+        assert_int_equal(bt_plan_kernel_is_copy(item), i < 1);
+    }
+    const cJSON *product = bt_plan_case(&plan, 1);
+    assert_string_equal(bt_json_get(bt_json_get(product, "kernel"), "dtype")->valuestring, "bf16");
+    assert_true(bt_plan_number(product, "kernel.flops") > 1e9);
+    assert_true(fabs(bt_plan_number(product, "kernel.max_time_s") - 0.01) < 1e-9);
     bt_plan_release(&plan);
 }
 
@@ -437,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_multiplied_out),
         cmocka_unit_test(options_act_on_combinations),
+        cmocka_unit_test(ceilings_of_products),
         cmocka_unit_test(impossible_cases_are_refused),
         cmocka_unit_test(named_tensors_are_those_of_the_model),
         cmocka_unit_test(every_op_runs_and_is_correct),
