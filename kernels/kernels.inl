@@ -32,9 +32,9 @@ BT_KERNEL_CPU(LAYERNORM_BACKWARD, F64, layernorm_backward_cpu_f64,
 BT_KERNEL_CPU(EMBEDDING, F32, embedding_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(EMBEDDING, F64, embedding_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(EMBEDDING_BACKWARD, F32, embedding_backward_cpu_f32,
-              bt_embedding_backward_cpu_accepts, NULL)
+              bt_embedding_backward_cpu_accepts, bt_embedding_backward_cpu_workspace)
 BT_KERNEL_CPU(EMBEDDING_BACKWARD, F64, embedding_backward_cpu_f64,
-              bt_embedding_backward_cpu_accepts, NULL)
+              bt_embedding_backward_cpu_accepts, bt_embedding_backward_cpu_workspace)
 BT_KERNEL_CPU(ATTENTION, F32, attention_cpu_f32, bt_attention_cpu_accepts,
               bt_attention_cpu_workspace)
 BT_KERNEL_CPU(ATTENTION, F64, attention_cpu_f64, bt_attention_cpu_accepts,

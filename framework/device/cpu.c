@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
 #include "framework/device/device.h"
 
-enum { ALIGNMENT = 256 };
+enum { ALIGNMENT = 256, HUGE_PAGE = 2 << 20 };
 
 struct bt_event_impl {
     int64_t time_ns;
@@ -58,11 +59,19 @@ static bt_status memory_info(bt_device *device, uint64_t *free_bytes, uint64_t *
     return BT_OK;
 }
 
+// Large blocks ask for huge pages: touched for the first time, they cost a quarter of the faults'
+// time. A system that has none says no, which changes nothing.
 static bt_status memory_alloc(bt_device *device, size_t size_bytes, void **out)
 {
     (void)device;
-    size_t rounded = (size_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    *out = rounded < size_bytes ? NULL : aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT);
+    const size_t alignment = size_bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
+    size_t rounded = (size_bytes + alignment - 1) / alignment * alignment;
+    *out = rounded < size_bytes ? NULL : aligned_alloc(alignment, rounded ? rounded : alignment);
+#ifdef MADV_HUGEPAGE
+    if (*out && alignment == HUGE_PAGE) {
+        (void)madvise(*out, rounded, MADV_HUGEPAGE);
+    }
+#endif
     return *out ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory: %zu bytes", size_bytes);
 }
 

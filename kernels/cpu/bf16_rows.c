@@ -293,16 +293,20 @@ static int64_t embedding_rows(const bt_embedding_backward_args *op)
 size_t bt_embedding_backward_cpu_bf16_workspace(const bt_device *device, const void *args)
 {
     (void)device;
-    const bt_embedding_backward_args *op = args;
-    return floats(bt_bf16_least(op->rows, embedding_rows(op)) * op->cols);
+    bt_embedding_backward_args op = *(const bt_embedding_backward_args *)args;
+    op.rows = bt_bf16_least(op.rows, embedding_rows(&op));
+    return bt_embedding_backward_cpu_workspace(device, &op) + floats(op.rows * op.cols);
 }
 
 bt_status bt_embedding_backward_cpu_bf16(const bt_launch *launch, const void *args)
 {
     const bt_embedding_backward_args *given = args;
-    float *dy = scratch_of(launch);
     bt_embedding_backward_args op = *given;
     op.dtype = BT_F32;
+    op.rows = bt_bf16_least(given->rows, embedding_rows(given));
+    // What the f32 kernel works with lies first.
+    const size_t links_bytes = bt_embedding_backward_cpu_workspace(launch->device, &op);
+    float *dy = (float *)(void *)((char *)launch->workspace + links_bytes);
     int64_t row = 0;
     do { // also without rows: what is not accumulated becomes zero
         op.rows = bt_bf16_least(given->rows - row, embedding_rows(given));

@@ -30,6 +30,7 @@ bool bt_embedding_backward_cpu_bf16_accepts(const bt_device *device, const void 
 bool bt_gemm_cpu_bf16_accepts(const bt_device *device, const void *args);
 
 size_t bt_layernorm_backward_cpu_workspace(const bt_device *device, const void *args);
+size_t bt_embedding_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_grad_norm_cpu_workspace(const bt_device *device, const void *args);

@@ -3,8 +3,10 @@
 //   dtable[ids[r],:] (+)= dy[r,:], dposition[r % positions,:] (+)= dy[r,:], ascending r
 // Shapes   ids [rows], table [vocab, cols], position [positions, cols] or none, y [rows, cols]
 // Types    f32, f64; dtable is summed in the type in its own memory, dposition in double
-// Cost     forward copies; backward touches the rows that were met, and all of dtable when it does
-//          not accumulate. Threads share ids (dtable) or positions: order by r is kept
+// Cost     forward copies; backward reads dy once and writes the rows that were met, or all of
+//          dtable when it does not accumulate, once. A thread makes whole rows: order by r is kept
+// Memory   workspace: the rows of each id, linked
+#include <omp.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -12,7 +14,7 @@
 #include "kernels/cpu/vector.h"
 
 enum {
-    ID_SHARES = 64, // tasks of dtable: each looks at all ids, and takes every 64th of the table
+    TOKENS = 64,          // rows of dtable that a thread takes at a time
     POSITION_BLOCK = 1024 // columns of dposition that one thread takes at a time
 };
 
@@ -21,6 +23,13 @@ bool bt_embedding_backward_cpu_accepts(const bt_device *device, const void *args
     (void)device;
     const bt_embedding_backward_args *op = args;
     return op->grad_dtype == op->dtype;
+}
+
+size_t bt_embedding_backward_cpu_workspace(const bt_device *device, const void *args)
+{
+    (void)device;
+    const bt_embedding_backward_args *op = args;
+    return (size_t)(op->vocab + op->rows) * sizeof(int64_t);
 }
 
 #define BT_BODY "kernels/cpu/embedding.inl"

@@ -47,15 +47,45 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
     return BT_OK;
 }
 
-// The rows of dtable whose ids leave the rest `share` when divided by ID_SHARES: whole rows of dy,
-// ascending.
-static void FN(scatter_tokens)(const bt_embedding_backward_args *op, int32_t share)
+// Links the rows of each id that leaves the rest `share` when divided by `shares`: first[id] is
+// the lowest, next[r] the one after r; -1 ends.
+static void FN(link_rows)(const bt_embedding_backward_args *op, int share, int shares,
+                          int64_t *first, int64_t *next)
 {
-    const int64_t cols = op->cols;
-    for (int64_t r = 0; r < op->rows; ++r) {
-        if (op->ids[r] % ID_SHARES == share) {
-            FN(add_to)
-            ((REAL *)op->dtable + op->ids[r] * cols, (const REAL *)op->dy + r * cols, cols);
+    for (int64_t v = share; v < op->vocab; v += shares) {
+        first[v] = -1;
+    }
+    for (int64_t r = op->rows - 1; r >= 0; --r) {
+        const int32_t id = op->ids[r];
+        if (id % shares == share) {
+            next[r] = first[id];
+            first[id] = r;
+        }
+    }
+}
+
+// Row v of dtable: whole rows of dy, ascending. What is not accumulated is made in a buffer and
+// written once, past the cache where dtable is large.
+static void FN(sum_token)(const bt_embedding_backward_args *op, int64_t v, int64_t first,
+                          const int64_t *next, bool past)
+{
+    REAL made[BT_STREAM_ROW];
+    const REAL *dy = op->dy;
+    REAL *target = (REAL *)op->dtable + v * op->cols;
+    for (int64_t at = 0; at < op->cols; at += BT_STREAM_ROW) {
+        const int64_t rest = op->cols - at, count = rest < BT_STREAM_ROW ? rest : BT_STREAM_ROW;
+        const size_t size_bytes = (size_t)count * sizeof(REAL);
+        REAL *sum = op->accumulate ? target + at : made;
+        if (!op->accumulate) {
+            memset(made, 0, size_bytes);
+        }
+        for (int64_t r = first; r >= 0; r = next[r]) {
+            FN(add_to)(sum, dy + r * op->cols + at, count);
+        }
+        if (past) {
+            bt_stream_out(target + at, made, size_bytes);
+        } else if (!op->accumulate) {
+            memcpy(target + at, made, size_bytes);
         }
     }
 }
@@ -79,20 +109,25 @@ static void FN(sum_position)(const bt_embedding_backward_args *op, int64_t p, in
 
 bt_status FN(bt_embedding_backward_cpu)(const bt_launch *launch, const void *args)
 {
-    (void)launch;
     const bt_embedding_backward_args *op = args;
     const int64_t blocks = (op->cols + POSITION_BLOCK - 1) / POSITION_BLOCK;
     const int64_t positions = op->dposition ? op->positions : 0;
-    const int64_t cleared = op->accumulate ? 0 : op->vocab;
+    const int64_t row_bytes = op->cols * (int64_t)sizeof(REAL);
+    const bool past = !op->accumulate && bt_stream_wanted(op->vocab * row_bytes);
+    int64_t *first = launch->workspace, *next = first + op->vocab;
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
-        for (int64_t v = 0; v < cleared; ++v) {
-            memset((REAL *)op->dtable + v * op->cols, 0, (size_t)op->cols * sizeof(REAL));
-        }
-#pragma omp for schedule(dynamic, 1) nowait
-        for (int32_t share = 0; share < ID_SHARES; ++share) {
-            FN(scatter_tokens)(op, share);
+        FN(link_rows)(op, omp_get_thread_num(), omp_get_num_threads(), first, next);
+#pragma omp barrier
+#pragma omp for schedule(dynamic, TOKENS) nowait
+        for (int64_t v = 0; v < op->vocab; ++v) {
+            const int64_t soon = v + 2 < op->vocab ? first[v + 2] : -1;
+            if (soon >= 0) {
+                bt_prefetch((const REAL *)op->dy + soon * op->cols, 0, (size_t)row_bytes);
+            }
+            if (!op->accumulate || first[v] >= 0) {
+                FN(sum_token)(op, v, first[v], next, past);
+            }
         }
 #pragma omp for schedule(static)
         for (int64_t task = 0; task < positions * blocks; ++task) {
@@ -100,6 +135,7 @@ bt_status FN(bt_embedding_backward_cpu)(const bt_launch *launch, const void *arg
             const int64_t count = rest < POSITION_BLOCK ? rest : POSITION_BLOCK;
             FN(sum_position)(op, task / blocks, at, count);
         }
+        bt_stream_end();
     }
     return BT_OK;
 }

@@ -2,8 +2,10 @@
 #include "tests/support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/kernel.h"
 
@@ -347,10 +349,49 @@ static void test_reduce_sum_propagates(void **state)
     }
 }
 
+// Says whether the mapping that holds an address asks for huge pages.
+static bool asks_for_huge_pages(const void *address)
+{
+    char line[512];
+    bool inside = false, asks = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+            inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+        } else if (inside && strncmp(line, "VmFlags:", 8) == 0) {
+            asks = strstr(line, " hg") != NULL;
+        }
+    }
+    (void)fclose(file);
+    return asks;
+}
+
+static void test_large_blocks_have_huge_pages(void **state)
+{
+    (void)state;
+    bt_device device;
+    void *large = NULL, *small = NULL;
+    ASSERT_OK(bt_device_open("cpu", 0, &device));
+    ASSERT_OK(device.backend->memory_alloc(&device, (5 << 20) + 1, &large));
+    ASSERT_OK(device.backend->memory_alloc(&device, 1 << 20, &small));
+    assert_int_equal((uintptr_t)large % (2 << 20), 0);
+    assert_int_equal((uintptr_t)small % 256, 0);
+    memset(large, 1, (5 << 20) + 1);
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0) {
+        assert_true(asks_for_huge_pages(large));
+    }
+    device.backend->memory_free(&device, large);
+    device.backend->memory_free(&device, small);
+    bt_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_op_has_rows),
+        cmocka_unit_test(test_large_blocks_have_huge_pages),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_unary),
         cmocka_unit_test(test_unary_propagates_nan),

@@ -312,6 +312,7 @@ static void test_embedding(void **state)
         check_embedding(40, 5, 3, 0, reals[t]);
         check_embedding(0, 16, 4, 4, reals[t]);
         check_embedding(300, 200, 20, 100, reals[t]);
+        check_embedding(7, 5000, 3, 4, reals[t]); // longer than a buffer
     }
 }
 

@@ -298,12 +298,44 @@ static void rounded_and_transposed(void **state)
     free(twice);
 }
 
+// A large table whose rows met 0, 2 or 3 times, against a loop.
+static void embedding_backward(void **state)
+{
+    (void)state;
+    enum { MET = 2000 };
+    float *dy = drawn(6), *got = drawn(7), *expected = calloc(COUNT, sizeof *expected);
+    static int32_t ids[ROWS];
+    assert_non_null(expected);
+    for (int64_t r = 0; r < ROWS; ++r) {
+        ids[r] = (int32_t)(r * 37 % MET) * 2;
+        for (int64_t c = 0; c < COLS; ++c) {
+            expected[ids[r] * COLS + c] += dy[r * COLS + c];
+        }
+    }
+    const bt_embedding_backward_args args = {.ids = ids,
+                                             .dy = dy,
+                                             .dtable = got,
+                                             .rows = ROWS,
+                                             .cols = COLS,
+                                             .vocab = ROWS,
+                                             .positions = 1,
+                                             .dtype = BT_F32,
+                                             .grad_dtype = BT_F32};
+    run(BT_KERNEL_EMBEDDING_BACKWARD, BT_F32, &args);
+    const unsigned char *left = (const void *)got, *right = (const void *)expected;
+    assert_memory_equal(left, right, COUNT * sizeof *got);
+    free(dy);
+    free(got);
+    free(expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_a_permutation),
         cmocka_unit_test(same_bits),
         cmocka_unit_test(rounded_and_transposed),
+        cmocka_unit_test(embedding_backward),
     };
     if (bt_device_open("cpu", 0, &cpu) != BT_OK) {
         return 1;

@@ -67,16 +67,17 @@ static void triad_pass(double *a, const double *b, const double *c, bool past_ca
 #endif
 }
 
-// Bytes per ns of the best of several passes.
-static double triad(void)
+// Bytes per ns of the best of several passes, over memory of the kind that the cases have.
+static double triad(table *self)
 {
     static double *a, *b, *c;
     if (!a) {
-        a = aligned_alloc(64, TRIAD_ELEMENTS * sizeof *a);
-        b = aligned_alloc(64, TRIAD_ELEMENTS * sizeof *b);
-        c = aligned_alloc(64, TRIAD_ELEMENTS * sizeof *c);
-        if (!a || !b || !c) {
-            exit(1);
+        double **const arrays[] = {&a, &b, &c};
+        for (int i = 0; i < 3; ++i) {
+            void *block = NULL;
+            check(self->device.backend->memory_alloc(&self->device, TRIAD_ELEMENTS * sizeof *a,
+                                                     &block));
+            *arrays[i] = block;
         }
 #pragma omp parallel for schedule(static)
         for (int64_t i = 0; i < TRIAD_ELEMENTS; ++i) {
@@ -209,7 +210,7 @@ static void time_case(table *self, const char *line, kernel_run *run, double byt
     const double cold = cold_ns(self, run, false), dirty = cold_ns(self, run, true);
     const double graph = each < 3 * cache ? graph_ns(self, run, copies < 8 ? 8 : copies) : 0;
     if (self->device.backend->kind == BT_DEVICE_CPU) {
-        self->ceiling = triad();
+        self->ceiling = triad(self);
         printf("triad %5.1f  ", self->ceiling);
     } else if (self->ceiling <= 0) {
         self->ceiling = bytes / cold;
