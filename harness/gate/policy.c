@@ -53,6 +53,21 @@ static bt_status find_policy(const char *given, bt_str *path)
     return bt_str_status(path);
 }
 
+static bt_status no_policy(const char *given)
+{
+    bt_str names = {0}, nearest = {0}, listed = {0};
+    bt_home_names("suites/policies", ".json", &names);
+    bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
+    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "no policy \"%s\": no such file, nor one of that name in "
+                                "suites/policies%s\nthere are: %s",
+                                given, bt_str_text(&nearest), bt_str_text(&listed));
+    bt_str_release(&names);
+    bt_str_release(&nearest);
+    bt_str_release(&listed);
+    return status;
+}
+
 bt_status bt_policy_load(const char *given, bt_policy *out)
 {
     bt_str path = {0};
@@ -61,9 +76,7 @@ bt_status bt_policy_load(const char *given, bt_policy *out)
     memset(out, 0, sizeof *out);
     bt_status status = find_policy(given ? given : "default", &path);
     if (status == BT_OK && !bt_file_exists(bt_str_text(&path))) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "no policy \"%s\": no such file, nor one of that name in suites/policies",
-                          given ? given : "default");
+        status = no_policy(given ? given : "default");
     }
     if (status == BT_OK) {
         status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);

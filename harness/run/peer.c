@@ -28,6 +28,22 @@ static bool find_program(const char *root, const char *system, bt_str *program)
     return false;
 }
 
+static bt_status no_system(const char *given)
+{
+    bt_str names = {0}, nearest = {0}, listed = {0};
+    bt_home_names("harness/peers", "", &names);
+    bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
+    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "no system \"%s\"%s\nallowed: blutrain; a peer of harness/peers "
+                                "(%s), alone or with more behind a dash, as in pytorch-eager; a "
+                                "peer's program by its path",
+                                given, bt_str_text(&nearest), bt_str_text(&listed));
+    bt_str_release(&names);
+    bt_str_release(&nearest);
+    bt_str_release(&listed);
+    return status;
+}
+
 static bt_status find_peer(const char *system, bt_peer *out)
 {
     const char *slash = strrchr(system, '/');
@@ -47,11 +63,7 @@ static bt_status find_peer(const char *system, bt_peer *out)
     }
     bt_status status = bt_str_status(&program);
     if (status == BT_OK && !found) {
-        status =
-            bt_error(BT_STATUS_INVALID_ARGUMENT,
-                     "no system \"%s\": allowed are blutrain, a folder of %s/harness/peers with "
-                     "an executable peer.py, peer.sh or peer, or such a program by its path",
-                     system, bt_str_text(&root));
+        status = no_system(system);
     }
     if (status == BT_OK) {
         status = bt_str_take(&program, &out->program);

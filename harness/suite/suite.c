@@ -19,28 +19,6 @@ static bool is_dir(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-void bt_home_path(bt_str *out)
-{
-    const char *given = getenv("BT_ROOT");
-    if (given && *given) {
-        bt_str_append(out, given);
-        return;
-    }
-    char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/suites");
-    path[length < 0 ? 0 : length] = '\0';
-    for (char *slash = strrchr(path, '/'); slash && slash != path; slash = strrchr(path, '/')) {
-        memcpy(slash, "/suites", sizeof "/suites");
-        bool found = is_dir(path);
-        *slash = '\0';
-        if (found) {
-            bt_str_append(out, path);
-            return;
-        }
-    }
-    bt_str_append(out, ".");
-}
-
 static int by_text(const void *left, const void *right)
 {
     const char *const *a = left;

@@ -31,6 +31,13 @@ BT_CHECKED bt_status bt_suite_include(bt_suite *suite);
 // Where suites/ and data/ of this installation are: $BT_ROOT, or the nearest folder above the
 // program that holds suites/, or ".". Without a slash at the end.
 void bt_home_path(bt_str *out);
+// What a folder ("suites/policies") of the working directory or else the installation holds: files
+// with the ending, named without it, or its folders where the ending is "". Sorted, separated by
+// '|'.
+void bt_home_names(const char *folder, const char *ending, bt_str *out);
+// For a message about `given`, which is none of the names (separated by '|'): "; did you mean
+// "x"?" or nothing, and "x, y, z".
+void bt_home_hint(const char *given, const char *names, bt_str *nearest, bt_str *listed);
 // The folders under suites/ of the working directory or else the installation, separated by '|'.
 void bt_suite_names(bt_str *out);
 

@@ -87,7 +87,9 @@ gate() { # option...
     [[ $stderr == *"no/such.json: no such file"* ]]
     gate --policy strict
     [ "$status" = 2 ]
-    [[ $stderr == *'no policy "strict"'* ]]
+    [[ $stderr == *'no policy "strict"'*"there are: default, self_check, "* ]]
+    gate --policy defualt
+    [[ $stderr == *'did you mean "default"?'* ]]
     run --separate-stderr "$bench" gate 9 --baseline main
     [ "$status" = 2 ]
     [[ $stderr == *"no run 9"* ]]
