@@ -3,12 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "framework/base/rng.h"
-
-#include <ftw.h>
 
 enum { MIB = 1 << 20 };
 
@@ -27,26 +23,6 @@ sample_run sample_run_default(void)
                          .fact = "580.159",
                          .status = BT_RUN_PASSED};
     return sample;
-}
-
-const char *sample_folder_make(void)
-{
-    static char path[64];
-    (void)snprintf(path, sizeof path, "/tmp/bt-test-XXXXXX");
-    return mkdtemp(path);
-}
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
-{
-    (void)info;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
-void sample_folder_remove(const char *folder)
-{
-    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 bt_store_step sample_step(const sample_run *sample, int64_t index)

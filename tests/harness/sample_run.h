@@ -26,9 +26,6 @@ typedef struct sample_run {
 
 // A plain one: suite gpt2_124m, one case, 60 steps.
 sample_run sample_run_default(void);
-// A folder of the test's own under /tmp; sample_folder_remove removes it with its files.
-const char *sample_folder_make(void);
-void sample_folder_remove(const char *folder);
 // Step i of the sample: loss falls from 11 to about 3, times vary a little, the first two steps
 // are warm-up and each tenth is profiled.
 bt_store_step sample_step(const sample_run *sample, int64_t index);

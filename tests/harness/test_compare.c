@@ -13,28 +13,12 @@
 #include "harness/text/table.h"
 #include "harness/text/utf8.h"
 #include "tests/harness/sample_run.h"
-
-static bt_store *store;
-
-static int open_store(void **state)
-{
-    char path[128];
-    *state = (void *)(uintptr_t)sample_folder_make();
-    (void)snprintf(path, sizeof path, "%s/bt.sqlite", (const char *)*state);
-    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_store(void **state)
-{
-    bt_status status = bt_store_close(store);
-    sample_folder_remove(*state);
-    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
-}
+#include "tests/harness/scratch_store.h"
 
 static int64_t record(const sample_run *sample)
 {
     int64_t run = 0;
-    ASSERT_OK(sample_run_record(store, sample, &run));
+    ASSERT_OK(sample_run_record(scratch_store, sample, &run));
     return run;
 }
 
@@ -44,7 +28,7 @@ static void equal_runs_are_bitwise_equal(void **state)
     sample_run sample = sample_run_default();
     int64_t left = record(&sample), right = record(&sample);
     bt_comparison both;
-    ASSERT_OK(bt_compare_runs(store, left, right, &both));
+    ASSERT_OK(bt_compare_runs(scratch_store, left, right, &both));
     assert_int_equal(both.pair_count, 1);
     assert_int_equal(both.alone_count, 0);
     assert_int_equal(both.item_count, 0);
@@ -55,7 +39,7 @@ static void equal_runs_are_bitwise_equal(void **state)
     assert_true(both.pairs[0].digests_equal);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(store, left, right, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
     assert_non_null(strstr(bt_str_text(&text), "bitwise equal over 60 steps"));
     assert_non_null(strstr(bt_str_text(&text), "plan, build and environment are the same"));
     bt_str_release(&text);
@@ -77,7 +61,7 @@ static void differences_are_found_and_named(void **state)
         "{\"train\":{\"steps\":40,\"seed\":1337},\"model\":{\"layers\":12},\"x\":[1]}";
     int64_t right = record(&sample);
     bt_comparison both;
-    ASSERT_OK(bt_compare_runs(store, left, right, &both));
+    ASSERT_OK(bt_compare_runs(scratch_store, left, right, &both));
     assert_int_equal(both.pair_count, 1);
     assert_int_equal(both.alone_count, 2);
     const bt_compare_pair *pair = &both.pairs[0];
@@ -101,12 +85,12 @@ static void differences_are_found_and_named(void **state)
     assert_true(fabs(right_time / left_time - 0.5) <= 0.01);
     bt_comparison_release(&both);
     bt_str text = {0};
-    ASSERT_OK(bt_compare_text(store, left, right, &text));
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
     assert_non_null(strstr(bt_str_text(&text), "better"));
     assert_non_null(strstr(bt_str_text(&text), "speeds are not comparable"));
     assert_non_null(strstr(bt_str_text(&text), "bf16, blutrain: in one of the runs only"));
     bt_str_clear(&text);
-    ASSERT_OK(bt_compare_json(store, left, right, &text));
+    ASSERT_OK(bt_compare_json(scratch_store, left, right, &text));
     cJSON *json = cJSON_Parse(bt_str_text(&text));
     assert_non_null(json);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(json, "differs")), 5);
@@ -114,7 +98,8 @@ static void differences_are_found_and_named(void **state)
     cJSON_Delete(json);
     bt_str_release(&text);
     bt_comparison none;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9", bt_compare_runs(store, left, 9, &none));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9",
+                 bt_compare_runs(scratch_store, left, 9, &none));
 }
 
 static void plans_that_are_no_json_are_compared_whole(void **state)
@@ -126,7 +111,7 @@ static void plans_that_are_no_json_are_compared_whole(void **state)
     sample.plan_json = "steps: 61";
     int64_t right = record(&sample);
     bt_comparison both;
-    ASSERT_OK(bt_compare_runs(store, left, right, &both));
+    ASSERT_OK(bt_compare_runs(scratch_store, left, right, &both));
     assert_int_equal(both.item_count, 1);
     assert_string_equal(both.items[0].key, "text");
     assert_string_equal(both.items[0].right, "steps: 61");
@@ -267,9 +252,9 @@ static void failing_allocations_are_reported(void **state)
     while (status != BT_OK) {
         bt_str out = {0};
         bt_mem_fail_at(++n);
-        status = bt_compare_text(store, left, right, &out);
+        status = bt_compare_text(scratch_store, left, right, &out);
         if (status == BT_OK) {
-            status = bt_compare_json(store, left, right, &out);
+            status = bt_compare_json(scratch_store, left, right, &out);
         }
         bt_mem_fail_at(0);
         bt_str_release(&out);
@@ -282,7 +267,7 @@ static void failing_allocations_are_reported(void **state)
     assert_true(n > 10);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
 {

@@ -336,7 +336,7 @@ static void soft_facts_of_each_run_are_kept(void **state)
     int64_t ids[3];
     char database[160];
     bt_store *store = NULL;
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     assert_non_null(folder);
     (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
     ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
@@ -353,7 +353,7 @@ static void soft_facts_of_each_run_are_kept(void **state)
         bt_store_run_release(&run);
     }
     ASSERT_OK(bt_store_close(store));
-    sample_folder_remove(folder);
+    test_scratch_remove();
 }
 
 int main(void)

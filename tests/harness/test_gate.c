@@ -1,4 +1,5 @@
 // tests/harness/test_gate.c - every verdict and exit code of the gate, and what is said of them
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <math.h>
@@ -456,7 +457,7 @@ static void judged_again_from_the_store(bt_store *store, int64_t run)
 static void verdicts_are_made_again_from_their_rule(void **state)
 {
     (void)state;
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     char database[128];
     bt_store *store = NULL;
     (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
@@ -472,7 +473,7 @@ static void verdicts_are_made_again_from_their_rule(void **state)
     ASSERT_OK(bt_gate_store(store, &gate_it.result)); // request.run is gate_it.run.run
     judged_again_from_the_store(store, gate_it.run.run.id);
     ASSERT_OK(bt_store_close(store));
-    sample_folder_remove(folder);
+    test_scratch_remove();
     // Other rounds give another verdict: the rule does not hold the answer.
     bt_gate_verdict again;
     bt_store_verdict stored = {.rule_json = gate_item_of("gelu", BT_GATE_TIME)->rule_json};

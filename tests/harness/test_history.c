@@ -1,4 +1,5 @@
 // tests/harness/test_history.c - rounds of many runs become series, sessions and changes
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <cjson/cJSON.h>
@@ -15,7 +16,7 @@ static bt_store *store;
 
 static int open_database(void **state)
 {
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     *state = (void *)(uintptr_t)folder;
     (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
     return bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
@@ -23,8 +24,9 @@ static int open_database(void **state)
 
 static int close_database(void **state)
 {
+    (void)state;
     (void)!bt_store_close(store);
-    sample_folder_remove(*state);
+    test_scratch_remove();
     return 0;
 }
 

@@ -1,4 +1,5 @@
 // tests/harness/test_migrate.c - databases of older and of later programs
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <sqlite3.h>
@@ -16,7 +17,7 @@ static char database[128];
 
 static int make_folder(void **state)
 {
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     *state = (void *)(uintptr_t)folder;
     (void)snprintf(database, sizeof database, "%s/sub/bt.sqlite", folder);
     return folder ? 0 : -1;
@@ -24,7 +25,8 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    sample_folder_remove(*state);
+    (void)state;
+    test_scratch_remove();
     return 0;
 }
 

@@ -15,27 +15,16 @@
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/schema_check.h"
+#include "tests/harness/scratch_store.h"
+#include "tests/support/scratch.h"
 
-static bt_store *store;
-static const char *folder;
 static char target[128];
 
 static int open_store(void **state)
 {
-    char path[128];
-    (void)state;
-    folder = sample_folder_make();
-    (void)snprintf(path, sizeof path, "%s/bt.sqlite", folder);
-    (void)snprintf(target, sizeof target, "%s/out/first", folder);
-    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_store(void **state)
-{
-    (void)state;
-    bt_status status = bt_store_close(store);
-    sample_folder_remove(folder);
-    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
+    int opened = scratch_store_open(state);
+    (void)snprintf(target, sizeof target, "%s", test_scratch_path("out/first"));
+    return opened;
 }
 
 static int64_t record_claims(void)
@@ -45,7 +34,7 @@ static int64_t record_claims(void)
     sample.systems[1] = "pytorch-eager";
     sample.kind = "replicate";
     sample.rounds = 2;
-    ASSERT_OK(sample_kernels_record(store, &sample, &run));
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &run));
     return run;
 }
 
@@ -54,7 +43,7 @@ static int64_t record_training(const char *command)
     int64_t run = 0;
     sample_run sample = sample_run_default();
     sample.command = command;
-    ASSERT_OK(sample_run_record(store, &sample, &run));
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
     return run;
 }
 
@@ -89,7 +78,7 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
         " {\"id\": \"B.1\", \"conditions\": \"other\"}]}";
     ASSERT_OK(bt_json_parse("claims", text, strlen(text), &claims));
     bt_publication publication = {.folder = target, .claims = &claims};
-    ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     bt_json_release(&claims);
     char *readme = file_text("README.md");
     assert_has(readme, "claims tested, 16 replicated or exceeded");
@@ -123,7 +112,7 @@ static void the_json_satisfies_its_schema(void **state)
     void *bytes = NULL;
     size_t size_bytes = 0;
     bt_publication publication = {.folder = target};
-    ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     ASSERT_OK(bt_file_read("suites/schema/report.schema.json", &bytes, &size_bytes));
     cJSON *schema = cJSON_Parse(bytes);
     char *text = file_text("report.json");
@@ -143,7 +132,7 @@ static void paths_and_markup_stay_here(void **state)
     int64_t run = record_training(
         "/home/ada/secret/bt-bench run /home/ada/mine.json --set a=`reboot`\n```\n<script>");
     bt_publication publication = {.folder = target};
-    ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     static const char *const names[] = {"README.md", "index.html", "report.json",
                                         "environment.json"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -219,12 +208,12 @@ static void what_identifies_the_machine_stays_here(void **state)
     sample.env = (bt_store_env){"planted", facts, sizeof facts / sizeof facts[0]};
     sample.plan_json = "{\"train\":{\"steps\":60,\"note\":\"GPU-0a1b2c3d-4444-5555-6666-"
                        "0a1b2c3d4e5f\"}}";
-    ASSERT_OK(sample_run_record(store, &sample, &run));
-    ASSERT_OK(bt_store_artifact_add(store, run, &artifact));
-    ASSERT_OK(bt_store_verdicts_set(store, run, "gate", &verdict, 1));
-    ASSERT_OK(bt_store_file_set(store, run, &file));
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
+    ASSERT_OK(bt_store_artifact_add(scratch_store, run, &artifact));
+    ASSERT_OK(bt_store_verdicts_set(scratch_store, run, "gate", &verdict, 1));
+    ASSERT_OK(bt_store_file_set(scratch_store, run, &file));
     bt_publication publication = {.folder = target};
-    ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
         assert_nowhere(plants[i]);
     }
@@ -248,18 +237,18 @@ static void another_publication_is_left_alone(void **state)
     int64_t first = record_claims(), second = record_training("bt-bench run x");
     char path[256];
     bt_publication publication = {.folder = target};
-    ASSERT_OK(bt_report_publish(store, &first, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &first, 1, &publication));
     char *before = file_text("README.md");
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "--force replaces it",
-                 bt_report_publish(store, &second, 1, &publication));
+                 bt_report_publish(scratch_store, &second, 1, &publication));
     char *after = file_text("README.md");
     assert_string_equal(before, after);
     bt_mem_free(after);
     publication.force = true;
-    ASSERT_OK(bt_report_publish(store, &second, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &second, 1, &publication));
     (void)snprintf(path, sizeof path, "%s/ratios-replicate-1.svg", target);
     assert_false(bt_file_exists(path)); // nothing of the first one is left
-    ASSERT_OK(bt_report_publish(store, &first, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &first, 1, &publication));
     after = file_text("README.md");
     assert_string_equal(before, after); // equal runs give equal files
     bt_mem_free(before);
@@ -268,7 +257,7 @@ static void another_publication_is_left_alone(void **state)
     (void)snprintf(path, sizeof path, "%s/thesis.tex", target);
     ASSERT_OK(bt_file_write(path, "x", 1));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "thesis.tex",
-                 bt_report_publish(store, &first, 1, &publication));
+                 bt_report_publish(scratch_store, &first, 1, &publication));
     assert_true(bt_file_exists(path));
 }
 
@@ -277,22 +266,23 @@ static void a_bundle_lies_beside_it(void **state)
     (void)state;
     int64_t run = record_training("bt-bench run x");
     char path[256];
-    (void)snprintf(path, sizeof path, "%s/given.tar.zst", folder);
+    (void)snprintf(path, sizeof path, "%s", test_scratch_path("given.tar.zst"));
     bt_publication publication = {.folder = target, .bundle = path};
-    ASSERT_FAILS(BT_STATUS_IO, "given.tar.zst", bt_report_publish(store, &run, 1, &publication));
+    ASSERT_FAILS(BT_STATUS_IO, "given.tar.zst",
+                 bt_report_publish(scratch_store, &run, 1, &publication));
     ASSERT_OK(bt_file_write(path, "ab\0c", 4));
     publication.force = true;
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "given.tar.zst",
-                 bt_report_publish(store, &run, 1, &publication));
+                 bt_report_publish(scratch_store, &run, 1, &publication));
     bt_bundle_options options = {.is_public = false};
     bt_str notes = {0};
-    ASSERT_OK(bt_bundle_export(store, run, &options, path, &notes));
+    ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "gives os.kernel, which identifies the machine",
-                 bt_report_publish(store, &run, 1, &publication));
+                 bt_report_publish(scratch_store, &run, 1, &publication));
     options.is_public = true;
-    ASSERT_OK(bt_bundle_export(store, run, &options, path, &notes));
+    ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
     bt_str_release(&notes);
-    ASSERT_OK(bt_report_publish(store, &run, 1, &publication));
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     char *readme = file_text("README.md");
     assert_has(readme, "./bt-bench verify bundle.tar.zst");
     void *given = NULL, *copy = NULL;
@@ -316,10 +306,11 @@ static void bad_requests_are_refused(void **state)
     int64_t missing = 7;
     bt_publication publication = {.folder = target};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 7",
-                 bt_report_publish(store, &missing, 1, &publication));
+                 bt_report_publish(scratch_store, &missing, 1, &publication));
     int64_t run = record_training("bt-bench run x");
     publication.folder = "/proc/nowhere";
-    ASSERT_FAILS(BT_STATUS_IO, "/proc/nowhere", bt_report_publish(store, &run, 1, &publication));
+    ASSERT_FAILS(BT_STATUS_IO, "/proc/nowhere",
+                 bt_report_publish(scratch_store, &run, 1, &publication));
 }
 
 static void failing_allocations_are_reported(void **state)
@@ -328,14 +319,14 @@ static void failing_allocations_are_reported(void **state)
     int64_t run = 0;
     sample_run sample = sample_run_default();
     sample.steps = 12;
-    ASSERT_OK(sample_run_record(store, &sample, &run));
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
     int64_t live = bt_mem_live_count();
     bt_status status = BT_STATUS_OUT_OF_MEMORY;
     bt_publication publication = {.folder = target, .force = true};
     int64_t n = 0;
     while (status != BT_OK) {
         bt_mem_fail_at(++n);
-        status = bt_report_publish(store, &run, 1, &publication);
+        status = bt_report_publish(scratch_store, &run, 1, &publication);
         bt_mem_fail_at(0);
         if (status != BT_OK && status != BT_STATUS_OUT_OF_MEMORY) {
             fail_msg("allocation %lld: %s", (long long)n, bt_error_message());
@@ -349,7 +340,7 @@ static void failing_allocations_are_reported(void **state)
     assert_true(n > 20);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, scratch_store_close)
 
 int main(void)
 {

@@ -14,26 +14,7 @@
 #include "harness/report/report.h"
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
-
-static bt_store *store;
-static const char *folder;
-
-static int open_store(void **state)
-{
-    char path[128];
-    (void)state;
-    folder = sample_folder_make();
-    (void)snprintf(path, sizeof path, "%s/bt.sqlite", folder);
-    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_store(void **state)
-{
-    (void)state;
-    bt_status status = bt_store_close(store);
-    sample_folder_remove(folder);
-    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
-}
+#include "tests/harness/scratch_store.h"
 
 static sample_kernels made(const char *kind, const char *second, int rounds)
 {
@@ -48,8 +29,8 @@ static sample_kernels made(const char *kind, const char *second, int rounds)
 static void read_set(const sample_kernels *sample, report_set *set)
 {
     int64_t run = 0;
-    ASSERT_OK(sample_kernels_record(store, sample, &run));
-    ASSERT_OK(bt_report_set_read(store, &run, 1, NULL, set));
+    ASSERT_OK(sample_kernels_record(scratch_store, sample, &run));
+    ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, set));
 }
 
 static const ratio_row *find_row(const ratio_list *list, const char *name)
@@ -177,10 +158,10 @@ static void runs_stand_against_the_first(void **state)
     sample_run sample = sample_run_default();
     int64_t runs[2];
     report_set set;
-    ASSERT_OK(sample_run_record(store, &sample, &runs[0]));
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &runs[0]));
     sample.step_ms = 125.0;
-    ASSERT_OK(sample_run_record(store, &sample, &runs[1]));
-    ASSERT_OK(bt_report_set_read(store, runs, 2, NULL, &set));
+    ASSERT_OK(sample_run_record(scratch_store, &sample, &runs[1]));
+    ASSERT_OK(bt_report_set_read(scratch_store, runs, 2, NULL, &set));
     assert_int_equal(set.ratio_count, 1);
     assert_int_equal(set.ratios[0].count, 1);
     assert_true(fabs(set.ratios[0].rows[0].ratio - 2.0) < 1e-6);
@@ -313,19 +294,19 @@ static void failing_allocations_are_reported(void **state)
     int64_t runs[2] = {0};
     sample_kernels sample = made("replicate", "pytorch-eager", 2);
     sample.cases = 4;
-    ASSERT_OK(sample_kernels_record(store, &sample, &runs[0]));
+    ASSERT_OK(sample_kernels_record(scratch_store, &sample, &runs[0]));
     sample_run training = sample_run_default();
     training.steps = 12;
     training.rounds = 2;
     training.telemetry = true;
-    ASSERT_OK(sample_run_record(store, &training, &runs[1]));
+    ASSERT_OK(sample_run_record(scratch_store, &training, &runs[1]));
     int64_t live = bt_mem_live_count();
     bt_status status = BT_STATUS_OUT_OF_MEMORY;
     int64_t n = 0;
     while (status != BT_OK) {
         bt_str out = {0};
         bt_mem_fail_at(++n);
-        status = bt_report_html(store, runs, 2, &out);
+        status = bt_report_html(scratch_store, runs, 2, &out);
         bt_mem_fail_at(0);
         bt_str_release(&out);
         assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY);
@@ -335,7 +316,7 @@ static void failing_allocations_are_reported(void **state)
     assert_true(n > 50);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
 {

@@ -17,31 +17,13 @@
 #include "harness/report/report.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/schema_check.h"
-
-static bt_store *store;
-static const char *folder;
-
-static int open_store(void **state)
-{
-    char path[128];
-    (void)state;
-    folder = sample_folder_make();
-    (void)snprintf(path, sizeof path, "%s/bt.sqlite", folder);
-    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_store(void **state)
-{
-    (void)state;
-    bt_status status = bt_store_close(store);
-    sample_folder_remove(folder);
-    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
-}
+#include "tests/harness/scratch_store.h"
+#include "tests/support/scratch.h"
 
 static int64_t record(const sample_run *sample)
 {
     int64_t run = 0;
-    ASSERT_OK(sample_run_record(store, sample, &run));
+    ASSERT_OK(sample_run_record(scratch_store, sample, &run));
     return run;
 }
 
@@ -51,8 +33,8 @@ static char *report_text(const int64_t *runs, int64_t count, const char *ending)
     char path[128];
     void *text = NULL;
     size_t size_bytes = 0;
-    (void)snprintf(path, sizeof path, "%s/report%s", folder, ending);
-    ASSERT_OK(bt_report_write(store, runs, count, path));
+    (void)snprintf(path, sizeof path, "%s%s", test_scratch_path("report"), ending);
+    ASSERT_OK(bt_report_write(scratch_store, runs, count, path));
     ASSERT_OK(bt_file_read(path, &text, &size_bytes));
     assert_int_equal(strlen(text), size_bytes);
     return text;
@@ -83,7 +65,7 @@ static void show_says_what_came_of_a_run(void **state)
     sample.device = "a\x1b[31mred\x07 machine";
     int64_t failed = record(&sample);
     bt_str out = {0};
-    ASSERT_OK(bt_show_text(store, passed, &out));
+    ASSERT_OK(bt_show_text(scratch_store, passed, &out));
     assert_has(bt_str_text(&out), "run 1 passed   gpt2_124m, profile cpu");
     assert_has(bt_str_text(&out), "loss         10.961 -> 3.242   validation 3.302");
     assert_has(bt_str_text(&out), "speed        2052 tok/s [2045, 2057]");
@@ -91,17 +73,17 @@ static void show_says_what_came_of_a_run(void **state)
     assert_has(bt_str_text(&out), "parameters 9c41d0e2b35a7f08");
     assert_has(bt_str_text(&out), "report         results/run-1/report.html");
     bt_str_clear(&out);
-    ASSERT_OK(bt_show_text(store, failed, &out));
+    ASSERT_OK(bt_show_text(scratch_store, failed, &out));
     assert_has(bt_str_text(&out), "failed");
     assert_has(bt_str_text(&out), "the loss is not finite at step 59");
     assert_null(strchr(bt_str_text(&out), '\x1b')); // nothing recorded steers the terminal
     assert_has(bt_str_text(&out), "a?[31mred? machine");
     bt_str_clear(&out);
-    ASSERT_OK(bt_show_list_text(store, &out));
+    ASSERT_OK(bt_show_list_text(scratch_store, &out));
     assert_has(bt_str_text(&out), "run  suite      profile  status  cases  steps  started");
     bt_str_clear(&out);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_text(store, 3, &out));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_json(store, 3, &out));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_text(scratch_store, 3, &out));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 3", bt_show_json(scratch_store, 3, &out));
     bt_str_release(&out);
 }
 
@@ -110,7 +92,7 @@ static void show_json_has_the_agreed_keys(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     bt_str out = {0};
-    ASSERT_OK(bt_show_json(store, record(&sample), &out));
+    ASSERT_OK(bt_show_json(scratch_store, record(&sample), &out));
     cJSON *json = cJSON_Parse(bt_str_text(&out));
     static const char *const keys[] = {"run", "status", "suite", "profile", "report", "cases"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -247,9 +229,9 @@ static void unmeasured_runs_have_a_page_too(void **state)
     sample.status = BT_RUN_RUNNING;
     int64_t run = record(&sample);
     bt_store_run read;
-    ASSERT_OK(bt_store_run_read(store, run, &read));
+    ASSERT_OK(bt_store_run_read(scratch_store, run, &read));
     bt_store_step step = {.step = 0, .loss = NAN, .grad_norm = INFINITY, .tokens = 1, .host_ns = 0};
-    ASSERT_OK(bt_store_step_add(store, read.rounds[0].id, &step));
+    ASSERT_OK(bt_store_step_add(scratch_store, read.rounds[0].id, &step));
     bt_store_run_release(&read);
     char *text = report_text(&run, 1, ".html");
     assert_has(text, "is running");
@@ -257,7 +239,7 @@ static void unmeasured_runs_have_a_page_too(void **state)
     bt_store_run_info info = {.suite = {.plan_hash = "p", .plan_json = "not json"},
                               .build = {.digest = "b"},
                               .env = {.digest = "e"}};
-    ASSERT_OK(bt_store_run_begin(store, &info, &run)); // not even a round
+    ASSERT_OK(bt_store_run_begin(scratch_store, &info, &run)); // not even a round
     text = report_text(&run, 1, ".html");
     assert_has(text, "not json");
     bt_mem_free(text);
@@ -273,9 +255,9 @@ static void ten_thousand_steps_in_two_seconds_and_two_megabytes(void **state)
     int64_t run = record(&sample);
     char path[128];
     struct stat info;
-    (void)snprintf(path, sizeof path, "%s/long.html", folder);
+    (void)snprintf(path, sizeof path, "%s", test_scratch_path("long.html"));
     int64_t start_ns = bt_clock_ns();
-    ASSERT_OK(bt_report_write(store, &run, 1, path));
+    ASSERT_OK(bt_report_write(scratch_store, &run, 1, path));
     double seconds = (double)(bt_clock_ns() - start_ns) / 1e9;
     assert_int_equal(stat(path, &info), 0);
     print_message("%.3f s, %.2f MB\n", seconds, (double)info.st_size / 1e6);
@@ -284,7 +266,7 @@ static void ten_thousand_steps_in_two_seconds_and_two_megabytes(void **state)
     // The figures come from all steps, not from what is drawn.
     bt_summary summary;
     bt_store_run read;
-    ASSERT_OK(bt_store_run_read(store, run, &read));
+    ASSERT_OK(bt_store_run_read(scratch_store, run, &read));
     ASSERT_OK(bt_summary_of(&read.rounds[0], &summary));
     assert_int_equal(summary.metrics[BT_METRIC_TOKENS_PER_S].count, 10000 - 2 - 1000);
     bt_store_run_release(&read);
@@ -366,18 +348,18 @@ static void bad_requests_are_refused(void **state)
     sample_run sample = sample_run_default();
     int64_t run = record(&sample), missing = 77;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md or .json",
-                 bt_report_write(store, &run, 1, "report.pdf"));
+                 bt_report_write(scratch_store, &run, 1, "report.pdf"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md or .json",
-                 bt_report_write(store, &run, 1, "report"));
+                 bt_report_write(scratch_store, &run, 1, "report"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at least one run",
-                 bt_report_write(store, &run, 0, "/tmp/x.html"));
+                 bt_report_write(scratch_store, &run, 0, "/tmp/x.html"));
     int64_t twice[] = {run, run};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is named twice",
-                 bt_report_write(store, twice, 2, "/tmp/x.html"));
+                 bt_report_write(scratch_store, twice, 2, "/tmp/x.html"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 77",
-                 bt_report_write(store, &missing, 1, "/tmp/x.html"));
+                 bt_report_write(scratch_store, &missing, 1, "/tmp/x.html"));
     ASSERT_FAILS(BT_STATUS_IO, "/nowhere/x.html",
-                 bt_report_write(store, &run, 1, "/nowhere/x.html"));
+                 bt_report_write(scratch_store, &run, 1, "/nowhere/x.html"));
 }
 
 typedef bt_status (*report_writer)(bt_store *, const int64_t *, int64_t, bt_str *);
@@ -398,7 +380,7 @@ static void failing_allocations_are_reported(void **state)
         while (status != BT_OK) {
             bt_str out = {0};
             bt_mem_fail_at(++n);
-            status = writers[w](store, runs, 2, &out);
+            status = writers[w](scratch_store, runs, 2, &out);
             bt_mem_fail_at(0);
             bt_str_release(&out);
             if (status != BT_OK) {
@@ -411,7 +393,7 @@ static void failing_allocations_are_reported(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_store, close_store)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
 {

@@ -8,27 +8,8 @@
 #include "harness/gate/ceiling.h"
 #include "harness/report/roofline.h"
 #include "tests/harness/sample_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/test.h"
-
-static bt_store *store;
-static const char *folder;
-
-static int open_store(void **state)
-{
-    char path[128];
-    (void)state;
-    folder = sample_folder_make();
-    (void)snprintf(path, sizeof path, "%s/bt.sqlite", folder);
-    return bt_store_open(path, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_store(void **state)
-{
-    (void)state;
-    bt_status status = bt_store_close(store);
-    sample_folder_remove(folder);
-    return status == BT_OK && bt_mem_live_count() == 0 ? 0 : -1;
-}
 
 typedef struct made_case {
     const char *name, *op, *dtype;
@@ -49,7 +30,7 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 static void measure(int64_t round, bt_metric metric, double value)
 {
     bt_store_measurement item = {metric, value, value, value, &value, 1};
-    ASSERT_OK(bt_store_measure(store, round, &item));
+    ASSERT_OK(bt_store_measure(scratch_store, round, &item));
 }
 
 // A run whose rates are those of the table, times `speed`.
@@ -62,7 +43,7 @@ static int64_t record(double speed)
         .env = {"1", NULL, 0},
         .command = "bt-bench run x",
         .out_dir = "results/run-1"};
-    ASSERT_OK(bt_store_run_begin(store, &info, &run));
+    ASSERT_OK(bt_store_run_begin(scratch_store, &info, &run));
     for (int i = 0; i < CASES; ++i) {
         char axes[200];
         int64_t round = 0;
@@ -72,16 +53,16 @@ static int64_t record(double speed)
                        cases[i].op, cases[i].dtype);
         bt_store_case what = {"kernels/x", "kernel", cases[i].name, axes, "blutrain"};
         bt_store_shape shape = {.device = "a device", .precision = cases[i].dtype};
-        ASSERT_OK(bt_store_round_begin(store, run, &what, 0, &round));
-        ASSERT_OK(bt_store_round_describe(store, round, &shape));
+        ASSERT_OK(bt_store_round_begin(scratch_store, run, &what, 0, &round));
+        ASSERT_OK(bt_store_round_describe(scratch_store, round, &shape));
         measure(round, BT_METRIC_TIME, 1000 / speed);
         measure(round, BT_METRIC_BANDWIDTH, cases[i].bytes_per_s * speed);
         if (cases[i].flop_per_s > 0) {
             measure(round, BT_METRIC_COMPUTE, cases[i].flop_per_s * speed);
         }
-        ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", ""));
+        ASSERT_OK(bt_store_round_end(scratch_store, round, BT_RUN_PASSED, "", ""));
     }
-    ASSERT_OK(bt_store_run_end(store, run, BT_RUN_PASSED, ""));
+    ASSERT_OK(bt_store_run_end(scratch_store, run, BT_RUN_PASSED, ""));
     return run;
 }
 
@@ -111,7 +92,7 @@ static void roofs_by_type(void **state)
     report_set set;
     roofline self;
     bt_str page = {0};
-    ASSERT_OK(bt_report_set_read(store, &run, 1, NULL, &set));
+    ASSERT_OK(bt_report_set_read(scratch_store, &run, 1, NULL, &set));
     ASSERT_OK(bt_roofline_make(&set, &self));
     assert_int_equal(self.count, 4);
     assert_int_equal(self.ceiling_count, 3);
@@ -136,7 +117,7 @@ static void rates_on_the_terminal(void **state)
     const int64_t id = record(1);
     bt_store_run run;
     bt_str out = {0};
-    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_run_read(scratch_store, id, &run));
     ASSERT_OK(bt_report_kernel_tables(&run, &out));
     const char *text = bt_str_text(&out);
     assert_non_null(strstr(text, "rate"));
@@ -158,7 +139,7 @@ static void a_slower_machine_is_named(void **state)
     bt_arena arena = {0};
     bt_str out = {0};
     for (int i = 0; i < 2; ++i) {
-        ASSERT_OK(bt_store_run_read(store, ids[i], &runs[i]));
+        ASSERT_OK(bt_store_run_read(scratch_store, ids[i], &runs[i]));
         ASSERT_OK(bt_gate_ceilings_of_run(&runs[i], &arena, &ceilings[i]));
         assert_int_equal(ceilings[i].count, 3);
     }
@@ -177,9 +158,11 @@ static void a_slower_machine_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(roofs_by_type, open_store, close_store),
-        cmocka_unit_test_setup_teardown(rates_on_the_terminal, open_store, close_store),
-        cmocka_unit_test_setup_teardown(a_slower_machine_is_named, open_store, close_store),
+        cmocka_unit_test_setup_teardown(roofs_by_type, scratch_store_open, scratch_store_close),
+        cmocka_unit_test_setup_teardown(rates_on_the_terminal, scratch_store_open,
+                                        scratch_store_close),
+        cmocka_unit_test_setup_teardown(a_slower_machine_is_named, scratch_store_open,
+                                        scratch_store_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 //
 // Asserted is the time of this process's CPU: what a reader on an idle machine waits for, since
 // the file is in memory once it has been made. Wall time is printed beside it.
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static double cpu_s(void)
 
 static int make_big(void **state)
 {
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     int64_t samples = 0, begun_ns = bt_clock_ns();
     *state = (void *)(uintptr_t)folder;
     (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
@@ -49,8 +50,9 @@ static int make_big(void **state)
 
 static int remove_big(void **state)
 {
+    (void)state;
     (void)!bt_store_close(store);
-    sample_folder_remove(*state);
+    test_scratch_remove();
     return 0;
 }
 

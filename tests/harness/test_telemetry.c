@@ -17,13 +17,14 @@
 #include "harness/stats/noise.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 static char database[128];
 
 static int make_folder(void **state)
 {
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     *state = (void *)(uintptr_t)folder;
     (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
     return folder ? 0 : -1;
@@ -31,7 +32,8 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    sample_folder_remove(*state);
+    (void)state;
+    test_scratch_remove();
     return 0;
 }
 

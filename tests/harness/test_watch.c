@@ -1,5 +1,6 @@
 // tests/harness/test_watch.c - what a watcher sees of runs that go on, end, or have lost their
 // process
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <cjson/cJSON.h>
@@ -21,7 +22,7 @@ static bt_store *store;
 
 static int open_database(void **state)
 {
-    const char *folder = sample_folder_make();
+    const char *folder = test_scratch_make();
     *state = (void *)(uintptr_t)folder;
     (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
     return bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
@@ -29,8 +30,9 @@ static int open_database(void **state)
 
 static int close_database(void **state)
 {
+    (void)state;
     (void)!bt_store_close(store);
-    sample_folder_remove(*state);
+    test_scratch_remove();
     return 0;
 }
 
