@@ -147,7 +147,5 @@ bt_status bt_calibration_json(const bt_calibration_result *result, bt_str *out)
         write_item(&result->items[i], &json);
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

@@ -152,7 +152,5 @@ bt_status bt_ab_json(const bt_gate_result *result, bt_str *out)
     bt_json_writer_close(&json, ']');
     bt_str_append(out, ",\"gate\":");
     BT_TRY(bt_gate_json(result, out));
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

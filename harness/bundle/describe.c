@@ -298,7 +298,5 @@ bt_status bt_content_statement(const bt_store_run *run, const bt_files *files, b
     write_tests(&json, "warnedTests", run, 1);
     write_tests(&json, "failedTests", run, 2);
     bt_json_writer_close(&json, '}');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

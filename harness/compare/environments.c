@@ -123,7 +123,5 @@ bt_status bt_compare_environments_json(const bt_compare_item *items, int64_t cou
         bt_json_writer_close(&json, '}');
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

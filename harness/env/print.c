@@ -46,7 +46,5 @@ bt_status bt_facts_json(const bt_facts *facts, bt_str *out)
         bt_json_writer_close(&json, '}');
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

@@ -76,9 +76,7 @@ bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt
         bt_json_writer_bool(&json, "current", !past);
         bt_json_writer_close(&json, '}');
     }
-    bt_json_writer_close(&json, ']');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, ']');
 }
 
 // ---- one ---------------------------------------------------------------------------------------

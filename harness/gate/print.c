@@ -220,7 +220,5 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
         write_item(&result->items[i], &json);
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

@@ -230,7 +230,5 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
         bt_json_writer_close(&json, '}');
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

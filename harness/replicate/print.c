@@ -143,7 +143,5 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
         bt_json_writer_close(&json, '}');
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

@@ -178,7 +178,5 @@ bt_status bt_json_write_report(const report_set *set, bt_str *out)
         bt_json_writer_close(&json, '}');
     }
     bt_json_writer_close(&json, ']');
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }

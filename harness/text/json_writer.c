@@ -72,6 +72,13 @@ void bt_json_writer_close(bt_json_writer *json, char bracket)
     json->filled = true;
 }
 
+bt_status bt_json_writer_end(bt_json_writer *json, char bracket)
+{
+    bt_json_writer_close(json, bracket);
+    bt_str_append(json->out, "\n");
+    return bt_str_status(json->out);
+}
+
 void bt_json_writer_text(bt_json_writer *json, const char *key, const char *value)
 {
     begin(json, key);

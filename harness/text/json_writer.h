@@ -19,6 +19,8 @@ typedef struct bt_json_writer {
 
 void bt_json_writer_open(bt_json_writer *json, const char *key, char bracket); // '{' or '['
 void bt_json_writer_close(bt_json_writer *json, char bracket);                 // '}' or ']'
+// Closes the outermost object or array and ends the line. The status of `out`.
+BT_CHECKED bt_status bt_json_writer_end(bt_json_writer *json, char bracket);
 // Bytes that are not UTF-8 become U+FFFD. '<' is written as an escape, so that JSON may stand in a
 // page.
 void bt_json_writer_text(bt_json_writer *json, const char *key, const char *value);

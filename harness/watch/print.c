@@ -331,7 +331,5 @@ bt_status bt_watch_json(const bt_watch_view *view, bt_str *out)
                         isnan(view->left_ns) ? view->left_ns : round(view->left_ns / 1e8) / 10);
     json_current(&json, view);
     json_last(&json, live);
-    bt_json_writer_close(&json, '}');
-    bt_str_append(out, "\n");
-    return bt_str_status(out);
+    return bt_json_writer_end(&json, '}');
 }
