@@ -294,6 +294,52 @@ static void turn_words(const uint32_t *x, int64_t x_stride, uint32_t made[TILE][
     }
 }
 
+// The same of elements of two bytes, by squares of 8 x 8.
+static void turn_halves(const uint16_t *x, int64_t x_stride, uint16_t made[TILE][TILE],
+                        int64_t rows, int64_t cols)
+{
+    int64_t c = 0;
+#ifdef __SSE2__
+    for (; c + 8 <= cols; c += 8) {
+        const uint16_t *from = x + c * x_stride;
+        int64_t r = 0;
+        for (; r + 8 <= rows; r += 8) {
+            __m128i in[8], pairs[8], fours[8]; // of a column; 2 and 4 columns beside each other
+            for (int j = 0; j < 8; ++j) {
+                in[j] = _mm_loadu_si128((const void *)(from + r + j * x_stride));
+            }
+            for (int j = 0; j < 8; j += 2) {
+                pairs[j] = _mm_unpacklo_epi16(in[j], in[j + 1]);
+                pairs[j + 1] = _mm_unpackhi_epi16(in[j], in[j + 1]);
+            }
+            for (int j = 0; j < 2; ++j) {
+                for (int half = 0; half < 8; half += 4) {
+                    const __m128i left = pairs[half + j], right = pairs[half + 2 + j];
+                    fours[half + 2 * j] = _mm_unpacklo_epi32(left, right);
+                    fours[half + 2 * j + 1] = _mm_unpackhi_epi32(left, right);
+                }
+            }
+            for (int j = 0; j < 4; ++j) {
+                const __m128i even = _mm_unpacklo_epi64(fours[j], fours[j + 4]);
+                const __m128i odd = _mm_unpackhi_epi64(fours[j], fours[j + 4]);
+                _mm_storeu_si128((void *)&made[r + 2 * j][c], even);
+                _mm_storeu_si128((void *)&made[r + 2 * j + 1][c], odd);
+            }
+        }
+        for (; r < rows; ++r) {
+            for (int j = 0; j < 8; ++j) {
+                made[r][c + j] = from[r + j * x_stride];
+            }
+        }
+    }
+#endif
+    for (; c < cols; ++c) {
+        for (int64_t r = 0; r < rows; ++r) {
+            made[r][c] = x[r + c * x_stride];
+        }
+    }
+}
+
 #define TURN(type, size)                                                                           \
     do {                                                                                           \
         const type *from = x;                                                                      \
@@ -319,7 +365,7 @@ static void copy_tile(const void *x, int64_t x_stride, void *y, int64_t y_stride
     } else if (size_bytes == 4) {
         turn_words(x, x_stride, made.four, rows, cols);
     } else if (size_bytes == 2) {
-        TURN(uint16_t, two);
+        turn_halves(x, x_stride, made.two, rows, cols);
     } else {
         TURN(uint8_t, one);
     }

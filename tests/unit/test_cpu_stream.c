@@ -298,6 +298,34 @@ static void rounded_and_transposed(void **state)
     free(twice);
 }
 
+// A transpose of elements of two bytes, beside the cache and past it, against a loop.
+static void halves_transposed(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = {{7, 9}, {8, 8}, {16, 67}, {75, 130}, {COLS, 2 * ROWS}};
+    uint16_t *x = (uint16_t *)(void *)drawn(8), *y = (uint16_t *)(void *)drawn(9);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+        const int64_t rows = shapes[i][0], cols = shapes[i][1];
+        const bt_copy_args args = {.rank = 2,
+                                   .shape = {rows, cols},
+                                   .x = x,
+                                   .x_stride = {1, rows},
+                                   .x_dtype = BT_BF16,
+                                   .y = y,
+                                   .y_stride = {cols, 1},
+                                   .y_dtype = BT_BF16};
+        run(BT_KERNEL_COPY, BT_BF16, &args);
+        for (int64_t at = 0; at < rows * cols; ++at) {
+            if (y[at] != x[at / cols + at % cols * rows]) {
+                fail_msg("%lld x %lld: element %lld is wrong", (long long)rows, (long long)cols,
+                         (long long)at);
+            }
+        }
+    }
+    free(x);
+    free(y);
+}
+
 // A large table whose rows met 0, 2 or 3 times, against a loop.
 static void embedding_backward(void **state)
 {
@@ -332,9 +360,8 @@ static void embedding_backward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_is_a_permutation),
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(rounded_and_transposed),
+        cmocka_unit_test(order_is_a_permutation), cmocka_unit_test(same_bits),
+        cmocka_unit_test(rounded_and_transposed), cmocka_unit_test(halves_transposed),
         cmocka_unit_test(embedding_backward),
     };
     if (bt_device_open("cpu", 0, &cpu) != BT_OK) {
