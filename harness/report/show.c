@@ -236,7 +236,7 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
     bt_store_run_list list;
     BT_TRY(bt_store_run_list_read(store, &list));
     bt_table table = {.align = "rlllrrl"};
-    const char *const heads[] = {"run", "suite", "profile", "status", "cases", "steps", "started"};
+    const char *const heads[] = {"run", "suite", "profile", "status", "rounds", "steps", "started"};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         bt_table_cell(&table, "%s", heads[i]);
     }
