@@ -60,17 +60,22 @@ bt_status bt_file_read(const char *path, void **bytes, size_t *size_bytes)
 {
     *bytes = NULL;
     *size_bytes = 0;
-    uint64_t expected = 0;
-    BT_TRY(bt_file_size(path, &expected));
+    uint64_t before = 0;
+    struct stat info;
+    BT_TRY(bt_file_size(path, &before)); // a pipe would not open
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return failed("cannot open", path);
     }
+    // The size of what is open now: the file may have been replaced by another since.
     void *block = NULL;
     size_t got = 0;
-    bt_status status = bt_mem_alloc((size_t)expected + 1, 1, &block);
+    bt_status status = fstat(file, &info) == 0 ? BT_OK : failed("cannot read", path);
     if (status == BT_OK) {
-        status = read_all(file, path, block, (size_t)expected, &got);
+        status = bt_mem_alloc((size_t)info.st_size + 1, 1, &block);
+    }
+    if (status == BT_OK) {
+        status = read_all(file, path, block, (size_t)info.st_size, &got);
     }
     close(file);
     if (status != BT_OK) {
