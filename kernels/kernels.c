@@ -1,6 +1,7 @@
 // kernels/kernels.c - the CPU's rows, and choosing a row
 #include "kernels/kernels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/str.h"
@@ -70,6 +71,19 @@ const bt_kernel *bt_kernel_table(const bt_device *device, int *count)
     }
     *count = device->backend->kernel_count;
     return device->backend->kernels;
+}
+
+void bt_kernel_label(const bt_device *device, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                     const void *args, char *text, size_t capacity)
+{
+    bt_kernel_plan own = {0};
+    if (!plan || plan->number == 0) {
+        if (device->backend->plans) {
+            (void)device->backend->plans(device, kernel, args, &own, 1);
+        }
+        plan = &own;
+    }
+    (void)snprintf(text, capacity, "%s%s%s", kernel->name, *plan->name ? " " : "", plan->name);
 }
 
 static bt_status none_serves(const bt_device *device, bt_kernel_op op, bt_dtype dtype)

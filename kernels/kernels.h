@@ -410,9 +410,17 @@ typedef struct bt_count_nonfinite_args {
 typedef struct bt_launch {
     bt_device *device;
     bt_stream stream;
-    void *workspace; // at least what the kernel's workspace() said, 256-byte aligned
+    void *workspace; // at least what the kernel's workspace() or the plan said, 256-byte aligned
     size_t workspace_bytes;
+    int plan; // number of one of the row's plans for the call; 0: the row chooses
 } bt_launch;
+
+// A way in which a row can compute a call (bt_backend.plans): tiles, splits.
+typedef struct bt_kernel_plan {
+    int number; // 0: what the row chooses by itself
+    size_t workspace_bytes;
+    char name[40]; // "128x192x64 split 4"; "" where the row has one way
+} bt_kernel_plan;
 
 typedef struct bt_kernel {
     bt_kernel_op op;
@@ -432,6 +440,10 @@ const char *bt_kernel_accepts_text(const char *accepts);
 
 // The rows that belong to a device's backend.
 const bt_kernel *bt_kernel_table(const bt_device *device, int *count);
+// The row's name and that of the plan that a call runs by, "gemm_bf16_sm90 128x192x64 split 4":
+// what records say. `plan` may be NULL, for the row's own choice.
+void bt_kernel_label(const bt_device *device, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                     const void *args, char *text, size_t capacity);
 // The last row that serves the call.
 // Errors  UNSUPPORTED, naming op, dtype, device and the rows that were refused
 BT_CHECKED bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype,

@@ -8,13 +8,17 @@ bt_status bt_session_open(const char *backend, int ordinal, uint64_t limit_bytes
     BT_TRY(bt_device_open(backend, ordinal, &session->device));
     BT_TRY(bt_pool_create(&session->device, limit_bytes, &session->pool));
     BT_TRY(bt_tape_create(&session->tape));
-    session->context =
-        (bt_context){.device = &session->device, .pool = session->pool, .tape = session->tape};
+    BT_TRY(bt_gemm_tuner_from_environment(&session->device, &session->tuner));
+    session->context = (bt_context){.device = &session->device,
+                                    .pool = session->pool,
+                                    .tape = session->tape,
+                                    .tuner = session->tuner};
     return BT_OK;
 }
 
 void bt_session_close(bt_session *session)
 {
+    bt_gemm_tuner_close(session->tuner);
     bt_tape_destroy(session->tape);
     if (session->pool) {
         bt_pool_destroy(session->pool);

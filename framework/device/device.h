@@ -41,6 +41,9 @@ typedef struct bt_device_info {
     uint64_t shared_bytes; // shared memory a block may opt in to
 } bt_device_info;
 
+struct bt_kernel;      // kernels/kernels.h
+struct bt_kernel_plan; // likewise
+
 typedef struct bt_device {
     const struct bt_backend *backend; // unowned, lives as long as the process
     int ordinal;
@@ -92,6 +95,7 @@ typedef struct bt_backend {
     bt_status (*graph_end)(bt_device *device, bt_stream stream, bt_graph *out);
     bt_status (*graph_launch)(bt_device *device, bt_graph graph, bt_stream stream);
     void (*graph_destroy)(bt_device *device, bt_graph graph);
+    bool (*graph_capturing)(bt_device *device, bt_stream stream);
 
     // Named ranges for an outside profiler (NVTX); no effect without one.
     void (*range_push)(const char *name);
@@ -99,9 +103,14 @@ typedef struct bt_backend {
 
     const struct bt_kernel *kernels; // this backend's rows of kernels/kernels.inl
     int kernel_count;
+    // Ways in which a row can compute a call, whether or not it would be chosen: the best by its
+    // own model first, at most `most`; returns how many. 0: the row cannot, or is not to be
+    // considered. NULL: rows have one way each.
+    int (*plans)(const bt_device *device, const struct bt_kernel *kernel, const void *args,
+                 struct bt_kernel_plan *plans, int most);
 } bt_backend;
 
-#define BT_BACKEND_ABI 1
+#define BT_BACKEND_ABI 2
 // The one symbol that a plugin exports.
 #define BT_BACKEND_ENTRY "bt_backend_entry"
 typedef const bt_backend *(*bt_backend_entry_fn)(void);

@@ -2,6 +2,7 @@
 #include "framework/linalg/gemm.h"
 
 #include "framework/base/status.h"
+#include "framework/linalg/tune.h"
 
 static bt_status add_bias(bt_context *context, const bt_gemm_args *args)
 {
@@ -79,8 +80,11 @@ static bt_status decompose(bt_context *context, const bt_gemm_args *args)
 bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
 {
     const bt_kernel *kernel = NULL;
+    const bt_kernel_plan *plan = NULL;
     bt_status status =
-        bt_kernel_find(context->device, BT_KERNEL_GEMM, args->ab_dtype, args, &kernel);
+        context->tuner
+            ? bt_gemm_tuner_choose(context->tuner, context->stream, args, &kernel, &plan)
+            : bt_kernel_find(context->device, BT_KERNEL_GEMM, args->ab_dtype, args, &kernel);
     if (status == BT_STATUS_UNSUPPORTED && args->dbias) {
         return multiply_then_sum(context, args);
     }
@@ -88,7 +92,7 @@ bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
         return decompose(context, args);
     }
     BT_TRY(status);
-    return bt_context_launch(context, BT_KERNEL_GEMM, args->ab_dtype, args);
+    return bt_context_launch_row(context, kernel, plan, args);
 }
 
 bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products, int64_t count)

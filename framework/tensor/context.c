@@ -1,12 +1,14 @@
 // framework/tensor/context.c - launching kernels from the table
 #include "framework/tensor/context.h"
 
-bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype, const void *args)
+bt_status bt_context_launch_row(bt_context *context, const bt_kernel *kernel,
+                                const bt_kernel_plan *plan, const void *args)
 {
-    const bt_kernel *kernel = NULL;
-    BT_TRY(bt_kernel_find(context->device, op, dtype, args, &kernel));
     bt_launch launch = {.device = context->device, .stream = context->stream};
-    if (kernel->workspace) {
+    if (plan) {
+        launch.plan = plan->number;
+        launch.workspace_bytes = plan->workspace_bytes;
+    } else if (kernel->workspace) {
         launch.workspace_bytes = kernel->workspace(context->device, args);
     }
     if (launch.workspace_bytes) {
@@ -14,7 +16,7 @@ bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype
                              &launch.workspace));
     }
     if (context->kernel_hook.launched) {
-        context->kernel_hook.launched(context->kernel_hook.self, kernel);
+        context->kernel_hook.launched(context->kernel_hook.self, kernel, plan, args);
     }
     bt_status status = kernel->launch(&launch, args);
     if (launch.workspace) {
@@ -22,6 +24,13 @@ bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype
         bt_pool_free(context->pool, launch.workspace);
     }
     return bt_error_context(status, "%s", kernel->name);
+}
+
+bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype, const void *args)
+{
+    const bt_kernel *kernel = NULL;
+    BT_TRY(bt_kernel_find(context->device, op, dtype, args, &kernel));
+    return bt_context_launch_row(context, kernel, NULL, args);
 }
 
 bt_status bt_context_synchronize(bt_context *context)

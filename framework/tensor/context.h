@@ -14,7 +14,9 @@ typedef struct bt_context bt_context;
 // Told of every kernel launch; for recorders. All members NULL: nobody listens.
 typedef struct bt_kernel_hook {
     void *self; // borrowed
-    void (*launched)(void *self, const bt_kernel *kernel);
+    // `plan`: what the call was given to run by, NULL for the row's own choice.
+    void (*launched)(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                     const void *args);
 } bt_kernel_hook;
 
 // Told of every range; for profilers. Likewise.
@@ -33,12 +35,16 @@ struct bt_context {
     bool anomaly;         // name the op whose backward made the first NaN (slow, synchronises)
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
+    struct bt_gemm_tuner *tuner; // borrowed (linalg/tune.h); NULL: matrix products run by estimates
 };
 
 // Finds the row for the call, gives it its workspace and launches it.
 // Errors  UNSUPPORTED, OUT_OF_MEMORY, or the launch's own; the message names the kernel
 BT_CHECKED bt_status bt_context_launch(bt_context *context, bt_kernel_op op, bt_dtype dtype,
                                        const void *args);
+// The same with a row of the caller's choosing; `plan` as in the hook.
+BT_CHECKED bt_status bt_context_launch_row(bt_context *context, const bt_kernel *kernel,
+                                           const bt_kernel_plan *plan, const void *args);
 // Waits for everything given to the context's stream. Asynchronous faults surface here.
 BT_CHECKED bt_status bt_context_synchronize(bt_context *context);
 

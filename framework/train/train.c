@@ -17,8 +17,13 @@
 #include "framework/train/feed.h"
 #include "framework/train/profile.h"
 
-enum { KERNELS_SEEN = 64 };
+enum { KERNELS_SEEN = 128 };
 enum { MEMORY_TRAINING, MEMORY_EVALUATION }; // kinds of repeated steps that the pool plans
+
+typedef struct seen_kernel {
+    const bt_kernel *kernel; // borrowed, a row
+    char label[96];
+} seen_kernel;
 
 typedef struct trainer {
     const bt_train_plan *plan;         // borrowed
@@ -34,32 +39,53 @@ typedef struct trainer {
     float *host_losses;
     bt_event step_start, step_stop;
     int64_t accumulation;
-    const bt_kernel *seen[KERNELS_SEEN]; // borrowed rows, reported once each
+    seen_kernel seen[KERNELS_SEEN]; // reported once each
     int seen_count, reported_count;
+    bool plans_seen; // a training step is done: from now on a row that is known has no news
 } trainer;
 
 // ---- opening and closing ------------------------------------------------------------------------
 
-static void on_kernel(void *self, const bt_kernel *kernel)
+static bool is_seen(const trainer *t, const bt_kernel *kernel, const char *label)
 {
-    trainer *t = self;
     for (int i = 0; i < t->seen_count; ++i) {
-        if (t->seen[i] == kernel) {
-            return;
+        const seen_kernel *seen = &t->seen[i];
+        if (seen->kernel == kernel && (!label || strcmp(seen->label, label) == 0)) {
+            return true;
         }
     }
-    if (t->seen_count < KERNELS_SEEN) {
-        t->seen[t->seen_count++] = kernel;
+    return false;
+}
+
+static void on_kernel(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                      const void *args)
+{
+    trainer *t = self;
+    char label[sizeof t->seen[0].label];
+    if (t->seen_count == KERNELS_SEEN || (t->plans_seen && is_seen(t, kernel, NULL))) {
+        return;
+    }
+    bt_kernel_label(&t->session.device, kernel, plan, args, label, sizeof label);
+    if (!is_seen(t, kernel, label)) {
+        seen_kernel *seen = &t->seen[t->seen_count++];
+        seen->kernel = kernel;
+        memcpy(seen->label, label, sizeof label);
     }
 }
 
+// What has come up since the last time. Behind a training step, so every plan of a step is known.
 static bt_status report_kernels(trainer *t)
 {
     for (; t->reported_count < t->seen_count && t->observer->kernel; ++t->reported_count) {
-        const bt_kernel *kernel = t->seen[t->reported_count];
-        bt_train_kernel event = {bt_kernel_op_name(kernel->op), kernel->name};
+        const seen_kernel *seen = &t->seen[t->reported_count];
+        bt_train_kernel event = {bt_kernel_op_name(seen->kernel->op), seen->label};
         BT_TRY(t->observer->kernel(t->observer->self, &event));
     }
+    const char *warning = t->session.tuner ? bt_gemm_tuner_warning(t->session.tuner) : "";
+    if (!t->plans_seen && *warning && t->observer->note) {
+        BT_TRY(t->observer->note(t->observer->self, warning));
+    }
+    t->plans_seen = true;
     return BT_OK;
 }
 

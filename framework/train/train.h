@@ -108,9 +108,9 @@ typedef struct bt_train_range {
     int64_t host_ns;
 } bt_train_range;
 
-// A kernel that served at least one call, once each.
+// A kernel that served at least one call, once each; once for each of its plans in the first step.
 typedef struct bt_train_kernel {
-    const char *op, *kernel;
+    const char *op, *kernel; // kernel: bt_kernel_label, "gemm_bf16_sm90 128x192x64 split 4"
 } bt_train_kernel;
 
 typedef struct bt_train_result {
@@ -130,6 +130,8 @@ typedef struct bt_train_observer {
     bt_status (*range)(void *self, const bt_train_range *event);
     bt_status (*kernel)(void *self, const bt_train_kernel *event);
     bool (*should_stop)(void *self); // asked between steps
+    bt_status (*note)(void *self,
+                      const char *text); // something that whoever reads the log may mind
 } bt_train_observer;
 
 // Checks a plan without touching a device or a file: shapes, divisibility, ranges of numbers.

@@ -53,7 +53,13 @@ static bt_status say_start(const kernel_run *run, const bt_case_listener *listen
 {
     bt_train_start start = {.device = &run->device->info};
     BT_TRY(listener->train.start(listener->train.self, &start));
-    bt_train_kernel kernel = {bt_kernel_op_name(run->body.op), run->kernel->name};
+    char label[96];
+    bt_kernel_label(run->device, run->kernel, &run->plan, &run->calls[0].args, label, sizeof label);
+    const char *warning = run->tuner ? bt_gemm_tuner_warning(run->tuner) : "";
+    if (*warning && listener->train.note) {
+        BT_TRY(listener->train.note(listener->train.self, warning));
+    }
+    bt_train_kernel kernel = {bt_kernel_op_name(run->body.op), label};
     return listener->train.kernel(listener->train.self, &kernel);
 }
 
@@ -123,7 +129,9 @@ bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *l
     BT_TRY(bt_kernel_body_make(kernel, &run.body));
     BT_TRY(bt_device_open(work->device, work->ordinal, &device));
     run.device = &device;
-    bt_status status = with_stream(&run, kernel, listener, result);
+    bt_status status = bt_gemm_tuner_from_environment(&device, &run.tuner);
+    status = status == BT_OK ? with_stream(&run, kernel, listener, result) : status;
+    bt_gemm_tuner_close(run.tuner);
     bt_device_close(&device);
     return status;
 }

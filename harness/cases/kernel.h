@@ -2,6 +2,7 @@
 #ifndef BT_HARNESS_CASES_KERNEL_H
 #define BT_HARNESS_CASES_KERNEL_H
 
+#include "framework/linalg/tune.h"
 #include "framework/memory/pool.h"
 #include "harness/cases/cases.h"
 #include "harness/cases/operands.h"
@@ -20,7 +21,9 @@ typedef struct kernel_run {
     bt_device *device;
     bt_pool *pool;
     bt_stream stream;
+    bt_gemm_tuner *tuner;    // NULL: matrix products run by estimates
     const bt_kernel *kernel; // the row that serves the call
+    bt_kernel_plan plan;     // by which it does; number 0: the row chooses
     kernel_call *calls;      // [call_count]: one, or copies that rotate
     int64_t call_count;
     double inject_slowdown; // samples take longer by this share; 0: none

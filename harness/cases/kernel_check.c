@@ -104,7 +104,7 @@ static bt_status run_reference(checking *self, int64_t rows, bool accumulate)
         status = self->cpu.backend->memory_alloc(&self->cpu, bytes, &workspace);
     }
     if (status == BT_OK) {
-        bt_launch launch = {&self->cpu, NULL, workspace, bytes};
+        bt_launch launch = {&self->cpu, NULL, workspace, bytes, 0};
         status = kernel->launch(&launch, &args);
     }
     if (workspace) {

@@ -110,6 +110,20 @@ static bt_status fill(kernel_run *run, int index, void *target)
     return status == BT_OK ? done : status;
 }
 
+// The row that serves the call, and by which plan.
+static bt_status find_kernel(kernel_run *run, const kernel_call *call)
+{
+    const bt_kernel_body *body = &run->body;
+    const bt_kernel_plan *plan = NULL;
+    run->plan = (bt_kernel_plan){0};
+    if (body->op != BT_KERNEL_GEMM || !run->tuner) {
+        return bt_kernel_find(run->device, body->op, body->main, &call->args, &run->kernel);
+    }
+    BT_TRY(bt_gemm_tuner_choose(run->tuner, run->stream, &call->args.gemm, &run->kernel, &plan));
+    run->plan = plan ? *plan : run->plan;
+    return BT_OK;
+}
+
 bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call)
 {
     const bt_kernel_body *body = &run->body;
@@ -128,12 +142,14 @@ bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call)
         }
     }
     body->args(body, body->rows, call->at, false, false, &call->items, &call->args);
-    BT_TRY(bt_kernel_find(run->device, body->op, body->main, &call->args, &run->kernel));
-    size_t bytes = run->kernel->workspace ? run->kernel->workspace(run->device, &call->args) : 0;
+    BT_TRY(find_kernel(run, call));
+    size_t bytes = run->plan.number         ? run->plan.workspace_bytes
+                   : run->kernel->workspace ? run->kernel->workspace(run->device, &call->args)
+                                            : 0;
     if (bytes) {
         BT_TRY(bt_pool_alloc(run->pool, bytes, run->stream, "workspace", &call->workspace));
     }
-    call->launch = (bt_launch){run->device, run->stream, call->workspace, bytes};
+    call->launch = (bt_launch){run->device, run->stream, call->workspace, bytes, run->plan.number};
     return BT_OK;
 }
 

@@ -90,6 +90,13 @@ static bt_status on_kernel(void *context, const bt_train_kernel *kernel)
     return say(context, &event);
 }
 
+static bt_status on_note(void *context, const char *text) // to the round's log
+{
+    (void)context;
+    (void)fprintf(stderr, "note: %s\n", text);
+    return BT_OK;
+}
+
 #define SAMPLES_PER_LINE 1024 // at most 25 bytes each
 
 static bt_status on_samples(void *context, const double *times_ns, int64_t count)
@@ -202,7 +209,7 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
     bt_case_work work = {0};
     bt_train_result result = {0};
     bt_case_listener listener = {
-        {self, on_start, on_step, on_eval, on_range, on_kernel, should_stop},
+        {self, on_start, on_step, on_eval, on_range, on_kernel, should_stop, on_note},
         on_samples,
         on_measured};
     BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));

@@ -283,6 +283,7 @@ static bt_backend make_backend(void)
     backend.range_pop = range_pop;
     backend.kernels = rows;
     backend.kernel_count = (int)(sizeof rows / sizeof rows[0]);
+    backend.plans = bt_cuda_gemm_plans;
     return backend;
 }
 

@@ -47,6 +47,9 @@ static inline cudaStream_t bt_cuda_stream(const bt_launch *launch)
 void bt_cuda_stream_table(bt_backend *backend); // stream.cu: streams, events, graphs
 bt_status bt_cuda_gemm_create(struct bt_cuda_gemm **out);
 void bt_cuda_gemm_destroy(struct bt_cuda_gemm *gemm);
+// gemm/candidates.cu: bt_backend.plans
+int bt_cuda_gemm_plans(const bt_device *device, const bt_kernel *kernel, const void *args,
+                       bt_kernel_plan *plans, int most);
 
 static inline int64_t bt_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t bt_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }

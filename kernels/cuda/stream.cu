@@ -118,6 +118,14 @@ static void graph_destroy(bt_device *device, bt_graph graph)
     }
 }
 
+static bool graph_capturing(bt_device *device, bt_stream stream)
+{
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStream_t on = bt_cuda_stream_of(device, stream);
+    return cudaStreamIsCapturing(on, &status) == cudaSuccess &&
+           status != cudaStreamCaptureStatusNone;
+}
+
 void bt_cuda_stream_table(bt_backend *backend)
 {
     backend->stream_create = stream_create;
@@ -133,4 +141,5 @@ void bt_cuda_stream_table(bt_backend *backend)
     backend->graph_end = graph_end;
     backend->graph_launch = graph_launch;
     backend->graph_destroy = graph_destroy;
+    backend->graph_capturing = graph_capturing;
 }

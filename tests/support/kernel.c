@@ -102,7 +102,7 @@ static bt_status run_once(bt_kernel_op op, bt_dtype dtype, const void *args)
     size_t workspace_bytes = kernel->workspace ? kernel->workspace(&device, args) : 0;
     // 0xFF bytes: a workspace that is read before it is written shows.
     test_buffer workspace = make_empty(BT_U8, (int64_t)workspace_bytes);
-    bt_launch launch = {&device, NULL, workspace.data, workspace_bytes};
+    bt_launch launch = {&device, NULL, workspace.data, workspace_bytes, 0};
     bt_status status = kernel->launch(&launch, args);
     test_buffer_release(&workspace);
     bt_device_close(&device);

@@ -235,7 +235,7 @@ static void test_workspace(void **state)
     args.dtype = BT_F32;
     ASSERT_OK(bt_device_open("cpu", 0, &device));
     ASSERT_OK(bt_kernel_find(&device, BT_KERNEL_ATTENTION, BT_F32, &args, &kernel));
-    bt_launch launch = {&device, NULL, space, sizeof space - 1};
+    bt_launch launch = {&device, NULL, space, sizeof space - 1, 0};
     ASSERT_FAILS(BT_STATUS_INTERNAL, "workspace", kernel->launch(&launch, &args));
     launch.workspace_bytes = sizeof space;
     ASSERT_OK(kernel->launch(&launch, &args));

@@ -59,6 +59,8 @@ static double estimate(const family &of, const bt_gemm_args *args, int processor
            (double)(together - 1) * TURN_CYCLES * how.tile_m * how.tile_n / (128 * 128);
 }
 
+static int group_of(const bt_gemm_args *args) { return args->trans_a ? 8 : 16; }
+
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
 {
     int count = 0;
@@ -73,7 +75,7 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
             if (splits > 1 && blocks < splits * SPLIT_BLOCKS_LEAST) {
                 break;
             }
-            const plan next = {&how, splits, args->trans_a ? 8 : 16,
+            const plan next = {&how, splits, group_of(args),
                                estimate(of, args, processors, how, splits)};
             int at = count++;
             for (; at > 0 && plans[at - 1].cycles > next.cycles; --at) {
@@ -83,6 +85,18 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
         }
     }
     return count;
+}
+
+plan plan_at(const family &of, const bt_gemm_args *args, int number)
+{
+    const int variant = number / PLAN_NUMBERS, splits = number % PLAN_NUMBERS;
+    const bool there = variant >= 0 && variant < of.variant_count && splits >= 1;
+    return {there ? &of.variants[variant] : NULL, splits, group_of(args), 0};
+}
+
+int number_of(const family &of, const plan &chosen)
+{
+    return (int)(chosen.how - of.variants) * PLAN_NUMBERS + chosen.splits;
 }
 
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
@@ -121,15 +135,18 @@ static problem make_problem(const bt_gemm_args *args, const plan &chosen)
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen)
 {
-    const size_t flags_bytes = workspace_of(args, chosen);
     const variant *how = chosen.how;
+    const bool fitting = how && how->trans_a == args->trans_a && how->trans_b == args->trans_b &&
+                         how->d_dtype == args->d_dtype && (chosen.splits == 1 || can_split(args));
+    const size_t flags_bytes = fitting ? workspace_of(args, chosen) : 0;
     cudaStream_t stream = bt_cuda_stream(launch);
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attribute = {};
-    if (flags_bytes > launch->workspace_bytes) {
+    if (!fitting || flags_bytes > launch->workspace_bytes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: a workspace of %zu bytes where %zu are needed", of.name,
-                        launch->workspace_bytes, flags_bytes);
+                        "%s: a plan for another call, or a workspace of %zu bytes where %zu are "
+                        "needed",
+                        of.name, launch->workspace_bytes, flags_bytes);
     }
     problem p = make_problem(args, chosen);
     if (chosen.splits > 1) {
@@ -175,7 +192,9 @@ size_t workspace(const family &of, const bt_device *device, const bt_gemm_args *
 
 bt_status run(const family &of, const bt_launch *launch, const bt_gemm_args *args)
 {
-    return bt_error_context(launch_plan(launch, of, args, plan_of(of, launch->device, args)),
+    const plan chosen =
+        launch->plan ? plan_at(of, args, launch->plan) : plan_of(of, launch->device, args);
+    return bt_error_context(launch_plan(launch, of, args, chosen),
                             "gemm of [%lld,%lld] by [%lld,%lld]", (long long)args->m,
                             (long long)args->k, (long long)args->k, (long long)args->n);
 }

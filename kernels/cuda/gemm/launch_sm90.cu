@@ -174,10 +174,11 @@ static bt_status start(const char *name, const variant *v, const problem &p, uns
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen)
 {
-    const size_t flags_bytes = workspace_of(args, chosen);
     const bool fitting = chosen.how && chosen.how->kind == ending_of(of, args) &&
                          chosen.how->trans_a == args->trans_a &&
-                         chosen.how->trans_b == args->trans_b;
+                         chosen.how->trans_b == args->trans_b &&
+                         (chosen.splits == 1 || chosen.how->kind == ENDING_F32);
+    const size_t flags_bytes = fitting ? workspace_of(args, chosen) : 0;
     cudaStream_t stream = bt_cuda_stream(launch);
     problem p;
     if (!fitting || flags_bytes > launch->workspace_bytes) {
@@ -205,7 +206,8 @@ bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args
 
 bt_status run(const family &of, const bt_launch *launch, const bt_gemm_args *args)
 {
-    const plan chosen = plan_of(of, args, launch->device->info.processor_count);
+    const plan chosen = launch->plan ? plan_at(of, args, launch->plan)
+                                     : plan_of(of, args, launch->device->info.processor_count);
     return bt_error_context(launch_plan(launch, of, args, chosen),
                             "gemm of [%lld,%lld] by [%lld,%lld]", (long long)args->m,
                             (long long)args->k, (long long)args->k, (long long)args->n);

@@ -171,6 +171,18 @@ plan plan_of(const family &of, const bt_gemm_args *args, int processors)
     return plans[0];
 }
 
+plan plan_at(const family &of, const bt_gemm_args *args, int number)
+{
+    const int variant = number / PLAN_NUMBERS, splits = number % PLAN_NUMBERS;
+    const bool there = variant >= 0 && variant < of.variant_count && splits >= 1;
+    return {there ? &of.variants[variant] : NULL, splits, group_of(args, splits), 0};
+}
+
+int number_of(const family &of, const plan &chosen)
+{
+    return (int)(chosen.how - of.variants) * PLAN_NUMBERS + chosen.splits;
+}
+
 bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
 {
     const double flops =

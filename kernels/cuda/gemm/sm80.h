@@ -47,6 +47,7 @@ struct plan {
 };
 
 constexpr int SPLITS_MOST = 24, PLANS_MOST = 4 * SPLITS_MOST;
+constexpr int PLAN_NUMBERS = 32; // a plan's number: its variant times this, and its splits
 
 extern const family family_bf16, family_tf32, family_fp32;
 
@@ -54,6 +55,9 @@ bool is_legal(const family &of, const bt_gemm_args *args);
 // Every plan of a legal call, the best by the cost model first; returns their number. Plans are
 // functions of the call and of the number of SMs alone.
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST]);
+// The plan of a number, and the number of a plan, which is never 0.
+plan plan_at(const family &of, const bt_gemm_args *args, int number);
+int number_of(const family &of, const plan &chosen);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);

@@ -65,6 +65,7 @@ struct plan {
 };
 
 constexpr int SPLITS_MOST = 24, PLANS_MOST = 4 * SPLITS_MOST;
+constexpr int PLAN_NUMBERS = 32;  // a plan's number: its variant times this, and its splits
 constexpr int TURNS_PER_TILE = 2; // flags: one for each consumer that writes a part of a tile
 
 extern const family family_bf16, family_tf32;
@@ -78,6 +79,9 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors);
 // Every plan, the best by the cost model first; returns their number.
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST]);
 plan plan_of(const family &of, const bt_gemm_args *args, int processors);
+// The plan of a number, and the number of a plan, which is never 0.
+plan plan_at(const family &of, const bt_gemm_args *args, int number);
+int number_of(const family &of, const plan &chosen);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);

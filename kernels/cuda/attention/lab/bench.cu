@@ -174,7 +174,7 @@ static void problem_free(problem &p)
 
 static void launch(const problem &p, bool backward)
 {
-    const bt_launch l = {&device, nullptr, p.workspace, p.workspace_bytes};
+    const bt_launch l = {&device, nullptr, p.workspace, p.workspace_bytes, 0};
     const bt_status status =
         backward ? p.k->backward(&l, &p.backward) : p.k->forward(&l, &p.forward);
     if (status != BT_OK) {

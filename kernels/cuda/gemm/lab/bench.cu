@@ -290,7 +290,7 @@ static unsigned long long *counts; // [3]: wrong, other bits, padding
 
 static void run(const bt_gemm_args &args, const candidate &by)
 {
-    bt_launch launch = {&device, NULL, workspace, WORKSPACE_BYTES};
+    bt_launch launch = {&device, NULL, workspace, WORKSPACE_BYTES, 0};
     if (by.sm90) {
         require(bt_gemm_sm90::launch_plan(&launch, *by.sm90, &args, by.plan90));
     } else if (by.sm80) {

@@ -1,0 +1,48 @@
+// framework/linalg/tune.h - measured choices among the ways to compute a matrix product
+//
+// Opt-in: with the environment variable BT_GEMM_TUNE=1 a session has a tuner. When a call (shape,
+// layout, types, ending, strides, alignment) is met for the first time outside of a graph's
+// capture, the ways that the backend names first (bt_backend.plans; cuBLASLt among them where
+// BT_GEMM is auto) are timed in turn on the call's operands, and the fastest serves the call from
+// then on. The row that would have served it stays unless another is more than 2 % faster.
+//
+// Invariants
+//   1. Measuring changes no operand: D and GELU's pre-activation go to memory of the tuner's own, a
+//      C that is D is copied there first.
+//   2. A call's choice never changes within a process. Choices are kept in
+//      $BT_CACHE_DIR, else $XDG_CACHE_HOME/blutrain, else ~/.cache/blutrain, a file per device;
+//      they hold for one build of the backend and one version of cuBLASLt.
+//   3. Plans differ in the order of sums. With a tuner a result's bits are a function of the
+//   operands
+//      and the remembered choices; the same file gives the same bits again, another measurement
+//      may not. Records name the plan of every call (bt_kernel_label).
+//   4. Where there is no memory to measure in, the call is served as without a tuner.
+#ifndef BT_LINALG_TUNE_H
+#define BT_LINALG_TUNE_H
+
+#include "kernels/kernels.h"
+
+typedef struct bt_gemm_tuner bt_gemm_tuner;
+
+// `folder`: where the file is kept, made when needed; NULL: nowhere.
+// Owns    the caller, bt_gemm_tuner_close before the device is closed
+// Errors  OUT_OF_MEMORY, or the device's own
+BT_CHECKED bt_status bt_gemm_tuner_open(bt_device *device, const char *folder, bt_gemm_tuner **out);
+// The tuner that the environment asks for; NULL when it asks for none.
+// Errors  also INVALID_ARGUMENT (BT_GEMM_TUNE is neither 0 nor 1)
+BT_CHECKED bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_gemm_tuner **out);
+void bt_gemm_tuner_close(bt_gemm_tuner *tuner);
+
+// The row and plan for a call whose operands are ready on `stream`, measured if need be.
+// *plan is borrowed until the next call; NULL: what the row chooses by itself.
+// Sync    waits for the stream when it measures
+// Errors  UNSUPPORTED (no row serves the call), faults of the stream
+BT_CHECKED bt_status bt_gemm_tuner_choose(bt_gemm_tuner *tuner, bt_stream stream,
+                                          const bt_gemm_args *args, const bt_kernel **kernel,
+                                          const bt_kernel_plan **plan);
+// Calls measured by this tuner so far.
+int64_t bt_gemm_tuner_measured(const bt_gemm_tuner *tuner);
+// What is wrong with the file, in words; "" when nothing is.
+const char *bt_gemm_tuner_warning(const bt_gemm_tuner *tuner);
+
+#endif

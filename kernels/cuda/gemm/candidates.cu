@@ -1,0 +1,110 @@
+// kernels/cuda/gemm/candidates.cu - the ways in which GEMM rows can compute a call, for whoever
+//   measures them (framework/linalg/tune.h) or names them in a record
+//
+// Which rows are considered follows BT_GEMM, but no row's own opinion of its speed. The rows for
+// any GPU are left out where a row for Hopper serves the same call: they have at most half of its
+// rate.
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cuda/gemm/sm80.h"
+#include "kernels/cuda/gemm/sm90.h"
+
+static int depth_of(const bt_gemm_sm90::family &of, const bt_gemm_sm90::plan &) { return of.depth; }
+
+static int depth_of(const bt_gemm_sm80::family &, const bt_gemm_sm80::plan &chosen)
+{
+    return chosen.how->depth;
+}
+
+// The first plans of a family by its cost model; plans_of and its kin are the family's namespace's.
+template <typename PLAN, typename FAMILY>
+static int best_of(const FAMILY &of, const bt_device *device, const bt_gemm_args *args,
+                   bt_kernel_plan *out, int most)
+{
+    PLAN plans[bt_gemm_sm90::PLANS_MOST];
+    static_assert(bt_gemm_sm90::PLANS_MOST == bt_gemm_sm80::PLANS_MOST, "one array for both");
+    const int count =
+        (int)bt_min_i64(plans_of(of, args, device->info.processor_count, plans), most);
+    for (int i = 0; i < count; ++i) {
+        const PLAN &chosen = plans[i];
+        bt_kernel_plan *to = &out[i];
+        to->number = number_of(of, chosen);
+        to->workspace_bytes = workspace_of(args, chosen);
+        const int length = snprintf(to->name, sizeof to->name, "%dx%dx%d", chosen.how->tile_m,
+                                    chosen.how->tile_n, depth_of(of, chosen));
+        if (chosen.splits > 1) {
+            (void)snprintf(to->name + length, sizeof to->name - (size_t)length, " split %d",
+                           chosen.splits);
+        }
+    }
+    return count;
+}
+
+static bt_cuda_gemm_choice choice_of(const bt_device *device)
+{
+    return ((bt_cuda_device *)device->impl)->gemm_choice;
+}
+
+static bool hopper_serves(const bt_gemm_sm90::family &of, const bt_device *device,
+                          const bt_gemm_args *args)
+{
+    const bt_cuda_gemm_choice choice = choice_of(device);
+    return device->info.arch == 90 && (choice == BT_CUDA_GEMM_AUTO || choice == BT_CUDA_GEMM_OWN) &&
+           is_legal(of, args);
+}
+
+template <const bt_gemm_sm90::family &OF>
+static int hopper(const bt_device *device, const bt_gemm_args *args, bt_kernel_plan *out, int most)
+{
+    return hopper_serves(OF, device, args)
+               ? best_of<bt_gemm_sm90::plan>(OF, device, args, out, most)
+               : 0;
+}
+
+template <const bt_gemm_sm80::family &OF>
+static int any_gpu(const bt_device *device, const bt_gemm_args *args, bt_kernel_plan *out, int most)
+{
+    const bt_cuda_gemm_choice choice = choice_of(device);
+    const bool asked =
+        choice == BT_CUDA_GEMM_AUTO || choice == BT_CUDA_GEMM_OWN || choice == BT_CUDA_GEMM_SM80;
+    const bool better = hopper_serves(bt_gemm_sm90::family_bf16, device, args) ||
+                        hopper_serves(bt_gemm_sm90::family_tf32, device, args);
+    return asked && !better && is_legal(OF, args)
+               ? best_of<bt_gemm_sm80::plan>(OF, device, args, out, most)
+               : 0;
+}
+
+static int library(const bt_device *device, const bt_gemm_args *args, bt_kernel_plan *out, int most)
+{
+    const bt_cuda_gemm_choice choice = choice_of(device);
+    if (most < 1 || choice == BT_CUDA_GEMM_OWN || choice == BT_CUDA_GEMM_SM80 ||
+        !bt_gemm_cublaslt_accepts(device, args)) {
+        return 0;
+    }
+    memset(out, 0, sizeof *out);
+    out->workspace_bytes = bt_gemm_cublaslt_workspace(device, args);
+    return 1;
+}
+
+int bt_cuda_gemm_plans(const bt_device *device, const bt_kernel *kernel, const void *args,
+                       bt_kernel_plan *plans, int most)
+{
+    static const struct {
+        bt_status (*launch)(const bt_launch *launch, const void *args); // the row's
+        int (*plans)(const bt_device *device, const bt_gemm_args *args, bt_kernel_plan *out,
+                     int most);
+    } rows[] = {{bt_gemm_cublaslt_f32, library},
+                {bt_gemm_cublaslt_bf16, library},
+                {bt_gemm_bf16_sm80, any_gpu<bt_gemm_sm80::family_bf16>},
+                {bt_gemm_tf32_sm80, any_gpu<bt_gemm_sm80::family_tf32>},
+                {bt_gemm_fp32_sm80, any_gpu<bt_gemm_sm80::family_fp32>},
+                {bt_gemm_bf16_sm90, hopper<bt_gemm_sm90::family_bf16>},
+                {bt_gemm_tf32_sm90, hopper<bt_gemm_sm90::family_tf32>}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        if (rows[i].launch == kernel->launch) {
+            return rows[i].plans(device, (const bt_gemm_args *)args, plans, most);
+        }
+    }
+    return 0;
+}
