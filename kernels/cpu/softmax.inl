@@ -13,10 +13,24 @@ BT_CLONES static REAL FN(softmax_exps)(const REAL *x, REAL *made, int64_t cols)
     return (REAL)(1 / FN(add_lanes)(sum));
 }
 
-BT_CLONES static void FN(softmax_scale)(const REAL *made, REAL scale, REAL *y, int64_t count)
+BT_CLONES static void FN(softmax_scale)(REAL *y, REAL scale, int64_t count)
 {
     for (int64_t c = 0; c < count; ++c) {
-        y[c] = made[c] * scale;
+        y[c] *= scale;
+    }
+}
+
+// exps: a buffer whose row goes to y past the cache, or y itself.
+static void FN(softmax_row)(const REAL *x, REAL *exps, REAL *y, int64_t cols)
+{
+    const REAL scale = FN(softmax_exps)(x, exps, cols);
+    const int64_t step = exps != y ? BT_STREAM_BLOCK : cols;
+    for (int64_t at = 0; at < cols; at += step) {
+        const int64_t count = cols - at < step ? cols - at : step;
+        FN(softmax_scale)(exps + at, scale, count);
+        if (exps != y) {
+            bt_stream_out(y + at, exps + at, (size_t)count * sizeof(REAL));
+        }
     }
 }
 
@@ -39,19 +53,11 @@ bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
                       bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
     {
-        REAL made[BT_STREAM_ROW];
+        REAL made[BT_STREAM_ROW] = {0}; // written before it is read; no analyzer sees that
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
-            REAL *target = y + r * op->cols, *exps = past ? made : target;
-            const REAL scale = FN(softmax_exps)(x + r * op->cols, exps, op->cols);
-            const int64_t step = past ? BT_STREAM_BLOCK : op->cols;
-            for (int64_t at = 0; at < op->cols; at += step) {
-                const int64_t count = op->cols - at < step ? op->cols - at : step;
-                FN(softmax_scale)(exps + at, scale, exps + at, count);
-                if (past) {
-                    bt_stream_out(target + at, exps + at, (size_t)count * sizeof(REAL));
-                }
-            }
+            REAL *target = y + r * op->cols;
+            FN(softmax_row)(x + r * op->cols, past ? made : target, target, op->cols);
         }
         bt_stream_end();
     }
