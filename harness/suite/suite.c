@@ -155,7 +155,14 @@ static bt_status find(const char *given, bt_str *path)
 
 // ---- checking ----------------------------------------------------------------------------------
 
-// Two cases of one profile may not have the same name.
+// ceiling, ceiling.hot ...: cases that a plan adds by itself (plan/kernel.h).
+static bool is_ceiling(const char *name)
+{
+    const size_t length = strlen("ceiling");
+    return strncmp(name, "ceiling", length) == 0 && (!name[length] || name[length] == '.');
+}
+
+// Two cases of one profile may not have the same name, nor one that of the machine's own measures.
 static bt_status check_case_names(const bt_json_doc *json)
 {
     const cJSON *profile = NULL;
@@ -164,6 +171,12 @@ static bt_status check_case_names(const bt_json_doc *json)
         const cJSON *cases = bt_json_get(profile, "cases");
         for (const cJSON *a = cases->child; a; a = a->next) {
             const cJSON *name = bt_json_get(a, "name");
+            if (is_ceiling(name->valuestring)) {
+                return bt_json_error(json, name, BT_JSON_VALUE,
+                                     "\"%s\" is what the machine's own ceilings are called; "
+                                     "name the case otherwise",
+                                     name->valuestring);
+            }
             for (const cJSON *b = cases->child; b != a; b = b->next) {
                 if (strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) == 0) {
                     return bt_json_error(json, name, BT_JSON_VALUE,

@@ -160,6 +160,9 @@ static void keys_and_values_are_checked(void **state)
     refuse("{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
            "{\"name\": \"a\", \"kind\": \"train\"},\n{\"name\": \"a\", \"kind\": \"train\"}]}}}",
            "s.json:3:10: profile cpu has two cases named \"a\"");
+    refuse("{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
+           "{\"name\": \"ceiling.hot\", \"kind\": \"train\"}]}}}",
+           "s.json:2:10: \"ceiling.hot\" is what the machine's own ceilings are called");
 }
 
 static void nearest_word_is_found_or_none(void **state)
