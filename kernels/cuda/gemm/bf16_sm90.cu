@@ -110,7 +110,6 @@ const family family_bf16 = {"gemm_bf16_sm90",
                             BT_BF16,
                             BT_COMPUTE_NATIVE,
                             64,
-                            true,
                             4096,
                             variants,
                             (int)(sizeof variants / sizeof variants[0])};

@@ -75,8 +75,9 @@ static bt_status make_outputs(const bt_gemm_args *args, ending kind, problem *p)
     return BT_OK;
 }
 
+// `rounded`: where B stands as round_b leaves it, if the plan wants that.
 static bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
-                              problem *p)
+                              const float *rounded, problem *p)
 {
     const int tile_m = chosen.how->tile_m, tile_n = chosen.how->tile_n;
     bool biased = args->epilogue == BT_EPILOGUE_BIAS || args->epilogue == BT_EPILOGUE_BIAS_GELU;
@@ -95,7 +96,11 @@ static bt_status make_problem(const family &of, const bt_gemm_args *args, const 
     p->group = chosen.group;
     BT_TRY(make_operand(of, args->a, args->trans_a, args->m, args->k, args->lda, args->batch,
                         args->stride_a, tile_m, &p->a));
-    if (of.dtype == BT_F32) {
+    if (chosen.how->rounds_b) {
+        const int64_t ld = rounded_ld(args);
+        BT_TRY(make_operand(of, rounded, false, args->n, args->k, ld, args->batch, args->n * ld,
+                            tile_n, &p->b));
+    } else if (of.dtype == BT_F32) {
         p->b_values = (const float *)args->b;
         p->ldb = args->ldb;
         p->stride_b = args->stride_b;
@@ -127,7 +132,8 @@ bool is_legal(const family &of, const bt_gemm_args *args)
     const int in = (int)bt_dtype_size(args->ab_dtype), size = (int)bt_dtype_size(args->d_dtype);
     if (kind == ENDING_COUNT || !fits(args) ||
         !aligned(args->a, args->lda, args->stride_a, args->batch, in) ||
-        !aligned(args->b, args->ldb, args->stride_b, args->batch, in)) {
+        !aligned(args->b, args->ldb, args->stride_b, args->batch, in) ||
+        (of.dtype == BT_F32 && !args->trans_a && args->n > ROUNDED_N_MOST)) {
         return false;
     }
     // A store of a part of 16 bytes would change the rest.
@@ -138,11 +144,23 @@ bool is_legal(const family &of, const bt_gemm_args *args)
            (!aux || (args->aux && (uintptr_t)args->aux % 16 == 0));
 }
 
-size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
+// Workspace: B as round_b leaves it, then the flags of splits.
+static size_t rounded_bytes(const bt_gemm_args *args, const plan &chosen)
+{
+    const size_t values = (size_t)args->batch * (size_t)args->n * (size_t)rounded_ld(args);
+    return chosen.how->rounds_b ? bt_align_256(values * sizeof(float)) : 0;
+}
+
+static size_t flags_bytes(const bt_gemm_args *args, const plan &chosen)
 {
     const int64_t tiles = bt_div_up(args->m, chosen.how->tile_m) *
                           bt_div_up(args->n, chosen.how->tile_n) * args->batch;
     return chosen.splits > 1 ? bt_align_256((size_t)tiles * TURNS_PER_TILE * sizeof(int)) : 0;
+}
+
+size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
+{
+    return rounded_bytes(args, chosen) + flags_bytes(args, chosen);
 }
 
 static bt_status start(const char *name, const variant *v, const problem &p, unsigned blocks,
@@ -174,22 +192,27 @@ static bt_status start(const char *name, const variant *v, const problem &p, uns
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen)
 {
-    const size_t flags_bytes = workspace_of(args, chosen);
+    const size_t needed = workspace_of(args, chosen);
     const bool fitting = chosen.how && chosen.how->kind == ending_of(of, args) &&
                          chosen.how->trans_a == args->trans_a &&
                          chosen.how->trans_b == args->trans_b;
     cudaStream_t stream = bt_cuda_stream(launch);
+    float *rounded = (float *)launch->workspace;
     problem p;
-    if (!fitting || flags_bytes > launch->workspace_bytes) {
+    if (!fitting || needed > launch->workspace_bytes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%s: a plan for another call, or a workspace of %zu bytes where %zu are "
                         "needed",
-                        of.name, launch->workspace_bytes, flags_bytes);
+                        of.name, launch->workspace_bytes, needed);
     }
-    BT_TRY(make_problem(of, args, chosen, &p));
+    BT_TRY(make_problem(of, args, chosen, rounded, &p));
     if (chosen.splits > 1) {
-        p.turn = (int *)launch->workspace;
-        BT_TRY(bt_cuda_check(cudaMemsetAsync(p.turn, 0, flags_bytes, stream), "split flags"));
+        p.turn = (int *)((char *)launch->workspace + rounded_bytes(args, chosen));
+        BT_TRY(bt_cuda_check(cudaMemsetAsync(p.turn, 0, flags_bytes(args, chosen), stream),
+                             "split flags"));
+    }
+    if (chosen.how->rounds_b) {
+        BT_TRY(round_b(launch, args, rounded));
     }
     return start(of.name, chosen.how, p,
                  (unsigned)bt_min_i64(p.units, launch->device->info.processor_count), stream);

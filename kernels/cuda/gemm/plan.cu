@@ -8,8 +8,9 @@
 //   multiply   k-blocks of a unit times 4 TILE_N cycles (4096 FLOP a cycle), over an efficiency
 //   finish     the ending, measured for 192 columns and scaled to the tile's
 //   turns      splits of one tile that end together add one after the other
-// and is not less than what the bytes need at the copy bandwidth. The constants are measured on an
-// H200 (README.md has the table of predictions beside times).
+// without ping-pong (multiply + finish) for every unit, and not less than what the bytes need at
+// the copy bandwidth; a pass that rounds B comes before. The constants are measured on an H200
+// (README.md has the table of predictions beside times).
 //
 // Deterministic: a plan is a function of the call's shape and kind and of the number of SMs.
 #include "kernels/cuda/gemm/sm90.h"
@@ -23,16 +24,25 @@ static double efficiency_of(const family &of, const variant &how)
     if (of.dtype == BT_BF16) {
         return how.tile_n == 192 ? 0.98 : 0.93;
     }
+    if (how.rounds_b) {
+        return how.tile_m == 256 ? 0.85 : how.tile_n == 192 ? 0.82 : 0.67;
+    }
     return how.tile_m == 256 ? 0.66 : 0.5;
 }
 
 // Cycles of an ending for 128 x 192 values, alone.
-static double finish_cycles(const family &of, ending kind, int splits)
+static double finish_cycles(const family &of, const variant &how, int splits)
 {
-    if (of.dtype == BT_F32) { // not hidden but for what the ring holds
-        return kind == ENDING_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
+    if (how.rounds_b && splits > 1) {
+        return 20000;
     }
-    switch (kind) {
+    if (how.rounds_b && !how.ping_pong) {
+        return 4000;
+    }
+    if (of.dtype == BT_F32) { // not ping-pong: not hidden but for what the ring holds
+        return how.kind == ENDING_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
+    }
+    switch (how.kind) {
     case ENDING_STORE:
         return 3000;
     case ENDING_ADD:
@@ -49,11 +59,13 @@ constexpr double START_CYCLES = 1000; // barriers, the first loads
 constexpr double TURN_CYCLES = 10000; // adding 128 x 192 values and handing over
 constexpr double SPLIT_CYCLES = 1000; // what a split costs otherwise
 constexpr double BYTES_PER_CYCLE = 2600;
+constexpr double ROUND_CYCLES = 3000; // a pass over B, besides its bytes
 constexpr int SPLIT_BLOCKS_LEAST = 4; // k-blocks of a split
 // Below this share of the tensor cores' rate, as estimated, the row above the kernel serves.
 constexpr double EFFICIENCY_LEAST = 0.6, EFFICIENCY_LEAST_SPLIT = 0.75;
-// tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients (both operands MN-major), and 340
-// to 400 for the other layouts, where our kernel has 0.65 to 0.95 of it.
+// tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients, 190 to 350 for input gradients
+// and 220 to 400 for forward products, where our plain kernel has 0.93 to 1.09 of it; with
+// something to add it has 1.03 to 1.12. GELU cuBLASLt leaves to a pass of its own.
 constexpr double EFFICIENCY_LEAST_TF32 = 0.44;
 // Long runs of large products are bound by the power that the card may draw. There cuBLASLt's wider
 // tiles, which move fewer bytes for a product, are 3 to 9 % faster where units are deep.
@@ -110,26 +122,38 @@ static double bytes_of(const bt_gemm_args *args, ending kind)
     return (double)args->batch * (in * k * (m + n) + (once ? out : 2 * out) * m * n);
 }
 
+static int64_t tiles_of(const bt_gemm_args *args, const variant &how)
+{
+    return bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
+}
+
+// Bytes of B as a pass rounds it.
+static double rounded_bytes_of(const bt_gemm_args *args)
+{
+    return (double)args->batch * (double)args->n * (double)rounded_ld(args) * sizeof(float);
+}
+
 static double estimate(const family &of, const bt_gemm_args *args, int processors,
                        const variant &how, int splits)
 {
     const double part = (double)how.tile_m * how.tile_n / (128 * 192);
-    const int64_t tiles =
-        bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
+    const int64_t tiles = tiles_of(args, how);
     const int64_t rounds = bt_div_up(tiles * splits, processors);
     const double blocks = (double)bt_div_up(bt_div_up(args->k, of.depth), splits);
     const double block = 2.0 * how.tile_m * how.tile_n * of.depth / of.flops_per_cycle;
     const double multiply = blocks * block / efficiency_of(of, how);
-    const double finish = finish_cycles(of, how.kind, splits) * part;
+    const double finish = finish_cycles(of, how, splits) * part;
     const double overlapped = multiply > finish ? multiply : (multiply + finish) / 2;
-    const double period = of.ping_pong ? overlapped : multiply + finish;
+    const double period = how.ping_pong ? overlapped : multiply + finish;
     // How many splits of a tile are in the last round.
     const int64_t together = bt_min_i64(splits, bt_div_up(processors, tiles));
     const double turns =
         (double)(together - 1) * TURN_CYCLES * part + (double)(splits - 1) * SPLIT_CYCLES;
     const double work = START_CYCLES + multiply + (double)(rounds - 1) * period + finish + turns;
     const double moving = START_CYCLES + bytes_of(args, how.kind) / BYTES_PER_CYCLE;
-    return work > moving ? work : moving;
+    const double rounding =
+        how.rounds_b ? ROUND_CYCLES + 2 * rounded_bytes_of(args) / BYTES_PER_CYCLE : 0;
+    return rounding + (work > moving ? work : moving);
 }
 
 static int group_of(const bt_gemm_args *args, int splits)
@@ -149,8 +173,10 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
             continue;
         }
         for (int splits = 1; splits <= splits_most; ++splits) {
-            if (splits > 1 && blocks < splits * SPLIT_BLOCKS_LEAST) {
-                break;
+            if (splits > 1 &&
+                (blocks < splits * SPLIT_BLOCKS_LEAST ||
+                 (how.rounds_b && tiles_of(args, how) * (splits - 1) >= processors))) {
+                break; // rounded: splitting pays only where SMs would have nothing to do
             }
             const plan next = {&how, splits, group_of(args, splits),
                                estimate(of, args, processors, how, splits)};
@@ -171,6 +197,20 @@ plan plan_of(const family &of, const bt_gemm_args *args, int processors)
     return plans[0];
 }
 
+// Not said of how well the call fills the SMs: is its kind one that our kernel computes faster?
+static bool is_faster_in_tf32(const bt_gemm_args *args, const plan &best, double flops)
+{
+    const ending kind = best.how->kind;
+    if (!best.how->rounds_b) {
+        return !args->trans_b;
+    }
+    const double held = 4.0 * (double)args->batch * (double)args->m * (double)(args->k + args->n);
+    const bool small = rounded_bytes_of(args) <= held / 2; // its workspace beside A and D
+    const bool saves_a_pass = kind == ENDING_GELU || kind == ENDING_DGELU;
+    return small &&
+           (saves_a_pass || ((kind == ENDING_ADD || !args->trans_b) && flops <= LONG_FLOPS));
+}
+
 bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
 {
     const double flops =
@@ -178,7 +218,7 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
     const double ideal = flops / ((double)of.flops_per_cycle * processors);
     const plan best = plan_of(of, args, processors);
     if (of.dtype == BT_F32) {
-        return args->trans_a && !args->trans_b && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
+        return is_faster_in_tf32(args, best, flops) && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
     }
     if (flops > LONG_FLOPS && bt_div_up(args->k, best.splits) > DEEP_K) {
         return false;

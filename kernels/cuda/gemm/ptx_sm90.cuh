@@ -121,6 +121,8 @@ BT_PTX void barrier_arrive(int id, int threads)
 // Until the kernels before this one in the stream are done, where the launch did not wait for them.
 // [Parallel Synchronization and Communication Instructions: griddepcontrol]
 BT_PTX void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Lets the next kernel's blocks start, which then wait for this one.
+BT_PTX void start_successor() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 // ---- flags in global memory ---------------------------------------------------------------------
 // [Data Movement and Conversion Instructions: ld, st], [Memory Consistency Model]
@@ -292,6 +294,7 @@ template <int N> struct wgmma_tf32;
         }                                                                                          \
     };
 BT_WGMMA_TF32(128, 64, 64, 65, 66, 67, 68, 69)
+BT_WGMMA_TF32(192, 96, 96, 97, 98, 99, 100, 101)
 BT_WGMMA_TF32(256, 128, 128, 129, 130, 131, 132, 133)
 
 // After the last wgmma_wait: keeps the compiler from reading the sums earlier.

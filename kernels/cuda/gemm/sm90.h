@@ -23,9 +23,9 @@ enum ending {
 
 // A kernel's one argument. `units`, `tiles_*` and `splits` say how the work is cut.
 struct problem {
-    CUtensorMap a, b;      // operands; b of bf16 alone
+    CUtensorMap a, b;      // operands
     CUtensorMap d, other;  // output; c (ADD), aux (GELU: output, DGELU: input)
-    const float *b_values; // tf32: what b would describe
+    const float *b_values; // tf32, unless a pass rounds b: what b would describe
     int64_t ldb, stride_b; // its strides in elements
     const void *bias;      // [n] of the operands' type, or NULL
     int *turn;             // F32, splits > 1: splits of each part of a tile that are done, 0 first
@@ -42,6 +42,8 @@ struct variant {
     ending kind;
     void (*kernel)(const problem);
     int shared_bytes, threads;
+    bool ping_pong = true; // consumers take whole tiles in turn; else each half of every tile
+    bool rounds_b = false; // B comes as round_b leaves it
 };
 
 // The kernels of one precision.
@@ -50,7 +52,6 @@ struct family {
     bt_dtype dtype;   // of the operands
     bt_compute compute;
     int depth;           // of a k-block
-    bool ping_pong;      // consumers take whole tiles in turn; else each half of every tile
     int flops_per_cycle; // of an SM's tensor cores
     const variant *variants;
     int variant_count;
@@ -79,6 +80,11 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors);
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST]);
 plan plan_of(const family &of, const bt_gemm_args *args, int processors);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
+// tf32: B^T, rounded, as [batch, n, rounded_ld], n at most ROUNDED_N_MOST; `to` at a multiple of 16
+// bytes. The kernel after it may start before its end.
+constexpr int64_t ROUNDED_N_MOST = 65535 * 64;
+int64_t rounded_ld(const bt_gemm_args *args);
+bt_status round_b(const bt_launch *launch, const bt_gemm_args *args, float *to);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
 

@@ -1,17 +1,18 @@
 // kernels/cuda/gemm/lab/bench.cu - the Hopper GEMM's plans: are they right, how fast beside
 // cuBLASLt
 //
-//   lab_gemm check [WORD]   every legal plan of odd shapes in every layout and ending (those whose
-//                           name holds WORD), each element against float64, repeats bit for bit,
-//                           with other work beside them, nothing written beside the output
-//   lab_gemm time [WORD]    GPT-2's products (those whose name holds WORD): a sample against
-//   float64,
-//                           then the row cuBLASLt has, the planner's choice, and the best of the
-//                           other plans, launched in turn over two sets of operands; medians
-//   lab_gemm plans [WORD]   the same, every plan
-//   lab_gemm once [WORD]    one launch of the best plan of each tile, for a profiler
-//   lab_gemm sustain [WORD] as time, but each version by itself at the speed to which the card
-//   settles
+//   lab_gemm check [WORD..]   every legal plan of odd shapes in every layout and ending (those
+//   whose
+//                             name holds one of the WORDs), each element against float64, repeats
+//                             bit for bit, with other work beside them, nothing written beside the
+//                             output
+//   lab_gemm time [WORD..]    GPT-2's products (likewise): a sample against float64, then the row
+//                             cuBLASLt has, the planner's choice, and the best of the other plans,
+//                             launched in turn over two sets of operands; medians
+//   lab_gemm plans [WORD..]   the same, every plan
+//   lab_gemm once [WORD..]    one launch of the best plan of each tile, for a profiler
+//   lab_gemm sustain [WORD..] as time, but each version by itself at the speed to which the card
+//                             settles
 //
 // Bound    |alpha| k 2^-23 sum |a||b| for the product, then the ending's own: half a unit of bf16,
 //          2^-10 for the tensor unit's tanh
@@ -285,7 +286,7 @@ static __global__ void padding(const T *now, const T *was, int64_t rows, int64_t
 
 static void *workspace;
 static void *busy; // for work that runs beside the calls under test
-static const size_t WORKSPACE_BYTES = (size_t)256 << 20, BUSY_BYTES = (size_t)16 << 20;
+static const size_t WORKSPACE_BYTES = (size_t)320 << 20, BUSY_BYTES = (size_t)16 << 20;
 static unsigned long long *counts; // [3]: wrong, other bits, padding
 
 static void run(const bt_gemm_args &args, const candidate &by)
@@ -329,6 +330,16 @@ static std::vector<candidate> candidates_of(const bt_gemm_args &args)
         }
     }
     return all;
+}
+
+// Does the name hold one of the words? There is none: yes.
+static bool is_asked_for(const std::string &name, char **words)
+{
+    bool found = !*words;
+    for (; *words; ++words) {
+        found |= name.find(*words) != std::string::npos;
+    }
+    return found;
 }
 
 static cudaStream_t stream() { return ((bt_cuda_device *)device.impl)->stream; }
@@ -426,7 +437,7 @@ static int check_call(const bt_gemm_args &args, const char *what, int *calls, in
     return wrong;
 }
 
-static int check_all(const char *word)
+static int check_all(char **words)
 {
     static const struct {
         const char *name;
@@ -463,7 +474,7 @@ static int check_all(const char *word)
                                      kind.trans_a, kind.trans_b, kind.epilogue, kind.beta,
                                      kind.to_f32,  kind.biased,  with.dtype,    with.compute};
                     char what[120];
-                    if (!strstr(name.c_str(), word)) {
+                    if (!is_asked_for(name, words)) {
                         continue;
                     }
                     (void)snprintf(what, sizeof what, "%s %lld x %lld x %lld, batch %lld",
@@ -606,7 +617,7 @@ static void run_once(const shape &s)
     std::string last;
     for (const candidate &by : candidates_of(args)) {
         const std::string tile = by.name().substr(0, by.name().find('/'));
-        if (last.find(tile) == std::string::npos) {
+        if (by.sm90 && by.splits() == 1) {
             run(args, by);
             last += " " + tile;
         }
@@ -658,18 +669,18 @@ static std::vector<shape> gpt2_shapes(int64_t m, const precision &with)
 int main(int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "check";
-    const char *word = argc > 2 ? argv[2] : "";
+    char **words = argv + (argc > 2 ? 2 : argc); // argv ends with NULL
     device.backend = bt_backend_entry();
     require(device.backend->device_open(0, &device));
     require(cudaMalloc(&workspace, WORKSPACE_BYTES));
     require(cudaMalloc(&busy, BUSY_BYTES));
     require(cudaMalloc((void **)&counts, 4 * sizeof *counts));
     if (!strcmp(verb, "check")) {
-        return check_all(word);
+        return check_all(words);
     }
     std::vector<shape> shapes;
     for (const precision &with : precisions) {
-        for (int64_t m : {65536, 4096}) {
+        for (int64_t m : {65536, 32768, 4096}) {
             for (const shape &s : gpt2_shapes(m, with)) {
                 shapes.push_back(s);
             }
@@ -681,7 +692,7 @@ int main(int argc, char **argv)
         }
     }
     for (const shape &s : shapes) {
-        if (strstr(s.name.c_str(), word)) {
+        if (is_asked_for(s.name, words)) {
             if (!strcmp(verb, "once")) {
                 run_once(s);
                 continue;
