@@ -44,10 +44,9 @@ static const precision precisions[] = {
 static int refused, ours;
 
 // Does the row serve calls like this one, as bt_kernel_find asks it?
-static bool serves(const bt_kernel *row, const bt_gemm_args *args)
+static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const void *args)
 {
-    return row->op == BT_KERNEL_GEMM && row->dtype == args->ab_dtype &&
-           row->min_arch <= test_device()->info.arch &&
+    return row->op == op && row->dtype == dtype && row->min_arch <= test_device()->info.arch &&
            (!row->accepts || row->accepts(test_device(), args));
 }
 
@@ -121,7 +120,7 @@ static void run_product(const precision *with, const product *shape, bool trans_
     int rows = 0;
     const bt_kernel *table = bt_kernel_table(test_device(), &rows);
     for (const bt_kernel *row = table; row < table + rows; ++row) {
-        if (serves(row, &args[TEST_NEAR])) {
+        if (serves(row, BT_KERNEL_GEMM, with->ab, &args[TEST_NEAR])) {
             test_run_row(row, first ? &args[TEST_HOST] : NULL, &args[TEST_NEAR]);
             test_twin_check(d, bound_of(with, shape), bt_dtype_epsilon(with->d) + approximate,
                             row->name);
@@ -134,6 +133,41 @@ static void run_product(const precision *with, const product *shape, bool trans_
     }
     refused += first;
     test_twins_release();
+}
+
+// op(A) transposed, op(B) not, in place where beta is not 0; returns the twin of d.
+static test_twin *weight_gradient(const precision *with, const product *shape, uint64_t seed,
+                                  bt_gemm_args *host, bt_gemm_args *near)
+{
+    const int64_t lda = shape->m + shape->pad, ldb = shape->n + shape->pad;
+    test_twin *a = test_twin_random(with->ab, lda * shape->k * shape->batch, seed, -1, 1);
+    test_twin *b = test_twin_random(with->ab, ldb * shape->k * shape->batch, seed + 1, -1, 1);
+    test_twin *d = test_twin_inout(with->d, ldb * shape->m * shape->batch, seed + 2, -1, 1);
+    bt_gemm_args *both[TEST_SIDES] = {[TEST_HOST] = host, [TEST_NEAR] = near};
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        *both[side] = (bt_gemm_args){.m = shape->m,
+                                     .n = shape->n,
+                                     .k = shape->k,
+                                     .trans_a = true,
+                                     .a = test_at(a, side),
+                                     .b = test_at(b, side),
+                                     .c = test_at(d, side),
+                                     .d = test_at(d, side),
+                                     .lda = lda,
+                                     .ldb = ldb,
+                                     .ldc = ldb,
+                                     .ldd = ldb,
+                                     .batch = shape->batch,
+                                     .stride_a = lda * shape->k,
+                                     .stride_b = ldb * shape->k,
+                                     .stride_c = ldb * shape->m,
+                                     .stride_d = ldb * shape->m,
+                                     .alpha = shape->alpha,
+                                     .beta = shape->beta,
+                                     .ab_dtype = test_type(with->ab, side),
+                                     .d_dtype = test_type(with->d, side)};
+    }
+    return d;
 }
 
 static void plain(void **state)
@@ -175,6 +209,64 @@ static void epilogues(void **state)
         print_message("%s -> %s, compute %d: %d of 13 epilogue calls refused\n",
                       bt_dtype_name(precisions[p].ab), bt_dtype_name(precisions[p].d),
                       (int)precisions[p].compute, refused);
+    }
+}
+
+// Weight gradients of shapes of their own in one call: of one depth and of several, more than one
+// launch takes, a product that is smaller than a tile, one that is added to.
+static void grouped(void **state)
+{
+    (void)state;
+    enum { MOST = 10 };
+    static const product groups[][MOST] = {
+        {{768, 768, 520, 1, 0, 1, 1, true}},
+        {{768, 768, 256, 1, 0, 1, 1, true},
+         {1536, 768, 256, 1, 0, 1, 1, true},
+         {768, 1544, 256, 1, 8, 1, 1, true}},
+        {{8, 8, 8, 1, 0, 1, 0, false},
+         {264, 392, 1032, 2, 8, 0.5, 1, true},
+         {136, 1000, 64, 1, 0, 1, 0, false},
+         {1000, 24, 3000, 1, 8, 1, 1, true}},
+        {{8, 8, 100, 1, 0, 1, 0, false},
+         {16, 8, 100, 1, 0, 1, 1, true},
+         {24, 8, 100, 1, 0, 1, 0, false},
+         {136, 8, 100, 1, 0, 1, 0, false},
+         {264, 16, 100, 1, 0, 1, 0, false},
+         {8, 200, 100, 1, 0, 1, 0, false},
+         {8, 400, 100, 1, 0, 1, 1, true},
+         {8, 8, 700, 1, 0, 1, 0, false},
+         {40, 48, 9, 3, 8, 1, 0, false},
+         {8, 8, 1, 1, 0, 1, 0, false}},
+    };
+    static const precision with = {BT_BF16, BT_F32, BT_COMPUTE_NATIVE};
+    int served = 0, rows = 0;
+    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; ++g) {
+        bt_gemm_args args[TEST_SIDES][MOST];
+        test_twin *d[MOST];
+        int count = 0;
+        test_case_name("group %d", (int)g);
+        for (; count < MOST && groups[g][count].batch > 0; ++count) {
+            const uint64_t seed = (uint64_t)count * 3;
+            d[count] = weight_gradient(&with, &groups[g][count], seed, &args[TEST_HOST][count],
+                                       &args[TEST_NEAR][count]);
+        }
+        const bt_gemm_grouped_args host = {args[TEST_HOST], count};
+        const bt_gemm_grouped_args near = {args[TEST_NEAR], count};
+        const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+        for (const bt_kernel *row = table; row < table + rows; ++row) {
+            if (serves(row, BT_KERNEL_GEMM_GROUPED, BT_BF16, &near)) {
+                test_run_row(row, &host, &near);
+                for (int i = 0; i < count; ++i) {
+                    test_twin_check(d[i], bound_of(&with, &groups[g][i]), bt_dtype_epsilon(BT_F32),
+                                    row->name);
+                }
+                ++served;
+            }
+        }
+        test_twins_release();
+    }
+    if (test_device()->info.arch == 90) {
+        assert_int_equal(served, sizeof groups / sizeof groups[0]);
     }
 }
 
@@ -221,11 +313,9 @@ static void names_its_choices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain),
-        cmocka_unit_test(epilogues),
-        cmocka_unit_test(reaches_ours),
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(names_its_choices),
+        cmocka_unit_test(plain),   cmocka_unit_test(epilogues),
+        cmocka_unit_test(grouped), cmocka_unit_test(reaches_ours),
+        cmocka_unit_test(refuses), cmocka_unit_test(names_its_choices),
     };
     if (setenv("BT_GEMM", "own", 1) != 0 || !test_device_open()) {
         return test_skip("no CUDA device");

@@ -75,8 +75,7 @@ static bt_status make_outputs(const bt_gemm_args *args, ending kind, problem *p)
     return BT_OK;
 }
 
-static bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
-                              problem *p)
+bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen, problem *p)
 {
     const int tile_m = chosen.how->tile_m, tile_n = chosen.how->tile_n;
     bool biased = args->epilogue == BT_EPILOGUE_BIAS || args->epilogue == BT_EPILOGUE_BIAS_GELU;

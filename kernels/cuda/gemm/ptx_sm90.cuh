@@ -270,6 +270,7 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
     };
 BT_WGMMA(128, 64, 64, 65, 66, 67, 68)
 BT_WGMMA(192, 96, 96, 97, 98, 99, 100)
+BT_WGMMA(256, 128, 128, 129, 130, 131, 132)
 
 // d (+)= A[64, 8] B[N, 8]^T, tf32 to f32, B K-major in shared memory; the values must be rounded.
 // A in registers: of thread t, with row r = 16 (t / 32) + t % 32 / 4 and c = t % 4,

@@ -82,6 +82,51 @@ size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
 
+// ---- groups: bf16 weight gradients (ENDING_F32) of several products, or of one, in one launch
+// ----
+
+constexpr int GROUP_MOST = 8; // products of a launch; a larger group takes several
+constexpr int BLOCKS_MOST = 160;
+
+// A kernel's one argument: products and how their work is shared out (work_sm90.cuh).
+struct group {
+    problem products[GROUP_MOST];
+    // Of each product, then once more for the end: what comes before it, in tiles and in k-blocks.
+    int first_tile[GROUP_MOST + 1], first_block[GROUP_MOST + 1];
+    int tiles, cut_tiles;      // all; the first so many are cut
+    int cuts[BLOCKS_MOST + 1]; // block b adds up the k-blocks cuts[b] to cuts[b + 1] of those
+};
+
+struct group_variant {
+    int tile_m, tile_n;
+    void (*kernel)(const group);
+    int shared_bytes, threads;
+};
+
+// A way to compute a group.
+struct group_plan {
+    const group_variant *how;
+    int blocks;    // of the launch: all SMs where tiles are cut, or as many as there are tiles
+    int cut_tiles; // these are shared out among the first `sharers` blocks, the others are whole
+    int sharers;
+    double stagger; // a tile's next part is that many k-blocks deeper: it ends when its turn comes
+    double cycles;  // estimate
+};
+
+constexpr int GROUP_PLANS_MOST = 64;
+
+bool group_is_legal(const bt_gemm_args *products, int64_t count);
+// Every plan for up to GROUP_MOST legal products, the best by the model first.
+int group_plans_of(const bt_gemm_args *products, int count, int processors,
+                   group_plan plans[GROUP_PLANS_MOST]);
+size_t group_workspace_of(const bt_gemm_args *products, int count, const group_plan &chosen);
+bt_status group_launch_plan(const bt_launch *launch, const bt_gemm_args *products, int count,
+                            const group_plan &chosen);
+
+// ---- parts of a launch --------------------------------------------------------------------------
+
+bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen, problem *p);
+
 // What a row of the kernel table is made of.
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args);
 bt_status run(const family &of, const bt_launch *launch, const bt_gemm_args *args);

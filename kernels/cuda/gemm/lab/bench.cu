@@ -10,11 +10,10 @@
 //                           other plans, launched in turn over two sets of operands; medians
 //   lab_gemm plans [WORD]   the same, every plan
 //   lab_gemm once [WORD]    one launch of the best plan of each tile, for a profiler
+//   lab_gemm group [M]      the four weight gradients of a block of GPT-2 (M tokens, or some
+//                           numbers of them): one launch beside one after the other
 //   lab_gemm sustain [WORD] as time, but each version by itself at the speed to which the card
 //   settles
-//
-// Bound    |alpha| k 2^-23 sum |a||b| for the product, then the ending's own: half a unit of bf16,
-//          2^-10 for the tensor unit's tanh
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/gemm/lab/reference.cuh"
 #include "kernels/cuda/gemm/sm80.h"
 #include "kernels/cuda/gemm/sm90.h"
 
@@ -41,18 +41,35 @@ static void require(bt_status status)
     }
 }
 
-// Who computes a call: cuBLASLt (no family), or one of our kernels by a plan of it.
+// Who computes a call: cuBLASLt (no family), or one of our kernels by a plan of it. `share` is a
+// plan for a group: of the call, and of `beside` if there are any.
 struct candidate {
     const bt_gemm_sm90::family *sm90;
     const bt_gemm_sm80::family *sm80;
     bt_gemm_sm90::plan plan90;
     bt_gemm_sm80::plan plan80;
+    bt_gemm_sm90::group_plan share;
+    const std::vector<bt_gemm_args> *beside;
 
-    bool ours() const { return sm90 || sm80; }
-    double cycles() const { return sm90 ? plan90.cycles : plan80.cycles; }
-    int splits() const { return sm90 ? plan90.splits : sm80 ? plan80.splits : 0; }
+    bool ours() const { return sm90 || sm80 || share.how; }
+    double cycles() const
+    {
+        return share.how ? share.cycles : sm90 ? plan90.cycles : plan80.cycles;
+    }
+    int splits() const
+    {
+        return share.how ? (share.sharers != share.cut_tiles ? 2 : 1)
+               : sm90    ? plan90.splits
+               : sm80    ? plan80.splits
+                         : 0;
+    }
     std::string name() const
     {
+        if (share.how) {
+            return "stream " + std::to_string(share.how->tile_m) + "x" +
+                   std::to_string(share.how->tile_n) + "/" + std::to_string(share.cut_tiles) + ":" +
+                   std::to_string(share.sharers);
+        }
         const int m = sm90 ? plan90.how->tile_m : sm80 ? plan80.how->tile_m : 0;
         const int n = sm90 ? plan90.how->tile_n : sm80 ? plan80.how->tile_n : 0;
         return !ours()
@@ -164,123 +181,6 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     return args;
 }
 
-// ---- the reference ------------------------------------------------------------------------------
-
-static __device__ double gelu_64(double x)
-{
-    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-
-static __device__ double gelu_slope_64(double x)
-{
-    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
-}
-
-// What was in c and aux before the call, for reference and restoration.
-struct before {
-    const void *c, *aux, *d;
-};
-
-// An operand as the kernel multiplies it: in tf32 rounded to nearest, ties to even.
-static __device__ double operand(const bt_gemm_args &args, float x, bool rounds)
-{
-    if (rounds && args.compute == BT_COMPUTE_TF32 && args.ab_dtype == BT_F32) {
-        uint32_t bits;
-        asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-        return __uint_as_float(bits);
-    }
-    return x;
-}
-
-template <typename IN, typename T>
-static __global__ void verify(bt_gemm_args args, bool rounds, before old, int64_t samples,
-                              unsigned long long *wrong, float *worst)
-{
-    const int64_t total = args.batch * args.m * args.n;
-    const int64_t sample = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (sample >= samples) {
-        return;
-    }
-    const int64_t i = samples == total ? sample : (int64_t)((double)sample * total / samples);
-    const int64_t batch = i / (args.m * args.n), row = i / args.n % args.m, col = i % args.n;
-    const IN *a = (const IN *)args.a + batch * args.stride_a;
-    const IN *b = (const IN *)args.b + batch * args.stride_b;
-    double sum = 0, size = 0;
-    for (int64_t k = threadIdx.x % 32; k < args.k; k += 32) {
-        const double x = operand(
-            args, to_float(args.trans_a ? a[k * args.lda + row] : a[row * args.lda + k]), rounds);
-        const double y = operand(
-            args, to_float(args.trans_b ? b[col * args.ldb + k] : b[k * args.ldb + col]), rounds);
-        sum += x * y;
-        size += fabs(x * y);
-    }
-    for (int lane = 16; lane > 0; lane /= 2) {
-        sum += __shfl_xor_sync(ALL_LANES, sum, lane);
-        size += __shfl_xor_sync(ALL_LANES, size, lane);
-    }
-    if (threadIdx.x % 32 != 0) {
-        return;
-    }
-    const int64_t at = batch * args.stride_d + row * args.ldd + col;
-    const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-22;
-    double value = args.alpha * sum;
-    const double fast_tanh = sizeof(T) == 2 ? 0x1p-10 : 0x1p-20; // bf16: the tensor unit's
-    const double cut =
-        !rounds && args.compute == BT_COMPUTE_TF32 ? 0x1p-9 : 0; // who does not round
-    double bound = fabs(args.alpha) * size * ((double)args.k * 0x1p-23 + cut) + 1e-30;
-    if (args.bias) {
-        value += to_float(((const IN *)args.bias)[col]);
-        bound += 0x1p-23 * fabs(to_float(((const IN *)args.bias)[col]));
-    }
-    if (args.epilogue == BT_EPILOGUE_DGELU) {
-        double x = to_float(((const T *)old.aux)[at]);
-        bound = bound * 1.13 + fabs(value) * fast_tanh * (1 + fabs(x));
-        value *= gelu_slope_64(x);
-    }
-    if (args.epilogue == BT_EPILOGUE_BIAS_GELU) {
-        double aux = to_float(((const T *)args.aux)[at]);
-        if (!(fabs(aux - value) <= bound + unit * fabs(value))) {
-            atomicAdd(wrong, 1ULL);
-        }
-        bound = bound * 1.13 + fabs(value) * fast_tanh / 2;
-        value = gelu_64(value);
-    }
-    if (args.beta != 0) {
-        value += args.beta * to_float(((const T *)old.c)[at]);
-        bound += 0x1p-22 * fabs(args.beta * to_float(((const T *)old.c)[at])); // it may cancel
-    }
-    const double error = fabs((double)to_float(((const T *)args.d)[at]) - value);
-    if (!(error <= bound + unit * fabs(value))) {
-        atomicAdd(wrong, 1ULL);
-    }
-    atomicMax((int *)worst, __float_as_int((float)(error / (bound + unit * fabs(value)))));
-}
-
-static __global__ void differ(const unsigned *x, const unsigned *y, int64_t words,
-                              unsigned long long *wrong)
-{
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < words;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        if (x[i] != y[i]) {
-            atomicAdd(wrong, 1ULL);
-        }
-    }
-}
-
-// Counts elements between rows (of the padding) that a call changed.
-template <typename T>
-static __global__ void padding(const T *now, const T *was, int64_t rows, int64_t cols, int64_t ld,
-                               unsigned long long *wrong)
-{
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * ld;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        if (i % ld >= cols && to_float(now[i]) != to_float(was[i])) {
-            atomicAdd(wrong, 1ULL);
-        }
-    }
-}
-
 // ---- running ------------------------------------------------------------------------------------
 
 static void *workspace;
@@ -291,13 +191,31 @@ static unsigned long long *counts; // [3]: wrong, other bits, padding
 static void run(const bt_gemm_args &args, const candidate &by)
 {
     bt_launch launch = {&device, NULL, workspace, WORKSPACE_BYTES};
-    if (by.sm90) {
+    if (by.share.how) {
+        std::vector<bt_gemm_args> all = {args};
+        if (by.beside) {
+            all.insert(all.end(), by.beside->begin(), by.beside->end());
+        }
+        require(bt_gemm_sm90::group_launch_plan(&launch, all.data(), (int)all.size(), by.share));
+    } else if (by.sm90) {
         require(bt_gemm_sm90::launch_plan(&launch, *by.sm90, &args, by.plan90));
     } else if (by.sm80) {
         require(bt_gemm_sm80::launch_plan(&launch, *by.sm80, &args, by.plan80));
     } else {
         require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &args)
                                         : bt_gemm_cublaslt_bf16(&launch, &args));
+    }
+}
+
+static void add_shares(const std::vector<bt_gemm_args> &calls, std::vector<candidate> *all)
+{
+    bt_gemm_sm90::group_plan plans[bt_gemm_sm90::GROUP_PLANS_MOST];
+    if (bt_gemm_sm90::group_is_legal(calls.data(), (int64_t)calls.size())) {
+        const int count = bt_gemm_sm90::group_plans_of(calls.data(), (int)calls.size(),
+                                                       device.info.processor_count, plans);
+        for (int i = 0; i < count; ++i) {
+            all->push_back({NULL, NULL, {}, {}, plans[i], NULL});
+        }
     }
 }
 
@@ -315,16 +233,17 @@ static std::vector<candidate> candidates_of(const bt_gemm_args &args)
         if (bt_gemm_sm90::is_legal(*of, &args)) {
             const int count = bt_gemm_sm90::plans_of(*of, &args, processors, plans);
             for (int i = 0; i < count; ++i) {
-                all.push_back({of, NULL, plans[i], {}});
+                all.push_back({of, NULL, plans[i], {}, {}, NULL});
             }
         }
     }
+    add_shares({args}, &all);
     for (const auto *of : families80) {
         bt_gemm_sm80::plan plans[bt_gemm_sm80::PLANS_MOST];
         if (bt_gemm_sm80::is_legal(*of, &args)) {
             const int count = bt_gemm_sm80::plans_of(*of, &args, processors, plans);
             for (int i = 0; i < count; ++i) {
-                all.push_back({NULL, of, {}, plans[i]});
+                all.push_back({NULL, of, {}, plans[i], {}, NULL});
             }
         }
     }
@@ -426,6 +345,58 @@ static int check_call(const bt_gemm_args &args, const char *what, int *calls, in
     return wrong;
 }
 
+static shape weight_gradient(const std::string &name, int64_t m, int64_t n, int64_t k, double beta)
+{
+    return {name,
+            m,
+            n,
+            k,
+            true,
+            false,
+            BT_EPILOGUE_NONE,
+            beta,
+            true,
+            false,
+            BT_BF16,
+            BT_COMPUTE_NATIVE};
+}
+
+// Every plan of groups: products of one depth and of several, one that is a part of a tile.
+static int check_groups(const char *word, int *calls)
+{
+    static const int64_t groups[][5][3] = {
+        {{130, 200, 640}, {768, 384, 640}, {8, 8, 640}, {264, 1032, 640}, {128, 192, 640}},
+        {{1024, 3072, 512}, {256, 1024, 64}, {520, 136, 4096}, {1000, 40, 8}, {768, 768, 1000}},
+    };
+    int wrong = 0;
+    for (const auto &sizes : groups) {
+        std::vector<bt_gemm_args> products;
+        char what[80];
+        for (const auto &size : sizes) {
+            const double beta = products.size() % 2;
+            products.push_back(make_args(weight_gradient("", size[0], size[1], size[2], beta), 8,
+                                         1 + (int64_t)products.size() % 2, 0.75));
+        }
+        for (size_t i = 0; i < products.size() && strstr("bf16 group", word); ++i) {
+            std::vector<bt_gemm_args> beside = products;
+            std::vector<candidate> all;
+            std::swap(beside[0], beside[i]);
+            add_shares(beside, &all);
+            beside.erase(beside.begin());
+            (void)snprintf(what, sizeof what, "group with %lld x %lld x %lld first",
+                           (long long)products[i].m, (long long)products[i].n,
+                           (long long)products[i].k);
+            for (candidate &by : all) {
+                by.beside = &beside;
+                wrong += !is_right(products[i], by, INT64_MAX, by.splits() > 1 ? 20 : 4, what);
+                ++*calls;
+            }
+        }
+        release_all();
+    }
+    return wrong;
+}
+
 static int check_all(const char *word)
 {
     static const struct {
@@ -476,6 +447,7 @@ static int check_all(const char *word)
             }
         }
     }
+    wrong += check_groups(word, &calls);
     printf("check: %d plans of odd shapes, %d wrong; %d calls that none serves\n", calls, wrong,
            refused);
     return wrong != 0;
@@ -599,6 +571,98 @@ static void time_shape(const shape &s, bool every, bool sustained)
     release_all();
 }
 
+// ---- groups -------------------------------------------------------------------------------------
+
+// The weight gradients of a block of GPT-2 over m tokens: all by each way in turn.
+struct group_way {
+    const char *name;
+    std::vector<candidate> by; // of each product; one alone: all in one launch
+    std::vector<float> ms;
+};
+
+static void run_way(const std::vector<bt_gemm_args> &products, const group_way &way)
+{
+    if (way.by.size() == 1) {
+        candidate by = way.by[0];
+        const std::vector<bt_gemm_args> beside(products.begin() + 1, products.end());
+        by.beside = &beside;
+        run(products[0], by);
+        return;
+    }
+    for (size_t i = 0; i < products.size(); ++i) {
+        run(products[i], way.by[i]);
+    }
+}
+
+static float time_way(const std::vector<bt_gemm_args> sets[2], const group_way &way, int launches)
+{
+    cudaEvent_t start, stop;
+    float ms = 0;
+    require(cudaEventCreate(&start));
+    require(cudaEventCreate(&stop));
+    run_way(sets[0], way);
+    require(cudaEventRecord(start, stream()));
+    for (int j = 0; j < launches; ++j) {
+        run_way(sets[(j + 1) % 2], way);
+    }
+    require(cudaEventRecord(stop, stream()));
+    require(cudaEventSynchronize(stop));
+    require(cudaEventElapsedTime(&ms, start, stop));
+    require(cudaEventDestroy(start));
+    require(cudaEventDestroy(stop));
+    return ms / (float)launches;
+}
+
+static void time_group(int64_t m)
+{
+    static const int64_t layers[][2] = {{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}};
+    std::vector<bt_gemm_args> sets[2];
+    for (auto &set : sets) {
+        for (const auto &layer : layers) {
+            set.push_back(make_args(weight_gradient("", layer[0], layer[1], m, 1), 0, 1, 1));
+        }
+    }
+    std::vector<group_way> ways = {
+        {"cuBLASLt", {{}, {}, {}, {}}, {}}, {"ours", {}, {}}, {"stream", {}, {}}};
+    for (const bt_gemm_args &product : sets[0]) {
+        std::vector<candidate> alone;
+        add_shares({product}, &alone);
+        ways[1].by.push_back(candidates_of(product)[0]);
+        ways[2].by.push_back(alone[0]);
+    }
+    std::vector<candidate> shares;
+    const std::vector<bt_gemm_args> beside(sets[0].begin() + 1, sets[0].end());
+    add_shares(sets[0], &shares);
+    for (candidate &by : shares) {
+        by.beside = &beside;
+        if (is_right(sets[0][0], by, 2048, 3, "group")) {
+            ways.push_back({"group", {by}, {}});
+        }
+    }
+    std::mt19937 random(1);
+    std::vector<size_t> order(ways.size());
+    std::iota(order.begin(), order.end(), 0);
+    const int launches = m > 16384 ? 2 : 8;
+    for (int round = 0; round < (m > 16384 ? 6 : 12); ++round) {
+        std::shuffle(order.begin(), order.end(), random);
+        for (size_t at : order) {
+            ways[at].ms.push_back(time_way(sets, ways[at], launches));
+        }
+    }
+    for (group_way &way : ways) {
+        std::sort(way.ms.begin(), way.ms.end());
+        const float ms = way.ms[way.ms.size() / 2];
+        const double flops = 2.0 * (double)m * 768 * 768 * (1 + 3 + 4 + 4);
+        printf("wgrad of a block, M=%lld: %s %s %.4f ms %.0f TF m%.2f\n", (long long)m, way.name,
+               way.by.size() == 1 ? way.by[0].name().c_str() : "", ms, flops / ms * 1e-9,
+               way.by.size() == 1
+                   ? flops / (4096.0 * device.info.processor_count) / way.by[0].cycles()
+                   : 0);
+    }
+    (void)fflush(stdout);
+    release_all();
+}
+
 // Runs the best plan of each tile once, for a profiler to look at.
 static void run_once(const shape &s)
 {
@@ -667,9 +731,17 @@ int main(int argc, char **argv)
     if (!strcmp(verb, "check")) {
         return check_all(word);
     }
+    if (!strcmp(verb, "group")) {
+        for (int64_t m : {4096, 32768, 65536}) {
+            if (strstr(std::to_string(m).c_str(), word)) {
+                time_group(m);
+            }
+        }
+        return 0;
+    }
     std::vector<shape> shapes;
     for (const precision &with : precisions) {
-        for (int64_t m : {65536, 4096}) {
+        for (int64_t m : {65536, 32768, 4096}) {
             for (const shape &s : gpt2_shapes(m, with)) {
                 shapes.push_back(s);
             }
