@@ -1,37 +1,18 @@
 // kernels/cuda/layernorm.cu - LayerNorm forward, with the residual sum in the same pass
 //   s = x + residual (as stored, rounded); y = (s - mean) rstd gamma + beta
 // Two kernels: rows of up to 16384 columns stay in registers (one pass over memory, variance from
-// the registers in a second pass); any other shape or alignment rereads its row.
+// the registers in a second pass); any other shape or alignment rereads its row. A third, for rows
+// of middling length, is in layernorm_warps.cu.
 //   Types  f32, bf16; gamma and beta of either the same type or f32; mean and rstd f32
 //   Cost   reads x (and residual), writes y (and sum) once; bound by HBM
 //   NaN    a NaN or an infinity makes its row NaN
 //   Approximate: rsqrtf (2 ulp)
+#include "kernels/cuda/layernorm_forward.cuh"
 #include "kernels/cuda/rows.cuh"
 
 constexpr int ANY_THREADS = 256;
 
-template <typename T, typename P> struct forward_operands {
-    const T *x, *residual;
-    T *sum, *y;
-    const P *gamma, *beta;
-    float *mean, *rstd;
-    int64_t rows, cols;
-    float epsilon;
-
-    // Rows first.. of it.
-    forward_operands part(int64_t first, int64_t count) const
-    {
-        forward_operands out = *this;
-        out.x += first * cols;
-        out.residual = residual ? residual + first * cols : nullptr;
-        out.sum = sum ? sum + first * cols : nullptr;
-        out.y += first * cols;
-        out.mean += first;
-        out.rstd += first;
-        out.rows = count;
-        return out;
-    }
-};
+template <typename T, typename P> using forward_operands = layernorm_forward_operands<T, P>;
 
 // s as stored: x, or the rounded sum with the residual, which is written. 0 past the end.
 template <typename T, typename P, typename C>
@@ -185,13 +166,15 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_args *args)
                 bt_aligned_16(with.residual) && bt_aligned_16(with.sum) && bt_aligned_16(with.y) &&
                 bt_aligned_16(with.gamma) && bt_aligned_16(with.beta);
     cudaStream_t stream = bt_cuda_stream(launch);
-    wide = wide && with_row_config<T>(args->cols, [&](auto config) {
-               using C = decltype(config);
-               row_launches<C>(args->rows, [&](int64_t first, int64_t rows, unsigned blocks) {
-                   forward_rows_kernel<T, P, C>
-                       <<<blocks, C::BLOCK, 0, stream>>>(with.part(first, rows));
-               });
-           });
+    wide =
+        wide &&
+        (layernorm_forward_warps(launch, with) || with_row_config<T>(args->cols, [&](auto config) {
+             using C = decltype(config);
+             row_launches<C>(args->rows, [&](int64_t first, int64_t rows, unsigned blocks) {
+                 forward_rows_kernel<T, P, C>
+                     <<<blocks, C::BLOCK, 0, stream>>>(with.part(first, rows));
+             });
+         }));
     if (!wide) {
         const unsigned grid = (unsigned)bt_min_i64(args->rows, ROW_MOST_BLOCKS);
         forward_any_kernel<T, P><<<grid, ANY_THREADS, 0, stream>>>(with);
