@@ -13,16 +13,14 @@
 namespace bt_gemm_sm80
 {
 
+#define LAYOUTS(out, d_dtype, cols, efficiency)                                                    \
+    BT_MMA_VARIANT(bf16, out, d_dtype, false, true, cols, efficiency),                             \
+        BT_MMA_VARIANT(bf16, out, d_dtype, false, false, cols, efficiency),                        \
+        BT_MMA_VARIANT(bf16, out, d_dtype, true, false, cols, efficiency),                         \
+        BT_MMA_VARIANT(bf16, out, d_dtype, true, true, cols, efficiency)
 static const variant variants[] = {
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, true, 0.55),
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, false, 0.55),
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, true, false, 0.55),
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, true, true, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, false, true, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, false, false, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, true, false, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, true, true, 0.55),
-};
+    LAYOUTS(bf16, BT_BF16, 128, 0.55), LAYOUTS(bf16, BT_BF16, 256, 0.55),
+    LAYOUTS(float, BT_F32, 128, 0.55), LAYOUTS(float, BT_F32, 256, 0.55)};
 
 const family family_bf16 = {"gemm_bf16_sm80",  BT_BF16,
                             BT_COMPUTE_NATIVE, 4096,

@@ -1,9 +1,9 @@
 // kernels/cuda/gemm/endings_sm80.cuh - units, and what becomes of sums, on any GPU from sm_80 on
 //
-// A thread has runs of neighbouring sums of a row. They go to memory from registers: alpha, bias,
-// beta C, GELU or its slope on the way. Splits of a tile add to D one after the other, ascending;
-// a split waits for units of smaller numbers only, and all blocks are on the device at once
-// (cooperative launch), so the waiting ends.
+// A warp puts 16 rows of 64 sums into shared memory at a time and takes them from there in runs of
+// 16 bytes of D; alpha, bias, beta C, GELU or its slope on the way. Splits of a tile add to D one
+// after the other, ascending; a split waits for units of smaller numbers only, and all blocks are
+// on the device at once (cooperative launch), so the waiting ends.
 //
 // GELU     x / (1 + e^-2u), as kernels/cuda/unary.cu has it
 // NaN      stays NaN
@@ -17,8 +17,8 @@ namespace bt_gemm_sm80
 {
 
 struct unit {
-    int64_t m, n;           // first row and column of the tile
-    int64_t k_begin, k_end; // values
+    int m, n;               // first row and column of the tile
+    int k_begin, k_end;     // values
     int batch, split, tile; // tile: its number over all batch entries
 };
 
@@ -34,11 +34,11 @@ static __device__ __forceinline__ unit unit_at(const problem &p, int u)
     const int first = at / (p.group * p.tiles_n) * p.group;
     const int rows = min(p.group, p.tiles_m - first);
     at -= first * p.tiles_n;
-    t.m = (int64_t)(first + at % rows) * TILE_M;
-    t.n = (int64_t)(at / rows) * TILE_N;
-    const int64_t blocks = (p.call.k + DEPTH - 1) / DEPTH;
+    t.m = (first + at % rows) * TILE_M;
+    t.n = at / rows * TILE_N;
+    const int k = (int)p.call.k, blocks = (k + DEPTH - 1) / DEPTH;
     t.k_begin = blocks * t.split / p.splits * DEPTH;
-    t.k_end = min(blocks * (t.split + 1) / p.splits * DEPTH, p.call.k);
+    t.k_end = min(blocks * (t.split + 1) / p.splits * DEPTH, k);
     return t;
 }
 
@@ -129,55 +129,93 @@ static __device__ __forceinline__ void store_run(T *to, bool whole, int count,
     }
 }
 
-// Ends RUN sums of row `row` from column `col` on. RUN times the size of T is at most 16 bytes.
-//   IN, T  types of the bias and of c, d, aux
-template <typename IN, typename T, int RUN>
-static __device__ __forceinline__ void finish_run(const problem &p, const unit &t, int64_t row,
-                                                  int64_t col, float (&s)[RUN])
+// Sums of a warp on their way: 16 rows of 64, 4 of a row together. Chunks are permuted so that
+// fragments of four neighbouring rows lie in different banks.
+constexpr int STAGED_ROWS = 16, STAGED_COLS = 64, STAGED_BYTES = STAGED_ROWS * STAGED_COLS * 4;
+
+static __device__ __forceinline__ float *staged_at(float *staged, int row, int col)
 {
-    const bt_gemm_args &call = p.call;
-    if (row >= call.m || col >= call.n) {
-        return;
-    }
-    const int count = (int)min((int64_t)RUN, call.n - col);
-    const bool whole = p.wide_d && count == RUN,
-               adds_bias =
-                   t.split == 0 && call.bias &&
-                   (call.epilogue == BT_EPILOGUE_BIAS || call.epilogue == BT_EPILOGUE_BIAS_GELU);
-    const int64_t at = t.batch * call.stride_d + row * call.ldd + col;
-    T *d = (T *)call.d + at, *aux = (T *)call.aux + at;
-    float x[RUN];
-#pragma unroll
-    for (int i = 0; i < RUN; ++i) {
-        const float bias =
-            adds_bias && i < count ? to_float(((const IN *)call.bias)[col + i]) : 0.0f;
-        s[i] = fmaf(p.alpha, s[i], bias);
-    }
-    if (call.epilogue == BT_EPILOGUE_BIAS_GELU) {
-        store_run<RUN>(aux, whole, count, s);
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) {
-            s[i] = gelu(s[i]);
-        }
-    } else if (call.epilogue == BT_EPILOGUE_DGELU) {
-        load_run<RUN>((const T *)aux, whole, count, x);
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) {
-            s[i] *= gelu_slope(x[i]);
-        }
-    }
-    if (t.split > 0 || p.beta != 0.0f) {
-        const bool first = t.split == 0;
-        const T *old =
-            first ? (const T *)call.c + t.batch * call.stride_c + row * call.ldc + col : d;
-        load_run<RUN>(old, whole, count, x);
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) {
-            s[i] = fmaf(first ? p.beta : 1.0f, x[i], s[i]);
-        }
-    }
-    store_run<RUN>(d, whole, count, s);
+    return staged + row * STAGED_COLS + ((col / 4 ^ (row % 4 * 2)) * 4 + col % 4);
 }
+
+// A warp's way from sums to D. A lane ends runs of 16 bytes, always of the same columns.
+//   IN, T  types of the bias and of c, d, aux
+template <typename IN, typename T> struct finisher {
+    static constexpr int RUN = 16 / (int)sizeof(T), ACROSS = STAGED_COLS / RUN;
+    int64_t at; // of the lane's first column in row 0 of d and aux
+    int col, count;
+    bool whole;
+    float bias[RUN];
+
+    // `first` is the warp's first column.
+    __device__ __forceinline__ finisher(const problem &p, const unit &t, int first)
+        : col(first + (int)threadIdx.x % ACROSS * RUN), count(min(RUN, (int)p.call.n - col)),
+          whole(p.wide_d && count == RUN)
+    {
+        const bt_gemm_args &call = p.call;
+        const bool adds =
+            t.split == 0 && call.bias &&
+            (call.epilogue == BT_EPILOGUE_BIAS || call.epilogue == BT_EPILOGUE_BIAS_GELU);
+        at = t.batch * call.stride_d + col;
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) {
+            bias[i] = adds && i < count ? to_float(((const IN *)call.bias)[col + i]) : 0.0f;
+        }
+    }
+    __device__ __forceinline__ void run(const problem &p, const unit &t, int row,
+                                        float (&s)[RUN]) const
+    {
+        const bt_gemm_args &call = p.call;
+        T *d = (T *)call.d + at + row * call.ldd, *aux = (T *)call.aux + at + row * call.ldd;
+        float x[RUN];
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) {
+            s[i] = fmaf(p.alpha, s[i], bias[i]);
+        }
+        if (call.epilogue == BT_EPILOGUE_BIAS_GELU) {
+            store_run<RUN>(aux, whole, count, s);
+#pragma unroll
+            for (int i = 0; i < RUN; ++i) {
+                s[i] = gelu(s[i]);
+            }
+        } else if (call.epilogue == BT_EPILOGUE_DGELU) {
+            load_run<RUN>((const T *)aux, whole, count, x);
+#pragma unroll
+            for (int i = 0; i < RUN; ++i) {
+                s[i] *= gelu_slope(x[i]);
+            }
+        }
+        if (t.split > 0 || p.beta != 0.0f) {
+            const bool first = t.split == 0;
+            const T *c = (const T *)call.c + t.batch * call.stride_c + row * call.ldc + col;
+            load_run<RUN>(first ? c : d, whole, count, x);
+#pragma unroll
+            for (int i = 0; i < RUN; ++i) {
+                s[i] = fmaf(first ? p.beta : 1.0f, x[i], s[i]);
+            }
+        }
+        store_run<RUN>(d, whole, count, s);
+    }
+    // Ends what the warp has staged: rows from `first` on.
+    __device__ __forceinline__ void rows(const problem &p, const unit &t, int first,
+                                         float *staged) const
+    {
+        __syncwarp();
+#pragma unroll 2
+        for (int i = (int)threadIdx.x % 32 / ACROSS; i < STAGED_ROWS; i += 32 / ACROSS) {
+            float s[RUN];
+#pragma unroll
+            for (int j = 0; j < RUN; j += 4) {
+                *(float4 *)&s[j] =
+                    *(const float4 *)staged_at(staged, i, (int)threadIdx.x % ACROSS * RUN + j);
+            }
+            if (first + i < p.call.m && count > 0) {
+                run(p, t, first + i, s);
+            }
+        }
+        __syncwarp();
+    }
+};
 
 } // namespace bt_gemm_sm80
 

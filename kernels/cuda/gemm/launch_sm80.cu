@@ -44,13 +44,22 @@ static int64_t tiles_of(const bt_gemm_args *args, const variant &how)
     return bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
 }
 
-static double estimate(const family &of, const bt_gemm_args *args, int processors,
+// Blocks of a kernel that share an SM, whose memory holds 1 KiB more than a block may have and
+// gives as much of it away for each block; 0 where a block does not fit.
+static int blocks_per_sm(const variant &how, const bt_device_info &on)
+{
+    const int64_t fit = ((int64_t)on.shared_bytes + 1024) / (how.shared_bytes + 1024);
+    return (int)bt_min_i64(how.blocks_per_sm, fit);
+}
+
+static double estimate(const family &of, const bt_gemm_args *args, const bt_device_info &on,
                        const variant &how, int splits)
 {
-    const int64_t units = tiles_of(args, how) * splits, slots = processors * how.blocks_per_sm;
+    const int per_sm = blocks_per_sm(how, on);
+    const int64_t units = tiles_of(args, how) * splits, slots = on.processor_count * per_sm;
     const int64_t rounds = bt_div_up(units, slots);
     const double blocks = (double)bt_div_up(bt_div_up(args->k, how.depth), splits);
-    const double share = units > processors ? how.blocks_per_sm : 1; // of an SM's time
+    const double share = units > on.processor_count ? per_sm : 1; // of an SM's time
     const double multiply =
         blocks * 2.0 * how.tile_m * how.tile_n * how.depth / of.flops_per_cycle * share;
     const double finish = FINISH_CYCLES * how.tile_m * how.tile_n / (128 * 128);
@@ -59,14 +68,15 @@ static double estimate(const family &of, const bt_gemm_args *args, int processor
            (double)(together - 1) * TURN_CYCLES * how.tile_m * how.tile_n / (128 * 128);
 }
 
-int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
+int plans_of(const family &of, const bt_gemm_args *args, const bt_device_info &on,
+             plan plans[PLANS_MOST])
 {
     int count = 0;
     for (int v = 0; v < of.variant_count; ++v) {
         const variant &how = of.variants[v];
         const int64_t blocks = bt_div_up(args->k, how.depth);
         if (how.trans_a != args->trans_a || how.trans_b != args->trans_b ||
-            how.d_dtype != args->d_dtype) {
+            how.d_dtype != args->d_dtype || blocks_per_sm(how, on) == 0) {
             continue;
         }
         for (int splits = 1; splits <= (can_split(args) ? SPLITS_MOST : 1); ++splits) {
@@ -74,7 +84,7 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
                 break;
             }
             const plan next = {&how, splits, args->trans_a ? 8 : 16,
-                               estimate(of, args, processors, how, splits)};
+                               estimate(of, args, on, how, splits)};
             int at = count++;
             for (; at > 0 && plans[at - 1].cycles > next.cycles; --at) {
                 plans[at] = plans[at - 1];
@@ -123,6 +133,7 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
 {
     const size_t flags_bytes = workspace_of(args, chosen);
     const variant *how = chosen.how;
+    const bt_device_info &on = launch->device->info;
     cudaStream_t stream = bt_cuda_stream(launch);
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attribute = {};
@@ -144,8 +155,8 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
     }
     attribute.id = cudaLaunchAttributeCooperative; // splits wait for each other
     attribute.val.cooperative = 1;
-    config.gridDim = dim3((unsigned)bt_min_i64(
-        p.units, (int64_t)launch->device->info.processor_count * how->blocks_per_sm));
+    config.gridDim =
+        dim3((unsigned)bt_min_i64(p.units, (int64_t)on.processor_count * blocks_per_sm(*how, on)));
     config.blockDim = dim3((unsigned)how->threads);
     config.dynamicSmemBytes = (size_t)how->shared_bytes;
     config.stream = stream;
@@ -158,7 +169,7 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
 static plan plan_of(const family &of, const bt_device *device, const bt_gemm_args *args)
 {
     plan plans[PLANS_MOST];
-    (void)plans_of(of, args, device->info.processor_count, plans);
+    (void)plans_of(of, args, device->info, plans);
     return plans[0];
 }
 

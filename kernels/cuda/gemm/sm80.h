@@ -51,9 +51,11 @@ constexpr int SPLITS_MOST = 24, PLANS_MOST = 4 * SPLITS_MOST;
 extern const family family_bf16, family_tf32, family_fp32;
 
 bool is_legal(const family &of, const bt_gemm_args *args);
-// Every plan of a legal call, the best by the cost model first; returns their number. Plans are
-// functions of the call and of the number of SMs alone.
-int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST]);
+// Every plan of a legal call, the best by the cost model first; returns their number, which is not
+// 0 as every family has a kernel for 99 KiB of shared memory, the least from sm_80 on. Plans are
+// functions of the call, the number of SMs and their shared memory alone.
+int plans_of(const family &of, const bt_gemm_args *args, const bt_device_info &on,
+             plan plans[PLANS_MOST]);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);

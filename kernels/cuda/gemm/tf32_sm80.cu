@@ -13,12 +13,12 @@
 namespace bt_gemm_sm80
 {
 
-static const variant variants[] = {
-    BT_MMA_VARIANT(float, float, BT_F32, false, true, 0.55),
-    BT_MMA_VARIANT(float, float, BT_F32, false, false, 0.55),
-    BT_MMA_VARIANT(float, float, BT_F32, true, false, 0.55),
-    BT_MMA_VARIANT(float, float, BT_F32, true, true, 0.55),
-};
+#define LAYOUTS(cols, efficiency)                                                                  \
+    BT_MMA_VARIANT(float, float, BT_F32, false, true, cols, efficiency),                           \
+        BT_MMA_VARIANT(float, float, BT_F32, false, false, cols, efficiency),                      \
+        BT_MMA_VARIANT(float, float, BT_F32, true, false, cols, efficiency),                       \
+        BT_MMA_VARIANT(float, float, BT_F32, true, true, cols, efficiency)
+static const variant variants[] = {LAYOUTS(128, 0.55), LAYOUTS(256, 0.55)};
 
 const family family_tf32 = {"gemm_tf32_sm80", BT_F32,
                             BT_COMPUTE_TF32,  2048,

@@ -322,7 +322,7 @@ static std::vector<candidate> candidates_of(const bt_gemm_args &args)
     for (const auto *of : families80) {
         bt_gemm_sm80::plan plans[bt_gemm_sm80::PLANS_MOST];
         if (bt_gemm_sm80::is_legal(*of, &args)) {
-            const int count = bt_gemm_sm80::plans_of(*of, &args, processors, plans);
+            const int count = bt_gemm_sm80::plans_of(*of, &args, device.info, plans);
             for (int i = 0; i < count; ++i) {
                 all.push_back({NULL, of, {}, plans[i]});
             }
