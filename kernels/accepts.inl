@@ -30,7 +30,8 @@ BT_ACCEPTS(bt_attention_backward_tf32_accepts,
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cublaslt_accepts, "what cuBLASLt has a kernel for; GELU endings in bf16, beta 0")
-BT_ACCEPTS(bt_gemm_bf16_sm80_accepts, "any product with BT_GEMM=own or sm80; GELU with beta 0")
+BT_ACCEPTS(bt_gemm_bf16_sm80_accepts,
+           "any product with BT_GEMM=own or sm80; GELU with beta 0; what cuBLASLt lacks")
 BT_ACCEPTS(bt_gemm_fp32_sm80_accepts,
            "native; any product with BT_GEMM=own or sm80; GELU with beta 0")
 BT_ACCEPTS(bt_gemm_tf32_sm80_accepts,

@@ -346,6 +346,9 @@ typedef struct bt_gemm_args {
     bt_dtype ab_dtype; // of a, b, bias
     bt_dtype d_dtype;  // of c, d, aux: ab_dtype, or f32 (weight gradients)
     bt_compute compute;
+    void *dbias;           // [n], batch 1: the sums of D's columns as stored; NULL for none
+    bt_dtype dbias_dtype;  // d_dtype, or f32
+    bool dbias_accumulate; // +=
 } bt_gemm_args;
 
 // Sum of squares over many tensors, in a fixed order, and what clipping makes of it:

@@ -17,6 +17,30 @@ static bt_status add_bias(bt_context *context, const bt_gemm_args *args)
     return bt_context_launch(context, BT_KERNEL_BINARY, args->d_dtype, &add);
 }
 
+// dbias (+)= the sums of D's columns, over rows in the order of the column-sum kernel
+static bt_status multiply_then_sum(bt_context *context, const bt_gemm_args *args)
+{
+    bt_gemm_args plain = *args;
+    plain.dbias = NULL;
+    if (args->ldd != args->n || args->batch != 1) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "gemm: no kernel sums columns of a batch, or of rows of %lld with stride "
+                        "%lld",
+                        (long long)args->n, (long long)args->ldd);
+    }
+    BT_TRY(bt_gemm(context, &plain));
+    bt_reduce_sum_args sum = {.x = args->d,
+                              .y = args->dbias,
+                              .outer = 1,
+                              .reduce = args->m,
+                              .inner = args->n,
+                              .scale = 1,
+                              .accumulate = args->dbias_accumulate,
+                              .dtype = args->d_dtype,
+                              .y_dtype = args->dbias_dtype};
+    return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, args->d_dtype, &sum);
+}
+
 static bt_status decompose(bt_context *context, const bt_gemm_args *args)
 {
     int64_t count = args->m * args->n;
@@ -57,6 +81,9 @@ bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
     const bt_kernel *kernel = NULL;
     bt_status status =
         bt_kernel_find(context->device, BT_KERNEL_GEMM, args->ab_dtype, args, &kernel);
+    if (status == BT_STATUS_UNSUPPORTED && args->dbias) {
+        return multiply_then_sum(context, args);
+    }
     if (status == BT_STATUS_UNSUPPORTED && args->epilogue != BT_EPILOGUE_NONE) {
         return decompose(context, args);
     }

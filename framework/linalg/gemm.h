@@ -5,10 +5,11 @@
 
 #include "framework/tensor/context.h"
 
-// D = epilogue(alpha op(A) op(B)) + beta C, as bt_gemm_args says. An epilogue that no row fuses is
-// made of a plain product and elementwise kernels instead: the same values up to the rounding of
-// the intermediate result to d_dtype.
-// Errors  INVALID_ARGUMENT (an epilogue with beta != 0 that would need decomposing), UNSUPPORTED
+// D = epilogue(alpha op(A) op(B)) + beta C and the sums of its columns, as bt_gemm_args says. What
+// no row fuses is made of a plain product, elementwise kernels and column sums instead: the same
+// values up to the rounding of the intermediate result to d_dtype. Errors  UNSUPPORTED: no kernel,
+// and an epilogue with beta != 0, or that or column sums of D with
+//         batches or gaps between rows, which would need decomposing
 BT_CHECKED bt_status bt_gemm(bt_context *context, const bt_gemm_args *args);
 
 #endif

@@ -42,7 +42,7 @@ bool bt_gemm_cpu_accepts(const bt_device *device, const void *args)
     const bt_gemm_args *op = args;
     const bool needs_aux =
         op->epilogue == BT_EPILOGUE_BIAS_GELU || op->epilogue == BT_EPILOGUE_DGELU;
-    return op->d_dtype == op->ab_dtype && (op->aux || !needs_aux) &&
+    return !op->dbias && op->d_dtype == op->ab_dtype && (op->aux || !needs_aux) &&
            op->compute == BT_COMPUTE_NATIVE && op->k <= INT32_MAX && op->lda <= INT32_MAX &&
            op->ldb <= INT32_MAX && op->ldc <= INT32_MAX && op->ldd <= INT32_MAX;
 }

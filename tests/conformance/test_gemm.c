@@ -172,6 +172,138 @@ static void epilogues(void **state)
     }
 }
 
+// Columns of D are summed where GELU's slope is multiplied on: the bias gradient of a GPT-2 layer.
+// The sums are of D as stored, which is compared with them here, on the GPU's side.
+static void run_sums(const product *shape, bt_dtype d_dtype, bool accumulate)
+{
+    const int64_t ldd = shape->n + shape->pad;
+    test_twin *a = test_twin_random(BT_BF16, shape->m * shape->k, 1, -1, 1);
+    test_twin *b = test_twin_random(BT_BF16, shape->k * shape->n, 2, -1, 1);
+    test_twin *aux = test_twin_random(BT_BF16, shape->m * ldd, 6, -2, 2);
+    test_twin *d = test_twin_inout(BT_BF16, shape->m * ldd, 4, -1, 1);
+    test_twin *dbias = test_twin_inout(d_dtype, shape->n, 7, -1, 1);
+    bt_gemm_args args = {.m = shape->m,
+                         .n = shape->n,
+                         .k = shape->k,
+                         .a = test_at(a, TEST_NEAR),
+                         .b = test_at(b, TEST_NEAR),
+                         .d = test_at(d, TEST_NEAR),
+                         .lda = shape->k,
+                         .ldb = shape->n,
+                         .ldc = ldd,
+                         .ldd = ldd,
+                         .batch = 1,
+                         .alpha = shape->alpha,
+                         .epilogue = BT_EPILOGUE_DGELU,
+                         .aux = test_at(aux, TEST_NEAR),
+                         .ab_dtype = BT_BF16,
+                         .d_dtype = BT_BF16,
+                         .dbias = test_at(dbias, TEST_NEAR),
+                         .dbias_dtype = d_dtype,
+                         .dbias_accumulate = accumulate};
+    int rows = 0, served = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        if (!serves(row, &args)) {
+            continue;
+        }
+        ++served;
+        test_run_row(row, NULL, &args);
+        for (int64_t col = 0; col < shape->n; ++col) {
+            double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
+            for (int64_t r = 0; r < shape->m; ++r) {
+                const double value = test_twin_get(d, TEST_NEAR, r * ldd + col);
+                sum += value;
+                size += fabs(value);
+            }
+            const double got = test_twin_get(dbias, TEST_NEAR, col);
+            const double bound =
+                (double)(shape->m + 1) * EPSILON * size + bt_dtype_epsilon(d_dtype) * fabs(sum);
+            if (!(fabs(got - sum) <= bound)) {
+                fail_msg("%s: dbias[%lld] is %g, the column sums to %g +- %g", row->name,
+                         (long long)col, got, sum, bound);
+            }
+        }
+    }
+    assert_int_equal(served, test_device()->info.arch == 90 ? 1 : 0);
+    test_twins_release();
+}
+
+static void column_sums(void **state)
+{
+    (void)state;
+    static const product layers[] = {{512, 3072, 768, 1, 0, 1, 0, false},
+                                     {300, 200, 136, 1, 8, 0.5, 0, false},
+                                     {1, 8, 8, 1, 0, 1, 0, false},
+                                     {129, 264, 40, 1, 8, 1, 0, false}};
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+        test_case_name("column sums, layer %d", (int)i);
+        run_sums(&layers[i], BT_F32, false);
+        run_sums(&layers[i], BT_F32, true);
+        run_sums(&layers[i], BT_BF16, true);
+    }
+}
+
+// A row whose operand is infinite makes its own sums so, rows that are not there none.
+static void column_sums_end_with_the_matrix(void **state)
+{
+    (void)state;
+    enum { M = 3, N = 64, K = 16 };
+    test_twin *a = test_twin_random(BT_BF16, M * K, 1, 1, 2);
+    test_twin *b = test_twin_random(BT_BF16, K * N, 2, 1, 2);
+    test_twin *aux = test_twin_random(BT_BF16, M * N, 6, 0, 2);
+    test_twin *d = test_twin_output(BT_BF16, M * N);
+    test_twin *dbias = test_twin_output(BT_F32, N);
+    test_twin_set(b, 5, INFINITY); // times the zeros that stand in for rows past M: NaN
+    bt_gemm_args args = {.m = M, .n = N, .k = K, .batch = 1, .alpha = 1};
+    args.a = test_at(a, TEST_NEAR);
+    args.b = test_at(b, TEST_NEAR);
+    args.d = test_at(d, TEST_NEAR);
+    args.aux = test_at(aux, TEST_NEAR);
+    args.dbias = test_at(dbias, TEST_NEAR);
+    args.lda = K;
+    args.ldb = args.ldc = args.ldd = N;
+    args.epilogue = BT_EPILOGUE_DGELU;
+    args.ab_dtype = args.d_dtype = BT_BF16;
+    args.dbias_dtype = BT_F32;
+    test_case_name("column sums of an infinite column");
+    int rows = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        if (serves(row, &args)) {
+            test_run_row(row, NULL, &args);
+            for (int64_t col = 0; col < N; ++col) {
+                const double got = test_twin_get(dbias, TEST_NEAR, col);
+                assert_true(col == 5 ? isinf(got) && got > 0 : isfinite(got));
+            }
+        }
+    }
+    test_twins_release();
+}
+
+// What cuBLASLt has no kernel for, f32 from bf16 with a bias, `auto` computes on any GPU.
+static void serves_what_the_library_lacks(void **state)
+{
+    (void)state;
+    bt_device other;
+    static const int64_t odd = 33;
+    bt_gemm_args args = {.m = odd, .n = odd, .k = odd, .batch = 1, .alpha = 1, .trans_b = true};
+    void *block = NULL;
+    assert_int_equal(setenv("BT_GEMM", "auto", 1), 0);
+    ASSERT_OK(bt_device_open("cuda", 0, &other));
+    ASSERT_OK(other.backend->memory_alloc(&other, (size_t)(16 * odd * odd), &block));
+    args.a = args.b = args.bias = args.c = args.d = block; // asked for, not run
+    args.lda = args.ldb = args.ldc = args.ldd = odd;
+    args.epilogue = BT_EPILOGUE_BIAS;
+    args.ab_dtype = BT_BF16;
+    args.d_dtype = BT_F32;
+    const bt_kernel *row = NULL;
+    ASSERT_OK(bt_kernel_find(&other, BT_KERNEL_GEMM, BT_BF16, &args, &row));
+    other.backend->memory_free(&other, block);
+    bt_device_close(&other);
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
+}
+
 // The calls of this file have reached our own kernels.
 static void reaches_ours(void **state)
 {
@@ -217,6 +349,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),
         cmocka_unit_test(epilogues),
+        cmocka_unit_test(column_sums),
+        cmocka_unit_test(column_sums_end_with_the_matrix),
+        cmocka_unit_test(serves_what_the_library_lacks),
         cmocka_unit_test(reaches_ours),
         cmocka_unit_test(refuses),
         cmocka_unit_test(names_its_choices),

@@ -1,8 +1,8 @@
 // kernels/cuda/gemm/bf16_sm90.cu - the row gemm_bf16_sm90: D = epilogue(alpha op(A) op(B)) + beta C
 //   The pipeline is explained in bf16_sm90.cuh, the endings in endings_*.cuh, the choice of tile
 //   and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
-// Types    bf16 operands and bias; d, c, aux bf16, or d f32 in the layout of weight gradients
-//          (trans_a, not trans_b, no epilogue, beta 0, or 1 and c is d); sums f32
+// Types    bf16 operands and bias; d, c, aux bf16, or d f32 (beta 0, or 1 and c is d; bias but for
+//          weight gradients); dbias bf16 or f32, with GELU's slope alone; sums f32
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false on anything but compute capability 9.0 and, unless BT_GEMM=own, where
@@ -25,6 +25,9 @@ static __device__ __forceinline__ void consume(const problem &p, const shared_ma
     float *bias = shared.bias(memory, index);
     int position = 0, turn = 0, used = 0;
     tile_sums<C> sums;
+    if (C::ENDING == ENDING_DGELU && me.thread < 4) {
+        bias[me.thread] = 0.0f;
+    }
     for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
         const unit t = unit_at<C>(p, u);
         const int begin = position;
@@ -38,7 +41,7 @@ static __device__ __forceinline__ void consume(const problem &p, const shared_ma
         if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
             begin_boxes<C>(p, t, me, shared, used);
         }
-        if (C::ENDING != ENDING_F32 && C::ENDING != ENDING_DGELU) {
+        if (C::BIASED) {
             load_bias<C>(p, t, me, bias);
         }
         const bool last = u + (int)gridDim.x >= p.units;
@@ -103,7 +106,8 @@ static const variant variants[] = {
     BOTH_WIDTHS(false, true, ENDING_STORE), BOTH_WIDTHS(false, true, ENDING_ADD),
     BOTH_WIDTHS(false, true, ENDING_GELU),  BOTH_WIDTHS(false, false, ENDING_STORE),
     BOTH_WIDTHS(false, false, ENDING_ADD),  BOTH_WIDTHS(false, false, ENDING_DGELU),
-    BOTH_WIDTHS(true, false, ENDING_F32),
+    BOTH_WIDTHS(true, false, ENDING_F32),   BOTH_WIDTHS(false, true, ENDING_F32),
+    BOTH_WIDTHS(false, false, ENDING_F32),
 };
 
 const family family_bf16 = {"gemm_bf16_sm90",

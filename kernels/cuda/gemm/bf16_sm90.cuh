@@ -49,7 +49,8 @@ template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct config {
     static constexpr int M_PARTS = TILE_M / 64, SUMS = N / 2; // a thread's sums: M_PARTS x SUMS
     static constexpr int BOXES = 4;            // between registers and memory, per consumer
     static constexpr bool SHARED_TILE = false; // a consumer takes whole tiles
-    static constexpr bool BIASED = E != ENDING_F32 && E != ENDING_DGELU;
+    // Weight gradients have no bias. With DGELU its place holds zeros, for sums of columns.
+    static constexpr bool BIASED = E != ENDING_DGELU && !(E == ENDING_F32 && A_MN_MAJOR);
     static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;

@@ -428,7 +428,7 @@ bool bt_gemm_cublaslt_accepts(const bt_device *device, const void *call)
     bool types =
         (args->ab_dtype == BT_F32 && args->d_dtype == BT_F32) ||
         (args->ab_dtype == BT_BF16 && (args->d_dtype == BT_BF16 || args->d_dtype == BT_F32));
-    if (!types || (gelu && (args->ab_dtype == BT_F32 || args->beta != 0))) {
+    if (!types || args->dbias || (gelu && (args->ab_dtype == BT_F32 || args->beta != 0))) {
         return false;
     }
     if (is_empty(args)) {

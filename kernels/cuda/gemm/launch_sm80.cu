@@ -26,7 +26,7 @@ bool is_legal(const family &of, const bt_gemm_args *args)
         args->epilogue == BT_EPILOGUE_BIAS_GELU || args->epilogue == BT_EPILOGUE_DGELU;
     return args->ab_dtype == of.dtype && (of.dtype == BT_BF16 || args->compute == of.compute) &&
            (args->d_dtype == of.dtype || args->d_dtype == BT_F32) &&
-           (unsigned)args->epilogue < BT_EPILOGUE_COUNT &&
+           (unsigned)args->epilogue < BT_EPILOGUE_COUNT && !args->dbias &&
            (!gelu || (args->beta == 0 && args->aux)) && args->m >= 1 && args->n >= 1 &&
            args->k >= 1 && args->batch >= 1 && args->m <= most && args->n <= most &&
            args->k <= most && args->batch <= 65535 &&
@@ -165,7 +165,10 @@ static plan plan_of(const family &of, const bt_device *device, const bt_gemm_arg
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)
 {
     const bt_cuda_gemm_choice choice = ((bt_cuda_device *)device->impl)->gemm_choice;
-    return (choice == BT_CUDA_GEMM_OWN || choice == BT_CUDA_GEMM_SM80) && is_legal(of, args);
+    // GELU of f32 is left to a product and a pass over it, which are faster.
+    const bool lacking = choice == BT_CUDA_GEMM_AUTO && args->epilogue < BT_EPILOGUE_BIAS_GELU;
+    return (choice == BT_CUDA_GEMM_OWN || choice == BT_CUDA_GEMM_SM80 || lacking) &&
+           is_legal(of, args) && !(lacking && bt_gemm_cublaslt_accepts(device, args));
 }
 
 size_t workspace(const family &of, const bt_device *device, const bt_gemm_args *args)

@@ -142,7 +142,9 @@ size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
 {
     const int64_t tiles = bt_div_up(args->m, chosen.how->tile_m) *
                           bt_div_up(args->n, chosen.how->tile_n) * args->batch;
-    return chosen.splits > 1 ? bt_align_256((size_t)tiles * TURNS_PER_TILE * sizeof(int)) : 0;
+    const int64_t sums = args->dbias ? bt_div_up(args->m, chosen.how->tile_m) * args->n : 0;
+    const int64_t turns = chosen.splits > 1 ? tiles * TURNS_PER_TILE : 0; // never both
+    return bt_align_256((size_t)sums * sizeof(float) + (size_t)turns * sizeof(int));
 }
 
 static bt_status start(const char *name, const variant *v, const problem &p, unsigned blocks,
@@ -191,8 +193,10 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
         p.turn = (int *)launch->workspace;
         BT_TRY(bt_cuda_check(cudaMemsetAsync(p.turn, 0, flags_bytes, stream), "split flags"));
     }
-    return start(of.name, chosen.how, p,
-                 (unsigned)bt_min_i64(p.units, launch->device->info.processor_count), stream);
+    p.column_sums = args->dbias ? (float *)launch->workspace : NULL;
+    BT_TRY(start(of.name, chosen.how, p,
+                 (unsigned)bt_min_i64(p.units, launch->device->info.processor_count), stream));
+    return args->dbias ? add_column_sums(launch, args, p.column_sums, p.tiles_m) : BT_OK;
 }
 
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)

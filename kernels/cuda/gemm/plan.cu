@@ -85,9 +85,13 @@ ending ending_of(const family &of, const bt_gemm_args *args)
     default:
         return ENDING_COUNT;
     }
-    // bf16 operands: f32 is written by the ending F32 alone, and without bias.
+    // bf16 operands: f32 is written by the ending F32 alone, weight gradients without bias.
     if (of.dtype == BT_BF16 && args->d_dtype == BT_F32 &&
-        (kind != ENDING_F32 || args->epilogue != BT_EPILOGUE_NONE)) {
+        (kind != ENDING_F32 || (args->trans_a && args->epilogue != BT_EPILOGUE_NONE))) {
+        return ENDING_COUNT;
+    }
+    // Sums of columns are left by the kernels of bf16 that multiply by GELU's slope.
+    if (args->dbias && (of.dtype != BT_BF16 || kind != ENDING_DGELU || args->batch != 1)) {
         return ENDING_COUNT;
     }
     for (int i = 0; i < of.variant_count; ++i) {

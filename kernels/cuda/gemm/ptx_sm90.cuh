@@ -173,6 +173,24 @@ BT_PTX void load_matrices(uint32_t from, uint32_t (&v)[4])
                  : "r"(from)
                  : "memory");
 }
+// The same with each matrix transposed.
+BT_PTX void load_transposed(uint32_t from, uint32_t (&v)[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(from)
+                 : "memory");
+}
+// sums += a times ones: 16 rows of 16 values, each row's sum in every column of the result.
+// [Warp Level Matrix Instructions: mma.m16n8k16]
+BT_PTX void multiply_ones(float (&sums)[4], const uint32_t (&a)[4])
+{
+    constexpr uint32_t ONES = 0x3f803f80u; // bf16
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(ONES));
+}
 // Two floats as bf16, rounded to nearest even; `low` in the lower half.
 BT_PTX uint32_t pack_bf16(float low, float high)
 {

@@ -16,7 +16,7 @@ enum ending {
     ENDING_STORE, // d = alpha s + bias
     ENDING_ADD,   // d = alpha s + bias + beta c; c may be d
     ENDING_GELU,  // aux = alpha s + bias, d = gelu(aux)
-    ENDING_DGELU, // d = alpha s gelu'(aux)
+    ENDING_DGELU, // d = alpha s gelu'(aux); in bf16 the sums of its columns, where asked for
     ENDING_F32,   // d = alpha s + bias, or d += that, f32; K may be split
     ENDING_COUNT
 };
@@ -28,6 +28,7 @@ struct problem {
     const float *b_values; // tf32: what b would describe
     int64_t ldb, stride_b; // its strides in elements
     const void *bias;      // [n] of the operands' type, or NULL
+    float *column_sums;    // DGELU: [tiles_m, n], of each row of tiles, or NULL
     int *turn;             // F32, splits > 1: splits of each part of a tile that are done, 0 first
     float alpha, beta;
     int m, n, k, batch;
@@ -79,6 +80,9 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors);
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST]);
 plan plan_of(const family &of, const bt_gemm_args *args, int processors);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
+// dbias (+)= the sums over m of parts[m, n], `rows` rows, in a fixed order.
+bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, const float *parts,
+                          int64_t rows);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
 

@@ -122,7 +122,8 @@ struct shape {
     bool trans_a, trans_b;
     bt_epilogue epilogue;
     double beta;
-    bool to_f32, biased;
+    bool to_f32;
+    bool biased;    // with GELU's slope: the sums of D's columns are wanted
     bt_dtype dtype; // of the operands
     bt_compute compute;
 };
@@ -154,7 +155,12 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     args.d = numbers(d, args.stride_d * batch, 1);
     args.c = s.to_f32 && s.beta == 1 && s.trans_a ? args.d : numbers(d, args.stride_d * batch, 1);
     args.aux = s.epilogue >= BT_EPILOGUE_BIAS_GELU ? numbers(d, args.stride_d * batch, 2) : NULL;
-    args.bias = s.biased ? numbers(s.dtype, s.n, 1) : NULL;
+    if (s.biased && s.epilogue == BT_EPILOGUE_DGELU) {
+        args.dbias = numbers(BT_F32, s.n, 1);
+        args.dbias_dtype = BT_F32;
+    } else if (s.biased) {
+        args.bias = numbers(s.dtype, s.n, 1);
+    }
     args.alpha = alpha;
     args.beta = s.beta;
     args.epilogue = s.epilogue;
@@ -288,6 +294,13 @@ static void *busy; // for work that runs beside the calls under test
 static const size_t WORKSPACE_BYTES = (size_t)256 << 20, BUSY_BYTES = (size_t)16 << 20;
 static unsigned long long *counts; // [3]: wrong, other bits, padding
 
+// The call without the sums of D's columns.
+static bt_gemm_args product_of(bt_gemm_args args)
+{
+    args.dbias = NULL;
+    return args;
+}
+
 static void run(const bt_gemm_args &args, const candidate &by)
 {
     bt_launch launch = {&device, NULL, workspace, WORKSPACE_BYTES};
@@ -296,8 +309,14 @@ static void run(const bt_gemm_args &args, const candidate &by)
     } else if (by.sm80) {
         require(bt_gemm_sm80::launch_plan(&launch, *by.sm80, &args, by.plan80));
     } else {
-        require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &args)
-                                        : bt_gemm_cublaslt_bf16(&launch, &args));
+        const bt_gemm_args plain = product_of(args);
+        require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &plain)
+                                        : bt_gemm_cublaslt_bf16(&launch, &plain));
+        if (args.dbias) { // bf16 alone
+            const bt_reduce_sum_args sums = {args.d, args.dbias,   1,     args.m, args.n, 1,
+                                             false,  args.d_dtype, BT_F32};
+            require(bt_reduce_sum_cuda_bf16(&launch, &sums));
+        }
     }
 }
 
@@ -444,6 +463,9 @@ static int check_all(const char *word)
         {"nn", false, false, BT_EPILOGUE_NONE, 0, false, false},
         {"nn + c", false, false, BT_EPILOGUE_NONE, 1, false, false},
         {"nn, dgelu", false, false, BT_EPILOGUE_DGELU, 0, false, false},
+        {"nn, dgelu, columns", false, false, BT_EPILOGUE_DGELU, 0, false, true},
+        {"nt f32 + bias", false, true, BT_EPILOGUE_BIAS, 0, true, true},
+        {"nn f32", false, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32", true, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32 + d", true, false, BT_EPILOGUE_NONE, 1, true, false},
         {"tt", true, true, BT_EPILOGUE_NONE, 0, false, false},
@@ -563,7 +585,8 @@ static void time_shape(const shape &s, bool every, bool sustained)
                         : s.compute == BT_COMPUTE_TF32 ? 2048
                                                        : 256; // a cycle and SM
     std::vector<entry> entries;
-    if (bt_gemm_cublaslt_accepts(&device, &sets[0]) &&
+    const bt_gemm_args plain = product_of(sets[0]);
+    if (bt_gemm_cublaslt_accepts(&device, &plain) &&
         is_right(sets[0], {}, 2048, 1, s.name.c_str())) {
         entries.push_back({{}, {}, {}});
     }
@@ -648,6 +671,10 @@ static std::vector<shape> gpt2_shapes(int64_t m, const precision &with)
         if (!strcmp(l.name, "fcproj")) {
             shapes.push_back({"dgrad dgelu " + name, m, l.in, l.out, false, false,
                               BT_EPILOGUE_DGELU, 0, false, false, with.dtype, with.compute});
+            if (with.dtype == BT_BF16) {
+                shapes.push_back({"dgrad dgelu columns " + name, m, l.in, l.out, false, false,
+                                  BT_EPILOGUE_DGELU, 0, false, true, with.dtype, with.compute});
+            }
         }
         shapes.push_back({"wgrad " + name, l.out, l.in, m, true, false, BT_EPILOGUE_NONE, 1, true,
                           false, with.dtype, with.compute});
