@@ -106,18 +106,10 @@ static bt_status transform(bt_context *context, const bt_nn_block *block, bt_ten
                            bt_tensor **y)
 {
     bt_tensor *normed = NULL;
-    bt_tensor *hidden = NULL;
-    bt_status status = BT_OK;
-    BT_TRY_GOTO(bt_nn_layernorm_forward(context, &block->ln_2, x, &normed), done);
-    BT_TRY_GOTO(
-        bt_nn_linear_forward(context, &block->mlp_fc, normed, NULL, BT_ACTIVATION_GELU, &hidden),
-        done);
-    BT_TENSOR_RELEASE(normed);
-    BT_TRY_GOTO(bt_nn_linear_forward(context, &block->mlp_proj, hidden, x, BT_ACTIVATION_NONE, y),
-                done);
-done:
+    BT_TRY(bt_nn_layernorm_forward(context, &block->ln_2, x, &normed));
+    bt_status status = bt_feed_forward(context, normed, block->mlp_fc.weight, block->mlp_fc.bias,
+                                       block->mlp_proj.weight, block->mlp_proj.bias, x, y);
     bt_tensor_release(normed);
-    bt_tensor_release(hidden);
     return status;
 }
 

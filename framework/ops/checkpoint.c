@@ -92,7 +92,7 @@ static bt_status sample_body(bt_context *context, const void *self, bt_tensor *c
 
 bool bt_op_checkpoint_sample(int variant, bt_op_sample *out)
 {
-    *out = (bt_op_sample){.in_count = 4,
+    *out = (bt_op_sample){.in_count = BT_OP_MAX_INPUTS,
                           .in = {{BT_F64, BT_SHAPE(3, 4)}, {BT_F64, BT_SHAPE(3, 4)}},
                           .present = {true, true},
                           .low = {-2, -2},

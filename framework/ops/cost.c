@@ -48,6 +48,13 @@ void bt_cost_linear(const bt_op_call *call, bt_op_cost *out)
     cost(call, 2.0 * (double)bt_shape_count(&call->in[0]->shape) * (double)weight->size[0], out);
 }
 
+void bt_cost_feed_forward(const bt_op_call *call, bt_op_cost *out)
+{
+    const bt_shape *x = &call->in[0]->shape, *y = &call->out_spec[0].shape;
+    const double hidden = (double)call->in[1]->shape.size[0];
+    cost(call, 2.0 * hidden * (double)(bt_shape_count(x) + bt_shape_count(y)), out);
+}
+
 void bt_cost_matmul(const bt_op_call *call, bt_op_cost *out)
 {
     const bt_shape *a = &call->in[0]->shape;

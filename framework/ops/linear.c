@@ -1,4 +1,6 @@
 // framework/ops/linear.c - matrix products: linear layers, batched matmul
+#include "framework/ops/linear.h"
+
 #include "framework/linalg/gemm.h"
 #include "framework/ops/ops.h"
 
@@ -10,70 +12,163 @@ enum { LINEAR_X, LINEAR_W, LINEAR_BIAS, LINEAR_RESIDUAL };
 
 static int64_t last_size(const bt_shape *shape) { return shape->size[shape->rank - 1]; }
 
-bt_status bt_op_linear_infer(bt_op_call *call)
+static int64_t rows_of(const bt_tensor *x)
 {
-    const bt_tensor *x = call->in[LINEAR_X];
-    const bt_tensor *w = call->in[LINEAR_W];
-    BT_TRY(bt_op_expect_float(call, LINEAR_X));
-    BT_TRY(bt_op_expect_float(call, LINEAR_W));
-    if (x->dtype != w->dtype || x->shape.rank < 1 || w->shape.rank != 2 ||
-        last_size(&x->shape) != w->shape.size[1]) {
-        return bt_op_mismatch(call, LINEAR_X, LINEAR_W);
+    return last_size(&x->shape) ? bt_tensor_count(x) / last_size(&x->shape) : 0;
+}
+
+bt_status bt_linear_infer(const bt_op_call *call, int x, int weight, int bias, bt_shape *shape)
+{
+    const bt_tensor *w = call->in[weight];
+    BT_TRY(bt_op_expect_float(call, weight));
+    if (w->dtype != call->in[x]->dtype || shape->rank < 1 || w->shape.rank != 2 ||
+        last_size(shape) != w->shape.size[1]) {
+        return bt_op_mismatch(call, x, weight);
     }
-    bt_shape shape = x->shape;
-    shape.size[shape.rank - 1] = w->shape.size[0];
-    call->out_spec[0] = (bt_op_spec){x->dtype, shape};
-    const bt_tensor *bias = call->in[LINEAR_BIAS];
-    if (bias) {
-        BT_TRY(bt_op_expect_float(call, LINEAR_BIAS));
-        if (bias->dtype != x->dtype || bias->shape.rank != 1 ||
-            bias->shape.size[0] != w->shape.size[0]) {
-            return bt_op_mismatch(call, LINEAR_W, LINEAR_BIAS);
-        }
-    }
-    const bt_tensor *residual = call->in[LINEAR_RESIDUAL];
-    if (residual) {
-        BT_TRY(bt_op_expect_float(call, LINEAR_RESIDUAL));
-        if (residual->dtype != x->dtype || !bt_shape_equal(&residual->shape, &shape)) {
-            return bt_op_mismatch(call, LINEAR_X, LINEAR_RESIDUAL);
-        }
-        if (call->attrs.linear.activation != BT_ACTIVATION_NONE) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "residual together with an activation");
+    shape->size[shape->rank - 1] = w->shape.size[0];
+    if (call->in[bias]) {
+        const bt_tensor *b = call->in[bias];
+        BT_TRY(bt_op_expect_float(call, bias));
+        if (b->dtype != w->dtype || b->shape.rank != 1 || b->shape.size[0] != w->shape.size[0]) {
+            return bt_op_mismatch(call, weight, bias);
         }
     }
     return BT_OK;
 }
 
-static int64_t rows_of(const bt_tensor *x)
+bt_status bt_linear_infer_residual(const bt_op_call *call, int x, int residual,
+                                   const bt_shape *shape)
 {
-    return last_size(&x->shape) ? bt_tensor_count(x) / last_size(&x->shape) : 0;
+    const bt_tensor *given = call->in[residual];
+    if (given) {
+        BT_TRY(bt_op_expect_float(call, residual));
+        if (given->dtype != call->in[x]->dtype || !bt_shape_equal(&given->shape, shape)) {
+            return bt_op_mismatch(call, x, residual);
+        }
+    }
+    return BT_OK;
+}
+
+bt_gemm_args bt_linear_args(const bt_context *context, const bt_tensor *x, const bt_tensor *w,
+                            const bt_tensor *bias, const bt_tensor *y)
+{
+    return (bt_gemm_args){.m = rows_of(x),
+                          .n = w->shape.size[0],
+                          .k = w->shape.size[1],
+                          .trans_b = true,
+                          .a = bt_tensor_data(x),
+                          .b = bt_tensor_data(w),
+                          .d = bt_tensor_data(y),
+                          .lda = w->shape.size[1],
+                          .ldb = w->shape.size[1],
+                          .ldc = w->shape.size[0],
+                          .ldd = w->shape.size[0],
+                          .batch = 1,
+                          .alpha = 1,
+                          .epilogue = bias ? BT_EPILOGUE_BIAS : BT_EPILOGUE_NONE,
+                          .bias = bias ? bt_tensor_data(bias) : NULL,
+                          .ab_dtype = x->dtype,
+                          .d_dtype = x->dtype,
+                          .compute = context->compute};
+}
+
+bt_gemm_args bt_linear_dx_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *w,
+                               const bt_tensor *dx)
+{
+    return (bt_gemm_args){.m = rows_of(dy),
+                          .n = w->shape.size[1],
+                          .k = w->shape.size[0],
+                          .a = bt_tensor_data(dy),
+                          .b = bt_tensor_data(w),
+                          .c = bt_tensor_data(dx),
+                          .d = bt_tensor_data(dx),
+                          .lda = w->shape.size[0],
+                          .ldb = w->shape.size[1],
+                          .ldc = w->shape.size[1],
+                          .ldd = w->shape.size[1],
+                          .batch = 1,
+                          .alpha = 1,
+                          .ab_dtype = dy->dtype,
+                          .d_dtype = dx->dtype,
+                          .compute = context->compute};
+}
+
+bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x, const bt_tensor *dy,
+                       const bt_tensor *w)
+{
+    bt_tensor *dx = NULL;
+    bool accumulate = call->din[x].accumulate;
+    BT_TRY(bt_grad_target(context, call, x, &dx));
+    bt_gemm_args args = bt_linear_dx_args(context, dy, w, dx);
+    args.beta = accumulate ? 1 : 0;
+    return bt_gemm(context, &args);
+}
+
+bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight, const bt_tensor *dy,
+                       const bt_tensor *x)
+{
+    bt_tensor *dw = NULL;
+    double beta = call->din[weight].accumulate ? 1 : 0;
+    BT_TRY(bt_grad_target(context, call, weight, &dw));
+    int64_t out = dw->shape.size[0];
+    int64_t in = dw->shape.size[1];
+    bt_gemm_args args = {.m = out,
+                         .n = in,
+                         .k = rows_of(x),
+                         .trans_a = true,
+                         .a = bt_tensor_data(dy),
+                         .b = bt_tensor_data(x),
+                         .c = bt_tensor_data(dw),
+                         .d = bt_tensor_data(dw),
+                         .lda = out,
+                         .ldb = in,
+                         .ldc = in,
+                         .ldd = in,
+                         .batch = 1,
+                         .alpha = 1,
+                         .beta = beta,
+                         .ab_dtype = x->dtype,
+                         .d_dtype = dw->dtype,
+                         .compute = context->compute};
+    return bt_gemm(context, &args);
+}
+
+bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias, const bt_tensor *dy)
+{
+    bt_tensor *dbias = NULL;
+    bool accumulate = call->din[bias].accumulate;
+    BT_TRY(bt_grad_target(context, call, bias, &dbias));
+    bt_reduce_sum_args args = {.x = bt_tensor_data(dy),
+                               .y = bt_tensor_data(dbias),
+                               .outer = 1,
+                               .reduce = rows_of(dy),
+                               .inner = last_size(&dy->shape),
+                               .scale = 1,
+                               .accumulate = accumulate,
+                               .dtype = dy->dtype,
+                               .y_dtype = dbias->dtype};
+    return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, dy->dtype, &args);
+}
+
+bt_status bt_op_linear_infer(bt_op_call *call)
+{
+    bt_shape shape = call->in[LINEAR_X]->shape;
+    BT_TRY(bt_op_expect_float(call, LINEAR_X));
+    BT_TRY(bt_linear_infer(call, LINEAR_X, LINEAR_W, LINEAR_BIAS, &shape));
+    BT_TRY(bt_linear_infer_residual(call, LINEAR_X, LINEAR_RESIDUAL, &shape));
+    if (call->in[LINEAR_RESIDUAL] && call->attrs.linear.activation != BT_ACTIVATION_NONE) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "residual together with an activation");
+    }
+    call->out_spec[0] = (bt_op_spec){call->in[LINEAR_X]->dtype, shape};
+    return BT_OK;
 }
 
 bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *x = call->in[LINEAR_X];
     bt_tensor *w = call->in[LINEAR_W];
-    bt_tensor *bias = call->in[LINEAR_BIAS];
     bt_tensor *residual = call->in[LINEAR_RESIDUAL];
-    bool gelu = call->attrs.linear.activation == BT_ACTIVATION_GELU;
-    bt_gemm_args args = {.m = rows_of(x),
-                         .n = w->shape.size[0],
-                         .k = w->shape.size[1],
-                         .trans_b = true,
-                         .a = bt_tensor_data(x),
-                         .b = bt_tensor_data(w),
-                         .d = bt_tensor_data(call->out[0]),
-                         .lda = w->shape.size[1],
-                         .ldb = w->shape.size[1],
-                         .ldc = w->shape.size[0],
-                         .ldd = w->shape.size[0],
-                         .batch = 1,
-                         .alpha = 1,
-                         .epilogue = bias ? BT_EPILOGUE_BIAS : BT_EPILOGUE_NONE,
-                         .bias = bias ? bt_tensor_data(bias) : NULL,
-                         .ab_dtype = x->dtype,
-                         .d_dtype = x->dtype,
-                         .compute = context->compute};
+    bt_gemm_args args = bt_linear_args(context, x, w, call->in[LINEAR_BIAS], call->out[0]);
     if (residual) {
         args.c = bt_tensor_data(residual);
         args.beta = 1;
@@ -82,7 +177,7 @@ bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
         call->saved[0] = bt_tensor_retain(x);
         call->saved[1] = bt_tensor_retain(w);
     }
-    if (gelu) {
+    if (call->attrs.linear.activation == BT_ACTIVATION_GELU) {
         bt_tensor *pre = NULL;
         BT_TRY(
             bt_tensor_create(context, x->dtype, call->out_spec[0].shape, "pre-activation", &pre));
@@ -117,90 +212,18 @@ static bt_status activation_backward(bt_context *context, bt_op_backward *call, 
     return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, dy->dtype, &args);
 }
 
-static bt_status linear_dx(bt_context *context, bt_op_backward *call, const bt_tensor *dpre)
-{
-    bt_tensor *w = call->saved[1];
-    bt_tensor *dx = NULL;
-    double beta = call->din[LINEAR_X].accumulate ? 1 : 0;
-    BT_TRY(bt_grad_target(context, call, LINEAR_X, &dx));
-    bt_gemm_args args = {.m = rows_of(dpre),
-                         .n = w->shape.size[1],
-                         .k = w->shape.size[0],
-                         .a = bt_tensor_data(dpre),
-                         .b = bt_tensor_data(w),
-                         .c = bt_tensor_data(dx),
-                         .d = bt_tensor_data(dx),
-                         .lda = w->shape.size[0],
-                         .ldb = w->shape.size[1],
-                         .ldc = w->shape.size[1],
-                         .ldd = w->shape.size[1],
-                         .batch = 1,
-                         .alpha = 1,
-                         .beta = beta,
-                         .ab_dtype = dpre->dtype,
-                         .d_dtype = dx->dtype,
-                         .compute = context->compute};
-    return bt_gemm(context, &args);
-}
-
-static bt_status linear_dw(bt_context *context, bt_op_backward *call, const bt_tensor *dpre)
-{
-    bt_tensor *x = call->saved[0];
-    bt_tensor *dw = NULL;
-    double beta = call->din[LINEAR_W].accumulate ? 1 : 0;
-    BT_TRY(bt_grad_target(context, call, LINEAR_W, &dw));
-    int64_t out = dw->shape.size[0];
-    int64_t in = dw->shape.size[1];
-    bt_gemm_args args = {.m = out,
-                         .n = in,
-                         .k = rows_of(x),
-                         .trans_a = true,
-                         .a = bt_tensor_data(dpre),
-                         .b = bt_tensor_data(x),
-                         .c = bt_tensor_data(dw),
-                         .d = bt_tensor_data(dw),
-                         .lda = out,
-                         .ldb = in,
-                         .ldc = in,
-                         .ldd = in,
-                         .batch = 1,
-                         .alpha = 1,
-                         .beta = beta,
-                         .ab_dtype = x->dtype,
-                         .d_dtype = dw->dtype,
-                         .compute = context->compute};
-    return bt_gemm(context, &args);
-}
-
-static bt_status linear_dbias(bt_context *context, bt_op_backward *call, const bt_tensor *dpre)
-{
-    bt_tensor *dbias = NULL;
-    bool accumulate = call->din[LINEAR_BIAS].accumulate;
-    BT_TRY(bt_grad_target(context, call, LINEAR_BIAS, &dbias));
-    bt_reduce_sum_args args = {.x = bt_tensor_data(dpre),
-                               .y = bt_tensor_data(dbias),
-                               .outer = 1,
-                               .reduce = rows_of(dpre),
-                               .inner = last_size(&dpre->shape),
-                               .scale = 1,
-                               .accumulate = accumulate,
-                               .dtype = dpre->dtype,
-                               .y_dtype = dbias->dtype};
-    return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, dpre->dtype, &args);
-}
-
 bt_status bt_op_linear_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dpre = NULL;
     bt_status status = activation_backward(context, call, &dpre);
     if (status == BT_OK && call->din[LINEAR_W].wanted) {
-        status = linear_dw(context, call, dpre);
+        status = bt_linear_dw(context, call, LINEAR_W, dpre, call->saved[0]);
     }
     if (status == BT_OK && call->din[LINEAR_BIAS].wanted) {
-        status = linear_dbias(context, call, dpre);
+        status = bt_linear_dbias(context, call, LINEAR_BIAS, dpre);
     }
     if (status == BT_OK && call->din[LINEAR_X].wanted) {
-        status = linear_dx(context, call, dpre);
+        status = bt_linear_dx(context, call, LINEAR_X, dpre, call->saved[1]);
     }
     if (status == BT_OK && call->din[LINEAR_RESIDUAL].wanted) {
         bt_grad_pass(call, LINEAR_RESIDUAL, 0);

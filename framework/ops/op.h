@@ -13,7 +13,7 @@
 
 #include "framework/tensor/tensor.h"
 
-enum { BT_OP_MAX_INPUTS = 4, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
+enum { BT_OP_MAX_INPUTS = 6, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
 
 typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activation;
 
@@ -181,6 +181,7 @@ void bt_cost_elementwise(const bt_op_call *call, bt_op_cost *out);
 void bt_cost_transcendental(const bt_op_call *call, bt_op_cost *out);
 void bt_cost_rows(const bt_op_call *call, bt_op_cost *out);
 void bt_cost_linear(const bt_op_call *call, bt_op_cost *out);
+void bt_cost_feed_forward(const bt_op_call *call, bt_op_cost *out);
 void bt_cost_matmul(const bt_op_call *call, bt_op_cost *out);
 void bt_cost_attention(const bt_op_call *call, bt_op_cost *out);
 void bt_cost_view(const bt_op_call *call, bt_op_cost *out);

@@ -67,6 +67,12 @@ BT_CHECKED bt_status bt_detach(bt_tensor *x, bt_tensor **out);
 // Shapes  x [..., in], w [out, in], bias [out] or NULL, residual and y [..., out] or NULL
 BT_CHECKED bt_status bt_linear(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *bias,
                                bt_tensor *residual, bt_activation activation, bt_tensor **out);
+// A transformer's MLP: y = gelu(x w^T + b) v^T + c + residual.
+// Shapes  x [..., in], w [hidden, in], b [hidden] or NULL, v [out, hidden], c [out] or NULL,
+//         residual and y [..., out], residual may be NULL
+BT_CHECKED bt_status bt_feed_forward(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *b,
+                                     bt_tensor *v, bt_tensor *c, bt_tensor *residual,
+                                     bt_tensor **out);
 // op(a) op(b) over the last two axes; leading axes are equal.
 BT_CHECKED bt_status bt_matmul(bt_context *context, bt_tensor *a, bool trans_a, bt_tensor *b,
                                bool trans_b, bt_tensor **out);
@@ -96,7 +102,7 @@ BT_CHECKED bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt
 
 // ---- memory for time ----------------------------------------------------------------------------
 // *out = body(in), of which only the inputs are kept: the backward runs the body again. Parameters
-// that the body uses get their gradients as always. in_count 1 to 4.
+// that the body uses get their gradients as always. in_count 1 to 6.
 // Source  Chen et al. 2016, arXiv:1604.06174
 BT_CHECKED bt_status bt_checkpoint(bt_context *context, bt_checkpoint_body body, const void *self,
                                    bt_tensor *const *in, int in_count, bt_tensor **out);

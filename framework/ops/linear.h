@@ -1,0 +1,33 @@
+// framework/ops/linear.h - a linear layer's parts, for the ops that hold one
+//
+// y = x w^T + bias. Inputs are named by their place in the op's call.
+// Shapes  x [.., in], w [out, in], bias [out], y and dy [.., out]
+#ifndef BT_OPS_LINEAR_H
+#define BT_OPS_LINEAR_H
+
+#include "framework/ops/op.h"
+
+// Checks weight and bias (which may be missing) against an x of `shape` and of input x's type;
+// makes of `shape` that of y. The error names inputs `x` and `weight`.
+BT_CHECKED bt_status bt_linear_infer(const bt_op_call *call, int x, int weight, int bias,
+                                     bt_shape *shape);
+// Checks that the residual, where there is one, is of y's shape.
+BT_CHECKED bt_status bt_linear_infer_residual(const bt_op_call *call, int x, int residual,
+                                              const bt_shape *shape);
+
+// The call that computes y; bias may be NULL.
+bt_gemm_args bt_linear_args(const bt_context *context, const bt_tensor *x, const bt_tensor *w,
+                            const bt_tensor *bias, const bt_tensor *y);
+// The call that computes dx = dy w.
+bt_gemm_args bt_linear_dx_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *w,
+                               const bt_tensor *dx);
+
+// The gradients of inputs x, weight and bias: dy w, dy^T x, and the sums of dy's columns.
+BT_CHECKED bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x,
+                                  const bt_tensor *dy, const bt_tensor *w);
+BT_CHECKED bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight,
+                                  const bt_tensor *dy, const bt_tensor *x);
+BT_CHECKED bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias,
+                                     const bt_tensor *dy);
+
+#endif
