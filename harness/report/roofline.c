@@ -130,6 +130,9 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
         self->y_low = fmin(self->y_low, rate);
         self->y_high = fmax(self->y_high, fmax(rate, roof));
     }
+    for (int i = 0; i < self->ceiling_count; i++) {
+        self->y_high = fmax(self->y_high, self->ceilings[i].flat ? self->ceilings[i].value : 0.0);
+    }
     // Whole decades, so that every axis has at least two marks.
     self->x_low = pow(10.0, floor(log10(self->x_low / 1.2)));
     self->x_high = pow(10.0, ceil(log10(self->x_high * 1.2)));
@@ -150,26 +153,46 @@ double bt_roofline_up(const roofline *self, double rate)
     return 100.0 * log(rate / self->y_low) / log(self->y_high / self->y_low);
 }
 
+// From where to where a copy's line goes: within the picture, and up to the highest flat roof, or
+// past it to that of a point whose type has none.
+static void reach_of(const roofline *self, const roofline_ceiling *item, double *from, double *to)
+{
+    double flat = 0.0;
+    for (int i = 0; i < self->ceiling_count; i++) {
+        flat = fmax(flat, self->ceilings[i].flat ? self->ceilings[i].value : 0.0);
+    }
+    double top = flat > 0.0 ? flat : self->y_high;
+    for (int64_t i = 0; i < self->count; i++) {
+        top = fmax(top, self->points[i].roof); // fmax passes a NaN over
+    }
+    *from = fmin(fmax(self->x_low, self->y_low / item->value), self->x_high);
+    *to = fmax(fmin(self->x_high, top / item->value), *from);
+}
+
 // A ceiling as a line through the picture, 1000 by 300.
 static void write_ceiling(const roofline *self, const roofline_ceiling *item, bt_str *out)
 {
-    double left = item->flat ? item->value : item->value * self->x_low;
-    double right = item->flat ? item->value : item->value * self->x_high;
-    bt_str_format(out, "<path class=roof d=\"M0 %.1fL1000 %.1f\"/>",
-                  300.0 - 3.0 * bt_roofline_up(self, left),
-                  300.0 - 3.0 * bt_roofline_up(self, right));
+    double from = self->x_low, to = self->x_high;
+    if (!item->flat) {
+        reach_of(self, item, &from, &to);
+    }
+    double left = item->flat ? item->value : item->value * from;
+    double right = item->flat ? item->value : item->value * to;
+    bt_str_format(out, "<path class=roof d=\"M%.1f %.1fL%.1f %.1f\"/>",
+                  10.0 * bt_roofline_across(self, from), 300.0 - 3.0 * bt_roofline_up(self, left),
+                  10.0 * bt_roofline_across(self, to), 300.0 - 3.0 * bt_roofline_up(self, right));
 }
 
 // Its name, above the line, where no point can be: its text ends at `left`.
 static void write_ceiling_name(const roofline *self, const roofline_ceiling *item, bt_str *out)
 {
-    double share = item->flat ? 0.99 : 0.62;
-    double x = self->x_low * pow(self->x_high / self->x_low, share);
-    double y = item->flat ? item->value : item->value * x;
-    for (; y > 0.8 * self->y_high && share > 0.2 && !item->flat; share -= 0.1) {
-        x = self->x_low * pow(self->x_high / self->x_low, share);
-        y = item->value * x;
+    double from = self->x_low, to = self->x_high, share = 0.99;
+    if (!item->flat) {
+        reach_of(self, item, &from, &to);
+        share = 0.62;
     }
+    double x = from * pow(to / from, share);
+    double y = item->flat ? item->value : item->value * x;
     bt_str_format(out, "<span class=roof-name style=\"left:%.1f%%;bottom:%.1f%%\">",
                   bt_roofline_across(self, x), bt_roofline_up(self, y));
     bt_str_append(out, item->flat || strcmp(item->name, "copy") == 0 ? "" : "copy, ");

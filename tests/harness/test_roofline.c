@@ -77,6 +77,24 @@ static const roofline_point *point_of(const roofline *self, const char *name)
     return NULL;
 }
 
+// Every roof is within the picture, 1000 by 300; returns how many there are.
+static int roofs_inside(const char *page)
+{
+    int count = 0;
+    static const char begin[] = "class=roof d=\"";
+    for (const char *at = strstr(page, begin); at; at = strstr(at + 1, begin)) {
+        double x[2], y[2];
+        assert_int_equal(sscanf(at + strlen(begin), "M%lf %lfL%lf %lf", &x[0], &y[0], &x[1], &y[1]),
+                         4);
+        for (int i = 0; i < 2; ++i) {
+            assert_true(x[i] >= 0 && x[i] <= 1000 && y[i] >= 0 && y[i] <= 300);
+        }
+        assert_true(x[0] < x[1] && y[0] >= y[1]);
+        count++;
+    }
+    return count;
+}
+
 // The flat roof is that of a case's own type; without one the slope alone holds.
 static void roofs_by_type(void **state)
 {
@@ -105,6 +123,7 @@ static void roofs_by_type(void **state)
     assert_non_null(strstr(bt_str_text(&page), "gemm.bf16 800 TFLOP/s"));
     assert_non_null(strstr(bt_str_text(&page), "gemm.f32 50.0 TFLOP/s"));
     assert_non_null(strstr(bt_str_text(&page), "copy, cold 4.00 TB/s"));
+    assert_int_equal(roofs_inside(bt_str_text(&page)), 3);
     bt_str_release(&page);
     bt_report_set_release(&set);
 }
