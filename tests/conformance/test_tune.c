@@ -2,9 +2,11 @@
 // while they are measured, and another process takes the choices from the file and gives the same
 // bits.
 #include <math.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/autograd/session.h"
@@ -14,6 +16,8 @@
 #include "framework/linalg/gemm.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
+
+extern char **environ;
 
 typedef struct product {
     int64_t m, n, k;
@@ -129,6 +133,19 @@ static const char *file_of(int i)
     return test_scratch_path(name);
 }
 
+// Runs a program with one argument to its end; -1 when it cannot be run or dies.
+static int exit_code_of(const char *program, const char *argument)
+{
+    char *const words[] = {(char *)program, (char *)argument, NULL};
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, program, NULL, NULL, words, environ) != 0 ||
+        waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+        return -1;
+    }
+    return WEXITSTATUS(status);
+}
+
 static void test_right_and_remembered(void **state)
 {
     const char *program = *state;
@@ -146,9 +163,7 @@ static void test_right_and_remembered(void **state)
     }
     assert_true(bt_gemm_tuner_measured(session.tuner) >= PRODUCTS - 1);
     bt_session_close(&session);
-    char command[600];
-    (void)snprintf(command, sizeof command, "'%s' '%s'", program, test_scratch_path(""));
-    assert_int_equal(system(command), 0);
+    assert_int_equal(exit_code_of(program, test_scratch_path("")), 0);
 }
 
 // The second process: nothing is measured, and the bits are the first one's.
