@@ -29,7 +29,7 @@ static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, r
     const int64_t given = arguments->word_count - 2;
     BT_TRY(bt_mem_alloc((size_t)given, sizeof *out->runs, &block));
     out->runs = block;
-    BT_TRY(bt_mem_alloc((size_t)given, sizeof *out->in_turn, &block));
+    BT_TRY(bt_mem_alloc((size_t)given, sizeof(void *), &block));
     out->in_turn = block;
     for (int64_t i = 0; i < given; ++i) {
         int64_t number = 0;

@@ -104,11 +104,12 @@ static void test_damaged(void **state)
     ASSERT_OK(bt_file_read(write_two(), &whole, &size));
     for (size_t at = 0; at < 2 * size; ++at) {
         char *bytes = whole;
-        const size_t length = at < size ? at : size;
-        const char kept = bytes[at % size];
-        bytes[at % size] = at < size ? kept : (char)(kept ^ 0x15);
-        const char *path = test_scratch_write("plans.json", bytes, length);
-        bytes[at % size] = kept;
+        const bool cut = at < size;
+        char *byte = &bytes[cut ? at : at - size];
+        const char kept = *byte;
+        *byte = cut ? kept : (char)(kept ^ 0x15);
+        const char *path = test_scratch_write("plans.json", bytes, cut ? at : size);
+        *byte = kept;
         bt_plan_cache *cache = open_as(path, "build", "device");
         bt_planned got = {0};
         warned += *bt_plan_cache_warning(cache) != '\0';
