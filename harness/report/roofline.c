@@ -101,6 +101,16 @@ static double roof_at(const roofline *self, double intensity, const char *dtype)
     return fmin(slope, flat);
 }
 
+// The highest flat ceiling of all types; 0 where there is none.
+static double highest_flat(const roofline *self)
+{
+    double flat = 0.0;
+    for (int i = 0; i < self->ceiling_count; i++) {
+        flat = fmax(flat, self->ceilings[i].flat ? self->ceilings[i].value : 0.0);
+    }
+    return flat;
+}
+
 bt_status bt_roofline_make(const report_set *set, roofline *self)
 {
     memset(self, 0, sizeof *self);
@@ -130,9 +140,7 @@ bt_status bt_roofline_make(const report_set *set, roofline *self)
         self->y_low = fmin(self->y_low, rate);
         self->y_high = fmax(self->y_high, fmax(rate, roof));
     }
-    for (int i = 0; i < self->ceiling_count; i++) {
-        self->y_high = fmax(self->y_high, self->ceilings[i].flat ? self->ceilings[i].value : 0.0);
-    }
+    self->y_high = fmax(self->y_high, highest_flat(self));
     // Whole decades, so that every axis has at least two marks.
     self->x_low = pow(10.0, floor(log10(self->x_low / 1.2)));
     self->x_high = pow(10.0, ceil(log10(self->x_high * 1.2)));
@@ -157,10 +165,7 @@ double bt_roofline_up(const roofline *self, double rate)
 // past it to that of a point whose type has none.
 static void reach_of(const roofline *self, const roofline_ceiling *item, double *from, double *to)
 {
-    double flat = 0.0;
-    for (int i = 0; i < self->ceiling_count; i++) {
-        flat = fmax(flat, self->ceilings[i].flat ? self->ceilings[i].value : 0.0);
-    }
+    double flat = highest_flat(self);
     double top = flat > 0.0 ? flat : self->y_high;
     for (int64_t i = 0; i < self->count; i++) {
         top = fmax(top, self->points[i].roof); // fmax passes a NaN over

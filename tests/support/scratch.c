@@ -38,6 +38,19 @@ void test_scratch_remove(void)
     }
 }
 
+int test_scratch_setup(void **state)
+{
+    (void)state;
+    return test_scratch_make() ? 0 : 1;
+}
+
+int test_scratch_teardown(void **state)
+{
+    (void)state;
+    test_scratch_remove();
+    return 0;
+}
+
 const char *test_scratch_path(const char *name)
 {
     static char paths[PATH_COUNT][PATH_CAPACITY];

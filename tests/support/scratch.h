@@ -8,6 +8,9 @@
 const char *test_scratch_make(void);
 // Removes the folder and everything in it.
 void test_scratch_remove(void);
+// The same as the set-up and tear-down of a group of tests.
+int test_scratch_setup(void **state);
+int test_scratch_teardown(void **state);
 // "<scratch>/<name>", in one of 16 buffers that are used in turn.
 const char *test_scratch_path(const char *name);
 // Writes a file into the scratch folder and returns its path.

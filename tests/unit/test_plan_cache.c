@@ -224,19 +224,6 @@ static void test_no_memory(void **state)
     assert_int_equal(remove(path), 0);
 }
 
-static int make_scratch(void **state)
-{
-    (void)state;
-    return test_scratch_make() ? 0 : 1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    test_scratch_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,5 +235,5 @@ int main(void)
         cmocka_unit_test(test_cannot_write),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }

@@ -322,19 +322,6 @@ static void test_environment(void **state)
     assert_int_equal(unsetenv("BT_GEMM_TUNE"), 0);
 }
 
-static int make_scratch(void **state)
-{
-    (void)state;
-    return test_scratch_make() ? 0 : 1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    test_scratch_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,5 +333,5 @@ int main(void)
         cmocka_unit_test(test_serves_products),
         cmocka_unit_test(test_environment),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }
