@@ -5,9 +5,10 @@
 #   layers    ci/layers.sh                       tidy      clang-tidy, see .clang-tidy
 #   files     length, READMEs, unfinished words  cppcheck  see ci/cppcheck.txt
 #
-# No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json (`cmake --preset clang`),
-# and do not look again at a file whose content, headers, flags and checks are as they were; tidy
-# keeps that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones.
+# No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json and the headers that are
+# generated there (`cmake --preset clang && cmake --build build-clang --target generated`), and do
+# not look again at a file whose content, headers, flags and checks are as they were; tidy keeps
+# that knowledge in ${XDG_CACHE_HOME:-~/.cache}/blutrain, for all clones, wherever they lie.
 # format and tidy want clang 14, cppcheck 2.10 (Debian 12's): other versions lay out and find
 # differently, so with them the check is skipped, and says so.
 # Exit 0 clean, 1 findings (printed), 2 usage.
@@ -91,14 +92,15 @@ need_compile_commands() {
     }
 }
 
-# The key under which a clean file is remembered: all that its findings depend on.
+# The key under which a clean file is remembered: all that its findings depend on, which is not
+# where the clone lies.
 tidy_key() { # file, compile command
     {
         "$clang_tidy" --version
         cat .clang-tidy tests/.clang-tidy
         echo "$2"
         cd build-clang && eval "$2"
-    } | sha256sum | cut -d ' ' -f 1
+    } | sed "s|$root/||g" | sha256sum | cut -d ' ' -f 1
 }
 
 tidy_one() { # file

@@ -88,6 +88,11 @@ finds() { # check, words
     printf '#!/bin/sh\n[ "$1" = --version ] && exec %s --version\nexit 9\n' "$(command -v clang-tidy)" >"$tree/bin/clang-tidy"
     chmod +x "$tree/bin/clang-tidy"
     PATH="$tree/bin:$PATH" clean tidy
+    # In a clone elsewhere, too.
+    mv "$repo" "$tree/elsewhere"
+    repo=$tree/elsewhere
+    code 'int clean(int a);' 'int clean(int a) { return a + 1; }'
+    PATH="$tree/bin:$PATH" clean tidy
 }
 
 @test "tidy sees a change in a header" {

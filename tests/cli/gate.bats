@@ -324,8 +324,7 @@ eventually_more_than() { # rounds
 
 # A training case and a kernel, real ones.
 train_suite() {
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\0\x10\0\0'; head -c 1012 /dev/zero
-        for i in $(seq 4096); do printf %b "\\x$(printf %02x $((i * i % 61)))\\0"; done; } >t.bin
+    "$root/tests/support/small_shard.sh" t.bin
     cat >r.json <<'JSON'
 { "name": "real", "dataset": { "train": ["t.bin"] }, "profiles": { "cpu": { "device": "cpu",
     "train": { "model": { "layers": 1, "heads": 2, "width": 16, "vocab": 64, "context": 16 },

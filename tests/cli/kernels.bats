@@ -108,64 +108,6 @@ JSON
     [[ $output == *"pytorch-eager"*"PyTorch cannot be imported: hidden by the test"* ]]
 }
 
-@test "PyTorch's peer with PyTorch: every operation that it has is right and timed" {
-    python=
-    for p in python3 /usr/bin/python3; do
-        "$p" -c 'import torch' 2>/dev/null && python=$p && break
-    done
-    [ -n "$python" ] || skip "no PyTorch"
-    task() {
-        printf '{"system":"pytorch-eager","device":"cpu","case":{"kind":"kernel","kernel":{"op":"%s","direction":"%s","dtype":"f32","cache":"hot","shape":"%s","seed":1,"max_time_s":0.01}}}\n' "$@" |
-            "$python" "$root/harness/peers/pytorch/peer.py"
-    }
-    for op in "copy 8x8" "cast 8x8" "gelu 8x8" "bias 8x8" "layernorm 8x8" "residual_layernorm 8x8" \
-        "softmax 8x8" "cross_entropy 8x50" "reduce_sum 8x8" "reduce_sum_rows 8x8" "embedding 8x4x9" "adamw 64"; do
-        # shellcheck disable=SC2086 # two words
-        set -- $op
-        task "$1" forward "$2" | grep -q '"event": "measured"' || { echo "$op"; false; }
-    done
-    for op in "gelu 8x8" "layernorm 8x8" "softmax 8x8" "cross_entropy 8x50" "embedding 8x4x9"; do
-        # shellcheck disable=SC2086 # two words
-        set -- $op
-        task "$1" backward "$2" | grep -q '"event": "measured"' || { echo "$op"; false; }
-    done
-    run task fft forward 8
-    [[ $output == *'"status": "unsupported"'* ]]
-}
-
-@test "PyTorch's peer with PyTorch trains what we train" {
-    python=
-    for p in python3 /usr/bin/python3; do
-        "$p" -c 'import torch' 2>/dev/null && python=$p && break
-    done
-    [ -n "$python" ] || skip "no PyTorch"
-    "$python" - <<'PY'
-import array
-tokens = array.array("H", ((i * i + 7 * i) % 61 for i in range(4000)))
-header = array.array("i", [20240520, 1, len(tokens)] + [0] * 253)
-open("train.bin", "wb").write(header.tobytes() + tokens.tobytes())
-PY
-    cat >task.json <<'JSON'
-{"protocol":1,"system":"pytorch-eager","round":0,"device":"cpu","ordinal":0,"case":{"name":"t","kind":"train","train":{"model":{"layers":2,"heads":2,"width":32,"vocab":64,"context":32},"optimizer":{"lr":0.01,"min_lr":0.001,"warmup_steps":2,"decay_steps":0,"beta1":0.9,"beta2":0.95,"epsilon":1e-8,"weight_decay":0.1,"clip":1.0},"precision":"fp32","micro_batch":4,"sequence":16,"tokens_per_step":128,"steps":20,"warmup_timing_steps":1,"eval_every":10,"eval_batches":2,"recompute":true,"order":"shuffled","seed":1}},"shards":{"train":["train.bin"],"val":["train.bin"]}}
-JSON
-    tr -d '\n' <task.json >line.json && echo >>line.json
-    mkfifo input
-    exec 4<>input # stays open: nobody asks it to stop
-    cat line.json >&4
-    run "$python" "$root/harness/peers/pytorch/peer.py" <&4
-    exec 4>&-
-    [[ $output == *'"event": "start"'*'"parameters": '*'"tensors": 28'* ]]
-    [ "$(grep -c '"event": "step"' <<<"$output")" = 20 ]
-    [ "$(grep -c '"event": "eval"' <<<"$output")" = 3 ]
-    [[ $output == *'"event": "result", "steps_done": 20, "stopped": false'* ]]
-    first=$(grep -o '"step": 0, "loss": [0-9.]*' <<<"$output" | tail -1 | grep -o '[0-9.]*$')
-    last=$(grep -o '"step": 19, "loss": [0-9.]*' <<<"$output" | grep -o '[0-9.]*$')
-    "$python" -c "assert 3.5 < $first < 4.5 and $last < $first - 0.3, ($first, $last)"
-    # The end of its input, too, means: stop after this step.
-    run bash -c "'$python' '$root/harness/peers/pytorch/peer.py' <line.json"
-    [[ $output == *'"steps_done": 1, "stopped": true'* ]]
-}
-
 @test "the twenty lines of the README are a peer" {
     command -v python3 >/dev/null || skip "no python3"
     sed -n '/^```python$/,/^```$/p' "$root/harness/peers/README.md" | sed '1d;$d' >mine.py

@@ -3,13 +3,11 @@
 bats_require_minimum_version 1.5.0
 
 setup() {
-    root=$BATS_TEST_DIRNAME/../..
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
     bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
     dir=$(mktemp -d /tmp/bt-train-XXXXXX)
     cd "$dir" || exit
-    # 4096 tokens below 64, with some order in them to be learnt.
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\0\x10\0\0'; head -c 1012 /dev/zero
-        for i in $(seq 4096); do printf %b "\\x$(printf %02x $((i * i % 61)))\\0"; done; } >t.bin
+    "$root/tests/support/small_shard.sh" t.bin
     cat >s.json <<'JSON'
 { "name": "tiny", "dataset": { "train": ["t.bin"], "val": ["t.bin"] },
   "profiles": { "cpu": { "device": "cpu",

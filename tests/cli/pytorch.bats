@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# PyTorch's peer with PyTorch, on its own: nothing of ours runs, so sanitizers see nothing here
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    peer=$root/harness/peers/pytorch/peer.py
+    python=
+    for p in python3 /usr/bin/python3; do
+        "$p" -c 'import importlib.util as i; exit(not i.find_spec("torch"))' && python=$p && break
+    done
+    [ -n "$python" ] || skip "no PyTorch"
+    dir=$(mktemp -d /tmp/bt-pytorch-XXXXXX)
+    cd "$dir" || exit
+}
+
+teardown() {
+    cd /
+    [ -z "${dir:-}" ] || rm -rf "$dir"
+}
+
+@test "every operation that it has is right and timed; of another it says so" {
+    forward="copy cast gelu bias layernorm residual_layernorm softmax cross_entropy reduce_sum
+        reduce_sum_rows embedding adamw"
+    backward="gelu layernorm softmax cross_entropy embedding"
+    declare -A shapes=([cross_entropy]=8x50 [embedding]=8x4x9 [adamw]=64)
+    task() { # op direction
+        printf '{"system":"pytorch-eager","device":"cpu","case":{"kind":"kernel","kernel":{"op":"%s","direction":"%s","dtype":"f32","cache":"hot","shape":"%s","seed":1,"max_time_s":0.01}}}\n' \
+            "$1" "$2" "${shapes[$1]:-8x8}"
+    }
+    for op in $forward; do task "$op" forward; done >tasks
+    for op in $backward; do task "$op" backward; done >>tasks
+    "$python" "$root/tests/support/peer_tasks.py" "$peer" <tasks >events
+    [ "$(grep -c '"event": "measured"' events)" = 17 ]
+    task fft forward >tasks
+    run "$python" "$root/tests/support/peer_tasks.py" "$peer" <tasks
+    [ "$status" = 4 ]
+    [[ $output == *'"status": "unsupported"'* ]]
+}
+
+@test "it trains what we train" {
+    "$python" - <<'PY'
+import array
+tokens = array.array("H", ((i * i + 7 * i) % 61 for i in range(4000)))
+header = array.array("i", [20240520, 1, len(tokens)] + [0] * 253)
+open("train.bin", "wb").write(header.tobytes() + tokens.tobytes())
+PY
+    cat >task.json <<'JSON'
+{"protocol":1,"system":"pytorch-eager","round":0,"device":"cpu","ordinal":0,"case":{"name":"t","kind":"train","train":{"model":{"layers":2,"heads":2,"width":32,"vocab":64,"context":32},"optimizer":{"lr":0.01,"min_lr":0.001,"warmup_steps":2,"decay_steps":0,"beta1":0.9,"beta2":0.95,"epsilon":1e-8,"weight_decay":0.1,"clip":1.0},"precision":"fp32","micro_batch":4,"sequence":16,"tokens_per_step":128,"steps":20,"warmup_timing_steps":1,"eval_every":10,"eval_batches":2,"recompute":true,"order":"shuffled","seed":1}},"shards":{"train":["train.bin"],"val":["train.bin"]}}
+JSON
+    tr -d '\n' <task.json >line.json && echo >>line.json
+    mkfifo input
+    exec 4<>input # stays open: nobody asks it to stop
+    cat line.json >&4
+    run "$python" "$peer" <&4
+    exec 4>&-
+    [[ $output == *'"event": "start"'*'"parameters": '*'"tensors": 28'* ]]
+    [ "$(grep -c '"event": "step"' <<<"$output")" = 20 ]
+    [ "$(grep -c '"event": "eval"' <<<"$output")" = 3 ]
+    [[ $output == *'"event": "result", "steps_done": 20, "stopped": false'* ]]
+    first=$(grep -o '"step": 0, "loss": [0-9.]*' <<<"$output" | tail -1 | grep -o '[0-9.]*$')
+    last=$(grep -o '"step": 19, "loss": [0-9.]*' <<<"$output" | grep -o '[0-9.]*$')
+    "$python" -c "assert 3.5 < $first < 4.5 and $last < $first - 0.3, ($first, $last)"
+    # The end of its input, too, means: stop after this step.
+    run bash -c "'$python' '$peer' <line.json"
+    [[ $output == *'"steps_done": 1, "stopped": true'* ]]
+}
