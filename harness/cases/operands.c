@@ -71,11 +71,10 @@ static const char *text_of(const cJSON *kernel, const char *key)
 bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out)
 {
     memset(out, 0, sizeof *out);
-    bt_kernel_case_op op;
     const char *dtype = text_of(kernel, "dtype");
     out->tf32 = strcmp(dtype, "tf32") == 0;
     out->backward = strcmp(text_of(kernel, "direction"), "backward") == 0;
-    if (!bt_kernel_case_op_parse(text_of(kernel, "op"), &op) ||
+    if (!bt_kernel_case_op_parse(text_of(kernel, "op"), &out->what) ||
         !bt_kernel_shape_parse(text_of(kernel, "shape"), &out->shape) ||
         !bt_dtype_parse(out->tf32 ? "f32" : dtype, &out->dtype) || !bt_dtype_is_float(out->dtype)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -83,7 +82,7 @@ bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out)
                         text_of(kernel, "op"), dtype, text_of(kernel, "shape"));
     }
     out->main = out->dtype;
-    makers[op](out);
+    makers[out->what](out);
     return BT_OK;
 }
 

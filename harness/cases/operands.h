@@ -76,12 +76,13 @@ typedef union bt_kernel_items {
 } bt_kernel_items;
 
 typedef struct bt_kernel_body {
+    bt_kernel_case_op what; // the operation, a row of kernel_ops.inl
     bt_kernel_shape shape;
     bt_dtype dtype; // storage on the device
     bool tf32;      // compute
     bool backward;
     bool in_chunks;  // false: the reference is one call over all rows
-    bt_kernel_op op; // the kernel
+    bt_kernel_op op; // the kernel that does it
     bt_dtype main;   // what bt_kernel_find is asked for
     int64_t rows;
     bt_operand operands[BT_OPERANDS_MAX];

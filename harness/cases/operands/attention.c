@@ -9,7 +9,7 @@ static bt_attention_view view_of(const body *self, void *base)
     return (bt_attention_view){base, tokens * heads * size, heads * size, size};
 }
 
-static bool is_causal(const body *self) { return self->operands[0].name[0] == 'c'; }
+static bool is_causal(const body *self) { return self->what == BT_KERNEL_CASE_attention_causal; }
 
 static void attention_args(const body *self, int64_t rows, void *const *at, bool wide,
                            bool accumulate, items *lists, any *out)
@@ -92,8 +92,4 @@ void bt_operands_attention(body *self)
     self->args = attention_args;
 }
 
-void bt_operands_attention_causal(body *self)
-{
-    bt_operands_attention(self);
-    self->operands[0].name = "causal q";
-}
+void bt_operands_attention_causal(body *self) { bt_operands_attention(self); }

@@ -3,47 +3,66 @@
 
 #include "harness/cases/operands/make.h"
 
-// Rows are those of A and D, but for tn: there they are those of both operands, summed over. A
-// whole operand is read by every row.
+// Rows are those of A and D; where A is transposed, those of both operands, summed over; of batched
+// products the entries. A whole operand is read by every row.
 
 enum { GEMM_A, GEMM_B, GEMM_D, GEMM_BIAS, GEMM_OTHER }; // other: residual, aux
 
-static bool sums_over_rows(const body *self) { return self->operands[GEMM_D].per_row == 0; }
-static bool is_batched(const body *self) { return self->shape.rank == 4; }
+typedef struct gemm_facts {
+    bool trans_a, trans_b;
+    bool batched;
+    bool residual; // added to D
+    bt_epilogue epilogue;
+} gemm_facts;
 
-static bt_epilogue epilogue_of(const body *self)
+static const gemm_facts table[BT_KERNEL_CASE_OP_COUNT] = {
+    [BT_KERNEL_CASE_gemm_nt] = {.trans_b = true},
+    [BT_KERNEL_CASE_gemm_nn] = {0},
+    [BT_KERNEL_CASE_gemm_tn] = {.trans_a = true},
+    [BT_KERNEL_CASE_gemm_batched] = {.trans_b = true, .batched = true},
+    [BT_KERNEL_CASE_gemm_bias] = {.trans_b = true, .epilogue = BT_EPILOGUE_BIAS},
+    [BT_KERNEL_CASE_gemm_bias_gelu] = {.trans_b = true, .epilogue = BT_EPILOGUE_BIAS_GELU},
+    [BT_KERNEL_CASE_gemm_bias_residual] = {.trans_b = true,
+                                           .residual = true,
+                                           .epilogue = BT_EPILOGUE_BIAS},
+    [BT_KERNEL_CASE_gemm_dgelu] = {.epilogue = BT_EPILOGUE_DGELU},
+};
+
+static const gemm_facts *facts_of(const body *self) { return &table[self->what]; }
+
+static bool has_bias(const gemm_facts *facts)
 {
-    bool other = self->count > GEMM_OTHER && self->operands[GEMM_OTHER].name[0] == 'a';
-    return self->count <= GEMM_BIAS                             ? BT_EPILOGUE_NONE
-           : self->operands[GEMM_BIAS].role == BT_OPERAND_SPARE ? BT_EPILOGUE_DGELU
-           : other                                              ? BT_EPILOGUE_BIAS_GELU
-                                                                : BT_EPILOGUE_BIAS;
+    return facts->epilogue == BT_EPILOGUE_BIAS || facts->epilogue == BT_EPILOGUE_BIAS_GELU;
+}
+
+static bool has_gelu(const gemm_facts *facts)
+{
+    return facts->epilogue == BT_EPILOGUE_BIAS_GELU || facts->epilogue == BT_EPILOGUE_DGELU;
 }
 
 static void gemm_args(const body *self, int64_t rows, void *const *at, bool wide, bool accumulate,
                       items *lists, any *out)
 {
     (void)lists;
-    const int64_t *axes = &self->shape.axes[is_batched(self)];
-    const bool tn = sums_over_rows(self), nn = self->operands[GEMM_B].name[1] == 'n';
-    const bt_epilogue epilogue = epilogue_of(self);
-    const bool residual = epilogue == BT_EPILOGUE_BIAS && self->count > GEMM_OTHER;
-    const int64_t m = tn || is_batched(self) ? axes[0] : rows, n = axes[1], k = tn ? rows : axes[2];
+    const gemm_facts *facts = facts_of(self);
+    const bool tn = facts->trans_a;
+    const int64_t *axes = &self->shape.axes[facts->batched];
+    const int64_t m = tn || facts->batched ? axes[0] : rows, n = axes[1], k = tn ? rows : axes[2];
     bt_gemm_args *args = &out->gemm;
-    *args = (bt_gemm_args){.m = m, .n = n, .k = k, .alpha = 1, .epilogue = epilogue};
+    *args = (bt_gemm_args){.m = m, .n = n, .k = k, .alpha = 1, .epilogue = facts->epilogue};
     args->trans_a = tn;
-    args->trans_b = !tn && !nn;
+    args->trans_b = facts->trans_b;
     args->a = at[GEMM_A];
     args->b = at[GEMM_B];
     args->d = at[GEMM_D];
-    args->c = residual ? at[GEMM_OTHER] : args->d;
-    args->bias = self->count > GEMM_BIAS && epilogue != BT_EPILOGUE_DGELU ? at[GEMM_BIAS] : NULL;
-    args->aux = epilogue > BT_EPILOGUE_BIAS ? at[GEMM_OTHER] : NULL;
-    args->beta = residual || (tn && accumulate) ? 1 : 0;
+    args->c = facts->residual ? at[GEMM_OTHER] : args->d;
+    args->bias = has_bias(facts) ? at[GEMM_BIAS] : NULL;
+    args->aux = has_gelu(facts) ? at[GEMM_OTHER] : NULL;
+    args->beta = facts->residual || (tn && accumulate) ? 1 : 0;
     args->lda = tn ? m : k;
-    args->ldb = tn || nn ? n : k;
+    args->ldb = facts->trans_b ? k : n;
     args->ldc = args->ldd = n;
-    args->batch = is_batched(self) ? rows : 1;
+    args->batch = facts->batched ? rows : 1;
     args->stride_a = m * k;
     args->stride_b = n * k;
     args->stride_c = args->stride_d = m * n;
@@ -60,59 +79,52 @@ static void gemm_result(body *self, bt_operand *d)
     self->args = gemm_args;
 }
 
-static void gemm_operands(body *self, const char *b_name)
+static void product_operands(body *self, const gemm_facts *facts)
 {
-    const int64_t *axes = &self->shape.axes[self->shape.rank - 3];
-    const bool batched = is_batched(self);
-    bt_operands_of(self, BT_KERNEL_GEMM, self->shape.axes[0]);
-    bt_operand_add(self, "a", BT_OPERAND_IN, axes[2] * (batched ? axes[0] : 1));
-    bt_operand *b = bt_operand_add(self, b_name, BT_OPERAND_IN, batched ? axes[1] * axes[2] : 0);
-    b->whole = batched ? 0 : axes[1] * axes[2];
-    bt_operand_filled(b, BT_FILL_NORMAL, 0, 1 / sqrt((double)axes[2]));
-    gemm_result(self, bt_operand_add(self, "d", BT_OPERAND_OUT, axes[1] * (batched ? axes[0] : 1)));
-}
-
-void bt_operands_gemm_nt(body *self) { gemm_operands(self, "bt"); }
-void bt_operands_gemm_nn(body *self) { gemm_operands(self, "bn"); }
-void bt_operands_gemm_batched(body *self) { gemm_operands(self, "bt"); }
-
-void bt_operands_gemm_tn(body *self)
-{
-    const int64_t *axes = self->shape.axes;
-    bt_operands_of(self, BT_KERNEL_GEMM, axes[2]);
-    bt_operand_add(self, "a", BT_OPERAND_IN, axes[0]);
-    bt_operand_filled(bt_operand_add(self, "b", BT_OPERAND_IN, axes[1]), BT_FILL_NORMAL, 0,
-                      1 / sqrt((double)axes[2]));
-    bt_operand *d = bt_operand_add_whole(self, "d", BT_OPERAND_OUT, axes[0] * axes[1]);
-    d->dtype = bt_operand_sum_type(self, false);
+    const int64_t *axes = &self->shape.axes[facts->batched];
+    const int64_t m = axes[0], n = axes[1], k = axes[2], batch = self->shape.axes[0];
+    const bool sums = facts->trans_a, batched = facts->batched;
+    bt_operands_of(self, BT_KERNEL_GEMM, sums ? k : batch);
+    bt_operand_add(self, "a", BT_OPERAND_IN, sums ? m : batched ? m * k : k);
+    bt_operand *b = sums || batched ? bt_operand_add(self, "b", BT_OPERAND_IN, sums ? n : n * k)
+                                    : bt_operand_add_whole(self, "b", BT_OPERAND_IN, n * k);
+    bt_operand_filled(b, BT_FILL_NORMAL, 0, 1 / sqrt((double)k));
+    bt_operand *d = sums ? bt_operand_add_whole(self, "d", BT_OPERAND_OUT, m * n)
+                         : bt_operand_add(self, "d", BT_OPERAND_OUT, batched ? m * n : n);
+    d->dtype = sums ? bt_operand_sum_type(self, false) : d->dtype;
     gemm_result(self, d);
 }
 
-void bt_operands_gemm_bias(body *self)
+static void epilogue_operands(body *self, const gemm_facts *facts)
 {
-    bt_operands_gemm_nt(self);
-    bt_operand_add_whole(self, "bias", BT_OPERAND_IN, self->shape.axes[1]);
-}
-
-void bt_operands_gemm_bias_gelu(body *self)
-{
-    bt_operands_gemm_bias(self);
-    bt_operand *aux = bt_operand_add(self, "aux", BT_OPERAND_OUT, self->shape.axes[1]);
-    gemm_result(self, aux);
+    const int64_t n = self->shape.axes[1];
+    bt_operand_add_whole(self, "bias", has_bias(facts) ? BT_OPERAND_IN : BT_OPERAND_SPARE,
+                         has_bias(facts) ? n : 1);
+    if (facts->residual) {
+        bt_operand_add(self, "residual", BT_OPERAND_IN, n);
+    } else if (facts->epilogue == BT_EPILOGUE_DGELU) {
+        bt_operand_add(self, "aux", BT_OPERAND_IN, n);
+    } else if (facts->epilogue == BT_EPILOGUE_BIAS_GELU) {
+        gemm_result(self, bt_operand_add(self, "aux", BT_OPERAND_OUT, n));
+    }
     // In bf16 GELU may be good to 2^-10 only (bt_gemm_args).
-    self->operands[GEMM_D].terms += self->dtype == BT_BF16 ? 1024 : 0;
+    self->operands[GEMM_D].terms += has_gelu(facts) && self->dtype == BT_BF16 ? 1024 : 0;
 }
 
-void bt_operands_gemm_bias_residual(body *self)
+static void gemm_operands(body *self)
 {
-    bt_operands_gemm_bias(self);
-    bt_operand_add(self, "residual", BT_OPERAND_IN, self->shape.axes[1]);
+    const gemm_facts *facts = facts_of(self);
+    product_operands(self, facts);
+    if (facts->epilogue != BT_EPILOGUE_NONE) {
+        epilogue_operands(self, facts);
+    }
 }
 
-void bt_operands_gemm_dgelu(body *self)
-{
-    bt_operands_gemm_nn(self);
-    bt_operand_add_whole(self, "none", BT_OPERAND_SPARE, 1); // in the bias's place
-    bt_operand_add(self, "aux", BT_OPERAND_IN, self->shape.axes[1]);
-    self->operands[GEMM_D].terms += self->dtype == BT_BF16 ? 1024 : 0;
-}
+void bt_operands_gemm_nt(body *self) { gemm_operands(self); }
+void bt_operands_gemm_nn(body *self) { gemm_operands(self); }
+void bt_operands_gemm_tn(body *self) { gemm_operands(self); }
+void bt_operands_gemm_batched(body *self) { gemm_operands(self); }
+void bt_operands_gemm_bias(body *self) { gemm_operands(self); }
+void bt_operands_gemm_bias_gelu(body *self) { gemm_operands(self); }
+void bt_operands_gemm_bias_residual(body *self) { gemm_operands(self); }
+void bt_operands_gemm_dgelu(body *self) { gemm_operands(self); }

@@ -25,7 +25,7 @@ static void layernorm_args(const body *self, int64_t rows, void *const *at, bool
                                          .grad_dtype = bt_operand_sum_type(self, wide)};
         return;
     }
-    bool residual = self->count > 6;
+    bool residual = self->what == BT_KERNEL_CASE_residual_layernorm;
     out->layernorm = (bt_layernorm_args){.x = at[0],
                                          .gamma = at[1],
                                          .beta = at[2],
