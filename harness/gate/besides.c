@@ -1,74 +1,28 @@
 // harness/gate/besides.c - what differs between two sides besides what was measured
-#include <string.h>
+#include <stdio.h>
 
-#include "harness/env/facts.h"
+#include "harness/gate/differ.h"
 #include "harness/gate/gate.h"
 
-enum { VALUE_BYTES = 60, BEFORE_BYTES = 12 }; // of a value that is shown; of what is equal in it
+enum { HASH_BYTES = 8 }; // of a revision, as in the heading
 
-// Where to begin with two long values, so that what differs is seen; 0 for short ones.
-static size_t start_of(const char *left, const char *right)
+// A hash by its first digits.
+static void append_hash(const char *key, const char *base, const char *candidate, bt_str *out)
 {
-    size_t equal = 0;
-    while (left[equal] && left[equal] == right[equal]) {
-        ++equal;
-    }
-    return equal > VALUE_BYTES / 2 ? equal - BEFORE_BYTES : 0;
-}
-
-static void append_difference(const char *key, const char *base, const char *candidate, bt_str *out)
-{
-    const char *left = base && *base ? base : "none",
-               *right = candidate && *candidate ? candidate : "none";
-    if (strcmp(left, right) != 0) {
-        size_t start = start_of(left, right);
-        const char *gap = start > 0 ? "..." : "";
-        bt_str_format(out, "%s%s %s%.*s -> %s%.*s", out->length_bytes ? "; " : "", key, gap,
-                      VALUE_BYTES, left + start, gap, VALUE_BYTES, right + start);
-    }
+    char before[HASH_BYTES + 1], after[HASH_BYTES + 1];
+    (void)snprintf(before, sizeof before, "%s", base ? base : "");
+    (void)snprintf(after, sizeof after, "%s", candidate ? candidate : "");
+    bt_gate_append_difference(key, before, after, out);
 }
 
 static void append_builds(const bt_store_build *base, const bt_store_build *candidate, bt_str *out)
 {
-    append_difference("revision", base->git_commit, candidate->git_commit, out);
-    append_difference("uncommitted changes", base->git_diff, candidate->git_diff, out);
-    append_difference("compiler", base->compiler, candidate->compiler, out);
-    append_difference("flags", base->flags, candidate->flags, out);
-    append_difference("build type", base->type, candidate->type, out);
-    append_difference("cuda", base->cuda, candidate->cuda, out);
-}
-
-static const char *soft_fact(const bt_store_env *env, const char *key)
-{
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        if (env->facts[i].level == BT_FACT_SOFT && strcmp(env->facts[i].key, key) == 0) {
-            return env->facts[i].value;
-        }
-    }
-    return NULL;
-}
-
-// Facts of the build say what the builds have said.
-static bool is_shown(const bt_store_fact *fact)
-{
-    return fact->level == BT_FACT_SOFT && strncmp(fact->key, "build.", 6) != 0;
-}
-
-static void append_facts(const bt_store_env *base, const bt_store_env *env, bt_str *out)
-{
-    for (int64_t i = 0; i < base->fact_count; ++i) {
-        const bt_store_fact *fact = &base->facts[i];
-        if (is_shown(fact)) {
-            append_difference(fact->key, fact->value, soft_fact(env, fact->key), out);
-        }
-    }
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        const bt_store_fact *fact = &env->facts[i];
-        bool kept_back = bt_fact_is_private(fact->key); // a committed baseline does not have it
-        if (is_shown(fact) && !kept_back && !soft_fact(base, fact->key)) {
-            append_difference(fact->key, NULL, fact->value, out);
-        }
-    }
+    append_hash("revision", base->git_commit, candidate->git_commit, out);
+    append_hash("uncommitted changes", base->git_diff, candidate->git_diff, out);
+    bt_gate_append_difference("compiler", base->compiler, candidate->compiler, out);
+    bt_gate_append_difference("flags", base->flags, candidate->flags, out);
+    bt_gate_append_difference("build type", base->type, candidate->type, out);
+    bt_gate_append_difference("cuda", base->cuda, candidate->cuda, out);
 }
 
 // How fast the machine itself was; slower as a whole, it explains much.
@@ -84,22 +38,41 @@ static bt_status append_ceilings(const bt_baseline *baseline, const bt_store_run
     return status;
 }
 
-void bt_gate_besides(const bt_gate_result *result, bt_str *out)
+// Why nothing of the two machines can be compared, where that is so.
+static bt_status append_hard_facts(const bt_store_env *base, const bt_store_env *env, bool whole,
+                                   bt_str *out)
+{
+    bt_str facts = {0};
+    bt_status status = bt_gate_append_facts(base, env, BT_FACT_HARD, "", whole, &facts);
+    if (facts.length_bytes > 0) {
+        bt_str_format(out, "not comparable: %s", bt_str_text(&facts));
+    }
+    bt_str_release(&facts);
+    return status;
+}
+
+static bt_status append_all(const bt_gate_result *result, bool whole, bt_str *out)
 {
     const bt_store_run *run = result->request.run;
     const bt_baseline *baseline = result->request.baseline;
-    const bt_store_schedule *schedule = &run->schedule;
-    bt_str text = {0};
-    bt_status status = BT_OK;
-    if (baseline) {
-        status = append_ceilings(baseline, run, &text);
-        append_builds(&baseline->build, &run->info.build, &text);
-        append_facts(&baseline->env, &run->info.env, &text);
-    } else if (schedule->system_count == 2) {
-        append_builds(&schedule->systems[0].build, &schedule->systems[1].build, &text);
+    const bt_store_system *systems = run->schedule.systems;
+    if (!baseline) {
+        if (run->schedule.system_count == 2) {
+            append_builds(&systems[0].build, &systems[1].build, out);
+        }
+        return bt_str_status(out);
     }
+    BT_TRY(append_hard_facts(&baseline->env, &run->info.env, whole, out));
+    BT_TRY(append_ceilings(baseline, run, out));
+    append_builds(&baseline->build, &run->info.build, out);
+    return bt_gate_append_facts(&baseline->env, &run->info.env, BT_FACT_SOFT, "", whole, out);
+}
+
+bt_status bt_gate_besides(const bt_gate_result *result, bool whole, bt_str *out)
+{
+    bt_str text = {0}; // separators depend on what it has
+    bt_status status = append_all(result, whole, &text);
     bt_str_append(out, bt_str_text(&text));
-    status = status == BT_OK ? text.status : status;
-    out->status = out->status == BT_OK ? status : out->status;
     bt_str_release(&text);
+    return status == BT_OK ? bt_str_status(out) : status;
 }

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "harness/compare/items.h"
+#include "harness/gate/differ.h"
 #include "harness/text/format.h"
 
-enum { LISTED_MAX = 6 }; // of facts, settings or kernels
+enum { LISTED_MAX = 6 }; // of settings or kernels
 
 #define CLOCKS_EQUAL 0.005 // shares that count as equal for people
 #define POWER_EQUAL  0.05
@@ -184,46 +185,6 @@ static void append_kernels(const bt_gate_side *base, const bt_gate_side *candida
     bt_str_release(&changes);
 }
 
-static const char *hard_fact(const bt_store_env *env, const char *key)
-{
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        if (env->facts[i].level == BT_FACT_HARD && strcmp(env->facts[i].key, key) == 0) {
-            return env->facts[i].value;
-        }
-    }
-    return "none";
-}
-
-static void append_fact(const char *key, const char *base, const char *value, int64_t *count,
-                        bt_str *out)
-{
-    if (strcmp(base, value) != 0 && ++*count <= LISTED_MAX) {
-        part(out, "; ");
-        bt_str_format(out, "%s %.80s -> %.80s", key, base, value);
-    }
-}
-
-static void append_facts(const bt_store_env *base, const bt_store_env *env, const char *name,
-                         bt_str *out)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < base->fact_count; ++i) {
-        const bt_store_fact *fact = &base->facts[i];
-        if (bt_gate_fact_concerns(fact, name)) {
-            append_fact(fact->key, fact->value, hard_fact(env, fact->key), &count, out);
-        }
-    }
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        const bt_store_fact *fact = &env->facts[i];
-        if (bt_gate_fact_concerns(fact, name) && strcmp(hard_fact(base, fact->key), "none") == 0) {
-            append_fact(fact->key, "none", fact->value, &count, out);
-        }
-    }
-    if (count > LISTED_MAX) {
-        bt_str_format(out, "; and %" PRId64 " more", count - LISTED_MAX);
-    }
-}
-
 static bt_status append_settings(const bt_gate_side *base, const bt_gate_side *candidate,
                                  bt_arena *arena, bt_str *out)
 {
@@ -231,9 +192,7 @@ static bt_status append_settings(const bt_gate_side *base, const bt_gate_side *c
     BT_TRY(bt_items_add_plans(&list, base->axes_json, candidate->axes_json));
     for (int64_t i = 0; i < list.count && i < LISTED_MAX; ++i) {
         const bt_compare_item *item = &list.items[i];
-        part(out, "; ");
-        bt_str_format(out, "%s %.80s -> %.80s", item->key, *item->left ? item->left : "none",
-                      *item->right ? item->right : "none");
+        bt_gate_append_difference(item->key, item->left, item->right, out);
     }
     if (list.count > LISTED_MAX) {
         bt_str_format(out, "; and %" PRId64 " more", list.count - LISTED_MAX);
@@ -251,7 +210,7 @@ bt_status bt_gate_changes(const bt_gate_side *base, const bt_gate_side *candidat
     append_labels(candidate, "", out);
     append_kernels(base, candidate, out);
     if (base_env && strcmp(base->environment, candidate->environment) != 0) {
-        append_facts(base_env, env, candidate->name, out);
+        BT_TRY(bt_gate_append_facts(base_env, env, BT_FACT_HARD, candidate->name, false, out));
     }
     if (strcmp(base->settings, candidate->settings) != 0) {
         BT_TRY(append_settings(base, candidate, arena, out));

@@ -91,10 +91,12 @@ BT_CHECKED bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
 BT_CHECKED bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out);
 // What to do next, in a line without its end; "" where nothing suggests itself.
 void bt_gate_next(const bt_gate_result *result, bt_str *out);
-// What differs besides the cases: the machine's own speed, the builds, and soft facts of the
-// environments, which may explain a difference. "compiler GNU 12 -> GNU 13; os.kernel 6.1 -> 6.5";
-// "" where nothing does.
-void bt_gate_besides(const bt_gate_result *result, bt_str *out);
+// What differs besides the cases: the hard facts that make machines not comparable, the machine's
+// own speed, the builds, and soft facts, which may explain a difference.
+// "compiler GNU 12 -> GNU 13; os.kernel 6.1 -> 6.5"; "" where nothing does. For people the first
+// few facts and how many more; `whole`: every one, for programs.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_besides(const bt_gate_result *result, bool whole, bt_str *out);
 // "run 12 of kernels against baseline main (...), policy default".
 void bt_gate_heading(const bt_gate_result *result, bt_str *out);
 // The whole in a word: PASS, FAIL, INCONCLUSIVE, NOT-COMPARABLE.

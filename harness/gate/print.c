@@ -90,15 +90,15 @@ static void print_item(const bt_gate_item *item, bt_str *out)
 }
 
 // Other differences, for whoever looks for the reason of one.
-static void print_besides(const bt_gate_result *result, bt_str *out)
+static bt_status print_besides(const bt_gate_result *result, bt_str *out)
 {
     bt_str text = {0};
-    bt_gate_besides(result, &text);
+    bt_status status = bt_gate_besides(result, false, &text);
     if (text.length_bytes > 0 && result->count > result->words[BT_GATE_SAME]) {
         bt_str_format(out, "besides  %s\n", bt_str_text(&text));
     }
-    out->status = out->status == BT_OK ? text.status : out->status;
     bt_str_release(&text);
+    return status;
 }
 
 // What to do next: the first thing that applies.
@@ -133,7 +133,7 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
             }
         }
     }
-    print_besides(result, out);
+    BT_TRY(print_besides(result, out));
     bt_str_format(out, "%s  %" PRId64 " case%s: ", bt_gate_outcome(result), result->case_count,
                   result->case_count == 1 ? "" : "s");
     bt_gate_counts(result, out);
@@ -204,9 +204,10 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
     bt_json_writer_text(&json, "digest", result->request.policy->digest);
     bt_json_writer_close(&json, '}');
     bt_str besides = {0};
-    bt_gate_besides(result, &besides);
+    bt_status status = bt_gate_besides(result, true, &besides);
     bt_json_writer_text(&json, "besides", bt_str_text(&besides));
     bt_str_release(&besides);
+    BT_TRY(status);
     bt_json_writer_integer(&json, "exit_code", result->exit_code);
     bt_json_writer_integer(&json, "cases", result->case_count);
     bt_json_writer_integer(&json, "excused", result->excused);

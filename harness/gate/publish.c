@@ -73,18 +73,30 @@ static void append_table(const bt_gate_result *result, bool same, bt_str *out)
 }
 
 // "besides: ..." as a line of its own, when there is something to say.
-static void append_line(const char *name, void (*say)(const bt_gate_result *result, bt_str *out),
-                        const bt_gate_result *result, bt_str *out)
+static void append_line(const char *name, const bt_str *text, bt_str *out)
 {
-    bt_str text = {0};
-    say(result, &text);
-    if (text.length_bytes > 0) {
+    if (text->length_bytes > 0) {
         bt_str_format(out, "\n%s: ", name);
-        append_cell(bt_str_text(&text), out);
+        append_cell(bt_str_text(text), out);
         bt_str_append(out, "\n");
     }
-    out->status = out->status == BT_OK ? text.status : out->status;
-    bt_str_release(&text);
+    out->status = out->status == BT_OK ? text->status : out->status;
+}
+
+// What else differs, where not all is the same, and what to do next.
+static bt_status append_advice(const bt_gate_result *result, bt_str *out)
+{
+    bt_str besides = {0}, next = {0};
+    bt_status status = BT_OK;
+    if (result->count > result->words[BT_GATE_SAME]) {
+        status = bt_gate_besides(result, false, &besides);
+    }
+    bt_gate_next(result, &next);
+    append_line("besides", &besides, out);
+    append_line("next", &next, out);
+    bt_str_release(&besides);
+    bt_str_release(&next);
+    return status;
 }
 
 bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
@@ -102,10 +114,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
     bt_str_append(out, "  \n");
     append_cell(bt_str_text(&heading), out);
     bt_str_append(out, "\n");
-    if (result->count > same) {
-        append_line("besides", bt_gate_besides, result, out);
-    }
-    append_line("next", bt_gate_next, result, out);
+    bt_status status = append_advice(result, out);
     if (result->count > same) {
         bt_str_append(out, "\n");
         append_table(result, false, out);
@@ -115,7 +124,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
         append_table(result, true, out);
         bt_str_append(out, "\n</details>\n");
     }
-    bt_status status = bt_str_status(&heading);
+    status = status == BT_OK ? bt_str_status(&heading) : status;
     bt_str_release(&heading);
     return status == BT_OK ? bt_str_status(out) : status;
 }

@@ -131,7 +131,7 @@ static void write_row(const ratio_list *list, const ratio_row *row, const ratio_
         bt_str_append(out, "<td>");
         bt_mark_write(row->verdict, out);
     }
-    bt_str_format(out, "<td class=n>%lld\n", (long long)row->pairs);
+    bt_str_format(out, "<td class=n>%lld\n", (long long)row->rounds);
 }
 
 // ---- groups ------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ static void write_list(const ratio_list *list, bt_str *out)
                       strcmp(list->kind, "replicate") == 0 ? "claim" : "case");
         write_axis_head(list, &on, out);
         bt_str_format(
-            out, "<th class=n>ratio<th class=n>95 %% interval%s%s<th class=n>pairs</thead>\n",
+            out, "<th class=n>ratio<th class=n>95 %% interval%s%s<th class=n>rounds</thead>\n",
             has_marks(list) ? "<th class=n>paper" : "", has_words(list) ? "<th>verdict" : "");
         write_groups(list, &on, out);
         bt_str_append(out, "</table>\n");

@@ -25,18 +25,18 @@ static bt_status pair_ratio(const report_case *base, const report_case *other, d
             bool pair = base->rounds[i]->ordinal == other->rounds[j]->ordinal &&
                         bt_round_counts(base, i) && bt_round_counts(other, j);
             if (pair && ours > 0.0 && theirs > 0.0 && isfinite(theirs / ours)) {
-                ratios[row->pairs++] = theirs / ours;
+                ratios[row->rounds++] = theirs / ours;
             }
         }
     }
-    if (row->pairs == 0) {
+    if (row->rounds == 0) {
         return BT_OK;
     }
     bt_stats stats;
-    BT_TRY(bt_stats_of(ratios, row->pairs, &stats));
+    BT_TRY(bt_stats_of(ratios, row->rounds, &stats));
     row->ratio = stats.median;
-    row->low = row->pairs > 1 ? stats.low : (double)NAN;
-    row->high = row->pairs > 1 ? stats.high : (double)NAN;
+    row->low = row->rounds > 1 ? stats.low : (double)NAN;
+    row->high = row->rounds > 1 ? stats.high : (double)NAN;
     return BT_OK;
 }
 
@@ -174,7 +174,7 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
                            .reason = "",
                            .deviations = "",
                            .noisy = base->noisy + mine->noisy,
-                           .pairs = mine->round_count};
+                           .rounds = mine->round_count};
         BT_TRY(name_in_run(set, mine, &row->name));
     }
     return bt_ratios_sort(&set->arena, rows, count, list);

@@ -204,7 +204,7 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
                            .verdict = verdict->verdict,
                            .reason = verdict->reason,
                            .deviations = "",
-                           .pairs = verdict->rounds};
+                           .rounds = verdict->rounds};
         row->noisy = noisy_rounds(set, run, row->name);
         BT_TRY(read_rule(verdict, &set->arena, row));
     }
@@ -337,8 +337,8 @@ bt_text bt_format_ratio_interval(const ratio_row *row)
         } else {
             (void)snprintf(out.text, sizeof out.text, "[%.3f, %.3f]", row->low, row->high);
         }
-    } else if (row->pairs == 1) {
-        (void)snprintf(out.text, sizeof out.text, "one pair");
+    } else if (row->rounds == 1) {
+        (void)snprintf(out.text, sizeof out.text, "one round");
     }
     return out;
 }

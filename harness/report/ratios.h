@@ -29,7 +29,7 @@ typedef struct ratio_row {
     const char *verdict;        // as stored, "" where nothing was decided
     const char *reason;         // likewise
     const char *deviations;     // in what it is not the paper's; "" where nothing is known
-    int64_t pairs;              // of rounds
+    int64_t rounds;             // of this run, each beside one of the other where they took turns
     int64_t noisy;              // of those, with a noise label
 } ratio_row;
 
@@ -49,7 +49,7 @@ typedef struct ratio_list {
 const char *bt_ratios_less(const ratio_list *list);
 const char *bt_ratios_more(const ratio_list *list);
 
-// "[1.027, 1.035]"; where it says nothing "wide open", where there is none "one pair" or "-".
+// "[1.027, 1.035]"; where it says nothing "wide open", where there is none "one round" or "-".
 bt_text bt_format_ratio_interval(const ratio_row *row);
 
 // Fills the set's lists, in its arena.

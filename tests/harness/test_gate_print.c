@@ -70,6 +70,65 @@ static void a_machine_that_was_slower_as_a_whole_is_said(void **state)
     bt_str_release(&out);
 }
 
+// What the text says besides of two environments, up to the end of its line; the JSON says `whole`.
+static void expect_besides(const char *besides, const char *whole)
+{
+    bt_str out = {0};
+    gate_make_equal_runs();
+    gate_judge("");
+    ASSERT_OK(bt_gate_text(&gate_it.result, "", &out));
+    gate_expect_words(bt_str_text(&out), besides);
+    bt_str_clear(&out);
+    ASSERT_OK(bt_gate_markdown(&gate_it.result, &out));
+    gate_expect_words(bt_str_text(&out), "\nbesides: not comparable: cpu.");
+    bt_str_clear(&out);
+    ASSERT_OK(bt_gate_json(&gate_it.result, &out));
+    gate_expect_words(bt_str_text(&out), whole);
+    bt_str_release(&out);
+}
+
+static void another_machine_is_said_by_its_name(void **state)
+{
+    (void)state;
+    static const bt_store_fact base[] = {
+        {"cpu.features", "avx2 fma", BT_FACT_HARD}, {"cpu.model", "a processor", BT_FACT_HARD},
+        {"cpu.usable", "16", BT_FACT_HARD},         {"gpu.clock_max_sm", "1980", BT_FACT_SOFT},
+        {"gpu.driver", "580", BT_FACT_HARD},        {"gpu.name", "NVIDIA H200", BT_FACT_HARD},
+        {"os.libc", "2.39", BT_FACT_SOFT},
+    };
+    static const bt_store_fact now[] = {
+        {"cpu.features", "avx2", BT_FACT_HARD}, {"cpu.model", "a processor", BT_FACT_HARD},
+        {"cpu.usable", "2", BT_FACT_HARD},      {"memory.total", "8 GiB", BT_FACT_SOFT},
+        {"os.libc", "2.36", BT_FACT_SOFT},
+    };
+    gate_it.base.run.info.env = (bt_store_env){"base", base, sizeof base / sizeof base[0]};
+    gate_it.run.run.info.env = (bt_store_env){"now", now, sizeof now / sizeof now[0]};
+    expect_besides("\nbesides  not comparable: cpu.features avx2 fma -> avx2; cpu.usable 16 -> 2; "
+                   "gpu.name NVIDIA H200 -> none; os.libc 2.39 -> 2.36; "
+                   "memory.total none -> 8 GiB\n",
+                   "gpu.driver 580 -> none; gpu.name");
+}
+
+static void of_many_soft_facts_a_few_are_said(void **state)
+{
+    (void)state;
+    static const bt_store_fact base[] = {
+        {"cpu.usable", "16", BT_FACT_HARD}, {"env.A", "1", BT_FACT_SOFT},
+        {"env.C", "1", BT_FACT_SOFT},       {"env.D", "1", BT_FACT_SOFT},
+        {"env.E", "1", BT_FACT_SOFT},
+    };
+    static const bt_store_fact now[] = {
+        {"cpu.usable", "2", BT_FACT_HARD}, {"env.B", "2", BT_FACT_SOFT},
+        {"env.C", "2", BT_FACT_SOFT},      {"env.D", "2", BT_FACT_SOFT},
+        {"env.E", "1", BT_FACT_SOFT},      {"os.kernel", "6.1", BT_FACT_SOFT}, // private
+    };
+    gate_it.base.run.info.env = (bt_store_env){"base", base, sizeof base / sizeof base[0]};
+    gate_it.run.run.info.env = (bt_store_env){"now", now, sizeof now / sizeof now[0]};
+    expect_besides("\nbesides  not comparable: cpu.usable 16 -> 2; env.C 1 -> 2; env.D 1 -> 2; "
+                   "env.A 1 -> none; and 1 more soft fact\n",
+                   "env.A 1 -> none; env.B none -> 2\"");
+}
+
 static void an_improvement_proposes_a_baseline(void **state)
 {
     (void)state;
@@ -171,6 +230,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_text_says_what_changed),
         TEST(a_machine_that_was_slower_as_a_whole_is_said),
+        TEST(another_machine_is_said_by_its_name),
+        TEST(of_many_soft_facts_a_few_are_said),
         TEST(an_improvement_proposes_a_baseline),
         TEST(the_comment_folds_what_is_same),
         TEST(a_long_comment_is_cut),

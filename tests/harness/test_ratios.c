@@ -121,7 +121,7 @@ static void pairs_are_medians_over_rounds_that_both_passed(void **state)
     assert_ordered(list);
     for (int64_t i = 0; i < list->count; i++) {
         const ratio_row *row = &list->rows[i];
-        assert_int_equal(row->pairs, 6); // the invalid ones make no pair
+        assert_int_equal(row->rounds, 6); // the invalid ones make no pair
         assert_true(row->low <= row->ratio && row->ratio <= row->high);
         assert_true(row->high / row->low < 1.02); // nor do they widen the interval
         assert_true(row->ratio > 1.0);
@@ -143,13 +143,33 @@ static void few_cases_against_several_systems_are_one_list(void **state)
     assert_int_equal(set.ratios[0].count, 4);
     const ratio_row *row =
         find_row(&set.ratios[0], "gelu.forward.f32.1024x768, against pytorch-compile");
-    assert_true(isnan(row->low)); // one pair has no interval
+    assert_true(isnan(row->low)); // one round has no interval
+    assert_string_equal(bt_format_ratio_interval(row).text, "one round");
     bt_report_set_release(&set);
     sample.cases = 20; // many: a list each
     read_set(&sample, &set);
     assert_int_equal(set.ratio_count, 2);
     assert_string_equal(set.ratios[1].other, "pytorch-compile");
     bt_report_set_release(&set);
+}
+
+// Whatever stands against what, the page counts rounds: a gate has no pairs.
+static void the_page_counts_rounds(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"gate", "ab"};
+    for (int i = 0; i < 2; i++) {
+        report_set set;
+        bt_str page = {0};
+        sample_kernels sample = made(kinds[i], "candidate", 3);
+        read_set(&sample, &set);
+        assert_string_equal(set.ratios[0].kind, kinds[i]);
+        ASSERT_OK(bt_page_forest(&set, &page));
+        assert_non_null(strstr(bt_str_text(&page), "<th class=n>rounds</thead>"));
+        assert_null(strstr(bt_str_text(&page), ">pairs<"));
+        bt_str_release(&page);
+        bt_report_set_release(&set);
+    }
 }
 
 static void runs_stand_against_the_first(void **state)
@@ -325,6 +345,7 @@ int main(void)
         TEST(claims_have_the_papers_ratio_and_those_untested_no_row),
         TEST(pairs_are_medians_over_rounds_that_both_passed),
         TEST(few_cases_against_several_systems_are_one_list),
+        TEST(the_page_counts_rounds),
         TEST(runs_stand_against_the_first),
         cmocka_unit_test(the_mean_is_geometric),
         cmocka_unit_test(axes_hold_one_and_have_ticks),
