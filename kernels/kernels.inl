@@ -103,6 +103,8 @@ BT_KERNEL_CUDA(GEMM, BF16, 80, gemm_bf16_sm80, bt_gemm_bf16_sm80_accepts,
                bt_gemm_bf16_sm80_workspace)
 BT_KERNEL_CUDA(GEMM, BF16, 90, gemm_bf16_sm90, bt_gemm_bf16_sm90_accepts,
                bt_gemm_bf16_sm90_workspace)
+BT_KERNEL_CUDA(GEMM_GROUPED, BF16, 90, gemm_grouped_bf16_sm90, bt_gemm_grouped_bf16_sm90_accepts,
+               bt_gemm_grouped_bf16_sm90_workspace)
 BT_KERNEL_CUDA(GEMM, F32, 80, gemm_fp32_sm80, bt_gemm_fp32_sm80_accepts,
                bt_gemm_fp32_sm80_workspace)
 BT_KERNEL_CUDA(GEMM, F32, 80, gemm_tf32_sm80, bt_gemm_tf32_sm80_accepts,

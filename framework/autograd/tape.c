@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 
+#include "framework/autograd/weight_grads.h"
 #include "framework/base/mem.h"
 
 // Where an input came from: a leaf, or an output of an earlier node; neither: a constant.
@@ -266,6 +267,9 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
             din->accumulate = true;
             din->tensor = bt_tensor_retain(*slot_of(edge));
         }
+        if (edge->leaf && edge->leaf->grad_pending == 1 && !context->anomaly) {
+            din->leaf = edge->leaf; // nobody else reads its gradient or adds to it in this backward
+        }
     }
     return BT_OK;
 }
@@ -325,24 +329,26 @@ static void count_pending(const bt_tape *tape)
     }
 }
 
-// The node is done (or was skipped): runs the hooks of leaves that wait for nobody else.
+// The node is done (or was skipped).
 static bt_status finish_leaves(bt_context *context, bt_node *node, bt_status status)
 {
     for (int i = 0; i < node->op->in_count; ++i) {
-        bt_tensor *leaf = node->in[i].leaf;
-        if (leaf && --leaf->grad_pending == 0 && leaf->grad_hook.ready && leaf->grad &&
-            status == BT_OK) {
-            status = leaf->grad_hook.ready(leaf->grad_hook.self, context, leaf->grad);
+        if (node->in[i].leaf) {
+            status = bt_leaf_fed(context, node->in[i].leaf, status);
         }
     }
     return status;
 }
 
-static bt_status run_output_hooks(bt_context *context, const bt_node *node)
+// A hook may change the gradient in place, so it gets one that nobody else reads.
+static bt_status run_output_hooks(bt_context *context, bt_node *node)
 {
     for (int i = 0; i < node->op->out_count; ++i) {
-        if (node->dout[i] && node->hook[i].ready) {
-            BT_TRY(node->hook[i].ready(node->hook[i].self, context, node->dout[i]));
+        bt_tensor **dout = &node->dout[i];
+        if (*dout && node->hook[i].ready) {
+            const bt_edge own = {.spec = {(*dout)->dtype, (*dout)->shape}};
+            BT_TRY(make_private(context, &own, dout));
+            BT_TRY(node->hook[i].ready(node->hook[i].self, context, *dout));
         }
     }
     return BT_OK;
@@ -375,8 +381,11 @@ bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
                         root->name);
     }
     BT_TRY(check_producer(tape, root));
+    BT_TRY(bt_weight_grads_run(context, 1, BT_OK)); // of a backward around this one
+    bt_weight_grads waiting = {.count = 0}, *around = context->weight_grads;
     bt_status status = plant_seed(context, root, seed);
     context->tape = NULL; // a backward is not itself recorded
+    context->weight_grads = &waiting;
     count_pending(tape);
     for (bt_node *node = tape->newest; node; node = node->previous) {
         if (status == BT_OK && (node->dout[0] || node->dout[1])) {
@@ -387,8 +396,11 @@ bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
         }
         status = finish_leaves(context, node, status);
         spend(node);
+        status = bt_weight_grads_run(context, BT_WEIGHT_GRADS_GROUP, status);
     }
+    status = bt_weight_grads_run(context, 1, status);
     context->tape = tape;
+    context->weight_grads = around;
     bt_tape_reset(tape);
     return status;
 }

@@ -101,8 +101,8 @@ bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products, int
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "gemm: a group of %lld products at %p",
                         (long long)count, (const void *)products);
     }
-    if (count == 0) {
-        return BT_OK;
+    if (count <= 1) { // a product alone is no faster for being a group
+        return count ? bt_gemm(context, products) : BT_OK;
     }
     bt_gemm_grouped_args group = {products, count};
     const bt_kernel *kernel = NULL;

@@ -439,7 +439,7 @@ bt_status bt_gemm_tuner_choose(bt_gemm_tuner *tuner, bt_stream stream, const bt_
 {
     candidate list[CANDIDATES];
     const gemm_key key = key_of(args);
-    const bool plain = !args->dbias; // no row that has plans sums columns
+    const bool plain = !args->dbias; // its candidates lack the product with a sum behind it
     const choice *known = plain ? recall(tuner, &key) : NULL;
     *plan = NULL;
     if (!known) {

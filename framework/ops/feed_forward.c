@@ -67,7 +67,7 @@ static bt_status hidden_backward(bt_context *context, bt_op_backward *call, bt_t
 bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dy = call->dout[0];
-    const bt_tensor *hidden = call->saved[SAVED_HIDDEN];
+    bt_tensor *hidden = call->saved[SAVED_HIDDEN];
     bt_tensor *dpre = NULL;
     if (call->din[V].wanted) {
         BT_TRY(bt_linear_dw(context, call, V, dy, hidden));

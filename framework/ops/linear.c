@@ -1,6 +1,7 @@
 // framework/ops/linear.c - matrix products: linear layers, batched matmul
 #include "framework/ops/linear.h"
 
+#include "framework/autograd/weight_grads.h"
 #include "framework/linalg/gemm.h"
 #include "framework/ops/ops.h"
 
@@ -104,8 +105,8 @@ bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x, const b
     return bt_gemm(context, &args);
 }
 
-bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight, const bt_tensor *dy,
-                       const bt_tensor *x)
+bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight, bt_tensor *dy,
+                       bt_tensor *x)
 {
     bt_tensor *dw = NULL;
     double beta = call->din[weight].accumulate ? 1 : 0;
@@ -130,7 +131,7 @@ bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight, co
                          .ab_dtype = x->dtype,
                          .d_dtype = dw->dtype,
                          .compute = context->compute};
-    return bt_gemm(context, &args);
+    return bt_weight_grads_add(context, &call->din[weight], &args, dy, x);
 }
 
 bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias, const bt_tensor *dy)

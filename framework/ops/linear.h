@@ -22,11 +22,12 @@ bt_gemm_args bt_linear_args(const bt_context *context, const bt_tensor *x, const
 bt_gemm_args bt_linear_dx_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *w,
                                const bt_tensor *dx);
 
-// The gradients of inputs x, weight and bias: dy w, dy^T x, and the sums of dy's columns.
+// The gradients of inputs x, weight and bias: dy w, dy^T x (now or later, autograd/weight_grads.h),
+// and the sums of dy's columns.
 BT_CHECKED bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x,
                                   const bt_tensor *dy, const bt_tensor *w);
 BT_CHECKED bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight,
-                                  const bt_tensor *dy, const bt_tensor *x);
+                                  bt_tensor *dy, bt_tensor *x);
 BT_CHECKED bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias,
                                      const bt_tensor *dy);
 

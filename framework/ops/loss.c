@@ -1,4 +1,5 @@
 // framework/ops/loss.c - cross-entropy of logits against integer targets
+#include "framework/autograd/weight_grads.h"
 #include "framework/ops/ops.h"
 
 // inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
@@ -56,7 +57,8 @@ bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call
 {
     bt_tensor *logits = call->saved[0];
     bt_tensor *dlogits = NULL;
-    if (call->attrs->cross_entropy.in_place) {
+    if (call->attrs->cross_entropy.in_place) { // logits that another product may still have to read
+        BT_TRY(bt_weight_grads_run(context, 1, BT_OK));
         call->din[0].tensor = bt_tensor_retain(logits);
     }
     BT_TRY(bt_grad_target(context, call, 0, &dlogits));

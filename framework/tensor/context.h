@@ -32,7 +32,8 @@ struct bt_context {
     bt_stream stream;     // work goes here
     bt_compute compute;   // how fp32 matrix products are made
     struct bt_tape *tape; // borrowed; ops are recorded on it; NULL: nothing is recorded
-    bool anomaly;         // name the op whose backward made the first NaN (slow, synchronises)
+    struct bt_weight_grads *weight_grads; // borrowed; those of the backward under way that wait
+    bool anomaly; // name the op whose backward made the first NaN (slow, synchronises)
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
     struct bt_gemm_tuner *tuner; // borrowed (linalg/tune.h); NULL: matrix products run by estimates

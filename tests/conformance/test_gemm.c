@@ -44,10 +44,9 @@ static const precision precisions[] = {
 static int refused, ours;
 
 // Does the row serve calls like this one, as bt_kernel_find asks it?
-static bool serves(const bt_kernel *row, const bt_gemm_args *args)
+static bool serves(const bt_kernel *row, bt_kernel_op op, bt_dtype dtype, const void *args)
 {
-    return row->op == BT_KERNEL_GEMM && row->dtype == args->ab_dtype &&
-           row->min_arch <= test_device()->info.arch &&
+    return row->op == op && row->dtype == dtype && row->min_arch <= test_device()->info.arch &&
            (!row->accepts || row->accepts(test_device(), args));
 }
 
@@ -121,7 +120,7 @@ static void run_product(const precision *with, const product *shape, bool trans_
     int rows = 0;
     const bt_kernel *table = bt_kernel_table(test_device(), &rows);
     for (const bt_kernel *row = table; row < table + rows; ++row) {
-        if (serves(row, &args[TEST_NEAR])) {
+        if (serves(row, BT_KERNEL_GEMM, with->ab, &args[TEST_NEAR])) {
             test_run_row(row, first ? &args[TEST_HOST] : NULL, &args[TEST_NEAR]);
             test_twin_check(d, bound_of(with, shape), bt_dtype_epsilon(with->d) + approximate,
                             row->name);
@@ -134,6 +133,41 @@ static void run_product(const precision *with, const product *shape, bool trans_
     }
     refused += first;
     test_twins_release();
+}
+
+// op(A) transposed, op(B) not, in place where beta is not 0; returns the twin of d.
+static test_twin *weight_gradient(const precision *with, const product *shape, uint64_t seed,
+                                  bt_gemm_args *host, bt_gemm_args *near)
+{
+    const int64_t lda = shape->m + shape->pad, ldb = shape->n + shape->pad;
+    test_twin *a = test_twin_random(with->ab, lda * shape->k * shape->batch, seed, -1, 1);
+    test_twin *b = test_twin_random(with->ab, ldb * shape->k * shape->batch, seed + 1, -1, 1);
+    test_twin *d = test_twin_inout(with->d, ldb * shape->m * shape->batch, seed + 2, -1, 1);
+    bt_gemm_args *both[TEST_SIDES] = {[TEST_HOST] = host, [TEST_NEAR] = near};
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        *both[side] = (bt_gemm_args){.m = shape->m,
+                                     .n = shape->n,
+                                     .k = shape->k,
+                                     .trans_a = true,
+                                     .a = test_at(a, side),
+                                     .b = test_at(b, side),
+                                     .c = test_at(d, side),
+                                     .d = test_at(d, side),
+                                     .lda = lda,
+                                     .ldb = ldb,
+                                     .ldc = ldb,
+                                     .ldd = ldb,
+                                     .batch = shape->batch,
+                                     .stride_a = lda * shape->k,
+                                     .stride_b = ldb * shape->k,
+                                     .stride_c = ldb * shape->m,
+                                     .stride_d = ldb * shape->m,
+                                     .alpha = shape->alpha,
+                                     .beta = shape->beta,
+                                     .ab_dtype = test_type(with->ab, side),
+                                     .d_dtype = test_type(with->d, side)};
+    }
+    return d;
 }
 
 static void plain(void **state)
@@ -176,6 +210,233 @@ static void epilogues(void **state)
                       bt_dtype_name(precisions[p].ab), bt_dtype_name(precisions[p].d),
                       (int)precisions[p].compute, refused);
     }
+}
+
+// Every plan of every row, not only the one that its row would take: weight gradients, whose K may
+// be split, of tiles that are full, cut off, and empty in some of their columns.
+static void every_plan(void **state)
+{
+    (void)state;
+    enum { MOST = 96 };
+    static const product shapes[] = {{264, 392, 1032, 2, 8, 0.5, 1, true},
+                                     {200, 40, 1500, 1, 8, 1, 0, false},
+                                     {24, 584, 520, 3, 0, 1, 1, true}};
+    static const precision with = {BT_BF16, BT_F32, BT_COMPUTE_NATIVE};
+    const bt_backend *backend = test_device()->backend;
+    int launched = 0, rows = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (size_t i = 0; backend->plans && i < sizeof shapes / sizeof shapes[0]; ++i) {
+        bt_gemm_args host, near;
+        test_twin *d = weight_gradient(&with, &shapes[i], 11, &host, &near);
+        bool first = true;
+        for (const bt_kernel *row = table; row < table + rows; ++row) {
+            bt_kernel_plan plans[MOST];
+            const int count = serves(row, BT_KERNEL_GEMM, BT_BF16, &near)
+                                  ? backend->plans(test_device(), row, &near, plans, MOST)
+                                  : 0;
+            for (int j = 0; j < count; ++j) {
+                test_case_name("weight gradient %d by %s", (int)i, plans[j].name);
+                test_run_plan(row, &plans[j], first ? &host : NULL, &near);
+                test_twin_check(d, bound_of(&with, &shapes[i]), bt_dtype_epsilon(BT_F32),
+                                plans[j].name);
+                first = false;
+                ++launched;
+            }
+        }
+        test_twins_release();
+    }
+    print_message("%d plans\n", launched);
+    assert_true(test_device()->info.arch != 90 || launched > 30);
+}
+
+// Weight gradients of shapes of their own in one call: of one depth and of several, more than one
+// launch takes, a product that is smaller than a tile, one that is added to.
+static void grouped(void **state)
+{
+    (void)state;
+    enum { MOST = 10 };
+    static const product groups[][MOST] = {
+        {{768, 768, 520, 1, 0, 1, 1, true}},
+        {{768, 768, 256, 1, 0, 1, 1, true},
+         {1536, 768, 256, 1, 0, 1, 1, true},
+         {768, 1544, 256, 1, 8, 1, 1, true}},
+        {{8, 8, 8, 1, 0, 1, 0, false},
+         {264, 392, 1032, 2, 8, 0.5, 1, true},
+         {136, 1000, 64, 1, 0, 1, 0, false},
+         {1000, 24, 3000, 1, 8, 1, 1, true}},
+        {{8, 8, 100, 1, 0, 1, 0, false},
+         {16, 8, 100, 1, 0, 1, 1, true},
+         {24, 8, 100, 1, 0, 1, 0, false},
+         {136, 8, 100, 1, 0, 1, 0, false},
+         {264, 16, 100, 1, 0, 1, 0, false},
+         {8, 200, 100, 1, 0, 1, 0, false},
+         {8, 400, 100, 1, 0, 1, 1, true},
+         {8, 8, 700, 1, 0, 1, 0, false},
+         {40, 48, 9, 3, 8, 1, 0, false},
+         {8, 8, 1, 1, 0, 1, 0, false}},
+    };
+    static const precision with = {BT_BF16, BT_F32, BT_COMPUTE_NATIVE};
+    int served = 0, rows = 0;
+    for (size_t g = 0; g < sizeof groups / sizeof groups[0]; ++g) {
+        bt_gemm_args args[TEST_SIDES][MOST];
+        test_twin *d[MOST];
+        int count = 0;
+        test_case_name("group %d", (int)g);
+        for (; count < MOST && groups[g][count].batch > 0; ++count) {
+            const uint64_t seed = (uint64_t)count * 3;
+            d[count] = weight_gradient(&with, &groups[g][count], seed, &args[TEST_HOST][count],
+                                       &args[TEST_NEAR][count]);
+        }
+        const bt_gemm_grouped_args host = {args[TEST_HOST], count};
+        const bt_gemm_grouped_args near = {args[TEST_NEAR], count};
+        const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+        for (const bt_kernel *row = table; row < table + rows; ++row) {
+            if (serves(row, BT_KERNEL_GEMM_GROUPED, BT_BF16, &near)) {
+                test_run_row(row, &host, &near);
+                for (int i = 0; i < count; ++i) {
+                    test_twin_check(d[i], bound_of(&with, &groups[g][i]), bt_dtype_epsilon(BT_F32),
+                                    row->name);
+                }
+                ++served;
+            }
+        }
+        test_twins_release();
+    }
+    if (test_device()->info.arch == 90) {
+        assert_int_equal(served, sizeof groups / sizeof groups[0]);
+    }
+}
+
+// Columns of D are summed where GELU's slope is multiplied on: the bias gradient of a GPT-2 layer.
+// The sums are of D as stored, which is compared with them here, on the GPU's side.
+static void run_sums(const product *shape, bt_dtype d_dtype, bool accumulate)
+{
+    const int64_t ldd = shape->n + shape->pad;
+    test_twin *a = test_twin_random(BT_BF16, shape->m * shape->k, 1, -1, 1);
+    test_twin *b = test_twin_random(BT_BF16, shape->k * shape->n, 2, -1, 1);
+    test_twin *aux = test_twin_random(BT_BF16, shape->m * ldd, 6, -2, 2);
+    test_twin *d = test_twin_inout(BT_BF16, shape->m * ldd, 4, -1, 1);
+    test_twin *dbias = test_twin_inout(d_dtype, shape->n, 7, -1, 1);
+    bt_gemm_args args = {.m = shape->m,
+                         .n = shape->n,
+                         .k = shape->k,
+                         .a = test_at(a, TEST_NEAR),
+                         .b = test_at(b, TEST_NEAR),
+                         .d = test_at(d, TEST_NEAR),
+                         .lda = shape->k,
+                         .ldb = shape->n,
+                         .ldc = ldd,
+                         .ldd = ldd,
+                         .batch = 1,
+                         .alpha = shape->alpha,
+                         .epilogue = BT_EPILOGUE_DGELU,
+                         .aux = test_at(aux, TEST_NEAR),
+                         .ab_dtype = BT_BF16,
+                         .d_dtype = BT_BF16,
+                         .dbias = test_at(dbias, TEST_NEAR),
+                         .dbias_dtype = d_dtype,
+                         .dbias_accumulate = accumulate};
+    int rows = 0, served = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        if (!serves(row, BT_KERNEL_GEMM, BT_BF16, &args)) {
+            continue;
+        }
+        ++served;
+        test_run_row(row, NULL, &args);
+        for (int64_t col = 0; col < shape->n; ++col) {
+            double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
+            for (int64_t r = 0; r < shape->m; ++r) {
+                const double value = test_twin_get(d, TEST_NEAR, r * ldd + col);
+                sum += value;
+                size += fabs(value);
+            }
+            const double got = test_twin_get(dbias, TEST_NEAR, col);
+            const double bound =
+                (double)(shape->m + 1) * EPSILON * size + bt_dtype_epsilon(d_dtype) * fabs(sum);
+            if (!(fabs(got - sum) <= bound)) {
+                fail_msg("%s: dbias[%lld] is %g, the column sums to %g +- %g", row->name,
+                         (long long)col, got, sum, bound);
+            }
+        }
+    }
+    assert_int_equal(served, test_device()->info.arch == 90 ? 1 : 0);
+    test_twins_release();
+}
+
+static void column_sums(void **state)
+{
+    (void)state;
+    static const product layers[] = {{512, 3072, 768, 1, 0, 1, 0, false},
+                                     {300, 200, 136, 1, 8, 0.5, 0, false},
+                                     {1, 8, 8, 1, 0, 1, 0, false},
+                                     {129, 264, 40, 1, 8, 1, 0, false}};
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+        test_case_name("column sums, layer %d", (int)i);
+        run_sums(&layers[i], BT_F32, false);
+        run_sums(&layers[i], BT_F32, true);
+        run_sums(&layers[i], BT_BF16, true);
+    }
+}
+
+// A row whose operand is infinite makes its own sums so, rows that are not there none.
+static void column_sums_end_with_the_matrix(void **state)
+{
+    (void)state;
+    enum { M = 3, N = 64, K = 16 };
+    test_twin *a = test_twin_random(BT_BF16, M * K, 1, 1, 2);
+    test_twin *b = test_twin_random(BT_BF16, K * N, 2, 1, 2);
+    test_twin *aux = test_twin_random(BT_BF16, M * N, 6, 0, 2);
+    test_twin *d = test_twin_output(BT_BF16, M * N);
+    test_twin *dbias = test_twin_output(BT_F32, N);
+    test_twin_set(b, 5, (double)INFINITY); // times the zeros that stand in for rows past M: NaN
+    bt_gemm_args args = {.m = M, .n = N, .k = K, .batch = 1, .alpha = 1};
+    args.a = test_at(a, TEST_NEAR);
+    args.b = test_at(b, TEST_NEAR);
+    args.d = test_at(d, TEST_NEAR);
+    args.aux = test_at(aux, TEST_NEAR);
+    args.dbias = test_at(dbias, TEST_NEAR);
+    args.lda = K;
+    args.ldb = args.ldc = args.ldd = N;
+    args.epilogue = BT_EPILOGUE_DGELU;
+    args.ab_dtype = args.d_dtype = BT_BF16;
+    args.dbias_dtype = BT_F32;
+    test_case_name("column sums of an infinite column");
+    int rows = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        if (serves(row, BT_KERNEL_GEMM, BT_BF16, &args)) {
+            test_run_row(row, NULL, &args);
+            for (int64_t col = 0; col < N; ++col) {
+                const double got = test_twin_get(dbias, TEST_NEAR, col);
+                assert_true(col == 5 ? isinf(got) && got > 0 : isfinite(got));
+            }
+        }
+    }
+    test_twins_release();
+}
+
+// What cuBLASLt has no kernel for, f32 from bf16 with a bias, `auto` computes on any GPU.
+static void serves_what_the_library_lacks(void **state)
+{
+    (void)state;
+    bt_device other;
+    static const int64_t odd = 33;
+    bt_gemm_args args = {.m = odd, .n = odd, .k = odd, .batch = 1, .alpha = 1, .trans_b = true};
+    void *block = NULL;
+    assert_int_equal(setenv("BT_GEMM", "auto", 1), 0);
+    ASSERT_OK(bt_device_open("cuda", 0, &other));
+    ASSERT_OK(other.backend->memory_alloc(&other, (size_t)(16 * odd * odd), &block));
+    args.a = args.b = args.bias = args.c = args.d = block; // asked for, not run
+    args.lda = args.ldb = args.ldc = args.ldd = odd;
+    args.epilogue = BT_EPILOGUE_BIAS;
+    args.ab_dtype = BT_BF16;
+    args.d_dtype = BT_F32;
+    const bt_kernel *row = NULL;
+    ASSERT_OK(bt_kernel_find(&other, BT_KERNEL_GEMM, BT_BF16, &args, &row));
+    other.backend->memory_free(&other, block);
+    bt_device_close(&other);
+    assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
 }
 
 // The calls of this file have reached our own kernels.
@@ -223,6 +484,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),
         cmocka_unit_test(epilogues),
+        cmocka_unit_test(every_plan),
+        cmocka_unit_test(grouped),
+        cmocka_unit_test(column_sums),
+        cmocka_unit_test(column_sums_end_with_the_matrix),
+        cmocka_unit_test(serves_what_the_library_lacks),
         cmocka_unit_test(reaches_ours),
         cmocka_unit_test(refuses),
         cmocka_unit_test(names_its_choices),

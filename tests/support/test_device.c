@@ -215,9 +215,17 @@ void test_run(bt_kernel_op op, bt_dtype dtype, const void *host_args, const void
 
 void test_run_row(const bt_kernel *row, const void *host_args, const void *near_args)
 {
+    test_run_plan(row, NULL, host_args, near_args);
+}
+
+void test_run_plan(const bt_kernel *row, const bt_kernel_plan *plan, const void *host_args,
+                   const void *near_args)
+{
     const bt_kernel_op op = row->op;
-    bt_launch launch = {.device = &gpu};
-    launch.workspace_bytes = row->workspace ? row->workspace(&gpu, near_args) : 0;
+    bt_launch launch = {.device = &gpu, .plan = plan ? plan->number : 0};
+    launch.workspace_bytes = plan             ? plan->workspace_bytes
+                             : row->workspace ? row->workspace(&gpu, near_args)
+                                              : 0;
     ASSERT_OK(
         gpu.backend->memory_alloc(&gpu, launch.workspace_bytes + GUARD_BYTES, &launch.workspace));
     for (int repeat = 0; repeat < REPEATS; ++repeat) {

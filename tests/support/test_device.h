@@ -60,6 +60,9 @@ bt_dtype test_type(bt_dtype dtype, test_side side);
 void test_run(bt_kernel_op op, bt_dtype dtype, const void *host_args, const void *near_args);
 // The same with a row of the caller's choosing; without host_args the CPU is not asked again.
 void test_run_row(const bt_kernel *row, const void *host_args, const void *near_args);
+// The same by one of the row's plans; NULL for the row's own choice.
+void test_run_plan(const bt_kernel *row, const bt_kernel_plan *plan, const void *host_args,
+                   const void *near_args);
 // |got - expected| <= absolute + relative |expected| for each element; NaN and infinities must be
 // the same on both sides.
 void test_twin_check(const test_twin *twin, double absolute, double relative, const char *what);

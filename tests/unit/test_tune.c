@@ -247,7 +247,7 @@ static void test_not_while_capturing(void **state)
     assert_true(kernel == &rows[1] && !plan && fake.launches == 0);
     fake.capturing = false;
     expect_choice(tuner, &args, "tiles plan 3");
-    bt_gemm_args sums = args; // nor with column sums, which the plans do not make
+    bt_gemm_args sums = args; // nor with column sums
     sums.dbias = aux;
     expect_choice(tuner, &sums, "tiles plan 1");
     assert_int_equal(bt_gemm_tuner_measured(tuner), 1);

@@ -3,7 +3,7 @@
 //   launch_sm80.cu.
 // Shapes   any; any alignment and stride (fast where everything is a multiple of 16 bytes)
 // Types    bf16 operands and bias; c, d, aux bf16 or f32; sums f32
-// Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
+// Bitwise  every sum's order is fixed by shape, plan and number of SMs
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false for k = 0, for GELU with beta and, unless BT_GEMM=own or sm80, where
 //          cuBLASLt serves: launch_sm80.cu
@@ -13,16 +13,15 @@
 namespace bt_gemm_sm80
 {
 
-static const variant variants[] = {
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, true, 0.55),
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, false, 0.55),
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, true, false, 0.55),
-    BT_MMA_VARIANT(bf16, bf16, BT_BF16, true, true, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, false, true, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, false, false, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, true, false, 0.55),
-    BT_MMA_VARIANT(bf16, float, BT_F32, true, true, 0.55),
-};
+// 128 x 256 where both operands are K-major alone: elsewhere 128 x 128 is faster, and it is what
+// fits where shared memory is small.
+#define LAYOUTS(out, d_dtype)                                                                      \
+    BT_MMA_VARIANT(bf16, out, d_dtype, false, true, 128, 0.34),                                    \
+        BT_MMA_VARIANT(bf16, out, d_dtype, false, false, 128, 0.44),                               \
+        BT_MMA_VARIANT(bf16, out, d_dtype, true, false, 128, 0.44),                                \
+        BT_MMA_VARIANT(bf16, out, d_dtype, true, true, 128, 0.44)
+static const variant variants[] = {LAYOUTS(bf16, BT_BF16), LAYOUTS(float, BT_F32),
+                                   BT_MMA_VARIANT(bf16, bf16, BT_BF16, false, true, 256, 0.55)};
 
 const family family_bf16 = {"gemm_bf16_sm80",  BT_BF16,
                             BT_COMPUTE_NATIVE, 4096,

@@ -1,93 +1,35 @@
 // kernels/cuda/gemm/bf16_sm90.cu - the row gemm_bf16_sm90: D = epilogue(alpha op(A) op(B)) + beta C
-//   The pipeline is explained in bf16_sm90.cuh, the endings in endings_*.cuh, the choice of tile
-//   and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
-// Types    bf16 operands and bias; d, c, aux bf16, or d f32 in the layout of weight gradients
-//          (trans_a, not trans_b, no epilogue, beta 0, or 1 and c is d); sums f32
-// Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
+//   The pipeline is explained in bf16_sm90.cuh, the endings in endings_*.cuh, weight gradients in
+//   clusters in cluster_sm90.cuh, the choice of tile and splits in plan.cu, what a call must fulfil
+//   and the launch in launch_sm90.cu.
+// Types    bf16 operands and bias; d, c, aux bf16, or d f32 (beta 0, or 1 and c is d; bias but for
+//          weight gradients); dbias bf16 or f32, with GELU's slope alone; sums f32
+// Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn, in a
+//          cluster from each owner on
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false on anything but compute capability 9.0 and, unless BT_GEMM=own, where
 //          the model of plan.cu expects little of the kernel: the row above serves
 // Oracle   the product in float64, tests/conformance/test_gemm.c
-#include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gemm/endings_bf16_sm90.cuh"
-#include "kernels/cuda/gemm/endings_f32_sm90.cuh"
+#include "kernels/cuda/gemm/bf16_block_sm90.cuh"
+#include "kernels/cuda/gemm/cluster_sm90.cuh"
 
 namespace bt_gemm_sm90
 {
-
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-template <class C>
-static __device__ __forceinline__ void consume(const problem &p, const shared_map<C> &shared,
-                                               unsigned char *memory, int index)
-{
-    const consumer me(index);
-    const uint32_t boxes = shared.boxes(index);
-    float *bias = shared.bias(memory, index);
-    int position = 0, turn = 0, used = 0;
-    tile_sums<C> sums;
-    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
-        const unit t = unit_at<C>(p, u);
-        const int begin = position;
-        position += t.k_end - t.k_begin;
-        if ((turn++ & 1) != index) {
-            continue;
-        }
-        if (turn > 1) {
-            barrier_sync(ORDER + index, CONSUMERS * GROUP_THREADS);
-        }
-        if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
-            begin_boxes<C>(p, t, me, shared, used);
-        }
-        if (C::ENDING != ENDING_F32 && C::ENDING != ENDING_DGELU) {
-            load_bias<C>(p, t, me, bias);
-        }
-        const bool last = u + (int)gridDim.x >= p.units;
-        multiply<C>(sums, shared, begin, t.k_end - t.k_begin, 1 - index, !last);
-        if constexpr (C::ENDING == ENDING_F32) {
-            finish_f32<C>(p, t, me, sums, bias, boxes, used);
-        } else if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
-            finish_with_input<C>(p, t, me, sums, bias, shared, used);
-        } else {
-            finish_store<C>(p, t, me, sums, bias, boxes, used);
-        }
-    }
-    if (me.leads()) {
-        tma_store_wait<0>(); // shared memory must outlive its reading
-    }
-}
-#endif
 
 template <class C>
 static __global__ void __launch_bounds__(THREADS, 1) gemm_kernel(const __grid_constant__ problem p)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    extern __shared__ unsigned char memory[];
-    const shared_map<C> shared(memory);
-    // The role, the same for the whole warp: ptxas must see that it is.
-    const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < C::STAGES; ++i) {
-            mbarrier_init(shared.full(i), 1);
-            mbarrier_init(shared.empty(i), 1);
-        }
-        for (int i = 0; i < CONSUMERS * C::BOXES; ++i) {
-            mbarrier_init(shared.loaded(0, i), 1);
-        }
-        mbarrier_init_fence();
-        tma_prefetch(&p.a);
-        tma_prefetch(&p.b);
-    }
-    __syncthreads();
-    wait_for_predecessor();
-    if (role == 0) {
-        registers_give<40>();
-        if (threadIdx.x == 0) {
-            produce<C>(p, shared);
-        }
-    } else {
-        registers_take<232>();
-        consume<C>(p, shared, memory, role - 1);
-    }
+    run_block<C>(whole_units<C>(p));
+#endif
+}
+
+template <class C>
+static __global__ void __launch_bounds__(C::THREADS, 1)
+    cluster_kernel(const __grid_constant__ problem p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    run_in_cluster<C>(p);
 #endif
 }
 
@@ -99,18 +41,26 @@ static __global__ void __launch_bounds__(THREADS, 1) gemm_kernel(const __grid_co
     }
 #define BOTH_WIDTHS(trans_a, trans_b, kind)                                                        \
     VARIANT(128, trans_a, trans_b, kind), VARIANT(192, trans_a, trans_b, kind)
+#define CLUSTER(warpgroups, n, size)                                                               \
+    {                                                                                              \
+        cluster_config<warpgroups, n, size>::TILE_M, n, true, false, ENDING_F32,                   \
+            cluster_kernel<cluster_config<warpgroups, n, size>>,                                   \
+            cluster_config<warpgroups, n, size>::SHARED_BYTES,                                     \
+            cluster_config<warpgroups, n, size>::THREADS, false, false, size                       \
+    }
+#define IN_CLUSTERS CLUSTER(3, 192, 1), CLUSTER(3, 192, 2), CLUSTER(2, 128, 2), CLUSTER(2, 128, 3)
 static const variant variants[] = {
     BOTH_WIDTHS(false, true, ENDING_STORE), BOTH_WIDTHS(false, true, ENDING_ADD),
     BOTH_WIDTHS(false, true, ENDING_GELU),  BOTH_WIDTHS(false, false, ENDING_STORE),
     BOTH_WIDTHS(false, false, ENDING_ADD),  BOTH_WIDTHS(false, false, ENDING_DGELU),
-    BOTH_WIDTHS(true, false, ENDING_F32),
+    BOTH_WIDTHS(true, false, ENDING_F32),   BOTH_WIDTHS(false, true, ENDING_F32),
+    BOTH_WIDTHS(false, false, ENDING_F32),  IN_CLUSTERS,
 };
 
 const family family_bf16 = {"gemm_bf16_sm90",
                             BT_BF16,
                             BT_COMPUTE_NATIVE,
                             64,
-                            true,
                             4096,
                             variants,
                             (int)(sizeof variants / sizeof variants[0])};

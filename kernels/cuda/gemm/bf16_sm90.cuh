@@ -14,13 +14,13 @@
 //                        |epilogue 0|epilogue 1|    that is shorter than a multiplication
 //
 // Invariants
-//   1. Unit u belongs to block u % gridDim.x, and in it to consumer (u / gridDim.x) % 2.
+//   1. A block's units are those that whole_units or group_share (work_sm90.cuh) answers; of them
+//      the i-th belongs to consumer i % 2.
 //   2. The consumers' multiplications alternate strictly (ORDER barriers): a parity wait may lag
-//   its
-//      barrier by one phase and no more, and the ring is read in the order in which it is filled.
-//   3. One warpgroup writes a unit's output. Splits of a tile add to it in turn: the
-//   order
-//      of every sum is fixed by shape and plan alone.
+//      its barrier by one phase and no more, and the ring is read in the order in which it is
+//      filled.
+//   3. One warpgroup writes a unit's output. Splits of a tile add to it in turn: the order of every
+//      sum is fixed by shape and plan alone.
 //   4. No __trap, and no code after the roles' branches: either makes ptxas give all roles the same
 //      registers, and the sums spill.
 //
@@ -38,22 +38,26 @@
 namespace bt_gemm_sm90
 {
 
-// One kernel: columns of its tile, operands' layouts, ending.
-template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct config {
+// One kernel: columns of its tile, operands' layouts, ending; whether the consumers share each
+// tile.
+template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E, bool SHARED = false> struct config {
     using VALUE = __nv_bfloat16;
     static constexpr int TILE_M = 128, TILE_N = N;
     static constexpr int DEPTH = 64;         // 128 bytes, one swizzle row
     static constexpr bool A_MN = A_MN_MAJOR; // [k, m] in memory: trans_a
     static constexpr bool B_MN = B_MN_MAJOR; // [k, n] in memory: not trans_b
     static constexpr ending ENDING = E;
-    static constexpr int M_PARTS = TILE_M / 64, SUMS = N / 2; // a thread's sums: M_PARTS x SUMS
-    static constexpr int BOXES = 4;            // between registers and memory, per consumer
-    static constexpr bool SHARED_TILE = false; // a consumer takes whole tiles
-    static constexpr bool BIASED = E != ENDING_F32 && E != ENDING_DGELU;
+    static constexpr bool SHARED_TILE = SHARED;
+    // A thread's sums: M_PARTS x SUMS.
+    static constexpr int M_PARTS = TILE_M / 64 / (SHARED ? CONSUMERS : 1), SUMS = N / 2;
+    static constexpr int BOXES = SHARED ? 2 : 4; // between registers and memory, per consumer
+    // Weight gradients have no bias. With DGELU its place holds zeros, for sums of columns.
+    static constexpr bool BIASED = E != ENDING_DGELU && !(E == ENDING_F32 && A_MN_MAJOR);
     static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
-    static constexpr int BIAS_BYTES = CONSUMERS * N * (int)sizeof(float);
+    static constexpr int BIAS_BYTES =
+        BIASED || E == ENDING_DGELU ? CONSUMERS * N * (int)sizeof(float) : 0;
     static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
     static constexpr int STAGES =
         (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - BIAS_BYTES - BOXES_BYTES) / STAGE_BYTES;
@@ -78,13 +82,15 @@ static __device__ __forceinline__ void load_operand(const CUtensorMap *map, uint
     }
 }
 
-template <class C>
-static __device__ __forceinline__ void produce(const problem &p, const shared_map<C> &shared)
+// WORK answers the block's units (work_sm90.cuh).
+template <class C, class WORK>
+static __device__ __forceinline__ void produce(WORK work, const shared_map<C> &shared)
 {
     int stage = 0;
     uint32_t phase = 1; // a fresh barrier counts as having ended a phase of parity 1
-    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
-        const unit t = unit_at<C>(p, u);
+    while (work.more()) {
+        const unit t = work.next();
+        const problem &p = work.product();
         for (int block = t.k_begin; block < t.k_end; ++block) {
             const uint32_t full = shared.full(stage);
             mbarrier_wait(shared.empty(stage), phase);
@@ -132,7 +138,8 @@ static __device__ __forceinline__ void multiply(tile_sums<C> &sums, const shared
     int previous = -1;
     for (int block = 0; block < blocks; ++block) {
         mbarrier_wait(shared.full(stage), phase);
-        multiply_block<C>(sums, shared.a(stage), shared.b(stage), block > 0);
+        multiply_block<C>(sums, shared.a(stage) + row_of<C>(1 - other) / 64 * BOX_BYTES,
+                          shared.b(stage), block > 0);
         wgmma_wait<1>();
         if (previous >= 0 && leader) {
             mbarrier_arrive(shared.empty(previous));
@@ -143,7 +150,7 @@ static __device__ __forceinline__ void multiply(tile_sums<C> &sums, const shared
             phase ^= 1;
         }
     }
-    if (tell) {
+    if (!C::SHARED_TILE && tell) {
         barrier_arrive(ORDER + other, CONSUMERS * GROUP_THREADS);
     }
     wgmma_wait<0>();

@@ -17,15 +17,35 @@ static int depth_of(const bt_gemm_sm80::family &, const bt_gemm_sm80::plan &chos
     return chosen.how->depth;
 }
 
-// The first plans of a family by its cost model; plans_of and its kin are the family's namespace's.
+// Into how many K is cut: by adding to D in turn, or within a cluster.
+static int parts_of(const bt_gemm_sm90::plan &chosen)
+{
+    return chosen.how->cluster > 1 ? chosen.how->cluster : chosen.splits;
+}
+
+static int parts_of(const bt_gemm_sm80::plan &chosen) { return chosen.splits; }
+
+static int plans_on(const bt_device_info &on, const bt_gemm_sm90::family &of,
+                    const bt_gemm_args *args, bt_gemm_sm90::plan *plans)
+{
+    return plans_of(of, args, on.processor_count, plans);
+}
+
+static int plans_on(const bt_device_info &on, const bt_gemm_sm80::family &of,
+                    const bt_gemm_args *args, bt_gemm_sm80::plan *plans)
+{
+    return plans_of(of, args, on, plans);
+}
+
+// The first plans of a family by its cost model; number_of and its kin are the family's
+// namespace's.
 template <typename PLAN, typename FAMILY>
 static int best_of(const FAMILY &of, const bt_device *device, const bt_gemm_args *args,
                    bt_kernel_plan *out, int most)
 {
     PLAN plans[bt_gemm_sm90::PLANS_MOST];
     static_assert(bt_gemm_sm90::PLANS_MOST == bt_gemm_sm80::PLANS_MOST, "one array for both");
-    const int count =
-        (int)bt_min_i64(plans_of(of, args, device->info.processor_count, plans), most);
+    const int count = (int)bt_min_i64(plans_on(device->info, of, args, plans), most);
     for (int i = 0; i < count; ++i) {
         const PLAN &chosen = plans[i];
         bt_kernel_plan *to = &out[i];
@@ -33,9 +53,9 @@ static int best_of(const FAMILY &of, const bt_device *device, const bt_gemm_args
         to->workspace_bytes = workspace_of(args, chosen);
         const int length = snprintf(to->name, sizeof to->name, "%dx%dx%d", chosen.how->tile_m,
                                     chosen.how->tile_n, depth_of(of, chosen));
-        if (chosen.splits > 1) {
-            (void)snprintf(to->name + length, sizeof to->name - (size_t)length, " split %d",
-                           chosen.splits);
+        if (parts_of(chosen) > 1) {
+            (void)snprintf(to->name + length, sizeof to->name - (size_t)length, " %s %d",
+                           chosen.splits > 1 ? "split" : "cluster", parts_of(chosen));
         }
     }
     return count;

@@ -7,6 +7,8 @@
 //   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
 //   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
 //                 the first two before the multiplication starts (begin_boxes)
+//   DGELU         may leave the sums of the tile's columns, of values as stored, as a row of
+//                 [tiles_m, n]: products of the boxes with ones, which cost the least registers
 //
 // GELU     tanh form with the tensor unit's tanh: |error| <= 2^-12 |x|, below bf16's rounding
 // NaN      stays NaN in every ending
@@ -35,13 +37,14 @@ static __device__ __forceinline__ float gelu_slope(float x)
     return 0.5f + 0.5f * t + 0.5f * x * (1.0f - t * t) * inner;
 }
 
-// The bias of a tile as floats; zeros for none. Visible after the next sync().
+// The bias of a tile as floats; zeros for none, and for splits of K but the first (F32). Visible
+// after the next sync().
 template <class C>
 static __device__ __forceinline__ void load_bias(const problem &p, const unit &t,
                                                  const consumer &me, float *to)
 {
     for (int i = me.thread; i < C::TILE_N; i += GROUP_THREADS) {
-        bool there = p.bias && t.n + i < p.n;
+        bool there = p.bias && t.n + i < p.n && t.split == 0;
         to[i] = there ? __bfloat162float(((const __nv_bfloat16 *)p.bias)[t.n + i]) : 0.0f;
     }
 }
@@ -114,16 +117,26 @@ static __device__ __forceinline__ void finish_store(const problem &p, const unit
 }
 
 // ---- ADD and DGELU ------------------------------------------------------------------------------
+// Box i of the tile. DGELU goes down a column of boxes first: its sums alone are under way then.
+template <class C> static __device__ __forceinline__ int part_of(int i)
+{
+    return C::ENDING == ENDING_DGELU ? i % C::M_PARTS : i / (C::TILE_N / 64);
+}
+template <class C> static __device__ __forceinline__ int col_of(int i)
+{
+    return C::ENDING == ENDING_DGELU ? i / C::M_PARTS : i % (C::TILE_N / 64);
+}
+
 // Loads box i of the tile's second input; one thread.
 template <class C>
 static __device__ __forceinline__ void load_box(const problem &p, const unit &t, const consumer &me,
                                                 const shared_map<C> &shared, int used, int i)
 {
-    const int at = (used + i) % C::BOXES, part = i / (C::TILE_N / 64), col = i % (C::TILE_N / 64);
+    const int at = (used + i) % C::BOXES;
     const uint32_t loaded = shared.loaded(me.index, at);
     mbarrier_expect(loaded, BOX_BYTES);
-    tma_load(shared.boxes(me.index) + at * BOX_BYTES, &p.other, t.n + col * 64, t.m + part * 64,
-             t.batch, loaded);
+    tma_load(shared.boxes(me.index) + at * BOX_BYTES, &p.other, t.n + col_of<C>(i) * 64,
+             t.m + part_of<C>(i) * 64, t.batch, loaded);
 }
 
 template <class C>
@@ -138,17 +151,50 @@ static __device__ __forceinline__ void begin_boxes(const problem &p, const unit 
     }
 }
 
+// Adds a box's first `rows` rows: sums += transposed box times ones. A warp takes 16 columns, its
+// lanes 4 g .. 4 g + 3 columns g (sums[0], [1]) and g + 8 (sums[2], [3]). `zeros`: 16 bytes of them
+// in shared memory, read in place of rows that are not there and may hold anything.
+static __device__ __forceinline__ void add_columns(float (&sums)[4], uint32_t box, int rows,
+                                                   uint32_t zeros, const consumer &me)
+{
+    const int first = me.lane / 16 * 8 + me.lane % 8;
+    const int piece = (me.thread / 32 * 2 + me.lane / 8 % 2) ^ (me.lane % 8);
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+        const int row = first + step * 16;
+        uint32_t v[4];
+        load_transposed(row < rows ? box + row * 128 + piece * 16 : zeros, v);
+        multiply_ones(sums, v);
+    }
+}
+
+// Writes them as 64 sums of the row of tiles from column n on; they begin anew.
+static __device__ __forceinline__ void write_columns(float (&sums)[4], const problem &p, int tile,
+                                                     int n, const consumer &me)
+{
+    n += me.thread / 32 * 16 + me.lane / 4;
+    float *to = p.column_sums + (int64_t)tile * p.n + n;
+    if (me.lane % 4 == 0 && n < p.n) {
+        to[0] = sums[0];
+    }
+    if (me.lane % 4 == 0 && n + 8 < p.n) {
+        to[8] = sums[2];
+    }
+    sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
+}
+
 template <class C>
 static __device__ __forceinline__ void
 finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums<C> &sums,
                   const float *bias, const shared_map<C> &shared, int &used)
 {
     constexpr int COUNT = C::M_PARTS * C::TILE_N / 64;
+    const bool summing = C::ENDING == ENDING_DGELU && p.column_sums;
+    float columns[4] = {};
     me.sync(); // the bias is there
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-        const int at = (used + i) % C::BOXES, part = i / (C::TILE_N / 64),
-                  col = i % (C::TILE_N / 64);
+        const int at = (used + i) % C::BOXES, part = part_of<C>(i), col = col_of<C>(i);
         const uint32_t box = shared.boxes(me.index) + at * BOX_BYTES;
         if (me.leads() && i + 2 < COUNT) {
             tma_store_wait_read<1>();
@@ -186,6 +232,12 @@ finish_with_input(const problem &p, const unit &t, const consumer &me, tile_sums
         if (me.leads()) {
             tma_store(&p.d, box, t.n + col * 64, t.m + part * 64, t.batch);
             tma_store_commit();
+        }
+        if (summing) { // the box is loaded again two boxes on: after the consumer has met again
+            add_columns(columns, box, p.m - t.m - part * 64, shared_address(bias), me);
+            if (part == C::M_PARTS - 1) {
+                write_columns(columns, p, t.m / C::TILE_M, t.n + col * 64, me);
+            }
         }
     }
     used += COUNT;

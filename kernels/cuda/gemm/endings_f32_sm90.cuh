@@ -82,7 +82,7 @@ static __device__ __forceinline__ void scale_f32(float *s, int col, const proble
 
 // ---- F32 and GELU -------------------------------------------------------------------------------
 
-// Until the splits before this one have added to the consumer's part of the tile. The leader alone
+// Until the units before this one have added to the consumer's part of the tile. The leader alone
 // touches memory, so it alone waits.
 static __device__ __forceinline__ void await_turn(const unit &t, const int *turn,
                                                   const consumer &me)
@@ -94,14 +94,15 @@ static __device__ __forceinline__ void await_turn(const unit &t, const int *turn
     }
 }
 
-static __device__ __forceinline__ void pass_turn(const problem &p, const unit &t, int *turn,
-                                                 const consumer &me)
+static __device__ __forceinline__ void pass_turn(const unit &t, int *turn, const consumer &me)
 {
-    if (t.split + 1 < p.splits && me.leads()) {
+    if (t.next != 0 && me.leads()) {
         tma_store_wait<0>();
         fence_async_global();
         __threadfence();
-        store_release(turn, t.split + 1);
+    }
+    if (t.next != t.split && me.leads()) {
+        store_release(turn, t.next);
     }
 }
 
@@ -153,7 +154,7 @@ static __device__ __forceinline__ void finish_f32(const problem &p, const unit &
         }
     }
     if (OUTPUTS == 1) {
-        pass_turn(p, t, turn, me);
+        pass_turn(t, turn, me);
     }
 }
 

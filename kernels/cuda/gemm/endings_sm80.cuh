@@ -1,80 +1,30 @@
-// kernels/cuda/gemm/endings_sm80.cuh - units, and what becomes of sums, on any GPU from sm_80 on
+// kernels/cuda/gemm/endings_sm80.cuh - what becomes of sums, on any GPU from sm_80 on
 //
-// A thread has runs of neighbouring sums of a row. They go to memory from registers: alpha, bias,
-// beta C, GELU or its slope on the way. Splits of a tile add to D one after the other, ascending;
-// a split waits for units of smaller numbers only, and all blocks are on the device at once
-// (cooperative launch), so the waiting ends.
+// A warp puts 16 rows of 64 sums into shared memory at a time and takes them from there in runs of
+// 16 bytes of D; alpha, bias, beta C, GELU or its slope on the way. What an ending reads, C or aux,
+// is under way 16 rows ahead.
 //
+// Edges    what is not all inside or lies at other addresses than multiples of 16 bytes goes value
+//          by value
 // GELU     x / (1 + e^-2u), as kernels/cuda/unary.cu has it
 // NaN      stays NaN
 #ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_SM80_CUH
 #define BT_KERNELS_CUDA_GEMM_ENDINGS_SM80_CUH
 
-#include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gemm/sm80.h"
+#include "kernels/cuda/gemm/units_sm80.cuh"
 
 namespace bt_gemm_sm80
 {
 
-struct unit {
-    int64_t m, n;           // first row and column of the tile
-    int64_t k_begin, k_end; // values
-    int batch, split, tile; // tile: its number over all batch entries
-};
-
-template <int TILE_M, int TILE_N, int DEPTH>
-static __device__ __forceinline__ unit unit_at(const problem &p, int u)
-{
-    unit t;
-    const int per_batch = p.tiles_m * p.tiles_n, per_split = per_batch * (int)p.call.batch;
-    t.split = u / per_split;
-    t.tile = u - t.split * per_split;
-    t.batch = t.tile / per_batch;
-    int at = t.tile - t.batch * per_batch;
-    const int first = at / (p.group * p.tiles_n) * p.group;
-    const int rows = min(p.group, p.tiles_m - first);
-    at -= first * p.tiles_n;
-    t.m = (int64_t)(first + at % rows) * TILE_M;
-    t.n = (int64_t)(at / rows) * TILE_N;
-    const int64_t blocks = (p.call.k + DEPTH - 1) / DEPTH;
-    t.k_begin = blocks * t.split / p.splits * DEPTH;
-    t.k_end = min(blocks * (t.split + 1) / p.splits * DEPTH, p.call.k);
-    return t;
-}
-
-static __device__ __forceinline__ void await_turn(const problem &p, const unit &t)
-{
-    if (t.split > 0) {
-        if (threadIdx.x == 0) {
-            int done;
-            do {
-                asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
-                             : "=r"(done)
-                             : "l"(p.turn + t.tile)
-                             : "memory");
-            } while (done != t.split);
-        }
-        __syncthreads();
-    }
-}
-
-static __device__ __forceinline__ void pass_turn(const problem &p, const unit &t)
-{
-    if (t.split + 1 < p.splits) {
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(p.turn + t.tile),
-                         "r"(t.split + 1)
-                         : "memory");
-        }
-    }
-}
-
 constexpr float SIGMOID_A = 2 * 0.7978845608028654f; // 2 sqrt(2/pi)
 constexpr float SIGMOID_B = SIGMOID_A * 0.044715f;
 
-static __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + exp_base2(-x)); }
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp_base2(-x)));
+    return y;
+}
 
 static __device__ __forceinline__ float gelu(float x)
 {
@@ -87,96 +37,201 @@ static __device__ __forceinline__ float gelu_slope(float x)
     return s + x * s * (1.0f - s) * (SIGMOID_A + 3.0f * SIGMOID_B * x * x);
 }
 
-// `count` of RUN values of memory that other blocks may have written: not through L1.
-template <int RUN, typename T>
-static __device__ __forceinline__ void load_run(const T *from, bool whole, int count,
-                                                float (&to)[RUN])
+// Sums of a warp on their way: 16 rows of 64, 4 of a row together. Chunks are permuted so that
+// fragments of four neighbouring rows lie in different banks.
+constexpr int STAGED_ROWS = 16, STAGED_COLS = 64, STAGED_BYTES = STAGED_ROWS * STAGED_COLS * 4;
+
+template <typename T> static __device__ __forceinline__ T *staged_at(T *staged, int row, int col)
 {
-    if (whole) {
-        bt_pack<T, RUN> pack;
-        if constexpr (sizeof(pack) == 16) {
-            *(uint4 *)&pack = __ldcg((const uint4 *)from);
-        } else if constexpr (sizeof(pack) == 8) {
-            *(uint2 *)&pack = __ldcg((const uint2 *)from);
-        } else {
-            *(unsigned *)&pack = __ldcg((const unsigned *)from);
-        }
+    return staged + row * STAGED_COLS + ((col / 4 ^ (row % 4 * 2)) * 4 + col % 4);
+}
+
+// What an ending does beside alpha and bias. Each is code of its own, without branches: a tile is
+// ended once, so what counts is how many instructions there are.
+enum class ending { STORE, ADD, GELU, SLOPE };
+
+static __device__ __forceinline__ ending ending_of(const problem &p)
+{
+    return p.call.epilogue == BT_EPILOGUE_BIAS_GELU ? ending::GELU
+           : p.call.epilogue == BT_EPILOGUE_DGELU   ? ending::SLOPE
+           : p.beta != 0.0f                         ? ending::ADD
+                                                    : ending::STORE;
+}
+
+static __device__ __forceinline__ bool adds_bias(const bt_gemm_args &call)
+{
+    return call.bias &&
+           (call.epilogue == BT_EPILOGUE_BIAS || call.epilogue == BT_EPILOGUE_BIAS_GELU);
+}
+
+// A value of D from alpha times a sum with its bias, and what was read: C or aux.
+template <ending HOW>
+static __device__ __forceinline__ float ended(const problem &p, float s, float read)
+{
+    return HOW == ending::ADD     ? fmaf(p.beta, read, s)
+           : HOW == ending::GELU  ? gelu(s)
+           : HOW == ending::SLOPE ? s * gelu_slope(read)
+                                  : s;
+}
+
+// A warp's way from sums to D where all 64 x 64 are inside and at multiples of 16 bytes. A lane
+// ends runs of 16 bytes, always of the same columns, in PASSES of every 16 rows.
+//   IN, T  types of the bias and of c, d, aux
+template <typename IN, typename T, ending HOW> struct finisher {
+    static constexpr int RUN = WIDE<T>, ACROSS = STAGED_COLS / RUN, BELOW = 32 / ACROSS,
+                         PASSES = STAGED_ROWS / BELOW;
+    static constexpr bool READS = HOW == ending::ADD || HOW == ending::SLOPE;
+    using extras = uint4[PASSES]; // what the ending reads, as it came
+
+    char *d;                    // the lane's next run
+    int64_t aux;                // bytes from there to aux's
+    const char *extra;          // the next that is read
+    int64_t d_step, extra_step; // bytes from run to run
+    float bias[RUN];
+
+    // `m`, `n`: the warp's first row and column.
+    __device__ __forceinline__ finisher(const problem &p, const unit &t, int m, int n)
+    {
+        const bt_gemm_args &call = p.call;
+        const int row = m + (int)threadIdx.x % 32 / ACROSS,
+                  col = n + (int)threadIdx.x % ACROSS * RUN;
+        const int64_t at = t.batch * call.stride_d + row * call.ldd + col;
+        d = (char *)((T *)call.d + at);
+        aux = (char *)((T *)call.aux + at) - d;
+        d_step = BELOW * call.ldd * (int64_t)sizeof(T);
+        extra = HOW == ending::SLOPE ? d + aux
+                                     : (const char *)((const T *)call.c + t.batch * call.stride_c +
+                                                      row * call.ldc + col);
+        extra_step = HOW == ending::SLOPE ? d_step : BELOW * call.ldc * (int64_t)sizeof(T);
 #pragma unroll
         for (int i = 0; i < RUN; ++i) {
-            to[i] = to_float(pack.at[i]);
+            bias[i] = 0;
         }
-        return;
-    }
+        if (HOW != ending::SLOPE && adds_bias(call)) {
 #pragma unroll
-    for (int i = 0; i < RUN; ++i) {
-        to[i] = i < count ? to_float(__ldcg(from + i)) : 0.0f;
-    }
-}
-
-template <int RUN, typename T>
-static __device__ __forceinline__ void store_run(T *to, bool whole, int count,
-                                                 const float (&from)[RUN])
-{
-    if (whole) {
-        store<RUN>(to, from);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < RUN; ++i) {
-        if (i < count) {
-            to[i] = from_float<T>(from[i]);
+            for (int i = 0; i < RUN; ++i) {
+                bias[i] = to_float(((const IN *)call.bias)[col + i]);
+            }
         }
     }
-}
+    // Starts reading for the next 16 rows.
+    __device__ __forceinline__ void fetch(extras &x)
+    {
+        if constexpr (READS) {
+#pragma unroll
+            for (int i = 0; i < PASSES; ++i) {
+                x[i] = __ldcg((const uint4 *)extra);
+                extra += extra_step;
+            }
+        }
+    }
+    // Ends the 16 rows that the warp has staged.
+    __device__ __forceinline__ void rows(const problem &p, const float *staged, const extras &x)
+    {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < PASSES; ++i) {
+            float s[RUN], read[RUN] = {};
+#pragma unroll
+            for (int j = 0; j < RUN; j += 4) {
+                *(float4 *)&s[j] =
+                    *(const float4 *)staged_at(staged, i * BELOW + (int)threadIdx.x % 32 / ACROSS,
+                                               (int)threadIdx.x % ACROSS * RUN + j);
+            }
+            if constexpr (READS) {
+                unpack<T>(x[i], read);
+            }
+#pragma unroll
+            for (int j = 0; j < RUN; ++j) {
+                s[j] = fmaf(p.alpha, s[j], bias[j]);
+            }
+            if (HOW == ending::GELU) {
+                store<RUN>((T *)(d + aux), s);
+            }
+#pragma unroll
+            for (int j = 0; j < RUN; ++j) {
+                s[j] = ended<HOW>(p, s[j], read[j]);
+            }
+            store<RUN>((T *)d, s);
+            d += d_step;
+        }
+        __syncwarp();
+    }
+};
 
-// Ends RUN sums of row `row` from column `col` on. RUN times the size of T is at most 16 bytes.
-//   IN, T  types of the bias and of c, d, aux
-template <typename IN, typename T, int RUN>
-static __device__ __forceinline__ void finish_run(const problem &p, const unit &t, int64_t row,
-                                                  int64_t col, float (&s)[RUN])
+// The same for any rows and columns from (m, n) on, value by value.
+template <typename IN, typename T>
+static __device__ __forceinline__ void end_rows_at_edge(const problem &p, const unit &t, int m,
+                                                        int n, const float *staged)
 {
     const bt_gemm_args &call = p.call;
-    if (row >= call.m || col >= call.n) {
+    const ending how = ending_of(p);
+    __syncwarp();
+#pragma unroll 1
+    for (int i = (int)threadIdx.x % 32; i < STAGED_ROWS * STAGED_COLS; i += 32) {
+        const int64_t row = m + i / STAGED_COLS, col = n + i % STAGED_COLS;
+        if (row < call.m && col < call.n) {
+            const int64_t at = t.batch * call.stride_d + row * call.ldd + col;
+            const float bias = adds_bias(call) ? to_float(((const IN *)call.bias)[col]) : 0.0f;
+            float s = fmaf(p.alpha, *staged_at(staged, i / STAGED_COLS, i % STAGED_COLS), bias);
+            if (how == ending::ADD) {
+                s = ended<ending::ADD>(
+                    p, s,
+                    to_float(((const T *)call.c)[t.batch * call.stride_c + row * call.ldc + col]));
+            } else if (how == ending::GELU) {
+                ((T *)call.aux)[at] = from_float<T>(s);
+                s = ended<ending::GELU>(p, s, 0);
+            } else if (how == ending::SLOPE) {
+                s = ended<ending::SLOPE>(p, s, to_float(((const T *)call.aux)[at]));
+            }
+            ((T *)call.d)[at] = from_float<T>(s);
+        }
+    }
+    __syncwarp();
+}
+
+// Ends a warp's 64 x 64 sums, of which the first is at (m, n); stage(i) puts 16 rows of them from
+// 16 i on into `staged`.
+template <ending HOW, typename IN, typename T, typename STAGE>
+static __device__ __forceinline__ void end_inside(const problem &p, const unit &t, int m, int n,
+                                                  const float *staged, STAGE stage)
+{
+    using finish = finisher<IN, T, HOW>;
+    finish to(p, t, m, n);
+    typename finish::extras extras[2];
+    to.fetch(extras[0]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        stage(i);
+        if (i + 1 < 4) {
+            to.fetch(extras[(i + 1) % 2]);
+        }
+        to.rows(p, staged, extras[i % 2]);
+    }
+}
+
+template <typename IN, typename T, typename STAGE>
+static __device__ __forceinline__ void end_sums(const problem &p, const unit &t, int m, int n,
+                                                const float *staged, STAGE stage)
+{
+    if (!p.wide_d || m + 64 > p.call.m || n + 64 > p.call.n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            stage(i);
+            end_rows_at_edge<IN, T>(p, t, m + 16 * i, n, staged);
+        }
         return;
     }
-    const int count = (int)min((int64_t)RUN, call.n - col);
-    const bool whole = p.wide_d && count == RUN,
-               adds_bias =
-                   t.split == 0 && call.bias &&
-                   (call.epilogue == BT_EPILOGUE_BIAS || call.epilogue == BT_EPILOGUE_BIAS_GELU);
-    const int64_t at = t.batch * call.stride_d + row * call.ldd + col;
-    T *d = (T *)call.d + at, *aux = (T *)call.aux + at;
-    float x[RUN];
-#pragma unroll
-    for (int i = 0; i < RUN; ++i) {
-        const float bias =
-            adds_bias && i < count ? to_float(((const IN *)call.bias)[col + i]) : 0.0f;
-        s[i] = fmaf(p.alpha, s[i], bias);
+    switch (ending_of(p)) {
+    case ending::STORE:
+        return end_inside<ending::STORE, IN, T>(p, t, m, n, staged, stage);
+    case ending::ADD:
+        return end_inside<ending::ADD, IN, T>(p, t, m, n, staged, stage);
+    case ending::GELU:
+        return end_inside<ending::GELU, IN, T>(p, t, m, n, staged, stage);
+    case ending::SLOPE:
+        return end_inside<ending::SLOPE, IN, T>(p, t, m, n, staged, stage);
     }
-    if (call.epilogue == BT_EPILOGUE_BIAS_GELU) {
-        store_run<RUN>(aux, whole, count, s);
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) {
-            s[i] = gelu(s[i]);
-        }
-    } else if (call.epilogue == BT_EPILOGUE_DGELU) {
-        load_run<RUN>((const T *)aux, whole, count, x);
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) {
-            s[i] *= gelu_slope(x[i]);
-        }
-    }
-    if (t.split > 0 || p.beta != 0.0f) {
-        const bool first = t.split == 0;
-        const T *old =
-            first ? (const T *)call.c + t.batch * call.stride_c + row * call.ldc + col : d;
-        load_run<RUN>(old, whole, count, x);
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) {
-            s[i] = fmaf(first ? p.beta : 1.0f, x[i], s[i]);
-        }
-    }
-    store_run<RUN>(d, whole, count, s);
 }
 
 } // namespace bt_gemm_sm80

@@ -3,7 +3,8 @@
 // Shapes   any m, k >= 1 and any batch; matrices at multiples of 16 bytes, with row and batch
 //          strides that are too; n a multiple of 16 bytes of D
 // Sync     a launch encodes its maps on the host; launches that do not split K overlap the end of
-//          the kernel before them (programmatic dependent launch), those that do are cooperative
+//          the kernel before them (programmatic dependent launch), also those that split it in
+//          clusters; those whose splits take turns are cooperative
 // Errors   INVALID_ARGUMENT for a plan of other shape or type, or too small a workspace
 #include <cudaTypedefs.h>
 #include <string.h>
@@ -75,8 +76,8 @@ static bt_status make_outputs(const bt_gemm_args *args, ending kind, problem *p)
     return BT_OK;
 }
 
-static bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
-                              problem *p)
+bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
+                       const float *rounded, problem *p)
 {
     const int tile_m = chosen.how->tile_m, tile_n = chosen.how->tile_n;
     bool biased = args->epilogue == BT_EPILOGUE_BIAS || args->epilogue == BT_EPILOGUE_BIAS_GELU;
@@ -84,6 +85,9 @@ static bt_status make_problem(const family &of, const bt_gemm_args *args, const 
     p->bias = biased ? args->bias : NULL;
     p->alpha = (float)args->alpha;
     p->beta = (float)args->beta;
+    p->out = args->d_dtype == BT_F32 ? (float *)args->d : NULL;
+    p->ld_out = args->ldd;
+    p->stride_out = args->batch > 1 ? args->stride_d : 0;
     p->m = (int)args->m;
     p->n = (int)args->n;
     p->k = (int)args->k;
@@ -95,7 +99,11 @@ static bt_status make_problem(const family &of, const bt_gemm_args *args, const 
     p->group = chosen.group;
     BT_TRY(make_operand(of, args->a, args->trans_a, args->m, args->k, args->lda, args->batch,
                         args->stride_a, tile_m, &p->a));
-    if (of.dtype == BT_F32) {
+    if (chosen.how->rounds_b) {
+        const int64_t ld = rounded_ld(args);
+        BT_TRY(make_operand(of, rounded, false, args->n, args->k, ld, args->batch, args->n * ld,
+                            tile_n, &p->b));
+    } else if (of.dtype == BT_F32) {
         p->b_values = (const float *)args->b;
         p->ldb = args->ldb;
         p->stride_b = args->stride_b;
@@ -127,7 +135,8 @@ bool is_legal(const family &of, const bt_gemm_args *args)
     const int in = (int)bt_dtype_size(args->ab_dtype), size = (int)bt_dtype_size(args->d_dtype);
     if (kind == ENDING_COUNT || !fits(args) ||
         !aligned(args->a, args->lda, args->stride_a, args->batch, in) ||
-        !aligned(args->b, args->ldb, args->stride_b, args->batch, in)) {
+        !aligned(args->b, args->ldb, args->stride_b, args->batch, in) ||
+        (of.dtype == BT_F32 && !args->trans_a && args->n > ROUNDED_N_MOST)) {
         return false;
     }
     // A store of a part of 16 bytes would change the rest.
@@ -138,24 +147,47 @@ bool is_legal(const family &of, const bt_gemm_args *args)
            (!aux || (args->aux && (uintptr_t)args->aux % 16 == 0));
 }
 
-size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
+// Workspace: B as round_b leaves it, then the flags of splits, then a row of sums of D's columns
+// for each row of tiles. No call has all of them: only tf32 rounds, only bf16 sums, only F32
+// splits.
+static size_t rounded_bytes(const bt_gemm_args *args, const plan &chosen)
+{
+    const size_t values = (size_t)args->batch * (size_t)args->n * (size_t)rounded_ld(args);
+    return chosen.how->rounds_b ? bt_align_256(values * sizeof(float)) : 0;
+}
+
+static size_t flags_bytes(const bt_gemm_args *args, const plan &chosen)
 {
     const int64_t tiles = bt_div_up(args->m, chosen.how->tile_m) *
                           bt_div_up(args->n, chosen.how->tile_n) * args->batch;
     return chosen.splits > 1 ? bt_align_256((size_t)tiles * TURNS_PER_TILE * sizeof(int)) : 0;
 }
 
+static size_t column_sums_bytes(const bt_gemm_args *args, const plan &chosen)
+{
+    const int64_t sums = bt_div_up(args->m, chosen.how->tile_m) * args->n;
+    return args->dbias ? bt_align_256((size_t)sums * sizeof(float)) : 0;
+}
+
+size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
+{
+    return rounded_bytes(args, chosen) + flags_bytes(args, chosen) +
+           column_sums_bytes(args, chosen);
+}
+
 static bt_status start(const char *name, const variant *v, const problem &p, unsigned blocks,
                        cudaStream_t stream)
 {
     cudaLaunchConfig_t how = {};
-    cudaLaunchAttribute attribute = {};
+    cudaLaunchAttribute attributes[2] = {}, &attribute = attributes[0];
     how.gridDim = dim3(blocks);
     how.blockDim = dim3((unsigned)v->threads);
     how.dynamicSmemBytes = (size_t)v->shared_bytes;
     how.stream = stream;
-    how.attrs = &attribute;
-    how.numAttrs = 1;
+    how.attrs = attributes;
+    how.numAttrs = v->cluster > 1 ? 2 : 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim = {(unsigned)v->cluster, 1, 1};
     if (p.splits > 1) { // splits wait for each other: all blocks must be there
         attribute.id = cudaLaunchAttributeCooperative;
         attribute.val.cooperative = 1;
@@ -171,29 +203,48 @@ static bt_status start(const char *name, const variant *v, const problem &p, uns
     return bt_cuda_launched(name);
 }
 
+// As many as there are units or SMs; in clusters every tile has blocks of its own.
+static unsigned blocks_of(const variant &v, const problem &p, int processors)
+{
+    return v.cluster > 0 ? (unsigned)(p.units * v.cluster)
+                         : (unsigned)bt_min_i64(p.units, processors);
+}
+
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen)
 {
-    const bool fitting = chosen.how && chosen.how->kind == ending_of(of, args) &&
-                         chosen.how->trans_a == args->trans_a &&
-                         chosen.how->trans_b == args->trans_b &&
-                         (chosen.splits == 1 || chosen.how->kind == ENDING_F32);
-    const size_t flags_bytes = fitting ? workspace_of(args, chosen) : 0;
+    const bool fitting =
+        chosen.how &&
+        bt_div_up(args->k, of.depth) >= bt_max_i64(chosen.splits, chosen.how->cluster) &&
+        chosen.how->kind == ending_of(of, args) && chosen.how->trans_a == args->trans_a &&
+        chosen.how->trans_b == args->trans_b &&
+        (chosen.splits == 1 || (chosen.how->kind == ENDING_F32 && chosen.how->cluster == 0));
+    const size_t needed = fitting ? workspace_of(args, chosen) : 0;
     cudaStream_t stream = bt_cuda_stream(launch);
     problem p;
-    if (!fitting || flags_bytes > launch->workspace_bytes) {
+    if (!fitting || needed > launch->workspace_bytes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%s: a plan for another call, or a workspace of %zu bytes where %zu are "
                         "needed",
-                        of.name, launch->workspace_bytes, flags_bytes);
+                        of.name, launch->workspace_bytes, needed);
     }
-    BT_TRY(make_problem(of, args, chosen, &p));
+    char *const flags = (char *)launch->workspace + rounded_bytes(args, chosen);
+    float *const rounded = (float *)launch->workspace;
+    BT_TRY(make_problem(of, args, chosen, rounded, &p));
     if (chosen.splits > 1) {
-        p.turn = (int *)launch->workspace;
-        BT_TRY(bt_cuda_check(cudaMemsetAsync(p.turn, 0, flags_bytes, stream), "split flags"));
+        p.turn = (int *)flags;
+        BT_TRY(bt_cuda_check(cudaMemsetAsync(flags, 0, flags_bytes(args, chosen), stream),
+                             "split flags"));
     }
-    return start(of.name, chosen.how, p,
-                 (unsigned)bt_min_i64(p.units, launch->device->info.processor_count), stream);
+    if (args->dbias) {
+        p.column_sums = (float *)(flags + flags_bytes(args, chosen));
+    }
+    if (chosen.how->rounds_b) {
+        BT_TRY(round_b(launch, args, rounded));
+    }
+    BT_TRY(start(of.name, chosen.how, p,
+                 blocks_of(*chosen.how, p, launch->device->info.processor_count), stream));
+    return args->dbias ? add_column_sums(launch, args, p.column_sums, p.tiles_m) : BT_OK;
 }
 
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)

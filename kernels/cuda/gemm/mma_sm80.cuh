@@ -1,224 +1,185 @@
 // kernels/cuda/gemm/mma_sm80.cuh - the GEMM on tensor cores of any GPU from sm_80 on: its pipeline
 //   D = epilogue(alpha op(A) op(B)) + beta C, sums in f32; bf16, or f32 operands rounded to tf32
 //
-// A block of four warps has a tile of 128 x 128, a warp a quarter of 64 x 64 of it; two blocks
-// share an SM, and one's epilogue overlaps the other's multiplication.
+// A warp has 64 x 64 of a block's tile. Four warps have a tile of 128 x 128, and two blocks share
+// an SM: one's ending overlaps the other's multiplication. Eight have 128 x 256, which reads a
+// quarter less for a product and has room for a stage more.
 //
-//   global --cp.async--> ring of STAGES stages in shared memory --ldmatrix--> registers -->
-//   mma.sync block i:  wait for stage i, barrier | start loading stage i + STAGES - 1 | multiply
-//   stage i
+//   global --cp.async--> ring of stages in shared memory (loads_sm80.cuh) --ldmatrix--> registers
+//   --> mma.sync
+//   k-block i:  steps 0 ..: multiply, load the next step's fragments, start copying
+//               i + STAGES - 1 | last step: wait for i + 1, barrier, load its first fragments,
+//               multiply
 //
-// A stage holds, of either operand, 128 rows of M or N by DEPTH values of K: as 128 rows of 128
-// bytes (K-major), or as DEPTH rows of 128 values (MN-major). 16-byte chunks of a row are permuted
-// (swizzle) so that what is read together lies in different banks.
+// A line of a stage (128 bytes K-major) is in chunks of 16 bytes, which are permuted (swizzle) so
+// that what is read together lies in different banks.
 //
 // Fragments  bf16: ldmatrix, with transposition where MN-major. tf32: a word takes the place of two
-//            bf16 values, so K-major is the same; MN-major is read word by word. tf32 is rounded
-//            in registers, to nearest (ties to even from sm_90 on, away from zero before).
-// Invariants
-//   1. Unit u belongs to block u % gridDim.x. Sums are in ascending k within a split, splits add
-//      ascending: bits depend on shape and plan alone.
-//   2. Stage s is loaded again after the barrier that follows its last reading.
-// Edges      values outside of A and B are zeros; matrices at other addresses than multiples of 16
-//            bytes are copied value by value
+//            bf16 values, so K-major is the same. MN-major, words that become neighbours in
+//            registers are read together: of A two rows at a k, which makes rows 2 g and 2 g + 1 of
+//            16 the fragment's g and g + 8; the ending puts them back. Of B single words. tf32 is
+//            rounded in registers, to nearest (ties to even from sm_90 on, away from zero before).
+// Invariants  those of units_sm80.cuh and loads_sm80.cuh. Sums are in ascending k
 // Source     PTX ISA, "Warp Level Matrix Instructions"; fragments as in
-// kernels/cuda/attention/mma.cuh
+//            kernels/cuda/attention/mma.cuh
 #ifndef BT_KERNELS_CUDA_GEMM_MMA_SM80_CUH
 #define BT_KERNELS_CUDA_GEMM_MMA_SM80_CUH
 
-#include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/gemm/endings_sm80.cuh"
+#include "kernels/cuda/gemm/loads_sm80.cuh"
 
 namespace bt_gemm_sm80
 {
 
-// One kernel: types of operands and output, layouts.
-template <typename IN, typename T, bool A_MN_MAJOR, bool B_MN_MAJOR> struct mma_config {
+// An operand's part of a stage.
+template <typename IN, bool MN, int ROWS> struct mma_layout {
     using VALUE = IN;
-    using RESULT = T;
-    static constexpr bool A_MN = A_MN_MAJOR, B_MN = B_MN_MAJOR;
-    static constexpr int TILE = 128, WARP_TILE = 64, THREADS = 128, STAGES = 3;
-    static constexpr int CHUNK = 16 / (int)sizeof(IN); // values of 16 bytes
-    static constexpr int DEPTH = 8 * CHUNK;
-    static constexpr int OPERAND_BYTES = TILE * 128, STAGE_BYTES = 2 * OPERAND_BYTES;
-    static constexpr int SHARED_BYTES = STAGES * STAGE_BYTES, BLOCKS_PER_SM = 2;
-    static constexpr int STEPS = 4; // of a stage: 16 values of K in bf16, 8 in tf32
+    static constexpr bool MN_MAJOR = MN;
+    static constexpr bool WORDS = MN && sizeof(IN) == 4; // ldmatrix cannot transpose them
+    static constexpr int CHUNK = 16 / (int)sizeof(IN), PER = 1;
+    static constexpr int SPAN = ROWS, DEPTH = 8 * CHUNK, BYTES = SPAN * 128;
+
+    static constexpr __host__ __device__ int at(int line, int chunk)
+    {
+        // Read together are eight lines, or four and the chunks of eight neighbours of each.
+        const int swizzle = WORDS ? (line & 3) << 1 : line & 7;
+        return line * (MN ? SPAN * (int)sizeof(IN) : 128) + ((chunk ^ swizzle) << 4);
+    }
 };
 
-// `count` of the 16 bytes; zeros for the rest. Source  PTX ISA, cp.async with src-size
-static __device__ __forceinline__ void copy_part(uint32_t to, const void *from, int bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-                 : "memory");
-}
-
-// Where chunk `chunk` of row `row` lies in an operand's part of a stage.
-template <typename IN, bool MN_MAJOR>
-static __device__ __forceinline__ uint32_t chunk_at(int row, int chunk)
-{
-    if constexpr (!MN_MAJOR) {
-        return row * 128 + ((chunk ^ (row & 7)) << 4);
-    } else if constexpr (sizeof(IN) == 2) {
-        return row * 256 + ((chunk ^ (row & 7)) << 4);
-    } else { // words of four rows are read together, of eight columns
-        return row * 512 + ((chunk ^ (row & 3) << 1) << 4);
-    }
-}
-
-// How a thread copies an operand's part of a k-block.
-template <class C, bool MN_MAJOR> struct mma_source {
-    using IN = typename C::VALUE;
-    static constexpr int ACROSS = MN_MAJOR ? C::TILE / C::CHUNK : 8; // chunks of a row
-    static constexpr int STEP = C::THREADS / ACROSS, COUNT = C::OPERAND_BYTES / 16 / C::THREADS;
-    const IN *from; // this thread's first chunk of the next k-block
-    int64_t ld;
-    int inside; // rows of M or N of the tile that are inside
-    bool wide;
-
-    static __device__ __forceinline__ int chunk() { return (int)threadIdx.x % ACROSS; }
-    static __device__ __forceinline__ int row(int i)
-    {
-        return (int)threadIdx.x / ACROSS + i * STEP;
-    }
-    __device__ __forceinline__ mma_source(const void *matrix, int64_t offset, int64_t row_stride,
-                                          int64_t first, int64_t end, int64_t k, bool is_wide)
-        : ld(row_stride), inside((int)min((int64_t)C::TILE, end - first)), wide(is_wide)
-    {
-        from = (const IN *)matrix + offset + ((MN_MAJOR ? k : first) + row(0)) * ld +
-               (MN_MAJOR ? first : k) + chunk() * C::CHUNK;
-    }
-    // Starts copying the next k-block, of which `left` values of K are inside.
-    __device__ __forceinline__ void copy(uint32_t to, unsigned char *memory, uint32_t base,
-                                         int left)
-    {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const int rows = MN_MAJOR ? left : inside, values = MN_MAJOR ? inside : left;
-            const int count = row(i) < rows ? values - chunk() * C::CHUNK : 0;
-            const uint32_t at = to + chunk_at<IN, MN_MAJOR>(row(i), chunk());
-            const IN *source = from + i * STEP * ld;
-            if (wide) {
-                copy_part(at, count > 0 ? source : from,
-                          max(0, min(count, C::CHUNK)) * (int)sizeof(IN));
-            } else {
-                IN *target = (IN *)(memory + (at - base));
-                for (int e = 0; e < C::CHUNK; ++e) {
-                    target[e] = e < count ? source[e] : from_float<IN>(0.0f);
-                }
-            }
-        }
-        from += MN_MAJOR ? C::DEPTH * ld : C::DEPTH;
-    }
+// One kernel: types of operands and output, layouts, columns of the tile.
+template <typename IN, typename T, bool A_MN, bool B_MN, int COLS> struct mma_config {
+    using VALUE = IN;
+    using RESULT = T;
+    using A = mma_layout<IN, A_MN, 128>;
+    using B = mma_layout<IN, B_MN, COLS>;
+    static constexpr int TILE_M = A::SPAN, TILE_N = B::SPAN, DEPTH = A::DEPTH;
+    static constexpr int THREADS = COLS, BLOCKS_PER_SM = 256 / COLS, STAGES = COLS == 128 ? 3 : 4;
+    static constexpr int STAGE_BYTES = A::BYTES + B::BYTES, SHARED_BYTES = STAGES * STAGE_BYTES;
+    static constexpr int STEPS = 4; // of a k-block: 16 values of K in bf16, 8 in tf32
+    static_assert(STAGE_BYTES >= THREADS / 32 * STAGED_BYTES, "a stage serves the ending");
 };
 
 // The fragments of 64 rows of M (A) or columns of N (B) for a step: A four of 16 rows, words
 // a0 .. a3; B four pairs of 8 columns, words b0, b1 of the one and of the other.
 using mma_fragments = uint32_t[4][4];
 
-static __device__ __forceinline__ uint32_t load_word(uint32_t from)
+template <int COUNT>
+static __device__ __forceinline__ void load_words(uint32_t *words, uint32_t from)
 {
-    uint32_t word;
-    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
-    return word;
+    if constexpr (COUNT == 2) {
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+                     : "=r"(words[0]), "=r"(words[1])
+                     : "r"(from)
+                     : "memory");
+    } else {
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(words[0]) : "r"(from) : "memory");
+    }
 }
 
-template <class C, bool MN_MAJOR, bool IS_A>
-static __device__ __forceinline__ void load_fragments(mma_fragments &f, uint32_t operand, int first,
-                                                      int step)
+// A lane's place in an operand's part of a stage: that of the first of its fragments in step 0.
+// Others are lines below it, or chunks aside: these differ in bits that neither lane nor swizzle
+// carry into, so that an exclusive or with a constant leads there.
+template <class L, bool IS_A> static __device__ __forceinline__ uint32_t fragment_place(int first)
 {
-    using IN = typename C::VALUE;
     const int lane = (int)threadIdx.x % 32, matrix = lane / 8;
     // Of the four 8 x 8 matrices (8 x 4 words) of a fragment: the second half of the rows, of K.
     const int row_half = IS_A ? matrix % 2 : matrix / 2,
               depth_half = IS_A ? matrix / 2 : matrix % 2;
+    if constexpr (L::WORDS) {
+        const int across = lane / 4 * (IS_A ? 2 : 1);
+        return L::at(lane % 4, (first + across) / 4) + across % 4 * 4;
+    } else if constexpr (L::MN_MAJOR) {
+        return L::at(depth_half * 8 + lane % 8, first / 8 + row_half);
+    } else {
+        return L::at(first + row_half * 8 + lane % 8, depth_half);
+    }
+}
+
+template <class L, bool IS_A>
+static __device__ __forceinline__ void load_fragments(mma_fragments &f, uint32_t operand,
+                                                      uint32_t place, int step)
+{
+    constexpr int LINE = L::MN_MAJOR ? L::SPAN * (int)sizeof(typename L::VALUE) : 128; // bytes
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int row = first + 16 * i;
-        if constexpr (!MN_MAJOR) {
-            ldmatrix(f[i], operand + chunk_at<IN, false>(row + row_half * 8 + lane % 8,
-                                                         2 * step + depth_half));
-        } else if constexpr (sizeof(IN) == 2) {
-            ldmatrix_trans(f[i], operand + chunk_at<IN, true>(16 * step + depth_half * 8 + lane % 8,
-                                                              row / 8 + row_half));
-        } else {
+        if constexpr (L::WORDS) {
+            constexpr int COUNT = IS_A ? 2 : 1;
 #pragma unroll
-            for (int word = 0; word < 4; ++word) {
-                const int r = row + (IS_A ? word % 2 : word / 2) * 8 + lane / 4;
-                const int k = 8 * step + (IS_A ? word / 2 : word % 2) * 4 + lane % 4;
-                f[i][word] = load_word(operand + chunk_at<IN, true>(k, r / 4) + r % 4 * 4);
+            for (int word = 0; word < 4; word += COUNT) {
+                const int row_half = IS_A ? 0 : word / 2, depth_half = IS_A ? word / 2 : word % 2;
+                load_words<COUNT>(&f[i][word],
+                                  operand + (place ^ ((i % 2 * 4 + row_half * 2) << 4)) +
+                                      (i / 2 * 8 << 4) + (8 * step + 4 * depth_half) * LINE);
             }
+        } else if constexpr (L::MN_MAJOR) {
+            ldmatrix_trans(f[i], operand + (place ^ (2 * i << 4)) + 16 * step * LINE);
+        } else {
+            ldmatrix(f[i], operand + (place ^ (2 * step << 4)) + 16 * i * LINE);
         }
     }
-    if constexpr (sizeof(IN) == 4) {
+}
+
+static __device__ __forceinline__ void round_fragments(mma_fragments &f)
+{
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4; ++i) {
 #pragma unroll
-            for (int word = 0; word < 4; ++word) {
-                f[i][word] = __float_as_uint(round_tf32(__uint_as_float(f[i][word])));
-            }
+        for (int word = 0; word < 4; ++word) {
+            f[i][word] = __float_as_uint(round_tf32(__uint_as_float(f[i][word])));
         }
     }
 }
 
 using mma_sums = float[4][8][4]; // [16 rows][8 columns][c0 .. c3]
 
-template <class C>
-static __device__ __forceinline__ void multiply_stage(mma_sums &sums, uint32_t stage, int row,
-                                                      int col)
-{
-#pragma unroll
-    for (int step = 0; step < C::STEPS; ++step) {
-        mma_fragments a, b;
-        load_fragments<C, C::A_MN, true>(a, stage, row, step);
-        load_fragments<C, C::B_MN, false>(b, stage + C::OPERAND_BYTES, col, step);
+// Both operands' fragments for a step.
+template <class C> struct mma_step {
+    mma_fragments a, b;
+
+    __device__ __forceinline__ void load(uint32_t stage, uint32_t place_a, uint32_t place_b,
+                                         int step)
+    {
+        load_fragments<typename C::A, true>(a, stage, place_a, step);
+        load_fragments<typename C::B, false>(b, stage + C::A::BYTES, place_b, step);
+    }
+    __device__ __forceinline__ void multiply(mma_sums &sums)
+    {
+        constexpr bool TF32 = sizeof(typename C::VALUE) == 4;
+        if constexpr (TF32) {
+            round_fragments(a);
+            round_fragments(b);
+        }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
 #pragma unroll
-            for (int j = 0; j < 8; ++j) {
+            for (int turn = 0; turn < 8; ++turn) {
+                const int j = i & 1 ? 7 - turn : turn; // a neighbour's fragment is at hand
                 const uint32_t b0 = b[j / 2][j % 2 * 2], b1 = b[j / 2][j % 2 * 2 + 1];
-                if constexpr (sizeof(typename C::VALUE) == 2) {
-                    mma_bf16(sums[i][j], a[i], b0, b1);
-                } else {
+                if constexpr (TF32) {
                     mma_tf32(sums[i][j], a[i], b0, b1);
+                } else {
+                    mma_bf16(sums[i][j], a[i], b0, b1);
                 }
             }
         }
     }
-}
+};
 
+// Puts the sums of 16 rows into the warp's staging place.
 template <class C>
-static __device__ __forceinline__ void multiply_mma(mma_sums &sums, const problem &p, const unit &t,
-                                                    unsigned char *memory, int row, int col)
+static __device__ __forceinline__ void stage_sums(const float (&sums)[8][4], float *staged)
 {
-    const bt_gemm_args &call = p.call;
-    const uint32_t base = shared_address(memory);
-    mma_source<C, C::A_MN> a(call.a, t.batch * call.stride_a, call.lda, t.m, call.m, t.k_begin,
-                             p.wide_a);
-    mma_source<C, C::B_MN> b(call.b, t.batch * call.stride_b, call.ldb, t.n, call.n, t.k_begin,
-                             p.wide_b);
-    int ahead = (int)(t.k_end - t.k_begin), left = ahead, next = 0, stage = 0;
-    __syncthreads(); // the unit before has read its last values
-    for (int i = 0; i < C::STAGES - 1; ++i, ahead -= C::DEPTH) {
-        if (ahead > 0) {
-            a.copy(base + next * C::STAGE_BYTES, memory, base, ahead);
-            b.copy(base + next * C::STAGE_BYTES + C::OPERAND_BYTES, memory, base, ahead);
+    const int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = C::A::WORDS ? 2 * g + half : g + 8 * half;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            *(float2 *)staged_at(staged, row, 8 * j + 2 * t) =
+                make_float2(sums[j][2 * half], sums[j][2 * half + 1]);
         }
-        cp_async_commit();
-        next = next + 1 == C::STAGES ? 0 : next + 1;
     }
-    for (; left > 0; left -= C::DEPTH, ahead -= C::DEPTH) {
-        cp_async_wait<C::STAGES - 2>();
-        __syncthreads();
-        if (ahead > 0) {
-            a.copy(base + next * C::STAGE_BYTES, memory, base, ahead);
-            b.copy(base + next * C::STAGE_BYTES + C::OPERAND_BYTES, memory, base, ahead);
-        }
-        cp_async_commit();
-        next = next + 1 == C::STAGES ? 0 : next + 1;
-        multiply_stage<C>(sums, base + stage * C::STAGE_BYTES, row, col);
-        stage = stage + 1 == C::STAGES ? 0 : stage + 1;
-    }
-    cp_async_wait<0>();
 }
 
 template <class C>
@@ -226,39 +187,70 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS_PER_SM)
     mma_kernel(const __grid_constant__ problem p)
 {
     extern __shared__ __align__(128) unsigned char memory[];
-    const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const int row = warp / 2 * C::WARP_TILE, col = warp % 2 * C::WARP_TILE;
-    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
-        const unit t = unit_at<C::TILE, C::TILE, C::DEPTH>(p, u);
+    constexpr int WARPS_N = C::TILE_N / 64;
+    const int warp = (int)threadIdx.x / 32;
+    const int row = warp / WARPS_N * 64, col = warp % WARPS_N * 64;
+    const uint32_t place_a = fragment_place<typename C::A, true>(row);
+    const uint32_t place_b = fragment_place<typename C::B, false>(col);
+    const uint32_t ring = shared_address(memory);
+    feed<C> next(p);
+    course<C> units(p);
+    unit t;
+    int stage = 0;
+    follow_predecessor();
+    next.start(p, memory);
+    while (units.next(p, t)) {
         mma_sums sums = {};
-        multiply_mma<C>(sums, p, t, memory, row, col);
-        await_turn(p, t);
+        mma_step<C> steps[2]; // one is multiplied while the other is loaded
+        cp_async_wait<C::STAGES - 2>();
+        __syncthreads();
+        steps[0].load(ring + stage, place_a, place_b, 0);
+        int used = 0; // the last stage
+        for (int left = t.k_end - t.k_begin; left > 0; left -= C::DEPTH) {
+            next.begin(p, memory);
+            used = stage;
+            stage = stage + C::STAGE_BYTES == C::SHARED_BYTES ? 0 : stage + C::STAGE_BYTES;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-#pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    float run[2] = {sums[i][j][2 * half], sums[i][j][2 * half + 1]};
-                    finish_run<typename C::VALUE, typename C::RESULT, 2>(
-                        p, t, t.m + row + 16 * i + 8 * half + lane / 4,
-                        t.n + col + 8 * j + lane % 4 * 2, run);
+            for (int step = 0; step < C::STEPS; ++step) {
+                if (step + 1 < C::STEPS) {
+                    steps[(step + 1) % 2].load(ring + used, place_a, place_b, step + 1);
+                    next.template copy<C::STEPS - 1>(ring, step);
+                } else {
+                    next.end();
+                    if (left > C::DEPTH) {
+                        cp_async_wait<C::STAGES - 2>();
+                        __syncthreads();
+                        steps[0].load(ring + stage, place_a, place_b, 0);
+                    }
                 }
+                steps[step % 2].multiply(sums);
             }
         }
-        pass_turn(p, t);
+        if (t.k_begin > 0) {
+            leave_part<C>(p, &sums[0][0][0]);
+        } else {
+            add_parts<C>(p, t, &sums[0][0][0]);
+            __syncthreads();
+            float *staged = (float *)(memory + used + warp * STAGED_BYTES);
+            end_sums<typename C::VALUE, typename C::RESULT>(
+                p, t, t.m + row, t.n + col, staged, [&](int i) { stage_sums<C>(sums[i], staged); });
+        }
     }
 }
 
 } // namespace bt_gemm_sm80
 
 // A row of a family's table of variants.
-#define BT_MMA_VARIANT(in, out, d_dtype, trans_a, trans_b, efficiency)                             \
+#define BT_MMA_VARIANT(in, out, d_dtype, trans_a, trans_b, cols, efficiency)                       \
     {                                                                                              \
-        128, 128, bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b)>::DEPTH, trans_a, trans_b, \
-            d_dtype,                                                                               \
-            bt_gemm_sm80::mma_kernel<bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b)>>, 128, \
-            bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b)>::SHARED_BYTES, 2, efficiency    \
+        128, cols, bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b), cols>::DEPTH, trans_a,   \
+            trans_b, d_dtype,                                                                      \
+            bt_gemm_sm80::mma_kernel<                                                              \
+                bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b), cols>>,                     \
+            bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b), cols>::THREADS,                 \
+            bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b), cols>::SHARED_BYTES,            \
+            bt_gemm_sm80::mma_config<in, out, trans_a, !(trans_b), cols>::BLOCKS_PER_SM,           \
+            efficiency                                                                             \
     }
 
 #endif

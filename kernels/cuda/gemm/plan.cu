@@ -8,8 +8,10 @@
 //   multiply   k-blocks of a unit times 4 TILE_N cycles (4096 FLOP a cycle), over an efficiency
 //   finish     the ending, measured for 192 columns and scaled to the tile's
 //   turns      splits of one tile that end together add one after the other
-// and is not less than what the bytes need at the copy bandwidth. The constants are measured on an
-// H200 (README.md has the table of predictions beside times).
+// without ping-pong (multiply + finish) for every unit, and not less than what the bytes need at
+// the copy bandwidth; a pass that rounds B comes before. Clusters compute a tile each and exchange
+// its parts, again and again. The constants are measured on an H200 (README.md has the table of
+// predictions beside times).
 //
 // Deterministic: a plan is a function of the call's shape and kind and of the number of SMs.
 #include "kernels/cuda/gemm/sm90.h"
@@ -20,19 +22,31 @@ namespace bt_gemm_sm90
 // Of the multiplication alone; narrow tiles read more of their operands for a product.
 static double efficiency_of(const family &of, const variant &how)
 {
+    if (how.cluster > 0) { // narrow ones wait for shared memory
+        return how.tile_n == 192 ? 0.985 : 0.74;
+    }
     if (of.dtype == BT_BF16) {
         return how.tile_n == 192 ? 0.98 : 0.93;
+    }
+    if (how.rounds_b) {
+        return how.tile_m == 256 ? 0.85 : how.tile_n == 192 ? 0.82 : 0.67;
     }
     return how.tile_m == 256 ? 0.66 : 0.5;
 }
 
 // Cycles of an ending for 128 x 192 values, alone.
-static double finish_cycles(const family &of, ending kind, int splits)
+static double finish_cycles(const family &of, const variant &how, int splits)
 {
-    if (of.dtype == BT_F32) { // not hidden but for what the ring holds
-        return kind == ENDING_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
+    if (how.rounds_b && splits > 1) {
+        return 20000;
     }
-    switch (kind) {
+    if (how.rounds_b && !how.ping_pong) {
+        return 4000;
+    }
+    if (of.dtype == BT_F32) { // not ping-pong: not hidden but for what the ring holds
+        return how.kind == ENDING_F32 ? (splits > 1 ? 5000 : 2500) : 5000;
+    }
+    switch (how.kind) {
     case ENDING_STORE:
         return 3000;
     case ENDING_ADD:
@@ -49,16 +63,24 @@ constexpr double START_CYCLES = 1000; // barriers, the first loads
 constexpr double TURN_CYCLES = 10000; // adding 128 x 192 values and handing over
 constexpr double SPLIT_CYCLES = 1000; // what a split costs otherwise
 constexpr double BYTES_PER_CYCLE = 2600;
+constexpr double ROUND_CYCLES = 3000; // a pass over B, besides its bytes
 constexpr int SPLIT_BLOCKS_LEAST = 4; // k-blocks of a split
+// Clusters: barriers and latencies; an SM reads that much of other SMs' shared memory.
+constexpr double CLUSTER_CYCLES = 3000, CLUSTER_BYTES_PER_CYCLE = 11;
 // Below this share of the tensor cores' rate, as estimated, the row above the kernel serves.
 constexpr double EFFICIENCY_LEAST = 0.6, EFFICIENCY_LEAST_SPLIT = 0.75;
-// tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients (both operands MN-major), and 340
-// to 400 for the other layouts, where our kernel has 0.65 to 0.95 of it.
+// tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients, 190 to 350 for input gradients
+// and 220 to 400 for forward products, where our plain kernel has 0.93 to 1.09 of it; with
+// something to add it has 1.03 to 1.12. GELU cuBLASLt leaves to a pass of its own.
 constexpr double EFFICIENCY_LEAST_TF32 = 0.44;
 // Long runs of large products are bound by the power that the card may draw. There cuBLASLt's wider
 // tiles, which move fewer bytes for a product, are 3 to 9 % faster where units are deep.
+// Sums of columns are mma.sync products, which wait for the other consumer's wgmmas: at M = 4096
+// they cost 6 us instead of a pass of 11, at 65536 163 instead of 141.
 constexpr double LONG_FLOPS = 2e11;
 constexpr int64_t DEEP_K = 1024;
+// That costs the tiles of 128 x 192 and 128 x 128 of weight gradients beside 192 x 192.
+constexpr double LONG_COST = 1.03;
 
 ending ending_of(const family &of, const bt_gemm_args *args)
 {
@@ -66,8 +88,7 @@ ending ending_of(const family &of, const bt_gemm_args *args)
     const bool in_place = args->beta == 1 && args->c == args->d && args->ldc == args->ldd &&
                           (args->batch == 1 || args->stride_c == args->stride_d);
     ending kind = ENDING_COUNT;
-    if (args->dbias || args->ab_dtype != of.dtype ||
-        (of.dtype == BT_F32 && args->compute != of.compute)) {
+    if (args->ab_dtype != of.dtype || (of.dtype == BT_F32 && args->compute != of.compute)) {
         return ENDING_COUNT;
     }
     switch (args->epilogue) {
@@ -86,9 +107,13 @@ ending ending_of(const family &of, const bt_gemm_args *args)
     default:
         return ENDING_COUNT;
     }
-    // bf16 operands: f32 is written by the ending F32 alone, and without bias.
+    // bf16 operands: f32 is written by the ending F32 alone, weight gradients without bias.
     if (of.dtype == BT_BF16 && args->d_dtype == BT_F32 &&
-        (kind != ENDING_F32 || args->epilogue != BT_EPILOGUE_NONE)) {
+        (kind != ENDING_F32 || (args->trans_a && args->epilogue != BT_EPILOGUE_NONE))) {
+        return ENDING_COUNT;
+    }
+    // Sums of columns are left by the kernels of bf16 that multiply by GELU's slope.
+    if (args->dbias && (of.dtype != BT_BF16 || kind != ENDING_DGELU || args->batch != 1)) {
         return ENDING_COUNT;
     }
     for (int i = 0; i < of.variant_count; ++i) {
@@ -110,26 +135,71 @@ static double bytes_of(const bt_gemm_args *args, ending kind)
     return (double)args->batch * (in * k * (m + n) + (once ? out : 2 * out) * m * n);
 }
 
+static double flops_of(const bt_gemm_args *args)
+{
+    return 2.0 * (double)args->batch * (double)args->m * (double)args->n * (double)args->k;
+}
+
+static int64_t tiles_of(const bt_gemm_args *args, const variant &how)
+{
+    return bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
+}
+
+// Bytes of B as a pass rounds it.
+static double rounded_bytes_of(const bt_gemm_args *args)
+{
+    return (double)args->batch * (double)args->n * (double)rounded_ld(args) * sizeof(float);
+}
+
+// How many clusters of that size are on the device at a time: they do not reach beyond a GPC, where
+// some SMs are left over. On an H200 of 132 SMs 66, 39, 30, 22, 17, 15, 15 of 2, 3, .. 8 were seen.
+static int64_t clusters_of(int processors, int size)
+{
+    return bt_max_i64(size < 3 ? processors / size : processors * 9 / 10 / size, 1);
+}
+
+static double estimate_cluster(const family &of, const bt_gemm_args *args, int processors,
+                               const variant &how)
+{
+    const double bytes = 4.0 * how.tile_m * how.tile_n;
+    const double others = bytes * (how.cluster - 1) / how.cluster;
+    const double blocks = (double)bt_div_up(bt_div_up(args->k, of.depth), how.cluster);
+    const double block = 2.0 * how.tile_m * how.tile_n * of.depth / of.flops_per_cycle;
+    const double multiply = blocks * block / efficiency_of(of, how);
+    const double exchange = how.cluster > 1 ? CLUSTER_CYCLES + others / CLUSTER_BYTES_PER_CYCLE : 0;
+    const double finish = finish_cycles(of, how, 1) * bytes / (4 * 128 * 192) / how.cluster;
+    const int64_t rounds = bt_div_up(tiles_of(args, how), clusters_of(processors, how.cluster));
+    const double work = (double)rounds * (START_CYCLES + multiply + exchange + finish);
+    const double moving = START_CYCLES + bytes_of(args, how.kind) / BYTES_PER_CYCLE;
+    return work > moving ? work : moving;
+}
+
 static double estimate(const family &of, const bt_gemm_args *args, int processors,
                        const variant &how, int splits)
 {
+    if (how.cluster > 0) {
+        return estimate_cluster(of, args, processors, how);
+    }
     const double part = (double)how.tile_m * how.tile_n / (128 * 192);
-    const int64_t tiles =
-        bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
+    const int64_t tiles = tiles_of(args, how);
     const int64_t rounds = bt_div_up(tiles * splits, processors);
     const double blocks = (double)bt_div_up(bt_div_up(args->k, of.depth), splits);
     const double block = 2.0 * how.tile_m * how.tile_n * of.depth / of.flops_per_cycle;
     const double multiply = blocks * block / efficiency_of(of, how);
-    const double finish = finish_cycles(of, how.kind, splits) * part;
+    const double finish = finish_cycles(of, how, splits) * part;
     const double overlapped = multiply > finish ? multiply : (multiply + finish) / 2;
-    const double period = of.ping_pong ? overlapped : multiply + finish;
+    const double period = how.ping_pong ? overlapped : multiply + finish;
     // How many splits of a tile are in the last round.
     const int64_t together = bt_min_i64(splits, bt_div_up(processors, tiles));
     const double turns =
         (double)(together - 1) * TURN_CYCLES * part + (double)(splits - 1) * SPLIT_CYCLES;
     const double work = START_CYCLES + multiply + (double)(rounds - 1) * period + finish + turns;
     const double moving = START_CYCLES + bytes_of(args, how.kind) / BYTES_PER_CYCLE;
-    return work > moving ? work : moving;
+    const bool long_gradient =
+        how.kind == ENDING_F32 && how.trans_a && of.dtype == BT_BF16 && flops_of(args) > LONG_FLOPS;
+    const double rounding =
+        how.rounds_b ? ROUND_CYCLES + 2 * rounded_bytes_of(args) / BYTES_PER_CYCLE : 0;
+    return rounding + (work > moving ? work : moving) * (long_gradient ? LONG_COST : 1);
 }
 
 static int group_of(const bt_gemm_args *args, int splits)
@@ -149,8 +219,13 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
             continue;
         }
         for (int splits = 1; splits <= splits_most; ++splits) {
-            if (splits > 1 && blocks < splits * SPLIT_BLOCKS_LEAST) {
-                break;
+            if (blocks < how.cluster || (how.cluster > 0 && splits > 1)) {
+                break; // every block of a cluster has a part of K
+            }
+            if (splits > 1 &&
+                (blocks < splits * SPLIT_BLOCKS_LEAST ||
+                 (how.rounds_b && tiles_of(args, how) * (splits - 1) >= processors))) {
+                break; // rounded: splitting pays only where SMs would have nothing to do
             }
             const plan next = {&how, splits, group_of(args, splits),
                                estimate(of, args, processors, how, splits)};
@@ -183,19 +258,36 @@ int number_of(const family &of, const plan &chosen)
     return (int)(chosen.how - of.variants) * PLAN_NUMBERS + chosen.splits;
 }
 
+// Not said of how well the call fills the SMs: is its kind one that our kernel computes faster?
+static bool is_faster_in_tf32(const bt_gemm_args *args, const plan &best, double flops)
+{
+    const ending kind = best.how->kind;
+    if (!best.how->rounds_b) {
+        return !args->trans_b;
+    }
+    const double held = 4.0 * (double)args->batch * (double)args->m * (double)(args->k + args->n);
+    const bool small = rounded_bytes_of(args) <= held / 2; // its workspace beside A and D
+    const bool saves_a_pass = kind == ENDING_GELU || kind == ENDING_DGELU;
+    return small &&
+           (saves_a_pass || ((kind == ENDING_ADD || !args->trans_b) && flops <= LONG_FLOPS));
+}
+
 bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
 {
-    const double flops =
-        2.0 * (double)args->batch * (double)args->m * (double)args->n * (double)args->k;
+    const double flops = flops_of(args);
     const double ideal = flops / ((double)of.flops_per_cycle * processors);
     const plan best = plan_of(of, args, processors);
     if (of.dtype == BT_F32) {
-        return args->trans_a && !args->trans_b && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
+        return is_faster_in_tf32(args, best, flops) && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
     }
-    if (flops > LONG_FLOPS && bt_div_up(args->k, best.splits) > DEEP_K) {
+    const bool gradient = best.how->kind == ENDING_F32 && best.how->trans_a;
+    const bool deep = bt_div_up(args->k, best.splits) > DEEP_K && !gradient;
+    if (flops > LONG_FLOPS && (args->dbias || deep)) {
         return false;
     }
-    return ideal >= (best.splits > 1 ? EFFICIENCY_LEAST_SPLIT : EFFICIENCY_LEAST) * best.cycles;
+    return ideal >=
+           (best.splits > 1 || best.how->cluster > 1 ? EFFICIENCY_LEAST_SPLIT : EFFICIENCY_LEAST) *
+               best.cycles;
 }
 
 } // namespace bt_gemm_sm90

@@ -67,6 +67,13 @@ BT_PTX void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, u
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
                  : "memory");
 }
+// Brings the box to L2. [cp.async.bulk.prefetch.tensor]
+BT_PTX void tma_fetch(const CUtensorMap *map, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
 BT_PTX void tma_store(const CUtensorMap *map, uint32_t from, int x, int y, int z)
 {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
@@ -118,9 +125,35 @@ BT_PTX void barrier_arrive(int id, int threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// ---- clusters: blocks that see each other's shared memory --------------------------------------
+// [Data Movement and Conversion Instructions: mapa], [Parallel Synchronization and Communication
+// Instructions: barrier.cluster]
+// The same place in the shared memory of the cluster's block of that rank.
+BT_PTX uint32_t cluster_address(uint32_t address, int rank)
+{
+    uint32_t there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+    return there;
+}
+BT_PTX float4 load_remote(uint32_t from)
+{
+    float4 v;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+// A barrier of all threads of the cluster that have not exited: what a thread did before it
+// arrives, the others see after their wait.
+BT_PTX void cluster_arrive() { asm volatile("barrier.cluster.arrive;" ::: "memory"); }
+BT_PTX void cluster_wait() { asm volatile("barrier.cluster.wait;" ::: "memory"); }
+
 // Until the kernels before this one in the stream are done, where the launch did not wait for them.
 // [Parallel Synchronization and Communication Instructions: griddepcontrol]
 BT_PTX void wait_for_predecessor() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Lets the next kernel's blocks start, which then wait for this one.
+BT_PTX void start_successor() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
 // ---- flags in global memory ---------------------------------------------------------------------
 // [Data Movement and Conversion Instructions: ld, st], [Memory Consistency Model]
@@ -160,6 +193,12 @@ BT_PTX uint32_t load_word(uint32_t from)
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
     return v;
 }
+BT_PTX void store_four(uint32_t to, const float *v)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v[0]), "f"(v[1]),
+                 "f"(v[2]), "f"(v[3])
+                 : "memory");
+}
 BT_PTX void store_four(uint32_t to, const uint32_t (&v)[4])
 {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v[0]), "r"(v[1]),
@@ -172,6 +211,24 @@ BT_PTX void load_matrices(uint32_t from, uint32_t (&v)[4])
                  : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
                  : "r"(from)
                  : "memory");
+}
+// The same with each matrix transposed.
+BT_PTX void load_transposed(uint32_t from, uint32_t (&v)[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(from)
+                 : "memory");
+}
+// sums += a times ones: 16 rows of 16 values, each row's sum in every column of the result.
+// [Warp Level Matrix Instructions: mma.m16n8k16]
+BT_PTX void multiply_ones(float (&sums)[4], const uint32_t (&a)[4])
+{
+    constexpr uint32_t ONES = 0x3f803f80u; // bf16
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(ONES));
 }
 // Two floats as bf16, rounded to nearest even; `low` in the lower half.
 BT_PTX uint32_t pack_bf16(float low, float high)
@@ -270,6 +327,7 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
     };
 BT_WGMMA(128, 64, 64, 65, 66, 67, 68)
 BT_WGMMA(192, 96, 96, 97, 98, 99, 100)
+BT_WGMMA(256, 128, 128, 129, 130, 131, 132)
 
 // d (+)= A[64, 8] B[N, 8]^T, tf32 to f32, B K-major in shared memory; the values must be rounded.
 // A in registers: of thread t, with row r = 16 (t / 32) + t % 32 / 4 and c = t % 4,
@@ -292,6 +350,7 @@ template <int N> struct wgmma_tf32;
         }                                                                                          \
     };
 BT_WGMMA_TF32(128, 64, 64, 65, 66, 67, 68, 69)
+BT_WGMMA_TF32(192, 96, 96, 97, 98, 99, 100, 101)
 BT_WGMMA_TF32(256, 128, 128, 129, 130, 131, 132, 133)
 
 // After the last wgmma_wait: keeps the compiler from reading the sums earlier.

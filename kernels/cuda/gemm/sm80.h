@@ -7,15 +7,28 @@
 namespace bt_gemm_sm80
 {
 
-// A kernel's one argument: the call, and how it is cut. A unit is a tile and a part of K; units are
-// numbered in groups of `group` rows of tiles, all of a split before the next split's.
+// A divisor that is the same in a whole launch: multiplying is several times faster.
+struct divisor {
+    int by;
+    unsigned factor, shift;
+};
+
+// A kernel's one argument: the call, and how it is cut (units_sm80.cuh). Tiles are numbered in
+// groups of rows of tiles.
 struct problem {
     bt_gemm_args call;
     float alpha, beta;
-    int *turn; // splits > 1: splits of each tile that are done; zero at first
-    int tiles_m, tiles_n, splits, units, group;
-    bool wide_a, wide_b, wide_d; // addresses and strides are multiples of 16 bytes (wide_d: of c, d
-                                 // and aux)
+    float *parts;    // [blocks][tile_m tile_n], the sums that a block leaves
+    int *left_parts; // [blocks], whether they are there; zero at first
+    int tiles;
+    divisor per_batch, per_group;  // tiles
+    divisor group_rows, last_rows; // rows of tiles of a group, and of the last
+    int whole_groups;
+    int depth_blocks;            // k-blocks of a tile
+    int cut;                     // tiles that are cut
+    int share, larger;           // k-blocks of them for each block; so many blocks have one more
+    bool wide_a, wide_b, wide_d; // addresses and strides are multiples of 16 bytes (wide_d: of
+                                 // c, d and aux)
 };
 
 // A kernel.
@@ -42,19 +55,24 @@ struct family {
 // A way to compute a call.
 struct plan {
     const variant *how;
-    int splits, group;
+    int splits; // 1: no tile is cut. 2: those beyond whole rounds of all blocks are; 3: and those
+                // of a round more
+    int group;
     double cycles; // estimate
+    int blocks;    // of the launch
 };
 
-constexpr int SPLITS_MOST = 24, PLANS_MOST = 4 * SPLITS_MOST;
+constexpr int SPLITS_MOST = 3, PLANS_MOST = 96; // as many as for Hopper: candidates.cu
 constexpr int PLAN_NUMBERS = 32; // a plan's number: its variant times this, and its splits
 
 extern const family family_bf16, family_tf32, family_fp32;
 
 bool is_legal(const family &of, const bt_gemm_args *args);
-// Every plan of a legal call, the best by the cost model first; returns their number. Plans are
-// functions of the call and of the number of SMs alone.
-int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST]);
+// Every plan of a legal call, the best by the cost model first; returns their number, which is not
+// 0 as every family has a kernel for 99 KiB of shared memory, the least from sm_80 on. Plans are
+// functions of the call, the number of SMs and their shared memory alone.
+int plans_of(const family &of, const bt_gemm_args *args, const bt_device_info &on,
+             plan plans[PLANS_MOST]);
 // The plan of a number, and the number of a plan, which is never 0.
 plan plan_at(const family &of, const bt_gemm_args *args, int number);
 int number_of(const family &of, const plan &chosen);

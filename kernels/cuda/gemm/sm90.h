@@ -16,19 +16,22 @@ enum ending {
     ENDING_STORE, // d = alpha s + bias
     ENDING_ADD,   // d = alpha s + bias + beta c; c may be d
     ENDING_GELU,  // aux = alpha s + bias, d = gelu(aux)
-    ENDING_DGELU, // d = alpha s gelu'(aux)
+    ENDING_DGELU, // d = alpha s gelu'(aux); in bf16 the sums of its columns, where asked for
     ENDING_F32,   // d = alpha s + bias, or d += that, f32; K may be split
     ENDING_COUNT
 };
 
 // A kernel's one argument. `units`, `tiles_*` and `splits` say how the work is cut.
 struct problem {
-    CUtensorMap a, b;      // operands; b of bf16 alone
+    CUtensorMap a, b;      // operands
     CUtensorMap d, other;  // output; c (ADD), aux (GELU: output, DGELU: input)
-    const float *b_values; // tf32: what b would describe
+    const float *b_values; // tf32, unless a pass rounds b: what b would describe
     int64_t ldb, stride_b; // its strides in elements
     const void *bias;      // [n] of the operands' type, or NULL
-    int *turn;             // F32, splits > 1: splits of each part of a tile that are done, 0 first
+    float *column_sums;    // DGELU: [tiles_m, n], of each row of tiles, or NULL
+    float *out;            // d where threads write it (clusters)
+    int64_t ld_out, stride_out;
+    int *turn; // F32, splits > 1: splits of each part of a tile that are done, 0 first
     float alpha, beta;
     int m, n, k, batch;
     int tiles_m, tiles_n, splits, units;
@@ -42,6 +45,9 @@ struct variant {
     ending kind;
     void (*kernel)(const problem);
     int shared_bytes, threads;
+    bool ping_pong = true; // consumers take whole tiles in turn; else each half of every tile
+    bool rounds_b = false; // B comes as round_b leaves it
+    int cluster = 0;       // blocks that share a tile's K (cluster_sm90.cuh); 0: none do
 };
 
 // The kernels of one precision.
@@ -50,7 +56,6 @@ struct family {
     bt_dtype dtype;   // of the operands
     bt_compute compute;
     int depth;           // of a k-block
-    bool ping_pong;      // consumers take whole tiles in turn; else each half of every tile
     int flops_per_cycle; // of an SM's tensor cores
     const variant *variants;
     int variant_count;
@@ -83,8 +88,62 @@ plan plan_of(const family &of, const bt_gemm_args *args, int processors);
 plan plan_at(const family &of, const bt_gemm_args *args, int number);
 int number_of(const family &of, const plan &chosen);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
+// tf32: B^T, rounded, as [batch, n, rounded_ld], n at most ROUNDED_N_MOST; `to` at a multiple of 16
+// bytes. The kernel after it may start before its end.
+constexpr int64_t ROUNDED_N_MOST = 65535 * 64;
+int64_t rounded_ld(const bt_gemm_args *args);
+bt_status round_b(const bt_launch *launch, const bt_gemm_args *args, float *to);
+// dbias (+)= the sums over m of parts[m, n], `rows` rows, in a fixed order.
+bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, const float *parts,
+                          int64_t rows);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
+
+// ---- groups: bf16 weight gradients (ENDING_F32) of several products, or of one, in one launch ---
+
+constexpr int GROUP_MOST = 8; // products of a launch; a larger group takes several
+constexpr int BLOCKS_MOST = 160;
+
+// A kernel's one argument: products and how their work is shared out (work_sm90.cuh).
+struct group {
+    problem products[GROUP_MOST];
+    // Of each product, then once more for the end: what comes before it, in tiles and in k-blocks.
+    int first_tile[GROUP_MOST + 1], first_block[GROUP_MOST + 1];
+    int tiles, cut_tiles;      // all; the first so many are cut
+    int cuts[BLOCKS_MOST + 1]; // block b adds up the k-blocks cuts[b] to cuts[b + 1] of those
+};
+
+struct group_variant {
+    int tile_m, tile_n;
+    void (*kernel)(const group);
+    int shared_bytes, threads;
+};
+
+// A way to compute a group.
+struct group_plan {
+    const group_variant *how;
+    int blocks;    // of the launch: all SMs where tiles are cut, or as many as there are tiles
+    int cut_tiles; // these are shared out among the first `sharers` blocks, the others are whole
+    int sharers;
+    double stagger; // a tile's next part is that many k-blocks deeper: it ends when its turn comes
+    double cycles;  // estimate
+};
+
+constexpr int GROUP_PLANS_MOST = 64;
+
+bool group_is_legal(const bt_gemm_args *products, int64_t count);
+// Every plan for up to GROUP_MOST legal products, the best by the model first.
+int group_plans_of(const bt_gemm_args *products, int count, int processors,
+                   group_plan plans[GROUP_PLANS_MOST]);
+size_t group_workspace_of(const bt_gemm_args *products, int count, const group_plan &chosen);
+bt_status group_launch_plan(const bt_launch *launch, const bt_gemm_args *products, int count,
+                            const group_plan &chosen);
+
+// ---- parts of a launch --------------------------------------------------------------------------
+
+// `rounded`: where B stands as round_b leaves it, if the plan wants that.
+bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
+                       const float *rounded, problem *p);
 
 // What a row of the kernel table is made of.
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args);

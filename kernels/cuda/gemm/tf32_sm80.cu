@@ -3,7 +3,7 @@
 //   launch_sm80.cu.
 // Shapes   any; any alignment and stride (fast where everything is a multiple of 16 bytes)
 // Types    all matrices f32; operands rounded to tf32; sums f32
-// Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
+// Bitwise  every sum's order is fixed by shape, plan and number of SMs
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false for k = 0, for GELU with beta and, unless BT_GEMM=own or sm80, where
 //          cuBLASLt serves: launch_sm80.cu
@@ -13,12 +13,10 @@
 namespace bt_gemm_sm80
 {
 
-static const variant variants[] = {
-    BT_MMA_VARIANT(float, float, BT_F32, false, true, 0.55),
-    BT_MMA_VARIANT(float, float, BT_F32, false, false, 0.55),
-    BT_MMA_VARIANT(float, float, BT_F32, true, false, 0.55),
-    BT_MMA_VARIANT(float, float, BT_F32, true, true, 0.55),
-};
+static const variant variants[] = {BT_MMA_VARIANT(float, float, BT_F32, false, true, 128, 0.385),
+                                   BT_MMA_VARIANT(float, float, BT_F32, false, false, 128, 0.385),
+                                   BT_MMA_VARIANT(float, float, BT_F32, true, false, 128, 0.385),
+                                   BT_MMA_VARIANT(float, float, BT_F32, true, true, 128, 0.385)};
 
 const family family_tf32 = {"gemm_tf32_sm80", BT_F32,
                             BT_COMPUTE_TF32,  2048,

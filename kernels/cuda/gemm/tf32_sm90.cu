@@ -1,6 +1,7 @@
 // kernels/cuda/gemm/tf32_sm90.cu - the row gemm_tf32_sm90: D = epilogue(alpha op(A) op(B)) + beta C
-//   The pipeline is explained in tf32_sm90.cuh, the endings in endings_f32_sm90.cuh, the choice of
-//   tile and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
+//   The pipelines are explained in tf32_rounded_sm90.cuh (K-major A: forward, input gradients) and
+//   tf32_sm90.cuh (MN-major A: weight gradients), the endings in endings_f32_sm90.cuh, the choice
+//   of tile and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
 // Types    all matrices f32; operands rounded to tf32 (nearest, ties to even); sums f32
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
 // NaN      of an operand makes its row or column of D NaN
@@ -9,7 +10,7 @@
 // Oracle   the product in float64, tests/conformance/test_gemm.c
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/gemm/endings_f32_sm90.cuh"
-#include "kernels/cuda/gemm/tf32_sm90.cuh"
+#include "kernels/cuda/gemm/tf32_rounded_sm90.cuh"
 
 namespace bt_gemm_sm90
 {
@@ -26,7 +27,7 @@ template <class C> struct tile_bias {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int n = t.n + me.thread + i * GROUP_THREADS;
-            const bool there = C::BIASED && p.bias && n < p.n && t.split == 0;
+            const bool there = p.bias && n < p.n && t.split == 0;
             value[i] = there ? ((const float *)p.bias)[n] : 0.0f;
         }
     }
@@ -39,11 +40,21 @@ template <class C> struct tile_bias {
     }
 };
 
+// Zeros for none and for splits after the first. Visible after the next sync().
+template <class C>
+static __device__ __forceinline__ void load_tile_bias(const problem &p, const unit &t,
+                                                      const consumer &me, float *to)
+{
+    for (int i = me.thread; i < C::TILE_N; i += GROUP_THREADS) {
+        const bool there = p.bias && t.n + i < p.n && t.split == 0;
+        to[i] = there ? ((const float *)p.bias)[t.n + i] : 0.0f;
+    }
+}
+
 template <class C>
 static __device__ __forceinline__ void consume_tf32(const problem &p, const shared_map<C> &shared,
                                                     unsigned char *memory, int index)
 {
-    constexpr bool WITH_INPUT = C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU;
     const consumer me(index);
     const a_places<C> places(index);
     float *bias = shared.bias(memory, index);
@@ -52,14 +63,43 @@ static __device__ __forceinline__ void consume_tf32(const problem &p, const shar
     tile_sums<C> sums;
     for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
         const unit t = unit_at<C>(p, u);
+        const tile_bias<C> fetched(p, t, me);
+        multiply_tf32<C>(sums, shared, places, from, t.k_end - t.k_begin);
+        fetched.put(bias, me);
+        finish_f32<C>(p, t, me, sums, bias, shared.boxes(index), used);
+    }
+    if (me.leads()) {
+        tma_store_wait<0>(); // shared memory must outlive its reading
+    }
+}
+
+template <class C>
+static __device__ __forceinline__ void
+consume_rounded(const problem &p, const shared_map<C> &shared, unsigned char *memory, int index)
+{
+    constexpr bool WITH_INPUT = C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU;
+    const consumer me(index);
+    float *bias = shared.bias(memory, index);
+    int position = 0, turn = 0, used = 0;
+    tile_sums<C> sums;
+    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
+        const unit t = unit_at<C>(p, u);
+        const int begin = position;
+        position += t.k_end - t.k_begin;
+        if (!C::SHARED_TILE && (turn++ & 1) != index) {
+            continue;
+        }
+        if constexpr (C::BIASED) {
+            load_tile_bias<C>(p, t, me, bias); // while the other consumer multiplies
+        }
+        if (!C::SHARED_TILE && turn > 1) {
+            barrier_sync(ORDER + index, CONSUMERS * GROUP_THREADS);
+        }
         if constexpr (WITH_INPUT) {
             begin_f32_boxes<C>(p, t, me, shared, used);
         }
-        const tile_bias<C> fetched(p, t, me);
-        multiply_tf32<C>(sums, shared, places, from, t.k_end - t.k_begin);
-        if constexpr (C::BIASED) {
-            fetched.put(bias, me);
-        }
+        const bool tell = !C::SHARED_TILE && u + (int)gridDim.x < p.units;
+        multiply_rounded<C>(sums, shared, me, begin, t.k_end - t.k_begin, tell);
         if constexpr (WITH_INPUT) {
             finish_f32_with_input<C>(p, t, me, sums, bias, shared, used);
         } else {
@@ -82,14 +122,7 @@ static __global__ void __launch_bounds__(TF32_THREADS, 1)
     // The role, the same for the whole warp: ptxas must see that it is.
     const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < C::STAGES; ++i) {
-            mbarrier_init(shared.full(i), 1 + PRODUCER_WARPS);
-            mbarrier_init(shared.empty(i), CONSUMER_WARPS);
-        }
-        for (int i = 0; i < CONSUMERS * C::BOXES; ++i) {
-            mbarrier_init(shared.loaded(0, i), 1);
-        }
-        mbarrier_init_fence();
+        init_barriers<C>(shared, 1 + PRODUCER_WARPS, CONSUMER_WARPS);
         tma_prefetch(&p.a);
     }
     __syncthreads();
@@ -104,26 +137,64 @@ static __global__ void __launch_bounds__(TF32_THREADS, 1)
 #endif
 }
 
-#define VARIANT(parts, n, trans_a, trans_b, kind)                                                  \
-    {                                                                                              \
-        tf32_config<parts, n, trans_a, !(trans_b), kind>::TILE_M, n, trans_a, trans_b, kind,       \
-            tf32_kernel<tf32_config<parts, n, trans_a, !(trans_b), kind>>,                         \
-            tf32_config<parts, n, trans_a, !(trans_b), kind>::SHARED_BYTES, TF32_THREADS           \
+template <class C>
+static __global__ void __launch_bounds__(THREADS, 1)
+    rounded_kernel(const __grid_constant__ problem p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ unsigned char memory[];
+    const shared_map<C> shared(memory);
+    const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
+    if (threadIdx.x == 0) {
+        init_barriers<C>(shared, 1, (C::SHARED_TILE ? CONSUMERS : 1) * (GROUP_THREADS / 32));
+        tma_prefetch(&p.a);
+        tma_prefetch(&p.b);
     }
-#define EVERY_TILE(trans_a, trans_b, kind)                                                         \
-    VARIANT(2, 128, trans_a, trans_b, kind), VARIANT(1, 128, trans_a, trans_b, kind)
+    __syncthreads();
+    wait_for_predecessor();
+    if (role == 0) {
+        registers_give<24>();
+        if (threadIdx.x == 0) {
+            produce_rounded<C>(p, shared);
+        }
+    } else {
+        registers_take<240>();
+        consume_rounded<C>(p, shared, memory, role - 1);
+    }
+#endif
+}
+
+#define DIRECT(parts, n, trans_b)                                                                  \
+    {                                                                                              \
+        tf32_config<parts, n, !(trans_b)>::TILE_M, n, true, trans_b, ENDING_F32,                   \
+            tf32_kernel<tf32_config<parts, n, !(trans_b)>>,                                        \
+            tf32_config<parts, n, !(trans_b)>::SHARED_BYTES, TF32_THREADS, false, false            \
+    }
+#define ROUNDED(n, together, trans_b, kind)                                                        \
+    {                                                                                              \
+        rounded_config<n, together, kind>::TILE_M, n, false, trans_b, kind,                        \
+            rounded_kernel<rounded_config<n, together, kind>>,                                     \
+            rounded_config<n, together, kind>::SHARED_BYTES, THREADS, !(together), true            \
+    }
+#define BOTH_HEIGHTS(trans_b) DIRECT(2, 128, trans_b), DIRECT(1, 128, trans_b)
+#define BOTH_WIDTHS(trans_b, kind)                                                                 \
+    ROUNDED(192, false, trans_b, kind), ROUNDED(128, false, trans_b, kind)
 static const variant variants[] = {
-    EVERY_TILE(false, true, ENDING_F32),    EVERY_TILE(false, true, ENDING_ADD),
-    EVERY_TILE(false, true, ENDING_GELU),   EVERY_TILE(false, false, ENDING_F32),
-    EVERY_TILE(false, false, ENDING_DGELU), EVERY_TILE(true, false, ENDING_F32),
-    EVERY_TILE(true, true, ENDING_F32),
+    BOTH_WIDTHS(true, ENDING_F32),
+    ROUNDED(128, true, true, ENDING_F32),
+    BOTH_WIDTHS(true, ENDING_ADD),
+    BOTH_WIDTHS(true, ENDING_GELU),
+    BOTH_WIDTHS(false, ENDING_F32),
+    ROUNDED(128, true, false, ENDING_F32),
+    BOTH_WIDTHS(false, ENDING_DGELU),
+    BOTH_HEIGHTS(false),
+    BOTH_HEIGHTS(true),
 };
 
 const family family_tf32 = {"gemm_tf32_sm90",
                             BT_F32,
                             BT_COMPUTE_TF32,
                             32,
-                            false,
                             2048,
                             variants,
                             (int)(sizeof variants / sizeof variants[0])};

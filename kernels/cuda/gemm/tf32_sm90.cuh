@@ -1,9 +1,9 @@
-// kernels/cuda/gemm/tf32_sm90.cuh - the Hopper GEMM in tf32: its pipeline
-//   D = epilogue(alpha op(A) op(B)) + beta C, operands f32 rounded to tf32, sums in f32
+// kernels/cuda/gemm/tf32_sm90.cuh - the Hopper GEMM in tf32 for an MN-major A: its pipeline
+//   D (+)= alpha A^T op(B) + bias, operands f32 rounded to tf32, sums in f32
 //
 // wgmma reads f32 words and drops what tf32 lacks, and wants both operands K-major in shared
-// memory. Here operands are rounded to nearest even and come in any layout, because they pass
-// through registers on their way, where turning them costs nothing:
+// memory. Here operands are rounded to nearest even and turned, because they pass through registers
+// on their way, where that costs nothing (weight gradients: both operands are large and MN-major):
 //
 //   A   TMA -> shared memory -> a consumer's registers, word by word in the order of wgmma's A
 //       fragment, rounded there
@@ -24,10 +24,9 @@
 //
 // Invariants
 //   1. Unit u belongs to block u % gridDim.x; each consumer writes its own rows of the output.
-//   2. Position i of a k-block stands for the same k in A and B. A that is MN-major in shared
-//   memory
-//      is read without bank conflicts only if a thread's two words of a step are neighbours in k:
-//      there, of 8 positions, 0..3 stand for 0, 2, 4, 6 and 4..7 for 1, 3, 5, 7.
+//   2. Of 8 positions of a k-block, 0..3 stand for k = 0, 2, 4, 6 and 4..7 for 1, 3, 5, 7: a
+//      thread's two words of a step are neighbours in k, which A is read with without bank
+//      conflicts.
 //   3. A's fragments alternate between two sets of registers; one is loaded when the wgmmas that
 //      read it have ended (wgmma_wait<1>).
 //   4. A stage is given back by each of the consumers' warps when its own wgmmas of the stage have
@@ -49,14 +48,14 @@ namespace bt_gemm_sm90
 constexpr int PRODUCER_WARPS = 8, CONSUMER_WARPS = CONSUMERS * GROUP_THREADS / 32;
 constexpr int TF32_THREADS = (PRODUCER_WARPS + CONSUMER_WARPS) * 32;
 
-// One kernel: rows (64 PARTS for each consumer) and columns of its tile, operands' layouts, ending.
-template <int PARTS, int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E> struct tf32_config {
+// One kernel: rows (64 PARTS for each consumer) and columns of its tile, B's layout.
+template <int PARTS, int N, bool B_MN_MAJOR> struct tf32_config {
     using VALUE = float;
     static constexpr int TILE_M = CONSUMERS * PARTS * 64, TILE_N = N;
-    static constexpr int DEPTH = 32;                            // 128 bytes, one swizzle row
-    static constexpr bool A_MN = A_MN_MAJOR, B_MN = B_MN_MAJOR; // as in bf16_sm90.cuh
-    static constexpr ending ENDING = E;
-    static constexpr bool BIASED = E == ENDING_ADD || E == ENDING_GELU || E == ENDING_F32;
+    static constexpr int DEPTH = 32;         // 128 bytes, one swizzle row
+    static constexpr bool B_MN = B_MN_MAJOR; // as in bf16_sm90.cuh
+    static constexpr ending ENDING = ENDING_F32;
+    static constexpr bool BIASED = true;
     static constexpr bool SHARED_TILE = true;
     static constexpr int M_PARTS = PARTS, SUMS = N / 2;
     static constexpr int BOXES = 4;
@@ -104,9 +103,8 @@ static __device__ __forceinline__ float4 load_four(const float *from, int count)
 
 // A producer's part of B's k-block, 128 x 32: four times four values. Lanes are laid out so that
 // loads take whole 128-byte lines and stores of a quarter warp fall on different banks.
-//   MN-major            v[e] is rows `row` .. row + 3 at position 4 chunk + e
-//   K-major             v[i] is 4 values of k of row + 4 i
-//   K-major, A MN-major v[2 i], v[2 i + 1] are 8 values of k of row + 8 i, to be exchanged
+//   MN-major   v[e] is rows `row` .. row + 3 at position 4 chunk + e
+//   K-major    v[2 i], v[2 i + 1] are 8 values of k of row + 8 i, to be exchanged
 template <class C> struct b_place {
     int row, chunk; // in the k-block
     int depth;      // its k, of v[0]
@@ -117,16 +115,16 @@ template <class C> struct b_place {
         if constexpr (C::B_MN) {
             row = 32 * (warp % 4) + 8 * (lane / 8) + 4 * (lane % 2);
             chunk = lane / 2 % 4 + warp / 4 * 4;
-            depth = C::A_MN ? 8 * (chunk / 2) + chunk % 2 : 4 * chunk; // invariant 2
+            depth = 8 * (chunk / 2) + chunk % 2; // invariant 2
         } else {
-            row = 16 * warp + (C::A_MN ? lane / 4 : lane / 8);
-            chunk = C::A_MN ? lane % 4 * 2 : lane % 8;
+            row = 16 * warp + lane / 4;
+            chunk = lane % 4 * 2;
             depth = 4 * chunk;
         }
     }
     // Of v[i], from that of v[0].
-    static constexpr int ROW_STEP = C::B_MN ? 0 : C::A_MN ? 8 : 4;
-    static constexpr int DEPTH_STEP = !C::B_MN ? 0 : C::A_MN ? 2 : 1;
+    static __device__ __forceinline__ int row_step(int i) { return C::B_MN ? 0 : i / 2 * 8; }
+    static __device__ __forceinline__ int depth_step(int i) { return C::B_MN ? i * 2 : i % 2 * 4; }
 };
 
 struct b_part {
@@ -164,21 +162,15 @@ template <class C> struct b_reader {
     // The distance in memory from v[0] to v[i].
     __device__ __forceinline__ int64_t step(int i) const
     {
-        if constexpr (C::B_MN) {
-            return i * b_place<C>::DEPTH_STEP * p.ldb;
-        } else if constexpr (C::A_MN) {
-            return i / 2 * 8 * p.ldb + i % 2 * 4;
-        } else {
-            return i * 4 * p.ldb;
-        }
+        const int rows = b_place<C>::row_step(i), depth = b_place<C>::depth_step(i);
+        return C::B_MN ? depth * p.ldb : rows * p.ldb + depth;
     }
     __device__ __forceinline__ void load_edge(b_part &part) const
     {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const bool pair = !C::B_MN && C::A_MN;
-            const int row = n + place.row + (pair ? i / 2 : i) * b_place<C>::ROW_STEP;
-            const int depth = k + place.depth + (pair ? i % 2 * 4 : i * b_place<C>::DEPTH_STEP);
+            const int row = n + place.row + b_place<C>::row_step(i);
+            const int depth = k + place.depth + b_place<C>::depth_step(i);
             const int count =
                 C::B_MN ? (depth < p.k ? p.n - row : 0) : (row < p.n ? p.k - depth : 0);
             part.v[i] = load_four(from + step(i), count);
@@ -225,21 +217,16 @@ static __device__ __forceinline__ void put_part(const b_part &part, const b_plac
         put_four(to, at.row + 1, at.chunk, a.y, b.y, c.y, d.y);
         put_four(to, at.row + 2, at.chunk, a.z, b.z, c.z, d.z);
         put_four(to, at.row + 3, at.chunk, a.w, b.w, c.w, d.w);
-    } else if constexpr (C::A_MN) {
+    } else {
         put_four(to, at.row, at.chunk, a.x, a.z, b.x, b.z);
         put_four(to, at.row, at.chunk + 1, a.y, a.w, b.y, b.w);
         put_four(to, at.row + 8, at.chunk, c.x, c.z, d.x, d.z);
         put_four(to, at.row + 8, at.chunk + 1, c.y, c.w, d.y, d.w);
-    } else {
-        put_four(to, at.row, at.chunk, a.x, a.y, a.z, a.w);
-        put_four(to, at.row + 4, at.chunk, b.x, b.y, b.z, b.w);
-        put_four(to, at.row + 8, at.chunk, c.x, c.y, c.z, c.w);
-        put_four(to, at.row + 12, at.chunk, d.x, d.y, d.z, d.w);
     }
 }
 
-// A's part of a k-block; every producer warp's first lane calls. MN-major: pieces 32 wide, each its
-// 32 rows of K, spread over the warps.
+// A's part of a k-block; every producer warp's first lane calls. Pieces 32 wide, each its 32 rows
+// of K, are spread over the warps.
 template <class C>
 static __device__ __forceinline__ void load_a(const problem &p, uint32_t to, const unit &t,
                                               int block, uint32_t barrier)
@@ -248,13 +235,8 @@ static __device__ __forceinline__ void load_a(const problem &p, uint32_t to, con
     if (warp == 0) {
         mbarrier_expect(barrier, C::A_BYTES);
     }
-    if constexpr (C::A_MN) {
-        if (warp < C::TILE_M / 32) {
-            tma_load(to + warp * 32 * 128, &p.a, t.m + warp * 32, block * C::DEPTH, t.batch,
-                     barrier);
-        }
-    } else if (warp == 0) {
-        tma_load(to, &p.a, block * C::DEPTH, t.m, t.batch, barrier);
+    if (warp < C::TILE_M / 32) {
+        tma_load(to + warp * 32 * 128, &p.a, t.m + warp * 32, block * C::DEPTH, t.batch, barrier);
     }
 }
 
@@ -335,17 +317,15 @@ template <class C> struct a_places {
 #pragma unroll
             for (int row = 0; row < 2; ++row) {
                 const int r = m + 8 * row, k = 2 * c + half;
-                at[half][row] = C::A_MN ? r / 32 * 32 * 128 + k * 128 +
-                                              ((r % 32 / 4 ^ (k & 7)) << 4) + r % 4 * 4
-                                        : r * 128 + ((half ^ (r & 7)) << 4) + c * 4;
+                at[half][row] =
+                    r / 32 * 32 * 128 + k * 128 + ((r % 32 / 4 ^ (k & 7)) << 4) + r % 4 * 4;
             }
         }
     }
-    // Word of a step and part. The next step is 8 rows further, or two 16-byte chunks.
+    // Word of a step and part.
     __device__ __forceinline__ uint32_t of(int half, int row, int step, int part) const
     {
-        return C::A_MN ? at[half][row] + step * 8 * 128 + part * 2 * 32 * 128
-                       : (at[half][row] ^ step << 5) + part * 64 * 128;
+        return at[half][row] + step * 8 * 128 + part * 2 * 32 * 128;
     }
 };
 

@@ -1,7 +1,14 @@
 // kernels/cuda/gemm/work_sm90.cuh - how the Hopper GEMMs' blocks share the work: units, consumers
 //
 // Work is a list of units: tiles in groups of `group` rows, so that the blocks that run together
-// share slices in L2; with split K all tiles of one split, then all of the next.
+// share slices in L2; with split K all tiles of one split, then all of the next (whole_units). Or a
+// group of products is shared out ("stream-K": group_share): of `cut_tiles` tiles the k-blocks, one
+// tile's behind the other's, are cut into a run for each block, wherever that falls; of the other
+// tiles a block takes whole ones.
+//
+// Where units share a tile they add to it in turn, in ascending order of k: a flag in the workspace
+// says whose turn it is. A block goes through its run from the end, so what others wait for, the
+// first k-blocks of a tile, comes first.
 //
 // A kernel's configuration C says  TILE_M, TILE_N, DEPTH (of a k-block); SHARED_TILE: each consumer
 // takes its half of every tile's rows, else whole tiles in turn; a consumer's part: M_PARTS times
@@ -65,18 +72,33 @@ template <class C> struct shared_map {
     }
 };
 
+// Barriers of the ring, whose stages `fillers` arrivals fill and `readers` empty, and of the
+// consumers' boxes; by one thread.
+template <class C>
+static __device__ __forceinline__ void init_barriers(const shared_map<C> &shared, int fillers,
+                                                     int readers)
+{
+    for (int i = 0; i < C::STAGES; ++i) {
+        mbarrier_init(shared.full(i), fillers);
+        mbarrier_init(shared.empty(i), readers);
+    }
+    for (int i = 0; i < CONSUMERS * C::BOXES; ++i) {
+        mbarrier_init(shared.loaded(0, i), 1);
+    }
+    mbarrier_init_fence();
+}
+
 struct unit {
-    int m, n, batch;           // first row and column of the tile; batch entry
-    int k_begin, k_end, split; // k-blocks
-    int tile;                  // number of the tile, over all batch entries
+    int m, n, batch;    // first row and column of the tile; batch entry
+    int k_begin, k_end; // k-blocks
+    int split;          // what the tile's flag says when it is this unit's turn; 0 for the first
+    int next;           // and what it says then; 0 from the last, so flags end as they began
+    int tile;           // number of the tile, over all batch entries
 };
 
-template <class C> static __device__ __forceinline__ unit unit_at(const problem &p, int u)
+// Where the tile of the unit is.
+template <class C> static __device__ __forceinline__ void place_tile(const problem &p, unit &t)
 {
-    unit t;
-    const int per_split = p.tiles_m * p.tiles_n * p.batch;
-    t.split = u / per_split;
-    t.tile = u - t.split * per_split;
     t.batch = t.tile / (p.tiles_m * p.tiles_n);
     int at = t.tile - t.batch * (p.tiles_m * p.tiles_n);
     const int group = at / (p.group * p.tiles_n);
@@ -85,11 +107,87 @@ template <class C> static __device__ __forceinline__ unit unit_at(const problem 
     at -= first * p.tiles_n;
     t.m = (first + at % rows) * C::TILE_M;
     t.n = at / rows * C::TILE_N;
-    const int k_blocks = (p.k + C::DEPTH - 1) / C::DEPTH;
+}
+
+template <class C> static __device__ __forceinline__ int k_blocks_of(const problem &p)
+{
+    return (p.k + C::DEPTH - 1) / C::DEPTH;
+}
+
+template <class C> static __device__ __forceinline__ unit unit_at(const problem &p, int u)
+{
+    unit t;
+    const int per_split = p.tiles_m * p.tiles_n * p.batch, k_blocks = k_blocks_of<C>(p);
+    t.split = u / per_split;
+    t.next = t.split + 1 < p.splits ? t.split + 1 : 0;
+    t.tile = u - t.split * per_split;
     t.k_begin = (int)((int64_t)k_blocks * t.split / p.splits);
     t.k_end = (int)((int64_t)k_blocks * (t.split + 1) / p.splits);
+    place_tile<C>(p, t);
     return t;
 }
+
+// A block's units, one after the other: every gridDim.x-th of one product's.
+template <class C> struct whole_units {
+    const problem &p;
+    int u;
+
+    __device__ __forceinline__ explicit whole_units(const problem &of) : p(of), u((int)blockIdx.x)
+    {
+    }
+    __device__ __forceinline__ bool more() const { return u < p.units; }
+    __device__ __forceinline__ unit next()
+    {
+        const unit t = unit_at<C>(p, u);
+        u += (int)gridDim.x;
+        return t;
+    }
+    __device__ __forceinline__ const problem &product() const { return p; } // of the last next()
+};
+
+// A block's share of a group of products.
+template <class C> struct group_share {
+    const group &g;
+    int end;   // of what is left of its run of k-blocks
+    int whole; // the next whole tile
+    int which; // product
+
+    __device__ __forceinline__ explicit group_share(const group &of)
+        : g(of), end(of.cuts[blockIdx.x + 1]), whole(of.cut_tiles + (int)blockIdx.x), which(0)
+    {
+    }
+    __device__ __forceinline__ bool cut() const { return end > g.cuts[blockIdx.x]; }
+    __device__ __forceinline__ bool more() const { return cut() || whole < g.tiles; }
+    __device__ __forceinline__ unit next()
+    {
+        unit t;
+        which = 0;
+        if (cut()) {
+            while (end > g.first_block[which + 1]) {
+                ++which;
+            }
+            const int k_blocks = k_blocks_of<C>(g.products[which]);
+            t.tile = (end - 1 - g.first_block[which]) / k_blocks;
+            const int begin = g.first_block[which] + t.tile * k_blocks; // of the tile
+            t.k_end = end - begin;
+            t.k_begin = max(g.cuts[blockIdx.x] - begin, 0);
+            t.split = t.k_begin;
+            t.next = t.k_end < k_blocks ? t.k_end : 0;
+            end = begin + t.k_begin;
+        } else {
+            while (whole >= g.first_tile[which + 1]) {
+                ++which;
+            }
+            t.tile = whole - g.first_tile[which];
+            t.k_begin = t.split = t.next = 0;
+            t.k_end = k_blocks_of<C>(g.products[which]);
+            whole += (int)gridDim.x;
+        }
+        place_tile<C>(g.products[which], t);
+        return t;
+    }
+    __device__ __forceinline__ const problem &product() const { return g.products[which]; }
+};
 
 // Which consumer, and where this thread is in it.
 struct consumer {

@@ -1,20 +1,20 @@
 // kernels/cuda/gemm/lab/bench.cu - the Hopper GEMM's plans: are they right, how fast beside
 // cuBLASLt
 //
-//   lab_gemm check [WORD]   every legal plan of odd shapes in every layout and ending (those whose
-//                           name holds WORD), each element against float64, repeats bit for bit,
-//                           with other work beside them, nothing written beside the output
-//   lab_gemm time [WORD]    GPT-2's products (those whose name holds WORD): a sample against
-//   float64,
-//                           then the row cuBLASLt has, the planner's choice, and the best of the
-//                           other plans, launched in turn over two sets of operands; medians
-//   lab_gemm plans [WORD]   the same, every plan
-//   lab_gemm once [WORD]    one launch of the best plan of each tile, for a profiler
-//   lab_gemm sustain [WORD] as time, but each version by itself at the speed to which the card
-//   settles
-//
-// Bound    |alpha| k 2^-23 sum |a||b| for the product, then the ending's own: half a unit of bf16,
-//          2^-10 for the tensor unit's tanh
+//   lab_gemm check [WORD..]   every legal plan of odd shapes in every layout and ending (those
+//                             whose name, "bf16 tn f32 130 x 200 x 65, batch 1 by 192x192c4/1",
+//                             holds one of the WORDs), each element against float64, repeats bit
+//                             for bit, with other work beside them, nothing written beside the
+//                             output
+//   lab_gemm time [WORD..]    GPT-2's products (likewise): a sample against float64, then the row
+//                             cuBLASLt has, the planner's choice, and the best of the other plans,
+//                             launched in turn over two sets of operands; medians
+//   lab_gemm plans [WORD..]   the same, every plan
+//   lab_gemm once [WORD..]    one launch of the best plan of each tile, for a profiler
+//   lab_gemm group [WORD..]   the four weight gradients of a block of GPT-2 (4096, 32768, 65536
+//                             tokens: likewise), one launch beside one after the other
+//   lab_gemm sustain [WORD..] as time, but each version by itself at the speed to which the card
+//                             settles
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/gemm/lab/reference.cuh"
 #include "kernels/cuda/gemm/sm80.h"
 #include "kernels/cuda/gemm/sm90.h"
 
@@ -41,25 +42,44 @@ static void require(bt_status status)
     }
 }
 
-// Who computes a call: cuBLASLt (no family), or one of our kernels by a plan of it.
+// Who computes a call: cuBLASLt (no family), or one of our kernels by a plan of it. `share` is a
+// plan for a group: of the call, and of `beside` if there are any.
 struct candidate {
     const bt_gemm_sm90::family *sm90;
     const bt_gemm_sm80::family *sm80;
     bt_gemm_sm90::plan plan90;
     bt_gemm_sm80::plan plan80;
+    bt_gemm_sm90::group_plan share;
+    const std::vector<bt_gemm_args> *beside;
 
-    bool ours() const { return sm90 || sm80; }
-    double cycles() const { return sm90 ? plan90.cycles : plan80.cycles; }
-    int splits() const { return sm90 ? plan90.splits : sm80 ? plan80.splits : 0; }
+    bool ours() const { return sm90 || sm80 || share.how; }
+    double cycles() const
+    {
+        return share.how ? share.cycles : sm90 ? plan90.cycles : plan80.cycles;
+    }
+    int splits() const
+    {
+        return share.how ? (share.sharers != share.cut_tiles ? 2 : 1)
+               : sm90    ? plan90.splits
+               : sm80    ? plan80.splits
+                         : 0;
+    }
+    int cluster() const { return sm90 ? plan90.how->cluster : 0; }
     std::string name() const
     {
+        if (share.how) {
+            return "stream " + std::to_string(share.how->tile_m) + "x" +
+                   std::to_string(share.how->tile_n) + "/" + std::to_string(share.cut_tiles) + ":" +
+                   std::to_string(share.sharers);
+        }
         const int m = sm90 ? plan90.how->tile_m : sm80 ? plan80.how->tile_m : 0;
         const int n = sm90 ? plan90.how->tile_n : sm80 ? plan80.how->tile_n : 0;
-        return !ours()
-                   ? "cuBLASLt"
-                   : std::string(sm90 ? "" : "sm80 ") + std::to_string(m) + "x" +
-                         std::to_string(n) + (sm80 ? "d" + std::to_string(plan80.how->depth) : "") +
-                         "/" + std::to_string(splits());
+        return !ours() ? "cuBLASLt"
+                       : std::string(sm90 ? "" : "sm80 ") + std::to_string(m) + "x" +
+                             std::to_string(n) +
+                             (cluster() > 0 ? "c" + std::to_string(cluster()) : "") +
+                             (sm80 ? "d" + std::to_string(plan80.how->depth) : "") + "/" +
+                             std::to_string(splits());
     }
 };
 
@@ -85,24 +105,6 @@ static void release_all()
     blocks.clear();
 }
 
-static __device__ uint32_t hash(uint64_t x)
-{
-    x ^= x >> 33;
-    x *= 0xff51afd7ed558ccdULL;
-    x ^= x >> 33;
-    x *= 0xc4ceb9fe1a85ec53ULL;
-    return (uint32_t)(x ^ (x >> 33));
-}
-
-template <typename T> static __global__ void fill(T *to, int64_t count, float scale, uint64_t seed)
-{
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        float unit = (float)hash(seed * 0x9E3779B97F4A7C15ULL + (uint64_t)i) * 2.3283064e-10f;
-        to[i] = from_float<T>(scale * (2 * unit - 1));
-    }
-}
-
 static void *numbers(bt_dtype dtype, int64_t count, float scale)
 {
     static uint64_t seed = 1;
@@ -122,7 +124,8 @@ struct shape {
     bool trans_a, trans_b;
     bt_epilogue epilogue;
     double beta;
-    bool to_f32, biased;
+    bool to_f32;
+    bool biased;    // with GELU's slope: the sums of D's columns are wanted
     bt_dtype dtype; // of the operands
     bt_compute compute;
 };
@@ -154,7 +157,12 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     args.d = numbers(d, args.stride_d * batch, 1);
     args.c = s.to_f32 && s.beta == 1 && s.trans_a ? args.d : numbers(d, args.stride_d * batch, 1);
     args.aux = s.epilogue >= BT_EPILOGUE_BIAS_GELU ? numbers(d, args.stride_d * batch, 2) : NULL;
-    args.bias = s.biased ? numbers(s.dtype, s.n, 1) : NULL;
+    if (s.biased && s.epilogue == BT_EPILOGUE_DGELU) {
+        args.dbias = numbers(BT_F32, s.n, 1);
+        args.dbias_dtype = BT_F32;
+    } else if (s.biased) {
+        args.bias = numbers(s.dtype, s.n, 1);
+    }
     args.alpha = alpha;
     args.beta = s.beta;
     args.epilogue = s.epilogue;
@@ -164,140 +172,54 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     return args;
 }
 
-// ---- the reference ------------------------------------------------------------------------------
-
-static __device__ double gelu_64(double x)
-{
-    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-
-static __device__ double gelu_slope_64(double x)
-{
-    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
-}
-
-// What was in c and aux before the call, for reference and restoration.
-struct before {
-    const void *c, *aux, *d;
-};
-
-// An operand as the kernel multiplies it: in tf32 rounded to nearest, ties to even.
-static __device__ double operand(const bt_gemm_args &args, float x, bool rounds)
-{
-    if (rounds && args.compute == BT_COMPUTE_TF32 && args.ab_dtype == BT_F32) {
-        uint32_t bits;
-        asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-        return __uint_as_float(bits);
-    }
-    return x;
-}
-
-template <typename IN, typename T>
-static __global__ void verify(bt_gemm_args args, bool rounds, before old, int64_t samples,
-                              unsigned long long *wrong, float *worst)
-{
-    const int64_t total = args.batch * args.m * args.n;
-    const int64_t sample = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (sample >= samples) {
-        return;
-    }
-    const int64_t i = samples == total ? sample : (int64_t)((double)sample * total / samples);
-    const int64_t batch = i / (args.m * args.n), row = i / args.n % args.m, col = i % args.n;
-    const IN *a = (const IN *)args.a + batch * args.stride_a;
-    const IN *b = (const IN *)args.b + batch * args.stride_b;
-    double sum = 0, size = 0;
-    for (int64_t k = threadIdx.x % 32; k < args.k; k += 32) {
-        const double x = operand(
-            args, to_float(args.trans_a ? a[k * args.lda + row] : a[row * args.lda + k]), rounds);
-        const double y = operand(
-            args, to_float(args.trans_b ? b[col * args.ldb + k] : b[k * args.ldb + col]), rounds);
-        sum += x * y;
-        size += fabs(x * y);
-    }
-    for (int lane = 16; lane > 0; lane /= 2) {
-        sum += __shfl_xor_sync(ALL_LANES, sum, lane);
-        size += __shfl_xor_sync(ALL_LANES, size, lane);
-    }
-    if (threadIdx.x % 32 != 0) {
-        return;
-    }
-    const int64_t at = batch * args.stride_d + row * args.ldd + col;
-    const double unit = sizeof(T) == 2 ? 0x1p-8 : 0x1p-22;
-    double value = args.alpha * sum;
-    const double fast_tanh = sizeof(T) == 2 ? 0x1p-10 : 0x1p-20; // bf16: the tensor unit's
-    const double cut =
-        !rounds && args.compute == BT_COMPUTE_TF32 ? 0x1p-9 : 0; // who does not round
-    double bound = fabs(args.alpha) * size * ((double)args.k * 0x1p-23 + cut) + 1e-30;
-    if (args.bias) {
-        value += to_float(((const IN *)args.bias)[col]);
-        bound += 0x1p-23 * fabs(to_float(((const IN *)args.bias)[col]));
-    }
-    if (args.epilogue == BT_EPILOGUE_DGELU) {
-        double x = to_float(((const T *)old.aux)[at]);
-        bound = bound * 1.13 + fabs(value) * fast_tanh * (1 + fabs(x));
-        value *= gelu_slope_64(x);
-    }
-    if (args.epilogue == BT_EPILOGUE_BIAS_GELU) {
-        double aux = to_float(((const T *)args.aux)[at]);
-        if (!(fabs(aux - value) <= bound + unit * fabs(value))) {
-            atomicAdd(wrong, 1ULL);
-        }
-        bound = bound * 1.13 + fabs(value) * fast_tanh / 2;
-        value = gelu_64(value);
-    }
-    if (args.beta != 0) {
-        value += args.beta * to_float(((const T *)old.c)[at]);
-        bound += 0x1p-22 * fabs(args.beta * to_float(((const T *)old.c)[at])); // it may cancel
-    }
-    const double error = fabs((double)to_float(((const T *)args.d)[at]) - value);
-    if (!(error <= bound + unit * fabs(value))) {
-        atomicAdd(wrong, 1ULL);
-    }
-    atomicMax((int *)worst, __float_as_int((float)(error / (bound + unit * fabs(value)))));
-}
-
-static __global__ void differ(const unsigned *x, const unsigned *y, int64_t words,
-                              unsigned long long *wrong)
-{
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < words;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        if (x[i] != y[i]) {
-            atomicAdd(wrong, 1ULL);
-        }
-    }
-}
-
-// Counts elements between rows (of the padding) that a call changed.
-template <typename T>
-static __global__ void padding(const T *now, const T *was, int64_t rows, int64_t cols, int64_t ld,
-                               unsigned long long *wrong)
-{
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * ld;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        if (i % ld >= cols && to_float(now[i]) != to_float(was[i])) {
-            atomicAdd(wrong, 1ULL);
-        }
-    }
-}
-
 // ---- running ------------------------------------------------------------------------------------
 
 static void *workspace;
 static void *busy; // for work that runs beside the calls under test
-static const size_t WORKSPACE_BYTES = (size_t)256 << 20, BUSY_BYTES = (size_t)16 << 20;
+static const size_t WORKSPACE_BYTES = (size_t)320 << 20, BUSY_BYTES = (size_t)16 << 20;
 static unsigned long long *counts; // [3]: wrong, other bits, padding
+
+// The call without the sums of D's columns.
+static bt_gemm_args product_of(bt_gemm_args args)
+{
+    args.dbias = NULL;
+    return args;
+}
 
 static void run(const bt_gemm_args &args, const candidate &by)
 {
     bt_launch launch = {&device, NULL, workspace, WORKSPACE_BYTES, 0};
-    if (by.sm90) {
+    if (by.share.how) {
+        std::vector<bt_gemm_args> all = {args};
+        if (by.beside) {
+            all.insert(all.end(), by.beside->begin(), by.beside->end());
+        }
+        require(bt_gemm_sm90::group_launch_plan(&launch, all.data(), (int)all.size(), by.share));
+    } else if (by.sm90) {
         require(bt_gemm_sm90::launch_plan(&launch, *by.sm90, &args, by.plan90));
     } else if (by.sm80) {
         require(bt_gemm_sm80::launch_plan(&launch, *by.sm80, &args, by.plan80));
     } else {
-        require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &args)
-                                        : bt_gemm_cublaslt_bf16(&launch, &args));
+        const bt_gemm_args plain = product_of(args);
+        require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &plain)
+                                        : bt_gemm_cublaslt_bf16(&launch, &plain));
+        if (args.dbias) { // bf16 alone
+            const bt_reduce_sum_args sums = {args.d, args.dbias,   1,     args.m, args.n, 1,
+                                             false,  args.d_dtype, BT_F32};
+            require(bt_reduce_sum_cuda_bf16(&launch, &sums));
+        }
+    }
+}
+
+static void add_shares(const std::vector<bt_gemm_args> &calls, std::vector<candidate> *all)
+{
+    bt_gemm_sm90::group_plan plans[bt_gemm_sm90::GROUP_PLANS_MOST];
+    if (bt_gemm_sm90::group_is_legal(calls.data(), (int64_t)calls.size())) {
+        const int count = bt_gemm_sm90::group_plans_of(calls.data(), (int)calls.size(),
+                                                       device.info.processor_count, plans);
+        for (int i = 0; i < count; ++i) {
+            all->push_back({NULL, NULL, {}, {}, plans[i], NULL});
+        }
     }
 }
 
@@ -315,20 +237,31 @@ static std::vector<candidate> candidates_of(const bt_gemm_args &args)
         if (bt_gemm_sm90::is_legal(*of, &args)) {
             const int count = bt_gemm_sm90::plans_of(*of, &args, processors, plans);
             for (int i = 0; i < count; ++i) {
-                all.push_back({of, NULL, plans[i], {}});
+                all.push_back({of, NULL, plans[i], {}, {}, NULL});
             }
         }
     }
+    add_shares({args}, &all);
     for (const auto *of : families80) {
         bt_gemm_sm80::plan plans[bt_gemm_sm80::PLANS_MOST];
         if (bt_gemm_sm80::is_legal(*of, &args)) {
-            const int count = bt_gemm_sm80::plans_of(*of, &args, processors, plans);
+            const int count = bt_gemm_sm80::plans_of(*of, &args, device.info, plans);
             for (int i = 0; i < count; ++i) {
-                all.push_back({NULL, of, {}, plans[i]});
+                all.push_back({NULL, of, {}, plans[i], {}, NULL});
             }
         }
     }
     return all;
+}
+
+// Does the name hold one of the words? There is none: yes.
+static bool is_asked_for(const std::string &name, char **words)
+{
+    bool found = !*words;
+    for (; *words; ++words) {
+        found |= name.find(*words) != std::string::npos;
+    }
+    return found;
 }
 
 static cudaStream_t stream() { return ((bt_cuda_device *)device.impl)->stream; }
@@ -354,6 +287,9 @@ static bool is_right(bt_gemm_args args, const candidate &by, int64_t samples, in
         require(cudaDeviceSynchronize());
         require(cudaMemcpyAsync(args.d, was, d_bytes, cudaMemcpyDeviceToDevice, stream()));
         require(cudaMemsetAsync(workspace, 0xff, 1 << 20, stream()));
+        if (args.dbias) {
+            require(cudaMemsetAsync(args.dbias, 0xff, (size_t)args.n * sizeof(float), stream()));
+        }
         if (i > 0) { // other work on the device, beside the call
             fill<<<(unsigned)(64 * i), 256>>>((float *)busy, (int64_t)BUSY_BYTES / 4, 1, 1);
         }
@@ -373,6 +309,9 @@ static bool is_right(bt_gemm_args args, const candidate &by, int64_t samples, in
     samples = std::min(samples, args.batch * args.m * args.n);
     verify<IN, T>
         <<<(unsigned)bt_div_up(samples, 4), 128>>>(args, by.ours(), old, samples, counts, worst_at);
+    if (args.dbias) {
+        verify_columns<T><<<(unsigned)bt_div_up(args.n, 128), 128>>>(args, counts);
+    }
     require(cudaMemcpy(found, counts, sizeof found, cudaMemcpyDeviceToHost));
     require(cudaMemcpy(&worst, worst_at, sizeof worst, cudaMemcpyDeviceToHost));
     require(cudaMemcpy(args.d, was, d_bytes, cudaMemcpyDeviceToDevice));
@@ -411,14 +350,17 @@ static const precision precisions[] = {{"bf16", BT_BF16, BT_COMPUTE_NATIVE},
                                        {"tf32", BT_F32, BT_COMPUTE_TF32},
                                        {"fp32", BT_F32, BT_COMPUTE_NATIVE}};
 
-static int check_call(const bt_gemm_args &args, const char *what, int *calls, int *refused)
+static int check_call(const bt_gemm_args &args, const char *what, char **words, int *calls,
+                      int *refused)
 {
     const std::vector<candidate> all = candidates_of(args);
     int wrong = 0;
     for (size_t i = 0; i < all.size(); ++i) {
         // Of many splits a few: the first ones, and every fifth.
-        if (all[i].splits() < 4 || all[i].splits() % 5 == 0) {
-            wrong += !is_right(args, all[i], INT64_MAX, all[i].splits() > 1 ? 20 : 4, what);
+        if (is_asked_for(what + (" by " + all[i].name()), words) &&
+            (all[i].splits() < 4 || all[i].splits() % 5 == 0)) {
+            const bool meets = all[i].splits() > 1 || all[i].cluster() > 1; // others on its tile
+            wrong += !is_right(args, all[i], INT64_MAX, meets ? 20 : 4, what);
             ++*calls;
         }
     }
@@ -426,7 +368,59 @@ static int check_call(const bt_gemm_args &args, const char *what, int *calls, in
     return wrong;
 }
 
-static int check_all(const char *word)
+static shape weight_gradient(const std::string &name, int64_t m, int64_t n, int64_t k, double beta)
+{
+    return {name,
+            m,
+            n,
+            k,
+            true,
+            false,
+            BT_EPILOGUE_NONE,
+            beta,
+            true,
+            false,
+            BT_BF16,
+            BT_COMPUTE_NATIVE};
+}
+
+// Every plan of groups: products of one depth and of several, one that is a part of a tile.
+static int check_groups(char **words, int *calls)
+{
+    static const int64_t groups[][5][3] = {
+        {{130, 200, 640}, {768, 384, 640}, {8, 8, 640}, {264, 1032, 640}, {128, 192, 640}},
+        {{1024, 3072, 512}, {256, 1024, 64}, {520, 136, 4096}, {1000, 40, 8}, {768, 768, 1000}},
+    };
+    int wrong = 0;
+    for (const auto &sizes : groups) {
+        std::vector<bt_gemm_args> products;
+        char what[80];
+        for (const auto &size : sizes) {
+            const double beta = products.size() % 2;
+            products.push_back(make_args(weight_gradient("", size[0], size[1], size[2], beta), 8,
+                                         1 + (int64_t)products.size() % 2, 0.75));
+        }
+        for (size_t i = 0; i < products.size() && is_asked_for("bf16 group", words); ++i) {
+            std::vector<bt_gemm_args> beside = products;
+            std::vector<candidate> all;
+            std::swap(beside[0], beside[i]);
+            add_shares(beside, &all);
+            beside.erase(beside.begin());
+            (void)snprintf(what, sizeof what, "group with %lld x %lld x %lld first",
+                           (long long)products[i].m, (long long)products[i].n,
+                           (long long)products[i].k);
+            for (candidate &by : all) {
+                by.beside = &beside;
+                wrong += !is_right(products[i], by, INT64_MAX, by.splits() > 1 ? 20 : 4, what);
+                ++*calls;
+            }
+        }
+        release_all();
+    }
+    return wrong;
+}
+
+static int check_all(char **words)
 {
     static const struct {
         const char *name;
@@ -444,14 +438,17 @@ static int check_all(const char *word)
         {"nn", false, false, BT_EPILOGUE_NONE, 0, false, false},
         {"nn + c", false, false, BT_EPILOGUE_NONE, 1, false, false},
         {"nn, dgelu", false, false, BT_EPILOGUE_DGELU, 0, false, false},
+        {"nn, dgelu, columns", false, false, BT_EPILOGUE_DGELU, 0, false, true},
+        {"nt f32 + bias", false, true, BT_EPILOGUE_BIAS, 0, true, true},
+        {"nn f32", false, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32", true, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32 + d", true, false, BT_EPILOGUE_NONE, 1, true, false},
         {"tt", true, true, BT_EPILOGUE_NONE, 0, false, false},
     };
-    static const int64_t sizes[][3] = {{1, 8, 1},        {64, 64, 64},    {130, 200, 65},
-                                       {128, 192, 4096}, {257, 96, 200},  {1008, 776, 840},
-                                       {1000, 1544, 72}, {9, 2056, 1111}, {513, 260, 33},
-                                       {33, 17, 129},    {1, 1, 1},       {7, 129, 2}};
+    static const int64_t sizes[][3] = {
+        {1, 8, 1},        {64, 64, 64},     {130, 200, 65},  {128, 192, 4096}, {257, 96, 200},
+        {1008, 776, 840}, {1000, 1544, 72}, {9, 2056, 1111}, {513, 260, 33},   {33, 17, 129},
+        {1, 1, 1},        {7, 129, 2},      {200, 40, 1500}, {577, 392, 2060}};
     int calls = 0, wrong = 0, refused = 0;
     for (const precision &with : precisions) {
         for (const auto &kind : kinds) {
@@ -463,19 +460,17 @@ static int check_all(const char *word)
                                      kind.trans_a, kind.trans_b, kind.epilogue, kind.beta,
                                      kind.to_f32,  kind.biased,  with.dtype,    with.compute};
                     char what[120];
-                    if (!strstr(name.c_str(), word)) {
-                        continue;
-                    }
                     (void)snprintf(what, sizeof what, "%s %lld x %lld x %lld, batch %lld",
                                    name.c_str(), (long long)s.m, (long long)s.n, (long long)s.k,
                                    (long long)batch);
                     wrong += check_call(make_args(s, pad, (batch + 1) / 2, batch == 1 ? 1 : 0.75),
-                                        what, &calls, &refused);
+                                        what, words, &calls, &refused);
                     release_all();
                 }
             }
         }
     }
+    wrong += check_groups(words, &calls);
     printf("check: %d plans of odd shapes, %d wrong; %d calls that none serves\n", calls, wrong,
            refused);
     return wrong != 0;
@@ -563,7 +558,8 @@ static void time_shape(const shape &s, bool every, bool sustained)
                         : s.compute == BT_COMPUTE_TF32 ? 2048
                                                        : 256; // a cycle and SM
     std::vector<entry> entries;
-    if (bt_gemm_cublaslt_accepts(&device, &sets[0]) &&
+    const bt_gemm_args plain = product_of(sets[0]);
+    if (bt_gemm_cublaslt_accepts(&device, &plain) &&
         is_right(sets[0], {}, 2048, 1, s.name.c_str())) {
         entries.push_back({{}, {}, {}});
     }
@@ -599,6 +595,98 @@ static void time_shape(const shape &s, bool every, bool sustained)
     release_all();
 }
 
+// ---- groups -------------------------------------------------------------------------------------
+
+// The weight gradients of a block of GPT-2 over m tokens: all by each way in turn.
+struct group_way {
+    const char *name;
+    std::vector<candidate> by; // of each product; one alone: all in one launch
+    std::vector<float> ms;
+};
+
+static void run_way(const std::vector<bt_gemm_args> &products, const group_way &way)
+{
+    if (way.by.size() == 1) {
+        candidate by = way.by[0];
+        const std::vector<bt_gemm_args> beside(products.begin() + 1, products.end());
+        by.beside = &beside;
+        run(products[0], by);
+        return;
+    }
+    for (size_t i = 0; i < products.size(); ++i) {
+        run(products[i], way.by[i]);
+    }
+}
+
+static float time_way(const std::vector<bt_gemm_args> sets[2], const group_way &way, int launches)
+{
+    cudaEvent_t start, stop;
+    float ms = 0;
+    require(cudaEventCreate(&start));
+    require(cudaEventCreate(&stop));
+    run_way(sets[0], way);
+    require(cudaEventRecord(start, stream()));
+    for (int j = 0; j < launches; ++j) {
+        run_way(sets[(j + 1) % 2], way);
+    }
+    require(cudaEventRecord(stop, stream()));
+    require(cudaEventSynchronize(stop));
+    require(cudaEventElapsedTime(&ms, start, stop));
+    require(cudaEventDestroy(start));
+    require(cudaEventDestroy(stop));
+    return ms / (float)launches;
+}
+
+static void time_group(int64_t m)
+{
+    static const int64_t layers[][2] = {{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}};
+    std::vector<bt_gemm_args> sets[2];
+    for (auto &set : sets) {
+        for (const auto &layer : layers) {
+            set.push_back(make_args(weight_gradient("", layer[0], layer[1], m, 1), 0, 1, 1));
+        }
+    }
+    std::vector<group_way> ways = {
+        {"cuBLASLt", {{}, {}, {}, {}}, {}}, {"ours", {}, {}}, {"stream", {}, {}}};
+    for (const bt_gemm_args &product : sets[0]) {
+        std::vector<candidate> alone;
+        add_shares({product}, &alone);
+        ways[1].by.push_back(candidates_of(product)[0]);
+        ways[2].by.push_back(alone[0]);
+    }
+    std::vector<candidate> shares;
+    const std::vector<bt_gemm_args> beside(sets[0].begin() + 1, sets[0].end());
+    add_shares(sets[0], &shares);
+    for (candidate &by : shares) {
+        by.beside = &beside;
+        if (is_right(sets[0][0], by, 2048, 3, "group")) {
+            ways.push_back({"group", {by}, {}});
+        }
+    }
+    std::mt19937 random(1);
+    std::vector<size_t> order(ways.size());
+    std::iota(order.begin(), order.end(), 0);
+    const int launches = m > 16384 ? 2 : 8;
+    for (int round = 0; round < (m > 16384 ? 6 : 12); ++round) {
+        std::shuffle(order.begin(), order.end(), random);
+        for (size_t at : order) {
+            ways[at].ms.push_back(time_way(sets, ways[at], launches));
+        }
+    }
+    for (group_way &way : ways) {
+        std::sort(way.ms.begin(), way.ms.end());
+        const float ms = way.ms[way.ms.size() / 2];
+        const double flops = 2.0 * (double)m * 768 * 768 * (1 + 3 + 4 + 4);
+        printf("wgrad of a block, M=%lld: %s %s %.4f ms %.0f TF m%.2f\n", (long long)m, way.name,
+               way.by.size() == 1 ? way.by[0].name().c_str() : "", ms, flops / ms * 1e-9,
+               way.by.size() == 1
+                   ? flops / (4096.0 * device.info.processor_count) / way.by[0].cycles()
+                   : 0);
+    }
+    (void)fflush(stdout);
+    release_all();
+}
+
 // Runs the best plan of each tile once, for a profiler to look at.
 static void run_once(const shape &s)
 {
@@ -606,7 +694,7 @@ static void run_once(const shape &s)
     std::string last;
     for (const candidate &by : candidates_of(args)) {
         const std::string tile = by.name().substr(0, by.name().find('/'));
-        if (last.find(tile) == std::string::npos) {
+        if (by.sm90 && by.splits() == 1) {
             run(args, by);
             last += " " + tile;
         }
@@ -648,6 +736,10 @@ static std::vector<shape> gpt2_shapes(int64_t m, const precision &with)
         if (!strcmp(l.name, "fcproj")) {
             shapes.push_back({"dgrad dgelu " + name, m, l.in, l.out, false, false,
                               BT_EPILOGUE_DGELU, 0, false, false, with.dtype, with.compute});
+            if (with.dtype == BT_BF16) {
+                shapes.push_back({"dgrad dgelu columns " + name, m, l.in, l.out, false, false,
+                                  BT_EPILOGUE_DGELU, 0, false, true, with.dtype, with.compute});
+            }
         }
         shapes.push_back({"wgrad " + name, l.out, l.in, m, true, false, BT_EPILOGUE_NONE, 1, true,
                           false, with.dtype, with.compute});
@@ -658,18 +750,26 @@ static std::vector<shape> gpt2_shapes(int64_t m, const precision &with)
 int main(int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "check";
-    const char *word = argc > 2 ? argv[2] : "";
+    char **words = argv + (argc > 2 ? 2 : argc); // argv ends with NULL
     device.backend = bt_backend_entry();
     require(device.backend->device_open(0, &device));
     require(cudaMalloc(&workspace, WORKSPACE_BYTES));
     require(cudaMalloc(&busy, BUSY_BYTES));
     require(cudaMalloc((void **)&counts, 4 * sizeof *counts));
     if (!strcmp(verb, "check")) {
-        return check_all(word);
+        return check_all(words);
+    }
+    if (!strcmp(verb, "group")) {
+        for (int64_t m : {4096, 32768, 65536}) {
+            if (is_asked_for(std::to_string(m), words)) {
+                time_group(m);
+            }
+        }
+        return 0;
     }
     std::vector<shape> shapes;
     for (const precision &with : precisions) {
-        for (int64_t m : {65536, 4096}) {
+        for (int64_t m : {65536, 32768, 4096}) {
             for (const shape &s : gpt2_shapes(m, with)) {
                 shapes.push_back(s);
             }
@@ -681,7 +781,7 @@ int main(int argc, char **argv)
         }
     }
     for (const shape &s : shapes) {
-        if (strstr(s.name.c_str(), word)) {
+        if (is_asked_for(s.name, words)) {
             if (!strcmp(verb, "once")) {
                 run_once(s);
                 continue;

@@ -1,0 +1,84 @@
+// kernels/cuda/gemm/bf16_block_sm90.cuh - what a block of the Hopper GEMM in bf16 does with its
+//   work: bf16_sm90.cuh's pipeline with the ending that the configuration says
+#ifndef BT_KERNELS_CUDA_GEMM_BF16_BLOCK_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_BF16_BLOCK_SM90_CUH
+
+#include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/gemm/endings_bf16_sm90.cuh"
+#include "kernels/cuda/gemm/endings_f32_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+template <class C, class WORK>
+static __device__ __forceinline__ void consume(WORK work, const shared_map<C> &shared,
+                                               unsigned char *memory, int index)
+{
+    const consumer me(index);
+    const uint32_t boxes = shared.boxes(index);
+    float *bias = shared.bias(memory, index);
+    int position = 0, turn = 0, used = 0;
+    tile_sums<C> sums;
+    if (C::ENDING == ENDING_DGELU && me.thread < 4) {
+        bias[me.thread] = 0.0f;
+    }
+    while (work.more()) {
+        const unit t = work.next();
+        const problem &p = work.product();
+        const int begin = position;
+        position += t.k_end - t.k_begin;
+        if (!C::SHARED_TILE && (turn++ & 1) != index) {
+            continue;
+        }
+        if (C::BIASED) {
+            load_bias<C>(p, t, me, bias); // while the other consumer multiplies
+        }
+        if (!C::SHARED_TILE && turn > 1) {
+            barrier_sync(ORDER + index, CONSUMERS * GROUP_THREADS);
+        }
+        if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
+            begin_boxes<C>(p, t, me, shared, used);
+        }
+        multiply<C>(sums, shared, begin, t.k_end - t.k_begin, 1 - index, work.more());
+        if constexpr (C::ENDING == ENDING_F32) {
+            finish_f32<C>(p, t, me, sums, bias, boxes, used);
+        } else if constexpr (C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU) {
+            finish_with_input<C>(p, t, me, sums, bias, shared, used);
+        } else {
+            finish_store<C>(p, t, me, sums, bias, boxes, used);
+        }
+    }
+    if (me.leads()) {
+        tma_store_wait<0>(); // shared memory must outlive its reading
+    }
+}
+
+template <class C, class WORK> static __device__ __forceinline__ void run_block(WORK work)
+{
+    extern __shared__ unsigned char memory[];
+    const shared_map<C> shared(memory);
+    // The role, the same for the whole warp: ptxas must see that it is.
+    const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
+    if (threadIdx.x == 0) {
+        init_barriers<C>(shared, 1, C::SHARED_TILE ? CONSUMERS : 1);
+        tma_prefetch(&work.product().a);
+        tma_prefetch(&work.product().b);
+    }
+    __syncthreads();
+    wait_for_predecessor();
+    if (role == 0) {
+        registers_give<40>();
+        if (threadIdx.x == 0) {
+            produce<C>(work, shared);
+        }
+    } else {
+        registers_take<232>();
+        consume<C>(work, shared, memory, role - 1);
+    }
+}
+#endif
+
+} // namespace bt_gemm_sm90
+
+#endif

@@ -1,0 +1,166 @@
+// kernels/cuda/gemm/tf32_rounded_sm90.cuh - the Hopper GEMM in tf32 for a K-major A: its pipeline
+//   D = epilogue(alpha A op(B)) + beta C, operands f32 rounded to tf32, sums in f32
+//
+// The smaller operand, B, is rounded and turned to K-major by a pass of its own
+// (tf32_round_sm90.cu); A, often too large for a pass, is rounded on its way through a consumer's
+// registers:
+//
+//   A   TMA -> shared memory -> ldmatrix -> registers, rounded there -> wgmma
+//   B   round_b -> workspace -> TMA -> shared memory -> wgmma
+//
+// One persistent block per SM, three warpgroups: a producer, of which one thread starts TMA for a
+// ring of STAGES stages with 32-deep slices ("k-blocks"), and two consumers. Either each consumer
+// takes whole tiles in turn, one's epilogue under the other's multiplication ("ping-pong", as in
+// bf16_sm90.cuh), or each takes its half of every tile's rows, which reads less of B for a product
+// and shows its epilogues.
+//
+//   stage s:  empty[s] -> producer: TMA ... full[s] -> consumer ... done -> empty[s]
+//   wgmma j:  issue j | wait for j - 1 | load words of j + 2 | round those of j + 1 | issue j + 1
+//
+// Invariants
+//   1. Ping-pong: unit u belongs to block u % gridDim.x and there to consumer (u / gridDim.x) % 2,
+//      whose multiplications alternate strictly (ORDER barriers). Together: to both.
+//   2. Words of A go round SLOTS sets of registers. A set is loaded when the wgmma that read it
+//      last, two before the one that was issued last, has ended.
+//   3. Words of A are defined with one wgmma under way, never two: else ptxas 13.0 puts a wait
+//      after every wgmma (C7513). Larger groups of wgmmas need more registers than there are.
+//   4. A stage is given back by each of a consumer's warps when its own wgmmas of the stage have
+//      ended; its reads of A ended before them.
+//   5. No __trap, and no code after the roles' branches (bf16_sm90.cuh).
+//
+// Edges    TMA fills what lies outside of A and B with zeros; a partial tile costs as much as a
+//          whole one
+// Shared   128-byte swizzle everywhere; a stage is A's TILE_M x 32 then B's TILE_N x 32
+// Source   PTX ISA as in ptx_sm90; wgmma, "Register Fragments and Shared Memory Matrix Layouts"
+#ifndef BT_KERNELS_CUDA_GEMM_TF32_ROUNDED_SM90_CUH
+#define BT_KERNELS_CUDA_GEMM_TF32_ROUNDED_SM90_CUH
+
+#include "kernels/cuda/gemm/tf32_sm90.cuh"
+
+namespace bt_gemm_sm90
+{
+
+// One kernel: columns of its tile, do the consumers share it, ending.
+template <int N, bool TOGETHER, ending E> struct rounded_config {
+    using VALUE = float;
+    static constexpr bool SHARED_TILE = TOGETHER;
+    static constexpr int M_PARTS = 2, SUMS = N / 2;
+    static constexpr int TILE_M = (TOGETHER ? CONSUMERS : 1) * M_PARTS * 64, TILE_N = N;
+    static constexpr int DEPTH = 32; // 128 bytes, one swizzle row
+    static constexpr ending ENDING = E;
+    static constexpr bool BIASED = E == ENDING_ADD || E == ENDING_GELU || E == ENDING_F32;
+    static constexpr int BOXES = 4;
+    static constexpr int A_BYTES = TILE_M * DEPTH * 4, B_BYTES = N * DEPTH * 4;
+    static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
+    static constexpr int BIAS_BYTES = CONSUMERS * N * (int)sizeof(float);
+    static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
+    static constexpr int STAGES =
+        (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - BIAS_BYTES - BOXES_BYTES) / STAGE_BYTES;
+    static constexpr int SHARED_BYTES =
+        ALIGN_BYTES + STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES + BARRIER_BYTES;
+    static_assert((2 * STAGES + CONSUMERS * BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
+};
+
+template <class C>
+static __device__ __forceinline__ void produce_rounded(const problem &p,
+                                                       const shared_map<C> &shared)
+{
+    int stage = 0;
+    uint32_t phase = 1; // a fresh barrier counts as having ended a phase of parity 1
+    for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
+        const unit t = unit_at<C>(p, u);
+        for (int block = t.k_begin; block < t.k_end; ++block) {
+            const uint32_t full = shared.full(stage);
+            mbarrier_wait(shared.empty(stage), phase);
+            mbarrier_expect(full, C::STAGE_BYTES);
+            tma_load(shared.a(stage), &p.a, block * C::DEPTH, t.m, t.batch, full);
+            tma_load(shared.b(stage), &p.b, block * C::DEPTH, t.n, t.batch, full);
+            if (++stage == C::STAGES) {
+                stage = 0;
+                phase ^= 1;
+            }
+        }
+    }
+}
+
+using a_words = uint32_t[4]; // of A, for one wgmma
+constexpr int SLOTS = 4;
+
+// Of a k-block, those of wgmma j: step of K j / M_PARTS, rows j % M_PARTS. ldmatrix moves pairs of
+// 16-bit values, here f32 words, in the order that wgmma wants.
+template <class C>
+static __device__ __forceinline__ void load_words(a_words &words, uint32_t a, uint32_t place, int j)
+{
+    load_matrices(a + j % C::M_PARTS * BOX_BYTES + (place ^ j / C::M_PARTS << 5), words);
+}
+
+static __device__ __forceinline__ void round_words(a_words &words)
+{
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        words[i] = round_tf32(words[i]);
+    }
+}
+
+// Multiplies `blocks` k-blocks, of which the ring has seen `position` before; then, `tell`, lets
+// the other consumer start. After the last k-block words are loaded once more and not used: a
+// condition would make them copies.
+template <class C>
+static __device__ __forceinline__ void
+multiply_rounded(tile_sums<C> &sums, const shared_map<C> &shared, const consumer &me, int position,
+                 int blocks, bool tell)
+{
+    constexpr int STEP_BYTES = 8 * 4, COUNT = C::DEPTH / 8 * C::M_PARTS;
+    const uint32_t place = row_of<C>(me.index) * 128 + me.place(0, 0);
+    int stage = position % C::STAGES;
+    uint32_t phase = (uint32_t)(position / C::STAGES) & 1;
+    int previous = -1;
+    a_words words[SLOTS];
+    mbarrier_wait(shared.full(stage), phase);
+    load_words<C>(words[0], shared.a(stage), place, 0);
+    load_words<C>(words[1], shared.a(stage), place, 1);
+    round_words(words[0]);
+    for (int block = 0; block < blocks; ++block) {
+        const bool more = block + 1 < blocks;
+        const int now = stage;
+        const uint64_t b = wgmma_operand<false>(shared.b(now), 0);
+        if (++stage == C::STAGES) {
+            stage = 0;
+            phase ^= 1;
+        }
+#pragma unroll
+        for (int j = 0; j < COUNT; ++j) {
+            const int step = j / C::M_PARTS, ahead = j + 2;
+            wgmma_fence();
+            wgmma_tf32<C::TILE_N>::multiply(sums[j % C::M_PARTS], words[j % SLOTS],
+                                            b + step * STEP_BYTES / 16, block > 0 || step > 0);
+            wgmma_commit();
+            wgmma_wait<1>(); // the one before is done
+            wgmma_settle(words[ahead % SLOTS]);
+            if (j == 1) {
+                give_back<C>(shared, previous);
+            }
+            if (ahead == COUNT && more) {
+                mbarrier_wait(shared.full(stage), phase);
+            }
+            load_words<C>(words[ahead % SLOTS], shared.a(ahead < COUNT || !more ? now : stage),
+                          place, ahead % COUNT);
+            round_words(words[(j + 1) % SLOTS]);
+        }
+        previous = now;
+    }
+    if (tell) {
+        barrier_arrive(ORDER + 1 - me.index, CONSUMERS * GROUP_THREADS);
+    }
+    wgmma_wait<0>();
+    give_back<C>(shared, previous);
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        wgmma_settle(sums[part]);
+    }
+}
+
+} // namespace bt_gemm_sm90
+
+#endif
