@@ -47,17 +47,18 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
     return BT_OK;
 }
 
-// Links the rows of each id that leaves the rest `share` when divided by `shares`: first[id] is
-// the lowest, next[r] the one after r; -1 ends.
+// Links the rows of each id in the share'th of `shares` parts of the table: first[id] is the
+// lowest, next[r] the one after r; -1 ends.
 static void FN(link_rows)(const bt_embedding_backward_args *op, int share, int shares,
                           int64_t *first, int64_t *next)
 {
-    for (int64_t v = share; v < op->vocab; v += shares) {
+    const int64_t begin = op->vocab * share / shares, end = op->vocab * (share + 1) / shares;
+    for (int64_t v = begin; v < end; ++v) {
         first[v] = -1;
     }
     for (int64_t r = op->rows - 1; r >= 0; --r) {
         const int32_t id = op->ids[r];
-        if (id % shares == share) {
+        if (id >= begin && id < end) {
             next[r] = first[id];
             first[id] = r;
         }

@@ -9,7 +9,9 @@
 //          in double, relative error at most SQUARES eps; backward likewise, by ROW_BLOCK terms;
 //          the rest in the type
 // Cost     bound by memory; each operand is read once from it
-// Order    dgamma, dbeta: parts of ROW_BLOCK rows in the workspace, added up in ascending order
+// Order    dgamma, dbeta: up to PARTS parts of the rows, in double in the workspace, each of sums
+// of
+//          ROW_BLOCK rows, added up in ascending order
 // NaN      a NaN in a row makes the row NaN, and in backward the parameter gradients of its columns
 #include <math.h>
 
@@ -20,8 +22,20 @@
 
 enum {
     ROW_BLOCK = 16, // terms that backward adds up in the type itself
-    SQUARES = 8     // terms of the variance that are
+    PARTS = 128,    // of the rows, at most: enough for the threads, few to add up
+    SQUARES = 8     // terms of the variance that are added up in the type
 };
+
+// Rows of a part, in blocks of ROW_BLOCK, and how many parts that makes.
+static int64_t part_rows(int64_t rows)
+{
+    return (rows + ROW_BLOCK * PARTS - 1) / (ROW_BLOCK * PARTS) * ROW_BLOCK;
+}
+
+static int64_t part_count(int64_t rows)
+{
+    return rows > 0 ? (rows + part_rows(rows) - 1) / part_rows(rows) : 0;
+}
 
 bool bt_layernorm_cpu_accepts(const bt_device *device, const void *args)
 {
@@ -41,8 +55,8 @@ size_t bt_layernorm_backward_cpu_workspace(const bt_device *device, const void *
 {
     (void)device;
     const bt_layernorm_backward_args *op = args;
-    const int64_t blocks = (op->rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    return (size_t)(blocks * 2 * op->cols) * bt_dtype_size(op->dtype);
+    return (size_t)(part_count(op->rows) * 2 * op->cols) *
+           (sizeof(double) + bt_dtype_size(op->dtype));
 }
 
 #define BT_BODY "kernels/cpu/layernorm.inl"

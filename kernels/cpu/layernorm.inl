@@ -196,14 +196,41 @@ static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row, 
     }
 }
 
-// target[c] (+)= sum of the blocks' parts, `stride` apart, for c < count <= BT_COLUMN_BLOCK
-static void FN(add_parts)(const REAL *part, int64_t blocks, int64_t stride, int64_t count,
+// total[c] += block[c], and block[c] = 0
+BT_CLONES static void FN(close_block)(REAL *restrict block, double *restrict total, int64_t count)
+{
+    for (int64_t c = 0; c < count; ++c) {
+        total[c] += (double)block[c];
+        block[c] = 0;
+    }
+}
+
+// Rows [begin, end): their dx, and in total [2, cols] what they add to dgamma and dbeta. `block` is
+// as long.
+static void FN(backward_part)(const bt_layernorm_backward_args *op, int64_t begin, int64_t end,
+                              bool past, double *total, REAL *block)
+{
+    const int64_t cols = op->cols;
+    for (int64_t c = 0; c < 2 * cols; ++c) {
+        total[c] = 0;
+        block[c] = 0;
+    }
+    for (int64_t r = begin; r < end; ++r) {
+        FN(backward_row)(op, r, past, block, block + cols);
+        if ((r + 1) % ROW_BLOCK == 0 || r + 1 == end) {
+            FN(close_block)(block, total, 2 * cols);
+        }
+    }
+}
+
+// target[c] (+)= sum of the parts, `stride` apart, for c < count <= BT_COLUMN_BLOCK
+static void FN(add_parts)(const double *part, int64_t parts, int64_t stride, int64_t count,
                           bool accumulate, REAL *target)
 {
     double sum[BT_COLUMN_BLOCK] = {0};
-    for (int64_t block = 0; block < blocks; ++block) {
+    for (int64_t i = 0; i < parts; ++i) {
         for (int64_t c = 0; c < count; ++c) {
-            sum[c] += (double)part[block * stride + c];
+            sum[c] += part[i * stride + c];
         }
     }
     for (int64_t c = 0; c < count; ++c) {
@@ -214,32 +241,26 @@ static void FN(add_parts)(const REAL *part, int64_t blocks, int64_t stride, int6
 bt_status FN(bt_layernorm_backward_cpu)(const bt_launch *launch, const void *args)
 {
     const bt_layernorm_backward_args *op = args;
-    const int64_t rows = op->rows, cols = op->cols, stride = 2 * cols;
-    const int64_t blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK;
-    REAL *parts = launch->workspace; // [blocks, 2, cols]: dgamma's, then dbeta's
+    const int64_t rows = op->rows, cols = op->cols, stride = 2 * cols, each = part_rows(rows);
+    const int64_t parts = part_count(rows);
+    double *totals = launch->workspace;               // [parts, 2, cols]: dgamma's, then dbeta's
+    REAL *blocks = (void *)(totals + parts * stride); // likewise, of the rows of one block
     REAL *dgamma = op->dgamma, *dbeta = op->dbeta;
     const bool past = !op->accumulate && bt_stream_wanted(rows * cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (rows * cols > BT_CHUNK)
     {
 #pragma omp for schedule(static)
-        for (int64_t block = 0; block < blocks; ++block) {
-            REAL *part = parts + block * stride;
-            const int64_t end =
-                rows - block * ROW_BLOCK < ROW_BLOCK ? rows : (block + 1) * ROW_BLOCK;
-            for (int64_t c = 0; c < stride; ++c) {
-                part[c] = 0;
-            }
-            for (int64_t r = block * ROW_BLOCK; r < end; ++r) {
-                FN(backward_row)(op, r, past, part, part + cols);
-            }
+        for (int64_t i = 0; i < parts; ++i) {
+            const int64_t end = rows - i * each < each ? rows : (i + 1) * each;
+            FN(backward_part)(op, i * each, end, past, totals + i * stride, blocks + i * stride);
         }
 #pragma omp for schedule(static)
         for (int64_t at = 0; at < cols; at += BT_COLUMN_BLOCK) {
             const int64_t count = cols - at < BT_COLUMN_BLOCK ? cols - at : BT_COLUMN_BLOCK;
             const bool accumulate = op->accumulate_params;
-            FN(add_parts)(parts + at, blocks, stride, count, accumulate, dgamma + at);
+            FN(add_parts)(totals + at, parts, stride, count, accumulate, dgamma + at);
             if (dbeta) {
-                FN(add_parts)(parts + cols + at, blocks, stride, count, accumulate, dbeta + at);
+                FN(add_parts)(totals + cols + at, parts, stride, count, accumulate, dbeta + at);
             }
         }
         bt_stream_end();

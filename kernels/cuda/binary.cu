@@ -1,11 +1,17 @@
 // kernels/cuda/binary.cu - y = a op b over a common shape, with broadcasting
 // The host side merges dimensions that are one in all three operands, so that equal contiguous
 // operands are a single dimension and a bias is two. Packs of 16 bytes run along the last one
-// where lengths and alignment allow it; an operand that is broadcast along it gives one element.
+// where lengths and alignment allow it; an operand that is broadcast along it gives one element. A
+// bias of many columns has a kernel of its own.
 //   Types  f32, bf16; computed in float (IEEE division)
 //   Cost   reads each operand once (broadcast ones from cache), writes y; bound by HBM
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/divide.cuh"
+
+constexpr int ROW_PACKS = 256;      // of a block that has a whole row, at most
+constexpr int ROW_LEAST_PACKS = 64; // of a row: fewer leave the block too small
+constexpr int64_t ROW_MOST_COLS = 1 << 30;
+constexpr int64_t ROW_MOST_ROWS = 65535; // of a launch: the grid's second dimension
 
 struct layout {
     int rank; // >= 1
@@ -89,6 +95,48 @@ static __global__ void __launch_bounds__(STREAM_THREADS)
     store<V>(y + pack * V, left);
 }
 
+// a [rows, cols] op b [cols]: a block has a piece of one row, so that no index is divided.
+template <typename F, typename T>
+static __global__ void __launch_bounds__(ROW_PACKS)
+    row_kernel(const T *a, const T *b, T *y, int64_t first_row, int cols)
+{
+    constexpr int V = WIDE<T>;
+    const int col = (int)(blockIdx.x * blockDim.x + threadIdx.x) * V;
+    if (col < cols) {
+        const int64_t at = (first_row + blockIdx.y) * cols + col;
+        float left[V];
+        float right[V];
+        load<V>(a + at, left);
+        load<V>(b + col, right);
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+            left[j] = F::apply(left[j], right[j]);
+        }
+        store<V>(y + at, left);
+    }
+}
+
+// Whether that is what the call is, of whole packs.
+static bool is_row(const layout &at, int64_t width)
+{
+    return at.rank == 2 && at.a_stride[1] == 1 && at.a_stride[0] == at.shape[1] &&
+           at.b_stride[0] == 0 && at.b_stride[1] == 1 && at.shape[1] <= ROW_MOST_COLS &&
+           at.shape[1] >= ROW_LEAST_PACKS * width;
+}
+
+template <typename F, typename T>
+static void launch_row(cudaStream_t stream, const bt_binary_args *binary, const layout &at)
+{
+    const int64_t packs = at.shape[1] / WIDE<T>;
+    const int64_t wide = packs <= ROW_PACKS ? packs : STREAM_THREADS;
+    for (int64_t row = 0; row < at.shape[0]; row += ROW_MOST_ROWS) {
+        const dim3 grid((unsigned)bt_div_up(packs, wide),
+                        (unsigned)bt_min_i64(at.shape[0] - row, ROW_MOST_ROWS));
+        row_kernel<F, T><<<grid, (unsigned)wide, 0, stream>>>(
+            (const T *)binary->a, (const T *)binary->b, (T *)binary->y, row, (int)at.shape[1]);
+    }
+}
+
 // Drops dimensions of size 1 and merges neighbours. Returns the element count.
 static int64_t simplify(const bt_binary_args *binary, layout *at)
 {
@@ -160,7 +208,10 @@ static bt_status run(const bt_launch *launch, const bt_binary_args *binary)
         return BT_OK;
     }
     cudaStream_t stream = bt_cuda_stream(launch);
-    if (packs_fit(&at, binary, WIDE<T>)) {
+    const bool wide = packs_fit(&at, binary, WIDE<T>);
+    if (wide && is_row(at, WIDE<T>)) {
+        launch_row<F, T>(stream, binary, at);
+    } else if (wide) {
         launch_packs<F, T, WIDE<T>>(stream, binary, count / WIDE<T>, at);
     } else {
         launch_packs<F, T, 1>(stream, binary, count, at);

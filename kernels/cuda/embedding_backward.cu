@@ -2,14 +2,15 @@
 //   dtable[v,:] (+)= sum of dy[r,:] over rows with ids[r] == v, in ascending r
 // The pairs (id, row) are put in an order in which rows of one id lie together and ascend: by
 // embedding_group.cuh where it fits, else by a stable sort. The list is cut into chunks of CHUNK
-// pairs, a block each. A run of equal ids that lies inside its chunk is summed and written; a run
-// that crosses chunks leaves a part per chunk, and a second kernel adds the parts in order. So a
-// frequent id costs no more than its rows. Positions are summed while rows are brought together.
+// pairs, a block each. A run of up to CHUNK equal ids is summed and written by the block in whose
+// chunk it begins. A longer run that crosses chunks leaves a part per chunk, and a second kernel
+// adds the parts in order, so a frequent id costs no more than its rows. Positions are summed while
+// rows are brought together, and rows of the table that no id names are cleared then.
 //
 // Invariants
 //   1. Each row of dtable is written by one block, once: no atomics, the same bits every time.
-//   2. head[c] is the part of the run that entered chunk c from before (whole chunk or its start),
-//      tail[c] that of the run that begins in chunk c and goes on.
+//   2. Of a run longer than CHUNK, head[c] is the part in chunk c, which it entered from before,
+//      tail[c] that in chunk c, where it begins and goes on.
 //   Types      dy f32, bf16; sums and dtable f32
 //   Workspace  ids and rows in that order, the sort's own, head and tail [chunks, cols] f32
 //   Cost       reads dy twice (positions, table) and the rows of the table that ids name
@@ -18,13 +19,14 @@
 #include "kernels/cuda/embedding_group.cuh"
 #include "kernels/cuda/parts.cuh"
 
-constexpr int CHUNK = 32;
+constexpr int CHUNK = WARP;
 constexpr int THREADS = 128;
-constexpr int AHEAD = 4;           // rows loaded before the first is added
-constexpr int POSITION_AHEAD = 8;  // the same for the positions
-constexpr int SLICES = 4;          // parts of a run added side by side
-constexpr int CROSSINGS = 8;       // chunks that a block looks at
-constexpr int CLEARING_PER_SM = 2; // blocks that clear the table
+constexpr int CHUNK_THREADS_MOST = 256;
+constexpr int AHEAD = 4;                           // rows loaded before the first is added
+constexpr int POSITION_AHEAD = 8;                  // the same for the positions
+constexpr int SLICES = 4;                          // parts of a run added side by side
+constexpr int CROSSINGS = THREADS * SLICES / WARP; // chunks that a block looks at: one a warp
+constexpr int64_t PART_ROWS = INT32_MAX;           // at a time, so that a row has 32 bits
 
 // Parts of the workspace, in bytes from its start.
 struct plan {
@@ -36,8 +38,9 @@ struct plan {
 static plan make_plan(const bt_embedding_backward_args *args)
 {
     plan at = {};
-    size_t list_bytes = bt_align_256((size_t)args->rows * sizeof(int32_t));
-    int64_t chunks = bt_div_up(args->rows, CHUNK);
+    const int64_t rows = bt_min_i64(args->rows, PART_ROWS);
+    size_t list_bytes = bt_align_256((size_t)rows * sizeof(int32_t));
+    int64_t chunks = bt_div_up(rows, CHUNK);
     size_t part_bytes = bt_align_256((size_t)(chunks * args->cols) * sizeof(float));
     at.bits = 1;
     while (at.bits < 31 && ((int64_t)1 << at.bits) < args->vocab) {
@@ -55,8 +58,8 @@ static plan make_plan(const bt_embedding_backward_args *args)
     }
     const int32_t *none = NULL;
     int32_t *out = NULL;
-    (void)cub::DeviceRadixSort::SortPairs(NULL, at.sort_bytes, none, out, none, out,
-                                          (int)args->rows, 0, at.bits);
+    (void)cub::DeviceRadixSort::SortPairs(NULL, at.sort_bytes, none, out, none, out, (int)rows, 0,
+                                          at.bits);
     at.total = at.sort + bt_align_256(at.sort_bytes);
     return at;
 }
@@ -92,44 +95,78 @@ static __device__ __forceinline__ void put(const table_sums &with, int32_t id, i
     store<V>(target, sum);
 }
 
+// What a warp sees of a chunk: lane l has pairs l of the chunk and of the one after.
+struct chunk_view {
+    int32_t here, after;  // ids, or NO_ID
+    int32_t first, last;  // of the chunk
+    int skipped;          // pairs at its start that belong to the block before
+    int borrowed;         // pairs of the next chunk that belong to this block
+    bool enters, crosses; // a long run enters; another begins here and goes on
+};
+constexpr int32_t NO_ID = -1;
+
+static __device__ __forceinline__ chunk_view look(const table_sums &with, int64_t chunk)
+{
+    const int64_t at = chunk * CHUNK + threadIdx.x % WARP;
+    const int64_t earlier = at - CHUNK;
+    const int32_t before = earlier >= 0 && earlier < with.count ? with.ids[earlier] : NO_ID;
+    chunk_view view;
+    view.here = at < with.count ? with.ids[at] : NO_ID;
+    view.after = at + CHUNK < with.count ? with.ids[at + CHUNK] : NO_ID;
+    view.first = __shfl_sync(ALL_LANES, view.here, 0);
+    view.last = __shfl_sync(ALL_LANES, view.here, WARP - 1);
+    // An id is met in one place only, so that counts are lengths.
+    const int came = __popc(__ballot_sync(ALL_LANES, before == view.first));
+    const int stays = __popc(__ballot_sync(ALL_LANES, view.here == view.first));
+    const int ending = __popc(__ballot_sync(ALL_LANES, view.here == view.last));
+    const int going = __popc(__ballot_sync(ALL_LANES, view.after == view.last));
+    const bool through = came > 0 && view.first == view.last;
+    view.enters = came > 0 && came + stays > CHUNK;
+    view.crosses = view.last != NO_ID && !through && ending + going > CHUNK;
+    view.skipped = came > 0 && !view.enters ? stays : 0;
+    view.borrowed = view.last != NO_ID && !through && !view.crosses ? going : 0;
+    return view;
+}
+
 // blockIdx.x is the chunk, blockIdx.y the tile of columns. What each row's end needs is worked out
 // once for the block, so that the table's old rows are on their way together with dy's.
 template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(CHUNK_THREADS_MOST)
     chunk_kernel(const T *dy, const __grid_constant__ table_sums with)
 {
-    __shared__ int32_t rows[CHUNK];
-    __shared__ float *target[CHUNK]; // of the run that ends here; NULL: it goes on
-    __shared__ bool adds[CHUNK];     // to what is there
+    __shared__ int32_t rows[2 * CHUNK];
+    __shared__ float *target[2 * CHUNK]; // of the run that ends here; NULL: it goes on
+    __shared__ bool adds[2 * CHUNK];     // to what is there
+    __shared__ int first, count;         // pairs first <= i < count are the block's
     const int64_t chunk = blockIdx.x;
-    const int64_t start = chunk * CHUNK;
-    const int count = (int)min(with.count - start, (int64_t)CHUNK);
-    const int64_t col = ((int64_t)blockIdx.y * THREADS + threadIdx.x) * V;
+    const int64_t col = ((int64_t)blockIdx.y * blockDim.x + threadIdx.x) * V;
     wait_for_parts();
-    if (threadIdx.x < CHUNK) {
-        const int at = (int)threadIdx.x;
-        const int64_t pair = start + at;
-        float *to = nullptr;
-        bool table = false;
-        if (at < count) {
-            const int32_t id = with.ids[pair];
-            const int32_t first = with.ids[start];
-            const bool goes_on = pair + 1 < with.count && with.ids[pair + 1] == id;
-            const bool enters = start > 0 && first == id && with.ids[start - 1] == id;
-            rows[at] = with.rows[pair];
-            if (at + 1 == count || !goes_on) {
-                table = !enters && !goes_on;
-                to = table    ? with.dtable + id * with.cols
-                     : enters ? with.head + chunk * with.cols
-                              : with.tail + chunk * with.cols;
-            }
+    if (threadIdx.x < WARP) {
+        const int lane = (int)threadIdx.x;
+        const int64_t pair = chunk * CHUNK + lane;
+        const chunk_view view = look(with, chunk);
+        const int32_t following = __shfl_down_sync(ALL_LANES, view.here, 1);
+        const bool entered = view.enters && view.here == view.first;
+        const bool crosses = view.crosses && view.here == view.last;
+        const bool goes_on = lane + 1 < WARP ? following == view.here : view.borrowed > 0;
+        const bool table = !entered && !crosses;
+        rows[lane] = view.here != NO_ID ? with.rows[pair] : 0;
+        target[lane] = goes_on ? nullptr
+                       : table ? with.dtable + view.here * with.cols
+                               : (entered ? with.head : with.tail) + chunk * with.cols;
+        adds[lane] = !goes_on && table && with.accumulate;
+        rows[CHUNK + lane] = lane < view.borrowed ? with.rows[pair + CHUNK] : 0;
+        target[CHUNK + lane] =
+            lane + 1 == view.borrowed ? with.dtable + view.last * with.cols : nullptr;
+        adds[CHUNK + lane] = lane + 1 == view.borrowed && with.accumulate;
+        if (lane == 0) {
+            first = view.skipped;
+            count = (int)min(with.count - chunk * CHUNK, (int64_t)CHUNK) + view.borrowed;
         }
-        target[at] = to;
-        adds[at] = table && with.accumulate;
     }
     __syncthreads();
     float sum[V] = {};
-    for (int base = 0; base < count && col < with.cols; base += AHEAD) {
+    for (int base = first; base < count && col < with.cols; base += AHEAD) {
         raw<T, V> held[AHEAD];
         float old[AHEAD][V];
 #pragma unroll
@@ -140,7 +177,7 @@ static __global__ void __launch_bounds__(THREADS)
         }
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
-            if (adds[base + i]) {
+            if (base + i < count && adds[base + i]) {
                 load<V>(target[base + i] + col, old[i]);
             }
         }
@@ -210,23 +247,24 @@ static __device__ __forceinline__ void add_parts(const table_sums &with, int64_t
     }
 }
 
-// A block looks at CROSSINGS chunks for runs that begin there and go on.
+// A block looks at CROSSINGS chunks for long runs that begin there and go on.
 template <int V>
 static __global__ void __launch_bounds__(THREADS *SLICES)
     crossing_kernel(const __grid_constant__ table_sums with)
 {
-    wait_for_parts();
+    __shared__ bool crosses[CROSSINGS];
+    const int warp = (int)(threadIdx.y * THREADS + threadIdx.x) / WARP;
     const int64_t first = (int64_t)blockIdx.x * CROSSINGS;
-    const int64_t start = (first + threadIdx.x % WARP) * CHUNK;
-    const int64_t next = start + CHUNK;
-    bool crosses = false;
-    if (threadIdx.x % WARP < CROSSINGS && next < with.count) {
-        const int32_t id = with.ids[next];
-        const bool whole = start > 0 && with.ids[start] == id && with.ids[start - 1] == id;
-        crosses = with.ids[next - 1] == id && !whole;
+    wait_for_parts();
+    const chunk_view view = look(with, first + warp);
+    if (threadIdx.x % WARP == 0) {
+        crosses[warp] = view.crosses;
     }
-    for (unsigned left = __ballot_sync(ALL_LANES, crosses); left; left &= left - 1) {
-        add_parts<V>(with, first + __ffs((int)left) - 1);
+    __syncthreads();
+    for (int i = 0; i < CROSSINGS; ++i) {
+        if (crosses[i]) {
+            add_parts<V>(with, first + i);
+        }
     }
 }
 
@@ -278,104 +316,107 @@ static __device__ void sum_position(const position_sums<T> &with, int64_t unit)
     store<V>(target, sum);
 }
 
-// A table to be cleared, in packs of 16 bytes, by `blocks` blocks.
-struct clearing {
-    float4 *table;
-    int64_t packs;
-    int blocks;
-};
-
-// The first `owners` blocks bring rows of an id together; meanwhile others clear the table, and the
-// rest sum positions.
+// The first `owners` blocks bring rows of an id together, and clear those rows of `cleared` (the
+// table, unless it accumulates) that no id names; the others sum positions.
 template <typename T, int V>
 static __global__ void __launch_bounds__(GROUP_THREADS)
-    group_kernel(const int32_t *ids, int owners, int vocab, int32_t *out_ids, int32_t *out_rows,
-                 const __grid_constant__ clearing clear,
-                 const __grid_constant__ position_sums<T> with)
+    group_kernel(const int32_t *ids, int count, int owners, int vocab, int32_t *out_ids,
+                 int32_t *out_rows, float *cleared, const __grid_constant__ position_sums<T> with)
 {
     extern __shared__ uint32_t counts[];
-    const int block = (int)blockIdx.x - owners;
-    if (block < 0) {
-        group_rows(ids, (int)with.rows, vocab, (int)blockIdx.x, counts, out_ids, out_rows);
-    } else if (block < clear.blocks) {
-        for (int64_t at = (int64_t)block * GROUP_THREADS + threadIdx.x; at < clear.packs;
-             at += (int64_t)clear.blocks * GROUP_THREADS) {
-            clear.table[at] = float4{0.0f, 0.0f, 0.0f, 0.0f};
+    const int block = (int)blockIdx.x;
+    const int warp = (int)threadIdx.x / WARP;
+    if (block < owners) {
+        unsigned unnamed = group_rows(ids, count, vocab, block, counts, out_ids, out_rows);
+        for (; cleared && unnamed; unnamed &= unnamed - 1) {
+            const int64_t bin = warp * WARP + __ffs((int)unnamed) - 1;
+            float *row = cleared + (bin * GROUP_OWNERS + block) * with.cols;
+            for (int64_t col = threadIdx.x % WARP * V; col < with.cols; col += WARP * V) {
+                const float zeros[V] = {};
+                store<V>(row + col, zeros);
+            }
         }
     } else {
-        sum_position<T, V>(with,
-                           (int64_t)(block - clear.blocks) * GROUP_WARPS + threadIdx.x / WARP);
+        sum_position<T, V>(with, (int64_t)(block - owners) * GROUP_WARPS + warp);
     }
     parts_follow();
 }
 
-static bt_status sort_ids(const bt_launch *launch, const bt_embedding_backward_args *args,
-                          const plan &at)
+static bt_status sort_ids(const bt_launch *launch, const int32_t *ids, int count, const plan &at)
 {
     char *base = (char *)launch->workspace;
     int32_t *rows_in = (int32_t *)(base + at.rows_in);
     size_t sort_bytes = at.sort_bytes;
     cudaStream_t stream = bt_cuda_stream(launch);
-    unsigned grid = (unsigned)bt_div_up(args->rows, THREADS);
-    number_kernel<<<grid, THREADS, 0, stream>>>(rows_in, args->rows);
+    unsigned grid = (unsigned)bt_div_up(count, THREADS);
+    number_kernel<<<grid, THREADS, 0, stream>>>(rows_in, count);
     BT_TRY(bt_cuda_launched("embedding_backward_cuda"));
-    return bt_cuda_check(cub::DeviceRadixSort::SortPairs(base + at.sort, sort_bytes, args->ids,
-                                                         (int32_t *)(base + at.ids), rows_in,
-                                                         (int32_t *)(base + at.rows),
-                                                         (int)args->rows, 0, at.bits, stream),
+    return bt_cuda_check(cub::DeviceRadixSort::SortPairs(
+                             base + at.sort, sort_bytes, ids, (int32_t *)(base + at.ids), rows_in,
+                             (int32_t *)(base + at.rows), count, 0, at.bits, stream),
                          "sorting ids");
 }
 
+// Rows [first, first + PART_ROWS), added to the rows before; the positions of all rows with the
+// first part.
 template <typename T, int V>
-static bt_status sum_rows(const bt_launch *launch, const bt_embedding_backward_args *args)
+static bt_status sum_part(const bt_launch *launch, const bt_embedding_backward_args *args,
+                          int64_t first)
 {
     const plan at = make_plan(args);
+    const int count = (int)bt_min_i64(args->rows - first, PART_ROWS);
     char *base = (char *)launch->workspace;
+    const int32_t *given = args->ids + first;
     int32_t *ids = (int32_t *)(base + at.ids);
     int32_t *rows = (int32_t *)(base + at.rows);
     const T *dy = (const T *)args->dy;
+    float *dtable = (float *)args->dtable;
     cudaStream_t stream = bt_cuda_stream(launch);
     if (!at.groups) {
-        BT_TRY(sort_ids(launch, args, at));
+        BT_TRY(sort_ids(launch, given, count, at));
+    }
+    const bool clears = !args->accumulate && first == 0;
+    if (clears && !at.groups) {
+        const size_t size_bytes = (size_t)(args->vocab * args->cols) * sizeof(float);
+        BT_TRY(bt_cuda_check(cudaMemsetAsync(dtable, 0, size_bytes, stream), "clearing"));
     }
     const position_sums<T> positions = {
         dy,         (float *)args->dposition, args->rows,
         args->cols, args->positions,          args->accumulate_position,
     };
     const int owners = at.groups ? GROUP_OWNERS : 0;
-    const int64_t table = args->vocab * args->cols;
-    clearing clear = {};
-    if (!args->accumulate && at.groups && V > 1) {
-        clear = {(float4 *)args->dtable, table / WIDE<float>,
-                 CLEARING_PER_SM * launch->device->info.processor_count};
-    } else if (!args->accumulate) {
-        BT_TRY(bt_cuda_check(
-            cudaMemsetAsync(args->dtable, 0, (size_t)table * sizeof(float), stream), "clearing"));
-    }
-    const int64_t units = args->dposition ? args->positions * bt_div_up(args->cols, WARP * V) : 0;
-    const unsigned blocks = (unsigned)(owners + clear.blocks + bt_div_up(units, GROUP_WARPS));
+    const int64_t units =
+        args->dposition && first == 0 ? args->positions * bt_div_up(args->cols, WARP * V) : 0;
+    const unsigned blocks = (unsigned)(owners + bt_div_up(units, GROUP_WARPS));
     if (blocks) {
         const size_t shared_bytes = at.groups ? group_shared_bytes(args->vocab) : 0;
         group_kernel<T, V><<<blocks, GROUP_THREADS, shared_bytes, stream>>>(
-            args->ids, owners, (int)args->vocab, ids, rows, clear, positions);
+            given, count, owners, (int)args->vocab, ids, rows, clears ? dtable : nullptr,
+            positions);
     }
     const table_sums with = {
-        ids,
-        rows,
-        (float *)args->dtable,
-        (float *)(base + at.head),
-        (float *)(base + at.tail),
-        args->rows,
-        args->cols,
-        args->accumulate,
+        ids,   rows,       dtable,  (float *)(base + at.head), (float *)(base + at.tail),
+        count, args->cols, !clears,
     };
-    const dim3 grid((unsigned)bt_div_up(args->rows, CHUNK),
-                    (unsigned)bt_div_up(args->cols, THREADS * V));
-    launch_after(launch->device, chunk_kernel<T, V>, grid, dim3(THREADS), stream, dy, with);
-    launch_after(launch->device, crossing_kernel<V>,
-                 dim3((unsigned)bt_div_up(grid.x, CROSSINGS), grid.y), dim3(THREADS, SLICES),
-                 stream, with);
+    const int64_t threads = bt_min_i64(bt_div_up(args->cols, V * WARP) * WARP, CHUNK_THREADS_MOST);
+    const int64_t chunks = bt_div_up(count, CHUNK);
+    launch_after(launch->device, chunk_kernel<T, V>,
+                 dim3((unsigned)chunks, (unsigned)bt_div_up(args->cols, threads * V)),
+                 dim3((unsigned)threads), stream, dy + first * args->cols, with);
+    launch_after(
+        launch->device, crossing_kernel<V>,
+        dim3((unsigned)bt_div_up(chunks, CROSSINGS), (unsigned)bt_div_up(args->cols, THREADS * V)),
+        dim3(THREADS, SLICES), stream, with);
     return bt_cuda_launched("embedding_backward_cuda");
+}
+
+template <typename T, int V>
+static bt_status sum_rows(const bt_launch *launch, const bt_embedding_backward_args *args)
+{
+    for (int64_t first = 0; first < args->rows; first += PART_ROWS) {
+        BT_TRY((sum_part<T, V>(launch, args, first)));
+    }
+    return BT_OK;
 }
 
 template <typename T> static bt_status run(const bt_launch *launch, const void *call)
@@ -405,7 +446,7 @@ bool bt_embedding_backward_cuda_accepts(const bt_device *device, const void *cal
 {
     (void)device;
     const bt_embedding_backward_args *args = (const bt_embedding_backward_args *)call;
-    return args->grad_dtype == BT_F32 && args->rows <= INT32_MAX && args->vocab <= INT32_MAX;
+    return args->grad_dtype == BT_F32;
 }
 
 size_t bt_embedding_backward_cuda_workspace(const bt_device *device, const void *call)

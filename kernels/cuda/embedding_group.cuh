@@ -1,11 +1,12 @@
 // kernels/cuda/embedding_group.cuh - rows of the same id brought together, in one launch
 //
-// Block b of GROUP_OWNERS owns the ids with id % GROUP_OWNERS == b. It reads all ids twice: first
-// it counts its own, by warp (a warp takes a contiguous share of the rows) and by id, and those of
-// the owners before it, which is where its part of the output begins; then it puts each of its rows
-// where the counts say. So no block waits for another, and the order is fixed: by owner, by id, by
-// row ascending. Counts are added by integer atomics in shared memory, whose order doesn't matter.
-// Limits: GROUP_MOST_ROWS (every block reads every id), and counts that fit 48 KB.
+// Block b of GROUP_OWNERS owns the ids with id % GROUP_OWNERS == b. It reads all ids: it counts its
+// own, by share of the rows (a warp has a contiguous one) and by id, notes which rows they are, and
+// counts those of the owners before it, which is where its part of the output begins; then it puts
+// each of its rows where the counts say. A share with more own rows than a warp has room to note is
+// read once more. So no block waits for another, and the order is fixed: by owner, by id, by row
+// ascending. Counts are added by integer atomics in shared memory, whose order doesn't matter.
+// Limits: GROUP_MOST_ROWS (every block reads every id), and an id of an owner per thread.
 #ifndef BT_KERNELS_CUDA_EMBEDDING_GROUP_CUH
 #define BT_KERNELS_CUDA_EMBEDDING_GROUP_CUH
 
@@ -14,9 +15,9 @@
 constexpr int GROUP_OWNERS = 128;
 constexpr int GROUP_WARPS = 16;
 constexpr int GROUP_THREADS = GROUP_WARPS * WARP;
-constexpr int GROUP_LOADS = 16; // ids in flight per thread
+constexpr int GROUP_LOADS = 16;  // ids in flight per thread
+constexpr int GROUP_NOTES = 384; // rows that a warp may note: 3 to 6 % of its share
 constexpr int64_t GROUP_MOST_ROWS = 131072;
-constexpr size_t GROUP_MOST_BYTES = 40 << 10; // of dynamic shared memory
 
 // Bytes of dynamic shared memory: a count per warp and id of an owner.
 static size_t group_shared_bytes(int64_t vocab)
@@ -26,27 +27,42 @@ static size_t group_shared_bytes(int64_t vocab)
 
 static bool group_fits(int64_t rows, int64_t vocab)
 {
-    return rows <= GROUP_MOST_ROWS && vocab <= (int64_t)GROUP_MOST_BYTES * GROUP_OWNERS &&
-           group_shared_bytes(vocab) <= GROUP_MOST_BYTES;
+    return rows <= GROUP_MOST_ROWS && vocab <= GROUP_OWNERS * GROUP_THREADS;
 }
 
-// Calls f(row, id, inside) for the warp's rows, all lanes together; `inside` is false past the end.
-template <typename F>
-static __device__ __forceinline__ void group_scan(const int32_t *ids, int rows, F f)
+constexpr int32_t GROUP_NONE = -1; // no id: past the end
+
+// The owner of an id; of GROUP_NONE a number that is above all owners.
+static __device__ __forceinline__ uint32_t group_owner(int32_t id)
 {
-    const int share = (rows + GROUP_THREADS - 1) / GROUP_THREADS * WARP;
-    const int start = (int)threadIdx.x / WARP * share;
-    const int end = min(start + share, rows);
-    for (int first = start; first < end; first += WARP * GROUP_LOADS) {
-        const int row = first + (int)threadIdx.x % WARP;
+    static_assert((GROUP_OWNERS & (GROUP_OWNERS - 1)) == 0, "ids are told apart by their low bits");
+    return (uint32_t)id & (0x80000000u | (GROUP_OWNERS - 1));
+}
+
+// Calls f(row, id) for `count` rows, all lanes of the warp together, row_of(i) being the i-th; id
+// is GROUP_NONE past the end.
+template <typename R, typename F>
+static __device__ __forceinline__ void group_scan(const int32_t *ids, int count, R row_of, F f)
+{
+    constexpr int BATCH = WARP * GROUP_LOADS;
+    const int lane = (int)threadIdx.x % WARP;
+    for (int first = 0; first < count; first += BATCH) {
         int32_t id[GROUP_LOADS];
+        if (first + BATCH <= count) {
 #pragma unroll
-        for (int i = 0; i < GROUP_LOADS; ++i) {
-            id[i] = row + i * WARP < end ? ids[row + i * WARP] : 0;
+            for (int i = 0; i < GROUP_LOADS; ++i) {
+                id[i] = ids[row_of(first + i * WARP + lane)];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < GROUP_LOADS; ++i) {
+                const int at = first + i * WARP + lane;
+                id[i] = at < count ? ids[row_of(at)] : GROUP_NONE;
+            }
         }
 #pragma unroll
         for (int i = 0; i < GROUP_LOADS; ++i) {
-            f(row + i * WARP, id[i], row + i * WARP < end);
+            f(first + i * WARP + lane, id[i]);
         }
     }
 }
@@ -77,66 +93,92 @@ static __device__ __forceinline__ uint32_t group_prefix(uint32_t value, uint32_t
     return before + sum - value;
 }
 
-// By a block of GROUP_THREADS threads. `counts` [GROUP_WARPS, bins] is shared memory.
-static __device__ void group_rows(const int32_t *ids, int rows, int vocab, int owner,
-                                  uint32_t *counts, int32_t *out_ids, int32_t *out_rows)
+// By a block of GROUP_THREADS threads. `counts` [GROUP_WARPS, bins] is shared memory. Answers, to
+// all lanes of a warp, which of its 32 ids no row has: bit i is id
+// (warp * WARP + i) * GROUP_OWNERS + owner.
+static __device__ unsigned group_rows(const int32_t *ids, int rows, int vocab, int owner,
+                                      uint32_t *counts, int32_t *out_ids, int32_t *out_rows)
 {
     __shared__ uint32_t shared[GROUP_WARPS];
+    __shared__ uint16_t notes[GROUP_WARPS][GROUP_NOTES];
     const int bins = (vocab + GROUP_OWNERS - 1) / GROUP_OWNERS;
-    uint32_t *mine = counts + (int)threadIdx.x / WARP * bins;
+    const int warp = (int)threadIdx.x / WARP;
+    const uint32_t below = (1u << (threadIdx.x % WARP)) - 1;
+    // Blocks begin at different places, so that they don't all wait for the same lines.
+    const int turn = (warp + owner) % GROUP_WARPS;
+    const int share = (rows + GROUP_THREADS - 1) / GROUP_THREADS * WARP;
+    const int start = turn * share;
+    const int count = max(0, min(share, rows - start));
+    uint32_t *mine = counts + turn * bins;
     for (int i = (int)threadIdx.x; i < bins * GROUP_WARPS; i += GROUP_THREADS) {
         counts[i] = 0;
     }
     __syncthreads();
     uint32_t lower = 0; // rows of the owners before
-    group_scan(ids, rows, [&](int, int32_t id, bool inside) {
-        const int of = id % GROUP_OWNERS;
-        lower += inside && of < owner;
-        if (inside && of == owner) {
+    int noted = 0;      // of the warp
+    const auto any = [&](int i) { return start + i; };
+    group_scan(ids, count, any, [&](int i, int32_t id) {
+        const bool own = group_owner(id) == (uint32_t)owner;
+        const unsigned owned = __ballot_sync(ALL_LANES, own);
+        lower += group_owner(id) < (uint32_t)owner;
+        if (owned == 0) {
+            return;
+        }
+        const int place = noted + __popc(owned & below);
+        if (own) {
             atomicAdd(&mine[id / GROUP_OWNERS], 1u);
         }
+        if (own && place < GROUP_NOTES) {
+            notes[warp][place] = (uint16_t)i;
+        }
+        noted += __popc(owned);
     });
     uint32_t base = 0;
+    uint32_t unused = 0;
     (void)group_prefix(lower, shared, base); // a barrier as well
-    // Each count becomes the place of the first such row.
-    for (int first = 0; first < bins; first += GROUP_THREADS) {
-        const int bin = first + (int)threadIdx.x;
-        uint32_t sum = 0;
-        uint32_t total = 0;
-        for (int warp = 0; warp < GROUP_WARPS && bin < bins; ++warp) {
-            sum += counts[warp * bins + bin];
-        }
-        uint32_t at = base + group_prefix(sum, shared, total);
-        for (int warp = 0; warp < GROUP_WARPS && bin < bins; ++warp) {
-            const uint32_t count = counts[warp * bins + bin];
-            counts[warp * bins + bin] = at;
-            at += count;
-        }
-        base += total;
+    // Each count becomes the place of the first such row; a thread has an id.
+    const int bin = (int)threadIdx.x;
+    uint32_t sum = 0;
+    for (int other = 0; other < GROUP_WARPS && bin < bins; ++other) {
+        sum += counts[other * bins + bin];
+    }
+    uint32_t at = base + group_prefix(sum, shared, unused);
+    for (int other = 0; other < GROUP_WARPS && bin < bins; ++other) {
+        const uint32_t more = counts[other * bins + bin];
+        counts[other * bins + bin] = at;
+        at += more;
     }
     __syncthreads();
-    const uint32_t below = (1u << (threadIdx.x % WARP)) - 1;
-    group_scan(ids, rows, [&](int row, int32_t id, bool inside) {
-        const bool own = inside && id % GROUP_OWNERS == owner;
+    const auto place = [&](int row, int32_t id) {
+        const bool own = group_owner(id) == (uint32_t)owner;
         const unsigned owned = __ballot_sync(ALL_LANES, own);
         if (owned == 0) {
             return;
         }
-        const int bin = id / GROUP_OWNERS;
-        uint32_t at = 0;
+        const int to = id / GROUP_OWNERS;
+        uint32_t first = 0;
         unsigned same = 0;
         if (own) {
-            same = __match_any_sync(owned, bin);
-            at = mine[bin] + __popc(same & below);
-            out_ids[at] = id;
-            out_rows[at] = row;
+            same = __match_any_sync(owned, to);
+            first = mine[to] + __popc(same & below);
+            out_ids[first] = id;
+            out_rows[first] = row;
         }
         __syncwarp();
         if (own && (same & ~below) == (1u << (threadIdx.x % WARP))) { // the last of them
-            mine[bin] = at + 1;
+            mine[to] = first + 1;
         }
         __syncwarp();
-    });
+    };
+    const auto from_notes = [&](int i) { return start + notes[warp][i]; };
+    if (noted <= GROUP_NOTES) {
+        group_scan(ids, noted, from_notes,
+                   [&](int i, int32_t id) { place(id == GROUP_NONE ? 0 : from_notes(i), id); });
+    } else {
+        group_scan(ids, count, any, [&](int i, int32_t id) { place(start + i, id); });
+    }
+    const bool known = (int64_t)bin * GROUP_OWNERS + owner < vocab;
+    return __ballot_sync(ALL_LANES, known && sum == 0);
 }
 
 #endif

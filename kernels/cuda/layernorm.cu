@@ -1,40 +1,21 @@
 // kernels/cuda/layernorm.cu - LayerNorm forward, with the residual sum in the same pass
 //   s = x + residual (as stored, rounded); y = (s - mean) rstd gamma + beta
 // Two kernels: rows of up to 16384 columns stay in registers (one pass over memory, variance from
-// the registers in a second pass); any other shape or alignment rereads its row.
+// the registers in a second pass); any other shape or alignment rereads its row. A third, for rows
+// of middling length, is in layernorm_warps.cu.
 //   Types  f32, bf16; gamma and beta of either the same type or f32; mean and rstd f32
 //   Cost   reads x (and residual), writes y (and sum) once; bound by HBM
 //   NaN    a NaN or an infinity makes its row NaN
 //   Approximate: rsqrtf (2 ulp)
+#include "kernels/cuda/layernorm_forward.cuh"
 #include "kernels/cuda/rows.cuh"
 
 constexpr int ANY_THREADS = 256;
 
-template <typename T, typename P> struct forward_operands {
-    const T *x, *residual;
-    T *sum, *y;
-    const P *gamma, *beta;
-    float *mean, *rstd;
-    int64_t rows, cols;
-    float epsilon;
-
-    // Rows first.. of it.
-    forward_operands part(int64_t first, int64_t count) const
-    {
-        forward_operands out = *this;
-        out.x += first * cols;
-        out.residual = residual ? residual + first * cols : nullptr;
-        out.sum = sum ? sum + first * cols : nullptr;
-        out.y += first * cols;
-        out.mean += first;
-        out.rstd += first;
-        out.rows = count;
-        return out;
-    }
-};
+template <typename T, typename P> using forward_operands = layernorm_forward_operands<T, P>;
 
 // s as stored: x, or the rounded sum with the residual, which is written. 0 past the end.
-template <typename T, typename P, typename C>
+template <typename T, typename P, typename C, bool RESIDUAL>
 static __device__ __forceinline__ void read_row(const forward_operands<T, P> &with, int64_t base,
                                                 int cols, float (&held)[row_span<T, C>::N][WIDE<T>])
 {
@@ -42,7 +23,7 @@ static __device__ __forceinline__ void read_row(const forward_operands<T, P> &wi
     constexpr int V = span::V;
     uint4 raw[span::N];
     span::read(with.x + base, cols, raw);
-    if (with.residual) {
+    if (RESIDUAL) {
         uint4 other[span::N];
         span::read(with.residual + base, cols, other);
 #pragma unroll
@@ -67,7 +48,40 @@ static __device__ __forceinline__ void read_row(const forward_operands<T, P> &wi
     }
 }
 
-template <typename T, typename P, typename C>
+// Gamma and beta of a pack of x as they come.
+template <typename P, int V> struct param_packs {
+    static constexpr int WORDS = V / WIDE<P>;
+    uint4 gamma[WORDS], beta[WORDS];
+
+    __device__ __forceinline__ void fetch(const P *gamma_at, const P *beta_at)
+    {
+#pragma unroll
+        for (int word = 0; word < WORDS; ++word) {
+            gamma[word] = ::fetch<P, WIDE<P>>(gamma_at + word * WIDE<P>);
+            beta[word] = beta_at ? ::fetch<P, WIDE<P>>(beta_at + word * WIDE<P>) : uint4{};
+        }
+    }
+    // (held rstd) gamma + beta
+    __device__ __forceinline__ void apply(float rstd, float (&held)[V]) const
+    {
+#pragma unroll
+        for (int word = 0; word < WORDS; ++word) {
+            float scale[WIDE<P>];
+            float shift[WIDE<P>];
+            unpack<P>(gamma[word], scale);
+            unpack<P>(beta[word], shift);
+#pragma unroll
+            for (int j = 0; j < WIDE<P>; ++j) {
+                float &value = held[word * WIDE<P> + j];
+                value = value * rstd * scale[j] + shift[j];
+            }
+        }
+    }
+};
+
+// EARLY: gamma and beta are asked for together with the row, not when they are wanted: sooner done,
+// but with fewer rows in flight.
+template <typename T, typename P, typename C, bool RESIDUAL, bool EARLY>
 static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT : C::ROOMY)
     forward_rows_kernel(const __grid_constant__ forward_operands<T, P> with)
 {
@@ -81,12 +95,24 @@ static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT 
     const int64_t base = row * with.cols;
     const float inverse = 1.0f / (float)with.cols;
     // Gamma and beta are wanted after two reductions: the first rows need not wait for memory then.
-    for (int64_t c = threadIdx.x * 32; blockIdx.x == 0 && c < with.cols; c += C::BLOCK * 32) {
+    for (int64_t c = threadIdx.x * 32; !EARLY && blockIdx.x == 0 && c < with.cols;
+         c += C::BLOCK * 32) {
         prefetch(with.gamma + c);
         prefetch((with.beta ? with.beta : with.gamma) + c);
     }
     float held[N][V];
-    read_row<T, P, C>(with, base, cols, held);
+    param_packs<P, V> params[N];
+    const auto fetch_params = [&](int i) {
+        const int col = span::column(i);
+        params[i].fetch(with.gamma + col, with.beta ? with.beta + col : nullptr);
+    };
+    read_row<T, P, C, RESIDUAL>(with, base, cols, held);
+#pragma unroll
+    for (int i = 0; EARLY && i < N; ++i) {
+        if (span::column(i) < cols) {
+            fetch_params(i);
+        }
+    }
     float total = 0.0f;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -115,16 +141,10 @@ static __global__ void __launch_bounds__(C::BLOCK, sizeof(P) == 2 ? C::RESIDENT 
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         if (span::column(i) < cols) {
-            float gamma[V];
-            float beta[V] = {};
-            load<V>(with.gamma + span::column(i), gamma);
-            if (with.beta) {
-                load<V>(with.beta + span::column(i), beta);
+            if (!EARLY) {
+                fetch_params(i);
             }
-#pragma unroll
-            for (int j = 0; j < V; ++j) {
-                held[i][j] = held[i][j] * rstd * gamma[j] + beta[j];
-            }
+            params[i].apply(rstd, held[i]);
             store<V>(with.y + base + span::column(i), held[i]);
         }
     }
@@ -169,6 +189,53 @@ static __global__ void __launch_bounds__(ANY_THREADS)
     }
 }
 
+template <typename T, typename P, typename C, bool EARLY>
+static void launch_rows(const bt_launch *launch, const forward_operands<T, P> &with)
+{
+    cudaStream_t stream = bt_cuda_stream(launch);
+    row_launches<C>(with.rows, [&](int64_t first, int64_t rows, unsigned blocks) {
+        const forward_operands<T, P> part = with.part(first, rows);
+        if (with.residual) {
+            forward_rows_kernel<T, P, C, true, EARLY><<<blocks, C::BLOCK, 0, stream>>>(part);
+        } else {
+            forward_rows_kernel<T, P, C, false, EARLY><<<blocks, C::BLOCK, 0, stream>>>(part);
+        }
+    });
+}
+
+// Rows of 513 to 1024 columns of bf16, a warp each, by smaller blocks than others. False: the row
+// is not of that length.
+template <typename P>
+static bool launch_halves(const bt_launch *launch, const forward_operands<bf16, P> &with)
+{
+    using at_once = row_config<24, WARP, 896, 128>; // of as many rows as are resident together
+    const int64_t resident = (int64_t)launch->device->info.processor_count * at_once::RESIDENT;
+    if (with.cols <= 512 || with.cols > 1024) {
+        return false;
+    } else if (with.cols > 768) {
+        launch_rows<bf16, P, row_config<32, WARP, 1024, 64>, false>(launch, with);
+    } else if (with.rows <= resident * at_once::ROWS) {
+        launch_rows<bf16, P, at_once, true>(launch, with);
+    } else if (with.residual) {
+        launch_rows<bf16, P, row_config<24, WARP, 1024, 64>, false>(launch, with);
+    } else {
+        launch_rows<bf16, P, row_config<24, WARP, 1280, 128>, false>(launch, with);
+    }
+    return true;
+}
+
+template <typename T, typename P>
+static bool launch_in_registers(const bt_launch *launch, const forward_operands<T, P> &with)
+{
+    if constexpr (sizeof(T) == 2) {
+        if (launch_halves(launch, with)) {
+            return true;
+        }
+    }
+    return with_row_config<T>(
+        with.cols, [&](auto config) { launch_rows<T, P, decltype(config), false>(launch, with); });
+}
+
 template <typename T, typename P>
 static bt_status run(const bt_launch *launch, const bt_layernorm_args *args)
 {
@@ -184,17 +251,10 @@ static bt_status run(const bt_launch *launch, const bt_layernorm_args *args)
     bool wide = args->cols % WIDE<T> == 0 && bt_aligned_16(with.x) &&
                 bt_aligned_16(with.residual) && bt_aligned_16(with.sum) && bt_aligned_16(with.y) &&
                 bt_aligned_16(with.gamma) && bt_aligned_16(with.beta);
-    cudaStream_t stream = bt_cuda_stream(launch);
-    wide = wide && with_row_config<T>(args->cols, [&](auto config) {
-               using C = decltype(config);
-               row_launches<C>(args->rows, [&](int64_t first, int64_t rows, unsigned blocks) {
-                   forward_rows_kernel<T, P, C>
-                       <<<blocks, C::BLOCK, 0, stream>>>(with.part(first, rows));
-               });
-           });
+    wide = wide && (layernorm_forward_warps(launch, with) || launch_in_registers(launch, with));
     if (!wide) {
         const unsigned grid = (unsigned)bt_min_i64(args->rows, ROW_MOST_BLOCKS);
-        forward_any_kernel<T, P><<<grid, ANY_THREADS, 0, stream>>>(with);
+        forward_any_kernel<T, P><<<grid, ANY_THREADS, 0, bt_cuda_stream(launch)>>>(with);
     }
     return bt_cuda_launched("layernorm_cuda");
 }

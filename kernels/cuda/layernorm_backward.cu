@@ -4,7 +4,8 @@
 // Rows of up to 4096 columns (3072 of bf16): one pass; a group of warps walks rows at a fixed
 // distance, has the next rows on their way, and keeps its column sums in registers; a block, one
 // per SM, adds those of its groups in order and writes them to the workspace; a second kernel adds
-// the blocks in order. Wider rows, and bf16 where there is much, are in layernorm_backward_wide.cu.
+// the blocks in order. Wider rows, and bf16 where there is much, are in layernorm_backward_wide.cu;
+// what Hopper does instead, up to 4096 columns, is in layernorm_backward_bulk.cu.
 // Any other shape or alignment: dx and column sums by kernels of their own.
 //   Types      f32, bf16; gamma the same or f32; mean, rstd, dgamma, dbeta f32
 //   Workspace  [blocks, 2, cols] f32; the number of blocks depends on rows and SMs alone
@@ -361,7 +362,10 @@ static int launch_rows(const bt_launch *launch, const backward_operands<T, P> &w
                 bt_aligned_16(with.dx) && bt_aligned_16(with.gamma);
     // With much to do, bf16 is better off in shared memory: fewer instructions a row.
     const bool many = sizeof(T) == 2 && with.rows * with.cols >= MANY_ELEMENTS;
-    if (wide &&
+    if (wide) {
+        blocks = layernorm_backward_bulk(launch, with);
+    }
+    if (wide && blocks == 0 &&
         (many || !with_group_config<T>(with.cols, with.accumulate, [&](auto config) {
              using C = decltype(config);
              blocks = rows_blocks(launch->device, with.rows, C::G);

@@ -1,4 +1,4 @@
-// kernels/cuda/layernorm_backward.cuh - what the two files of LayerNorm backward share
+// kernels/cuda/layernorm_backward.cuh - what the files of LayerNorm backward share
 #ifndef BT_KERNELS_CUDA_LAYERNORM_BACKWARD_CUH
 #define BT_KERNELS_CUDA_LAYERNORM_BACKWARD_CUH
 
@@ -19,6 +19,11 @@ template <typename T, typename P> struct layernorm_backward_operands {
 // hold a row, nothing was launched.
 template <typename T, typename P>
 int layernorm_backward_wide(const bt_launch *launch,
+                            const layernorm_backward_operands<T, P> &operands);
+
+// Rows by bulk copies (layernorm_backward_bulk.cu), where the device has them: answers the same.
+template <typename T, typename P>
+int layernorm_backward_bulk(const bt_launch *launch,
                             const layernorm_backward_operands<T, P> &operands);
 
 #endif

@@ -10,6 +10,7 @@
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
 // It serves wide rows, and large calls in bf16: fewer instructions a row than with rows in
 // registers, more before the first and after the last.
+#include "kernels/cuda/async.cuh"
 #include "kernels/cuda/layernorm_backward.cuh"
 
 constexpr int GROUP_WARPS_MOST = 32;
@@ -24,31 +25,6 @@ template <int PACKS, int ROWS, bool ADDS> struct batch_config {
     static constexpr int OPERANDS = ADDS ? 3 : 2;
     static constexpr int RING = STAGES * OPERANDS * R * N; // packs a thread
 };
-
-// 16 or 4 bytes to shared memory, on their own; zeros where there is nothing to read.
-template <int BYTES>
-static __device__ __forceinline__ void copy_async(void *to, const void *from, bool there)
-{
-    const unsigned target = (unsigned)__cvta_generic_to_shared(to);
-    const int size = there ? BYTES : 0;
-    if constexpr (BYTES == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(from),
-                     "r"(size)
-                     : "memory");
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(from),
-                     "r"(size)
-                     : "memory");
-    }
-}
-static __device__ __forceinline__ void copy_commit()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-static __device__ __forceinline__ void copy_wait() // for all but the last STAGES - 1 batches
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
-}
 
 // A thread's place, and its rows in shared memory: pack (operand, r, n) of a stage lies beside
 // those of the other lanes of its warp.
@@ -274,7 +250,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, 1)
         ask(with, at, first + stage * step, stage);
     }
     for (int turn = 0; first < with.rows; first += step, turn ^= 1) {
-        copy_wait();
+        copy_wait<STAGES - 1>();
         __syncwarp(); // what other lanes asked for: the means and rstds
         work(with, at, first, turn, gamma, shared[turn] + at.group * warps * 2 * C::R, dgamma,
              dbeta);
@@ -284,7 +260,7 @@ static __global__ void __launch_bounds__(WARPS *WARP, 1)
     parts_follow();
     float *target = with.partials + (int64_t)blockIdx.x * 2 * at.cols;
     float *sums = reinterpret_cast<float *>(ring);
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    copy_wait<0>();
     write_part<T, C>(dgamma, at, groups, sums, target);
     write_part<T, C>(dbeta, at, groups, sums, target + at.cols);
 }

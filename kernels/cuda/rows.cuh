@@ -24,13 +24,15 @@ constexpr int ROW_SM_THREADS = 1536;
 constexpr int ROW_SM_THREADS = 2048;
 #endif
 
-// PER_SM: threads that an SM should hold, which limits their registers.
-template <int ELEMENTS, int THREADS, int PER_SM> struct row_config {
+// PER_SM: threads that an SM should hold, which limits their registers. SHARED_BY: threads of a
+// block of several rows.
+template <int ELEMENTS, int THREADS, int PER_SM, int SHARED_BY = (ELEMENTS > 8 ? 256 : 128)>
+struct row_config {
     static constexpr int E = ELEMENTS;
     static constexpr int T = THREADS;
-    static constexpr int BLOCK = T > WARP ? T : E > 8 ? 256 : 128; // threads
-    static constexpr int ROWS = BLOCK / T;                         // of a block
-    static constexpr int WARPS = T > WARP ? T / WARP : 1;          // of a row
+    static constexpr int BLOCK = T > WARP ? T : SHARED_BY; // threads
+    static constexpr int ROWS = BLOCK / T;                 // of a block
+    static constexpr int WARPS = T > WARP ? T / WARP : 1;  // of a row
     // Blocks of an SM, at least.
     static constexpr int RESIDENT = (PER_SM < ROW_SM_THREADS ? PER_SM : ROW_SM_THREADS) / BLOCK;
     // The same for a kernel that keeps two operands.

@@ -2,11 +2,16 @@
 //   Types  f32, bf16; f in float
 //   Cost   reads and writes each operand once; bound by HBM
 //   GELU   x / (1 + e^(-2u)), which equals 0.5 x (1 + tanh u) and loses nothing for negative x
-//   Approximate: exponentials and quotients are those of CUDA's single-precision library without
-//   fast-math (2 ulp); ex2 carries GELU's and the sigmoids' exponential
+//   Approximate: GELU's and the sigmoids' exponential is ex2 (cuda.cuh), their quotient rcp.approx
+//   (1 ulp; results below 2^-126 become 0); the rest is CUDA's library without fast-math (2 ulp)
 #include "kernels/cuda/cuda.cuh"
 
-static __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + exp_base2(-x)); }
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp_base2(-x)));
+    return y;
+}
 
 constexpr float GELU_A = 0.7978845608028654f; // sqrt(2/pi)
 constexpr float GELU_B = 0.044715f;

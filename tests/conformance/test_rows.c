@@ -10,24 +10,32 @@ static const bt_dtype dtypes[] = {BT_F32, BT_BF16};
 static const double EPSILON = 0x1p-23; // f32, in which everything is summed
 
 // rows, cols, and elements off alignment
-static const int64_t shapes[][3] = {{0, 768, 0},   {1, 1, 0},    {1, 768, 0},   {3, 7, 0},
-                                    {5, 769, 0},   {64, 768, 0}, {300, 768, 0}, {64, 768, 1},
-                                    {17, 1024, 0}, {9, 1600, 0}, {7, 2048, 0},  {5, 4096, 0},
-                                    {3, 5000, 0},  {700, 64, 0}, {41, 96, 3},   {2, 9001, 0}};
+static const int64_t shapes[][3] = {
+    {0, 768, 0},  {1, 1, 0},      {1, 768, 0},    {3, 7, 0},      {5, 769, 0},
+    {64, 768, 0}, {300, 768, 0},  {64, 768, 1},   {17, 1024, 0},  {9, 1600, 0},
+    {7, 2048, 0}, {5, 4096, 0},   {3, 5000, 0},   {700, 64, 0},   {41, 96, 3},
+    {2, 9001, 0}, {9001, 136, 0}, {5000, 512, 0}, {7001, 640, 0}, {6000, 1024, 0}};
 
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-// Calls f(dtype, rows, cols) for every type and shape, naming the case should it fail.
-static void for_each(void (*f)(bt_dtype dtype, int64_t rows, int64_t cols))
+typedef void row_case(bt_dtype dtype, int64_t rows, int64_t cols);
+
+static void of_shape(row_case *f, bt_dtype dtype, const int64_t shape[3])
+{
+    test_case_name("%s [%d, %d] + %d", bt_dtype_name(dtype), (int)shape[0], (int)shape[1],
+                   (int)shape[2]);
+    test_twin_offset(shape[2]);
+    f(dtype, shape[0], shape[1]);
+    test_twins_release();
+    test_twin_offset(0);
+}
+
+// For every type and shape, naming the case should it fail.
+static void for_each(row_case *f)
 {
     for (int type = 0; type < 2; ++type) {
         for (int i = 0; i < SHAPES; ++i) {
-            test_case_name("%s [%d, %d] + %d", bt_dtype_name(dtypes[type]), (int)shapes[i][0],
-                           (int)shapes[i][1], (int)shapes[i][2]);
-            test_twin_offset(shapes[i][2]);
-            f(dtypes[type], shapes[i][0], shapes[i][1]);
-            test_twins_release();
-            test_twin_offset(0);
+            of_shape(f, dtypes[type], shapes[i]);
         }
     }
 }
@@ -278,12 +286,20 @@ static void layernorm(void **state)
 {
     (void)state;
     for_each(layernorm_case);
+    // 16 MB of bf16, from where on its rows are asked for ahead.
+    static const int64_t many[][3] = {{11000, 768, 0}, {8200, 1024, 0}};
+    of_shape(layernorm_case, BT_BF16, many[0]);
+    of_shape(layernorm_case, BT_BF16, many[1]);
 }
 
 static void layernorm_backward(void **state)
 {
     (void)state;
     for_each(layernorm_backward_case);
+    // More than 32 rows for each warp that walks them.
+    static const int64_t many[3] = {110000, 136, 0};
+    of_shape(layernorm_backward_case, BT_F32, many);
+    of_shape(layernorm_backward_case, BT_BF16, many);
 }
 
 static void cross_entropy(void **state)

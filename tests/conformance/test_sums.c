@@ -72,7 +72,8 @@ static const int64_t lookups[][5] = {
     // Many rows or ids: those of an id are brought together in another way.
     {140000, 8, 700, 1000, 0},
     {50, 4, 400000, 7, 0},
-    {9000, 64, 60000, 100, 0}};
+    {9000, 64, 60000, 100, 0},
+    {120000, 8, 700, 1000, 0}};
 
 enum { LOOKUPS = sizeof lookups / sizeof lookups[0] };
 
