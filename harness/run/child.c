@@ -263,14 +263,18 @@ bt_status bt_child_listen(bt_child *child, int timeout_ms, size_t size_bytes_max
         bt_child_log_take(child);
     }
     bool more = child->output >= 0;
-    if (ready > 0 && watched[0].revents) {
+    // A dead worker whose own children still hold its output is at its end, too, but only once all
+    // that it said is read: it may have spoken and died since poll gave up.
+    bool dead = ready == 0 && bt_child_wait(child, 0);
+    if (more && (dead || watched[0].revents)) {
+        size_t had = child->length - child->taken;
         BT_TRY(receive(child, &more));
+        dead = dead && child->length - child->taken == had;
         if (more && take_line(child, line, size_bytes)) {
             return BT_OK;
         }
     }
-    // A dead worker whose own children still hold its output is at its end, too.
-    if (!more || (ready == 0 && bt_child_wait(child, 0))) {
+    if (!more || dead) {
         close_end(&child->output);
         take_rest(child, said, line, size_bytes, complete);
         return BT_OK;

@@ -4,9 +4,7 @@
 //   1. The worker is in a process group of its own: Ctrl-C reaches the recorder alone, which then
 //      asks the worker to stop.
 //   2. The kernel kills the worker when the recorder dies (and its input ends).
-//   3. The log holds the first MiB of what the worker printed as errors and the last 16 KiB,
-//   however
-//      much it was.
+//   3. The log holds the first MiB of what the worker printed as errors, and the last 16 KiB.
 //   4. Nothing here blocks for longer than the timeout that it was given, whatever the worker does.
 #ifndef BT_HARNESS_RUN_CHILD_H
 #define BT_HARNESS_RUN_CHILD_H
@@ -67,8 +65,7 @@ void bt_child_log_take(bt_child *child);
 // The same, and the end of the log behind it. Both are closed.
 void bt_child_log_finish(bt_child *child);
 
-// ---- signals
-// -------------------------------------------------------------------------------------
+// ---- signals -----------------------------------------------------------------------------------
 
 // From now on SIGINT and SIGTERM are counted instead of ending the process. SIGHUP is noted and
 // otherwise ignored: a run goes on when its terminal is lost.
