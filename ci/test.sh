@@ -9,8 +9,8 @@
 #   fuzz    a minute of libFuzzer over all targets
 #
 # A stage that fails does not stop the others, unless they need it. Output goes to build-ci/logs;
-# what failed shows its end here. Last line: 'N passed, N failed, N skipped', where a test counts
-# one, and so does each stage without tests of its own.
+# what failed shows its end here, and what each failing test said. Last line: 'N passed, N failed,
+# N skipped', where a test counts one, and so does each stage without tests of its own.
 # Environment: BT_CMAKE_ARGS, options for every configuration; BT_FUZZ_SECONDS, default 60 in all.
 # Exit 0 when nothing failed, 1 otherwise, 2 usage.
 set -euo pipefail
@@ -103,6 +103,19 @@ count_junit() { # file
     counts="$((tests - failures - not_run)) passed, $failures failed, $not_run skipped"
 }
 
+# What failing tests printed: of each its last 40 lines, in ctest's log, which goes on behind them.
+failing_tests() { # log
+    awk '
+        function flush(  i) {
+            for (i = count > 40 ? count - 40 : 0; i < count; i++) print words[i]
+            count = 0
+        }
+        /^ *[0-9]+\/[0-9]+ Test +#/ { flush(); failed = /\*\*\*/ && !/\*\*\*Skipped/; if (failed) print; next }
+        /^ +Start +[0-9]+: / || /^[0-9]+% tests passed/ { flush(); failed = 0 }
+        failed { words[count++] = $0 }
+        END { flush() }' "$1"
+}
+
 run_stage() { # name
     local code=0 begin=$SECONDS junit='' result
     case $1 in
@@ -133,7 +146,7 @@ run_stage() { # name
     lines+=("$(printf '%-8s %-8s %5d s  %s' "$1" "$result" $((SECONDS - begin)) "$counts")")
     printf '%-8s %5d s  %s\n' "$result" $((SECONDS - begin)) "$counts"
     if [ "$result" = FAILED ]; then
-        tail -n 60 "$logs/$1.log" | sed 's/^/    | /'
+        { [ -z "$junit" ] || failing_tests "$logs/$1.log"; tail -n 60 "$logs/$1.log"; } | sed 's/^/    | /'
         echo "    all of it: $logs/$1.log"
         return 1
     fi

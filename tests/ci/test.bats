@@ -48,6 +48,25 @@ test_sh() {
     [ "$last" = "7 passed, 1 failed, 3 skipped" ]
 }
 
+@test "a failing test says what it said, however much came behind it" {
+    script "$tree/bin/ctest" 'echo "    Start  1: unit.a"
+        echo "1/3 Test  #1: unit.a ....   Passed    0.01 sec"
+        echo "    Start  2: unit.b"
+        echo "2/3 Test  #2: unit.b ....***Failed    0.01 sec"
+        seq 100 | sed "s/^/b says /"
+        echo "    Start  3: unit.c"
+        echo "3/3 Test  #3: unit.c ....***Skipped   0.01 sec"
+        echo "no GPU here"
+        seq 100
+        printf "<testsuite name=\"x\"\n\ttests=\"3\"\n\tfailures=\"1\"\n\tdisabled=\"0\"\n\tskipped=\"1\"\n>" >"$2/junit.xml"
+        exit 8'
+    test_sh build tests
+    [ "$status" -eq 1 ]
+    [[ $output == *"| 2/3 Test  #2: unit.b"*"| b says 61"*"| b says 100"* ]]
+    [[ $output != *"b says 60"* && $output != *"no GPU here"* && $output != *"unit.a"* ]]
+    [ "$last" = "2 passed, 1 failed, 1 skipped" ]
+}
+
 @test "a broken build shows its end and where the rest is; other stages go on" {
     FAKE_BROKEN=build-tsan test_sh
     [ "$status" -eq 1 ]
