@@ -47,7 +47,8 @@ static const char *hear(const char *script, bool is_late)
         const char *line = NULL;
         size_t size_bytes = 0;
         bool complete = false;
-        ASSERT_OK(bt_child_listen(&child, 50, LINE_BYTES_MAX, &said, &line, &size_bytes, &complete));
+        ASSERT_OK(
+            bt_child_listen(&child, 50, LINE_BYTES_MAX, &said, &line, &size_bytes, &complete));
         if (said == BT_CHILD_LINE) {
             assert_true(length + size_bytes + 2 < sizeof heard);
             memcpy(heard + length, line, size_bytes);
