@@ -258,16 +258,26 @@ static void copy_span(const char *x, bt_dtype x_dtype, char *y, bt_dtype y_dtype
     }
 }
 
+// Asks for what lies `ahead` bytes on from `count` columns of a tile.
+static void ask_ahead(const void *x, int64_t stride_bytes, int count, int64_t ahead,
+                      size_t size_bytes)
+{
+    for (int j = 0; j < count; ++j) {
+        bt_prefetch((const char *)x + j * stride_bytes, ahead, size_bytes);
+    }
+}
+
 // made[r][c] = x[r + c * x_stride] for r < rows, c < cols, elements of four bytes: squares of 4 x 4
-// in registers, the rest one by one.
+// in registers, the rest one by one. Asks for the tile `ahead` bytes on.
 static void turn_words(const uint32_t *x, int64_t x_stride, uint32_t made[TILE][TILE], int64_t rows,
-                       int64_t cols)
+                       int64_t cols, int64_t ahead)
 {
     int64_t c = 0;
 #ifdef __SSE2__
     for (; c + 4 <= cols; c += 4) {
         const uint32_t *from = x + c * x_stride;
         int64_t r = 0;
+        ask_ahead(from, x_stride * 4, 4, ahead, TILE * 4);
         for (; r + 4 <= rows; r += 4) {
             const __m128i a = _mm_loadu_si128((const void *)(from + r));
             const __m128i b = _mm_loadu_si128((const void *)(from + r + x_stride));
@@ -296,13 +306,14 @@ static void turn_words(const uint32_t *x, int64_t x_stride, uint32_t made[TILE][
 
 // The same of elements of two bytes, by squares of 8 x 8.
 static void turn_halves(const uint16_t *x, int64_t x_stride, uint16_t made[TILE][TILE],
-                        int64_t rows, int64_t cols)
+                        int64_t rows, int64_t cols, int64_t ahead)
 {
     int64_t c = 0;
 #ifdef __SSE2__
     for (; c + 8 <= cols; c += 8) {
         const uint16_t *from = x + c * x_stride;
         int64_t r = 0;
+        ask_ahead(from, x_stride * 2, 8, ahead, TILE * 2);
         for (; r + 8 <= rows; r += 8) {
             __m128i in[8], pairs[8], fours[8]; // of a column; 2 and 4 columns beside each other
             for (int j = 0; j < 8; ++j) {
@@ -352,7 +363,7 @@ static void turn_halves(const uint16_t *x, int64_t x_stride, uint16_t made[TILE]
 
 // y[r * y_stride + c] = x[r + c * x_stride] for r < rows, c < cols, through a tile in the cache.
 static void copy_tile(const void *x, int64_t x_stride, void *y, int64_t y_stride, int64_t rows,
-                      int64_t cols, size_t size_bytes, bool past)
+                      int64_t cols, size_t size_bytes, int64_t ahead, bool past)
 {
     union {
         uint64_t eight[TILE][TILE];
@@ -363,9 +374,9 @@ static void copy_tile(const void *x, int64_t x_stride, void *y, int64_t y_stride
     if (size_bytes == 8) {
         TURN(uint64_t, eight);
     } else if (size_bytes == 4) {
-        turn_words(x, x_stride, made.four, rows, cols);
+        turn_words(x, x_stride, made.four, rows, cols, ahead);
     } else if (size_bytes == 2) {
-        turn_halves(x, x_stride, made.two, rows, cols);
+        turn_halves(x, x_stride, made.two, rows, cols, ahead);
     } else {
         TURN(uint8_t, one);
     }
@@ -387,18 +398,23 @@ static void copy_tiles(const bt_copy_args *op, const bt_strided *walk, int64_t s
     const int64_t rows = walk->shape[last - 1], cols = walk->shape[last];
     const int64_t x_stride = walk->stride[0][last], y_stride = walk->stride[1][last - 1];
     const int64_t down = (rows + TILE - 1) / TILE, across = (cols + TILE - 1) / TILE;
-    const int64_t batches = bt_strided_rows(walk) / rows;
-#pragma omp parallel if (batches * rows * cols > BT_CHUNK)
+    const int64_t tasks = bt_strided_rows(walk) / rows * down * across;
+#pragma omp parallel if (bt_strided_rows(walk) * cols > BT_CHUNK)
     {
 #pragma omp for schedule(static)
-        for (int64_t task = 0; task < batches * down * across; ++task) {
-            int64_t offset[BT_STRIDED_OPERANDS];
+        for (int64_t task = 0; task < tasks; ++task) {
+            // Of this tile, and of the one after the next: that one's memory takes so long to come.
+            int64_t at[2][BT_STRIDED_OPERANDS];
+            const int64_t next = task + 2 < tasks ? task + 2 : task;
             const int64_t r = task % down * TILE, c = task / down % across * TILE; // along x
-            bt_strided_offsets(walk, task / (across * down) * rows, offset);
-            const char *x = (const char *)op->x + (offset[0] + r + c * x_stride) * size;
-            char *y = (char *)op->y + (offset[1] + r * y_stride + c) * size;
-            copy_tile(x, x_stride, y, y_stride, rows - r < TILE ? rows - r : TILE,
-                      cols - c < TILE ? cols - c : TILE, (size_t)size, past);
+            const int64_t next_r = next % down * TILE, next_c = next / down % across * TILE;
+            bt_strided_offsets(walk, task / (across * down) * rows, at[0]);
+            bt_strided_offsets(walk, next / (across * down) * rows, at[1]);
+            const int64_t x = at[0][0] + r + c * x_stride, y = at[0][1] + r * y_stride + c;
+            const int64_t ahead = at[1][0] + next_r + next_c * x_stride - x;
+            copy_tile((const char *)op->x + x * size, x_stride, (char *)op->y + y * size, y_stride,
+                      rows - r < TILE ? rows - r : TILE, cols - c < TILE ? cols - c : TILE,
+                      (size_t)size, ahead * size, past);
         }
         bt_stream_end();
     }
