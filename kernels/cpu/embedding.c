@@ -2,7 +2,7 @@
 //   y[r,:] = table[ids[r],:] + position[r % positions,:]
 //   dtable[ids[r],:] (+)= dy[r,:], dposition[r % positions,:] (+)= dy[r,:], ascending r
 // Shapes   ids [rows], table [vocab, cols], position [positions, cols] or none, y [rows, cols]
-// Types    f32, f64; dtable is summed in the type in its own memory, dposition in double
+// Types    f32, f64; dtable is summed in the type, dposition in double
 // Cost     forward copies; backward reads dy once and writes the rows that were met, or all of
 //          dtable when it does not accumulate, once. A thread makes whole rows: order by r is kept
 // Memory   workspace: the rows of each id, linked

@@ -21,7 +21,7 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
     const bool past = bt_stream_wanted(op->rows * cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * cols > BT_CHUNK)
     {
-        REAL made[BT_STREAM_BLOCK];
+        _Alignas(64) REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
             const REAL *token = (const REAL *)op->table + op->ids[r] * cols;
@@ -65,29 +65,42 @@ static void FN(link_rows)(const bt_embedding_backward_args *op, int share, int s
     }
 }
 
-// Row v of dtable: whole rows of dy, ascending. What is not accumulated is made in a buffer and
-// written once, past the cache where dtable is large.
-static void FN(sum_token)(const bt_embedding_backward_args *op, int64_t v, int64_t first,
-                          const int64_t *next, bool past)
+// Row v of dtable, made anew: nothing, a row of dy as it is, or the sum of several, ascending. It
+// is written once, past the cache where dtable is large.
+static void FN(make_token)(const bt_embedding_backward_args *op, int64_t v, int64_t first,
+                           const int64_t *next, const REAL *zeros, bool past)
 {
-    REAL made[BT_STREAM_ROW];
+    _Alignas(64) REAL made[BT_STREAM_ROW];
     const REAL *dy = op->dy;
     REAL *target = (REAL *)op->dtable + v * op->cols;
+    const int64_t second = first >= 0 ? next[first] : -1;
     for (int64_t at = 0; at < op->cols; at += BT_STREAM_ROW) {
         const int64_t rest = op->cols - at, count = rest < BT_STREAM_ROW ? rest : BT_STREAM_ROW;
         const size_t size_bytes = (size_t)count * sizeof(REAL);
-        REAL *sum = op->accumulate ? target + at : made;
-        if (!op->accumulate) {
-            memset(made, 0, size_bytes);
+        const REAL *row = first >= 0 ? dy + first * op->cols + at : zeros;
+        if (second >= 0) {
+            FN(add)(row, dy + second * op->cols + at, made, count);
+            row = made;
         }
-        for (int64_t r = first; r >= 0; r = next[r]) {
-            FN(add_to)(sum, dy + r * op->cols + at, count);
+        for (int64_t r = second >= 0 ? next[second] : -1; r >= 0; r = next[r]) {
+            FN(add_to)(made, dy + r * op->cols + at, count);
         }
         if (past) {
-            bt_stream_out(target + at, made, size_bytes);
-        } else if (!op->accumulate) {
-            memcpy(target + at, made, size_bytes);
+            bt_stream_out(target + at, row, size_bytes);
+        } else {
+            memcpy(target + at, row, size_bytes);
         }
+    }
+}
+
+// The same, added to what is there.
+static void FN(add_token)(const bt_embedding_backward_args *op, int64_t v, int64_t first,
+                          const int64_t *next)
+{
+    REAL *target = (REAL *)op->dtable + v * op->cols;
+    const REAL *dy = op->dy;
+    for (int64_t r = first; r >= 0; r = next[r]) {
+        FN(add_to)(target, dy + r * op->cols, op->cols);
     }
 }
 
@@ -118,6 +131,7 @@ bt_status FN(bt_embedding_backward_cpu)(const bt_launch *launch, const void *arg
     int64_t *first = launch->workspace, *next = first + op->vocab;
 #pragma omp parallel
     {
+        REAL zeros[BT_STREAM_ROW] = {0};
         FN(link_rows)(op, omp_get_thread_num(), omp_get_num_threads(), first, next);
 #pragma omp barrier
 #pragma omp for schedule(dynamic, TOKENS) nowait
@@ -126,8 +140,10 @@ bt_status FN(bt_embedding_backward_cpu)(const bt_launch *launch, const void *arg
             if (soon >= 0) {
                 bt_prefetch((const REAL *)op->dy + soon * op->cols, 0, (size_t)row_bytes);
             }
-            if (!op->accumulate || first[v] >= 0) {
-                FN(sum_token)(op, v, first[v], next, past);
+            if (op->accumulate) {
+                FN(add_token)(op, v, first[v], next);
+            } else {
+                FN(make_token)(op, v, first[v], next, zeros, past);
             }
         }
 #pragma omp for schedule(static)
