@@ -10,7 +10,9 @@
 // Everything else follows from exp of a number that is not positive, so nothing overflows on the
 // way: with e = exp(-|x|), sigmoid(x) = 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. A
 // function divides once: a division takes the time of ten other instructions.
-// NaN      propagates; the infinities give the limit, except gelu(-inf) and silu(-inf): NaN
+// NaN      propagates; the infinities give the limit, except in gelu(-inf), silu(-inf) and the
+//          slope of gelu at both: NaN, as on CUDA and in PyTorch
+// Small    gelu and silu may be 0 where |f(x)| < 2^-123, as exp leaves the normal numbers there
 // Source   coefficients are our own minimax fits (relative error 2^-28.3 and 2^-27.6); the
 //          reduction is Cody & Waite 1980.
 #ifndef BT_KERNELS_CPU_MATH_H
@@ -73,6 +75,61 @@ BT_INLINE float bt_exp_falling_f32(float x)
     return p * float_of_bits(bits << 23) * 0x1p-33F;
 }
 
+// The one nearer to 0 of two numbers of the same sign; a NaN gives the limit. One operation on the
+// bits, where a comparison that keeps NaN takes two or three.
+BT_INLINE float bt_nearer_f32(float x, float limit)
+{
+    uint32_t bits, limit_bits;
+    memcpy(&bits, &x, sizeof bits);
+    memcpy(&limit_bits, &limit, sizeof limit_bits);
+    return float_of_bits(bits < limit_bits ? bits : limit_bits);
+}
+
+// exp(x) for -88 <= x <= 1; 0 where it is below 2^-126.5.
+BT_INLINE float exp_flushed(float x)
+{
+    uint32_t bits;
+    const float p = exp_reduced(x, 127, &bits); // n is -127 at least, whose scale is 0
+    return p * float_of_bits(bits << 23);
+}
+
+// exp(x) for x <= 0, likewise. A NaN gives 0.
+BT_INLINE float bt_exp_negative_f32(float x) { return exp_flushed(bt_nearer_f32(x, -88.0F)); }
+
+// exp(x) for x <= 1, likewise, for loops that keep NaN: lowest is bt_exp_lowest(), taken before the
+// loop. It is -88 behind the compiler's back, which makes one instruction of a maximum with a
+// variable and two or three of one with a constant.
+BT_INLINE float bt_exp_normal_f32(float x, float lowest)
+{
+    return exp_flushed(lowest > x ? lowest : x);
+}
+
+BT_INLINE float bt_exp_lowest_f32(void)
+{
+    float lowest = -88.0F;
+    __asm__("" : "+m"(lowest));
+    return lowest;
+}
+
+// 1 + exp(x), to divide by: 1 below -87, infinite where exp is more than 2^127.5. A NaN gives some
+// number or other.
+BT_INLINE float bt_one_plus_exp_f32(float x)
+{
+    const int32_t highest = 0x42B20000; // 89; as integers, floats below 0 are less than the others
+    int32_t limited;
+    memcpy(&limited, &x, sizeof limited);
+    limited = limited < highest ? limited : highest;
+    uint32_t bits = (uint32_t)limited;
+    bits = bits < 0xC2AE0000U ? bits : 0xC2AE0000U; // -87; as unsigned ones they are larger
+    const float p = exp_reduced(float_of_bits(bits), 127, &bits);
+    return fmaf(p, float_of_bits(bits << 23), 1.0F);
+}
+
+BT_INLINE double bt_nearer_f64(double x, double limit) { return x < limit ? x : limit; }
+BT_INLINE double bt_exp_negative_f64(double x) { return exp(x); }
+BT_INLINE double bt_exp_lowest_f64(void) { return (double)-INFINITY; }
+BT_INLINE double bt_exp_normal_f64(double x, double lowest) { return exp(lowest > x ? lowest : x); }
+BT_INLINE double bt_one_plus_exp_f64(double x) { return 1 + exp(x); }
 BT_INLINE double bt_exp_f64(double x) { return exp(x); }
 BT_INLINE double bt_exp_falling_f64(double x) { return exp(x); }
 
@@ -107,6 +164,9 @@ BT_INLINE float bt_tanh_f32(float x)
 
 BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
 
+#define GELU_SQUARE_MAX_f32 101.0F
+#define GELU_SQUARE_MAX_f64 1600.0
+
 // The functions that follow exist for both types; SUFFIX picks what they call.
 #define BT_DEFINE_ACTIVATIONS(REAL, SUFFIX)                                                        \
     BT_INLINE REAL bt_sigmoid_##SUFFIX(REAL x)                                                     \
@@ -114,6 +174,7 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
         const REAL e = bt_exp_falling_##SUFFIX(bt_minus_abs_##SUFFIX(x));                          \
         return (x < 0 ? e : (REAL)1) / (1 + e);                                                    \
     }                                                                                              \
+    BT_INLINE REAL bt_silu_##SUFFIX(REAL x) { return x / bt_one_plus_exp_##SUFFIX(-x); }           \
     /* Returns the sigmoid; its slope goes to *slope. */                                           \
     BT_INLINE REAL bt_sigmoid_both_##SUFFIX(REAL x, REAL *slope)                                   \
     {                                                                                              \
@@ -128,27 +189,26 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
         (void)bt_sigmoid_both_##SUFFIX(x, &slope);                                                 \
         return slope;                                                                              \
     }                                                                                              \
-    /* sqrt(8/pi) (x + 0.044715 x^3): gelu(x) = x sigmoid of this */                               \
-    BT_INLINE REAL bt_gelu_inner_##SUFFIX(REAL x)                                                  \
+    /* sqrt(8/pi) (x + 0.044715 x z) with z = x^2: gelu(x) = x sigmoid of this */                  \
+    BT_INLINE REAL bt_gelu_inner_##SUFFIX(REAL x, REAL z)                                          \
     {                                                                                              \
-        return x * bt_fma_##SUFFIX(x * x, (REAL)0.07135481627260025, (REAL)1.5957691216057308);    \
+        return x * bt_fma_##SUFFIX(z, (REAL)0.07135481627260025, (REAL)1.5957691216057308);        \
     }                                                                                              \
     BT_INLINE REAL bt_gelu_##SUFFIX(REAL x)                                                        \
     {                                                                                              \
-        const REAL inner = bt_gelu_inner_##SUFFIX(x);                                              \
-        const REAL e = bt_exp_falling_##SUFFIX(bt_minus_abs_##SUFFIX(inner));                      \
-        return x * (inner < 0 ? e : (REAL)1) / (1 + e);                                            \
+        return x / bt_one_plus_exp_##SUFFIX(-bt_gelu_inner_##SUFFIX(x, x * x));                    \
     }                                                                                              \
-    /* Constant (0 or 1) beyond 40, in both types; cutting there keeps 0 * infinity out. */        \
+    /* x^2 is cut where the slope is 0 or 1 in the type: nothing overflows for a finite x. */      \
     BT_INLINE REAL bt_gelu_slope_##SUFFIX(REAL x)                                                  \
     {                                                                                              \
-        REAL v = x > 40 ? 40 : x;                                                                  \
-        v = v < -40 ? -40 : v;                                                                     \
-        REAL slope;                                                                                \
-        const REAL s = bt_sigmoid_both_##SUFFIX(bt_gelu_inner_##SUFFIX(v), &slope);                \
+        const REAL z = bt_nearer_##SUFFIX(x * x, GELU_SQUARE_MAX_##SUFFIX);                        \
+        const REAL inner = bt_gelu_inner_##SUFFIX(x, z);                                           \
         const REAL inner_slope =                                                                   \
-            bt_fma_##SUFFIX(v * v, (REAL)0.21406444881780073, (REAL)1.5957691216057308);           \
-        return bt_fma_##SUFFIX(v * inner_slope, slope, s);                                         \
+            bt_fma_##SUFFIX(z, (REAL)0.21406444881780073, (REAL)1.5957691216057308);               \
+        const REAL e = bt_exp_negative_##SUFFIX(bt_minus_abs_##SUFFIX(inner));                     \
+        const REAL larger = 1 / (1 + e), smaller = e * larger;                                     \
+        const REAL sigmoid = inner < 0 ? smaller : larger;                                         \
+        return bt_fma_##SUFFIX(x, inner_slope * (smaller * larger), sigmoid);                      \
     }                                                                                              \
     BT_INLINE REAL bt_silu_slope_##SUFFIX(REAL x)                                                  \
     {                                                                                              \
@@ -162,5 +222,7 @@ BT_INLINE double bt_tanh_f64(double x) { return tanh(x); }
 BT_DEFINE_ACTIVATIONS(float, f32)
 BT_DEFINE_ACTIVATIONS(double, f64)
 #undef BT_DEFINE_ACTIVATIONS
+#undef GELU_SQUARE_MAX_f32
+#undef GELU_SQUARE_MAX_f64
 
 #endif

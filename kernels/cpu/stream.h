@@ -43,6 +43,14 @@ BT_INLINE int64_t bt_stream_order(int64_t i, int64_t count)
     return within < PLACES * each ? first + within % PLACES * each + within / PLACES : i;
 }
 
+// Asks for the block of x that comes after the i-th, for it to arrive while that one is computed:
+// a processor's own prefetchers stop at the end of a page and begin anew in each place.
+BT_INLINE void bt_stream_ask(const void *x, int64_t i, int64_t count, size_t block_bytes)
+{
+    const int64_t next = bt_stream_order(i + 1 < count ? i + 1 : i, count);
+    bt_prefetch(x, next * (int64_t)block_bytes, block_bytes);
+}
+
 #ifdef BT_STREAM_LINES
 // Whole lines of 64 bytes: the processor need not gather a line from its parts.
 __attribute__((target("avx512f"))) static inline void bt_stream_lines(char *to, const char *from,

@@ -33,7 +33,7 @@
 // ReLU passes NaN on; its slope at 0 is 0.
 UNARY(GELU, FN(bt_gelu)(x), FN(bt_gelu_slope)(x))
 UNARY(RELU, (x < 0 ? 0 : x), (x <= 0 ? R(0) : R(1)))
-UNARY(SILU, (x * FN(bt_sigmoid)(x)), FN(bt_silu_slope)(x))
+UNARY(SILU, FN(bt_silu)(x), FN(bt_silu_slope)(x))
 UNARY(TANH, FN(bt_tanh)(x), FN(bt_tanh_slope)(x))
 UNARY(SIGMOID, FN(bt_sigmoid)(x), FN(bt_sigmoid_slope)(x))
 UNARY(EXP, FN(bt_exp)(x), FN(bt_exp)(x))
@@ -64,11 +64,14 @@ bt_status FN(bt_unary_cpu)(const bt_launch *launch, const void *args)
     const int64_t blocks = (op->count + step - 1) / step;
 #pragma omp parallel if (op->count > BT_CHUNK)
     {
-        REAL made[BT_STREAM_BLOCK];
+        _Alignas(64) REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < blocks; ++i) {
             const int64_t at = (past ? bt_stream_order(i, blocks) : i) * step;
             const int64_t count = op->count - at < step ? op->count - at : step;
+            if (past) {
+                bt_stream_ask(x, i, blocks, sizeof made);
+            }
             functions[op->function](x + at, past ? made : y + at, count, R(op->alpha));
             if (past) {
                 bt_stream_out(y + at, made, (size_t)count * sizeof(REAL));
@@ -100,11 +103,15 @@ bt_status FN(bt_unary_backward_cpu)(const bt_launch *launch, const void *args)
     const int64_t blocks = (op->count + step - 1) / step;
 #pragma omp parallel if (op->count > BT_CHUNK)
     {
-        REAL made[BT_STREAM_BLOCK];
+        _Alignas(64) REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < blocks; ++i) {
             const int64_t at = (past ? bt_stream_order(i, blocks) : i) * step;
             const int64_t count = op->count - at < step ? op->count - at : step;
+            if (past) {
+                bt_stream_ask(x, i, blocks, sizeof made);
+                bt_stream_ask(dy, i, blocks, sizeof made);
+            }
             functions[op->function][op->accumulate](x + at, dy + at, past ? made : dx + at, count,
                                                     R(op->alpha));
             if (past) {

@@ -67,6 +67,22 @@ static void test_exp_falling(void **state)
     assert_true(isnan(bt_exp_falling_f32(NAN)) && isnan(bt_exp_falling_f32(-NAN)));
 }
 
+static void test_exp_normal(void **state)
+{
+    (void)state;
+    const float lowest = bt_exp_lowest_f32();
+    for (int i = -110 * 4096; i <= 4096; ++i) {
+        const float x = (float)i / 4096, exact = bt_exp_f32(x), got = bt_exp_normal_f32(x, lowest);
+        assert_true(got == exact || (got == 0 && exact < 0x1p-126F));
+        assert_true(x > 0 || bt_exp_negative_f32(x) == got);
+    }
+    assert_true(bt_exp_normal_f32(-INFINITY, lowest) == 0 && bt_exp_normal_f32(0, lowest) == 1);
+    assert_true(bt_exp_negative_f32(-INFINITY) == 0 && bt_exp_negative_f32(-0.0F) == 1);
+    assert_true(isnan(bt_exp_normal_f32(NAN, lowest)) && isnan(bt_exp_normal_f32(-NAN, lowest)));
+    assert_true(bt_exp_normal_f64(-700, bt_exp_lowest_f64()) == exp(-700));
+    assert_true(isnan(bt_exp_normal_f64((double)NAN, bt_exp_lowest_f64())));
+}
+
 static void test_tanh(void **state)
 {
     (void)state;
@@ -83,6 +99,11 @@ static double exact_gelu(double x)
     return x / (1 + exp(-inner));
 }
 
+static double exact_silu(double x) { return x / (1 + exp(-x)); }
+
+// What may be lost where exp leaves the range of normal numbers; without it: nothing.
+#define FLUSHED 0x1p-123
+
 // The rounding of exp's argument, |inner| units, is exp's relative error where x < 0.
 static void test_gelu(void **state)
 {
@@ -90,8 +111,10 @@ static void test_gelu(void **state)
     for (int i = -12 * 1024; i <= 12 * 1024; ++i) {
         const double x = i / 1024.0;
         double error = fabs((double)gelu_of((float)x) - exact_gelu(x));
-        double inner = fabs(bt_gelu_inner_f64(x));
-        assert_true(error <= (4 + 3 * inner) * 0x1p-24 * fabs(exact_gelu(x)) + 0x1p-145);
+        double inner = fabs(bt_gelu_inner_f64(x, x * x));
+        assert_true(error <= (4 + 3 * inner) * 0x1p-24 * fabs(exact_gelu(x)) + FLUSHED);
+        error = fabs((double)bt_silu_f32((float)(8 * x)) - exact_silu(8 * x));
+        assert_true(error <= 4 * 0x1p-24 * fabs(exact_silu(8 * x)) + 8 * FLUSHED);
         double step = 1e-6;
         double slope = (exact_gelu(x + step) - exact_gelu(x - step)) / (2 * step);
         assert_true(fabs(bt_gelu_slope_f64(x) - slope) <= 1e-8);
@@ -99,9 +122,16 @@ static void test_gelu(void **state)
     }
     assert_true(bt_gelu_f32(1e30F) == 1e30F && bt_gelu_f32(-1e30F) == 0);
     assert_true(bt_gelu_slope_f32(1e30F) == 1 && bt_gelu_slope_f32(-1e30F) == 0);
-    assert_true(bt_gelu_slope_f64(1e300) == 1 && bt_gelu_slope_f64(-HUGE_VAL) == 0);
+    assert_true(bt_gelu_slope_f32(3e38F) == 1 && bt_gelu_slope_f32(-3e38F) == 0);
+    assert_true(bt_gelu_slope_f64(1e300) == 1 && bt_gelu_slope_f64(-1e300) == 0);
+    assert_true(bt_gelu_f64(1e300) == 1e300 && bt_gelu_f64(-1e300) == 0);
+    assert_true(bt_gelu_f32(1e-45F) == 0 && bt_gelu_f32(3e-45F) == 1e-45F); // half of it, rounded
     assert_true(isnan(bt_gelu_f32(NAN)) && isnan(bt_gelu_slope_f32(NAN)));
-    assert_true(isinf(bt_gelu_f32(INFINITY)));
+    assert_true(isnan(bt_gelu_f32(-NAN)) && isnan(bt_gelu_slope_f32(-NAN)));
+    assert_true(isnan(bt_silu_f32(NAN)) && isnan(bt_silu_f32(-NAN)));
+    assert_true(isinf(bt_gelu_f32(INFINITY)) && isnan(bt_gelu_f32(-INFINITY)));
+    assert_true(isnan(bt_gelu_slope_f32(INFINITY)) && isnan(bt_gelu_slope_f32(-INFINITY)));
+    assert_true(bt_one_plus_exp_f32(-INFINITY) == 1 && isinf(bt_one_plus_exp_f32(INFINITY)));
 }
 
 static void test_sigmoid_and_slopes(void **state)
@@ -131,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exp),
         cmocka_unit_test(test_exp_falling),
+        cmocka_unit_test(test_exp_normal),
         cmocka_unit_test(test_tanh),
         cmocka_unit_test(test_gelu),
         cmocka_unit_test(test_sigmoid_and_slopes),
