@@ -7,8 +7,9 @@
 // p = exp(s - max) over the first `seen` scores, 0 over the rest; returns the sum.
 BT_CLONES static double FN(exp_row)(REAL *s, int64_t seen, int64_t count, REAL max)
 {
+    const REAL lowest = FN(bt_exp_lowest)();
     for (int64_t c = 0; c < seen; ++c) {
-        s[c] = FN(bt_exp_falling)(s[c] - max);
+        s[c] = FN(bt_exp_normal)(s[c] - max, lowest);
     }
     for (int64_t c = seen; c < count; ++c) {
         s[c] = 0;

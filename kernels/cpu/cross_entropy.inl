@@ -81,15 +81,16 @@ bt_status FN(bt_cross_entropy_cpu)(const bt_launch *launch, const void *args)
 BT_CLONES static void FN(cross_entropy_row)(const REAL *logits, REAL lse, REAL scale, REAL *dlogits,
                                             int64_t count)
 {
+    const REAL lowest = FN(bt_exp_lowest)();
     for (int64_t c = 0; c < count; ++c) {
-        dlogits[c] = FN(bt_exp_falling)(logits[c] - lse) * scale;
+        dlogits[c] = FN(bt_exp_normal)(logits[c] - lse, lowest) * scale;
     }
 }
 
 // One row's gradient, `step` columns at a time; past: by way of a buffer and past the cache.
 static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t row, bool past)
 {
-    REAL made[BT_STREAM_BLOCK];
+    _Alignas(64) REAL made[BT_STREAM_BLOCK];
     const REAL *logits = (const REAL *)op->logits + row * op->logits_stride;
     REAL *dlogits = (REAL *)op->dlogits + row * op->logits_stride;
     const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
@@ -108,7 +109,8 @@ static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t r
             const REAL chosen = here ? logits[target] : 0; // dlogits may be logits
             FN(cross_entropy_row)(logits + at, lse, scale, out, count);
             if (here) {
-                out[target - at] = (FN(bt_exp_falling)(chosen - lse) - 1) * scale;
+                out[target - at] =
+                    (FN(bt_exp_normal)(chosen - lse, FN(bt_exp_lowest)()) - 1) * scale;
             }
         }
         if (past) {

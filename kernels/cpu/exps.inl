@@ -9,7 +9,8 @@
 BT_INLINE void FN(exp_lanes)(const REAL *x, REAL *e, int64_t count, REAL base, int64_t ahead,
                              double *sum)
 {
-    enum { EXP_TERMS = 8, STEP = EXP_TERMS * BT_LANES };
+    const REAL lowest = FN(bt_exp_lowest)();
+    enum { EXP_TERMS = 16, STEP = EXP_TERMS * BT_LANES };
     for (int64_t from = 0; from < count; from += STEP) {
         const int64_t to = count - from < STEP ? count : from + STEP;
         REAL part[BT_LANES] = {0}, made[BT_LANES];
@@ -17,7 +18,7 @@ BT_INLINE void FN(exp_lanes)(const REAL *x, REAL *e, int64_t count, REAL base, i
         for (; c + BT_LANES <= to; c += BT_LANES) {
             FN(prefetch_lanes)(x + c, ahead);
             for (int j = 0; j < BT_LANES; ++j) {
-                made[j] = FN(bt_exp_falling)(x[c + j] - base);
+                made[j] = FN(bt_exp_normal)(x[c + j] - base, lowest);
                 part[j] += made[j];
             }
             if (e) {
@@ -25,7 +26,7 @@ BT_INLINE void FN(exp_lanes)(const REAL *x, REAL *e, int64_t count, REAL base, i
             }
         }
         for (int j = 0; c + j < to; ++j) {
-            made[j] = FN(bt_exp_falling)(x[c + j] - base);
+            made[j] = FN(bt_exp_normal)(x[c + j] - base, lowest);
             part[j] += made[j];
             if (e) {
                 e[c + j] = made[j];
