@@ -51,7 +51,7 @@ bt_status FN(bt_binary_cpu)(const bt_launch *launch, const void *args)
     const int64_t chunks = (inner + step - 1) / step;
 #pragma omp parallel if (rows * inner > BT_CHUNK)
     {
-        REAL made[BT_STREAM_BLOCK];
+        _Alignas(64) REAL made[BT_STREAM_BLOCK];
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < rows * chunks; ++i) {
             const int64_t task = past ? bt_stream_order(i, rows * chunks) : i;

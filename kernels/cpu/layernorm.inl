@@ -57,7 +57,7 @@ BT_CLONES static double FN(variance_of)(const REAL *s, int64_t cols, double mean
 // y, and this row's mean and rstd.
 static void FN(normalize_row)(const bt_layernorm_args *op, const REAL *s, int64_t row, bool past)
 {
-    REAL made[BT_STREAM_BLOCK];
+    _Alignas(64) REAL made[BT_STREAM_BLOCK];
     const REAL *gamma = op->gamma, *beta = op->beta;
     REAL *y = (REAL *)op->y + row * op->cols;
     const REAL *x = (const REAL *)op->x + row * op->cols;
@@ -70,6 +70,10 @@ static void FN(normalize_row)(const bt_layernorm_args *op, const REAL *s, int64_
     for (int64_t at = 0; at < cols; at += step) {
         const int64_t count = cols - at < step ? cols - at : step;
         bt_prefetch(x + at, row_bytes, (size_t)count * sizeof(REAL));
+        if (op->residual) {
+            bt_prefetch((const REAL *)op->residual + row * op->cols + at, row_bytes,
+                        (size_t)count * sizeof(REAL));
+        }
         FN(normalize)
         (s + at, gamma + at, beta ? beta + at : NULL, past ? made : y + at, count, center, rstd);
         if (past) {
@@ -92,7 +96,7 @@ bt_status FN(bt_layernorm_cpu)(const bt_launch *launch, const void *args)
     const bool held = past && cols <= BT_STREAM_ROW; // the sum goes to memory from a buffer
 #pragma omp parallel if (op->rows * cols > BT_CHUNK)
     {
-        REAL made[BT_STREAM_ROW];
+        _Alignas(64) REAL made[BT_STREAM_ROW];
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
             const REAL *s = (const REAL *)op->x + r * cols;
@@ -176,7 +180,7 @@ BT_CLONES static void FN(backward_sums)(const bt_layernorm_backward_args *op, co
 static void FN(backward_row)(const bt_layernorm_backward_args *op, int64_t row, bool past,
                              REAL *gamma_part, REAL *beta_part)
 {
-    REAL made[BT_STREAM_BLOCK];
+    _Alignas(64) REAL made[BT_STREAM_BLOCK];
     const int64_t cols = op->cols, step = past ? BT_STREAM_BLOCK : cols;
     const REAL *dy = (const REAL *)op->dy + row * cols, *s = (const REAL *)op->s + row * cols;
     const REAL *gamma = op->gamma;

@@ -53,7 +53,8 @@ bt_status FN(bt_softmax_cpu)(const bt_launch *launch, const void *args)
                       bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
     {
-        REAL made[BT_STREAM_ROW] = {0}; // written before it is read; no analyzer sees that
+        _Alignas(64)
+            REAL made[BT_STREAM_ROW] = {0}; // written before it is read; no analyzer sees that
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
             REAL *target = y + r * op->cols;
@@ -74,7 +75,7 @@ bt_status FN(bt_softmax_backward_cpu)(const bt_launch *launch, const void *args)
                       bt_stream_wanted(op->rows * op->cols * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->cols > BT_CHUNK)
     {
-        REAL made[BT_STREAM_ROW];
+        _Alignas(64) REAL made[BT_STREAM_ROW];
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
             const int64_t at = r * op->cols;
