@@ -24,8 +24,8 @@ BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
         }
         // Nothing but -infinity so far adds nothing, NaN does.
         FN(exp_lanes)
-        (x + at, NULL, part, max > R(-INFINITY) ? max : 0, (next - at) * (int64_t)sizeof(REAL),
-         sum);
+        (x + at, NULL, false, part, max > R(-INFINITY) ? max : 0,
+         (next - at) * (int64_t)sizeof(REAL), sum);
     }
     if (count > 0 && !(max > R(-INFINITY))) {
         return (double)NAN;

@@ -9,7 +9,7 @@ BT_CLONES static REAL FN(softmax_exps)(const REAL *x, REAL *made, int64_t cols)
 {
     const REAL max = FN(row_max)(x, cols);
     double sum[BT_LANES] = {0};
-    FN(exp_lanes)(x, made, cols, max, cols * (int64_t)sizeof(REAL), sum);
+    FN(exp_lanes)(x, made, true, cols, max, cols * (int64_t)sizeof(REAL), sum);
     return (REAL)(1 / FN(add_lanes)(sum));
 }
 
