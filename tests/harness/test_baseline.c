@@ -1,47 +1,26 @@
 // tests/harness/test_baseline.c - baselines: kept with their history, and a document that comes
 // back
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/gate/baseline.h"
 #include "tests/harness/made_run.h"
-#include "tests/harness/sample_run.h"
-
-static char database[128];
-
-static int make_folder(void **state)
-{
-    const char *folder = test_scratch_make();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
-    return folder ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_scratch_remove();
-    return 0;
-}
+#include "tests/harness/scratch_store.h"
 
 // ---- the store ---------------------------------------------------------------------------------
 
 static void the_newest_counts_and_history_stays(void **state)
 {
     (void)state;
-    bt_store *store = NULL;
     bt_arena arena = {0};
     bt_store_baseline found;
     bt_store_baseline_list list;
     bool known = true;
-    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
-    ASSERT_OK(bt_store_baseline_read(store, "main", NULL, &arena, &found, &known));
+    ASSERT_OK(bt_store_baseline_read(scratch_store, "main", NULL, &arena, &found, &known));
     assert_false(known);
     const bt_store_baseline rows[] = {
         {.name = "main", .machine = "h200", .reason = "first", .run = 3, .document = "{1}"},
@@ -50,32 +29,31 @@ static void the_newest_counts_and_history_stays(void **state)
         {.name = "old", .machine = "h200", .reason = "kept", .document = "{4}"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
-        ASSERT_OK(bt_store_baseline_add(store, &rows[i]));
+        ASSERT_OK(bt_store_baseline_add(scratch_store, &rows[i]));
     }
-    ASSERT_OK(bt_store_baseline_read(store, "main", "h200", &arena, &found, &known));
+    ASSERT_OK(bt_store_baseline_read(scratch_store, "main", "h200", &arena, &found, &known));
     assert_true(known);
     assert_string_equal(found.document, "{3}");
     assert_string_equal(found.reason, "faster");
     assert_int_equal(found.created_ns, 5);
     assert_int_equal(found.run, 0);
-    ASSERT_OK(bt_store_baseline_read(store, "main", "a100", &arena, &found, &known));
+    ASSERT_OK(bt_store_baseline_read(scratch_store, "main", "a100", &arena, &found, &known));
     assert_string_equal(found.document, "{2}");
-    ASSERT_OK(bt_store_baseline_read(store, "main", "t4", &arena, &found, &known));
+    ASSERT_OK(bt_store_baseline_read(scratch_store, "main", "t4", &arena, &found, &known));
     assert_false(known);
-    ASSERT_OK(bt_store_baseline_list_read(store, "main", &list));
+    ASSERT_OK(bt_store_baseline_list_read(scratch_store, "main", &list));
     assert_int_equal(list.count, 3);
     assert_string_equal(list.rows[0].reason, "faster");
     assert_string_equal(list.rows[2].reason, "first");
     assert_null(list.rows[0].document);
     bt_store_baseline_list_release(&list);
-    ASSERT_OK(bt_store_baseline_list_read(store, NULL, &list));
+    ASSERT_OK(bt_store_baseline_list_read(scratch_store, NULL, &list));
     assert_int_equal(list.count, 4);
     bt_store_baseline_list_release(&list);
     const bt_store_baseline bare = {.name = "x", .machine = "m", .reason = "", .document = "{}"};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "a name and a reason",
-                 bt_store_baseline_add(store, &bare));
+                 bt_store_baseline_add(scratch_store, &bare));
     bt_arena_release(&arena);
-    ASSERT_OK(bt_store_close(store));
 }
 
 // ---- the document ------------------------------------------------------------------------------
@@ -330,8 +308,8 @@ static void machines_are_named_by_their_gpu_or_processor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_newest_counts_and_history_stays, make_folder,
-                                        remove_folder),
+        cmocka_unit_test_setup_teardown(the_newest_counts_and_history_stays, scratch_store_open,
+                                        scratch_store_close),
         cmocka_unit_test(a_document_comes_back),
         cmocka_unit_test(a_committed_document_does_not_name_the_machine),
         cmocka_unit_test(the_candidate_of_an_ab_session_becomes_ours),

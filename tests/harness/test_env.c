@@ -10,7 +10,7 @@
 #include "harness/env/doctor.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
-#include "tests/harness/sample_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -223,7 +223,6 @@ static void limits_are_those_of_the_own_group(void **state)
 {
     (void)state;
     char path[640], expected[640], folder_path[512];
-    assert_non_null(test_scratch_make());
     const char *root = test_scratch_path("");
     (void)snprintf(folder_path, sizeof folder_path, "%.*s", (int)strlen(root) - 1, root);
     ASSERT_OK(bt_dir_make(test_scratch_path("a/b")));
@@ -241,7 +240,6 @@ static void limits_are_those_of_the_own_group(void **state)
     }
     bt_cgroup_file("cpu.max", path, sizeof path);
     assert_true(strncmp(path, "/sys/fs/cgroup/", 15) == 0);
-    test_scratch_remove();
 }
 
 static void machine_without_the_backend_says_so(void **state)
@@ -334,26 +332,18 @@ static void soft_facts_of_each_run_are_kept(void **state)
                               .env = {"same hard facts", facts, 2}};
     static const char *const governors[] = {"performance", "powersave", "performance"};
     int64_t ids[3];
-    char database[160];
-    bt_store *store = NULL;
-    const char *folder = test_scratch_make();
-    assert_non_null(folder);
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
-    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
     for (int i = 0; i < 3; ++i) {
         facts[0].value = governors[i];
-        ASSERT_OK(bt_store_run_begin(store, &info, &ids[i]));
+        ASSERT_OK(bt_store_run_begin(scratch_store, &info, &ids[i]));
     }
     for (int i = 0; i < 3; ++i) {
         bt_store_run run;
-        ASSERT_OK(bt_store_run_read(store, ids[i], &run));
+        ASSERT_OK(bt_store_run_read(scratch_store, ids[i], &run));
         assert_string_equal(run.info.env.digest, "same hard facts");
         assert_int_equal(run.info.env.fact_count, 2);
         assert_string_equal(run.info.env.facts[0].value, governors[i]);
         bt_store_run_release(&run);
     }
-    ASSERT_OK(bt_store_close(store));
-    test_scratch_remove();
 }
 
 int main(void)
@@ -365,13 +355,15 @@ int main(void)
         cmocka_unit_test(first_visible_device_is_found),
         cmocka_unit_test(nvml_adds_facts),
         cmocka_unit_test(doctor_sees_who_shares_the_gpu),
-        cmocka_unit_test(limits_are_those_of_the_own_group),
+        cmocka_unit_test_setup_teardown(limits_are_those_of_the_own_group, test_scratch_setup,
+                                        test_scratch_teardown),
         cmocka_unit_test(machine_without_the_backend_says_so),
         cmocka_unit_test(gpu_facts_come_from_the_device),
         cmocka_unit_test(a_fact_given_twice_is_refused),
         cmocka_unit_test(every_failed_allocation_is_reported),
         cmocka_unit_test(build_is_described),
-        cmocka_unit_test(soft_facts_of_each_run_are_kept),
+        cmocka_unit_test_setup_teardown(soft_facts_of_each_run_are_kept, scratch_store_open,
+                                        scratch_store_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

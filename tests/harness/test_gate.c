@@ -1,16 +1,14 @@
 // tests/harness/test_gate.c - every verdict and exit code of the gate, and what is said of them
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/gate/pace.h"
 #include "tests/harness/gate_setting.h"
-#include "tests/harness/sample_run.h"
+#include "tests/harness/scratch_store.h"
 
 // ---- times -------------------------------------------------------------------------------------
 
@@ -430,6 +428,16 @@ static void the_gravest_gives_the_exit_code(void **state)
 
 // ---- verdicts are kept and made again ----------------------------------------------------------
 
+static int begin_with_store(void **state)
+{
+    return gate_begin(state) == 0 ? scratch_store_open(state) : -1;
+}
+
+static int end_with_store(void **state)
+{
+    return gate_end(state) == 0 ? scratch_store_close(state) : -1;
+}
+
 static void same_number(double left, double right)
 {
     assert_true((isnan(left) && isnan(right)) || fabs(left - right) <= 0);
@@ -457,10 +465,6 @@ static void judged_again_from_the_store(bt_store *store, int64_t run)
 static void verdicts_are_made_again_from_their_rule(void **state)
 {
     (void)state;
-    const char *folder = test_scratch_make();
-    char database[128];
-    bt_store *store = NULL;
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
     gate_make_equal_runs();
     gate_add_train(&gate_it.base, GATE_MIB, 20, 0);
     gate_add_train(&gate_it.run, 3 * GATE_MIB, 10, 0.5F);
@@ -468,12 +472,9 @@ static void verdicts_are_made_again_from_their_rule(void **state)
     gate_add_kernel(&gate_it.run, "fresh", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
     gate_judge("");
     assert_int_equal(gate_it.result.count, 7);
-    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
-    ASSERT_OK(bt_store_run_begin(store, &gate_it.run.run.info, &gate_it.run.run.id));
-    ASSERT_OK(bt_gate_store(store, &gate_it.result)); // request.run is gate_it.run.run
-    judged_again_from_the_store(store, gate_it.run.run.id);
-    ASSERT_OK(bt_store_close(store));
-    test_scratch_remove();
+    ASSERT_OK(bt_store_run_begin(scratch_store, &gate_it.run.run.info, &gate_it.run.run.id));
+    ASSERT_OK(bt_gate_store(scratch_store, &gate_it.result)); // request.run is gate_it.run.run
+    judged_again_from_the_store(scratch_store, gate_it.run.run.id);
     // Other rounds give another verdict: the rule does not hold the answer.
     bt_gate_verdict again;
     bt_store_verdict stored = {.rule_json = gate_item_of("gelu", BT_GATE_TIME)->rule_json};
@@ -560,7 +561,8 @@ int main(void)
         TEST(clocks_far_apart_are_not_comparable),
         TEST(a_gate_that_misses_its_rates_is_refused),
         TEST(the_gravest_gives_the_exit_code),
-        TEST(verdicts_are_made_again_from_their_rule),
+        cmocka_unit_test_setup_teardown(verdicts_are_made_again_from_their_rule, begin_with_store,
+                                        end_with_store),
         TEST(a_rule_that_is_none_is_refused),
         TEST(every_failing_allocation_is_said),
     };

@@ -1,5 +1,4 @@
 // tests/harness/test_history.c - rounds of many runs become series, sessions and changes
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <cjson/cJSON.h>
@@ -9,26 +8,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/history/history.h"
-#include "tests/harness/sample_run.h"
-
-static char database[128];
-static bt_store *store;
-
-static int open_database(void **state)
-{
-    const char *folder = test_scratch_make();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
-    return bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_database(void **state)
-{
-    (void)state;
-    (void)!bt_store_close(store);
-    test_scratch_remove();
-    return 0;
-}
+#include "tests/harness/scratch_store.h"
 
 // What differs between the runs of these tests.
 typedef struct recipe {
@@ -47,10 +27,10 @@ static void add_round(int64_t run, const recipe *what, int64_t ordinal)
     bt_store_case item = {"kernels", "kernel", what->name, what->axes_json, what->system};
     bt_store_measurement time = {BT_METRIC_TIME, time_ns, time_ns - 5, time_ns + 5, &time_ns, 1};
     bt_store_measurement peak = {BT_METRIC_PEAK_ALLOCATED, 4096, (double)NAN, (double)NAN, NULL, 0};
-    ASSERT_OK(bt_store_round_begin(store, run, &item, ordinal, &round));
-    ASSERT_OK(bt_store_measure(store, round, &time));
-    ASSERT_OK(bt_store_measure(store, round, &peak));
-    ASSERT_OK(bt_store_round_end(store, round, what->status, "", ""));
+    ASSERT_OK(bt_store_round_begin(scratch_store, run, &item, ordinal, &round));
+    ASSERT_OK(bt_store_measure(scratch_store, round, &time));
+    ASSERT_OK(bt_store_measure(scratch_store, round, &peak));
+    ASSERT_OK(bt_store_round_end(scratch_store, round, what->status, "", ""));
 }
 
 static int64_t record(const recipe *what)
@@ -67,18 +47,18 @@ static int64_t record(const recipe *what)
                                         .git_diff = what->git_diff},
                               .env = {env, facts, 3},
                               .command = "bt-bench run kernels"};
-    ASSERT_OK(bt_store_run_begin(store, &info, &run));
+    ASSERT_OK(bt_store_run_begin(scratch_store, &info, &run));
     for (int64_t i = 0; i < 5 && what->times_ns[i] > 0; i++) {
         add_round(run, what, i);
     }
-    ASSERT_OK(bt_store_run_end(store, run, what->status, ""));
+    ASSERT_OK(bt_store_run_end(scratch_store, run, what->status, ""));
     return run;
 }
 
 static bt_history read_history(const char *metric, const char *system)
 {
     bt_history history;
-    ASSERT_OK(bt_history_read(store, "copy.f32", metric, system, &history));
+    ASSERT_OK(bt_history_read(scratch_store, "copy.f32", metric, system, &history));
     return history;
 }
 
@@ -202,16 +182,16 @@ static void what_is_not_there_is_said(void **state)
     (void)state;
     bt_history history;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no case \"copy.f32\" has been recorded",
-                 bt_history_read(store, "copy.f32", NULL, NULL, &history));
+                 bt_history_read(scratch_store, "copy.f32", NULL, NULL, &history));
     (void)record(&plain);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "did you mean \"copy.f32\"?",
-                 bt_history_read(store, "copy.f16", NULL, NULL, &history));
+                 bt_history_read(scratch_store, "copy.f16", NULL, NULL, &history));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "has no passed round with a time on fake",
-                 bt_history_read(store, "copy.f32", NULL, "fake", &history));
+                 bt_history_read(scratch_store, "copy.f32", NULL, "fake", &history));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "has no passed round with val_loss",
-                 bt_history_read(store, "copy.f32", "val_loss", NULL, &history));
+                 bt_history_read(scratch_store, "copy.f32", "val_loss", NULL, &history));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"los\" is no metric; there are: ",
-                 bt_history_read(store, "copy.f32", "los", NULL, &history));
+                 bt_history_read(scratch_store, "copy.f32", "los", NULL, &history));
 }
 
 static void allocations_that_fail_leave_nothing(void **state)
@@ -225,7 +205,7 @@ static void allocations_that_fail_leave_nothing(void **state)
     for (int64_t n = 1; n < 200 && status != BT_OK; n++) {
         bt_str text = {0};
         bt_mem_fail_at(n);
-        status = bt_history_read(store, "copy.f32", NULL, NULL, &history);
+        status = bt_history_read(scratch_store, "copy.f32", NULL, NULL, &history);
         if (status == BT_OK) {
             status = bt_history_text(&history, &text);
             bt_history_release(&history);
@@ -238,7 +218,7 @@ static void allocations_that_fail_leave_nothing(void **state)
     assert_int_equal(status, BT_OK);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_database, close_database)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
 {

@@ -1,10 +1,7 @@
 // tests/harness/test_migrate.c - databases of older and of later programs
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-#include <sqlite3.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,55 +9,7 @@
 #include "framework/base/str.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
-
-static char database[128];
-
-static int make_folder(void **state)
-{
-    const char *folder = test_scratch_make();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/sub/bt.sqlite", folder);
-    return folder ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_scratch_remove();
-    return 0;
-}
-
-static bt_store *open_store(bt_store_mode mode)
-{
-    bt_store *store = NULL;
-    ASSERT_OK(bt_store_open(database, mode, &store));
-    return store;
-}
-
-// Runs SQL on the file itself, past the store.
-static void execute(const char *sql)
-{
-    sqlite3 *db = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    char *message = NULL;
-    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, message);
-    }
-    sqlite3_close(db);
-}
-
-static int64_t query(const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *row = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(row, 0);
-    sqlite3_finalize(row);
-    sqlite3_close(db);
-    return value;
-}
+#include "tests/harness/scratch_store.h"
 
 static const char *const add_column[] = {"ALTER TABLE session ADD COLUMN note TEXT NOT NULL "
                                          "DEFAULT 'none'",
@@ -93,24 +42,26 @@ static void later_version_is_migrated_to_and_then_refused(void **state)
     (void)later_program(broken_own, 2, broken);
     sample_run sample = sample_run_default();
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
-    assert_int_equal(query("PRAGMA user_version"), known);
-    assert_int_equal(query("PRAGMA application_id"), 0x6274626e);
+    assert_int_equal(scratch_query("PRAGMA user_version"), known);
+    assert_int_equal(scratch_query("PRAGMA application_id"), 0x6274626e);
     ASSERT_FAILS(BT_STATUS_INTERNAL, "nowhere", bt_store_migrate_through(store, broken, known + 2));
-    assert_int_equal(query("PRAGMA user_version"), known); // all or nothing
-    assert_int_equal(query("SELECT count(*) FROM sqlite_schema WHERE name IN ('half','extra')"), 0);
+    assert_int_equal(scratch_query("PRAGMA user_version"), known); // all or nothing
+    assert_int_equal(
+        scratch_query("SELECT count(*) FROM sqlite_schema WHERE name IN ('half','extra')"), 0);
     ASSERT_OK(bt_store_migrate_through(store, later, known + 1));
     ASSERT_OK(bt_store_migrate_through(store, later, known + 1)); // a second time does nothing
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("PRAGMA user_version"), known + 1);
-    assert_int_equal(query("SELECT count(*) FROM session WHERE note='none'"), 1);
-    assert_int_equal(query("SELECT count(*) FROM step"), 60);
+    assert_int_equal(scratch_query("PRAGMA user_version"), known + 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM session WHERE note='none'"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 60);
     store = NULL; // and to this program that one is newer
     char words[96];
     (void)snprintf(words, sizeof words, "of version %d, this program knows up to %d", known + 1,
                    known);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words, bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words,
+                 bt_store_open(scratch_database, BT_STORE_READ, &store));
 }
 
 static const char one_run[] =
@@ -131,22 +82,22 @@ static void every_old_version_is_migrated_with_its_rows(void **state)
     (void)state;
     int known = 0;
     const char *const *const *migrations = bt_store_migrations(&known);
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE))); // makes the folder
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE))); // makes the folder
     for (int version = 1; version < known; version++) {
         char mark[64];
-        assert_int_equal(unlink(database), 0);
+        assert_int_equal(unlink(scratch_database), 0);
         bt_str text = {0}; // of one connection: a migration may keep rows in a temporary table
         for (int i = 0; i < version; i++) {
             for (int j = 0; migrations[i][j]; j++) {
                 bt_str_format(&text, "%s;", migrations[i][j]);
             }
         }
-        execute(bt_str_text(&text));
+        scratch_execute(bt_str_text(&text));
         bt_str_release(&text);
-        execute(one_run);
+        scratch_execute(one_run);
         (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d", version);
-        execute(mark);
-        bt_store *store = open_store(BT_STORE_READ);
+        scratch_execute(mark);
+        bt_store *store = scratch_open(BT_STORE_READ);
         bt_store_run run;
         ASSERT_OK(bt_store_run_read(store, 7, &run));
         assert_int_equal(run.round_count, 1);
@@ -156,8 +107,8 @@ static void every_old_version_is_migrated_with_its_rows(void **state)
         assert_int_equal(run.rounds[0].telemetry_count, 0);
         bt_store_run_release(&run);
         ASSERT_OK(bt_store_close(store));
-        assert_int_equal(query("PRAGMA user_version"), known);
-        assert_int_equal(query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
+        assert_int_equal(scratch_query("PRAGMA user_version"), known);
+        assert_int_equal(scratch_query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
     }
 }
 
@@ -165,10 +116,10 @@ static void every_old_version_is_migrated_with_its_rows(void **state)
 static void empty_file_becomes_a_database(void **state)
 {
     (void)state;
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
-    assert_int_equal(unlink(database), 0);
-    ASSERT_OK(bt_file_write(database, "", 0));
-    bt_store *store = open_store(BT_STORE_READ);
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE)));
+    assert_int_equal(unlink(scratch_database), 0);
+    ASSERT_OK(bt_file_write(scratch_database, "", 0));
+    bt_store *store = scratch_open(BT_STORE_READ);
     bt_store_run_list list;
     ASSERT_OK(bt_store_run_list_read(store, &list));
     assert_int_equal(list.count, 0);
@@ -176,7 +127,7 @@ static void empty_file_becomes_a_database(void **state)
     ASSERT_OK(bt_store_close(store));
     int known = 0;
     (void)bt_store_migrations(&known);
-    assert_int_equal(query("PRAGMA user_version"), known);
+    assert_int_equal(scratch_query("PRAGMA user_version"), known);
 }
 
 // Whoever comes first: all of them get a database that works.
@@ -184,15 +135,15 @@ static void many_make_it_at_once(void **state)
 {
     (void)state;
     enum { TIMES = 20, OPENERS = 6 };
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE))); // makes the folder
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE))); // makes the folder
     for (int i = 0; i < TIMES; i++) {
-        assert_int_equal(unlink(database), 0);
+        assert_int_equal(unlink(scratch_database), 0);
         pid_t openers[OPENERS];
         for (int j = 0; j < OPENERS; j++) {
             openers[j] = fork();
             if (openers[j] == 0) {
                 bt_store *store = NULL;
-                bt_status status = bt_store_open(database, BT_STORE_WRITE, &store);
+                bt_status status = bt_store_open(scratch_database, BT_STORE_WRITE, &store);
                 if (status != BT_OK) {
                     print_error("%s\n", bt_error_message());
                 }
@@ -207,7 +158,8 @@ static void many_make_it_at_once(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, scratch_database_name, scratch_database_remove)
 
 int main(void)
 {

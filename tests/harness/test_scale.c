@@ -2,10 +2,8 @@
 //
 // Asserted is the time of this process's CPU: what a reader on an idle machine waits for, since
 // the file is in memory once it has been made. Wall time is printed beside it.
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
-#include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -14,12 +12,9 @@
 #include "harness/history/history.h"
 #include "harness/report/report.h"
 #include "tests/harness/big_store.h"
-#include "tests/harness/sample_run.h"
+#include "tests/harness/scratch_store.h"
 
 enum { SESSIONS = 1000 };
-
-static char database[128];
-static bt_store *store;
 
 static double cpu_s(void)
 {
@@ -30,30 +25,19 @@ static double cpu_s(void)
 
 static int make_big(void **state)
 {
-    const char *folder = test_scratch_make();
     int64_t samples = 0, begun_ns = bt_clock_ns();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
-    if (big_store_make(database, SESSIONS) != BT_OK ||
-        big_store_count(database, &samples) != BT_OK ||
-        bt_store_open(database, BT_STORE_READ, &store) != BT_OK) {
+    if (scratch_database_name(state) != 0 || big_store_make(scratch_database, SESSIONS) != BT_OK ||
+        big_store_count(scratch_database, &samples) != BT_OK ||
+        bt_store_open(scratch_database, BT_STORE_READ, &scratch_store) != BT_OK) {
         print_error("%s\n", bt_error_message());
         return -1;
     }
     struct stat file;
-    (void)stat(database, &file);
+    (void)stat(scratch_database, &file);
     print_message("%d sessions, %lld samples, %lld MB, made in %.1f s\n", SESSIONS,
                   (long long)samples, (long long)file.st_size / 1000000,
                   (double)(bt_clock_ns() - begun_ns) / 1e9);
     return samples >= 10000000 ? 0 : -1;
-}
-
-static int remove_big(void **state)
-{
-    (void)state;
-    (void)!bt_store_close(store);
-    test_scratch_remove();
-    return 0;
 }
 
 #define ANSWERS(what, call)                                                                        \
@@ -73,17 +57,17 @@ static int remove_big(void **state)
 static void lists_and_comparisons(void **state)
 {
     (void)state;
-    ANSWERS("list runs", bt_show_list_text(store, &answer));
-    ANSWERS("show, kernels", bt_show_text(store, 991, &answer));
-    ANSWERS("show, training", bt_show_text(store, 990, &answer));
-    ANSWERS("compare, kernels", bt_compare_text(store, 991, 999, &answer));
-    ANSWERS("compare, training", bt_compare_text(store, 990, 1000, &answer));
+    ANSWERS("list runs", bt_show_list_text(scratch_store, &answer));
+    ANSWERS("show, kernels", bt_show_text(scratch_store, 991, &answer));
+    ANSWERS("show, training", bt_show_text(scratch_store, 990, &answer));
+    ANSWERS("compare, kernels", bt_compare_text(scratch_store, 991, 999, &answer));
+    ANSWERS("compare, training", bt_compare_text(scratch_store, 990, 1000, &answer));
 }
 
 static bt_status history_text(const char *name, const char *metric, bt_str *out)
 {
     bt_history history;
-    BT_TRY(bt_history_read(store, name, metric, NULL, &history));
+    BT_TRY(bt_history_read(scratch_store, name, metric, NULL, &history));
     bt_status status = bt_history_text(&history, out);
     bt_history_release(&history);
     return status;
@@ -96,7 +80,7 @@ static void histories(void **state)
     ANSWERS("history, its bandwidth", history_text("op3.f32", "bandwidth_bytes_per_s", &answer));
     ANSWERS("history, training", history_text("fp32", "tokens_per_s", &answer));
     bt_history history;
-    ASSERT_OK(bt_history_read(store, "op3.f32", NULL, NULL, &history));
+    ASSERT_OK(bt_history_read(scratch_store, "op3.f32", NULL, NULL, &history));
     assert_int_equal(history.series[0].session_count, SESSIONS - SESSIONS / 10 - 1);
     assert_int_equal(history.series[0].change_count, 1);
     int64_t place = history.series[0].changes[0].index;
@@ -110,12 +94,12 @@ static void reports(void **state)
     const int64_t kernels[] = {991, 992, 993, 994, 995, 996, 997, 998, 999, 989};
     const int64_t training[] = {1000, 990, 980, 970};
     const int64_t both[] = {999, 1000};
-    ANSWERS("report, a run", bt_report_html(store, both, 1, &answer));
-    ANSWERS("report, both kinds", bt_report_html(store, both, 2, &answer));
-    ANSWERS("report, 10 of kernels", bt_report_html(store, kernels, 10, &answer));
-    ANSWERS("report, 4 of training", bt_report_html(store, training, 4, &answer));
-    ANSWERS("report as JSON", bt_report_json(store, both, 2, &answer));
-    ANSWERS("report as Markdown", bt_report_markdown(store, both, 2, &answer));
+    ANSWERS("report, a run", bt_report_html(scratch_store, both, 1, &answer));
+    ANSWERS("report, both kinds", bt_report_html(scratch_store, both, 2, &answer));
+    ANSWERS("report, 10 of kernels", bt_report_html(scratch_store, kernels, 10, &answer));
+    ANSWERS("report, 4 of training", bt_report_html(scratch_store, training, 4, &answer));
+    ANSWERS("report as JSON", bt_report_json(scratch_store, both, 2, &answer));
+    ANSWERS("report as Markdown", bt_report_markdown(scratch_store, both, 2, &answer));
 }
 
 int main(void)
@@ -125,5 +109,5 @@ int main(void)
         cmocka_unit_test(histories),
         cmocka_unit_test(reports),
     };
-    return cmocka_run_group_tests(tests, make_big, remove_big);
+    return cmocka_run_group_tests(tests, make_big, scratch_store_close);
 }

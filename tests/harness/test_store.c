@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,55 +18,7 @@
 #include "framework/base/mem.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
-
-static char database[128];
-
-static int make_folder(void **state)
-{
-    const char *folder = test_scratch_make();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/sub/bt.sqlite", folder);
-    return folder ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_scratch_remove();
-    return 0;
-}
-
-static bt_store *open_store(bt_store_mode mode)
-{
-    bt_store *store = NULL;
-    ASSERT_OK(bt_store_open(database, mode, &store));
-    return store;
-}
-
-// Runs SQL on the file itself, past the store.
-static void execute(const char *sql)
-{
-    sqlite3 *db = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    char *message = NULL;
-    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, message);
-    }
-    sqlite3_close(db);
-}
-
-static int64_t query(const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *row = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &row, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(row, 0);
-    sqlite3_finalize(row);
-    sqlite3_close(db);
-    return value;
-}
+#include "tests/harness/scratch_store.h"
 
 static void check_steps(const sample_run *sample, const bt_store_round *round)
 {
@@ -96,10 +47,10 @@ static void everything_comes_back(void **state)
     sample_run sample = sample_run_default();
     sample.cases[1] = "bf16";
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     ASSERT_OK(bt_store_close(store));
-    store = open_store(BT_STORE_READ);
+    store = scratch_open(BT_STORE_READ);
     bt_store_run run;
     ASSERT_OK(bt_store_run_read(store, id, &run));
     ASSERT_OK(bt_store_close(store));
@@ -140,7 +91,7 @@ static void suite_build_and_environment_are_kept_once(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     int64_t first = 0, second = 0, third = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &first));
     ASSERT_OK(sample_run_record(store, &sample, &second));
     sample.fact = "570.1";
@@ -153,11 +104,11 @@ static void suite_build_and_environment_are_kept_once(void **state)
     assert_string_equal(list.rows[2].suite, "gpt2_124m");
     bt_store_run_list_release(&list);
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("SELECT count(*) FROM suite"), 1);
-    assert_int_equal(query("SELECT count(*) FROM build"), 1);
-    assert_int_equal(query("SELECT count(*) FROM env"), 2);
-    assert_int_equal(query("SELECT count(*) FROM env_fact"), 6);
-    assert_int_equal(query("SELECT count(*) FROM bench_case"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM suite"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM build"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM env"), 2);
+    assert_int_equal(scratch_query("SELECT count(*) FROM env_fact"), 6);
+    assert_int_equal(scratch_query("SELECT count(*) FROM bench_case"), 1);
 }
 
 static void nan_and_infinity_keep_their_bits(void **state)
@@ -167,7 +118,7 @@ static void nan_and_infinity_keep_their_bits(void **state)
     sample.steps = 0;
     sample.status = BT_RUN_RUNNING;
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     bt_store_run run;
     ASSERT_OK(bt_store_run_read(store, id, &run));
@@ -194,7 +145,7 @@ static void nan_and_infinity_keep_their_bits(void **state)
 static void killed_run_is_interrupted_and_readable(void **state)
 {
     (void)state;
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE)));
     int ready[2];
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
@@ -203,7 +154,7 @@ static void killed_run_is_interrupted_and_readable(void **state)
         sample_run sample = sample_run_default();
         sample.status = BT_RUN_RUNNING;
         int64_t id = 0;
-        int ok = bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK &&
+        int ok = bt_store_open(scratch_database, BT_STORE_WRITE, &store) == BT_OK &&
                  sample_run_record(store, &sample, &id) == BT_OK;
         ssize_t told = write(ready[1], &ok, sizeof ok);
         pause();
@@ -212,7 +163,7 @@ static void killed_run_is_interrupted_and_readable(void **state)
     int ok = 0;
     assert_int_equal(read(ready[0], &ok, sizeof ok), (ssize_t)sizeof ok);
     assert_true(ok);
-    bt_store *store = open_store(BT_STORE_READ);
+    bt_store *store = scratch_open(BT_STORE_READ);
     bt_store_run run;
     ASSERT_OK(bt_store_run_read(store, 1, &run));
     assert_int_equal(run.status, BT_RUN_RUNNING);
@@ -231,8 +182,8 @@ static void killed_run_is_interrupted_and_readable(void **state)
     // The number of the process alone is not enough: this one lives, with another start time.
     char sql[128];
     (void)snprintf(sql, sizeof sql, "UPDATE session SET pid=%d", (int)getpid());
-    execute(sql);
-    store = open_store(BT_STORE_READ);
+    scratch_execute(sql);
+    store = scratch_open(BT_STORE_READ);
     bt_store_run_list list;
     ASSERT_OK(bt_store_run_list_read(store, &list));
     assert_int_equal(list.rows[0].status, BT_RUN_INTERRUPTED);
@@ -251,7 +202,7 @@ static void two_runs_record_at_once(void **state)
             sample_run sample = sample_run_default();
             sample.steps = 3000;
             int64_t id = 0;
-            int ok = bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK &&
+            int ok = bt_store_open(scratch_database, BT_STORE_WRITE, &store) == BT_OK &&
                      sample_run_record(store, &sample, &id) == BT_OK &&
                      bt_store_close(store) == BT_OK;
             if (!ok) {
@@ -265,9 +216,9 @@ static void two_runs_record_at_once(void **state)
         assert_int_equal(waitpid(children[i], &code, 0), children[i]);
         assert_int_equal(code, 0);
     }
-    assert_int_equal(query("SELECT count(*) FROM step"), 6000);
-    assert_int_equal(query("SELECT count(*) FROM session WHERE status=1"), 2);
-    assert_int_equal(query("SELECT count(*) FROM suite"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 6000);
+    assert_int_equal(scratch_query("SELECT count(*) FROM session WHERE status=1"), 2);
+    assert_int_equal(scratch_query("SELECT count(*) FROM suite"), 1);
 }
 
 static void half_a_second_flushes(void **state)
@@ -277,25 +228,25 @@ static void half_a_second_flushes(void **state)
     sample.steps = 0;
     sample.status = BT_RUN_RUNNING;
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
-    int64_t round = query("SELECT id FROM round");
+    int64_t round = scratch_query("SELECT id FROM round");
     bt_store_step step = {.step = 0};
     ASSERT_OK(bt_store_step_add(store, round, &step));
-    assert_int_equal(query("SELECT count(*) FROM step"), 0); // a flush was just before
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 0); // a flush was just before
     ASSERT_OK(bt_store_tick(store));
-    assert_int_equal(query("SELECT count(*) FROM step"), 0);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 0);
     usleep(510000);
     ASSERT_OK(bt_store_tick(store));
-    assert_int_equal(query("SELECT count(*) FROM step"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 1);
     usleep(510000);
     step.step = 1;
     ASSERT_OK(bt_store_step_add(store, round, &step)); // slow steps are written one by one
-    assert_int_equal(query("SELECT count(*) FROM step"), 2);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 2);
     for (step.step = 2; step.step < 2 + 512; step.step++) {
         ASSERT_OK(bt_store_step_add(store, round, &step));
     }
-    assert_int_equal(query("SELECT count(*) FROM step"), 514); // a full queue is written
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 514); // a full queue is written
     ASSERT_OK(bt_store_close(store));
 }
 
@@ -304,10 +255,11 @@ static void bad_arguments_are_refused(void **state)
     (void)state;
     bt_store *store = NULL;
     bt_store_run run;
-    ASSERT_FAILS(BT_STATUS_IO, "no such database", bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_IO, "no such database",
+                 bt_store_open(scratch_database, BT_STORE_READ, &store));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "file name", bt_store_open("", BT_STORE_READ, &store));
     ASSERT_FAILS(BT_STATUS_IO, "unable to open", bt_store_open("/tmp", BT_STORE_WRITE, &store));
-    store = open_store(BT_STORE_WRITE);
+    store = scratch_open(BT_STORE_WRITE);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "there is none yet",
                  bt_store_run_read(store, 1, &run));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 7",
@@ -329,7 +281,7 @@ static void bad_arguments_are_refused(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "digests", bt_store_run_begin(store, &info, &id));
     ASSERT_OK(bt_store_close(store));
     ASSERT_OK(bt_store_close(NULL));
-    store = open_store(BT_STORE_READ);
+    store = scratch_open(BT_STORE_READ);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "for reading", bt_store_step_add(store, 1, &step));
     ASSERT_OK(bt_store_close(store));
 }
@@ -338,28 +290,31 @@ static void newer_and_foreign_files_are_refused_untouched(void **state)
 {
     (void)state;
     bt_store *store = NULL;
-    ASSERT_OK(bt_store_close(open_store(BT_STORE_WRITE)));
-    int64_t known = query("PRAGMA user_version");
-    execute("PRAGMA user_version=99");
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE)));
+    int64_t known = scratch_query("PRAGMA user_version");
+    scratch_execute("PRAGMA user_version=99");
     char words[96];
     (void)snprintf(words, sizeof words, "database is of version 99, this program knows up to %lld",
                    (long long)known);
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words, bt_store_open(database, BT_STORE_READ, &store));
-    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words, bt_store_open(database, BT_STORE_WRITE, &store));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words,
+                 bt_store_open(scratch_database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, words,
+                 bt_store_open(scratch_database, BT_STORE_WRITE, &store));
     assert_null(store);
-    assert_int_equal(unlink(database), 0);
-    execute("CREATE TABLE holiday(photo BLOB)");
+    assert_int_equal(unlink(scratch_database), 0);
+    scratch_execute("CREATE TABLE holiday(photo BLOB)");
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "not one of bt-bench",
-                 bt_store_open(database, BT_STORE_WRITE, &store));
-    assert_int_equal(query("SELECT count(*) FROM sqlite_schema"), 1);
-    assert_int_equal(unlink(database), 0);
-    ASSERT_OK(bt_file_write(database,
+                 bt_store_open(scratch_database, BT_STORE_WRITE, &store));
+    assert_int_equal(scratch_query("SELECT count(*) FROM sqlite_schema"), 1);
+    assert_int_equal(unlink(scratch_database), 0);
+    ASSERT_OK(bt_file_write(scratch_database,
                             "not a database at all, but longer than a header; "
                             "not a database at all, but longer than a header",
                             97));
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged, or not a database",
-                 bt_store_open(database, BT_STORE_READ, &store));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, database, bt_store_open(database, BT_STORE_WRITE, &store));
+                 bt_store_open(scratch_database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, scratch_database,
+                 bt_store_open(scratch_database, BT_STORE_WRITE, &store));
     assert_int_equal(bt_mem_live_count(), 0);
 }
 
@@ -369,19 +324,19 @@ static void damaged_pages_and_blobs_are_named(void **state)
     sample_run sample = sample_run_default();
     int64_t id = 0;
     bt_store_run run;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     ASSERT_OK(bt_store_close(store));
-    execute("UPDATE samples SET data=substr(data, 1, 10)");
-    store = open_store(BT_STORE_READ);
+    scratch_execute("UPDATE samples SET data=substr(data, 1, 10)");
+    store = scratch_open(BT_STORE_READ);
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step_time_ns", bt_store_run_read(store, id, &run));
     ASSERT_OK(bt_store_close(store));
-    execute("UPDATE samples SET count=1000000000000");
-    store = open_store(BT_STORE_READ);
+    scratch_execute("UPDATE samples SET count=1000000000000");
+    store = scratch_open(BT_STORE_READ);
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "1000000000000 doubles",
                  bt_store_run_read(store, id, &run));
     ASSERT_OK(bt_store_close(store));
-    int file = open(database, O_RDWR);
+    int file = open(scratch_database, O_RDWR);
     char junk[4096];
     memset(junk, 0x5a, sizeof junk);
     for (off_t page = 1; page < 40; page++) {
@@ -389,7 +344,8 @@ static void damaged_pages_and_blobs_are_named(void **state)
     }
     close(file);
     store = NULL;
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged", bt_store_open(database, BT_STORE_READ, &store));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged",
+                 bt_store_open(scratch_database, BT_STORE_READ, &store));
     assert_int_equal(bt_mem_live_count(), 0);
 }
 
@@ -398,18 +354,18 @@ static void locked_database_times_out_and_recovers(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     sqlite3 *other = NULL;
-    assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_open(scratch_database, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     bt_store_set_timeout(store, 100);
     bt_store_step step = {.step = 1000};
     ASSERT_OK(bt_store_step_add(store, 1, &step));
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "locked by another process (waited 0.1 s)",
                  bt_store_flush(store));
-    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, database, bt_store_flush(store));
-    bt_store *reader = open_store(BT_STORE_READ); // readers do not wait
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, scratch_database, bt_store_flush(store));
+    bt_store *reader = scratch_open(BT_STORE_READ); // readers do not wait
     bt_store_run run;
     ASSERT_OK(bt_store_run_read(reader, id, &run));
     assert_int_equal(run.rounds[0].step_count, 60);
@@ -419,7 +375,7 @@ static void locked_database_times_out_and_recovers(void **state)
     sqlite3_close(other);
     ASSERT_OK(bt_store_flush(store)); // the row was kept
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("SELECT count(*) FROM step"), 61);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 61);
 }
 
 // A limit on file sizes stands for the full disk: SQLite sees a write that fails.
@@ -428,7 +384,7 @@ static void full_disk_is_said_and_loses_nothing(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit old, small;
@@ -442,13 +398,13 @@ static void full_disk_is_said_and_loses_nothing(void **state)
     (void)snprintf(message, sizeof message, "%s", bt_error_message());
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(status, BT_STATUS_IO);
-    assert_non_null(strstr(message, database));
+    assert_non_null(strstr(message, scratch_database));
     bt_store_run run;
     ASSERT_OK(bt_store_run_read(store, 1, &run));
     assert_int_equal(run.rounds[0].step_count, 60);
     bt_store_run_release(&run);
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("SELECT count(*) FROM step"), 60);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 60);
 }
 
 // SQLite's own count of a full disk: a database that may not grow.
@@ -457,11 +413,11 @@ static void database_that_cannot_grow_is_said_and_recovers(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     char limit[64];
     (void)snprintf(limit, sizeof limit, "PRAGMA max_page_count=%lld",
-                   (long long)query("PRAGMA page_count"));
+                   (long long)scratch_query("PRAGMA page_count"));
     assert_int_equal(sqlite3_exec(store->db, limit, NULL, NULL, NULL), SQLITE_OK);
     bt_status status = BT_OK;
     int64_t given = 0;
@@ -476,7 +432,7 @@ static void database_that_cannot_grow_is_said_and_recovers(void **state)
                      SQLITE_OK);
     ASSERT_OK(bt_store_flush(store)); // the rows were kept
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("SELECT count(*) FROM step"), 60 + given);
+    assert_int_equal(scratch_query("SELECT count(*) FROM step"), 60 + given);
 }
 
 // What an ordinary user sees of a folder that is not theirs: 0 when as it should be.
@@ -487,11 +443,11 @@ static int look_at_read_only_folder(void)
     if (geteuid() == 0 && setuid(65534) != 0) {
         return 77;
     }
-    if (bt_store_open(database, BT_STORE_WRITE, &store) != BT_STATUS_IO ||
+    if (bt_store_open(scratch_database, BT_STORE_WRITE, &store) != BT_STATUS_IO ||
         !strstr(bt_error_message(), "read-only")) {
         return 1;
     }
-    if (bt_store_open(database, BT_STORE_READ, &store) != BT_OK ||
+    if (bt_store_open(scratch_database, BT_STORE_READ, &store) != BT_OK ||
         bt_store_run_read(store, 1, &run) != BT_OK) {
         return 2;
     }
@@ -502,17 +458,18 @@ static int look_at_read_only_folder(void)
 
 static void read_only_folder_can_be_read(void **state)
 {
+    (void)state;
     sample_run sample = sample_run_default();
     int64_t id = 0;
     // A name that a URI would misread.
-    (void)snprintf(database, sizeof database, "%s/sub/a?b#c%%d.sqlite", (const char *)*state);
-    bt_store *store = open_store(BT_STORE_WRITE);
+    (void)snprintf(scratch_database, sizeof scratch_database, "%s",
+                   test_scratch_path("sub/a?b#c%d.sqlite"));
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     ASSERT_OK(bt_store_close(store));
-    char folder[128];
-    (void)snprintf(folder, sizeof folder, "%s/sub", (const char *)*state);
-    assert_int_equal(chmod(*state, 0755), 0);
-    assert_int_equal(chmod(database, 0444), 0);
+    const char *folder = test_scratch_path("sub");
+    assert_int_equal(chmod(test_scratch_path(""), 0755), 0);
+    assert_int_equal(chmod(scratch_database, 0444), 0);
     assert_int_equal(chmod(folder, 0555), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -536,7 +493,7 @@ static void verdicts_are_replaced_by_kind(void **state)
         {"", "adamw", "time_ns", "SAME", 1, 0.99, 1.001, 8, "", "{}"}};
     sample_run sample = sample_run_default();
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     ASSERT_OK(bt_store_verdicts_set(store, id, "gate", list, 3));
     ASSERT_OK(bt_store_verdicts_set(store, id, "ab", &list[2], 1));
@@ -559,7 +516,7 @@ static void verdicts_are_replaced_by_kind(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 99",
                  bt_store_verdicts_set(store, 99, "gate", list, 1));
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(query("SELECT count(*) FROM verdict"), 3);
+    assert_int_equal(scratch_query("SELECT count(*) FROM verdict"), 3);
 }
 
 static bt_status record_and_read(void)
@@ -569,7 +526,7 @@ static bt_status record_and_read(void)
     sample_run sample = sample_run_default();
     sample.steps = 12;
     int64_t id = 0;
-    BT_TRY(bt_store_open(database, BT_STORE_WRITE, &store));
+    BT_TRY(bt_store_open(scratch_database, BT_STORE_WRITE, &store));
     bt_status status = sample_run_record(store, &sample, &id);
     if (status == BT_OK) {
         status = bt_store_run_read(store, id, &run);
@@ -610,7 +567,7 @@ static void recording_costs_little(void **state)
     sample.steps = 0;
     sample.status = BT_RUN_RUNNING;
     int64_t id = 0;
-    bt_store *store = open_store(BT_STORE_WRITE);
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(sample_run_record(store, &sample, &id));
     int64_t start_ns = bt_clock_ns();
     for (int64_t i = 0; i < STEPS; i++) {
@@ -638,7 +595,8 @@ static void metrics_table_is_whole(void **state)
     assert_false(bt_metric_parse("no_such", &none));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, scratch_database_name, scratch_database_remove)
 
 int main(void)
 {

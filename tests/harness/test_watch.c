@@ -1,12 +1,9 @@
 // tests/harness/test_watch.c - what a watcher sees of runs that go on, end, or have lost their
 // process
-#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
-#include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,25 +13,7 @@
 #include "framework/base/mem.h"
 #include "harness/watch/watch.h"
 #include "tests/harness/sample_run.h"
-
-static char database[128];
-static bt_store *store;
-
-static int open_database(void **state)
-{
-    const char *folder = test_scratch_make();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
-    return bt_store_open(database, BT_STORE_WRITE, &store) == BT_OK ? 0 : -1;
-}
-
-static int close_database(void **state)
-{
-    (void)state;
-    (void)!bt_store_close(store);
-    test_scratch_remove();
-    return 0;
-}
+#include "tests/harness/scratch_store.h"
 
 static const char plan[] =
     "{\"cases\":[{\"kind\":\"kernel\",\"name\":\"a\"},{\"kind\":\"train\",\"name\":\"b\"}],"
@@ -58,7 +37,7 @@ static int64_t begin_round(int64_t run, const char *kind, const char *name, cons
 {
     int64_t round = 0;
     bt_store_case what = {"tiny", kind, name, "{}", system};
-    ASSERT_OK(bt_store_round_begin(store, run, &what, ordinal, &round));
+    ASSERT_OK(bt_store_round_begin(scratch_store, run, &what, ordinal, &round));
     return round;
 }
 
@@ -66,25 +45,25 @@ static void pass_round(int64_t run, const char *name, const char *system, int64_
 {
     int64_t round = begin_round(run, "kernel", name, system, ordinal);
     bt_store_measurement time = {BT_METRIC_TIME, 27100, 27000, 27200, NULL, 0};
-    ASSERT_OK(bt_store_measure(store, round, &time));
-    ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", ""));
+    ASSERT_OK(bt_store_measure(scratch_store, round, &time));
+    ASSERT_OK(bt_store_round_end(scratch_store, round, BT_RUN_PASSED, "", ""));
 }
 
 static void add_steps(int64_t round, int64_t count)
 {
     bt_store_shape shape = {.device = "no device", .steps = 60};
     sample_run sample = sample_run_default();
-    ASSERT_OK(bt_store_round_describe(store, round, &shape));
+    ASSERT_OK(bt_store_round_describe(scratch_store, round, &shape));
     for (int64_t i = 0; i < count; i++) {
         bt_store_step step = sample_step(&sample, i);
-        ASSERT_OK(bt_store_step_add(store, round, &step));
+        ASSERT_OK(bt_store_step_add(scratch_store, round, &step));
     }
-    ASSERT_OK(bt_store_flush(store));
+    ASSERT_OK(bt_store_flush(scratch_store));
 }
 
 static void look(int64_t run, int64_t after_ns, bt_store_live *live, bt_watch_view *view)
 {
-    ASSERT_OK(bt_store_live_read(store, run, live));
+    ASSERT_OK(bt_store_live_read(scratch_store, run, live));
     int64_t from_ns = live->round_count > 0 ? live->rounds[0].started_ns : live->started_ns;
     ASSERT_OK(bt_watch_look(live, from_ns + after_ns, view));
 }
@@ -94,11 +73,11 @@ static void a_training_round_says_step_and_time_left(void **state)
     (void)state;
     bt_store_live live;
     bt_watch_view view;
-    int64_t run = begin_run(store), newest = 0;
+    int64_t run = begin_run(scratch_store), newest = 0;
     pass_round(run, "a", "x", 0);
     pass_round(run, "a", "y", 0);
     add_steps(begin_round(run, "train", "b", "x", 0), 15);
-    ASSERT_OK(bt_store_newest_running(store, &newest));
+    ASSERT_OK(bt_store_newest_running(scratch_store, &newest));
     assert_int_equal(newest, run);
     look(run, 15000000000, &live, &view); // 15 steps in 15 s
     assert_int_equal(live.status, BT_RUN_RUNNING);
@@ -149,7 +128,7 @@ static void lines_fit_the_terminal(void **state)
     (void)state;
     bt_store_live live;
     bt_watch_view view;
-    int64_t run = begin_run(store);
+    int64_t run = begin_run(scratch_store);
     for (int64_t i = 0; i < 20; i++) {
         pass_round(run, "a name of a case that is long, with \033[31m in it and ▁▂▃", "x", i);
     }
@@ -174,7 +153,7 @@ static void each_round_is_told_once(void **state)
     (void)state;
     bt_store_live live;
     bt_watch_view view;
-    int64_t run = begin_run(store), seen = 0;
+    int64_t run = begin_run(scratch_store), seen = 0;
     bt_str text = {0};
     pass_round(run, "a", "x", 0);
     pass_round(run, "a", "y", 0);
@@ -203,11 +182,11 @@ static void the_end_says_what_came_of_it(void **state)
     (void)state;
     bt_store_live live;
     bt_watch_view view;
-    int64_t run = begin_run(store), newest = -1;
+    int64_t run = begin_run(scratch_store), newest = -1;
     pass_round(run, "a", "x", 0);
     int64_t round = begin_round(run, "kernel", "a", "y", 0);
-    ASSERT_OK(bt_store_round_end(store, round, BT_RUN_FAILED, "wrong", ""));
-    ASSERT_OK(bt_store_run_end(store, run, BT_RUN_FAILED, "a: wrong"));
+    ASSERT_OK(bt_store_round_end(scratch_store, round, BT_RUN_FAILED, "wrong", ""));
+    ASSERT_OK(bt_store_run_end(scratch_store, run, BT_RUN_FAILED, "a: wrong"));
     look(run, 0, &live, &view);
     bt_str text = {0};
     ASSERT_OK(bt_watch_end(&view, &text));
@@ -215,7 +194,7 @@ static void the_end_says_what_came_of_it(void **state)
     assert_non_null(strstr(bt_str_text(&text), "message   a: wrong\nnext      bt-bench show 1\n"));
     bt_str_release(&text);
     bt_store_live_release(&live);
-    ASSERT_OK(bt_store_newest_running(store, &newest));
+    ASSERT_OK(bt_store_newest_running(scratch_store, &newest));
     assert_int_equal(newest, 0);
     assert_int_equal(bt_watch_exit_code(BT_RUN_PASSED), 0);
     assert_int_equal(bt_watch_exit_code(BT_RUN_FAILED), 5);
@@ -228,7 +207,7 @@ static void a_lost_process_is_an_interruption(void **state)
     pid_t child = fork();
     if (child == 0) {
         bt_store *own = NULL;
-        if (bt_store_open(database, BT_STORE_WRITE, &own) == BT_OK) {
+        if (bt_store_open(scratch_database, BT_STORE_WRITE, &own) == BT_OK) {
             int64_t run = begin_run(own), round = 0;
             bt_store_case what = {"tiny", "kernel", "a", "{}", "x"};
             (void)!bt_store_round_begin(own, run, &what, 0, &round);
@@ -239,7 +218,7 @@ static void a_lost_process_is_an_interruption(void **state)
     bt_store_live live;
     bt_watch_view view;
     int64_t newest = -1;
-    ASSERT_OK(bt_store_newest_running(store, &newest));
+    ASSERT_OK(bt_store_newest_running(scratch_store, &newest));
     assert_int_equal(newest, 0);
     look(1, 0, &live, &view);
     assert_int_equal(live.status, BT_RUN_INTERRUPTED);
@@ -251,7 +230,7 @@ static void a_lost_process_is_an_interruption(void **state)
     assert_non_null(strstr(bt_str_text(&text), "next      bt-bench run --resume 1\n"));
     bt_store_live_release(&live);
     bt_store_schedule schedule = {.seed = 7, .kind = "ab", .rule_json = "{}"};
-    ASSERT_OK(bt_store_schedule_set(store, 1, &schedule));
+    ASSERT_OK(bt_store_schedule_set(scratch_store, 1, &schedule));
     look(1, 0, &live, &view);
     ASSERT_OK(bt_watch_end(&view, &text));
     assert_non_null(strstr(bt_str_text(&text), "next      bt-bench ab --resume 1\n"));
@@ -264,7 +243,7 @@ static void json_is_an_object_a_line(void **state)
     (void)state;
     bt_store_live live;
     bt_watch_view view;
-    int64_t run = begin_run(store);
+    int64_t run = begin_run(scratch_store);
     pass_round(run, "a", "x", 0);
     add_steps(begin_round(run, "train", "b", "x", 0), 3);
     look(run, 3000000000, &live, &view);
@@ -283,13 +262,13 @@ static void json_is_an_object_a_line(void **state)
     bt_str_release(&text);
     bt_store_live_release(&live);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9; the last is 1",
-                 bt_store_live_read(store, 9, &live));
+                 bt_store_live_read(scratch_store, 9, &live));
 }
 
 static void allocations_that_fail_leave_nothing(void **state)
 {
     (void)state;
-    int64_t run = begin_run(store);
+    int64_t run = begin_run(scratch_store);
     pass_round(run, "a", "x", 0);
     add_steps(begin_round(run, "train", "b", "x", 0), 3);
     int64_t before = bt_mem_live_count();
@@ -299,7 +278,7 @@ static void allocations_that_fail_leave_nothing(void **state)
         bt_watch_view view;
         bt_str text = {0};
         bt_mem_fail_at(n);
-        status = bt_store_live_read(store, run, &live);
+        status = bt_store_live_read(scratch_store, run, &live);
         if (status == BT_OK) {
             status = bt_watch_look(&live, bt_clock_wall_ns(), &view);
             if (status == BT_OK) {
@@ -316,7 +295,7 @@ static void allocations_that_fail_leave_nothing(void **state)
     assert_int_equal(status, BT_OK);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_database, close_database)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_store_open, scratch_store_close)
 
 int main(void)
 {
