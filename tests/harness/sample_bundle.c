@@ -4,17 +4,16 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/data/shard.h"
 #include "harness/ab/ab.h"
 #include "harness/run/run.h"
+#include "tests/harness/scratch_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
-
-#define KERNEL_PEER "tests/support/kernel_peer.sh"
 
 static const char kernel_suite[] =
     "{\"name\":\"kernels\",\"profiles\":{\"cpu\":{\"device\":\"cpu\",\"rounds\":2,\"cases\":["
@@ -22,30 +21,20 @@ static const char kernel_suite[] =
     "\"cache\":\"hot\",\"shape\":\"64x64\"}}]}}}";
 
 sample_bundle sample_training, sample_kernels, sample_systems;
-bt_store *sample_store;
 
 // systems NULL: the worker alone.
 static int64_t run_suite(const char *text, const char *worker, const bt_peer *systems,
                          int64_t system_count, int64_t rounds)
 {
     static const bt_machine machine = {.host_memory_bytes = 8ULL << 30, .cuda_reason = "a test"};
-    const bt_plan_options options = {.seed = -1, .rounds = rounds};
     bt_suite suite;
     bt_plan plan;
     bt_run_outcome outcome;
-    ASSERT_OK(bt_suite_parse("s.json", text, strlen(text), &suite));
-    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &plan));
-    bt_run_request request = {.suite = &suite,
-                              .plan = &plan,
-                              .machine = &machine,
-                              .database = test_scratch_path("runs.sqlite"),
-                              .out_dir = test_scratch_path("out"),
-                              .worker = worker,
-                              .systems = systems,
-                              .system_count = system_count,
-                              .command =
-                                  "bt-bench run /home/lovelace/secret/s.json --db /mnt/x/y.sqlite",
-                              .quiet = true};
+    ASSERT_OK(scratch_plan_make(text, rounds, &machine, &suite, &plan));
+    bt_run_request request = scratch_run_request(&suite, &plan, &machine, worker);
+    request.systems = systems;
+    request.system_count = system_count;
+    request.command = "bt-bench run /home/lovelace/secret/s.json --db /mnt/x/y.sqlite";
     ASSERT_OK(bt_run_execute(&request, &outcome));
     assert_int_equal(outcome.status, BT_RUN_PASSED);
     bt_plan_release(&plan);
@@ -60,7 +49,7 @@ static void add_systems(int64_t run)
                                        {"candidate", "", 0.02, build}};
     const bt_store_schedule schedule = {UINT64_MAX - 1, "calibrate", "{\"alpha\":0.01}", systems,
                                         2};
-    ASSERT_OK(bt_store_schedule_set(sample_store, run, &schedule));
+    ASSERT_OK(bt_store_schedule_set(scratch_store, run, &schedule));
 }
 
 static void add_telemetry(int64_t round)
@@ -73,7 +62,7 @@ static void add_telemetry(int64_t round)
         }
         samples[i].other_processes = 0.0; // undisturbed
     }
-    ASSERT_OK(bt_store_telemetry_set(sample_store, round, "", samples, 3));
+    ASSERT_OK(bt_store_telemetry_set(scratch_store, round, "", samples, 3));
 }
 
 // Run 2 against itself as its baseline.
@@ -84,14 +73,14 @@ static void gate_kernels(void)
     bt_baseline baseline;
     bt_policy policy;
     bt_gate_result result;
-    ASSERT_OK(bt_store_run_read(sample_store, 2, &run));
+    ASSERT_OK(bt_store_run_read(scratch_store, 2, &run));
     const bt_store_run *const of[] = {&run};
     ASSERT_OK(bt_baseline_write(of, 1, "main", "a test", 0, &document));
     ASSERT_OK(bt_baseline_parse("main", bt_str_text(&document), document.length_bytes, &baseline));
     ASSERT_OK(bt_policy_load(NULL, &policy));
     const bt_gate_request request = {.run = &run, .baseline = &baseline, .policy = &policy};
     ASSERT_OK(bt_gate_run(&request, &result));
-    ASSERT_OK(bt_gate_store(sample_store, &result));
+    ASSERT_OK(bt_gate_store(scratch_store, &result));
     bt_gate_result_release(&result);
     bt_policy_release(&policy);
     bt_baseline_release(&baseline);
@@ -125,9 +114,9 @@ static void judge_systems(void)
     ASSERT_OK(bt_ab_policy(NULL, (double)NAN, 0, &policy));
     ASSERT_OK(bt_ab_rule_json(&policy, &rule));
     schedule.rule_json = bt_str_text(&rule);
-    ASSERT_OK(bt_store_schedule_set(sample_store, 3, &schedule));
-    ASSERT_OK(bt_ab_judge(sample_store, 3, &policy, &run, &result));
-    ASSERT_OK(bt_store_verdicts_set(sample_store, 3, "replicate", &claim, 1));
+    ASSERT_OK(bt_store_schedule_set(scratch_store, 3, &schedule));
+    ASSERT_OK(bt_ab_judge(scratch_store, 3, &policy, &run, &result));
+    ASSERT_OK(bt_store_verdicts_set(scratch_store, 3, "replicate", &claim, 1));
     bt_gate_result_release(&result);
     bt_store_run_release(&run);
     bt_policy_release(&policy);
@@ -139,7 +128,7 @@ void sample_bundle_export(int64_t run, const bt_bundle_key *key, const char *pat
 {
     bt_str notes = {0};
     const bt_bundle_options options = {.key = key};
-    ASSERT_OK(bt_bundle_export(sample_store, run, &options, path, &notes));
+    ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
     bt_str_release(&notes);
     ASSERT_OK(bt_file_read(path, &out->bytes, &out->size_bytes));
 }
@@ -151,13 +140,12 @@ void sample_bundle_unpack(const sample_bundle *bundle, bt_files *files)
 
 int sample_bundles_make(void **state)
 {
-    (void)state;
     char text[1024];
     uint16_t tokens[64] = {50256};
-    char names[][16] = {"pytorch-eager", "blutrain"}, program[] = KERNEL_PEER;
+    char names[][16] = {"pytorch-eager", "blutrain"}, program[] = SCRATCH_KERNEL_PEER;
     const bt_peer two[] = {{.name = names[0], .program = program},
                            {.name = names[1], .program = program}};
-    assert_non_null(test_scratch_make());
+    assert_int_equal(scratch_database_name(state), 0);
     ASSERT_OK(bt_shard_write(test_scratch_path("t.bin"), tokens, 64));
     (void)snprintf(text, sizeof text,
                    "{\"name\":\"tiny\",\"dataset\":{\"train\":[\"%s\"]},\"profiles\":{\"cpu\":{"
@@ -166,9 +154,9 @@ int sample_bundles_make(void **state)
                    test_scratch_path("t.bin"));
     setenv("FAKE_WORKER", "nan", 1);
     assert_int_equal(run_suite(text, "tests/support/fake_worker.sh", NULL, 0, 0), 1);
-    assert_int_equal(run_suite(kernel_suite, KERNEL_PEER, NULL, 0, 0), 2);
-    assert_int_equal(run_suite(kernel_suite, KERNEL_PEER, two, 2, 8), 3);
-    ASSERT_OK(bt_store_open(test_scratch_path("runs.sqlite"), BT_STORE_WRITE, &sample_store));
+    assert_int_equal(run_suite(kernel_suite, SCRATCH_KERNEL_PEER, NULL, 0, 0), 2);
+    assert_int_equal(run_suite(kernel_suite, SCRATCH_KERNEL_PEER, two, 2, 8), 3);
+    scratch_store = scratch_open(BT_STORE_WRITE);
     add_telemetry(1);
     add_systems(1);
     gate_kernels();
@@ -181,11 +169,8 @@ int sample_bundles_make(void **state)
 
 int sample_bundles_remove(void **state)
 {
-    (void)state;
-    ASSERT_OK(bt_store_close(sample_store));
     bt_mem_free(sample_training.bytes);
     bt_mem_free(sample_kernels.bytes);
     bt_mem_free(sample_systems.bytes);
-    test_scratch_remove();
-    return 0;
+    return scratch_store_close(state);
 }

@@ -16,12 +16,12 @@ typedef struct sample_bundle {
 // two rounds each, gated against itself. Run 3: the case on two systems, eight rounds each, with
 // verdicts of 'ab' and 'replicate'. The commands name paths under /home/lovelace and /mnt.
 extern sample_bundle sample_training, sample_kernels, sample_systems;
-extern bt_store *sample_store; // all runs
 
-// For cmocka's group: records the runs with programs of tests/support and exports them.
+// For cmocka's group: records the runs in scratch_store (tests/harness/scratch_store.h), with
+// programs of tests/support, and exports them.
 int sample_bundles_make(void **state);
 int sample_bundles_remove(void **state);
-// Exports a run of sample_store; *out is the caller's.
+// Exports a run of scratch_store; *out is the caller's.
 void sample_bundle_export(int64_t run, const bt_bundle_key *key, const char *path,
                           sample_bundle *out);
 void sample_bundle_unpack(const sample_bundle *bundle, bt_files *files);

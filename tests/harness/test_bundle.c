@@ -1,12 +1,12 @@
 // tests/harness/test_bundle.c - bundles: equal bytes, and nothing wrong in them that verify passes
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/suite/json.h"
 #include "tests/harness/sample_bundle.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -80,7 +80,7 @@ static void imported_run_is_the_same(void **state)
 {
     (void)state;
     bt_bundle_check check;
-    bt_store *other = NULL, *mine = sample_store;
+    bt_store *other = NULL, *mine = scratch_store;
     sample_bundle again;
     int64_t number = 0;
     ASSERT_OK(bt_store_open(test_scratch_path("other.sqlite"), BT_STORE_WRITE, &other));
@@ -88,9 +88,9 @@ static void imported_run_is_the_same(void **state)
                                      &check));
     ASSERT_OK(bt_store_run_import(other, &check.run, false, &number));
     assert_int_equal(number, 1);
-    sample_store = other;
+    scratch_store = other;
     sample_bundle_export(1, NULL, test_scratch_path("again.tar.zst"), &again);
-    sample_store = mine;
+    scratch_store = mine;
     assert_int_equal(again.size_bytes, sample_training.size_bytes);
     assert_memory_equal(again.bytes, sample_training.bytes, sample_training.size_bytes);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "refused",
@@ -590,7 +590,7 @@ static void memory_may_end_anywhere(void **state)
         bt_str notes = {0};
         bt_mem_fail_at(n);
         status =
-            bt_bundle_export(sample_store, 1, &options, test_scratch_path("x.tar.zst"), &notes);
+            bt_bundle_export(scratch_store, 1, &options, test_scratch_path("x.tar.zst"), &notes);
         bt_mem_fail_at(0);
         bt_str_release(&notes);
         assert_int_equal(bt_mem_live_count(), before);

@@ -13,6 +13,8 @@
 #include "framework/data/shard.h"
 #include "harness/run/plausible.h"
 #include "harness/run/run.h"
+#include "tests/harness/scratch_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -26,13 +28,12 @@ static const bt_machine machine = {.host_memory_bytes = 8ULL << 30, .cuda_reason
 
 static int set_up(void **state)
 {
-    (void)state;
     static const char *const of_training = "train.timeout_s=1.5",
                              *of_kernels = "kernel.timeout_s=1.5";
     bt_plan_options options = {.seed = -1, .rounds = 2, .systems = "blutrain," PEER};
     char text[1024];
     uint16_t tokens[64] = {50256};
-    assert_non_null(test_scratch_make());
+    assert_int_equal(scratch_database_name(state), 0);
     ASSERT_OK(bt_shard_write(test_scratch_path("t.bin"), tokens, 64));
     (void)snprintf(text, sizeof text,
                    "{\"name\":\"t\",\"dataset\":{\"train\":[\"%s\"]},\"profiles\":{"
@@ -58,14 +59,12 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     bt_plan_release(&training);
     bt_plan_release(&kernels);
     bt_plan_release(&short_training);
     bt_plan_release(&short_kernels);
     bt_suite_release(&suite);
-    test_scratch_remove();
-    return 0;
+    return scratch_database_remove(state);
 }
 
 static bool is_hostile(const bt_store_round *round)
@@ -77,22 +76,12 @@ static bool is_hostile(const bt_store_round *round)
 static void run_mode(const bt_plan *plan, const char *mode, bt_store_run *run)
 {
     bool kernel = plan == &kernels || plan == &short_kernels;
-    bt_run_request request = {.suite = &suite,
-                              .plan = plan,
-                              .machine = &machine,
-                              .database = test_scratch_path("runs.sqlite"),
-                              .out_dir = test_scratch_path("out"),
-                              .worker = kernel ? "tests/support/kernel_peer.sh"
-                                               : "tests/support/fake_worker.sh",
-                              .command = "a test",
-                              .quiet = true};
+    bt_run_request request = scratch_run_request(
+        &suite, plan, &machine, kernel ? SCRATCH_KERNEL_PEER : "tests/support/fake_worker.sh");
     bt_run_outcome outcome;
-    bt_store *store = NULL;
     setenv("HOSTILE", mode, 1);
     ASSERT_OK(bt_run_execute(&request, &outcome));
-    ASSERT_OK(bt_store_open(request.database, BT_STORE_READ, &store));
-    ASSERT_OK(bt_store_run_read(store, outcome.run, run));
-    ASSERT_OK(bt_store_close(store));
+    *run = scratch_run_read(outcome.run);
     assert_int_equal(run->round_count, plan->rounds * (kernel ? 3 : 2)); // with the copy
     for (int64_t i = 0; i < run->round_count; i++) {
         const bt_store_round *round = &run->rounds[i];

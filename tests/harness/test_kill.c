@@ -7,10 +7,7 @@
 #include "tests/support/test.h"
 
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,99 +15,76 @@
 #include "framework/base/rng.h"
 #include "harness/run/run.h"
 #include "harness/store/live.h"
-#include "tests/support/scratch.h"
+#include "tests/harness/scratch_run.h"
+#include "tests/harness/scratch_store.h"
 
 enum { KILLS = 100, LIFE_MAX_US = 120000, ROUNDS = 40, CASES = 3 };
 
 static bt_suite suite;
 static bt_plan plan;
 static const bt_machine machine = {.host_memory_bytes = 1ULL << 34};
-static char database[256], out_dir[256];
 
 static int set_up(void **state)
 {
-    (void)state;
-    static const char text[] =
-        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [{\"name\": "
-        "\"gelu\", \"kind\": \"kernel\", \"kernel\": {\"op\": \"gelu\", \"shape\": [\"4x5\", "
-        "\"8x8\"], \"cache\": \"hot\"}}]}}}";
-    const bt_plan_options options = {.seed = -1, .rounds = ROUNDS};
-    bool good = test_scratch_make() &&
-                bt_suite_parse("t.json", text, strlen(text), &suite) == BT_OK &&
-                bt_plan_make(&suite, &options, &machine, &plan) == BT_OK;
-    if (!good) {
+    static const char text[] = SCRATCH_GELU_SUITE("[\"4x5\", \"8x8\"]");
+    if (scratch_database_name(state) != 0 ||
+        scratch_plan_make(text, ROUNDS, &machine, &suite, &plan) != BT_OK) {
         print_error("%s\n", bt_error_message());
         return -1;
     }
-    (void)snprintf(database, sizeof database, "%s", test_scratch_path("runs.sqlite"));
-    (void)snprintf(out_dir, sizeof out_dir, "%s", test_scratch_path("out"));
     return plan.case_count == CASES ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     bt_plan_release(&plan);
     bt_suite_release(&suite);
-    test_scratch_remove();
-    return 0;
+    return scratch_database_remove(state);
 }
 
-// ---- the database, past the store --------------------------------------------------------------
-
-static int64_t query(const char *sql)
-{
-    sqlite3 *db = NULL;
-    sqlite3_stmt *row = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 10000);
-    if (sqlite3_prepare_v2(db, sql, -1, &row, NULL) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    }
-    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(row, 0);
-    sqlite3_finalize(row);
-    sqlite3_close(db);
-    return value;
-}
+// ---- the record --------------------------------------------------------------------------------
 
 // Whole pages, whole references, whole rounds; at most one round was lost.
 static void check_whole(void)
 {
     assert_int_equal(
-        query("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check<>'ok'"), 0);
-    assert_int_equal(query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
-    assert_int_equal(
-        query("SELECT count(*) FROM round r WHERE status=1 AND (ended_ns=0 OR NOT EXISTS"
-              " (SELECT 1 FROM measurement m JOIN samples s ON s.measurement_id=m.id"
-              " WHERE m.round_id=r.id AND m.metric='time_ns' AND s.count=3))"),
+        scratch_query("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check<>'ok'"),
         0);
-    assert_true(query("SELECT count(*) FROM round WHERE status=0") <= 1);
-    assert_int_equal(query("SELECT count(*) FROM round WHERE status NOT IN (0, 1, 3)"), 0);
+    assert_int_equal(scratch_query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
+    assert_int_equal(
+        scratch_query("SELECT count(*) FROM round r WHERE status=1 AND (ended_ns=0 OR NOT EXISTS"
+                      " (SELECT 1 FROM measurement m JOIN samples s ON s.measurement_id=m.id"
+                      " WHERE m.round_id=r.id AND m.metric='time_ns' AND s.count=3))"),
+        0);
+    assert_true(scratch_query("SELECT count(*) FROM round WHERE status=0") <= 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM round WHERE status NOT IN (0, 1, 3)"), 0);
 }
 
 // Whether there are tables yet: the very first child may have been killed before it made them.
 static bool is_made(void)
 {
-    return access(database, F_OK) == 0 &&
-           query("SELECT count(*) FROM sqlite_schema WHERE name='session'") == 1;
+    return access(scratch_database, F_OK) == 0 &&
+           scratch_query("SELECT count(*) FROM sqlite_schema WHERE name='session'") == 1;
 }
 
 // The session that a next child must go on with, 0: none is open.
 static int64_t open_session(void)
 {
-    return is_made() ? query("SELECT ifnull((SELECT id FROM session WHERE status<>1), 0)") : 0;
+    return is_made() ? scratch_query("SELECT ifnull((SELECT id FROM session WHERE status<>1), 0)")
+                     : 0;
 }
 
 static void check_complete(void)
 {
-    assert_int_equal(query("SELECT count(*) FROM session WHERE status<>1"), 0);
-    int64_t sessions = query("SELECT count(*) FROM session");
-    assert_int_equal(query("SELECT count(*) FROM round WHERE status=1"), sessions * CASES * ROUNDS);
-    // Each ordinal of each case once; nothing was run again that had ended.
-    assert_int_equal(query("SELECT count(*) FROM (SELECT 1 FROM round WHERE status=1 GROUP BY"
-                           " session_id, case_id, ordinal)"),
+    assert_int_equal(scratch_query("SELECT count(*) FROM session WHERE status<>1"), 0);
+    int64_t sessions = scratch_query("SELECT count(*) FROM session");
+    assert_int_equal(scratch_query("SELECT count(*) FROM round WHERE status=1"),
                      sessions * CASES * ROUNDS);
+    // Each ordinal of each case once; nothing was run again that had ended.
+    assert_int_equal(
+        scratch_query("SELECT count(*) FROM (SELECT 1 FROM round WHERE status=1 GROUP BY"
+                      " session_id, case_id, ordinal)"),
+        sessions * CASES * ROUNDS);
 }
 
 // ---- lives -------------------------------------------------------------------------------------
@@ -118,15 +92,8 @@ static void check_complete(void)
 static void live(int64_t resumed)
 {
     bt_run_outcome outcome;
-    bt_run_request request = {.suite = &suite,
-                              .plan = &plan,
-                              .machine = &machine,
-                              .database = database,
-                              .out_dir = out_dir,
-                              .worker = "tests/support/kernel_peer.sh",
-                              .command = "a test",
-                              .quiet = true,
-                              .resume = resumed};
+    bt_run_request request = scratch_run_request(&suite, &plan, &machine, SCRATCH_KERNEL_PEER);
+    request.resume = resumed;
     bt_status status = bt_run_execute(&request, &outcome);
     if (status != BT_OK || outcome.status != BT_RUN_PASSED) {
         fprintf(stderr, "%s%s\n", bt_error_message(), outcome.message);
@@ -174,11 +141,11 @@ static void a_hundred_kills(void **state)
     }
     check_whole();
     check_complete();
-    lost = (int)query("SELECT count(*) FROM round WHERE status=3");
+    lost = (int)scratch_query("SELECT count(*) FROM round WHERE status=3");
     print_message("%d kills: %lld sessions, %lld rounds, %d rounds in flight lost, %lld resumed\n",
-                  kills, (long long)query("SELECT count(*) FROM session"),
-                  (long long)query("SELECT count(*) FROM round WHERE status=1"), lost,
-                  (long long)query("SELECT count(*) FROM session_gap"));
+                  kills, (long long)scratch_query("SELECT count(*) FROM session"),
+                  (long long)scratch_query("SELECT count(*) FROM round WHERE status=1"), lost,
+                  (long long)scratch_query("SELECT count(*) FROM session_gap"));
     assert_in_range(lost, 1, KILLS);
 }
 

@@ -7,6 +7,7 @@
 #include "framework/base/mem.h"
 #include "harness/bundle/private.h"
 #include "tests/harness/sample_bundle.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -61,7 +62,7 @@ static void a_public_bundle_holds_without_naming_the_machine(void **state)
     assert_int_equal(uname(&names), 0);
     for (int64_t run = 1; run <= 3; run++) {
         bt_str_clear(&notes);
-        ASSERT_OK(bt_bundle_export(sample_store, run, &options, path, &notes));
+        ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
         ASSERT_OK(bt_bundle_verify(path, NULL, &check));
         assert_string_equal(bt_str_text(&check.findings), "");
         bt_bundle_check_release(&check);

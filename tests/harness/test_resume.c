@@ -2,8 +2,6 @@
 #include "tests/support/test.h"
 
 #include <signal.h>
-#include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,6 +12,8 @@
 #include "harness/report/report.h"
 #include "harness/run/lock.h"
 #include "harness/run/run.h"
+#include "tests/harness/scratch_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 
 enum { ROUNDS = 3, CASES = 2 }; // the copy, and gelu
@@ -21,66 +21,33 @@ enum { ROUNDS = 3, CASES = 2 }; // the copy, and gelu
 static bt_suite suite;
 static bt_plan plan;
 static const bt_machine machine = {.host_memory_bytes = 1ULL << 34};
-static char database[256], out_dir[256];
 
 static int set_up(void **state)
 {
-    (void)state;
-    static const char text[] =
-        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [{\"name\": "
-        "\"gelu\", \"kind\": \"kernel\", \"kernel\": {\"op\": \"gelu\", \"shape\": \"4x5\", "
-        "\"cache\": \"hot\"}}]}}}";
-    const bt_plan_options options = {.seed = -1, .rounds = ROUNDS};
-    bool good = test_scratch_make() &&
-                bt_suite_parse("t.json", text, strlen(text), &suite) == BT_OK &&
-                bt_plan_make(&suite, &options, &machine, &plan) == BT_OK;
-    (void)snprintf(database, sizeof database, "%s", test_scratch_path("runs.sqlite"));
-    (void)snprintf(out_dir, sizeof out_dir, "%s", test_scratch_path("out"));
-    return good && plan.case_count == CASES ? 0 : -1;
+    static const char text[] = SCRATCH_GELU_SUITE("\"4x5\"");
+    return scratch_database_name(state) == 0 &&
+                   scratch_plan_make(text, ROUNDS, &machine, &suite, &plan) == BT_OK &&
+                   plan.case_count == CASES
+               ? 0
+               : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     bt_plan_release(&plan);
     bt_suite_release(&suite);
-    test_scratch_remove();
-    return 0;
-}
-
-static void execute_sql(const char *sql)
-{
-    sqlite3 *db = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    char *message = NULL;
-    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, message);
-    }
-    sqlite3_close(db);
+    return scratch_database_remove(state);
 }
 
 static bt_status execute(int64_t resumed, bt_run_outcome *outcome)
 {
-    bt_run_request request = {.suite = resumed ? NULL : &suite,
-                              .plan = &plan,
-                              .machine = &machine,
-                              .database = database,
-                              .out_dir = resumed ? NULL : out_dir,
-                              .worker = "tests/support/kernel_peer.sh",
-                              .command = "a test",
-                              .quiet = true,
-                              .resume = resumed};
+    bt_run_request request = scratch_run_request(&suite, &plan, &machine, SCRATCH_KERNEL_PEER);
+    if (resumed) { // these are in the record
+        request.suite = NULL;
+        request.out_dir = NULL;
+        request.resume = resumed;
+    }
     return bt_run_execute(&request, outcome);
-}
-
-static bt_store_run read_run(int64_t id)
-{
-    bt_store *store = NULL;
-    bt_store_run run;
-    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
-    ASSERT_OK(bt_store_run_read(store, id, &run));
-    ASSERT_OK(bt_store_close(store));
-    return run;
 }
 
 // A run that was broken off in its fourth round of six: two passes less two rounds, of a process
@@ -90,14 +57,14 @@ static void make_broken(void)
     bt_run_outcome outcome;
     ASSERT_OK(execute(0, &outcome));
     assert_int_equal(outcome.run, 1);
-    execute_sql("DELETE FROM samples WHERE measurement_id IN"
-                " (SELECT id FROM measurement WHERE round_id>=4);"
-                "DELETE FROM measurement WHERE round_id>=4;"
-                "DELETE FROM kernel_use WHERE round_id>=4;"
-                "DELETE FROM telemetry WHERE round_id>=4;"
-                "DELETE FROM round WHERE id>4;"
-                "UPDATE round SET status=0, ended_ns=0, message='' WHERE id=4;"
-                "UPDATE session SET status=0, ended_ns=0, boot_id='another'");
+    scratch_execute("DELETE FROM samples WHERE measurement_id IN"
+                    " (SELECT id FROM measurement WHERE round_id>=4);"
+                    "DELETE FROM measurement WHERE round_id>=4;"
+                    "DELETE FROM kernel_use WHERE round_id>=4;"
+                    "DELETE FROM telemetry WHERE round_id>=4;"
+                    "DELETE FROM round WHERE id>4;"
+                    "UPDATE round SET status=0, ended_ns=0, message='' WHERE id=4;"
+                    "UPDATE session SET status=0, ended_ns=0, boot_id='another'");
 }
 
 static void finished_rounds_stay(void **state)
@@ -105,15 +72,15 @@ static void finished_rounds_stay(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    bt_store_run before = read_run(1);
+    bt_store_run before = scratch_run_read(1);
     assert_int_equal(before.status, BT_RUN_INTERRUPTED);
     assert_int_equal(before.gap_count, 0);
     ASSERT_OK(execute(1, &outcome));
     assert_int_equal(outcome.run, 1);
     assert_int_equal(outcome.status, BT_RUN_PASSED);
-    bt_store_run after = read_run(1);
+    bt_store_run after = scratch_run_read(1);
     assert_int_equal(after.status, BT_RUN_PASSED);
-    assert_string_equal(after.info.out_dir, out_dir);
+    assert_string_equal(after.info.out_dir, test_scratch_path("out"));
     assert_int_equal(after.round_count, CASES * ROUNDS + 1);
     for (int64_t i = 0; i < 3; i++) {
         assert_int_equal(after.rounds[i].started_ns, before.rounds[i].started_ns);
@@ -149,11 +116,10 @@ static void a_comparison_meets_the_round_that_counts(void **state)
     (void)state;
     bt_run_outcome outcome;
     bt_comparison both;
-    bt_store *store = NULL;
     make_broken();
     ASSERT_OK(execute(1, &outcome));
     ASSERT_OK(execute(0, &outcome));
-    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
+    bt_store *store = scratch_open(BT_STORE_READ);
     ASSERT_OK(bt_compare_runs(store, 1, 2, &both));
     // Nor does a report speak of it as if something were missing.
     bt_str page = {0};
@@ -171,7 +137,7 @@ static void a_comparison_meets_the_round_that_counts(void **state)
 
 static void nothing_changes_when_it_is_refused(void)
 {
-    bt_store_run run = read_run(1);
+    bt_store_run run = scratch_run_read(1);
     assert_int_equal(run.status, BT_RUN_INTERRUPTED);
     assert_int_equal(run.gap_count, 0);
     assert_int_equal(run.round_count, 4);
@@ -183,11 +149,11 @@ static void another_program_is_refused(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    execute_sql("UPDATE build SET git_commit='0123abc', digest='other'");
+    scratch_execute("UPDATE build SET git_commit='0123abc', digest='other'");
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "build git_commit: was \"0123abc\", is \"",
                  execute(1, &outcome));
     nothing_changes_when_it_is_refused();
-    execute_sql("DELETE FROM session; DELETE FROM round; DELETE FROM build");
+    scratch_execute("DELETE FROM session; DELETE FROM round; DELETE FROM build");
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 1", execute(1, &outcome));
 }
 
@@ -196,12 +162,12 @@ static void another_machine_is_refused(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    execute_sql("UPDATE env_fact SET value='a slide rule' WHERE key='cpu.model'");
+    scratch_execute("UPDATE env_fact SET value='a slide rule' WHERE key='cpu.model'");
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "environment cpu.model: was \"a slide rule\", is \"",
                  execute(1, &outcome));
     nothing_changes_when_it_is_refused();
     // A soft fact may differ.
-    execute_sql("UPDATE env_fact SET level=1 WHERE key='cpu.model'");
+    scratch_execute("UPDATE env_fact SET level=1 WHERE key='cpu.model'");
     ASSERT_OK(execute(1, &outcome));
     assert_int_equal(outcome.status, BT_RUN_PASSED);
 }
@@ -211,9 +177,9 @@ static void another_plan_or_verb_is_refused(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    execute_sql("UPDATE suite SET plan_hash='beef'");
+    scratch_execute("UPDATE suite SET plan_hash='beef'");
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "the recorded plan has the hash", execute(1, &outcome));
-    execute_sql("INSERT INTO session_schedule VALUES(1, 7, 'ab', '{}')");
+    scratch_execute("INSERT INTO session_schedule VALUES(1, 7, 'ab', '{}')");
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "begun by 'bt-bench ab'", execute(1, &outcome));
     nothing_changes_when_it_is_refused();
 }
@@ -223,8 +189,7 @@ static void a_running_one_is_refused(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    bt_store *store = NULL;
-    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(bt_store_run_resume(store, 1)); // this process has it now
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is going on in process",
                  bt_store_run_resume(store, 1));
@@ -237,11 +202,11 @@ static void a_failure_before_stays_one(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    execute_sql("UPDATE round SET status=2, message='wrong' WHERE id=2");
+    scratch_execute("UPDATE round SET status=2, message='wrong' WHERE id=2");
     ASSERT_OK(execute(1, &outcome));
     assert_int_equal(outcome.status, BT_RUN_FAILED);
     assert_non_null(strstr(outcome.message, "wrong"));
-    bt_store_run run = read_run(1);
+    bt_store_run run = scratch_run_read(1);
     assert_int_equal(run.round_count, CASES * ROUNDS + 1); // the failed round was not run again
     bt_store_run_release(&run);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "none of its rounds is left to run",
@@ -253,10 +218,10 @@ static void only_the_end_was_missing(void **state)
     (void)state;
     bt_run_outcome outcome;
     ASSERT_OK(execute(0, &outcome));
-    execute_sql("UPDATE session SET status=0, ended_ns=0, boot_id='another'");
+    scratch_execute("UPDATE session SET status=0, ended_ns=0, boot_id='another'");
     ASSERT_OK(execute(1, &outcome));
     assert_int_equal(outcome.status, BT_RUN_PASSED);
-    bt_store_run run = read_run(1);
+    bt_store_run run = scratch_run_read(1);
     assert_int_equal(run.round_count, CASES * ROUNDS);
     bt_store_run_release(&run);
 }
@@ -283,7 +248,7 @@ static void failing_allocations_are_reported(void **state)
         }
     }
     assert_true(refused > 10);
-    bt_store_run run = read_run(1);
+    bt_store_run run = scratch_run_read(1);
     assert_int_equal(run.status, BT_RUN_PASSED);
     bt_store_run_release(&run);
 }

@@ -14,6 +14,8 @@
 #include "harness/run/data.h"
 #include "harness/run/event.h"
 #include "harness/run/run.h"
+#include "tests/harness/scratch_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -143,8 +145,7 @@ static const bt_machine machine = {.host_memory_bytes = 8ULL << 30};
 
 static int set_up(void **state)
 {
-    (void)state;
-    if (!test_scratch_make()) {
+    if (scratch_database_name(state) != 0) {
         return -1;
     }
     uint16_t tokens[64] = {50256, 1, 2, 3};
@@ -170,31 +171,19 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     bt_plan_release(&plan);
     bt_plan_release(&long_plan);
     bt_suite_release(&suite);
-    test_scratch_remove();
-    return 0;
+    return scratch_database_remove(state);
 }
 
 static void run_plan(const bt_plan *what, const char *mode, bt_run_outcome *outcome,
                      bt_store_run *run)
 {
-    bt_run_request request = {.suite = &suite,
-                              .plan = what,
-                              .machine = &machine,
-                              .database = test_scratch_path("runs.sqlite"),
-                              .out_dir = test_scratch_path("out"),
-                              .worker = WORKER,
-                              .command = "a test",
-                              .quiet = true};
+    bt_run_request request = scratch_run_request(&suite, what, &machine, WORKER);
     setenv("FAKE_WORKER", mode, 1);
     ASSERT_OK(bt_run_execute(&request, outcome));
-    bt_store *store = NULL;
-    ASSERT_OK(bt_store_open(request.database, BT_STORE_READ, &store));
-    ASSERT_OK(bt_store_run_read(store, outcome->run, run));
-    ASSERT_OK(bt_store_close(store));
+    *run = scratch_run_read(outcome->run);
 }
 
 static void run_mode(const char *mode, bt_run_outcome *outcome, bt_store_run *run)
@@ -300,14 +289,7 @@ static void worker_that_closes_its_input_is_fine(void **state)
 static void worker_that_cannot_be_started_is_a_failure(void **state)
 {
     (void)state;
-    bt_run_request request = {.suite = &suite,
-                              .plan = &plan,
-                              .machine = &machine,
-                              .database = test_scratch_path("runs.sqlite"),
-                              .out_dir = test_scratch_path("out"),
-                              .worker = "/no/such/program",
-                              .command = "a test",
-                              .quiet = true};
+    bt_run_request request = scratch_run_request(&suite, &plan, &machine, "/no/such/program");
     bt_run_outcome outcome;
     ASSERT_OK(bt_run_execute(&request, &outcome));
     assert_int_equal(outcome.status, BT_RUN_FAILED);

@@ -1,6 +1,5 @@
 // tests/harness/test_telemetry.c - samples of the machine beside a round: recorded, read, judged
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,42 +16,29 @@
 #include "harness/stats/noise.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
-#include "tests/support/scratch.h"
+#include "tests/harness/scratch_run.h"
+#include "tests/harness/scratch_store.h"
 #include "tests/support/test.h"
 
-static char database[128];
-
-static int make_folder(void **state)
+static void forget_variables(void)
 {
-    const char *folder = test_scratch_make();
-    *state = (void *)(uintptr_t)folder;
-    (void)snprintf(database, sizeof database, "%s/bt.sqlite", folder);
-    return folder ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    test_scratch_remove();
-    return 0;
-}
-
-static bt_store *open_store(void)
-{
-    bt_store *store = NULL;
-    ASSERT_OK(bt_store_open(database, BT_STORE_WRITE, &store));
-    return store;
-}
-
-static void execute(const char *sql)
-{
-    sqlite3 *db = NULL;
-    char *message = NULL;
-    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) {
-        fail_msg("%s: %s", sql, message);
+    static const char *const names[] = {"FAKE_NVML_THROTTLE", "FAKE_NVML_CLOCK", "FAKE_NVML_PIDS",
+                                        "FAKE_NVML_LOST",     "FAKE_NVML_SLOW",  "FAKE_WORKER"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
     }
-    sqlite3_close(db);
+}
+
+static int set_up(void **state)
+{
+    forget_variables();
+    return scratch_database_name(state);
+}
+
+static int tear_down(void **state)
+{
+    forget_variables();
+    return scratch_database_remove(state);
 }
 
 // ---- the record --------------------------------------------------------------------------------
@@ -96,7 +82,7 @@ static void telemetry_comes_back(void **state)
     (void)state;
     static bt_store_telemetry samples[SAMPLES];
     int64_t run_id = 0;
-    bt_store *store = open_store();
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     int64_t round = begin_round(store, &run_id);
     for (int i = 0; i < SAMPLES; i++) {
         samples[i] = sample(i);
@@ -124,7 +110,7 @@ static void an_invalid_round_is_run_again_and_passes_once(void **state)
 {
     (void)state;
     int64_t run_id = 0, again = 0;
-    bt_store *store = open_store();
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     int64_t round = begin_round(store, &run_id);
     const bt_store_case what = {
         .bench = "b", .kind = "kernel", .name = "c", .axes_json = "{}", .system = "blutrain"};
@@ -149,13 +135,13 @@ static void columns_of_other_versions_are_read_by_name(void **state)
     (void)state;
     const bt_store_telemetry samples[2] = {sample(1), sample(2)};
     int64_t run_id = 0;
-    bt_store *store = open_store();
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     int64_t round = begin_round(store, &run_id);
     ASSERT_OK(bt_store_telemetry_set(store, round, "", samples, 2));
     ASSERT_OK(bt_store_close(store));
     // As if power had not been known and another column had stood in its place.
-    execute("UPDATE telemetry SET columns=replace(columns, 'power_w', 'fan_speed')");
-    store = open_store();
+    scratch_execute("UPDATE telemetry SET columns=replace(columns, 'power_w', 'fan_speed')");
+    store = scratch_open(BT_STORE_WRITE);
     bt_store_run run;
     ASSERT_OK(bt_store_run_read(store, run_id, &run));
     const bt_store_round *read = &run.rounds[run.round_count - 1];
@@ -164,8 +150,8 @@ static void columns_of_other_versions_are_read_by_name(void **state)
     assert_true(read->telemetry[1].switches_per_s == samples[1].switches_per_s);
     bt_store_run_release(&run);
     ASSERT_OK(bt_store_close(store));
-    execute("UPDATE telemetry SET count=3"); // more than the blob holds
-    store = open_store();
+    scratch_execute("UPDATE telemetry SET count=3"); // more than the blob holds
+    store = scratch_open(BT_STORE_WRITE);
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "telemetry", bt_store_run_read(store, run_id, &run));
     ASSERT_OK(bt_store_close(store));
 }
@@ -195,7 +181,7 @@ static void every_failed_allocation_of_writing_is_reported(void **state)
     (void)state;
     const bt_store_telemetry samples[2] = {sample(1), sample(2)};
     int64_t run_id = 0;
-    bt_store *store = open_store();
+    bt_store *store = scratch_open(BT_STORE_WRITE);
     int64_t round = begin_round(store, &run_id);
     int64_t before = bt_mem_live_count();
     for (int64_t n = 1;; n++) {
@@ -213,9 +199,9 @@ static void every_failed_allocation_of_writing_is_reported(void **state)
 
 // ---- the sampler, with a made-up NVML ----------------------------------------------------------
 
-// CTest puts a made-up NVML in front of this program; by hand there may be none. *old: the one that
-// lacks what old drivers lack.
-static bool has_fake(bool *old)
+// The made-up NVML that CTest puts in front of this program; without one, as by hand, the test is
+// skipped. Returns whether it is the one that lacks what old drivers lack.
+static bool need_fake(void)
 {
     bt_nvml nvml;
     int error = 0;
@@ -224,17 +210,11 @@ static bool has_fake(bool *old)
         (void)nvml.driver(driver, sizeof driver);
         bt_nvml_close(&nvml);
     }
-    *old = strcmp(driver, "450.0") == 0;
-    return *old || strcmp(driver, "580.1") == 0;
-}
-
-static void forget_variables(void)
-{
-    static const char *const names[] = {"FAKE_NVML_THROTTLE", "FAKE_NVML_CLOCK", "FAKE_NVML_PIDS",
-                                        "FAKE_NVML_LOST",     "FAKE_NVML_SLOW",  "FAKE_WORKER"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        unsetenv(names[i]);
+    bool old = strcmp(driver, "450.0") == 0;
+    if (!old && strcmp(driver, "580.1") != 0) {
+        skip();
     }
+    return old;
 }
 
 // Listens as the recorder does: for so long, or until there are so many samples. A machine that has
@@ -260,13 +240,9 @@ static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t 
 static void gpu_is_sampled(void **state)
 {
     (void)state;
-    bool old = false;
+    bool old = need_fake();
     int64_t count = 0;
     bt_telemetry *telemetry = NULL;
-    if (!has_fake(&old)) {
-        skip();
-    }
-    forget_variables();
     setenv("FAKE_NVML_THROTTLE", "0x44", 1);
     ASSERT_OK(bt_telemetry_open("GPU-2222", &telemetry));
     const bt_store_telemetry *samples = watch(telemetry, 20000, 3, &count);
@@ -291,20 +267,17 @@ static void gpu_is_sampled(void **state)
     assert_int_equal(count, 2);
     bt_telemetry_close(telemetry);
     bt_telemetry_close(NULL);
-    forget_variables();
 }
 
 static void processes_of_others_are_found(void **state)
 {
     (void)state;
-    bool old = false;
+    if (need_fake()) {
+        skip();
+    }
     int64_t count = 0;
     char text[64];
     bt_telemetry *telemetry = NULL;
-    if (!has_fake(&old) || old) {
-        skip();
-    }
-    forget_variables();
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
     // There before the round: foreign in any namespace; without memory: no matter.
     (void)snprintf(text, sizeof text, "%d,1:0", (int)getppid());
@@ -322,19 +295,14 @@ static void processes_of_others_are_found(void **state)
     }
     assert_true(samples[count - 1].other_processes == 0.0);
     bt_telemetry_close(telemetry);
-    forget_variables();
 }
 
 static void a_lost_device_is_asked_no_more(void **state)
 {
     (void)state;
-    bool old = false;
+    bool old = need_fake();
     int64_t count = 0;
     bt_telemetry *telemetry = NULL;
-    if (!has_fake(&old)) {
-        skip();
-    }
-    forget_variables();
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
     setenv("FAKE_NVML_LOST", old ? "6" : "8", 1); // in the middle of the second sample
     const bt_store_telemetry *samples = watch(telemetry, 20000, 3, &count);
@@ -346,25 +314,19 @@ static void a_lost_device_is_asked_no_more(void **state)
     bt_noise_judge(samples, count, &verdict);
     assert_false(bt_noise_invalidates(verdict.noise));
     bt_telemetry_close(telemetry);
-    forget_variables();
 }
 
 static void a_slow_driver_is_asked_less_often(void **state)
 {
     (void)state;
-    bool old = false;
+    (void)need_fake();
     int64_t count = 0;
     bt_telemetry *telemetry = NULL;
-    if (!has_fake(&old)) {
-        skip();
-    }
-    forget_variables();
     setenv("FAKE_NVML_SLOW", "60", 1);
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
     watch(telemetry, 600, 100, &count);
     assert_int_equal(count, 2); // one that takes 60 ms, then a pause of 1.2 s; and the last
     bt_telemetry_close(telemetry);
-    forget_variables();
 }
 
 static void a_device_that_is_not_there_is_not_watched(void **state)
@@ -438,26 +400,12 @@ static void run_on_gpu(bt_run_outcome *outcome, bt_store_run *run)
                                 .has_cuda = true,
                                 .cuda = {.name = "First", .uuid = "GPU-1111", .arch = 90},
                                 .cuda_free_bytes = 1ULL << 33};
-    const bt_plan_options options = {.seed = -1, .rounds = 1};
-    char out[160];
     bt_suite suite;
     bt_plan plan;
-    bt_store *store = NULL;
-    (void)snprintf(out, sizeof out, "%s.out", database);
-    ASSERT_OK(bt_suite_parse("t.json", gpu_suite, strlen(gpu_suite), &suite));
-    ASSERT_OK(bt_plan_make(&suite, &options, &machine, &plan));
-    bt_run_request request = {.suite = &suite,
-                              .plan = &plan,
-                              .machine = &machine,
-                              .database = database,
-                              .out_dir = out,
-                              .worker = "tests/support/kernel_peer.sh",
-                              .command = "a test",
-                              .quiet = true};
+    ASSERT_OK(scratch_plan_make(gpu_suite, 1, &machine, &suite, &plan));
+    bt_run_request request = scratch_run_request(&suite, &plan, &machine, SCRATCH_KERNEL_PEER);
     ASSERT_OK(bt_run_execute(&request, outcome));
-    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
-    ASSERT_OK(bt_store_run_read(store, outcome->run, run));
-    ASSERT_OK(bt_store_close(store));
+    *run = scratch_run_read(outcome->run);
     bt_plan_release(&plan);
     bt_suite_release(&suite);
 }
@@ -465,10 +413,7 @@ static void run_on_gpu(bt_run_outcome *outcome, bt_store_run *run)
 static void disturbed_rounds_are_kept_and_run_again(void **state)
 {
     (void)state;
-    bool old = false;
-    if (!has_fake(&old)) {
-        skip();
-    }
+    bool old = need_fake();
     static const struct {
         const char *throttle, *pids, *label, *words;
     } cases[] = {{"0x80", "", "throttled", "power brake"},
@@ -477,7 +422,6 @@ static void disturbed_rounds_are_kept_and_run_again(void **state)
     for (int k = 0; k < (old ? 2 : 3); k++) { // an old driver does not list processes
         bt_run_outcome outcome;
         bt_store_run run;
-        forget_variables();
         setenv("FAKE_NVML_THROTTLE", cases[k].throttle, 1);
         setenv("FAKE_NVML_PIDS", cases[k].pids, 1);
         run_on_gpu(&outcome, &run);
@@ -503,7 +447,6 @@ static void disturbed_rounds_are_kept_and_run_again(void **state)
         assert_int_equal(seen, cases[k].words ? 3 : 1); // run again twice
         bt_store_run_release(&run);
     }
-    forget_variables();
 }
 
 static void expect_words(const bt_str *text, const char *words)
@@ -516,14 +459,10 @@ static void expect_words(const bt_str *text, const char *words)
 static void labels_and_clocks_are_shown(void **state)
 {
     (void)state;
-    bool old = false;
-    if (!has_fake(&old)) {
-        skip();
-    }
+    (void)need_fake();
     bt_run_outcome first, second;
     bt_store_run run;
     bt_str text = {0};
-    forget_variables();
     setenv("FAKE_NVML_THROTTLE", "0x4", 1);
     run_on_gpu(&first, &run);
     bt_store_run_release(&run);
@@ -531,8 +470,7 @@ static void labels_and_clocks_are_shown(void **state)
     setenv("FAKE_NVML_CLOCK", "1500", 1);
     run_on_gpu(&second, &run);
     bt_store_run_release(&run);
-    bt_store *store = NULL;
-    ASSERT_OK(bt_store_open(database, BT_STORE_READ, &store));
+    bt_store *store = scratch_open(BT_STORE_READ);
     ASSERT_OK(bt_show_text(store, first.run, &text));
     expect_words(&text, "2 power cap, of 2 rounds"); // the case, and the machine's copy
     bt_str_release(&text);
@@ -558,20 +496,15 @@ static void labels_and_clocks_are_shown(void **state)
     expect_words(&text, "\"clocks_comparable\": false");
     bt_str_release(&text);
     ASSERT_OK(bt_store_close(store));
-    forget_variables();
 }
 
 // Neither a device that is lost nor one that does not answer keeps a round from passing.
 static void a_lost_device_fails_no_round(void **state)
 {
     (void)state;
-    bool old = false;
-    if (!has_fake(&old)) {
-        skip();
-    }
+    (void)need_fake();
     bt_run_outcome outcome;
     bt_store_run run;
-    forget_variables();
     setenv("FAKE_NVML_LOST", "0", 1);
     run_on_gpu(&outcome, &run);
     assert_int_equal(outcome.status, BT_RUN_PASSED);
@@ -580,10 +513,9 @@ static void a_lost_device_fails_no_round(void **state)
         assert_false(strcmp(run.rounds[i].label, "throttled") == 0);
     }
     bt_store_run_release(&run);
-    forget_variables();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
@@ -593,13 +525,13 @@ int main(void)
         TEST(columns_of_other_versions_are_read_by_name),
         TEST(columns_have_names),
         TEST(every_failed_allocation_of_writing_is_reported),
-        cmocka_unit_test(gpu_is_sampled),
-        cmocka_unit_test(processes_of_others_are_found),
-        cmocka_unit_test(a_lost_device_is_asked_no_more),
-        cmocka_unit_test(a_slow_driver_is_asked_less_often),
-        cmocka_unit_test(a_device_that_is_not_there_is_not_watched),
-        cmocka_unit_test(thinning_keeps_what_counts_against_the_round),
-        cmocka_unit_test(samples_without_memory_are_left_out),
+        TEST(gpu_is_sampled),
+        TEST(processes_of_others_are_found),
+        TEST(a_lost_device_is_asked_no_more),
+        TEST(a_slow_driver_is_asked_less_often),
+        TEST(a_device_that_is_not_there_is_not_watched),
+        TEST(thinning_keeps_what_counts_against_the_round),
+        TEST(samples_without_memory_are_left_out),
         TEST(disturbed_rounds_are_kept_and_run_again),
         TEST(labels_and_clocks_are_shown),
         TEST(a_lost_device_fails_no_round),
