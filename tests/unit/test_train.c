@@ -81,15 +81,30 @@ static const bt_train_observer observer = {.start = on_start,
                                            .kernel = on_kernel,
                                            .should_stop = should_stop};
 
+// Trains, observed by *r.
+static bt_status train(const bt_train_plan *plan, record *r, bt_train_result *result)
+{
+    bt_train_observer o = observer;
+    o.self = r;
+    return bt_train_run(plan, &o, result);
+}
+
+// Losses of the plan's steps.
+static void train_losses(const bt_train_plan *plan, float loss[STEPS])
+{
+    bt_train_result result;
+    record r = {0};
+    ASSERT_OK(train(plan, &r, &result));
+    memcpy(loss, r.loss, sizeof r.loss);
+}
+
 static void a_run_learns_and_reports(void **state)
 {
     (void)state;
     bt_train_plan plan = small_train_plan();
     bt_train_result result;
     record r = {0};
-    bt_train_observer o = observer;
-    o.self = &r;
-    ASSERT_OK(bt_train_run(&plan, &o, &result));
+    ASSERT_OK(train(&plan, &r, &result));
     assert_int_equal(r.start.tensors, 2 + 2 * 12 + 2);
     assert_int_equal(r.start.accumulation, 2);
     assert_int_equal(r.start.train_tokens, SMALL_TOKENS);
@@ -115,17 +130,14 @@ static void a_slowdown_lengthens_steps(void **state)
     bt_train_plan plan = small_train_plan();
     bt_train_result plain, slow;
     record a = {0}, b = {0};
-    bt_train_observer o = observer;
-    o.self = &a;
     omp_set_num_threads(1);
-    ASSERT_OK(bt_train_run(&plan, &o, &plain));
+    ASSERT_OK(train(&plan, &a, &plain));
     plan.slowdown = 9;
-    o.self = &b;
-    ASSERT_OK(bt_train_run(&plan, &o, &slow));
+    ASSERT_OK(train(&plan, &b, &slow));
     assert_true(b.least_ns > 2 * a.least_ns);
     assert_string_equal(slow.params_digest, plain.params_digest);
     plan.slowdown = (double)NAN;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "slowdown is nan", bt_train_run(&plan, &o, &slow));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "slowdown is nan", train(&plan, &b, &slow));
 }
 
 // Not on threads, nor on what is measured, nor on whether activations are kept.
@@ -138,13 +150,11 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
         bt_train_plan plan = small_train_plan();
         bt_train_result result;
         record r = {0};
-        bt_train_observer o = observer;
-        o.self = &r;
         plan.profile_steps = threads - 1;
         plan.eval_every = threads == 1 ? 6 : 0;
         plan.recompute = threads == 5;
         omp_set_num_threads(threads);
-        ASSERT_OK(bt_train_run(&plan, &o, &result));
+        ASSERT_OK(train(&plan, &r, &result));
         if (threads == 1) {
             first = result;
             a = r;
@@ -155,10 +165,8 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
     bt_train_plan plan = small_train_plan();
     bt_train_result other;
     record r = {0};
-    bt_train_observer o = observer;
-    o.self = &r;
     plan.seed = 1338;
-    ASSERT_OK(bt_train_run(&plan, &o, &other));
+    ASSERT_OK(train(&plan, &r, &other));
     assert_string_not_equal(other.params_digest, first.params_digest);
 }
 
@@ -168,14 +176,9 @@ static void accumulation_equals_one_large_batch(void **state)
     float loss[2][STEPS];
     for (int i = 0; i < 2; ++i) {
         bt_train_plan plan = small_train_plan();
-        bt_train_result result;
-        record r = {0};
-        bt_train_observer o = observer;
-        o.self = &r;
         plan.micro_batch = i ? 4 : 16;
         plan.eval_every = 0;
-        ASSERT_OK(bt_train_run(&plan, &o, &result));
-        memcpy(loss[i], r.loss, sizeof r.loss);
+        train_losses(&plan, loss[i]);
     }
     for (int i = 0; i < STEPS; ++i) {
         // Sums in another order: some eps(f32) a step, amplified by training.
@@ -190,13 +193,8 @@ static void bf16_learns_like_fp32(void **state)
     float loss[2][STEPS];
     for (int i = 0; i < 2; ++i) {
         bt_train_plan plan = small_train_plan();
-        bt_train_result result;
-        record r = {0};
-        bt_train_observer o = observer;
-        o.self = &r;
         plan.precision = i ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
-        ASSERT_OK(bt_train_run(&plan, &o, &result));
-        memcpy(loss[i], r.loss, sizeof r.loss);
+        train_losses(&plan, loss[i]);
     }
     bool differs = false;
     for (int i = 0; i < STEPS; ++i) {
@@ -212,9 +210,7 @@ static void a_run_stops_when_asked(void **state)
     bt_train_plan plan = small_train_plan();
     bt_train_result result;
     record r = {.stop_after = 3};
-    bt_train_observer o = observer;
-    o.self = &r;
-    ASSERT_OK(bt_train_run(&plan, &o, &result));
+    ASSERT_OK(train(&plan, &r, &result));
     assert_true(result.stopped);
     assert_int_equal(result.steps_done, 3);
     assert_int_equal(strlen(result.params_digest), 32);
@@ -226,14 +222,12 @@ static void memory_limit_is_reported(void **state)
     bt_train_plan plan = small_train_plan();
     bt_train_result result;
     record r = {0};
-    bt_train_observer o = observer;
-    o.self = &r;
     plan.memory_limit_bytes = 4 << 20;
     plan.micro_batch = 64;
     plan.tokens_per_step = 64 * 16;
     plan.model.width = 64;
     plan.model.heads = 4;
-    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "limit", bt_train_run(&plan, &o, &result));
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "limit", train(&plan, &r, &result));
 }
 
 static void failing_allocations_leak_nothing(void **state)
