@@ -1,15 +1,14 @@
 // tests/unit/test_base.c - status, memory, strings, files, element types, random numbers
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "framework/base/dtype.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/rng.h"
 #include "framework/base/str.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 static void status_keeps_message_and_context(void **state)
@@ -81,13 +80,9 @@ static void string_survives_failure(void **state)
 static void files_are_replaced_whole(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/bt-test-XXXXXX";
-    assert_non_null(mkdtemp(folder));
-    char path[256];
-    (void)snprintf(path, sizeof path, "%s/a/b", folder);
-    ASSERT_OK(bt_dir_make(path));
-    ASSERT_OK(bt_dir_make(path));
-    (void)snprintf(path, sizeof path, "%s/a/b/file", folder);
+    ASSERT_OK(bt_dir_make(test_scratch_path("a/b")));
+    ASSERT_OK(bt_dir_make(test_scratch_path("a/b")));
+    const char *path = test_scratch_path("a/b/file");
     ASSERT_OK(bt_file_write(path, "hello", 5));
     ASSERT_FAILS(BT_STATUS_IO, "in the way", bt_dir_make(path));
     void *bytes = NULL;
@@ -97,7 +92,6 @@ static void files_are_replaced_whole(void **state)
     assert_string_equal(bytes, "hello");
     bt_mem_free(bytes);
     ASSERT_FAILS(BT_STATUS_IO, "No such file", bt_file_read("/nonexistent/x", &bytes, &size));
-    (void)unlink(path);
 }
 
 static void bf16_rounds_to_nearest_even(void **state)
@@ -153,7 +147,8 @@ int main(void)
         cmocka_unit_test(memory_failure_is_injected_once),
         cmocka_unit_test(arena_blocks_are_zero_and_aligned),
         cmocka_unit_test(string_survives_failure),
-        cmocka_unit_test(files_are_replaced_whole),
+        cmocka_unit_test_setup_teardown(files_are_replaced_whole, test_scratch_setup,
+                                        test_scratch_teardown),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(philox_matches_published_vectors),
         cmocka_unit_test(normal_numbers_have_their_moments),
