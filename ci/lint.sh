@@ -56,7 +56,7 @@ check_layers() {
 }
 
 check_shell() {
-    { ours '*.sh' && echo bt-bench && echo .ci/run; } | xargs shellcheck
+    { ours '*.sh' '*.bash' && echo bt-bench && echo .ci/run; } | xargs shellcheck
 }
 
 # What STYLE says of files, as far as a machine sees it.
@@ -67,7 +67,7 @@ check_files() {
             echo "$file: over 800 lines"
             found=1
         fi
-    done < <(ours '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.js' '*.bats')
+    done < <(ours '*.c' '*.h' '*.cu' '*.cuh' '*.sh' '*.bash' '*.js' '*.bats')
     while read -r file; do
         if [ ! -e "$file/README.md" ]; then
             echo "$file: has no README.md"

@@ -1,27 +1,19 @@
 #!/usr/bin/env bats
 # ci/gpu-gate.sh from start to end on CPU cases with builds that are fakes, and the workflow files
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    BT_BENCH=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    export BT_BENCH OMP_NUM_THREADS=1
-    dir=$(mktemp -d /tmp/bt-gpu-gate-XXXXXX)
-    cd "$dir" || exit
-    cat >s.json <<'JSON'
-{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
-    { "name": "gelu", "kind": "kernel",
-      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
-JSON
+    enter_scratch
+    export BT_BENCH=$bench OMP_NUM_THREADS=1
+    gelu_suite '["64x16", "4x5"]' >s.json
     mkdir old new
     cp "$root/tests/support/fake_build.sh" old/bt-bench
     cp "$root/tests/support/fake_build.sh" new/bt-bench
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 gate() { # option...

@@ -1,16 +1,14 @@
 #!/usr/bin/env bats
 # ci/self-check.sh: for real on a small CPU case, and against programs that are wrong
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    dir=$(mktemp -d /tmp/bt-self-check-test-XXXXXX)
+    enter_scratch
 }
 
 teardown() {
-    rm -rf "$dir"
+    leave_scratch
 }
 
 # A bt-bench that says what the test wants: its answers lie in $dir/answers/<verb or name>.json.

@@ -2,29 +2,20 @@
 # bt-bench ab from a user's side: builds that are fakes with known times, revisions that are built,
 # systems; verdicts, exit codes, what is recorded
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    dir=$(mktemp -d /tmp/bt-ab-XXXXXX)
-    cd "$dir" || exit
-    cat >s.json <<'JSON'
-{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
-    { "name": "gelu", "kind": "kernel",
-      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
-JSON
+    enter_scratch
+    gelu_suite '["64x16", "4x5"]' >s.json
     mkdir old new
     worker=$root/tests/support/kernel_peer.sh
-    unset KERNEL_PEER KERNEL_PEER_TASKS
     cp "$root/tests/support/fake_build.sh" old/bt-bench
     cp "$root/tests/support/fake_build.sh" new/bt-bench
     export OMP_NUM_THREADS=1
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 ab() { # arguments behind the two builds and the suite; the worker measures the copy
@@ -168,10 +159,7 @@ CMAKE
     printf 'SLOW_CASE=64x16 SLOW=3; sleep 0.1' >new/says
     "$bench" ab ./old ./new s.json --worker "$worker" --seed 6 --tolerance 0.02 >out 2>err &
     pid=$!
-    for _ in $(seq 600); do
-        [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1" 2>/dev/null)" -ge 8 ] 2>/dev/null && break
-        sleep 0.05
-    done
+    eventually has_rounds 1 8
     kill -INT "$pid"
     code=0
     wait "$pid" || code=$?
@@ -225,10 +213,7 @@ CMAKE
     printf 'SLOW_CASE=64x16 SLOW=3\n[ -e "$here/go" ] || sleep 0.3\n' >new/says
     "$bench" ab ./old ./new s.json --seed 7 -q >/dev/null 2>err 3>&- &
     pid=$!
-    for _ in $(seq 1200); do
-        "$bench" watch 1 --once --format json 2>/dev/null | grep -qE '"rounds_done":([5-9]|[1-9][0-9])' && break
-        sleep 0.05
-    done
+    eventually has_rounds 1 5
     touch new/go
     kill -9 "$pid"
     wait "$pid" || true

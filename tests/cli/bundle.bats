@@ -1,27 +1,17 @@
 #!/usr/bin/env bats
 # bt-bench export, verify, import, keygen, from a user's side; what is in a bundle read by others
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
-    cd "$dir" || exit
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
-    cat >s.json <<'JSON'
-{ "name": "tiny", "dataset": { "train": ["t.bin"] },
-  "profiles": {
-    "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 6 },
-      "cases": [ { "name": "a", "kind": "train" } ] } } }
-JSON
-    unset FAKE_WORKER FAKE_STEPS FAKE_PID_FILE FAKE_TASK_FILE
+    enter_scratch
+    tiny_shard t.bin
+    training_suite >s.json
     "$bench" run s.json --worker "$root/tests/support/fake_worker.sh" --rounds 2 --quiet >/dev/null
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 export_run() { # arguments

@@ -1,27 +1,18 @@
 #!/usr/bin/env bats
 # bt-bench calibrate from a user's side: what it says and records, and that a gate heeds it
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    enter_scratch
     worker=$root/tests/support/kernel_peer.sh
-    dir=$(mktemp -d /tmp/bt-calibrate-XXXXXX)
-    cd "$dir" || exit
-    cat >s.json <<'JSON'
-{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
-    { "name": "gelu", "kind": "kernel",
-      "kernel": { "op": "gelu", "shape": "64x16", "cache": "hot", "max_time_s": 0.01 } } ] } } }
-JSON
+    gelu_suite '"64x16"' >s.json
     echo '{ "name": "strict", "rounds": 4, "calibration": { "required": true } }' >strict.json
     export OMP_NUM_THREADS=1
-    unset KERNEL_PEER KERNEL_PEER_TASKS
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 @test "a worker without noise: no false alarms, the tolerance is found; a gate heeds it" {
@@ -68,10 +59,7 @@ teardown() {
     chmod +x slow.sh
     "$bench" calibrate s.json --worker "$PWD/slow.sh" --rounds 8 --seed 6 --slowdown 0.3 >out 2>err &
     pid=$!
-    for _ in $(seq 600); do
-        [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1" 2>/dev/null)" -ge 4 ] 2>/dev/null && break
-        sleep 0.05
-    done
+    eventually has_rounds 1 4
     kill -INT "$pid"
     wait "$pid" || [ $? = 130 ]
     run --separate-stderr "$bench" calibrate --resume 1 --worker "$PWD/slow.sh" --format json

@@ -1,27 +1,18 @@
 #!/usr/bin/env bats
 # bt-bench env: this machine's facts, and what differs between two environments
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$BATS_TEST_DIRNAME/../..
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    worker=$(readlink -f "$root/tests/support/fake_worker.sh")
-    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
-    cd "$dir" || exit
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
-    cat >s.json <<'JSON'
-{ "name": "tiny", "dataset": { "train": ["t.bin"] },
-  "profiles": {
-    "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 6 },
-      "cases": [ { "name": "a", "kind": "train" } ] } } }
-JSON
-    unset FAKE_WORKER FAKE_STEPS OMP_TEST_FACT
+    enter_scratch
+    worker=$root/tests/support/fake_worker.sh
+    tiny_shard t.bin
+    training_suite >s.json
+    unset OMP_TEST_FACT
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 record() { "$bench" run s.json --worker "$worker" --quiet "$@" >/dev/null; }

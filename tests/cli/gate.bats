@@ -1,25 +1,16 @@
 #!/usr/bin/env bats
 # bt-bench gate and baseline from start to end: every exit code, every file, every bad input
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    enter_scratch
     worker=$root/tests/support/timed_worker.sh
-    dir=$(mktemp -d /tmp/bt-gate-XXXXXX)
-    cd "$dir" || exit
-    cat >s.json <<'JSON'
-{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
-    { "name": "gelu", "kind": "kernel",
-      "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
-JSON
+    gelu_suite '["64x16", "4x5"]' >s.json
     export OMP_NUM_THREADS=1
-    unset TIMED_NS TIMED_SPREAD_PPM TIMED_KERNEL TIMED_MODE TIMED_MEMORY
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 # A baseline of run 1, told times.
@@ -117,19 +108,6 @@ gate() { # option...
     [[ $stderr == *'"rounds" is 100; allowed: 2 to 24'* ]]
 }
 
-# Rounds of run 2 that have ended.
-done_of_2() {
-    "$bench" watch 2 --once --format json | grep -o '"rounds_done":[0-9]*' | cut -d: -f2
-}
-
-eventually_more_than() { # rounds
-    for _ in $(seq 600); do
-        [ "$(done_of_2 2>/dev/null || echo 0)" -gt "$1" ] && return 0
-        sleep 0.05
-    done
-    return 1
-}
-
 @test "a gate that was killed goes on with its looks, its policy and its baseline" {
     set_main
     echo '{ "name": "x", "memory_tolerance_bytes": 7 }' >p.json
@@ -137,10 +115,10 @@ eventually_more_than() { # rounds
     TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
         --policy p.json >/dev/null 2>&1 3>&- &
     pid=$!
-    eventually_more_than 9 # past the first look
+    eventually has_rounds 2 10 # past the first look
     kill -9 "$pid"
     wait "$pid" || true
-    [ "$(done_of_2)" -lt 24 ]
+    [ "$(rounds_done 2)" -lt 24 ]
     run "$bench" watch 2
     [[ ${lines[-1]} == "next      bt-bench gate --resume 2" ]]
     run "$bench" run --resume 2
@@ -161,10 +139,7 @@ eventually_more_than() { # rounds
     TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
         --rounds 5 >/dev/null 2>&1 3>&- &
     pid=$!
-    for _ in $(seq 600); do
-        "$bench" watch 4 --once --format json 2>/dev/null | grep -q '"rounds_done":[1-9]' && break
-        sleep 0.05
-    done
+    eventually has_rounds 4 1
     kill -9 "$pid"
     wait "$pid" || true
     run --separate-stderr "$bench" gate --resume 4 --worker "$worker" -q
@@ -177,7 +152,7 @@ eventually_more_than() { # rounds
     TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
         >/dev/null 2>&1 3>&- &
     pid=$!
-    eventually_more_than 1
+    eventually has_rounds 2 2
     kill -9 "$pid"
     wait "$pid" || true
     "$bench" run s.json --filter 4x5 --rounds 3 -q --worker "$worker" >/dev/null

@@ -1,24 +1,16 @@
 #!/usr/bin/env bats
 # bt-bench history from a user's side
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    enter_scratch
     peer=$root/tests/support/kernel_peer.sh
-    dir=$(mktemp -d /tmp/bt-history-XXXXXX)
-    cd "$dir" || exit
-    cat >s.json <<'JSON'
-{ "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
-    { "name": "gelu", "kind": "kernel",
-      "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot", "max_time_s": 0.01 } } ] } } }
-JSON
+    gelu_suite '"4x5"' >s.json
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 @test "a line per run and series, as text and as JSON" {

@@ -1,26 +1,20 @@
 #!/usr/bin/env bats
 # Kernel cases from a user's side: the table, peers that take turns, peers that are missing
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=${BT_BENCH:-$root/build/bin/bt-bench}
-    bench=$(readlink -f "$bench")
+    enter_scratch
     peer=$root/tests/support/kernel_peer.sh
-    dir=$(mktemp -d /tmp/bt-kernels-XXXXXX)
-    cd "$dir" || exit
     cat >s.json <<'JSON'
 { "name": "tiny", "profiles": { "cpu": { "device": "cpu", "cases": [
     { "name": "gelu", "kind": "kernel",
       "kernel": { "op": "gelu", "shape": ["64x16", "4x5"], "cache": "hot", "max_time_s": 0.01 } } ] } } }
 JSON
-    unset KERNEL_PEER KERNEL_PEER_TASKS
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 @test "kernel cases are a table: time, bandwidth, share of the copy, the kernel that ran" {

@@ -1,23 +1,20 @@
 #!/usr/bin/env bats
 # PyTorch's peer with PyTorch, on its own: nothing of ours runs, so sanitizers see nothing here
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
+    enter_scratch
     peer=$root/harness/peers/pytorch/peer.py
     python=
     for p in python3 /usr/bin/python3; do
         "$p" -c 'import importlib.util as i; exit(not i.find_spec("torch"))' && python=$p && break
     done
     [ -n "$python" ] || skip "no PyTorch"
-    dir=$(mktemp -d /tmp/bt-pytorch-XXXXXX)
-    cd "$dir" || exit
 }
 
 teardown() {
-    cd /
-    [ -z "${dir:-}" ] || rm -rf "$dir"
+    leave_scratch
 }
 
 @test "every operation that it has is right and timed; of another it says so" {

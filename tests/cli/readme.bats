@@ -1,18 +1,20 @@
+#!/usr/bin/env bats
 # README.md holds: its suite expands to a plan, its verbs and links exist
 
+load ../support/cli
+
 setup() {
-    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    tree=$(mktemp -d /tmp/bt-readme.XXXXXX)
+    enter_scratch
 }
 
 teardown() {
-    rm -rf "$tree"
+    leave_scratch
 }
 
 @test "the suite expands to a plan of two cases" {
-    awk '/^```json$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$root/README.md" >"$tree/suite.json"
-    [ -s "$tree/suite.json" ]
-    run "$BT_BENCH" run "$tree/suite.json" --dry-run
+    awk '/^```json$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$root/README.md" >suite.json
+    [ -s suite.json ]
+    run "$bench" run suite.json --dry-run
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"2 cases"* ]]
@@ -20,7 +22,7 @@ teardown() {
 
 @test "each verb and long option that is named exists" {
     while read -r verb rest; do
-        run "$BT_BENCH" "$verb" --help
+        run "$bench" "$verb" --help
         echo "$verb: $output"
         [ "$status" -eq 0 ]
         for option in $(grep -oE -- '--[a-z-]+' <<<"$rest"); do

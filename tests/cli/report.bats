@@ -1,20 +1,16 @@
 #!/usr/bin/env bats
 # bt-bench report, from a user's side: files by their ending, and folders for others
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    make=$(readlink -f "${BT_BUILD:-$root/build}/tests/make_report")
-    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
-    cd "$dir" || exit
+    make=$(readlink -f "${BT_BUILD:-$BATS_TEST_DIRNAME/../../build}/tests/make_report")
+    enter_scratch
     "$make" bt.sqlite replicate made.html
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 @test "a publication is a folder that README.md explains" {

@@ -1,16 +1,13 @@
 #!/usr/bin/env bats
 # Runs that are broken off and go on, and runs beside each other, from a user's side
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    enter_scratch
     worker=$root/tests/support/fake_worker.sh
     peer=$root/tests/support/kernel_peer.sh
-    dir=$(mktemp -d /tmp/bt-resume-XXXXXX)
-    cd "$dir" || exit
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    tiny_shard t.bin
     cat >s.json <<'JSON'
 { "name": "tiny", "dataset": { "train": ["t.bin"] },
   "profiles": {
@@ -28,25 +25,13 @@ JSON
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
-
-eventually() {
-    for _ in $(seq 1200); do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.05
-    done
-    echo "never: $*"
-    return 1
-}
-
-some_done() { "$bench" watch "$1" --once --format json | grep -q '"rounds_done":[1-9]'; }
 
 @test "a training run that was interrupted goes on: finished rounds stay, the gap is noted" {
     FAKE_WORKER=slow "$bench" run s.json --rounds 2 --worker "$worker" >out 2>err 3>&- &
     pid=$!
-    eventually some_done 1
+    eventually has_rounds 1 1
     kill -INT "$pid"
     wait "$pid" || true
     grep -q "it goes on with 'bt-bench run --resume 1'" err
@@ -66,7 +51,7 @@ some_done() { "$bench" watch "$1" --once --format json | grep -q '"rounds_done":
 @test "a killed run of kernel cases on two systems goes on" {
     "$bench" run k.json --rounds 3 --system "blutrain,$peer" >out 2>err 3>&- &
     pid=$!
-    eventually some_done 1
+    eventually has_rounds 1 1
     kill -9 "$pid"
     wait "$pid" || true
     run "$bench" watch 1

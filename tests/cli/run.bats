@@ -1,17 +1,12 @@
 #!/usr/bin/env bats
 # bt-bench run and its neighbours, from a user's side: words, exit codes, interruption, kills
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$BATS_TEST_DIRNAME/../..
-    bench=${BT_BENCH:-$root/build/bin/bt-bench}
-    bench=$(readlink -f "$bench")
-    worker=$(readlink -f "$root/tests/support/fake_worker.sh")
-    dir=$(mktemp -d /tmp/bt-cli-XXXXXX)
-    cd "$dir" || exit
-    # A shard: 256 header words (magic, version, count), then tokens.
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    enter_scratch
+    worker=$root/tests/support/fake_worker.sh
+    tiny_shard t.bin
     cat >s.json <<'JSON'
 { "name": "tiny", "dataset": { "train": ["t.bin"] },
   "profiles": {
@@ -19,31 +14,16 @@ setup() {
       "cases": [ { "name": "a", "kind": "train" }, { "name": "b", "kind": "train" } ] },
     "gpu": { "device": "cuda", "automatic": false, "cases": [ { "name": "g", "kind": "train" } ] } } }
 JSON
-    unset FAKE_WORKER FAKE_STEPS FAKE_PID_FILE FAKE_TASK_FILE
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 fake() { # arguments of run
     run --separate-stderr "$bench" run s.json --worker "$worker" "$@"
 }
 
-# Waits until the command holds, at most a minute; says what the program said when it never does.
-eventually() {
-    for _ in $(seq 1200); do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.05
-    done
-    echo "never: $*"
-    cat out err
-    "$bench" list runs
-    return 1
-}
-
-running_with_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"steps":[1-9]'; }
 is_gone() { ! kill -0 "$1"; }
 
 @test "a run passes: result on stdout, progress on stderr, exit 0" {
@@ -187,7 +167,7 @@ is_gone() { ! kill -0 "$1"; }
     FAKE_WORKER=slow FAKE_STEPS=10000 "$bench" run s.json --set train.steps=10000 \
         --worker "$worker" >out 2>err &
     pid=$!
-    eventually running_with_steps
+    eventually has_steps
     kill -INT $pid
     code=0
     wait $pid || code=$?
@@ -202,7 +182,7 @@ is_gone() { ! kill -0 "$1"; }
 @test "kill -9 of the recorder: the worker dies with it, show says interrupted" {
     FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
-    eventually running_with_steps
+    eventually has_steps
     kill -9 $pid
     wait $pid || true
     eventually is_gone "$(cat pid)"
@@ -219,7 +199,7 @@ is_gone() { ! kill -0 "$1"; }
     FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --filter a \
         --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
-    eventually running_with_steps
+    eventually has_steps
     kill -9 "$(cat pid)"
     code=0
     wait $pid || code=$?

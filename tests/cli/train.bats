@@ -1,12 +1,9 @@
 #!/usr/bin/env bats
 # bt-bench run with the real trainer, on a model of a few thousand parameters
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
-    dir=$(mktemp -d /tmp/bt-train-XXXXXX)
-    cd "$dir" || exit
+    enter_scratch
     "$root/tests/support/small_shard.sh" t.bin
     cat >s.json <<'JSON'
 { "name": "tiny", "dataset": { "train": ["t.bin"], "val": ["t.bin"] },
@@ -19,15 +16,12 @@ JSON
 }
 
 teardown() {
-    cd /
-    rm -rf "$dir"
+    leave_scratch
 }
 
 value() { # key: of JSON on standard input
     sed -n "s/.*\"$1\": \"\{0,1\}\([^\",]*\).*/\1/p" | head -n 1
 }
-
-has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"steps":[1-9]'; }
 
 @test "two runs of one plan give the same bits, a report and a falling loss" {
     "$bench" run s.json --format json --quiet >one
@@ -45,10 +39,7 @@ has_steps() { "$bench" list runs --format json | grep -q '"status":"running".*"s
 @test "Ctrl-C: the trainer stops between steps and keeps its digest" {
     "$bench" run s.json --set train.steps=10000000 --format json >out 2>err &
     pid=$!
-    for _ in $(seq 1200); do
-        has_steps && break
-        sleep 0.05
-    done
+    eventually has_steps
     kill -INT $pid
     code=0
     wait $pid || code=$?

@@ -1,15 +1,12 @@
 #!/usr/bin/env bats
 # bt-bench watch from a user's side, and runs that lose their terminal
 
-bats_require_minimum_version 1.5.0
+load ../support/cli
 
 setup() {
-    root=$(readlink -f "$BATS_TEST_DIRNAME/../..")
-    bench=$(readlink -f "${BT_BENCH:-$root/build/bin/bt-bench}")
+    enter_scratch
     worker=$root/tests/support/fake_worker.sh
-    dir=$(mktemp -d /tmp/bt-watch-XXXXXX)
-    cd "$dir" || exit
-    { printf '\x88\xd8\x34\x01\x01\0\0\0\x40\0\0\0'; head -c 1012 /dev/zero; head -c 128 /dev/zero; } >t.bin
+    tiny_shard t.bin
     cat >s.json <<'JSON'
 { "name": "tiny", "dataset": { "train": ["t.bin"] },
   "profiles": { "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 40 },
@@ -20,26 +17,14 @@ JSON
 
 teardown() {
     [ -z "$pid" ] || kill -9 "$pid" 2>/dev/null || true
-    cd /
-    rm -rf "$dir"
-}
-
-eventually() {
-    for _ in $(seq 1200); do
-        "$@" >/dev/null 2>&1 && return 0
-        sleep 0.05
-    done
-    echo "never: $*"
-    return 1
+    leave_scratch
 }
 
 start_slow() { # starts a run of four seconds in the background: $pid
     FAKE_WORKER=slow "$bench" run s.json --worker "$worker" >out 2>err 3>&- &
     pid=$!
-    eventually stepping
+    eventually has_steps
 }
-
-stepping() { "$bench" watch --once --format json | grep -q '"step":[1-9]'; }
 
 @test "a run is watched to its end: plain lines, the run's exit code, one word on what is next" {
     start_slow
@@ -91,7 +76,7 @@ stepping() { "$bench" watch --once --format json | grep -q '"step":[1-9]'; }
     # Its output ends (a pipe that nobody reads), then it is told that the terminal is gone.
     FAKE_WORKER=slow "$bench" run s.json --worker "$worker" 2>&1 3>&- > >(head -c 10 >/dev/null) &
     pid=$!
-    eventually stepping
+    eventually has_steps
     kill -HUP "$pid"
     wait "$pid"
     run "$bench" show 1
