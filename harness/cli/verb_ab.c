@@ -1,24 +1,7 @@
 // harness/cli/verb_ab.c - two builds, or two systems, in turns
 #include "harness/ab/ab.h"
-#include "harness/ab/rounds.h"
-#include "harness/ab/side.h"
-#include "harness/cli/ab_options.h"
-#include "harness/cli/run_suite.h"
+#include "harness/cli/ab_session.h"
 #include "harness/report/report.h"
-
-typedef struct comparing {
-    const bt_cli_arguments *arguments;
-    bool json;
-    bt_policy policy;
-    bt_ab_rounds rounds;
-    bt_run_wish wish;
-    bt_cli_suite suite;
-    bt_ab_side sides[2];
-    bt_peer systems[BT_CLI_AB_SYSTEMS_MAX]; // of two builds; texts borrowed
-    bt_store_run record;                    // of a session that is resumed
-    double slowdown;                        // injected into the candidate, to try this very verb
-    bt_str rule_json;
-} comparing;
 
 // ---- what is asked -----------------------------------------------------------------------------
 
@@ -33,7 +16,7 @@ static bt_status check_words(const bt_cli_arguments *arguments)
     return BT_OK;
 }
 
-static bt_status make_plan(comparing *self)
+static bt_status make_plan(bt_cli_ab_session *self)
 {
     const bt_cli_arguments *arguments = self->arguments;
     const bt_cli_suite_wishes wishes = {.rounds = bt_ab_rounds_first(&self->policy),
@@ -49,8 +32,8 @@ static bt_status make_plan(comparing *self)
     return BT_OK;
 }
 
-// Finds, or builds, the two programs.
-static bt_status find_sides(comparing *self)
+// Finds, or builds, the two programs. The candidate can be made slower, to try this very verb.
+static bt_status find_sides(bt_cli_ab_session *self, double slowdown)
 {
     static char names[2][10] = {"base", "candidate"};
     const bt_cli_arguments *arguments = self->arguments;
@@ -62,17 +45,28 @@ static bt_status find_sides(comparing *self)
                                      .program = self->sides[i].program,
                                      .build = self->sides[i].program != NULL,
                                      .facts = &self->sides[i].build,
-                                     .inject_slowdown = i == 1 ? self->slowdown : 0};
+                                     .inject_slowdown = i == 1 ? slowdown : 0};
         self->suite.systems = self->systems;
         self->suite.system_count = i + 1;
     }
     return BT_OK;
 }
 
+static bt_status begin(bt_cli_ab_session *self)
+{
+    double slowdown = 0;
+    BT_TRY(check_words(self->arguments));
+    BT_TRY(bt_cli_ab_policy(self->arguments, &self->policy));
+    BT_TRY(make_plan(self));
+    BT_TRY(bt_cli_share(self->arguments, "inject-slowdown", 0, &slowdown));
+    BT_TRY(bt_cli_order_seed(self->arguments, &self->suite.schedule_seed));
+    return find_sides(self, slowdown);
+}
+
 // ---- what comes of it --------------------------------------------------------------------------
 
-static bt_status write_result(const comparing *self, bt_store *store, const bt_gate_result *result,
-                              bt_str *out)
+static bt_status write_result(const bt_cli_ab_session *self, bt_store *store,
+                              const bt_gate_result *result, bt_str *out)
 {
     const bt_store_run *run = result->request.run;
     bt_str report = {0};
@@ -89,12 +83,11 @@ static bt_status write_result(const comparing *self, bt_store *store, const bt_g
     return status;
 }
 
-static bt_status judge(const comparing *self, int64_t number, bt_str *out, int *code)
+static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t number, bt_str *out,
+                       int *code)
 {
-    bt_store *store = NULL;
     bt_store_run run = {0};
     bt_gate_result result = {0};
-    BT_TRY(bt_store_open(self->suite.database, BT_STORE_AMEND, &store));
     bt_status status = bt_ab_judge(store, number, &self->policy, &run, &result);
     if (status == BT_OK) {
         *code = result.exit_code;
@@ -102,67 +95,11 @@ static bt_status judge(const comparing *self, int64_t number, bt_str *out, int *
     }
     bt_gate_result_release(&result);
     bt_store_run_release(&run);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
-
-static bt_status run(comparing *self, int *code)
-{
-    bt_run_outcome outcome;
-    bt_str out = {0};
-    self->wish = bt_ab_rounds_wish(&self->rounds);
-    BT_TRY(bt_ab_rule_json(&self->policy, &self->rule_json));
-    self->wish.kind = BT_AB_KIND;
-    self->wish.rule_json = bt_str_text(&self->rule_json);
-    self->suite.wish = &self->wish;
-    BT_TRY(bt_cli_suite_run(&self->suite, &outcome));
-    if (outcome.status == BT_RUN_INTERRUPTED) {
-        *code = bt_run_exit_code(&outcome);
-        return BT_OK;
-    }
-    bt_status status = judge(self, outcome.run, &out, code);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return status;
-    }
-    int printed = bt_cli_print(&out);
-    *code = printed ? printed : *code;
-    return BT_OK;
-}
-
-static bt_status begin(comparing *self)
-{
-    BT_TRY(check_words(self->arguments));
-    BT_TRY(bt_cli_ab_policy(self->arguments, &self->policy));
-    BT_TRY(make_plan(self));
-    BT_TRY(bt_cli_share(self->arguments, "inject-slowdown", 0, &self->slowdown));
-    BT_TRY(bt_cli_order_seed(self->arguments, &self->suite.schedule_seed));
-    return find_sides(self);
-}
-
-static bt_status compare(comparing *self, int *code)
-{
-    BT_TRY(bt_cli_wants_json(self->arguments, &self->json));
-    BT_TRY(bt_cli_value(self->arguments, "resume")
-               ? bt_cli_ab_resume(self->arguments, BT_AB_KIND, &self->suite, &self->policy,
-                                  self->systems, &self->record)
-               : begin(self));
-    BT_TRY(bt_ab_rounds_make(&self->suite.plan, &self->policy, &self->rounds));
-    return run(self, code);
+    return status;
 }
 
 int bt_verb_ab(const bt_cli_arguments *arguments)
 {
-    comparing self = {.arguments = arguments};
-    int code = 0;
-    bt_status status = compare(&self, &code);
-    for (int i = 0; i < 2; ++i) {
-        bt_ab_side_release(&self.sides[i]);
-    }
-    bt_store_run_release(&self.record);
-    bt_ab_rounds_release(&self.rounds);
-    bt_cli_suite_release(&self.suite);
-    bt_policy_release(&self.policy);
-    bt_str_release(&self.rule_json);
-    return status == BT_OK ? code : bt_cli_fail(status);
+    static const bt_cli_ab_verb verb = {.kind = BT_AB_KIND, .begin = begin, .judge = judge};
+    return bt_cli_ab(&verb, arguments);
 }

@@ -1,5 +1,5 @@
 // harness/cli/verbs.c - the table of verbs and their options
-#include "harness/cli/ab_options.h"
+#include "harness/cli/ab_session.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_suite.h"
 #include "harness/stats/loss.h"

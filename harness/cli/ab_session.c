@@ -1,5 +1,5 @@
-// harness/cli/ab_options.c - options that ab and calibrate share
-#include "harness/cli/ab_options.h"
+// harness/cli/ab_session.c - what ab and calibrate share: options, and a session with its verdict
+#include "harness/cli/ab_session.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "framework/base/clock.h"
 #include "harness/ab/ab.h"
-#include "harness/ab/side.h"
 
 #define SEED_MASK ((1ULL << 53) - 1) // JSON's whole numbers
 
@@ -103,13 +102,88 @@ static bt_status take_systems(const bt_cli_arguments *arguments, const bt_store_
     return BT_OK;
 }
 
-bt_status bt_cli_ab_resume(const bt_cli_arguments *arguments, const char *kind, bt_cli_suite *suite,
-                           bt_policy *policy, bt_peer systems[BT_CLI_AB_SYSTEMS_MAX],
-                           bt_store_run *record)
+// Errors  INVALID_ARGUMENT (another kind of run; an option that the record says), UNAVAILABLE (a
+//         program is another build by now), those of the store
+static bt_status resume(const char *kind, bt_cli_ab_session *session)
 {
+    const bt_cli_arguments *arguments = session->arguments;
+    bt_cli_suite *suite = &session->suite;
+    bt_store_run *record = &session->record;
     BT_TRY(bt_cli_suite_resume(arguments, bt_cli_value(arguments, "resume"), suite));
     BT_TRY(read_record(suite, kind, record));
-    BT_TRY(bt_ab_policy_recorded(record->schedule.rule_json, policy));
+    BT_TRY(bt_ab_policy_recorded(record->schedule.rule_json, &session->policy));
     suite->schedule_seed = record->schedule.seed;
-    return take_systems(arguments, record, suite, systems);
+    return take_systems(arguments, record, suite, session->systems);
+}
+
+// ---- from options to verdicts ------------------------------------------------------------------
+
+static bt_status plan(const bt_cli_ab_verb *verb, bt_cli_ab_session *session)
+{
+    BT_TRY(bt_cli_wants_json(session->arguments, &session->json));
+    BT_TRY(bt_cli_value(session->arguments, "resume") ? resume(verb->kind, session)
+                                                      : verb->begin(session));
+    BT_TRY(bt_ab_rounds_make(&session->suite.plan, &session->policy, &session->rounds));
+    session->rounds.fixed = verb->fixed_rounds;
+    return BT_OK;
+}
+
+static bt_status run(const char *kind, bt_cli_ab_session *session, bt_run_outcome *outcome)
+{
+    bt_str rule = {0};
+    bt_run_wish wish = bt_ab_rounds_wish(&session->rounds);
+    bt_status status = bt_ab_rule_json(&session->policy, &rule);
+    if (status == BT_OK) {
+        wish.kind = kind;
+        wish.rule_json = bt_str_text(&rule);
+        session->suite.wish = &wish;
+        status = bt_cli_suite_run(&session->suite, outcome);
+        session->suite.wish = NULL;
+    }
+    bt_str_release(&rule);
+    return status;
+}
+
+static bt_status judge(const bt_cli_ab_verb *verb, const bt_cli_ab_session *session, int64_t number,
+                       bt_str *out, int *code)
+{
+    bt_store *store = NULL;
+    BT_TRY(bt_store_open(session->suite.database, BT_STORE_AMEND, &store));
+    bt_status status = verb->judge(session, store, number, out, code);
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status run_and_judge(const bt_cli_ab_verb *verb, bt_cli_ab_session *session, int *code)
+{
+    bt_run_outcome outcome;
+    bt_str out = {0};
+    BT_TRY(plan(verb, session));
+    BT_TRY(run(verb->kind, session, &outcome));
+    if (outcome.status == BT_RUN_INTERRUPTED) {
+        *code = bt_run_exit_code(&outcome);
+        return BT_OK;
+    }
+    bt_status status = judge(verb, session, outcome.run, &out, code);
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return status;
+    }
+    int printed = bt_cli_print(&out);
+    *code = printed ? printed : *code;
+    return BT_OK;
+}
+
+int bt_cli_ab(const bt_cli_ab_verb *verb, const bt_cli_arguments *arguments)
+{
+    bt_cli_ab_session session = {.arguments = arguments};
+    int code = 0;
+    bt_status status = run_and_judge(verb, &session, &code);
+    bt_ab_side_release(&session.sides[0]);
+    bt_ab_side_release(&session.sides[1]);
+    bt_store_run_release(&session.record);
+    bt_ab_rounds_release(&session.rounds);
+    bt_cli_suite_release(&session.suite);
+    bt_policy_release(&session.policy);
+    return status == BT_OK ? code : bt_cli_fail(status);
 }

@@ -1,7 +1,9 @@
-// harness/cli/ab_options.h - options that ab and calibrate share
-#ifndef BT_HARNESS_CLI_AB_OPTIONS_H
-#define BT_HARNESS_CLI_AB_OPTIONS_H
+// harness/cli/ab_session.h - what ab and calibrate share: options, and a session with its verdict
+#ifndef BT_HARNESS_CLI_AB_SESSION_H
+#define BT_HARNESS_CLI_AB_SESSION_H
 
+#include "harness/ab/rounds.h"
+#include "harness/ab/side.h"
 #include "harness/cli/run_suite.h"
 #include "harness/gate/policy.h"
 
@@ -34,13 +36,30 @@ BT_CHECKED bt_status bt_cli_ab_policy(const bt_cli_arguments *arguments, bt_poli
 
 enum { BT_CLI_AB_SYSTEMS_MAX = 3 };
 
-// A session of `kind` that was broken off, from its record: plan, policy, seed and systems.
-// `record` holds their texts and must outlive the suite.
-// Owns    *suite, *policy, *record: the caller, also after a failure
-// Errors  INVALID_ARGUMENT (another kind of run; an option that the record says), UNAVAILABLE (a
-//         program is another build by now), those of the store
-BT_CHECKED bt_status bt_cli_ab_resume(const bt_cli_arguments *arguments, const char *kind,
-                                      bt_cli_suite *suite, bt_policy *policy,
-                                      bt_peer systems[BT_CLI_AB_SYSTEMS_MAX], bt_store_run *record);
+// Of one call of a verb. Owned, and released, by bt_cli_ab.
+typedef struct bt_cli_ab_session {
+    const bt_cli_arguments *arguments; // borrowed
+    bool json;                         // is wanted
+    bt_policy policy;
+    bt_ab_rounds rounds;
+    bt_cli_suite suite;
+    bt_ab_side sides[2];                    // the builds that are compared; zeroed: none
+    bt_peer systems[BT_CLI_AB_SYSTEMS_MAX]; // for the suite; texts borrowed
+    bt_store_run record;                    // of a session that is resumed
+} bt_cli_ab_session;
+
+typedef struct bt_cli_ab_verb {
+    const char *kind;  // of the schedule
+    bool fixed_rounds; // as many as the plan has, whatever comes of them
+    // Reads the options of a session that is new: policy, suite, its systems and seed.
+    bt_status (*begin)(bt_cli_ab_session *session);
+    // Judges the recorded run, keeps the verdicts and writes what is printed.
+    bt_status (*judge)(const bt_cli_ab_session *session, bt_store *store, int64_t run, bt_str *out,
+                       int *code);
+} bt_cli_ab_verb;
+
+// Begins a session, or takes up the one of --resume (its plan, policy, seed and systems are those
+// of the record), runs it, has it judged and prints what came of it. Returns the exit code.
+int bt_cli_ab(const bt_cli_ab_verb *verb, const bt_cli_arguments *arguments);
 
 #endif
