@@ -20,6 +20,25 @@
 #include "tests/harness/sample_run.h"
 #include "tests/harness/scratch_store.h"
 
+// The store of a fresh database in which this is run 1.
+static bt_store *open_with(const sample_run *sample)
+{
+    int64_t id = 0;
+    bt_store *store = scratch_open(BT_STORE_WRITE);
+    ASSERT_OK(sample_run_record(store, sample, &id));
+    assert_int_equal(id, 1);
+    return store;
+}
+
+// A run without steps that has not ended.
+static sample_run going_on(void)
+{
+    sample_run sample = sample_run_default();
+    sample.steps = 0;
+    sample.status = BT_RUN_RUNNING;
+    return sample;
+}
+
 static void check_steps(const sample_run *sample, const bt_store_round *round)
 {
     assert_int_equal(round->step_count, sample->steps);
@@ -46,13 +65,11 @@ static void everything_comes_back(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     sample.cases[1] = "bf16";
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    bt_store *store = open_with(&sample);
     ASSERT_OK(bt_store_close(store));
     store = scratch_open(BT_STORE_READ);
     bt_store_run run;
-    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
     ASSERT_OK(bt_store_close(store));
     assert_int_equal(run.status, BT_RUN_PASSED);
     assert_int_equal(run.info.seed, 1337);
@@ -114,14 +131,10 @@ static void suite_build_and_environment_are_kept_once(void **state)
 static void nan_and_infinity_keep_their_bits(void **state)
 {
     (void)state;
-    sample_run sample = sample_run_default();
-    sample.steps = 0;
-    sample.status = BT_RUN_RUNNING;
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    sample_run sample = going_on();
+    bt_store *store = open_with(&sample);
     bt_store_run run;
-    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
     int64_t round = run.rounds[0].id;
     bt_store_run_release(&run);
     uint32_t bits[] = {0x7fc01234U, 0x7f800000U, 0x80000000U, 1U};
@@ -131,7 +144,7 @@ static void nan_and_infinity_keep_their_bits(void **state)
         step.grad_norm = step.loss;
         ASSERT_OK(bt_store_step_add(store, round, &step));
     }
-    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
     for (int64_t i = 0; i < 4; i++) {
         assert_memory_equal(&run.rounds[0].steps[i].loss, &bits[i], sizeof bits[i]);
     }
@@ -224,12 +237,8 @@ static void two_runs_record_at_once(void **state)
 static void half_a_second_flushes(void **state)
 {
     (void)state;
-    sample_run sample = sample_run_default();
-    sample.steps = 0;
-    sample.status = BT_RUN_RUNNING;
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    sample_run sample = going_on();
+    bt_store *store = open_with(&sample);
     int64_t round = scratch_query("SELECT id FROM round");
     bt_store_step step = {.step = 0};
     ASSERT_OK(bt_store_step_add(store, round, &step));
@@ -322,19 +331,17 @@ static void damaged_pages_and_blobs_are_named(void **state)
 {
     (void)state;
     sample_run sample = sample_run_default();
-    int64_t id = 0;
     bt_store_run run;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    bt_store *store = open_with(&sample);
     ASSERT_OK(bt_store_close(store));
     scratch_execute("UPDATE samples SET data=substr(data, 1, 10)");
     store = scratch_open(BT_STORE_READ);
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step_time_ns", bt_store_run_read(store, id, &run));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step_time_ns", bt_store_run_read(store, 1, &run));
     ASSERT_OK(bt_store_close(store));
     scratch_execute("UPDATE samples SET count=1000000000000");
     store = scratch_open(BT_STORE_READ);
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "1000000000000 doubles",
-                 bt_store_run_read(store, id, &run));
+                 bt_store_run_read(store, 1, &run));
     ASSERT_OK(bt_store_close(store));
     int file = open(scratch_database, O_RDWR);
     char junk[4096];
@@ -353,9 +360,7 @@ static void locked_database_times_out_and_recovers(void **state)
 {
     (void)state;
     sample_run sample = sample_run_default();
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    bt_store *store = open_with(&sample);
     sqlite3 *other = NULL;
     assert_int_equal(sqlite3_open(scratch_database, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -367,7 +372,7 @@ static void locked_database_times_out_and_recovers(void **state)
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE, scratch_database, bt_store_flush(store));
     bt_store *reader = scratch_open(BT_STORE_READ); // readers do not wait
     bt_store_run run;
-    ASSERT_OK(bt_store_run_read(reader, id, &run));
+    ASSERT_OK(bt_store_run_read(reader, 1, &run));
     assert_int_equal(run.rounds[0].step_count, 60);
     bt_store_run_release(&run);
     ASSERT_OK(bt_store_close(reader));
@@ -383,9 +388,8 @@ static void full_disk_is_said_and_loses_nothing(void **state)
 {
     (void)state;
     sample_run sample = sample_run_default();
+    bt_store *store = open_with(&sample);
     int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
     signal(SIGXFSZ, SIG_IGN);
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -412,9 +416,7 @@ static void database_that_cannot_grow_is_said_and_recovers(void **state)
 {
     (void)state;
     sample_run sample = sample_run_default();
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    bt_store *store = open_with(&sample);
     char limit[64];
     (void)snprintf(limit, sizeof limit, "PRAGMA max_page_count=%lld",
                    (long long)scratch_query("PRAGMA page_count"));
@@ -460,13 +462,10 @@ static void read_only_folder_can_be_read(void **state)
 {
     (void)state;
     sample_run sample = sample_run_default();
-    int64_t id = 0;
     // A name that a URI would misread.
     (void)snprintf(scratch_database, sizeof scratch_database, "%s",
                    test_scratch_path("sub/a?b#c%d.sqlite"));
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
-    ASSERT_OK(bt_store_close(store));
+    ASSERT_OK(bt_store_close(open_with(&sample)));
     const char *folder = test_scratch_path("sub");
     assert_int_equal(chmod(test_scratch_path(""), 0755), 0);
     assert_int_equal(chmod(scratch_database, 0444), 0);
@@ -492,14 +491,12 @@ static void verdicts_are_replaced_by_kind(void **state)
          "{}"},
         {"", "adamw", "time_ns", "SAME", 1, 0.99, 1.001, 8, "", "{}"}};
     sample_run sample = sample_run_default();
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
-    ASSERT_OK(bt_store_verdicts_set(store, id, "gate", list, 3));
-    ASSERT_OK(bt_store_verdicts_set(store, id, "ab", &list[2], 1));
-    ASSERT_OK(bt_store_verdicts_set(store, id, "gate", list, 2));
+    bt_store *store = open_with(&sample);
+    ASSERT_OK(bt_store_verdicts_set(store, 1, "gate", list, 3));
+    ASSERT_OK(bt_store_verdicts_set(store, 1, "ab", &list[2], 1));
+    ASSERT_OK(bt_store_verdicts_set(store, 1, "gate", list, 2));
     bt_store_run run;
-    ASSERT_OK(bt_store_run_read(store, id, &run));
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
     assert_int_equal(run.verdict_count, 3);
     assert_string_equal(run.verdicts[0].kind, "ab");
     assert_string_equal(run.verdicts[0].subject, "adamw");
@@ -512,7 +509,7 @@ static void verdicts_are_replaced_by_kind(void **state)
     // Two of one subject and metric: nothing changes. A run that is not there: neither.
     list[1] = list[0];
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "UNIQUE",
-                 bt_store_verdicts_set(store, id, "gate", list, 2));
+                 bt_store_verdicts_set(store, 1, "gate", list, 2));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 99",
                  bt_store_verdicts_set(store, 99, "gate", list, 1));
     ASSERT_OK(bt_store_close(store));
@@ -563,12 +560,8 @@ static void recording_costs_little(void **state)
 {
     (void)state;
     enum { STEPS = 5000 };
-    sample_run sample = sample_run_default();
-    sample.steps = 0;
-    sample.status = BT_RUN_RUNNING;
-    int64_t id = 0;
-    bt_store *store = scratch_open(BT_STORE_WRITE);
-    ASSERT_OK(sample_run_record(store, &sample, &id));
+    sample_run sample = going_on();
+    bt_store *store = open_with(&sample);
     int64_t start_ns = bt_clock_ns();
     for (int64_t i = 0; i < STEPS; i++) {
         bt_store_step step = {.step = i, .loss = 3.0F, .tokens = 512, .host_ns = 10000000};
