@@ -10,6 +10,7 @@
 #include "harness/env/doctor.h"
 #include "harness/env/facts.h"
 #include "harness/env/nvml.h"
+#include "tests/harness/need_nvml.h"
 #include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
@@ -93,29 +94,13 @@ static void only_listed_variables_are_recorded(void **state)
     bt_facts_release(&facts);
 }
 
-// CTest puts a made-up NVML in front of this program; by hand there may be none. *old: the one that
-// lacks what old drivers lack.
-static bool open_fake(bt_nvml *nvml, bool *old)
-{
-    int error = 0;
-    char driver[32] = "";
-    bool here = bt_nvml_open(nvml, &error) && nvml->driver(driver, sizeof driver) == BT_NVML_OK;
-    *old = strcmp(driver, "450.0") == 0;
-    if (!here || (!*old && strcmp(driver, "580.1") != 0)) {
-        bt_nvml_close(nvml);
-        return false;
-    }
-    return true;
-}
-
 static void first_visible_device_is_found(void **state)
 {
     (void)state;
     bt_nvml nvml;
-    bool old = false;
-    if (!open_fake(&nvml, &old)) {
-        skip();
-    }
+    int error = 0;
+    (void)need_fake_nvml();
+    assert_true(bt_nvml_open(&nvml, &error));
     const struct {
         const char *visible, *name; // NULL: none
     } cases[] = {{NULL, "First"},      {"0", "First"}, {"1,0", "Second"}, {"GPU-2222", "Second"},
@@ -132,7 +117,6 @@ static void first_visible_device_is_found(void **state)
         }
     }
     bt_nvml_close(&nvml);
-    int error = 0;
     setenv("FAKE_NVML_ERROR", "9", 1);
     assert_false(bt_nvml_open(&nvml, &error));
     assert_int_equal(error, 9);
@@ -142,12 +126,7 @@ static void first_visible_device_is_found(void **state)
 static void nvml_adds_facts(void **state)
 {
     (void)state;
-    bt_nvml nvml;
-    bool old = false;
-    if (!open_fake(&nvml, &old)) {
-        skip();
-    }
-    bt_nvml_close(&nvml);
+    bool old = need_fake_nvml();
     bt_machine gpu = {.has_cuda = true, .cuda = {.name = "Second", .uuid = "GPU-2222"}};
     bt_facts facts;
     setenv("FAKE_NVML_PIDS", "17,18", 1);
@@ -198,12 +177,7 @@ static const bt_check *check_of(const bt_check *checks, int count, const char *n
 static void doctor_sees_who_shares_the_gpu(void **state)
 {
     (void)state;
-    bt_nvml nvml;
-    bool old = false;
-    if (!open_fake(&nvml, &old)) {
-        skip();
-    }
-    bt_nvml_close(&nvml);
+    bool old = need_fake_nvml();
     const bt_machine gpu = {.has_cuda = true, .cuda = {.name = "Second", .uuid = "GPU-2222"}};
     bt_check checks[BT_CHECKS_MAX];
     setenv("FAKE_NVML_PIDS", "17,18", 1);

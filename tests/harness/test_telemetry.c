@@ -9,12 +9,12 @@
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
 #include "harness/compare/compare.h"
-#include "harness/env/nvml.h"
 #include "harness/report/report.h"
 #include "harness/run/run.h"
 #include "harness/run/telemetry_internal.h"
 #include "harness/stats/noise.h"
 #include "harness/store/internal.h"
+#include "tests/harness/need_nvml.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/scratch_run.h"
 #include "tests/harness/scratch_store.h"
@@ -199,24 +199,6 @@ static void every_failed_allocation_of_writing_is_reported(void **state)
 
 // ---- the sampler, with a made-up NVML ----------------------------------------------------------
 
-// The made-up NVML that CTest puts in front of this program; without one, as by hand, the test is
-// skipped. Returns whether it is the one that lacks what old drivers lack.
-static bool need_fake(void)
-{
-    bt_nvml nvml;
-    int error = 0;
-    char driver[32] = "";
-    if (bt_nvml_open(&nvml, &error)) {
-        (void)nvml.driver(driver, sizeof driver);
-        bt_nvml_close(&nvml);
-    }
-    bool old = strcmp(driver, "450.0") == 0;
-    if (!old && strcmp(driver, "580.1") != 0) {
-        skip();
-    }
-    return old;
-}
-
 // Listens as the recorder does: for so long, or until there are so many samples. A machine that has
 // no time for us makes samples slow, and pauses longer.
 static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t wanted,
@@ -240,7 +222,7 @@ static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t 
 static void gpu_is_sampled(void **state)
 {
     (void)state;
-    bool old = need_fake();
+    bool old = need_fake_nvml();
     int64_t count = 0;
     bt_telemetry *telemetry = NULL;
     setenv("FAKE_NVML_THROTTLE", "0x44", 1);
@@ -272,7 +254,7 @@ static void gpu_is_sampled(void **state)
 static void processes_of_others_are_found(void **state)
 {
     (void)state;
-    if (need_fake()) {
+    if (need_fake_nvml()) {
         skip();
     }
     int64_t count = 0;
@@ -300,7 +282,7 @@ static void processes_of_others_are_found(void **state)
 static void a_lost_device_is_asked_no_more(void **state)
 {
     (void)state;
-    bool old = need_fake();
+    bool old = need_fake_nvml();
     int64_t count = 0;
     bt_telemetry *telemetry = NULL;
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
@@ -319,7 +301,7 @@ static void a_lost_device_is_asked_no_more(void **state)
 static void a_slow_driver_is_asked_less_often(void **state)
 {
     (void)state;
-    (void)need_fake();
+    (void)need_fake_nvml();
     int64_t count = 0;
     bt_telemetry *telemetry = NULL;
     setenv("FAKE_NVML_SLOW", "60", 1);
@@ -413,7 +395,7 @@ static void run_on_gpu(bt_run_outcome *outcome, bt_store_run *run)
 static void disturbed_rounds_are_kept_and_run_again(void **state)
 {
     (void)state;
-    bool old = need_fake();
+    bool old = need_fake_nvml();
     static const struct {
         const char *throttle, *pids, *label, *words;
     } cases[] = {{"0x80", "", "throttled", "power brake"},
@@ -459,7 +441,7 @@ static void expect_words(const bt_str *text, const char *words)
 static void labels_and_clocks_are_shown(void **state)
 {
     (void)state;
-    (void)need_fake();
+    (void)need_fake_nvml();
     bt_run_outcome first, second;
     bt_store_run run;
     bt_str text = {0};
@@ -502,7 +484,7 @@ static void labels_and_clocks_are_shown(void **state)
 static void a_lost_device_fails_no_round(void **state)
 {
     (void)state;
-    (void)need_fake();
+    (void)need_fake_nvml();
     bt_run_outcome outcome;
     bt_store_run run;
     setenv("FAKE_NVML_LOST", "0", 1);
