@@ -7,9 +7,11 @@
 //   Multiply-adds are fused where the source says fma, so the bits are the same everywhere; a
 //   processor without that instruction (before 2013) calls libm for each.
 // f64: libm.
-// Everything else follows from exp of a number that is not positive, so nothing overflows on the
-// way: with e = exp(-|x|), sigmoid(x) = 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. A
-// function divides once: a division takes the time of ten other instructions.
+// gelu and silu divide by 1 + exp(-x), which may be infinite. The others follow from exp of a
+// number that is not positive, so nothing overflows on the way: with e = exp(-|x|), sigmoid(x) is
+// 1 / (1 + e) or e / (1 + e), its slope e / (1 + e)^2. A function divides once: a division takes
+// the time of ten other instructions.
+//
 // NaN      propagates; the infinities give the limit, except in gelu(-inf), silu(-inf) and the
 //          slope of gelu at both: NaN, as on CUDA and in PyTorch
 // Small    gelu and silu may be 0 where |f(x)| < 2^-123, as exp leaves the normal numbers there
