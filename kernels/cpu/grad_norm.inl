@@ -7,7 +7,7 @@ BT_CLONES static double FN(squares)(const REAL *x, int64_t count)
     const int64_t blocks = (count + BT_STREAM_BLOCK - 1) / BT_STREAM_BLOCK;
     for (int64_t i = 0; i < blocks; ++i) {
         const int64_t at = bt_stream_order(i, blocks) * BT_STREAM_BLOCK, rest = count - at;
-        FN(square_lanes)(x + at, rest < BT_STREAM_BLOCK ? rest : BT_STREAM_BLOCK, 0, sum);
+        FN(square_lanes)(x + at, rest < BT_STREAM_BLOCK ? rest : BT_STREAM_BLOCK, sum);
     }
     return FN(add_lanes)(sum);
 }

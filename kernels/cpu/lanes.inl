@@ -62,28 +62,19 @@ BT_INLINE double FN(row_sum)(const REAL *x, int64_t count)
     return FN(add_lanes)(sum);
 }
 
-// sum[j] += the squares of lane j's distances from center
-BT_INLINE void FN(square_lanes)(const REAL *x, int64_t count, double center, double *sum)
+// sum[j] += the squares of lane j
+BT_INLINE void FN(square_lanes)(const REAL *x, int64_t count, double *sum)
 {
     int64_t i = 0;
     for (; i + BT_LANES <= count; i += BT_LANES) {
+        FN(prefetch_lanes)(x + i, BT_AHEAD);
         for (int j = 0; j < BT_LANES; ++j) {
-            const double offset = (double)x[i + j] - center;
-            sum[j] += offset * offset;
+            sum[j] += (double)x[i + j] * (double)x[i + j];
         }
     }
     for (int j = 0; i + j < count; ++j) {
-        const double offset = (double)x[i + j] - center;
-        sum[j] += offset * offset;
+        sum[j] += (double)x[i + j] * (double)x[i + j];
     }
-}
-
-// sum_i (x[i] - center)^2
-BT_INLINE double FN(row_squares)(const REAL *x, int64_t count, double center)
-{
-    double sum[BT_LANES] = {0};
-    FN(square_lanes)(x, count, center, sum);
-    return FN(add_lanes)(sum);
 }
 
 BT_INLINE double FN(row_dot)(const REAL *x, const REAL *y, int64_t count)

@@ -25,8 +25,15 @@ BT_CLONES static void FN(sum_columns)(const REAL *x, int64_t rows, int64_t strid
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int64_t r = 0; r < quarter; ++r) {
         const REAL *a = x + r * stride, *b = a + apart, *c = b + apart, *d = c + apart;
-        for (int64_t i = 0; i < count; ++i) {
-            sum[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
+        for (int64_t at = 0; at < count; at += BT_LANES) {
+            const int64_t to = count - at < BT_LANES ? count : at + BT_LANES;
+            FN(prefetch_lanes)(a + at, stride * (int64_t)sizeof(REAL));
+            FN(prefetch_lanes)(b + at, stride * (int64_t)sizeof(REAL));
+            FN(prefetch_lanes)(c + at, stride * (int64_t)sizeof(REAL));
+            FN(prefetch_lanes)(d + at, stride * (int64_t)sizeof(REAL));
+            for (int64_t i = at; i < to; ++i) {
+                sum[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
+            }
         }
     }
     for (int64_t r = 4 * quarter; r < rows; ++r) {
