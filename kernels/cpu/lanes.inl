@@ -10,11 +10,7 @@
 // Asks for the BT_LANES elements `ahead` bytes on, which may lie anywhere: a prefetch never faults.
 BT_INLINE void FN(prefetch_lanes)(const REAL *x, int64_t ahead)
 {
-    const uintptr_t at =
-        (uintptr_t)x + (uintptr_t)ahead; // no pointer: it may lie outside the array
-    for (size_t line = 0; line < BT_LANES * sizeof(REAL); line += 64) {
-        __builtin_prefetch((const void *)(at + line));
-    }
+    bt_prefetch(x, ahead, BT_LANES * sizeof(REAL));
 }
 
 // lanes[j] += part[j]
