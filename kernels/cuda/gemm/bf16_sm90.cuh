@@ -58,12 +58,9 @@ template <int N, bool A_MN_MAJOR, bool B_MN_MAJOR, ending E, bool SHARED = false
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
     static constexpr int BIAS_BYTES =
         BIASED || E == ENDING_DGELU ? CONSUMERS * N * (int)sizeof(float) : 0;
-    static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
-    static constexpr int STAGES =
-        (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - BIAS_BYTES - BOXES_BYTES) / STAGE_BYTES;
+    static constexpr int STAGES = stages_beside(BOXES_BYTES + BIAS_BYTES, STAGE_BYTES);
     static constexpr int SHARED_BYTES =
-        ALIGN_BYTES + STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES + BARRIER_BYTES;
-    static_assert((2 * STAGES + CONSUMERS * BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
+        block_bytes(STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES);
 };
 
 // One k-block of an operand of ROWS rows of M or N. MN-major: 64 wide pieces, each its 64 rows of

@@ -41,13 +41,11 @@ template <int W, int N, int S> struct cluster_config {
     static constexpr int A_BYTES = TILE_M * DEPTH * 2, B_BYTES = N * DEPTH * 2;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES = 0, BOXES_BYTES = 0, BIAS_BYTES = 0;
-    static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
-    static constexpr int STAGES = (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES) / STAGE_BYTES;
-    static constexpr int SHARED_BYTES = ALIGN_BYTES + STAGES * STAGE_BYTES + BARRIER_BYTES;
+    static constexpr int STAGES = stages_beside(0, STAGE_BYTES);
+    static constexpr int SHARED_BYTES = block_bytes(STAGES * STAGE_BYTES);
     // The tile as boxes of 64 lines of 32 columns, as endings_f32_sm90.cuh has them, row by row.
     static constexpr int ACROSS = N / BOX_COLS, LINES = TILE_M * ACROSS;
     static_assert(LINES * 128 <= STAGES * STAGE_BYTES, "sums fit in the ring");
-    static_assert(2 * STAGES * 8 <= BARRIER_BYTES, "room for barriers");
     // Registers of a thread, of 65536.
     static constexpr int PRODUCER_REGISTERS = W == 3 ? 32 : 40,
                          CONSUMER_REGISTERS = W == 3 ? 160 : 232;

@@ -63,12 +63,9 @@ template <int PARTS, int N, bool B_MN_MAJOR> struct tf32_config {
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
     static constexpr int BIAS_BYTES = CONSUMERS * N * (int)sizeof(float);
-    static constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
-    static constexpr int STAGES =
-        (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - BIAS_BYTES - BOXES_BYTES) / STAGE_BYTES;
+    static constexpr int STAGES = stages_beside(BOXES_BYTES + BIAS_BYTES, STAGE_BYTES);
     static constexpr int SHARED_BYTES =
-        ALIGN_BYTES + STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES + BARRIER_BYTES;
-    static_assert((2 * STAGES + CONSUMERS * BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
+        block_bytes(STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES);
     static_assert(N == 128, "what the producers' threads share among themselves");
 };
 

@@ -38,15 +38,27 @@ template <class C> static __device__ __forceinline__ int row_of(int consumer)
     return C::SHARED_TILE ? consumer * C::M_PARTS * 64 : 0;
 }
 
+// What a block's shared memory holds besides: room to begin on a swizzle's pattern, and barriers.
+constexpr int ALIGN_BYTES = 1024, BARRIER_BYTES = 256;
+
+// Stages that fit beside so many bytes of boxes and bias.
+constexpr int stages_beside(int bytes, int stage_bytes)
+{
+    return (SHARED_BYTES_MOST - ALIGN_BYTES - BARRIER_BYTES - bytes) / stage_bytes;
+}
+// What a block takes for so many bytes of stages, boxes and bias.
+constexpr int block_bytes(int bytes) { return ALIGN_BYTES + bytes + BARRIER_BYTES; }
+
 // Addresses in shared memory. Stages, then boxes, then bias as floats, then barriers of 8 bytes.
 template <class C> struct shared_map {
     uint32_t base;
     uint32_t offset; // of base in the block's shared memory
+    static_assert((2 * C::STAGES + CONSUMERS * C::BOXES) * 8 <= BARRIER_BYTES, "room for barriers");
 
     __device__ __forceinline__ explicit shared_map(const unsigned char *memory)
     {
         uint32_t start = shared_address(memory);
-        base = (start + C::ALIGN_BYTES - 1) / C::ALIGN_BYTES * C::ALIGN_BYTES;
+        base = (start + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
         offset = base - start;
     }
     __device__ __forceinline__ uint32_t a(int stage) const { return base + stage * C::STAGE_BYTES; }
