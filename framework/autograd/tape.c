@@ -253,7 +253,20 @@ static bt_status check_finite(bt_context *context, const bt_node *node, const bt
     return status;
 }
 
-// What the op is asked for, and where it may add.
+// Does another input of the node have the same gradient?
+static bool shares_slot(bt_node *node, int input)
+{
+    for (int i = 0; i < node->op->in_count; ++i) {
+        const bool wanted = node->in[i].leaf || node->in[i].node;
+        if (i != input && wanted && slot_of(&node->in[i]) == slot_of(&node->in[input])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What the op is asked for, and where it may add. Of a tensor that is several inputs, each input's
+// gradient is memory of its own, which deliver() adds: kernels must not write to one place twice.
 static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backward *call)
 {
     for (int i = 0; i < call->in_count; ++i) {
@@ -262,7 +275,8 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
         call->in_spec[i] = edge->spec;
         din->spec = edge->spec;
         din->wanted = edge->leaf || edge->node;
-        if (din->wanted && *slot_of(edge) && (node->op->accumulates >> i & 1U)) {
+        if (din->wanted && *slot_of(edge) && (node->op->accumulates >> i & 1U) &&
+            !shares_slot(node, i)) {
             BT_TRY(make_private(context, edge, slot_of(edge)));
             din->accumulate = true;
             din->tensor = bt_tensor_retain(*slot_of(edge));
