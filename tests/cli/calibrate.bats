@@ -41,7 +41,7 @@ teardown() {
 }
 
 @test "a worker that fails, rounds that are too few, and mistakes" {
-    KERNEL_PEER=negative run --separate-stderr "$bench" calibrate s.json --worker "$worker"
+    BT_KERNEL_PEER=negative run --separate-stderr "$bench" calibrate s.json --worker "$worker"
     [ "$status" = 5 ]
     [[ $output == *"gelu.forward.f32.64x16   no answer, 0 whole pairs: "* ]]
     run --separate-stderr "$bench" calibrate s.json --worker "$worker" --rounds 3

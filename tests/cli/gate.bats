@@ -37,7 +37,7 @@ gate() { # option...
 
 @test "exit 1: slower, and what changed is said, in every format" {
     set_main
-    TIMED_KERNEL=timed_v2 TIMED_NS=1050000 gate --junit j.xml --markdown m.md --json g.json
+    BT_TIMED_KERNEL=timed_v2 BT_TIMED_NS=1050000 gate --junit j.xml --markdown m.md --json g.json
     [ "$status" = 1 ]
     [[ $output == *"FAIL  gelu.forward.f32.4x5 timed_worker.sh   slower by 5.0 % ["*", tolerance 1 %, 8 rounds"* ]]
     [[ $output == *"the kernel that ran changed: timed_v1 -> timed_v2"* ]]
@@ -54,9 +54,9 @@ gate() { # option...
 
 @test "exit 1: one byte more than the tolerance of memory" {
     set_main
-    TIMED_MEMORY=$((2000 + 1048576)) gate
+    BT_TIMED_MEMORY=$((2000 + 1048576)) gate
     [ "$status" = 0 ]
-    TIMED_MEMORY=$((2000 + 1048577)) gate
+    BT_TIMED_MEMORY=$((2000 + 1048577)) gate
     [ "$status" = 1 ]
     [[ $output == *"peak memory: more by 1.00 MiB"* ]]
 }
@@ -111,8 +111,8 @@ gate() { # option...
 @test "a gate that was killed goes on with its looks, its policy and its baseline" {
     set_main
     echo '{ "name": "x", "memory_tolerance_bytes": 7 }' >p.json
-    export TIMED_SPREAD_PPM=30000
-    TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
+    export BT_TIMED_SPREAD_PPM=30000
+    BT_TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
         --policy p.json >/dev/null 2>&1 3>&- &
     pid=$!
     eventually has_rounds 2 10 # past the first look
@@ -136,7 +136,7 @@ gate() { # option...
     [ "$status" = 3 ]
     [ "$(grep INCONCLUSIVE <<<"$output" | head -n 1)" = "$resumed" ]
     # Of a number of rounds that was given there are no more after it goes on.
-    TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
+    BT_TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
         --rounds 5 >/dev/null 2>&1 3>&- &
     pid=$!
     eventually has_rounds 4 1
@@ -149,7 +149,7 @@ gate() { # option...
 
 @test "a gate does not go on against another baseline, nor with another kind of run" {
     set_main
-    TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
+    BT_TIMED_SLEEP_S=0.1 "$bench" gate s.json --filter 4x5 -q --worker "$worker" --baseline main \
         >/dev/null 2>&1 3>&- &
     pid=$!
     eventually has_rounds 2 2
@@ -170,14 +170,14 @@ gate() { # option...
 
 @test "exit 3: too noisy to tell, after as many rounds as the policy has" {
     set_main
-    TIMED_SPREAD_PPM=30000 gate
+    BT_TIMED_SPREAD_PPM=30000 gate
     [ "$status" = 3 ]
     [[ $output == *"INCONCLUSIVE  gelu.forward.f32.4x5"*"24 rounds; too noisy to tell in so many rounds"* ]]
-    TIMED_SPREAD_PPM=30000 gate --rounds 8
+    BT_TIMED_SPREAD_PPM=30000 gate --rounds 8
     [ "$status" = 3 ]
     [[ $output == *"16 rounds may tell"*"next  the same with 16 rounds"* ]]
     echo '{ "name": "x", "allow": "inconclusive" }' >p.json
-    TIMED_SPREAD_PPM=30000 gate --policy p.json
+    BT_TIMED_SPREAD_PPM=30000 gate --policy p.json
     [ "$status" = 0 ]
     [[ $output == *"(let pass)"*"1 let pass by the policy"* ]]
 }
@@ -216,17 +216,17 @@ gate() { # option...
 
 @test "exit 5: it crashes, it is wrong; exit 4: there is nothing to compare with" {
     set_main
-    TIMED_MODE=die gate
+    BT_TIMED_MODE=die gate
     [ "$status" = 5 ]
     [[ $output == *"FAIL  gelu.forward.f32.4x5"*"8 of 8 rounds failed"* ]]
-    TIMED_MODE=wrong gate
+    BT_TIMED_MODE=wrong gate
     [ "$status" = 5 ]
     [[ $output == *"element 3 is 7, not 8"* ]]
 }
 
 @test "an improvement proposes a baseline and sets none" {
     set_main
-    TIMED_NS=900000 gate
+    BT_TIMED_NS=900000 gate
     [ "$status" = 0 ]
     [[ $output == *"FASTER  gelu.forward.f32.4x5"*"faster by 10.0 % ["* ]]
     [[ $output == *'next  1 faster: bt-bench baseline set main 2 --reason "..."'* ]]

@@ -57,7 +57,7 @@ JSON
 }
 
 @test "systems take turns, round by round the other way round; ratios are shown" {
-    export KERNEL_PEER_TASKS=$dir/tasks
+    export BT_KERNEL_PEER_TASKS=$dir/tasks
     ln -s "$peer" other-peer.sh
     run --separate-stderr "$bench" run s.json --filter 4x5 --rounds 2 --system "blutrain,$peer,./other-peer.sh"
     [ "$status" = 0 ]
@@ -70,19 +70,19 @@ JSON
 }
 
 @test "a peer that is missing here says so, and the run passes" {
-    KERNEL_PEER=unavailable run --separate-stderr "$bench" run s.json --system "blutrain,$peer"
+    BT_KERNEL_PEER=unavailable run --separate-stderr "$bench" run s.json --system "blutrain,$peer"
     [ "$status" = 0 ]
     [[ $output == *"run 1 passed"*"unavailable"*"no framework of that name here"* ]]
     [[ $output == *"unary_cpu_f32"* ]]
 }
 
 @test "a peer without a measurement, or with an impossible one, has failed" {
-    KERNEL_PEER=unmeasured run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
+    BT_KERNEL_PEER=unmeasured run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
     [ "$status" = 5 ]
     [[ $output == *"without having said samples and measured"* ]]
     run "$bench" show 1 --format json
     [[ $output != *'"system": "kernel_peer.sh"'*'"time_ns": 1000000.5'* ]]
-    KERNEL_PEER=negative run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
+    BT_KERNEL_PEER=negative run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
     [ "$status" = 5 ]
     [[ $output == *"wrong type or range of times_ns"* ]]
 }

@@ -21,7 +21,7 @@ JSON
     { "name": "gelu", "kind": "kernel",
       "kernel": { "op": "gelu", "shape": "4x5", "cache": "hot", "max_time_s": 0.2 } } ] } } }
 JSON
-    export FAKE_STEPS=20
+    export BT_FAKE_STEPS=20
 }
 
 teardown() {
@@ -29,7 +29,7 @@ teardown() {
 }
 
 @test "a training run that was interrupted goes on: finished rounds stay, the gap is noted" {
-    FAKE_WORKER=slow "$bench" run s.json --rounds 2 --worker "$worker" >out 2>err 3>&- &
+    BT_FAKE_WORKER=slow "$bench" run s.json --rounds 2 --worker "$worker" >out 2>err 3>&- &
     pid=$!
     eventually has_rounds 1 1
     kill -INT "$pid"
@@ -77,7 +77,7 @@ teardown() {
     [ "${#lines[@]}" = 1 ]
     run "$bench" run --resume one
     [ "$status" = 2 ]
-    FAKE_WORKER=slow "$bench" run s.json --worker "$worker" -q >/dev/null 2>&1 3>&- &
+    BT_FAKE_WORKER=slow "$bench" run s.json --worker "$worker" -q >/dev/null 2>&1 3>&- &
     pid=$!
     eventually "$bench" watch 2 --once
     run "$bench" run --resume 2 --worker "$worker"
@@ -119,7 +119,7 @@ teardown() {
 @test "on a GPU the second run waits for the first, says for whom, and Ctrl-C gives up" {
     mkdir tmp
     export TMPDIR=$dir/tmp
-    FAKE_WORKER=slow "$bench" run s.json --profile gpu --worker "$worker" -q >/dev/null 2>&1 3>&- &
+    BT_FAKE_WORKER=slow "$bench" run s.json --profile gpu --worker "$worker" -q >/dev/null 2>&1 3>&- &
     first=$!
     eventually "$bench" watch 1 --once
     "$bench" run s.json --profile gpu --worker "$worker" >/dev/null 2>err2 3>&- &

@@ -50,7 +50,7 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "--db, --out, --filter, --rounds, --seed, --set are heeded" {
-    FAKE_TASK_FILE=task.json fake --db x/y.sqlite --out z --filter b --rounds 2 --seed 7 \
+    BT_FAKE_TASK_FILE=task.json fake --db x/y.sqlite --out z --filter b --rounds 2 --seed 7 \
         --set train.steps=6 --quiet
     [ "$status" = 0 ]
     [ -f x/y.sqlite ]
@@ -153,7 +153,7 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "a dying worker costs its round; the others run, what was recorded stays" {
-    FAKE_WORKER=die fake
+    BT_FAKE_WORKER=die fake
     [ "$status" = 5 ]
     [[ $stderr == *"a failed: the worker was killed by SIGKILL after 3 steps"* ]]
     [[ $stderr == *"b failed: "* ]]
@@ -164,7 +164,7 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "Ctrl-C stops after the step, exit 130, says what is kept" {
-    FAKE_WORKER=slow FAKE_STEPS=10000 "$bench" run s.json --set train.steps=10000 \
+    BT_FAKE_WORKER=slow BT_FAKE_STEPS=10000 "$bench" run s.json --set train.steps=10000 \
         --worker "$worker" >out 2>err &
     pid=$!
     eventually has_steps
@@ -180,7 +180,7 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "kill -9 of the recorder: the worker dies with it, show says interrupted" {
-    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --set train.steps=100000 --worker "$worker" >out 2>err &
+    BT_FAKE_WORKER=deaf BT_FAKE_PID_FILE=$dir/pid "$bench" run s.json --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
     eventually has_steps
     kill -9 $pid
@@ -196,7 +196,7 @@ is_gone() { ! kill -0 "$1"; }
 }
 
 @test "kill -9 of the worker is a failure that names the signal" {
-    FAKE_WORKER=deaf FAKE_PID_FILE=$dir/pid "$bench" run s.json --filter a \
+    BT_FAKE_WORKER=deaf BT_FAKE_PID_FILE=$dir/pid "$bench" run s.json --filter a \
         --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
     eventually has_steps
@@ -231,7 +231,7 @@ is_gone() { ! kill -0 "$1"; }
     [ "$(id -u)" = 0 ] || skip "needs to mount a small file system"
     mkdir small
     mount -t tmpfs -o size=400k none small 2>/dev/null || skip "no mount here"
-    FAKE_STEPS=20000 fake --quiet --db small/runs.sqlite --out out --set train.steps=20000
+    BT_FAKE_STEPS=20000 fake --quiet --db small/runs.sqlite --out out --set train.steps=20000
     code=$status
     said=$stderr
     "$bench" list runs --db small/runs.sqlite >listed 2>&1 || true

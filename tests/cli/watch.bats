@@ -12,7 +12,7 @@ setup() {
   "profiles": { "cpu": { "device": "cpu", "train": { "micro_batch": 1, "sequence": 16, "steps": 40 },
       "cases": [ { "name": "a", "kind": "train" }, { "name": "b", "kind": "train" } ] } } }
 JSON
-    export FAKE_STEPS=40
+    export BT_FAKE_STEPS=40
 }
 
 teardown() {
@@ -21,7 +21,7 @@ teardown() {
 }
 
 start_slow() { # starts a run of four seconds in the background: $pid
-    FAKE_WORKER=slow "$bench" run s.json --worker "$worker" >out 2>err 3>&- &
+    BT_FAKE_WORKER=slow "$bench" run s.json --worker "$worker" >out 2>err 3>&- &
     pid=$!
     eventually has_steps
 }
@@ -57,7 +57,7 @@ start_slow() { # starts a run of four seconds in the background: $pid
 @test "a failed run's watcher fails; what is not there is one clear line" {
     run "$bench" watch
     [ "$status" = 5 ]
-    FAKE_WORKER=die "$bench" run s.json --worker "$worker" -q >/dev/null 2>&1 || true
+    BT_FAKE_WORKER=die "$bench" run s.json --worker "$worker" -q >/dev/null 2>&1 || true
     run "$bench" watch 1
     [ "$status" = 5 ]
     [[ $output == *"run 1 failed in "*"0 rounds passed, 2 failed"*"message   a: the worker was killed"* ]]
@@ -74,7 +74,7 @@ start_slow() { # starts a run of four seconds in the background: $pid
 
 @test "a run that loses its terminal goes on to its end" {
     # Its output ends (a pipe that nobody reads), then it is told that the terminal is gone.
-    FAKE_WORKER=slow "$bench" run s.json --worker "$worker" 2>&1 3>&- > >(head -c 10 >/dev/null) &
+    BT_FAKE_WORKER=slow "$bench" run s.json --worker "$worker" 2>&1 3>&- > >(head -c 10 >/dev/null) &
     pid=$!
     eventually has_steps
     kill -HUP "$pid"

@@ -152,7 +152,7 @@ int sample_bundles_make(void **state)
                    "\"device\":\"cpu\",\"train\":{\"micro_batch\":1,\"sequence\":16,\"steps\":6},"
                    "\"cases\":[{\"name\":\"one\",\"kind\":\"train\"}]}}}",
                    test_scratch_path("t.bin"));
-    setenv("FAKE_WORKER", "nan", 1);
+    setenv("BT_FAKE_WORKER", "nan", 1);
     assert_int_equal(run_suite(text, "tests/support/fake_worker.sh", NULL, 0, 0), 1);
     assert_int_equal(run_suite(kernel_suite, SCRATCH_KERNEL_PEER, NULL, 0, 0), 2);
     assert_int_equal(run_suite(kernel_suite, SCRATCH_KERNEL_PEER, two, 2, 8), 3);

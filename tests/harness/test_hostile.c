@@ -79,7 +79,7 @@ static void run_mode(const bt_plan *plan, const char *mode, bt_store_run *run)
     bt_run_request request = scratch_run_request(
         &suite, plan, &machine, kernel ? SCRATCH_KERNEL_PEER : "tests/support/fake_worker.sh");
     bt_run_outcome outcome;
-    setenv("HOSTILE", mode, 1);
+    setenv("BT_HOSTILE", mode, 1);
     ASSERT_OK(bt_run_execute(&request, &outcome));
     *run = scratch_run_read(outcome.run);
     assert_int_equal(run->round_count, plan->rounds * (kernel ? 3 : 2)); // with the copy
@@ -158,7 +158,7 @@ static void hanging_peers_are_ended_with_their_children(void **state)
         "said nothing for 1.5 s and was ended, after 2 lines", "said nothing for 1.5 s",
         "closed its output, did not end and was killed by SIGKILL after 6 steps"};
     const char *path = test_scratch_path("pids");
-    setenv("HOSTILE_PID", path, 1);
+    setenv("BT_HOSTILE_PID", path, 1);
     for (int i = 0; i < 4; i++) {
         int64_t from = bt_clock_ns();
         assert_mode(&short_training, modes[i], words[i]);
@@ -166,7 +166,7 @@ static void hanging_peers_are_ended_with_their_children(void **state)
         assert_gone(path);
     }
     assert_mode(&short_kernels, "hang", "kernel.timeout_s says");
-    unsetenv("HOSTILE_PID");
+    unsetenv("BT_HOSTILE_PID");
 }
 
 static void floods_are_bounded(void **state)
@@ -221,7 +221,7 @@ static void peers_may_die_behind_any_line(void **state)
     for (int lines = 0; lines <= 9; lines++) {
         char text[16];
         (void)snprintf(text, sizeof text, "%d", lines);
-        setenv("HOSTILE_LINES", text, 1);
+        setenv("BT_HOSTILE_LINES", text, 1);
         if (lines < 9) {
             assert_mode(&training, "die", "was killed by SIGKILL");
         }
@@ -230,7 +230,7 @@ static void peers_may_die_behind_any_line(void **state)
         }
     }
     bt_store_run run;
-    setenv("HOSTILE_LINES", "10", 1); // behind its last
+    setenv("BT_HOSTILE_LINES", "10", 1); // behind its last
     run_mode(&training, "die", &run);
     assert_int_equal(run.status, BT_RUN_PASSED);
     bt_store_run_release(&run);

@@ -181,7 +181,7 @@ static void run_plan(const bt_plan *what, const char *mode, bt_run_outcome *outc
                      bt_store_run *run)
 {
     bt_run_request request = scratch_run_request(&suite, what, &machine, WORKER);
-    setenv("FAKE_WORKER", mode, 1);
+    setenv("BT_FAKE_WORKER", mode, 1);
     ASSERT_OK(bt_run_execute(&request, outcome));
     *run = scratch_run_read(outcome->run);
 }
@@ -315,10 +315,10 @@ static void interrupted_run_stops_after_a_step(void **state)
     (void)state;
     bt_run_outcome outcome;
     bt_store_run run;
-    setenv("FAKE_STEPS", "100000", 1);
+    setenv("BT_FAKE_STEPS", "100000", 1);
     pid_t sender = send_later(SIGINT, 1);
     run_plan(&long_plan, "slow", &outcome, &run);
-    setenv("FAKE_STEPS", "6", 1);
+    setenv("BT_FAKE_STEPS", "6", 1);
     (void)waitpid(sender, NULL, 0);
     assert_int_equal(outcome.status, BT_RUN_INTERRUPTED);
     assert_int_equal(bt_run_exit_code(&outcome), 130);

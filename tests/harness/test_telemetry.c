@@ -23,7 +23,7 @@
 static void forget_variables(void)
 {
     static const char *const names[] = {"FAKE_NVML_THROTTLE", "FAKE_NVML_CLOCK", "FAKE_NVML_PIDS",
-                                        "FAKE_NVML_LOST",     "FAKE_NVML_SLOW",  "FAKE_WORKER"};
+                                        "FAKE_NVML_LOST",     "FAKE_NVML_SLOW",  "BT_FAKE_WORKER"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
     }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # tests/support/fake_worker.sh - a worker without a trainer: speaks the protocol of
-# harness/run/README.md, or breaks it in the way that $FAKE_WORKER says
+# harness/run/README.md, or breaks it in the way that $BT_FAKE_WORKER says
 #
 #   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
 #   deaf                       takes 50 ms a step for ever, heeds nothing
@@ -8,12 +8,12 @@
 #   garbage half gap late flood early   breaks the protocol
 #   short crash                ends well after 4 steps; ends with 7 behind its result
 #   closed orphan              closes its input at once; leaves a child that holds its output
-# $FAKE_STEPS (6) steps, $FAKE_SCALE (1) times the losses.
-mode=${FAKE_WORKER:-ok}
-steps=${FAKE_STEPS:-6}
-[ -z "$FAKE_PID_FILE" ] || echo $$ >"$FAKE_PID_FILE"
+# $BT_FAKE_STEPS (6) steps, $BT_FAKE_SCALE (1) times the losses.
+mode=${BT_FAKE_WORKER:-ok}
+steps=${BT_FAKE_STEPS:-6}
+[ -z "$BT_FAKE_PID_FILE" ] || echo $$ >"$BT_FAKE_PID_FILE"
 IFS= read -r task
-[ -z "$FAKE_TASK_FILE" ] || printf '%s\n' "$task" >"$FAKE_TASK_FILE"
+[ -z "$BT_FAKE_TASK_FILE" ] || printf '%s\n' "$task" >"$BT_FAKE_TASK_FILE"
 [ "$mode" != closed ] || exec 0<&-
 echo "a line of log" >&2
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# tests/support/hostile_peer.sh - a peer that means harm, or has been written in a hurry: $HOSTILE
+# tests/support/hostile_peer.sh - a peer that means harm, or has been written in a hurry: $BT_HOSTILE
 # says how. Without one of the words below it speaks the protocol of harness/run/README.md.
 #
 #   dead-start hang linger mute       says nothing; stops saying anything; does not end behind its
-#                                     result; closes its output and stays. $HOSTILE_PID: a file for
+#                                     result; closes its output and stays. $BT_HOSTILE_PID: a file for
 #                                     the numbers of itself and of a child that it leaves
-#   die                               is killed behind $HOSTILE_LINES lines
+#   die                               is killed behind $BT_HOSTILE_LINES lines
 #   log steps lines line samples      floods: error output, steps, lines, one line, samples
 #   binary utf8 deep huge             garbage
 #   protocol behind twice again       another protocol; goes on behind its result; an evaluation
@@ -13,12 +13,12 @@
 #   wrong-kind                        events of the other kind of case
 #   short long device                 steps in ms, in a finer unit, and so the device's
 #   seconds ms calls                  kernel times in s, in ms; more calls than there was time for
-mode=${HOSTILE:-sound}
+mode=${BT_HOSTILE:-sound}
 IFS= read -r task
 said=0
 
 say() { # line
-    if [ "$mode" = die ] && [ "$said" = "${HOSTILE_LINES:-0}" ]; then
+    if [ "$mode" = die ] && [ "$said" = "${BT_HOSTILE_LINES:-0}" ]; then
         kill -9 $$
     fi
     said=$((said + 1))
@@ -28,7 +28,7 @@ say() { # line
 stay() { # for ever, with a child
     trap '' TERM INT
     sleep 1000 &
-    [ -z "$HOSTILE_PID" ] || echo $$ $! >"$HOSTILE_PID"
+    [ -z "$BT_HOSTILE_PID" ] || echo $$ $! >"$BT_HOSTILE_PID"
     wait
 }
 
