@@ -87,6 +87,12 @@ static bt_status take_systems(const bt_cli_arguments *arguments, const bt_store_
     for (int64_t i = 0; i < schedule->system_count; ++i) {
         const bt_store_system *system = &schedule->systems[i];
         bool other = *system->program != '\0';
+        if (other && !suite->trusted) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "run %lld was imported and names the program \"%s\", which was not "
+                            "started\nread it, then give --trust to start it",
+                            (long long)record->id, system->program);
+        }
         if (other) {
             BT_TRY(check_program(arguments, system, record->id));
         }

@@ -18,6 +18,7 @@
     {"system", 0, "LIST",                                                                          \
      "what runs the cases: blutrain, pytorch-eager, pytorch-compile, or a peer's program"},        \
     {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},                       \
+    {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
     {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},                        \
     {"quiet", 'q', NULL, "no progress"},                                                           \
     {"worker", 0, "PROGRAM", NULL}
@@ -45,6 +46,7 @@ typedef struct bt_cli_suite {
     int64_t system_count;
     uint64_t schedule_seed;
     int64_t resume; // the run to finish; 0: a new one
+    bool trusted;   // programs by path may start: the user named them, or gave --trust
 } bt_cli_suite;
 
 // Loads the suite and makes the plan for this machine. A GPU that is there but cannot be opened is

@@ -474,10 +474,11 @@ static bt_status add_systems(const expansion *expand, cJSON *root)
     cJSON *systems = cJSON_AddArrayToObject(root, "systems");
     const cJSON *next = cJSON_IsArray(listed) ? listed->child : listed;
     while (systems && (given ? *given != '\0' : next != NULL)) {
-        char name[65];
         size_t length = given ? strcspn(given, ",") : strlen(next->valuestring);
-        (void)snprintf(name, sizeof name, "%.*s", (int)length, given ? given : next->valuestring);
-        cJSON *text = cJSON_CreateString(name);
+        bt_str name = {0};
+        bt_str_append_bytes(&name, given ? given : next->valuestring, length);
+        cJSON *text = bt_str_status(&name) == BT_OK ? cJSON_CreateString(bt_str_text(&name)) : NULL;
+        bt_str_release(&name);
         if (!text || !cJSON_AddItemToArray(systems, text)) {
             cJSON_Delete(text);
             return no_memory();

@@ -13,6 +13,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "harness/run/child_env.h"
 
 // ---- signals -----------------------------------------------------------------------------------
 
@@ -53,8 +54,15 @@ static bt_status failed(const char *what)
     return bt_error(BT_STATUS_IO, "cannot start a worker: %s: %s", what, strerror(errno));
 }
 
+// What a worker is started with, made before the fork.
+typedef struct worker_program {
+    const char *path;         // NULL: this program
+    bool build;               // another bt-bench: its verb `worker` is run
+    const char **environment; // owned
+} worker_program;
+
 // In the child, after fork: only calls that are safe there.
-static void become_worker(const char *program, bool build, int input, int output, int errors,
+static void become_worker(const worker_program *program, int input, int output, int errors,
                           pid_t parent)
 {
     (void)setpgid(0, 0);
@@ -70,11 +78,12 @@ static void become_worker(const char *program, bool build, int input, int output
     (void)dup2(input, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
     (void)dup2(errors, STDERR_FILENO);
-    if (program) {
-        execlp(program, program, build ? "worker" : (char *)NULL, (char *)NULL);
-    } else {
-        execl("/proc/self/exe", "bt-bench", "worker", (char *)NULL);
-    }
+    // exec takes pointers to char for the sake of old programs; it writes nothing.
+    char *const *environment = (char *const *)(uintptr_t)program->environment;
+    const char *const words[] = {program->path ? program->path : "bt-bench",
+                                 program->path && !program->build ? NULL : "worker", NULL};
+    (void)execvpe(program->path ? program->path : "/proc/self/exe", (char *const *)(uintptr_t)words,
+                  environment);
     static const char message[] = "cannot start the worker program\n";
     ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
     _exit(written < 0 ? 126 : 127);
@@ -100,7 +109,7 @@ static void close_pipe(int ends[2])
     }
 }
 
-static bt_status fork_worker(const char *program, bool build, bt_child *out)
+static bt_status fork_worker(const worker_program *program, bt_child *out)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1};
     bt_status status = open_pipe(input, 1);
@@ -114,7 +123,7 @@ static bt_status fork_worker(const char *program, bool build, bt_child *out)
     pid_t parent = getpid();
     pid_t process = fork();
     if (process == 0) {
-        become_worker(program, build, input[0], output[1], errors[1], parent);
+        become_worker(program, input[0], output[1], errors[1], parent);
     }
     status = process < 0 ? failed("no process") : BT_OK;
     close(input[0]);
@@ -133,17 +142,22 @@ static bt_status fork_worker(const char *program, bool build, bt_child *out)
 bt_status bt_child_start(const char *program, bool build, const char *task, const char *log_path,
                          bt_child *out)
 {
+    worker_program worker = {.path = program, .build = build};
     memset(out, 0, sizeof *out);
     out->input = out->output = out->errors = out->log = -1;
     bt_str_append(&out->task, task);
     bt_str_append(&out->task, "\n");
     bt_status status = bt_str_status(&out->task);
     if (status == BT_OK) {
+        status = bt_child_env_make(&worker.environment);
+    }
+    if (status == BT_OK) {
         out->log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         status = out->log < 0
                      ? bt_error(BT_STATUS_IO, "cannot create %s: %s", log_path, strerror(errno))
-                     : fork_worker(program, build, out);
+                     : fork_worker(&worker, out);
     }
+    bt_mem_free(worker.environment);
     if (status != BT_OK) {
         bt_child_release(out);
     }

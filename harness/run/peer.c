@@ -28,42 +28,55 @@ static bool find_program(const char *root, const char *system, bt_str *program)
     return false;
 }
 
-static bt_status no_system(const char *given)
+static bt_status no_system(const char *root, const char *given)
 {
-    bt_str names = {0}, nearest = {0}, listed = {0};
-    bt_home_names("harness/peers", "", &names);
+    bt_str folder = {0}, names = {0}, nearest = {0}, listed = {0};
+    bt_str_format(&folder, "%s/harness/peers", root);
+    bt_home_names(bt_str_text(&folder), "", &names);
     bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                "no system \"%s\"%s\nallowed: blutrain; a peer of harness/peers "
-                                "(%s), alone or with more behind a dash, as in pytorch-eager; a "
-                                "peer's program by its path",
-                                given, bt_str_text(&nearest), bt_str_text(&listed));
-    bt_str_release(&names);
-    bt_str_release(&nearest);
-    bt_str_release(&listed);
+    bt_status status =
+        bt_error(BT_STATUS_INVALID_ARGUMENT,
+                 "no system \"%s\"%s\nallowed: blutrain; a peer of %s (%s), alone or with more "
+                 "behind a dash, as in pytorch-eager; any other program by its path, as in "
+                 "--system blutrain,./peer.py",
+                 given, bt_str_text(&nearest), bt_str_text(&folder), bt_str_text(&listed));
+    bt_str *const texts[] = {&folder, &names, &nearest, &listed};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+        bt_str_release(texts[i]);
+    }
     return status;
 }
 
-static bt_status find_peer(const char *system, bt_peer *out)
+static bt_status not_named(const char *path)
+{
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "the suite names the program \"%s\", and nothing was started: a program by "
+                    "path runs only when you name it\nread it, then give --system LIST with it in "
+                    "the list, or --trust to start every program that the suite names",
+                    path);
+}
+
+static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
 {
     const char *slash = strrchr(system, '/');
     BT_TRY(bt_mem_strdup(slash ? slash + 1 : system, &out->name));
     if (strcmp(system, "blutrain") == 0) {
         return BT_OK;
     }
+    if (slash && !trusted) {
+        return not_named(system);
+    }
     bt_str root = {0}, program = {0};
-    bt_home_path(&root);
-    bool found = false;
+    bool installed = bt_home_path(&root), found = false;
     if (slash) {
         bt_str_append(&program, system);
         found = access(system, X_OK) == 0;
     } else {
-        found = find_program(".", system, &program) ||
-                find_program(bt_str_text(&root), system, &program);
+        found = installed && find_program(bt_str_text(&root), system, &program);
     }
     bt_status status = bt_str_status(&program);
     if (status == BT_OK && !found) {
-        status = no_system(system);
+        status = no_system(bt_str_text(&root), system);
     }
     if (status == BT_OK) {
         status = bt_str_take(&program, &out->program);
@@ -73,7 +86,7 @@ static bt_status find_peer(const char *system, bt_peer *out)
     return status;
 }
 
-bt_status bt_peers_find(const cJSON *systems, bt_peers *out)
+bt_status bt_peers_find(const cJSON *systems, bool trusted, bt_peers *out)
 {
     int64_t count = systems ? cJSON_GetArraySize(systems) : 1;
     void *block = NULL;
@@ -82,10 +95,10 @@ bt_status bt_peers_find(const cJSON *systems, bt_peers *out)
     out->items = block;
     if (!systems) {
         out->count = 1;
-        return find_peer("blutrain", &out->items[0]);
+        return find_peer("blutrain", trusted, &out->items[0]);
     }
     for (const cJSON *node = systems->child; node; node = node->next) {
-        BT_TRY(find_peer(node->valuestring, &out->items[out->count++]));
+        BT_TRY(find_peer(node->valuestring, trusted, &out->items[out->count++]));
     }
     return BT_OK;
 }

@@ -23,11 +23,14 @@ typedef struct bt_peers {
 } bt_peers;
 
 // Finds the programs of a plan's systems (NULL: ourselves alone). "blutrain" is our own worker;
-// NAME and NAME-anything are harness/peers/NAME/peer.py (or peer.sh, or peer); what has a slash in
-// it is a program by path, called by its last part.
+// NAME and NAME-anything are harness/peers/NAME/peer.py (or peer.sh, or peer) of the installation,
+// never of the working directory; what has a slash in it is a program by path, called by its last
+// part. A suite, a file of claims and an imported run are data that somebody else wrote: programs
+// by path start only when `trusted`, that is, when the user has named or allowed them.
 // Owns    *out: the caller, bt_peers_release, also after a failure
-// Errors  INVALID_ARGUMENT (no such system, with where it was looked for)
-BT_CHECKED bt_status bt_peers_find(const cJSON *systems, bt_peers *out);
+// Errors  INVALID_ARGUMENT (no such system, with where it was looked for; a program by path that
+//         the user has not named, with what to type)
+BT_CHECKED bt_status bt_peers_find(const cJSON *systems, bool trusted, bt_peers *out);
 void bt_peers_release(bt_peers *peers);
 
 #endif

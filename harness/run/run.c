@@ -270,7 +270,7 @@ static void sign_lock(bt_running *self)
 static bt_status execute(bt_running *self)
 {
     if (!self->request->system_count) {
-        BT_TRY(bt_peers_find(self->request->plan->systems, &self->peers));
+        BT_TRY(bt_peers_find(self->request->plan->systems, self->request->trusted, &self->peers));
     }
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));

@@ -15,12 +15,12 @@ static bool is_dir(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-void bt_home_path(bt_str *out)
+bool bt_home_path(bt_str *out)
 {
     const char *given = getenv("BT_ROOT");
     if (given && *given) {
         bt_str_append(out, given);
-        return;
+        return true;
     }
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof "/suites");
@@ -31,10 +31,11 @@ void bt_home_path(bt_str *out)
         *slash = '\0';
         if (found) {
             bt_str_append(out, path);
-            return;
+            return true;
         }
     }
     bt_str_append(out, ".");
+    return false;
 }
 
 // Whether an entry is one that is asked for; *length: of its name without the ending.

@@ -84,7 +84,8 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(PROFILE, "kernel", GROUP, KERNEL, NULL, false, false,
                "Values of this profile's kernel cases."),
     {BT_SUITE_PROFILE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
-     "What runs the cases, round by round: blutrain, or peers (harness/peers); default: blutrain."},
+     "What runs the cases, round by round: blutrain, or peers (harness/peers); a program by its "
+     "path starts only with --trust; default: blutrain."},
     OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false, "What is run, in this order."),
 
     NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),

@@ -29,8 +29,8 @@ void bt_suite_release(bt_suite *suite);
 BT_CHECKED bt_status bt_suite_include(bt_suite *suite);
 
 // Where suites/ and data/ of this installation are: $BT_ROOT, or the nearest folder above the
-// program that holds suites/, or ".". Without a slash at the end.
-void bt_home_path(bt_str *out);
+// program that holds suites/, or "." (false: there is none). Without a slash at the end.
+bool bt_home_path(bt_str *out);
 // What a folder ("suites/policies") of the working directory or else the installation holds: files
 // with the ending, named without it, or its folders where the ending is "". Sorted, separated by
 // '|'.

@@ -27,5 +27,6 @@ bt_run_request scratch_run_request(const bt_suite *suite, const bt_plan *plan,
                             .out_dir = out_dir,
                             .worker = worker,
                             .command = "a test",
-                            .quiet = true};
+                            .quiet = true,
+                            .trusted = true};
 }

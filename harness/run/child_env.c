@@ -1,0 +1,74 @@
+// harness/run/child_env.c - which variables a worker gets
+//
+// A peer is a program that somebody else wrote, and a build of `ab` is a revision that somebody
+// else proposed: neither is given the tokens of the shell or the CI job that started the recorder.
+// Our own worker gets the same variables, so that all systems of a run have equal environments.
+#include "harness/run/child_env.h"
+
+#include <string.h>
+
+#include "framework/base/mem.h"
+
+extern char **environ;
+
+// Names; one that ends with '*' is a prefix. harness/run/README.md lists them.
+static const char *const allowed[] = {
+    // the user and the system
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
+    "LD_LIBRARY_PATH",
+    // devices and threads
+    "CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NCCL_*", "OMP_*", "GOMP_*",
+    "KMP_*", "MKL_*", "OPENBLAS_*", "MALLOC_*",
+    // Python and its frameworks
+    "PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*",
+    // sanitizers and coverage of our own builds
+    "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "GCOV_*",
+    // ours; a peer's own settings may use the prefix as well
+    "BT_*"};
+
+static const char *const secrets[] = {"TOKEN",  "SECRET",     "PASSWORD",
+                                      "PASSWD", "CREDENTIAL", "_KEY"};
+
+static bool is_allowed(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; ++i) {
+        size_t size = strlen(allowed[i]);
+        bool prefix = allowed[i][size - 1] == '*';
+        size -= prefix;
+        if (strncmp(name, allowed[i], size) == 0 && (prefix ? length >= size : length == size)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool passes(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; ++i) {
+        if (memmem(name, length, secrets[i], strlen(secrets[i]))) {
+            return false;
+        }
+    }
+    return is_allowed(name, length);
+}
+
+bool bt_child_env_passes(const char *name) { return passes(name, strlen(name)); }
+
+bt_status bt_child_env_make(const char ***out)
+{
+    size_t count = 0, kept = 0;
+    void *block = NULL;
+    while (environ && environ[count]) {
+        ++count;
+    }
+    BT_TRY(bt_mem_alloc(count + 1, sizeof **out, &block));
+    const char **entries = block;
+    for (size_t i = 0; i < count; ++i) {
+        if (passes(environ[i], strcspn(environ[i], "="))) {
+            entries[kept++] = environ[i];
+        }
+    }
+    entries[kept] = NULL;
+    *out = entries;
+    return BT_OK;
+}
