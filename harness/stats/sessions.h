@@ -1,0 +1,65 @@
+// harness/stats/sessions.h - is a build slower than a stored baseline? the unit is the session
+//
+// Rounds of one session share what the machine was like that day. So a round of a session is
+//
+//   value = mean of the build + effect of the session + noise of the round
+//
+// where session effects are independent draws with one variance for both sides, and the noise of a
+// session's rounds may be correlated. Only session means are compared. With K baseline sessions,
+// their sample variance v (at least what the noise within sessions explains), and J candidate
+// sessions whose means have the within-session error w each,
+//
+//   error^2 = v / K + (v + max(0, w - w of the baseline)) / J        (Welch, Satterthwaite)
+//
+// and the bounds of decide.h follow at one look: more rounds of the same session do not reduce v.
+//
+// Invariants
+//   1. Of a family of equal builds the chance that any is called SLOWER is at most alpha, whatever
+//      the variance between sessions, if session means are normal.
+//   2. With fewer than BT_SESSIONS_MIN baseline sessions, or on another card, the result is
+//      advisory: its outcome is INCONCLUSIVE; ratio and interval are for reading.
+//   3. Fewer than two rounds in the candidate's or in every baseline session decide nothing.
+#ifndef BT_HARNESS_STATS_SESSIONS_H
+#define BT_HARNESS_STATS_SESSIONS_H
+
+#include "harness/stats/decide.h"
+
+enum { BT_SESSIONS_MIN = 5 };
+
+typedef struct bt_sessions {
+    const double *logs;    // logarithms of the rounds' values, session after session; borrowed
+    const int64_t *rounds; // [count]: rounds of each session, >= 1; borrowed
+    int64_t count;         // sessions
+} bt_sessions;
+
+// X(enumerator, word in JSON): why a result is advisory
+#define BT_ADVISORY_LIST(X)                                                                        \
+    X(NONE, "")                                                                                    \
+    X(FEW_SESSIONS, "few sessions")                                                                \
+    X(OTHER_CARD, "another card")
+
+typedef enum bt_advisory {
+#define BT_ADVISORY_ENUM(name, word) BT_ADVISORY_##name,
+    BT_ADVISORY_LIST(BT_ADVISORY_ENUM)
+#undef BT_ADVISORY_ENUM
+        BT_ADVISORY_COUNT
+} bt_advisory;
+
+const char *bt_advisory_name(bt_advisory advisory);
+
+typedef struct bt_session_decision {
+    bt_decision decision; // advisory: INCONCLUSIVE; its next_rounds is 0
+    bt_advisory advisory; // NONE: the outcome counts
+    int64_t sessions;     // of the baseline
+    double between;       // standard deviation of session means; NaN: fewer than two sessions
+    double within;        // standard deviation of the baseline's rounds within sessions; NaN: none
+    double freedom;       // of the error; NaN: not known
+} bt_session_decision;
+
+// Decides about a candidate against a baseline, each of one or more sessions.
+// rule       its looks are not used
+// same_card  whether all sessions ran on one card
+bt_session_decision bt_sessions_decide(const bt_decision_rule *rule, const bt_sessions *base,
+                                       const bt_sessions *candidate, bool same_card);
+
+#endif
