@@ -15,17 +15,19 @@
 
 #define LISTEN_MS 100
 #define BURY_S    60 // at most, from a worker's last word to its end
+#define NS_PER_S  1000000000LL
 
 typedef struct listening {
     const bt_round_request *request;
     bt_child child;
     bt_recorder recorder;
     bt_run_event_state state;
-    double timeout_s; // of silence
-    int64_t heard_ns; // when the last event came
-    bool stopped;     // the result says that it was asked to stop
-    bool killed;      // because it did not end behind its last word
-    int interrupts_heeded;
+    double timeout_s;      // of silence
+    int64_t heard_ns;      // when the last event came
+    bool stopped;          // the result says that it was asked to stop
+    bool killed;           // because it did not end behind its last word
+    int interrupts_heeded; // 0: none; 1: the worker was asked to stop; 2: it was killed
+    int64_t asked_ns;      // when it was asked to stop
     bt_round_outcome *outcome;
 } listening;
 
@@ -155,17 +157,21 @@ static bt_status take_line(listening *self, const char *line, size_t size_bytes,
     return status;
 }
 
-// The first signal asks the worker to stop, the second kills it.
+// The first signal asks the worker to stop; a second one, or the end of the grace period, kills it
+// with its process group: a worker that hangs or ignores us must not keep the recorder alive.
 static void heed_interrupts(listening *self)
 {
     int count = bt_interrupt_count();
     if (count > 0 && self->interrupts_heeded == 0) {
         bt_progress_say(self->request->view,
-                        "stopping after this step; again (Ctrl-C) to stop at once\n");
+                        "stopping after this step, or in %d s; again (Ctrl-C) to stop at once\n",
+                        BT_ROUND_GRACE_S);
         bt_child_ask_stop(&self->child);
+        self->asked_ns = bt_clock_ns();
         self->interrupts_heeded = 1;
     }
-    if (count > 1 && self->interrupts_heeded == 1) {
+    bool over = bt_clock_ns() - self->asked_ns >= BT_ROUND_GRACE_S * NS_PER_S;
+    if (self->interrupts_heeded == 1 && (count > 1 || over)) {
         bt_child_kill(&self->child);
         self->interrupts_heeded = 2;
     }

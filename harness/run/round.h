@@ -6,6 +6,9 @@
 #include "harness/run/record.h"
 #include "harness/run/telemetry.h"
 
+// After SIGINT or SIGTERM a worker may finish its step for so long; then it is killed.
+#define BT_ROUND_GRACE_S 5
+
 typedef struct bt_round_request {
     bt_store *store;
     int64_t run;

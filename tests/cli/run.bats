@@ -179,6 +179,49 @@ is_gone() { ! kill -0 "$1"; }
     [ ! -e results/run-1/b-0.log ]
 }
 
+# One signal must end the run within the grace period, although nobody else heeds it: exit 130, the
+# steps kept, no process left.
+ends_at_one_signal() { # signal process
+    started=$SECONDS
+    kill "-$1" "$2"
+    eventually is_gone_or_zombie "$2" || { kill -9 "$2" && false; }
+    code=0
+    wait "$2" || code=$?
+    [ "$code" = 130 ]
+    [ $((SECONDS - started)) -lt 30 ]
+}
+
+is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null; }
+
+@test "one SIGTERM or SIGINT ends a run whose worker hangs or ignores signals; its steps are kept" {
+    for signal in TERM INT; do
+        rm -rf results pid
+        BT_FAKE_WORKER=deaf BT_FAKE_PID_FILE=$dir/pid setsid "$bench" run s.json \
+            --set train.steps=100000 --worker "$worker" >out 2>err &
+        pid=$!
+        eventually has_steps
+        ends_at_one_signal "$signal" "$pid"
+        eventually is_gone "$(cat pid)"
+        run "$bench" show 1
+        [[ $output == *"run 1 interrupted"* ]]
+        [ "$(sqlite3 results/bt.sqlite 'select count(*) > 0 from step')" = 1 ]
+        [ "$(sqlite3 results/bt.sqlite 'select status from session')" = 3 ]
+    done
+}
+
+@test "one SIGTERM ends a run whose peer ignores SIGTERM and leaves a child" {
+    export BT_HOSTILE=hang BT_HOSTILE_PID=$dir/pids
+    "$bench" run s.json --filter a --system "$root/tests/support/hostile_peer.sh" >out 2>err &
+    pid=$!
+    eventually test -s pids
+    ends_at_one_signal TERM "$pid"
+    for process in $(cat pids); do
+        eventually is_gone_or_zombie "$process"
+    done
+    run "$bench" show 1
+    [[ $output == *"run 1 interrupted"* ]]
+}
+
 @test "kill -9 of the recorder: the worker dies with it, show says interrupted" {
     BT_FAKE_WORKER=deaf BT_FAKE_PID_FILE=$dir/pid "$bench" run s.json --set train.steps=100000 --worker "$worker" >out 2>err &
     pid=$!
