@@ -11,6 +11,18 @@ if(BT_WERROR)
 endif()
 target_compile_definitions(bt_compile INTERFACE _GNU_SOURCE)
 target_include_directories(bt_compile INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+# A sanitizer run without the library's own asserts proves less than it says.
+if((BT_SANITIZE OR BT_FUZZ) AND NOT BT_ASSERTS)
+  message(FATAL_ERROR "BT_SANITIZE and BT_FUZZ need BT_ASSERTS=ON")
+endif()
+if(BT_ASSERTS)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
+  foreach(flags IN ITEMS CMAKE_C_FLAGS CMAKE_C_FLAGS_${type})
+    string(REGEX REPLACE "(^| )-DNDEBUG( |$)" " " ${flags} "${${flags}}")
+  endforeach()
+  # base/status.h refuses NDEBUG then.
+  target_compile_definitions(bt_compile INTERFACE $<$<COMPILE_LANGUAGE:C>:BT_ASSERTS>)
+endif()
 if(BT_SANITIZE)
   target_compile_options(bt_compile INTERFACE
     $<$<COMPILE_LANGUAGE:C>:-fsanitize=${BT_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)

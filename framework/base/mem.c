@@ -87,12 +87,15 @@ enum { ARENA_CHUNK_BYTES = 64 * 1024 };
 
 bt_status bt_arena_alloc(bt_arena *arena, size_t size_bytes, void **out)
 {
-    size_t rounded = (size_bytes + 15) & ~(size_t)15;
     struct bt_arena_chunk *chunk = arena->chunks;
+    *out = NULL;
+    if (size_bytes > SIZE_MAX / 2) { // rounding and the chunk's header would overflow
+        return refuse(1, size_bytes);
+    }
+    size_t rounded = (size_bytes + 15) & ~(size_t)15;
     if (!chunk || chunk->capacity_bytes - arena->used_bytes < rounded) {
         size_t capacity = rounded > ARENA_CHUNK_BYTES ? rounded : ARENA_CHUNK_BYTES;
         void *fresh = NULL;
-        *out = NULL;
         BT_TRY(bt_mem_alloc(1, sizeof *chunk + capacity, &fresh));
         chunk = fresh;
         chunk->next = arena->chunks;

@@ -33,7 +33,8 @@ float bt_rng_uniform(bt_rng rng, uint64_t index)
 {
     uint32_t words[4];
     bt_rng_block(rng, index, words);
-    return (float)open_unit(words[0]);
+    const float value = (float)open_unit(words[0]);
+    return value < 1.0F ? value : 0x1.fffffep-1F; // the largest of 2^24 rounds to 1
 }
 
 uint64_t bt_rng_below(bt_rng rng, uint64_t index, uint64_t bound)
@@ -67,12 +68,14 @@ void bt_rng_normal_fill(bt_rng rng, float *values, int64_t count, double mean, d
 
 void bt_rng_uniform_fill(bt_rng rng, float *values, int64_t count, double low, double high)
 {
+    const float high_float = (float)high, below_high = nextafterf(high_float, (float)low);
 #pragma omp parallel for schedule(static)
     for (int64_t block = 0; block < (count + 3) / 4; ++block) {
         uint32_t words[4];
         bt_rng_block(rng, (uint64_t)block, words);
         for (int64_t i = 0; i < 4 && 4 * block + i < count; ++i) {
-            values[4 * block + i] = (float)(low + (high - low) * open_unit(words[i]));
+            const float value = (float)(low + (high - low) * open_unit(words[i]));
+            values[4 * block + i] = value < high_float ? value : below_high;
         }
     }
 }

@@ -21,6 +21,8 @@ float bt_rng_uniform(bt_rng rng, uint64_t index);
 uint64_t bt_rng_below(bt_rng rng, uint64_t index, uint64_t bound);
 // Fills values[count] from N(mean, deviation^2), by Box-Muller in double, rounded to float.
 void bt_rng_normal_fill(bt_rng rng, float *values, int64_t count, double mean, double deviation);
+// Fills values[count] from [low, high), low < high; what rounding carries to high becomes the float
+// below it.
 void bt_rng_uniform_fill(bt_rng rng, float *values, int64_t count, double low, double high);
 
 #endif

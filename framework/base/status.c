@@ -1,6 +1,7 @@
 // framework/base/status.c - thread-local error message, in a fixed buffer
 #include "framework/base/status.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +9,13 @@
 #undef bt_error_context
 
 static _Thread_local char message[BT_ERROR_CAPACITY];
+static _Thread_local int quiet; // calls of bt_error_quiet_begin without their end
 
 bt_status bt_error(bt_status status, const char *format, ...)
 {
+    if (quiet) {
+        return status == BT_OK ? BT_STATUS_INTERNAL : status;
+    }
     // Formatted aside first: an argument may point into the current message.
     char text[BT_ERROR_CAPACITY];
     va_list arguments;
@@ -23,7 +28,7 @@ bt_status bt_error(bt_status status, const char *format, ...)
 
 bt_status bt_error_context(bt_status status, const char *format, ...)
 {
-    if (status == BT_OK) {
+    if (status == BT_OK || quiet) {
         return status;
     }
     char text[BT_ERROR_CAPACITY];
@@ -48,7 +53,20 @@ bt_status bt_error_context(bt_status status, const char *format, ...)
 
 const char *bt_error_message(void) { return message; }
 
-void bt_error_clear(void) { message[0] = '\0'; }
+void bt_error_clear(void)
+{
+    if (!quiet) {
+        message[0] = '\0';
+    }
+}
+
+void bt_error_quiet_begin(void) { ++quiet; }
+
+void bt_error_quiet_end(void)
+{
+    assert(quiet > 0);
+    --quiet;
+}
 
 const char *bt_status_text(bt_status status)
 {

@@ -13,6 +13,10 @@
 
 #include <stdarg.h>
 
+#if defined(BT_ASSERTS) && defined(NDEBUG)
+#error "NDEBUG is defined in a build that promises asserts (BT_ASSERTS=ON)"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -72,6 +76,11 @@ bt_status bt_error_context(bt_status status, const char *format, ...) BT_PRINTF(
 // The message of this thread's last failure; "" when there was none. Never NULL.
 const char *bt_error_message(void);
 void bt_error_clear(void);
+// Between these calls, which nest, bt_error, bt_error_context and bt_error_clear leave this
+// thread's message as it is and format nothing. For clean-up, which must not replace the message of
+// the failure that it follows, and for attempts whose failure nobody reports.
+void bt_error_quiet_begin(void);
+void bt_error_quiet_end(void);
 
 // The words for a status, such as "out of memory". Never NULL.
 const char *bt_status_text(bt_status status);

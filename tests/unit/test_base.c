@@ -1,7 +1,12 @@
 // tests/unit/test_base.c - status, memory, strings, files, element types, random numbers
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "framework/base/dtype.h"
 #include "framework/base/file.h"
@@ -28,6 +33,72 @@ static void status_keeps_message_and_context(void **state)
     assert_non_null(strstr(bt_error_message(), "file 7 again"));
     assert_int_equal(bt_error(BT_OK, "a mistake"), BT_STATUS_INTERNAL);
     assert_int_equal(bt_status_exit_code(BT_STATUS_INVALID_ARGUMENT), 2);
+}
+
+static void clean_up_keeps_the_first_message(void **state)
+{
+    (void)state;
+    (void)!bt_error(BT_STATUS_OUT_OF_MEMORY, "the first failure");
+    bt_error_quiet_begin();
+    assert_int_equal(bt_error(BT_STATUS_IO, "a later one"), BT_STATUS_IO);
+    bt_error_quiet_begin();
+    assert_int_equal(bt_error_context(BT_STATUS_IO, "around it"), BT_STATUS_IO);
+    bt_error_quiet_end();
+    bt_error_clear();
+    bt_error_quiet_end();
+    assert_string_equal(bt_error_message(), "the first failure");
+    bt_error_clear();
+    assert_string_equal(bt_error_message(), "");
+}
+
+// Built with BT_ASSERTS (every preset for tests and sanitizers), the library must keep its asserts.
+static void asserts_of_the_library_run(void **state)
+{
+    (void)state;
+#ifdef BT_ASSERTS
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)freopen("/dev/null", "w", stderr);
+        bt_error_quiet_end(); // without a begin
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+#else
+    skip();
+#endif
+}
+
+static void uniform_numbers_stay_below_one(void **state)
+{
+    (void)state;
+    const bt_rng rng = {1337, 0};
+    const uint64_t largest = 2177684; // its 24 bits are all ones, and + 0.5 rounds to 2^24
+    uint32_t words[4];
+    bt_rng_block(rng, largest, words);
+    assert_int_equal(words[0] >> 8, 0xffffff);
+    assert_true(bt_rng_uniform(rng, largest) < 1.0F);
+    assert_true(bt_rng_uniform(rng, largest) == 0x1.fffffep-1F);
+    static float values[4 * (2177684 + 1)];
+    const double ranges[][2] = {{0, 1}, {-1, 1}, {-3, -2}, {1e6, 1e6 + 1}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i) {
+        const int64_t count = (int64_t)(sizeof values / sizeof *values);
+        const double low = ranges[i][0], high = ranges[i][1];
+        bt_rng_uniform_fill(rng, values, count, low, high);
+        for (int64_t at = 0; at < count; ++at) {
+            if (!((double)values[at] >= low && (double)values[at] < high)) {
+                fail_msg("%g of [%g, %g) at %lld", (double)values[at], low, high, (long long)at);
+            }
+        }
+        // All others are what they were: the double, rounded.
+        uint32_t first[4];
+        bt_rng_block(rng, 0, first);
+        const double unit = ((first[0] >> 8) + 0.5) * 0x1p-24;
+        assert_true(values[0] == (float)(low + (high - low) * unit) || i == 3);
+    }
 }
 
 static void memory_failure_is_injected_once(void **state)
@@ -59,6 +130,20 @@ static void arena_blocks_are_zero_and_aligned(void **state)
         memset(block, 0xff, size);
     }
     bt_arena_reset(&arena);
+    bt_arena_release(&arena);
+}
+
+static void arena_refuses_what_overflows(void **state)
+{
+    (void)state;
+    bt_arena arena = {0};
+    void *block = &arena;
+    const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 14, SIZE_MAX - 16, SIZE_MAX / 2 + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+        ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "host memory",
+                     bt_arena_alloc(&arena, sizes[i], &block));
+        assert_null(block);
+    }
     bt_arena_release(&arena);
 }
 
@@ -144,8 +229,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_keeps_message_and_context),
+        cmocka_unit_test(clean_up_keeps_the_first_message),
+        cmocka_unit_test(asserts_of_the_library_run),
+        cmocka_unit_test(uniform_numbers_stay_below_one),
         cmocka_unit_test(memory_failure_is_injected_once),
         cmocka_unit_test(arena_blocks_are_zero_and_aligned),
+        cmocka_unit_test(arena_refuses_what_overflows),
         cmocka_unit_test(string_survives_failure),
         cmocka_unit_test_setup_teardown(files_are_replaced_whole, test_scratch_setup,
                                         test_scratch_teardown),

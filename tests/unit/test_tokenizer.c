@@ -26,7 +26,7 @@
 #else
 #define HAS_FEATURE(name) 0
 #endif
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&          \
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&    \
     !HAS_FEATURE(address_sanitizer) && !HAS_FEATURE(thread_sanitizer)
 static const bool slow_build = false;
 #else
