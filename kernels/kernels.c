@@ -104,8 +104,8 @@ static bt_status none_serves(const bt_device *device, bt_kernel_op op, bt_dtype 
     return status;
 }
 
-bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype, const void *args,
-                         const bt_kernel **kernel)
+const bt_kernel *bt_kernel_lookup(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
+                                  const void *args)
 {
     int count = 0;
     const bt_kernel *rows = bt_kernel_table(device, &count);
@@ -113,10 +113,15 @@ bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtyp
         const bt_kernel *row = &rows[i];
         if (row->op == op && (row->dtype == dtype || row->dtype == BT_DTYPE_COUNT) &&
             row->min_arch <= device->info.arch && (!row->accepts || row->accepts(device, args))) {
-            *kernel = row;
-            return BT_OK;
+            return row;
         }
     }
-    *kernel = NULL;
-    return none_serves(device, op, dtype);
+    return NULL;
+}
+
+bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype, const void *args,
+                         const bt_kernel **kernel)
+{
+    *kernel = bt_kernel_lookup(device, op, dtype, args);
+    return *kernel ? BT_OK : none_serves(device, op, dtype);
 }

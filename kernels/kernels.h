@@ -444,7 +444,10 @@ const bt_kernel *bt_kernel_table(const bt_device *device, int *count);
 // what records say. `plan` may be NULL, for the row's own choice.
 void bt_kernel_label(const bt_device *device, const bt_kernel *kernel, const bt_kernel_plan *plan,
                      const void *args, char *text, size_t capacity);
-// The last row that serves the call.
+// The last row that serves the call, or NULL. No error is set: for callers that have another way.
+const bt_kernel *bt_kernel_lookup(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
+                                  const void *args);
+// The same for callers that have none.
 // Errors  UNSUPPORTED, naming op, dtype, device and the rows that were refused
 BT_CHECKED bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
                                     const void *args, const bt_kernel **kernel);

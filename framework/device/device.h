@@ -48,7 +48,8 @@ typedef struct bt_device {
     const struct bt_backend *backend; // unowned, lives as long as the process
     int ordinal;
     bt_device_info info;
-    void *impl; // owned by the backend
+    void *impl;     // owned by the backend
+    char note[160]; // what opening it had to correct, for the log; "" when nothing
 } bt_device;
 
 typedef enum bt_copy_kind {

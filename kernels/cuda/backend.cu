@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/mem.h"
 #include "kernels/cuda/cuda.h"
 
@@ -135,19 +136,19 @@ static __global__ void probe_kernel(void) {}
 static bt_status read_gemm_choice(bt_cuda_gemm_choice *choice)
 {
     static const char *const names[] = {"auto", "own", "cublaslt", "cublaslt-best", "sm80"};
-    const char *text = getenv("BT_GEMM");
+    const char *text = bt_environment(BT_VARIABLE_GEMM);
     *choice = BT_CUDA_GEMM_AUTO;
-    for (int i = 0; text && *text && i < 5; ++i) {
+    for (int i = 0; text && i < 5; ++i) {
         if (strcmp(text, names[i]) == 0) {
             *choice = (bt_cuda_gemm_choice)i;
             return BT_OK;
         }
     }
-    return !text || !*text ? BT_OK
-                           : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                      "BT_GEMM is \"%s\"; allowed: auto, own, cublaslt, "
-                                      "cublaslt-best, sm80",
-                                      text);
+    return !text ? BT_OK
+                 : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "BT_GEMM is \"%s\"; allowed: auto, own, cublaslt, "
+                            "cublaslt-best, sm80",
+                            text);
 }
 
 static bt_status open_impl(bt_cuda_device *impl)

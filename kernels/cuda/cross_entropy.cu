@@ -250,8 +250,6 @@ template <typename T> static bt_status forward(const bt_launch *launch, const vo
     } else if (args->rows > 0) {
         launch_forward<T, 1, LONG_THREADS>(launch, args);
     }
-    if (getenv("BT_X"))
-        return BT_OK;
     launch_after(launch->device, mean_kernel, dim3(1), dim3(MEAN_THREADS), stream,
                  (const float *)args->loss, args->targets, (float *)args->mean,
                  (float *)args->inv_count, args->bad_row, args->rows, args->vocab, args->ignore);

@@ -1,13 +1,14 @@
 // kernels/cuda/parts.cuh - the second launch of a column sum: what many blocks left, added in order
 //
-// The second kernel may begin while the first still runs (programmatic dependent launch, from
-// compute capability 9.0 on; before that the launches follow each other): it waits with
-// `wait_for_parts` before it reads anything. The first kernel says with `parts_follow` that the
+// The second kernel may begin while the first still runs (programmatic dependent launch, where
+// overlap.h allows it; elsewhere the launches follow each other): it waits with `wait_for_parts`
+// before it reads anything. The first kernel says with `parts_follow` that the
 // second may be made ready. Use: parts_kernel<<<...>>> through `launch_after`.
 #ifndef BT_KERNELS_CUDA_PARTS_CUH
 #define BT_KERNELS_CUDA_PARTS_CUH
 
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/overlap.h"
 
 constexpr int PART_WARPS = 32; // of a block, all at the same 32 columns
 constexpr int PART_LOADS = 8;  // in flight per thread
@@ -64,14 +65,12 @@ static void launch_after(const bt_device *device, void (*kernel)(P...), dim3 gri
                          cudaStream_t stream, A... args)
 {
     cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
     config.stream = stream;
     config.attrs = &early;
-    config.numAttrs = device->info.arch >= 90 ? 1 : 0;
+    bt_cuda_overlap(device, (const void *)kernel, &config);
     (void)cudaLaunchKernelEx(&config, kernel, P(args)...); // bt_cuda_launched reports
 }
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "kernels/cuda/gemm/bf16_block_sm90.cuh"
+#include "kernels/cuda/overlap.h"
 
 namespace bt_gemm_sm90
 {
@@ -284,13 +285,12 @@ bt_status group_launch_plan(const bt_launch *launch, const bt_gemm_args *product
     how.dynamicSmemBytes = (size_t)chosen.how->shared_bytes;
     how.stream = stream;
     how.attrs = &attribute;
-    how.numAttrs = 1;
     if (flags_bytes > 0) { // parts of a tile wait for each other: all blocks must be there
         attribute.id = cudaLaunchAttributeCooperative;
         attribute.val.cooperative = 1;
+        how.numAttrs = 1;
     } else { // the launch overlaps the end of the kernel before, which the kernel then waits for
-        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute.val.programmaticStreamSerializationAllowed = 1;
+        bt_cuda_overlap(launch->device, (const void *)chosen.how->kernel, &how);
     }
     BT_TRY(bt_cuda_check(cudaFuncSetAttribute((const void *)chosen.how->kernel,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kernels/cuda/gemm/sm80.h"
+#include "kernels/cuda/overlap.h"
 
 namespace bt_gemm_sm80
 {
@@ -210,6 +211,7 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
     cudaStream_t stream = bt_cuda_stream(launch);
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attribute = {};
+    config.attrs = &attribute;
     if (d.blocks == 0 || needed > launch->workspace_bytes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%s: a plan for another call, or a workspace of %zu bytes where %zu are "
@@ -224,9 +226,9 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
                              "flags of parts"));
         attribute.id = cudaLaunchAttributeCooperative; // blocks wait for each other
         attribute.val.cooperative = 1;
+        config.numAttrs = 1;
     } else {
-        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute.val.programmaticStreamSerializationAllowed = 1;
+        bt_cuda_overlap(launch->device, (const void *)how->kernel, &config);
     }
     if (how->shared_bytes > 0) {
         BT_TRY(bt_cuda_check(cudaFuncSetAttribute((const void *)how->kernel,
@@ -238,8 +240,6 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
     config.blockDim = dim3((unsigned)how->threads);
     config.dynamicSmemBytes = (size_t)how->shared_bytes;
     config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = d.cut > 0 || on.arch >= 90 ? 1 : 0;
     BT_TRY(bt_cuda_check(cudaLaunchKernelEx(&config, how->kernel, p), of.name));
     return bt_cuda_launched(of.name);
 }

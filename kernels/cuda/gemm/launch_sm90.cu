@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/cuda/gemm/sm90.h"
+#include "kernels/cuda/overlap.h"
 
 namespace bt_gemm_sm90
 {
@@ -175,25 +176,26 @@ size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
            column_sums_bytes(args, chosen);
 }
 
-static bt_status start(const char *name, const variant *v, const problem &p, unsigned blocks,
-                       cudaStream_t stream)
+static bt_status start(const bt_device *device, const char *name, const variant *v,
+                       const problem &p, unsigned blocks, cudaStream_t stream)
 {
     cudaLaunchConfig_t how = {};
-    cudaLaunchAttribute attributes[2] = {}, &attribute = attributes[0];
+    cudaLaunchAttribute attributes[2] = {};
     how.gridDim = dim3(blocks);
     how.blockDim = dim3((unsigned)v->threads);
     how.dynamicSmemBytes = (size_t)v->shared_bytes;
     how.stream = stream;
     how.attrs = attributes;
-    how.numAttrs = v->cluster > 1 ? 2 : 1;
-    attributes[1].id = cudaLaunchAttributeClusterDimension;
-    attributes[1].val.clusterDim = {(unsigned)v->cluster, 1, 1};
+    if (v->cluster > 1) {
+        attributes[0].id = cudaLaunchAttributeClusterDimension;
+        attributes[0].val.clusterDim = {(unsigned)v->cluster, 1, 1};
+        how.numAttrs = 1;
+    }
     if (p.splits > 1) { // splits wait for each other: all blocks must be there
-        attribute.id = cudaLaunchAttributeCooperative;
-        attribute.val.cooperative = 1;
+        attributes[how.numAttrs].id = cudaLaunchAttributeCooperative;
+        attributes[how.numAttrs++].val.cooperative = 1;
     } else { // the launch overlaps the end of the kernel before, which the kernel then waits for
-        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute.val.programmaticStreamSerializationAllowed = 1;
+        bt_cuda_overlap(device, (const void *)v->kernel, &how);
     }
     BT_TRY(bt_cuda_check(cudaFuncSetAttribute((const void *)v->kernel,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -242,7 +244,7 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
     if (chosen.how->rounds_b) {
         BT_TRY(round_b(launch, args, rounded));
     }
-    BT_TRY(start(of.name, chosen.how, p,
+    BT_TRY(start(launch->device, of.name, chosen.how, p,
                  blocks_of(*chosen.how, p, launch->device->info.processor_count), stream));
     return args->dbias ? add_column_sums(launch, args, p.column_sums, p.tiles_m) : BT_OK;
 }

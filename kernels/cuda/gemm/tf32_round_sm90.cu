@@ -11,6 +11,7 @@
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/gemm/ptx_sm90.cuh"
 #include "kernels/cuda/gemm/sm90.h"
+#include "kernels/cuda/overlap.h"
 
 namespace bt_gemm_sm90
 {
@@ -97,12 +98,9 @@ bt_status round_b(const bt_launch *launch, const bt_gemm_args *args, float *to)
     how.blockDim = dim3(ROUND_THREADS);
     how.stream = bt_cuda_stream(launch);
     how.attrs = &attribute;
-    how.numAttrs = 1;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    BT_TRY(bt_cuda_check(
-        cudaLaunchKernelEx(&how, args->trans_b ? round_kernel<false> : round_kernel<true>, r),
-        "rounding of b"));
+    auto kernel = args->trans_b ? round_kernel<false> : round_kernel<true>;
+    bt_cuda_overlap(launch->device, (const void *)kernel, &how);
+    BT_TRY(bt_cuda_check(cudaLaunchKernelEx(&how, kernel, r), "rounding of b"));
     return bt_cuda_launched("rounding of b");
 }
 
