@@ -4,6 +4,7 @@
 #   format    clang-format 14 on C and CUDA      shell     shellcheck on scripts
 #   layers    ci/layers.sh                       tidy      clang-tidy, see .clang-tidy
 #   files     length, READMEs, unfinished words  cppcheck  see ci/cppcheck.txt
+#   environment  variables are read through framework/base/environment.inl only
 #
 # No CHECK: all. tidy and cppcheck read build-clang/compile_commands.json and the headers that are
 # generated there (`cmake --preset clang && cmake --build build-clang --target generated`), and do
@@ -78,8 +79,38 @@ check_files() {
     if ours '*.c' '*.h' '*.cu' '*.cuh' | xargs grep -HnE '\b(TODO|FIXME|XXX)\b' /dev/null; then
         found=1
     fi
+    # Code without waits may not be launched early: overlap.h decides.
+    if ours 'kernels/*' | grep -v '^kernels/cuda/overlap.h$' |
+        xargs grep -HnE 'programmaticStreamSerializationAllowed|AttributeProgrammaticEvent' /dev/null; then
+        echo "use bt_cuda_overlap of kernels/cuda/overlap.h"
+        found=1
+    fi
     # A NaN passes `if (error > tolerance) fail`.
     if ours 'tests/*.c' | xargs grep -HnE 'if *\( *[a-z_]*(diff|err|error)[a-z_]* *> ' /dev/null; then
+        found=1
+    fi
+    return "$found"
+}
+
+# A switch read from the environment changes what a kernel computes without a trace in the record.
+# Only framework/base/environment.c reads variables; a BT_ variable of a script has a row there too.
+# Measuring programs (lab folders) are never linked into a product.
+check_environment() {
+    local found=0 table=framework/base/environment.inl file name
+    if ours 'kernels/*' 'framework/*' 'harness/*' | grep -vE "^framework/base/environment\.[ch]$|\.md$" |
+        xargs grep -HnIwE '(secure_|__secure_)?getenv|_?_?environ' /dev/null; then
+        echo "read it through bt_environment, with a row in $table"
+        found=1
+    fi
+    while IFS=: read -r file name; do
+        if ! grep -q "\"${name#"${name%%BT_*}"}\"" "$table" 2>/dev/null; then
+            echo "$file: ${name#"${name%%BT_*}"} has no row in $table"
+            found=1
+        fi
+    done < <({ ours '*.sh' '*.bash' '.ci/run' && ours bt-bench; } | sort -u |
+        xargs grep -HoE '\$\{?BT_[A-Z_]+|export BT_[A-Z_]+' /dev/null | sort -u)
+    if ours '*CMakeLists.txt' | xargs grep -HnE '^[^#]*(add_library|target_sources).*/lab/' /dev/null; then
+        echo "a laboratory is linked into a product"
         found=1
     fi
     return "$found"
@@ -136,7 +167,7 @@ check_cppcheck() {
         --template='{file}:{line}: {severity}: {message} [{id}]' --error-exitcode=1
 }
 
-all=(format layers files shell tidy cppcheck)
+all=(format layers files shell environment tidy cppcheck)
 [ $# -gt 0 ] || set -- "${all[@]}"
 status=0
 for check in "$@"; do

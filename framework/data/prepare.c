@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
@@ -118,8 +119,6 @@ static bool packages_are_there(const char *node_modules)
     return there;
 }
 
-extern char **environ;
-
 // Runs the program that gets the packages; its output goes where ours goes.
 static bt_status install(const char *installer)
 {
@@ -127,7 +126,7 @@ static bt_status install(const char *installer)
     BT_TRY(bt_mem_strdup(installer, &copy));
     char *arguments[] = {copy, NULL};
     pid_t child = 0;
-    int code = posix_spawn(&child, installer, NULL, NULL, arguments, environ);
+    int code = posix_spawn(&child, installer, NULL, NULL, arguments, bt_environment_all());
     bt_mem_free(copy);
     if (code != 0) {
         return bt_error(BT_STATUS_UNAVAILABLE, "cannot run %s: %s", installer, strerror(code));

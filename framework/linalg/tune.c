@@ -6,6 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
@@ -120,21 +121,23 @@ bt_status bt_gemm_tuner_open(bt_device *device, const char *folder, bt_gemm_tune
 
 bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_gemm_tuner **out)
 {
-    const char *wish = getenv("BT_GEMM_TUNE"), *folder = getenv("BT_CACHE_DIR");
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *wish = bt_environment(BT_VARIABLE_GEMM_TUNE);
+    const char *folder = bt_environment(BT_VARIABLE_CACHE_DIR);
+    const char *cache = bt_environment(BT_VARIABLE_XDG_CACHE_HOME);
+    const char *home = bt_environment(BT_VARIABLE_HOME);
     bt_str path = {0};
     *out = NULL;
-    if (!wish || !*wish || strcmp(wish, "0") == 0) {
+    if (!wish || strcmp(wish, "0") == 0) {
         return BT_OK;
     }
     if (strcmp(wish, "1") != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "BT_GEMM_TUNE is \"%s\"; allowed: 0, 1", wish);
     }
-    if (folder && *folder) {
+    if (folder) {
         bt_str_append(&path, folder);
-    } else if (cache && *cache) {
+    } else if (cache) {
         bt_str_format(&path, "%s/blutrain", cache);
-    } else if (home && *home) {
+    } else if (home) {
         bt_str_format(&path, "%s/.cache/blutrain", home);
     }
     bt_status status = bt_str_status(&path);
@@ -212,10 +215,10 @@ static bt_status write_key(const gemm_key *key, bt_str *out)
 {
     static const char *const epilogues[BT_EPILOGUE_COUNT] = {"none", "bias", "bias_gelu", "dgelu"};
     static const char *const betas[] = {"0", "1 in place", "any"};
-    const char *mode = getenv("BT_GEMM");
-    bt_str_format(out, "%s: %c%c %s -> %s%s, ", mode && *mode ? mode : "auto",
-                  key->trans_a ? 't' : 'n', key->trans_b ? 't' : 'n',
-                  bt_dtype_name((bt_dtype)key->ab_dtype), bt_dtype_name((bt_dtype)key->d_dtype),
+    const char *mode = bt_environment(BT_VARIABLE_GEMM);
+    bt_str_format(out, "%s: %c%c %s -> %s%s, ", mode ? mode : "auto", key->trans_a ? 't' : 'n',
+                  key->trans_b ? 't' : 'n', bt_dtype_name((bt_dtype)key->ab_dtype),
+                  bt_dtype_name((bt_dtype)key->d_dtype),
                   key->compute == BT_COMPUTE_TF32 ? " by tf32" : "");
     bt_str_format(out, "%lldx%lldx%lld batch %lld, ld %lld %lld %lld %lld, ", (long long)key->m,
                   (long long)key->n, (long long)key->k, (long long)key->batch, (long long)key->lda,

@@ -1,4 +1,5 @@
 // harness/cli/verb_doctor.c - what works here, what is missing and how to get it
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "harness/cli/cli.h"
 #include "harness/env/doctor.h"
@@ -43,6 +44,35 @@ static void append_json(const bt_check *checks, int count, bt_str *out)
     bt_str_append(out, "]\n");
 }
 
+// The variables that are read, and what is set now.
+static int print_environment(bool json)
+{
+    bt_str out = {0};
+    bt_str_append(&out, json ? "[" : "");
+    for (int i = 0; i < BT_VARIABLE_COUNT; ++i) {
+        const bt_variable_row *row = bt_environment_row((bt_variable)i);
+        const char *value = bt_environment_raw((bt_variable)i);
+        if (json) {
+            bt_str_format(&out, "%s{\"variable\":\"%s\",\"value\":", i ? "," : "", row->name);
+            value ? bt_json_string(value, &out) : bt_str_append(&out, "null");
+            bt_str_append(&out, ",\"allowed\":");
+            bt_json_string(row->allowed, &out);
+            bt_str_append(&out, ",\"meaning\":");
+            bt_json_string(row->meaning, &out);
+            bt_str_append(&out, ",\"reader\":");
+            bt_json_string(row->reader, &out);
+            bt_str_append(&out, "}");
+        } else {
+            bt_str_format(&out, "%-21s %s%s\n", row->name, value ? "= " : "not set",
+                          value ? value : "");
+            bt_str_format(&out, "    %s; allowed: %s; read by %s\n", row->meaning, row->allowed,
+                          row->reader);
+        }
+    }
+    bt_str_append(&out, json ? "]\n" : "");
+    return bt_cli_print(&out);
+}
+
 int bt_verb_doctor(const bt_cli_arguments *arguments)
 {
     bool json = false;
@@ -51,6 +81,9 @@ int bt_verb_doctor(const bt_cli_arguments *arguments)
     const char *given = bt_cli_value(arguments, "db");
     const char *database = given ? given : BT_CLI_DATABASE;
     bt_status status = bt_cli_wants_json(arguments, &json);
+    if (status == BT_OK && bt_cli_value(arguments, "env")) {
+        return print_environment(json);
+    }
     if (status == BT_OK) {
         status = bt_machine_look(&machine);
     }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/environment.h"
 #include "harness/cli/cli.h"
 #include "harness/watch/watch.h"
 
@@ -30,7 +31,7 @@ typedef struct watching {
 // Lines that cannot be drawn anew unless this is a terminal that knows how.
 static bool on_terminal(void)
 {
-    const char *terminal = getenv("TERM");
+    const char *terminal = bt_environment(BT_VARIABLE_TERM);
     return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
 }
 

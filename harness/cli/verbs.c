@@ -34,6 +34,13 @@ static const bt_cli_option run_options[] = {
 static const bt_cli_option list_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 static const bt_cli_option look_options[] = {DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
+static const bt_cli_option doctor_options[] = {
+    {"env", 0, NULL, "list the environment variables that are read, with their values"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW};
+
 static const bt_cli_option watch_options[] = {
     {"once", 0, NULL, "say where it is and stop"}, DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
@@ -251,7 +258,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "fetch     gets a known pre-tokenised corpus, or lists them; resumes where it was broken off",
      data_options, 1, 1 << 20, bt_verb_data},
     {"doctor", "", "what works on this machine, what is missing and how to get it",
-     "Exit code 4 when something is bad enough to keep runs from working.", look_options, 0, 0,
+     "Exit code 4 when something is bad enough to keep runs from working.", doctor_options, 0, 0,
      bt_verb_doctor},
     {"env", "[diff RUN|here RUN|here]", "facts about this machine, or what differs between two",
      "Without words: this machine's facts. Hard facts must be equal for speeds to be compared, "

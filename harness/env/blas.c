@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/environment.h"
+
 const char *bt_blas_core(void)
 {
     char *(*core)(void) = NULL;
@@ -25,9 +27,9 @@ const char *bt_blas_better_core(void)
 {
 #if defined(__x86_64__)
     const char *core = bt_blas_core();
-    const char *chosen = getenv("OPENBLAS_CORETYPE");
+    const char *chosen = bt_environment(BT_VARIABLE_OPENBLAS_CORETYPE);
     // What OpenBLAS falls back to when it does not know the model.
-    if ((chosen && *chosen) || (strcmp(core, "Prescott") != 0 && strcmp(core, "Nehalem") != 0)) {
+    if (chosen || (strcmp(core, "Prescott") != 0 && strcmp(core, "Nehalem") != 0)) {
         return NULL;
     }
     if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/str.h"
 #include "harness/env/blas.h"
@@ -31,7 +32,7 @@ static void set(bt_check *check, bt_check_state state, const char *found, const 
 // Whether a program is on the PATH; its path in `found`.
 static bool program_found(const char *name, char *found, size_t size_bytes)
 {
-    const char *path = getenv("PATH");
+    const char *path = bt_environment(BT_VARIABLE_PATH);
     while (path && *path) {
         size_t length = strcspn(path, ":");
         (void)snprintf(found, size_bytes, "%.*s/%s", (int)length, path, name);

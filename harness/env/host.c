@@ -9,12 +9,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/str.h"
 #include "harness/env/build.h"
 #include "harness/env/cgroup.h"
 #include "harness/env/facts.h"
-
-extern char **environ;
 
 // The first line of a file without its end, "" when it cannot be read.
 static void first_line(const char *path, char *line, size_t size_bytes)
@@ -207,7 +206,7 @@ static bt_status add_variables(bt_facts *facts)
 {
     static const char *const allowed[] = {"CUDA_",     "NCCL_", "OMP_",
                                           "OPENBLAS_", "GOMP_", "BT_GEMM"};
-    for (char **entry = environ; entry && *entry; ++entry) {
+    for (char **entry = bt_environment_all(); entry && *entry; ++entry) {
         const char *equals = strchr(*entry, '=');
         bool listed = false;
         for (size_t i = 0; equals && i < sizeof allowed / sizeof allowed[0]; ++i) {

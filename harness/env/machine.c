@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
@@ -154,7 +155,8 @@ static bool ask_nvml(const bt_nvml *nvml, bt_machine *machine)
     bt_nvml_device device = NULL;
     bt_nvml_memory memory;
     int major = 0, minor = 0;
-    if (!bt_nvml_first_device(nvml, getenv("CUDA_VISIBLE_DEVICES"), &device) ||
+    if (!bt_nvml_first_device(nvml, bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES),
+                              &device) ||
         nvml->name(device, cuda->name, sizeof cuda->name) != BT_NVML_OK ||
         nvml->uuid(device, cuda->uuid, sizeof cuda->uuid) != BT_NVML_OK ||
         nvml->driver(cuda->driver, sizeof cuda->driver) != BT_NVML_OK ||
@@ -185,7 +187,7 @@ static bt_status look_at_gpu(bt_machine *machine)
     if (bt_nvml_open(&nvml, &error)) {
         bool known = ask_nvml(&nvml, machine);
         bt_nvml_close(&nvml);
-        const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+        const char *visible = bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES);
         if (!known && visible && (!*visible || *visible == '-')) {
             set_reason(machine, "CUDA_VISIBLE_DEVICES hides all GPUs");
             return BT_OK;

@@ -11,18 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
+
 // The path of a device's lock; letters and digits of its name and '-' are kept.
 static void path_of(const char *device, char *path, size_t capacity)
 {
-    const char *folder = getenv("TMPDIR");
+    const char *folder = bt_environment(BT_VARIABLE_TMPDIR);
     char name[80];
     size_t length = 0;
     for (; *device && length + 1 < sizeof name; device++) {
         name[length++] = isalnum((unsigned char)*device) ? *device : '-';
     }
     name[length] = '\0';
-    (void)snprintf(path, capacity, "%s/bt-bench-%s.lock", folder && *folder ? folder : "/tmp",
-                   name);
+    (void)snprintf(path, capacity, "%s/bt-bench-%s.lock", folder ? folder : "/tmp", name);
 }
 
 // The file of another user may be there already; locking needs no right to write it.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/environment.h"
 
 #define NS_PER_S      1000000000LL
 #define PLAIN_EVERY_S 10
@@ -16,7 +17,7 @@ void bt_progress_open(bt_progress_view *view, bool quiet)
 {
     memset(view, 0, sizeof *view);
     view->out = quiet ? NULL : stderr;
-    const char *terminal = getenv("TERM");
+    const char *terminal = bt_environment(BT_VARIABLE_TERM);
     view->terminal = !quiet && isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") != 0;
     view->heard_ns = bt_clock_ns();
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/mem.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
@@ -17,8 +18,8 @@ static bool is_dir(const char *path)
 
 bool bt_home_path(bt_str *out)
 {
-    const char *given = getenv("BT_ROOT");
-    if (given && *given) {
+    const char *given = bt_environment(BT_VARIABLE_ROOT);
+    if (given) {
         bt_str_append(out, given);
         return true;
     }

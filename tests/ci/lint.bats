@@ -12,6 +12,7 @@ setup() {
     cp "$root/bt-bench" "$repo/"
     cp "$root/.ci/run" "$repo/.ci/"
     echo '# base' >"$repo/framework/base/README.md"
+    cp "$root/framework/base/environment."* "$repo/framework/base/"
     echo '/build-clang' >"$repo/.gitignore"
     git -C "$repo" init -q
     code 'int clean(int a);' 'int clean(int a) { return a + 1; }'
@@ -45,7 +46,7 @@ finds() { # check, words
 }
 
 @test "a clean tree is clean" {
-    for check in layers files shell format tidy cppcheck; do
+    for check in layers files shell environment format tidy cppcheck; do
         clean $check
     done
 }
@@ -68,8 +69,31 @@ finds() { # check, words
     code 'int x;'
     echo 'if (max_err > tolerance) {' >"$repo/tests/unit/test_a.c"
     finds files "test_a.c:1:if (max_err > tolerance)"
+    mkdir -p "$repo/kernels/cuda"
+    echo '# cuda' >"$repo/kernels/cuda/README.md"
+    echo 'attribute.val.programmaticStreamSerializationAllowed = 1;' >"$repo/kernels/cuda/a.cu"
+    finds files "kernels/cuda/a.cu:1:"
     rm "$repo/tests/unit/test_a.c" "$repo/framework/base/README.md"
     finds files "framework/base: has no README.md"
+}
+
+@test "environment: a variable is read past the table" {
+    mkdir -p "$repo/kernels/cuda" "$repo/harness/run"
+    clean environment
+    for call in 'getenv("BT_X")' 'secure_getenv("BT_X")' 'environ[0]'; do
+        printf 'static bool skip(void) { return %s; }\n' "$call" >"$repo/kernels/cuda/a.cu"
+        finds environment "kernels/cuda/a.cu:1:"
+    done
+    rm "$repo/kernels/cuda/a.cu"
+    echo 'const char *a(void) { return getenv("HOME"); }' >"$repo/harness/run/a.c"
+    finds environment "harness/run/a.c:1:"
+    rm "$repo/harness/run/a.c"
+    echo 'echo "${BT_SECRET:-}"' >"$repo/ci/a.sh"
+    finds environment "BT_SECRET has no row"
+    echo 'echo "${BT_BENCH:-}"' >"$repo/ci/a.sh"
+    clean environment
+    echo 'add_library(product kernels/cuda/lab/a.c)' >"$repo/CMakeLists.txt"
+    finds environment "a laboratory is linked"
 }
 
 @test "shell" {
@@ -131,4 +155,18 @@ finds() { # check, words
     [ "$status" -eq 2 ]
     rm "$repo/build-clang/compile_commands.json"
     finds tidy "cmake --preset clang"
+}
+
+@test "presets for tests and sanitizers keep the library's asserts; a sanitizer without is refused" {
+    run jq -r '.configurePresets[] | select(.cacheVariables |
+        .BT_TESTS == "ON" or has("BT_SANITIZE") or has("BT_FUZZ")) |
+        select(.cacheVariables.BT_ASSERTS != "ON") | .name' "$root/CMakePresets.json"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    run grep NDEBUG "$root/CMakePresets.json"
+    [ "$status" -eq 1 ]
+    cd "$root"
+    run cmake --preset asan -B "$tree/asan" -DBT_ASSERTS=OFF
+    [ "$status" -ne 0 ]
+    [[ $output == *"need BT_ASSERTS=ON"* ]]
 }

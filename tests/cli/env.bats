@@ -97,3 +97,14 @@ db.commit()'
     [[ $output == *'"check":"noise","state":"'*'"found":"load '* ]]
     [[ $output == *'"check":"gpu alone"'* ]]
 }
+
+@test "doctor --env lists the variables that are read, and what is set" {
+    BT_GEMM_TUNE=1 TERM='a "b"' run --separate-stderr "$bench" doctor --env
+    [ "$status" -eq 0 ]
+    [[ $output == *"BT_GEMM_TUNE "*"= 1"*"allowed: 0, 1; read by libblutrain"* ]]
+    env -u BT_CACHE_DIR BT_GEMM_TUNE=1 TERM='a "b"' "$bench" doctor --env --format json >"$dir/env.json"
+    [ "$(jq -r '.[] | select(.variable == "TERM") | .value' "$dir/env.json")" = 'a "b"' ]
+    [ "$(jq -r '.[] | select(.variable == "BT_CACHE_DIR") | .value' "$dir/env.json")" = null ]
+    [ "$(jq length "$dir/env.json")" -eq \
+        "$(grep -c '^BT_ENVIRONMENT(' "$BATS_TEST_DIRNAME/../../framework/base/environment.inl")" ]
+}

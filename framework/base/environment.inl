@@ -1,0 +1,38 @@
+// framework/base/environment.inl - every environment variable that the project reads
+//
+// BT_ENVIRONMENT(enumerator, name, allowed values, meaning, reader). `ci/lint.sh environment`
+// refuses any other way to read a variable, and a BT_ variable of a script that has no row here.
+// A kernel reads no variable: what selects a kernel is read once, when the device is opened.
+BT_ENVIRONMENT(ROOT, "BT_ROOT", "a folder", "where suites/ and data/ of the product are",
+               "bt-bench; set by ./bt-bench")
+BT_ENVIRONMENT(GEMM, "BT_GEMM", "auto, own, cublaslt, cublaslt-best, sm80",
+               "which matrix products the CUDA backend may choose", "libbt_cuda, when opened")
+BT_ENVIRONMENT(GEMM_TUNE, "BT_GEMM_TUNE", "0, 1",
+               "1: measure the plans of a matrix product and keep the fastest", "libblutrain")
+BT_ENVIRONMENT(CACHE_DIR, "BT_CACHE_DIR", "a folder",
+               "where measured plans are kept; default $XDG_CACHE_HOME/blutrain", "libblutrain")
+BT_ENVIRONMENT(BENCH, "BT_BENCH", "a program", "the built bt-bench to use instead of ./bt-bench",
+               "ci/gpu-gate.sh")
+BT_ENVIRONMENT(CMAKE_ARGS, "BT_CMAKE_ARGS", "options", "added to every configuration", "ci/test.sh")
+BT_ENVIRONMENT(FUZZ_SECONDS, "BT_FUZZ_SECONDS", "a number", "time for all fuzz targets together",
+               "ci/test.sh")
+BT_ENVIRONMENT(FRESH_NAMESPACE, "BT_FRESH_NAMESPACE", "set by the script itself",
+               "tells the script that it runs in its own mount namespace", "ci/fresh.sh")
+BT_ENVIRONMENT(CUDA_VISIBLE_DEVICES, "CUDA_VISIBLE_DEVICES", "see the CUDA documentation",
+               "which GPUs are used", "bt-bench, CUDA")
+BT_ENVIRONMENT(OPENBLAS_CORETYPE, "OPENBLAS_CORETYPE", "see the OpenBLAS documentation",
+               "which kernels OpenBLAS uses; set for workers where OpenBLAS chooses badly",
+               "bt-bench, OpenBLAS")
+BT_ENVIRONMENT(OMP_NUM_THREADS, "OMP_NUM_THREADS", "a number", "threads of CPU kernels",
+               "OpenMP runtime")
+BT_ENVIRONMENT(OMP_THREAD_LIMIT, "OMP_THREAD_LIMIT", "a number",
+               "most threads of CPU kernels; OpenBLAS is told the team size that results",
+               "OpenMP runtime")
+BT_ENVIRONMENT(OMP_DYNAMIC, "OMP_DYNAMIC", "false",
+               "teams of varying size; corrected to false with a note", "OpenMP runtime")
+BT_ENVIRONMENT(HOME, "HOME", "a folder", "~/.cache when XDG_CACHE_HOME is not set", "libblutrain")
+BT_ENVIRONMENT(XDG_CACHE_HOME, "XDG_CACHE_HOME", "a folder", "where caches are kept",
+               "libblutrain, ci/lint.sh")
+BT_ENVIRONMENT(TMPDIR, "TMPDIR", "a folder", "where device locks are; default /tmp", "bt-bench")
+BT_ENVIRONMENT(PATH, "PATH", "folders", "where programs are looked for", "bt-bench doctor")
+BT_ENVIRONMENT(TERM, "TERM", "a terminal type", "dumb: no line is drawn over", "bt-bench")
