@@ -55,6 +55,10 @@ bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width,
     bt_str path[6] = {{0}};
     bt_status status = BT_OK;
     *block = (bt_nn_block){.heads = heads};
+    if (width < 1 || width > INT64_MAX / 4) { // the MLP is four times as wide
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: width %lld, allowed 1 to 2^61 - 1", prefix,
+                        (long long)width);
+    }
     for (int i = 0; i < 6; ++i) {
         bt_str_format(&path[i], "%s.%s", prefix, names[i]);
         BT_TRY_GOTO(bt_str_status(&path[i]), done);

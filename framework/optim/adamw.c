@@ -13,10 +13,10 @@ static bt_status make_state(bt_adamw *optimizer, int64_t i)
 
 bt_status bt_adamw_init(bt_params *params, const bt_adamw_config *config, bt_adamw *optimizer)
 {
-    size_t count = (size_t)params->count;
+    const size_t count = (size_t)params->count;
     bt_status status = BT_OK;
     void *block = NULL;
-    *optimizer = (bt_adamw){.config = *config, .params = params};
+    *optimizer = (bt_adamw){.config = *config, .params = params, .count = params->count};
     BT_TRY_GOTO(bt_mem_alloc(count, sizeof(bt_tensor *), &block), fail);
     optimizer->m = block;
     BT_TRY_GOTO(bt_mem_alloc(count, sizeof(bt_tensor *), &block), fail);
@@ -25,7 +25,7 @@ bt_status bt_adamw_init(bt_params *params, const bt_adamw_config *config, bt_ada
     optimizer->items = block;
     BT_TRY_GOTO(bt_mem_alloc(count, sizeof *optimizer->norm_items, &block), fail);
     optimizer->norm_items = block;
-    for (int64_t i = 0; i < params->count; ++i) {
+    for (int64_t i = 0; i < optimizer->count; ++i) {
         BT_TRY_GOTO(make_state(optimizer, i), fail);
     }
     BT_TRY_GOTO(bt_tensor_zeros(params->context, params->master, BT_SHAPE(1), "gradient norm",
@@ -42,7 +42,7 @@ fail:
 
 void bt_adamw_release(bt_adamw *optimizer)
 {
-    for (int64_t i = 0; optimizer->params && i < optimizer->params->count; ++i) {
+    for (int64_t i = 0; i < optimizer->count; ++i) {
         bt_tensor_release(optimizer->m ? optimizer->m[i] : NULL);
         bt_tensor_release(optimizer->v ? optimizer->v[i] : NULL);
     }
@@ -55,9 +55,24 @@ void bt_adamw_release(bt_adamw *optimizer)
     *optimizer = (bt_adamw){0};
 }
 
+static bt_status check_list(const bt_adamw *optimizer)
+{
+    const bt_params *params = optimizer->params;
+    if (params->count != optimizer->count) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "the list has %lld parameters, the optimizer %lld%s%s: call bt_adamw_init "
+                        "after the last parameter is added",
+                        (long long)params->count, (long long)optimizer->count,
+                        params->count > optimizer->count ? "; the first that it lacks is " : "",
+                        params->count > optimizer->count ? params->items[optimizer->count].name
+                                                         : "");
+    }
+    return BT_OK;
+}
+
 static bt_status fill_items(bt_adamw *optimizer)
 {
-    for (int64_t i = 0; i < optimizer->params->count; ++i) {
+    for (int64_t i = 0; i < optimizer->count; ++i) {
         const bt_param *param = &optimizer->params->items[i];
         bt_tensor *grad = param->value->grad;
         if (!grad) {
@@ -84,9 +99,10 @@ static bt_status fill_items(bt_adamw *optimizer)
 bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr, double grad_scale)
 {
     const bt_adamw_config *config = &optimizer->config;
+    BT_TRY(check_list(optimizer));
     BT_TRY(fill_items(optimizer));
     bt_grad_norm_args norm = {.items = optimizer->norm_items,
-                              .item_count = optimizer->params->count,
+                              .item_count = optimizer->count,
                               .grad_scale = grad_scale,
                               .max_norm = config->clip,
                               .norm = bt_tensor_data(optimizer->norm),
@@ -94,7 +110,7 @@ bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr, dou
                               .dtype = optimizer->params->master};
     BT_TRY(bt_context_launch(context, BT_KERNEL_GRAD_NORM, norm.dtype, &norm));
     bt_adamw_args update = {.items = optimizer->items,
-                            .item_count = optimizer->params->count,
+                            .item_count = optimizer->count,
                             .lr = lr,
                             .beta1 = config->beta1,
                             .beta2 = config->beta2,

@@ -16,20 +16,24 @@ typedef struct bt_adamw_config {
 typedef struct bt_adamw {
     bt_adamw_config config;
     bt_params *params;                    // borrowed
-    bt_tensor **m, **v;                   // owned [params->count], retained; zero at first
+    int64_t count;                        // of the parameters when it was made
+    bt_tensor **m, **v;                   // owned [count], retained; zero at first
     struct bt_adamw_item *items;          // owned [count], scratch of a step
     struct bt_grad_norm_item *norm_items; // owned [count], likewise
     bt_tensor *norm, *scale;              // retained [1]
     int64_t step;                         // updates done
 } bt_adamw;
 
+// State for the parameters that the list has now; none may be added afterwards.
 BT_CHECKED bt_status bt_adamw_init(bt_params *params, const bt_adamw_config *config,
                                    bt_adamw *optimizer);
 void bt_adamw_release(bt_adamw *optimizer);
 // Updates all parameters from their gradients times grad_scale (1 / micro-batches), then drops the
 // gradients. optimizer->norm holds the norm before clipping (of the scaled gradient) afterwards; a
 // norm that is not finite leaves the parameters as they are.
-// Errors  INVALID_ARGUMENT when a parameter has no gradient, naming it
+// Errors  INVALID_ARGUMENT when a parameter has no gradient or was added after bt_adamw_init,
+// naming
+//         it
 BT_CHECKED bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr,
                                    double grad_scale);
 
