@@ -120,7 +120,8 @@ typedef struct bt_unary_args {
     bt_dtype dtype;
 } bt_unary_args;
 
-// dx = dy f'(x), or dx += that; dx may be dy when it does not accumulate. x is f's input.
+// dx = dy f'(x), or dx += that; dx may be dy when it does not accumulate. x is f's input; of
+// NEGATE, SCALE and SHIFT, whose slope is a constant, any readable memory of its size, such as dy.
 typedef struct bt_unary_backward_args {
     bt_unary function;
     double alpha;

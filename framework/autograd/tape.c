@@ -28,7 +28,6 @@ typedef struct bt_node {
 struct bt_tape {
     bt_arena arena; // of the nodes
     bt_node *newest;
-    int64_t length;
     uint64_t generation; // unique in the process, new after each reset
 };
 
@@ -64,7 +63,6 @@ void bt_tape_reset(bt_tape *tape)
     }
     bt_arena_reset(&tape->arena);
     tape->newest = NULL;
-    tape->length = 0;
     tape->generation = ++generations;
 }
 
@@ -77,14 +75,12 @@ void bt_tape_destroy(bt_tape *tape)
     }
 }
 
-int64_t bt_tape_length(const bt_tape *tape) { return tape->length; }
-
 static bt_status check_producer(const bt_tape *tape, const bt_tensor *x)
 {
-    if (x->producer && x->producer_generation != tape->generation) {
+    if (x->producer && (!tape || x->producer_generation != tape->generation)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "\"%s\" was made on a tape that has been reset since; bt_detach makes a "
-                        "constant of it",
+                        "\"%s\" was made on a tape that has been reset since, or is not the "
+                        "context's; bt_detach makes a constant of it",
                         x->name);
     }
     return BT_OK;
@@ -128,7 +124,6 @@ bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
     }
     node->previous = tape->newest;
     tape->newest = node;
-    ++tape->length;
     return BT_OK;
 }
 
@@ -317,12 +312,13 @@ static bt_status step_back(bt_context *context, bt_node *node)
     return bt_error_context(status, "backward of %s", node->op->name);
 }
 
-bt_status bt_tensor_set_grad_hook(bt_tensor *tensor, bt_grad_hook hook)
+bt_status bt_tensor_set_grad_hook(bt_context *context, bt_tensor *tensor, bt_grad_hook hook)
 {
     if (!tensor->requires_grad) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is a constant: it has no gradient",
                         tensor->name);
     }
+    BT_TRY(check_producer(context->tape, tensor));
     if (tensor->producer) {
         tensor->producer->hook[tensor->producer_output] = hook;
     } else {

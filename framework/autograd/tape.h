@@ -20,17 +20,19 @@ typedef struct bt_tape bt_tape;
 BT_CHECKED bt_status bt_tape_create(bt_tape **out);
 void bt_tape_destroy(bt_tape *tape);
 // Forgets all nodes. Tensors that were made on it keep their values; giving one to an op that is
-// recorded later, or to bt_backward, is an error (bt_detach makes a constant of it).
+// recorded later, to bt_backward or to bt_tensor_set_grad_hook is an error (bt_detach makes a
+// constant of it).
 void bt_tape_reset(bt_tape *tape);
-int64_t bt_tape_length(const bt_tape *tape);
 
 // For bt_op_apply: retains call->saved and makes the outputs require a gradient.
 BT_CHECKED bt_status bt_tape_record(bt_tape *tape, bt_op_call *call);
 
 // Sets the hook of a leaf (for good), or of a tensor made on the tape (for its one backward). A
 // leaf's hook runs as soon as the last node that feeds it is done, not at the end of the backward.
-// Errors  INVALID_ARGUMENT for a constant
-BT_CHECKED bt_status bt_tensor_set_grad_hook(bt_tensor *tensor, bt_grad_hook hook);
+// Errors  INVALID_ARGUMENT for a constant, and for a tensor made on another tape than the
+//         context's or before that was reset
+BT_CHECKED bt_status bt_tensor_set_grad_hook(bt_context *context, bt_tensor *tensor,
+                                             bt_grad_hook hook);
 
 // Adds d(sum of root * seed)/d(leaf) to leaf->grad for every leaf that requires a gradient. A NULL
 // seed stands for ones. Spends the nodes it walks and resets the tape.

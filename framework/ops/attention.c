@@ -10,7 +10,8 @@ bt_status bt_op_attention_infer(bt_op_call *call)
     const bt_tensor *qkv = call->in[0];
     int64_t heads = call->attrs.attention.heads;
     BT_TRY(bt_op_expect_float(call, 0));
-    if (qkv->shape.rank != 3 || heads < 1 || qkv->shape.size[2] % (3 * heads) != 0) {
+    if (qkv->shape.rank != 3 || heads < 1 || heads > INT64_MAX / 3 ||
+        qkv->shape.size[2] % (3 * heads) != 0) {
         char text[BT_SHAPE_TEXT_BYTES];
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "qkv of shape %s with %lld heads; expected [B, T, 3 * heads * head size]",

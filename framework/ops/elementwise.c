@@ -6,8 +6,18 @@
 bt_status bt_op_unary_infer(bt_op_call *call)
 {
     BT_TRY(bt_op_expect_float(call, 0));
+    if ((unsigned)call->attrs.unary.function >= BT_UNARY_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "function %d, allowed 0 to %d",
+                        (int)call->attrs.unary.function, BT_UNARY_COUNT - 1);
+    }
     call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
     return BT_OK;
+}
+
+// The slope of the others is a constant: their backward does not read x.
+static bool slope_depends_on_x(bt_unary function)
+{
+    return function != BT_UNARY_NEGATE && function != BT_UNARY_SCALE && function != BT_UNARY_SHIFT;
 }
 
 bt_status bt_op_unary_forward(bt_context *context, bt_op_call *call)
@@ -19,7 +29,7 @@ bt_status bt_op_unary_forward(bt_context *context, bt_op_call *call)
                           .y = bt_tensor_data(call->out[0]),
                           .count = bt_tensor_count(x),
                           .dtype = x->dtype};
-    if (call->recording) {
+    if (call->recording && slope_depends_on_x(args.function)) {
         call->saved[0] = bt_tensor_retain(x);
     }
     return bt_context_launch(context, BT_KERNEL_UNARY, x->dtype, &args);
@@ -27,19 +37,20 @@ bt_status bt_op_unary_forward(bt_context *context, bt_op_call *call)
 
 bt_status bt_op_unary_backward(bt_context *context, bt_op_backward *call)
 {
-    bt_tensor *x = call->saved[0];
+    bt_tensor *dy = call->dout[0];
+    bt_tensor *x = call->saved[0] ? call->saved[0] : dy; // the kernel's x must be readable
     bt_tensor *dx = NULL;
     bool accumulate = call->din[0].accumulate;
     BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
     bt_unary_backward_args args = {.function = call->attrs->unary.function,
                                    .alpha = call->attrs->unary.alpha,
                                    .x = bt_tensor_data(x),
-                                   .dy = bt_tensor_data(call->dout[0]),
+                                   .dy = bt_tensor_data(dy),
                                    .dx = bt_tensor_data(dx),
-                                   .count = bt_tensor_count(x),
-                                   .dtype = x->dtype,
+                                   .count = bt_tensor_count(dy),
+                                   .dtype = dy->dtype,
                                    .accumulate = accumulate};
-    return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, x->dtype, &args);
+    return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, dy->dtype, &args);
 }
 
 bool bt_op_unary_sample(int variant, bt_op_sample *out)
@@ -82,22 +93,16 @@ bt_status bt_scale(bt_context *context, bt_tensor *x, double alpha, bt_tensor **
 
 // ---- binary -------------------------------------------------------------------------------------
 
-// The strides of x seen through a larger shape: 0 along axes that it lacks or has once.
-static void broadcast_strides(const bt_tensor *x, const bt_shape *shape, int64_t *stride)
-{
-    int lacking = shape->rank - x->shape.rank;
-    for (int i = 0; i < shape->rank; ++i) {
-        bool own = i >= lacking && x->shape.size[i - lacking] == shape->size[i];
-        stride[i] = own ? x->stride[i - lacking] : 0;
-    }
-}
-
 bt_status bt_op_binary_infer(bt_op_call *call)
 {
     const bt_tensor *a = call->in[0];
     const bt_tensor *b = call->in[1];
     if (a->dtype != b->dtype || !bt_dtype_is_float(a->dtype)) {
         return bt_op_mismatch(call, 0, 1);
+    }
+    if ((unsigned)call->attrs.binary.function >= BT_BINARY_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "function %d, allowed 0 to %d",
+                        (int)call->attrs.binary.function, BT_BINARY_COUNT - 1);
     }
     const bt_tensor *longer = a->shape.rank >= b->shape.rank ? a : b;
     const bt_tensor *shorter = longer == a ? b : a;
@@ -126,16 +131,19 @@ static bt_status launch_binary(bt_context *context, bt_binary function, const bt
     for (int i = 0; i < args.rank; ++i) {
         args.shape[i] = y->shape.size[i];
     }
-    broadcast_strides(a, &y->shape, args.a_stride);
-    broadcast_strides(b, &y->shape, args.b_stride);
+    bt_broadcast_strides(a, &y->shape, args.a_stride);
+    bt_broadcast_strides(b, &y->shape, args.b_stride);
     return bt_context_launch(context, BT_KERNEL_BINARY, y->dtype, &args);
 }
 
+// Products and quotients: d/da reads b, d/db reads a, and of a quotient b as well.
 bt_status bt_op_binary_forward(bt_context *context, bt_op_call *call)
 {
-    if (call->recording) {
-        call->saved[0] = bt_tensor_retain(call->in[0]);
-        call->saved[1] = bt_tensor_retain(call->in[1]);
+    const bool divides = call->attrs.binary.function == BT_BINARY_DIV;
+    if (call->recording && (divides || call->attrs.binary.function == BT_BINARY_MUL)) {
+        const bool wants_a = call->in[0]->requires_grad, wants_b = call->in[1]->requires_grad;
+        call->saved[0] = wants_b ? bt_tensor_retain(call->in[0]) : NULL;
+        call->saved[1] = wants_a || divides ? bt_tensor_retain(call->in[1]) : NULL;
     }
     return launch_binary(context, call->attrs.binary.function, call->in[0], call->in[1],
                          call->out[0]);
@@ -189,7 +197,7 @@ bt_status bt_op_binary_backward(bt_context *context, bt_op_backward *call)
         bt_tensor *full = NULL;
         bt_status status = binary_grad(context, call, side, &full);
         if (status == BT_OK) {
-            status = bt_sum_to_shape(context, full, &din->spec.shape, &din->tensor);
+            status = bt_sum_to_shape(context, full, &din->spec, &din->tensor);
         }
         bt_tensor_release(full);
         BT_TRY(status);

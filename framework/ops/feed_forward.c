@@ -7,7 +7,8 @@
 #include "framework/ops/ops.h"
 
 // inputs x [.., in], w [hidden, in], b [hidden], v [out, hidden], c [out], residual [.., out]
-// saved  x, w, v, pre-activation and activation [.., hidden]
+// saved  x (for w's gradient), w (for x's), activation [.., hidden] (for v's); v and pre-activation
+//        [.., hidden] (for those of x, w and b)
 enum { X, W, B, V, C, RESIDUAL };
 enum { SAVED_X, SAVED_W, SAVED_V, SAVED_PRE, SAVED_HIDDEN };
 
@@ -22,30 +23,50 @@ bt_status bt_op_feed_forward_infer(bt_op_call *call)
     return BT_OK;
 }
 
-bt_status bt_op_feed_forward_forward(bt_context *context, bt_op_call *call)
+static void save(bt_op_call *call, bt_tensor *pre, bt_tensor *hidden)
 {
-    bt_tensor *x = call->in[X], *w = call->in[W], *v = call->in[V];
-    bt_tensor **pre = &call->saved[SAVED_PRE], **hidden = &call->saved[SAVED_HIDDEN];
-    bt_shape shape = x->shape;
-    shape.size[shape.rank - 1] = w->shape.size[0];
-    if (call->recording) {
-        call->saved[SAVED_X] = bt_tensor_retain(x);
-        call->saved[SAVED_W] = bt_tensor_retain(w);
-        call->saved[SAVED_V] = bt_tensor_retain(v);
+    bt_tensor *const *in = call->in;
+    const bool wants_x = in[X]->requires_grad, wants_w = in[W]->requires_grad;
+    if (wants_x || wants_w || (in[B] && in[B]->requires_grad)) {
+        call->saved[SAVED_V] = bt_tensor_retain(in[V]);
+        call->saved[SAVED_PRE] = bt_tensor_retain(pre);
     }
-    // Released with the call when nothing is recorded.
-    BT_TRY(bt_tensor_create(context, x->dtype, shape, "pre-activation", pre));
-    BT_TRY(bt_tensor_create(context, x->dtype, shape, "activation", hidden));
-    bt_gemm_args args = bt_linear_args(context, x, w, call->in[B], *hidden);
+    call->saved[SAVED_X] = wants_w ? bt_tensor_retain(in[X]) : NULL;
+    call->saved[SAVED_W] = wants_x ? bt_tensor_retain(in[W]) : NULL;
+    call->saved[SAVED_HIDDEN] = in[V]->requires_grad ? bt_tensor_retain(hidden) : NULL;
+}
+
+static bt_status launch(bt_context *context, bt_op_call *call, bt_tensor *pre, bt_tensor *hidden)
+{
+    bt_gemm_args args = bt_linear_args(context, call->in[X], call->in[W], call->in[B], hidden);
     args.epilogue = BT_EPILOGUE_BIAS_GELU;
-    args.aux = bt_tensor_data(*pre);
+    args.aux = bt_tensor_data(pre);
     BT_TRY(bt_gemm(context, &args));
-    args = bt_linear_args(context, *hidden, v, call->in[C], call->out[0]);
+    args = bt_linear_args(context, hidden, call->in[V], call->in[C], call->out[0]);
     if (call->in[RESIDUAL]) {
         args.c = bt_tensor_data(call->in[RESIDUAL]);
         args.beta = 1;
     }
     return bt_gemm(context, &args);
+}
+
+bt_status bt_op_feed_forward_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *pre = NULL, *hidden = NULL;
+    bt_dtype dtype = call->in[X]->dtype;
+    bt_shape shape = call->in[X]->shape;
+    bt_status status = BT_OK;
+    shape.size[shape.rank - 1] = call->in[W]->shape.size[0];
+    BT_TRY_GOTO(bt_tensor_create(context, dtype, shape, "pre-activation", &pre), done);
+    BT_TRY_GOTO(bt_tensor_create(context, dtype, shape, "activation", &hidden), done);
+    BT_TRY_GOTO(launch(context, call, pre, hidden), done);
+    if (call->recording) {
+        save(call, pre, hidden);
+    }
+done:
+    bt_tensor_release(pre);
+    bt_tensor_release(hidden);
+    return status;
 }
 
 // dpre = (dy v) gelu'(pre); the gradient of b, where it is wanted, is the sums of its columns.
@@ -67,10 +88,9 @@ static bt_status hidden_backward(bt_context *context, bt_op_backward *call, bt_t
 bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dy = call->dout[0];
-    bt_tensor *hidden = call->saved[SAVED_HIDDEN];
     bt_tensor *dpre = NULL;
     if (call->din[V].wanted) {
-        BT_TRY(bt_linear_dw(context, call, V, dy, hidden));
+        BT_TRY(bt_linear_dw(context, call, V, dy, call->saved[SAVED_HIDDEN]));
     }
     if (call->din[C].wanted) {
         BT_TRY(bt_linear_dbias(context, call, C, dy));
@@ -81,7 +101,7 @@ bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
     if (!call->din[X].wanted && !call->din[W].wanted && !call->din[B].wanted) {
         return BT_OK;
     }
-    BT_TRY(bt_tensor_create(context, dy->dtype, hidden->shape, "gradient", &dpre));
+    BT_TRY(bt_tensor_create(context, dy->dtype, call->saved[SAVED_PRE]->shape, "gradient", &dpre));
     bt_status status = hidden_backward(context, call, dpre);
     if (status == BT_OK && call->din[W].wanted) {
         status = bt_linear_dw(context, call, W, dpre, call->saved[SAVED_X]);

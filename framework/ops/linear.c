@@ -7,7 +7,7 @@
 
 // ---- linear -------------------------------------------------------------------------------------
 // inputs x [.., in], w [out, in], bias [out], residual [.., out]
-// saved  x, w, pre-activation [.., out] (GELU only)
+// saved  x (for w's gradient), w (for x's), pre-activation [.., out] (GELU only)
 
 enum { LINEAR_X, LINEAR_W, LINEAR_BIAS, LINEAR_RESIDUAL };
 
@@ -175,8 +175,8 @@ bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
         args.beta = 1;
     }
     if (call->recording) {
-        call->saved[0] = bt_tensor_retain(x);
-        call->saved[1] = bt_tensor_retain(w);
+        call->saved[0] = w->requires_grad ? bt_tensor_retain(x) : NULL;
+        call->saved[1] = x->requires_grad ? bt_tensor_retain(w) : NULL;
     }
     if (call->attrs.linear.activation == BT_ACTIVATION_GELU) {
         bt_tensor *pre = NULL;
@@ -322,9 +322,9 @@ static bt_status launch_matmul(bt_context *context, const bt_tensor *a, bool tra
 
 bt_status bt_op_matmul_forward(bt_context *context, bt_op_call *call)
 {
-    if (call->recording) {
-        call->saved[0] = bt_tensor_retain(call->in[0]);
-        call->saved[1] = bt_tensor_retain(call->in[1]);
+    if (call->recording) { // each for the other's gradient
+        call->saved[0] = call->in[1]->requires_grad ? bt_tensor_retain(call->in[0]) : NULL;
+        call->saved[1] = call->in[0]->requires_grad ? bt_tensor_retain(call->in[1]) : NULL;
     }
     return launch_matmul(context, call->in[0], call->attrs.matmul.trans_a, call->in[1],
                          call->attrs.matmul.trans_b, call->out[0], false);

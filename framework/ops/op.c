@@ -124,6 +124,15 @@ void bt_grad_pass(bt_op_backward *call, int i, int from)
     call->din[i].tensor = bt_tensor_retain(call->dout[from]);
 }
 
+void bt_broadcast_strides(const bt_tensor *x, const bt_shape *shape, int64_t *stride)
+{
+    int lacking = shape->rank - x->shape.rank;
+    for (int i = 0; i < shape->rank; ++i) {
+        bool own = i >= lacking && x->shape.size[i - lacking] == shape->size[i];
+        stride[i] = own ? x->stride[i - lacking] : 0;
+    }
+}
+
 bt_status bt_op_mismatch(const bt_op_call *call, int a, int b)
 {
     char first[BT_SHAPE_TEXT_BYTES];

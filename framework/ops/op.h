@@ -169,10 +169,13 @@ BT_CHECKED bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward 
                                             int from, bt_tensor **out);
 // Input i's gradient is dout[from] itself.
 void bt_grad_pass(bt_op_backward *call, int i, int from);
-// *out = grad summed over the axes along which a tensor of `shape` was broadcast to grad's shape;
-// grad itself (retained) where there is none.
-BT_CHECKED bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_shape *shape,
+// *out = grad summed over the axes along which a tensor of spec's shape was broadcast to grad's
+// shape; grad itself (retained) where there is none. Of a bf16 gradient the sums are f32, also
+// between axes; the result is f32 or bf16, which the tape makes of it what spec says.
+BT_CHECKED bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_op_spec *spec,
                                      bt_tensor **out);
+// The strides of x seen through a larger shape: 0 along axes that x lacks or has once.
+void bt_broadcast_strides(const bt_tensor *x, const bt_shape *shape, int64_t *stride);
 // "input 1 [4] f32 does not fit input 0 [2, 3] f32"
 bt_status bt_op_mismatch(const bt_op_call *call, int a, int b);
 // BT_OK when input i is contiguous and of a floating-point type.

@@ -1,45 +1,71 @@
 // framework/ops/reduce.c - sums over an axis, softmax
 #include "framework/ops/ops.h"
 
+// y = x summed over its axes begin to end - 1, as if x had `shape`.
 static bt_status launch_sum(bt_context *context, const bt_tensor *x, const bt_shape *shape,
-                            int axis, bt_tensor *y)
+                            int begin, int end, bt_tensor *y)
 {
     bt_reduce_sum_args args = {.x = bt_tensor_data(x),
                                .y = bt_tensor_data(y),
                                .outer = 1,
-                               .reduce = shape->size[axis],
+                               .reduce = 1,
                                .inner = 1,
                                .scale = 1.0,
                                .dtype = x->dtype,
                                .y_dtype = y->dtype};
     for (int i = 0; i < shape->rank; ++i) {
-        args.outer *= i < axis ? shape->size[i] : 1;
-        args.inner *= i > axis ? shape->size[i] : 1;
+        int64_t *part = i < begin ? &args.outer : i < end ? &args.reduce : &args.inner;
+        *part *= shape->size[i];
     }
     return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, x->dtype, &args);
 }
 
-// One broadcast axis after the other; a rank-preserving sum each, then the leading ones are cut.
-bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_shape *shape,
+// Was a tensor of `shape` broadcast along this axis of `larger`?
+static bool is_broadcast(const bt_shape *shape, const bt_shape *larger, int axis)
+{
+    const int lacking = larger->rank - shape->rank;
+    return axis < larger->rank &&
+           (axis < lacking || shape->size[axis - lacking] != larger->size[axis]);
+}
+
+// Replaces *sum by its sum over neighbouring axes, which keep size 1. The result is of `dtype`.
+static bt_status sum_axes(bt_context *context, int begin, int end, bt_dtype dtype, bt_tensor **sum)
+{
+    bt_shape smaller = (*sum)->shape;
+    bt_tensor *next = NULL;
+    for (int i = begin; i < end; ++i) {
+        smaller.size[i] = 1;
+    }
+    BT_TRY(bt_tensor_create(context, dtype, smaller, "gradient", &next));
+    bt_status status = launch_sum(context, *sum, &(*sum)->shape, begin, end, next);
+    bt_tensor_release(*sum);
+    *sum = next;
+    return status;
+}
+
+// Neighbouring broadcast axes are one sum; at the end the leading axes are cut.
+bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_op_spec *spec,
                           bt_tensor **out)
 {
+    const bt_shape *full = &grad->shape, *shape = &spec->shape;
     bt_tensor *sum = bt_tensor_retain(grad);
     bt_status status = BT_OK;
-    int lacking = grad->shape.rank - shape->rank;
+    int last = full->rank; // broadcast axis
     *out = NULL;
-    for (int i = 0; i < grad->shape.rank && status == BT_OK; ++i) {
-        if (i >= lacking && shape->size[i - lacking] == grad->shape.size[i]) {
-            continue;
+    while (last > 0 && !is_broadcast(shape, full, last - 1)) {
+        --last;
+    }
+    for (int i = 0; i < last && status == BT_OK; ++i) {
+        int end = i;
+        while (is_broadcast(shape, full, end)) {
+            ++end;
         }
-        bt_shape smaller = sum->shape;
-        smaller.size[i] = 1;
-        bt_tensor *next = NULL;
-        status = bt_tensor_create(context, sum->dtype, smaller, "gradient", &next);
-        if (status == BT_OK) {
-            status = launch_sum(context, sum, &sum->shape, i, next);
+        if (end > i) {
+            const bool narrow = sum->dtype == BT_BF16 && spec->dtype == BT_BF16 && end == last;
+            const bt_dtype wide = sum->dtype == BT_BF16 ? BT_F32 : sum->dtype;
+            status = sum_axes(context, i, end, narrow ? BT_BF16 : wide, &sum);
+            i = end;
         }
-        bt_tensor_release(sum);
-        sum = next;
     }
     if (status == BT_OK && bt_shape_equal(&sum->shape, shape)) {
         *out = sum;
@@ -47,11 +73,7 @@ bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_shape *
     }
     if (status == BT_OK) {
         int64_t stride[BT_MAX_RANK];
-        int64_t step = 1;
-        for (int i = shape->rank - 1; i >= 0; --i) {
-            stride[i] = step;
-            step *= shape->size[i];
-        }
+        bt_shape_strides(shape, stride);
         status = bt_tensor_view(sum, *shape, stride, 0, out);
     }
     bt_tensor_release(sum);
@@ -80,8 +102,8 @@ bt_status bt_op_sum_infer(bt_op_call *call)
 
 bt_status bt_op_sum_forward(bt_context *context, bt_op_call *call)
 {
-    return launch_sum(context, call->in[0], &call->in[0]->shape, call->attrs.sum.axis,
-                      call->out[0]);
+    const int axis = call->attrs.sum.axis;
+    return launch_sum(context, call->in[0], &call->in[0]->shape, axis, axis + 1, call->out[0]);
 }
 
 bt_status bt_op_sum_backward(bt_context *context, bt_op_backward *call)

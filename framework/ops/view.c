@@ -4,15 +4,6 @@
 // A view's backward undoes it on the gradient; gradients stay contiguous, so permute copies.
 #include "framework/ops/ops.h"
 
-static void contiguous_strides(const bt_shape *shape, int64_t *stride)
-{
-    int64_t step = 1;
-    for (int i = shape->rank - 1; i >= 0; --i) {
-        stride[i] = step;
-        step *= shape->size[i];
-    }
-}
-
 // ---- cast, contiguous ---------------------------------------------------------------------------
 
 bt_status bt_op_cast_infer(bt_op_call *call)
@@ -91,6 +82,7 @@ bt_status bt_op_reshape_infer(bt_op_call *call)
     const bt_tensor *x = call->in[0];
     const bt_shape *shape = &call->attrs.view.shape;
     BT_TRY(bt_tensor_expect(x, x->dtype, "input 0"));
+    BT_TRY(bt_shape_check(shape, "result"));
     if (bt_shape_count(shape) != bt_tensor_count(x)) {
         char from[BT_SHAPE_TEXT_BYTES];
         char to[BT_SHAPE_TEXT_BYTES];
@@ -105,7 +97,7 @@ bt_status bt_op_reshape_forward(bt_context *context, bt_op_call *call)
 {
     (void)context;
     int64_t stride[BT_MAX_RANK];
-    contiguous_strides(&call->attrs.view.shape, stride);
+    bt_shape_strides(&call->attrs.view.shape, stride);
     return bt_tensor_view(call->in[0], call->attrs.view.shape, stride, 0, &call->out[0]);
 }
 
@@ -113,7 +105,7 @@ bt_status bt_op_reshape_backward(bt_context *context, bt_op_backward *call)
 {
     (void)context;
     int64_t stride[BT_MAX_RANK];
-    contiguous_strides(&call->in_spec[0].shape, stride);
+    bt_shape_strides(&call->in_spec[0].shape, stride);
     return bt_tensor_view(call->dout[0], call->in_spec[0].shape, stride, 0, &call->din[0].tensor);
 }
 
@@ -205,6 +197,12 @@ bt_status bt_permute(bt_context *context, bt_tensor *x, const int *axes, bt_tens
 bt_status bt_transpose(bt_context *context, bt_tensor *x, int axis, int with, bt_tensor **out)
 {
     int axes[BT_MAX_RANK];
+    *out = NULL;
+    if (axis < 0 || axis >= x->shape.rank || with < 0 || with >= x->shape.rank) {
+        char text[BT_SHAPE_TEXT_BYTES];
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "transpose: axes %d and %d of %s", axis, with,
+                        bt_shape_text(&x->shape, text));
+    }
     for (int i = 0; i < x->shape.rank; ++i) {
         axes[i] = i == axis ? with : i == with ? axis : i;
     }
@@ -222,9 +220,8 @@ bt_status bt_op_narrow_infer(bt_op_call *call)
     if (axis < 0 || axis >= x->shape.rank || start < 0 || length < 0 ||
         start > x->shape.size[axis] - length) {
         char text[BT_SHAPE_TEXT_BYTES];
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "elements %lld to %lld of axis %d of %s",
-                        (long long)start, (long long)(start + length - 1), axis,
-                        bt_shape_text(&x->shape, text));
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%lld elements from %lld of axis %d of %s",
+                        (long long)length, (long long)start, axis, bt_shape_text(&x->shape, text));
     }
     call->out_spec[0] = (bt_op_spec){x->dtype, x->shape};
     call->out_spec[0].shape.size[axis] = length;
@@ -276,6 +273,7 @@ bt_status bt_op_expand_infer(bt_op_call *call)
     const bt_tensor *x = call->in[0];
     const bt_shape *shape = &call->attrs.view.shape;
     int lacking = shape->rank - x->shape.rank;
+    BT_TRY(bt_shape_check(shape, "result"));
     for (int i = 0; i < x->shape.rank; ++i) {
         if (lacking < 0 ||
             (x->shape.size[i] != 1 && x->shape.size[i] != shape->size[lacking + i])) {
@@ -292,20 +290,15 @@ bt_status bt_op_expand_infer(bt_op_call *call)
 bt_status bt_op_expand_forward(bt_context *context, bt_op_call *call)
 {
     (void)context;
-    const bt_tensor *x = call->in[0];
     const bt_shape *shape = &call->attrs.view.shape;
-    int lacking = shape->rank - x->shape.rank;
     int64_t stride[BT_MAX_RANK];
-    for (int i = 0; i < shape->rank; ++i) {
-        bool own = i >= lacking && x->shape.size[i - lacking] == shape->size[i];
-        stride[i] = own ? x->stride[i - lacking] : 0;
-    }
+    bt_broadcast_strides(call->in[0], shape, stride);
     return bt_tensor_view(call->in[0], *shape, stride, 0, &call->out[0]);
 }
 
 bt_status bt_op_expand_backward(bt_context *context, bt_op_backward *call)
 {
-    return bt_sum_to_shape(context, call->dout[0], &call->din[0].spec.shape, &call->din[0].tensor);
+    return bt_sum_to_shape(context, call->dout[0], &call->din[0].spec, &call->din[0].tensor);
 }
 
 bool bt_op_expand_sample(int variant, bt_op_sample *out)

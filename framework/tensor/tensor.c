@@ -35,22 +35,31 @@ const char *bt_shape_text(const bt_shape *shape, char text[BT_SHAPE_TEXT_BYTES])
     return text;
 }
 
-static bt_status check_shape(const bt_shape *shape, const char *name)
+bt_status bt_shape_check(const bt_shape *shape, const char *name)
 {
     char text[BT_SHAPE_TEXT_BYTES];
-    int64_t count = 1;
+    int64_t count = 1; // without axes of size 0, so that every product of sizes fits
     if (shape->rank < 0 || shape->rank > BT_MAX_RANK) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: rank %d, allowed 0 to %d", name,
                         shape->rank, BT_MAX_RANK);
     }
     for (int i = 0; i < shape->rank; ++i) {
-        if (shape->size[i] < 0 || __builtin_mul_overflow(count, shape->size[i], &count) ||
-            count > INT64_MAX / 8) {
+        const int64_t size = shape->size[i] ? shape->size[i] : 1;
+        if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > INT64_MAX / 8) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: impossible shape %s", name,
                             bt_shape_text(shape, text));
         }
     }
     return BT_OK;
+}
+
+void bt_shape_strides(const bt_shape *shape, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = shape->rank - 1; i >= 0; --i) {
+        stride[i] = step;
+        step *= shape->size[i];
+    }
 }
 
 static void release_storage(bt_storage *storage)
@@ -65,7 +74,7 @@ bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, 
                            bt_tensor **out)
 {
     *out = NULL;
-    BT_TRY(check_shape(&shape, name));
+    BT_TRY(bt_shape_check(&shape, name));
     void *tensor_block = NULL;
     void *storage_block = NULL;
     bt_status status = BT_OK;
@@ -85,11 +94,7 @@ bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, 
                           .dtype = dtype,
                           .grad_dtype = dtype,
                           .name = name};
-    int64_t stride = 1;
-    for (int i = shape.rank - 1; i >= 0; --i) {
-        tensor->stride[i] = stride;
-        stride *= shape.size[i];
-    }
+    bt_shape_strides(&shape, tensor->stride);
     *out = tensor;
     return BT_OK;
 fail:
@@ -175,21 +180,37 @@ bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, const char *
     return BT_OK;
 }
 
+// The lowest and the highest element of the storage that a view has. False when they overflow.
+static bool view_extremes(const bt_shape *shape, const int64_t *stride, int64_t start, int64_t *low,
+                          int64_t *high)
+{
+    *low = *high = start;
+    for (int i = 0; i < shape->rank; ++i) {
+        int64_t reach = 0, *end = stride[i] < 0 ? low : high;
+        if (shape->size[i] > 1 && (__builtin_mul_overflow(shape->size[i] - 1, stride[i], &reach) ||
+                                   __builtin_add_overflow(*end, reach, end))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride, int64_t offset,
                          bt_tensor **out)
 {
     *out = NULL;
-    BT_TRY(check_shape(&shape, base->name));
-    // The extremes of the view must lie inside the storage.
-    int64_t low = base->offset + offset;
-    int64_t high = low;
-    for (int i = 0; i < shape.rank; ++i) {
-        int64_t reach = shape.size[i] > 0 ? (shape.size[i] - 1) * stride[i] : 0;
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
+    BT_TRY(bt_shape_check(&shape, base->name));
+    const int64_t capacity = (int64_t)(base->storage->size_bytes / bt_dtype_size(base->dtype));
+    int64_t start = 0, low = 0, high = 0;
+    if (__builtin_add_overflow(base->offset, offset, &start) ||
+        !view_extremes(&shape, stride, start, &low, &high)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "view of %s from element %lld reaches further than 2^63 elements",
+                        base->name, (long long)offset);
     }
-    int64_t capacity = (int64_t)(base->storage->size_bytes / bt_dtype_size(base->dtype));
-    if (bt_shape_count(&shape) > 0 && (low < 0 || high >= capacity)) {
+    // A view without elements may begin at the end of the storage.
+    const bool empty = bt_shape_count(&shape) == 0;
+    if (empty ? start < 0 || start > capacity : low < 0 || high >= capacity) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "view of %s reaches elements %lld to %lld of %lld", base->name,
                         (long long)low, (long long)high, (long long)capacity);
@@ -199,7 +220,7 @@ bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
     bt_tensor *view = block;
     *view = (bt_tensor){.refs = 1,
                         .storage = base->storage,
-                        .offset = base->offset + offset,
+                        .offset = start,
                         .shape = shape,
                         .dtype = base->dtype,
                         .grad_dtype = base->grad_dtype,

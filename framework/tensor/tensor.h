@@ -68,13 +68,18 @@ typedef struct bt_tensor {
 enum { BT_SHAPE_TEXT_BYTES = 64 };
 
 int64_t bt_shape_count(const bt_shape *shape);
+// Errors  INVALID_ARGUMENT unless the rank is 0 to BT_MAX_RANK, no size is negative and the product
+//         of the sizes other than 0 is at most INT64_MAX / 8; the message begins with `name`
+BT_CHECKED bt_status bt_shape_check(const bt_shape *shape, const char *name);
+// The strides of a contiguous tensor. The shape must have passed bt_shape_check.
+void bt_shape_strides(const bt_shape *shape, int64_t *stride);
 bool bt_shape_equal(const bt_shape *a, const bt_shape *b);
 // "[2, 3]" into text; returns text.
 const char *bt_shape_text(const bt_shape *shape, char text[BT_SHAPE_TEXT_BYTES]);
 
 // Contiguous, contents undefined.
 // Owns    the caller holds one reference (bt_tensor_release). `name` is borrowed.
-// Errors  OUT_OF_MEMORY; INVALID_ARGUMENT for a negative size or too high a rank
+// Errors  OUT_OF_MEMORY; INVALID_ARGUMENT as bt_shape_check
 BT_CHECKED bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape,
                                       const char *name, bt_tensor **out);
 BT_CHECKED bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_shape shape,
@@ -102,7 +107,8 @@ void bt_tensor_touch(bt_tensor *tensor);
 BT_CHECKED bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, const char *what);
 
 // A view of base's storage without autograd; framework/ops has the recorded ones.
-// Owns    the caller. Errors  INVALID_ARGUMENT when the view leaves the storage
+// Owns    the caller
+// Errors  INVALID_ARGUMENT when the view leaves the storage, or as bt_shape_check
 BT_CHECKED bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
                                     int64_t offset, bt_tensor **out);
 

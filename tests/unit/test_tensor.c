@@ -1,4 +1,5 @@
 // tests/unit/test_tensor.c - views, versions, ownership, and what the tape makes of them
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static void impossible_shapes_and_views_are_refused(void **state)
                  bt_tensor_view(x, BT_SHAPE(2, 3), stride, 1, &y));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "reshape: shape [4] does not have the elements",
                  bt_reshape(&f.context, x, BT_SHAPE(4), &y));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "elements 2 to 4 of axis 1",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "3 elements from 2 of axis 1",
                  bt_narrow(&f.context, x, 1, 2, 3, &y));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "permutation",
                  bt_permute(&f.context, x, (int[]){0, 0}, &y));
@@ -61,6 +62,84 @@ static void impossible_shapes_and_views_are_refused(void **state)
                  bt_matmul(&f.context, x, false, x, false, &y));
     assert_null(y);
     bt_tensor_release(x);
+    fixture_close(&f);
+}
+
+// Sizes whose products, sums or extremes do not fit 64 bits. Sanitizers see arithmetic on them.
+static void sizes_are_checked_before_arithmetic(void **state)
+{
+    (void)state;
+    fixture f;
+    bt_tensor *x = NULL, *y = NULL;
+    const int64_t large = (int64_t)1 << 62;
+    const bt_shape negative = BT_SHAPE(-2, -3);
+    const bt_shape huge = BT_SHAPE(0, large, large);
+    bt_shape deep = BT_SHAPE(1, 1, 1, 1, 1, 1, 2, 3);
+    deep.rank = BT_MAX_RANK + 1;
+    fixture_open(&f, 0);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape",
+                 bt_tensor_create(&f.context, BT_F32, huge, "x", &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rank 9, allowed 0 to 8",
+                 bt_tensor_create(&f.context, BT_F32, deep, "x", &y));
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(2, 3), "x", &x));
+    const struct {
+        const int64_t stride[2], offset;
+    } views[] = {{{large, 1}, 0}, {{large, large}, 0}, {{1, 1}, INT64_MAX}, {{-large, -large}, -2}};
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "view of x",
+                     bt_tensor_view(x, BT_SHAPE(4, 4), views[i].stride, views[i].offset, &y));
+    }
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "view of x",
+                 bt_tensor_view(x, BT_SHAPE(0), views[0].stride, 7, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape",
+                 bt_reshape(&f.context, x, negative, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape",
+                 bt_reshape(&f.context, x, huge, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rank 9", bt_reshape(&f.context, x, deep, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rank 9", bt_expand(&f.context, x, deep, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape",
+                 bt_expand(&f.context, x, BT_SHAPE(large, large, 2, 3), &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "elements from",
+                 bt_narrow(&f.context, x, 1, INT64_MAX, INT64_MAX, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "axes 7 and 9", bt_transpose(&f.context, x, 7, 9, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "axis -2147483646",
+                 bt_sum(&f.context, x, INT_MIN, &y));
+    bt_tensor *qkv = NULL;
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(1, 2, 6), "qkv", &qkv));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "heads",
+                 bt_attention(&f.context, qkv, large, true, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "function 99",
+                 bt_unary_op(&f.context, (bt_unary)99, 0, x, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "function 99",
+                 bt_binary_op(&f.context, (bt_binary)99, x, x, &y));
+    assert_null(y);
+    bt_tensor_release(qkv);
+    bt_tensor_release(x);
+    fixture_close(&f);
+}
+
+// Products with an empty operand may be impossible results, or none at all.
+static void empty_operands_make_no_impossible_result(void **state)
+{
+    (void)state;
+    fixture f;
+    bt_tensor *a = NULL, *b = NULL, *y = NULL;
+    const int64_t wide = (int64_t)1 << 40;
+    fixture_open(&f, 0);
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(wide, 0), "a", &a));
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(0, wide), "b", &b));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape",
+                 bt_matmul(&f.context, a, false, b, false, &y));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape",
+                 bt_linear(&f.context, a, a, NULL, NULL, BT_ACTIVATION_NONE, &y));
+    bt_tensor_release(a);
+    bt_tensor_release(b);
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(wide, 1, 0), "a", &a));
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(wide, 0), "b", &b));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "impossible shape", bt_add(&f.context, a, b, &y));
+    assert_null(y);
+    bt_tensor_release(a);
+    bt_tensor_release(b);
     fixture_close(&f);
 }
 
@@ -184,11 +263,11 @@ static void hooks_see_complete_gradients_once(void **state)
     bt_tensor *cube = NULL;
     bt_tensor *sum = NULL;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "constant",
-                 bt_tensor_set_grad_hook(x, (bt_grad_hook){&leaf, on_grad}));
+                 bt_tensor_set_grad_hook(&f.context, x, (bt_grad_hook){&leaf, on_grad}));
     x->requires_grad = true;
-    ASSERT_OK(bt_tensor_set_grad_hook(x, (bt_grad_hook){&leaf, on_grad}));
+    ASSERT_OK(bt_tensor_set_grad_hook(&f.context, x, (bt_grad_hook){&leaf, on_grad}));
     ASSERT_OK(bt_mul(&f.context, x, x, &square));
-    ASSERT_OK(bt_tensor_set_grad_hook(square, (bt_grad_hook){&middle, on_grad}));
+    ASSERT_OK(bt_tensor_set_grad_hook(&f.context, square, (bt_grad_hook){&middle, on_grad}));
     ASSERT_OK(bt_mul(&f.context, square, x, &cube));
     ASSERT_OK(bt_add(&f.context, square, cube, &sum));
     ASSERT_OK(bt_backward(&f.context, sum, NULL));
@@ -262,6 +341,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_share_storage_and_keep_it),
         cmocka_unit_test(impossible_shapes_and_views_are_refused),
+        cmocka_unit_test(sizes_are_checked_before_arithmetic),
+        cmocka_unit_test(empty_operands_make_no_impossible_result),
         cmocka_unit_test(stale_saved_tensor_is_named),
         cmocka_unit_test(spent_tape_is_refused),
         cmocka_unit_test(gradients_of_all_paths_add_up),
