@@ -201,6 +201,7 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
         return BT_OK;
     }
     const cJSON *from = bt_json_get(self->item, "kernel");
+    const cJSON *systems = bt_json_get(self->item, "systems");
     cJSON *item = cJSON_CreateObject();
     cJSON *kernel = item ? cJSON_AddObjectToObject(item, "kernel") : NULL;
     bool made =
@@ -216,7 +217,8 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
         cJSON_AddNumberToObject(kernel, "timeout_s", bt_json_number_of(from, "timeout_s")) &&
         cJSON_AddNumberToObject(kernel, "bytes",
                                 bt_kernel_bytes(op, backward, &parsed, element_bytes)) &&
-        cJSON_AddNumberToObject(kernel, "flops", bt_kernel_flops(op, backward, &parsed));
+        cJSON_AddNumberToObject(kernel, "flops", bt_kernel_flops(op, backward, &parsed)) &&
+        (!systems || cJSON_AddItemToObject(item, "systems", cJSON_Duplicate(systems, 1)));
     if (!made || !cJSON_AddItemToArray(self->cases, item)) {
         cJSON_Delete(item);
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");

@@ -353,10 +353,12 @@ static bt_status bound_untimed_steps(cJSON *train)
 static bt_status merge_case(expansion *expand, const char *group)
 {
     const cJSON *levels[] = {expand->suite->json.root, expand->profile, expand->source};
-    static const char *const copied[] = {"name", "kind"};
-    for (int i = 0; i < 2; ++i) {
-        BT_TRY(replace(expand->item, copied[i],
-                       cJSON_Duplicate(bt_json_get(expand->source, copied[i]), 1)));
+    static const char *const copied[] = {"name", "kind", "systems"};
+    for (int i = 0; i < 3; ++i) {
+        const cJSON *node = bt_json_get(expand->source, copied[i]);
+        if (node) {
+            BT_TRY(replace(expand->item, copied[i], cJSON_Duplicate(node, 1)));
+        }
     }
     cJSON *values = cJSON_AddObjectToObject(expand->item, group);
     if (!values) {

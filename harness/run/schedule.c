@@ -47,6 +47,37 @@ static bt_status allocate(bt_run_schedule *self)
     return BT_OK;
 }
 
+static bool names(const cJSON *systems, const char *name)
+{
+    if (cJSON_IsString(systems)) {
+        return strcmp(systems->valuestring, name) == 0;
+    }
+    const cJSON *node = NULL;
+    cJSON_ArrayForEach(node, systems)
+    {
+        if (strcmp(node->valuestring, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Closes the cells of systems that a case does not name.
+static void exclude_systems(const bt_plan *plan, bt_run_schedule *out)
+{
+    bool planned = plan->systems && cJSON_GetArraySize(plan->systems) == out->system_count;
+    for (int64_t i = 0; planned && i < out->case_count; ++i) {
+        const cJSON *systems = bt_json_get(bt_plan_case(plan, i), "systems");
+        for (int64_t system = 0; systems && system < out->system_count; ++system) {
+            const char *name = cJSON_GetArrayItem(plan->systems, (int)system)->valuestring;
+            for (int64_t ordinal = 0; !names(systems, name) && ordinal < out->rounds_max;
+                 ++ordinal) {
+                cell_of(out, i, system, ordinal)->state = BT_ROUND_EXCLUDED;
+            }
+        }
+    }
+}
+
 bt_status bt_run_schedule_make(const bt_plan *plan, int64_t system_count, int64_t rounds,
                                int64_t rounds_max, uint64_t seed, bt_run_schedule *out)
 {
@@ -60,6 +91,7 @@ bt_status bt_run_schedule_make(const bt_plan *plan, int64_t system_count, int64_
         out->alone[i] = bt_plan_kernel_is_ceiling(bt_plan_case(plan, i));
         out->wanted[i] = rounds;
     }
+    exclude_systems(plan, out);
     return BT_OK;
 }
 
@@ -229,7 +261,10 @@ void bt_run_schedule_count(const bt_run_schedule *self, int64_t *wanted, int64_t
 {
     *wanted = *open = 0;
     for (int64_t i = 0; i < self->case_count; ++i) {
-        *wanted += self->wanted[i] * systems_of(self, i);
+        for (int64_t system = 0; system < systems_of(self, i); ++system) {
+            bool runs = cell_of(self, i, system, 0)->state != BT_ROUND_EXCLUDED;
+            *wanted += runs ? self->wanted[i] : 0;
+        }
         *open += count_open(self, i);
     }
 }

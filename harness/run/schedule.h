@@ -29,7 +29,8 @@ typedef enum bt_round_state {
     BT_ROUND_KEPT,
     BT_ROUND_LOST, // invalid every time
     BT_ROUND_FAILED,
-    BT_ROUND_UNAVAILABLE // the system cannot run it here
+    BT_ROUND_UNAVAILABLE, // the system cannot run it here
+    BT_ROUND_EXCLUDED     // the case names other systems
 } bt_round_state;
 
 typedef struct bt_run_schedule_cell {
@@ -57,7 +58,8 @@ typedef struct bt_run_schedule_round {
 } bt_run_schedule_round;
 
 // A schedule in which every case of the plan has `rounds` rounds on each of the systems, and may
-// come to have rounds_max.
+// come to have rounds_max. A case that names systems runs only on those of the plan's systems;
+// systems that do not come from the plan run every case.
 // Owns    *out: the caller, bt_run_schedule_release, also after a failure
 BT_CHECKED bt_status bt_run_schedule_make(const bt_plan *plan, int64_t system_count, int64_t rounds,
                                           int64_t rounds_max, uint64_t seed, bt_run_schedule *out);

@@ -91,6 +91,8 @@ const bt_suite_key bt_suite_keys[] = {
     NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),
     CHOICE_ROW(CASE, "kind", "train|kernel", NULL, true, false, "What is run."),
     TEXT_ROW(CASE, "description", false, "For people."),
+    {BT_SUITE_CASE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
+     "Which of the run's systems run this case; default: all of them."},
     OBJECT_ROW(CASE, "dataset", DATA, DATASET, "\"books\"", false, true, "As in the suite."),
     OBJECT_ROW(CASE, "train", GROUP, TRAIN, "{}", false, true, "Values of this case alone."),
     OBJECT_ROW(

@@ -61,6 +61,37 @@ static int64_t play(bt_run_schedule *schedule, bt_run_schedule_round *trace)
     return count;
 }
 
+static void a_case_runs_only_on_the_systems_that_it_names(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"systems\":[\"blutrain\",\"eager\",\"compile\"],\"cases\":["
+        "{\"name\":\"a\",\"kind\":\"kernel\",\"kernel\":{}},"
+        "{\"name\":\"b\",\"kind\":\"kernel\",\"kernel\":{},\"systems\":[\"blutrain\",\"compile\"]},"
+        "{\"name\":\"c\",\"kind\":\"train\",\"train\":{},\"systems\":\"eager\"}]}";
+    static const int64_t expected[][2] = {{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 1},
+                                          {0, 2}, {0, 1}, {0, 0}, {1, 2}, {1, 0}, {2, 1}};
+    static bt_run_schedule_round trace[TRACE_MAX];
+    bt_json_doc doc;
+    bt_run_schedule schedule;
+    int64_t wanted = 0, open = 0;
+    ASSERT_OK(bt_json_parse("plan", text, strlen(text), &doc));
+    const bt_plan own = {.cases = bt_json_get(doc.root, "cases"),
+                         .case_count = 3,
+                         .systems = bt_json_get(doc.root, "systems")};
+    ASSERT_OK(bt_run_schedule_make(&own, 3, 2, 2, 0, &schedule));
+    bt_run_schedule_count(&schedule, &wanted, &open);
+    assert_int_equal(wanted, 12);
+    assert_int_equal(open, 12);
+    assert_int_equal(play(&schedule, trace), 12);
+    for (int i = 0; i < 12; ++i) {
+        assert_int_equal(trace[i].case_index, expected[i][0]);
+        assert_int_equal(trace[i].system, expected[i][1]);
+    }
+    bt_run_schedule_release(&schedule);
+    bt_json_release(&doc);
+}
+
 static void seed_0_is_the_order_of_the_plan(void **state)
 {
     (void)state;
@@ -250,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(seed_0_is_the_order_of_the_plan),
+        cmocka_unit_test(a_case_runs_only_on_the_systems_that_it_names),
         cmocka_unit_test(seeds_shuffle_and_keep_the_rules),
         cmocka_unit_test(invalid_rounds_are_run_again_at_once),
         cmocka_unit_test(failed_and_unavailable_rounds_are_settled),

@@ -117,9 +117,9 @@ static void keys_and_values_are_checked(void **state)
     const struct {
         const char *text, *words;
     } cases[] = {
-        {CASE_WITH("\"dtyp\": 1"),
-         "s.json:3:32: \"dtyp\" is not a key of a case\nallowed: name, kind, description, dataset, "
-         "train"},
+        {CASE_WITH("\"dtyp\": 1"), "s.json:3:32: \"dtyp\" is not a key of a case\nallowed: name, "
+                                   "kind, description, systems, dataset, "
+                                   "train"},
         {CASE_WITH("\"tran\": {}"), "did you mean \"train\"?"},
         {CASE_WITH("\"train\": {\"stpes\": 3}"),
          "s.json:3:42: \"stpes\" is not a key of train; did you mean \"steps\"?"},
