@@ -165,3 +165,14 @@ JSON
     [ "$(sqlite3 results/bt.sqlite "select kind || subject || verdict || rounds from verdict")" = replicatemildEXCEEDED4 ]
     grep -q EXCEEDED results/run-1/report.html || skip "the page does not show verdicts yet"
 }
+
+@test "HyperKernels says what it needs where there is no checkout of it" {
+    unset BT_HYPERKERNELS
+    task='{"system":"hyperkernels","device":"cuda","case":{"kind":"kernel","kernel":{"op":"gelu","dtype":"f32"}}}'
+    run python3 "$root/harness/peers/hyperkernels/peer.py" <<<"$task"
+    [ "$status" = 4 ]
+    [[ $output == *'"status": "unavailable", "message": "set BT_HYPERKERNELS to a checkout'* ]]
+    BT_HYPERKERNELS=$dir run python3 "$root/harness/peers/hyperkernels/peer.py" <<<"$task"
+    [ "$status" = 4 ]
+    [[ $output == *"BT_HYPERKERNELS=$dir: no folder 'kernels' there"* ]]
+}

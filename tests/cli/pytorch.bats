@@ -63,3 +63,9 @@ JSON
     run bash -c "'$python' '$peer' <line.json"
     [[ $output == *'"steps_done": 1, "stopped": true'* ]]
 }
+
+@test "the kernels of HyperKernels get what they take, operation by operation" {
+    run "$python" "$root/tests/support/fake_driver.py"
+    [ "$status" = 0 ]
+    [[ $output == *"layernorm backward 3 launches"*"adamw forward 1 launches"* ]]
+}
