@@ -100,6 +100,68 @@ gate() { # option...
     [ -z "$(ls gate)" ]
 }
 
+# A repository `repo` of its own with this script: a base, and on top of it a change of what judges.
+# Its suite has two cases, of which the change drops the slower one; its policy lets everything pass;
+# its harness says nothing and exits with 0. The base's program is the real one, with the fake build
+# ./old in place of itself as a side.
+change_of_judges() {
+    mkdir -p repo/ci repo/suites/policies repo/harness
+    cp "$root/ci/gpu-gate.sh" repo/ci/
+    cp s.json repo/suites/
+    cp "$root/suites/policies/default.json" repo/suites/policies/
+    cat >repo/bt-bench <<SH
+#!/bin/bash
+echo "base \$1" >>"$dir/log"
+[ "\$1 \$2" != "ab ." ] || set -- ab "$dir/old" "\${@:3}"
+exec "$BT_BENCH" "\$@"
+SH
+    chmod +x repo/bt-bench
+    echo /build/ >repo/.gitignore
+    cd repo || exit
+    git init -q
+    git config user.email t@example.org
+    git config user.name t
+    git add -A && git commit -qm base
+    gelu_suite '["4x5"]' >suites/s.json
+    echo '{ "name": "x", "rounds": 2, "tolerance": { "kernel": 9 }, "allow": ["inconclusive"] }' >suites/policies/default.json
+    printf '#!/bin/sh\necho "candidate $1" >>"%s/log"\n' "$dir" >bt-bench
+    echo change >harness/file.c
+    git add -A && git commit -qm change
+}
+
+@test "a change of suite, policy and harness does not judge itself, and is listed" {
+    change_of_judges
+    mkdir -p build/bin
+    cp "$root/tests/support/fake_build.sh" build/bin/bt-bench
+    printf 'SLOW_CASE=64x16 SLOW=3' >build/bin/says
+    BT_BENCH='' run --separate-stderr "$root/ci/gpu-gate.sh" --tree . --suite suites/s.json --base HEAD~1 -- -q
+    [ "$status" = 1 ]
+    [[ $stderr == *"the candidate changes what judges it"*"harness/file.c"*"suites/policies/default.json"*"suites/s.json"* ]]
+    grep -q '^\*\*1 slower, 1 same\*\*' gate/summary.md
+    grep -q '^    suites/policies/default.json$' gate/summary.md
+    diff "$dir/log" - <<<$'candidate version\nbase ab\nbase gate\nbase report\nbase export'
+}
+
+@test "without a base revision this tree's own policy holds, and that is said" {
+    change_of_judges
+    run --separate-stderr ci/gpu-gate.sh --suite suites/s.json --base ../old --candidate ../new -- -q
+    [ "$status" = 0 ]
+    [[ $stderr == *"no base revision"* ]]
+}
+
+@test "a suite or policy that only the change has is refused" {
+    change_of_judges
+    cp suites/s.json suites/mine.json
+    cp suites/policies/default.json suites/policies/mine.json
+    for option in "--suite suites/mine.json" "--suite suites/s.json --policy mine" \
+        "--suite suites/s.json --policy suites/policies/mine.json"; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr ci/gpu-gate.sh $option --base HEAD~1 --candidate ../new
+        [ "$status" = 2 ]
+        [[ $stderr == *"cannot bring its own"* ]]
+    done
+}
+
 @test "the workflow files are YAML, call the script as it is, and name no host" {
     python3 - "$root" <<'PYTHON'
 import subprocess, sys, yaml
@@ -114,7 +176,7 @@ for script in scripts:
 calls = [script for script in scripts if "gpu-gate.sh" in script]
 assert len(calls) == 2, calls
 help = subprocess.run([f"{root}/ci/gpu-gate.sh", "--help"], capture_output=True, text=True).stdout
-for call in calls:
+for call in (call for script in calls for call in script.splitlines() if "gpu-gate.sh" in call):
     for word in call.split():
         assert not word.startswith("--") or word in help, word
 # Nothing of a pull request's own text may end up in a shell.
