@@ -13,7 +13,7 @@
 #include "harness/env/facts.h"
 #include "harness/plan/plan.h"
 #include "harness/stats/noise.h"
-#include "harness/stats/stats.h"
+#include "harness/stats/summary.h"
 #include "harness/suite/json.h"
 
 bool bt_recompute_same(double left, double right)
@@ -69,11 +69,66 @@ static const bt_store_measurement *measurement_of(const bt_store_round *round, b
     return NULL;
 }
 
-static bt_status of_samples(const round_check *self, const bt_store_measurement *item)
+// The measurement that holds the samples, for each that follows from them.
+static const bt_store_measurement *sampled(const round_check *self, bt_metric metric)
+{
+    bool call = metric == BT_METRIC_TIME_P95 || metric == BT_METRIC_TIME_MEDIAN;
+    return measurement_of(self->round, call ? BT_METRIC_TIME : BT_METRIC_STEP_TIME);
+}
+
+// Rounds recorded before the mean decided: the median, as if its samples were independent, and of
+// fewer than 6 samples the range.
+static bt_status of_samples_before(const round_check *self, const bt_store_measurement *item)
 {
     bt_stats stats;
     BT_TRY(bt_stats_of(item->samples, item->sample_count, &stats));
+    compare_value(self, item, stats.median, isnan(stats.low) ? stats.min : stats.low,
+                  isnan(stats.high) ? stats.max : stats.high);
+    return BT_OK;
+}
+
+static bt_status of_samples(const round_check *self, const bt_store_measurement *item)
+{
+    bt_stats stats;
+    if (!bt_summary_is_total(self->round)) {
+        return of_samples_before(self, item);
+    }
+    BT_TRY(bt_stats_of_series(item->samples, item->sample_count, &stats));
+    compare_value(self, item, stats.mean, stats.mean_low, stats.mean_high);
+    return BT_OK;
+}
+
+static bt_status of_percentile(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_measurement *from = sampled(self, item->metric);
+    bt_stats stats = {.p95 = (double)NAN};
+    if (from) {
+        BT_TRY(bt_stats_of_series(from->samples, from->sample_count, &stats));
+    }
+    compare_value(self, item, stats.p95, (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
+static bt_status of_median(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_measurement *from = sampled(self, item->metric);
+    bt_stats stats = {.median = (double)NAN, .low = (double)NAN, .high = (double)NAN};
+    if (from) {
+        BT_TRY(bt_stats_of_series(from->samples, from->sample_count, &stats));
+    }
     compare_value(self, item, stats.median, stats.low, stats.high);
+    return BT_OK;
+}
+
+// The rate of all steps together; its samples are the rates of the steps.
+static bt_status of_total(const round_check *self, const bt_store_measurement *item)
+{
+    bt_step_stats stats;
+    if (!bt_summary_is_total(self->round)) {
+        return of_samples_before(self, item);
+    }
+    BT_TRY(bt_stats_of_steps(self->round->steps, self->round->step_count, &stats));
+    compare_value(self, item, stats.rate_tok_s, stats.rate_low, stats.rate_high);
     return BT_OK;
 }
 
@@ -101,7 +156,7 @@ static bt_status of_steps(const round_check *self, const bt_store_measurement *i
         find_wrong(self, item, "the number of samples", (double)item->sample_count, (double)count);
         return BT_OK;
     }
-    return of_samples(self, item);
+    return item->metric == BT_METRIC_TOKENS_PER_S ? of_total(self, item) : of_samples(self, item);
 }
 
 static bt_status of_first_loss(const round_check *self, const bt_store_measurement *item)
@@ -160,7 +215,7 @@ static void compare_rate(const round_check *self, const bt_store_measurement *it
     const bt_store_measurement *time = measurement_of(self->round, BT_METRIC_TIME);
     double value = time ? amount * 1e9 / time->value : (double)NAN;
     compare_value(self, item, value, time ? amount * 1e9 / time->high : (double)NAN,
-                  time ? amount * 1e9 / time->low : (double)NAN);
+                  time && !(time->low <= 0.0) ? amount * 1e9 / time->low : (double)NAN);
 }
 
 static bt_status of_rate(const round_check *self, const bt_store_measurement *item)
@@ -211,6 +266,8 @@ static const struct {
 } rules[] = {
     {BT_METRIC_TIME, of_samples},          {BT_METRIC_TOKENS_PER_S, of_steps},
     {BT_METRIC_STEP_TIME, of_steps},       {BT_METRIC_STEP_DEVICE_TIME, of_steps},
+    {BT_METRIC_TIME_P95, of_percentile},   {BT_METRIC_STEP_TIME_P95, of_percentile},
+    {BT_METRIC_TIME_MEDIAN, of_median},    {BT_METRIC_STEP_TIME_MEDIAN, of_median},
     {BT_METRIC_LOSS_FIRST, of_first_loss}, {BT_METRIC_LOSS_LAST, of_last_loss},
     {BT_METRIC_VAL_LOSS, of_evals},        {BT_METRIC_PEAK_ALLOCATED, of_memory},
     {BT_METRIC_PEAK_RESERVED, of_memory},  {BT_METRIC_PEAK_RESIDENT, of_memory},

@@ -110,8 +110,9 @@ static void write_one_case(const report_set *set, bt_str *out)
     const bt_metric_value *val = &metrics[BT_METRIC_VAL_LOSS];
     const bt_metric_value *time = &metrics[BT_METRIC_STEP_TIME];
     open_metric(out, "Speed", BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
-    bt_str_format(out, "a step %s, median of %s%s; 95 %% interval",
-                  bt_format_value(BT_UNIT_NS, time->value).text, bt_format_count(time->count).text,
+    bt_str_format(out, "a step %s, %s of %s%s; 95 %% interval",
+                  bt_format_value(BT_UNIT_NS, time->value).text,
+                  item->round_count > 1 ? "median" : "mean", bt_format_count(time->count).text,
                   item->round_count > 1 ? " rounds" : "");
     close_number(out);
     open_metric(out, "Loss", BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);

@@ -162,8 +162,9 @@ bt_status bt_markdown_cases(const report_set *set, bt_str *out)
     for (int64_t i = 0; i < set->case_count; i++) {
         markdown_case(set, &set->cases[i], out);
     }
-    bt_str_append(out, "\nIntervals: 95 %, of the median over the timed steps or samples of one "
-                       "round, or over the rounds where there are several.\n");
+    bt_str_append(out, "\nIntervals: 95 %, of the mean over the timed steps or samples of one "
+                       "round, or of the median over the rounds where there are several; none "
+                       "where fewer than 6 independent values stand behind it.\n");
     return BT_OK;
 }
 

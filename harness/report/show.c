@@ -38,7 +38,7 @@ static void print_speed(const bt_summary *summary, bt_str *out)
     bt_text number, interval;
     bt_format_interval(BT_UNIT_TOKENS_PER_S, rate->value, rate->low, rate->high, &number,
                        &interval);
-    bt_str_format(out, "  speed        %s %s   a step %s, median of %lld\n", number.text,
+    bt_str_format(out, "  speed        %s %s   a step %s, mean of %lld\n", number.text,
                   interval.text, bt_format_value(BT_UNIT_NS, time->value).text,
                   (long long)rate->count);
 }

@@ -7,7 +7,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
-#include "harness/stats/stats.h"
+#include "harness/stats/summary.h"
 
 bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, const cJSON *item,
                             const char *system, int64_t ordinal, bt_recorder *out)
@@ -162,25 +162,49 @@ static int64_t collect(const bt_recorder *self, sample_kind kind, double *sample
     return count;
 }
 
-static bt_status measure_samples(bt_recorder *self, bt_metric metric, sample_kind kind)
+static bt_status measure_value(const bt_recorder *self, bt_metric metric,
+                               const bt_metric_value *value, const double *samples)
 {
+    bt_store_measurement row = {.metric = metric,
+                                .value = value->value,
+                                .low = value->low,
+                                .high = value->high,
+                                .samples = samples,
+                                .sample_count = samples ? value->count : 0};
+    return metric < BT_METRIC_COUNT && value->count > 0
+               ? bt_store_measure(self->store, self->round, &row)
+               : BT_OK;
+}
+
+// The mean with its samples, the 95th percentile and the median.
+static bt_status measure_timed(const bt_recorder *self, const bt_timed_metrics *metrics,
+                               const bt_stats *stats, const double *samples)
+{
+    bt_timed timed = bt_timed_of(stats);
+    BT_TRY(measure_value(self, metrics->mean, &timed.mean, samples));
+    BT_TRY(measure_value(self, metrics->p95, &timed.p95, NULL));
+    return measure_value(self, metrics->median, &timed.median, NULL);
+}
+
+static bt_status measure_steps(bt_recorder *self)
+{
+    bt_step_stats stats;
     void *block = NULL;
+    BT_TRY(bt_stats_of_steps(self->steps, self->step_count, &stats));
     BT_TRY(bt_mem_alloc((size_t)self->step_count, sizeof(double), &block));
-    double *samples = block;
-    int64_t count = collect(self, kind, samples);
-    bt_stats stats;
-    bt_status status = bt_stats_of(samples, count, &stats);
-    if (status == BT_OK && count > 0) {
-        bt_store_measurement row = {.metric = metric,
-                                    .value = stats.median,
-                                    .low = stats.low,
-                                    .high = stats.high,
-                                    .samples = samples,
-                                    .sample_count = count};
-        status = bt_store_measure(self->store, self->round, &row);
-        self->time_ns = kind == SAMPLE_HOST ? stats.median : self->time_ns;
+    const bt_metric_value rate = {stats.rate_tok_s, stats.rate_low, stats.rate_high,
+                                  collect(self, SAMPLE_RATE, block)};
+    bt_status status = measure_value(self, BT_METRIC_TOKENS_PER_S, &rate, block);
+    if (status == BT_OK) {
+        (void)collect(self, SAMPLE_HOST, block);
+        status = measure_timed(self, &bt_timed_step, &stats.host_ns, block);
     }
-    bt_mem_free(samples);
+    if (status == BT_OK) {
+        (void)collect(self, SAMPLE_DEVICE, block);
+        status = measure_timed(self, &bt_timed_device, &stats.device_ns, block);
+    }
+    self->time_ns = stats.host_ns.count > 0 ? stats.host_ns.mean : self->time_ns;
+    bt_mem_free(block);
     return status;
 }
 
@@ -189,9 +213,10 @@ static bt_status measure_rate(const bt_recorder *self, bt_metric metric, double 
                               const bt_stats *time)
 {
     bt_store_measurement row = {.metric = metric,
-                                .value = amount * 1e9 / time->median,
-                                .low = amount * 1e9 / time->high,
-                                .high = amount * 1e9 / time->low};
+                                .value = amount * 1e9 / time->mean,
+                                .low = amount * 1e9 / time->mean_high,
+                                .high = time->mean_low > 0 ? amount * 1e9 / time->mean_low
+                                                           : (double)NAN};
     return amount > 0 ? bt_store_measure(self->store, self->round, &row) : BT_OK;
 }
 
@@ -204,16 +229,10 @@ static bt_status measure_kernel(bt_recorder *self)
     if (!self->measured || self->time_count == 0) {
         return BT_OK;
     }
-    BT_TRY(bt_stats_of(self->times_ns, self->time_count, &time));
-    bt_store_measurement row = {.metric = BT_METRIC_TIME,
-                                .value = time.median,
-                                .low = time.low,
-                                .high = time.high,
-                                .samples = self->times_ns,
-                                .sample_count = self->time_count};
-    BT_TRY(bt_store_measure(self->store, self->round, &row));
-    self->time_ns = time.median;
-    self->bandwidth_bytes_per_s = bytes * 1e9 / time.median;
+    BT_TRY(bt_stats_of_series(self->times_ns, self->time_count, &time));
+    BT_TRY(measure_timed(self, &bt_timed_call, &time, self->times_ns));
+    self->time_ns = time.mean;
+    self->bandwidth_bytes_per_s = bytes * 1e9 / time.mean;
     BT_TRY(measure(self, BT_METRIC_BYTES_MOVED, bytes));
     BT_TRY(measure_rate(self, BT_METRIC_BANDWIDTH, bytes, &time));
     BT_TRY(measure_rate(self, BT_METRIC_COMPUTE, bt_json_number_of(kernel, "flops"), &time));
@@ -229,9 +248,7 @@ static bt_status measure_all(bt_recorder *self)
     BT_TRY(measure_kernel(self));
     if (self->step_count > 0) {
         const bt_store_step *last = &self->steps[self->step_count - 1];
-        BT_TRY(measure_samples(self, BT_METRIC_TOKENS_PER_S, SAMPLE_RATE));
-        BT_TRY(measure_samples(self, BT_METRIC_STEP_TIME, SAMPLE_HOST));
-        BT_TRY(measure_samples(self, BT_METRIC_STEP_DEVICE_TIME, SAMPLE_DEVICE));
+        BT_TRY(measure_steps(self));
         BT_TRY(measure(self, BT_METRIC_LOSS_FIRST, (double)self->steps[0].loss));
         BT_TRY(measure(self, BT_METRIC_LOSS_LAST, (double)last->loss));
     }

@@ -20,7 +20,7 @@ typedef struct bt_recorder {
     int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet
     double copy_bytes_per_s;             // what shares are of; 0: not known
     double bandwidth_bytes_per_s;        // measured; 0: it was not
-    double time_ns;                      // median of a call or a step; NaN: it was not timed
+    double time_ns;                      // mean of a call or a step; NaN: it was not timed
     char stop[64];                       // why there are no more samples
     double val_loss;                     // of the last evaluation, NaN before
     bt_store_memory memory;

@@ -36,7 +36,7 @@ typedef struct bt_round_outcome {
     char message[1024];           // "" when it passed
     bt_noise noise;               // the round's label
     double bandwidth_bytes_per_s; // of a kernel case that passed, else 0
-    double time_ns;               // median of a call or a step; NaN: it was not timed
+    double time_ns;               // mean of a call or a step; NaN: it was not timed
 } bt_round_outcome;
 
 // What the record calls the system of a worker (NULL: our own): its name if it has one, otherwise

@@ -36,7 +36,7 @@ typedef enum bt_round_state {
 typedef struct bt_run_schedule_cell {
     bt_round_state state;
     int attempts;   // invalid ones so far
-    double time_ns; // median of a kept round; NaN: it has none
+    double time_ns; // mean of a kept round; NaN: it has none
 } bt_run_schedule_cell;
 
 typedef struct bt_run_schedule {

@@ -2,10 +2,16 @@
 #include "harness/stats/stats.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/stats/series.h"
+#include "harness/stats/tdist.h"
+
+#define CONFIDENCE    0.95
+#define P95_COUNT_MIN 20 // below, the 95th percentile is next to the largest sample
 
 static int compare(const void *left, const void *right)
 {
@@ -63,13 +69,13 @@ double bt_stats_median_ranks(int64_t count, double confidence, int64_t *low, int
 static void set_nan(bt_stats *out)
 {
     out->min = out->max = out->mean = out->median = (double)NAN;
-    out->mad = out->low = out->high = (double)NAN;
+    out->mad = out->low = out->high = out->p95 = (double)NAN;
+    out->mean_low = out->mean_high = (double)NAN;
 }
 
-// Fills all but mad, from sorted values.
+// Fills all but mad and the intervals, from sorted values.
 static void describe(const double *sorted, int64_t count, bt_stats *out)
 {
-    int64_t low = 0, high = 0;
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++) {
         sum += sorted[i];
@@ -78,13 +84,50 @@ static void describe(const double *sorted, int64_t count, bt_stats *out)
     out->max = sorted[count - 1];
     out->mean = sum / (double)count;
     out->median = bt_stats_quantile(sorted, count, 0.5);
-    out->coverage = bt_stats_median_ranks(count, 0.95, &low, &high);
-    out->low = sorted[low];
-    out->high = sorted[high];
+    out->effective = (double)count;
+    if (count >= P95_COUNT_MIN) {
+        out->p95 = bt_stats_quantile(sorted, count, 0.95);
+    }
 }
 
-bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out)
+// The interval of the median of `effective` independent values: for as many values as there are,
+// exact by the binomial; for fewer, ranks of the normal approximation, with Student's t in place of
+// the normal quantile because the autocorrelation was estimated from these values too.
+static void set_median_interval(const double *sorted, double effective, bt_stats *out)
 {
+    int64_t low = 0, high = 0, count = out->count;
+    double coverage = bt_stats_median_ranks(count, CONFIDENCE, &low, &high);
+    if (effective < (double)count) {
+        double t = bt_t_upper_quantile((1.0 - CONFIDENCE) / 2.0, effective - 1.0);
+        double middle = (double)(count - 1) / 2.0;
+        double below = floor(middle - t * (double)count / (2.0 * sqrt(effective)));
+        coverage = below >= 0.0 ? CONFIDENCE : 0.0;
+        low = (int64_t)below;
+        high = count - 1 - low;
+    }
+    if (coverage >= CONFIDENCE) {
+        out->low = sorted[low];
+        out->high = sorted[high];
+        out->coverage = coverage;
+    }
+}
+
+// The t interval of the mean; the spread of correlated values is less than that of their source.
+static void set_mean_interval(const double *sorted, double effective, bt_stats *out)
+{
+    double squares = 0.0, count = (double)out->count;
+    for (int64_t i = 0; i < out->count; i++) {
+        squares += (sorted[i] - out->mean) * (sorted[i] - out->mean);
+    }
+    double error = sqrt(squares / (count - count / effective) / effective);
+    double reach = bt_t_upper_quantile((1.0 - CONFIDENCE) / 2.0, effective - 1.0) * error;
+    out->mean_low = out->mean - reach;
+    out->mean_high = out->mean + reach;
+}
+
+static bt_status describe_all(const double *values, int64_t count, bool series, bt_stats *out)
+{
+    enum { INTERVAL_COUNT_MIN = 6 };
     void *block = NULL;
     memset(out, 0, sizeof *out);
     out->count = count;
@@ -102,6 +145,18 @@ bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out)
     memcpy(sorted, values, (size_t)count * sizeof *values);
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
     describe(sorted, count, out);
+    double of_median = (double)count, of_mean = (double)count;
+    if (series) {
+        of_median = bt_series_effective_signs(values, count, out->median);
+        of_mean = bt_series_effective(values, count, out->mean);
+        out->effective = of_mean < of_median ? of_mean : of_median;
+    }
+    if (of_median >= INTERVAL_COUNT_MIN) {
+        set_median_interval(sorted, of_median, out);
+    }
+    if (of_mean >= INTERVAL_COUNT_MIN && isfinite(out->mean)) {
+        set_mean_interval(sorted, of_mean, out);
+    }
     for (int64_t i = 0; i < count; i++) {
         sorted[i] = fabs(sorted[i] - out->median);
     }
@@ -111,12 +166,24 @@ bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out)
     return BT_OK;
 }
 
+bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out)
+{
+    return describe_all(values, count, false, out);
+}
+
+bt_status bt_stats_of_series(const double *values, int64_t count, bt_stats *out)
+{
+    return describe_all(values, count, true, out);
+}
+
 bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count, bt_step_stats *out)
 {
     bt_status status = BT_OK;
     int64_t kept = 0, on_device = 0;
     void *block = NULL;
+    double tokens = 0.0, time_ns = 0.0;
     memset(out, 0, sizeof *out);
+    out->rate_tok_s = out->rate_low = out->rate_high = (double)NAN;
     BT_TRY(bt_mem_alloc((size_t)count * 3, sizeof(double), &block));
     double *host = block, *device = host + count, *rate = device + count;
     for (int64_t i = 0; i < count; i++) {
@@ -127,14 +194,23 @@ bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count, bt_step_s
         host[kept] = (double)step->host_ns;
         rate[kept] = (double)step->tokens * 1e9 / (double)step->host_ns;
         kept++;
+        tokens += (double)step->tokens;
+        time_ns += (double)step->host_ns;
         if (step->device_ns > 0) {
             device[on_device++] = (double)step->device_ns;
         }
     }
     out->left_out = count - kept;
-    BT_TRY_GOTO(bt_stats_of(host, kept, &out->host_ns), done);
-    BT_TRY_GOTO(bt_stats_of(device, on_device, &out->device_ns), done);
-    BT_TRY_GOTO(bt_stats_of(rate, kept, &out->tokens_per_s), done);
+    BT_TRY_GOTO(bt_stats_of_series(host, kept, &out->host_ns), done);
+    BT_TRY_GOTO(bt_stats_of_series(device, on_device, &out->device_ns), done);
+    BT_TRY_GOTO(bt_stats_of_series(rate, kept, &out->tokens_per_s), done);
+    if (kept > 0) {
+        double per_step = tokens * 1e9 / (double)kept;
+        out->rate_tok_s = tokens * 1e9 / time_ns;
+        out->rate_low = per_step / out->host_ns.mean_high;
+        out->rate_high =
+            out->host_ns.mean_low > 0.0 ? per_step / out->host_ns.mean_low : (double)NAN;
+    }
 done:
     bt_mem_free(block);
     return status;

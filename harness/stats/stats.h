@@ -14,15 +14,24 @@
 typedef struct bt_stats {
     int64_t count;
     double min, max, mean, median;
-    double mad;       // median of |x - median|, not scaled
-    double low, high; // 95 % order-statistic interval of the median
-    double coverage;  // what the interval covers at least; below 0.95 with fewer than 6 samples,
-                      // where it is [min, max]; 0 without samples
+    double p95;                 // 95th percentile; NaN with fewer than 20 samples
+    double mad;                 // median of |x - median|, not scaled
+    double low, high;           // 95 % interval of the median; NaN: these samples have none
+    double coverage;            // of [low, high], at least; 0 where there is none
+    double mean_low, mean_high; // 95 % t interval of the mean; NaN: these samples have none
+    double effective;           // independent samples that are worth as much as these
 } bt_stats;
 
-// Summary of values [count]; with count 0 all but count and coverage are NaN.
+// Summary of independent values [count], in any order; with count 0 all but count, coverage and
+// effective are NaN. Fewer than 6 values have no interval: [min, max] of 5 covers 93.75 %.
 // Errors  OUT_OF_MEMORY (it sorts a copy)
 BT_CHECKED bt_status bt_stats_of(const double *values, int64_t count, bt_stats *out);
+
+// The same of a series in the order of time, whose neighbours may be alike: the intervals are those
+// of `effective` independent values, which follow from the autocorrelation (series.c). With fewer
+// than 6 of these there is no interval.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_stats_of_series(const double *values, int64_t count, bt_stats *out);
 
 // Quantile of sorted values [count], linear between neighbours (R type 7, NumPy's default);
 // 0 <= share <= 1. NaN when count is 0.
@@ -35,12 +44,14 @@ double bt_stats_quantile(const double *sorted, int64_t count, double share);
 double bt_stats_median_ranks(int64_t count, double confidence, int64_t *low, int64_t *high);
 
 // Of the steps that are measurements, neither warm-up nor profiled: time per step in ns (host_ns,
-// or device_ns, where steps without one are left out) and tokens per second of host time.
-// All zero-count summaries when there are none.
+// or device_ns, where steps without one are left out) and tokens per second of host time, as
+// series; and the rate that a round is worth: all their tokens over the sum of their host times.
+// All zero-count summaries and a NaN rate when there are none.
 // Errors  OUT_OF_MEMORY
 typedef struct bt_step_stats {
     bt_stats host_ns, device_ns, tokens_per_s;
-    int64_t left_out; // warm-up and profiled steps
+    double rate_tok_s, rate_low, rate_high; // low, high: 95 % interval, NaN: none
+    int64_t left_out;                       // warm-up and profiled steps
 } bt_step_stats;
 
 BT_CHECKED bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count,

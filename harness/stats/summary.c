@@ -8,12 +8,67 @@ static void set_value(bt_summary *out, bt_metric metric, double value)
     out->metrics[metric] = (bt_metric_value){value, (double)NAN, (double)NAN, 1};
 }
 
-static void set_median(bt_summary *out, bt_metric metric, const bt_stats *stats)
+const bt_timed_metrics bt_timed_call = {BT_METRIC_TIME, BT_METRIC_TIME_P95, BT_METRIC_TIME_MEDIAN};
+const bt_timed_metrics bt_timed_step = {BT_METRIC_STEP_TIME, BT_METRIC_STEP_TIME_P95,
+                                        BT_METRIC_STEP_TIME_MEDIAN};
+const bt_timed_metrics bt_timed_device = {BT_METRIC_STEP_DEVICE_TIME, BT_METRIC_COUNT,
+                                          BT_METRIC_COUNT};
+
+bt_timed bt_timed_of(const bt_stats *stats)
 {
-    if (stats->count > 0) {
-        out->metrics[metric] =
-            (bt_metric_value){stats->median, stats->low, stats->high, stats->count};
+    const double nan = (double)NAN;
+    return (bt_timed){.mean = {stats->mean, stats->mean_low, stats->mean_high, stats->count},
+                      .p95 = {stats->p95, nan, nan, isnan(stats->p95) ? 0 : stats->count},
+                      .median = {stats->median, stats->low, stats->high, stats->count}};
+}
+
+static void set_timed(bt_summary *out, const bt_timed_metrics *metrics, const bt_stats *stats)
+{
+    bt_timed timed = bt_timed_of(stats);
+    const struct {
+        bt_metric metric;
+        const bt_metric_value *value;
+    } rows[] = {
+        {metrics->mean, &timed.mean}, {metrics->p95, &timed.p95}, {metrics->median, &timed.median}};
+    for (int i = 0; i < 3; i++) {
+        if (rows[i].metric < BT_METRIC_COUNT && rows[i].value->count > 0) {
+            out->metrics[rows[i].metric] = *rows[i].value;
+        }
     }
+}
+
+static bool has_measurement(const bt_store_round *round, bt_metric metric)
+{
+    bool found = false;
+    for (int64_t i = 0; i < round->measurement_count && !found; i++) {
+        found = round->measurements[i].metric == metric;
+    }
+    return found;
+}
+
+bool bt_summary_is_total(const bt_store_round *round)
+{
+    return has_measurement(round, BT_METRIC_TIME_MEDIAN) ||
+           has_measurement(round, BT_METRIC_STEP_TIME_MEDIAN);
+}
+
+// Of a round recorded before the mean decided: a call's times from its samples where these were
+// read, else the recorded median alone.
+static bt_status add_call(const bt_store_round *round, const bt_store_measurement *from,
+                          bt_summary *out)
+{
+    if (bt_summary_is_total(round)) {
+        return BT_OK;
+    }
+    if (from->samples && from->sample_count > 0) {
+        bt_stats stats;
+        BT_TRY(bt_stats_of_series(from->samples, from->sample_count, &stats));
+        set_timed(out, &bt_timed_call, &stats);
+    } else {
+        out->metrics[BT_METRIC_TIME_MEDIAN] = (bt_metric_value){
+            from->value, from->low, from->high, from->sample_count > 0 ? from->sample_count : 1};
+    }
+    return BT_OK;
 }
 
 static void set_peak(bt_summary *out, bt_metric metric, int64_t bytes)
@@ -59,9 +114,12 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
     }
     BT_TRY(bt_stats_of_steps(round->steps, round->step_count, &steps));
     out->left_out = steps.left_out;
-    set_median(out, BT_METRIC_TOKENS_PER_S, &steps.tokens_per_s);
-    set_median(out, BT_METRIC_STEP_TIME, &steps.host_ns);
-    set_median(out, BT_METRIC_STEP_DEVICE_TIME, &steps.device_ns);
+    set_timed(out, &bt_timed_step, &steps.host_ns);
+    set_timed(out, &bt_timed_device, &steps.device_ns);
+    if (steps.host_ns.count > 0) {
+        out->metrics[BT_METRIC_TOKENS_PER_S] = (bt_metric_value){
+            steps.rate_tok_s, steps.rate_low, steps.rate_high, steps.host_ns.count};
+    }
     if (round->step_count > 0) {
         set_value(out, BT_METRIC_LOSS_FIRST, (double)round->steps[0].loss);
         set_value(out, BT_METRIC_LOSS_LAST, (double)round->steps[round->step_count - 1].loss);
@@ -78,6 +136,9 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
     for (int64_t i = 0; i < round->measurement_count; i++) {
         const bt_store_measurement *from = &round->measurements[i];
         bt_metric_value *to = &out->metrics[from->metric];
+        if (from->metric == BT_METRIC_TIME) {
+            BT_TRY(add_call(round, from, out));
+        }
         if (to->count == 0) {
             *to = (bt_metric_value){from->value, from->low, from->high,
                                     from->sample_count > 0 ? from->sample_count : 1};

@@ -1,12 +1,18 @@
 // harness/stats/summary.h - one round in numbers: a value per metric of the table
+//
+// A round is worth its total: the tokens over the sum of the step times, or the mean time of a step
+// or a call. A slowdown that hits some steps leaves the median where it was, but not the total. The
+// 95th percentile and the median stand beside it.
 #ifndef BT_HARNESS_STATS_SUMMARY_H
 #define BT_HARNESS_STATS_SUMMARY_H
+
+#include <stdbool.h>
 
 #include "harness/stats/stats.h"
 
 typedef struct bt_metric_value {
     double value;     // NaN: not known
-    double low, high; // 95 % interval of a median; NaN: none
+    double low, high; // 95 % interval of a mean or median; NaN: none
     int64_t count;    // samples behind it
 } bt_metric_value;
 
@@ -14,6 +20,23 @@ typedef struct bt_summary {
     bt_metric_value metrics[BT_METRIC_COUNT];
     int64_t left_out; // steps whose time is no measurement
 } bt_summary;
+
+// What timed samples, in the order of time, are worth.
+typedef struct bt_timed {
+    bt_metric_value mean, p95, median;
+} bt_timed;
+
+bt_timed bt_timed_of(const bt_stats *stats);
+// The metrics of a time: its mean, 95th percentile and median; BT_METRIC_COUNT: there is none.
+typedef struct bt_timed_metrics {
+    bt_metric mean, p95, median;
+} bt_timed_metrics;
+
+extern const bt_timed_metrics bt_timed_call, bt_timed_step, bt_timed_device;
+
+// Whether the recorded value of a time or rate is the mean or total. Rounds recorded before that
+// decided have the median in its place, and no measurement of the median beside it.
+bool bt_summary_is_total(const bt_store_round *round);
 
 // What the raw steps, evaluations and memory say; a recorded measurement serves where they say
 // nothing.

@@ -2,9 +2,10 @@
 //   X(enumerator, tag, unit, direction, description)
 // The tag is the word in the database, in JSON and on the page. The unit is one of BT_UNIT_LIST.
 // The direction says which way is better; NEITHER where more is neither good nor bad.
-X(TOKENS_PER_S, "tokens_per_s", TOKENS_PER_S, HIGHER, "tokens trained per second of host time")
-X(STEP_TIME, "step_time_ns", NS, LOWER, "host time of a training step, synchronised at its end")
-X(STEP_DEVICE_TIME, "step_device_time_ns", NS, LOWER, "device time of a training step")
+X(TOKENS_PER_S, "tokens_per_s", TOKENS_PER_S, HIGHER,
+  "tokens of the timed steps over the sum of their host times")
+X(STEP_TIME, "step_time_ns", NS, LOWER, "host time of a training step, mean of the timed steps")
+X(STEP_DEVICE_TIME, "step_device_time_ns", NS, LOWER, "device time of a training step, mean")
 X(LOSS_FIRST, "loss_first", NATS, NEITHER, "training loss of the first step")
 X(LOSS_LAST, "loss_last", NATS, LOWER, "training loss of the last step")
 X(LOSS_MIN, "loss_min", NATS, LOWER, "lowest training loss of a step")
@@ -14,9 +15,13 @@ X(PEAK_FIRST_STEP, "peak_first_step_bytes", BYTES, LOWER, "peak of the allocator
 X(PEAK_RESERVED, "peak_reserved_bytes", BYTES, LOWER, "peak held from the device")
 X(PEAK_RESIDENT, "peak_resident_bytes", BYTES, LOWER, "largest resident set of the process")
 X(WALL_TIME, "wall_time_ns", NS, LOWER, "from the start of a round to its end")
-X(TIME, "time_ns", NS, LOWER, "time of one call of the measured body")
+X(TIME, "time_ns", NS, LOWER, "time of one call of the measured body, mean of the samples")
 X(BANDWIDTH, "bandwidth_bytes_per_s", BYTES_PER_S, HIGHER, "bytes moved per second")
 X(COMPUTE, "compute_flop_per_s", FLOP_PER_S, HIGHER, "floating-point operations per second")
 X(COPY_SHARE, "copy_share", SHARE, HIGHER, "bandwidth as a share of this run's copy of 256 MiB")
 X(BYTES_MOVED, "bytes_moved", BYTES, NEITHER, "bytes that one call must move")
 X(ERROR_SHARE, "error_share", SHARE, LOWER, "largest error as a share of its tolerance")
+X(TIME_P95, "time_p95_ns", NS, LOWER, "95th percentile of the time of one call")
+X(TIME_MEDIAN, "time_median_ns", NS, LOWER, "median time of one call, for diagnosis")
+X(STEP_TIME_P95, "step_time_p95_ns", NS, LOWER, "95th percentile of the host time of a step")
+X(STEP_TIME_MEDIAN, "step_time_median_ns", NS, LOWER, "median host time of a step, for diagnosis")

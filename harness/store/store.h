@@ -167,7 +167,7 @@ typedef struct bt_store_memory {
 
 typedef struct bt_store_measurement {
     bt_metric metric;
-    double value;          // a median where there are samples
+    double value;          // of a time: the mean of its samples (before: the median)
     double low, high;      // 95 % interval; NaN: none
     const double *samples; // [sample_count], in the metric's unit; NULL: none were kept
     int64_t sample_count;

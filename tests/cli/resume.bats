@@ -61,7 +61,7 @@ teardown() {
     [ "$status" = 0 ]
     [[ $output == "run 1 passed"*"kernel_peer.sh"*"blutrain"* || $output == "run 1 passed"*"blutrain"*"kernel_peer.sh"* ]]
     run "$bench" history gelu.forward.f32.4x5 --system kernel_peer.sh
-    [[ $output =~ 1\ +20.*\ 3\ +1.00\ ms ]]
+    [[ $output =~ 1\ +20.*\ 3\ +1.67\ ms ]]
 }
 
 @test "what cannot be resumed is refused in one line" {
