@@ -5,24 +5,13 @@
 #include <string.h>
 
 #include "harness/gate/gate.h"
+#include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/utf8.h"
 
 enum { ROWS_MAX = 100 }; // of a table; a comment holds 64 KiB
 
 // ---- Markdown ----------------------------------------------------------------------------------
-
-// Text from the record, so that it cannot end a cell or become markup.
-static void append_cell(const char *text, bt_str *out)
-{
-    for (const char *at = text; *at; ++at) {
-        if (strchr("\\`*_{}[]<>|#~", *at)) {
-            bt_str_format(out, *at == '<' ? "&lt;" : *at == '>' ? "&gt;" : "\\%c", *at);
-        } else {
-            bt_str_append_bytes(out, (unsigned char)*at < 0x20 ? " " : at, 1);
-        }
-    }
-}
 
 static void append_change(const bt_gate_item *item, bt_str *out)
 {
@@ -36,17 +25,17 @@ static void append_change(const bt_gate_item *item, bt_str *out)
 static void append_row(const bt_gate_item *item, bt_str *out)
 {
     bt_str_append(out, "| ");
-    append_cell(item->subject, out);
+    bt_markdown_text(out, item->subject);
     bt_str_format(out, " | %s | %s%s | ",
                   item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->words
                                                       : "",
                   bt_gate_word_name(item->verdict.word), item->excused ? " (let pass)" : "");
     append_change(item, out);
     bt_str_append(out, " | ");
-    append_cell(item->sentence, out);
+    bt_markdown_text(out, item->sentence);
     if (*item->changes && item->verdict.word != BT_GATE_SAME) {
         bt_str_append(out, "; ");
-        append_cell(item->changes, out);
+        bt_markdown_text(out, item->changes);
     }
     bt_str_append(out, " |\n");
 }
@@ -77,7 +66,7 @@ static void append_line(const char *name, const bt_str *text, bt_str *out)
 {
     if (text->length_bytes > 0) {
         bt_str_format(out, "\n%s: ", name);
-        append_cell(bt_str_text(text), out);
+        bt_markdown_text(out, bt_str_text(text));
         bt_str_append(out, "\n");
     }
     out->status = out->status == BT_OK ? text->status : out->status;
@@ -112,7 +101,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
         bt_str_format(out, ", of which the policy lets %" PRId64 " pass", result->excused);
     }
     bt_str_append(out, "  \n");
-    append_cell(bt_str_text(&heading), out);
+    bt_markdown_text(out, bt_str_text(&heading));
     bt_str_append(out, "\n");
     bt_status status = append_advice(result, out);
     if (result->count > same) {

@@ -9,6 +9,7 @@
 #include "harness/report/ratios.h"
 #include "harness/stats/summary.h"
 #include "harness/store/store.h"
+#include "harness/text/escape.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 
@@ -118,7 +119,6 @@ BT_CHECKED bt_status bt_json_write_report(const report_set *set, bt_str *out);
 // The keys "build" and "environment" of an open object.
 void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run);
 // Parts of the Markdown, which a publication puts together in its own way.
-void bt_markdown_text(bt_str *out, const char *text); // escaped for a line or a table's cell
 void bt_markdown_headline(const report_set *set, bt_str *out);
 void bt_markdown_ratios(const report_set *set, bt_str *out);
 BT_CHECKED bt_status bt_markdown_cases(const report_set *set, bt_str *out);

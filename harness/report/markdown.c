@@ -4,21 +4,6 @@
 
 #include "harness/report/internal.h"
 
-// Text of a Markdown table's cell: what would end the cell or begin markup is escaped.
-void bt_markdown_text(bt_str *out, const char *text)
-{
-    for (; *text; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < 0x20 || byte == 0x7f) {
-            bt_str_append(out, " ");
-        } else if (strchr("\\`*_[]<>|#&~!", byte)) {
-            bt_str_format(out, "\\%c", byte);
-        } else {
-            bt_str_append_bytes(out, text, 1);
-        }
-    }
-}
-
 static void markdown_cell(bt_str *out, bt_unit unit, const bt_metric_value *value)
 {
     bt_text number, interval;

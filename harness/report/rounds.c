@@ -73,14 +73,6 @@ void bt_page_rounds(const report_set *set, bt_str *out)
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
 
-// A field of the CSV: in the page as text of a script element, which nothing ends but its tag.
-static void write_field(bt_str *out, const char *text)
-{
-    for (; *text; text++) {
-        bt_str_append_bytes(out, strchr("<\",\r\n", *text) ? "_" : text, 1);
-    }
-}
-
 void bt_page_rounds_csv(const report_set *set, bt_str *out)
 {
     if (round_count(set) <= set->case_count) {
@@ -93,12 +85,12 @@ void bt_page_rounds_csv(const report_set *set, bt_str *out)
         for (int64_t r = 0; r < item->round_count; r++) {
             const bt_store_round *round = item->rounds[r];
             bt_str_format(out, "%lld,%lld,", (long long)round->id, (long long)item->run->id);
-            write_field(out, round->what.name);
+            bt_csv_text(out, round->what.name);
             bt_str_append(out, ",");
-            write_field(out, round->what.system);
+            bt_csv_text(out, round->what.system);
             bt_str_format(out, ",%lld,%s,", (long long)round->ordinal,
                           bt_run_status_name(round->status));
-            write_field(out, bt_noise_of(round));
+            bt_csv_text(out, bt_noise_of(round));
             bt_str_format(out, ",%.6g,%s,%.2f\n", item->summaries[r].metrics[metric].value,
                           bt_unit_name(bt_metric_info(metric)->unit), seconds_of(round));
         }

@@ -126,6 +126,25 @@ export const checks = {
       assert.equal(await rounds.locator("tbody tr").count(), 158 * 2 * 8);
     });
   },
+  "no cell of a copied table is a formula; numbers stay numbers": async (pages) => {
+    await pages.visit("many", {}, async (tab) => {
+      await mockClipboard(tab);
+      const lines = await tab.evaluate(async () => {
+        const copyOf = (item) => [...item.querySelectorAll("button")]
+          .find((button) => button.textContent === "Copy as CSV");
+        const details = [...document.querySelectorAll("details")]
+          .find((item) => item.querySelector("table:not([data-csv]) tbody td") && copyOf(item));
+        const table = details.querySelector("table");
+        const texts = ["=1+1", "@SUM(1)", "-2+3", "+x", "-3.5 %", "-1.5e-3", "a=b"];
+        table.tBodies[0].innerHTML = `<tr>${texts.map((text) => `<td>${text}`).join("")}`;
+        details.open = true;
+        copyOf(details).click();
+        await new Promise((done) => setTimeout(done, 0));
+        return window.copied.trim().split("\n");
+      });
+      assert.equal(lines.at(-1), "'=1+1,'@SUM(1),'-2+3,'+x,-3.5 %,-1.5e-3,a=b");
+    });
+  },
   "a link to a row opens what holds it": async (pages) => {
     for (const step of [0, 4321]) { // one that is shown, one that is not
       await pages.visit("long", {}, async (tab) => {

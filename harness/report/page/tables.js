@@ -25,7 +25,10 @@
     }
   };
 
-  const quote = (text) => (/[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+  // A spreadsheet takes a cell that begins with = + - @ for a formula, unless it is a number.
+  const isFormula = (text) => /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.,]+(e[+-]?\d+)?( ?[%\p{L}/]*)$/iu.test(text);
+  const plain = (text) => (isFormula(text) ? `'${text}` : text);
+  const quote = (text) => (/[",\r\n]/.test(plain(text)) ? `"${plain(text).replace(/"/g, '""')}"` : plain(text));
   const rawSteps = (tableElement) => {
     const source = document.getElementById(tableElement.dataset.csv ?? "");
     return source ? source.textContent.trim() + "\n" : null;

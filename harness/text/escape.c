@@ -1,0 +1,54 @@
+// harness/text/escape.c - text of the record inside Markdown and CSV
+#include "harness/text/escape.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+// A backslash keeps a character from being markup, but mentions and references are looked for in
+// the text that is left: U+2060, which has no width and no break, separates the sign from the name.
+#define WORD_JOINER "\xe2\x81\xa0"
+
+static bool is_control(char byte)
+{
+    unsigned char code = (unsigned char)byte;
+    return code < 0x20 || code == 0x7f;
+}
+
+// Whether the sign begins a mention or a reference (@user #1 !1 ~label %milestone &epic $snippet).
+static bool is_reference(const char *at)
+{
+    return strchr("@#!~%&$", at[0]) && (isalnum((unsigned char)at[1]) || strchr("_\"-", at[1])) &&
+           at[1];
+}
+
+// Whether the character would be markup here: at the start also a list, a rule or an underline.
+static bool needs_backslash(const char *text, const char *at)
+{
+    bool starts_block = at == text && strchr("+-=", *at) && !isalnum((unsigned char)at[1]);
+    return strchr("\\`*_{}[]<>|#&~!$", *at) || starts_block;
+}
+
+void bt_markdown_text(bt_str *out, const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        if (is_control(*at)) {
+            bt_str_append(out, " ");
+            continue;
+        }
+        bt_str_append(out, needs_backslash(text, at) ? "\\" : "");
+        bt_str_append_bytes(out, at, 1);
+        bool url = *at == ':' && at[1] == '/' && at[2] == '/';
+        bool site = at - text >= 2 && strncasecmp(at - 2, "www.", 4) == 0;
+        bt_str_append(out, is_reference(at) || url || site ? WORD_JOINER : "");
+    }
+}
+
+void bt_csv_text(bt_str *out, const char *text)
+{
+    bt_str_append(out, *text && strchr("=+-@", *text) ? "'" : "");
+    for (; *text; text++) {
+        bool ends = is_control(*text) || strchr("<\",", *text);
+        bt_str_append_bytes(out, ends ? "_" : text, 1);
+    }
+}
