@@ -1,0 +1,23 @@
+// framework/checkpoint/thread.h - starting a thread that handles no signals
+//
+// Signals are for the thread that trains: a handler of SIGTERM runs there, and no write here is
+// interrupted.
+#ifndef BT_CHECKPOINT_THREAD_H
+#define BT_CHECKPOINT_THREAD_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+static inline bool bt_thread_start(pthread_t *thread, void *(*body)(void *), void *self)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(thread, NULL, body, self);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+#endif
