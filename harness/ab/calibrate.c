@@ -226,6 +226,17 @@ static bt_status keep_rule(const bt_calibrated_case *item, bt_arena *arena, cons
     return status;
 }
 
+// The settings of a case, as its first round has them.
+static const char *axes_of(const bt_store_run *run, const char *name)
+{
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        if (strcmp(run->rounds[i].what.name, name) == 0) {
+            return run->rounds[i].what.axes_json;
+        }
+    }
+    return "";
+}
+
 static bt_status add_row(const bt_calibration_result *result, const bt_calibrated_case *item,
                          bt_arena *arena, bt_store_calibration *rows, int64_t *count)
 {
@@ -245,7 +256,8 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
                                 .smallest_low = fmin(rates->smallest_low, BT_CALIBRATE_LARGEST),
                                 .smallest_high = fmin(rates->smallest_high, BT_CALIBRATE_LARGEST)};
     char environment[33];
-    BT_TRY(bt_gate_environment(&result->run->info.env, item->name, environment));
+    BT_TRY(bt_gate_environment(&result->run->info.env, item->name, axes_of(result->run, item->name),
+                               environment));
     BT_TRY(bt_arena_alloc(arena, sizeof environment, &block));
     memcpy(block, environment, sizeof environment);
     row.environment = block;

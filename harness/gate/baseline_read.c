@@ -157,7 +157,7 @@ static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_en
     BT_TRY(read_optional(in, item, "power_w", &out->power_w));
     BT_TRY(read_metrics(in, item, out));
     BT_TRY(bt_document_read_curves(in, item, out));
-    return bt_gate_environment(env, out->name, out->environment);
+    return bt_gate_environment(env, out->name, out->axes_json, out->environment);
 }
 
 static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out)

@@ -43,7 +43,7 @@ static bt_status append_hard_facts(const bt_store_env *base, const bt_store_env 
                                    bt_str *out)
 {
     bt_str facts = {0};
-    bt_status status = bt_gate_append_facts(base, env, BT_FACT_HARD, "", whole, &facts);
+    bt_status status = bt_gate_append_facts(base, env, BT_FACT_HARD, NULL, whole, &facts);
     if (facts.length_bytes > 0) {
         bt_str_format(out, "not comparable: %s", bt_str_text(&facts));
     }
@@ -65,7 +65,7 @@ static bt_status append_all(const bt_gate_result *result, bool whole, bt_str *ou
     BT_TRY(append_hard_facts(&baseline->env, &run->info.env, whole, out));
     BT_TRY(append_ceilings(baseline, run, out));
     append_builds(&baseline->build, &run->info.build, out);
-    return bt_gate_append_facts(&baseline->env, &run->info.env, BT_FACT_SOFT, "", whole, out);
+    return bt_gate_append_facts(&baseline->env, &run->info.env, BT_FACT_SOFT, NULL, whole, out);
 }
 
 bt_status bt_gate_besides(const bt_gate_result *result, bool whole, bt_str *out)

@@ -6,6 +6,7 @@
 
 #include "harness/compare/compare.h"
 #include "harness/env/facts.h"
+#include "harness/plan/plan.h"
 
 enum { VALUE_BYTES = 60, BEFORE_BYTES = 12 }; // of a value that is shown; of what is equal in it
 
@@ -14,6 +15,7 @@ typedef struct differences {
     int64_t count;
     bt_fact_level level; // what is asked for
     const char *name;
+    char data_key[BT_PLAN_DATA_KEY_BYTES]; // of the case
     bool whole;
 } differences;
 
@@ -67,7 +69,7 @@ static bool is_asked_for(const differences *all, const bt_compare_item *item)
     // A committed baseline does not have what identifies its machine.
     const bool kept_back = !*item->left && bt_fact_is_private(item->key);
     return item->level == all->level && !kept_back &&
-           (all->level != BT_FACT_HARD || bt_gate_fact_concerns(&hard, all->name)) &&
+           (all->level != BT_FACT_HARD || bt_gate_fact_concerns(&hard, all->name, all->data_key)) &&
            (all->whole || !follows(all, item->key));
 }
 
@@ -91,13 +93,15 @@ static void append_known(const differences *all, bool by_both, int64_t *room, in
 }
 
 bt_status bt_gate_append_facts(const bt_store_env *base, const bt_store_env *env,
-                               bt_fact_level level, const char *name, bool whole, bt_str *out)
+                               bt_fact_level level, const bt_gate_side *side, bool whole,
+                               bt_str *out)
 {
-    differences all = {.level = level, .name = name, .whole = whole};
+    differences all = {.level = level, .name = side ? side->name : "", .whole = whole};
     int64_t most = level == BT_FACT_HARD ? BT_GATE_HARD_MAX : BT_GATE_SOFT_MAX;
     int64_t room = whole ? INT64_MAX : most, untold = 0;
     bool hard_differs = false;
     bt_arena arena = {0};
+    BT_TRY(bt_plan_data_key_of(side ? side->axes_json : "", all.data_key));
     bt_status status =
         bt_compare_environments(base, env, false, &arena, &all.items, &all.count, &hard_differs);
     if (status == BT_OK) {

@@ -210,7 +210,7 @@ bt_status bt_gate_changes(const bt_gate_side *base, const bt_gate_side *candidat
     append_labels(candidate, "", out);
     append_kernels(base, candidate, out);
     if (base_env && strcmp(base->environment, candidate->environment) != 0) {
-        BT_TRY(bt_gate_append_facts(base_env, env, BT_FACT_HARD, candidate->name, false, out));
+        BT_TRY(bt_gate_append_facts(base_env, env, BT_FACT_HARD, candidate, false, out));
     }
     if (strcmp(base->settings, candidate->settings) != 0) {
         BT_TRY(append_settings(base, candidate, arena, out));

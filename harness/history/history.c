@@ -14,7 +14,9 @@ enum { HINTS = 4 }; // names of cases that a message says
 // A history being made. Series are found in the order of their oldest session.
 typedef struct making {
     bt_history *history;
-    char (*env_digests)[33];   // [env_count]
+    char environment[33];      // of the row before: rows of a session follow each other
+    int64_t env;               // its environment, -1 before the first row
+    const char *axes_json;     // its settings
     bt_history_series *series; // [row_count]: more than there can be
     int64_t *series_of;        // [row_count]
     double *values;            // [row_count]: rounds of a session, then medians of a series
@@ -22,15 +24,21 @@ typedef struct making {
 
 // ---- environments ------------------------------------------------------------------------------
 
-// The digest of the facts that make sessions comparable.
-static bt_status digest_env(const bt_store_env *env, const char *name, char digest[33])
+// The digest of the facts that make sessions comparable: those of the machine and of the case's
+// own data, which records of before had under the name of the case.
+static bt_status digest_env(const bt_store_env *env, const char *name, const char *axes_json,
+                            char digest[33])
 {
+    size_t length = strlen(BT_PLAN_DATA_PREFIX);
+    char data_key[BT_PLAN_DATA_KEY_BYTES];
     bt_str text = {0};
+    BT_TRY(bt_plan_data_key_of(axes_json, data_key));
     for (int64_t i = 0; i < env->fact_count; i++) {
         const bt_store_fact *fact = &env->facts[i];
-        bool other_data = strncmp(fact->key, "data.", 5) == 0 && strcmp(fact->key + 5, name) != 0;
-        if (fact->level == BT_FACT_HARD && !other_data) {
-            bt_str_format(&text, "%s=%s\n", fact->key, fact->value);
+        bool is_data = strncmp(fact->key, BT_PLAN_DATA_PREFIX, length) == 0;
+        bool own = strcmp(fact->key, data_key) == 0 || strcmp(fact->key + length, name) == 0;
+        if (fact->level == BT_FACT_HARD && (!is_data || own)) {
+            bt_str_format(&text, "%s=%s\n", is_data ? "data" : fact->key, fact->value);
         }
     }
     bt_status status = bt_str_status(&text);
@@ -43,22 +51,30 @@ static bt_status digest_env(const bt_store_env *env, const char *name, char dige
 
 // ---- series ------------------------------------------------------------------------------------
 
-static int64_t series_of_row(making *self, const bt_store_history_row *row)
+static bt_status series_of_row(making *self, const bt_store_history_row *row, int64_t *index)
 {
-    const char *digest = self->env_digests[row->env];
     bt_history *history = self->history;
+    if (row->env != self->env || row->axes_json != self->axes_json) {
+        BT_TRY(digest_env(&history->record.envs[row->env], history->name, row->axes_json,
+                          self->environment));
+        self->env = row->env;
+        self->axes_json = row->axes_json;
+    }
+    const char *digest = self->environment;
     for (int64_t i = history->series_count - 1; i >= 0; i--) {
         const bt_history_series *series = &self->series[i];
         if (strcmp(series->environment, digest) == 0 && strcmp(series->system, row->system) == 0 &&
             (series->axes_json == row->axes_json ||
              strcmp(series->axes_json, row->axes_json) == 0)) {
-            return i;
+            *index = i;
+            return BT_OK;
         }
     }
     bt_history_series *series = &self->series[history->series_count];
     *series = (bt_history_series){.system = row->system, .axes_json = row->axes_json};
     memcpy(series->environment, digest, sizeof series->environment);
-    return history->series_count++;
+    *index = history->series_count++;
+    return BT_OK;
 }
 
 // Ends a session: the median of the values gathered, and the interval.
@@ -155,22 +171,17 @@ static void order_series(making *self)
 static bt_status make_series(bt_history *history)
 {
     const bt_store_history *record = &history->record;
-    void *digests = NULL, *series = NULL, *series_of = NULL, *values = NULL;
+    void *series = NULL, *series_of = NULL, *values = NULL;
     size_t rows = (size_t)record->count;
-    making self = {.history = history};
-    BT_TRY(bt_arena_alloc(&history->arena, (size_t)record->env_count * 33, &digests));
+    making self = {.history = history, .env = -1};
     BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.series, &series));
     BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.series_of, &series_of));
     BT_TRY(bt_arena_alloc(&history->arena, rows * sizeof *self.values, &values));
-    self.env_digests = digests;
     self.series = series;
     self.series_of = series_of;
     self.values = values;
-    for (int64_t i = 0; i < record->env_count; i++) {
-        BT_TRY(digest_env(&record->envs[i], history->name, self.env_digests[i]));
-    }
     for (int64_t i = 0; i < record->count; i++) {
-        self.series_of[i] = series_of_row(&self, &record->rows[i]);
+        BT_TRY(series_of_row(&self, &record->rows[i], &self.series_of[i]));
     }
     for (int64_t i = 0; i < history->series_count; i++) {
         BT_TRY(gather_sessions(&self, i));

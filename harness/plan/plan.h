@@ -62,6 +62,17 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out);
 // XXH3-128 of text as 32 hex digits.
 void bt_plan_hash(const char *text, char hash[33]);
 
+// ---- data_key.c --------------------------------------------------------------------------------
+
+#define BT_PLAN_DATA_PREFIX "data."
+enum { BT_PLAN_DATA_KEY_BYTES = 128 };
+
+// The key of a case's data among the facts of an environment: data.NAME, or data.shards-HASH of
+// the names of the files. Cases on the same data have the same key, whatever they are called; ""
+// for a case without data. The second takes the case as its JSON.
+BT_CHECKED bt_status bt_plan_data_key(const cJSON *item, char key[BT_PLAN_DATA_KEY_BYTES]);
+BT_CHECKED bt_status bt_plan_data_key_of(const char *axes_json, char key[BT_PLAN_DATA_KEY_BYTES]);
+
 // ---- memory.c: how much a training case needs, roughly
 // -------------------------------------------
 

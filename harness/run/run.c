@@ -45,11 +45,18 @@ static bt_status find_data(bt_running *self)
     return BT_OK;
 }
 
-static bt_status add_data_fact(bt_facts *facts, const char *name, const char *what,
+// Adds `key` with what is behind it, unless another case has the same data.
+static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char *what,
                                const char *value, const char *digest, bt_fact_level level)
 {
     bt_str key = {0}, text = {0};
-    bt_str_format(&key, "data.%s%s", name, what);
+    bt_str_format(&key, "%s%s", data_key, what);
+    for (int64_t i = 0; i < facts->count; ++i) {
+        if (strcmp(facts->rows[i].key, bt_str_text(&key)) == 0) {
+            bt_str_release(&key);
+            return BT_OK;
+        }
+    }
     bt_str_format(&text, "%s%s%s", value, *value && *digest ? " " : "", digest);
     bt_status status = bt_str_status(&key);
     if (status == BT_OK) {
@@ -63,7 +70,7 @@ static bt_status add_data_fact(bt_facts *facts, const char *name, const char *wh
     return status;
 }
 
-// Facts of machine and data, the latter as "data.<case>" and "data.<case>.tokenizer".
+// Facts of machine and data, the latter as "data.<dataset>" and "data.<dataset>.tokenizer".
 static bt_status gather_facts(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
@@ -71,12 +78,13 @@ static bt_status gather_facts(bt_running *self)
         bt_facts_gather(self->request->machine, strcmp(plan->device, "cuda") == 0, &self->facts));
     for (int64_t i = 0; i < plan->case_count; ++i) {
         const cJSON *item = bt_plan_case(plan, i);
-        const char *name = bt_json_get(item, "name")->valuestring;
         const bt_run_data *data = &self->data[i];
-        if (bt_json_get(item, "dataset")) {
-            BT_TRY(add_data_fact(&self->facts, name, "", data->name, data->digest, BT_FACT_HARD));
+        char key[BT_PLAN_DATA_KEY_BYTES];
+        BT_TRY(bt_plan_data_key(item, key));
+        if (*key) {
+            BT_TRY(add_data_fact(&self->facts, key, "", data->name, data->digest, BT_FACT_HARD));
             BT_TRY(
-                add_data_fact(&self->facts, name, ".tokenizer", "", data->tokenizer, BT_FACT_SOFT));
+                add_data_fact(&self->facts, key, ".tokenizer", "", data->tokenizer, BT_FACT_SOFT));
         }
     }
     return bt_facts_finish(&self->facts);

@@ -58,6 +58,24 @@ assert levels["build.id"] == "info" and set(levels.values()) == {"hard", "soft",
     [ "$status" = 0 ]
 }
 
+@test "cases of two names on the same data do not differ in hard facts; other data do" {
+    tiny_shard t.bin
+    tiny_shard u.bin
+    training_suite >s.json
+    worker=$root/tests/support/fake_worker.sh
+    "$bench" run s.json -q --worker "$worker" >/dev/null
+    sed 's/"name": "a"/"name": "b"/' s.json >b.json
+    "$bench" run b.json -q --worker "$worker" >/dev/null
+    run --separate-stderr "$bench" env diff 1 2
+    [ "$status" = 0 ]
+    [[ $output == *"hard facts are the same"* || $output == *"are the same"* ]]
+    sed 's/t.bin/u.bin/' s.json >u.json
+    "$bench" run u.json -q --worker "$worker" >/dev/null
+    run --separate-stderr "$bench" env diff 1 3
+    [ "$status" = 4 ]
+    [[ $output == *"hard"*"data.shards-"* ]]
+}
+
 @test "other hard facts: exit 4, first in the list, in JSON too" {
     record
     python3 -c '

@@ -264,6 +264,28 @@ static void own_data_and_settings_count(void **state)
     gate_expect_words(gate_item_of("tiny", GATE_WHOLE)->changes, "train.steps 20 -> 21");
 }
 
+// An older record has the data under the name of the case, a newer one under that of the dataset.
+static void data_are_known_by_their_dataset(void **state)
+{
+    (void)state;
+    gate_add_train(&gate_it.base, GATE_MIB, 20, 0);
+    gate_add_train(&gate_it.run, GATE_MIB, 20, 0);
+    for (int64_t i = 0; i < gate_it.base.run.round_count; ++i) {
+        gate_it.base.rounds[i].what.axes_json = "{\"dataset\":{\"name\":\"books\"}}";
+        gate_it.run.rounds[i].what.axes_json = gate_it.base.rounds[i].what.axes_json;
+    }
+    gate_it.run.facts[1].key = "data.books";
+    gate_judge("");
+    gate_expect("tiny", BT_GATE_MEMORY, BT_GATE_SAME, 0);
+    gate_it.run.facts[1].value = "books 4567";
+    gate_judge_again();
+    gate_expect("tiny", GATE_WHOLE, BT_GATE_NOT_COMPARABLE, 4);
+    gate_it.run.facts[1].value = "books 0123";
+    gate_it.run.facts[1].key = "data.other"; // of another case: this one's own are missing
+    gate_judge_again();
+    gate_expect("tiny", GATE_WHOLE, BT_GATE_NOT_COMPARABLE, 4);
+}
+
 static void cases_of_one_side_are_said(void **state)
 {
     (void)state;
@@ -555,6 +577,7 @@ int main(void)
         TEST(a_coarser_precision_allows_more),
         TEST(another_machine_is_not_comparable),
         TEST(own_data_and_settings_count),
+        TEST(data_are_known_by_their_dataset),
         TEST(cases_of_one_side_are_said),
         TEST(rounds_that_went_wrong_are_said),
         TEST(a_run_without_samples_is_said),
