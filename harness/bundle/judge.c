@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness/ab/ab.h"
+#include "harness/bundle/content.h"
 #include "harness/bundle/recompute.h"
 #include "harness/replicate/replicate.h"
 #include "harness/suite/json.h"
@@ -119,27 +120,69 @@ static bt_status check_subject(const bt_store_verdict *item, bt_bundle_check *ch
     return BT_OK;
 }
 
+// The baseline that the run was judged with; *out stays zeroed where the record has none.
+static bt_status read_baseline(const bt_store_run *run, bt_baseline *out)
+{
+    for (int64_t i = 0; i < run->file_count; i++) {
+        const bt_store_file *file = &run->files[i];
+        if (strcmp(file->kind, BT_BASELINE_FILE_KIND) == 0) {
+            return bt_baseline_parse("from/baseline.json", file->bytes, (size_t)file->size_bytes,
+                                     out);
+        }
+    }
+    return BT_OK;
+}
+
+// A rule that names a baseline names the one that lies beside it.
+static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline *baseline,
+                                bt_bundle_check *check)
+{
+    bt_json_doc rule;
+    BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
+    const cJSON *digest = bt_json_get(rule.root, "baseline_digest");
+    const bool named = bt_json_get(rule.root, "baseline_system") && cJSON_IsString(digest);
+    if (named && baseline->document && bt_content_is_short(baseline->document)) {
+        bt_str_append(&check->notes,
+                      "the baseline's digest is not checked: something in it was shortened\n");
+    } else if (named && baseline->document) {
+        compare_text(item, "the baseline's digest", digest->valuestring, baseline->digest, check);
+    }
+    bt_json_release(&rule);
+    return BT_OK;
+}
+
+static bt_status judge_gate_item(const bt_gate_sides *sides, const bt_baseline *baseline,
+                                 const bt_store_verdict *item, bt_bundle_check *check)
+{
+    bt_gate_verdict again;
+    BT_TRY(bt_gate_judge(sides, baseline->document ? &baseline->sides : NULL, item->rule_json,
+                         &again));
+    const bt_store_verdict follows = {.verdict = bt_gate_word_name(again.word),
+                                      .ratio = again.ratio,
+                                      .low = again.low,
+                                      .high = again.high,
+                                      .rounds = again.rounds};
+    compare(item, &follows, check);
+    BT_TRY(check_baseline(item, baseline, check));
+    return check_subject(item, check);
+}
+
 static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorded,
                             bt_bundle_check *check)
 {
     bt_arena arena = {0};
     bt_gate_sides sides;
+    bt_baseline baseline = {0};
     bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
+    if (status == BT_OK) {
+        status = read_baseline(run, &baseline);
+    }
     for (int64_t i = 0; status == BT_OK && i < recorded->count; i++) {
         const bt_store_verdict *item = &recorded->items[i];
-        bt_gate_verdict again;
-        status = bt_gate_judge(&sides, item->rule_json, &again);
-        if (status == BT_OK) {
-            bt_store_verdict follows = {.verdict = bt_gate_word_name(again.word),
-                                        .ratio = again.ratio,
-                                        .low = again.low,
-                                        .high = again.high,
-                                        .rounds = again.rounds};
-            compare(item, &follows, check);
-            status = check_subject(item, check);
-        }
+        status = judge_gate_item(&sides, &baseline, item, check);
         status = take_mistake(item, status, check);
     }
+    bt_baseline_release(&baseline);
     bt_arena_release(&arena);
     return status;
 }

@@ -1,9 +1,8 @@
-// harness/cli/gate_pace.c - a gated run asks for more rounds while its times are undecided
+// harness/cli/gate_pace.c - a gated run has as many rounds as the baseline's sessions
 #include "harness/cli/gate_pace.h"
 
 #include <string.h>
 
-#include "framework/base/mem.h"
 #include "harness/gate/pace.h"
 
 // Name of the plan's index-th system, as it is recorded: of a program its file name.
@@ -39,57 +38,25 @@ static const bt_gate_side *base_of(const bt_cli_gate_pace *self, int64_t case_in
     return side || self->plan->systems ? side : only_side(self, name);
 }
 
-// Times of the rounds of a case on a system that were kept.
-static int64_t take_times(const bt_run_schedule *schedule, int64_t case_index, int64_t system,
-                          double *times_ns)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < schedule->rounds_max; ++i) {
-        const bt_run_schedule_cell *cell = bt_run_schedule_cell_of(schedule, case_index, system, i);
-        if (cell->state == BT_ROUND_KEPT && cell->time_ns > 0) {
-            times_ns[count++] = cell->time_ns;
-        }
-    }
-    return count;
-}
-
 // The most that any system of the case asks for. A ceiling is measured once.
 static bt_status rounds(void *context, const bt_run_schedule *schedule, int64_t case_index,
                         int64_t *wanted)
 {
     const bt_cli_gate_pace *self = context;
-    void *block = NULL;
-    bt_status status = BT_OK;
     *wanted = self->fixed ? schedule->wanted[case_index] : 1;
     if (self->fixed || schedule->alone[case_index]) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)schedule->rounds_max, sizeof(double), &block));
-    for (int64_t i = 0; status == BT_OK && i < schedule->system_count; ++i) {
-        int64_t asked = 0;
-        bt_gate_pace pace = {.policy = self->policy,
-                             .base = base_of(self, case_index, i),
-                             .family = self->family,
-                             .times_ns = block,
-                             .count = take_times(schedule, case_index, i, block)};
-        status = bt_gate_pace_rounds(&pace, &asked);
+    for (int64_t i = 0; i < schedule->system_count; ++i) {
+        const bt_gate_pace pace = {.policy = self->policy, .base = base_of(self, case_index, i)};
+        int64_t asked = bt_gate_pace_rounds(&pace);
         *wanted = asked > *wanted ? asked : *wanted;
     }
-    bt_mem_free(block);
-    return status;
+    return BT_OK;
 }
 
 bt_run_wish bt_cli_gate_wish(bt_cli_gate_pace *pace)
 {
-    int64_t systems = pace->plan->systems ? cJSON_GetArraySize(pace->plan->systems) : 1;
-    pace->family = 0;
-    for (int64_t i = 0; i < pace->plan->case_count; ++i) {
-        for (int64_t j = 0; j < systems; ++j) {
-            const bt_gate_side *base = base_of(pace, i, j);
-            pace->family += base ? bt_gate_family(base) : 0;
-        }
-    }
-    pace->family = pace->family > 0 ? pace->family : 1;
     return (bt_run_wish){.rounds = rounds,
                          .self = pace,
                          .rounds_max = pace->fixed ? 0 : pace->policy->rounds,

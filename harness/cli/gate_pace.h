@@ -1,4 +1,4 @@
-// harness/cli/gate_pace.h - a gated run asks for more rounds while its times are undecided
+// harness/cli/gate_pace.h - a gated run has as many rounds as the baseline's sessions
 #ifndef BT_HARNESS_CLI_GATE_PACE_H
 #define BT_HARNESS_CLI_GATE_PACE_H
 
@@ -9,8 +9,7 @@ typedef struct bt_cli_gate_pace {
     const bt_policy *policy;
     const bt_baseline *baseline;
     const bt_plan *plan;
-    bool fixed;     // the plan's number of rounds, whatever comes of it
-    int64_t family; // set by bt_cli_gate_wish
+    bool fixed; // the plan's number of rounds, whatever comes of it
 } bt_cli_gate_pace;
 
 // Borrows the pace.

@@ -7,6 +7,7 @@
 #include "harness/cli/cli.h"
 #include "harness/gate/baseline_find.h"
 #include "harness/gate/describe.h"
+#include "harness/stats/sessions.h"
 
 static const char *database_of(const bt_cli_arguments *arguments)
 {
@@ -50,64 +51,132 @@ static void release_runs(run_list *list)
     bt_mem_free(list->runs);
 }
 
-static void describe_set(const run_list *list, const char *name, const char *machine, bt_str *out)
+static bool is_session(const bt_baseline *made, int64_t run)
 {
-    bt_str_format(out, "baseline %s of %s is run %lld now", name, machine,
-                  (long long)list->runs[0].id);
-    for (int64_t i = 1; i < list->count; ++i) {
-        bt_str_format(out, "%s %lld", i == 1 ? ", with the loss curves of" : ",",
-                      (long long)list->runs[i].id);
+    bool found = false;
+    for (int64_t i = 0; i < made->session_count; ++i) {
+        found = found || made->sessions[i].run == run;
     }
-    bt_str_format(out, "\nnext  bt-bench gate %s --baseline %s   bt-bench baseline export %s\n",
-                  list->runs[0].info.suite.path, name, name);
+    return found;
 }
 
-static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *store,
-                               const run_list *list, bt_str *out)
+static void describe_set(const bt_baseline *made, const run_list *list, bt_str *out)
 {
-    const char *name = arguments->words[1], *reason = bt_cli_value(arguments, "reason");
-    bt_str document = {0}, machine = {0};
-    int64_t now_ns = bt_clock_wall_ns();
-    bt_status status =
-        bt_baseline_write(list->in_turn, list->count, name, reason, now_ns, &document);
-    bt_baseline_machine(&list->runs[0].info.env, &machine);
-    if (status == BT_OK) {
-        status = bt_str_status(&machine);
+    const char *separator = ", with the loss curves of";
+    int64_t sessions = bt_baseline_sessions(made);
+    bt_str_format(out, "baseline %s of %s has %lld session%s now: run", made->name, made->machine,
+                  (long long)sessions, sessions == 1 ? "" : "s");
+    for (int64_t i = 0; i < made->session_count; ++i) {
+        bt_str_format(out, "%s %lld", i ? "," : "", (long long)made->sessions[i].run);
     }
-    if (status == BT_OK) {
-        bt_store_baseline row = {.name = name,
-                                 .machine = bt_str_text(&machine),
-                                 .reason = reason,
-                                 .run = list->runs[0].id,
-                                 .created_ns = now_ns,
-                                 .document = bt_str_text(&document)};
-        status = bt_store_baseline_add(store, &row);
+    for (int64_t i = 0; i < list->count; ++i) {
+        if (!is_session(made, list->runs[i].id)) {
+            bt_str_format(out, "%s %lld", separator, (long long)list->runs[i].id);
+            separator = ",";
+        }
     }
-    if (status == BT_OK) {
-        describe_set(list, name, bt_str_text(&machine), out);
+    if (sessions < BT_SESSIONS_MIN) {
+        bt_str_format(out,
+                      "\nadvisory: speed is not judged before it has %d; run the same build on "
+                      "other days and add the runs",
+                      BT_SESSIONS_MIN);
     }
-    bt_str_release(&document);
+    if (*made->noise_accepted) {
+        bt_str_format(out, "\ndisturbed rounds were taken: %s", made->noise_accepted);
+    }
+    bt_str_format(
+        out,
+        "\nnext  bt-bench gate %s --baseline %s   bt-bench baseline add %s RUN   bt-bench "
+        "baseline export %s\n",
+        list->runs[0].info.suite.path, made->name, made->name, made->name);
+}
+
+static bt_status keep_document(bt_store *store, const run_list *list, const bt_baseline_wish *wish,
+                               const bt_str *document, bt_str *out)
+{
+    bt_baseline made;
+    BT_TRY(bt_baseline_parse(wish->name, bt_str_text(document), document->length_bytes, &made));
+    const bt_store_baseline row = {.name = wish->name,
+                                   .machine = made.machine,
+                                   .reason = wish->reason,
+                                   .run = list->runs[0].id,
+                                   .created_ns = wish->created_ns,
+                                   .document = bt_str_text(document)};
+    bt_status status = bt_store_baseline_add(store, &row);
+    if (status == BT_OK) {
+        describe_set(&made, list, out);
+    }
+    bt_baseline_release(&made);
+    return status;
+}
+
+// The baseline that the runs are added to.
+static bt_status read_before(bt_store *store, const char *name, const bt_store_env *env,
+                             bt_baseline *out)
+{
+    bt_str machine = {0};
+    bt_baseline_machine(env, &machine);
+    bt_status status = bt_str_status(&machine);
+    if (status == BT_OK) {
+        status = bt_baseline_find(store, name, bt_str_text(&machine), out);
+    }
     bt_str_release(&machine);
     return status;
 }
 
-static bt_status baseline_set(const bt_cli_arguments *arguments, bt_str *out)
+static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *store,
+                               const run_list *list, bool add, bt_str *out)
+{
+    bt_str document = {0};
+    bt_baseline before = {0};
+    bt_baseline_wish wish = {.name = arguments->words[1],
+                             .reason = bt_cli_value(arguments, "reason"),
+                             .accept_noise = bt_cli_value(arguments, "accept-noise"),
+                             .created_ns = bt_clock_wall_ns(),
+                             .before = add ? &before : NULL};
+    bt_status status = BT_OK;
+    if (add) {
+        status = read_before(store, wish.name, &list->runs[0].info.env, &before);
+        wish.reason = wish.reason ? wish.reason : before.reason;
+    }
+    if (status == BT_OK) {
+        status = bt_baseline_write(list->in_turn, list->count, &wish, &document);
+    }
+    if (status == BT_OK) {
+        status = keep_document(store, list, &wish, &document, out);
+    }
+    bt_baseline_release(&before);
+    bt_str_release(&document);
+    return status;
+}
+
+static bt_status set_or_add(const bt_cli_arguments *arguments, bool add, bt_str *out)
 {
     bt_store *store = NULL;
     run_list list = {0};
-    if (!bt_cli_value(arguments, "reason")) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench baseline set: --reason TEXT is missing: why is this run what "
-                        "later ones are held against?");
-    }
     BT_TRY(bt_store_open(database_of(arguments), BT_STORE_AMEND, &store));
     bt_status status = read_runs(arguments, store, &list);
     if (status == BT_OK) {
-        status = set_from_runs(arguments, store, &list, out);
+        status = set_from_runs(arguments, store, &list, add, out);
     }
     release_runs(&list);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
+}
+
+static bt_status baseline_set(const bt_cli_arguments *arguments, bt_str *out)
+{
+    if (!bt_cli_value(arguments, "reason")) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "bt-bench baseline set: --reason TEXT is missing: why are later runs "
+                        "compared with this one?");
+    }
+    return set_or_add(arguments, false, out);
+}
+
+static bt_status baseline_add(const bt_cli_arguments *arguments, bt_str *out)
+{
+    return set_or_add(arguments, true, out);
 }
 
 // ---- list, history, show -----------------------------------------------------------------------
@@ -279,6 +348,7 @@ static const struct {
     bt_status (*run)(const bt_cli_arguments *arguments, bt_str *out);
 } deeds[] = {
     {"set", "NAME RUN [RUN...] --reason TEXT", 3, 2 + BT_LOSS_RUNS_MAX, baseline_set},
+    {"add", "NAME RUN [RUN...]", 3, 2 + BT_LOSS_RUNS_MAX, baseline_add},
     {"list", "", 1, 1, baseline_list},
     {"show", "NAME", 2, 2, baseline_show},
     {"history", "NAME", 2, 2, baseline_history},
@@ -299,7 +369,8 @@ static bt_status find_deed(const bt_cli_arguments *arguments, size_t *which)
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "bt-bench baseline: \"%s\" is none of set, list, show, history, export, import",
+                    "bt-bench baseline: \"%s\" is none of set, add, list, show, history, export, "
+                    "import",
                     arguments->words[0]);
 }
 

@@ -97,7 +97,8 @@ static const bt_cli_option gate_options[] = {
 };
 
 static const bt_cli_option baseline_options[] = {
-    {"reason", 0, "TEXT", "set: why this run is what later ones are held against"},
+    {"reason", 0, "TEXT", "set, add: why later runs are compared with this"},
+    {"accept-noise", 0, "TEXT", "set, add: why disturbed rounds are taken; recorded"},
     {"output", 'o', "FILE", "export: where to (default: results/baselines/MACHINE/NAME.json)"},
     {"machine", 0, "TYPE", "show, export: the one of that type of machine"},
     DB_ROW,
@@ -221,17 +222,19 @@ const bt_cli_verb bt_cli_verbs[] = {
      "disturbed, 5 crashed or wrong, 130 interrupted.",
      gate_options, 0, 1, bt_verb_gate},
     {"baseline",
-     "set NAME RUN [RUN...] --reason TEXT | list | show NAME | history NAME | export NAME | import "
-     "FILE",
-     "what a gate holds runs against",
-     "set      makes a run of two rounds or more the baseline NAME of its machine; none is lost. "
-     "Of\n"
-     "         further runs the loss curves are kept: with another train.micro_batch, or other "
-     "kernels,\n"
-     "         they say how far a curve may be off (\"loss\": \"numeric\"), with another seed how "
-     "far\n"
-     "         training may (\"statistical\")\n"
-     "list     those that count, history all that counted once\n"
+     "set NAME RUN [RUN...] --reason TEXT | add NAME RUN [RUN...] | list | show NAME | history "
+     "NAME "
+     "|\n                         export NAME | import FILE",
+     "manage the baselines that gate compares with",
+     "set      makes runs the baseline NAME of their machine; earlier ones stay in its history. A "
+     "run of\n"
+     "         the first one's build and settings is one more session: speed is judged from 5 "
+     "sessions\n"
+     "         of one card on, before that it is advisory. Of other builds, micro-batches and "
+     "seeds\n"
+     "         only the loss curves are kept, for the tiers numeric and statistical\n"
+     "add      adds sessions to the baseline NAME\n"
+     "list     the current baselines; history: all of a name\n"
      "export   writes one as JSON, to be committed, without what identifies the machine; import "
      "reads\n"
      "         such a file",

@@ -5,12 +5,13 @@
 #include "harness/gate/baseline.h"
 
 #include <ctype.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/env/facts.h"
-#include "harness/gate/document.h"
+#include "harness/gate/card.h"
+#include "harness/gate/curves.h"
 #include "harness/gate/merge.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
@@ -66,17 +67,22 @@ void bt_baseline_machine(const bt_store_env *env, bt_str *out)
 
 // ---- writing -----------------------------------------------------------------------------------
 
-static void write_metrics(const bt_gate_side *side, double *values, bt_json_writer *json)
+static void write_metrics(const bt_gate_side *side, double *values, int64_t *sessions,
+                          bt_json_writer *json)
 {
     bt_json_writer_open(json, "metrics", '{');
     for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
-        int64_t count = bt_gate_side_values(side, (bt_gate_metric)i, values);
+        int64_t count = bt_gate_side_sessions(side, (bt_gate_metric)i, values, sessions), at = 0;
         if (count == 0) {
             continue;
         }
         bt_json_writer_open(json, bt_gate_metric_info((bt_gate_metric)i)->tag, '[');
         for (int64_t j = 0; j < count; ++j) {
-            bt_json_writer_real(json, NULL, values[j]);
+            bt_json_writer_open(json, NULL, '[');
+            for (int64_t end = at + sessions[j]; at < end; ++at) {
+                bt_json_writer_real(json, NULL, values[at]);
+            }
+            bt_json_writer_close(json, ']');
         }
         bt_json_writer_close(json, ']');
     }
@@ -85,14 +91,18 @@ static void write_metrics(const bt_gate_side *side, double *values, bt_json_writ
 
 static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
 {
-    void *values = NULL;
+    void *values = NULL, *sessions = NULL;
     BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &values));
+    bt_status status = bt_mem_alloc((size_t)side->round_count, sizeof(int64_t), &sessions);
+    if (status != BT_OK) {
+        bt_mem_free(values);
+        return status;
+    }
     bt_json_writer_open(json, NULL, '{');
     bt_json_writer_text(json, "bench", side->bench);
     bt_json_writer_text(json, "kind", side->kind);
     bt_json_writer_text(json, "name", side->name);
-    bool candidate = strcmp(side->system, BT_GATE_SYSTEM_CANDIDATE) == 0;
-    bt_json_writer_text(json, "system", candidate ? BT_GATE_SYSTEM_OURS : side->system);
+    bt_json_writer_text(json, "system", side->system);
     bt_json_writer_text(json, "precision", side->precision);
     bt_json_writer_text(json, "settings", side->axes_json); // unfolded when all is written
     bt_json_writer_open(json, "kernels", '[');
@@ -106,9 +116,10 @@ static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
     if (side->power_w > 0) {
         bt_json_writer_real(json, "power_w", side->power_w);
     }
-    write_metrics(side, values, json);
-    bt_status status = bt_document_write_curves(side, json);
+    write_metrics(side, values, sessions, json);
+    status = bt_document_write_curves(side, json);
     bt_json_writer_close(json, '}');
+    bt_mem_free(sessions);
     bt_mem_free(values);
     return bt_error_context(status, "case %s", side->name);
 }
@@ -159,40 +170,42 @@ static void write_ceilings(const bt_gate_ceilings *ceilings, bt_json_writer *jso
     bt_json_writer_close(json, '}');
 }
 
-typedef struct heading {
-    const char *name, *reason, *machine;
-    int64_t created_ns;
-    bt_gate_ceilings ceilings;
-} heading;
-
-// Of a session of 'ab' the candidate is kept, which is the newer build of ours.
-static bool is_kept(const bt_gate_side *side)
+static void write_sessions(const bt_baseline *of, bt_json_writer *json)
 {
-    return side->round_count >= BT_BASELINE_ROUNDS_MIN &&
-           strcmp(side->system, BT_GATE_SYSTEM_BASE) != 0;
+    bt_json_writer_open(json, "sessions", '[');
+    for (int64_t i = 0; i < of->session_count; ++i) {
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_integer(json, "run", of->sessions[i].run);
+        bt_json_writer_text(json, "started", of->sessions[i].started);
+        bt_json_writer_integer(json, "disturbed", of->sessions[i].disturbed);
+        bt_json_writer_close(json, '}');
+    }
+    bt_json_writer_close(json, ']');
 }
 
-static bt_status write_raw(const bt_store_run *run, const heading *head, const bt_gate_sides *sides,
-                           bt_str *out)
+static bt_status write_raw(const bt_baseline *of, bt_str *out)
 {
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "format", BT_BASELINE_FORMAT);
-    bt_json_writer_text(&json, "name", head->name);
-    bt_json_writer_text(&json, "reason", head->reason);
-    bt_json_writer_text(&json, "created", bt_format_date(head->created_ns).text);
-    bt_json_writer_text(&json, "machine", head->machine);
-    bt_json_writer_text(&json, "suite", run->info.suite.name);
-    bt_json_writer_text(&json, "profile", run->info.suite.profile);
-    bt_json_writer_text(&json, "plan", run->info.suite.plan_hash);
-    write_build(&run->info.build, &json);
-    write_environment(&run->info.env, &json);
-    write_ceilings(&head->ceilings, &json);
+    bt_json_writer_text(&json, "name", of->name);
+    bt_json_writer_text(&json, "reason", of->reason);
+    bt_json_writer_text(&json, "created", of->created);
+    bt_json_writer_text(&json, "machine", of->machine);
+    bt_json_writer_text(&json, "card", of->card);
+    bt_json_writer_text(&json, "suite", of->suite);
+    bt_json_writer_text(&json, "profile", of->profile);
+    bt_json_writer_text(&json, "plan", of->plan_hash);
+    if (*of->noise_accepted) {
+        bt_json_writer_text(&json, "noise_accepted", of->noise_accepted);
+    }
+    write_sessions(of, &json);
+    write_build(&of->build, &json);
+    write_environment(&of->env, &json);
+    write_ceilings(&of->ceilings, &json);
     bt_json_writer_open(&json, "cases", '[');
-    for (int64_t i = 0; i < sides->count; ++i) {
-        if (is_kept(&sides->items[i])) {
-            BT_TRY(write_side(&sides->items[i], &json));
-        }
+    for (int64_t i = 0; i < of->sides.count; ++i) {
+        BT_TRY(write_side(&of->sides.items[i], &json));
     }
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
@@ -223,7 +236,8 @@ static bt_status unfold_settings(cJSON *root)
 static bt_status format_document(const bt_str *raw, bt_str *out)
 {
     bt_json_doc json = {0};
-    BT_TRY(bt_json_parse("baseline", raw->text, raw->length_bytes, &json));
+    BT_TRY(bt_json_parse_within("baseline", raw->text, raw->length_bytes, BT_BASELINE_BYTES_MAX,
+                                &json));
     bt_status status = unfold_settings(json.root);
     if (status == BT_OK) {
         bt_document_format(json.root, out);
@@ -237,7 +251,8 @@ bt_status bt_baseline_write_public(const char *document, bt_str *out)
 {
     static const char *const levels[] = {"hard", "soft"};
     bt_json_doc json = {0};
-    BT_TRY(bt_json_parse("baseline", document, strlen(document), &json));
+    BT_TRY(
+        bt_json_parse_within("baseline", document, strlen(document), BT_BASELINE_BYTES_MAX, &json));
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; ++i) {
         cJSON *facts = (cJSON *)bt_json_get(bt_json_get(json.root, "environment"), levels[i]);
         for (cJSON *fact = facts ? facts->child : NULL, *next = NULL; fact; fact = next) {
@@ -264,58 +279,151 @@ static bt_status check_passed(const bt_store_run *run)
                                                         : bt_run_status_name(run->status));
 }
 
-static bt_status check_rounds(const bt_store_run *run, const bt_gate_sides *sides)
+static bt_status check_rounds(const bt_store_run *run, const bt_gate_sides *kept, bt_arena *arena)
 {
-    int64_t kept = 0, most = 0;
-    for (int64_t i = 0; i < sides->count; ++i) {
-        kept += is_kept(&sides->items[i]);
-        most = sides->items[i].round_count > most ? sides->items[i].round_count : most;
+    bt_gate_sides all = {0};
+    int64_t most = 0;
+    if (kept->count > 0) {
+        return BT_OK;
     }
-    if (kept == 0) {
+    BT_TRY(bt_gate_kept_sides(run, true, arena, &all));
+    for (int64_t i = 0; i < all.count; ++i) {
+        most = all.items[i].round_count > most ? all.items[i].round_count : most;
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "run %lld has no case with %d rounds or more (the most is %lld), and fewer "
+                    "have no spread: run it again with --rounds 8",
+                    (long long)run->id, BT_BASELINE_ROUNDS_MIN, (long long)most);
+}
+
+// Rounds in which the machine was not quiet make every later run look better than it is.
+static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wish, bool *disturbed)
+{
+    int64_t count = 0;
+    const bt_store_round *first = NULL;
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        const bt_store_round *round = &run->rounds[i];
+        if (round->status == BT_RUN_PASSED && round->label && *round->label &&
+            !bt_gate_is_ceiling(round)) {
+            first = count++ ? first : round;
+        }
+    }
+    *disturbed = *disturbed || count > 0;
+    if (count > 0 && !(wish->accept_noise && *wish->accept_noise)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld has no case with %d rounds or more (the most is %lld), and fewer "
-                        "have no spread: run it again with --rounds 8",
-                        (long long)run->id, BT_BASELINE_ROUNDS_MIN, (long long)most);
+                        "run %lld: the machine was disturbed in %lld rounds, the first is round "
+                        "%lld of %s (%s); measure again, or take them with --accept-noise REASON",
+                        (long long)run->id, (long long)count, (long long)first->ordinal,
+                        first->what.name, first->label);
     }
     return BT_OK;
 }
 
-bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count, const char *name,
-                            const char *reason, int64_t created_ns, bt_str *out)
+// ---- making one --------------------------------------------------------------------------------
+
+static bt_status keep(bt_arena *arena, const char *text, const char **out)
 {
-    bt_arena arena = {0};
-    bt_gate_sides sides = {0};
-    bt_gate_ceilings ceilings = {0};
-    bt_str machine = {0}, raw = {0};
-    const bt_store_run *run = runs[0];
-    BT_TRY(bt_baseline_check_name(name));
-    if (!reason || !*reason) {
+    void *copy = NULL;
+    size_t size_bytes = strlen(text) + 1;
+    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
+    memcpy(copy, text, size_bytes);
+    *out = copy;
+    return BT_OK;
+}
+
+// A baseline of one run.
+static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
+{
+    bt_arena *arena = &out->arena;
+    void *session = NULL;
+    char card[33];
+    bt_str machine = {0};
+    int64_t disturbed = 0;
+    BT_TRY(bt_gate_kept_sides(run, false, arena, &out->sides));
+    BT_TRY(check_rounds(run, &out->sides, arena));
+    BT_TRY(bt_gate_ceilings_of_run(run, arena, &out->ceilings));
+    bt_gate_card(&run->info.env, card);
+    BT_TRY(keep(arena, card, &out->card));
+    bt_baseline_machine(&run->info.env, &machine);
+    bt_status status = bt_str_status(&machine);
+    if (status == BT_OK) {
+        status = keep(arena, bt_str_text(&machine), &out->machine);
+    }
+    bt_str_release(&machine);
+    BT_TRY(status);
+    out->suite = run->info.suite.name;
+    out->profile = run->info.suite.profile;
+    out->plan_hash = run->info.suite.plan_hash;
+    out->noise_accepted = "";
+    out->build = *bt_gate_kept_build(run);
+    out->env = run->info.env;
+    for (int64_t i = 0; i < out->sides.count; ++i) {
+        disturbed += out->sides.items[i].labelled;
+    }
+    BT_TRY(bt_arena_alloc(arena, sizeof *out->sessions, &session));
+    bt_baseline_session first = {.run = run->id, .disturbed = disturbed};
+    BT_TRY(keep(arena, bt_format_date(run->started_ns).text, &first.started));
+    *(bt_baseline_session *)session = first;
+    out->sessions = session;
+    out->session_count = 1;
+    return BT_OK;
+}
+
+static bt_status make(const bt_store_run *const *runs, int64_t count, const bt_baseline_wish *wish,
+                      bt_baseline *out)
+{
+    bool disturbed = false;
+    char what[96];
+    for (int64_t i = 0; i < count; ++i) {
+        BT_TRY(check_passed(runs[i]));
+        BT_TRY(check_quiet(runs[i], wish, &disturbed));
+    }
+    if (wish->before) {
+        const bt_baseline *before = wish->before;
+        *out = *before;
+        out->arena = (bt_arena){0};
+        (void)snprintf(what, sizeof what, "baseline %s", wish->name);
+        BT_TRY(bt_gate_merge(runs, count, what, out));
+    } else {
+        BT_TRY(begin_with_run(runs[0], out));
+        (void)snprintf(what, sizeof what, "run %lld", (long long)runs[0]->id);
+        BT_TRY(bt_gate_merge(runs + 1, count - 1, what, out));
+    }
+    out->name = wish->name;
+    out->reason = wish->reason;
+    out->noise_accepted = disturbed ? wish->accept_noise : out->noise_accepted;
+    return keep(&out->arena, bt_format_date(wish->created_ns).text, &out->created);
+}
+
+bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
+                            const bt_baseline_wish *wish, bt_str *out)
+{
+    bt_baseline made = {0};
+    bt_str raw = {0};
+    BT_TRY(bt_baseline_check_name(wish->name));
+    if (!wish->reason || !*wish->reason) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "a baseline needs a reason, for whoever asks later why it is what it is");
     }
-    for (int64_t i = 0; i < count; ++i) {
-        BT_TRY(check_passed(runs[i]));
-    }
-    bt_status status = bt_gate_merge(runs, count, &arena, &sides);
+    bt_status status = make(runs, count, wish, &made);
     if (status == BT_OK) {
-        status = bt_gate_ceilings_of_run(run, &arena, &ceilings);
-    }
-    if (status == BT_OK) {
-        status = check_rounds(run, &sides);
-    }
-    bt_baseline_machine(&run->info.env, &machine);
-    if (status == BT_OK) {
-        status = bt_str_status(&machine);
-    }
-    if (status == BT_OK) {
-        heading head = {name, reason, bt_str_text(&machine), created_ns, ceilings};
-        status = write_raw(run, &head, &sides, &raw);
+        status = write_raw(&made, &raw);
     }
     if (status == BT_OK) {
         status = format_document(&raw, out);
     }
-    bt_str_release(&machine);
     bt_str_release(&raw);
-    bt_arena_release(&arena);
+    bt_arena_release(&made.arena);
     return status;
+}
+
+int64_t bt_baseline_sessions(const bt_baseline *baseline)
+{
+    int64_t fewest = baseline->sides.count ? INT64_MAX : 0;
+    for (int64_t i = 0; i < baseline->sides.count; ++i) {
+        const bt_gate_side *side = &baseline->sides.items[i];
+        int64_t sessions = side->rounds[side->round_count - 1].session + 1;
+        fewest = sessions < fewest ? sessions : fewest;
+    }
+    return fewest;
 }

@@ -6,7 +6,7 @@
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
 #include "harness/gate/baseline.h"
-#include "harness/gate/document.h"
+#include "harness/gate/curves.h"
 #include "harness/plan/plan.h"
 
 #define NUMBER_MAX 1e300
@@ -99,13 +99,78 @@ static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side 
     return status;
 }
 
-// The metrics as rounds: the i-th value of each belongs to round i.
+// Values of a metric: [sessions][rounds], all in one list.
+typedef struct metric_values {
+    const double **sessions; // [session_count]
+    int64_t *counts;         // [session_count]
+    int64_t session_count;
+} metric_values;
+
+// A list of sessions, or, in a document of format 1, of the rounds of the only one.
+static bt_status read_values(bt_document *in, const cJSON *list, metric_values *out)
+{
+    void *sessions = NULL, *counts = NULL;
+    bool nested = cJSON_IsArray(list) && cJSON_IsArray(list->child);
+    size_t room = nested ? (size_t)cJSON_GetArraySize(list) : 1;
+    BT_TRY(bt_arena_alloc(in->arena, room * sizeof *out->sessions, &sessions));
+    BT_TRY(bt_arena_alloc(in->arena, room * sizeof *out->counts, &counts));
+    out->sessions = sessions;
+    out->counts = counts;
+    for (const cJSON *node = nested ? list->child : list; node; node = nested ? node->next : NULL) {
+        BT_TRY(bt_document_numbers(in, node, list->string, &out->sessions[out->session_count],
+                                   &out->counts[out->session_count]));
+        ++out->session_count;
+    }
+    return BT_OK;
+}
+
+static int64_t rounds_of(const metric_values *values, int64_t session)
+{
+    int64_t most = 0;
+    for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
+        bool has = session < values[i].session_count;
+        most = has && values[i].counts[session] > most ? values[i].counts[session] : most;
+    }
+    return most;
+}
+
+// The i-th value of each metric of a session belongs to its round i.
+static bt_status make_rounds(bt_document *in, const cJSON *metrics, const metric_values *values,
+                             bt_gate_side *out)
+{
+    void *block = NULL;
+    int64_t sessions = 0;
+    for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
+        sessions = values[i].session_count > sessions ? values[i].session_count : sessions;
+    }
+    for (int64_t s = 0; s < sessions; ++s) {
+        int64_t rounds = rounds_of(values, s);
+        out->round_count += rounds;
+        if (rounds < BT_BASELINE_ROUNDS_MIN) {
+            return bt_json_error(in->json, metrics, BT_JSON_VALUE,
+                                 "a case of a baseline needs %d rounds or more in each session",
+                                 BT_BASELINE_ROUNDS_MIN);
+        }
+    }
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)out->round_count * sizeof *out->rounds, &block));
+    bt_gate_round *rounds = block;
+    out->rounds = rounds;
+    for (int64_t s = 0, at = 0; s < sessions; ++s) {
+        for (int64_t i = 0, count = rounds_of(values, s); i < count; ++i, ++at) {
+            rounds[at] = (bt_gate_round){.ordinal = at, .session = s};
+            for (int j = 0; j < BT_GATE_METRIC_COUNT; ++j) {
+                bool known = s < values[j].session_count && i < values[j].counts[s];
+                rounds[at].values[j] = known ? values[j].sessions[s][i] : (double)NAN;
+            }
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status read_metrics(bt_document *in, const cJSON *item, bt_gate_side *out)
 {
     const cJSON *metrics = NULL;
-    const double *values[BT_GATE_METRIC_COUNT] = {NULL};
-    int64_t counts[BT_GATE_METRIC_COUNT] = {0};
-    void *block = NULL;
+    metric_values values[BT_GATE_METRIC_COUNT] = {0};
     BT_TRY(bt_document_member(in, item, "metrics", false, &metrics));
     for (const cJSON *node = metrics->child; node; node = node->next) {
         bt_gate_metric metric = BT_GATE_TIME;
@@ -113,24 +178,13 @@ static bt_status read_metrics(bt_document *in, const cJSON *item, bt_gate_side *
             return bt_json_error(in->json, node, BT_JSON_KEY, "\"%s\" is no metric of a gate",
                                  node->string);
         }
-        BT_TRY(bt_document_numbers(in, node, node->string, &values[metric], &counts[metric]));
-        out->round_count = counts[metric] > out->round_count ? counts[metric] : out->round_count;
+        BT_TRY(read_values(in, node, &values[metric]));
     }
-    if (out->round_count < BT_BASELINE_ROUNDS_MIN) {
-        return bt_json_error(in->json, metrics, BT_JSON_VALUE,
-                             "a case of a baseline needs %d rounds or more",
-                             BT_BASELINE_ROUNDS_MIN);
-    }
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)out->round_count * sizeof *out->rounds, &block));
-    bt_gate_round *rounds = block;
-    for (int64_t i = 0; i < out->round_count; ++i) {
-        rounds[i].ordinal = i;
-        for (int j = 0; j < BT_GATE_METRIC_COUNT; ++j) {
-            rounds[i].values[j] = i < counts[j] ? values[j][i] : (double)NAN;
-        }
-    }
-    out->rounds = rounds;
-    return BT_OK;
+    BT_TRY(make_rounds(in, metrics, values, out));
+    return out->round_count > 0 ? BT_OK
+                                : bt_json_error(in->json, metrics, BT_JSON_VALUE,
+                                                "a case of a baseline needs %d rounds or more",
+                                                BT_BASELINE_ROUNDS_MIN);
 }
 
 static bt_status read_optional(bt_document *in, const cJSON *item, const char *key, double *out)
@@ -206,13 +260,42 @@ static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceili
     return BT_OK;
 }
 
+// Format 1 has neither card nor sessions.
+static bt_status read_sessions(bt_document *in, const cJSON *root, bt_baseline *out)
+{
+    const cJSON *list = NULL;
+    void *block = NULL;
+    BT_TRY(bt_document_text_if(in, root, "card", &out->card));
+    BT_TRY(bt_document_text_if(in, root, "noise_accepted", &out->noise_accepted));
+    if (!bt_json_get(root, "sessions")) {
+        return BT_OK;
+    }
+    BT_TRY(bt_document_member(in, root, "sessions", true, &list));
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(list) * sizeof *out->sessions,
+                          &block));
+    bt_baseline_session *sessions = block;
+    for (const cJSON *node = list->child; node; node = node->next) {
+        bt_baseline_session *session = &sessions[out->session_count++];
+        double run = 0, disturbed = 0;
+        BT_TRY(bt_document_number(in, node, "run", 0, 1e15, &run));
+        BT_TRY(bt_document_number(in, node, "disturbed", 0, 1e15, &disturbed));
+        BT_TRY(bt_document_text(in, node, "started", &session->started));
+        session->run = (int64_t)run;
+        session->disturbed = (int64_t)disturbed;
+    }
+    out->sessions = sessions;
+    return BT_OK;
+}
+
 static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *out)
 {
     const cJSON *format = bt_json_get(root, "format");
-    if (!cJSON_IsString(format) || strcmp(format->valuestring, BT_BASELINE_FORMAT) != 0) {
+    const char *given = cJSON_IsString(format) ? format->valuestring : "";
+    if (strcmp(given, BT_BASELINE_FORMAT) != 0 && strcmp(given, BT_BASELINE_FORMAT_1) != 0) {
         return bt_json_error(in->json, format ? format : root, BT_JSON_VALUE,
-                             "no baseline that this program knows: \"format\" must be \"%s\"",
-                             BT_BASELINE_FORMAT);
+                             "no baseline that this program knows: \"format\" must be \"%s\" or "
+                             "\"%s\"",
+                             BT_BASELINE_FORMAT, BT_BASELINE_FORMAT_1);
     }
     BT_TRY(bt_document_text(in, root, "name", &out->name));
     BT_TRY(bt_baseline_check_name(out->name));
@@ -225,27 +308,49 @@ static bt_status read_document(bt_document *in, const cJSON *root, bt_baseline *
     BT_TRY(read_build(in, root, &out->build));
     BT_TRY(read_environment(in, root, &out->env));
     BT_TRY(read_ceilings(in, root, &out->ceilings));
+    BT_TRY(read_sessions(in, root, out));
     return read_cases(in, root, out);
 }
 
-bt_status bt_baseline_parse(const char *path, const char *text, size_t size_bytes, bt_baseline *out)
+// Keeps the document as it may be published, and its digest.
+static bt_status keep_public(bt_document *in, const char *text, bt_baseline *out)
 {
     bt_json_doc json = {0};
-    bt_str canonical = {0};
-    memset(out, 0, sizeof *out);
-    BT_TRY(bt_json_parse(path, text, size_bytes, &json));
-    bt_document in = {&json, &out->arena};
-    bt_status status = read_document(&in, json.root, out);
+    bt_str public = {0}, canonical = {0};
+    bt_status status = bt_baseline_write_public(text, &public);
+    if (status == BT_OK) {
+        status = bt_document_copy(in, bt_str_text(&public), &out->document);
+    }
+    if (status == BT_OK) {
+        status = bt_json_parse_within("baseline", bt_str_text(&public), public.length_bytes,
+                                      BT_BASELINE_BYTES_MAX, &json);
+    }
     if (status == BT_OK) {
         bt_json_write(json.root, &canonical);
         status = bt_str_status(&canonical);
     }
     if (status == BT_OK) {
         bt_plan_hash(bt_str_text(&canonical), out->digest);
-    } else {
-        bt_baseline_release(out);
     }
     bt_str_release(&canonical);
+    bt_str_release(&public);
+    bt_json_release(&json);
+    return status;
+}
+
+bt_status bt_baseline_parse(const char *path, const char *text, size_t size_bytes, bt_baseline *out)
+{
+    bt_json_doc json = {0};
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_json_parse_within(path, text, size_bytes, BT_BASELINE_BYTES_MAX, &json));
+    bt_document in = {&json, &out->arena};
+    bt_status status = read_document(&in, json.root, out);
+    if (status == BT_OK) {
+        status = keep_public(&in, json.text, out);
+    }
+    if (status != BT_OK) {
+        bt_baseline_release(out);
+    }
     bt_json_release(&json);
     return status;
 }

@@ -33,17 +33,6 @@ BT_CHECKED bt_status bt_document_copy(bt_document *in, const char *text, const c
 BT_CHECKED bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,
                                          const double **out, int64_t *count);
 
-// ---- curves ------------------------------------------------------------------------------------
-
-// Member "losses": per different curve the bits of each step's loss as 8 hex digits, the tokens of
-// a step, the digest of the parameters, how many rounds had it; "of" where it is not of the side's
-// own rounds: "permuted" (same seed and data), "seed" (another seed).
-// Errors  UNSUPPORTED (steps that do not count from 0 without a gap)
-BT_CHECKED bt_status bt_document_write_curves(const bt_gate_side *side, bt_json_writer *json);
-// The reverse, from an object that has the member; none is fine.
-BT_CHECKED bt_status bt_document_read_curves(bt_document *in, const cJSON *object,
-                                             bt_gate_side *out);
-
 // ---- form --------------------------------------------------------------------------------------
 
 // The form in which documents are kept: keys sorted, two spaces a level, lists of numbers and texts

@@ -74,14 +74,19 @@ void bt_gate_sentence(const bt_gate_item *item, const bt_policy *policy, bt_str 
     if (item->metric < BT_GATE_METRIC_COUNT && item->metric != BT_GATE_TIME) {
         bt_str_format(out, "%s: ", bt_gate_metric_info(item->metric)->words);
     }
-    if (*verdict->reason) {
+    const bool timed = item->metric < BT_GATE_METRIC_COUNT && item->metric != BT_GATE_MEMORY &&
+                       item->metric != BT_GATE_LOSS && !isnan(verdict->ratio);
+    if (*verdict->reason && !timed) {
         bt_str_append(out, verdict->reason);
     } else if (item->metric == BT_GATE_MEMORY) {
         append_memory(item, out);
     } else if (item->metric < BT_GATE_METRIC_COUNT) {
         append_time(item, out);
     }
-    if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->next_rounds > verdict->rounds) {
+    if (*verdict->reason && timed) {
+        bt_str_format(out, "; %s%s", verdict->word == BT_GATE_ADVISORY ? "advisory: " : "",
+                      verdict->reason);
+    } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->next_rounds > verdict->rounds) {
         bt_str_format(out, "; %" PRId64 " rounds may tell", verdict->next_rounds);
     } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->rounds >= policy->rounds) {
         bt_str_append(out, "; too noisy to tell in so many rounds");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/gate/card.h"
 #include "harness/gate/explain.h"
 
 typedef struct gating {
@@ -151,6 +152,7 @@ static bool is_excused(const bt_gate_item *item, bt_gate_presence presence)
                                                        : allow[BT_GATE_ALLOW_INCOMPARABLE]);
     case BT_GATE_SAME:
     case BT_GATE_FASTER:
+    case BT_GATE_ADVISORY:
         return false;
     case BT_GATE_SLOWER:
     case BT_GATE_INVALID:
@@ -216,6 +218,8 @@ static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gat
     if (self->baseline) {
         out->baseline = self->baseline->name;
         out->baseline_digest = self->baseline->digest;
+        out->other_card =
+            !bt_gate_same_card(&self->baseline->env, self->baseline->card, &request->run->info.env);
     }
     if (!request->calibration || metric >= BT_GATE_METRIC_COUNT || !is_timed(metric) || !side) {
         return BT_OK;
@@ -237,7 +241,8 @@ static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_sid
         return status;
     }
     BT_TRY(copy_text(&self->out->arena, &rule, &item->rule_json));
-    BT_TRY(bt_gate_judge(&self->sides, item->rule_json, &item->verdict));
+    BT_TRY(bt_gate_judge(&self->sides, self->baseline ? &self->baseline->sides : NULL,
+                         item->rule_json, &item->verdict));
     BT_TRY(set_subject(self, side ? side : base, item));
     item->excused = is_excused(item, terms.presence);
     return describe(self, base, side, item);
@@ -380,6 +385,17 @@ bt_status bt_gate_store(bt_store *store, const bt_gate_result *result)
     return bt_gate_store_as(store, BT_GATE_KIND, result);
 }
 
+// The baseline's document goes with the run, so that whoever verifies has it.
+static bt_status store_baseline(bt_store *store, const bt_gate_result *result)
+{
+    const bt_baseline *baseline = result->request.baseline;
+    const bt_store_file file = {.kind = BT_BASELINE_FILE_KIND,
+                                .name = baseline->name,
+                                .bytes = baseline->document,
+                                .size_bytes = (int64_t)strlen(baseline->document)};
+    return bt_store_file_set(store, result->request.run->id, &file);
+}
+
 bt_status bt_gate_store_as(bt_store *store, const char *kind, const bt_gate_result *result)
 {
     bt_arena arena = {0};
@@ -393,6 +409,9 @@ bt_status bt_gate_store_as(bt_store *store, const char *kind, const bt_gate_resu
     if (status == BT_OK) {
         status =
             bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count);
+    }
+    if (status == BT_OK && result->request.baseline) {
+        status = store_baseline(store, result);
     }
     bt_arena_release(&arena);
     return status;

@@ -7,6 +7,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/gate/rule_read.h"
+#include "harness/stats/sessions.h"
 #include "harness/stats/stats.h"
 #include "harness/text/format.h"
 
@@ -43,7 +44,8 @@ static void say(bt_gate_verdict *out, bt_gate_word word, const char *format, ...
 typedef struct judging {
     const bt_rule *rule;
     const bt_gate_side *candidate;
-    const bt_gate_side *base; // of the run; NULL: what the rule recorded
+    const bt_gate_side *base;     // of the run; NULL: a baseline's
+    const bt_gate_side *recorded; // of the baseline; NULL: the rule has copies of it
     bt_arena *arena;
     bt_gate_verdict *out;
 } judging;
@@ -89,10 +91,15 @@ static bool check_comparable(const judging *self)
 {
     const bt_rule *rule = self->rule;
     const bt_gate_side *side = self->candidate;
-    double clock = self->base ? self->base->clock_mhz : rule->clock_mhz;
-    if (!self->base && strcmp(rule->environment, side->environment) != 0) {
+    const bt_gate_side *recorded = self->recorded;
+    const char *environment = recorded ? recorded->environment : rule->environment;
+    const char *settings = recorded ? recorded->settings : rule->settings;
+    double clock = self->base ? self->base->clock_mhz
+                   : recorded ? recorded->clock_mhz
+                              : rule->clock_mhz;
+    if (!self->base && strcmp(environment, side->environment) != 0) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "hard facts of the environments differ");
-    } else if (!self->base && strcmp(rule->settings, side->settings) != 0) {
+    } else if (!self->base && strcmp(settings, side->settings) != 0) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "the case's own settings differ");
     } else if (clock > 0 && side->clock_mhz > 0 &&
                !(fabs(side->clock_mhz / clock - 1) <= rule->clock_tolerance)) {
@@ -172,6 +179,7 @@ static bt_status decide_pairs(const judging *self, bt_decision *out)
     return BT_OK;
 }
 
+// By a rule of an earlier version, which knew no sessions.
 static bt_status decide_recorded(const judging *self, bt_decision *out)
 {
     const bt_rule *rule = self->rule;
@@ -191,6 +199,55 @@ static bt_status decide_recorded(const judging *self, bt_decision *out)
     return BT_OK;
 }
 
+// Why the speed is for reading only.
+static void advise(const judging *self, const bt_session_decision *decision)
+{
+    if (decision->advisory == BT_ADVISORY_FEW_SESSIONS) {
+        say(self->out, BT_GATE_ADVISORY,
+            "the baseline has %" PRId64 " session%s of the %d that a verdict needs: run its build "
+            "on other days, then 'bt-bench baseline add NAME RUN...'",
+            decision->sessions, decision->sessions == 1 ? "" : "s", BT_SESSIONS_MIN);
+    } else {
+        say(self->out, BT_GATE_ADVISORY,
+            "the baseline was measured on another card, or does not say on which: measure one on "
+            "this card");
+    }
+}
+
+// The metric's logarithms, session by session.
+static bt_status take_sessions(const judging *self, const bt_gate_side *side, bt_sessions *out)
+{
+    bt_gate_metric metric = self->rule->metric;
+    void *logs_block = NULL, *rounds_block = NULL;
+    size_t room = (size_t)side->round_count;
+    BT_TRY(bt_arena_alloc(self->arena, room * sizeof(double), &logs_block));
+    BT_TRY(bt_arena_alloc(self->arena, room * sizeof(int64_t), &rounds_block));
+    double *logs = logs_block;
+    int64_t *rounds = rounds_block, count = bt_gate_side_values(side, metric, logs);
+    *out = (bt_sessions){logs, rounds, bt_gate_side_sessions(side, metric, logs, rounds)};
+    for (int64_t i = 0; i < count; ++i) {
+        logs[i] = log_of(metric, logs[i]);
+    }
+    return BT_OK;
+}
+
+static bt_status decide_sessions(const judging *self, bt_decision *out)
+{
+    bt_sessions base, candidate;
+    BT_TRY(take_sessions(self, self->recorded, &base));
+    BT_TRY(take_sessions(self, self->candidate, &candidate));
+    bt_session_decision decision =
+        bt_sessions_decide(&self->rule->decision, &base, &candidate, !self->rule->other_card);
+    *out = decision.decision;
+    if (decision.advisory != BT_ADVISORY_NONE) {
+        advise(self, &decision);
+    } else if (out->outcome == BT_OUTCOME_INCONCLUSIVE) {
+        say(self->out, BT_GATE_INCONCLUSIVE,
+            "more sessions in the baseline may tell, or pairs: 'bt-bench ab'");
+    }
+    return BT_OK;
+}
+
 static bt_status judge_time(const judging *self)
 {
     static const bt_gate_word of_outcome[BT_OUTCOME_COUNT] = {[BT_OUTCOME_SAME] = BT_GATE_SAME,
@@ -203,8 +260,12 @@ static bt_status judge_time(const judging *self)
     if (!check_calibration(self)) {
         return BT_OK;
     }
-    BT_TRY(self->base ? decide_pairs(self, &decision) : decide_recorded(self, &decision));
-    say(out, of_outcome[decision.outcome], "%s", "");
+    BT_TRY(self->base       ? decide_pairs(self, &decision)
+           : self->recorded ? decide_sessions(self, &decision)
+                            : decide_recorded(self, &decision));
+    if (!*out->reason) {
+        say(out, of_outcome[decision.outcome], "%s", "");
+    }
     out->ratio = decision.ratio;
     out->low = decision.low;
     out->high = decision.high;
@@ -291,7 +352,9 @@ static bt_status judge_seeds(const judging *self, const bt_gate_side *base)
 
 static bt_status judge_loss(const judging *self)
 {
-    const bt_gate_side *base = self->base ? self->base : &self->rule->recorded;
+    const bt_gate_side *base = self->base       ? self->base
+                               : self->recorded ? self->recorded
+                                                : &self->rule->recorded;
     const bt_gate_side *side = self->candidate;
     bt_loss_tier tier = BT_LOSS_TIER_BITWISE;
     if (!bt_loss_tier_parse(self->rule->tier, &tier)) {
@@ -352,8 +415,9 @@ static bt_status judge_metric(const judging *self)
     if (rule->metric == BT_GATE_LOSS) {
         return judge_loss(self);
     }
-    BT_TRY(self->base ? typical_of_side(self, self->base, &out->base)
-                      : typical(self, rule->values, rule->value_count, &out->base));
+    const bt_gate_side *base = self->base ? self->base : self->recorded;
+    BT_TRY(base ? typical_of_side(self, base, &out->base)
+                : typical(self, rule->values, rule->value_count, &out->base));
     BT_TRY(typical_of_side(self, self->candidate, &out->candidate));
     if (!(out->base > 0) || !(out->candidate > 0)) {
         say(out, BT_GATE_NOT_COMPARABLE, "%s has no %s of it",
@@ -367,8 +431,25 @@ static bt_status judge_metric(const judging *self)
     return judge_time(self);
 }
 
-static bt_status judge_rule(const bt_gate_sides *sides, const bt_rule *rule, bt_arena *arena,
-                            bt_gate_verdict *out)
+// The baseline's side that the rule names; NULL where it names none.
+static bt_status find_recorded(const bt_gate_sides *recorded, const bt_rule *rule,
+                               const bt_gate_side **out)
+{
+    *out = NULL;
+    if (!*rule->baseline_system) {
+        return BT_OK;
+    }
+    if (recorded) {
+        *out = bt_gate_side_find(recorded, rule->bench, rule->name, rule->baseline_system);
+    }
+    return *out ? BT_OK
+                : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                           "the record has not the case %s of the baseline that the rule names",
+                           rule->name);
+}
+
+static bt_status judge_rule(const bt_gate_sides *sides, const bt_gate_sides *recorded,
+                            const bt_rule *rule, bt_arena *arena, bt_gate_verdict *out)
 {
     judging self = {
         .rule = rule,
@@ -376,6 +457,7 @@ static bt_status judge_rule(const bt_gate_sides *sides, const bt_rule *rule, bt_
         .base = *rule->base ? bt_gate_side_find(sides, rule->bench, rule->name, rule->base) : NULL,
         .arena = arena,
         .out = out};
+    BT_TRY(find_recorded(recorded, rule, &self.recorded));
     if (!check_case(&self)) {
         return BT_OK;
     }
@@ -386,7 +468,8 @@ static bt_status judge_rule(const bt_gate_sides *sides, const bt_rule *rule, bt_
     return judge_metric(&self);
 }
 
-bt_status bt_gate_judge(const bt_gate_sides *sides, const char *rule_json, bt_gate_verdict *out)
+bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorded,
+                        const char *rule_json, bt_gate_verdict *out)
 {
     bt_json_doc json = {0};
     bt_arena arena = {0};
@@ -400,22 +483,9 @@ bt_status bt_gate_judge(const bt_gate_sides *sides, const char *rule_json, bt_ga
     bt_document in = {&json, &arena};
     bt_status status = bt_rule_read(&in, json.root, &rule);
     if (status == BT_OK) {
-        status = judge_rule(sides, &rule, &arena, out);
+        status = judge_rule(sides, recorded, &rule, &arena, out);
     }
     bt_json_release(&json);
-    bt_arena_release(&arena);
-    return status;
-}
-
-bt_status bt_gate_rejudge(const bt_store_run *run, const bt_store_verdict *stored,
-                          bt_gate_verdict *out)
-{
-    bt_arena arena = {0};
-    bt_gate_sides sides;
-    bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
-    if (status == BT_OK) {
-        status = bt_gate_judge(&sides, stored->rule_json, out);
-    }
     bt_arena_release(&arena);
     return status;
 }

@@ -1,10 +1,13 @@
-// harness/gate/merge.c - checks that runs are of one data, and gathers their curves
+// harness/gate/merge.c - checks that runs fit beside a baseline, and gathers rounds and curves
 #include "harness/gate/merge.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
-#include "harness/suite/json.h"
+#include "harness/gate/card.h"
+#include "harness/gate/gate.h"
+#include "harness/text/format.h"
 
 // ---- settings ----------------------------------------------------------------------------------
 
@@ -41,6 +44,14 @@ static bt_status compare_settings(const bt_gate_side *first, const bt_gate_side 
 
 // ---- one further run ---------------------------------------------------------------------------
 
+// A further run while it is taken.
+typedef struct further {
+    const bt_store_run *run;
+    bt_gate_sides sides;
+    bool same_build, same_card;
+    bool session; // of any case
+} further;
+
 static bool same_steps(const bt_loss_curve *expected, const bt_loss_curve *got)
 {
     bool same = expected->count == got->count;
@@ -52,19 +63,29 @@ static bool same_steps(const bt_loss_curve *expected, const bt_loss_curve *got)
 }
 
 // What keeps a side of a further run from standing beside the first's; NULL: nothing does.
-static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, bool same_settings)
+static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, bool same_settings,
+                          bool session)
 {
     if (!side) {
         return "it has no such case";
-    }
-    if (side->curve_count == 0) {
-        return "none of its rounds has a loss curve";
     }
     if (strcmp(first->environment, side->environment) != 0) {
         return "hard facts of the environments, or the data, differ";
     }
     if (!same_settings) {
         return "its settings differ in more than train.micro_batch and train.seed";
+    }
+    if (session && first->curve_count == 0) {
+        return NULL;
+    }
+    if (first->curve_count == 0) {
+        return strcmp(first->settings, side->settings) != 0 ? "its settings differ"
+               : side->round_count < BT_BASELINE_ROUNDS_MIN
+                   ? "it has fewer than 2 rounds of it"
+                   : "its build differs, and the sessions of a baseline are of one build";
+    }
+    if (side->curve_count == 0) {
+        return "none of its rounds has a loss curve";
     }
     for (int64_t i = 0; i < side->curve_count; ++i) {
         if (!same_steps(&first->curves[0], &side->curves[i])) {
@@ -74,167 +95,326 @@ static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, b
     return NULL;
 }
 
-// ---- all curves of a case ----------------------------------------------------------------------
+// ---- all sessions and curves of a case ---------------------------------------------------------
 
 typedef enum source { OWN, PERMUTED, SEED, SOURCE_COUNT } source;
 
-// The curves of one case while they are gathered.
+// One case while it is gathered.
 typedef struct gathering {
-    const bt_gate_side *first;
+    const char *what; // the baseline so far, for messages
+    bool adding;      // to a baseline that is there: sessions only
+    bt_gate_side *side;
     bt_loss_curve *curves;
-    int64_t *rounds;
+    int64_t *curve_rounds;
     source *sources;
     double *seeds;
-    int64_t count;
+    int64_t curve_count;
+    bt_gate_round *rounds;
+    const char **kernels;
+    int64_t sessions;
+    bt_arena *arena;
 } gathering;
 
-static void add(gathering *self, const bt_loss_curve *curve, int64_t rounds, source from,
-                double seed)
+static void add_curve(gathering *self, const bt_loss_curve *curve, int64_t rounds, source from,
+                      double seed)
 {
-    for (int64_t i = 0; i < self->count; ++i) {
+    for (int64_t i = 0; i < self->curve_count; ++i) {
         bool alike = (self->sources[i] == SEED) == (from == SEED);
         if (alike && bt_gate_same_curve(&self->curves[i], curve)) {
-            self->rounds[i] += rounds;
+            self->curve_rounds[i] += rounds;
+            self->sources[i] = from < self->sources[i] ? from : self->sources[i];
             return;
         }
     }
-    self->curves[self->count] = *curve;
-    self->rounds[self->count] = rounds;
-    self->sources[self->count] = from;
-    self->seeds[self->count++] = seed;
+    self->curves[self->curve_count] = *curve;
+    self->curve_rounds[self->curve_count] = rounds;
+    self->sources[self->curve_count] = from;
+    self->seeds[self->curve_count++] = seed;
 }
 
-static bt_status refuse(const bt_store_run *run, const bt_store_run *first,
-                        const bt_gate_side *side, const char *why)
+static void add_kernels(gathering *self, const bt_gate_side *side)
+{
+    for (int64_t i = 0; i < side->kernel_count; ++i) {
+        bool known = false;
+        for (int64_t j = 0; j < self->side->kernel_count && !known; ++j) {
+            known = strcmp(self->kernels[j], side->kernels[i]) == 0;
+        }
+        if (!known) {
+            self->kernels[self->side->kernel_count++] = side->kernels[i];
+        }
+    }
+}
+
+// The mean over sessions, of which there are `count` so far; NaN: not known.
+static double mean_with(double mean, int64_t count, double value)
+{
+    return value > 0 && mean > 0 ? mean + (value - mean) / (double)(count + 1) : mean;
+}
+
+static void add_session(gathering *self, const bt_gate_side *side)
+{
+    bt_gate_side *out = self->side;
+    for (int64_t i = 0; i < side->round_count; ++i) {
+        bt_gate_round *round = &self->rounds[out->round_count];
+        *round = side->rounds[i];
+        round->ordinal = out->round_count++;
+        round->session = self->sessions;
+    }
+    out->clock_mhz = mean_with(out->clock_mhz, self->sessions, side->clock_mhz);
+    out->power_w = mean_with(out->power_w, self->sessions, side->power_w);
+    out->labelled += side->labelled;
+    out->label = *out->label ? out->label : side->label;
+    ++self->sessions;
+    add_kernels(self, side);
+    for (int64_t i = 0; i < side->curve_count; ++i) {
+        add_curve(self, &side->curves[i], side->curve_rounds[i], OWN, 0);
+    }
+}
+
+static bt_status refuse(const gathering *self, const bt_store_run *run, const char *why)
 {
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "run %" PRId64 " does not fit beside run %" PRId64 ", case %s: %s ('bt-bench "
-                    "compare %" PRId64 " %" PRId64 "' says more)",
-                    run->id, first->id, side->name, why, first->id, run->id);
+                    "run %" PRId64 " does not fit beside %s, case %s: %s", run->id, self->what,
+                    self->side->name, why);
 }
 
-static bt_status add_side(gathering *self, const bt_store_run *first, const bt_store_run *run,
-                          const bt_gate_side *side)
+static bt_status add_curves(gathering *self, const bt_store_run *run, const bt_gate_side *side,
+                            const double seeds[2])
 {
-    double seeds[2] = {0, 0};
-    bool same = true;
-    if (side) {
-        BT_TRY(compare_settings(self->first, side, &same, seeds));
-    }
-    const char *why = misfit(self->first, side, same);
-    if (why) {
-        return refuse(run, first, self->first, why);
-    }
     bool permuted = seeds[0] == seeds[1];
-    for (int64_t i = 0; !permuted && i < self->count; ++i) {
+    if (self->adding) {
+        return refuse(self, run,
+                      "its build or its settings differ, so that it is no session of this "
+                      "baseline; 'bt-bench baseline set' takes loss curves of such runs");
+    }
+    for (int64_t i = 0; !permuted && i < self->curve_count; ++i) {
         if (self->sources[i] == SEED && self->seeds[i] == seeds[1]) {
-            return refuse(run, first, self->first, "another run has its seed already");
+            return refuse(self, run, "another run has its seed already");
         }
     }
     for (int64_t i = 0; i < (permuted ? side->curve_count : 1); ++i) {
-        add(self, &side->curves[i], side->curve_rounds[i], permuted ? PERMUTED : SEED, seeds[1]);
+        add_curve(self, &side->curves[i], side->curve_rounds[i], permuted ? PERMUTED : SEED,
+                  seeds[1]);
     }
     return BT_OK;
 }
 
-static bt_status make_room(gathering *self, int64_t count, bt_arena *arena)
+static bt_status add_side(gathering *self, further *from)
 {
-    void *blocks[4] = {NULL};
-    const size_t sizes[4] = {sizeof *self->curves, sizeof *self->rounds, sizeof *self->sources,
-                             sizeof *self->seeds};
-    for (int i = 0; i < 4; ++i) {
-        BT_TRY(bt_arena_alloc(arena, (size_t)count * sizes[i], &blocks[i]));
+    const bt_gate_side *first = self->side;
+    const bt_gate_side *side =
+        bt_gate_side_find(&from->sides, first->bench, first->name, first->system);
+    double seeds[2] = {0, 0};
+    bool same = true;
+    if (side) {
+        BT_TRY(compare_settings(first, side, &same, seeds));
+    }
+    bool session = side && from->same_build && strcmp(first->settings, side->settings) == 0 &&
+                   side->round_count >= BT_BASELINE_ROUNDS_MIN;
+    const char *why = misfit(first, side, same, session);
+    if (!why && session && !from->same_card) {
+        why = "it ran on another card, or one of them does not say on which";
+    }
+    if (why) {
+        return refuse(self, from->run, why);
+    }
+    if (!session) {
+        return add_curves(self, from->run, side, seeds);
+    }
+    add_session(self, side);
+    from->session = true;
+    return BT_OK;
+}
+
+static bt_status make_room(gathering *self, int64_t curves, int64_t rounds, int64_t kernels)
+{
+    enum { BLOCKS = 6 };
+    void *blocks[BLOCKS] = {NULL};
+    const size_t sizes[BLOCKS] = {
+        sizeof *self->curves * (size_t)curves,  sizeof *self->curve_rounds * (size_t)curves,
+        sizeof *self->sources * (size_t)curves, sizeof *self->seeds * (size_t)curves,
+        sizeof *self->rounds * (size_t)rounds,  sizeof *self->kernels * (size_t)kernels};
+    for (int i = 0; i < BLOCKS; ++i) {
+        BT_TRY(bt_arena_alloc(self->arena, sizes[i], &blocks[i]));
     }
     self->curves = blocks[0];
-    self->rounds = blocks[1];
+    self->curve_rounds = blocks[1];
     self->sources = blocks[2];
     self->seeds = blocks[3];
+    self->rounds = blocks[4];
+    self->kernels = blocks[5];
     return BT_OK;
 }
 
-// The curves in the order of their sources, into a side that is else the first's.
-static bt_status sort_into(const gathering *self, bt_arena *arena, bt_gate_side *out)
+// The curves in the order of their sources.
+static bt_status sort_curves(const gathering *self)
 {
-    gathering sorted = {0};
-    BT_TRY(make_room(&sorted, self->count, arena));
+    gathering sorted = {.arena = self->arena};
+    BT_TRY(make_room(&sorted, self->curve_count, 0, 0));
     int64_t counts[SOURCE_COUNT] = {0};
     for (int from = OWN; from < SOURCE_COUNT; ++from) {
-        for (int64_t i = 0; i < self->count; ++i) {
+        for (int64_t i = 0; i < self->curve_count; ++i) {
             if ((int)self->sources[i] == from) {
-                sorted.curves[sorted.count] = self->curves[i];
-                sorted.rounds[sorted.count++] = self->rounds[i];
+                sorted.curves[sorted.curve_count] = self->curves[i];
+                sorted.curve_rounds[sorted.curve_count++] = self->curve_rounds[i];
             }
         }
-        counts[from] = sorted.count;
+        counts[from] = sorted.curve_count;
     }
+    bt_gate_side *out = self->side;
     out->curves = sorted.curves;
-    out->curve_rounds = sorted.rounds;
+    out->curve_rounds = sorted.curve_rounds;
     out->own_count = counts[OWN];
     out->data_count = counts[PERMUTED];
     out->curve_count = counts[SEED];
     return BT_OK;
 }
 
-static bt_status merge_side(const bt_store_run *const *runs, const bt_gate_sides *sides,
-                            int64_t count, bt_arena *arena, bt_gate_side *out)
+// Moves what the side has into arrays with room for all.
+static bt_status begin(gathering *self, const further *runs, int64_t count)
 {
-    gathering self = {.first = out};
-    int64_t room = 0;
+    bt_gate_side *out = self->side;
+    int64_t curves = out->curve_count, rounds = out->round_count, kernels = out->kernel_count;
     for (int64_t i = 0; i < count; ++i) {
-        const bt_gate_side *side = bt_gate_side_find(&sides[i], out->bench, out->name, out->system);
-        room += side ? side->curve_count : 0;
+        const bt_gate_side *side =
+            bt_gate_side_find(&runs[i].sides, out->bench, out->name, out->system);
+        curves += side ? side->curve_count : 0;
+        rounds += side ? side->round_count : 0;
+        kernels += side ? side->kernel_count : 0;
     }
-    BT_TRY(make_room(&self, room, arena));
+    BT_TRY(make_room(self, curves, rounds, kernels));
     for (int64_t i = 0; i < out->curve_count; ++i) {
-        add(&self, &out->curves[i], out->curve_rounds[i], OWN, 0);
+        source from = i < out->own_count ? OWN : i < out->data_count ? PERMUTED : SEED;
+        add_curve(self, &out->curves[i], out->curve_rounds[i], from, (double)NAN);
     }
-    for (int64_t i = 1; i < count; ++i) {
-        BT_TRY(add_side(&self, runs[0], runs[i],
-                        bt_gate_side_find(&sides[i], out->bench, out->name, out->system)));
+    for (int64_t i = 0; i < out->round_count; ++i) {
+        self->rounds[i] = out->rounds[i];
+        self->sessions = out->rounds[i].session + 1;
     }
-    return sort_into(&self, arena, out);
+    for (int64_t i = 0; i < out->kernel_count; ++i) {
+        self->kernels[i] = out->kernels[i];
+    }
+    out->rounds = self->rounds;
+    out->kernels = self->kernels;
+    return BT_OK;
+}
+
+// ---- what of a run is kept ---------------------------------------------------------------------
+
+static bool is_kept(const bt_gate_side *side, bool few)
+{
+    return (few || side->round_count >= BT_BASELINE_ROUNDS_MIN) &&
+           strcmp(side->system, BT_GATE_SYSTEM_BASE) != 0;
+}
+
+bt_status bt_gate_kept_sides(const bt_store_run *run, bool few, bt_arena *arena, bt_gate_sides *out)
+{
+    bt_gate_sides all = {0};
+    void *block = NULL;
+    BT_TRY(bt_gate_sides_of_run(run, arena, &all));
+    BT_TRY(bt_arena_alloc(arena, (size_t)all.count * sizeof *out->items, &block));
+    bt_gate_side *items = block;
+    *out = (bt_gate_sides){.items = items};
+    for (int64_t i = 0; i < all.count; ++i) {
+        if (is_kept(&all.items[i], few)) {
+            bt_gate_side *side = &items[out->count++];
+            *side = all.items[i];
+            bool candidate = strcmp(side->system, BT_GATE_SYSTEM_CANDIDATE) == 0;
+            side->system = candidate ? BT_GATE_SYSTEM_OURS : side->system;
+        }
+    }
+    return BT_OK;
+}
+
+const bt_store_build *bt_gate_kept_build(const bt_store_run *run)
+{
+    bool pair = run->schedule.system_count == 2 &&
+                strcmp(run->schedule.systems[1].name, BT_GATE_SYSTEM_CANDIDATE) == 0;
+    return pair ? &run->schedule.systems[1].build : &run->info.build;
 }
 
 // ---- all cases ---------------------------------------------------------------------------------
 
-static bt_status read_sides(const bt_store_run *const *runs, int64_t count, bt_arena *arena,
-                            bt_gate_sides *sides)
+static bt_status open_runs(const bt_store_run *const *runs, int64_t count, const bt_baseline *into,
+                           further *out, bt_arena *arena)
 {
     for (int64_t i = 0; i < count; ++i) {
+        const bt_store_run *run = runs[i];
+        bool twice = false, there = false;
         for (int64_t j = 0; j < i; ++j) {
-            if (runs[j]->id == runs[i]->id) {
-                return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %" PRId64 " is named twice",
-                                runs[i]->id);
-            }
+            twice = twice || runs[j]->id == run->id;
         }
-        BT_TRY(bt_gate_sides_of_run(runs[i], arena, &sides[i]));
+        for (int64_t j = 0; j < into->session_count; ++j) {
+            const bt_baseline_session *session = &into->sessions[j];
+            there = there || (session->run == run->id &&
+                              strcmp(session->started, bt_format_date(run->started_ns).text) == 0);
+        }
+        if (twice || there) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %" PRId64 " is named twice%s", run->id,
+                            there ? ", or is a session of the baseline already" : "");
+        }
+        out[i] = (further){.run = run,
+                           .same_build =
+                               strcmp(bt_gate_kept_build(run)->digest, into->build.digest) == 0,
+                           .same_card = bt_gate_same_card(&into->env, into->card, &run->info.env)};
+        BT_TRY(bt_gate_kept_sides(run, true, arena, &out[i].sides));
     }
     return BT_OK;
 }
 
-bt_status bt_gate_merge(const bt_store_run *const *runs, int64_t count, bt_arena *arena,
-                        bt_gate_sides *out)
+static int64_t disturbed_rounds(const bt_gate_sides *sides)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < sides->count; ++i) {
+        count += sides->items[i].labelled;
+    }
+    return count;
+}
+
+static bt_status add_sessions(const further *runs, int64_t count, bt_baseline *into)
 {
     void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof(bt_gate_sides), &block));
-    bt_gate_sides *sides = block;
-    BT_TRY(read_sides(runs, count, arena, sides));
-    BT_TRY(bt_arena_alloc(arena, (size_t)sides[0].count * sizeof *out->items, &block));
-    bt_gate_side *items = block;
-    int64_t trained = 0;
-    for (int64_t i = 0; i < sides[0].count; ++i) {
-        items[i] = sides[0].items[i];
-        if (items[i].curve_count > 0) {
-            BT_TRY(merge_side(runs, sides, count, arena, &items[i]));
-            ++trained;
+    BT_TRY(bt_arena_alloc(&into->arena,
+                          (size_t)(into->session_count + count) * sizeof *into->sessions, &block));
+    bt_baseline_session *sessions = block;
+    if (into->session_count > 0) {
+        memcpy(sessions, into->sessions, (size_t)into->session_count * sizeof *sessions);
+    }
+    into->sessions = sessions;
+    for (int64_t i = 0; i < count; ++i) {
+        const bt_text started = bt_format_date(runs[i].run->started_ns);
+        void *text = NULL;
+        if (!runs[i].session) {
+            continue;
         }
+        BT_TRY(bt_arena_alloc(&into->arena, strlen(started.text) + 1, &text));
+        memcpy(text, started.text, strlen(started.text) + 1);
+        sessions[into->session_count++] = (bt_baseline_session){
+            .run = runs[i].run->id, .started = text, .disturbed = disturbed_rounds(&runs[i].sides)};
     }
-    if (count > 1 && trained == 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %" PRId64 " has no loss curve, and nothing else is taken from further "
-                        "runs: name one run",
-                        runs[0]->id);
-    }
-    *out = (bt_gate_sides){items, sides[0].count};
     return BT_OK;
+}
+
+bt_status bt_gate_merge(const bt_store_run *const *runs, int64_t count, const char *what,
+                        bt_baseline *into)
+{
+    bt_arena *arena = &into->arena;
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof(further), &block));
+    further *others = block;
+    BT_TRY(open_runs(runs, count, into, others, arena));
+    BT_TRY(bt_arena_alloc(arena, (size_t)into->sides.count * sizeof(bt_gate_side), &block));
+    bt_gate_side *items = block;
+    bool adding = into->created != NULL;
+    for (int64_t i = 0; i < into->sides.count; ++i) {
+        items[i] = into->sides.items[i];
+        gathering self = {.what = what, .adding = adding, .side = &items[i], .arena = arena};
+        BT_TRY(begin(&self, others, count));
+        for (int64_t j = 0; j < count; ++j) {
+            BT_TRY(add_side(&self, &others[j]));
+        }
+        BT_TRY(sort_curves(&self));
+    }
+    into->sides.items = items;
+    return add_sessions(others, count, into);
 }

@@ -3,14 +3,15 @@
 #include <string.h>
 
 #include "harness/gate/gate.h"
+#include "harness/stats/sessions.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/utf8.h"
 
 // Words in the order in which they matter.
-static const bt_gate_word by_weight[] = {BT_GATE_INVALID,        BT_GATE_SLOWER,
-                                         BT_GATE_NOT_COMPARABLE, BT_GATE_INCONCLUSIVE,
-                                         BT_GATE_FASTER,         BT_GATE_SAME};
+static const bt_gate_word by_weight[] = {
+    BT_GATE_INVALID, BT_GATE_SLOWER, BT_GATE_NOT_COMPARABLE, BT_GATE_INCONCLUSIVE, BT_GATE_ADVISORY,
+    BT_GATE_FASTER,  BT_GATE_SAME};
 enum { WORDS = (int)(sizeof by_weight / sizeof by_weight[0]) };
 
 void bt_gate_counts(const bt_gate_result *result, bt_str *out)
@@ -18,6 +19,7 @@ void bt_gate_counts(const bt_gate_result *result, bt_str *out)
     static const char *const names[BT_GATE_WORD_COUNT] = {[BT_GATE_SAME] = "same",
                                                           [BT_GATE_FASTER] = "faster",
                                                           [BT_GATE_SLOWER] = "slower",
+                                                          [BT_GATE_ADVISORY] = "advisory",
                                                           [BT_GATE_INCONCLUSIVE] = "inconclusive",
                                                           [BT_GATE_NOT_COMPARABLE] =
                                                               "not comparable",
@@ -115,6 +117,14 @@ void bt_gate_next(const bt_gate_result *result, bt_str *out)
         bt_str_format(out,
                       "%" PRId64 " faster: bt-bench baseline set %s %" PRId64 " --reason \"...\"",
                       result->words[BT_GATE_FASTER], baseline->name, result->request.run->id);
+    } else if (result->words[BT_GATE_ADVISORY] > 0 && result->exit_code == 0) {
+        bt_str_format(out,
+                      "speed was not judged: bt-bench baseline add %s RUN..., until it has %d "
+                      "sessions of this card",
+                      baseline->name, BT_SESSIONS_MIN);
+    } else if (result->words[BT_GATE_INCONCLUSIVE] > 0 && baseline) {
+        bt_str_format(out, "bt-bench baseline add %s RUN..., or pairs: bt-bench ab",
+                      baseline->name);
     } else if (rounds > 0) {
         bt_str_format(out, "the same with %" PRId64 " rounds", rounds);
     }
@@ -195,6 +205,7 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
         bt_json_writer_text(&json, "machine", baseline->machine);
         bt_json_writer_text(&json, "reason", baseline->reason);
         bt_json_writer_text(&json, "git_commit", baseline->build.git_commit);
+        bt_json_writer_integer(&json, "sessions", bt_baseline_sessions(baseline));
         bt_json_writer_close(&json, '}');
     } else {
         bt_json_writer_null(&json, "baseline");

@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "framework/base/mem.h"
-#include "harness/gate/document.h"
+#include "harness/gate/curves.h"
 #include "harness/gate/rule_read.h"
 #include "harness/stats/decide_json.h"
 
@@ -40,22 +39,6 @@ static void write_loss(const bt_gate_terms *terms, bt_json_writer *json)
     bt_json_writer_integer(json, "segments", rule.segments);
 }
 
-static bt_status write_values(const bt_gate_terms *terms, bt_json_writer *json)
-{
-    const bt_gate_side *side = terms->recorded;
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)side->round_count, sizeof(double), &block));
-    double *values = block;
-    int64_t count = bt_gate_side_values(side, terms->metric, values);
-    bt_json_writer_open(json, "values", '[');
-    for (int64_t i = 0; i < count; ++i) {
-        bt_json_writer_real(json, NULL, values[i]);
-    }
-    bt_json_writer_close(json, ']');
-    bt_mem_free(block);
-    return BT_OK;
-}
-
 static void write_calibration(const bt_gate_calibration *calibration, bt_json_writer *json)
 {
     bt_json_writer_open(json, "calibration", '{');
@@ -70,28 +53,19 @@ static void write_calibration(const bt_gate_calibration *calibration, bt_json_wr
     bt_json_writer_close(json, '}');
 }
 
-// What the other side is: a system of the same run, or what was recorded of it.
-static bt_status write_base(const bt_gate_terms *terms, bt_json_writer *json)
+// What the other side is: a system of the same run, or the side of a baseline.
+static void write_base(const bt_gate_terms *terms, bt_json_writer *json)
 {
-    const bt_gate_side *side = terms->recorded;
     if (terms->base) {
         bt_json_writer_text(json, "base", terms->base);
-        return BT_OK;
+        return;
     }
     bt_json_writer_text(json, "baseline", terms->baseline);
     bt_json_writer_text(json, "baseline_digest", terms->baseline_digest);
-    if (!side) {
-        return BT_OK;
+    if (terms->recorded) {
+        bt_json_writer_text(json, "baseline_system", terms->recorded->system);
+        bt_json_writer_bool(json, "other_card", terms->other_card);
     }
-    bt_json_writer_text(json, "environment", side->environment);
-    bt_json_writer_text(json, "settings", side->settings);
-    if (side->clock_mhz > 0) {
-        bt_json_writer_real(json, "sm_clock_mhz", side->clock_mhz);
-    }
-    if (terms->metric == BT_GATE_LOSS) {
-        return bt_document_write_curves(side, json);
-    }
-    return terms->metric < BT_GATE_METRIC_COUNT ? write_values(terms, json) : BT_OK;
 }
 
 bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
@@ -118,9 +92,9 @@ bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
         bt_decision_rule rule = bt_gate_decision_rule(terms->policy, &terms->rule, terms->family);
         bt_decision_rule_write(&rule, &json);
     }
-    bt_status status = write_base(terms, &json);
+    write_base(terms, &json);
     bt_json_writer_close(&json, '}');
-    return status == BT_OK ? bt_str_status(out) : status;
+    return bt_str_status(out);
 }
 
 // ---- reading -----------------------------------------------------------------------------------
@@ -169,6 +143,8 @@ static bt_status read_base(bt_document *in, const cJSON *root, bt_rule *out)
     const cJSON *values = bt_json_get(root, "values");
     out->clock_mhz = (double)NAN;
     BT_TRY(bt_document_text_if(in, root, "base", &out->base));
+    BT_TRY(bt_document_text_if(in, root, "baseline_system", &out->baseline_system));
+    out->other_card = cJSON_IsTrue(bt_json_get(root, "other_card"));
     BT_TRY(bt_document_text_if(in, root, "environment", &out->environment));
     BT_TRY(bt_document_text_if(in, root, "settings", &out->settings));
     if (bt_json_get(root, "sm_clock_mhz")) {

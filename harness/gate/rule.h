@@ -2,11 +2,12 @@
 // rest
 //
 // A rule is a JSON object, stored with the verdict. It has all that the judgement needs besides the
-// rounds of the run: tolerance, error rates, the baseline's values or the name of the other system,
-// digests of environment and settings. So the same function judges first and verifies later.
+// rounds of both sides: tolerance, error rates, the name of the other system, or name and digest of
+// the baseline, whose document is stored once beside the run. So the same function judges first and
+// verifies later. Rules of earlier versions hold copies of the baseline's values; they still judge.
 //
 // Invariants
-//   1. bt_gate_judge is a function of run and rule alone: equal arguments give equal verdicts.
+//   1. bt_gate_judge is a function of its arguments alone: equal arguments give equal verdicts.
 //   2. The first check that speaks decides, from the case as a whole to the metric: is it there, is
 //      it right, was it disturbed, is it comparable, is the gate calibrated; then the metric.
 //   3. Ratios are time-like: above 1 is slower, for rates as well.
@@ -21,6 +22,7 @@
     X(SAME, "SAME", 0)                                                                             \
     X(FASTER, "FASTER", 0)                                                                         \
     X(SLOWER, "SLOWER", 1)                                                                         \
+    X(ADVISORY, "ADVISORY", 0) /* speed against a baseline that cannot carry a verdict */          \
     X(INCONCLUSIVE, "INCONCLUSIVE", 3)                                                             \
     X(NOT_COMPARABLE, "NOT-COMPARABLE", 4)                                                         \
     X(INVALID, "INVALID", 5) /* crashed or wrong; 4 when only disturbed */
@@ -65,6 +67,7 @@ typedef struct bt_gate_terms {
     const char *baseline;                 // its name and digest, when it is one
     const char *baseline_digest;
     const bt_gate_side *recorded; // the baseline's side; NULL: none
+    bool other_card;              // the baseline is not known to be of the run's card
     const char *precision;        // "bf16": how far losses may be apart
     int64_t family;               // decisions made together
     bt_gate_calibration calibration;
@@ -87,11 +90,9 @@ typedef struct bt_gate_verdict {
 } bt_gate_verdict;
 
 // Judges. `sides` are those of the run (bt_gate_sides_of_run).
-// Errors  INVALID_ARGUMENT (no rule that this program knows), OUT_OF_MEMORY
-BT_CHECKED bt_status bt_gate_judge(const bt_gate_sides *sides, const char *rule_json,
-                                   bt_gate_verdict *out);
-// The same for a stored verdict of kind "gate", from the run it belongs to: for whoever verifies.
-BT_CHECKED bt_status bt_gate_rejudge(const bt_store_run *run, const bt_store_verdict *stored,
-                                     bt_gate_verdict *out);
+// recorded  sides of the baseline that the rule names; NULL: none is known
+// Errors    INVALID_ARGUMENT (no rule that this program knows; it needs a baseline), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorded,
+                                   const char *rule_json, bt_gate_verdict *out);
 
 #endif

@@ -16,9 +16,12 @@ typedef struct bt_rule {
     double memory_tolerance_bytes; // of the peak
     const char *tier;              // of the loss
     bt_loss_rule loss;
-    const char *environment, *settings; // digests of what was recorded; "" for another system
-    double clock_mhz;                   // NaN: not known
-    const double *values;               // recorded, [value_count]
+    const char *baseline_system; // of the recorded side; "": there is none, or see `values`
+    bool other_card;
+    // In rules of earlier versions: what was recorded, digests of its environment and settings.
+    const char *environment, *settings;
+    double clock_mhz;     // NaN: not known
+    const double *values; // [value_count]
     int64_t value_count;
     bt_gate_side recorded; // its curves only
 } bt_rule;

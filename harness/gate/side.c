@@ -342,6 +342,25 @@ int64_t bt_gate_side_values(const bt_gate_side *side, bt_gate_metric metric, dou
     return count;
 }
 
+int64_t bt_gate_side_sessions(const bt_gate_side *side, bt_gate_metric metric, double *values,
+                              int64_t *sessions)
+{
+    int64_t count = 0, session = -1, found = 0;
+    for (int64_t i = 0; i < side->round_count; ++i) {
+        const bt_gate_round *round = &side->rounds[i];
+        if (!(round->values[metric] > 0)) {
+            continue;
+        }
+        if (found == 0 || round->session != session) {
+            sessions[found++] = 0;
+            session = round->session;
+        }
+        ++sessions[found - 1];
+        values[count++] = round->values[metric];
+    }
+    return found;
+}
+
 bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric, double *median)
 {
     void *block = NULL;

@@ -16,6 +16,7 @@
 
 typedef struct bt_gate_round {
     int64_t ordinal;
+    int64_t session;                     // of a baseline, from 0; a run is one session: 0
     double values[BT_GATE_METRIC_COUNT]; // > 0; NaN: not known, and always that of LOSS
 } bt_gate_round;
 
@@ -59,6 +60,10 @@ const bt_gate_side *bt_gate_side_find(const bt_gate_sides *sides, const char *be
                                       const char *name, const char *system);
 // Values of a metric, [<= round_count] written; their number.
 int64_t bt_gate_side_values(const bt_gate_side *side, bt_gate_metric metric, double *values);
+// The values of a metric session by session: values, sessions [<= round_count] written, sessions[i]
+// the number of values of the i-th session that has any. Returns how many sessions that are.
+int64_t bt_gate_side_sessions(const bt_gate_side *side, bt_gate_metric metric, double *values,
+                              int64_t *sessions);
 // Their median, NaN without any. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metric metric,
                                          double *median);

@@ -18,6 +18,7 @@ static const report_mark marks[] = {
     {"INCONCLUSIVE", "?", "warn", 2},
     {"NOT-COMPARABLE", "\xe2\x89\xa0", "warn", 2},
     {"NOT COMPARABLE", "\xe2\x89\xa0", "warn", 2},
+    {"ADVISORY", "i", "calm", 1},
     {"running", "\xe2\x97\x8f", "run", 1},
     {"unavailable", "\xe2\x88\x92", "calm", 1},
     {"NOT TESTABLE HERE", "\xe2\x88\x92", "calm", 1},

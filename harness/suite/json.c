@@ -372,12 +372,12 @@ static bt_status check_keys(const bt_json_doc *json, const cJSON *object)
     return BT_OK;
 }
 
-static bt_status parse_into(bt_json_doc *json, size_t size_bytes)
+static bt_status parse_into(bt_json_doc *json, size_t size_bytes, size_t limit_bytes)
 {
     scanner scan = {json, json->text, 0, size_bytes, 0};
-    if (size_bytes > BT_JSON_SIZE_BYTES_MAX) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes, more than the %d allowed",
-                        json->name, size_bytes, BT_JSON_SIZE_BYTES_MAX);
+    if (size_bytes > limit_bytes) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %zu bytes, more than the %zu allowed",
+                        json->name, size_bytes, limit_bytes);
     }
     BT_TRY(scan_member(&scan, false));
     if (scan.at < size_bytes) {
@@ -393,6 +393,12 @@ static bt_status parse_into(bt_json_doc *json, size_t size_bytes)
 
 bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, bt_json_doc *out)
 {
+    return bt_json_parse_within(name, text, size_bytes, BT_JSON_SIZE_BYTES_MAX, out);
+}
+
+bt_status bt_json_parse_within(const char *name, const char *text, size_t size_bytes,
+                               size_t limit_bytes, bt_json_doc *out)
+{
     bt_json_init();
     memset(out, 0, sizeof *out);
     void *copy = NULL;
@@ -405,7 +411,7 @@ bt_status bt_json_parse(const char *name, const char *text, size_t size_bytes, b
         if (size_bytes) {
             memcpy(out->text, text, size_bytes);
         }
-        status = parse_into(out, size_bytes);
+        status = parse_into(out, size_bytes, limit_bytes);
     }
     if (status != BT_OK) {
         bt_json_release(out);

@@ -161,7 +161,7 @@ JSON
     [[ $output == *" 1 verdicts follow"* ]]
     OMP_NUM_THREADS=1 "$bench" run k.json -q --rounds 4 --system blutrain,./pytorch-eager >/dev/null
     "$bench" replicate 3 --claims claims.json >/dev/null || [ $? = 1 ]
-    "$bench" baseline set main 3 --reason "a test" >/dev/null
+    "$bench" baseline set main 3 --reason "a test" --accept-noise "a test" >/dev/null
     "$bench" gate 3 --baseline main >/dev/null || true
     [ "$(sqlite3 results/bt.sqlite "select count(distinct kind) from verdict where session_id=3")" = 2 ]
     run --separate-stderr "$bench" export 3 -o three.tar.zst

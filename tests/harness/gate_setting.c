@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "harness/stats/sessions.h"
 #include "tests/support/test.h"
 
 gate_setting gate_it;
@@ -72,8 +73,16 @@ void gate_judge(const char *members)
     gate_set_policy(members);
     if (!gate_it.paired && gate_it.baseline.sides.count == 0) {
         bt_str text = {0};
-        const bt_store_run *const of[] = {&gate_it.base.run};
-        ASSERT_OK(bt_baseline_write(of, 1, "main", "why", 0, &text));
+        bt_store_run sessions[BT_SESSIONS_MIN]; // on as many days, all alike
+        const bt_store_run *of[BT_SESSIONS_MIN];
+        const bt_baseline_wish wish = {.name = "main", .reason = "why"};
+        for (int i = 0; i < BT_SESSIONS_MIN; ++i) {
+            sessions[i] = gate_it.base.run;
+            sessions[i].id += i;
+            of[i] = &sessions[i];
+        }
+        ASSERT_OK(bt_baseline_write(of, gate_it.sessions ? gate_it.sessions : BT_SESSIONS_MIN,
+                                    &wish, &text));
         ASSERT_OK(bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &gate_it.baseline));
         bt_str_release(&text);
     }

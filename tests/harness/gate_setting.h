@@ -15,7 +15,8 @@ typedef struct gate_setting {
     bt_baseline baseline;
     bt_policy policy;
     bt_gate_result result;
-    bool paired; // no baseline: the run's candidate against its base
+    int sessions; // of the baseline; 0: as many as a verdict needs
+    bool paired;  // no baseline: the run's candidate against its base
 } gate_setting;
 
 extern gate_setting gate_it;

@@ -20,12 +20,13 @@ void made_run_init(made_run *made)
     made->facts[0] = (bt_store_fact){"cpu.model", "a processor", BT_FACT_HARD};
     made->facts[1] = (bt_store_fact){"data.tiny", "books 0123", BT_FACT_HARD};
     made->facts[2] = (bt_store_fact){"gpu.name", "NVIDIA H200", BT_FACT_HARD};
-    made->facts[3] = (bt_store_fact){"os.kernel", "6.1", BT_FACT_SOFT};
+    made->facts[3] = (bt_store_fact){"gpu.uuid", "GPU-1", BT_FACT_SOFT};
+    made->facts[4] = (bt_store_fact){"os.kernel", "6.1", BT_FACT_SOFT};
     made->run =
         (bt_store_run){.id = 7,
                        .info = {.suite = {"plan", "made", "cpu", "made.json", "{}"},
                                 .build = {"build", "1", "abc123", "", "gcc", "-O3", "Release", ""},
-                                .env = {"env", made->facts, 4},
+                                .env = {"env", made->facts, 5},
                                 .command = "bt-bench run made.json",
                                 .out_dir = "results/run-7"},
                        .status = BT_RUN_PASSED,

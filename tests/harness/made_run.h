@@ -9,12 +9,12 @@ enum { MADE_ROUNDS_MAX = 512 };
 typedef struct made_run {
     bt_store_run run; // rounds and facts point into the rest
     bt_store_round rounds[MADE_ROUNDS_MAX];
-    bt_store_fact facts[4];
+    bt_store_fact facts[5];
     bt_arena arena;
 } made_run;
 
-// A passed run without rounds: suite "made", run 7, hard facts cpu.model and gpu.name, soft
-// os.kernel, hard data.tiny.
+// A passed run without rounds: suite "made", run 7, hard facts cpu.model, data.tiny and gpu.name,
+// soft gpu.uuid and os.kernel, in this order.
 void made_run_init(made_run *made);
 void made_run_release(made_run *made);
 // A round of a kernel case that passed: its ordinal follows those of case and system.

@@ -10,6 +10,7 @@
 #include "framework/data/shard.h"
 #include "harness/ab/ab.h"
 #include "harness/run/run.h"
+#include "harness/stats/sessions.h"
 #include "tests/harness/scratch_run.h"
 #include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
@@ -65,7 +66,7 @@ static void add_telemetry(int64_t round)
     ASSERT_OK(bt_store_telemetry_set(scratch_store, round, "", samples, 3));
 }
 
-// Run 2 against itself as its baseline.
+// Run 2 against five sessions like itself as its baseline.
 static void gate_kernels(void)
 {
     bt_store_run run;
@@ -74,8 +75,15 @@ static void gate_kernels(void)
     bt_policy policy;
     bt_gate_result result;
     ASSERT_OK(bt_store_run_read(scratch_store, 2, &run));
-    const bt_store_run *const of[] = {&run};
-    ASSERT_OK(bt_baseline_write(of, 1, "main", "a test", 0, &document));
+    bt_store_run sessions[BT_SESSIONS_MIN]; // the same on as many days
+    const bt_store_run *of[BT_SESSIONS_MIN];
+    const bt_baseline_wish wish = {.name = "main", .reason = "a test", .accept_noise = "a test"};
+    for (int i = 0; i < BT_SESSIONS_MIN; i++) {
+        sessions[i] = run;
+        sessions[i].id += 10 * i;
+        of[i] = &sessions[i];
+    }
+    ASSERT_OK(bt_baseline_write(of, BT_SESSIONS_MIN, &wish, &document));
     ASSERT_OK(bt_baseline_parse("main", bt_str_text(&document), document.length_bytes, &baseline));
     ASSERT_OK(bt_policy_load(NULL, &policy));
     const bt_gate_request request = {.run = &run, .baseline = &baseline, .policy = &policy};

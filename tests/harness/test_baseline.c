@@ -74,7 +74,8 @@ static void make_run(made_run *made)
 static bt_status write_one(const made_run *made, const char *name, const char *reason, bt_str *out)
 {
     const bt_store_run *const runs[] = {&made->run};
-    return bt_baseline_write(runs, 1, name, reason, 0, out);
+    const bt_baseline_wish wish = {.name = name, .reason = reason};
+    return bt_baseline_write(runs, 1, &wish, out);
 }
 
 static void write_document(const made_run *made, bt_str *out)
@@ -99,9 +100,9 @@ static void a_document_comes_back(void **state)
     assert_string_equal(baseline.machine, "nvidia-h200");
     assert_string_equal(baseline.build.git_commit, "abc123");
     assert_string_equal(baseline.build.flags, "-O3");
-    assert_int_equal(baseline.env.fact_count, 4);
-    assert_string_equal(baseline.env.facts[3].key, "os.kernel");
-    assert_int_equal(baseline.env.facts[3].level, BT_FACT_SOFT);
+    assert_int_equal(baseline.env.fact_count, 5);
+    assert_string_equal(baseline.env.facts[4].key, "os.kernel");
+    assert_int_equal(baseline.env.facts[4].level, BT_FACT_SOFT);
     assert_int_equal(baseline.sides.count, 3); // no ceiling, and not what ran once
     assert_int_equal(baseline.ceilings.count, 1);
     assert_string_equal(baseline.ceilings.items[0].name, "ceiling.hot");
@@ -231,15 +232,17 @@ static void a_bad_document_is_refused_with_its_place(void **state)
     make_run(&made);
     write_document(&made, &text);
     const char *document = bt_str_text(&text);
-    refuses(document, "bt-bench baseline 1", "bt-bench baseline 2",
+    refuses(document, "bt-bench baseline 2", "bt-bench baseline 3",
             "no baseline that this program");
     refuses(document, "\"reason\"", "\"raison\"", "\"reason\" is missing");
     refuses(document, "\"name\": \"main\"", "\"name\": \"../x\"", "is no name of a baseline");
-    refuses(document, "\"time_ns\": [", "\"time_ns\": [-1, ", "holds numbers above 0");
-    refuses(document, "\"time_ns\": [", "\"time_ns\": [\"x\", ", "holds numbers above 0");
+    refuses(document, "\"time_ns\": [\n          [", "\"time_ns\": [\n          [-1, ",
+            "holds numbers above 0");
+    refuses(document, "\"time_ns\": [\n          [", "\"time_ns\": [\n          [\"x\", ",
+            "holds numbers above 0");
     refuses(document, "\"time_ns\"", "\"time\"", "\"time\" is no metric of a gate");
-    refuses(document, "\"bits\": \"", "\"bits\": \"xyz", "8 hex digits a step");
-    refuses(document, "\"bits\": \"", "\"bits\": \"0", "8 hex digits a step");
+    refuses(document, "\"bits\": \"", "\"bits\": \"xyz", "is no packed curve of 6 steps");
+    refuses(document, "\"bits\": \"", "\"bits\": \"0", "is no packed curve of 6 steps");
     refuses(document, "\"tokens\": 512", "\"tokens\": [512]", "1 numbers for 6 steps");
     refuses(document, "\"cpu.model\": \"a processor\"", "\"cpu.model\": 3", "must be a text");
     refuses(document, "\"ceiling.hot\"", "\"roof.hot\"", "must begin with \"ceiling.\"");

@@ -99,33 +99,71 @@ static void a_peer_is_a_subject_of_its_own(void **state)
     gate_expect("gelu pytorch-eager", BT_GATE_TIME, BT_GATE_SLOWER, 1);
 }
 
-static void a_case_is_run_until_its_time_is_decided(void **state)
+static void a_case_has_as_many_rounds_as_the_sessions_of_the_baseline(void **state)
+{
+    (void)state;
+    gate_add_kernel(&gate_it.base, "gelu", "blutrain", 1e6, GATE_SPREAD, 12);
+    gate_add_kernel(&gate_it.base, "few", "blutrain", 1e6, GATE_SPREAD, 3);
+    gate_add_kernel(&gate_it.base, "many", "blutrain", 1e6, GATE_SPREAD, 30);
+    gate_add_kernel(&gate_it.run, "gelu", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
+    gate_judge("");
+    static const int64_t expected[] = {12, 8, 24}; // at least a look, at most the policy's
+    for (int i = 0; i < 3; ++i) {
+        bt_gate_pace pace = {&gate_it.policy, &gate_it.baseline.sides.items[i]};
+        assert_int_equal(bt_gate_pace_rounds(&pace), expected[i]);
+        pace.base = NULL; // a case that the baseline does not have
+        assert_int_equal(bt_gate_pace_rounds(&pace), 8);
+    }
+}
+
+// One session says nothing about other days: whatever it measured, no speed fails the gate.
+static void a_baseline_of_few_sessions_is_advisory(void **state)
+{
+    (void)state;
+    bt_str text = {0}, json = {0};
+    gate_add_kernel(&gate_it.base, "gelu", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
+    gate_add_kernel(&gate_it.run, "gelu", "blutrain", 1.1e6, GATE_SPREAD, GATE_ROUNDS);
+    gate_it.sessions = 4;
+    gate_judge("");
+    gate_expect("gelu", BT_GATE_TIME, BT_GATE_ADVISORY, 0);
+    ASSERT_OK(bt_gate_text(&gate_it.result, "", &text));
+    gate_expect_words(bt_str_text(&text), "ADVISORY  gelu   +10.0 %");
+    gate_expect_words(bt_str_text(&text), "the baseline has 4 sessions of the 5 that a verdict");
+    gate_expect_words(bt_str_text(&text), "1 advisory");
+    gate_expect_words(bt_str_text(&text), "next  speed was not judged: bt-bench baseline add main");
+    ASSERT_OK(bt_gate_json(&gate_it.result, &json));
+    gate_expect_words(bt_str_text(&json), "\"verdict\": \"ADVISORY\"");
+    gate_expect_words(bt_str_text(&json), "\"sessions\": 4");
+    bt_str_release(&text);
+    bt_str_release(&json);
+}
+
+// The same with a GPU whose UUID is another one, or is not known.
+static void a_baseline_of_another_card_is_advisory(void **state)
 {
     (void)state;
     static const struct {
-        int64_t count;
-        double ratio, spread;
-        int64_t rounds;
-    } cases[] = {
-        {0, 1, 0, 8},         {7, 1, 0.001, 8}, {8, 1, 0.001, 8},      {8, 1.05, 0.001, 8},
-        {8, 1.008, 0.05, 16}, {9, 1, 0.05, 16}, {16, 1.008, 0.05, 24}, {24, 1.008, 0.05, 24},
-    };
-    double times_ns[24];
+        const char *base, *run;
+        bt_gate_word word;
+    } rows[] = {{"GPU-1", "GPU-1", BT_GATE_SLOWER},
+                {"GPU-1", "GPU-2", BT_GATE_ADVISORY},
+                {"GPU-1", "(left out)", BT_GATE_ADVISORY},
+                {"(left out)", "(left out)", BT_GATE_ADVISORY}};
+    gate_add_kernel(&gate_it.run, "gelu", "blutrain", 1.1e6, GATE_SPREAD, GATE_ROUNDS);
     gate_add_kernel(&gate_it.base, "gelu", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
-    gate_add_kernel(&gate_it.run, "gelu", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
-    gate_judge("");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-        int64_t rounds = 0;
-        for (int64_t j = 0; j < cases[i].count; ++j) {
-            times_ns[j] = 1e6 * cases[i].ratio * made_noise(j, cases[i].spread);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        made_run *const of[] = {&gate_it.base, &gate_it.run};
+        const char *const uuids[] = {rows[i].base, rows[i].run};
+        for (int j = 0; j < 2; ++j) {
+            of[j]->facts[3].value = uuids[j];
         }
-        bt_gate_pace pace = {&gate_it.policy, &gate_it.baseline.sides.items[0], 1, times_ns,
-                             cases[i].count};
-        ASSERT_OK(bt_gate_pace_rounds(&pace, &rounds));
-        assert_int_equal(rounds, cases[i].rounds);
-        pace.base = NULL; // a case that the baseline does not have
-        ASSERT_OK(bt_gate_pace_rounds(&pace, &rounds));
-        assert_int_equal(rounds, 8);
+        if (uuids[0][0] == '(') { // a baseline's own sessions must name their card
+            gate_it.sessions = 1;
+        }
+        bt_baseline_release(&gate_it.baseline);
+        gate_judge("");
+        gate_expect("gelu", BT_GATE_TIME, rows[i].word, rows[i].word == BT_GATE_SLOWER);
+        assert_null(strstr(gate_it.baseline.document, "GPU-1"));
     }
 }
 
@@ -240,7 +278,7 @@ static void another_machine_is_not_comparable(void **state)
     // Soft facts and the data of another case do not count.
     gate_it.run.facts[2].value = "NVIDIA H200";
     gate_it.run.facts[1].value = "books 4567";
-    gate_it.run.facts[3].value = "6.2";
+    gate_it.run.facts[4].value = "6.2";
     gate_judge("");
     gate_expect("gelu", BT_GATE_TIME, BT_GATE_SAME, 0);
 }
@@ -465,6 +503,16 @@ static void same_number(double left, double right)
     assert_true((isnan(left) && isnan(right)) || fabs(left - right) <= 0);
 }
 
+static bt_status judge_from(const bt_store_run *run, const char *rule_json, bt_gate_verdict *out)
+{
+    bt_arena arena = {0};
+    bt_gate_sides sides;
+    ASSERT_OK(bt_gate_sides_of_run(run, &arena, &sides));
+    bt_status status = bt_gate_judge(&sides, &gate_it.baseline.sides, rule_json, out);
+    bt_arena_release(&arena);
+    return status;
+}
+
 static void judged_again_from_the_store(bt_store *store, int64_t run)
 {
     bt_store_run back;
@@ -474,7 +522,7 @@ static void judged_again_from_the_store(bt_store *store, int64_t run)
         bt_gate_verdict again;
         const bt_store_verdict *stored = &back.verdicts[i];
         assert_string_equal(stored->kind, BT_GATE_KIND);
-        ASSERT_OK(bt_gate_rejudge(&gate_it.run.run, stored, &again));
+        ASSERT_OK(judge_from(&gate_it.run.run, stored->rule_json, &again));
         assert_string_equal(bt_gate_word_name(again.word), stored->verdict);
         same_number(again.ratio, stored->ratio);
         same_number(again.low, stored->low);
@@ -503,7 +551,7 @@ static void verdicts_are_made_again_from_their_rule(void **state)
     for (int64_t i = 0; i < GATE_ROUNDS; ++i) {
         ((bt_store_measurement *)(uintptr_t)gate_it.run.rounds[i].measurements)->value *= 1.05;
     }
-    ASSERT_OK(bt_gate_rejudge(&gate_it.run.run, &stored, &again));
+    ASSERT_OK(judge_from(&gate_it.run.run, stored.rule_json, &again));
     assert_int_equal(again.word, BT_GATE_SLOWER);
 }
 
@@ -521,7 +569,7 @@ static void a_rule_that_is_none_is_refused(void **state)
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; ++i) {
         bt_store_verdict stored = {.rule_json = rules[i]};
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "the rule of a verdict:1:",
-                     bt_gate_rejudge(&gate_it.run.run, &stored, &verdict));
+                     judge_from(&gate_it.run.run, stored.rule_json, &verdict));
     }
 }
 
@@ -571,7 +619,9 @@ int main(void)
         TEST(pairs_are_held_against_each_other),
         TEST(rates_turn_round),
         TEST(a_peer_is_a_subject_of_its_own),
-        TEST(a_case_is_run_until_its_time_is_decided),
+        TEST(a_case_has_as_many_rounds_as_the_sessions_of_the_baseline),
+        TEST(a_baseline_of_few_sessions_is_advisory),
+        TEST(a_baseline_of_another_card_is_advisory),
         cmocka_unit_test(memory_is_exact),
         cmocka_unit_test(losses_go_by_their_tier),
         TEST(a_coarser_precision_allows_more),

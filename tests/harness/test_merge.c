@@ -11,6 +11,7 @@
 enum { RUNS = 3, STEPS = 6 };
 
 static made_run made[RUNS];
+static const bt_baseline_wish wish = {.name = "main", .reason = "why"};
 static const bt_store_run *const runs[RUNS] = {&made[0].run, &made[1].run, &made[2].run};
 
 #define SETTINGS(batch, seed, lr)                                                                  \
@@ -49,7 +50,7 @@ static void curves_are_sorted_by_what_they_are_of(void **state)
     const bt_store_run *const turned[RUNS] = {runs[0], runs[2], runs[1]};
     bt_str text = {0};
     bt_baseline baseline;
-    ASSERT_OK(bt_baseline_write(turned, RUNS, "main", "why", 0, &text));
+    ASSERT_OK(bt_baseline_write(turned, RUNS, &wish, &text));
     ASSERT_OK(bt_baseline_parse("b", bt_str_text(&text), text.length_bytes, &baseline));
     const bt_gate_side *side = &baseline.sides.items[0];
     assert_int_equal(side->round_count, 2); // times are the first run's
@@ -74,8 +75,7 @@ static void curves_are_sorted_by_what_they_are_of(void **state)
 static void refuses(const char *words)
 {
     bt_str text = {0};
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, words,
-                 bt_baseline_write(runs, RUNS, "main", "why", 0, &text));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, words, bt_baseline_write(runs, RUNS, &wish, &text));
     bt_str_release(&text);
 }
 
@@ -108,7 +108,7 @@ static void a_run_that_does_not_fit_is_refused(void **state)
     refuses("run 7 is named twice");
     made[0].rounds[0].step_count = made[0].rounds[1].step_count = 0;
     made[2].run.id = 9;
-    refuses("run 7 has no loss curve");
+    refuses("run 8 does not fit beside run 7, case tiny: its settings differ");
 }
 
 static void every_failing_allocation_is_said(void **state)
@@ -119,7 +119,7 @@ static void every_failing_allocation_is_said(void **state)
     for (int64_t n = 1; status != BT_OK; ++n) {
         bt_str text = {0};
         bt_mem_fail_at(n);
-        status = bt_baseline_write(runs, RUNS, "main", "why", 0, &text);
+        status = bt_baseline_write(runs, RUNS, &wish, &text);
         bt_mem_fail_at(0);
         bt_str_release(&text);
         assert_true(status == BT_OK || status == BT_STATUS_OUT_OF_MEMORY);

@@ -1,0 +1,44 @@
+// harness/gate/card.c - a card's digest
+#include "harness/gate/card.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SALT "bt-bench card\n"
+
+static const char *fact_of(const bt_store_env *env, const char *key)
+{
+    for (int64_t i = 0; i < env->fact_count; ++i) {
+        if (strcmp(env->facts[i].key, key) == 0) {
+            return env->facts[i].value;
+        }
+    }
+    return NULL;
+}
+
+void bt_gate_card(const bt_store_env *env, char digest[33])
+{
+    const char *uuid = fact_of(env, "gpu.uuid");
+    unsigned char bytes[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256_state state;
+    digest[0] = '\0';
+    if (!uuid || !*uuid || uuid[0] == '(') { // "(left out)" of a published record
+        return;
+    }
+    (void)crypto_hash_sha256_init(&state);
+    (void)crypto_hash_sha256_update(&state, (const unsigned char *)SALT, sizeof SALT - 1);
+    (void)crypto_hash_sha256_update(&state, (const unsigned char *)uuid, strlen(uuid));
+    (void)crypto_hash_sha256_final(&state, bytes);
+    for (int i = 0; i < 16; ++i) {
+        (void)snprintf(digest + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+bool bt_gate_same_card(const bt_store_env *base, const char *base_card, const bt_store_env *env)
+{
+    char card[33];
+    bt_gate_card(env, card);
+    bool gpu = fact_of(base, "gpu.name") || fact_of(env, "gpu.name");
+    return !gpu || (*card && strcmp(card, base_card) == 0);
+}

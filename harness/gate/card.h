@@ -1,0 +1,16 @@
+// harness/gate/card.h - which card a run used, without saying its serial number
+//
+// Two cards of one model may differ by 1 % and more, so a verdict against a baseline needs the same
+// card. A UUID identifies the machine and stays out of what is published; its digest does not.
+#ifndef BT_HARNESS_GATE_CARD_H
+#define BT_HARNESS_GATE_CARD_H
+
+#include "harness/store/store.h"
+
+// 32 hex digits of SHA-256 over the fact gpu.uuid; "" where it is unknown or was left out.
+void bt_gate_card(const bt_store_env *env, char digest[33]);
+// Whether both environments are of one card; without a GPU on either side they are.
+// base_card  as bt_gate_card made it
+bool bt_gate_same_card(const bt_store_env *base, const char *base_card, const bt_store_env *env);
+
+#endif
