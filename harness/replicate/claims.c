@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OURS "blutrain"
@@ -25,6 +26,8 @@ static const struct {
     {"peak_memory", BT_METRIC_PEAK_ALLOCATED},
 };
 
+#define MARGIN_LEAST 0.02 // of two exact values
+
 static const char *text_of(const cJSON *object, const char *key)
 {
     const cJSON *node = bt_json_get(object, key);
@@ -44,18 +47,36 @@ static const char *stand_in(const cJSON *root, const char *name)
     return name;
 }
 
+// ---- margins -----------------------------------------------------------------------------------
+
+// Half a unit in the last printed place, as a fraction of the value: 0.05 of "0.10", 0.005 of
+// "1.00".
+static double rounding_of(const char *printed)
+{
+    const char *point = strchr(printed, '.');
+    double value = strtod(printed, NULL);
+    double places = point ? (double)strlen(point + 1) : 0;
+    return value > 0 ? 0.5 * pow(10, -places) / value : (double)NAN;
+}
+
+double bt_claim_margin(const char *ours, const char *theirs)
+{
+    return MARGIN_LEAST + rounding_of(ours) + rounding_of(theirs);
+}
+
 // ---- reading -----------------------------------------------------------------------------------
 
-static double value_of(const cJSON *claim, const char *system)
+// Our own value of a claim, NULL when it has none.
+static const cJSON *ours_of(const cJSON *claim)
 {
     const cJSON *value = NULL;
     cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
     {
-        if (strcmp(text_of(value, "system"), system) == 0) {
-            return bt_json_number_of(value, "value");
+        if (strcmp(text_of(value, "system"), OURS) == 0) {
+            return value;
         }
     }
-    return (double)NAN;
+    return NULL;
 }
 
 // How many values are of other systems than ours.
@@ -99,13 +120,16 @@ static bool find_metric(const char *word, bt_metric *metric)
 static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *value, bool several)
 {
     bt_claim *out = &claims->items[claims->count++];
-    double ours = value_of(node, OURS), theirs = bt_json_number_of(value, "value");
+    const cJSON *own = ours_of(node);
+    double ours = own ? bt_json_number_of(own, "value") : (double)NAN,
+           theirs = bt_json_number_of(value, "value");
     bool lower = strcmp(text_of(node, "better"), "lower") == 0;
     *out = (bt_claim){.node = node,
                       .id = text_of(node, "id"),
+                      .title = text_of(node, "title"),
                       .other = value ? stand_in(claims->json->root, text_of(value, "system")) : "",
                       .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
-                      .margin = bt_json_number_of(node, "margin"),
+                      .margin = bt_claim_margin(text_of(own, "printed"), text_of(value, "printed")),
                       .untested = text_of(node, "untested")};
     BT_TRY(set_subject(claims, out, several));
     if (*out->untested) {

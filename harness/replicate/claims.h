@@ -18,6 +18,7 @@
 typedef struct bt_claim {
     const cJSON *node;      // borrowed: the claim in the file
     const char *id;         // borrowed
+    const char *title;      // borrowed: what it is about, for people; "" in files without titles
     const char *subject;    // its id, or "id/other" where it names several other systems
     const char *other;      // the system that stands for the other one here; "" without one
     bt_metric metric;       // that is compared
@@ -31,6 +32,10 @@ typedef struct bt_claims {
     int64_t count;
     bt_arena arena; // holds items and subjects
 } bt_claims;
+
+// How far the ratio of two printed values may be off and still be the claimed one, relative: 2 %,
+// and half a unit in the last printed place of each value, as a fraction of it. NaN: no number.
+double bt_claim_margin(const char *ours, const char *theirs);
 
 // Understands a file of claims (suites/schema/claims.schema.json).
 // Owns    *out: the caller, bt_claims_release; also released on failure

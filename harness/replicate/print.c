@@ -26,9 +26,9 @@ static const char *device_of(const bt_store_run *run)
 // Claims that were tested, a row each; ratios are advantages of ours.
 static bt_status print_tested(const bt_replications *replications, bt_str *out)
 {
-    bt_table table = {.align = "lrrlll"};
-    static const char *const heads[] = {"claim", "paper", "here", "95 %", "verdict", ""};
-    for (int i = 0; i < 6; ++i) {
+    bt_table table = {.align = "llrrlll"};
+    static const char *const heads[] = {"claim", "", "paper", "here", "95 %", "verdict", ""};
+    for (int i = 0; i < 7; ++i) {
         bt_table_cell(&table, "%s", heads[i]);
     }
     for (int64_t i = 0; i < replications->count; ++i) {
@@ -37,6 +37,7 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
             continue;
         }
         bt_table_cell(&table, "%s", item->subject);
+        bt_table_cell(&table, "%s", item->title);
         bt_table_cell(&table, "%s", bt_format_ratio(item->claimed).text);
         bt_table_cell(&table, "%s", bt_format_ratio(item->ratio).text);
         if (isnan(item->low)) {
@@ -45,7 +46,10 @@ static bt_status print_tested(const bt_replications *replications, bt_str *out)
             bt_table_cell(&table, "[%.3f, %.3f]", item->low, item->high);
         }
         bt_table_cell(&table, "%s", bt_verdict_name(item->verdict));
-        bt_table_cell(&table, "%s%s", *item->deviations ? "* " : "", item->reason);
+        bt_table_cell(&table, "%s%s%s", *item->deviations ? "* " : "", item->reason,
+                      item->counted   ? ""
+                      : *item->reason ? "; not counted"
+                                      : "not counted");
     }
     bt_status status = bt_table_print(&table, 2, out);
     bt_table_release(&table);
@@ -103,13 +107,20 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
     }
     bt_str_append(out, "\n");
     print_untested(replications, out);
-    bt_str_format(out,
-                  "\n%lld replicated or exceeded \xc2\xb7 %lld not replicated \xc2\xb7 %lld "
-                  "inconclusive \xc2\xb7 %lld not testable here\n",
-                  (long long)(verdicts[BT_VERDICT_REPLICATED] + verdicts[BT_VERDICT_EXCEEDED]),
-                  (long long)verdicts[BT_VERDICT_NOT_REPLICATED],
-                  (long long)verdicts[BT_VERDICT_INCONCLUSIVE],
-                  (long long)verdicts[BT_VERDICT_NOT_TESTABLE]);
+    static const struct {
+        bt_verdict verdict;
+        const char *words;
+    } parts[] = {{BT_VERDICT_REPLICATED, "replicated"},
+                 {BT_VERDICT_HIGHER, "higher"},
+                 {BT_VERDICT_LOWER, "lower"},
+                 {BT_VERDICT_INCONCLUSIVE, "inconclusive"},
+                 {BT_VERDICT_UNINFORMATIVE, "uninformative"},
+                 {BT_VERDICT_NOT_TESTABLE, "not testable here"}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i) {
+        bt_str_format(out, "%s%lld %s", i ? " \xc2\xb7 " : "\n",
+                      (long long)verdicts[parts[i].verdict], parts[i].words);
+    }
+    bt_str_append(out, "; claims about one measurement count once\n");
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);
     return BT_OK;
@@ -121,6 +132,7 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "paper", text_of(claims->json->root, "paper"));
+    bt_json_writer_text(&json, "url", text_of(claims->json->root, "url"));
     bt_json_writer_integer(&json, "run", run->id);
     bt_json_writer_text(&json, "device", device_of(run));
     bt_json_writer_open(&json, "claims", '[');
@@ -128,6 +140,8 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
         const bt_replication *item = &replications->items[i];
         bt_json_writer_open(&json, NULL, '{');
         bt_json_writer_text(&json, "id", item->subject);
+        bt_json_writer_text(&json, "title", item->title);
+        bt_json_writer_bool(&json, "counted", item->counted);
         bt_json_writer_text(&json, "case", item->case_name);
         bt_json_writer_text(&json, "other", item->other);
         bt_json_writer_text(&json, "metric", bt_metric_info(item->metric)->tag);

@@ -34,12 +34,16 @@ void bt_replication_judge(const double *logs, int64_t count, bt_replication *out
     }
     out->low = exp(low);
     out->high = exp(high);
-    if (out->low > out->claimed * (1 + out->margin)) {
-        out->verdict = BT_VERDICT_EXCEEDED;
-    } else if (out->low >= out->claimed / (1 + out->margin)) {
+    const double least = out->claimed / (1 + out->margin), most = out->claimed * (1 + out->margin);
+    const bool old = out->rule == 1;
+    if (!old && !(out->margin <= BT_REPLICATION_MARGIN_MAX)) {
+        out->verdict = BT_VERDICT_UNINFORMATIVE;
+    } else if (out->low > most) {
+        out->verdict = old ? BT_VERDICT_EXCEEDED : BT_VERDICT_HIGHER;
+    } else if (out->high < least) {
+        out->verdict = old ? BT_VERDICT_NOT_REPLICATED : BT_VERDICT_LOWER;
+    } else if (out->low >= least && (old || out->high <= most)) {
         out->verdict = BT_VERDICT_REPLICATED;
-    } else if (out->high < out->claimed / (1 + out->margin)) {
-        out->verdict = BT_VERDICT_NOT_REPLICATED;
     }
 }
 
@@ -108,7 +112,10 @@ bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replication *out)
         return BT_OK;
     }
     bt_replication_judge(logs, count, out);
-    out->reason = count < 2 ? "one pair of rounds; see --rounds" : "";
+    out->reason = count < 2 ? "one pair of rounds; see --rounds"
+                  : out->verdict == BT_VERDICT_UNINFORMATIVE
+                      ? "the paper's rounding leaves a margin of more than 10 %"
+                      : "";
     return BT_OK;
 }
 
@@ -141,6 +148,9 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
     const bt_store_suite *suite = &run->info.suite;
     const cJSON *item = NULL;
     *out = (bt_replication){.subject = claim->subject,
+                            .title = claim->title,
+                            .rule = BT_REPLICATION_RULE,
+                            .counted = true,
                             .case_name = "",
                             .other = claim->other,
                             .metric = claim->metric,
@@ -161,6 +171,33 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
     return bt_replication_of_rounds(run, out);
 }
 
+// Rate and time of a case are one measurement, whichever of the two a claim is about.
+static bt_metric measurement_of(bt_metric metric)
+{
+    return metric == BT_METRIC_STEP_TIME ? BT_METRIC_TOKENS_PER_S : metric;
+}
+
+static bool is_same_measurement(const bt_replication *a, const bt_replication *b)
+{
+    return a->verdict != BT_VERDICT_NOT_TESTABLE && b->verdict != BT_VERDICT_NOT_TESTABLE &&
+           measurement_of(a->metric) == measurement_of(b->metric) &&
+           strcmp(a->case_name, b->case_name) == 0 && strcmp(a->other, b->other) == 0;
+}
+
+// Of the claims about one measurement the first with the smallest margin counts.
+static void count_once(bt_replications *all, int64_t index)
+{
+    bt_replication *item = &all->items[index];
+    for (int64_t i = 0; i < all->count; ++i) {
+        const bt_replication *other = &all->items[i];
+        bool better = other->margin < item->margin || (other->margin <= item->margin && i < index);
+        if (i != index && better && is_same_measurement(item, other)) {
+            item->counted = false;
+        }
+    }
+    all->verdicts[item->verdict] += item->counted;
+}
+
 static bt_status replicate_all(const bt_claims *claims, const bt_store_run *run,
                                bt_replications *out)
 {
@@ -170,7 +207,9 @@ static bt_status replicate_all(const bt_claims *claims, const bt_store_run *run,
     for (; out->count < claims->count; ++out->count) {
         bt_replication *item = &out->items[out->count];
         BT_TRY(replicate_claim(&claims->items[out->count], run, &out->arena, item));
-        ++out->verdicts[item->verdict];
+    }
+    for (int64_t i = 0; i < out->count; ++i) {
+        count_once(out, i);
     }
     return BT_OK;
 }
@@ -194,7 +233,7 @@ void bt_replications_release(bt_replications *replications)
 int bt_replications_exit_code(const bt_replications *replications)
 {
     const int64_t *verdicts = replications->verdicts;
-    return verdicts[BT_VERDICT_NOT_REPLICATED]                        ? 1
+    return verdicts[BT_VERDICT_LOWER]                                 ? 1
            : verdicts[BT_VERDICT_INCONCLUSIVE]                        ? 3
            : verdicts[BT_VERDICT_NOT_TESTABLE] == replications->count ? 4
                                                                       : 0;

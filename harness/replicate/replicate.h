@@ -9,18 +9,26 @@
 //   1. One pair of rounds decides nothing: the round is the unit, not the sample.
 //   2. Nothing is measured here, and no device touched.
 //   3. A recorded verdict can be made again from the rounds and its rule alone.
+//   4. Claims about one measurement, such as the time and the bandwidth of a case, count once: the
+//      one with the smallest margin.
 #ifndef BT_HARNESS_REPLICATE_REPLICATE_H
 #define BT_HARNESS_REPLICATE_REPLICATE_H
 
 #include "harness/replicate/claims.h"
 
+// A wider margin tells nothing about replication.
+#define BT_REPLICATION_MARGIN_MAX 0.10
+
 // X(enumerator, word)
 #define BT_VERDICT_LIST(X)                                                                         \
-    X(REPLICATED, "REPLICATED")         /* at least the claimed advantage, within the margin */    \
-    X(EXCEEDED, "EXCEEDED")             /* certainly more than that */                             \
-    X(NOT_REPLICATED, "NOT REPLICATED") /* certainly less */                                       \
-    X(INCONCLUSIVE, "INCONCLUSIVE")     /* the interval leaves both open, or one pair of rounds */ \
-    X(NOT_TESTABLE, "NOT TESTABLE HERE")
+    X(REPLICATED, "REPLICATED")       /* the whole interval lies inside the margin */              \
+    X(HIGHER, "HIGHER")               /* the whole interval lies above the margin */               \
+    X(LOWER, "LOWER")                 /* the whole interval lies below the margin */               \
+    X(INCONCLUSIVE, "INCONCLUSIVE")   /* the interval crosses an edge, or one pair of rounds */    \
+    X(UNINFORMATIVE, "UNINFORMATIVE") /* the paper's rounding makes the margin too wide */         \
+    X(NOT_TESTABLE, "NOT TESTABLE HERE")                                                           \
+    X(EXCEEDED, "EXCEEDED")             /* of old records: more than the margin */                 \
+    X(NOT_REPLICATED, "NOT REPLICATED") /* of old records: less than the margin */
 
 typedef enum bt_verdict {
 #define BT_VERDICT_ENUM(name, word) BT_VERDICT_##name,
@@ -31,8 +39,13 @@ typedef enum bt_verdict {
 
 const char *bt_verdict_name(bt_verdict verdict);
 
+// The rule by which verdicts are given, as recorded with them. Rule 1 had EXCEEDED, REPLICATED from
+// the lower margin on whatever its width, and NOT REPLICATED.
+#define BT_REPLICATION_RULE 2
+
 typedef struct bt_replication {
     const char *subject;     // the claim's, see claims.h; borrowed
+    const char *title;       // likewise
     const char *case_name;   // that tests it in this run; "" none; borrowed
     const char *other;       // system; borrowed
     bt_metric metric;        // that is compared
@@ -40,6 +53,8 @@ typedef struct bt_replication {
     double ratio, low, high; // advantage here; NaN: not known
     int64_t pairs;           // of rounds
     bt_verdict verdict;
+    int rule;               // BT_REPLICATION_RULE; 1: of old records, one-sided
+    bool counted;           // false: another claim is about the same measurement
     const char *reason;     // why it is not testable, or not decided; "" otherwise; borrowed
     const char *deviations; // "corpus: books; one GPU": in what the case is not the paper's
 } bt_replication;
@@ -47,7 +62,7 @@ typedef struct bt_replication {
 typedef struct bt_replications {
     bt_replication *items; // [count], in the order of the claims
     int64_t count;
-    int64_t verdicts[BT_VERDICT_COUNT]; // how many of each
+    int64_t verdicts[BT_VERDICT_COUNT]; // how many of each; of those that count
     bt_arena arena;                     // holds items and texts of theirs
 } bt_replications;
 
@@ -60,8 +75,8 @@ void bt_replications_release(bt_replications *replications);
 
 // The verdict of `count` logarithms of the advantage, with its interval. For tests as well.
 void bt_replication_judge(const double *logs, int64_t count, bt_replication *out);
-// 1 when something is not replicated, else 3 when something is inconclusive, else 4 when nothing
-// could be tested, else 0.
+// 1 when something is lower than claimed, else 3 when something is inconclusive, else 4 when
+// nothing could be tested, else 0.
 int bt_replications_exit_code(const bt_replications *replications);
 
 // ---- verdicts.c: in the record -----------------------------------------------------------------

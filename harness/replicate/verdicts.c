@@ -1,7 +1,8 @@
 // harness/replicate/verdicts.c - verdicts of claims into the record, and again out of their rules
 //
-// The rule of a verdict: {"case", "other", "claimed", "margin", "deviations"}; the metric is the
-// verdict's own.
+// The rule of a verdict: {"rule", "case", "other", "claimed", "margin", "deviations", "title",
+// "counted"}; the metric is the verdict's own. Records of rule 1 have neither "rule" nor "title"
+// nor "counted".
 #include <math.h>
 #include <string.h>
 
@@ -16,6 +17,9 @@ static bt_status write_rule(const bt_replication *item, bt_arena *arena, const c
     void *copy = NULL;
     bt_json_writer json = {.out = &text};
     bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "rule", item->rule);
+    bt_json_writer_text(&json, "title", item->title);
+    bt_json_writer_bool(&json, "counted", item->counted);
     bt_json_writer_text(&json, "case", item->case_name);
     bt_json_writer_text(&json, "other", item->other);
     bt_json_writer_real(&json, "claimed", item->claimed);
@@ -89,6 +93,8 @@ static bt_status take_rule(const cJSON *rule, bt_arena *arena, bt_replication *o
     BT_TRY(take_text(rule, "case", arena, &out->case_name));
     BT_TRY(take_text(rule, "other", arena, &out->other));
     BT_TRY(take_text(rule, "deviations", arena, &out->deviations));
+    const cJSON *number = bt_json_get(rule, "rule");
+    out->rule = cJSON_IsNumber(number) ? number->valueint : 1;
     BT_TRY(take_number(rule, "claimed", &out->claimed));
     return take_number(rule, "margin", &out->margin);
 }

@@ -95,6 +95,12 @@ static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out
         bt_html_text(out, row->metric);
         bt_str_append(out, "</span>");
     }
+    if (row->title[0]) {
+        bt_str_append(out, "<small class=muted>");
+        bt_html_text(out, row->title);
+        bt_str_append(out, row->repeated ? "; another claim is about the same measurement" : "");
+        bt_str_append(out, "</small>");
+    }
 }
 
 static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out)

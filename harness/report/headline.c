@@ -41,7 +41,7 @@ int64_t bt_report_verdict_count(const ratio_list *list, const char *verdict)
 {
     int64_t found = 0;
     for (int64_t i = 0; i < list->count; i++) {
-        found += strcmp(list->rows[i].verdict, verdict) == 0;
+        found += !list->rows[i].repeated && strcmp(list->rows[i].verdict, verdict) == 0;
     }
     for (int64_t i = 0; i < list->rest_count; i++) {
         found += strcmp(list->rest[i].verdict, verdict) == 0;
@@ -76,12 +76,20 @@ static void say_claims(const report_set *set, const ratio_list *list, bt_str *ou
         int64_t count;
         const char *words;
     } parts[] = {
-        {bt_report_verdict_count(list, "REPLICATED") + bt_report_verdict_count(list, "EXCEEDED"),
-         "replicated or exceeded"},
-        {bt_report_verdict_count(list, "NOT REPLICATED"), "not replicated"},
-        {bt_report_verdict_count(list, "INCONCLUSIVE"), "inconclusive"}};
+        {bt_report_verdict_count(list, "REPLICATED"), "replicated"},
+        {bt_report_verdict_count(list, "HIGHER") + bt_report_verdict_count(list, "EXCEEDED"),
+         "higher"},
+        {bt_report_verdict_count(list, "LOWER") + bt_report_verdict_count(list, "NOT REPLICATED"),
+         "lower"},
+        {bt_report_verdict_count(list, "INCONCLUSIVE"), "inconclusive"},
+        {bt_report_verdict_count(list, "UNINFORMATIVE"), "uninformative"}};
     const char *comma = "";
-    bt_str_format(out, "Of %lld claims tested, ", (long long)list->count);
+    int64_t counted = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        counted += parts[i].count;
+    }
+    bt_str_format(out, "Of %lld measurements that the paper makes claims about, ",
+                  (long long)counted);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (parts[i].count > 0) {
             bt_str_format(out, "%s%lld %s", comma, (long long)parts[i].count, parts[i].words);

@@ -90,6 +90,8 @@ static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
         bt_markdown_text(out, row->metric);
     }
     if (paper) {
+        bt_str_append(out, row->title[0] ? ": " : "");
+        bt_markdown_text(out, row->title);
         bt_str_format(out, " | %s", bt_format_ratio(row->mark).text);
     }
     bt_str_format(out, " | %s | ", bt_format_ratio(row->ratio).text);
@@ -98,6 +100,7 @@ static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
     bt_markdown_text(out, row->verdict);
     bt_str_append(out, " | ");
     bt_markdown_text(out, row->reason);
+    bt_str_append(out, row->repeated ? "not counted: another claim is about this measurement" : "");
     bt_str_append(out, " |\n");
 }
 

@@ -12,6 +12,7 @@ static const report_mark marks[] = {
     {"NOT REPLICATED", "\xe2\x9c\x95", "bad", 3},
     {"INVALID", "\xe2\x9c\x95", "bad", 3},
     {"WORSE", "\xe2\x96\xb2", "bad", 3},
+    {"LOWER", "\xe2\x96\xbd", "bad", 3},
     {"FAIL", "\xe2\x9c\x95", "bad", 3},
     {"invalid", "\xe2\x96\xb3", "warn", 2},
     {"interrupted", "\xe2\x96\xa0", "warn", 2},
@@ -21,11 +22,13 @@ static const report_mark marks[] = {
     {"ADVISORY", "i", "calm", 1},
     {"running", "\xe2\x97\x8f", "run", 1},
     {"unavailable", "\xe2\x88\x92", "calm", 1},
+    {"UNINFORMATIVE", "~", "calm", 1},
     {"NOT TESTABLE HERE", "\xe2\x88\x92", "calm", 1},
     {"SAME", "=", "good", 0},
     {"REPLICATED", "\xe2\x9c\x93", "good", 0},
     {"FASTER", "\xe2\x96\xbc", "good", 0},
     {"BETTER", "\xe2\x96\xbc", "good", 0},
+    {"HIGHER", "\xe2\x96\xb3", "good", 0},
     {"EXCEEDED", "\xe2\x9c\x93\xe2\x9c\x93", "good", 0},
     {"PASS", "\xe2\x9c\x93", "good", 0},
     {"passed", "\xe2\x9c\x93", "good", 0},
@@ -57,7 +60,7 @@ static long long count_of(const ratio_row *rows, int64_t count, const char *word
 {
     long long found = 0;
     for (int64_t i = 0; i < count; i++) {
-        found += strcmp(rows[i].verdict, word) == 0;
+        found += !rows[i].repeated && strcmp(rows[i].verdict, word) == 0;
     }
     return found;
 }

@@ -69,6 +69,7 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
                        .verdict = "",
                        .reason = "",
                        .deviations = "",
+                       .title = "",
                        .noisy = base->noisy + other->noisy};
     if (named) {
         bt_str text = {0};
@@ -173,6 +174,7 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
                            .verdict = "",
                            .reason = "",
                            .deviations = "",
+                           .title = "",
                            .noisy = base->noisy + mine->noisy,
                            .rounds = mine->round_count};
         BT_TRY(name_in_run(set, mine, &row->name));

@@ -121,11 +121,15 @@ static bt_status read_rule(const bt_store_verdict *verdict, bt_arena *arena, rat
         row->band_low = middle / (1.0 + share);
         row->band_high = middle * (1.0 + share);
     }
-    const cJSON *deviations = bt_json_get(rule.root, "deviations");
-    if (cJSON_IsString(deviations)) {
-        status = bt_ratios_text(arena, deviations->valuestring, strlen(deviations->valuestring),
-                                &row->deviations);
+    const cJSON *texts[] = {bt_json_get(rule.root, "deviations"), bt_json_get(rule.root, "title")};
+    const char **places[] = {&row->deviations, &row->title};
+    for (int i = 0; i < 2 && status == BT_OK; i++) {
+        if (cJSON_IsString(texts[i])) {
+            const char *words = texts[i]->valuestring;
+            status = bt_ratios_text(arena, words, strlen(words), places[i]);
+        }
     }
+    row->repeated = cJSON_IsFalse(bt_json_get(rule.root, "counted"));
     bt_json_release(&rule);
     return status;
 }
@@ -204,6 +208,7 @@ static bt_status read_verdicts(report_set *set, const bt_store_run *run, const c
                            .verdict = verdict->verdict,
                            .reason = verdict->reason,
                            .deviations = "",
+                           .title = "",
                            .rounds = verdict->rounds};
         row->noisy = noisy_rounds(set, run, row->name);
         BT_TRY(read_rule(verdict, &set->arena, row));

@@ -20,6 +20,7 @@ struct report_set;
 
 typedef struct ratio_row {
     const char *name;   // case, or claim's id
+    const char *title;  // of a claim: what it is about; "" where the name says it
     const char *group;  // operation or experiment; "": none
     const char *metric; // tag, "" where the list says enough
     double ratio;
@@ -29,6 +30,7 @@ typedef struct ratio_row {
     const char *verdict;        // as stored, "" where nothing was decided
     const char *reason;         // likewise
     const char *deviations;     // in what it is not the paper's; "" where nothing is known
+    bool repeated;              // a claim about a measurement that another claim counts for
     int64_t rounds;             // of this run, each beside one of the other where they took turns
     int64_t noisy;              // of those, with a noise label
 } ratio_row;

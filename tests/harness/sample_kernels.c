@@ -143,10 +143,12 @@ static bt_store_verdict judge(const sample_kernels *sample, int index, char *nam
                    claim ? ",\"claimed\":" : ",\"alpha\":", claim ? claimed : 0.01);
     if (claim) {
         (void)snprintf(name, 128, "B.%d.%s", 1 + made.op, made.name + strlen(ops[made.op].op) + 1);
-        verdict.verdict = verdict.low > claimed * (1 + margin)    ? "EXCEEDED"
-                          : verdict.low >= claimed / (1 + margin) ? "REPLICATED"
-                          : verdict.high < claimed / (1 + margin) ? "NOT REPLICATED"
-                                                                  : "INCONCLUSIVE";
+        verdict.verdict =
+            verdict.low > claimed * (1 + margin)    ? "HIGHER"
+            : verdict.high < claimed / (1 + margin) ? "LOWER"
+            : verdict.low >= claimed / (1 + margin) && verdict.high <= claimed * (1 + margin)
+                ? "REPLICATED"
+                : "INCONCLUSIVE";
         if (index % 9 == 8) {
             verdict.ratio = verdict.low = verdict.high = (double)NAN;
             verdict.verdict = "NOT TESTABLE HERE";

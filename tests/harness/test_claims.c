@@ -2,11 +2,13 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/plan/plan.h"
+#include "harness/replicate/claims.h"
 #include "tests/harness/schema_check.h"
 #include "tests/support/test.h"
 
@@ -69,8 +71,14 @@ static const char *fault_of(const cJSON *root, const cJSON *claim)
             return "a value that is not positive";
         }
     }
-    double margin = bt_json_number_of(claim, "margin");
-    return margin >= 0.02 && margin < 1.1 ? NULL : "a margin of less than 2 % or more than 110 %";
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
+    {
+        double printed = strtod(text_of(value, "printed"), NULL);
+        if (!(fabs(printed - bt_json_number_of(value, "value")) <= 1e-12 * printed)) {
+            return "a value that is not what was printed";
+        }
+    }
+    return NULL;
 }
 
 static void every_file_obeys_its_schema(void **state)
@@ -265,6 +273,150 @@ static void some_numbers_are_those_of_the_paper(void **state)
     bt_json_release(&json);
 }
 
+// ---- margins, and what the paper says twice ----------------------------------------------------
+
+// Half a unit in the last printed place of a value, as an exact decimal.
+static double half_unit(const char *printed)
+{
+    const char *point = strchr(printed, '.');
+    double unit = 1;
+    for (size_t i = 0; point && i < strlen(point + 1); ++i) {
+        unit /= 10;
+    }
+    return unit / 2;
+}
+
+static const char *printed_of(const cJSON *claim, const char *system)
+{
+    const cJSON *value = NULL;
+    cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
+    {
+        if (strcmp(text_of(value, "system"), system) == 0) {
+            return text_of(value, "printed");
+        }
+    }
+    return NULL;
+}
+
+static void every_margin_follows_from_the_printed_digits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *id;
+        double margin;
+    } expected[] = {{"B.3.32x1024x3072.time", 0.030},       {"B.4.1x2048x3072.time", 0.126},
+                    {"B.4.16x1024x4096.time", 0.030},       {"B.3.16x2048x3072.time", 0.030},
+                    {"B.1.causal.1x12x512x64.time", 0.039}, {"B.5.1024x768.time", 1.02}};
+    bt_json_doc json;
+    bt_claims claims;
+    int pairs = 0, found = 0;
+    read_json(PAPER, &json);
+    ASSERT_OK(bt_claims_read(&json, &claims));
+    for (int64_t i = 0; i < claims.count; ++i) {
+        const bt_claim *claim = &claims.items[i];
+        const char *ours = printed_of(claim->node, "blutrain");
+        const cJSON *value = NULL;
+        bool same = false;
+        cJSON_ArrayForEach(value, bt_json_get(claim->node, "values"))
+        {
+            const char *theirs = text_of(value, "printed");
+            double margin = !ours ? (double)NAN
+                                  : 0.02 + half_unit(ours) / strtod(ours, NULL) +
+                                        half_unit(theirs) / strtod(theirs, NULL);
+            same = same || fabs(margin - claim->margin) <= 1e-12;
+        }
+        if (claim->claimed > 0 && !same) {
+            fail_msg("%s: a margin of %g", claim->subject, claim->margin);
+        }
+        pairs += claim->claimed > 0;
+        for (size_t e = 0; e < sizeof expected / sizeof expected[0]; ++e) {
+            if (strcmp(expected[e].id, claim->subject) == 0) {
+                assert_true(fabs(claim->margin - expected[e].margin) <= 5e-4);
+                ++found;
+            }
+        }
+    }
+    assert_int_equal(found, 6);
+    assert_true(pairs > 140);
+    bt_claims_release(&claims);
+    bt_json_release(&json);
+}
+
+// Whether the printed time (ms) and rate (1e9 bytes or 1e12 FLOP per second) of `work` agree when
+// each may be off by half a unit in its last place.
+static bool agree(double work, const char *time, const char *rate)
+{
+    double slowest = (strtod(time, NULL) + half_unit(time)) * 1e-3;
+    double fastest = (strtod(time, NULL) - half_unit(time)) * 1e-3;
+    double least = strtod(rate, NULL) - half_unit(rate),
+           most = strtod(rate, NULL) + half_unit(rate);
+    return work / slowest <= most && work / fastest >= least;
+}
+
+// The claim about the same case and system pair with this metric, NULL: none.
+static const cJSON *sibling(const cJSON *list, const cJSON *claim, const char *metric)
+{
+    const char *name = text_of(bt_json_get(claim, "case"), "name");
+    const cJSON *other = NULL;
+    cJSON_ArrayForEach(other, list)
+    {
+        if (*name && strcmp(text_of(bt_json_get(other, "case"), "name"), name) == 0 &&
+            strcmp(text_of(other, "metric"), metric) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static double work_of(planned *at, const cJSON *claim, bool flops)
+{
+    const cJSON *where = bt_json_get(claim, "case"), *item = NULL;
+    look_up(at, text_of(where, "suite"), text_of(where, "profile"));
+    cJSON_ArrayForEach(item, at->plan.cases)
+    {
+        if (strcmp(text_of(item, "name"), text_of(where, "name")) == 0) {
+            return bt_json_number_of(bt_json_get(item, "kernel"), flops ? "flops" : "bytes") /
+                   (flops ? 1e12 : 1e9);
+        }
+    }
+    return (double)NAN;
+}
+
+static void times_and_rates_that_disagree_are_noted(void **state)
+{
+    (void)state;
+    bt_json_doc json;
+    planned at = {0};
+    int pairs = 0, noted = 0;
+    read_json(PAPER, &json);
+    const cJSON *list = bt_json_get(json.root, "claims"), *claim = NULL, *value = NULL;
+    cJSON_ArrayForEach(claim, list)
+    {
+        const bool flops = strcmp(text_of(claim, "metric"), "compute") == 0;
+        const bool rate = flops || strcmp(text_of(claim, "metric"), "bandwidth") == 0;
+        const cJSON *time = rate ? sibling(list, claim, "time") : NULL;
+        cJSON_ArrayForEach(value, bt_json_get(time ? claim : NULL, "values"))
+        {
+            const char *system = text_of(value, "system");
+            char words[128];
+            (void)snprintf(words, sizeof words, "prints for %s disagree beyond rounding", system);
+            bool fine = agree(work_of(&at, claim, flops), printed_of(time, system),
+                              text_of(value, "printed"));
+            if (fine == (strstr(text_of(claim, "note"), words) != NULL)) {
+                fail_msg("%s, %s: %s", text_of(claim, "id"), system,
+                         fine ? "noted, and agrees" : "disagrees, and is not noted");
+            }
+            noted += !fine;
+            ++pairs;
+        }
+    }
+    assert_int_equal(pairs, 70);
+    assert_int_equal(noted, 14);
+    assert_true(agree(0.1006632960, "0.12", "812") && !agree(0.1006632960, "0.12", "900"));
+    bt_plan_release(&at.plan);
+    bt_json_release(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +425,8 @@ int main(void)
         cmocka_unit_test(every_case_exists),
         cmocka_unit_test(counts_are_those_of_the_paper),
         cmocka_unit_test(some_numbers_are_those_of_the_paper),
+        cmocka_unit_test(every_margin_follows_from_the_printed_digits),
+        cmocka_unit_test(times_and_rates_that_disagree_are_noted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

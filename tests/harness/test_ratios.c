@@ -293,7 +293,8 @@ static void every_known_word_has_a_shape(void **state)
     static const char *const words[] = {"SAME",         "FASTER",         "SLOWER",
                                         "INCONCLUSIVE", "NOT-COMPARABLE", "INVALID",
                                         "REPLICATED",   "EXCEEDED",       "NOT REPLICATED",
-                                        "passed",       "failed",         "NOT TESTABLE HERE"};
+                                        "passed",       "failed",         "NOT TESTABLE HERE",
+                                        "HIGHER",       "LOWER",          "UNINFORMATIVE"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         assert_string_equal(bt_mark_of(words[i])->word, words[i]);
         assert_true(bt_mark_of(words[i])->shape[0] != '\0');

@@ -9,17 +9,20 @@
 static const char claims_text[] =
     "{\"paper\":\"p\",\"stands_for\":[{\"name\":\"pytorch\",\"system\":\"pytorch-eager\"}],"
     "\"claims\":["
-    "{\"id\":\"time\",\"metric\":\"time\",\"better\":\"lower\",\"margin\":0.05,\"values\":["
-    "{\"system\":\"blutrain\",\"value\":1},{\"system\":\"pytorch\",\"value\":2}],"
+    "{\"id\":\"time\",\"metric\":\"time\",\"better\":\"lower\",\"values\":["
+    "{\"system\":\"blutrain\",\"value\":1,\"printed\":\"1.00\"},{\"system\":\"pytorch\",\"value\":"
+    "2,\"printed\":\"2.00\"}],"
     "\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}},"
-    "{\"id\":\"rate\",\"metric\":\"bandwidth\",\"better\":\"higher\",\"margin\":0.05,\"values\":["
-    "{\"system\":\"blutrain\",\"value\":300},{\"system\":\"pytorch\",\"value\":100}],"
+    "{\"id\":\"rate\",\"metric\":\"bandwidth\",\"better\":\"higher\",\"values\":["
+    "{\"system\":\"blutrain\",\"value\":300,\"printed\":\"300.00\"},{\"system\":\"pytorch\","
+    "\"value\":100,\"printed\":\"100.00\"}],"
     "\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}},"
-    "{\"id\":\"loss\",\"metric\":\"happiness\",\"better\":\"lower\",\"margin\":0.05,"
-    "\"values\":[{\"system\":\"blutrain\",\"value\":1},{\"system\":\"pytorch\",\"value\":2}],"
+    "{\"id\":\"loss\",\"metric\":\"happiness\",\"better\":\"lower\","
+    "\"values\":[{\"system\":\"blutrain\",\"value\":1,\"printed\":\"1.00\"},{\"system\":"
+    "\"pytorch\",\"value\":2,\"printed\":\"2.00\"}],"
     "\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}},"
-    "{\"id\":\"alone\",\"metric\":\"time\",\"better\":\"lower\",\"margin\":0.05,\"values\":["
-    "{\"system\":\"blutrain\",\"value\":1}],\"untested\":\"no case\"}]}";
+    "{\"id\":\"alone\",\"metric\":\"time\",\"better\":\"lower\",\"values\":["
+    "{\"system\":\"blutrain\",\"value\":1,\"printed\":\"1.00\"}],\"untested\":\"no case\"}]}";
 
 enum { ROUNDS = 4 };
 
@@ -80,10 +83,12 @@ static void verdicts_follow_the_interval(void **state)
         bt_verdict of_two, of_three; // claims of 2x and of 3x
         int exit_code;
     } cases[] = {
-        {{2.0, 2.01, 1.99, 2.0}, 4, BT_VERDICT_REPLICATED, BT_VERDICT_NOT_REPLICATED, 1},
-        {{2.5, 2.51, 2.49, 2.5}, 4, BT_VERDICT_EXCEEDED, BT_VERDICT_NOT_REPLICATED, 1},
-        {{3.0, 3.01, 2.99, 3.0}, 4, BT_VERDICT_EXCEEDED, BT_VERDICT_REPLICATED, 0},
+        {{2.0, 2.01, 1.99, 2.0}, 4, BT_VERDICT_REPLICATED, BT_VERDICT_LOWER, 1},
+        {{2.5, 2.51, 2.49, 2.5}, 4, BT_VERDICT_HIGHER, BT_VERDICT_LOWER, 1},
+        {{3.0, 3.01, 2.99, 3.0}, 4, BT_VERDICT_HIGHER, BT_VERDICT_REPLICATED, 0},
         {{1.0, 4.0, 1.5, 3.5}, 4, BT_VERDICT_INCONCLUSIVE, BT_VERDICT_INCONCLUSIVE, 3},
+        // Inside the margin below, across its upper edge above: nothing is replicated.
+        {{1.99, 2.01, 2.06, 2.07}, 4, BT_VERDICT_INCONCLUSIVE, BT_VERDICT_LOWER, 1},
         {{9.0}, 1, BT_VERDICT_INCONCLUSIVE, BT_VERDICT_INCONCLUSIVE, 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
@@ -97,6 +102,10 @@ static void verdicts_follow_the_interval(void **state)
         assert_int_equal(got.items[2].verdict, BT_VERDICT_NOT_TESTABLE);
         assert_int_equal(got.items[3].verdict, BT_VERDICT_NOT_TESTABLE);
         assert_int_equal(got.verdicts[BT_VERDICT_NOT_TESTABLE], 2);
+        // Time and rate of one case: one measurement, counted for the smaller margin.
+        assert_false(got.items[0].counted);
+        assert_true(got.items[1].counted);
+        assert_int_equal(got.verdicts[got.items[1].verdict], 1);
         assert_int_equal(bt_replications_exit_code(&got), cases[i].exit_code);
         bt_replications_release(&got);
     }
@@ -128,6 +137,22 @@ static void the_interval_is_students(void **state)
     assert_int_equal(got.verdict, BT_VERDICT_INCONCLUSIVE);
 }
 
+static void a_wide_margin_replicates_nothing(void **state)
+{
+    (void)state;
+    const double logs[] = {0.0, 0.001, -0.001};
+    bt_replication got = {.claimed = 1, .margin = 0.101, .rule = BT_REPLICATION_RULE};
+    bt_replication_judge(logs, 3, &got);
+    assert_int_equal(got.verdict, BT_VERDICT_UNINFORMATIVE);
+    assert_true(got.low < 1 && got.high > 1); // shown all the same
+    got.margin = 0.1;
+    bt_replication_judge(logs, 3, &got);
+    assert_int_equal(got.verdict, BT_VERDICT_REPLICATED);
+    got = (bt_replication){.claimed = 0.5, .margin = 0.9, .rule = 1}; // as old records were judged
+    bt_replication_judge(logs, 3, &got);
+    assert_int_equal(got.verdict, BT_VERDICT_EXCEEDED);
+}
+
 static void text_and_json_say_it(void **state)
 {
     (void)state;
@@ -139,9 +164,9 @@ static void text_and_json_say_it(void **state)
     replicate(&made, &got, &text);
     static const char *const words[] = {"p on a device, run 7",
                                         "REPLICATED",
-                                        "NOT REPLICATED",
+                                        "LOWER",
                                         "1 not testable here: no case",
-                                        "1 replicated or exceeded",
+                                        "0 replicated \xc2\xb7 0 higher \xc2\xb7 1 lower",
                                         "\"verdict\": \"NOT TESTABLE HERE\"",
                                         "\"pairs\": 4"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
@@ -162,15 +187,17 @@ static void text_and_json_say_it(void **state)
 
 static const char training_text[] =
     "{\"claims\":["
-    "{\"id\":\"rate\",\"metric\":\"throughput\",\"better\":\"higher\",\"margin\":0.02,\"values\":["
-    "{\"system\":\"eager\",\"value\":100},{\"system\":\"compiled\",\"value\":125},"
-    "{\"system\":\"blutrain\",\"value\":150}],"
+    "{\"id\":\"rate\",\"metric\":\"throughput\",\"better\":\"higher\",\"values\":["
+    "{\"system\":\"eager\",\"value\":100,\"printed\":\"100.00\"},{\"system\":\"compiled\","
+    "\"value\":125,\"printed\":\"125.00\"},"
+    "{\"system\":\"blutrain\",\"value\":150,\"printed\":\"150.00\"}],"
     "\"case\":{\"suite\":\"gpt\",\"profile\":\"paper\",\"name\":\"e1\"},\"stand_ins\":[{\"suite\":"
     "\"gpt\","
     "\"profile\":\"short\",\"name\":\"e1\",\"deviations\":[\"one GPU\",\"12 steps\"]}]},"
-    "{\"id\":\"memory\",\"metric\":\"peak_memory\",\"better\":\"lower\",\"margin\":0.02,\"values\":"
+    "{\"id\":\"memory\",\"metric\":\"peak_memory\",\"better\":\"lower\",\"values\":"
     "["
-    "{\"system\":\"eager\",\"value\":20},{\"system\":\"blutrain\",\"value\":10}],"
+    "{\"system\":\"eager\",\"value\":20,\"printed\":\"20.00\"},{\"system\":\"blutrain\",\"value\":"
+    "10,\"printed\":\"10.00\"}],"
     "\"case\":{\"suite\":\"gpt\",\"profile\":\"paper\",\"name\":\"e1\"}}]}";
 
 enum { SYSTEMS = 3 };
@@ -243,7 +270,7 @@ static void a_claim_of_three_systems_is_two_pairs(void **state)
     assert_true(fabs(all.got.items[1].ratio - 1.2) < 1e-12);
     assert_string_equal(all.got.items[2].subject, "memory");
     assert_true(fabs(all.got.items[2].ratio - 3) < 1e-12); // claimed: 2
-    assert_int_equal(all.got.items[2].verdict, BT_VERDICT_EXCEEDED);
+    assert_int_equal(all.got.items[2].verdict, BT_VERDICT_HIGHER);
     assert_string_equal(all.got.items[2].deviations, "");
     assert_int_equal(bt_replications_exit_code(&all.got), 0);
     release_judged(&all);
@@ -325,6 +352,11 @@ static void a_recorded_verdict_can_be_made_again(void **state)
     bad.rule_json = "{\"case\":\"e1\"}";
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "claim rate/eager: the rule has no \"other\"",
                  bt_replication_again(&made.run, &bad, &arena, &again));
+    bad.rule_json = "{\"case\":\"e1\",\"other\":\"eager\",\"claimed\":1.2,\"margin\":0.02,"
+                    "\"deviations\":\"\"}"; // a record of rule 1
+    made.steps[0].tokens = 150;
+    ASSERT_OK(bt_replication_again(&made.run, &bad, &arena, &again));
+    assert_string_equal(bt_verdict_name(again.verdict), "EXCEEDED");
     bad = verdicts[0];
     bad.metric = "happiness";
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "no metric \"happiness\"",
@@ -339,6 +371,7 @@ int main(void)
         cmocka_unit_test(verdicts_follow_the_interval),
         cmocka_unit_test(failed_rounds_are_no_evidence),
         cmocka_unit_test(the_interval_is_students),
+        cmocka_unit_test(a_wide_margin_replicates_nothing),
         cmocka_unit_test(text_and_json_say_it),
         cmocka_unit_test(a_claim_of_three_systems_is_two_pairs),
         cmocka_unit_test(a_stand_in_says_in_what_it_deviates),
