@@ -11,7 +11,8 @@ typedef struct bt_edge {
     bt_tensor *leaf;      // retained
     struct bt_node *node; // borrowed, same tape
     int output;
-    bt_op_spec spec;
+    bt_op_spec spec; // of the gradient
+    bt_dtype dtype;  // of the input
 } bt_edge;
 
 typedef struct bt_node {
@@ -23,12 +24,14 @@ typedef struct bt_node {
     uint64_t saved_version[BT_OP_MAX_SAVED];
     bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // retained; sum so far
     bt_grad_hook hook[BT_OP_MAX_OUTPUTS];
+    bt_captures captures; // owned; of a recomputed op
 } bt_node;
 
 struct bt_tape {
     bt_arena arena; // of the nodes
     bt_node *newest;
-    uint64_t generation; // unique in the process, new after each reset
+    uint64_t generation;   // unique in the process, new after each reset
+    bt_captures *captures; // borrowed; of the recomputed op whose body is recorded here, or NULL
 };
 
 static atomic_ullong generations;
@@ -43,6 +46,13 @@ bt_status bt_tape_create(bt_tape **out)
     return BT_OK;
 }
 
+bt_status bt_tape_create_within(bt_captures *captures, bt_tape **out)
+{
+    BT_TRY(bt_tape_create(out));
+    (*out)->captures = captures;
+    return BT_OK;
+}
+
 static void spend(bt_node *node)
 {
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
@@ -54,6 +64,7 @@ static void spend(bt_node *node)
     for (int i = 0; i < BT_OP_MAX_OUTPUTS; ++i) {
         BT_TENSOR_RELEASE(node->dout[i]);
     }
+    bt_captures_release(&node->captures);
 }
 
 void bt_tape_reset(bt_tape *tape)
@@ -75,13 +86,32 @@ void bt_tape_destroy(bt_tape *tape)
     }
 }
 
+bool bt_tape_made(const bt_tape *tape, const bt_tensor *x)
+{
+    return tape && x->producer && x->producer_generation == tape->generation;
+}
+
+// What an op on the tape may use: its tensors, leaves and constants, and what the recomputed op
+// around it captured, which is on an older tape that lives.
 static bt_status check_producer(const bt_tape *tape, const bt_tensor *x)
 {
-    if (x->producer && (!tape || x->producer_generation != tape->generation)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "\"%s\" was made on a tape that has been reset since, or is not the "
-                        "context's; bt_detach makes a constant of it",
-                        x->name);
+    const bool captured = tape && tape->captures && bt_captures_have(tape->captures, x);
+    if (!x->producer || bt_tape_made(tape, x) || captured) {
+        return BT_OK;
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "\"%s\" was made on a tape that has been reset since, or is not the context's; "
+                    "bt_detach makes a constant of it",
+                    x->name);
+}
+
+static bt_status check_producers(const bt_tape *tape, const bt_op_call *call)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        BT_TRY(call->in[i] ? check_producer(tape, call->in[i]) : BT_OK);
+    }
+    for (int64_t i = 0; i < call->captures.count; ++i) {
+        BT_TRY(check_producer(tape, call->captures.items[i].tensor));
     }
     return BT_OK;
 }
@@ -89,19 +119,20 @@ static bt_status check_producer(const bt_tape *tape, const bt_tensor *x)
 bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
 {
     void *block = NULL;
-    for (int i = 0; i < call->in_count; ++i) {
-        BT_TRY(call->in[i] ? check_producer(tape, call->in[i]) : BT_OK);
-    }
+    BT_TRY(check_producers(tape, call));
     BT_TRY(bt_arena_alloc(&tape->arena, sizeof(bt_node), &block));
     bt_node *node = block;
     node->op = call->op;
     node->attrs = call->attrs;
+    node->captures = call->captures;
+    call->captures = (bt_captures){0};
     for (int i = 0; i < call->in_count; ++i) {
         bt_tensor *x = call->in[i];
         if (!x) {
             continue;
         }
         node->in[i].spec = (bt_op_spec){x->dtype, x->shape};
+        node->in[i].dtype = x->dtype;
         if (x->requires_grad && x->producer) {
             node->in[i].node = x->producer;
             node->in[i].output = x->producer_output;
@@ -127,18 +158,26 @@ bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
     return BT_OK;
 }
 
+static bt_status check_version(const bt_node *node, const bt_tensor *saved, uint64_t version)
+{
+    if (saved && saved->storage->version != version) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: the tensor \"%s\", saved for backward, was written in place since "
+                        "(version %llu, saved at %llu)",
+                        node->op->name, saved->name, (unsigned long long)saved->storage->version,
+                        (unsigned long long)version);
+    }
+    return BT_OK;
+}
+
 static bt_status check_saved(const bt_node *node)
 {
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
-        const bt_tensor *saved = node->saved[i];
-        if (saved && saved->storage->version != node->saved_version[i]) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "%s: the tensor \"%s\", saved for backward, was written in place since "
-                            "(version %llu, saved at %llu)",
-                            node->op->name, saved->name,
-                            (unsigned long long)saved->storage->version,
-                            (unsigned long long)node->saved_version[i]);
-        }
+        BT_TRY(check_version(node, node->saved[i], node->saved_version[i]));
+    }
+    for (int64_t i = 0; i < node->captures.count; ++i) {
+        const bt_capture *capture = &node->captures.items[i];
+        BT_TRY(check_version(node, capture->tensor, capture->version));
     }
     return BT_OK;
 }
@@ -148,19 +187,23 @@ static bt_tensor **slot_of(bt_edge *edge)
     return edge->leaf ? &edge->leaf->grad : &edge->node->dout[edge->output];
 }
 
+// Puts a copy of the edge's type in the tensor's place. A failure leaves one of the two there.
+static bt_status replace_by_copy(bt_context *context, const bt_edge *edge, bt_tensor **tensor)
+{
+    bt_tensor *copy = NULL;
+    BT_TRY(bt_tensor_create(context, edge->spec.dtype, edge->spec.shape, "gradient", &copy));
+    bt_status status = bt_tensor_copy(context, *tensor, copy);
+    bt_tensor_release(*tensor);
+    *tensor = copy;
+    return status;
+}
+
 // Where the op adds to what is there itself, the sum must be nobody else's: a leaf's gradient is,
 // an activation's is copied when somebody holds it. So the bits do not depend on who holds what.
 static bt_status make_private(bt_context *context, const bt_edge *edge, bt_tensor **slot)
 {
-    bt_tensor *copy = NULL;
-    if (edge->leaf || bt_tensor_is_exclusive(*slot)) {
-        return BT_OK;
-    }
-    BT_TRY(bt_tensor_create(context, edge->spec.dtype, edge->spec.shape, "gradient", &copy));
-    bt_status status = bt_tensor_copy(context, *slot, copy);
-    bt_tensor_release(*slot);
-    *slot = copy;
-    return status;
+    return edge->leaf || bt_tensor_is_exclusive(*slot) ? BT_OK
+                                                       : replace_by_copy(context, edge, slot);
 }
 
 static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor **slot,
@@ -188,42 +231,30 @@ static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor
     return status;
 }
 
-// Takes over din->tensor: puts it where it belongs, or adds it to what is there.
+// Puts din->tensor where it belongs, or adds it to what is there.
 static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din)
 {
     bt_edge *edge = &node->in[i];
     bt_tensor **slot = slot_of(edge);
-    bt_tensor *grad = din->tensor;
-    din->tensor = NULL;
-    if (!grad) {
+    if (!din->tensor) {
         return bt_error(BT_STATUS_INTERNAL, "no gradient for input %d", i);
     }
-    if (din->accumulate) {
-        bt_tensor_release(grad); // it is *slot
+    if (din->accumulate) { // it is *slot
         return BT_OK;
     }
-    if (grad->dtype != edge->spec.dtype) { // an op that knows no f32 gradients of bf16 parameters
-        bt_tensor *converted = NULL;
-        bt_status status =
-            bt_tensor_create(context, edge->spec.dtype, edge->spec.shape, "gradient", &converted);
-        if (status == BT_OK) {
-            status = bt_tensor_copy(context, grad, converted);
-        }
-        bt_tensor_release(grad);
-        grad = converted;
-        BT_TRY(status);
+    if (din->tensor->dtype != edge->spec.dtype) { // the op does not write the leaf's type
+        BT_TRY(replace_by_copy(context, edge, &din->tensor));
     }
-    if (!*slot && edge->leaf && !bt_tensor_is_exclusive(grad)) {
+    if (*slot) {
+        return add_to_slot(context, edge, slot, din->tensor);
+    }
+    if (edge->leaf && !bt_tensor_is_exclusive(din->tensor)) {
         // A leaf's gradient is its own: later passes add to it in place.
-        BT_TRY(bt_tensor_zeros(context, edge->spec.dtype, edge->spec.shape, "gradient", slot));
+        BT_TRY(replace_by_copy(context, edge, &din->tensor));
     }
-    if (!*slot) {
-        *slot = grad;
-        return BT_OK;
-    }
-    bt_status status = add_to_slot(context, edge, slot, grad);
-    bt_tensor_release(grad);
-    return status;
+    *slot = din->tensor;
+    din->tensor = NULL;
+    return BT_OK;
 }
 
 static bt_status check_finite(bt_context *context, const bt_node *node, const bt_tensor *grad)
@@ -260,6 +291,16 @@ static bool shares_slot(bt_node *node, int input)
     return false;
 }
 
+// The type in which the op writes input i's gradient.
+static bt_dtype written_dtype(const bt_node *node, int i)
+{
+    const bt_edge *edge = &node->in[i];
+    if (edge->dtype == BT_BF16 && (node->op->wide >> i & 1U)) {
+        return BT_F32;
+    }
+    return node->op->flexible >> i & 1U ? edge->spec.dtype : edge->dtype;
+}
+
 // What the op is asked for, and where it may add. Of a tensor that is several inputs, each input's
 // gradient is memory of its own, which deliver() adds: kernels must not write to one place twice.
 static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backward *call)
@@ -267,11 +308,11 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
     for (int i = 0; i < call->in_count; ++i) {
         bt_edge *edge = &node->in[i];
         bt_grad *din = &call->din[i];
-        call->in_spec[i] = edge->spec;
-        din->spec = edge->spec;
+        call->in_spec[i] = (bt_op_spec){edge->dtype, edge->spec.shape};
+        din->spec = (bt_op_spec){written_dtype(node, i), edge->spec.shape};
         din->wanted = edge->leaf || edge->node;
         if (din->wanted && *slot_of(edge) && (node->op->accumulates >> i & 1U) &&
-            !shares_slot(node, i)) {
+            din->spec.dtype == edge->spec.dtype && !shares_slot(node, i)) {
             BT_TRY(make_private(context, edge, slot_of(edge)));
             din->accumulate = true;
             din->tensor = bt_tensor_retain(*slot_of(edge));
@@ -288,7 +329,8 @@ static bt_status step_back(bt_context *context, bt_node *node)
     bt_op_backward call = {.op = node->op,
                            .attrs = &node->attrs,
                            .in_count = node->op->in_count,
-                           .saved = node->saved};
+                           .saved = node->saved,
+                           .captures = &node->captures};
     for (int i = 0; i < node->op->out_count; ++i) {
         call.dout[i] = node->dout[i];
     }
@@ -327,6 +369,8 @@ bt_status bt_tensor_set_grad_hook(bt_context *context, bt_tensor *tensor, bt_gra
     return BT_OK;
 }
 
+static bool is_leaf(const bt_tensor *x) { return x->requires_grad && !x->producer; }
+
 // How many nodes feed each leaf, so that its hook can run behind the last of them.
 static void count_pending(const bt_tape *tape)
 {
@@ -336,7 +380,26 @@ static void count_pending(const bt_tape *tape)
                 ++node->in[i].leaf->grad_pending;
             }
         }
+        for (int64_t i = 0; i < node->captures.count; ++i) {
+            bt_tensor *captured = node->captures.items[i].tensor;
+            captured->grad_pending += is_leaf(captured);
+        }
     }
+}
+
+// A recomputed op no longer counts as one that feeds its captured leaves: from then on those of its
+// body do, or it is done.
+static bt_status finish_captures(bt_context *context, bt_captures *captures, bt_status status)
+{
+    for (int64_t i = 0; captures && !captures->fed && i < captures->count; ++i) {
+        if (is_leaf(captures->items[i].tensor)) {
+            status = bt_leaf_fed(context, captures->items[i].tensor, status);
+        }
+    }
+    if (captures) {
+        captures->fed = true;
+    }
+    return status;
 }
 
 // The node is done (or was skipped).
@@ -347,7 +410,7 @@ static bt_status finish_leaves(bt_context *context, bt_node *node, bt_status sta
             status = bt_leaf_fed(context, node->in[i].leaf, status);
         }
     }
-    return status;
+    return finish_captures(context, &node->captures, status);
 }
 
 // A hook may change the gradient in place, so it gets one that nobody else reads.
@@ -397,6 +460,7 @@ bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
     context->tape = NULL; // a backward is not itself recorded
     context->weight_grads = &waiting;
     count_pending(tape);
+    status = finish_captures(context, tape->captures, status);
     for (bt_node *node = tape->newest; node; node = node->previous) {
         if (status == BT_OK && (node->dout[0] || node->dout[1])) {
             bt_range_push(context, node->op->name);

@@ -18,17 +18,25 @@
 typedef struct bt_tape bt_tape;
 
 BT_CHECKED bt_status bt_tape_create(bt_tape **out);
+// A tape for the body of a recomputed op, whose gradients of captured tensors go to the tape
+// around. Owns    the caller; `captures` is borrowed and outlives the tape
+BT_CHECKED bt_status bt_tape_create_within(bt_captures *captures, bt_tape **out);
 void bt_tape_destroy(bt_tape *tape);
 // Forgets all nodes. Tensors that were made on it keep their values; giving one to an op that is
 // recorded later, to bt_backward or to bt_tensor_set_grad_hook is an error (bt_detach makes a
 // constant of it).
 void bt_tape_reset(bt_tape *tape);
 
-// For bt_op_apply: retains call->saved and makes the outputs require a gradient.
+// True when an op that is on the tape now made x.
+bool bt_tape_made(const bt_tape *tape, const bt_tensor *x);
+
+// For bt_op_apply: retains call->saved, takes over call->captures and makes the outputs require a
+// gradient.
 BT_CHECKED bt_status bt_tape_record(bt_tape *tape, bt_op_call *call);
 
 // Sets the hook of a leaf (for good), or of a tensor made on the tape (for its one backward). A
-// leaf's hook runs as soon as the last node that feeds it is done, not at the end of the backward.
+// leaf's hook runs as soon as the last node that feeds it is done, not at the end of the backward;
+// once per backward, also where recomputed bodies feed the leaf.
 // Errors  INVALID_ARGUMENT for a constant, and for a tensor made on another tape than the
 //         context's or before that was reset
 BT_CHECKED bt_status bt_tensor_set_grad_hook(bt_context *context, bt_tensor *tensor,

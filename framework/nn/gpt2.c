@@ -92,7 +92,7 @@ static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i,
                            bt_tensor **y)
 {
     const bt_nn_block *block = &model->blocks[i];
-    return model->recompute ? bt_checkpoint(context, block_body, block, &x, 1, y)
+    return model->recompute ? bt_recompute(context, block_body, block, &x, 1, y)
                             : bt_nn_block_forward(context, block, x, y);
 }
 

@@ -68,12 +68,11 @@ bt_status bt_op_embedding_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *scratch = NULL;
     bool accumulate = call->din[EMBEDDING_TABLE].accumulate;
     bool accumulate_position = false;
-    bt_op_spec table = call->in_spec[EMBEDDING_TABLE];
+    const bt_op_spec table = call->din[EMBEDDING_TABLE].spec;
     if (call->din[EMBEDDING_TABLE].wanted) {
         BT_TRY(bt_grad_target(context, call, EMBEDDING_TABLE, &dtable));
     } else {
-        BT_TRY(bt_tensor_create(context, table.dtype == BT_F64 ? BT_F64 : BT_F32, table.shape,
-                                "gradient", &scratch));
+        BT_TRY(bt_tensor_create(context, table.dtype, table.shape, "gradient", &scratch));
         dtable = scratch;
     }
     bt_status status = BT_OK;

@@ -35,6 +35,10 @@ bt_status bt_op_layernorm_infer(bt_op_call *call)
     }
     BT_TRY(check_parameter(call, LAYERNORM_GAMMA));
     BT_TRY(check_parameter(call, LAYERNORM_BETA));
+    const bt_tensor *beta = call->in[LAYERNORM_BETA];
+    if (beta && beta->dtype != call->in[LAYERNORM_GAMMA]->dtype) {
+        return bt_op_mismatch(call, LAYERNORM_GAMMA, LAYERNORM_BETA);
+    }
     call->out_spec[0] = (bt_op_spec){x->dtype, x->shape};
     return BT_OK;
 }
@@ -77,14 +81,24 @@ bt_status bt_op_layernorm_forward(bt_context *context, bt_op_call *call)
 static bt_status target_or_scratch(bt_context *context, bt_op_backward *call, int i,
                                    bt_tensor **out)
 {
-    bt_op_spec spec = call->in_spec[i];
+    const bt_op_spec *spec = &call->din[i].spec;
     if (!call->din[i].wanted) {
-        bt_dtype dtype = i == LAYERNORM_X ? spec.dtype : statistics_dtype(spec.dtype);
-        return bt_tensor_create(context, dtype, spec.shape, "gradient", out);
+        return bt_tensor_create(context, spec->dtype, spec->shape, "gradient", out);
     }
     BT_TRY(bt_grad_target(context, call, i, out));
     (void)bt_tensor_retain(*out);
     return BT_OK;
+}
+
+// The kernel adds to the gradients of both parameters or to none. Where they differ (one is frozen,
+// or is used elsewhere as well), both are new, and the tape adds them.
+static void accumulate_both_or_none(bt_op_backward *call)
+{
+    bt_grad *gamma = &call->din[LAYERNORM_GAMMA], *beta = &call->din[LAYERNORM_BETA];
+    if (beta->wanted && gamma->accumulate != beta->accumulate) {
+        bt_grad_decline(gamma);
+        bt_grad_decline(beta);
+    }
 }
 
 // dx (+)= LN'(dy), and the parameters' gradients.
@@ -95,11 +109,7 @@ static bt_status backward(bt_context *context, bt_op_backward *call, bt_tensor *
     bt_tensor *dgamma = NULL;
     bt_tensor *dbeta = NULL;
     bt_status status = BT_OK;
-    bool sum_gamma = call->din[LAYERNORM_GAMMA].accumulate;
-    bool sum_beta = call->din[LAYERNORM_BETA].accumulate;
-    if (call->din[LAYERNORM_BETA].wanted && sum_gamma != sum_beta) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "gamma and beta must be leaves of one age");
-    }
+    accumulate_both_or_none(call);
     BT_TRY_GOTO(target_or_scratch(context, call, LAYERNORM_GAMMA, &dgamma), done);
     if (call->din[LAYERNORM_BETA].wanted) {
         BT_TRY_GOTO(target_or_scratch(context, call, LAYERNORM_BETA, &dbeta), done);
@@ -116,7 +126,7 @@ static bt_status backward(bt_context *context, bt_op_backward *call, bt_tensor *
                                        .rows = cols ? bt_tensor_count(s) / cols : 0,
                                        .cols = cols,
                                        .accumulate = accumulate,
-                                       .accumulate_params = sum_gamma,
+                                       .accumulate_params = call->din[LAYERNORM_GAMMA].accumulate,
                                        .dtype = s->dtype,
                                        .param_dtype = gamma->dtype,
                                        .grad_dtype = dgamma->dtype};
@@ -177,28 +187,47 @@ bt_status bt_op_add_layernorm_forward(bt_context *context, bt_op_call *call)
     return forward(context, call, call->in[LAYERNORM_RESIDUAL], call->out[1]);
 }
 
-// The gradient of s goes to x and residual alike: LN'(dy), plus what comes from s's other users.
+// Only the sum was used: the parameters had no part in it.
+static bt_status clear_param_grads(bt_context *context, bt_op_backward *call)
+{
+    static const int params[] = {LAYERNORM_GAMMA, LAYERNORM_BETA};
+    for (int i = 0; i < 2; ++i) {
+        const bt_grad *din = &call->din[params[i]];
+        bt_tensor *target = NULL;
+        if (din->wanted && !din->accumulate) {
+            BT_TRY(bt_grad_target(context, call, params[i], &target));
+            BT_TRY(bt_tensor_fill(context, target, 0));
+        }
+    }
+    return BT_OK;
+}
+
+// LN'(dy), plus what comes from s's other users. *out is retained.
+static bt_status sum_grad(bt_context *context, bt_op_backward *call, bt_tensor **out)
+{
+    bt_tensor *other = call->dout[1];
+    if (!call->dout[0]) {
+        *out = bt_tensor_retain(other);
+        return clear_param_grads(context, call);
+    }
+    bt_status status = BT_OK;
+    if (other && bt_tensor_is_exclusive(other)) {
+        *out = bt_tensor_retain(other);
+        bt_tensor_touch(other);
+    } else {
+        const bt_tensor *s = call->saved[0];
+        BT_TRY(bt_tensor_create(context, s->dtype, s->shape, "gradient", out));
+        status = other ? bt_tensor_copy(context, other, *out) : BT_OK;
+    }
+    return status == BT_OK ? backward(context, call, *out, other != NULL) : status;
+}
+
+// The gradient of s goes to x and residual alike.
 bt_status bt_op_add_layernorm_backward(bt_context *context, bt_op_backward *call)
 {
-    bt_tensor *ds = NULL;
-    bt_tensor *other = call->dout[1];
-    bt_status status = BT_OK;
-    if (!call->dout[0]) {
-        return bt_error(BT_STATUS_UNSUPPORTED,
-                        "only the sum of add_layernorm was used; use bt_add");
-    }
-    if (other && bt_tensor_is_exclusive(other)) {
-        ds = bt_tensor_retain(other);
-        bt_tensor_touch(ds);
-    } else {
-        BT_TRY(bt_tensor_create(context, call->in_spec[LAYERNORM_X].dtype,
-                                call->in_spec[LAYERNORM_X].shape, "gradient", &ds));
-        status = other ? bt_tensor_copy(context, other, ds) : BT_OK;
-    }
-    if (status == BT_OK) {
-        status = backward(context, call, ds, other != NULL);
-    }
     static const int sides[] = {LAYERNORM_X, LAYERNORM_RESIDUAL};
+    bt_tensor *ds = NULL;
+    bt_status status = sum_grad(context, call, &ds);
     for (int i = 0; i < 2 && status == BT_OK; ++i) {
         if (call->din[sides[i]].wanted) {
             call->din[sides[i]].tensor = bt_tensor_retain(ds);

@@ -6,17 +6,18 @@
 #include "framework/autograd/tape.h"
 
 static const bt_op rows[] = {
-#define BT_OP(id, name, inputs, optional, outputs, accumulates, view, cost)                        \
+#define BT_OP(id, name, inputs, optional, outputs, accumulates, flexible, wide, view)              \
     {#name,                                                                                        \
      inputs,                                                                                       \
      optional,                                                                                     \
      outputs,                                                                                      \
      accumulates,                                                                                  \
+     flexible,                                                                                     \
+     wide,                                                                                         \
      view,                                                                                         \
      bt_op_##name##_infer,                                                                         \
      bt_op_##name##_forward,                                                                       \
      bt_op_##name##_backward,                                                                      \
-     bt_cost_##cost,                                                                               \
      bt_op_##name##_sample},
 #include "framework/ops/ops.inl"
 #undef BT_OP
@@ -70,6 +71,9 @@ bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs
         out[i] = NULL;
     }
     BT_TRY(check_inputs(&call));
+    if (context->captures) {
+        BT_TRY(bt_captures_note(context->captures, call.in, call.in_count));
+    }
     call.recording = context->tape && any_requires_grad(&call);
     bt_status status = BT_OK;
     BT_TRY_GOTO(call.op->infer(&call), done);
@@ -82,6 +86,7 @@ bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs
     }
 done:
     // What was recorded is retained by the tape.
+    bt_captures_release(&call.captures);
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
         bt_tensor_release(call.saved[i]);
     }
@@ -117,6 +122,12 @@ bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward *call, int 
         bt_grad_pass(call, i, from);
     }
     return bt_grad_target(context, call, i, out);
+}
+
+void bt_grad_decline(bt_grad *grad)
+{
+    BT_TENSOR_RELEASE(grad->tensor);
+    grad->accumulate = false;
 }
 
 void bt_grad_pass(bt_op_backward *call, int i, int from)

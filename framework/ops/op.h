@@ -1,7 +1,7 @@
 // framework/ops/op.h - what an op is: its row in ops.inl, one call of it, its gradients
 //
 // ops.h is what a user calls; this header is for those who write ops, walk the table or replay the
-// tape. An op is a file with five functions and a row in ops.inl; README.md shows how to add one.
+// tape. An op is a file with four functions and a row in ops.inl; README.md shows how to add one.
 //
 // Invariants
 //   1. Parameter gradients are summed (+=), gradients of activations are written (=); the tape
@@ -11,18 +11,19 @@
 #ifndef BT_OPS_OP_H
 #define BT_OPS_OP_H
 
+#include "framework/autograd/captures.h"
 #include "framework/tensor/tensor.h"
 
 enum { BT_OP_MAX_INPUTS = 6, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
 
 typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activation;
 
-// What bt_checkpoint runs: makes one output from its inputs, by recorded ops. Called once without
+// What bt_recompute runs: makes one output from its inputs, by recorded ops. Called once without
 // recording and once more, in the backward, with it: it must do the same both times.
-typedef bt_status (*bt_checkpoint_body)(bt_context *context, const void *self, bt_tensor *const *in,
-                                        int in_count, bt_tensor **out);
+typedef bt_status (*bt_recompute_body)(bt_context *context, const void *self, bt_tensor *const *in,
+                                       int in_count, bt_tensor **out);
 
-// What a call is parametrised with besides its tensors; the op knows its own member.
+// What a call is parametrised with besides its tensors; the op selects the member.
 typedef union bt_op_attrs {
     struct {
         bt_unary function;
@@ -69,10 +70,10 @@ typedef union bt_op_attrs {
         int64_t start, length;
     } narrow;
     struct {
-        bt_checkpoint_body body;
+        bt_recompute_body body;
         const void *self; // borrowed, outlives the backward
         int in_count;
-    } checkpoint;
+    } recompute;
 } bt_op_attrs;
 
 typedef struct bt_op_spec {
@@ -90,14 +91,16 @@ typedef struct bt_op_call {
     bt_op_spec out_spec[BT_OP_MAX_OUTPUTS]; // infer() writes
     bt_tensor *out[BT_OP_MAX_OUTPUTS];      // made before forward(); by it for a view
     bool recording;                         // a backward may follow: save what it needs
+                                            // (RECOMPUTE sets it when its body captures a leaf)
     bt_tensor *saved[BT_OP_MAX_SAVED];      // retained; forward() writes
+    bt_captures captures;                   // owned; of RECOMPUTE only; forward() writes
 } bt_op_call;
 
 // Where one input's gradient goes.
 typedef struct bt_grad {
     bool wanted;
     bool accumulate;   // add to tensor's contents; only for inputs in the row's accumulates mask
-    bt_op_spec spec;   // of the gradient
+    bt_op_spec spec;   // of the gradient that backward() writes
     bt_tensor *tensor; // retained; given when accumulating, else set by backward()
     bt_tensor *leaf;   // borrowed; the leaf whose gradient may still wait when backward() returns
                        // (autograd/weight_grads.h), NULL where it may not
@@ -110,14 +113,10 @@ typedef struct bt_op_backward {
     int in_count;
     bt_op_spec in_spec[BT_OP_MAX_INPUTS];
     bt_tensor *const *saved;            // borrowed
+    bt_captures *captures;              // borrowed; of RECOMPUTE only
     bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // borrowed; NULL where nobody used that output
     bt_grad din[BT_OP_MAX_INPUTS];
 } bt_op_backward;
-
-typedef struct bt_op_cost {
-    double flops;
-    double bytes; // each operand once
-} bt_op_cost;
 
 // A test case of an op: operands to draw at random, attributes.
 typedef struct bt_op_sample {
@@ -133,14 +132,15 @@ typedef struct bt_op {
     int in_count;
     unsigned optional; // bit i: input i may be NULL
     int out_count;
-    unsigned accumulates; // bit i: backward() can add to input i's gradient, which may be f32
-    bool makes_outputs;   // forward() makes the outputs itself: views, checkpoints
+    unsigned accumulates; // bit i: backward() can add to input i's gradient
+    // Where input i is bf16, backward() writes its gradient in bf16; with a bit in `flexible` in
+    // bf16 or f32, as din[i].spec says; with one in `wide` always in f32. The tape converts.
+    unsigned flexible, wide;
+    bool makes_outputs; // forward() makes the outputs itself: views, recompute
     // Checks inputs and attributes, fills out_spec. Errors  INVALID_ARGUMENT with both shapes
     bt_status (*infer)(bt_op_call *call);
     bt_status (*forward)(bt_context *context, bt_op_call *call);
     bt_status (*backward)(bt_context *context, bt_op_backward *call);
-    // Of the forward.
-    void (*cost)(const bt_op_call *call, bt_op_cost *out);
     // The variant-th test case; false past the last.
     bool (*sample)(int variant, bt_op_sample *out);
 } bt_op;
@@ -176,20 +176,12 @@ BT_CHECKED bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const
                                      bt_tensor **out);
 // The strides of x seen through a larger shape: 0 along axes that x lacks or has once.
 void bt_broadcast_strides(const bt_tensor *x, const bt_shape *shape, int64_t *stride);
+// Writes a new gradient although adding was asked for: the tape adds it.
+void bt_grad_decline(bt_grad *grad);
 // "input 1 [4] f32 does not fit input 0 [2, 3] f32"
 bt_status bt_op_mismatch(const bt_op_call *call, int a, int b);
 // BT_OK when input i is contiguous and of a floating-point type.
 BT_CHECKED bt_status bt_op_expect_float(const bt_op_call *call, int i);
-
-// cost.c: one flop an output element; a function per kind of op that does more.
-void bt_cost_elementwise(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_transcendental(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_rows(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_linear(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_feed_forward(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_matmul(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_attention(const bt_op_call *call, bt_op_cost *out);
-void bt_cost_view(const bt_op_call *call, bt_op_cost *out);
 
 // The functions that rows name.
 #define BT_OP(id, name, ...)                                                                       \

@@ -77,7 +77,7 @@ BT_CHECKED bt_status bt_feed_forward(bt_context *context, bt_tensor *x, bt_tenso
 BT_CHECKED bt_status bt_matmul(bt_context *context, bt_tensor *a, bool trans_a, bt_tensor *b,
                                bool trans_b, bt_tensor **out);
 // Over the last axis.
-// Shapes  gamma, beta [cols]; beta may be NULL. Types: gamma, beta f32 or x's
+// Shapes  gamma, beta [cols]; beta may be NULL. Types: gamma and beta f32 or x's, both the same
 BT_CHECKED bt_status bt_layernorm(bt_context *context, bt_tensor *x, bt_tensor *gamma,
                                   bt_tensor *beta, double epsilon, bt_tensor **out);
 // sum = x + residual, out = layernorm(sum), in one pass.
@@ -101,10 +101,13 @@ BT_CHECKED bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt
                                       bt_tensor **bad_row);
 
 // ---- memory for time ----------------------------------------------------------------------------
-// *out = body(in), of which only the inputs are kept: the backward runs the body again. Parameters
-// that the body uses get their gradients as always. in_count 1 to 6.
+// *out = body(in), of which only the inputs are kept: the backward runs the body again, which must
+// do the same both times. in_count 1 to 6. Tensors that the body uses besides its inputs (captured
+// ones: parameters, other activations, constants) get their gradients as always, also where no
+// input requires one; they must live until the backward. One that was written in place between
+// forward and backward is an error that names it.
 // Source  Chen et al. 2016, arXiv:1604.06174
-BT_CHECKED bt_status bt_checkpoint(bt_context *context, bt_checkpoint_body body, const void *self,
-                                   bt_tensor *const *in, int in_count, bt_tensor **out);
+BT_CHECKED bt_status bt_recompute(bt_context *context, bt_recompute_body body, const void *self,
+                                  bt_tensor *const *in, int in_count, bt_tensor **out);
 
 #endif

@@ -33,6 +33,7 @@ struct bt_context {
     bt_compute compute;   // how fp32 matrix products are made
     struct bt_tape *tape; // borrowed; ops are recorded on it; NULL: nothing is recorded
     struct bt_weight_grads *weight_grads; // borrowed; those of the backward under way that wait
+    struct bt_captures *captures; // borrowed; of the recomputed body that runs forward, or NULL
     bool anomaly; // name the op whose backward made the first NaN (slow, synchronises)
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;

@@ -1,10 +1,15 @@
 // framework/tensor/tensor.c - storage, views, host copies
 #include "framework/tensor/tensor.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
+
+static atomic_ullong storage_serial;
+
+uint64_t bt_storage_next_serial(void) { return atomic_load(&storage_serial); }
 
 int64_t bt_shape_count(const bt_shape *shape)
 {
@@ -86,6 +91,7 @@ bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, 
         bt_pool_alloc(context->pool, storage->size_bytes, context->stream, name, &storage->data),
         fail);
     storage->refs = 1;
+    storage->serial = atomic_fetch_add(&storage_serial, 1);
     storage->pool = context->pool;
     bt_tensor *tensor = tensor_block;
     *tensor = (bt_tensor){.refs = 1,

@@ -23,6 +23,7 @@ typedef struct bt_storage {
     void *data;    // owned
     size_t size_bytes;
     uint64_t version;
+    uint64_t serial; // unique in the process, ascending
 } bt_storage;
 
 typedef struct bt_shape {
@@ -33,8 +34,7 @@ typedef struct bt_shape {
 struct bt_tensor;
 
 // Told, once per backward, that a tensor's gradient is complete. The gradient is borrowed and may
-// be changed in place; a leaf that several checkpoints use is announced for each. Set with
-// bt_tensor_set_grad_hook (framework/autograd/tape.h).
+// be changed in place. Set with bt_tensor_set_grad_hook (framework/autograd/tape.h).
 typedef struct bt_grad_hook {
     void *self; // borrowed
     bt_status (*ready)(void *self, bt_context *context, struct bt_tensor *grad);
@@ -64,6 +64,9 @@ typedef struct bt_tensor {
     ((bt_shape){.rank = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                 \
                 .size = {__VA_ARGS__}})
 #define BT_SCALAR ((bt_shape){.rank = 0})
+
+// The serial number that the next storage gets.
+uint64_t bt_storage_next_serial(void);
 
 enum { BT_SHAPE_TEXT_BYTES = 64 };
 

@@ -339,14 +339,15 @@ static bt_status body(bt_context *context, const void *self, bt_tensor *const *i
     return bt_linear(context, in[0], s->leaves[W], NULL, NULL, BT_ACTIVATION_NONE, out);
 }
 
-// W behind a checkpoint, in it, and in another one before; V, a weight that the second is given.
-static bt_status shared_with_checkpoints(setting *s, bt_tensor **out)
+// W behind a recomputed body, in it, and in another one before; V, a weight that the second is
+// given.
+static bt_status shared_with_recomputed(setting *s, bt_tensor **out)
 {
     bt_context *context = &s->f.context;
     bt_tensor *a = NULL, *b = NULL;
     bt_tensor *x = linear(s, s->leaves[Z], s->leaves[V], NULL);
-    ASSERT_OK(bt_checkpoint(context, body, s, &x, 1, &a));
-    ASSERT_OK(bt_checkpoint(context, body, s, &a, 1, &b));
+    ASSERT_OK(bt_recompute(context, body, s, &x, 1, &a));
+    ASSERT_OK(bt_recompute(context, body, s, &a, 1, &b));
     bt_tensor *c = linear(s, b, s->leaves[W], b);
     bt_tensor *d = linear(s, c, s->leaves[V], b);
     bt_status status = bt_mean_all(context, d, out);
@@ -360,7 +361,7 @@ static bt_status shared_with_checkpoints(setting *s, bt_tensor **out)
 static void a_weight_may_be_shared(void **state)
 {
     (void)state;
-    compare(shared_with_checkpoints, 0);
+    compare(shared_with_recomputed, 0);
 }
 
 // 2^23 rows of two operands take 64 MiB, one more is too much.

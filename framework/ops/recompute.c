@@ -1,0 +1,184 @@
+// framework/ops/recompute.c - keep the inputs only, run the body again in the backward
+//
+// Forward, the body runs without recording on constants that share the inputs' memory; what else it
+// uses is noted (autograd/captures.h). Backward, it runs again on a tape of its own, on which the
+// inputs are leaves. Gradients of captured tensors go to where they belong directly: to leaves, or
+// to nodes of the tape around, which are all older than this one.
+#include "framework/autograd/tape.h"
+#include "framework/ops/ops.h"
+
+bt_status bt_op_recompute_infer(bt_op_call *call)
+{
+    // The body knows the output's shape; forward() fills the spec.
+    call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
+    return BT_OK;
+}
+
+static void release_all(bt_tensor **tensors, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        bt_tensor_release(tensors[i]);
+    }
+}
+
+// Constants that share the memory of `from`; NULL where that is. All are retained.
+static bt_status detach_all(bt_tensor *const *from, int count, bt_tensor **out)
+{
+    for (int i = 0; i < count; ++i) {
+        BT_TRY(from[i] ? bt_detach(from[i], &out[i]) : BT_OK);
+    }
+    return BT_OK;
+}
+
+// Runs the body without recording it; where a tape is set, notes what it captures.
+static bt_status run_unrecorded(bt_context *context, bt_op_call *call, bt_tensor *const *in,
+                                bt_tensor **out)
+{
+    struct bt_tape *tape = context->tape;
+    bt_captures *around = context->captures;
+    context->tape = NULL;
+    if (tape) {
+        call->captures.first_serial = bt_storage_next_serial();
+        context->captures = &call->captures;
+    }
+    bt_status status = call->attrs.recompute.body(context, call->attrs.recompute.self, in,
+                                                  call->attrs.recompute.in_count, out);
+    context->tape = tape;
+    context->captures = around;
+    return status;
+}
+
+bt_status bt_op_recompute_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *in[BT_OP_MAX_INPUTS] = {NULL};
+    bt_tensor *made = NULL;
+    bt_status status = detach_all(call->in, call->in_count, in);
+    if (status == BT_OK) {
+        status = run_unrecorded(context, call, in, &made);
+    }
+    if (status == BT_OK && !made) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the body made no tensor");
+    }
+    if (status == BT_OK) { // the body may return an input or a captured tensor
+        status = bt_detach(made, &call->out[0]);
+    }
+    if (status == BT_OK) {
+        call->out_spec[0] = (bt_op_spec){made->dtype, made->shape};
+        call->recording =
+            call->recording || (context->tape && bt_captures_require_grad(&call->captures));
+    }
+    bt_tensor_release(made);
+    release_all(in, call->in_count);
+    for (int i = 0; i < call->in_count && call->recording && status == BT_OK; ++i) {
+        call->saved[i] = bt_tensor_retain(call->in[i]);
+    }
+    return status;
+}
+
+// The gradient of what the body makes now. A view stands between a body that returns an input or a
+// captured tensor and the tape of its own.
+static bt_status rerun(bt_context *context, bt_op_backward *call, bt_tensor *const *in)
+{
+    static const int same_axes[BT_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    bt_tensor *made = NULL, *out = NULL;
+    BT_TRY(call->attrs->recompute.body(context, call->attrs->recompute.self, in,
+                                       call->attrs->recompute.in_count, &made));
+    bt_status status = BT_OK;
+    if (made->requires_grad) {
+        status = bt_tape_made(context->tape, made) ? bt_backward(context, made, call->dout[0])
+                                                   : bt_permute(context, made, same_axes, &out);
+    }
+    if (status == BT_OK && out) {
+        status = bt_backward(context, out, call->dout[0]);
+    }
+    bt_tensor_release(out);
+    bt_tensor_release(made);
+    return status;
+}
+
+// Takes the gradients of the inputs out of the leaves; zero where the body did not use an input.
+static bt_status take_grads(bt_context *context, bt_op_backward *call, bt_tensor *const *in)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        bt_grad *din = &call->din[i];
+        if (din->wanted && in[i]->grad) {
+            din->tensor = bt_tensor_retain(in[i]->grad);
+        } else if (din->wanted) {
+            BT_TRY(bt_tensor_zeros(context, din->spec.dtype, din->spec.shape, "gradient",
+                                   &din->tensor));
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_op_recompute_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *in[BT_OP_MAX_INPUTS] = {NULL};
+    bt_tape *tape = NULL;
+    bt_status status = detach_all(call->saved, call->in_count, in);
+    for (int i = 0; i < call->in_count; ++i) {
+        if (in[i]) {
+            in[i]->requires_grad = call->din[i].wanted;
+            in[i]->grad_dtype = call->din[i].spec.dtype;
+        }
+    }
+    if (status == BT_OK) {
+        status = bt_tape_create_within(call->captures, &tape);
+    }
+    if (status == BT_OK) {
+        context->tape = tape;
+        status = rerun(context, call, in);
+        context->tape = NULL;
+    }
+    if (status == BT_OK) {
+        status = take_grads(context, call, in);
+    }
+    release_all(in, call->in_count);
+    bt_tape_destroy(tape);
+    return status;
+}
+
+// gelu(a) * softmax(b): for the tests, a body of several ops with two inputs.
+static bt_status sample_body(bt_context *context, const void *self, bt_tensor *const *in,
+                             int in_count, bt_tensor **out)
+{
+    bt_tensor *a = NULL;
+    bt_tensor *b = NULL;
+    (void)self, (void)in_count;
+    *out = NULL;
+    BT_TRY(bt_gelu(context, in[0], &a));
+    bt_status status = bt_softmax(context, in[1], &b);
+    if (status == BT_OK) {
+        status = bt_mul(context, a, b, out);
+    }
+    bt_tensor_release(a);
+    bt_tensor_release(b);
+    return status;
+}
+
+bool bt_op_recompute_sample(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = BT_OP_MAX_INPUTS,
+                          .in = {{BT_F64, BT_SHAPE(3, 4)}, {BT_F64, BT_SHAPE(3, 4)}},
+                          .present = {true, true},
+                          .low = {-2, -2},
+                          .high = {2, 2},
+                          .attrs.recompute = {sample_body, NULL, 2}};
+    return variant < 1;
+}
+
+bt_status bt_recompute(bt_context *context, bt_recompute_body body, const void *self,
+                       bt_tensor *const *in, int in_count, bt_tensor **out)
+{
+    bt_tensor *padded[BT_OP_MAX_INPUTS] = {NULL};
+    bt_op_attrs attrs = {.recompute = {body, self, in_count}};
+    *out = NULL;
+    if (in_count < 1 || in_count > BT_OP_MAX_INPUTS) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "recompute: %d inputs, allowed 1 to %d",
+                        in_count, (int)BT_OP_MAX_INPUTS);
+    }
+    for (int i = 0; i < in_count; ++i) {
+        padded[i] = in[i];
+    }
+    return bt_op_apply(context, BT_OP_RECOMPUTE, &attrs, padded, BT_OP_MAX_INPUTS, out);
+}
