@@ -143,15 +143,6 @@ bt_status bt_io_sync_folder(const bt_file_ops *ops, const char *path)
     return error < 0 ? bt_io_failed(error, "flush the folder", path) : BT_OK;
 }
 
-static bool is_folder(const bt_file_ops *ops, const char *path)
-{
-    int folder = ops->open(ops->self, path, BT_FILE_FOLDER);
-    if (folder >= 0) {
-        (void)ops->close(ops->self, folder);
-    }
-    return folder >= 0;
-}
-
 // The folder that holds `path`, into parent[BT_PATH_CAPACITY].
 static void parent_of(const char *path, char *parent)
 {
@@ -178,19 +169,21 @@ bt_status bt_io_make_folders(const bt_file_ops *ops, const char *path)
             continue;
         }
         (void)snprintf(part, sizeof part, "%.*s", (int)end, path);
-        if (is_folder(ops, part)) {
+        int folder = ops->open(ops->self, part, BT_FILE_FOLDER);
+        if (folder >= 0) {
+            (void)ops->close(ops->self, folder);
+        }
+        if (folder >= 0 || (folder == -EACCES && end < length)) { // a parent may be closed to us
             continue;
         }
-        int error = ops->make_folder(ops->self, part);
+        int error = folder == -ENOENT ? ops->make_folder(ops->self, part) : folder;
         if (error < 0 && error != -EEXIST) {
             return bt_io_failed(error, "make the folder", part);
         }
         parent_of(part, parent);
         BT_TRY(bt_io_sync_folder(ops, parent));
     }
-    return is_folder(ops, path)
-               ? BT_OK
-               : bt_error(BT_STATUS_IO, "%s is in the way: it is not a folder", path);
+    return BT_OK;
 }
 
 bt_status bt_io_remove_folder(const bt_file_ops *ops, const char *path)
