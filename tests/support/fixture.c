@@ -50,20 +50,28 @@ bt_tensor *fixture_random(fixture *f, bt_dtype dtype, bt_shape shape, double low
     return tensor;
 }
 
+// The tensor in another type.
+static bt_tensor *converted(fixture *f, const bt_tensor *tensor, bt_dtype dtype)
+{
+    bt_tensor *out = NULL;
+    ASSERT_OK(bt_tensor_create(&f->context, dtype, tensor->shape, "test", &out));
+    ASSERT_OK(bt_tensor_copy(&f->context, tensor, out));
+    return out;
+}
+
+bt_tensor *fixture_doubles(fixture *f, bt_dtype dtype, bt_shape shape, const double *values)
+{
+    bt_tensor *wide = fixture_values(f, BT_F64, shape, values);
+    bt_tensor *tensor = converted(f, wide, dtype);
+    bt_tensor_release(wide);
+    return tensor;
+}
+
 double *fixture_read(fixture *f, const bt_tensor *tensor)
 {
-    int64_t count = bt_tensor_count(tensor);
-    double *values = malloc((size_t)count * sizeof *values + 8);
-    if (tensor->dtype == BT_F64) {
-        ASSERT_OK(bt_tensor_read(&f->context, tensor, values));
-        return values;
-    }
-    assert_int_equal(tensor->dtype, BT_F32);
-    float *narrow = malloc((size_t)count * sizeof *narrow + 8);
-    ASSERT_OK(bt_tensor_read(&f->context, tensor, narrow));
-    for (int64_t i = 0; i < count; ++i) {
-        values[i] = (double)narrow[i];
-    }
-    free(narrow);
+    double *values = malloc((size_t)bt_tensor_count(tensor) * sizeof *values + 8);
+    bt_tensor *wide = converted(f, tensor, BT_F64);
+    ASSERT_OK(bt_tensor_read(&f->context, wide, values));
+    bt_tensor_release(wide);
     return values;
 }

@@ -16,7 +16,9 @@ void fixture_close(fixture *f);
 bt_tensor *fixture_random(fixture *f, bt_dtype dtype, bt_shape shape, double low, double high,
                           uint64_t seed);
 bt_tensor *fixture_values(fixture *f, bt_dtype dtype, bt_shape shape, const void *values);
-// The elements of a contiguous f64 or f32 tensor as doubles; free() them.
+// A tensor of a float type from doubles, which are rounded to it.
+bt_tensor *fixture_doubles(fixture *f, bt_dtype dtype, bt_shape shape, const double *values);
+// The elements of a contiguous tensor of a float type as doubles; free() them.
 double *fixture_read(fixture *f, const bt_tensor *tensor);
 
 #endif
