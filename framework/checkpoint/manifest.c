@@ -89,6 +89,13 @@ static void print_tensors(const bt_manifest *manifest, bt_str *json)
     bt_str_append(json, "]}\n");
 }
 
+void bt_manifest_seal(bt_str *json)
+{
+    char hex[33];
+    bt_xxh3_hex(json->text + HASHED_FROM, json->length_bytes - HASHED_FROM, hex);
+    memcpy(json->text + sizeof opening - 1, hex, 32);
+}
+
 bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json)
 {
     BT_TRY(bt_state_check_values(&manifest->values));
@@ -103,9 +110,7 @@ bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json)
     print_files(manifest, json);
     print_tensors(manifest, json);
     BT_TRY(bt_str_status(json));
-    char hex[33];
-    bt_xxh3_hex(json->text + HASHED_FROM, json->length_bytes - HASHED_FROM, hex);
-    memcpy(json->text + sizeof opening - 1, hex, 32);
+    bt_manifest_seal(json);
     return BT_OK;
 }
 

@@ -49,6 +49,8 @@ void bt_manifest_release(bt_manifest *manifest);
 BT_CHECKED bt_status bt_manifest_digest(const bt_manifest *manifest, char digest[33]);
 // Errors  OUT_OF_MEMORY, INVALID_ARGUMENT (a value that JSON cannot hold exactly)
 BT_CHECKED bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json);
+// Puts the hash of what is behind it at its place in a manifest's JSON.
+void bt_manifest_seal(bt_str *json);
 // Owns    *out: the caller, until bt_manifest_release, also when this fails
 // Errors  CORRUPT_DATA, UNSUPPORTED (another format version), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_manifest_parse(const char *path, const char *text, size_t size_bytes,
