@@ -56,9 +56,11 @@ typedef struct bt_bundle_options {
 BT_CHECKED bt_status bt_bundle_export(bt_store *store, int64_t run,
                                       const bt_bundle_options *options, const char *path,
                                       bt_str *notes);
-// For a bundle that goes among what others read; `name` is what messages call it.
-// Errors  INVALID_ARGUMENT (it says what identifies the machine), CORRUPT_DATA (it is no bundle)
-BT_CHECKED bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes);
+// For a bundle of `of` (NULL: of any run) that goes among what others read; `name` is what messages
+// call it. Errors  INVALID_ARGUMENT (it says what identifies the machine, it holds another run),
+//         CORRUPT_DATA (it is no bundle)
+BT_CHECKED bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes,
+                                            const bt_store_run *of);
 
 // ---- verify ------------------------------------------------------------------------------------
 

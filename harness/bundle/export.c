@@ -113,7 +113,8 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options
     return status == BT_OK ? bt_str_status(notes) : status;
 }
 
-bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes)
+bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t size_bytes,
+                                 const bt_store_run *of)
 {
     bt_files files = {0};
     bt_store_run run = {0};
@@ -127,6 +128,13 @@ bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t siz
                               "--public' leaves such things out",
                               name, fact->key);
         }
+    }
+    if (status == BT_OK && of &&
+        (run.started_ns != of->started_ns || run.round_count != of->round_count ||
+         strcmp(run.info.suite.plan_hash, of->info.suite.plan_hash) != 0)) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%s: holds another run than run %lld, or its state before it ended", name,
+                          (long long)of->id);
     }
     bt_store_run_release(&run);
     bt_files_release(&files);

@@ -268,12 +268,33 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
     return verb->run(arguments);
 }
 
+// A word as a shell reads it back: in quotes where it holds anything that a shell would take apart.
+static void append_word(const char *word, bt_str *out)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=.,:/@%^";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        bt_str_append(out, word);
+        return;
+    }
+    bt_str_append(out, "'");
+    for (const char *at = word; *at; ++at) {
+        if (*at == '\'') {
+            bt_str_append(out, "'\\''");
+        } else {
+            bt_str_append_bytes(out, at, 1);
+        }
+    }
+    bt_str_append(out, "'");
+}
+
 static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
 {
     bt_cli_arguments arguments = {.verb = verb};
     bt_str command = {0};
     for (int i = 0; i < argc; ++i) {
-        bt_str_format(&command, "%s%s", i ? " " : "bt-bench ", argv[i]);
+        bt_str_append(&command, i ? " " : "bt-bench ");
+        append_word(argv[i], &command);
     }
     void *words = NULL, *repeated = NULL;
     int code = 5;

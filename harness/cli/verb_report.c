@@ -25,7 +25,8 @@ static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, con
         bt_publication publication = {.folder = bt_str_text(&folder),
                                       .bundle = bt_cli_value(arguments, "bundle"),
                                       .claims = &claims,
-                                      .force = bt_cli_value(arguments, "force") != NULL};
+                                      .force = bt_cli_value(arguments, "force") != NULL,
+                                      .draft = bt_cli_value(arguments, "draft") != NULL};
         status = bt_report_publish(store, runs, arguments->word_count, &publication);
     }
     if (status == BT_OK) {
@@ -53,7 +54,7 @@ static bt_status write_reports(const bt_cli_arguments *arguments, const int64_t 
 // What is asked for must go together.
 static bt_status check(const bt_cli_arguments *arguments)
 {
-    static const char *const of_publish[] = {"bundle", "claims", "force"};
+    static const char *const of_publish[] = {"bundle", "claims", "force", "draft"};
     bool publishes = bt_cli_value(arguments, "publish") != NULL;
     if (!publishes && !bt_cli_value(arguments, "output")) {
         return bt_error(

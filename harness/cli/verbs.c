@@ -115,6 +115,8 @@ static const bt_cli_option report_options[] = {
     {"claims", 0, "FILE",
      "publish: claims, for the paper's conditions (default: the shipped ones)"},
     {"force", 0, NULL, "publish: replace the publication that lies there"},
+    {"draft", 0, NULL,
+     "publish: a run that breaks the rules (modified tree, interrupted, no bundle), marked so"},
     DB_ROW,
     HELP_ROW,
     END_ROW,

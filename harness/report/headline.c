@@ -181,6 +181,7 @@ void bt_report_headline(const report_set *set, bt_str *out)
     const bt_store_run *first = &set->runs[0];
     const ratio_list *list = set->run_count == 1 ? bt_report_main_list(set) : NULL;
     int64_t passed = 0;
+    bt_str_append(out, set->draft ? "DRAFT: " : "");
     for (size_t i = 0; list && i < sizeof sayings / sizeof sayings[0]; i++) {
         if (strcmp(sayings[i].kind, list->kind) == 0) {
             sayings[i].say(set, list, out);

@@ -53,6 +53,7 @@ typedef struct report_set {
     int64_t case_count;
     ratio_list *ratios; // what is compared (ratios.h)
     int64_t ratio_count;
+    const char *draft;           // of a publication that breaks rules: which; NULL: it is none
     struct report_trend *trends; // histories of cases (trends.c); only for a page
     int64_t trend_count;
     bt_arena arena; // holds runs (not what they own), cases, labels, ratios

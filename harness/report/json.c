@@ -171,6 +171,9 @@ bt_status bt_json_write_report(const report_set *set, bt_str *out)
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "format", "bt-bench report 1");
+    if (set->draft) {
+        bt_json_writer_text(&json, "draft", set->draft);
+    }
     bt_json_writer_open(&json, "runs", '[');
     for (int64_t i = 0; i < set->run_count; i++) {
         bt_json_writer_open(&json, NULL, '{');

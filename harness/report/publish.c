@@ -9,6 +9,7 @@
 #include "framework/base/file.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
+#include "harness/report/publish_rules.h"
 #include "harness/report/publish_text.h"
 #include "harness/report/report.h"
 #include "harness/report/svg.h"
@@ -81,9 +82,29 @@ static bt_status remove_old(const char *path)
 
 typedef struct publishing {
     const char *folder;
+    bool draft;
     publish_file files[PUBLISH_FILES_MAX];
     int count;
 } publishing;
+
+// The word DRAFT across the top of a plot.
+static void mark_plot(const char *name, bt_str *text)
+{
+    static const char mark[] = "<text x=\"50%\" y=\"14\" text-anchor=\"middle\" fill=\"#c00\" "
+                               "font-family=\"sans-serif\" font-size=\"14\">DRAFT</text></svg>\n";
+    size_t length = strlen(name);
+    char *end = NULL;
+    if (length < 4 || strcmp(name + length - 4, ".svg") != 0 || bt_str_status(text) != BT_OK) {
+        return;
+    }
+    for (char *at = strstr(text->text, "</svg>"); at; at = strstr(at + 1, "</svg>")) {
+        end = at;
+    }
+    if (end) {
+        text->length_bytes = (size_t)(end - text->text);
+        bt_str_append(text, mark);
+    }
+}
 
 // Writes one file and notes its digest. `text` is emptied, whatever the status.
 static bt_status put(publishing *self, const char *name, const char *what, bt_str *text)
@@ -91,6 +112,9 @@ static bt_status put(publishing *self, const char *name, const char *what, bt_st
     unsigned char digest[crypto_hash_sha256_BYTES];
     bt_str path = {0};
     bt_str_format(&path, "%s/%s", self->folder, name);
+    if (self->draft) {
+        mark_plot(name, text);
+    }
     bt_status status = bt_str_status(text);
     if (status == BT_OK) {
         status = bt_str_status(&path);
@@ -161,7 +185,7 @@ static bt_status put_roofline(publishing *self, const report_set *set)
     return status;
 }
 
-static bt_status put_bundle(publishing *self, const char *path)
+static bt_status put_bundle(publishing *self, const report_set *set, const char *path)
 {
     void *bytes = NULL;
     size_t size_bytes = 0;
@@ -170,7 +194,7 @@ static bt_status put_bundle(publishing *self, const char *path)
         return BT_OK;
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    bt_status status = bt_bundle_check_public(path, bytes, size_bytes);
+    bt_status status = bt_bundle_check_public(path, bytes, size_bytes, &set->runs[0]);
     bt_str_append_bytes(&text, bytes, size_bytes);
     bt_mem_free(bytes);
     if (status != BT_OK) {
@@ -207,7 +231,7 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
         status = put_chart(self, set, 1, "speed.svg", "tokens per second over the steps");
     }
     if (status == BT_OK) {
-        status = put_bundle(self, publication->bundle);
+        status = put_bundle(self, set, publication->bundle);
     }
     if (status == BT_OK) {
         status = bt_publish_readme(set, publication, self->files, self->count, &text);
@@ -228,16 +252,52 @@ static bt_status make_public(bt_store_run *run)
     return status;
 }
 
+// What the runs and the request lack, "" when nothing; each reason behind "; ".
+static void find_faults(const report_set *set, const bt_publication *publication, bt_str *out)
+{
+    for (int64_t i = 0; i < set->run_count; i++) {
+        bt_publish_faults(&set->runs[i], out);
+    }
+    if (!publication->bundle) {
+        bt_str_append(out, "; the bundle is missing: --bundle FILE, made by 'bt-bench export "
+                           "--public'");
+    } else if (set->run_count > 1) {
+        bt_str_append(out, "; a bundle holds one run: publish each run in a folder of its own");
+    }
+}
+
+// A publication that breaks rules is refused, or becomes a draft that names them.
+static bt_status apply_rules(report_set *set, const bt_publication *publication)
+{
+    bt_str faults = {0};
+    find_faults(set, publication, &faults);
+    bt_status status = bt_str_status(&faults);
+    const char *text = bt_str_text(&faults);
+    text += *text ? 2 : 0;
+    if (status == BT_OK && *text && !publication->draft) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "not published: %s; --draft publishes it marked as a draft", text);
+    } else if (status == BT_OK && publication->draft) {
+        status = bt_ratios_text(&set->arena, *text ? text : "asked for as a draft",
+                                *text ? strlen(text) : strlen("asked for as a draft"), &set->draft);
+    }
+    bt_str_release(&faults);
+    return status;
+}
+
 bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
                             const bt_publication *publication)
 {
     report_set set;
-    publishing self = {.folder = publication->folder};
+    publishing self = {.folder = publication->folder, .draft = publication->draft};
     if (sodium_init() < 0) {
         return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
     }
     BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
-    bt_status status = check_folder(publication);
+    bt_status status = apply_rules(&set, publication);
+    if (status == BT_OK) {
+        status = check_folder(publication);
+    }
     if (status == BT_OK) {
         status = remove_old(publication->folder);
     }

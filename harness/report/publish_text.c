@@ -5,6 +5,7 @@
 
 #include "harness/bundle/content.h"
 #include "harness/report/marks.h"
+#include "harness/report/publish_rules.h"
 
 // ---- what came out -----------------------------------------------------------------------------
 
@@ -213,13 +214,28 @@ static void write_environment(const bt_store_run *run, bt_str *out)
     }
 }
 
+// Records of before the words were quoted have globs that a shell would expand.
+static bool is_bare_glob(const char *word, size_t length)
+{
+    bool quoted = memchr(word, '\'', length) != NULL;
+    return !quoted &&
+           (memchr(word, '*', length) || memchr(word, '?', length) || memchr(word, '[', length));
+}
+
 // The words behind the program's own name, with newlines taken out: it stands in a block of code.
 static void write_command(const char *command, bt_str *out)
 {
     const char *rest = strchr(command, ' ');
     bt_str_append(out, "./bt-bench");
-    for (; rest && *rest; rest++) {
-        bt_str_append_bytes(out, strchr("\r\n`", *rest) ? " " : rest, 1);
+    while (rest && *rest) {
+        size_t length = 1 + strcspn(rest + 1, " ");
+        bool glob = is_bare_glob(rest + 1, length - 1);
+        bt_str_append(out, glob ? " '" : " ");
+        for (size_t i = 1; i < length; i++) {
+            bt_str_append_bytes(out, strchr("\r\n`", rest[i]) ? " " : rest + i, 1);
+        }
+        bt_str_append(out, glob ? "'" : "");
+        rest += length;
     }
     bt_str_append(out, "\n");
 }
@@ -255,6 +271,30 @@ static void write_digests(const report_set *set, const bt_store_run *run, bt_str
             bt_str_append(out, " |\n");
         }
     }
+}
+
+// The packages of each peer, folded; the record has them as the peers said them.
+static void write_versions(const bt_store_run *run, bt_str *out)
+{
+    const bt_store_file *file = bt_publish_versions(run);
+    cJSON *said = file ? cJSON_ParseWithLength(file->bytes, (size_t)file->size_bytes) : NULL;
+    const cJSON *system = NULL;
+    if (!bt_publish_has_peer(run)) {
+        return;
+    }
+    bt_str_format(out, "\n## Versions of the peers, run %lld\n", (long long)run->id);
+    cJSON_ArrayForEach(system, said)
+    {
+        bt_str_append(out, "\n<details><summary>");
+        bt_markdown_text(out, system->string);
+        bt_str_append(out, "</summary>\n\n```\n");
+        for (const char *at = cJSON_IsString(system) ? system->valuestring : ""; *at; at++) {
+            bt_str_append_bytes(out, *at == '`' ? "'" : at, 1);
+        }
+        bt_str_append(out, "\n```\n\n</details>\n");
+    }
+    bt_str_append(out, said ? "" : "\nNot recorded.\n");
+    cJSON_Delete(said);
 }
 
 static void write_rerun(const report_set *set, bool bundled, bt_str *out)
@@ -297,6 +337,11 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
                             const publish_file *files, int count, bt_str *out)
 {
     bt_markdown_headline(set, out);
+    if (set->draft) {
+        bt_str_append(out, "\n**This is a draft, not to be relied on**: ");
+        bt_markdown_text(out, set->draft);
+        bt_str_append(out, ".\n");
+    }
     write_origin(set, out);
     write_verdicts(set, out);
     write_plots(files, count, out);
@@ -307,6 +352,7 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
     BT_TRY(bt_markdown_ranges(set, out));
     for (int64_t i = 0; i < set->run_count; i++) {
         write_environment(&set->runs[i], out);
+        write_versions(&set->runs[i], out);
     }
     write_rerun(set, has_file(files, count, "bundle."), out);
     write_files(files, count, out);
@@ -318,6 +364,9 @@ bt_status bt_publish_environment(const report_set *set, bt_str *out)
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "format", "bt-bench environment 1");
+    if (set->draft) {
+        bt_json_writer_text(&json, "draft", set->draft);
+    }
     bt_json_writer_open(&json, "runs", '[');
     for (int64_t i = 0; i < set->run_count; i++) {
         bt_json_writer_open(&json, NULL, '{');

@@ -81,6 +81,7 @@ static const field fields[] = {
     FIELD(RESULT, "val_loss", REAL_NULL, false, result.val_loss),
     FIELD(ERROR, "status", TEXT, true, error.status),
     FIELD(ERROR, "message", TEXT, true, error.message),
+    FIELD(VERSIONS, "packages", TEXT, true, versions.packages),
 };
 
 static const size_t field_count = sizeof fields / sizeof fields[0];

@@ -29,7 +29,8 @@
     X(MEASURED, "measured")                                                                        \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
-    X(ERROR, "error")
+    X(ERROR, "error")                                                                              \
+    X(VERSIONS, "versions")
 
 typedef enum bt_run_event_type {
 #define BT_RUN_EVENT_ENUM(name, text) BT_RUN_EVENT_##name,
@@ -67,6 +68,11 @@ typedef struct bt_run_event_result {
     double val_loss;           // NaN when there was no evaluation
 } bt_run_event_result;
 
+// What the worker is made of, said once behind start by a peer that was asked.
+typedef struct bt_run_event_versions {
+    const char *packages; // "torch==2.11.0\n..."
+} bt_run_event_versions;
+
 typedef struct bt_run_event_error {
     const char *status; // a status text, such as "out of memory"
     const char *message;
@@ -85,6 +91,7 @@ typedef struct bt_run_event {
         bt_run_event_measured measured;
         bt_run_event_result result;
         bt_run_event_error error;
+        bt_run_event_versions versions;
     } as;
     bt_json_doc json; // owned; texts of the union lie in it
     double *numbers;  // owned: those of an event read

@@ -130,6 +130,7 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
                        event->as.result.params_digest);
         return BT_OK;
     case BT_RUN_EVENT_ERROR:
+    case BT_RUN_EVENT_VERSIONS:
     case BT_RUN_EVENT_COUNT:
         return BT_OK;
     }

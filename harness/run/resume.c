@@ -109,6 +109,7 @@ bt_status bt_running_note_record(bt_running *self)
     if (!self->record) {
         return BT_OK;
     }
+    bt_versions_take(&self->versions, self->record);
     int64_t count = 0;
     (void)bt_running_systems(self, &count);
     BT_TRY(bt_mem_alloc((size_t)count, sizeof *names, &block));

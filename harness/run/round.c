@@ -64,6 +64,10 @@ static void append_task(const bt_round_request *request, bt_str *out)
     if (request->inject_slowdown > 0) {
         bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
     }
+    const char *system = bt_round_system(request->worker, request->system);
+    if (request->peer && request->versions && !bt_versions_know(request->versions, system)) {
+        bt_str_append(out, ",\"versions\":true");
+    }
     bt_str_append(out, "}");
 }
 
@@ -130,6 +134,11 @@ static bt_status take_event(listening *self, const bt_run_event *event)
               reason, event->as.error.message);
     } else if (event->type == BT_RUN_EVENT_RESULT) {
         self->stopped = event->as.result.stopped;
+    } else if (event->type == BT_RUN_EVENT_VERSIONS && self->request->versions) {
+        const bt_round_request *request = self->request;
+        BT_TRY(bt_versions_note(request->versions,
+                                bt_round_system(request->worker, request->system),
+                                event->as.versions.packages));
     }
     bt_progress_event_seen(self->request->view, event);
     return bt_recorder_take(&self->recorder, event);

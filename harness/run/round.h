@@ -5,6 +5,7 @@
 #include "harness/run/progress.h"
 #include "harness/run/record.h"
 #include "harness/run/telemetry.h"
+#include "harness/run/versions.h"
 
 // After SIGINT or SIGTERM a worker may finish its step for so long; then it is killed.
 #define BT_ROUND_GRACE_S 5
@@ -26,6 +27,7 @@ typedef struct bt_round_request {
     bool peer;               // it may say 'unavailable' without having failed
     double copy_bytes_per_s; // of this run's copy in the same cache mode; 0: not known
     const char *log_path;    // of its standard error
+    bt_versions *versions;   // of peers, asked for where they are not known; NULL: they are not
     bt_telemetry *telemetry; // watches the machine meanwhile; NULL: nobody does
     bt_progress_view *view;
 } bt_round_request;

@@ -122,6 +122,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .peer = peer->program != NULL,
                               .copy_bytes_per_s = shared ? *copy : 0,
                               .log_path = log_path,
+                              .versions = &self->versions,
                               .telemetry = self->telemetry,
                               .view = &self->view};
 }
@@ -144,6 +145,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     show_round(self, item, label);
     bt_round_request request = request_of(self, what, peer, log_path);
     BT_TRY(bt_round_run(&request, &round));
+    BT_TRY(bt_versions_save(&self->versions, self->store, self->outcome->run));
     if (!bt_json_get(item, "kernel")) {
         bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
     }

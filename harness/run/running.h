@@ -8,6 +8,7 @@
 #include "harness/run/progress.h"
 #include "harness/run/run.h"
 #include "harness/run/telemetry.h"
+#include "harness/run/versions.h"
 
 typedef struct bt_running {
     const bt_run_request *request;
@@ -23,6 +24,7 @@ typedef struct bt_running {
     bt_progress_view view;
     bt_peers peers; // empty: the request's systems
     bt_run_schedule schedule;
+    bt_versions versions;       // of peers
     bt_telemetry *telemetry;    // owned
     bt_device_lock lock;        // of the GPU
     double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet

@@ -178,3 +178,30 @@ JSON
     [ "$status" = 4 ]
     [[ $output == *"BT_HYPERKERNELS=$dir: no folder 'kernels' there"* ]]
 }
+
+@test "a peer is asked for its versions once, and the run keeps them" {
+    cat >versioned.py <<'PY'
+#!/usr/bin/env python3
+import json, sys
+task = json.loads(sys.stdin.readline())
+print(json.dumps({"event": "start", "protocol": 1, "system": task["system"], "device": "CPU"}))
+if task.get("versions"):
+    print(json.dumps({"event": "versions", "packages": "python==3\ntorch==9"}))
+print(json.dumps({"event": "samples", "times_ns": [1000.0] * 3}))
+print(json.dumps({"event": "measured"}))
+print(json.dumps({"event": "result", "steps_done": 0}))
+with open("asked", "a") as log:
+    print(task.get("versions", False), file=log)
+PY
+    chmod +x versioned.py
+    run --separate-stderr "$bench" run s.json -q --rounds 2 --system blutrain,./versioned.py
+    [ "$status" = 0 ]
+    [ "$(sort asked | uniq -c | tr -s ' ' | tr '\n' ';')" = " 3 False; 1 True;" ]
+    said=$(sqlite3 results/bt.sqlite "select data from session_file where kind = 'versions'")
+    [ "$said" = '{"versioned.py":"python==3\ntorch==9"}' ]
+}
+
+@test "a run's command can be pasted: what a shell would expand is quoted" {
+    "$bench" run s.json -q --filter 'gelu.*4x5' >/dev/null
+    [ "$(sqlite3 results/bt.sqlite "select command from session")" = "bt-bench run s.json -q --filter 'gelu.*4x5'" ]
+}

@@ -14,7 +14,7 @@ teardown() {
 }
 
 @test "a publication is a folder that README.md explains" {
-    run --separate-stderr "$bench" report 1 --db bt.sqlite --publish first
+    run --separate-stderr "$bench" report 1 --db bt.sqlite --publish first --draft
     [ "$status" -eq 0 ]
     [ -z "$output" ]
     [[ $stderr == *reports/first/README.md* ]]
@@ -35,13 +35,13 @@ teardown() {
 }
 
 @test "another publication is left alone, and so is any other folder" {
-    "$bench" report 1 --db bt.sqlite --publish ./out
-    run "$bench" report 1 --db bt.sqlite --publish ./out
+    "$bench" report 1 --db bt.sqlite --publish ./out --draft
+    run "$bench" report 1 --db bt.sqlite --publish ./out --draft
     [ "$status" -eq 2 ]
     [[ $output == *"--force replaces it"* ]]
-    "$bench" report 1 --db bt.sqlite --publish ./out --force
+    "$bench" report 1 --db bt.sqlite --publish ./out --draft --force
     touch out/mine
-    run "$bench" report 1 --db bt.sqlite --publish ./out --force
+    run "$bench" report 1 --db bt.sqlite --publish ./out --draft --force
     [ "$status" -eq 2 ]
     [[ $output == *"'mine'"* ]]
     [ -e out/mine ]
@@ -54,10 +54,20 @@ teardown() {
     run "$bench" report 1 --db bt.sqlite -o a.html --force
     [ "$status" -eq 2 ]
     [[ $output == *"--force goes with --publish"* ]]
-    run "$bench" report 2 --db bt.sqlite --publish ./out
+    run "$bench" report 2 --db bt.sqlite --publish ./out --draft
     [ "$status" -eq 2 ]
     [ ! -e out ]
-    run "$bench" report 1 --db bt.sqlite --publish ./out --claims missing.json
+    run "$bench" report 1 --db bt.sqlite --publish ./out --draft --claims missing.json
     [ "$status" -ne 0 ]
     [[ $output == *missing.json* ]]
+}
+
+@test "without --draft a publication needs its bundle" {
+    run "$bench" report 1 --db bt.sqlite --publish ./out
+    [ "$status" -eq 2 ]
+    [[ $output == *"not published: "*"the bundle is missing"*"--draft publishes it marked as a draft"* ]]
+    [ ! -e out ]
+    "$bench" report 1 --db bt.sqlite --publish ./out --draft
+    grep -q '^# DRAFT: ' out/README.md
+    grep -q '"draft": ' out/report.json
 }

@@ -134,7 +134,8 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
                            int64_t ordinal)
 {
     int64_t round = 0;
-    bt_store_case what = {sample->suite, "training", name, "{\"sequence\":128}", "blutrain"};
+    bt_store_case what = {sample->suite, "training", name, "{\"sequence\":128}",
+                          sample->system ? sample->system : "blutrain"};
     bt_store_shape shape = {.device = sample->device,
                             .precision = name,
                             .dataset = "books",
@@ -171,6 +172,14 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
     return bt_store_round_end(store, round, sample->status, why, digest);
 }
 
+// A build is known by its digest: other facts, another digest.
+static const char *digest_of(const sample_run *sample)
+{
+    bool modified = sample->git_diff && sample->git_diff[0];
+    bool unknown = sample->git_commit && !sample->git_commit[0];
+    return modified ? "b1d6" : unknown ? "b1d7" : "b1d5";
+}
+
 bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *run)
 {
     bt_store_fact facts[] = {{"cpu.model", sample->device, BT_FACT_HARD},
@@ -183,7 +192,8 @@ bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *
     bt_store_run_info info = {
         .suite = {plan_hash, sample->suite, sample->profile, "suites/gpt2_124m/suite.json",
                   sample->plan_json},
-        .build = {"b1d5", "0.1.0", "3f50b31c", "", "gcc 12.2.0", "-O3", "Release", ""},
+        .build = {digest_of(sample), "0.1.0", sample->git_commit ? sample->git_commit : "3f50b31c",
+                  sample->git_diff ? sample->git_diff : "", "gcc 12.2.0", "-O3", "Release", ""},
         .env = sample->env.fact_count
                    ? sample->env
                    : (bt_store_env){env_digest, facts, sizeof facts / sizeof facts[0]},

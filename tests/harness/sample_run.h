@@ -10,18 +10,20 @@
 typedef struct sample_run {
     const char *suite, *profile, *device;
     const char *plan_json;
-    const char *cases[4]; // names, up to NULL
-    int64_t steps;        // of each case
-    double step_ms;       // typical time of a step
-    double loss_shift;    // added to every loss from step 5 on
-    const char *command;  // as typed
-    const char *fact;     // value of the fact "gpu.driver"
-    const char *message;  // of the run's end; NULL: by its status
-    bt_store_env env;     // without facts: a made-up one
-    int64_t rounds;       // of each case; 0 is one
-    int64_t noise_stream; // another one: another seed
-    bool telemetry;       // ten samples a second, clocks lower for a tenth of the time
-    bt_run_status status; // RUNNING: left without an end
+    const char *cases[4];              // names, up to NULL
+    int64_t steps;                     // of each case
+    double step_ms;                    // typical time of a step
+    double loss_shift;                 // added to every loss from step 5 on
+    const char *command;               // as typed
+    const char *fact;                  // value of the fact "gpu.driver"
+    const char *message;               // of the run's end; NULL: by its status
+    bt_store_env env;                  // without facts: a made-up one
+    int64_t rounds;                    // of each case; 0 is one
+    int64_t noise_stream;              // another one: another seed
+    bool telemetry;                    // ten samples a second, clocks lower for a tenth of the time
+    const char *git_commit, *git_diff; // of the build; NULL: "3f50b31c" and none
+    const char *system;                // NULL: blutrain
+    bt_run_status status;              // RUNNING: left without an end
 } sample_run;
 
 // A plain one: suite gpt2_124m, one case, 60 steps.

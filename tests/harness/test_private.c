@@ -67,7 +67,7 @@ static void a_public_bundle_holds_without_naming_the_machine(void **state)
         assert_string_equal(bt_str_text(&check.findings), "");
         bt_bundle_check_release(&check);
         ASSERT_OK(bt_file_read(path, &bundle.bytes, &bundle.size_bytes));
-        ASSERT_OK(bt_bundle_check_public("b", bundle.bytes, bundle.size_bytes));
+        ASSERT_OK(bt_bundle_check_public("b", bundle.bytes, bundle.size_bytes, NULL));
         sample_bundle_unpack(&bundle, &files);
         for (int64_t i = 0; i < files.count; i++) {
             const bt_file *file = &files.items[i];
@@ -80,9 +80,10 @@ static void a_public_bundle_holds_without_naming_the_machine(void **state)
         bt_mem_free(bundle.bytes);
     }
     bt_str_release(&notes);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "gives os.kernel",
-                 bt_bundle_check_public("b", sample_kernels.bytes, sample_kernels.size_bytes));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "b: ", bt_bundle_check_public("b", "x", 1));
+    ASSERT_FAILS(
+        BT_STATUS_INVALID_ARGUMENT, "gives os.kernel",
+        bt_bundle_check_public("b", sample_kernels.bytes, sample_kernels.size_bytes, NULL));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "b: ", bt_bundle_check_public("b", "x", 1, NULL));
 }
 
 // A fact whose value holds the words; private ones may.

@@ -77,7 +77,7 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
         " \"claims\": [{\"id\": \"B.1.forward.f32.1024x768\", \"conditions\": \"kernel\"},"
         " {\"id\": \"B.1\", \"conditions\": \"other\"}]}";
     ASSERT_OK(bt_json_parse("claims", text, strlen(text), &claims));
-    bt_publication publication = {.folder = target, .claims = &claims};
+    bt_publication publication = {.folder = target, .claims = &claims, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     bt_json_release(&claims);
     char *readme = file_text("README.md");
@@ -111,7 +111,7 @@ static void the_json_satisfies_its_schema(void **state)
     int64_t run = record_claims();
     void *bytes = NULL;
     size_t size_bytes = 0;
-    bt_publication publication = {.folder = target};
+    bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     ASSERT_OK(bt_file_read("suites/schema/report.schema.json", &bytes, &size_bytes));
     cJSON *schema = cJSON_Parse(bytes);
@@ -131,7 +131,7 @@ static void paths_and_markup_stay_here(void **state)
     (void)state;
     int64_t run = record_training(
         "/home/ada/secret/bt-bench run /home/ada/mine.json --set a=`reboot`\n```\n<script>");
-    bt_publication publication = {.folder = target};
+    bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     static const char *const names[] = {"README.md", "index.html", "report.json",
                                         "environment.json"};
@@ -212,7 +212,7 @@ static void what_identifies_the_machine_stays_here(void **state)
     ASSERT_OK(bt_store_artifact_add(scratch_store, run, &artifact));
     ASSERT_OK(bt_store_verdicts_set(scratch_store, run, "gate", &verdict, 1));
     ASSERT_OK(bt_store_file_set(scratch_store, run, &file));
-    bt_publication publication = {.folder = target};
+    bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++) {
         assert_nowhere(plants[i]);
@@ -236,7 +236,7 @@ static void another_publication_is_left_alone(void **state)
     (void)state;
     int64_t first = record_claims(), second = record_training("bt-bench run x");
     char path[256];
-    bt_publication publication = {.folder = target};
+    bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &first, 1, &publication));
     char *before = file_text("README.md");
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "--force replaces it",
@@ -267,7 +267,7 @@ static void a_bundle_lies_beside_it(void **state)
     int64_t run = record_training("bt-bench run x");
     char path[256];
     (void)snprintf(path, sizeof path, "%s", test_scratch_path("given.tar.zst"));
-    bt_publication publication = {.folder = target, .bundle = path};
+    bt_publication publication = {.folder = target, .bundle = path, .draft = true};
     ASSERT_FAILS(BT_STATUS_IO, "given.tar.zst",
                  bt_report_publish(scratch_store, &run, 1, &publication));
     ASSERT_OK(bt_file_write(path, "ab\0c", 4));
@@ -300,11 +300,106 @@ static void a_bundle_lies_beside_it(void **state)
     bt_mem_free(copy);
 }
 
+// What a file of the publication says, and only a draft's.
+static void assert_marked(const char *name, const char *words, bool draft)
+{
+    char *text = file_text(name);
+    if ((strstr(text, words) != NULL) != draft) {
+        fail_msg("%s: '%s' is %s", name, words, draft ? "missing" : "there");
+    }
+    bt_mem_free(text);
+}
+
+static void assert_draft(bool draft)
+{
+    assert_marked("README.md", "# DRAFT: ", draft);
+    assert_marked("README.md", "This is a draft, not to be relied on", draft);
+    assert_marked("index.html", "DRAFT: ", draft);
+    assert_marked("report.json", "\"draft\": ", draft);
+    assert_marked("environment.json", "\"draft\": ", draft);
+    assert_marked("loss.svg", ">DRAFT</text></svg>", draft);
+}
+
+static void rules_are_kept_or_the_draft_says_so(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *diff, *commit;
+        bt_run_status status;
+        bool peer, versions, bundle;
+        const char *refused; // NULL: published
+    } cases[] = {
+        {"", "3f50b31c", BT_RUN_PASSED, false, false, true, NULL},
+        {"", "3f50b31c", BT_RUN_PASSED, true, true, true, NULL},
+        {"", "3f50b31c", BT_RUN_FAILED, false, false, true, NULL},
+        {"a7962c1f", "3f50b31c", BT_RUN_PASSED, false, false, true, "built from a modified tree"},
+        {"", "", BT_RUN_PASSED, false, false, true, "the commit that it was built from is not"},
+        {"", "3f50b31c", BT_RUN_INTERRUPTED, false, false, true, "it was interrupted: finish it"},
+        {"", "3f50b31c", BT_RUN_PASSED, true, false, true, "versions of its peers were not"},
+        {"", "3f50b31c", BT_RUN_PASSED, false, false, false, "the bundle is missing: --bundle"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t run = 0;
+        char path[256];
+        bt_str notes = {0};
+        sample_run sample = sample_run_default();
+        sample.status = cases[i].status;
+        sample.git_diff = cases[i].diff;
+        sample.git_commit = cases[i].commit;
+        sample.system = cases[i].peer ? "pytorch-eager" : "blutrain";
+        ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
+        static const char said[] = "{\"pytorch-eager\":\"python==3.12.3\\ntorch==2.11.0\"}";
+        const bt_store_file file = {"versions", "versions.json", said, sizeof said - 1};
+        if (cases[i].versions) {
+            ASSERT_OK(bt_store_file_set(scratch_store, run, &file));
+        }
+        (void)snprintf(path, sizeof path, "%s", test_scratch_path("rules.tar.zst"));
+        const bt_bundle_options options = {.is_public = true};
+        ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
+        bt_str_release(&notes);
+        bt_publication publication = {
+            .folder = target, .bundle = cases[i].bundle ? path : NULL, .force = true};
+        if (cases[i].refused) {
+            ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, cases[i].refused,
+                         bt_report_publish(scratch_store, &run, 1, &publication));
+            publication.draft = true;
+        }
+        ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
+        assert_draft(cases[i].refused != NULL);
+        assert_marked("README.md", "torch==2.11.0", cases[i].versions);
+    }
+}
+
+static void a_bundle_of_another_run_is_refused(void **state)
+{
+    (void)state;
+    char path[256];
+    bt_str notes = {0};
+    const bt_bundle_options options = {.is_public = true};
+    int64_t first = record_claims(), second = record_training("bt-bench run x");
+    (void)snprintf(path, sizeof path, "%s", test_scratch_path("other.tar.zst"));
+    ASSERT_OK(bt_bundle_export(scratch_store, first, &options, path, &notes));
+    bt_str_release(&notes);
+    bt_publication publication = {.folder = target, .bundle = path, .draft = true};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "holds another run than run",
+                 bt_report_publish(scratch_store, &second, 1, &publication));
+}
+
+static void a_command_can_be_pasted(void **state)
+{
+    (void)state;
+    int64_t run = record_training("bt-bench run suites/kernels/all --filter gelu.* --set 'a=[1]'");
+    bt_publication publication = {.folder = target, .draft = true};
+    ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
+    assert_marked("README.md",
+                  "./bt-bench run suites/kernels/all --filter 'gelu.*' --set 'a=[1]'\n", true);
+}
+
 static void bad_requests_are_refused(void **state)
 {
     (void)state;
     int64_t missing = 7;
-    bt_publication publication = {.folder = target};
+    bt_publication publication = {.folder = target, .draft = true};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 7",
                  bt_report_publish(scratch_store, &missing, 1, &publication));
     int64_t run = record_training("bt-bench run x");
@@ -322,7 +417,7 @@ static void failing_allocations_are_reported(void **state)
     ASSERT_OK(sample_run_record(scratch_store, &sample, &run));
     int64_t live = bt_mem_live_count();
     bt_status status = BT_STATUS_OUT_OF_MEMORY;
-    bt_publication publication = {.folder = target, .force = true};
+    bt_publication publication = {.folder = target, .force = true, .draft = true};
     int64_t n = 0;
     while (status != BT_OK) {
         bt_mem_fail_at(++n);
@@ -350,6 +445,9 @@ int main(void)
         TEST(paths_and_markup_stay_here),
         TEST(what_identifies_the_machine_stays_here),
         TEST(another_publication_is_left_alone),
+        TEST(rules_are_kept_or_the_draft_says_so),
+        TEST(a_bundle_of_another_run_is_refused),
+        TEST(a_command_can_be_pasted),
         TEST(a_bundle_lies_beside_it),
         TEST(bad_requests_are_refused),
         TEST(failing_allocations_are_reported),

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 # pylint: disable=wrong-import-position
 import kernels as pytorch  # noqa: E402
 import peer as entry  # noqa: E402
-from protocol import Cannot, device_name, load_torch, say  # noqa: E402
+from protocol import Cannot, device_name, load_torch, say, say_versions  # noqa: E402
 
 VARIABLE = "BT_HYPERKERNELS"
 
@@ -61,6 +61,7 @@ def run(task):
     made += [ops.MAKERS[name](found, case) for _ in range(pytorch.copies_of(case, size_bytes) - 1)]
     share = share_of(made[0])
     say("start", protocol=1, system=task["system"], device=device_name(torch, "cuda"))
+    say_versions(task)
     say("kernel", op=name, kernel=made[0].name)
     samples, stop, calls_per_sample = pytorch.measure(case, [op.call for op in made])
     if share is not None:

@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 
-from protocol import Cannot, device_name, load_torch, say
+from protocol import Cannot, device_name, load_torch, say, say_versions
 
 # ---- operations: name -> function(torch, case) -> (inputs, call) ---------------------------------
 # `inputs` are leaf tensors; call(inputs) gives the outputs. Backward: outputs' gradients by autograd.
@@ -460,6 +460,7 @@ def run(task):
     case = Case(torch, task)
     calls, share, again = prepare(case, compiled)
     say("start", protocol=1, system=task["system"], device=device_name(torch, case.device))
+    say_versions(task)
     say("kernel", op=case.op, kernel=f"torch {torch.__version__}")
     samples, stop, calls_per_sample = measure(case, calls)
     if share is not None:

@@ -3,6 +3,7 @@ import json
 import math
 import select
 import sys
+from importlib import metadata
 
 
 def say(event, **values):
@@ -38,6 +39,14 @@ def load_torch(device):
     if device == "cuda" and not torch.cuda.is_available():
         raise Cannot("unavailable", f"PyTorch {torch.__version__} finds no CUDA device")
     return torch
+
+
+def say_versions(task):
+    """What this interpreter has, as 'pip freeze' prints it, where the task asks for it."""
+    if task.get("versions"):
+        packages = {f"{found.metadata['Name']}=={found.version}" for found in metadata.distributions()}
+        interpreter = f"python=={sys.version.split()[0]}"
+        say("versions", packages="\n".join([interpreter] + sorted(packages, key=str.lower))[:60000])
 
 
 def finite(value):

@@ -11,7 +11,7 @@ import resource
 import time
 from contextlib import nullcontext
 
-from protocol import Cannot, device_name, finite, load_torch, say, stop_asked
+from protocol import Cannot, device_name, finite, load_torch, say, say_versions, stop_asked
 
 SHARD_MAGIC, SHARD_HEADER_BYTES = 20240520, 1024
 
@@ -248,5 +248,6 @@ def run(task):
         parameters=sum(p.numel() for p in trainer.parameters), tensors=len(trainer.parameters),
         accumulation=trainer.accumulation, train_tokens=trainer.train.tokens,
         val_tokens=trainer.val.tokens)
+    say_versions(task)
     say("kernel", op="model", kernel=f"torch {torch.__version__}")
     trainer.run()

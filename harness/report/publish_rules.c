@@ -1,0 +1,46 @@
+// harness/report/publish_rules.c - what a run lacks before others may rely on its publication
+#include "harness/report/publish_rules.h"
+
+#include <string.h>
+
+bool bt_publish_has_peer(const bt_store_run *run)
+{
+    for (int64_t i = 0; i < run->round_count; i++) {
+        if (strcmp(run->rounds[i].what.system, "blutrain") != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const bt_store_file *bt_publish_versions(const bt_store_run *run)
+{
+    for (int64_t i = 0; i < run->file_count; i++) {
+        if (strcmp(run->files[i].kind, "versions") == 0) {
+            return &run->files[i];
+        }
+    }
+    return NULL;
+}
+
+void bt_publish_faults(const bt_store_run *run, bt_str *out)
+{
+    const bt_store_build *build = &run->info.build;
+    const bool modified = build->git_diff[0] != '\0', unknown = build->git_commit[0] == '\0';
+    const bool open = run->status == BT_RUN_INTERRUPTED || run->status == BT_RUN_RUNNING;
+    const struct {
+        bool broken;
+        const char *reason;
+    } rules[] = {
+        {modified, "it was built from a modified tree: commit, build and record again"},
+        {unknown && !modified, "the commit that it was built from is not known"},
+        {open, "it was interrupted: finish it with 'bt-bench run --resume'"},
+        {bt_publish_has_peer(run) && !bt_publish_versions(run),
+         "the versions of its peers were not recorded: record it again"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].broken) {
+            bt_str_format(out, "; run %lld: %s", (long long)run->id, rules[i].reason);
+        }
+    }
+}
