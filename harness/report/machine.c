@@ -27,9 +27,14 @@ bt_status bt_show_machine(const bt_store_round *round, bt_str *out)
         return BT_OK;
     }
     bt_throttle_words(summary.throttle & ~(uint64_t)BT_THROTTLE_IDLE, words, sizeof words);
-    bt_str_format(out, "  GPU          SM %.0f MHz, memory %.0f MHz, %.0f W, at most %.0f C%s%s\n",
+    bt_str_format(out, "  GPU          SM %.0f MHz, memory %.0f MHz, %.0f W, at most %.0f C%s%s",
                   summary.sm_clock_mhz, summary.memory_clock_mhz, summary.power_w,
                   summary.temperature_c, words[0] ? "; held down by " : "", words);
+    if (summary.power_cap_share > 0) {
+        bt_str_format(out, " (the power cap in %.0f %% of the busy samples)",
+                      100 * summary.power_cap_share);
+    }
+    bt_str_append(out, "\n");
     return BT_OK;
 }
 
@@ -72,6 +77,7 @@ bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *rou
     bt_json_writer_real(json, "power_w", summary.power_w);
     bt_json_writer_real(json, "temperature_c", summary.temperature_c);
     bt_json_writer_text(json, "throttle", words);
+    bt_json_writer_real(json, "power_cap_share", summary.power_cap_share);
     bt_json_writer_real(json, "other_cores", summary.other_cores);
     bt_json_writer_real(json, "cost_share", summary.cost_share);
     bt_json_writer_close(json, '}');

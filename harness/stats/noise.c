@@ -9,10 +9,9 @@
 #include "framework/base/mem.h"
 #include "harness/stats/stats.h"
 
-#define POWER_CAP_SHARE 0.1
-#define LOST_SHARE      0.01
-#define OTHER_CORES     0.25
-#define IDLE_CORES      1.0
+#define LOST_SHARE  0.01
+#define OTHER_CORES 0.25
+#define IDLE_CORES  1.0
 
 static const struct {
     uint64_t bit;
@@ -84,15 +83,6 @@ static bool has_foreign_process(const bt_store_telemetry *samples, int64_t count
     return found > 0;
 }
 
-static bool is_power_capped(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out)
-{
-    int64_t found = count_bit(samples, count, BT_THROTTLE_POWER_CAP);
-    int64_t busy = count - count_bit(samples, count, BT_THROTTLE_IDLE);
-    (void)snprintf(out->reason, sizeof out->reason, "power cap in %lld of %lld busy samples",
-                   (long long)found, (long long)busy);
-    return found > 0 && (double)found >= POWER_CAP_SHARE * (double)busy;
-}
-
 // Mean of the known values of a column; NaN when there is none.
 static double mean_of(const bt_store_telemetry *samples, int64_t count, size_t offset)
 {
@@ -136,7 +126,6 @@ void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_v
 {
     out->noise = is_throttled(samples, count, out)          ? BT_NOISE_THROTTLED
                  : has_foreign_process(samples, count, out) ? BT_NOISE_FOREIGN_PROCESS
-                 : is_power_capped(samples, count, out)     ? BT_NOISE_POWER_CAP
                  : is_loaded(samples, count, out)           ? BT_NOISE_LOADED
                                                             : BT_NOISE_QUIET;
     if (out->noise == BT_NOISE_QUIET) {
@@ -167,6 +156,7 @@ static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, s
 static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
 {
     double cost_ns = 0.0;
+    int64_t working = 0, capped = 0;
     out->temperature_c = (double)NAN;
     for (int64_t i = 0; i < count; i++) {
         const bt_store_telemetry *sample = &samples[i];
@@ -174,8 +164,11 @@ static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telem
         cost_ns += sample->cost_ns;
         bool busy = !(bits_of(sample) & BT_THROTTLE_IDLE);
         out->busy += busy && sample->sm_clock_mhz > 0.0;
+        working += busy;
+        capped += busy && (bits_of(sample) & BT_THROTTLE_POWER_CAP);
         out->temperature_c = fmax(out->temperature_c, sample->temperature_c);
     }
+    out->power_cap_share = working > 0 ? (double)capped / (double)working : (double)NAN;
     out->cost_share = count > 0 ? cost_ns / samples[count - 1].t_ns : (double)NAN;
     out->other_cores = MEAN_OF(samples, count, other_cores);
 }

@@ -16,9 +16,10 @@ typedef struct bt_noise_verdict {
 // The gravest that holds of
 //   throttled        hardware, thermal or power-brake slowdown in any sample
 //   foreign process  another process computes on the GPU
-//   power cap        the driver's power limit held clocks down in a tenth of the busy samples
 //   loaded machine   on the mean the hypervisor took, or the cgroup's limit withheld, 1 % of the
 //                    CPU time; or others kept a quarter of a core busy and less than one was idle
+// The driver's power limit (software power cap) is none of them: data-centre GPUs run at it under
+// full load. bt_telemetry_summary says how often it held clocks down.
 void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out);
 
 // The round in numbers; NaN: not known.
@@ -26,9 +27,10 @@ typedef struct bt_telemetry_summary {
     double sm_clock_mhz, memory_clock_mhz, power_w; // medians of the busy samples
     double temperature_c;                           // highest
     double other_cores;                             // mean
-    double cost_share; // of the time until the last sample, what all of them took
-    uint64_t throttle; // all bits that were seen
-    int64_t busy;      // samples in which the GPU did not idle
+    double power_cap_share; // of the busy samples, those in which the power cap held clocks down
+    double cost_share;      // of the time until the last sample, what all of them took
+    uint64_t throttle;      // all bits that were seen
+    int64_t busy;           // samples in which the GPU did not idle
 } bt_telemetry_summary;
 
 // Errors  OUT_OF_MEMORY

@@ -149,7 +149,12 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
     BT_TRY(bt_reader_text(in, row, 18, &round->params_digest));
     round->started_ns = sqlite3_column_int64(row, 19);
     round->ended_ns = sqlite3_column_int64(row, 20);
-    return bt_reader_text(in, row, 21, &round->label);
+    BT_TRY(bt_reader_text(in, row, 21, &round->label));
+    bt_noise noise;
+    if (!bt_noise_parse(round->label, &noise)) {
+        round->label = ""; // a word of older records: the power cap was one
+    }
+    return BT_OK;
 }
 
 static bt_status read_round_rows(bt_reader *in, bt_store_round *round)

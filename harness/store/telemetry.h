@@ -63,11 +63,11 @@ typedef enum bt_throttle {
 #undef BT_THROTTLE_ENUM
 } bt_throttle;
 
-// A round's label, the gravest first: X(enumerator, word, invalidates the round)
+// A round's label, the gravest first. The software power cap is no noise: under full load it is how
+// data-centre GPUs work. X(enumerator, word, invalidates the round)
 #define BT_NOISE_LIST(X)                                                                           \
     X(THROTTLED, "throttled", true)                                                                \
     X(FOREIGN_PROCESS, "foreign process", true)                                                    \
-    X(POWER_CAP, "power cap", false)                                                               \
     X(LOADED, "loaded machine", false)                                                             \
     X(QUIET, "", false)
 

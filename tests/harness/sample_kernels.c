@@ -196,8 +196,7 @@ bt_status sample_kernels_record(bt_store *store, const sample_kernels *sample, i
         for (int ordinal = 0; ordinal < sample->rounds; ordinal++) {
             for (int s = 0; s < SYSTEMS_MAX && sample->systems[s]; s++) {
                 int at = (index * 5 + ordinal) * 3 + s;
-                bt_noise noise =
-                    sample->noisy && at % 41 == 3 ? BT_NOISE_POWER_CAP : BT_NOISE_QUIET;
+                bt_noise noise = sample->noisy && at % 41 == 3 ? BT_NOISE_LOADED : BT_NOISE_QUIET;
                 if (sample->noisy && at % 97 == 5) {
                     BT_TRY(add_round(store, sample, *run, index, s, ordinal, BT_NOISE_THROTTLED));
                 }

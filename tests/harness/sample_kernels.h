@@ -14,7 +14,7 @@ typedef struct sample_kernels {
     const char *kind;       // of the verdicts: "ab", "gate", "replicate"; "" for none
     const char *systems[3]; // up to NULL; the first is the base
     double slowdown;        // of the second system over the first; 0.01 is one percent
-    bool noisy;             // some rounds throttled and run again, some beside a power cap
+    bool noisy;             // some rounds throttled and run again, some on a loaded machine
     double drift;           // of every time, over what it is otherwise
     const char *commit;
 } sample_kernels;

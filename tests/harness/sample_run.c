@@ -127,7 +127,7 @@ static bt_status add_telemetry(bt_store *store, const sample_run *sample, int64_
                                           .load = 1.5,
                                           .other_cores = slow ? 0.8 : 0.1};
     }
-    return bt_store_telemetry_set(store, round, "power cap", samples, count);
+    return bt_store_telemetry_set(store, round, "", samples, count);
 }
 
 static bt_status add_round(bt_store *store, const sample_run *sample, int64_t run, const char *name,

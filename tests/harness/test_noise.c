@@ -68,18 +68,25 @@ static void throttled_rounds_are_labelled(void **state)
     }
 }
 
-static void power_cap_is_a_label_only(void **state)
+// A data-centre GPU under full load: its power limit holds clocks down all the time.
+static void the_power_cap_is_shown_and_no_noise(void **state)
 {
     (void)state;
     bt_store_telemetry samples[SAMPLES];
+    bt_telemetry_summary summary;
+    bt_noise noise;
     quiet_samples(samples);
-    set_bits(samples, 10, 4, BT_THROTTLE_POWER_CAP); // a tenth
-    expect(BT_NOISE_POWER_CAP, "power cap in 4 of 40 busy samples", samples);
-    samples[10].throttle = 0.0;
+    set_bits(samples, 0, SAMPLES, BT_THROTTLE_POWER_CAP);
     expect(BT_NOISE_QUIET, "", samples);
-    set_bits(samples, 20, 20, BT_THROTTLE_IDLE); // 3 of the 20 in which the GPU works
-    expect(BT_NOISE_POWER_CAP, "3 of 20", samples);
-    assert_false(bt_noise_invalidates(BT_NOISE_POWER_CAP));
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(summary.power_cap_share == 1.0);
+    set_bits(samples, 20, 20, BT_THROTTLE_IDLE);
+    set_bits(samples, 5, 15, 0); // 5 of the 20 in which the GPU works
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(summary.power_cap_share == 0.25);
+    samples[7].throttle = BT_THROTTLE_POWER_CAP | BT_THROTTLE_HARDWARE;
+    expect(BT_NOISE_THROTTLED, "hardware slowdown in 1 of 40", samples);
+    assert_false(bt_noise_parse("power cap", &noise)); // the label of older records
 }
 
 static void foreign_processes_are_labelled(void **state)
@@ -239,7 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(throttled_rounds_are_labelled),
-        cmocka_unit_test(power_cap_is_a_label_only),
+        cmocka_unit_test(the_power_cap_is_shown_and_no_noise),
         cmocka_unit_test(foreign_processes_are_labelled),
         cmocka_unit_test(loaded_machines_are_labelled),
         cmocka_unit_test(nothing_known_is_quiet),
