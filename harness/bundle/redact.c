@@ -6,6 +6,7 @@
 
 #include "harness/bundle/content.h"
 #include "harness/bundle/private.h"
+#include "harness/plan/plan.h"
 
 typedef struct redaction {
     bt_arena *arena;
@@ -118,11 +119,27 @@ static bt_status redact_lists(redaction *self, bt_store_run *run)
     return BT_OK;
 }
 
+// The hash is that of the text which others get, so that they can check it.
+static bt_status redact_plan(redaction *self, bt_store_run *run)
+{
+    bt_store_suite *suite = &run->info.suite;
+    const char *before = suite->plan_json;
+    void *hash = NULL;
+    BT_TRY(shorten(self, "plan", &suite->plan_json, NULL));
+    if (suite->plan_json == before) {
+        return BT_OK;
+    }
+    BT_TRY(bt_arena_alloc(self->arena, 33, &hash));
+    bt_plan_hash(suite->plan_json, hash);
+    suite->plan_hash = hash;
+    return BT_OK;
+}
+
 static bt_status redact_all(redaction *self, bt_store_run *run)
 {
     BT_TRY(shorten(self, "command", &run->info.command, NULL));
     BT_TRY(shorten(self, "suite", &run->info.suite.path, NULL));
-    BT_TRY(shorten(self, "plan", &run->info.suite.plan_json, NULL));
+    BT_TRY(redact_plan(self, run));
     BT_TRY(shorten(self, "build", &run->info.build.flags, NULL));
     BT_TRY(shorten(self, "messages", &run->message, NULL));
     BT_TRY(redact_rounds(self, run));

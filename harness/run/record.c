@@ -15,7 +15,7 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     memset(out, 0, sizeof *out);
     out->store = store;
     out->item = item;
-    out->val_loss = out->time_ns = (double)NAN;
+    out->time_ns = (double)NAN;
     out->started_ns = bt_clock_ns();
     bt_str axes = {0};
     bt_json_write(item, &axes);
@@ -68,6 +68,20 @@ static bt_status take_step(bt_recorder *self, const bt_store_step *step)
     return bt_store_step_add(self->store, self->round, step);
 }
 
+static bt_status take_eval(bt_recorder *self, const bt_store_eval *eval)
+{
+    if (self->eval_count == self->eval_capacity) {
+        int64_t capacity = 2 * self->eval_capacity + 16;
+        void *block = self->val_losses;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof(double)));
+        self->val_losses = block;
+        self->eval_capacity = capacity;
+    }
+    self->val_losses[self->eval_count++] = eval->loss;
+    self->evals_ns += (double)eval->host_ns;
+    return bt_store_eval_add(self->store, self->round, eval);
+}
+
 static bt_status take_samples(bt_recorder *self, const bt_run_event_samples *samples)
 {
     if (self->time_count + samples->count > self->time_capacity) {
@@ -104,9 +118,7 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
     case BT_RUN_EVENT_STEP:
         return take_step(self, &event->as.step);
     case BT_RUN_EVENT_EVAL:
-        self->val_loss = event->as.eval.loss;
-        self->evals_ns += (double)event->as.eval.host_ns;
-        return bt_store_eval_add(self->store, self->round, &event->as.eval);
+        return take_eval(self, &event->as.eval);
     case BT_RUN_EVENT_RANGE:
         return bt_store_range_add(self->store, self->round, &event->as.range);
     case BT_RUN_EVENT_KERNEL:
@@ -244,14 +256,36 @@ static bt_status measure_kernel(bt_recorder *self)
                                     : measure(self, BT_METRIC_ERROR_SHARE, self->error_share);
 }
 
+// The last of some losses, with all of them as its samples: a second record of the curve, which
+// `verify` holds the first against.
+static bt_status measure_last(const bt_recorder *self, bt_metric metric, const double *losses,
+                              int64_t count)
+{
+    const bt_metric_value last = {count > 0 ? losses[count - 1] : (double)NAN, (double)NAN,
+                                  (double)NAN, count};
+    return measure_value(self, metric, &last, losses);
+}
+
+static bt_status measure_losses(const bt_recorder *self)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)self->step_count, sizeof(double), &block));
+    double *losses = block;
+    for (int64_t i = 0; i < self->step_count; ++i) {
+        losses[i] = (double)self->steps[i].loss;
+    }
+    bt_status status = measure_last(self, BT_METRIC_LOSS_LAST, losses, self->step_count);
+    bt_mem_free(block);
+    return status;
+}
+
 static bt_status measure_all(bt_recorder *self)
 {
     BT_TRY(measure_kernel(self));
     if (self->step_count > 0) {
-        const bt_store_step *last = &self->steps[self->step_count - 1];
         BT_TRY(measure_steps(self));
         BT_TRY(measure(self, BT_METRIC_LOSS_FIRST, (double)self->steps[0].loss));
-        BT_TRY(measure(self, BT_METRIC_LOSS_LAST, (double)last->loss));
+        BT_TRY(measure_losses(self));
     }
     for (int64_t i = 0; i < self->step_count; ++i) {
         const bt_store_step *step = &self->steps[i];
@@ -271,9 +305,7 @@ static bt_status measure_all(bt_recorder *self)
             BT_TRY(measure(self, peaks[i].metric, (double)peaks[i].value));
         }
     }
-    if (!isnan(self->val_loss)) {
-        BT_TRY(measure(self, BT_METRIC_VAL_LOSS, self->val_loss));
-    }
+    BT_TRY(measure_last(self, BT_METRIC_VAL_LOSS, self->val_losses, self->eval_count));
     return measure(self, BT_METRIC_WALL_TIME, (double)(bt_clock_ns() - self->started_ns));
 }
 
@@ -290,5 +322,6 @@ void bt_recorder_release(bt_recorder *self)
 {
     bt_mem_free(self->steps);
     bt_mem_free(self->times_ns);
+    bt_mem_free(self->val_losses);
     memset(self, 0, sizeof *self);
 }

@@ -22,7 +22,8 @@ typedef struct bt_recorder {
     double bandwidth_bytes_per_s;        // measured; 0: it was not
     double time_ns;                      // mean of a call or a step; NaN: it was not timed
     char stop[64];                       // why there are no more samples
-    double val_loss;                     // of the last evaluation, NaN before
+    double *val_losses;                  // owned, [eval_count]
+    int64_t eval_count, eval_capacity;
     bt_store_memory memory;
     int64_t started_ns;
     char params_digest[65];

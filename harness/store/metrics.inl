@@ -7,9 +7,11 @@ X(TOKENS_PER_S, "tokens_per_s", TOKENS_PER_S, HIGHER,
 X(STEP_TIME, "step_time_ns", NS, LOWER, "host time of a training step, mean of the timed steps")
 X(STEP_DEVICE_TIME, "step_device_time_ns", NS, LOWER, "device time of a training step, mean")
 X(LOSS_FIRST, "loss_first", NATS, NEITHER, "training loss of the first step")
-X(LOSS_LAST, "loss_last", NATS, LOWER, "training loss of the last step")
+X(LOSS_LAST, "loss_last", NATS, LOWER,
+  "training loss of the last step; the samples are those of all")
 X(LOSS_MIN, "loss_min", NATS, LOWER, "lowest training loss of a step")
-X(VAL_LOSS, "val_loss", NATS, LOWER, "validation loss of the last evaluation")
+X(VAL_LOSS, "val_loss", NATS, LOWER,
+  "validation loss of the last evaluation; the samples are those of all")
 X(PEAK_ALLOCATED, "peak_allocated_bytes", BYTES, LOWER, "peak of our own allocator")
 X(PEAK_FIRST_STEP, "peak_first_step_bytes", BYTES, LOWER, "peak of the allocator in the first step")
 X(PEAK_RESERVED, "peak_reserved_bytes", BYTES, LOWER, "peak held from the device")

@@ -62,6 +62,7 @@ static void add_telemetry(int64_t round)
                 column % 4 == 3 ? (double)NAN : column + 0.1 * i;
         }
         samples[i].other_processes = 0.0; // undisturbed
+        samples[i].steal_share = samples[i].held_share = samples[i].other_cores = 0.0;
     }
     ASSERT_OK(bt_store_telemetry_set(scratch_store, round, "", samples, 3));
 }

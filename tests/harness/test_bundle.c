@@ -408,6 +408,28 @@ static void forge_invalid(bt_store_run *run)
     ((bt_store_round *)(uintptr_t)run->rounds)[0].status = BT_RUN_INVALID;
 }
 
+static void forge_label(bt_store_run *run)
+{
+    ((bt_store_round *)(uintptr_t)run->rounds)[0].label = "loaded machine";
+}
+
+static void forge_steps(bt_store_run *run)
+{
+    ((bt_store_round *)(uintptr_t)run->rounds)[0].shape.steps++;
+}
+
+static void forge_eval(bt_store_run *run)
+{
+    ((bt_store_eval *)(uintptr_t)run->rounds[0].evals)[0].loss -= 0.01; // of two
+}
+
+static void forge_middle_loss(bt_store_run *run) { step(run, 2)->loss = 5.0F; }
+
+static void forge_hash(bt_store_run *run)
+{
+    ((char *)(uintptr_t)run->info.suite.plan_hash)[3] ^= 1;
+}
+
 static void what_does_not_follow_is_found(void **state)
 {
     (void)state;
@@ -439,6 +461,11 @@ static void what_does_not_follow_is_found(void **state)
         {forge_step_sample, "step_time_ns: a sample is recorded"},
         {forge_throttle,
          "recorded as passed, but its samples say 'throttled': hardware slowdown in"},
+        {forge_label, "round 0: labelled 'loaded machine', but its samples say ''"},
+        {forge_steps, "round 0: 7 steps are recorded as planned and 6 as done, the plan has 6"},
+        {forge_eval, "val_loss: a sample is recorded as 11.5, follows as 11.49"},
+        {forge_middle_loss, "loss_last: a sample is recorded as"},
+        {forge_hash, "plan: its hash is recorded as"}, // its shards are given by path
         {forge_invalid, "recorded as invalid, but its samples say 'undisturbed'"},
     };
     for (size_t i = 0; i < sizeof of_kernels / sizeof of_kernels[0]; i++) {
