@@ -8,7 +8,7 @@ bt_status bt_session_open(const char *backend, int ordinal, uint64_t limit_bytes
     BT_TRY(bt_device_open(backend, ordinal, &session->device));
     BT_TRY(bt_pool_create(&session->device, limit_bytes, &session->pool));
     BT_TRY(bt_tape_create(&session->tape));
-    BT_TRY(bt_gemm_tuner_from_environment(&session->device, &session->tuner));
+    BT_TRY(bt_gemm_tuner_from_environment(&session->device, session->pool, &session->tuner));
     session->context = (bt_context){.device = &session->device,
                                     .pool = session->pool,
                                     .tape = session->tape,

@@ -8,10 +8,9 @@ enum { OPERAND_BYTES_MOST = 64 << 20 };
 static bool may_wait(const bt_context *context, const bt_gemm_args *args)
 {
     const bt_gemm_grouped_args alone = {args, 1};
-    const bt_kernel *row = NULL;
     int64_t bytes = (args->m + args->n) * args->k * (int64_t)bt_dtype_size(args->ab_dtype);
-    return bytes <= OPERAND_BYTES_MOST && bt_kernel_find(context->device, BT_KERNEL_GEMM_GROUPED,
-                                                         args->ab_dtype, &alone, &row) == BT_OK;
+    return bytes <= OPERAND_BYTES_MOST &&
+           bt_kernel_lookup(context->device, BT_KERNEL_GEMM_GROUPED, args->ab_dtype, &alone);
 }
 
 bt_status bt_weight_grads_add(bt_context *context, const bt_grad *grad, const bt_gemm_args *args,

@@ -12,6 +12,7 @@
 #include "framework/data/shard.h"
 
 enum { FEISTEL_ROUNDS = 8 };
+#define EPOCHS_MOST (INT64_C(1) << 40) // of a cursor that is given
 
 // Keeps the shuffle's random streams apart from those of parameters, which count from 0.
 static const uint64_t SHUFFLE_STREAM = (uint64_t)0x10ad << 48;
@@ -86,6 +87,9 @@ bt_status bt_loader_create(const bt_loader_options *options, bt_loader **out)
 {
     *out = NULL;
     BT_TRY(check_options(options));
+    if (!options->shards) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "loader: no list of shards");
+    }
     void *block = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_loader), &block));
     bt_loader *loader = block;
@@ -189,20 +193,24 @@ static bt_status fill_sequence(const bt_loader *loader, int64_t index, int32_t *
     return BT_OK;
 }
 
+// The cursor so many sequences on; epochs follow each other without a gap.
+static bt_loader_cursor moved(const bt_loader *loader, int64_t sequences)
+{
+    const int64_t position = loader->cursor.position + sequences;
+    return (bt_loader_cursor){.epoch = loader->cursor.epoch + position / loader->sequences,
+                              .position = position % loader->sequences};
+}
+
 bt_status bt_loader_next(bt_loader *loader, int32_t *inputs, int32_t *targets)
 {
-    bt_loader_cursor cursor = loader->cursor;
-    if (loader->sequences - cursor.position < batch_sequences(loader)) {
-        cursor = (bt_loader_cursor){.epoch = cursor.epoch + 1, .position = 0};
-    }
-    int64_t start = cursor.position + loader->rank * loader->micro_batch;
+    const int64_t start = loader->rank * loader->micro_batch;
     for (int64_t row = 0; row < loader->micro_batch; ++row) {
-        int64_t index = sequence_at(loader, cursor.epoch, start + row);
+        const bt_loader_cursor at = moved(loader, start + row);
+        int64_t index = sequence_at(loader, at.epoch, at.position);
         BT_TRY(fill_sequence(loader, index, inputs + row * loader->sequence,
                              targets + row * loader->sequence));
     }
-    cursor.position += batch_sequences(loader);
-    loader->cursor = cursor;
+    loader->cursor = moved(loader, batch_sequences(loader));
     return BT_OK;
 }
 
@@ -210,10 +218,11 @@ bt_loader_cursor bt_loader_cursor_get(const bt_loader *loader) { return loader->
 
 bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor)
 {
-    if (cursor.epoch < 0 || cursor.position < 0 || cursor.position > loader->sequences) {
+    if (cursor.epoch < 0 || cursor.epoch > EPOCHS_MOST || cursor.position < 0 ||
+        cursor.position > loader->sequences) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "loader: a cursor at epoch %lld, position %lld is not one of these shards: "
-                        "allowed are epochs from 0, positions 0 to %lld",
+                        "allowed are epochs 0 to 2^40, positions 0 to %lld",
                         (long long)cursor.epoch, (long long)cursor.position,
                         (long long)loader->sequences);
     }

@@ -4,13 +4,15 @@
 // than T, so that the target of every input is the token that follows it; sequences overlap in
 // that one token and never cross a shard's end (the rest of a shard, under T + 1 tokens, is left
 // out). An epoch is an order of all sequences: as they lie, or a permutation that is a function of
-// (seed, epoch) alone. One call takes world * B sequences of that order; rank r fills its batch
-// with the r-th B of them. What is left at the end of an epoch and is too little for all ranks is
-// left out, and the next epoch begins.
+// (seed, epoch) alone; epochs follow each other without a gap, so that a batch may hold the end of
+// one and the beginning of the next. One call takes world * B sequences; rank r fills its batch
+// with the r-th B of them.
 //
 // Invariants
 //   1. What a call delivers depends on options and cursor alone, never on earlier calls.
-//   2. The order does not depend on B or world: 4 batches of 16 hold the sequences of one of 64.
+//   2. The n-th sequence of a run is a function of shards, T, shuffle, seed and n alone. It does
+//   not
+//      depend on B or world, in any epoch: 4 batches of 16 hold the sequences of one of 64.
 //   3. No allocation after bt_loader_create.
 #ifndef BT_DATA_LOADER_H
 #define BT_DATA_LOADER_H
@@ -53,7 +55,7 @@ bt_loader_cursor bt_loader_cursor_get(const bt_loader *loader);
 BT_CHECKED bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor);
 // Tokens in all shards, used or not.
 int64_t bt_loader_tokens(const bt_loader *loader);
-// Micro-batches per rank in one epoch, at least 1.
+// Whole micro-batches per rank in one epoch, at least 1.
 int64_t bt_loader_batches(const bt_loader *loader);
 // NULL is fine.
 void bt_loader_destroy(bt_loader *loader);

@@ -86,10 +86,11 @@ static bt_status flush(bt_shard_writer *writer)
 
 bt_status bt_shard_writer_append(bt_shard_writer *writer, const uint16_t *tokens, int64_t count)
 {
-    if (count > INT32_MAX - writer->count) {
+    if (count < 0 || count > INT32_MAX - writer->count) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: %lld tokens do not fit into one shard, whose header counts to %d",
-                        writer->path, (long long)(writer->count + count), INT32_MAX);
+                        "%s: %lld tokens after %lld do not fit into one shard, whose header counts "
+                        "to %d",
+                        writer->path, (long long)count, (long long)writer->count, INT32_MAX);
     }
     writer->count += count;
     while (count > 0) {

@@ -1,6 +1,7 @@
 // framework/device/cpu.c - the CPU as a backend: everything is done when a call returns
 //
 // Streams order nothing that is not ordered already; events are points of time.
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,12 @@ static bt_status device_open(int ordinal, bt_device *device)
 {
     (void)ordinal;
     bt_device_info *info = &device->info;
+    if (omp_get_dynamic()) {
+        omp_set_dynamic(0);
+        (void)snprintf(device->note, sizeof device->note,
+                       "OMP_DYNAMIC is on: switched off, because teams of changing size make times "
+                       "incomparable");
+    }
     read_model_name(info->name, sizeof info->name);
     info->processor_count = (int)sysconf(_SC_NPROCESSORS_ONLN);
     info->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -1,6 +1,7 @@
 // framework/linalg/gemm.c - a fused row where there is one, else product and elementwise kernels
 #include "framework/linalg/gemm.h"
 
+#include "framework/base/checked.h"
 #include "framework/base/status.h"
 #include "framework/linalg/tune.h"
 
@@ -77,21 +78,52 @@ static bt_status decompose(bt_context *context, const bt_gemm_args *args)
     return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, args->d_dtype, &dgelu);
 }
 
+// A matrix of rows x cols with a row stride, batch times: its last element must have an index.
+static bool fits(int64_t batch, int64_t stride, int64_t rows, int64_t ld, int64_t cols)
+{
+    int64_t entries = 0, lines = 0, last = 0;
+    return batch == 0 || rows == 0 || cols == 0 ||
+           (bt_checked_multiply(batch - 1, stride, &entries) &&
+            bt_checked_multiply(rows - 1, ld, &lines) && bt_checked_add(entries, lines, &last) &&
+            bt_checked_add(last, cols, &last) && last >= 0 && last <= BT_ELEMENTS_MOST);
+}
+
+static bt_status check_sizes(const bt_gemm_args *args)
+{
+    const int64_t m = args->m, n = args->n, k = args->k, batch = args->batch;
+    if (m < 0 || n < 0 || k < 0 || batch < 0 ||
+        !fits(batch, args->stride_a, args->trans_a ? k : m, args->lda, args->trans_a ? m : k) ||
+        !fits(batch, args->stride_b, args->trans_b ? n : k, args->ldb, args->trans_b ? k : n) ||
+        !fits(batch, args->stride_d, m, args->ldd, n) ||
+        (args->beta != 0 && !fits(batch, args->stride_c, m, args->ldc, n))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "gemm: %lld x %lld x %lld, batch %lld, row strides %lld, %lld, %lld, %lld: "
+                        "sizes must not be negative, nor an operand reach beyond 2^56 elements",
+                        (long long)m, (long long)n, (long long)k, (long long)batch,
+                        (long long)args->lda, (long long)args->ldb, (long long)args->ldc,
+                        (long long)args->ldd);
+    }
+    return BT_OK;
+}
+
 bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
 {
-    const bt_kernel *kernel = NULL;
+    BT_TRY(check_sizes(args));
     const bt_kernel_plan *plan = NULL;
-    bt_status status =
-        context->tuner
-            ? bt_gemm_tuner_choose(context->tuner, context->stream, args, &kernel, &plan)
-            : bt_kernel_find(context->device, BT_KERNEL_GEMM, args->ab_dtype, args, &kernel);
-    if (status == BT_STATUS_UNSUPPORTED && args->dbias) {
+    const bt_kernel *kernel =
+        bt_kernel_lookup(context->device, BT_KERNEL_GEMM, args->ab_dtype, args);
+    if (!kernel && args->dbias) {
         return multiply_then_sum(context, args);
     }
-    if (status == BT_STATUS_UNSUPPORTED && args->epilogue != BT_EPILOGUE_NONE) {
+    if (!kernel && args->epilogue != BT_EPILOGUE_NONE) {
         return decompose(context, args);
     }
-    BT_TRY(status);
+    if (!kernel) { // for its message
+        return bt_kernel_find(context->device, BT_KERNEL_GEMM, args->ab_dtype, args, &kernel);
+    }
+    if (context->tuner) {
+        BT_TRY(bt_gemm_tuner_choose(context->tuner, context->stream, args, &kernel, &plan));
+    }
     return bt_context_launch_row(context, kernel, plan, args);
 }
 
@@ -105,10 +137,11 @@ bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products, int
         return count ? bt_gemm(context, products) : BT_OK;
     }
     bt_gemm_grouped_args group = {products, count};
-    const bt_kernel *kernel = NULL;
-    bt_status status = bt_kernel_find(context->device, BT_KERNEL_GEMM_GROUPED, products[0].ab_dtype,
-                                      &group, &kernel);
-    if (status == BT_OK) {
+    for (int64_t i = 0; i < count; ++i) {
+        BT_TRY(bt_error_context(check_sizes(&products[i]), "product %lld of %lld", (long long)i,
+                                (long long)count));
+    }
+    if (bt_kernel_lookup(context->device, BT_KERNEL_GEMM_GROUPED, products[0].ab_dtype, &group)) {
         return bt_context_launch(context, BT_KERNEL_GEMM_GROUPED, products[0].ab_dtype, &group);
     }
     for (int64_t i = 0; i < count; ++i) {

@@ -8,7 +8,8 @@
 // D = epilogue(alpha op(A) op(B)) + beta C and the sums of its columns, as bt_gemm_args says. What
 // no row fuses is made of a plain product, elementwise kernels and column sums instead: the same
 // values up to the rounding of the intermediate result to d_dtype.
-// Errors  UNSUPPORTED: no kernel; or what would need decomposing is an epilogue with beta != 0, or
+// Errors  INVALID_ARGUMENT: a negative size, or an operand that reaches beyond 2^56 elements
+//         UNSUPPORTED: no kernel; or what would need decomposing is an epilogue with beta != 0, or
 //         has a batch or gaps between the rows of D
 BT_CHECKED bt_status bt_gemm(bt_context *context, const bt_gemm_args *args);
 

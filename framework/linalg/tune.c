@@ -44,6 +44,7 @@ typedef struct choice {
 
 struct bt_gemm_tuner {
     bt_device *device;    // borrowed
+    bt_pool *pool;        // borrowed
     bt_plan_cache *cache; // owned
     choice *choices;      // owned, [count]
     int64_t count, capacity, measured;
@@ -98,7 +99,8 @@ static bt_status open_cache(bt_gemm_tuner *tuner, const char *folder)
     return status;
 }
 
-bt_status bt_gemm_tuner_open(bt_device *device, const char *folder, bt_gemm_tuner **out)
+bt_status bt_gemm_tuner_open(bt_device *device, bt_pool *pool, const char *folder,
+                             bt_gemm_tuner **out)
 {
     void *block = NULL;
     *out = NULL;
@@ -108,6 +110,7 @@ bt_status bt_gemm_tuner_open(bt_device *device, const char *folder, bt_gemm_tune
     BT_TRY(bt_mem_alloc(1, sizeof(bt_gemm_tuner), &block));
     bt_gemm_tuner *tuner = block;
     tuner->device = device;
+    tuner->pool = pool;
     bt_status status = open_cache(tuner, folder);
     status = status == BT_OK ? device->backend->event_create(device, &tuner->start) : status;
     status = status == BT_OK ? device->backend->event_create(device, &tuner->stop) : status;
@@ -119,7 +122,7 @@ bt_status bt_gemm_tuner_open(bt_device *device, const char *folder, bt_gemm_tune
     return BT_OK;
 }
 
-bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_gemm_tuner **out)
+bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_pool *pool, bt_gemm_tuner **out)
 {
     const char *wish = bt_environment(BT_VARIABLE_GEMM_TUNE);
     const char *folder = bt_environment(BT_VARIABLE_CACHE_DIR);
@@ -142,7 +145,8 @@ bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_gemm_tuner **out)
     }
     bt_status status = bt_str_status(&path);
     if (status == BT_OK) {
-        status = bt_gemm_tuner_open(device, path.length_bytes ? bt_str_text(&path) : NULL, out);
+        status =
+            bt_gemm_tuner_open(device, pool, path.length_bytes ? bt_str_text(&path) : NULL, out);
     }
     bt_str_release(&path);
     return status;
@@ -261,7 +265,7 @@ static int find_candidates(const bt_gemm_tuner *tuner, const bt_gemm_args *args,
 typedef struct trial {
     bt_gemm_args args; // with outputs in `memory`
     bt_stream stream;
-    void *memory; // owned: workspace, d, aux
+    void *memory; // owned, of the pool: workspace, d, aux
 } trial;
 
 static bt_status trial_make(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_args *args,
@@ -279,8 +283,8 @@ static bt_status trial_make(bt_gemm_tuner *tuner, bt_stream stream, const bt_gem
     }
     workspace = (workspace + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     const bt_backend *backend = tuner->device->backend;
-    BT_TRY(backend->memory_alloc(tuner->device, workspace + (keeps_aux(args) ? 2 : 1) * output,
-                                 &out->memory));
+    BT_TRY(bt_pool_alloc_aside(tuner->pool, workspace + (keeps_aux(args) ? 2 : 1) * output, stream,
+                               "measuring a matrix product", &out->memory));
     out->args = *args;
     out->stream = stream;
     out->args.d = (char *)out->memory + workspace + off_d;
@@ -367,9 +371,7 @@ static bt_status measure(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_a
         bt_error_clear();
         status = BT_OK;
     }
-    if (on.memory) {
-        tuner->device->backend->memory_free(tuner->device, on.memory);
-    }
+    bt_pool_free(tuner->pool, on.memory);
     return bt_error_context(status, "measuring a matrix product");
 }
 

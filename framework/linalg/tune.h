@@ -13,24 +13,27 @@
 //      $BT_CACHE_DIR, else $XDG_CACHE_HOME/blutrain, else ~/.cache/blutrain, a file per device;
 //      they hold for one build of the backend and one version of cuBLASLt.
 //   3. Plans differ in the order of sums. With a tuner a result's bits are a function of the
-//   operands
-//      and the remembered choices; the same file gives the same bits again, another measurement
-//      may not. Records name the plan of every call (bt_kernel_label).
-//   4. Where there is no memory to measure in, the call is served as without a tuner.
+//      operands and the remembered choices; the same file gives the same bits again, another
+//      measurement may not. Records name the plan of every call (bt_kernel_label).
+//   4. Memory to measure in comes from the pool, within its limit and in its peak. Where there is
+//      none, the call is served as without a tuner.
 #ifndef BT_LINALG_TUNE_H
 #define BT_LINALG_TUNE_H
 
+#include "framework/memory/pool.h"
 #include "kernels/kernels.h"
 
 typedef struct bt_gemm_tuner bt_gemm_tuner;
 
 // `folder`: where the file is kept, made when needed; NULL: nowhere.
-// Owns    the caller, bt_gemm_tuner_close before the device is closed
+// Owns    the caller, bt_gemm_tuner_close before pool and device, which are borrowed
 // Errors  OUT_OF_MEMORY, or the device's own
-BT_CHECKED bt_status bt_gemm_tuner_open(bt_device *device, const char *folder, bt_gemm_tuner **out);
+BT_CHECKED bt_status bt_gemm_tuner_open(bt_device *device, bt_pool *pool, const char *folder,
+                                        bt_gemm_tuner **out);
 // The tuner that the environment asks for; NULL when it asks for none.
 // Errors  also INVALID_ARGUMENT (BT_GEMM_TUNE is neither 0 nor 1)
-BT_CHECKED bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_gemm_tuner **out);
+BT_CHECKED bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_pool *pool,
+                                                    bt_gemm_tuner **out);
 void bt_gemm_tuner_close(bt_gemm_tuner *tuner);
 
 // The row and plan for a call whose operands are ready on `stream`, measured if need be.

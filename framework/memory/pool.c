@@ -20,80 +20,24 @@
 //   5. A FREE block is in the bin of its size in its segment's heap; a LIVE one is in the map.
 //   6. bt_pool_alloc takes all host memory that it needs before it changes anything;
 //      bt_pool_free takes none, so it cannot fail.
-// Does not defragment: live blocks never move. Streams must outlive the blocks allocated on them.
+// Does not defragment: live blocks never move. A stream must outlive the blocks allocated on it and
+// what is cached for it, or be retired (bt_pool_retire_stream).
 #include "framework/memory/pool.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "framework/base/mem.h"
-#include "framework/memory/address_map.h"
-#include "framework/memory/steps.h"
+#include "framework/memory/pool_internal.h"
 
-enum { BIN_COUNT = 57 }; // bin b holds sizes of [2^b, 2^(b+1)) small steps; sizes are 64 bits
 enum { REPORT_ROWS = 8 };
 
-static const size_t SMALL_STEP = 256;
-static const size_t LARGE_STEP = (size_t)64 << 10;
 static const size_t SMALL_LIMIT = (size_t)1 << 20; // largest small request
 static const size_t SMALL_SEGMENT = (size_t)2 << 20;
 static const size_t LARGE_SEGMENT = (size_t)16 << 20; // smallest large segment
 static const size_t SEGMENT_STEP = (size_t)2 << 20;
 
-typedef struct pool_block {
-    struct pool_segment *segment; // unowned
-    size_t offset_bytes, size_bytes;
-    size_t requested_bytes; // LIVE only
-    const char *tag;        // LIVE only; borrowed
-    bool live;
-    bt_step_birth birth;                      // LIVE: in a recorded step, if it was born in one
-    struct pool_block *before, *after;        // neighbours in the segment
-    struct pool_block *bin_before, *bin_next; // FREE: its bin. bin_next also links the spare ones
-} pool_block;
-
-typedef struct pool_segment {
-    struct pool_heap *heap; // unowned
-    char *base;             // device memory, owned
-    size_t size_bytes;
-    uint64_t serial;   // counts segments ever made: the order of ties
-    pool_block *first; // owned, with all that follow it
-    struct pool_segment *before, *next;
-} pool_segment;
-
-typedef struct pool_heap {
-    bt_stream stream; // unowned
-    bool large;
-    pool_block *bins[BIN_COUNT];
-    struct pool_heap *next; // owned
-} pool_heap;
-
-struct bt_pool {
-    bt_device *device; // unowned
-    uint64_t limit_bytes;
-    pool_heap *heaps;              // owned
-    pool_segment *oldest, *newest; // owned, in order of serial
-    uint64_t next_serial;
-    pool_block *spare;           // owned, unused block records
-    pool_segment *spare_segment; // owned, unused, or NULL
-    bt_address_map live;         // block address -> block
-    int64_t fail_countdown;
-    bt_steps steps; // repeated steps; their arena is one of our blocks
-    bt_pool_stats stats;
-};
-
-static size_t round_up(size_t size, size_t step) { return (size + step - 1) / step * step; }
-
-static char *address_of(const pool_block *block)
-{
-    return block->segment->base + block->offset_bytes;
-}
-
 // ---- bins --------------------------------------------------------------------------------------
-
-static int bin_of(size_t size_bytes) { return 63 - __builtin_clzll(size_bytes / SMALL_STEP); }
 
 static void bin_insert(pool_block *free_block)
 {
@@ -146,16 +90,15 @@ static pool_block *find_best_fit(const pool_heap *heap, size_t size_bytes)
 
 // ---- records -----------------------------------------------------------------------------------
 
-// Makes sure that an allocation finds the records it may need: a segment, and the two blocks that
-// a new segment is split into.
-static bt_status reserve_records(bt_pool *pool)
+// Makes sure that there are records of `missing` blocks and of a segment. An allocation may need
+// two blocks, those that a new segment is split into.
+static bt_status reserve_records(bt_pool *pool, size_t missing)
 {
     void *fresh = NULL;
-    int missing = 2;
     for (pool_block *it = pool->spare; it && missing > 0; it = it->bin_next) {
         --missing;
     }
-    while (missing-- > 0) {
+    for (; missing > 0; --missing) {
         BT_TRY(bt_mem_alloc(1, sizeof(pool_block), &fresh));
         ((pool_block *)fresh)->bin_next = pool->spare;
         pool->spare = fresh;
@@ -279,18 +222,6 @@ bt_status bt_pool_release_cached(bt_pool *pool)
 
 // ---- allocation --------------------------------------------------------------------------------
 
-static const char *bytes_text(uint64_t bytes, char text[32])
-{
-    if (bytes < 1 << 20) {
-        (void)snprintf(text, 32, "%.1f KiB", (double)bytes / 1024);
-    } else if (bytes < 1 << 30) {
-        (void)snprintf(text, 32, "%.1f MiB", (double)bytes / (1 << 20));
-    } else {
-        (void)snprintf(text, 32, "%.2f GiB", (double)bytes / (1 << 30));
-    }
-    return text;
-}
-
 static bt_status out_of_memory(const bt_pool *pool, size_t size_bytes, const char *tag,
                                const char *reason)
 {
@@ -299,32 +230,17 @@ static bt_status out_of_memory(const bt_pool *pool, size_t size_bytes, const cha
     (void)snprintf(kept_reason, sizeof kept_reason, "%s", reason);
     bt_str largest = {0};
     bt_pool_report(pool, REPORT_ROWS, &largest);
-    bt_status status = bt_error(
-        BT_STATUS_OUT_OF_MEMORY,
-        "%s: asked %s (%zu bytes) for \"%s\"; limit %s, allocated %s, reserved %s (%s); "
-        "largest live blocks:\n%s",
-        pool->device->backend->name, bytes_text(size_bytes, asked), size_bytes, tag,
-        pool->limit_bytes ? bytes_text(pool->limit_bytes, limit) : "none",
-        bytes_text(pool->stats.allocated_bytes, allocated),
-        bytes_text(pool->stats.reserved_bytes, reserved), kept_reason, bt_str_text(&largest));
+    bt_status status =
+        bt_error(BT_STATUS_OUT_OF_MEMORY,
+                 "%s: asked %s (%zu bytes) for \"%s\"; limit %s, allocated %s, reserved %s (%s); "
+                 "largest live blocks:\n%s",
+                 pool->device->backend->name, bt_pool_bytes_text(size_bytes, asked), size_bytes,
+                 tag, pool->limit_bytes ? bt_pool_bytes_text(pool->limit_bytes, limit) : "none",
+                 bt_pool_bytes_text(pool->stats.allocated_bytes, allocated),
+                 bt_pool_bytes_text(pool->stats.reserved_bytes, reserved), kept_reason,
+                 bt_str_text(&largest));
     bt_str_release(&largest);
     return status;
-}
-
-// A free block of at least size_bytes: cached, or from a new segment; before giving up, cached
-// segments go back and a segment of just this size is tried.
-static bt_status obtain(bt_pool *pool, pool_heap *heap, size_t size_bytes, pool_block **out)
-{
-    *out = find_best_fit(heap, size_bytes);
-    if (*out) {
-        return BT_OK;
-    }
-    bt_status status = segment_create(pool, heap, segment_size(heap, size_bytes), out);
-    if (status != BT_STATUS_OUT_OF_MEMORY) {
-        return status;
-    }
-    BT_TRY(bt_pool_release_cached(pool));
-    return segment_create(pool, heap, size_bytes, out);
 }
 
 // Cuts a free block, which is in no bin, to size_bytes; the rest becomes a free block.
@@ -365,64 +281,24 @@ static void count_allocation(bt_pool_stats *stats, const pool_block *taken)
     if (stats->peak_allocated_bytes < stats->allocated_bytes) {
         stats->peak_allocated_bytes = stats->allocated_bytes;
     }
-    ++stats->allocations;
     ++stats->live_blocks;
 }
 
-bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream, const char *tag,
-                        void **out)
+// Gives a part of a free block, which is in no bin, to an owner; the rest stays free. Needs a
+// reserved record, and room in the map.
+static void make_live(bt_pool *pool, pool_block *taken, size_t size_bytes, size_t requested_bytes,
+                      const char *tag)
 {
-    *out = NULL;
-    tag = tag ? tag : "untagged";
-    if (pool->fail_countdown > 0 && --pool->fail_countdown == 0) {
-        return out_of_memory(pool, size_bytes, tag, "failure injected by a test");
-    }
-    if (size_bytes > SIZE_MAX / 2) {
-        return out_of_memory(pool, size_bytes, tag, "more than can be addressed");
-    }
-    bool large = size_bytes > SMALL_LIMIT;
-    size_t step = large ? LARGE_STEP : SMALL_STEP;
-    size_t rounded = round_up(size_bytes ? size_bytes : 1, step);
-    pool_heap *from = NULL;
-    pool_block *taken = NULL;
-    *out = large && !stream ? bt_steps_take(&pool->steps, rounded) : NULL;
-    if (*out) {
-        ++pool->stats.allocations;
-        return BT_OK;
-    }
-    BT_TRY(find_heap(pool, stream, large, &from));
-    BT_TRY(reserve_records(pool));
-    BT_TRY(bt_address_map_reserve(&pool->live, pool->live.count + 1));
-    bt_status status = obtain(pool, from, rounded, &taken);
-    if (status == BT_STATUS_OUT_OF_MEMORY) {
-        return out_of_memory(pool, size_bytes, tag, bt_error_message());
-    }
-    BT_TRY(status);
-    bin_remove(taken);
-    split(pool, taken, rounded);
+    split(pool, taken, size_bytes);
     taken->live = true;
     taken->tag = tag;
-    taken->requested_bytes = size_bytes;
+    taken->requested_bytes = requested_bytes;
     bt_address_map_insert(&pool->live, address_of(taken), taken);
     count_allocation(&pool->stats, taken);
-    if (large && !stream) {
-        bt_steps_born(&pool->steps, rounded, &taken->birth);
-    }
-    *out = address_of(taken);
-    return BT_OK;
 }
 
-void bt_pool_free(bt_pool *pool, void *address)
+static void make_free(bt_pool *pool, pool_block *freed)
 {
-    if (!address || bt_steps_give(&pool->steps, address)) {
-        return;
-    }
-    pool_block *freed = bt_address_map_remove(&pool->live, address);
-    assert(freed && "bt_pool_free: not a live block of this pool");
-    if (!freed) {
-        return;
-    }
-    bt_steps_died(&pool->steps, &freed->birth);
     pool->stats.requested_bytes -= freed->requested_bytes;
     pool->stats.allocated_bytes -= freed->size_bytes;
     --pool->stats.live_blocks;
@@ -440,6 +316,211 @@ void bt_pool_free(bt_pool *pool, void *address)
         freed = left;
     }
     bin_insert(freed);
+}
+
+// ---- the arena taken apart ---------------------------------------------------------------------
+
+// Makes a block of the arena, whose memory is free in `segment`, a live block of the pool.
+static void adopt(bt_pool *pool, const pool_segment *segment, const char *address,
+                  const bt_step_block *was)
+{
+    const size_t offset = (size_t)(address - segment->base);
+    pool_block *part = segment->first;
+    while (part->offset_bytes + part->size_bytes <= offset) {
+        part = part->after;
+    }
+    bin_remove(part);
+    if (part->offset_bytes < offset) {
+        split(pool, part, offset - part->offset_bytes);
+        bin_insert(part);
+        part = part->after;
+        bin_remove(part);
+    }
+    make_live(pool, part, was->size_bytes, was->requested_bytes, was->tag);
+}
+
+// What lives in the arena stays where it is, as blocks of the pool; the rest of it is free.
+// False when there is none, or no host memory to do it; nothing has changed then.
+static bool dissolve_arena(bt_pool *pool)
+{
+    bt_steps *steps = &pool->steps;
+    const size_t count = steps->live.count;
+    pool_block *whole = bt_address_map_find(&pool->live, steps->arena);
+    bt_error_quiet_begin();
+    const bool can = whole && reserve_records(pool, 2 * count + 2) == BT_OK &&
+                     bt_address_map_reserve(&pool->live, pool->live.count + count) == BT_OK;
+    bt_error_quiet_end();
+    if (!can) {
+        return false;
+    }
+    const pool_segment *segment = whole->segment;
+    (void)bt_address_map_remove(&pool->live, steps->arena);
+    make_free(pool, whole);
+    for (size_t i = 0; i < steps->live.capacity; ++i) {
+        if (steps->live.slots[i].address) {
+            adopt(pool, segment, steps->live.slots[i].address, steps->live.slots[i].value);
+        }
+    }
+    bt_steps_lose_arena(steps);
+    pool->stats.arena_bytes = 0;
+    return true;
+}
+
+// ---- allocating and freeing --------------------------------------------------------------------
+
+// A free block of at least size_bytes: cached, or from a new segment; before giving up, cached
+// segments go back and a segment of just this size is tried, then the arena is taken apart.
+static bt_status obtain(bt_pool *pool, pool_heap *heap, size_t size_bytes, bool aside,
+                        pool_block **out)
+{
+    *out = find_best_fit(heap, size_bytes);
+    if (*out) {
+        return BT_OK;
+    }
+    bt_status status = segment_create(pool, heap, segment_size(heap, size_bytes), out);
+    if (status != BT_STATUS_OUT_OF_MEMORY) {
+        return status;
+    }
+    BT_TRY(bt_pool_release_cached(pool));
+    status = segment_create(pool, heap, size_bytes, out);
+    if (status != BT_STATUS_OUT_OF_MEMORY || aside || !dissolve_arena(pool)) {
+        return status;
+    }
+    BT_TRY(reserve_records(pool, 2));
+    *out = find_best_fit(heap, size_bytes);
+    if (*out) {
+        return BT_OK;
+    }
+    BT_TRY(bt_pool_release_cached(pool));
+    return segment_create(pool, heap, size_bytes, out);
+}
+
+static bt_status allocate(bt_pool *pool, size_t size_bytes, bt_stream stream, const char *tag,
+                          bool aside, void **out)
+{
+    *out = NULL;
+    tag = tag ? tag : "untagged";
+    if (pool->fail_countdown > 0 && --pool->fail_countdown == 0) {
+        return out_of_memory(pool, size_bytes, tag, "failure injected by a test");
+    }
+    if (size_bytes > SIZE_MAX / 2) {
+        return out_of_memory(pool, size_bytes, tag, "more than can be addressed");
+    }
+    bool large = size_bytes > SMALL_LIMIT;
+    size_t step = large ? LARGE_STEP : SMALL_STEP;
+    size_t rounded = round_up(size_bytes ? size_bytes : 1, step);
+    pool_heap *from = NULL;
+    pool_block *taken = NULL;
+    const bool planned = large && !stream && !aside;
+    *out = planned ? bt_steps_take(&pool->steps, rounded, size_bytes, tag) : NULL;
+    if (*out) {
+        ++pool->stats.allocations;
+        return BT_OK;
+    }
+    if (planned && bt_steps_abandoned(&pool->steps)) {
+        (void)dissolve_arena(pool); // without host memory for it, it stays
+    }
+    BT_TRY(find_heap(pool, stream, large, &from));
+    BT_TRY(reserve_records(pool, 2));
+    BT_TRY(bt_address_map_reserve(&pool->live, pool->live.count + 1));
+    bt_status status = obtain(pool, from, rounded, aside, &taken);
+    if (status == BT_STATUS_OUT_OF_MEMORY) {
+        return out_of_memory(pool, size_bytes, tag, bt_error_message());
+    }
+    BT_TRY(status);
+    bin_remove(taken);
+    make_live(pool, taken, rounded, size_bytes, tag);
+    ++pool->stats.allocations;
+    if (planned) {
+        bt_steps_born(&pool->steps, rounded, &taken->birth);
+    }
+    *out = address_of(taken);
+    return BT_OK;
+}
+
+bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream, const char *tag,
+                        void **out)
+{
+    return allocate(pool, size_bytes, stream, tag, false, out);
+}
+
+bt_status bt_pool_alloc_aside(bt_pool *pool, size_t size_bytes, bt_stream stream, const char *tag,
+                              void **out)
+{
+    return allocate(pool, size_bytes, stream, tag, true, out);
+}
+
+void bt_pool_free(bt_pool *pool, void *address)
+{
+    if (!address || bt_steps_give(&pool->steps, address)) {
+        return;
+    }
+    pool_block *freed = bt_address_map_remove(&pool->live, address);
+    assert(freed && "bt_pool_free: not a live block of this pool");
+    if (!freed) {
+        return;
+    }
+    bt_steps_died(&pool->steps, &freed->birth);
+    make_free(pool, freed);
+}
+
+// ---- streams -----------------------------------------------------------------------------------
+
+static void move_segments(bt_pool *pool, pool_heap *from, pool_heap *to)
+{
+    for (pool_segment *it = pool->oldest; it; it = it->next) {
+        if (it->heap != from) {
+            continue;
+        }
+        for (pool_block *part = it->first; part; part = part->after) {
+            if (!part->live) {
+                bin_remove(part);
+            }
+        }
+        it->heap = to;
+        for (pool_block *part = it->first; part; part = part->after) {
+            if (!part->live) {
+                bin_insert(part);
+            }
+        }
+    }
+}
+
+// Hands a heap of a stream that is idle to the default stream. False when the heap is gone then.
+static bool hand_over(bt_pool *pool, pool_heap *old)
+{
+    pool_heap *heir = pool->heaps;
+    while (heir && (heir->stream || heir->large != old->large)) {
+        heir = heir->next;
+    }
+    if (!heir) {
+        old->stream = NULL;
+        return true;
+    }
+    move_segments(pool, old, heir);
+    return false;
+}
+
+bt_status bt_pool_retire_stream(bt_pool *pool, bt_stream stream)
+{
+    bt_status status = BT_OK;
+    bool waited = false;
+    pool_heap **link = &pool->heaps;
+    while (*link) {
+        pool_heap *old = *link;
+        const bool retired = stream && old->stream == stream;
+        if (retired && !waited) {
+            status = pool->device->backend->stream_synchronize(pool->device, stream);
+            waited = true;
+        }
+        if (retired && !hand_over(pool, old)) {
+            *link = old->next;
+            bt_mem_free(old);
+        } else {
+            link = &old->next;
+        }
+    }
+    return status;
 }
 
 // ---- repeated steps ----------------------------------------------------------------------------
@@ -468,13 +549,13 @@ void bt_pool_step_end(bt_pool *pool)
     if (size_bytes == 0) {
         return;
     }
+    bt_error_quiet_begin(); // without an arena the pool serves the steps itself
     if (bt_pool_release_cached(pool) == BT_OK &&
         bt_pool_alloc(pool, size_bytes, NULL, "repeated steps", &arena) == BT_OK) {
         pool->steps.arena = arena;
         pool->stats.arena_bytes = size_bytes;
-    } else {
-        bt_error_clear(); // without an arena the pool serves the steps itself
     }
+    bt_error_quiet_end();
 }
 
 // ---- life and numbers --------------------------------------------------------------------------
@@ -495,6 +576,7 @@ void bt_pool_destroy(bt_pool *pool)
     if (!pool) {
         return;
     }
+    bt_error_quiet_begin();
     drop_arena(pool);
     bt_steps_release(&pool->steps);
     assert(pool->stats.live_blocks == 0 && "bt_pool_destroy: blocks are still live");
@@ -516,6 +598,7 @@ void bt_pool_destroy(bt_pool *pool)
     bt_address_map_release(&pool->live);
     bt_mem_free(pool->spare_segment);
     bt_mem_free(pool);
+    bt_error_quiet_end();
 }
 
 void bt_pool_stats_read(const bt_pool *pool, bt_pool_stats *out) { *out = pool->stats; }
@@ -526,155 +609,4 @@ void bt_pool_reset_peak(bt_pool *pool)
     pool->stats.peak_reserved_bytes = pool->stats.reserved_bytes;
 }
 
-double bt_pool_fragmentation(const bt_pool *pool)
-{
-    uint64_t free_bytes = pool->stats.reserved_bytes - pool->stats.allocated_bytes;
-    size_t largest = 0;
-    for (const pool_segment *it = pool->oldest; it; it = it->next) {
-        for (const pool_block *part = it->first; part; part = part->after) {
-            if (!part->live && part->size_bytes > largest) {
-                largest = part->size_bytes;
-            }
-        }
-    }
-    return free_bytes ? 1 - (double)largest / (double)free_bytes : 0;
-}
-
 void bt_pool_fail_at(bt_pool *pool, int64_t n) { pool->fail_countdown = n; }
-
-// ---- report ------------------------------------------------------------------------------------
-
-typedef struct tag_total {
-    const char *tag;
-    uint64_t bytes, blocks;
-} tag_total;
-
-static int by_tag(const void *left, const void *right)
-{
-    return strcmp(((const tag_total *)left)->tag, ((const tag_total *)right)->tag);
-}
-
-static int by_bytes(const void *left, const void *right)
-{
-    const tag_total *a = left, *b = right;
-    if (a->bytes != b->bytes) {
-        return a->bytes < b->bytes ? 1 : -1;
-    }
-    return strcmp(a->tag, b->tag);
-}
-
-// One entry per tag, largest first. Returns how many.
-static size_t total_by_tag(const bt_pool *pool, tag_total *totals)
-{
-    size_t count = 0, tags = 0;
-    for (const pool_segment *it = pool->oldest; it; it = it->next) {
-        for (const pool_block *part = it->first; part; part = part->after) {
-            if (part->live) {
-                totals[count++] = (tag_total){part->tag, part->size_bytes, 1};
-            }
-        }
-    }
-    qsort(totals, count, sizeof *totals, by_tag);
-    for (size_t i = 0; i < count; ++i) {
-        if (tags && strcmp(totals[tags - 1].tag, totals[i].tag) == 0) {
-            totals[tags - 1].bytes += totals[i].bytes;
-            ++totals[tags - 1].blocks;
-        } else {
-            totals[tags++] = totals[i];
-        }
-    }
-    qsort(totals, tags, sizeof *totals, by_bytes);
-    return tags;
-}
-
-void bt_pool_report(const bt_pool *pool, int rows, bt_str *out)
-{
-    void *memory = NULL;
-    if (pool->stats.live_blocks == 0) {
-        bt_str_append(out, "  none\n");
-        return;
-    }
-    if (bt_mem_alloc(pool->stats.live_blocks, sizeof(tag_total), &memory) != BT_OK) {
-        bt_str_append(out, "  not listed: no host memory\n");
-        return;
-    }
-    tag_total *totals = memory;
-    size_t tags = total_by_tag(pool, totals);
-    for (size_t i = 0; i < tags && i < (size_t)(rows > 0 ? rows : 0); ++i) {
-        char text[32];
-        bt_str_format(out, "  %10s  %s (%llu block%s)\n", bytes_text(totals[i].bytes, text),
-                      totals[i].tag, (unsigned long long)totals[i].blocks,
-                      totals[i].blocks == 1 ? "" : "s");
-    }
-    bt_mem_free(memory);
-}
-
-// ---- check -------------------------------------------------------------------------------------
-
-static bool in_its_bin(const pool_block *free_block)
-{
-    const pool_block *it = free_block->segment->heap->bins[bin_of(free_block->size_bytes)];
-    while (it && it != free_block) {
-        it = it->bin_next;
-    }
-    return it == free_block;
-}
-
-// Walks the blocks of a segment and adds what is live to `seen`.
-static bt_status check_segment(const bt_pool *pool, const pool_segment *it, bt_pool_stats *seen)
-{
-    size_t end = 0;
-    const pool_block *before = NULL;
-    for (const pool_block *part = it->first; part; before = part, part = part->after) {
-        size_t step = it->heap->large ? LARGE_STEP : SMALL_STEP;
-        if (part->offset_bytes != end || part->before != before || part->segment != it ||
-            part->size_bytes == 0) {
-            return bt_error(BT_STATUS_INTERNAL, "pool invariant 1: gap or overlap at %zu of %llu",
-                            end, (unsigned long long)it->serial);
-        }
-        if (before && !before->live && !part->live) {
-            return bt_error(BT_STATUS_INTERNAL, "pool invariant 1: free neighbours at %zu", end);
-        }
-        if (part->live &&
-            part->size_bytes != round_up(part->requested_bytes ? part->requested_bytes : 1, step)) {
-            return bt_error(BT_STATUS_INTERNAL, "pool invariant 4: %zu bytes hold %zu",
-                            part->size_bytes, part->requested_bytes);
-        }
-        if (part->live ? bt_address_map_find(&pool->live, address_of(part)) != part
-                       : !in_its_bin(part)) {
-            return bt_error(BT_STATUS_INTERNAL, "pool invariant 5: block at %zu is not indexed",
-                            end);
-        }
-        seen->live_blocks += part->live;
-        seen->allocated_bytes += part->live ? part->size_bytes : 0;
-        seen->requested_bytes += part->requested_bytes;
-        end += part->size_bytes;
-    }
-    seen->reserved_bytes += it->size_bytes;
-    return end == it->size_bytes
-               ? BT_OK
-               : bt_error(BT_STATUS_INTERNAL, "pool invariant 1: blocks end at %zu of %zu", end,
-                          it->size_bytes);
-}
-
-bt_status bt_pool_check(const bt_pool *pool)
-{
-    const bt_pool_stats *stats = &pool->stats;
-    bt_pool_stats seen = {0};
-    for (const pool_segment *it = pool->oldest; it; it = it->next) {
-        BT_TRY(check_segment(pool, it, &seen));
-        if (it->next && it->next->serial <= it->serial) {
-            return bt_error(BT_STATUS_INTERNAL, "pool invariant 3: segments out of order");
-        }
-    }
-    if (seen.allocated_bytes != stats->allocated_bytes ||
-        seen.reserved_bytes != stats->reserved_bytes || seen.live_blocks != stats->live_blocks ||
-        seen.requested_bytes != stats->requested_bytes || pool->live.count != seen.live_blocks) {
-        return bt_error(BT_STATUS_INTERNAL, "pool: statistics disagree with the blocks");
-    }
-    if (stats->allocated_bytes > stats->reserved_bytes ||
-        (pool->limit_bytes && stats->reserved_bytes > pool->limit_bytes)) {
-        return bt_error(BT_STATUS_INTERNAL, "pool invariant 2: allocated, reserved, limit");
-    }
-    return BT_OK;
-}

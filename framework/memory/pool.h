@@ -44,15 +44,23 @@ void bt_pool_destroy(bt_pool *pool);
 // Errors  OUT_OF_MEMORY with a report: asked, limit, in use, and the largest live blocks by tag
 BT_CHECKED bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream stream,
                                    const char *tag, void **out);
+// The same for memory that is needed once and can be done without: not part of a repeated step, and
+// an arena stays.
+BT_CHECKED bt_status bt_pool_alloc_aside(bt_pool *pool, size_t size_bytes, bt_stream stream,
+                                         const char *tag, void **out);
 void bt_pool_free(bt_pool *pool, void *block);
+// Call before a stream is destroyed. Waits for it; its memory then belongs to the default stream.
+// Sync    the stream
+// Errors  faults of the stream, whose memory is handed over all the same
+BT_CHECKED bt_status bt_pool_retire_stream(bt_pool *pool, bt_stream stream);
 
 // ---- a repeated step ----------------------------------------------------------------------------
 // Between begin and end lies a step that is repeated (`step` tells apart up to BT_POOL_STEPS kinds
 // of it, such as training and evaluation; steps do not nest). The first time the large allocations
 // of the default stream are recorded; from then on they are placed in one arena, shared by all
 // kinds of step, without fragmentation and at the same addresses each time. A step that turns out
-// otherwise is served by the pool as ever, and recorded anew. What outlives a step is never in the
-// arena.
+// otherwise is served by the pool as ever, which takes the arena apart for it, and recorded anew.
+// The arena is also taken apart before an allocation fails. What outlives a step is never in it.
 enum { BT_POOL_STEPS = 2 };
 void bt_pool_step_begin(bt_pool *pool, int step);
 // After a record: synchronises the device and gets the arena; when there is no memory for it, the
@@ -64,9 +72,6 @@ BT_CHECKED bt_status bt_pool_release_cached(bt_pool *pool);
 void bt_pool_stats_read(const bt_pool *pool, bt_pool_stats *out);
 // Peaks restart from what is live now.
 void bt_pool_reset_peak(bt_pool *pool);
-// Share of reserved memory that is free but not in one piece: 1 - largest free block / free bytes;
-// 0 when nothing is free.
-double bt_pool_fragmentation(const bt_pool *pool);
 // Makes the n-th bt_pool_alloc from now on (1 is the next) fail as if the device were full; 0: off.
 void bt_pool_fail_at(bt_pool *pool, int64_t n);
 // The largest live blocks by tag, at most `rows` of them, a line each.

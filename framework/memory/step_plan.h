@@ -22,6 +22,8 @@ typedef struct bt_step_block {
     size_t size_bytes;
     int64_t born, died; // counts of the record; died 0: it outlived the step and is not packed
     size_t offset_bytes;
+    size_t requested_bytes; // replay: of the block that is there now
+    const char *tag;        // likewise; borrowed
 } bt_step_block;
 
 typedef struct bt_step_plan {

@@ -9,12 +9,12 @@ bool bt_steps_begin(bt_steps *steps, int step)
 {
     assert(!steps->open && step >= 0 && step < BT_POOL_STEPS);
     ++steps->serial;
-    if (steps->live.count) {
+    steps->astray = steps->live.count > 0;
+    if (steps->astray) {
         return false; // somebody holds a block of an earlier step: the arena is not free
     }
     steps->open = &steps->plans[step];
     steps->replaying = steps->open->packed && steps->arena;
-    steps->astray = false;
     steps->cursor = steps->clock = 0;
     if (!steps->replaying) {
         bt_step_plan_reset(steps->open);
@@ -26,20 +26,23 @@ size_t bt_steps_end(bt_steps *steps)
 {
     bt_step_plan *plan = steps->open;
     size_t wanted = 0;
+    const bool astray = steps->astray;
     steps->open = NULL;
+    steps->astray = false;
     if (!plan) {
         return 0;
     }
     if (steps->replaying) {
-        if (steps->astray || steps->cursor != plan->count) {
+        if (astray || steps->cursor != plan->count) {
             bt_step_plan_reset(plan);
         }
         return 0;
     }
+    bt_error_quiet_begin();
     if (bt_step_plan_pack(plan) != BT_OK) {
         bt_step_plan_reset(plan);
-        bt_error_clear();
     }
+    bt_error_quiet_end();
     for (int i = 0; i < BT_POOL_STEPS; ++i) {
         const bt_step_plan *each = &steps->plans[i];
         wanted = each->packed && each->arena_bytes > wanted ? each->arena_bytes : wanted;
@@ -48,7 +51,15 @@ size_t bt_steps_end(bt_steps *steps)
 }
 
 // The order of births and deaths must be the recorded one: offsets overlap in time otherwise.
-void *bt_steps_take(bt_steps *steps, size_t size_bytes)
+static bool has_room(bt_steps *steps)
+{
+    bt_error_quiet_begin();
+    const bt_status status = bt_address_map_reserve(&steps->live, steps->live.count + 1);
+    bt_error_quiet_end();
+    return status == BT_OK;
+}
+
+void *bt_steps_take(bt_steps *steps, size_t size_bytes, size_t requested_bytes, const char *tag)
 {
     if (!steps->open || !steps->replaying || steps->astray) {
         return NULL;
@@ -56,16 +67,26 @@ void *bt_steps_take(bt_steps *steps, size_t size_bytes)
     bt_step_block *next =
         steps->cursor < steps->open->count ? &steps->open->blocks[steps->cursor++] : NULL;
     if (!next || next->size_bytes != size_bytes || next->born != ++steps->clock ||
-        bt_address_map_reserve(&steps->live, steps->live.count + 1) != BT_OK) {
+        !has_room(steps)) {
         steps->astray = true;
-        bt_error_clear();
         return NULL;
     }
     if (!next->died) {
         return NULL; // it outlives the step
     }
+    next->requested_bytes = requested_bytes;
+    next->tag = tag;
     bt_address_map_insert(&steps->live, steps->arena + next->offset_bytes, next);
     return steps->arena + next->offset_bytes;
+}
+
+bool bt_steps_abandoned(const bt_steps *steps) { return steps->arena && steps->astray; }
+
+void bt_steps_lose_arena(bt_steps *steps)
+{
+    bt_address_map_release(&steps->live);
+    steps->arena = NULL;
+    steps->astray = true;
 }
 
 bool bt_steps_give(bt_steps *steps, const void *address)
@@ -83,13 +104,14 @@ void bt_steps_born(bt_steps *steps, size_t size_bytes, bt_step_birth *birth)
     if (!steps->open || steps->replaying) {
         return;
     }
+    bt_error_quiet_begin();
     if (bt_step_plan_alloc(steps->open, size_bytes, &birth->index) == BT_OK) {
         birth->serial = steps->serial;
     } else {
         bt_step_plan_reset(steps->open);
         steps->open = NULL;
-        bt_error_clear();
     }
+    bt_error_quiet_end();
 }
 
 void bt_steps_died(bt_steps *steps, bt_step_birth *birth)

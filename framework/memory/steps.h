@@ -9,6 +9,10 @@
 //                                v                         end
 //                             ASTRAY: the pool serves ----> IDLE, the plan is forgotten
 //
+// A step that goes astray, or that begins while blocks of an earlier one are still in the arena,
+// has no use for the arena: the pool takes it apart (bt_steps_abandoned), so that no step needs
+// memory beside it.
+//
 // Used by pool.c, which owns the arena's memory. bt_pool_step_begin in pool.h says what it is for.
 #ifndef BT_MEMORY_STEPS_H
 #define BT_MEMORY_STEPS_H
@@ -36,8 +40,13 @@ typedef struct bt_step_birth {
 bool bt_steps_begin(bt_steps *steps, int step);
 // Bytes of the arena that is now wanted; 0: the one that there is will do.
 size_t bt_steps_end(bt_steps *steps);
-// The arena's address for the next block; NULL: the pool serves.
-void *bt_steps_take(bt_steps *steps, size_t size_bytes);
+// The arena's address for the next block; NULL: the pool serves. requested_bytes and tag are kept
+// with the block.
+void *bt_steps_take(bt_steps *steps, size_t size_bytes, size_t requested_bytes, const char *tag);
+// True when there is an arena that the step under way will not use.
+bool bt_steps_abandoned(const bt_steps *steps);
+// The arena is the pool's again, with all that lives in it (live lists that until this call).
+void bt_steps_lose_arena(bt_steps *steps);
 // True when the address was the arena's.
 bool bt_steps_give(bt_steps *steps, const void *address);
 // A block that the pool served is born, and dies.

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/checked.h"
 #include "framework/train/train.h"
 
 static const struct {
@@ -33,27 +34,63 @@ static bt_status check_integers(const bt_train_plan *plan)
     const struct {
         const char *name;
         int64_t value, least;
+        int bits; // the value is at most 2^bits
     } fields[] = {
-        {"model.layers", plan->model.layers, 1},
-        {"model.heads", plan->model.heads, 1},
-        {"model.width", plan->model.width, 1},
-        {"model.vocab", plan->model.vocab, 1},
-        {"model.context", plan->model.context, 1},
-        {"micro_batch", plan->micro_batch, 1},
-        {"sequence", plan->sequence, 1},
-        {"tokens_per_step", plan->tokens_per_step, 1},
-        {"steps", plan->steps, 1},
-        {"warmup_timing_steps", plan->warmup_timing_steps, 0},
-        {"eval_every", plan->eval_every, 0},
-        {"eval_batches", plan->eval_batches, 0},
-        {"profile_steps", plan->profile_steps, 0},
-        {"optimizer.warmup_steps", plan->optimizer.warmup_steps, 0},
-        {"optimizer.decay_steps", plan->optimizer.decay_steps, 0},
+        {"model.layers", plan->model.layers, 1, 40},
+        {"model.heads", plan->model.heads, 1, 40},
+        {"model.width", plan->model.width, 1, 40},
+        {"model.vocab", plan->model.vocab, 1, 40},
+        {"model.context", plan->model.context, 1, 40},
+        {"micro_batch", plan->micro_batch, 1, 40},
+        {"sequence", plan->sequence, 1, 40},
+        {"tokens_per_step", plan->tokens_per_step, 1, 40},
+        {"steps", plan->steps, 1, 40},
+        {"warmup_timing_steps", plan->warmup_timing_steps, 0, 40},
+        {"eval_every", plan->eval_every, 0, 40},
+        {"eval_batches", plan->eval_batches, 0, 40},
+        {"profile_steps", plan->profile_steps, 0, 20},
+        {"optimizer.warmup_steps", plan->optimizer.warmup_steps, 0, 40},
+        {"optimizer.decay_steps", plan->optimizer.decay_steps, 0, 40},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
-        if (fields[i].value < fields[i].least || fields[i].value > INT64_C(1) << 40) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %lld, allowed from %lld to 2^40",
-                            fields[i].name, (long long)fields[i].value, (long long)fields[i].least);
+        if (fields[i].value < fields[i].least || fields[i].value > INT64_C(1) << fields[i].bits) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %lld, allowed from %lld to 2^%d",
+                            fields[i].name, (long long)fields[i].value, (long long)fields[i].least,
+                            fields[i].bits);
+        }
+    }
+    return BT_OK;
+}
+
+// Products of fields that are each in range. All that training computes from a plan follows from
+// these: *micro_tokens is a micro-batch, the others are its largest tensors and the whole run.
+static bt_status check_products(const bt_train_plan *plan, int64_t *micro_tokens)
+{
+    const bt_gpt2_config *model = &plan->model;
+    *micro_tokens = 0;
+    if (!bt_checked_count(plan->micro_batch, plan->sequence, micro_tokens)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "micro_batch %lld x sequence %lld tokens: at most 2^56 are allowed",
+                        (long long)plan->micro_batch, (long long)plan->sequence);
+    }
+    int64_t matrix = 0, unused = 0;
+    const bool square = bt_checked_count(4 * model->width, model->width, &matrix);
+    const struct {
+        const char *name;
+        int64_t a, b;
+    } rows[] = {
+        {"micro_batch x sequence x model.vocab", *micro_tokens, model->vocab},
+        {"micro_batch x sequence x 4 model.width", *micro_tokens, 4 * model->width},
+        {"model.layers x 12 model.width^2", square ? matrix : INT64_MAX, 3 * model->layers},
+        {"model.vocab x model.width", model->vocab, model->width},
+        {"model.context x model.width", model->context, model->width},
+        {"micro_batch x sequence x eval_batches", *micro_tokens, plan->eval_batches},
+        {"steps x tokens_per_step", plan->steps, plan->tokens_per_step},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        if (!bt_checked_count(rows[i].a, rows[i].b, &unused)) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is %.3g: at most 2^56 is allowed",
+                            rows[i].name, (double)rows[i].a * (double)rows[i].b);
         }
     }
     return BT_OK;
@@ -86,6 +123,8 @@ bt_status bt_train_check(const bt_train_plan *plan)
 {
     BT_TRY(check_integers(plan));
     BT_TRY(check_numbers(&plan->optimizer));
+    int64_t micro_tokens = 0;
+    BT_TRY(check_products(plan, &micro_tokens));
     if (plan->model.width % plan->model.heads != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "model.width %lld is not divisible by model.heads %lld",
@@ -96,7 +135,6 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         "sequence %lld is longer than model.context %lld",
                         (long long)plan->sequence, (long long)plan->model.context);
     }
-    int64_t micro_tokens = plan->micro_batch * plan->sequence;
     if (plan->tokens_per_step % micro_tokens != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
@@ -106,8 +144,12 @@ bt_status bt_train_check(const bt_train_plan *plan)
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "slowdown is %g; allowed: 0 to 1000",
                         plan->slowdown);
     }
-    if (plan->train_shard_count < 1) {
+    if (plan->train_shard_count < 1 || !plan->train_shards) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is no training shard");
+    }
+    if (plan->val_shard_count < 0 || (plan->val_shard_count > 0 && !plan->val_shards)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%lld validation shards at %p",
+                        (long long)plan->val_shard_count, (const void *)plan->val_shards);
     }
     if (plan->eval_every > 0 && plan->val_shard_count > 0 && plan->eval_batches < 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "eval_batches is 0 but eval_every is %lld",
@@ -115,6 +157,9 @@ bt_status bt_train_check(const bt_train_plan *plan)
     }
     if ((unsigned)plan->precision >= BT_PRECISION_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown precision %d", (int)plan->precision);
+    }
+    if (!plan->device) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no device is named");
     }
     if (strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

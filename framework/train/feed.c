@@ -1,10 +1,12 @@
 // framework/train/feed.c - double-buffered copies of token batches
 #include "framework/train/feed.h"
 
+#include "framework/base/checked.h"
+
 static bt_status init_slot(bt_feed *feed, bt_feed_slot *slot)
 {
     bt_device *device = feed->context->device;
-    int64_t count = feed->batch * feed->tokens;
+    const int64_t count = feed->batch * feed->tokens;
     int64_t stride[] = {feed->tokens, 1};
     void *pinned = NULL;
     BT_TRY(device->backend->pinned_alloc(device, (size_t)count * 2 * sizeof(int32_t), &pinned));
@@ -15,13 +17,22 @@ static bt_status init_slot(bt_feed *feed, bt_feed_slot *slot)
     BT_TRY(bt_tensor_view(slot->both, BT_SHAPE(feed->batch, feed->tokens), stride, count,
                           &slot->targets));
     BT_TRY(device->backend->event_create(device, &slot->landed));
-    return device->backend->event_create(device, &slot->consumed);
+    BT_TRY(device->backend->event_create(device, &slot->consumed));
+    // The device block may be recycled: the first copy follows what its earlier users still do.
+    return device->backend->event_record(device, slot->consumed, feed->context->stream);
 }
 
 bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t batch, int64_t tokens,
                        bt_feed *feed)
 {
     bt_device *device = context->device;
+    int64_t count = 0;
+    *feed = (bt_feed){0};
+    if (batch < 1 || tokens < 1 || !bt_checked_count(batch, tokens, &count)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "a batch of %lld x %lld tokens; allowed: from 1, at most 2^56 in all",
+                        (long long)batch, (long long)tokens);
+    }
     *feed = (bt_feed){.context = context, .loader = loader, .batch = batch, .tokens = tokens};
     bt_status status = device->backend->stream_create(device, false, &feed->stream);
     for (int i = 0; i < 2 && status == BT_OK; ++i) {
@@ -39,6 +50,7 @@ void bt_feed_release(bt_feed *feed)
         return;
     }
     bt_device *device = feed->context->device;
+    bt_error_quiet_begin();
     // Copies may be under way; a fault here has been or will be reported by somebody else.
     (void)!device->backend->stream_synchronize(device, feed->stream);
     for (int i = 0; i < 2; ++i) {
@@ -57,9 +69,11 @@ void bt_feed_release(bt_feed *feed)
         }
     }
     if (feed->stream) {
+        (void)!bt_pool_retire_stream(feed->context->pool, feed->stream);
         device->backend->stream_destroy(device, feed->stream);
     }
     *feed = (bt_feed){0};
+    bt_error_quiet_end();
 }
 
 // Reads the next batch from the loader and starts its copy.
@@ -70,8 +84,8 @@ static bt_status stage(bt_feed *feed)
     int64_t count = feed->batch * feed->tokens;
     if (feed->staged >= 2) {
         BT_TRY(device->backend->event_synchronize(device, slot->landed));
-        BT_TRY(device->backend->event_wait(device, slot->consumed, feed->stream));
     }
+    BT_TRY(device->backend->event_wait(device, slot->consumed, feed->stream));
     BT_TRY(bt_loader_next(feed->loader, slot->pinned, slot->pinned + count));
     BT_TRY(device->backend->copy(device, bt_tensor_data(slot->both), slot->pinned,
                                  bt_tensor_bytes(slot->both), BT_COPY_HOST_TO_DEVICE,

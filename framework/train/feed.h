@@ -2,7 +2,8 @@
 //
 // Two slots of pinned host memory and device memory; copies run on a stream of their own. Two
 // events a slot: landed (its copy is done: the compute stream may read, the host may refill the
-// pinned half) and consumed (compute is done with it: the copy stream may overwrite).
+// pinned half) and consumed (compute is done with it, or with what the memory held before the feed:
+// the copy stream may overwrite).
 #ifndef BT_TRAIN_FEED_H
 #define BT_TRAIN_FEED_H
 

@@ -156,6 +156,7 @@ static bt_status open_trainer(trainer *t)
 
 static void close_trainer(trainer *t)
 {
+    bt_error_quiet_begin();
     bt_profile_destroy(t->profile);
     bt_feed_release(&t->feed);
     bt_tensor_release(t->losses);
@@ -172,10 +173,15 @@ static void close_trainer(trainer *t)
     bt_loader_destroy(t->val);
     bt_loader_destroy(t->train);
     bt_mem_free(t->host_losses);
+    bt_error_quiet_end();
 }
 
 static bt_status report_start(trainer *t)
 {
+    const char *note = t->session.device.note;
+    if (*note && t->observer->note) {
+        BT_TRY(t->observer->note(t->observer->self, note));
+    }
     bt_train_start event = {.device = &t->session.device.info,
                             .parameters = bt_params_element_count(&t->params),
                             .tensors = t->params.count,

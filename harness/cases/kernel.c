@@ -102,18 +102,22 @@ static bt_status with_stream(kernel_run *run, const cJSON *kernel, const bt_case
     BT_TRY(backend->stream_create(run->device, false, &run->stream));
     bt_status status = bt_pool_create(run->device, 0, &run->pool);
     if (status == BT_OK) {
-        status = measure(run, kernel, listener, result);
+        status = bt_gemm_tuner_from_environment(run->device, run->pool, &run->tuner);
+        status = status == BT_OK ? measure(run, kernel, listener, result) : status;
         bt_pool_stats stats;
         bt_pool_stats_read(run->pool, &stats);
         result->peak_allocated_bytes = stats.peak_allocated_bytes;
         result->peak_reserved_bytes = stats.peak_reserved_bytes;
+        bt_error_quiet_begin();
         // Work may still run in what is freed now; its own failure has been said already.
         (void)!backend->stream_synchronize(run->device, run->stream);
         for (int64_t i = 0; i < run->call_count; ++i) {
             bt_kernel_call_release(run, &run->calls[i]);
         }
         bt_mem_free(run->calls);
+        bt_gemm_tuner_close(run->tuner);
         bt_pool_destroy(run->pool);
+        bt_error_quiet_end();
     }
     backend->stream_destroy(run->device, run->stream);
     return status;
@@ -129,9 +133,7 @@ bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *l
     BT_TRY(bt_kernel_body_make(kernel, &run.body));
     BT_TRY(bt_device_open(work->device, work->ordinal, &device));
     run.device = &device;
-    bt_status status = bt_gemm_tuner_from_environment(&device, &run.tuner);
-    status = status == BT_OK ? with_stream(&run, kernel, listener, result) : status;
-    bt_gemm_tuner_close(run.tuner);
+    bt_status status = with_stream(&run, kernel, listener, result);
     bt_device_close(&device);
     return status;
 }

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/mem.h"
-
-extern char **environ;
 
 // Names; one that ends with '*' is a prefix. harness/run/README.md lists them.
 static const char *const allowed[] = {
@@ -58,14 +57,15 @@ bt_status bt_child_env_make(const char ***out)
 {
     size_t count = 0, kept = 0;
     void *block = NULL;
-    while (environ && environ[count]) {
+    char **all = bt_environment_all();
+    while (all && all[count]) {
         ++count;
     }
     BT_TRY(bt_mem_alloc(count + 1, sizeof **out, &block));
     const char **entries = block;
     for (size_t i = 0; i < count; ++i) {
-        if (passes(environ[i], strcspn(environ[i], "="))) {
-            entries[kept++] = environ[i];
+        if (passes(all[i], strcspn(all[i], "="))) {
+            entries[kept++] = all[i];
         }
     }
     entries[kept] = NULL;

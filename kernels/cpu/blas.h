@@ -1,11 +1,15 @@
 // kernels/cpu/blas.h - OpenBLAS as a single-threaded library
 //
-// Debian's OpenMP build uses one thread inside a parallel region. A build with threads of its own
-// is told to leave them alone, by whoever is about to call it from many threads.
+// An OpenMP build uses one thread inside a parallel region, but a region whose team has one member
+// (OMP_THREAD_LIMIT=1, OMP_DYNAMIC under load, OMP_MAX_ACTIVE_LEVELS=0) is not "parallel" to
+// OpenMP: OpenBLAS would then open a region of omp_get_max_threads() members, and wait for ever for
+// those that OpenMP does not start. So each call is made with a maximum of one thread. A build with
+// threads of its own is told to leave them alone, by whoever is about to call it from many threads.
 #ifndef BT_KERNELS_CPU_BLAS_H
 #define BT_KERNELS_CPU_BLAS_H
 
 #include <cblas.h>
+#include <omp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +18,24 @@ static inline void bt_blas_keep_single_threaded(void)
     enum { OWN_THREADS = 1 };
     if (openblas_get_parallel() == OWN_THREADS && openblas_get_num_threads() != 1) {
         openblas_set_num_threads(1);
+    }
+}
+
+// The maximum of threads before it was set to one; 0: it need not be.
+static inline int bt_blas_enter(void)
+{
+    const int most = omp_in_parallel() ? 1 : omp_get_max_threads();
+    if (most == 1) {
+        return 0;
+    }
+    omp_set_num_threads(1);
+    return most;
+}
+
+static inline void bt_blas_leave(int most)
+{
+    if (most) {
+        omp_set_num_threads(most);
     }
 }
 
@@ -27,10 +49,12 @@ static inline int bt_blas_stride(int64_t stride) { return stride > 1 ? (int)stri
         const REAL *a, int64_t a_stride, const REAL *b, int64_t b_stride, double beta, REAL *c,    \
         int64_t c_stride)                                                                          \
     {                                                                                              \
+        const int most = bt_blas_enter();                                                          \
         FUNCTION(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,                               \
                  trans_b ? CblasTrans : CblasNoTrans, (int)rows, (int)cols, (int)inner,            \
                  (REAL)alpha, a, bt_blas_stride(a_stride), b, bt_blas_stride(b_stride),            \
                  (REAL)beta, c, bt_blas_stride(c_stride));                                         \
+        bt_blas_leave(most);                                                                       \
     }
 
 BT_DEFINE_GEMM(float, f32, cblas_sgemm)

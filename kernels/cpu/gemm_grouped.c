@@ -1,17 +1,16 @@
 // kernels/cpu/gemm_grouped.c - products of a group, one after the other
 #include "kernels/cpu/cpu.h"
 
-static bool find(const bt_device *device, const bt_gemm_args *product, const bt_kernel **row)
+static const bt_kernel *row_of(const bt_device *device, const bt_gemm_args *product)
 {
-    return bt_kernel_find(device, BT_KERNEL_GEMM, product->ab_dtype, product, row) == BT_OK;
+    return bt_kernel_lookup(device, BT_KERNEL_GEMM, product->ab_dtype, product);
 }
 
 bool bt_gemm_grouped_cpu_accepts(const bt_device *device, const void *args)
 {
     const bt_gemm_grouped_args *group = args;
-    const bt_kernel *row = NULL;
     for (int64_t i = 0; i < group->count; ++i) {
-        if (!find(device, &group->products[i], &row)) {
+        if (!row_of(device, &group->products[i])) {
             return false;
         }
     }
@@ -22,10 +21,10 @@ bool bt_gemm_grouped_cpu_accepts(const bt_device *device, const void *args)
 size_t bt_gemm_grouped_cpu_workspace(const bt_device *device, const void *args)
 {
     const bt_gemm_grouped_args *group = args;
-    const bt_kernel *row = NULL;
     size_t most_bytes = 0;
     for (int64_t i = 0; i < group->count; ++i) {
-        if (find(device, &group->products[i], &row) && row->workspace) {
+        const bt_kernel *row = row_of(device, &group->products[i]);
+        if (row && row->workspace) {
             size_t bytes = row->workspace(device, &group->products[i]);
             most_bytes = bytes > most_bytes ? bytes : most_bytes;
         }

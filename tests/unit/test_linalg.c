@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/autograd/tape.h"
+#include "framework/base/mem.h"
 #include "framework/linalg/gemm.h"
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -223,9 +224,72 @@ static void feed_forward_names_what_does_not_fit(void **state)
     fixture_close(&f);
 }
 
+// Where no row fuses what is asked for, there is another way: nothing is formatted or allocated.
+static void a_missing_row_is_no_error(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, 0);
+    bt_tensor *a = fixture_random(&f, BT_F32, BT_SHAPE(8, 6), -1, 1, 1);
+    bt_tensor *b = fixture_random(&f, BT_F32, BT_SHAPE(6, 4), -1, 1, 2);
+    bt_tensor *d = fixture_random(&f, BT_F32, BT_SHAPE(8, 4), -1, 1, 3);
+    bt_tensor *sums = fixture_random(&f, BT_F32, BT_SHAPE(4), -1, 1, 4);
+    bt_gemm_args args = product(a, b, d);
+    args.dbias = bt_tensor_data(sums);
+    args.dbias_dtype = BT_F32;
+    bt_error_clear();
+    bt_mem_fail_at(1);
+    assert_null(bt_kernel_lookup(f.context.device, BT_KERNEL_GEMM, BT_F32, &args));
+    assert_string_equal(bt_error_message(), "");
+    void *block = NULL; // the failure is still to come: nothing was allocated
+    assert_int_equal(bt_mem_alloc(1, 1, &block), BT_STATUS_OUT_OF_MEMORY);
+    bt_mem_fail_at(0);
+    bt_error_clear();
+    ASSERT_OK(bt_gemm(&f.context, &args));
+    assert_string_equal(bt_error_message(), "");
+    const bt_gemm_args pair[] = {args, args};
+    ASSERT_OK(bt_gemm_grouped(&f.context, pair, 2));
+    assert_string_equal(bt_error_message(), "");
+    bt_tensor *all[] = {a, b, d, sums};
+    for (int i = 0; i < 4; ++i) {
+        bt_tensor_release(all[i]);
+    }
+    fixture_close(&f);
+}
+
+static void sizes_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, 0);
+    bt_tensor *a = fixture_random(&f, BT_F32, BT_SHAPE(4, 4), -1, 1, 1);
+    const bt_gemm_args good = product(a, a, a);
+    const int64_t huge = INT64_C(1) << 40;
+    bt_gemm_args bad[6];
+    for (int i = 0; i < 6; ++i) {
+        bad[i] = good;
+    }
+    bad[0].m = -1;
+    bad[1].m = huge, bad[1].lda = huge;
+    bad[2].batch = huge, bad[2].stride_b = huge;
+    bad[3].ldd = INT64_MAX;
+    bad[4].batch = INT64_MAX, bad[4].stride_d = 2;
+    bad[5].beta = 1, bad[5].c = bad[5].d, bad[5].ldc = INT64_MAX / 2;
+    for (int i = 0; i < 6; ++i) {
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "gemm:", bt_gemm(&f.context, &bad[i]));
+        const bt_gemm_args pair[] = {good, bad[i]};
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "product 1 of 2",
+                     bt_gemm_grouped(&f.context, pair, 2));
+    }
+    bt_tensor_release(a);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_missing_row_is_no_error),
+        cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(column_sums_are_those_of_the_result),
         cmocka_unit_test(column_sums_of_a_batch_or_with_gaps_are_refused),
         cmocka_unit_test(feed_forward_is_two_layers),

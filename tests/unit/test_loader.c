@@ -89,35 +89,57 @@ static void sequential_order_wraps(void **state)
     int32_t firsts[12];
     collect(loader, 2, 12, firsts);
     for (int i = 0; i < 12; ++i) {
-        assert_int_equal(firsts[i], first_token(i % 8)); // the ninth is left out
+        assert_int_equal(firsts[i], first_token(i % SEQUENCES));
     }
     bt_loader_cursor cursor = bt_loader_cursor_get(loader);
     assert_int_equal(cursor.epoch, 1);
-    assert_int_equal(cursor.position, 4);
+    assert_int_equal(cursor.position, 3);
     bt_loader_destroy(loader);
     bt_loader_destroy(NULL);
 }
 
-static void order_does_not_depend_on_the_batch(void **state)
+enum { ROWS = 5 * SEQUENCES + 2 }; // five epochs and more
+
+// The order of a run on several ranks: each fills its places of it.
+static void collect_ranks(bt_loader_options options, int32_t got[ROWS])
+{
+    const int64_t batch = options.micro_batch, all = batch * options.world;
+    for (int64_t rank = 0; rank < options.world; ++rank) {
+        int32_t mine[2 * ROWS];
+        const int64_t calls = (ROWS + all - 1) / all;
+        options.rank = rank;
+        bt_loader *loader = open_loader(options);
+        collect(loader, batch, calls * batch, mine);
+        for (int64_t i = 0; i < calls * batch; ++i) {
+            const int64_t place = i / batch * all + rank * batch + i % batch;
+            if (place < ROWS) {
+                got[place] = mine[i];
+            }
+        }
+        bt_loader_destroy(loader);
+    }
+}
+
+static void order_does_not_depend_on_batch_or_world(void **state)
 {
     (void)state;
-    int32_t expected[SEQUENCES];
-    int32_t got[SEQUENCES];
+    int32_t expected[ROWS];
+    int32_t got[ROWS];
     for (int shuffle = 0; shuffle < 2; ++shuffle) {
         bt_loader_options options = base_options();
         options.shuffle = shuffle;
         options.seed = 1337;
-        options.micro_batch = 9;
+        options.micro_batch = 1;
         bt_loader *loader = open_loader(options);
-        collect(loader, 9, 9, expected);
+        collect(loader, 1, ROWS, expected);
         bt_loader_destroy(loader);
-        for (int64_t micro_batch = 1; micro_batch <= 4; ++micro_batch) {
-            int64_t rows = SEQUENCES / micro_batch * micro_batch;
-            options.micro_batch = micro_batch;
-            loader = open_loader(options);
-            collect(loader, micro_batch, rows, got);
-            assert_memory_equal(got, expected, (size_t)rows * sizeof *got);
-            bt_loader_destroy(loader);
+        for (int64_t world = 1; world <= 4; ++world) {
+            for (int64_t batch = 1; batch * world <= SEQUENCES; ++batch) {
+                options.micro_batch = batch;
+                options.world = world;
+                collect_ranks(options, got);
+                assert_memory_equal(got, expected, sizeof got);
+            }
         }
     }
 }
@@ -215,8 +237,9 @@ static void cursor_resumes(void **state)
     int32_t again[14];
     collect(resumed, 2, 14, again);
     assert_memory_equal(again, firsts, sizeof again);
-    const bt_loader_cursor bad[] = {{-1, 0}, {0, -1}, {0, SEQUENCES + 1}};
-    for (size_t i = 0; i < 3; ++i) {
+    const bt_loader_cursor bad[] = {
+        {-1, 0}, {0, -1}, {0, SEQUENCES + 1}, {INT64_MAX, 0}, {0, INT64_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "cursor", bt_loader_cursor_set(resumed, bad[i]));
     }
     ASSERT_OK(bt_loader_cursor_set(resumed, (bt_loader_cursor){0, SEQUENCES}));
@@ -328,7 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sequential_order_wraps, setup, teardown),
-        cmocka_unit_test_setup_teardown(order_does_not_depend_on_the_batch, setup, teardown),
+        cmocka_unit_test_setup_teardown(order_does_not_depend_on_batch_or_world, setup, teardown),
         cmocka_unit_test_setup_teardown(shuffle_is_a_permutation_per_epoch_and_seed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(shuffle_is_even, setup, teardown),

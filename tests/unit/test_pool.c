@@ -1,7 +1,6 @@
 // tests/unit/test_pool.c - the caching allocator on the CPU backend
 #include "tests/support/test.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,27 +159,59 @@ static void test_release_cached_and_peaks(void **state)
     give(kept);
 }
 
-static void test_fragmentation(void **state)
+// A backend that knows which streams exist.
+static struct {
+    bt_backend table;
+    bool exists[4]; // streams 1, 2 and 3
+    int waits[4];
+} fake;
+
+static bt_stream stream_of(uintptr_t number) { return (bt_stream)number; }
+
+static bt_status wait_for(bt_device *on, bt_stream stream)
+{
+    (void)on;
+    const uintptr_t number = (uintptr_t)stream;
+    ++fake.waits[number];
+    return number == 0 || fake.exists[number]
+               ? BT_OK
+               : bt_error(BT_STATUS_INTERNAL, "waited for a stream that was destroyed");
+}
+
+static void test_a_retired_stream_is_not_waited_for(void **state)
 {
     (void)state;
-    assert_true(bt_pool_fragmentation(pool) == 0);
-    char *parts[8];
-    for (int i = 0; i < 8; ++i) {
-        parts[i] = take(2 * MIB, "part"); // 16 MiB: one segment, full
+    memset(&fake, 0, sizeof fake);
+    fake.table = *device.backend;
+    fake.table.stream_synchronize = wait_for;
+    device.backend = &fake.table;
+    fake.exists[1] = fake.exists[2] = true;
+    void *blocks[4] = {NULL}; // small and large of each stream
+    for (uintptr_t i = 0; i < 4; ++i) {
+        ASSERT_OK(
+            bt_pool_alloc(pool, i % 2 ? 3 * MIB : 300, stream_of(1 + i / 2), "x", &blocks[i]));
     }
-    assert_true(bt_pool_fragmentation(pool) == 0);
-    give(parts[1]);
-    assert_true(bt_pool_fragmentation(pool) == 0);
-    give(parts[4]);
-    assert_true(fabs(bt_pool_fragmentation(pool) - 0.5) < 1e-12);
-    give(parts[5]);
-    assert_true(fabs(bt_pool_fragmentation(pool) - 1.0 / 3) < 1e-12);
-    for (int i = 0; i < 8; ++i) {
-        if (i != 1 && i != 4 && i != 5) {
-            give(parts[i]);
-        }
+    void *kept = NULL; // live when its stream goes
+    ASSERT_OK(bt_pool_alloc(pool, 2 * MIB, stream_of(1), "kept", &kept));
+    for (int i = 0; i < 4; ++i) {
+        give(blocks[i]);
     }
-    assert_true(bt_pool_fragmentation(pool) == 0);
+    ASSERT_OK(bt_pool_retire_stream(pool, stream_of(1)));
+    assert_int_equal(fake.waits[1], 1);
+    fake.exists[1] = false;
+    ASSERT_OK(bt_pool_check(pool));
+    void *again = take(3 * MIB, "on the default stream");
+    assert_ptr_equal(again, blocks[1]); // what was cached serves the default stream
+    give(again);
+    give(kept);
+    ASSERT_OK(bt_pool_release_cached(pool));
+    assert_int_equal(fake.waits[1], 1);
+    assert_true(fake.waits[2] > 0);
+    assert_int_equal(stats().reserved_bytes, 0);
+    ASSERT_OK(bt_pool_retire_stream(pool, stream_of(3))); // a stream without memory: no wait
+    assert_int_equal(fake.waits[3], 0);
+    ASSERT_OK(bt_pool_retire_stream(pool, stream_of(2)));
+    fake.exists[2] = false;
 }
 
 static void test_report_adds_up_by_tag(void **state)
@@ -285,7 +316,7 @@ int main(void)
         POOL_TEST(test_best_fit_prefers_the_tightest_then_the_lowest),
         POOL_TEST(test_streams_do_not_share),
         POOL_TEST(test_release_cached_and_peaks),
-        POOL_TEST(test_fragmentation),
+        POOL_TEST(test_a_retired_stream_is_not_waited_for),
         POOL_TEST(test_report_adds_up_by_tag),
         POOL_TEST(test_random_histories),
         cmocka_unit_test(test_address_map),

@@ -161,6 +161,162 @@ static void failing_host_memory_costs_the_plan_at_most(void **state)
     assert_true(bt_mem_live_count() < before + 200); // records are kept for reuse, not leaked
 }
 
+static void limit_pool(setting *s, uint64_t limit_bytes)
+{
+    bt_pool_destroy(s->pool);
+    ASSERT_OK(bt_pool_create(&s->device, limit_bytes, &s->pool));
+}
+
+// Learns a step of three blocks of 8 MiB that live together, in a pool of 40 MiB.
+static void learn_24_of_40_mib(setting *s)
+{
+    bt_pool_stats stats;
+    limit_pool(s, 40 * MIB);
+    for (int step = 0; step < 2; ++step) {
+        void *blocks[3];
+        bt_pool_step_begin(s->pool, 0);
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_OK(bt_pool_alloc(s->pool, 8 * MIB, NULL, "learnt", &blocks[i]));
+        }
+        for (int i = 0; i < 3; ++i) {
+            bt_pool_free(s->pool, blocks[i]);
+        }
+        bt_pool_step_end(s->pool);
+    }
+    bt_pool_stats_read(s->pool, &stats);
+    assert_int_equal(stats.arena_bytes, 24 * MIB);
+}
+
+static void another_step_does_not_need_memory_beside_an_idle_arena(void **state)
+{
+    setting *s = *state;
+    void *block = NULL;
+    for (int inside = 0; inside < 2; ++inside) {
+        learn_24_of_40_mib(s);
+        if (inside) {
+            bt_pool_step_begin(s->pool, 0);
+        }
+        ASSERT_OK(bt_pool_alloc(s->pool, 30 * MIB, NULL, "large", &block));
+        memset(block, 1, 30 * MIB);
+        ASSERT_OK(bt_pool_check(s->pool));
+        bt_pool_free(s->pool, block);
+        if (inside) {
+            bt_pool_step_end(s->pool);
+        }
+        ASSERT_OK(bt_pool_check(s->pool));
+    }
+}
+
+// The step leaves its plan while a block is in the arena: the block stays, the rest is used.
+static void a_step_that_goes_astray_uses_the_rest_of_the_arena(void **state)
+{
+    setting *s = *state;
+    void *kept = NULL, *large = NULL, *more = NULL;
+    bt_pool_stats stats;
+    bt_str report = {0};
+    learn_24_of_40_mib(s);
+    bt_pool_step_begin(s->pool, 0);
+    ASSERT_OK(bt_pool_alloc(s->pool, 8 * MIB - 5, NULL, "kept", &kept));
+    memset(kept, 1, 8 * MIB - 5);
+    ASSERT_OK(bt_pool_alloc(s->pool, 16 * MIB, NULL, "large", &large));
+    memset(large, 2, 16 * MIB);
+    ASSERT_OK(bt_pool_alloc(s->pool, 15 * MIB, NULL, "more", &more));
+    memset(more, 3, 15 * MIB);
+    ASSERT_OK(bt_pool_check(s->pool));
+    bt_pool_stats_read(s->pool, &stats);
+    assert_int_equal(stats.arena_bytes, 0);
+    assert_int_equal(stats.requested_bytes, 39 * MIB - 5);
+    assert_int_equal(stats.live_blocks, 3);
+    bt_pool_report(s->pool, 8, &report);
+    assert_non_null(strstr(bt_str_text(&report), "8.0 MiB  kept (1 block)"));
+    bt_str_release(&report);
+    for (size_t i = 0; i < 8 * MIB - 5; i += 997) {
+        assert_int_equal(((unsigned char *)kept)[i], 1);
+    }
+    bt_pool_free(s->pool, kept);
+    bt_pool_free(s->pool, large);
+    bt_pool_step_end(s->pool);
+    ASSERT_OK(bt_pool_check(s->pool));
+    bt_pool_free(s->pool, more); // outlives the step
+    ASSERT_OK(bt_pool_check(s->pool));
+    bt_pool_stats_read(s->pool, &stats);
+    assert_int_equal(stats.requested_bytes, stats.arena_bytes);
+}
+
+// Steps of every kind in a pool that has hardly more than the fullest of them needs.
+static void changing_steps_fit_where_each_of_them_fits(void **state)
+{
+    setting *s = *state;
+    void *addresses[BLOCKS];
+    uint64_t most = 0;
+    bt_pool_stats stats;
+    for (uint64_t seed = 30; seed < 38; ++seed) {
+        limit_pool(s, 0);
+        run_step(s, seed, addresses);
+        bt_pool_stats_read(s->pool, &stats);
+        most = stats.peak_reserved_bytes > most ? stats.peak_reserved_bytes : most;
+    }
+    limit_pool(s, most + most / 10);
+    for (uint64_t seed = 30; seed < 38; ++seed) {
+        run_step(s, seed, addresses);
+        run_step(s, seed, addresses); // learnt, and replayed once
+    }
+}
+
+static void memory_taken_aside_is_no_part_of_a_step(void **state)
+{
+    setting *s = *state;
+    void *blocks[3], *aside = NULL, *none = NULL;
+    bt_pool_stats stats;
+    learn_24_of_40_mib(s);
+    for (int step = 0; step < 4; ++step) {
+        bt_pool_step_begin(s->pool, 0);
+        for (int i = 0; i < 3; ++i) {
+            ASSERT_OK(bt_pool_alloc(s->pool, 8 * MIB, NULL, "learnt", &blocks[i]));
+            if (step % 2 && i == 1) {
+                ASSERT_OK(bt_pool_alloc_aside(s->pool, 12 * MIB, NULL, "aside", &aside));
+            }
+        }
+        ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "too much",
+                     bt_pool_alloc_aside(s->pool, 30 * MIB, NULL, "too much", &none));
+        for (int i = 0; i < 3; ++i) {
+            bt_pool_free(s->pool, blocks[i]);
+        }
+        bt_pool_free(s->pool, aside);
+        aside = NULL;
+        bt_pool_step_end(s->pool);
+        bt_pool_stats_read(s->pool, &stats);
+        assert_int_equal(stats.arena_bytes, 24 * MIB); // it was replayed
+        ASSERT_OK(bt_pool_check(s->pool));
+    }
+}
+
+// A failure inside a step is what is reported, whatever the end of the step tries to get in vain.
+static void the_end_of_a_step_keeps_the_first_message(void **state)
+{
+    setting *s = *state;
+    void *blocks[2] = {NULL}, *none = NULL;
+    for (int without_host_memory = 0; without_host_memory < 2; ++without_host_memory) {
+        limit_pool(s, 40 * MIB);
+        bt_pool_step_begin(s->pool, 0);
+        for (int i = 0; i < 2; ++i) {
+            ASSERT_OK(bt_pool_alloc(s->pool, 18 * MIB, NULL, "weights", &blocks[i]));
+        }
+        bt_pool_free(s->pool, blocks[1]); // planned: an arena of 18 MiB is wanted
+        ASSERT_OK(bt_pool_alloc(s->pool, 19 * MIB, NULL, "kept", &blocks[1]));
+        assert_int_equal(bt_pool_alloc(s->pool, 50 * MIB, NULL, "logits", &none),
+                         BT_STATUS_OUT_OF_MEMORY);
+        assert_non_null(strstr(bt_error_message(), "asked 50.0 MiB"));
+        bt_mem_fail_at(without_host_memory);
+        bt_pool_step_end(s->pool);
+        bt_mem_fail_at(0);
+        assert_non_null(strstr(bt_error_message(), "asked 50.0 MiB"));
+        assert_non_null(strstr(bt_error_message(), "weights (1 block)"));
+        bt_pool_free(s->pool, blocks[0]);
+        bt_pool_free(s->pool, blocks[1]);
+    }
+}
+
 static void packed_blocks_do_not_overlap(void **state)
 {
     (void)state;
@@ -207,6 +363,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_block_held_longer_is_not_overwritten, open_pool,
                                         close_pool),
         cmocka_unit_test_setup_teardown(failing_host_memory_costs_the_plan_at_most, open_pool,
+                                        close_pool),
+        cmocka_unit_test_setup_teardown(another_step_does_not_need_memory_beside_an_idle_arena,
+                                        open_pool, close_pool),
+        cmocka_unit_test_setup_teardown(a_step_that_goes_astray_uses_the_rest_of_the_arena,
+                                        open_pool, close_pool),
+        cmocka_unit_test_setup_teardown(changing_steps_fit_where_each_of_them_fits, open_pool,
+                                        close_pool),
+        cmocka_unit_test_setup_teardown(memory_taken_aside_is_no_part_of_a_step, open_pool,
+                                        close_pool),
+        cmocka_unit_test_setup_teardown(the_end_of_a_step_keeps_the_first_message, open_pool,
                                         close_pool),
         cmocka_unit_test(packed_blocks_do_not_overlap),
     };

@@ -1,6 +1,7 @@
 // tests/unit/test_train.c - the training loop on a small GPT-2 and text that it can learn
 #include <math.h>
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -227,7 +228,113 @@ static void memory_limit_is_reported(void **state)
     plan.tokens_per_step = 64 * 16;
     plan.model.width = 64;
     plan.model.heads = 4;
-    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "limit", train(&plan, &r, &result));
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "largest live blocks:\n", train(&plan, &r, &result));
+}
+
+// At every limit at which a run does not fit, the first failure is what is reported, in full.
+static void every_memory_limit_is_reported_in_full(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_train_plan();
+    bt_train_observer quiet = {0};
+    bt_train_result result;
+    plan.model.layers = 4;
+    plan.model.width = 128;
+    plan.model.heads = 4;
+    plan.micro_batch = 64;
+    plan.tokens_per_step = 64 * 16;
+    plan.steps = 2;
+    plan.warmup_timing_steps = 0;
+    plan.profile_steps = 0;
+    plan.eval_batches = 1;
+    int failed = 0;
+    for (uint64_t mib = 36; mib <= 56; ++mib) {
+        plan.memory_limit_bytes = mib << 20;
+        bt_status status = bt_train_run(&plan, &quiet, &result);
+        if (status == BT_OK) {
+            continue;
+        }
+        const char *message = bt_error_message();
+        char limit[32];
+        (void)snprintf(limit, sizeof limit, "limit %llu.0 MiB", (unsigned long long)mib);
+        if (status != BT_STATUS_OUT_OF_MEMORY || !strstr(message, "cpu: asked ") ||
+            !strstr(message, limit) || !strstr(message, "largest live blocks:\n") ||
+            !strstr(message, " MiB  ")) {
+            fail_msg("%llu MiB: %s", (unsigned long long)mib, message);
+        }
+        ++failed;
+    }
+    assert_true(failed >= 5);
+}
+
+// Sizes in range whose products are not: refused by name, before anything is computed with them.
+static void overflowing_plans_are_refused(void **state)
+{
+    (void)state;
+    const int64_t most = INT64_C(1) << 40;
+    bt_train_plan plan = small_train_plan();
+    plan.micro_batch = most; // x sequence = 2^64
+    plan.sequence = plan.model.context = INT64_C(1) << 24;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "micro_batch 1099511627776 x sequence 16777216",
+                 bt_train_check(&plan));
+    plan.sequence = plan.model.context = most; // 2^80
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "micro_batch", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.model.width = most;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "model.width", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.model.layers = most;
+    plan.model.width = INT64_C(1) << 20;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "model.layers x 12 model.width^2",
+                 bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.model.vocab = most;
+    plan.micro_batch = INT64_C(1) << 20;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "model.vocab", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.eval_batches = most;
+    plan.micro_batch = INT64_C(1) << 20;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "eval_batches", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.steps = most;
+    plan.tokens_per_step = most;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "steps x tokens_per_step", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.profile_steps = most;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "profile_steps", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.device = NULL;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no device", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.val_shards = NULL;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "validation shards", bt_train_check(&plan));
+}
+
+static bt_status on_note(void *self, const char *text)
+{
+    (void)snprintf(self, 256, "%s", text);
+    return BT_OK;
+}
+
+// OMP_DYNAMIC is switched off, and the log says so; OMP_THREAD_LIMIT and teams of one are served.
+static void teams_of_changing_size_are_corrected(void **state)
+{
+    (void)state;
+    char note[256] = "";
+    bt_train_plan plan = small_train_plan();
+    bt_train_observer listener = {.self = note, .note = on_note};
+    bt_train_result result;
+    plan.steps = 1;
+    plan.warmup_timing_steps = plan.profile_steps = plan.eval_every = 0;
+    const int was = omp_get_dynamic();
+    omp_set_dynamic(1);
+    ASSERT_OK(bt_train_run(&plan, &listener, &result));
+    assert_int_equal(omp_get_dynamic(), 0);
+    assert_non_null(strstr(note, "OMP_DYNAMIC is on: switched off"));
+    note[0] = '\0';
+    ASSERT_OK(bt_train_run(&plan, &listener, &result));
+    assert_string_equal(note, "");
+    omp_set_dynamic(was);
 }
 
 static void failing_allocations_leak_nothing(void **state)
@@ -293,6 +400,9 @@ int main(void)
         cmocka_unit_test(bf16_learns_like_fp32),
         cmocka_unit_test(a_run_stops_when_asked),
         cmocka_unit_test(memory_limit_is_reported),
+        cmocka_unit_test(every_memory_limit_is_reported_in_full),
+        cmocka_unit_test(overflowing_plans_are_refused),
+        cmocka_unit_test(teams_of_changing_size_are_corrected),
         cmocka_unit_test(failing_allocations_leak_nothing),
         cmocka_unit_test(impossible_plans_are_refused),
     };

@@ -15,6 +15,7 @@
 static struct {
     int64_t clock_ns, costs_ns[4]; // of the plans 1, 2 and 3 of "tiles"; [0] of "library"
     int launches, plan;            // the last launch's
+    uint64_t allocations;          // of the device
     const void *d;                 // likewise
     bool capturing, refuses, full; // `full`: no memory
 } fake;
@@ -103,12 +104,26 @@ static bool graph_capturing(bt_device *on, bt_stream stream)
 
 static bt_status memory_alloc(bt_device *on, size_t size_bytes, void **out)
 {
+    ++fake.allocations;
     return fake.full ? bt_error(BT_STATUS_OUT_OF_MEMORY, "the device is full")
                      : bt_cpu_backend.memory_alloc(on, size_bytes, out);
 }
 
 static bt_backend backend;
 static bt_device device;
+static bt_pool *pool;
+
+static void close_pool(void)
+{
+    bt_pool_destroy(pool);
+    pool = NULL;
+}
+
+static int teardown(void **state)
+{
+    close_pool();
+    return test_scratch_teardown(state);
+}
 
 static void make_device(void)
 {
@@ -130,6 +145,9 @@ static void make_device(void)
     fake.costs_ns[1] = 40000;
     fake.costs_ns[2] = 90000;
     fake.costs_ns[3] = 30000;
+    if (!pool) { // it outlives a device that is made again
+        ASSERT_OK(bt_pool_create(&device, 0, &pool));
+    }
 }
 
 // ---- tests -------------------------------------------------------------------------------------
@@ -158,7 +176,7 @@ static bt_gemm_args call_of(int64_t m)
 static bt_gemm_tuner *open_tuner(const char *folder)
 {
     bt_gemm_tuner *tuner = NULL;
-    ASSERT_OK(bt_gemm_tuner_open(&device, folder, &tuner));
+    ASSERT_OK(bt_gemm_tuner_open(&device, pool, folder, &tuner));
     return tuner;
 }
 
@@ -262,6 +280,7 @@ static void test_passes_over_what_fails(void **state)
     const bt_gemm_args args = call_of(4), other = call_of(3), empty = call_of(0);
     fake.refuses = true;
     expect_choice(tuner, &args, "tiles plan 1");
+    ASSERT_OK(bt_pool_release_cached(pool));
     fake.full = true; // nothing can be measured, and nothing is kept
     expect_choice(tuner, &other, "tiles plan 1");
     expect_choice(tuner, &empty, "tiles plan 1");
@@ -275,13 +294,40 @@ static void test_passes_over_what_fails(void **state)
     bt_gemm_tuner_close(tuner);
 }
 
+// What is measured in is the pool's: within its limit, and given back.
+static void test_measures_within_the_limit_of_the_pool(void **state)
+{
+    (void)state;
+    make_device();
+    bt_pool_stats stats;
+    close_pool();
+    ASSERT_OK(bt_pool_create(&device, 0, &pool));
+    bt_gemm_tuner *tuner = open_tuner(NULL);
+    const bt_gemm_args args = call_of(4), other = call_of(3);
+    expect_choice(tuner, &args, "tiles plan 3");
+    bt_pool_stats_read(pool, &stats);
+    assert_true(stats.peak_allocated_bytes > 0 && stats.live_blocks == 0);
+    assert_int_equal(stats.segments, fake.allocations); // none past the pool
+    bt_gemm_tuner_close(tuner);
+    close_pool();
+    ASSERT_OK(bt_pool_create(&device, 2048, &pool));
+    void *block = NULL;
+    ASSERT_OK(bt_pool_alloc(pool, 2000, NULL, "all of it", &block));
+    tuner = open_tuner(NULL);
+    expect_choice(tuner, &other, "tiles plan 1");
+    assert_int_equal(bt_gemm_tuner_measured(tuner), 0);
+    bt_gemm_tuner_close(tuner);
+    bt_pool_free(pool, block);
+    close_pool();
+}
+
 // bt_gemm runs what was chosen, on the caller's operands, once.
 static void test_serves_products(void **state)
 {
     (void)state;
     make_device();
     bt_gemm_tuner *tuner = open_tuner(NULL);
-    bt_context context = {.device = &device, .tuner = tuner};
+    bt_context context = {.device = &device, .pool = pool, .tuner = tuner};
     const bt_gemm_args args = call_of(4);
     ASSERT_OK(bt_gemm(&context, &args));
     fake.launches = 0;
@@ -298,11 +344,11 @@ static void test_environment(void **state)
     bt_gemm_tuner *tuner = NULL;
     const bt_gemm_args args = call_of(4);
     assert_int_equal(unsetenv("BT_GEMM_TUNE"), 0);
-    ASSERT_OK(bt_gemm_tuner_from_environment(&device, &tuner));
+    ASSERT_OK(bt_gemm_tuner_from_environment(&device, pool, &tuner));
     assert_null(tuner);
     assert_int_equal(setenv("BT_GEMM_TUNE", "yes", 1), 0);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "BT_GEMM_TUNE is \"yes\"; allowed: 0, 1",
-                 bt_gemm_tuner_from_environment(&device, &tuner));
+                 bt_gemm_tuner_from_environment(&device, pool, &tuner));
     assert_int_equal(setenv("BT_GEMM_TUNE", "1", 1), 0);
     assert_int_equal(setenv("XDG_CACHE_HOME", test_scratch_path("xdg"), 1), 0);
     const char *folders[] = {"own", "xdg/blutrain"};
@@ -310,7 +356,7 @@ static void test_environment(void **state)
         assert_int_equal(i == 0 ? setenv("BT_CACHE_DIR", test_scratch_path("own"), 1)
                                 : unsetenv("BT_CACHE_DIR"),
                          0);
-        ASSERT_OK(bt_gemm_tuner_from_environment(&device, &tuner));
+        ASSERT_OK(bt_gemm_tuner_from_environment(&device, pool, &tuner));
         expect_choice(tuner, &args, "tiles plan 3");
         bt_gemm_tuner_close(tuner);
         assert_int_equal(test_scratch_count(folders[i]), 1);
@@ -328,10 +374,11 @@ int main(void)
         cmocka_unit_test(test_takes_the_fastest_and_remembers),
         cmocka_unit_test(test_keeps_what_is_as_good),
         cmocka_unit_test(test_changes_no_operand),
+        cmocka_unit_test(test_measures_within_the_limit_of_the_pool),
         cmocka_unit_test(test_not_while_capturing),
         cmocka_unit_test(test_passes_over_what_fails),
         cmocka_unit_test(test_serves_products),
         cmocka_unit_test(test_environment),
     };
-    return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
+    return cmocka_run_group_tests(tests, test_scratch_setup, teardown);
 }
