@@ -62,7 +62,7 @@ static void list_cases(gathering *self)
                                                                    .name = round->what.name,
                                                                    .training = training,
                                                                    .message = ""};
-            self->family += training ? 2 : 1; // as `ab` counts decisions
+            self->family += 2; // as `ab` counts decisions
         }
         self->ordinals = round->ordinal >= self->ordinals ? round->ordinal + 1 : self->ordinals;
     }

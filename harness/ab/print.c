@@ -88,7 +88,7 @@ static void print_findings(const bt_gate_result *result, bt_str *out)
 {
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_gate_item *item = &result->items[i];
-        if (item->verdict.word == BT_GATE_SAME) {
+        if (item->verdict.word == BT_GATE_SAME && !item->clocks_differ) {
             continue;
         }
         bt_str_format(out, "\n%s  %s   %s\n", bt_gate_word_name(item->verdict.word), item->subject,
@@ -109,7 +109,9 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     bt_str_append(out, "\n");
     BT_TRY(print_table(result, out));
     print_findings(result, out);
-    bt_str_format(out, "\n%" PRId64 " case%s: ", result->case_count,
+    bt_str_append(out, "\n");
+    bt_gate_notes(result, out);
+    bt_str_format(out, "%" PRId64 " case%s: ", result->case_count,
                   result->case_count == 1 ? "" : "s");
     bt_gate_counts(result, out);
     bt_str_format(out, "   report %s   exit %d\n", report, result->exit_code);

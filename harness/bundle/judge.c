@@ -236,6 +236,17 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
     bt_json_doc json;
     bt_policy policy;
     bt_str text = {0};
+    for (int64_t i = 0; i < recorded->count; i++) {
+        int64_t version = bt_gate_rule_version(recorded->items[i].rule_json);
+        if (version > 0 && version < BT_GATE_RULE_VERSION) {
+            bt_str_format(
+                &check->notes,
+                "the verdicts of ab are by rules of version %lld, and are judged again by "
+                "these; this program would judge by version %d\n",
+                (long long)version, BT_GATE_RULE_VERSION);
+            return judge_gate(run, recorded, check);
+        }
+    }
     BT_TRY(bt_json_parse("run.json, schedule", rule, strlen(rule), &json));
     const cJSON *node = bt_json_get(json.root, "policy");
     if (node) {

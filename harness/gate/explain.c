@@ -68,6 +68,21 @@ static void append_memory(const bt_gate_item *item, bt_str *out)
                   bt_format_value(BT_UNIT_BYTES, item->rule.memory_tolerance_bytes).text);
 }
 
+// What a SAME cannot know.
+static void append_blind_spot(const bt_gate_item *item, bt_str *out)
+{
+    double share = item->verdict.blind_share;
+    const char *what = item->metric == BT_GATE_MEMORY ? "a larger peak"
+                       : item->metric == BT_GATE_LOSS ? "a difference"
+                                                      : "a slowdown";
+    if (share < 1) {
+        bt_str_format(out, "; not excluded: %s in fewer than %.2g %% of the rounds", what,
+                      100 * share);
+    } else if (share >= 1) {
+        bt_str_format(out, "; too few rounds to exclude %s in some of them", what);
+    }
+}
+
 void bt_gate_sentence(const bt_gate_item *item, const bt_policy *policy, bt_str *out)
 {
     const bt_gate_verdict *verdict = &item->verdict;
@@ -83,13 +98,25 @@ void bt_gate_sentence(const bt_gate_item *item, const bt_policy *policy, bt_str 
     } else if (item->metric < BT_GATE_METRIC_COUNT) {
         append_time(item, out);
     }
+    if (*verdict->doubt) {
+        bt_str_format(out, "; %s", verdict->doubt);
+    }
+    append_blind_spot(item, out);
     if (*verdict->reason && timed) {
         bt_str_format(out, "; %s%s", verdict->word == BT_GATE_ADVISORY ? "advisory: " : "",
                       verdict->reason);
     } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->next_rounds > verdict->rounds) {
         bt_str_format(out, "; %" PRId64 " rounds may tell", verdict->next_rounds);
     } else if (verdict->word == BT_GATE_INCONCLUSIVE && verdict->rounds >= policy->rounds) {
-        bt_str_append(out, "; too noisy to tell in so many rounds");
+        bt_str_append(out, *verdict->doubt ? "; no more rounds to explain it"
+                                           : "; too noisy to tell in so many rounds");
+    }
+    bool allowed = item->rule.gated && item->rule.allow[BT_GATE_ALLOW_INCONCLUSIVE];
+    if (verdict->word == BT_GATE_INCONCLUSIVE && allowed && !item->excused) {
+        bt_str_format(out,
+                      "; not excluded to be slower by more than the %g %% up to which the "
+                      "policy allows inconclusive",
+                      100 * item->rule.inconclusive_limit);
     }
 }
 

@@ -2,12 +2,17 @@
 #include "harness/gate/gate.h"
 
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/gate/card.h"
 #include "harness/gate/explain.h"
+#include "harness/text/format.h"
+
+enum { SUSPICIOUS_MIN = 5 }; // cases that are slower
 
 typedef struct gating {
     const bt_gate_request *request;
@@ -79,9 +84,12 @@ bool bt_gate_selects(const char *filter, const char *name)
     return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
 }
 
+static bt_gate_way way_of(bt_gate_metric metric) { return bt_gate_metric_info(metric)->way; }
+
+// Is it decided by the rule of stats/decide.h?
 static bool is_timed(bt_gate_metric metric)
 {
-    return metric != BT_GATE_MEMORY && metric != BT_GATE_LOSS;
+    return way_of(metric) == BT_GATE_WAY_TOTAL || way_of(metric) == BT_GATE_WAY_P95;
 }
 
 static bool has_metric(const bt_gate_side *side, bt_gate_metric metric)
@@ -139,12 +147,19 @@ static bt_status set_subject(gating *self, const bt_gate_side *side, bt_gate_ite
     return copy_text(&self->out->arena, &text, &item->subject);
 }
 
+// Does the interval of an INCONCLUSIVE time end early enough? Losses have no ratio.
+static bool is_within_limit(const bt_gate_item *item)
+{
+    return item->metric >= BT_GATE_METRIC_COUNT || !is_timed(item->metric) ||
+           item->verdict.high <= 1 + item->rule.inconclusive_limit;
+}
+
 static bool is_excused(const bt_gate_item *item, bt_gate_presence presence)
 {
     const bool *allow = item->rule.allow;
     switch (item->verdict.word) {
     case BT_GATE_INCONCLUSIVE:
-        return !item->rule.gated || allow[BT_GATE_ALLOW_INCONCLUSIVE];
+        return !item->rule.gated || (allow[BT_GATE_ALLOW_INCONCLUSIVE] && is_within_limit(item));
     case BT_GATE_NOT_COMPARABLE:
         return !item->rule.gated ||
                (presence == BT_GATE_PRESENCE_NEW       ? allow[BT_GATE_ALLOW_NEW]
@@ -153,8 +168,11 @@ static bool is_excused(const bt_gate_item *item, bt_gate_presence presence)
     case BT_GATE_SAME:
     case BT_GATE_FASTER:
     case BT_GATE_ADVISORY:
+    case BT_GATE_SMALLER:
         return false;
     case BT_GATE_SLOWER:
+    case BT_GATE_LARGER:
+    case BT_GATE_DIFFERENT:
     case BT_GATE_INVALID:
     case BT_GATE_WORD_COUNT:
         break;
@@ -162,19 +180,55 @@ static bool is_excused(const bt_gate_item *item, bt_gate_presence presence)
     return !item->rule.gated;
 }
 
+// What stands beside the verdict on a total: the rate, clocks that differ in interleaved rounds,
+// and that there is no 95th percentile.
+static bt_status append_beside(const gating *self, const bt_gate_side *base,
+                               const bt_gate_side *side, bt_gate_item *item, bt_str *out)
+{
+    double rates[2];
+    bool training = item->metric == BT_GATE_STEP_TIME;
+    bt_gate_metric p95 = training ? BT_GATE_STEP_TIME_P95 : BT_GATE_TIME_P95;
+    BT_TRY(bt_gate_side_median(base, BT_GATE_TOKENS_PER_S, &rates[0]));
+    BT_TRY(bt_gate_side_median(side, BT_GATE_TOKENS_PER_S, &rates[1]));
+    if (training && rates[0] > 0 && rates[1] > 0) {
+        bt_str_format(out, "; %s", bt_format_value(BT_UNIT_TOKENS_PER_S, rates[0]).text);
+        bt_str_format(out, " -> %s", bt_format_value(BT_UNIT_TOKENS_PER_S, rates[1]).text);
+    }
+    double clocks = side->clock_mhz / base->clock_mhz;
+    if (!self->baseline && fabs(clocks - 1) > self->request->policy->clock_tolerance) {
+        item->clocks_differ = true;
+        bt_str_format(out, "; median clocks differ: %.0f and %.0f MHz", base->clock_mhz,
+                      side->clock_mhz);
+    }
+    if (has_metric(base, item->metric) && has_metric(side, item->metric) &&
+        !(has_metric(base, p95) && has_metric(side, p95))) {
+        bt_str_append(out, "; no 95th percentile (fewer than 20 samples a round)");
+    }
+    return BT_OK;
+}
+
 static bt_status describe(gating *self, const bt_gate_side *base, const bt_gate_side *side,
                           bt_gate_item *item)
 {
     bt_arena *arena = &self->out->arena;
     bt_str sentence = {0}, changes = {0};
+    bt_status status = BT_OK;
+    bool total = item->metric < BT_GATE_METRIC_COUNT && way_of(item->metric) == BT_GATE_WAY_TOTAL;
     bt_gate_sentence(item, self->request->policy, &sentence);
+    if (base && side && total) {
+        status = append_beside(self, base, side, item, &sentence);
+    }
+    if (status != BT_OK) {
+        bt_str_release(&sentence);
+        return status;
+    }
     BT_TRY(copy_text(arena, &sentence, &item->sentence));
     item->changes = "";
     if (!base || !side) {
         return BT_OK;
     }
-    bt_status status = bt_gate_changes(base, side, self->baseline ? &self->baseline->env : NULL,
-                                       &self->request->run->info.env, arena, &changes);
+    status = bt_gate_changes(base, side, self->baseline ? &self->baseline->env : NULL,
+                             &self->request->run->info.env, arena, &changes);
     if (status != BT_OK) {
         bt_str_release(&changes);
         return status;
@@ -221,7 +275,9 @@ static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gat
         out->other_card =
             !bt_gate_same_card(&self->baseline->env, self->baseline->card, &request->run->info.env);
     }
-    if (!request->calibration || metric >= BT_GATE_METRIC_COUNT || !is_timed(metric) || !side) {
+    bool calibrated = metric < BT_GATE_METRIC_COUNT && way_of(metric) == BT_GATE_WAY_TOTAL;
+    out->calibration.required = out->calibration.required && calibrated;
+    if (!request->calibration || !calibrated || !side) {
         return BT_OK;
     }
     return request->calibration(request->calibration_self, side, metric, &out->calibration);
@@ -264,6 +320,10 @@ static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gat
     for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
         bt_gate_metric metric = (bt_gate_metric)i;
         bool wanted = has_metric(base, metric) || has_metric(side, metric);
+        if (way_of(metric) == BT_GATE_WAY_P95) {
+            wanted = has_metric(base, metric) && has_metric(side, metric);
+        }
+        wanted = wanted && way_of(metric) != BT_GATE_WAY_SHOWN;
         if (metric == BT_GATE_LOSS) {
             bt_gate_rule rule = bt_policy_rule(self->request->policy, side->name, metric, true, 0);
             wanted = wanted && strcmp(rule.loss, "none") != 0;
@@ -319,6 +379,28 @@ static void add_up(bt_gate_result *out)
     }
 }
 
+// Many cases worse and none better: more often the machine or the set-up than the change.
+static void find_suspicion(bt_gate_result *out)
+{
+    int64_t timed = 0, slower = 0, faster = 0;
+    for (int64_t i = 0; i < out->count; ++i) {
+        const bt_gate_item *item = &out->items[i];
+        if (item->metric < BT_GATE_METRIC_COUNT && way_of(item->metric) == BT_GATE_WAY_TOTAL) {
+            ++timed;
+            slower += item->verdict.word == BT_GATE_SLOWER;
+            faster += item->verdict.word == BT_GATE_FASTER;
+        }
+    }
+    if (slower >= SUSPICIOUS_MIN && 2 * slower >= timed && faster == 0) {
+        (void)snprintf(out->warning, sizeof out->warning,
+                       "%" PRId64 " of %" PRId64
+                       " cases are slower and none is faster: a sign of a "
+                       "broken comparison. Check builds, power limit, clocks and other processes "
+                       "before the change",
+                       slower, timed);
+    }
+}
+
 bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
 {
     memset(out, 0, sizeof *out);
@@ -347,6 +429,7 @@ bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
         return status;
     }
     add_up(out);
+    find_suspicion(out);
     return BT_OK;
 }
 

@@ -25,14 +25,14 @@ typedef struct bt_gate_item {
     const char *sentence; // "slower by 3.1 % [2.6, 3.5], tolerance 1 %, 16 rounds"
     const char *changes;  // what else changed, "" where nothing is known to have
     bool excused;         // does not count for the exit code
+    bool clocks_differ;   // of interleaved rounds; the sentence says by how much
 } bt_gate_item;
 
 // What calibration knows of a case in the run's environment; leaves *out as it is when nothing.
 typedef bt_status (*bt_gate_calibration_of)(void *self, const bt_gate_side *side,
                                             bt_gate_metric metric, bt_gate_calibration *out);
 
-// The one that looks into a database; `store` is the bt_store. Tokens per second are as steady as
-// steps.
+// The one that looks into a database; `store` is the bt_store.
 // Errors  those of the store
 bt_status bt_gate_calibration_find(void *store, const bt_gate_side *side, bt_gate_metric metric,
                                    bt_gate_calibration *out);
@@ -56,6 +56,7 @@ typedef struct bt_gate_result {
     int64_t excused;                   // of those that would fail
     int exit_code;                     // 5 before 1 before 4 before 3 before 0; 4 without items
     bool paired;                       // candidate against base, no baseline
+    char warning[256];                 // a sign that the comparison itself is broken; ""
     bt_arena arena;                    // holds all of it
 } bt_gate_result;
 
@@ -89,6 +90,8 @@ BT_CHECKED bt_status bt_gate_json(const bt_gate_result *result, bt_str *out);
 BT_CHECKED bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out);
 // For CI systems: a test case per verdict.
 BT_CHECKED bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out);
+// Lines of text: what no SAME knows, and the sign of a broken comparison.
+void bt_gate_notes(const bt_gate_result *result, bt_str *out);
 // What to do next, in a line without its end; "" where nothing suggests itself.
 void bt_gate_next(const bt_gate_result *result, bt_str *out);
 // What differs besides the cases: the hard facts that make machines not comparable, the machine's

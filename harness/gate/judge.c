@@ -101,7 +101,7 @@ static bool check_comparable(const judging *self)
         say(self->out, BT_GATE_NOT_COMPARABLE, "hard facts of the environments differ");
     } else if (!self->base && strcmp(settings, side->settings) != 0) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "the case's own settings differ");
-    } else if (clock > 0 && side->clock_mhz > 0 &&
+    } else if ((!self->base || rule->version == 1) && clock > 0 && side->clock_mhz > 0 &&
                !(fabs(side->clock_mhz / clock - 1) <= rule->clock_tolerance)) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
             "median clocks differ by more than %.3g %%: %.0f and %.0f MHz",
@@ -157,6 +157,26 @@ static double log_of(bt_gate_metric metric, double value)
     return is_rate(metric) ? -log(value) : log(value);
 }
 
+// What a round is worth by the version of the rule.
+static double value_of(const judging *self, const bt_gate_round *round)
+{
+    bt_gate_metric metric = self->rule->metric;
+    return self->rule->version == 1 ? round->older[metric] : round->values[metric];
+}
+
+// Values of a side, [<= round_count] written; their number.
+static int64_t values_of(const judging *self, const bt_gate_side *side, double *values)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < side->round_count; ++i) {
+        double value = value_of(self, &side->rounds[i]);
+        if (value > 0) {
+            values[count++] = value;
+        }
+    }
+    return count;
+}
+
 // Pairs of rounds with the same ordinal.
 static bt_status decide_pairs(const judging *self, bt_decision *out)
 {
@@ -168,9 +188,9 @@ static bt_status decide_pairs(const judging *self, bt_decision *out)
     double *logs = block;
     for (int64_t i = 0, j = 0; i < base->round_count && j < side->round_count;) {
         const bt_gate_round *a = &base->rounds[i], *b = &side->rounds[j];
-        bool known = a->ordinal == b->ordinal && a->values[metric] > 0 && b->values[metric] > 0;
-        if (known) {
-            logs[count++] = log_of(metric, b->values[metric]) - log_of(metric, a->values[metric]);
+        double before = value_of(self, a), now = value_of(self, b);
+        if (a->ordinal == b->ordinal && before > 0 && now > 0) {
+            logs[count++] = log_of(metric, now) - log_of(metric, before);
         }
         i += a->ordinal <= b->ordinal;
         j += b->ordinal <= a->ordinal;
@@ -191,7 +211,7 @@ static bt_status decide_recorded(const judging *self, bt_decision *out)
     for (int64_t i = 0; i < rule->value_count; ++i) {
         base_logs[i] = log_of(rule->metric, rule->values[i]);
     }
-    int64_t count = bt_gate_side_values(side, rule->metric, logs);
+    int64_t count = values_of(self, side, logs);
     for (int64_t i = 0; i < count; ++i) {
         logs[i] = log_of(rule->metric, logs[i]);
     }
@@ -231,6 +251,15 @@ static bt_status take_sessions(const judging *self, const bt_gate_side *side, bt
     return BT_OK;
 }
 
+static int64_t count_rounds(const bt_sessions *sessions)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < sessions->count; ++i) {
+        count += sessions->rounds[i];
+    }
+    return count;
+}
+
 static bt_status decide_sessions(const judging *self, bt_decision *out)
 {
     bt_sessions base, candidate;
@@ -239,6 +268,8 @@ static bt_status decide_sessions(const judging *self, bt_decision *out)
     bt_session_decision decision =
         bt_sessions_decide(&self->rule->decision, &base, &candidate, !self->rule->other_card);
     *out = decision.decision;
+    bt_decision_guard(&self->rule->decision, base.logs, count_rounds(&base), candidate.logs,
+                      count_rounds(&candidate), out);
     if (decision.advisory != BT_ADVISORY_NONE) {
         advise(self, &decision);
     } else if (out->outcome == BT_OUTCOME_INCONCLUSIVE) {
@@ -246,6 +277,23 @@ static bt_status decide_sessions(const judging *self, bt_decision *out)
             "more sessions in the baseline may tell, or pairs: 'bt-bench ab'");
     }
     return BT_OK;
+}
+
+// Why it is not SAME, which the numbers alone would say.
+static void say_doubt(const bt_decision *decision, bt_gate_verdict *out)
+{
+    if (decision->doubt == BT_DOUBT_BAD_ROUND) {
+        (void)snprintf(out->doubt, sizeof out->doubt,
+                       "%" PRId64 " of %" PRId64 " rounds of the candidate %s slower by 30 %% or "
+                       "more, the worst by %.0f %%, and %" PRId64 " of the base",
+                       decision->bad_candidate, decision->rounds,
+                       decision->bad_candidate == 1 ? "was" : "were", 100 * (decision->worst - 1),
+                       decision->bad_base);
+    } else if (decision->doubt == BT_DOUBT_MIXTURE) {
+        (void)snprintf(out->doubt, sizeof out->doubt,
+                       "the worst round is far from the others: a slowdown of some rounds is "
+                       "possible");
+    }
 }
 
 static bt_status judge_time(const judging *self)
@@ -266,6 +314,7 @@ static bt_status judge_time(const judging *self)
     if (!*out->reason) {
         say(out, of_outcome[decision.outcome], "%s", "");
     }
+    say_doubt(&decision, out);
     out->ratio = decision.ratio;
     out->low = decision.low;
     out->high = decision.high;
@@ -287,7 +336,11 @@ static void judge_memory(const judging *self)
         say(out, BT_GATE_SAME, "%s", "");
         return;
     }
-    say(out, grown > 0 ? BT_GATE_SLOWER : BT_GATE_FASTER, "%s", "");
+    bool older = self->rule->version == 1;
+    say(out,
+        grown > 0 ? (older ? BT_GATE_SLOWER : BT_GATE_LARGER)
+                  : (older ? BT_GATE_FASTER : BT_GATE_SMALLER),
+        "%s", "");
 }
 
 // ---- loss --------------------------------------------------------------------------------------
@@ -296,10 +349,12 @@ static void take_loss(const judging *self, const bt_loss_verdict *loss)
 {
     static const bt_gate_word of_word[BT_LOSS_WORD_COUNT] = {[BT_LOSS_PASS] = BT_GATE_SAME,
                                                              [BT_LOSS_CONSISTENT] = BT_GATE_SAME,
-                                                             [BT_LOSS_FAIL] = BT_GATE_INVALID,
+                                                             [BT_LOSS_FAIL] = BT_GATE_DIFFERENT,
                                                              [BT_LOSS_INCONCLUSIVE] =
                                                                  BT_GATE_INCONCLUSIVE};
-    say(self->out, of_word[loss->word], "%s: %s", self->rule->tier, loss->reason);
+    bt_gate_word word = of_word[loss->word];
+    word = word == BT_GATE_DIFFERENT && self->rule->version == 1 ? BT_GATE_INVALID : word;
+    say(self->out, word, "%s: %s", self->rule->tier, loss->reason);
     self->out->rounds = self->candidate->round_count;
 }
 
@@ -404,7 +459,7 @@ static bt_status typical_of_side(const judging *self, const bt_gate_side *side, 
 {
     void *block = NULL;
     BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
-    int64_t count = bt_gate_side_values(side, self->rule->metric, block);
+    int64_t count = values_of(self, side, block);
     return typical(self, block, count, out);
 }
 
@@ -478,12 +533,16 @@ bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorde
                              .low = (double)NAN,
                              .high = (double)NAN,
                              .base = (double)NAN,
-                             .candidate = (double)NAN};
+                             .candidate = (double)NAN,
+                             .blind_share = (double)NAN};
     BT_TRY(bt_json_parse("the rule of a verdict", rule_json, strlen(rule_json), &json));
     bt_document in = {&json, &arena};
     bt_status status = bt_rule_read(&in, json.root, &rule);
     if (status == BT_OK) {
         status = judge_rule(sides, recorded, &rule, &arena, out);
+    }
+    if (status == BT_OK && out->word == BT_GATE_SAME && out->rounds > 0 && rule.version > 1) {
+        out->blind_share = bt_blind_share(out->rounds);
     }
     bt_json_release(&json);
     bt_arena_release(&arena);

@@ -13,7 +13,7 @@
 #define SHORT_KERNEL_NS 20000.0
 
 static const bt_gate_metric_row metric_rows[] = {
-#define METRIC_ROW(name, tag, metric, words) {tag, metric, words},
+#define METRIC_ROW(name, tag, metric, way, words) {tag, metric, BT_GATE_WAY_##way, words},
     BT_GATE_METRIC_LIST(METRIC_ROW)
 #undef METRIC_ROW
 };
@@ -108,6 +108,7 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
     out->rounds = (int64_t)bt_json_number_of(out->root, "rounds");
     out->false_alarm_rate = bt_json_number_of(out->root, "false_alarm_rate");
     out->miss_rate = bt_json_number_of(out->root, "miss_rate");
+    out->inconclusive_limit = bt_json_number_of(out->root, "inconclusive_limit");
     out->clock_tolerance = bt_json_number_of(out->root, "clock_tolerance");
     out->calibration_required = cJSON_IsTrue(bt_json_get(calibration, "required"));
     out->calibration_false_alarm_rate = bt_json_number_of(calibration, "false_alarm_rate");
@@ -171,10 +172,15 @@ bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_m
                             bool training, double base_ns)
 {
     const cJSON *tolerance = bt_json_get(policy->root, "tolerance");
-    const char *kind = training ? "train" : base_ns < SHORT_KERNEL_NS ? "short_kernel" : "kernel";
+    bool p95 = metric < BT_GATE_METRIC_COUNT && metric_rows[metric].way == BT_GATE_WAY_P95;
+    const char *kind = p95                         ? "p95"
+                       : training                  ? "train"
+                       : base_ns < SHORT_KERNEL_NS ? "short_kernel"
+                                                   : "kernel";
     bt_gate_rule rule = {.tolerance = bt_json_number_of(tolerance, kind),
                          .memory_tolerance_bytes =
                              bt_json_number_of(policy->root, "memory_tolerance_bytes"),
+                         .inconclusive_limit = policy->inconclusive_limit,
                          .loss = bt_json_get(policy->root, "loss")->valuestring,
                          .gated = true,
                          .reason = ""};
@@ -190,6 +196,9 @@ bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_m
         if ((given = bt_json_get(override, "tolerance"))) {
             rule.tolerance = given->valuedouble;
         }
+        if ((given = bt_json_get(override, "inconclusive_limit"))) {
+            rule.inconclusive_limit = given->valuedouble;
+        }
         if ((given = bt_json_get(override, "memory_tolerance_bytes"))) {
             rule.memory_tolerance_bytes = given->valuedouble;
         }
@@ -201,5 +210,6 @@ bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_m
         }
         take_allow(bt_json_get(override, "allow"), rule.allow);
     }
+    rule.allow[BT_GATE_ALLOW_INCONCLUSIVE] = rule.allow[BT_GATE_ALLOW_INCONCLUSIVE] || p95;
     return rule;
 }

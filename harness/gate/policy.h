@@ -11,17 +11,30 @@
 #include "harness/store/metrics.h"
 #include "harness/suite/json.h"
 
-// X(enumerator, tag in policy, verdict and JSON, metric of the table that it is judged by, what
-// text calls it). The loss is judged by its curve.
+// How a metric is judged. One of time and rate decides, because they are one measurement: the rate
+// is shown beside the time.
+typedef enum bt_gate_way {
+    BT_GATE_WAY_TOTAL, // the time that a round is worth (stats/summary.h)
+    BT_GATE_WAY_P95,   // its 95th percentile, where both sides have one
+    BT_GATE_WAY_SHOWN, // not judged (but by rules of version 1)
+    BT_GATE_WAY_MEMORY,
+    BT_GATE_WAY_LOSS // by its curve
+} bt_gate_way;
+
+// X(enumerator, tag in policy, verdict and JSON, metric of the table that it is judged by, way,
+// what text calls it).
 #define BT_GATE_METRIC_LIST(X)                                                                     \
-    X(TIME, "time_ns", BT_METRIC_TIME, "time")                                                     \
-    X(STEP_TIME, "step_time_ns", BT_METRIC_STEP_TIME, "step time")                                 \
-    X(TOKENS_PER_S, "tokens_per_s", BT_METRIC_TOKENS_PER_S, "tokens/s")                            \
-    X(MEMORY, "peak_allocated_bytes", BT_METRIC_PEAK_ALLOCATED, "peak memory")                     \
-    X(LOSS, "loss", BT_METRIC_COUNT, "loss")
+    X(TIME, "time_ns", BT_METRIC_TIME, TOTAL, "time")                                              \
+    X(TIME_P95, "time_p95_ns", BT_METRIC_TIME_P95, P95, "95th percentile")                         \
+    X(STEP_TIME, "step_time_ns", BT_METRIC_STEP_TIME, TOTAL, "step time")                          \
+    X(STEP_TIME_P95, "step_time_p95_ns", BT_METRIC_STEP_TIME_P95, P95,                             \
+      "95th percentile of the step time")                                                          \
+    X(TOKENS_PER_S, "tokens_per_s", BT_METRIC_TOKENS_PER_S, SHOWN, "tokens/s")                     \
+    X(MEMORY, "peak_allocated_bytes", BT_METRIC_PEAK_ALLOCATED, MEMORY, "peak memory")             \
+    X(LOSS, "loss", BT_METRIC_COUNT, LOSS, "loss")
 
 typedef enum bt_gate_metric {
-#define BT_GATE_METRIC_ENUM(name, tag, metric, words) BT_GATE_##name,
+#define BT_GATE_METRIC_ENUM(name, tag, metric, way, words) BT_GATE_##name,
     BT_GATE_METRIC_LIST(BT_GATE_METRIC_ENUM)
 #undef BT_GATE_METRIC_ENUM
         BT_GATE_METRIC_COUNT
@@ -30,6 +43,7 @@ typedef enum bt_gate_metric {
 typedef struct bt_gate_metric_row {
     const char *tag;
     bt_metric metric; // BT_METRIC_COUNT: none
+    bt_gate_way way;
     const char *words;
 } bt_gate_metric_row;
 
@@ -56,6 +70,7 @@ typedef struct bt_policy {
     char digest[33];  // of its canonical text with all defaults
     int64_t rounds;   // at most, per case and side
     double false_alarm_rate, miss_rate, clock_tolerance;
+    double inconclusive_limit; // share
     bool calibration_required;
     double calibration_false_alarm_rate, calibration_smallest_tolerances;
 } bt_policy;
@@ -73,7 +88,8 @@ void bt_policy_release(bt_policy *policy);
 
 // What holds for one case and metric.
 typedef struct bt_gate_rule {
-    double tolerance;              // share, of times and rates
+    double tolerance;          // share, of times
+    double inconclusive_limit; // an INCONCLUSIVE time passes if its interval ends below 1 + this
     double memory_tolerance_bytes; // of the peak
     const char *loss;              // tier; borrowed from the policy
     bool gated;                    // false: shown, never fails
@@ -82,7 +98,8 @@ typedef struct bt_gate_rule {
 } bt_gate_rule;
 
 // `metric` BT_GATE_METRIC_COUNT: for the case as a whole. `training`: of a training case;
-// `base_ns`: its median time on the base side, NaN when not known.
+// `base_ns`: its median time on the base side, NaN when not known. A 95th percentile may stay
+// INCONCLUSIVE, up to the limit: the total decides.
 bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_metric metric,
                             bool training, double base_ns);
 

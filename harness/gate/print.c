@@ -1,5 +1,6 @@
 // harness/gate/print.c - a gate's result as text and as JSON
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "harness/gate/gate.h"
@@ -10,8 +11,9 @@
 
 // Words in the order in which they matter.
 static const bt_gate_word by_weight[] = {
-    BT_GATE_INVALID, BT_GATE_SLOWER, BT_GATE_NOT_COMPARABLE, BT_GATE_INCONCLUSIVE, BT_GATE_ADVISORY,
-    BT_GATE_FASTER,  BT_GATE_SAME};
+    BT_GATE_INVALID,        BT_GATE_DIFFERENT,    BT_GATE_SLOWER,   BT_GATE_LARGER,
+    BT_GATE_NOT_COMPARABLE, BT_GATE_INCONCLUSIVE, BT_GATE_ADVISORY, BT_GATE_FASTER,
+    BT_GATE_SMALLER,        BT_GATE_SAME};
 enum { WORDS = (int)(sizeof by_weight / sizeof by_weight[0]) };
 
 void bt_gate_counts(const bt_gate_result *result, bt_str *out)
@@ -20,6 +22,9 @@ void bt_gate_counts(const bt_gate_result *result, bt_str *out)
                                                           [BT_GATE_FASTER] = "faster",
                                                           [BT_GATE_SLOWER] = "slower",
                                                           [BT_GATE_ADVISORY] = "advisory",
+                                                          [BT_GATE_LARGER] = "larger",
+                                                          [BT_GATE_SMALLER] = "smaller",
+                                                          [BT_GATE_DIFFERENT] = "different",
                                                           [BT_GATE_INCONCLUSIVE] = "inconclusive",
                                                           [BT_GATE_NOT_COMPARABLE] =
                                                               "not comparable",
@@ -79,7 +84,8 @@ const char *bt_gate_outcome(const bt_gate_result *result)
 
 static void print_item(const bt_gate_item *item, bt_str *out)
 {
-    bool fails = item->verdict.word == BT_GATE_SLOWER || item->verdict.word == BT_GATE_INVALID;
+    bool fails = item->verdict.exit_code == 1 || item->verdict.exit_code == 5 ||
+                 item->verdict.word == BT_GATE_INVALID;
     const char *word = fails && !item->excused ? "FAIL" : bt_gate_word_name(item->verdict.word);
     bt_str_format(out, "%s  %s   %s%s\n", word, item->subject, item->sentence,
                   item->excused ? " (let pass)" : "");
@@ -130,6 +136,37 @@ void bt_gate_next(const bt_gate_result *result, bt_str *out)
     }
 }
 
+// What no SAME knows, in a line: the SAME of the fewest rounds knows least.
+static void print_blind_spot(const bt_gate_result *result, bt_str *out)
+{
+    int64_t fewest = 0;
+    for (int64_t i = 0; i < result->count; ++i) {
+        const bt_gate_verdict *verdict = &result->items[i].verdict;
+        if (!isnan(verdict->blind_share) && (fewest == 0 || verdict->rounds < fewest)) {
+            fewest = verdict->rounds;
+        }
+    }
+    if (fewest > 0 && bt_blind_share(fewest) < 1) {
+        bt_str_format(out,
+                      "note  SAME of %" PRId64 " rounds does not exclude a slowdown in fewer than "
+                      "%.2g %% of the rounds\n",
+                      fewest, 100 * bt_blind_share(fewest));
+    } else if (fewest > 0) {
+        bt_str_format(out,
+                      "note  SAME of %" PRId64 " rounds does not exclude a slowdown in some of "
+                      "them\n",
+                      fewest);
+    }
+}
+
+void bt_gate_notes(const bt_gate_result *result, bt_str *out)
+{
+    print_blind_spot(result, out);
+    if (*result->warning) {
+        bt_str_format(out, "warning  %s\n", result->warning);
+    }
+}
+
 bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str *out)
 {
     size_t start = out->length_bytes;
@@ -137,13 +174,15 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
     bt_gate_heading(result, out);
     bt_str_append(out, "\n\n");
     for (int i = 0; i < WORDS; ++i) {
-        for (int64_t j = 0; j < result->count && by_weight[i] != BT_GATE_SAME; ++j) {
-            if (result->items[j].verdict.word == by_weight[i]) {
+        for (int64_t j = 0; j < result->count; ++j) {
+            bool quiet = by_weight[i] == BT_GATE_SAME && !result->items[j].clocks_differ;
+            if (result->items[j].verdict.word == by_weight[i] && !quiet) {
                 print_item(&result->items[j], out);
             }
         }
     }
     BT_TRY(print_besides(result, out));
+    bt_gate_notes(result, out);
     bt_str_format(out, "%s  %" PRId64 " case%s: ", bt_gate_outcome(result), result->case_count,
                   result->case_count == 1 ? "" : "s");
     bt_gate_counts(result, out);
@@ -182,6 +221,7 @@ static void write_item(const bt_gate_item *item, bt_json_writer *json)
     bt_json_writer_real(json, "candidate", verdict->candidate);
     bt_json_writer_integer(json, "rounds", verdict->rounds);
     bt_json_writer_integer(json, "next_rounds", verdict->next_rounds);
+    bt_json_writer_real(json, "blind_share", verdict->blind_share);
     bt_json_writer_real(json, "tolerance", item->rule.tolerance);
     bt_json_writer_bool(json, "gated", item->rule.gated);
     bt_json_writer_bool(json, "excused", item->excused);
@@ -219,6 +259,7 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
     bt_json_writer_text(&json, "besides", bt_str_text(&besides));
     bt_str_release(&besides);
     BT_TRY(status);
+    bt_json_writer_text(&json, "warning", result->warning);
     bt_json_writer_integer(&json, "exit_code", result->exit_code);
     bt_json_writer_integer(&json, "cases", result->case_count);
     bt_json_writer_integer(&json, "excused", result->excused);

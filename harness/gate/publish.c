@@ -75,14 +75,17 @@ static void append_line(const char *name, const bt_str *text, bt_str *out)
 // What else differs, where not all is the same, and what to do next.
 static bt_status append_advice(const bt_gate_result *result, bt_str *out)
 {
-    bt_str besides = {0}, next = {0};
+    bt_str warning = {0}, besides = {0}, next = {0};
     bt_status status = BT_OK;
     if (result->count > result->words[BT_GATE_SAME]) {
         status = bt_gate_besides(result, false, &besides);
     }
     bt_gate_next(result, &next);
+    bt_str_append(&warning, result->warning);
+    append_line("warning", &warning, out);
     append_line("besides", &besides, out);
     append_line("next", &next, out);
+    bt_str_release(&warning);
     bt_str_release(&besides);
     bt_str_release(&next);
     return status;
@@ -201,6 +204,11 @@ bt_status bt_gate_junit(const bt_gate_result *result, bt_str *out)
                   result->count, failures, errors, skipped);
     for (int64_t i = 0; i < result->count; ++i) {
         append_testcase(&result->items[i], out);
+    }
+    if (*result->warning) {
+        bt_str_append(out, "    <system-err>");
+        append_xml(result->warning, out);
+        bt_str_append(out, "</system-err>\n");
     }
     bt_str_append(out, "  </testsuite>\n</testsuites>\n");
     bt_status status = bt_str_status(&name);

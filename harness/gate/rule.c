@@ -73,6 +73,7 @@ bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
     bt_json_writer json = {.out = out};
     bool metric = terms->metric < BT_GATE_METRIC_COUNT;
     bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "version", BT_GATE_RULE_VERSION);
     bt_json_writer_text(&json, "policy", terms->policy->name);
     bt_json_writer_text(&json, "policy_digest", terms->policy->digest);
     bt_json_writer_text(&json, "bench", terms->bench);
@@ -175,10 +176,33 @@ static bt_status read_metric(bt_document *in, const cJSON *root, bt_rule *out)
     return *tag ? bt_decision_rule_read(root, &out->decision) : BT_OK;
 }
 
+// The first rules do not say their version.
+static bt_status read_version(bt_document *in, const cJSON *root, int64_t *out)
+{
+    double version = 1;
+    if (bt_json_get(root, "version")) {
+        BT_TRY(bt_document_number(in, root, "version", 1, BT_GATE_RULE_VERSION, &version));
+    }
+    *out = (int64_t)version;
+    return BT_OK;
+}
+
+int64_t bt_gate_rule_version(const char *rule_json)
+{
+    cJSON *root = cJSON_Parse(rule_json);
+    const cJSON *version = bt_json_get(root, "version");
+    int64_t out = !cJSON_IsObject(root)     ? 0
+                  : cJSON_IsNumber(version) ? (int64_t)version->valuedouble
+                                            : 1;
+    cJSON_Delete(root);
+    return out;
+}
+
 bt_status bt_rule_read(bt_document *in, const cJSON *root, bt_rule *out)
 {
     const char *presence = NULL;
     *out = (bt_rule){.presence = BT_GATE_PRESENCE_COUNT};
+    BT_TRY(read_version(in, root, &out->version));
     BT_TRY(bt_document_text(in, root, "bench", &out->bench));
     BT_TRY(bt_document_text(in, root, "case", &out->name));
     BT_TRY(bt_document_text(in, root, "candidate", &out->candidate));

@@ -11,6 +11,10 @@
 //   2. The first check that speaks decides, from the case as a whole to the metric: is it there, is
 //      it right, was it disturbed, is it comparable, is the gate calibrated; then the metric.
 //   3. Ratios are time-like: above 1 is slower, for rates as well.
+//   4. A rule has a version, and is judged as that version says. Version 1 (no "version" in it):
+//      a round was worth its median, rates were judged beside times, clocks that differ voided a
+//      comparison of interleaved rounds, no guards, and more memory was SLOWER. Version 2: what
+//      stats/decide.h and stats/summary.h say.
 #ifndef BT_HARNESS_GATE_RULE_H
 #define BT_HARNESS_GATE_RULE_H
 
@@ -23,9 +27,14 @@
     X(FASTER, "FASTER", 0)                                                                         \
     X(SLOWER, "SLOWER", 1)                                                                         \
     X(ADVISORY, "ADVISORY", 0) /* speed against a baseline that cannot carry a verdict */          \
+    X(LARGER, "LARGER", 1)     /* memory */                                                        \
+    X(SMALLER, "SMALLER", 0)   /* memory */                                                        \
     X(INCONCLUSIVE, "INCONCLUSIVE", 3)                                                             \
     X(NOT_COMPARABLE, "NOT-COMPARABLE", 4)                                                         \
-    X(INVALID, "INVALID", 5) /* crashed or wrong; 4 when only disturbed */
+    X(DIFFERENT, "DIFFERENT", 5) /* losses */                                                      \
+    X(INVALID, "INVALID", 5)     /* crashed or wrong; 4 when only disturbed */
+
+#define BT_GATE_RULE_VERSION 2
 
 typedef enum bt_gate_word {
 #define BT_GATE_WORD_ENUM(name, word, exit_code) BT_GATE_##name,
@@ -86,7 +95,9 @@ typedef struct bt_gate_verdict {
     double base, candidate;  // medians (of memory: the peaks); NaN: none
     int64_t rounds;          // pairs, or rounds of the candidate
     int64_t next_rounds;     // more would help: go on to so many; 0: no
-    char reason[512];        // a sentence; "" where the numbers say it all
+    double blind_share; // SAME: a slowdown of fewer of the rounds is not excluded; NaN: no SAME
+    char reason[512];   // a sentence; "" where the numbers say it all
+    char doubt[192];    // why it is not SAME though the numbers alone would say so; ""
 } bt_gate_verdict;
 
 // Judges. `sides` are those of the run (bt_gate_sides_of_run).
@@ -94,5 +105,7 @@ typedef struct bt_gate_verdict {
 // Errors    INVALID_ARGUMENT (no rule that this program knows; it needs a baseline), OUT_OF_MEMORY
 BT_CHECKED bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorded,
                                    const char *rule_json, bt_gate_verdict *out);
+// The version of a rule; 0 where it is no rule at all.
+int64_t bt_gate_rule_version(const char *rule_json);
 
 #endif

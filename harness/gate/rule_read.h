@@ -6,6 +6,7 @@
 #include "harness/gate/rule.h"
 
 typedef struct bt_rule {
+    int64_t version;
     const char *bench, *name, *candidate;
     const char *base; // other system of the run; "": values were recorded
     bt_gate_presence presence;

@@ -81,7 +81,11 @@ static bt_status take_values(const bt_store_round *round, bt_gate_round *out)
         bt_metric metric = bt_gate_metric_info((bt_gate_metric)i)->metric;
         double value = metric < BT_METRIC_COUNT ? summary.metrics[metric].value : (double)NAN;
         out->values[i] = value > 0 && isfinite(value) ? value : (double)NAN;
+        out->older[i] = out->values[i];
     }
+    out->older[BT_GATE_TIME] = summary.metrics[BT_METRIC_TIME_MEDIAN].value;
+    out->older[BT_GATE_STEP_TIME] = summary.metrics[BT_METRIC_STEP_TIME_MEDIAN].value;
+    out->older[BT_GATE_TOKENS_PER_S] = summary.median_tok_s;
     return BT_OK;
 }
 

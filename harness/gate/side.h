@@ -18,6 +18,7 @@ typedef struct bt_gate_round {
     int64_t ordinal;
     int64_t session;                     // of a baseline, from 0; a run is one session: 0
     double values[BT_GATE_METRIC_COUNT]; // > 0; NaN: not known, and always that of LOSS
+    double older[BT_GATE_METRIC_COUNT];  // the same by rules of version 1: medians of times, rates
 } bt_gate_round;
 
 typedef struct bt_gate_side {

@@ -9,6 +9,8 @@
 static const report_mark marks[] = {
     {"failed", "\xe2\x9c\x95", "bad", 3},
     {"SLOWER", "\xe2\x96\xb2", "bad", 3},
+    {"LARGER", "\xe2\x96\xb2", "bad", 3},
+    {"DIFFERENT", "\xe2\x9c\x95", "bad", 3},
     {"NOT REPLICATED", "\xe2\x9c\x95", "bad", 3},
     {"INVALID", "\xe2\x9c\x95", "bad", 3},
     {"WORSE", "\xe2\x96\xb2", "bad", 3},
@@ -27,6 +29,7 @@ static const report_mark marks[] = {
     {"SAME", "=", "good", 0},
     {"REPLICATED", "\xe2\x9c\x93", "good", 0},
     {"FASTER", "\xe2\x96\xbc", "good", 0},
+    {"SMALLER", "\xe2\x96\xbc", "good", 0},
     {"BETTER", "\xe2\x96\xbc", "good", 0},
     {"HIGHER", "\xe2\x96\xb3", "good", 0},
     {"EXCEEDED", "\xe2\x9c\x93\xe2\x9c\x93", "good", 0},

@@ -8,7 +8,10 @@
 
 #define ALPHA       0.01
 #define MISS        0.05
-#define SHORT_NS    20000.0
+#define BAD_RATIO   1.3
+#define FAR_SPREADS 6.0
+#define FAR_MIN     3.0 // tolerances
+#define MAD_SCALE   1.4826
 #define DISPLAY_OUT 0.025 // beyond either end of the interval that is shown
 
 // A mean that is t distributed about the true one.
@@ -32,6 +35,8 @@ bt_decision_rule bt_decision_rule_of(double tolerance, int64_t family)
     return (bt_decision_rule){.tolerance = tolerance,
                               .alpha = ALPHA,
                               .miss = MISS,
+                              .bad_ratio = BAD_RATIO,
+                              .far_spreads = FAR_SPREADS,
                               .family = family > 1 ? family : 1,
                               .looks = {8, 16, 24},
                               .look_count = 3};
@@ -51,10 +56,17 @@ void bt_decision_rule_limit(bt_decision_rule *rule, int64_t rounds_max)
     rule->look_count = kept + 1;
 }
 
-double bt_decision_tolerance(bool training, double base_ns)
+const char *bt_doubt_name(bt_doubt doubt)
 {
-    return training ? 0.005 : base_ns >= SHORT_NS ? 0.01 : 0.02;
+    static const char *const names[] = {
+#define BT_DOUBT_TEXT(name, word) word,
+        BT_DOUBT_LIST(BT_DOUBT_TEXT)
+#undef BT_DOUBT_TEXT
+    };
+    return (unsigned)doubt < BT_DOUBT_COUNT ? names[doubt] : "?";
 }
+
+double bt_blind_share(int64_t rounds) { return rounds > 3 ? 3.0 / (double)rounds : 1.0; }
 
 // ---- estimates ---------------------------------------------------------------------------------
 
@@ -141,6 +153,7 @@ static bt_decision undecided(const bt_decision_rule *rule, double mean, int64_t 
                        .upper_sure = nan,
                        .family_low = nan,
                        .family_high = nan,
+                       .worst = nan,
                        .rounds = count};
     place(rule, count, &out.look, &out.next_rounds);
     return out;
@@ -192,10 +205,128 @@ static bt_decision decide(const bt_decision_rule *rule, const estimate *of, int6
     return bt_decide_mean(rule, &levels, of->mean, of->error, count);
 }
 
+// ---- guards ------------------------------------------------------------------------------------
+
+// Values of one side about a middle, more is worse: those of the candidate have the sign +1 in a
+// log ratio, those of the base -1.
+typedef struct deviations {
+    const double *values; // [count], borrowed
+    int64_t count;
+    double sign, middle;
+} deviations;
+
+static double deviation(const deviations *self, int64_t index)
+{
+    return self->sign * (self->values[index] - self->middle);
+}
+
+// The lower median of the values, or of their distances from the middle. Quadratic: of rounds.
+static double middle_of(const deviations *self, bool distances)
+{
+    for (int64_t i = 0; i < self->count; ++i) {
+        double at = distances ? fabs(deviation(self, i)) : deviation(self, i);
+        int64_t below = 0, equal = 0;
+        for (int64_t j = 0; j < self->count; ++j) {
+            double other = distances ? fabs(deviation(self, j)) : deviation(self, j);
+            below += other < at;
+            equal += !(other < at) && !(other > at);
+        }
+        if (below <= (self->count - 1) / 2 && (self->count - 1) / 2 < below + equal) {
+            return at;
+        }
+    }
+    return (double)NAN;
+}
+
+static double worst_of(const deviations *self)
+{
+    double worst = deviation(self, 0);
+    for (int64_t i = 1; i < self->count; ++i) {
+        worst = fmax(worst, deviation(self, i));
+    }
+    return worst;
+}
+
+static bool is_mixture(const bt_decision_rule *rule, const deviations *side)
+{
+    deviations own = *side;
+    own.middle += side->sign * middle_of(side, false);
+    double gap = worst_of(&own);
+    return gap > FAR_MIN * log1p(rule->tolerance) &&
+           gap > rule->far_spreads * MAD_SCALE * middle_of(&own, true);
+}
+
+static int64_t count_bad(const bt_decision_rule *rule, const deviations *side)
+{
+    double limit = fmax(log(rule->bad_ratio), log1p(rule->tolerance));
+    int64_t count = 0;
+    for (int64_t i = 0; i < side->count; ++i) {
+        count += deviation(side, i) >= limit;
+    }
+    return count;
+}
+
+// Rounds are `enough` where no look follows and this was not the first.
+static void guard(const bt_decision_rule *rule, const deviations *base, const deviations *candidate,
+                  bool enough, bt_decision *out)
+{
+    if (!(rule->bad_ratio > 0.0) || out->outcome != BT_OUTCOME_SAME) {
+        return;
+    }
+    out->worst = exp(worst_of(candidate));
+    out->bad_base = count_bad(rule, base);
+    out->bad_candidate = count_bad(rule, candidate);
+    bool explained =
+        enough && 2 * out->bad_base * candidate->count >= out->bad_candidate * base->count;
+    if (out->bad_candidate > 0 && !explained) {
+        out->doubt = BT_DOUBT_BAD_ROUND;
+        out->outcome = BT_OUTCOME_INCONCLUSIVE;
+    }
+}
+
+static void guard_looks(const bt_decision_rule *rule, const deviations *base,
+                        const deviations *candidate, bt_decision *out)
+{
+    bool last = out->look == rule->look_count;
+    bool same = out->outcome == BT_OUTCOME_SAME && rule->bad_ratio > 0.0;
+    guard(rule, base, candidate, last && out->look > 1, out);
+    bool mixture = same && out->doubt == BT_DOUBT_NONE && !last &&
+                   (is_mixture(rule, base) || is_mixture(rule, candidate));
+    if (mixture) {
+        out->doubt = BT_DOUBT_MIXTURE;
+        out->outcome = BT_OUTCOME_INCONCLUSIVE;
+    }
+    if (out->doubt != BT_DOUBT_NONE) {
+        out->next_rounds = last ? 0 : rule->looks[out->look];
+    }
+}
+
+// Groups: each round about the median of the base.
+static void take_groups(const double *base_logs, int64_t base_count, const double *candidate_logs,
+                        int64_t candidate_count, deviations *base, deviations *candidate)
+{
+    *base = (deviations){base_logs, base_count, 1.0, 0.0};
+    base->middle = middle_of(base, false);
+    *candidate = (deviations){candidate_logs, candidate_count, 1.0, base->middle};
+}
+
+void bt_decision_guard(const bt_decision_rule *rule, const double *base_logs, int64_t base_count,
+                       const double *candidate_logs, int64_t candidate_count, bt_decision *decision)
+{
+    deviations base, candidate;
+    take_groups(base_logs, base_count, candidate_logs, candidate_count, &base, &candidate);
+    guard(rule, &base, &candidate, true, decision);
+}
+
+// ---- rounds ------------------------------------------------------------------------------------
+
 bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count)
 {
     estimate of = estimate_one(log_ratios, count);
-    return decide(rule, &of, count);
+    bt_decision out = decide(rule, &of, count);
+    deviations base = {log_ratios, count, -1.0, 0.0}, candidate = {log_ratios, count, 1.0, 0.0};
+    guard_looks(rule, &base, &candidate, &out);
+    return out;
 }
 
 bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_logs,
@@ -203,7 +334,11 @@ bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_
                                int64_t candidate_count)
 {
     estimate of = estimate_difference(base_logs, base_count, candidate_logs, candidate_count);
-    return decide(rule, &of, candidate_count);
+    bt_decision out = decide(rule, &of, candidate_count);
+    deviations base, candidate;
+    take_groups(base_logs, base_count, candidate_logs, candidate_count, &base, &candidate);
+    guard_looks(rule, &base, &candidate, &out);
+    return out;
 }
 
 // ---- two one-sided tests -----------------------------------------------------------------------

@@ -1,9 +1,9 @@
 // harness/stats/decide.h - is one build or system slower than another? the rule, as pure functions
 //
-// The unit is the round: a value is the logarithm of one round's median, of a metric of which more
-// is slower (the caller turns rates round). Of paired rounds the log ratio, candidate over base, is
-// taken pair by pair (Student's t); rounds that were not run in pairs are compared as two groups
-// (Welch's t), as against a recorded baseline. Both have a mean m and a standard error s, and
+// The unit is the round: a value is the logarithm of what one round is worth (summary.h: its total,
+// or its 95th percentile), of a metric of which more is slower. Of paired rounds the log ratio,
+// candidate over base, is taken pair by pair (Student's t); rounds that were not run in pairs are
+// compared as two groups (Welch's t). Both have a mean m and a standard error s, and
 //
 //   lower = m - t(alpha / looks) s     family_low  = m - t(alpha / looks / family) s
 //   upper = m + t(miss / looks) s      family_high = m + t(alpha / looks / family) s
@@ -14,11 +14,21 @@
 //   SAME          upper < log(1 + tolerance), and not FASTER: not slower by more than the tolerance
 //   INCONCLUSIVE  none of these
 //
+// Two guards turn a SAME into INCONCLUSIVE, because a t bound knows nothing of rare slowdowns:
+//
+//   bad round  a round of the candidate is slower than its pair (of groups: than the median of the
+//              base) by bad_ratio or more. SAME needs all looks, at least two of them, and at least
+//              half as large a share of bad rounds of the base: then the machine makes them, not
+//              the candidate.
+//   mixture    the worst value of a side lies further from its median than three tolerances and
+//              far_spreads scaled MADs. SAME needs all looks.
+//
 // After a look that is not the last, INCONCLUSIVE asks for more rounds (next_rounds), and so does
 // SAME when m lies under -log(1 + tolerance): a win that may still be shown. At the last look
 // nothing asks for more.
 //
-// What the rule promises, for values that are normal and whatever their spread:
+// What the rule promises, for values that are normal, independent of each other, and whatever their
+// spread:
 //   1. Of a family of decisions (the cases and metrics of one suite that are judged together) in
 //      which no side is slower at all, the chance that any is called SLOWER is at most alpha
 //      (Bonferroni over looks and family: the second condition); the same for FASTER.
@@ -26,6 +36,12 @@
 //      most alpha, per decision; one that is slower by more than the tolerance is called SAME or
 //      FASTER with a chance of at most miss, per decision.
 //   3. Fewer than two values a side decide nothing. Equal values have no spread and decide at once.
+//   4. A SAME states its blind spot: n rounds none of which was bad do not exclude, with 95 %
+//      confidence, a slowdown that hits fewer than 3/n of the rounds.
+// Pairs take away what both rounds of a pair share: drift, sessions, the card, slow wandering.
+// Groups take away nothing: rounds of two sessions are not independent (sessions.h decides about
+// these). How often the rule is right where values are not normal: README.md, measured by
+// tests/harness/test_decide_rates.c.
 // A value that is not finite makes the decision INCONCLUSIVE with a ratio of NaN.
 #ifndef BT_HARNESS_STATS_DECIDE_H
 #define BT_HARNESS_STATS_DECIDE_H
@@ -52,21 +68,36 @@ typedef enum bt_outcome {
 const char *bt_outcome_name(bt_outcome outcome);
 
 typedef struct bt_decision_rule {
-    double tolerance; // share: 0.01 is 1 %
-    double alpha;     // chance of a false SLOWER in a family of equals
-    double miss;      // chance that one slower by more than the tolerance passes, per decision
-    int64_t family;   // decisions that are made together, >= 1
+    double tolerance;   // share: 0.01 is 1 %
+    double alpha;       // chance of a false SLOWER in a family of equals
+    double miss;        // chance that one slower by more than the tolerance passes, per decision
+    double bad_ratio;   // a round slower by this factor is bad; 0: no guards (rules of version 1)
+    double far_spreads; // scaled MADs that make a mixture
+    int64_t family;     // decisions that are made together, >= 1
     int64_t looks[BT_LOOKS_MAX]; // rounds (pairs) at which it is looked, ascending
     int64_t look_count;          // >= 1
 } bt_decision_rule;
 
-// METHOD's rule: alpha 1 %, miss 5 %, looks after 8, 16 and 24 rounds.
+// METHOD's rule: alpha 1 %, miss 5 %, looks after 8, 16 and 24 rounds, a bad round is 30 % slower.
 bt_decision_rule bt_decision_rule_of(double tolerance, int64_t family);
 // The same with looks only up to rounds_max: those of 8, 16, 24 below it, then it itself; at least
 // 2, so --rounds-max 12 looks at 8 and 12.
 void bt_decision_rule_limit(bt_decision_rule *rule, int64_t rounds_max);
-// METHOD's tolerances: 0.5 % for a training step, 1 % for a kernel of 20 us and more, 2 % below.
-double bt_decision_tolerance(bool training, double base_ns);
+
+// X(enumerator, word): why a SAME was turned into INCONCLUSIVE
+#define BT_DOUBT_LIST(X)                                                                           \
+    X(NONE, "")                                                                                    \
+    X(BAD_ROUND, "bad round")                                                                      \
+    X(MIXTURE, "mixture")
+
+typedef enum bt_doubt {
+#define BT_DOUBT_ENUM(name, word) BT_DOUBT_##name,
+    BT_DOUBT_LIST(BT_DOUBT_ENUM)
+#undef BT_DOUBT_ENUM
+        BT_DOUBT_COUNT
+} bt_doubt;
+
+const char *bt_doubt_name(bt_doubt doubt);
 
 typedef struct bt_decision {
     bt_outcome outcome;
@@ -77,7 +108,13 @@ typedef struct bt_decision {
     int64_t rounds;      // pairs, or rounds of the candidate
     int64_t look;        // which look this was, from 1; 0: before the first
     int64_t next_rounds; // go on to so many; 0: done
+    bt_doubt doubt;
+    double worst; // of the guards: the worst round's factor; NaN: no guard looked
+    int64_t bad_base, bad_candidate; // bad rounds of each
 } bt_decision;
+
+// Share of the rounds that a slowdown may hit and be missed: 3 / rounds, at most 1.
+double bt_blind_share(int64_t rounds);
 
 // Of pairs: log_ratios [count], log(candidate / base) of each.
 // A count between two looks is judged with all its pairs, at the level of a look: choose the count
@@ -88,6 +125,12 @@ bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_rat
 bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_logs,
                                int64_t base_count, const double *candidate_logs,
                                int64_t candidate_count);
+
+// Applies the guard on bad rounds to a decision on sessions (sessions.h): there are no looks, and
+// the rounds of the base are what explains.
+void bt_decision_guard(const bt_decision_rule *rule, const double *base_logs, int64_t base_count,
+                       const double *candidate_logs, int64_t candidate_count,
+                       bt_decision *decision);
 
 // The t quantiles that a decision with so many degrees of freedom uses; a function of the rule
 // alone, worth keeping where many decisions are made, as in resampling.

@@ -10,23 +10,16 @@ void bt_decision_rule_write(const bt_decision_rule *rule, bt_json_writer *json)
     bt_json_writer_real(json, "tolerance", rule->tolerance);
     bt_json_writer_real(json, "alpha", rule->alpha);
     bt_json_writer_real(json, "miss", rule->miss);
+    if (rule->bad_ratio > 0.0) {
+        bt_json_writer_real(json, "bad_ratio", rule->bad_ratio);
+        bt_json_writer_real(json, "far_spreads", rule->far_spreads);
+    }
     bt_json_writer_integer(json, "family", rule->family);
     bt_json_writer_open(json, "looks", '[');
     for (int64_t i = 0; i < rule->look_count; ++i) {
         bt_json_writer_integer(json, NULL, rule->looks[i]);
     }
     bt_json_writer_close(json, ']');
-}
-
-void bt_decision_write(const bt_decision *decision, bt_json_writer *json)
-{
-    bt_json_writer_text(json, "outcome", bt_outcome_name(decision->outcome));
-    bt_json_writer_real(json, "ratio", decision->ratio);
-    bt_json_writer_real(json, "low", decision->low);
-    bt_json_writer_real(json, "high", decision->high);
-    bt_json_writer_integer(json, "rounds", decision->rounds);
-    bt_json_writer_integer(json, "look", decision->look);
-    bt_json_writer_integer(json, "next_rounds", decision->next_rounds);
 }
 
 static bt_status read_number(const cJSON *object, const char *key, double low, double high,
@@ -71,6 +64,10 @@ bt_status bt_decision_rule_read(const cJSON *object, bt_decision_rule *out)
     BT_TRY(read_number(object, "tolerance", 0, 100, &out->tolerance));
     BT_TRY(read_number(object, "alpha", 1e-9, 0.5, &out->alpha));
     BT_TRY(read_number(object, "miss", 1e-9, 0.5, &out->miss));
+    if (cJSON_GetObjectItemCaseSensitive(object, "bad_ratio")) { // rules of version 1 have none
+        BT_TRY(read_number(object, "bad_ratio", 1.0, 1000, &out->bad_ratio));
+        BT_TRY(read_number(object, "far_spreads", 0, 1000, &out->far_spreads));
+    }
     BT_TRY(read_number(object, "family", 1, 1e9, &family));
     out->family = (int64_t)family;
     return read_looks(cJSON_GetObjectItemCaseSensitive(object, "looks"), out);

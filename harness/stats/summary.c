@@ -114,6 +114,7 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
     }
     BT_TRY(bt_stats_of_steps(round->steps, round->step_count, &steps));
     out->left_out = steps.left_out;
+    out->median_tok_s = steps.tokens_per_s.median;
     set_timed(out, &bt_timed_step, &steps.host_ns);
     set_timed(out, &bt_timed_device, &steps.device_ns);
     if (steps.host_ns.count > 0) {

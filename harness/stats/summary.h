@@ -18,7 +18,8 @@ typedef struct bt_metric_value {
 
 typedef struct bt_summary {
     bt_metric_value metrics[BT_METRIC_COUNT];
-    int64_t left_out; // steps whose time is no measurement
+    double median_tok_s; // of the steps' own rates; NaN: none
+    int64_t left_out;    // steps whose time is no measurement
 } bt_summary;
 
 // What timed samples, in the order of time, are worth.

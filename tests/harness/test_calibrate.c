@@ -8,7 +8,6 @@
 #include "framework/base/rng.h"
 #include "harness/ab/ab.h"
 #include "harness/ab/calibrate.h"
-#include "harness/stats/bootstrap.h"
 #include "tests/support/test.h"
 
 enum { PAIRS = 24 };
@@ -22,32 +21,6 @@ static void draw(double *values, int64_t count, double deviation, uint64_t strea
         double radius = sqrt(-2 * log(((double)words[0] + 0.5) / 4294967296.0));
         values[i] = deviation * radius * cos(6.283185307179586 * (double)words[1] / 4294967296.0);
     }
-}
-
-// ---- bootstrap ---------------------------------------------------------------------------------
-
-static void bootstrap_intervals_are_those_of_the_mean(void **state)
-{
-    (void)state;
-    double values[400], low = 0, high = 0, low_again = 0, high_again = 0;
-    draw(values, 400, 2.0, 1);
-    ASSERT_OK(
-        bt_bootstrap_interval(values, 400, bt_statistic_mean, NULL, 4000, 0.95, 7, &low, &high));
-    double mean = bt_statistic_mean(values, 400, NULL);
-    // 1.96 standard errors of 0.1, to a tenth of that.
-    assert_true(fabs((mean - low) - 0.196) <= 0.03 && fabs((high - mean) - 0.196) <= 0.03);
-    ASSERT_OK(bt_bootstrap_interval(values, 400, bt_statistic_mean, NULL, 4000, 0.95, 7, &low_again,
-                                    &high_again));
-    assert_true(low == low_again && high == high_again);
-    ASSERT_OK(bt_bootstrap_interval(values, 400, bt_statistic_mean, NULL, 4000, 0.95, 8, &low_again,
-                                    &high_again));
-    assert_true(low != low_again);
-    ASSERT_OK(bt_bootstrap_interval(NULL, 0, bt_statistic_mean, NULL, 10, 0.95, 1, &low, &high));
-    assert_true(isnan(low) && isnan(high));
-    values[3] = (double)NAN;
-    ASSERT_OK(
-        bt_bootstrap_interval(values, 400, bt_statistic_mean, NULL, 10, 0.95, 1, &low, &high));
-    assert_true(isnan(low) && isnan(high));
 }
 
 // ---- rates -------------------------------------------------------------------------------------
@@ -173,7 +146,7 @@ static void a_session_is_judged(void **state)
     assert_string_equal(item->name, "gelu");
     assert_true(fabs(item->base_ns / 1e6 - 1) <= 0.01);
     assert_int_equal(item->rates.pairs, PAIRS);
-    assert_true(item->rule.tolerance == 0.01 && item->rule.family == 1);
+    assert_true(item->rule.tolerance == 0.01 && item->rule.family == 2);
     assert_true(item->injected == 0.1 && item->found == 1.0);
     assert_true(item->seen_low < 0.1 && item->seen_high > 0.1);
     assert_true(item->rates.smallest > 0.01 && item->rates.smallest < 0.02);
@@ -249,7 +222,6 @@ static void failing_allocations_leak_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bootstrap_intervals_are_those_of_the_mean),
         cmocka_unit_test(rates_follow_the_noise),
         cmocka_unit_test(no_noise_finds_the_tolerance),
         cmocka_unit_test(too_much_noise_finds_nothing),

@@ -293,33 +293,126 @@ static void words_and_defaults(void **state)
     (void)state;
     assert_string_equal(bt_outcome_name(BT_OUTCOME_INCONCLUSIVE), "INCONCLUSIVE");
     assert_string_equal(bt_outcome_name((bt_outcome)9), "?");
-    CLOSE(bt_decision_tolerance(true, 1e9), 0.005);
-    CLOSE(bt_decision_tolerance(false, 20000), 0.01);
-    CLOSE(bt_decision_tolerance(false, 19999), 0.02);
+    assert_string_equal(bt_doubt_name(BT_DOUBT_MIXTURE), "mixture");
+    assert_string_equal(bt_doubt_name((bt_doubt)9), "?");
+    CLOSE(bt_blind_share(24), 0.125);
+    CLOSE(bt_blind_share(2), 1.0);
     assert_int_equal(bt_decision_rule_of(0.01, 0).family, 1);
+}
+
+// `count` pairs that are equal but for noise, of which `bad` have a slow candidate and `bad_base` a
+// slow base.
+static bt_decision decide_with_bad(const bt_decision_rule *rule, int64_t count, int bad,
+                                   int bad_base, double slow)
+{
+    double values[24];
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = equal[i % 8];
+    }
+    for (int i = 0; i < bad; ++i) {
+        values[3 + i] += log1p(slow);
+    }
+    for (int i = 0; i < bad_base; ++i) {
+        values[count - 1 - i] -= log1p(slow);
+    }
+    return bt_decide_paired(rule, values, count);
+}
+
+// With a tolerance of 20 % the t bound lets one round of eight that took 40 % longer pass as SAME.
+static void a_bad_round_is_never_the_same_without_more_rounds(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t count;
+        int bad, bad_base;
+        double slow;
+        bt_outcome outcome;
+        bt_doubt doubt;
+        int64_t next_rounds;
+    } rows[] = {
+        {8, 0, 0, 0.4, BT_OUTCOME_SAME, BT_DOUBT_NONE, 0},
+        {8, 1, 0, 0.4, BT_OUTCOME_INCONCLUSIVE, BT_DOUBT_BAD_ROUND, 16},
+        {8, 1, 1, 0.4, BT_OUTCOME_INCONCLUSIVE, BT_DOUBT_BAD_ROUND, 16},
+        {16, 1, 1, 0.4, BT_OUTCOME_INCONCLUSIVE, BT_DOUBT_BAD_ROUND, 24},
+        {24, 1, 0, 0.4, BT_OUTCOME_INCONCLUSIVE, BT_DOUBT_BAD_ROUND, 0}, // not explained
+        {24, 1, 1, 0.4, BT_OUTCOME_SAME, BT_DOUBT_NONE, 0},              // the machine does it
+        {24, 2, 1, 0.4, BT_OUTCOME_SAME, BT_DOUBT_NONE, 0},
+        {24, 3, 1, 0.4, BT_OUTCOME_INCONCLUSIVE, BT_DOUBT_BAD_ROUND, 0},
+        {8, 0, 1, 0.9, BT_OUTCOME_INCONCLUSIVE, BT_DOUBT_MIXTURE, 16}, // of the base
+        {24, 0, 1, 0.9, BT_OUTCOME_SAME, BT_DOUBT_NONE, 0},
+        {24, 1, 0, 0.29, BT_OUTCOME_SAME, BT_DOUBT_NONE, 0},
+    };
+    bt_decision_rule rule = bt_decision_rule_of(0.2, 1);
+    for (int64_t i = 0; i < COUNT_OF(rows); ++i) {
+        bt_decision got =
+            decide_with_bad(&rule, rows[i].count, rows[i].bad, rows[i].bad_base, rows[i].slow);
+        if (got.outcome != rows[i].outcome || got.doubt != rows[i].doubt) {
+            fail_msg("row %d is %s, %s", (int)i, bt_outcome_name(got.outcome),
+                     bt_doubt_name(got.doubt));
+        }
+        assert_int_equal(got.next_rounds, rows[i].next_rounds);
+    }
+    bt_decision got = decide_with_bad(&rule, 24, 3, 1, 0.4);
+    assert_int_equal(got.bad_candidate, 3);
+    assert_int_equal(got.bad_base, 1);
+    assert_true(fabs(got.worst - 1.4) < 0.01);
+    bt_decision_rule_limit(&rule, 8); // one look only: no more rounds that could explain it
+    got = decide_with_bad(&rule, 8, 1, 1, 0.4);
+    assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(got.next_rounds, 0);
+    rule.bad_ratio = 0; // as rules of version 1 were
+    assert_int_equal(decide_with_bad(&rule, 8, 1, 0, 0.4).outcome, BT_OUTCOME_SAME);
+}
+
+static void a_mixture_does_not_end_early(void **state)
+{
+    (void)state;
+    const bt_decision_rule rule = bt_decision_rule_of(0.02, 1);
+    bt_decision got = decide_with_bad(&rule, 8, 1, 0, 0.065);
+    assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
+    got = decide_with_bad(&rule, 16, 1, 0, 0.065);
+    assert_int_equal(got.doubt, BT_DOUBT_MIXTURE);
+    assert_int_equal(got.next_rounds, 24);
+    assert_int_equal(decide_with_bad(&rule, 24, 1, 0, 0.065).outcome, BT_OUTCOME_SAME);
+    assert_int_equal(decide_with_bad(&rule, 16, 1, 0, 0.03).outcome, BT_OUTCOME_SAME);
+    // Groups: each side about its own median, bad rounds about the base's.
+    double wide[16], slow[16];
+    const bt_decision_rule lax = bt_decision_rule_of(0.2, 1);
+    for (int i = 0; i < 16; ++i) {
+        wide[i] = slow[i] = equal[i % 8];
+    }
+    slow[5] += log(1.35);
+    assert_int_equal(bt_decide_unpaired(&lax, wide, 16, wide, 16).outcome, BT_OUTCOME_SAME);
+    assert_int_equal(bt_decide_unpaired(&lax, wide, 16, slow, 16).doubt, BT_DOUBT_BAD_ROUND);
+    assert_int_equal(bt_decide_unpaired(&lax, wide, 8, slow, 8).doubt, BT_DOUBT_BAD_ROUND);
+    assert_int_equal(bt_decide_unpaired(&rule, slow, 16, wide, 16).outcome,
+                     BT_OUTCOME_INCONCLUSIVE);
 }
 
 static void rules_survive_json(void **state)
 {
     (void)state;
     bt_decision_rule rule = bt_decision_rule_of(0.005, 63), back;
-    bt_decision decision = bt_decide_paired(&rule, NULL, 0);
     bt_str text = {0};
     bt_json_writer json = {.out = &text};
     bt_json_writer_open(&json, NULL, '{');
     bt_decision_rule_write(&rule, &json);
-    bt_decision_write(&decision, &json);
     bt_json_writer_close(&json, '}');
     ASSERT_OK(bt_str_status(&text));
     assert_string_equal(bt_str_text(&text),
-                        "{\"tolerance\":0.005,\"alpha\":0.01,\"miss\":0.05,\"family\":63,"
-                        "\"looks\":[8,16,24],\"outcome\":\"INCONCLUSIVE\",\"ratio\":null,"
-                        "\"low\":null,\"high\":null,\"rounds\":0,\"look\":0,\"next_rounds\":8}");
+                        "{\"tolerance\":0.005,\"alpha\":0.01,\"miss\":0.05,\"bad_ratio\":1.3,"
+                        "\"far_spreads\":6,\"family\":63,\"looks\":[8,16,24]}");
     cJSON *tree = cJSON_Parse(bt_str_text(&text));
     bt_str_release(&text);
     ASSERT_OK(bt_decision_rule_read(tree, &back));
     cJSON_Delete(tree);
     assert_memory_equal(&rule, &back, sizeof rule);
+    // A rule of version 1 has no guards.
+    tree = cJSON_Parse("{\"tolerance\":0.005,\"alpha\":0.01,\"miss\":0.05,\"family\":63,"
+                       "\"looks\":[8,16,24]}");
+    ASSERT_OK(bt_decision_rule_read(tree, &back));
+    cJSON_Delete(tree);
+    assert_true(back.bad_ratio == 0.0);
 }
 
 static void bad_rules_are_refused(void **state)
@@ -363,6 +456,8 @@ int main(void)
         cmocka_unit_test(equal_values_decide_at_once),
         cmocka_unit_test(equivalence_is_that_of_scipy),
         cmocka_unit_test(words_and_defaults),
+        cmocka_unit_test(a_bad_round_is_never_the_same_without_more_rounds),
+        cmocka_unit_test(a_mixture_does_not_end_early),
         cmocka_unit_test(rules_survive_json),
         cmocka_unit_test(bad_rules_are_refused),
     };

@@ -33,10 +33,12 @@ static void the_text_says_what_changed(void **state)
     ASSERT_OK(bt_gate_text(&gate_it.result, "results/run-7/report.html", &out));
     const char *text = bt_str_text(&out);
     gate_expect_words(text, "FAIL  a|b<i>   slower by 5.0 % [");
-    gate_expect_words(text,
-                      "tolerance 1 %, 8 rounds\n      the kernel that ran changed: gelu_v2 -> "
-                      "gelu_v1\n");
-    gate_expect_words(text, "\nbesides  flags -O3 -> -O2; os.kernel 6.1 -> 6.5\nFAIL  4 cases");
+    gate_expect_words(
+        text, "tolerance 1 %, 8 rounds; no 95th percentile (fewer than 20 samples a round)\n"
+              "      the kernel that ran changed: gelu_v2 -> gelu_v1\n");
+    gate_expect_words(text, "\nbesides  flags -O3 -> -O2; os.kernel 6.1 -> 6.5\nnote  SAME of 8 "
+                            "rounds does not exclude a slowdown in fewer than 38 % of the rounds\n"
+                            "FAIL  4 cases");
     gate_expect_words(text, "INCONCLUSIVE  open");
     gate_expect_words(text, "; more sessions in the baseline may tell, or pairs");
     gate_expect_words(text,
@@ -161,6 +163,7 @@ static void the_comment_folds_what_is_same(void **state)
     assert_true(strstr(text, "| SLOWER |") < strstr(text, "| INCONCLUSIVE |"));
     assert_true(strstr(text, "| INCONCLUSIVE |") < folded);
     assert_true(strstr(text, "| gelu |") > folded);
+    assert_true(strstr(text, "not excluded: a slowdown in fewer than 38 %") > folded);
     bt_str_release(&out);
 }
 
@@ -194,6 +197,8 @@ static void junit_is_escaped_and_counted(void **state)
     gate_expect_words(text, "tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\"");
     gate_expect_words(text, "<testcase classname=\"a|b&lt;i&gt;\" name=\"time_ns\"><failure "
                             "message=\"SLOWER: slower by 5.0 %");
+    gate_expect_words(text, "<system-out>SAME: 0.00 % [");
+    gate_expect_words(text, "not excluded: a slowdown in fewer than 38 % of the rounds");
     gate_expect_words(text, "<testcase classname=\"bad?&quot;&amp;\" name=\"case\"><skipped ");
     assert_null(strchr(text, 1));
     bt_str_release(&out);
@@ -209,7 +214,10 @@ static void json_says_all(void **state)
     ASSERT_OK(bt_json_parse("gate", bt_str_text(&out), out.length_bytes, &json));
     assert_true(bt_json_number_of(json.root, "exit_code") == 1);
     assert_true(bt_json_number_of(bt_json_get(json.root, "counts"), "NOT-COMPARABLE") == 1);
-    assert_int_equal(cJSON_GetArraySize(bt_json_get(json.root, "verdicts")), 4);
+    const cJSON *verdicts = bt_json_get(json.root, "verdicts");
+    assert_int_equal(cJSON_GetArraySize(verdicts), 4);
+    assert_true(bt_json_number_of(verdicts->child, "blind_share") == 3.0 / 8); // gelu is SAME
+    assert_true(cJSON_IsNull(bt_json_get(verdicts->child->next, "blind_share")));
     assert_string_equal(bt_json_get(bt_json_get(json.root, "baseline"), "digest")->valuestring,
                         gate_it.baseline.digest);
     void *text = NULL;

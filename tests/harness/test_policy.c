@@ -90,7 +90,7 @@ static void a_mistake_is_named_with_its_place(void **state)
         {"{\"name\":\"x\",\"overrides\":[{\"reason\":\"r\"}]}",
          "an override needs the key \"case\""},
         {"{\"name\":\"x\",\"overrides\":[{\"case\":\"*\",\"reason\":\"r\",\"metric\":\"time\"}]}",
-         "\"metric\" is \"time\"; allowed: time_ns, step_time_ns"},
+         "\"metric\" is \"time\"; allowed: time_ns, time_p95_ns, step_time_ns"},
         {"{\"name\":\"x\",\"overrides\":[{\"case\":\"*\",\"reason\":\"r\",\"gated\":0}]}",
          "\"gated\" must be true or false"},
         {"{\"name\":\"x\",\"calibration\":{\"required\":\"yes\"}}", "must be true or false"},
@@ -104,6 +104,37 @@ static void a_mistake_is_named_with_its_place(void **state)
                      bt_policy_parse("p.json", cases[i].text, strlen(cases[i].text), &policy));
         bt_policy_release(&policy); // nothing, and that is fine
     }
+}
+
+// What stays INCONCLUSIVE passes only up to a ratio, under every policy that lets it pass.
+static void inconclusive_has_a_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool allowed;
+        double limit, p95;
+    } rows[] = {{"default", false, 0.25, 0.05}, {"shared", true, 0.5, 0.25}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        bt_policy policy;
+        ASSERT_OK(bt_policy_load(rows[i].name, &policy));
+        bt_gate_rule rule = bt_policy_rule(&policy, "gelu", BT_GATE_TIME, false, 1e6);
+        assert_true(rule.allow[BT_GATE_ALLOW_INCONCLUSIVE] == rows[i].allowed);
+        assert_true(rule.inconclusive_limit == rows[i].limit);
+        rule = bt_policy_rule(&policy, "gelu", BT_GATE_TIME_P95, false, 1e6);
+        assert_true(rule.allow[BT_GATE_ALLOW_INCONCLUSIVE] && rule.tolerance == rows[i].p95);
+        bt_policy_release(&policy);
+    }
+    static const char text[] =
+        "{\"name\":\"x\",\"overrides\":[{\"case\":\"gelu\",\"metric\":\"time_p95_ns\","
+        "\"tolerance\":0.5,\"inconclusive_limit\":1,\"reason\":\"r\"}]}";
+    bt_policy policy;
+    ASSERT_OK(bt_policy_parse("p.json", text, sizeof text - 1, &policy));
+    bt_gate_rule rule = bt_policy_rule(&policy, "gelu", BT_GATE_TIME_P95, false, 1e6);
+    assert_true(rule.tolerance == 0.5 && rule.inconclusive_limit == 1);
+    rule = bt_policy_rule(&policy, "gelu", BT_GATE_TIME, false, 1e6);
+    assert_true(rule.tolerance == 0.01 && rule.inconclusive_limit == 0.25);
+    bt_policy_release(&policy);
 }
 
 static void shipped_policies_are_found_by_name(void **state)
@@ -181,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_name_is_enough),
         cmocka_unit_test(the_last_override_that_says_a_key_wins),
         cmocka_unit_test(a_mistake_is_named_with_its_place),
+        cmocka_unit_test(inconclusive_has_a_limit),
         cmocka_unit_test(shipped_policies_are_found_by_name),
         cmocka_unit_test(equal_policies_have_equal_digests),
         cmocka_unit_test(shipped_schema_is_made_from_the_table),
