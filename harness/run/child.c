@@ -139,18 +139,12 @@ static bt_status fork_worker(const worker_program *program, bt_child *out)
     return status;
 }
 
-bt_status bt_child_start(const char *program, bool build, const char *task, const char *log_path,
-                         bt_child *out)
+bt_status bt_child_spawn(const char *program, bool build, const char *log_path, bt_child *out)
 {
     worker_program worker = {.path = program, .build = build};
     memset(out, 0, sizeof *out);
     out->input = out->output = out->errors = out->log = -1;
-    bt_str_append(&out->task, task);
-    bt_str_append(&out->task, "\n");
-    bt_status status = bt_str_status(&out->task);
-    if (status == BT_OK) {
-        status = bt_child_env_make(&worker.environment);
-    }
+    bt_status status = bt_child_env_make(&worker.environment);
     if (status == BT_OK) {
         out->log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         status = out->log < 0
@@ -162,6 +156,13 @@ bt_status bt_child_start(const char *program, bool build, const char *task, cons
         bt_child_release(out);
     }
     return status;
+}
+
+bt_status bt_child_give(bt_child *child, const char *task)
+{
+    bt_str_append(&child->task, task);
+    bt_str_append(&child->task, "\n");
+    return bt_str_status(&child->task);
 }
 
 // ---- talking -----------------------------------------------------------------------------------

@@ -36,12 +36,14 @@ typedef enum bt_child_said {
     BT_CHILD_END      // it ended, or its output did
 } bt_child_said;
 
-// Starts `program` (NULL: this program's own worker; `build`: another bt-bench's) with `task` and a
-// newline as its input and its standard error in the file `log_path`.
+// Starts `program` (NULL: this program's own worker; `build`: another bt-bench's) with its standard
+// error in the file `log_path`; it waits for its task.
 // Owns    *out: the caller, bt_child_release, which kills what still lives
 // Errors  IO
-BT_CHECKED bt_status bt_child_start(const char *program, bool build, const char *task,
-                                    const char *log_path, bt_child *out);
+BT_CHECKED bt_status bt_child_spawn(const char *program, bool build, const char *log_path,
+                                    bt_child *out);
+// Gives it `task` and a newline as its input, which bt_child_listen writes.
+BT_CHECKED bt_status bt_child_give(bt_child *child, const char *task);
 // Waits up to timeout_ms for a line. *line is borrowed until the next call; a line without newline
 // at the end of the output has *complete false.
 // Errors  CORRUPT_DATA (a line longer than size_bytes_max), IO, OUT_OF_MEMORY

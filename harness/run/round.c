@@ -396,8 +396,12 @@ static bt_status run_worker(listening *self)
     append_task(request, &task);
     bt_status status = bt_str_status(&task);
     if (status == BT_OK) {
-        status = bt_child_start(request->worker, request->build, bt_str_text(&task),
-                                request->log_path, &self->child);
+        status = self->child.process ? BT_OK
+                                     : bt_child_spawn(request->worker, request->build,
+                                                      request->log_path, &self->child);
+    }
+    if (status == BT_OK) {
+        status = bt_child_give(&self->child, bt_str_text(&task));
     }
     bt_str_release(&task);
     BT_TRY(status);
@@ -443,6 +447,9 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
     listening self = {.request = request,
                       .outcome = outcome,
                       .child = {.input = -1, .output = -1, .errors = -1, .log = -1}};
+    if (request->started && request->started->process) {
+        self.child = *request->started;
+    }
     memset(outcome, 0, sizeof *outcome);
     outcome->noise = BT_NOISE_QUIET;
     bt_status status = bt_recorder_begin(

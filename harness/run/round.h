@@ -2,6 +2,7 @@
 #ifndef BT_HARNESS_RUN_ROUND_H
 #define BT_HARNESS_RUN_ROUND_H
 
+#include "harness/run/child.h"
 #include "harness/run/progress.h"
 #include "harness/run/record.h"
 #include "harness/run/telemetry.h"
@@ -27,6 +28,7 @@ typedef struct bt_round_request {
     bool peer;               // it may say 'unavailable' without having failed
     double copy_bytes_per_s; // of this run's copy in the same cache mode; 0: not known
     const char *log_path;    // of its standard error
+    bt_child *started;       // waits for its task; taken over. NULL or process 0: none waits
     bt_versions *versions;   // of peers, asked for where they are not known; NULL: they are not
     bt_telemetry *telemetry; // watches the machine meanwhile; NULL: nobody does
     bt_progress_view *view;

@@ -144,6 +144,12 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     bt_round_outcome round = {0};
     show_round(self, item, label);
     bt_round_request request = request_of(self, what, peer, log_path);
+    bt_child started;
+    int64_t count = 0;
+    const bt_peer *systems = bt_running_systems(self, &count);
+    const bool alone = self->schedule.alone[what->case_index];
+    bt_ahead_take(&self->ahead, systems, alone ? count : what->system, log_path, &started);
+    request.started = &started;
     BT_TRY(bt_round_run(&request, &round));
     BT_TRY(bt_versions_save(&self->versions, self->store, self->outcome->run));
     if (!bt_json_get(item, "kernel")) {
@@ -242,6 +248,10 @@ bt_status bt_running_rounds(bt_running *self)
 {
     bt_run_schedule_round next;
     BT_TRY(bt_running_schedule(self));
+    int64_t count = 0;
+    const bt_peer *systems = bt_running_systems(self, &count);
+    BT_TRY(bt_ahead_make(systems, count, self->request->plan->device, bt_str_text(&self->out_dir),
+                         &self->ahead));
     while (bt_run_schedule_next(&self->schedule, &next)) {
         if (bt_interrupt_count() > 0) {
             self->outcome->status = BT_RUN_INTERRUPTED;

@@ -312,6 +312,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_peers_release(&self.peers);
     bt_run_schedule_release(&self.schedule);
     bt_store_run_release(&self.recorded);
+    bt_ahead_release(&self.ahead);
     bt_versions_release(&self.versions);
     bt_telemetry_close(self.telemetry);
     bt_device_lock_release(&self.lock);

@@ -3,6 +3,7 @@
 #define BT_HARNESS_RUN_RUNNING_H
 
 #include "harness/env/facts.h"
+#include "harness/run/ahead.h"
 #include "harness/run/data.h"
 #include "harness/run/lock.h"
 #include "harness/run/progress.h"
@@ -25,6 +26,7 @@ typedef struct bt_running {
     bt_peers peers; // empty: the request's systems
     bt_run_schedule schedule;
     bt_versions versions;       // of peers
+    bt_ahead ahead;             // peers that wait for their turn
     bt_telemetry *telemetry;    // owned
     bt_device_lock lock;        // of the GPU
     double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet

@@ -5,11 +5,14 @@
 #include "harness/run/child.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "framework/base/file.h"
+#include "harness/run/ahead.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -41,7 +44,8 @@ static const char *hear(const char *script, bool is_late)
     bt_child_said said = BT_CHILD_NOTHING;
     size_t length = 0;
     assert_int_equal(chmod(path, 0755), 0);
-    ASSERT_OK(bt_child_start(path, false, "{}", test_scratch_path("log"), &child));
+    ASSERT_OK(bt_child_spawn(path, false, test_scratch_path("log"), &child));
+    ASSERT_OK(bt_child_give(&child, "{}"));
     late = is_late ? child.process : 0;
     while (said != BT_CHILD_END) {
         const char *line = NULL;
@@ -89,6 +93,52 @@ static void its_children_are_heard_while_they_speak(void **state)
     assert_string_equal(hear("#!/bin/sh\n(sleep 0.02; echo two) &\necho one\n", false), "one|two|");
 }
 
+// A peer that says its number before it has a task, and its task behind that.
+static void peers_wait_for_their_turn_on_a_gpu_only(void **state)
+{
+    (void)state;
+    const char *path = test_scratch_path("waiting.sh");
+    static const char script[] = "#!/bin/sh\necho ready $$\nread task\necho got $task\n";
+    ASSERT_OK(bt_file_write(path, script, sizeof script - 1));
+    assert_int_equal(chmod(path, 0755), 0);
+    const bt_peer systems[] = {{.name = (char *)"blutrain"},
+                               {.name = (char *)"p", .program = (char *)(uintptr_t)path}};
+    bt_ahead ahead;
+    bt_child first, second, none;
+    char folder[256], log[300];
+    (void)snprintf(folder, sizeof folder, "%s", test_scratch_path("."));
+    (void)snprintf(log, sizeof log, "%s/round.log", folder);
+    ASSERT_OK(bt_ahead_make(systems, 2, "cpu", folder, &ahead));
+    bt_ahead_take(&ahead, systems, 1, log, &none);
+    assert_int_equal(none.process, 0);
+    bt_ahead_release(&ahead);
+    ASSERT_OK(bt_ahead_make(systems, 2, "cuda", folder, &ahead));
+    bt_ahead_take(&ahead, systems, 0, log, &none); // ours is not started ahead
+    assert_int_equal(none.process, 0);
+    bt_ahead_take(&ahead, systems, 1, log, &first);
+    bt_ahead_take(&ahead, systems, 1, log, &second);
+    assert_true(first.process > 0 && second.process > 0 && first.process != second.process);
+    bt_child *const children[] = {&first, &second};
+    for (int i = 0; i < 2; ++i) {
+        const char *line = NULL;
+        size_t size_bytes = 0;
+        bool complete = false;
+        bt_child_said said = BT_CHILD_NOTHING;
+        ASSERT_OK(bt_child_listen(children[i], 10000, 100, &said, &line, &size_bytes, &complete));
+        assert_int_equal(said, BT_CHILD_LINE);
+        assert_memory_equal(line, "ready", 5);
+        ASSERT_OK(bt_child_give(children[i], i ? "two" : "one"));
+        said = BT_CHILD_NOTHING;
+        for (int tries = 0; said == BT_CHILD_NOTHING && tries < 100; ++tries) {
+            ASSERT_OK(bt_child_listen(children[i], 100, 100, &said, &line, &size_bytes, &complete));
+        }
+        assert_int_equal(said, BT_CHILD_LINE);
+        assert_memory_equal(line, i ? "got two" : "got one", 7);
+        bt_child_release(children[i]);
+    }
+    bt_ahead_release(&ahead);
+}
+
 int main(void)
 {
     bt_interrupt_watch(); // a worker that ends at once is written to all the same
@@ -96,6 +146,7 @@ int main(void)
         cmocka_unit_test(what_it_says_after_poll_gave_up_is_heard),
         cmocka_unit_test(one_that_died_is_not_waited_for),
         cmocka_unit_test(its_children_are_heard_while_they_speak),
+        cmocka_unit_test(peers_wait_for_their_turn_on_a_gpu_only),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }

@@ -1,0 +1,36 @@
+// harness/run/ahead.h - peers that are started ahead of their turn
+//
+// A peer's imports take seconds and need no task, so on a GPU each peer has one process waiting: it
+// is started while an earlier round runs, gets its task when its turn comes, and runs that one
+// round.
+//
+// Invariants
+//   1. A process gets one task at most: a round is a fresh process, started ahead or not.
+//   2. Only peers wait, and only where the cases run on a GPU: on a CPU their start would disturb
+//      what is timed. A peer touches no device before it has read its task.
+#ifndef BT_HARNESS_RUN_AHEAD_H
+#define BT_HARNESS_RUN_AHEAD_H
+
+#include "harness/run/child.h"
+#include "harness/run/peer.h"
+
+typedef struct bt_ahead {
+    bt_child *children; // owned, [count]; process 0: none waits
+    bt_str *logs;       // owned, [count]: where their error outputs go
+    int64_t count;
+} bt_ahead;
+
+// Starts a process of every peer, where cases run on a GPU; `folder` takes their logs.
+// Owns    *out: the caller, bt_ahead_release, also after a failure
+// Errors  OUT_OF_MEMORY; a peer that cannot be started is started in its turn, which says why
+BT_CHECKED bt_status bt_ahead_make(const bt_peer *systems, int64_t count, const char *device,
+                                   const char *folder, bt_ahead *out);
+// Hands out the process that waits for a system, with its log moved to log_path, and starts the
+// next. process 0: none waited.
+// Owns    *out: the caller, bt_child_release
+void bt_ahead_take(bt_ahead *ahead, const bt_peer *systems, int64_t system, const char *log_path,
+                   bt_child *out);
+// Ends those that still wait.
+void bt_ahead_release(bt_ahead *ahead);
+
+#endif
