@@ -37,6 +37,8 @@ BT_CHECKED bt_status bt_kernel_tile(const kernel_run *run, int index, double *va
 // Converts f64 values to an operand's type, and back.
 void bt_kernel_narrow(bt_dtype dtype, const double *values, int64_t count, void *out);
 void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *values);
+// Draws the inputs of a call by the run's seed and fills its outputs with NaN.
+BT_CHECKED bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call);
 // Allocates and fills the operands of a call, finds its kernel and workspace.
 // Owns    *call: the caller, bt_kernel_call_release, also after a failure
 BT_CHECKED bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call);

@@ -124,23 +124,37 @@ static bt_status find_kernel(kernel_run *run, const kernel_call *call)
     return BT_OK;
 }
 
+static size_t size_of(const bt_kernel_body *body, int index)
+{
+    const bt_operand *operand = &body->operands[index];
+    return (size_t)bt_operand_count(operand, body->rows) * bt_dtype_size(operand->dtype);
+}
+
+bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call)
+{
+    const bt_kernel_body *body = &run->body;
+    for (int i = 0; i < body->count; ++i) {
+        const bt_operand *operand = &body->operands[i];
+        if (operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT) {
+            BT_TRY(fill(run, i, call->at[i]));
+        } else {
+            // NaN everywhere: what a kernel leaves out does not go unseen.
+            BT_TRY(run->device->backend->fill(run->device, call->at[i], 0xff, size_of(body, i),
+                                              run->stream));
+        }
+    }
+    return BT_OK;
+}
+
 bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call)
 {
     const bt_kernel_body *body = &run->body;
     memset(call, 0, sizeof *call);
     for (int i = 0; i < body->count; ++i) {
-        const bt_operand *operand = &body->operands[i];
-        size_t size_bytes =
-            (size_t)bt_operand_count(operand, body->rows) * bt_dtype_size(operand->dtype);
-        BT_TRY(bt_pool_alloc(run->pool, size_bytes, run->stream, operand->name, &call->at[i]));
-        if (operand->role == BT_OPERAND_IN || operand->role == BT_OPERAND_INOUT) {
-            BT_TRY(fill(run, i, call->at[i]));
-        } else {
-            // NaN everywhere: what a kernel leaves out does not go unseen.
-            BT_TRY(run->device->backend->fill(run->device, call->at[i], 0xff, size_bytes,
-                                              run->stream));
-        }
+        BT_TRY(bt_pool_alloc(run->pool, size_of(body, i), run->stream, body->operands[i].name,
+                             &call->at[i]));
     }
+    BT_TRY(bt_kernel_call_fill(run, call));
     body->args(body, body->rows, call->at, false, false, &call->items, &call->args);
     BT_TRY(find_kernel(run, call));
     size_t bytes = run->plan.number         ? run->plan.workspace_bytes

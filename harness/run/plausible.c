@@ -6,6 +6,10 @@
 static const double slack_share = 1.05, slack_ns = 1e9; // clocks differ, and so do their readers
 static const double short_share = 0.005, short_from_ns = 1e9;
 static const double cold_factor = 10.0, hot_factor = 100.0;
+// How much faster than this session's ceilings a call may be: caches keep what was just written,
+// reads alone are faster than a copy, and ceilings are measured with noise, on a CPU with more.
+static const double floor_cold[2] = {5.0, 3.0}, floor_hot[2] = {50.0, 20.0}; // CPU, GPU
+static const double floor_flops[2] = {4.0, 1.5};
 static const double bytes_per_s_max = 1e14, flop_per_s_max = 1e17, call_ns_min = 1.0;
 
 static bool is_too_long(double told_ns, double wall_ns)
@@ -15,11 +19,11 @@ static bool is_too_long(double told_ns, double wall_ns)
 
 static void say_too_long(const char *what, double told_ns, double wall_ns, bt_str *out)
 {
-    bt_str_format(
-        out,
-        "the times cannot be: %s take %s in all, and the round took %s; is something else "
-        "than ns said as ns?",
-        what, bt_format_value(BT_UNIT_NS, told_ns).text, bt_format_value(BT_UNIT_NS, wall_ns).text);
+    bt_str_format(out,
+                  "implausible timing: %s take %s in all, and the round took %s; is something else "
+                  "than ns said as ns?",
+                  what, bt_format_value(BT_UNIT_NS, told_ns).text,
+                  bt_format_value(BT_UNIT_NS, wall_ns).text);
 }
 
 void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out)
@@ -30,22 +34,46 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out)
         say_too_long("the samples", seen->total_ns, seen->wall_ns, out);
     } else if (!(seen->median_ns >= call_ns_min)) {
         bt_str_format(out,
-                      "the times cannot be: a call takes %.3g ns; are times_ns said in "
+                      "implausible timing: a call takes %.3g ns; are times_ns said in "
                       "seconds or milliseconds?",
                       seen->median_ns);
     } else if (copy > 0 && rate > factor * copy) {
         bt_str_format(out,
-                      "the times cannot be: %s is %.3g times what this session's copy moves, %s; "
+                      "implausible timing: %s is %.3g times what this session's copy moves, %s; "
                       "are times_ns said in another unit?",
                       bt_format_value(BT_UNIT_BYTES_PER_S, rate).text, rate / copy,
                       bt_format_value(BT_UNIT_BYTES_PER_S, copy).text);
     } else if (rate > bytes_per_s_max || seen->flops * 1e9 / seen->median_ns > flop_per_s_max) {
         bt_str_format(
             out,
-            "the times cannot be: %s and %s are more than any machine does; are times_ns "
+            "implausible timing: %s and %s are more than any machine does; are times_ns "
             "said in another unit?",
             bt_format_value(BT_UNIT_BYTES_PER_S, rate).text,
             bt_format_value(BT_UNIT_FLOP_PER_S, seen->flops * 1e9 / seen->median_ns).text);
+    }
+}
+
+static void say_below_floor(double seen, double ceiling, bt_unit unit, const char *what,
+                            double slack, bt_str *out)
+{
+    bt_str_format(out,
+                  "implausible timing: below the physical floor: %s is %.3g times what this "
+                  "session's %s reached, %s; allowed: %g times",
+                  bt_format_value(unit, seen).text, seen / ceiling, what,
+                  bt_format_value(unit, ceiling).text, slack);
+}
+
+void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out)
+{
+    const double bytes_per_s = seen->bytes * 1e9 / seen->median_ns;
+    const double flop_per_s = seen->flops * 1e9 / seen->median_ns;
+    const double slack = seen->hot ? floor_hot[seen->gpu] : floor_cold[seen->gpu];
+    const double copy = seen->copy_bytes_per_s, product = seen->product_flop_per_s;
+    if (copy > 0 && bytes_per_s > slack * copy) {
+        say_below_floor(bytes_per_s, copy, BT_UNIT_BYTES_PER_S, "copy", slack, out);
+    } else if (product > 0 && flop_per_s > floor_flops[seen->gpu] * product) {
+        say_below_floor(flop_per_s, product, BT_UNIT_FLOP_PER_S, "large product",
+                        floor_flops[seen->gpu], out);
     }
 }
 
@@ -64,7 +92,7 @@ void bt_plausible_check_steps(const bt_plausible_steps *seen, bt_str *out)
     } else if (seen->count > 1 && seen->arrivals_ns >= short_from_ns &&
                between_ns < short_share * seen->arrivals_ns) {
         bt_str_format(out,
-                      "the times cannot be: %lld steps take %s in all, and came in %s; are host_ns "
+                      "implausible timing: %lld steps take %s in all, and came in %s; are host_ns "
                       "said in another unit?",
                       (long long)seen->count - 1, bt_format_value(BT_UNIT_NS, between_ns).text,
                       bt_format_value(BT_UNIT_NS, seen->arrivals_ns).text);

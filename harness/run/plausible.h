@@ -23,11 +23,18 @@ typedef struct bt_plausible_kernel {
     double wall_ns;             // of the round, by the recorder's clock
     double bytes, flops;        // of a call
     double copy_bytes_per_s;    // of this session, 0: not known
+    double product_flop_per_s;  // of this session's large product of the case's type, 0: not known
     bool hot;                   // cache mode
+    bool gpu;
 } bt_plausible_kernel;
 
 // Appends what cannot be, with both numbers and the likely mistake; nothing when all can.
 void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out);
+
+// Appends that a call took less time than its bytes or operations need at the session's ceilings;
+// nothing when it did not. Slack: bytes 3 times the copy on a GPU and 5 times on a CPU (20 and 50
+// times where the cache is hot); operations 1.5 and 4 times the large product.
+void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 
 typedef struct bt_plausible_steps {
     const bt_store_step *steps; // [count]

@@ -295,6 +295,15 @@ static void judge_times(listening *self, const bt_str *wrong)
     }
 }
 
+// Times below the physical floor make a round invalid: it is run again.
+static void judge_floor(listening *self, const bt_str *wrong)
+{
+    if (wrong->length_bytes) {
+        judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, bt_str_text(wrong));
+        self->recorder.measured = false;
+    }
+}
+
 static double wall_ns(const listening *self)
 {
     return (double)(bt_clock_ns() - self->recorder.started_ns);
@@ -314,9 +323,15 @@ static void judge_kernel_times(listening *self)
                                     .bytes = bt_json_number_of(kernel, "bytes"),
                                     .flops = bt_json_number_of(kernel, "flops"),
                                     .copy_bytes_per_s = recorder->copy_bytes_per_s,
-                                    .hot = cache && strcmp(cache->valuestring, "hot") == 0};
+                                    .product_flop_per_s = self->request->product_flop_per_s,
+                                    .hot = cache && strcmp(cache->valuestring, "hot") == 0,
+                                    .gpu = strcmp(self->request->plan->device, "cpu") != 0};
         bt_plausible_check_kernel(&seen, &wrong);
         judge_times(self, &wrong);
+        if (self->outcome->status == BT_RUN_PASSED) {
+            bt_plausible_check_floor(&seen, &wrong);
+            judge_floor(self, &wrong);
+        }
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_OUT_OF_MEMORY, bt_error_message());
     }

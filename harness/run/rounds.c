@@ -48,6 +48,19 @@ double *bt_running_copy(bt_running *self, const cJSON *item)
     return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
 }
 
+// Where the rate of the large product of this case's type is kept, NULL when it has no such type.
+static double *product_of(bt_running *self, const cJSON *item)
+{
+    static const char *const types[] = {"f32", "tf32", "bf16", "f64"};
+    const cJSON *dtype = bt_json_get(bt_json_get(item, "kernel"), "dtype");
+    for (int i = 0; i < 4 && cJSON_IsString(dtype); ++i) {
+        if (strcmp(types[i], dtype->valuestring) == 0) {
+            return &self->product_flop_per_s[i];
+        }
+    }
+    return NULL;
+}
+
 const bt_peer *bt_running_systems(const bt_running *self, int64_t *count)
 {
     bool given = self->request->system_count > 0;
@@ -103,7 +116,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
 {
     const bt_run_data *data = &self->data[what->case_index];
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    const double *copy = bt_running_copy(self, item);
+    const double *copy = bt_running_copy(self, item), *product = product_of(self, item);
     bool named = is_named(self, peer);
     bool shared = copy && !bt_plan_kernel_is_ceiling(item);
     return (bt_round_request){.store = self->store,
@@ -121,6 +134,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .system = named ? peer->name : NULL,
                               .peer = peer->program != NULL,
                               .copy_bytes_per_s = shared ? *copy : 0,
+                              .product_flop_per_s = shared && product ? *product : 0,
                               .log_path = log_path,
                               .versions = &self->versions,
                               .telemetry = self->telemetry,
@@ -157,6 +171,9 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     }
     if (bt_plan_kernel_is_copy(item)) {
         *bt_running_copy(self, item) = round.bandwidth_bytes_per_s;
+    } else if (bt_plan_kernel_is_ceiling(item) && round.time_ns > 0) {
+        *product_of(self, item) =
+            bt_json_number_of(bt_json_get(item, "kernel"), "flops") * 1e9 / round.time_ns;
     }
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
     take_outcome(self, label, &round);

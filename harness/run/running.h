@@ -25,11 +25,12 @@ typedef struct bt_running {
     bt_progress_view view;
     bt_peers peers; // empty: the request's systems
     bt_run_schedule schedule;
-    bt_versions versions;       // of peers
-    bt_ahead ahead;             // peers that wait for their turn
-    bt_telemetry *telemetry;    // owned
-    bt_device_lock lock;        // of the GPU
-    double copy_bytes_per_s[3]; // of this run, by cache mode; 0: not yet
+    bt_versions versions;         // of peers
+    bt_ahead ahead;               // peers that wait for their turn
+    bt_telemetry *telemetry;      // owned
+    bt_device_lock lock;          // of the GPU
+    double copy_bytes_per_s[3];   // of this run, by cache mode; 0: not yet
+    double product_flop_per_s[4]; // of this run's large products, by type; 0: not yet
 } bt_running;
 
 // The systems that the cases run on: the request's, or the plan's.

@@ -240,16 +240,15 @@ static void times_in_other_units_are_refused(void **state)
 {
     (void)state;
     bt_store_run run;
-    assert_mode(&training, "short",
-                "the times cannot be: 5 steps take 1.50 us in all, and came in");
+    assert_mode(&training, "short", "implausible timing: 5 steps take 1.50 us in all, and came in");
     assert_mode(&training, "long",
-                "the times cannot be: steps and evaluations take 1 h 40 min in all");
-    assert_mode(&training, "device", "the times cannot be: steps on the device take");
-    assert_mode(&kernels, "seconds", "the times cannot be: a call takes 0.001 ns; are times_ns");
+                "implausible timing: steps and evaluations take 1 h 40 min in all");
+    assert_mode(&training, "device", "implausible timing: steps on the device take");
+    assert_mode(&kernels, "seconds", "implausible timing: a call takes 0.001 ns; are times_ns");
     assert_mode(&kernels, "ms", "times what this session's copy moves");
     assert_mode(&kernels, "long",
-                "the times cannot be: the samples take 50 min 00 s in all, and the");
-    assert_mode(&kernels, "calls", "the times cannot be: the samples take 50 min 00 s in all");
+                "implausible timing: the samples take 50 min 00 s in all, and the");
+    assert_mode(&kernels, "calls", "implausible timing: the samples take 50 min 00 s in all");
     // No measurement comes of them.
     run_mode(&kernels, "ms", &run);
     for (int64_t i = 0; i < run.round_count; i++) {
@@ -259,6 +258,71 @@ static void times_in_other_units_are_refused(void **state)
         }
     }
     bt_store_run_release(&run);
+}
+
+// ---- cheats ------------------------------------------------------------------------------------
+
+// Each known way to cheat that shows in times alone: a replayed result, work that is skipped, a
+// patched timer, work on a stream that the clock does not wait for. Invalid every time, never kept.
+static void times_below_the_floor_are_invalid(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"replay", "skip", "patched-timer", "side-stream"};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        bt_run_request request =
+            scratch_run_request(&suite, &kernels, &machine, SCRATCH_KERNEL_PEER);
+        bt_run_outcome outcome;
+        int64_t caught = 0;
+        setenv("BT_HOSTILE", modes[i], 1);
+        ASSERT_OK(bt_run_execute(&request, &outcome));
+        bt_store_run run = scratch_run_read(outcome.run);
+        for (int64_t j = 0; j < run.round_count; j++) {
+            const bt_store_round *round = &run.rounds[j];
+            if (!is_hostile(round)) {
+                continue;
+            }
+            if (round->status != BT_RUN_INVALID ||
+                !strstr(round->message, "implausible timing: below the physical floor")) {
+                fail_msg("%s: %s: %s", modes[i], bt_run_status_name(round->status), round->message);
+            }
+            for (int64_t m = 0; m < round->measurement_count; m++) {
+                assert_int_equal(round->measurements[m].metric, BT_METRIC_WALL_TIME);
+            }
+            ++caught;
+        }
+        assert_int_equal(caught, kernels.rounds * 3); // each is given three attempts
+        bt_store_run_release(&run);
+    }
+}
+
+static void the_floor_is_where_it_is_said_to_be(void **state)
+{
+    (void)state;
+    const bt_plausible_kernel of = {
+        .median_ns = 1e5, .wall_ns = 1e9, .copy_bytes_per_s = 1e9, .product_flop_per_s = 1e9};
+    static const struct {
+        bool gpu, hot;
+        double bytes, flops;
+    } least[] = {{false, false, 5e5, 0}, {true, false, 3e5, 0},  {false, true, 5e6, 0},
+                 {true, true, 2e6, 0},   {false, false, 0, 4e5}, {true, false, 0, 1.5e5}};
+    for (size_t i = 0; i < 2 * sizeof least / sizeof least[0]; i++) {
+        const bool below = i % 2;
+        bt_plausible_kernel seen = of;
+        bt_str out = {0};
+        seen.gpu = least[i / 2].gpu;
+        seen.hot = least[i / 2].hot;
+        seen.bytes = least[i / 2].bytes * (below ? 1.01 : 0.99);
+        seen.flops = least[i / 2].flops * (below ? 1.01 : 0.99);
+        bt_plausible_check_floor(&seen, &out);
+        if ((out.length_bytes > 0) != below) {
+            fail_msg("row %zu: %s", i, bt_str_text(&out));
+        }
+        seen.copy_bytes_per_s = seen.product_flop_per_s = 0; // without ceilings there is no floor
+        bt_str_clear(&out);
+        bt_plausible_check_floor(&seen, &out);
+        assert_int_equal(out.length_bytes, 0);
+        bt_str_release(&out);
+    }
 }
 
 // ---- the bounds --------------------------------------------------------------------------------
@@ -338,6 +402,8 @@ int main(void)
         cmocka_unit_test(events_out_of_place_are_refused),
         cmocka_unit_test(peers_may_die_behind_any_line),
         cmocka_unit_test(times_in_other_units_are_refused),
+        cmocka_unit_test(times_below_the_floor_are_invalid),
+        cmocka_unit_test(the_floor_is_where_it_is_said_to_be),
         cmocka_unit_test(bounds_are_where_they_are_said_to_be),
         cmocka_unit_test(nothing_leaks),
     };

@@ -1,0 +1,198 @@
+// tests/harness/test_cheats.c - kernels that cheat are caught by their outputs
+//
+// bt_kernel_find is this file's own: it hands out the real row, whose launch is replaced by one
+// that cheats. The reference in f64 stays what it is.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/cases/cases.h"
+#include "harness/suite/json.h"
+#include "kernels/kernels.h"
+#include "tests/support/test.h"
+
+typedef bt_status (*kernel_launch)(const bt_launch *launch, const void *args);
+
+enum { SEEN_MAX = 1024 };
+
+static bt_kernel altered;          // the row that is handed out
+static kernel_launch honest;       // its own launch
+static kernel_launch cheat;        // NULL: none
+static int64_t calls;              // of the altered row
+static const void *seen[SEEN_MAX]; // arguments of calls that were served
+static int64_t seen_count;
+
+static bt_status replays_the_first_result(const bt_launch *launch, const void *args)
+{
+    return ++calls > 1 ? BT_OK : honest(launch, args); // what the first call wrote is still there
+}
+
+static bt_status replays_by_address(const bt_launch *launch, const void *args)
+{
+    for (int64_t i = 0; i < seen_count; ++i) {
+        if (seen[i] == args) {
+            return BT_OK;
+        }
+    }
+    if (seen_count < SEEN_MAX) {
+        seen[seen_count++] = args;
+    }
+    return honest(launch, args);
+}
+
+static bt_status skips_work_behind_a_variable(const bt_launch *launch, const void *args)
+{
+    if (++calls == 1) {
+        return honest(launch, args);
+    }
+    return getenv("BT_TEST_SKIP") ? BT_OK : honest(launch, args);
+}
+
+static bt_status lowers_precision(const bt_launch *launch, const void *args)
+{
+    BT_TRY(honest(launch, args));
+    const bt_unary_args *unary = args;
+    float *y = unary->y;
+    for (int64_t i = 0; i < unary->count; ++i) {
+        uint32_t bits = 0;
+        memcpy(&bits, &y[i], sizeof bits);
+        bits &= 0xffff0000u; // eight bits of mantissa
+        memcpy(&y[i], &bits, sizeof bits);
+    }
+    return BT_OK;
+}
+
+static bt_status lowers_precision_in_the_loop(const bt_launch *launch, const void *args)
+{
+    return ++calls == 1 ? honest(launch, args) : lowers_precision(launch, args);
+}
+
+// ---- a case with such a kernel -----------------------------------------------------------------
+
+bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype, const void *args,
+                         const bt_kernel **out)
+{
+    union {
+        void *pointer;
+        bt_status (*function)(const bt_device *, bt_kernel_op, bt_dtype, const void *,
+                              const bt_kernel **);
+    } next = {.pointer = dlsym(RTLD_NEXT, "bt_kernel_find")};
+    BT_TRY(next.function(device, op, dtype, args, out));
+    if (cheat && op == BT_KERNEL_UNARY && dtype == BT_F32) {
+        altered = **out;
+        honest = altered.launch;
+        altered.launch = cheat;
+        *out = &altered;
+    }
+    return BT_OK;
+}
+
+static int64_t samples; // that were said
+
+static bt_status on_start(void *self, const bt_train_start *start)
+{
+    (void)self;
+    (void)start;
+    return BT_OK;
+}
+
+static bt_status on_kernel(void *self, const bt_train_kernel *kernel)
+{
+    (void)self;
+    (void)kernel;
+    return BT_OK;
+}
+
+static bt_status on_samples(void *self, const double *times_ns, int64_t count)
+{
+    (void)self;
+    (void)times_ns;
+    samples += count;
+    return BT_OK;
+}
+
+static bt_status on_measured(void *self, const bt_case_measured *event)
+{
+    (void)self;
+    (void)event;
+    return BT_OK;
+}
+
+static bool goes_on(void *self)
+{
+    (void)self;
+    return false;
+}
+
+static bt_status run_case(kernel_launch with, const char *cache)
+{
+    char text[256];
+    bt_json_doc json;
+    (void)snprintf(text, sizeof text,
+                   "{\"kind\":\"kernel\",\"kernel\":{\"op\":\"gelu\",\"direction\":\"forward\","
+                   "\"dtype\":\"f32\",\"cache\":\"%s\",\"shape\":\"30x70\",\"seed\":5,"
+                   "\"max_time_s\":0.01}}",
+                   cache);
+    ASSERT_OK(bt_json_parse("case", text, strlen(text), &json));
+    bt_case_work work = {.item = json.root, .device = "cpu"};
+    bt_train_result result = {0};
+    bt_case_listener listener = {
+        .train = {.start = on_start, .kernel = on_kernel, .should_stop = goes_on},
+        .samples = on_samples,
+        .measured = on_measured};
+    cheat = with;
+    calls = samples = 0;
+    seen_count = 0;
+    bt_status status = bt_case_run(&work, &listener, &result);
+    bt_json_release(&json);
+    return status;
+}
+
+static const char *const caches[] = {"hot", "cold", "rotating"};
+
+static bt_status is_honest(const bt_launch *launch, const void *args)
+{
+    ++calls;
+    return honest(launch, args);
+}
+
+static void an_honest_kernel_passes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof caches / sizeof caches[0]; ++i) {
+        ASSERT_OK(run_case(is_honest, caches[i]));
+        assert_true(calls > 3 && samples > 2); // it is this file's kernel that was timed
+    }
+}
+
+static void kernels_that_cheat_are_caught(void **state)
+{
+    (void)state;
+    static const struct {
+        kernel_launch cheat;
+        const char *words;
+    } cheats[] = {{replays_the_first_result, "behind the timed loop"},
+                  {replays_by_address, "behind the timed loop"},
+                  {skips_work_behind_a_variable, "behind the timed loop"},
+                  {lowers_precision_in_the_loop, "behind the timed loop"},
+                  {lowers_precision, "wrong result of"}};
+    setenv("BT_TEST_SKIP", "1", 1);
+    for (size_t c = 0; c < sizeof cheats / sizeof cheats[0]; ++c) {
+        for (size_t i = 0; i < sizeof caches / sizeof caches[0]; ++i) {
+            ASSERT_FAILS(BT_STATUS_INTERNAL, cheats[c].words, run_case(cheats[c].cheat, caches[i]));
+            assert_int_equal(samples, 0); // there is no time then
+        }
+    }
+    unsetenv("BT_TEST_SKIP");
+    ASSERT_OK(run_case(skips_work_behind_a_variable, "hot"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_honest_kernel_passes),
+        cmocka_unit_test(kernels_that_cheat_are_caught),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
