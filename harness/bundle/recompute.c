@@ -271,19 +271,47 @@ static bt_status of_copy(const round_check *self, const bt_store_measurement *it
     return BT_OK;
 }
 
+// From the GPU's counter in the telemetry, and the time or rate that was checked by itself.
+static bt_status of_energy(const round_check *self, const bt_store_measurement *item)
+{
+    const bt_store_round *round = self->round;
+    const bt_store_measurement *rate = measurement_of(round, BT_METRIC_TOKENS_PER_S);
+    const bt_store_measurement *time = measurement_of(round, BT_METRIC_TIME);
+    bt_telemetry_summary summary;
+    BT_TRY(bt_telemetry_summary_of(round->telemetry, round->telemetry_count, &summary));
+    double value = item->metric == BT_METRIC_ENERGY ? summary.energy_j
+                   : item->metric == BT_METRIC_ENERGY_PER_CALL
+                       ? summary.work_power_w * (time ? time->value : (double)NAN) / 1e9
+                       : summary.work_power_w / (rate ? rate->value : (double)NAN);
+    compare_value(self, item, value, (double)NAN, (double)NAN);
+    return BT_OK;
+}
+
 static const struct {
     bt_metric metric;
     recompute_metric recompute;
 } rules[] = {
-    {BT_METRIC_TIME, of_samples},          {BT_METRIC_TOKENS_PER_S, of_steps},
-    {BT_METRIC_STEP_TIME, of_steps},       {BT_METRIC_STEP_DEVICE_TIME, of_steps},
-    {BT_METRIC_TIME_P95, of_percentile},   {BT_METRIC_STEP_TIME_P95, of_percentile},
-    {BT_METRIC_TIME_MEDIAN, of_median},    {BT_METRIC_STEP_TIME_MEDIAN, of_median},
-    {BT_METRIC_LOSS_FIRST, of_first_loss}, {BT_METRIC_LOSS_LAST, of_curve},
-    {BT_METRIC_VAL_LOSS, of_curve},        {BT_METRIC_PEAK_ALLOCATED, of_memory},
-    {BT_METRIC_PEAK_RESERVED, of_memory},  {BT_METRIC_PEAK_RESIDENT, of_memory},
-    {BT_METRIC_BYTES_MOVED, of_plan},      {BT_METRIC_BANDWIDTH, of_rate},
-    {BT_METRIC_COMPUTE, of_rate},          {BT_METRIC_COPY_SHARE, of_copy},
+    {BT_METRIC_ENERGY, of_energy},
+    {BT_METRIC_ENERGY_PER_TOKEN, of_energy},
+    {BT_METRIC_ENERGY_PER_CALL, of_energy},
+    {BT_METRIC_TIME, of_samples},
+    {BT_METRIC_TOKENS_PER_S, of_steps},
+    {BT_METRIC_STEP_TIME, of_steps},
+    {BT_METRIC_STEP_DEVICE_TIME, of_steps},
+    {BT_METRIC_TIME_P95, of_percentile},
+    {BT_METRIC_STEP_TIME_P95, of_percentile},
+    {BT_METRIC_TIME_MEDIAN, of_median},
+    {BT_METRIC_STEP_TIME_MEDIAN, of_median},
+    {BT_METRIC_LOSS_FIRST, of_first_loss},
+    {BT_METRIC_LOSS_LAST, of_curve},
+    {BT_METRIC_VAL_LOSS, of_curve},
+    {BT_METRIC_PEAK_ALLOCATED, of_memory},
+    {BT_METRIC_PEAK_RESERVED, of_memory},
+    {BT_METRIC_PEAK_RESIDENT, of_memory},
+    {BT_METRIC_BYTES_MOVED, of_plan},
+    {BT_METRIC_BANDWIDTH, of_rate},
+    {BT_METRIC_COMPUTE, of_rate},
+    {BT_METRIC_COPY_SHARE, of_copy},
 };
 
 // A round that passed must not have been disturbed, and one that was called invalid must have been;

@@ -86,6 +86,8 @@ _Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68,
       (bt_nvml_device a, bt_nvml_device b, unsigned *level))                                       \
     X(clock, "nvmlDeviceGetClockInfo", (bt_nvml_device device, unsigned kind, unsigned *mhz))      \
     X(power, "nvmlDeviceGetPowerUsage", (bt_nvml_device device, unsigned *milliwatt))              \
+    X(energy, "nvmlDeviceGetTotalEnergyConsumption", /* since the driver was loaded */             \
+      (bt_nvml_device device, unsigned long long *millijoule))                                     \
     X(temperature, "nvmlDeviceGetTemperature",                                                     \
       (bt_nvml_device device, unsigned sensor, unsigned *celsius))                                 \
     X(event_reasons, "nvmlDeviceGetCurrentClocksEventReasons",                                     \

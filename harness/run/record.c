@@ -7,6 +7,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 
 bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, const cJSON *item,
@@ -15,7 +16,7 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     memset(out, 0, sizeof *out);
     out->store = store;
     out->item = item;
-    out->time_ns = (double)NAN;
+    out->time_ns = out->rate_tok_s = out->energy_j = out->work_power_w = (double)NAN;
     out->started_ns = bt_clock_ns();
     bt_str axes = {0};
     bt_json_write(item, &axes);
@@ -217,6 +218,7 @@ static bt_status measure_steps(bt_recorder *self)
         status = measure_timed(self, &bt_timed_device, &stats.device_ns, block);
     }
     self->time_ns = stats.host_ns.count > 0 ? stats.host_ns.mean : self->time_ns;
+    self->rate_tok_s = stats.host_ns.count > 0 ? stats.rate_tok_s : self->rate_tok_s;
     bt_mem_free(block);
     return status;
 }
@@ -279,6 +281,33 @@ static bt_status measure_losses(const bt_recorder *self)
     return status;
 }
 
+bt_status bt_recorder_take_machine(bt_recorder *self, const bt_store_telemetry *samples,
+                                   int64_t count)
+{
+    bt_telemetry_summary summary;
+    BT_TRY(bt_telemetry_summary_of(samples, count, &summary));
+    self->energy_j = summary.energy_j;
+    self->work_power_w = summary.work_power_w;
+    return BT_OK;
+}
+
+static bt_status measure_energy(const bt_recorder *self)
+{
+    double calls_ns = bt_json_get(self->item, "kernel") ? self->time_ns : (double)NAN;
+    const struct {
+        bt_metric metric;
+        double value;
+    } rows[] = {{BT_METRIC_ENERGY, self->energy_j},
+                {BT_METRIC_ENERGY_PER_TOKEN, self->work_power_w / self->rate_tok_s},
+                {BT_METRIC_ENERGY_PER_CALL, self->work_power_w * calls_ns / 1e9}};
+    for (int i = 0; i < 3; ++i) {
+        if (!isnan(rows[i].value)) {
+            BT_TRY(measure(self, rows[i].metric, rows[i].value));
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status measure_all(bt_recorder *self)
 {
     BT_TRY(measure_kernel(self));
@@ -306,6 +335,7 @@ static bt_status measure_all(bt_recorder *self)
         }
     }
     BT_TRY(measure_last(self, BT_METRIC_VAL_LOSS, self->val_losses, self->eval_count));
+    BT_TRY(measure_energy(self));
     return measure(self, BT_METRIC_WALL_TIME, (double)(bt_clock_ns() - self->started_ns));
 }
 

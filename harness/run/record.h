@@ -21,6 +21,8 @@ typedef struct bt_recorder {
     double copy_bytes_per_s;             // what shares are of; 0: not known
     double bandwidth_bytes_per_s;        // measured; 0: it was not
     double time_ns;                      // mean of a call or a step; NaN: it was not timed
+    double rate_tok_s;                   // of the timed steps; NaN: none
+    double energy_j, work_power_w;       // as in bt_telemetry_summary; NaN: not known
     char stop[64];                       // why there are no more samples
     double *val_losses;                  // owned, [eval_count]
     int64_t eval_count, eval_capacity;
@@ -33,6 +35,9 @@ typedef struct bt_recorder {
 BT_CHECKED bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench,
                                        const cJSON *item, const char *system, int64_t ordinal,
                                        bt_recorder *out);
+// What the machine did meanwhile, for the energy; not called where nobody watched.
+BT_CHECKED bt_status bt_recorder_take_machine(bt_recorder *recorder,
+                                              const bt_store_telemetry *samples, int64_t count);
 BT_CHECKED bt_status bt_recorder_take(bt_recorder *recorder, const bt_run_event *event);
 // Writes the measurements of what was recorded and ends the round.
 BT_CHECKED bt_status bt_recorder_end(bt_recorder *recorder, bt_run_status status,

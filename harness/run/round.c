@@ -109,6 +109,7 @@ static bt_status judge_noise(listening *self)
     if (outcome->status == BT_RUN_PASSED && bt_noise_invalidates(verdict.noise)) {
         judge(self, BT_RUN_INVALID, BT_STATUS_UNAVAILABLE, verdict.reason);
     }
+    BT_TRY(bt_recorder_take_machine(&self->recorder, samples, count));
     const char *label = bt_noise_name(verdict.noise);
     bt_status status =
         bt_store_telemetry_set(self->request->store, self->recorder.round, label, samples, count);

@@ -102,6 +102,7 @@ static void take(bt_telemetry *self, int64_t now_ns, bool of_gpu, bool of_cpu)
     if (of_gpu) {
         bt_gpu_watch_sample(&self->gpu, now_ns, &sample);
     }
+    sample.energy_j = bt_gpu_watch_energy(&self->gpu); // of the last sample, too: the whole round
     if (of_cpu) {
         bt_cpu_watch_sample(&self->cpu, &sample);
         self->cpu_due_ns = now_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;

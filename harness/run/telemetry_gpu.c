@@ -97,6 +97,21 @@ static void look_at_processes(gpu_watch *gpu)
     gpu->foreign = known ? count_foreign(gpu, list, count) : (double)NAN;
 }
 
+static double counter_of(gpu_watch *gpu)
+{
+    unsigned long long millijoule = 0;
+    bool known = gpu->open && !gpu->lost &&
+                 good(gpu, BT_NVML_CALL(&gpu->nvml, energy, gpu->device, &millijoule));
+    return known ? (double)millijoule / 1000.0 : (double)NAN;
+}
+
+// The counter begins anew when the driver is loaded anew: less than before is not known.
+double bt_gpu_watch_energy(gpu_watch *gpu)
+{
+    double drawn = counter_of(gpu) - gpu->energy_began_j;
+    return drawn >= 0.0 ? drawn : (double)NAN;
+}
+
 void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker)
 {
     bt_nvml_process list[GPU_PROCESSES_MAX];
@@ -104,10 +119,11 @@ void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker)
     gpu->worker = worker;
     gpu->before_count = 0;
     gpu->slow_at_ns = 0;
-    gpu->foreign = gpu->foreign_last = (double)NAN;
+    gpu->foreign = gpu->foreign_last = gpu->energy_began_j = (double)NAN;
     if (!gpu->open) {
         return;
     }
+    gpu->energy_began_j = counter_of(gpu);
     unsigned count = list_processes(gpu, list, &known);
     for (unsigned i = 0; i < count; ++i) {
         gpu->before[gpu->before_count++] = list[i].pid;

@@ -21,6 +21,7 @@ typedef struct gpu_watch {
     double foreign;      // as last listed; NaN: not known
     double foreign_last; // at the listing before
     double memory_clock_mhz, temperature_c;
+    double energy_began_j; // by the counter, when the round began; NaN: not known
 } gpu_watch;
 
 void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid);
@@ -28,6 +29,9 @@ void bt_gpu_watch_close(gpu_watch *gpu);
 void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker);
 // Fills the columns of the GPU.
 void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out);
+
+// Joules since the round began; NaN: not known.
+double bt_gpu_watch_energy(gpu_watch *gpu);
 
 // Sums since boot, of the cores that this process may use; NaN: not known.
 typedef struct cpu_sums {

@@ -153,6 +153,28 @@ static bt_status busy_median(const bt_store_telemetry *samples, int64_t count, s
     return BT_OK;
 }
 
+static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
+{
+    const bt_store_telemetry *first = NULL, *last = NULL;
+    out->energy_j = out->work_power_w = (double)NAN;
+    for (int64_t i = 0; i < count; i++) {
+        const bt_store_telemetry *sample = &samples[i];
+        if (isnan(sample->energy_j)) {
+            continue;
+        }
+        out->energy_j = sample->energy_j;
+        // The sample at the end of a round has no clock: by then the GPU idles.
+        if (sample->sm_clock_mhz > 0.0 && !(bits_of(sample) & BT_THROTTLE_IDLE)) {
+            first = first ? first : sample;
+            last = sample;
+        }
+    }
+    double window_s = first ? (last->t_ns - first->t_ns) / 1e9 : 0.0;
+    if (window_s >= BT_ENERGY_WINDOW_S) {
+        out->work_power_w = (last->energy_j - first->energy_j) / window_s;
+    }
+}
+
 static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telemetry_summary *out)
 {
     double cost_ns = 0.0;
@@ -171,6 +193,7 @@ static void summarise(const bt_store_telemetry *samples, int64_t count, bt_telem
     out->power_cap_share = working > 0 ? (double)capped / (double)working : (double)NAN;
     out->cost_share = count > 0 ? cost_ns / samples[count - 1].t_ns : (double)NAN;
     out->other_cores = MEAN_OF(samples, count, other_cores);
+    sum_energy(samples, count, out);
 }
 
 bt_status bt_telemetry_summary_of(const bt_store_telemetry *samples, int64_t count,

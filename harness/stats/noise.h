@@ -23,10 +23,15 @@ typedef struct bt_noise_verdict {
 void bt_noise_judge(const bt_store_telemetry *samples, int64_t count, bt_noise_verdict *out);
 
 // The round in numbers; NaN: not known.
+#define BT_ENERGY_WINDOW_S 0.2
+
 typedef struct bt_telemetry_summary {
     double sm_clock_mhz, memory_clock_mhz, power_w; // medians of the busy samples
     double temperature_c;                           // highest
     double other_cores;                             // mean
+    double energy_j;                                // by the GPU's counter, until the last sample
+    double work_power_w; // by that counter, between the first and the last busy sample, where they
+                         // lie BT_ENERGY_WINDOW_S apart: the counter moves in steps
     double power_cap_share; // of the busy samples, those in which the power cap held clocks down
     double cost_share;      // of the time until the last sample, what all of them took
     uint64_t throttle;      // all bits that were seen

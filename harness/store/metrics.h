@@ -12,7 +12,8 @@
     X(BYTES_PER_S, "B/s")                                                                          \
     X(FLOP_PER_S, "FLOP/s")                                                                        \
     X(SHARE, "%")                                                                                  \
-    X(NATS, "nats")
+    X(NATS, "nats")                                                                                \
+    X(JOULES, "J")
 
 typedef enum bt_unit {
 #define BT_UNIT_ENUM(name, text) BT_UNIT_##name,

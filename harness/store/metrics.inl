@@ -27,3 +27,9 @@ X(TIME_P95, "time_p95_ns", NS, LOWER, "95th percentile of the time of one call")
 X(TIME_MEDIAN, "time_median_ns", NS, LOWER, "median time of one call, for diagnosis")
 X(STEP_TIME_P95, "step_time_p95_ns", NS, LOWER, "95th percentile of the host time of a step")
 X(STEP_TIME_MEDIAN, "step_time_median_ns", NS, LOWER, "median host time of a step, for diagnosis")
+X(ENERGY, "energy_j", JOULES, NEITHER,
+  "energy that the GPU drew from the start of a round to its end")
+X(ENERGY_PER_TOKEN, "energy_per_token_j", JOULES, LOWER,
+  "energy per token: mean power while the GPU worked, by its counter, over tokens/s")
+X(ENERGY_PER_CALL, "energy_per_call_j", JOULES, LOWER,
+  "energy per call: mean power while the GPU worked, by its counter, times the time of a call")

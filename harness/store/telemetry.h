@@ -14,6 +14,7 @@
     X(sm_clock_mhz, "MHz", "clock of the GPU's multiprocessors")                                   \
     X(memory_clock_mhz, "MHz", "clock of the GPU's memory")                                        \
     X(power_w, "W", "power that the GPU draws")                                                    \
+    X(energy_j, "J", "energy that the GPU has drawn since the round began, by its own counter")    \
     X(temperature_c, "C", "temperature of the GPU")                                                \
     X(throttle, "", "why the GPU's clocks are held down: bits of bt_throttle")                     \
     X(other_processes, "", "processes on the GPU besides the round's own")                         \

@@ -31,6 +31,8 @@ static const unit_scale scales[BT_UNIT_COUNT][8] = {
                             {1e12, " TFLOP/s"},
                             {1e15, " PFLOP/s"}},
     [BT_UNIT_NATS] = {{1.0, ""}},
+    [BT_UNIT_JOULES] =
+        {{1e-9, " nJ"}, {1e-6, " uJ"}, {1e-3, " mJ"}, {1.0, " J"}, {1e3, " kJ"}, {1e6, " MJ"}},
     [BT_UNIT_SHARE] = {{0.01, " %"}},
 };
 

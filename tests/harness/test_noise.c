@@ -89,6 +89,28 @@ static void the_power_cap_is_shown_and_no_noise(void **state)
     assert_false(bt_noise_parse("power cap", &noise)); // the label of older records
 }
 
+static void energy_is_that_of_the_work(void **state)
+{
+    (void)state;
+    bt_store_telemetry samples[SAMPLES];
+    bt_telemetry_summary summary;
+    quiet_samples(samples);
+    for (int i = 0; i < SAMPLES; i++) { // idles at 100 W, works at 500 W from 10 to 29
+        int work = i < 10 ? 0 : i < 30 ? i - 10 : 19;
+        samples[i].t_ns = 1e8 * i;
+        samples[i].energy_j = 10.0 * i + 40.0 * work;
+        samples[i].throttle = i < 10 || i >= 30 ? BT_THROTTLE_IDLE : 0;
+    }
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(fabs(summary.work_power_w - 500.0) < 1e-9);
+    assert_true(summary.energy_j == 10.0 * 39 + 40.0 * 19);
+    ASSERT_OK(bt_telemetry_summary_of(samples, 12, &summary)); // 0.1 s of work are too short
+    assert_true(isnan(summary.work_power_w));
+    samples[39].energy_j = (double)NAN;
+    ASSERT_OK(bt_telemetry_summary_of(samples, SAMPLES, &summary));
+    assert_true(summary.energy_j == 10.0 * 38 + 40.0 * 19);
+}
+
 static void foreign_processes_are_labelled(void **state)
 {
     (void)state;
@@ -247,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(throttled_rounds_are_labelled),
         cmocka_unit_test(the_power_cap_is_shown_and_no_noise),
+        cmocka_unit_test(energy_is_that_of_the_work),
         cmocka_unit_test(foreign_processes_are_labelled),
         cmocka_unit_test(loaded_machines_are_labelled),
         cmocka_unit_test(nothing_known_is_quiet),

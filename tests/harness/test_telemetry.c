@@ -13,6 +13,7 @@
 #include "harness/run/run.h"
 #include "harness/run/telemetry_internal.h"
 #include "harness/stats/noise.h"
+#include "harness/stats/summary.h"
 #include "harness/store/internal.h"
 #include "tests/harness/need_nvml.h"
 #include "tests/harness/sample_run.h"
@@ -238,6 +239,8 @@ static void gpu_is_sampled(void **state)
         assert_true(old ? isnan(samples[i].other_processes) : samples[i].other_processes == 0.0);
     }
     assert_true(isnan(samples[count - 1].sm_clock_mhz)); // the CPU's
+    double drawn_j = samples[count - 1].energy_j, drawn_s = samples[count - 1].t_ns / 1e9;
+    assert_true(old ? isnan(drawn_j) : !(fabs(drawn_j - 300.0 * drawn_s) > 0.1 * 300.0 * drawn_s));
     bool of_cpu = false;
     for (int64_t i = 0; i < count; i++) { // once a second, and at the end
         const bt_store_telemetry *sample = &samples[i];
@@ -431,6 +434,33 @@ static void disturbed_rounds_are_kept_and_run_again(void **state)
     }
 }
 
+// The made-up GPU draws 300 W all the time, and the peer says calls of 1, 1 and 3 ms.
+static void energy_is_recorded_for_every_round(void **state)
+{
+    (void)state;
+    bool old = need_fake_nvml();
+    bt_run_outcome outcome;
+    bt_store_run run;
+    setenv("BT_KERNEL_PEER_SLEEP_S", "0.6", 1);
+    run_on_gpu(&outcome, &run);
+    unsetenv("BT_KERNEL_PEER_SLEEP_S");
+    assert_int_equal(outcome.status, BT_RUN_PASSED);
+    for (int64_t i = 0; i < run.round_count; i++) {
+        bt_summary summary;
+        ASSERT_OK(bt_summary_of(&run.rounds[i], &summary));
+        const bt_metric_value *round = &summary.metrics[BT_METRIC_ENERGY];
+        const bt_metric_value *call = &summary.metrics[BT_METRIC_ENERGY_PER_CALL];
+        assert_int_equal(round->count, old ? 0 : 1);
+        assert_int_equal(summary.metrics[BT_METRIC_ENERGY_PER_TOKEN].count, 0);
+        if (!old) {
+            double joules = 300.0 * summary.metrics[BT_METRIC_TIME].value / 1e9; // of a call
+            assert_true(round->value > 300.0 * 0.6);
+            assert_true(!(fabs(call->value - joules) > 0.1 * joules));
+        }
+    }
+    bt_store_run_release(&run);
+}
+
 static void expect_words(const bt_str *text, const char *words)
 {
     if (!strstr(bt_str_text(text), words)) {
@@ -514,6 +544,7 @@ int main(void)
         TEST(thinning_keeps_what_counts_against_the_round),
         TEST(samples_without_memory_are_left_out),
         TEST(disturbed_rounds_are_kept_and_run_again),
+        TEST(energy_is_recorded_for_every_round),
         TEST(labels_and_clocks_are_shown),
         TEST(a_lost_device_fails_no_round),
     };

@@ -5,6 +5,7 @@
 #   unavailable   says that its framework is missing
 #   unmeasured    ends well without having said `measured`: a wrong result has no time
 #   negative      a time that is none
+# $BT_KERNEL_PEER_SLEEP_S: seconds that it works before it says so.
 # $BT_KERNEL_PEER_TASKS: a file to which each task is appended.
 IFS= read -r task
 [ -z "$BT_KERNEL_PEER_TASKS" ] || printf '%s\n' "$task" >>"$BT_KERNEL_PEER_TASKS"
@@ -14,6 +15,7 @@ unavailable)
     exit 4
     ;;
 esac
+sleep "${BT_KERNEL_PEER_SLEEP_S:-0}"
 echo '{"event":"start","protocol":1,"system":"test","device":"no device"}'
 echo '{"event":"kernel","op":"any","kernel":"sleep"}'
 [ "$BT_KERNEL_PEER" != negative ] || echo '{"event":"samples","times_ns":[5,-1]}'
