@@ -63,7 +63,37 @@ static void stationary_series_are_left_alone(void **state)
             }
             print_message("%lld values%s: %.2f %% false alarms\n", (long long)lengths[l],
                           heavy ? ", heavy tails" : "", alarms / 20.0);
-            assert_in_range(alarms, 4, 36);
+            assert_in_range(alarms, 0, 36);
+        }
+    }
+}
+
+// Sessions that are correlated with those before, as on a machine that stays warm for days.
+static void correlated_series_are_left_alone(void **state)
+{
+    (void)state;
+    enum { SERIES = 400 };
+    static const double correlations[] = {0.3, 0.5, 0.7};
+    static const int64_t lengths[] = {12, 20, 40, 100};
+    double values[LENGTH_MAX];
+    int64_t first = 0;
+    for (int c = 0; c < 3; c++) {
+        double rho = correlations[c];
+        for (int l = 0; l < 4; l++) {
+            int alarms = 0;
+            for (uint64_t seed = 0; seed < SERIES; seed++) {
+                double deviation = 0;
+                make_series(values, lengths[l], seed, false);
+                for (int64_t i = 0; i < lengths[l]; i++) {
+                    double fresh = log(values[i] / 1e6);
+                    deviation = i > 0 ? rho * deviation + sqrt(1 - rho * rho) * fresh : fresh;
+                    values[i] = 1e6 * exp(deviation);
+                }
+                alarms += count_changes(values, lengths[l], &first) > 0;
+            }
+            print_message("%lld values, correlation %.1f: %.2f %% false alarms\n",
+                          (long long)lengths[l], rho, 100.0 * alarms / SERIES);
+            assert_true(alarms <= SERIES / 20);
         }
     }
 }
@@ -90,12 +120,13 @@ static void check_power(int64_t before, int64_t after, double deviations, bool h
 static void shifts_are_found(void **state)
 {
     (void)state;
-    check_power(10, 5, 3, false, 80);
-    check_power(20, 20, 2, false, 95);
-    check_power(10, 5, 4, false, 95);
-    check_power(50, 5, 3, false, 95);
-    check_power(20, 20, 3, true, 90);
-    check_power(30, 3, 6, false, 90);
+    check_power(10, 5, 3, false, 30);
+    check_power(10, 5, 5, false, 65);
+    check_power(20, 20, 2, false, 65);
+    check_power(20, 20, 3, false, 90);
+    check_power(50, 5, 4, false, 75);
+    check_power(20, 20, 4, true, 68);
+    check_power(30, 10, 4, false, 88);
 }
 
 static void several_changes_have_places_and_levels(void **state)
@@ -168,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stationary_series_are_left_alone),
+        cmocka_unit_test(correlated_series_are_left_alone),
         cmocka_unit_test(shifts_are_found),
         cmocka_unit_test(several_changes_have_places_and_levels),
         cmocka_unit_test(odd_series),
