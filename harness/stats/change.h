@@ -22,8 +22,8 @@
 // Error rates, as tests/harness/test_change.c finds them: of series without a change at most 1 %
 // are called changed when sessions are independent, at most 5 % at a correlation of 0.3, 0.5 and
 // 0.7, of 12 to 100 sessions. The price is power. Found are, in deviations from session to session
-// and without correlation: a shift of 3 behind ten sessions once five lie behind it in 40 %, of 5
-// in 85 %; of 2 between twenty and twenty in 80 %, of 3 in 98 %. Fewer than ten sessions find
+// and without correlation: a shift of 3 behind ten sessions once five lie behind it in 38 %, of 5
+// in 74 %; of 2 between twenty and twenty in 74 %, of 3 in 96 %. Fewer than ten sessions find
 // nothing.
 //
 // Source: Scott & Knott 1974 and Vostrikova 1981 (binary segmentation); Antoch & Huskova 2001,

@@ -58,17 +58,21 @@ bt_loss_curve bt_loss_curve_of(const bt_store_round *round);
 // What is declared beforehand, and kept with the verdict.
 typedef struct bt_loss_rule {
     // Numeric, fewer than BT_LOSS_ENVELOPE_RUNS baseline runs: around the first of them, relative,
-    // at step s   min(limit, start * (1 + growth * s)).
+    // at step s   min(limit, start * (1 + growth * s)), and at most BT_LOSS_NUMERIC_SHARE of
+    // margin_nats: a tier that claims more than the statistical one must allow less.
     double start, growth, limit;
     // Numeric, else: around their mean, widen * (the largest range of the runs at any step up to
     // s, and at any of the first BT_LOSS_ENVELOPE_START), plus 8 ulp of the loss. Never narrower
-    // later: two curves that cross are no proof that noise has gone.
+    // later: two curves that cross are no proof that noise has gone. Where that is wider than
+    // BT_LOSS_NUMERIC_SHARE of margin_nats the runs cannot carry this tier: INCONCLUSIVE.
     double widen;
     // Statistical: each of `segments` equal shares of the tokens, by its mean loss.
     double margin_nats;
     double alpha;
     int64_t segments; // >= 1
 } bt_loss_rule;
+
+#define BT_LOSS_NUMERIC_SHARE 0.5
 
 enum { BT_LOSS_ENVELOPE_RUNS = 3, BT_LOSS_ENVELOPE_START = 8, BT_LOSS_RUNS_MAX = 64 };
 

@@ -326,7 +326,8 @@ static void tolerance_and_envelope_follow_their_rules(void **state)
 {
     (void)state;
     double low[3], high[3];
-    bt_loss_rule rule = {.start = 0.01, .growth = 0.5, .limit = 0.018, .widen = 2.0};
+    bt_loss_rule rule = {
+        .start = 0.01, .growth = 0.5, .limit = 0.018, .widen = 2.0, .margin_nats = 1.0};
     curve a = {.count = 3}, b = {.count = 3}, c = {.count = 3};
     const float losses[3][3] = {{2.0F, 2.0F, 1.0F}, {2.0F, 2.5F, 1.0F}, {2.0F, 1.5F, 1.0F}};
     curve *curves[] = {&a, &b, &c};
@@ -349,6 +350,48 @@ static void tolerance_and_envelope_follow_their_rules(void **state)
     assert_true(high[0] > 4.0 && low[0] < 0.0);
 }
 
+// The numeric tier must allow less than the statistical one, at every step and loss.
+static void the_numeric_tier_is_tighter_than_the_statistical(void **state)
+{
+    (void)state;
+    static const char *const precisions[] = {"fp32", "tf32", "bf16"};
+    static const float losses[] = {11.0F, 6.0F, 3.3F, 2.5F};
+    bt_loss_verdict verdict;
+    for (int p = 0; p < 3; p++) {
+        bt_loss_rule rule = bt_loss_rule_default(precisions[p]);
+        for (int64_t step = 0; step < 20000; step += 37) {
+            double low = 0, high = 0;
+            bt_store_step at = {.step = step, .loss = losses[step % 4]};
+            bt_loss_curve run = {.steps = &at, .count = 1};
+            bt_loss_envelope(&run, 1, &rule, &low, &high);
+            assert_true(high > low && !((high - low) / 2 > rule.margin_nats / 2 + 1e-12));
+            // What the statistical margin would let pass at a stretch is rejected in one step.
+            bt_store_step off = at;
+            off.loss += (float)(0.6 * rule.margin_nats);
+            bt_loss_curve candidate = {.steps = &off, .count = 1};
+            bt_loss_check_numeric(&run, 1, &candidate, &rule, &verdict);
+            assert_int_equal(verdict.word, BT_LOSS_FAIL);
+        }
+    }
+}
+
+// Runs of the baseline that differ by more than the tier may allow cannot carry it.
+static void wide_baselines_are_inconclusive(void **state)
+{
+    (void)state;
+    bt_loss_verdict verdict;
+    const bt_loss_rule rule = bt_loss_rule_default("bf16");
+    curve runs[3] = {trained.plain, trained.plain, trained.plain};
+    runs[1].steps[4].loss += 0.01F; // times 4: +-0.04 nats
+    const bt_loss_curve baseline[] = {of(&runs[0]), of(&runs[1]), of(&runs[2])};
+    bt_loss_check_numeric(baseline, 3, &baseline[0], &rule, &verdict);
+    expect(BT_LOSS_INCONCLUSIVE, 0, &verdict, "a wide baseline");
+    assert_non_null(strstr(verdict.reason, "statistical"));
+    runs[1].steps[4].loss -= 0.005F; // +-0.02
+    bt_loss_check_numeric(baseline, 3, &baseline[0], &rule, &verdict);
+    expect(BT_LOSS_PASS, -1, &verdict, "a baseline that carries it");
+}
+
 // Deviations that walk, as rounding's do: how often is one more run of the same kind rejected?
 // Three runs give a range of few degrees of freedom, hence the 2 %; with five it is far less.
 static void numeric_seldom_rejects_a_run_like_the_others(void **state)
@@ -357,7 +400,7 @@ static void numeric_seldom_rejects_a_run_like_the_others(void **state)
     enum { TRIALS = 2000, RUNS = 5, LENGTH = STEPS };
     const bt_loss_rule rule = bt_loss_rule_default("fp32");
     static float noise[TRIALS * (RUNS + 1) * LENGTH];
-    bt_rng_normal_fill((bt_rng){11, 1}, noise, TRIALS * (RUNS + 1) * LENGTH, 0.0, 1e-3);
+    bt_rng_normal_fill((bt_rng){11, 1}, noise, TRIALS * (RUNS + 1) * LENGTH, 0.0, 1e-4);
     int rejected[2] = {0};
     for (int trial = 0; trial < TRIALS; trial++) {
         curve curves[RUNS + 1] = {0};
@@ -547,6 +590,8 @@ int main(void)
         cmocka_unit_test(numeric_rejects),
         cmocka_unit_test(numeric_says_when_the_baseline_is_unfit),
         cmocka_unit_test(tolerance_and_envelope_follow_their_rules),
+        cmocka_unit_test(the_numeric_tier_is_tighter_than_the_statistical),
+        cmocka_unit_test(wide_baselines_are_inconclusive),
         cmocka_unit_test(numeric_seldom_rejects_a_run_like_the_others),
         cmocka_unit_test(statistical_accepts_other_seeds),
         cmocka_unit_test(statistical_rejects),
