@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CEILING_SHAPE "67108864" // elements of f32: 256 MiB
+#define CEILING_SHAPE "67108864"           // elements of f32: 256 MiB
+#define CEILING_BYTES (2.0 * 4 * 67108864) // that one copy of them moves
 
 typedef struct op_row {
     const char *name, *axes;
@@ -341,6 +342,13 @@ bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases)
         }
     }
     return BT_OK;
+}
+
+bool bt_plan_kernel_has_share(const cJSON *kernel)
+{
+    const cJSON *cache = bt_json_get(kernel, "cache");
+    bool hot = cJSON_IsString(cache) && strcmp(cache->valuestring, "hot") == 0;
+    return !hot || bt_json_number_of(kernel, "bytes") >= CEILING_BYTES / 2;
 }
 
 bool bt_plan_kernel_is_copy(const cJSON *item)

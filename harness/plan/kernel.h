@@ -51,6 +51,10 @@ BT_CHECKED bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON 
 // each cache mode in them, which their bandwidth is a share of; and a large product,
 // "ceiling.gemm.<dtype>", for each type that is multiplied in. `device`: "cpu", "cuda".
 BT_CHECKED bt_status bt_plan_kernel_ceilings(const char *device, cJSON *cases);
+// Whether the bandwidth of a kernel case may be put beside the run's copy in its cache mode. Of hot
+// cases only those that move at least half of what the copy moves: smaller ones stay in a cache
+// which the copy does not fit, and would have 'shares' of several hundred percent.
+bool bt_plan_kernel_has_share(const cJSON *kernel);
 // Whether a case is one of these; one of the copies.
 bool bt_plan_kernel_is_ceiling(const cJSON *item);
 bool bt_plan_kernel_is_copy(const cJSON *item);

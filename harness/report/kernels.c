@@ -180,6 +180,21 @@ static void print_reasons(const kernel_row *rows, int64_t count, bt_str *out)
     }
 }
 
+// Says why hot cases have no share, where there are such.
+static void explain_shares(const kernel_row *rows, int64_t count, bt_str *out)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        const bt_summary *summary = &rows[i].summary;
+        if (strstr(rows[i].group, "hot cache") && summary->metrics[BT_METRIC_BANDWIDTH].count > 0 &&
+            summary->metrics[BT_METRIC_COPY_SHARE].count == 0 &&
+            strncmp(rows[i].round->what.name, "ceiling.", 8) != 0) {
+            bt_str_append(out, "\nhot cases that move less than 256 MiB have no share \"of copy\": "
+                               "they stay in a cache, and the copy of 256 MiB does not\n");
+            return;
+        }
+    }
+}
+
 bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
 {
     void *block = NULL;
@@ -201,6 +216,7 @@ bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
         }
     }
     if (status == BT_OK) {
+        explain_shares(rows, count, out);
         print_reasons(rows, count, out);
     }
     bt_mem_free(rows);

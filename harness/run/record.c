@@ -251,7 +251,7 @@ static bt_status measure_kernel(bt_recorder *self)
     BT_TRY(measure(self, BT_METRIC_BYTES_MOVED, bytes));
     BT_TRY(measure_rate(self, BT_METRIC_BANDWIDTH, bytes, &time));
     BT_TRY(measure_rate(self, BT_METRIC_COMPUTE, bt_json_number_of(kernel, "flops"), &time));
-    if (self->copy_bytes_per_s > 0) {
+    if (self->copy_bytes_per_s > 0 && bt_plan_kernel_has_share(kernel)) {
         BT_TRY(measure_rate(self, BT_METRIC_COPY_SHARE, bytes / self->copy_bytes_per_s, &time));
     }
     return isnan(self->error_share) ? BT_OK

@@ -19,7 +19,7 @@
 static const char kernel_suite[] =
     "{\"name\":\"kernels\",\"profiles\":{\"cpu\":{\"device\":\"cpu\",\"rounds\":2,\"cases\":["
     "{\"name\":\"gelu\",\"kind\":\"kernel\",\"kernel\":{\"op\":\"gelu\",\"dtype\":\"f32\","
-    "\"cache\":\"hot\",\"shape\":\"64x64\"}}]}}}";
+    "\"cache\":\"cold\",\"shape\":\"64x64\"}}]}}}";
 
 sample_bundle sample_training, sample_kernels, sample_systems;
 

@@ -10,7 +10,7 @@
 #define SCRATCH_GELU_SUITE(shapes)                                                                 \
     "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": ["                 \
     "{\"name\": \"gelu\", \"kind\": \"kernel\", \"kernel\": "                                      \
-    "{\"op\": \"gelu\", \"cache\": \"hot\", \"shape\": " shapes "}}]}}}"
+    "{\"op\": \"gelu\", \"cache\": \"cold\", \"shape\": " shapes "}}]}}}"
 
 // Suite and plan of a suite's text on this machine. 0 rounds: the suite's number.
 // Owns    *suite, *plan: the caller

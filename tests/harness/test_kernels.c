@@ -72,6 +72,28 @@ static void options_act_on_combinations(void **state)
     bt_plan_release(&plan);
 }
 
+// The copy of 256 MiB does not fit a cache; a hot case that does is not compared with it.
+static void small_hot_cases_have_no_share(void **state)
+{
+    (void)state;
+    const char *sets[] = {"kernel.cache=[\"hot\",\"cold\",\"rotating\"]"};
+    bt_plan plan;
+    bt_plan_options options = {.seed = -1, .filter = "a.*", .sets = sets, .set_count = 1};
+    ASSERT_OK(plan_of(SUITE(KERNEL("\"op\":\"copy\",\"shape\":[\"4096\",\"67108864\"]")), &options,
+                      &plan));
+    int hot_shares = 0, others = 0;
+    for (int64_t i = 0; i < plan.case_count; ++i) {
+        const cJSON *kernel = bt_json_get(bt_plan_case(&plan, i), "kernel");
+        bool hot = strcmp(bt_json_get(kernel, "cache")->valuestring, "hot") == 0;
+        bool small = bt_json_number_of(kernel, "bytes") < 1e6;
+        assert_true(bt_plan_kernel_has_share(kernel) == !(hot && small));
+        hot_shares += hot && !small;
+        others += !hot;
+    }
+    assert_true(hot_shares >= 1 && others >= 4);
+    bt_plan_release(&plan);
+}
+
 // A product for each type that is multiplied in, behind the copies; none for other operations.
 static void ceilings_of_products(void **state)
 {
@@ -463,6 +485,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_multiplied_out),
         cmocka_unit_test(options_act_on_combinations),
+        cmocka_unit_test(small_hot_cases_have_no_share),
         cmocka_unit_test(ceilings_of_products),
         cmocka_unit_test(impossible_cases_are_refused),
         cmocka_unit_test(named_tensors_are_those_of_the_model),
