@@ -4,11 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness/gate/side.h"
-#include "harness/stats/decide_json.h"
+#include "harness/gate/card.h"
+#include "harness/gate/gate.h"
 #include "harness/stats/stats.h"
 #include "harness/stats/summary.h"
-#include "harness/text/json_writer.h"
 
 enum { A, B, SLOWED, SYSTEMS };
 static const char *const systems[SYSTEMS] = {"a", "b", BT_CALIBRATE_SLOWED};
@@ -16,13 +15,16 @@ static const char *const systems[SYSTEMS] = {"a", "b", BT_CALIBRATE_SLOWED};
 #define CEILING "ceiling."
 
 typedef struct gathering {
-    const bt_store_run *run;
+    const bt_store_run *const *runs; // [run_count], the newest first
+    int64_t run_count;
+    const bt_store_run *run; // runs[0]
     const bt_policy *policy;
     bt_calibration_result *out;
     bt_calibrated_case *items;
     int64_t ordinals;       // 1 + the largest
     double *times[SYSTEMS]; // [ordinals], of one case; NaN: none
-    double *logs;           // [ordinals]
+    double *logs;           // [ordinals * run_count]
+    int64_t *rounds;        // [run_count]: pairs of each session
     int64_t family;
 } gathering;
 
@@ -64,44 +66,95 @@ static void list_cases(gathering *self)
                                                                    .message = ""};
             self->family += 2; // as `ab` counts decisions
         }
-        self->ordinals = round->ordinal >= self->ordinals ? round->ordinal + 1 : self->ordinals;
     }
 }
 
-static bt_status take_times(gathering *self, bt_calibrated_case *item)
+static void count_ordinals(gathering *self)
+{
+    for (int64_t i = 0; i < self->run_count; ++i) {
+        for (int64_t j = 0; j < self->runs[i]->round_count; ++j) {
+            int64_t ordinal = self->runs[i]->rounds[j].ordinal;
+            self->ordinals = ordinal >= self->ordinals ? ordinal + 1 : self->ordinals;
+        }
+    }
+}
+
+// The case's settings in a session; NULL where it has no such case.
+static const char *axes_of(const bt_store_run *run, const bt_calibrated_case *item)
+{
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        if (is_of(&run->rounds[i], item)) {
+            return run->rounds[i].what.axes_json;
+        }
+    }
+    return NULL;
+}
+
+// Whether another session has the same case on the same machine and card.
+static bt_status fits(const gathering *self, const bt_store_run *other,
+                      const bt_calibrated_case *item, bool *same)
+{
+    const bt_store_env *env = &self->run->info.env;
+    const char *axes = axes_of(self->run, item), *others = axes_of(other, item);
+    char here[33], there[33], card[33];
+    *same = other == self->run;
+    if (*same || !others || strcmp(axes, others) != 0) {
+        return BT_OK;
+    }
+    BT_TRY(bt_gate_environment(env, item->name, axes, here));
+    BT_TRY(bt_gate_environment(&other->info.env, item->name, axes, there));
+    bt_gate_card(env, card);
+    *same = strcmp(here, there) == 0 && bt_gate_same_card(env, card, &other->info.env);
+    return BT_OK;
+}
+
+static bt_status take_times(gathering *self, const bt_store_run *run, bt_calibrated_case *item)
 {
     for (int i = 0; i < SYSTEMS; ++i) {
         for (int64_t j = 0; j < self->ordinals; ++j) {
             self->times[i][j] = (double)NAN;
         }
     }
-    for (int64_t i = 0; i < self->run->round_count; ++i) {
-        const bt_store_round *round = &self->run->rounds[i];
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        const bt_store_round *round = &run->rounds[i];
         int system = is_of(round, item) ? system_of(round) : -1;
         if (system < 0 || round->ordinal < 0) {
             continue;
         }
         if (round->status == BT_RUN_PASSED) {
             BT_TRY(bt_summary_time(round, &self->times[system][round->ordinal]));
-        } else if (round->status != BT_RUN_INTERRUPTED && !*item->message) {
+        } else if (round->status != BT_RUN_INTERRUPTED && !*item->message && run == self->run) {
             item->message = round->message;
         }
-        item->failed = item->failed || round->status == BT_RUN_FAILED;
+        item->failed = item->failed || (round->status == BT_RUN_FAILED && run == self->run);
     }
     return BT_OK;
 }
 
-// Log ratios of every ordinal of which both are known. Returns how many.
-static int64_t pair(const gathering *self, int base, int other)
+// Log ratios of every ordinal of which both are known, session by session, in the order recorded.
+static bt_status pair(gathering *self, bt_calibrated_case *item, int base, int other,
+                      bt_sessions *out)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < self->ordinals; ++i) {
-        double below = self->times[base][i], above = self->times[other][i];
-        if (below > 0 && above > 0) {
-            self->logs[count++] = log(above / below);
+    *out = (bt_sessions){self->logs, self->rounds, 0};
+    for (int64_t s = 0; s < self->run_count; ++s) {
+        int64_t before = count;
+        bool same = false;
+        BT_TRY(fits(self, self->runs[s], item, &same));
+        if (same) {
+            BT_TRY(take_times(self, self->runs[s], item));
+        }
+        for (int64_t i = 0; same && i < self->ordinals; ++i) {
+            double below = self->times[base][i], above = self->times[other][i];
+            if (below > 0 && above > 0) {
+                self->logs[count++] = log(above / below);
+            }
+        }
+        if (count > before) {
+            self->rounds[out->count++] = count - before;
         }
     }
-    return count;
+    return BT_OK;
 }
 
 static bt_status median_of(gathering *self, const double *times, double *median)
@@ -125,27 +178,30 @@ static void make_rule(const gathering *self, bt_calibrated_case *item)
     bt_gate_metric metric = item->training ? BT_GATE_STEP_TIME : BT_GATE_TIME;
     bt_gate_rule policy =
         bt_policy_rule(self->policy, item->name, metric, item->training, item->base_ns);
-    item->rule = bt_decision_rule_of(policy.tolerance, self->family);
-    item->rule.alpha = self->policy->false_alarm_rate;
-    item->rule.miss = self->policy->miss_rate;
-    bt_decision_rule_limit(&item->rule, self->policy->rounds);
+    item->rule = bt_gate_decision_rule(self->policy, &policy, self->family);
 }
 
 static bt_status judge(gathering *self, bt_calibrated_case *item)
 {
-    uint64_t seed = self->run->schedule.seed;
+    bt_sessions pairs;
     double low = 0, high = 0;
-    BT_TRY(take_times(self, item));
+    int64_t count = 0;
+    BT_TRY(take_times(self, self->run, item));
     BT_TRY(median_of(self, self->times[A], &item->base_ns));
     make_rule(self, item);
-    int64_t count = pair(self, A, B);
-    BT_TRY(bt_noise_rates_of(self->logs, count, &item->rule, seed, &item->rates));
-    item->misses = item->rates.false_alarm_rate > item->rule.alpha;
-    count = pair(self, B, SLOWED);
+    BT_TRY(pair(self, item, A, B, &pairs));
+    BT_TRY(bt_noise_rates_of(&pairs, &item->rule, &item->rates));
+    item->misses = item->rates.false_alarm_high > item->rule.alpha;
+    item->coarse = item->rates.smallest_high >
+                   self->policy->calibration_smallest_tolerances * item->rule.tolerance;
+    BT_TRY(pair(self, item, B, SLOWED, &pairs));
+    for (int64_t i = 0; i < pairs.count; ++i) {
+        count += pairs.rounds[i];
+    }
     item->seen = expm1(bt_mean_interval(self->logs, count, 0.95, &low, &high));
     item->seen_low = expm1(low);
     item->seen_high = expm1(high);
-    return bt_noise_found_rate(self->logs, count, &item->rule, seed, &item->found);
+    return bt_noise_found_rate(&pairs, &item->rule, &item->found);
 }
 
 static bt_status gather(gathering *self)
@@ -156,12 +212,16 @@ static bt_status gather(gathering *self)
     self->items = block;
     self->out->items = self->items;
     list_cases(self);
+    count_ordinals(self);
     for (int i = 0; i < SYSTEMS; ++i) {
         BT_TRY(bt_arena_alloc(arena, (size_t)self->ordinals * sizeof(double), &block));
         self->times[i] = block;
     }
-    BT_TRY(bt_arena_alloc(arena, (size_t)self->ordinals * sizeof(double), &block));
+    BT_TRY(
+        bt_arena_alloc(arena, (size_t)(self->ordinals * self->run_count) * sizeof(double), &block));
     self->logs = block;
+    BT_TRY(bt_arena_alloc(arena, (size_t)self->run_count * sizeof(int64_t), &block));
+    self->rounds = block;
     for (int64_t i = 0; i < self->out->count; ++i) {
         self->items[i].injected = self->run->schedule.systems[SLOWED].inject_slowdown;
         BT_TRY(judge(self, &self->items[i]));
@@ -169,16 +229,21 @@ static bt_status gather(gathering *self)
     return BT_OK;
 }
 
-bt_status bt_calibrate(const bt_store_run *run, const bt_policy *policy, bt_calibration_result *out)
+bt_status bt_calibrate(const bt_store_run *const *runs, int64_t count, const bt_policy *policy,
+                       bt_calibration_result *out)
 {
-    const bt_store_schedule *schedule = &run->schedule;
     memset(out, 0, sizeof *out);
-    out->run = run;
-    if (strcmp(schedule->kind, BT_CALIBRATE_KIND) != 0 || schedule->system_count != SYSTEMS) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld is no session of 'bt-bench calibrate'", (long long)run->id);
+    out->run = runs[0];
+    for (int64_t i = 0; i < count; ++i) {
+        const bt_store_schedule *schedule = &runs[i]->schedule;
+        if (strcmp(schedule->kind, BT_CALIBRATE_KIND) != 0 || schedule->system_count != SYSTEMS) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "run %lld is no session of 'bt-bench calibrate'",
+                            (long long)runs[i]->id);
+        }
     }
-    gathering self = {.run = run, .policy = policy, .out = out};
+    gathering self = {
+        .runs = runs, .run_count = count, .run = runs[0], .policy = policy, .out = out};
     bt_status status = gather(&self);
     if (status != BT_OK) {
         bt_calibration_release(out);
@@ -199,86 +264,70 @@ int bt_calibration_exit_code(const bt_calibration_result *result)
         const bt_calibrated_case *item = &result->items[i];
         failed = failed || item->failed;
         unknown = unknown || isnan(item->rates.false_alarm_rate);
-        misses = misses || item->misses;
+        misses = misses || item->misses || item->coarse;
     }
     return failed ? 5 : unknown ? 4 : misses ? 1 : 0;
 }
 
 // ---- storing -----------------------------------------------------------------------------------
 
-static bt_status keep_rule(const bt_calibrated_case *item, bt_arena *arena, const char **out)
+static bt_status keep(bt_arena *arena, const char *text, const char **out)
 {
-    bt_str text = {0};
-    bt_json_writer json = {.out = &text};
     void *copy = NULL;
-    bt_json_writer_open(&json, NULL, '{');
-    bt_decision_rule_write(&item->rule, &json);
-    bt_json_writer_close(&json, '}');
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_arena_alloc(arena, text.length_bytes + 1, &copy);
-    }
-    if (status == BT_OK) {
-        memcpy(copy, bt_str_text(&text), text.length_bytes + 1);
-        *out = copy;
-    }
-    bt_str_release(&text);
-    return status;
-}
-
-// The settings of a case, as its first round has them.
-static const char *axes_of(const bt_store_run *run, const char *name)
-{
-    for (int64_t i = 0; i < run->round_count; ++i) {
-        if (strcmp(run->rounds[i].what.name, name) == 0) {
-            return run->rounds[i].what.axes_json;
-        }
-    }
-    return "";
+    size_t size_bytes = strlen(text) + 1;
+    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
+    memcpy(copy, text, size_bytes);
+    *out = copy;
+    return BT_OK;
 }
 
 static bt_status add_row(const bt_calibration_result *result, const bt_calibrated_case *item,
-                         bt_arena *arena, bt_store_calibration *rows, int64_t *count)
+                         bt_arena *arena, bt_store_calibration *row)
 {
     const bt_noise_rates *rates = &item->rates;
-    void *block = NULL;
-    if (isnan(rates->false_alarm_rate)) {
-        return BT_OK;
-    }
+    char environment[33], card[33];
+    bt_str rule = {0};
     // What is not found at all is kept as the largest slowdown that was looked for.
-    bt_store_calibration row = {.bench = item->bench,
-                                .name = item->name,
-                                .pairs = rates->pairs,
-                                .false_alarm_rate = rates->false_alarm_rate,
-                                .false_alarm_low = rates->false_alarm_low,
-                                .false_alarm_high = rates->false_alarm_high,
-                                .smallest = fmin(rates->smallest, BT_CALIBRATE_LARGEST),
-                                .smallest_low = fmin(rates->smallest_low, BT_CALIBRATE_LARGEST),
-                                .smallest_high = fmin(rates->smallest_high, BT_CALIBRATE_LARGEST)};
-    char environment[33];
-    BT_TRY(bt_gate_environment(&result->run->info.env, item->name, axes_of(result->run, item->name),
+    *row =
+        (bt_store_calibration){.bench = item->bench,
+                               .name = item->name,
+                               .pairs = rates->pairs,
+                               .needed = rates->needed,
+                               .sessions = rates->sessions,
+                               .false_alarm_rate = rates->false_alarm_rate,
+                               .false_alarm_high = rates->false_alarm_high,
+                               .smallest = fmin(rates->smallest, BT_CALIBRATE_LARGEST),
+                               .smallest_high = fmin(rates->smallest_high, BT_CALIBRATE_LARGEST)};
+    if (isnan(rates->smallest)) {
+        row->smallest = row->smallest_high = (double)NAN;
+    }
+    row->metric = bt_gate_metric_info(item->training ? BT_GATE_STEP_TIME : BT_GATE_TIME)->tag;
+    BT_TRY(bt_gate_environment(&result->run->info.env, item->name, axes_of(result->run, item),
                                environment));
-    BT_TRY(bt_arena_alloc(arena, sizeof environment, &block));
-    memcpy(block, environment, sizeof environment);
-    row.environment = block;
-    BT_TRY(keep_rule(item, arena, &row.rule_json));
-    row.metric = bt_gate_metric_info(item->training ? BT_GATE_STEP_TIME : BT_GATE_TIME)->tag;
-    rows[(*count)++] = row;
-    return BT_OK;
+    bt_gate_card(&result->run->info.env, card);
+    BT_TRY(keep(arena, environment, &row->environment));
+    BT_TRY(keep(arena, card, &row->card));
+    bt_gate_calibrated_rule(&item->rule, &rule);
+    bt_status status = bt_str_status(&rule);
+    if (status == BT_OK) {
+        status = keep(arena, bt_str_text(&rule), &row->rule_json);
+    }
+    bt_str_release(&rule);
+    return status;
 }
 
 bt_status bt_calibration_store(bt_store *store, const bt_calibration_result *result)
 {
     bt_arena arena = {0};
     void *block = NULL;
-    int64_t count = 0;
     bt_status status =
         bt_arena_alloc(&arena, (size_t)result->count * sizeof(bt_store_calibration), &block);
+    bt_store_calibration *rows = block;
     for (int64_t i = 0; status == BT_OK && i < result->count; ++i) {
-        status = add_row(result, &result->items[i], &arena, block, &count);
+        status = add_row(result, &result->items[i], &arena, &rows[i]);
     }
     if (status == BT_OK) {
-        status = bt_store_calibrations_set(store, result->run->id, block, count);
+        status = bt_store_calibrations_set(store, result->run->id, rows, result->count);
     }
     bt_arena_release(&arena);
     return status;

@@ -3,47 +3,56 @@
 // A session of 'calibrate' runs three systems in turns, all of them this very build: `a`, `b`, and
 // `slowed`, whose timed regions are made longer by a known share. Of a case the log ratios of
 // b to a are what noise alone does here; those of slowed to b show that a slowdown is seen as what
-// it is. Both rates come from resampling those of a and b:
-//   - a comparison is played by drawing pairs with replacement, each turned round by a coin (a and
-//     b are the same, so either way is as likely), and deciding after each look as `ab` does;
-//   - the false-alarm rate is the share of SLOWER among many such plays; the smallest slowdown
-//     that is found nine times in ten is the least share which, added to every pair, makes nine
-//     plays in ten SLOWER;
-//   - the intervals come from doing all of it again on redrawn pairs (95 %, percentile); that of
-//     the false-alarm rate reaches at least as far as the number of plays lets it (Wilson).
-// What that cannot know: noise that was not there in these rounds. Rounds are taken as independent
-// but for what their being paired takes away. A busy machine gets an honest answer: a large one.
+// it is. Sessions of other days on the same machine, of the same case, are judged together.
+//   - Replays: every window of contiguous recorded pairs is decided as `ab` decides, with its
+//     looks. Pairs are never shuffled or turned round, so bias, drift and correlation stay. The
+//     false-alarm rate is the share of windows that end as SLOWER or FASTER; the smallest slowdown
+//     is the least share which, added to every pair, makes nine windows in ten SLOWER.
+//   - Bounds: windows overlap, so their share says little about rare events. The means of
+//     contiguous blocks (as long as a first look) about 0, where equal builds belong, give an upper
+//     95 % bound of their spread by chi-square; the false-alarm bound is the chance that a normal
+//     mean with that spread leaves the tolerance, and the bound of the smallest slowdown follows
+//     likewise. Few blocks have wide bounds: more sessions narrow them.
+// What that cannot know: noise that was not there in these rounds. A calibration holds for its
+// rule, tolerance, machine and card, for some days, and for gates that judge pairs.
 //
-// Invariant: a function of the recorded run, the rule and a seed; anyone can make it again.
+// Invariant: a function of the recorded runs and the rule; anyone can make it again.
 #ifndef BT_HARNESS_AB_CALIBRATE_H
 #define BT_HARNESS_AB_CALIBRATE_H
 
 #include "harness/gate/policy.h"
 #include "harness/stats/decide.h"
+#include "harness/stats/sessions.h"
 #include "harness/store/store.h"
 
-#define BT_CALIBRATE_KIND        "calibrate" // of the schedule
-#define BT_CALIBRATE_SLOWED      "slowed"    // systems: a, b, slowed
-#define BT_CALIBRATE_FOUND_SHARE 0.9
-#define BT_CALIBRATE_LARGEST     10.0 // slowdown that is looked for: eleven times the time
+#define BT_CALIBRATE_KIND         "calibrate" // of the schedule
+#define BT_CALIBRATE_SLOWED       "slowed"    // systems: a, b, slowed
+#define BT_CALIBRATE_FOUND_SHARE  0.9
+#define BT_CALIBRATE_LARGEST      10.0 // slowdown that is looked for: eleven times the time
+#define BT_CALIBRATE_PAIRS_MIN    24   // fewer tell nothing
+#define BT_CALIBRATE_SESSIONS_MAX 16   // that are judged together, the newest ones
 
 typedef struct bt_noise_rates {
-    int64_t pairs;
-    double deviation; // of the log ratios of a pair
-    double false_alarm_rate, false_alarm_low, false_alarm_high;
-    double smallest, smallest_low, smallest_high; // shares; infinite: not even ten times as slow
+    int64_t pairs, sessions; // of sessions as long as a first look; shorter ones do not count
+    int64_t needed;          // pairs; with fewer the rates are NaN
+    double deviation;        // of the log ratios of a pair
+    double bias;             // their mean
+    double block_deviation;  // of block means about 0
+    double false_alarm_rate; // share of windows
+    double false_alarm_high; // 95 % upper bound
+    double smallest;         // share; infinite: not even ten times as slow
+    double smallest_high;    // 95 % upper bound
 } bt_noise_rates;
 
-// What a rule does with these log ratios [count] of pairs of equal builds. Fewer than four tell
-// nothing: all NaN.
+// Pairs that a calibration of this rule needs.
+int64_t bt_noise_pairs_needed(const bt_decision_rule *rule);
+// What a rule does with the log ratios of pairs of equal builds, session by session.
 // Errors  OUT_OF_MEMORY
-BT_CHECKED bt_status bt_noise_rates_of(const double *log_ratios, int64_t count,
-                                       const bt_decision_rule *rule, uint64_t seed,
+BT_CHECKED bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *rule,
                                        bt_noise_rates *out);
-// Share of plays that are SLOWER when pairs are drawn from log_ratios as they are.
+// Share of windows that are SLOWER; NaN where none is long enough.
 // Errors  OUT_OF_MEMORY
-BT_CHECKED bt_status bt_noise_found_rate(const double *log_ratios, int64_t count,
-                                         const bt_decision_rule *rule, uint64_t seed,
+BT_CHECKED bt_status bt_noise_found_rate(const bt_sessions *pairs, const bt_decision_rule *rule,
                                          double *found);
 
 typedef struct bt_calibrated_case {
@@ -54,8 +63,9 @@ typedef struct bt_calibrated_case {
     bt_noise_rates rates;
     double injected;                  // share by which `slowed` was made slower
     double seen, seen_low, seen_high; // share by which it was seen slower, 95 %
-    double found;                     // share of plays on those pairs that are SLOWER
-    bool misses;                      // the false-alarm rate is above the rule's alpha
+    double found;                     // share of windows of those pairs that are SLOWER
+    bool misses;                      // the bound of the false-alarm rate is above the rule's alpha
+    bool coarse;                      // the bound of the smallest slowdown is above the policy's
     const char *message;              // of the first round that failed, "" without; borrowed
     bool failed;                      // a round crashed or was wrong
 } bt_calibrated_case;
@@ -63,19 +73,20 @@ typedef struct bt_calibrated_case {
 typedef struct bt_calibration_result {
     const bt_calibrated_case *items; // [count], in the order of the run, in the arena
     int64_t count;
-    const bt_store_run *run; // borrowed
+    const bt_store_run *run; // the newest session; borrowed
     bt_arena arena;
 } bt_calibration_result;
 
-// Judges a session of 'calibrate'.
-// Owns    *out: the caller, bt_calibration_release; borrows from the run
-// Errors  INVALID_ARGUMENT (it is none), OUT_OF_MEMORY
-BT_CHECKED bt_status bt_calibrate(const bt_store_run *run, const bt_policy *policy,
-                                  bt_calibration_result *out);
+// Judges sessions of 'calibrate', [count >= 1], the newest first: the cases of that one, with the
+// pairs of the others where case, environment and card are the same.
+// Owns    *out: the caller, bt_calibration_release; borrows from the runs
+// Errors  INVALID_ARGUMENT (one is none), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_calibrate(const bt_store_run *const *runs, int64_t count,
+                                  const bt_policy *policy, bt_calibration_result *out);
 void bt_calibration_release(bt_calibration_result *result);
-// Stores what was found out per case; of cases without enough rounds nothing.
+// Stores what was found out per case; of cases with too few pairs how many there are.
 BT_CHECKED bt_status bt_calibration_store(bt_store *store, const bt_calibration_result *result);
-// 5 when a case failed, else 4 when a case has no answer, else 1 when one misses its rate, else 0.
+// 5 when a case failed, else 4 when a case has too few pairs, else 1 when one is refused, else 0.
 int bt_calibration_exit_code(const bt_calibration_result *result);
 
 BT_CHECKED bt_status bt_calibration_text(const bt_calibration_result *result, bt_str *out);

@@ -1,196 +1,201 @@
-// harness/ab/resample.c - what a rule does with noise, by playing comparisons on recorded pairs
+// harness/ab/resample.c - what a rule does with recorded pairs of equal builds
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
-#include "framework/base/rng.h"
 #include "harness/ab/calibrate.h"
-#include "harness/stats/bootstrap.h"
-#include "harness/stats/stats.h"
 
-#define PLAYS         2000 // of the estimates
-#define REDRAWS       60   // of the pairs, for the intervals
-#define REDRAW_PLAYS  200
-#define PAIRS_MIN     4
-#define BISECTIONS    20
-#define WILSON_Z      1.959963984540054
-#define REDRAW_STREAM ((uint64_t)1 << 40)
+#define BISECTIONS 14
+#define NORMAL_95  1.6448536269514722 // one-sided 95 % point of the normal distribution
+#define NORMAL_90  1.2815515655446004
 
-// A play, as far as decisions need it: mean and standard error at each look.
-typedef struct play {
-    double mean[BT_LOOKS_MAX], error[BT_LOOKS_MAX];
-} play;
-
-typedef struct playing {
+// Sessions of pairs while they are replayed.
+typedef struct replaying {
     const bt_decision_rule *rule;
-    bt_decision_levels levels[BT_LOOKS_MAX];
-    play *plays; // owned, [PLAYS]
-} playing;
+    const bt_sessions *pairs;
+    double *window; // owned, [rounds of the last look]
+} replaying;
 
-// Draws the pairs of one play and keeps their moments at the looks.
-static void draw_play(const playing *self, const double *logs, int64_t count, bool turned,
-                      bt_rng rng, play *out)
+static int64_t first_look(const bt_decision_rule *rule) { return rule->looks[0]; }
+static int64_t last_look(const bt_decision_rule *rule) { return rule->looks[rule->look_count - 1]; }
+
+// What `ab` ends with on these pairs [count >= first look], all slower by `shift` (a logarithm).
+static bt_outcome replay(const replaying *self, const double *logs, int64_t count, double shift)
 {
-    double mean = 0, squares = 0; // Welford
-    int64_t taken = 0;
-    for (int64_t look = 0; look < self->rule->look_count; ++look) {
-        for (; taken < self->rule->looks[look]; ++taken) {
-            uint64_t word = bt_rng_below(rng, (uint64_t)taken, 2 * (uint64_t)count);
-            double value = logs[word / 2] * (turned && word % 2 ? -1.0 : 1.0);
-            double before = value - mean;
-            mean += before / (double)(taken + 1);
-            squares += before * (value - mean);
-        }
-        out->mean[look] = mean;
-        out->error[look] = sqrt(squares / (double)(taken - 1) / (double)taken);
+    bt_decision decision = {.outcome = BT_OUTCOME_INCONCLUSIVE};
+    for (int64_t i = 0; i < count; ++i) {
+        self->window[i] = logs[i] + shift;
     }
-}
-
-// Is the play SLOWER with `slowdown` added to each pair?
-static bool is_slower(const playing *self, const play *of, double slowdown)
-{
-    double added = log1p(slowdown);
     for (int64_t look = 0; look < self->rule->look_count; ++look) {
-        bt_decision decision =
-            bt_decide_mean(self->rule, &self->levels[look], of->mean[look] + added, of->error[look],
-                           self->rule->looks[look]);
+        if (self->rule->looks[look] > count) {
+            break;
+        }
+        decision = bt_decide_paired(self->rule, self->window, self->rule->looks[look]);
         if (decision.next_rounds == 0) {
-            return decision.outcome == BT_OUTCOME_SLOWER;
+            break;
         }
     }
-    return false;
+    return decision.outcome;
 }
 
-static double share_slower(const playing *self, int64_t plays, double slowdown)
+// Share of the windows of contiguous pairs, one from each pair on that has enough behind it, that
+// end as SLOWER, or (`either`) as SLOWER or FASTER.
+static double share_of(const replaying *self, double shift, bool either)
 {
-    int64_t slower = 0;
-    for (int64_t i = 0; i < plays; ++i) {
-        slower += is_slower(self, &self->plays[i], slowdown);
+    const int64_t least = first_look(self->rule), most = last_look(self->rule);
+    const double *at = self->pairs->logs;
+    int64_t windows = 0, alarms = 0;
+    for (int64_t s = 0; s < self->pairs->count; at += self->pairs->rounds[s++]) {
+        for (int64_t i = 0; i + least <= self->pairs->rounds[s]; ++i) {
+            int64_t rest = self->pairs->rounds[s] - i;
+            bt_outcome outcome = replay(self, at + i, rest < most ? rest : most, shift);
+            alarms += outcome == BT_OUTCOME_SLOWER || (either && outcome == BT_OUTCOME_FASTER);
+            ++windows;
+        }
     }
-    return (double)slower / (double)plays;
+    return windows ? (double)alarms / (double)windows : (double)NAN;
 }
 
-static void draw_plays(playing *self, const double *logs, int64_t count, bool turned, int64_t plays,
-                       uint64_t seed, uint64_t stream)
+// The least slowdown that enough of the windows find.
+static double smallest_found(const replaying *self)
 {
-    for (int64_t i = 0; i < plays; ++i) {
-        const bt_rng rng = {.seed = seed, .stream = stream + (uint64_t)i};
-        draw_play(self, logs, count, turned, rng, &self->plays[i]);
-    }
-}
-
-// The least slowdown that enough of the plays find; the same plays for all of them.
-static double smallest_found(const playing *self, int64_t plays)
-{
-    double low = 0, high = BT_CALIBRATE_LARGEST;
-    if (share_slower(self, plays, high) < BT_CALIBRATE_FOUND_SHARE) {
+    double low = 0, high = log1p(BT_CALIBRATE_LARGEST);
+    if (share_of(self, high, false) < BT_CALIBRATE_FOUND_SHARE) {
         return (double)INFINITY;
     }
     for (int i = 0; i < BISECTIONS; ++i) {
         double middle = low + (high - low) / 2;
-        if (share_slower(self, plays, middle) < BT_CALIBRATE_FOUND_SHARE) {
+        if (share_of(self, middle, false) < BT_CALIBRATE_FOUND_SHARE) {
             low = middle;
         } else {
             high = middle;
         }
     }
-    return high;
+    return expm1(high);
 }
 
-static bt_status open_playing(const bt_decision_rule *rule, playing *out)
+// ---- blocks ------------------------------------------------------------------------------------
+
+// Means of contiguous blocks of a first look's pairs. Equal builds have the mean 0, so a bias and a
+// drift count as spread.
+typedef struct blocks {
+    int64_t count;
+    double squares;        // of the means about 0, summed
+    double within_squares; // of the pairs about their block's mean, summed
+    double within_freedom;
+} blocks;
+
+static blocks blocks_of(const bt_sessions *pairs, int64_t size)
+{
+    blocks out = {0};
+    const double *at = pairs->logs;
+    for (int64_t s = 0; s < pairs->count; at += pairs->rounds[s++]) {
+        for (int64_t i = 0; i + size <= pairs->rounds[s]; i += size) {
+            double sum = 0;
+            for (int64_t j = 0; j < size; ++j) {
+                sum += at[i + j];
+            }
+            double mean = sum / (double)size;
+            for (int64_t j = 0; j < size; ++j) {
+                out.within_squares += (at[i + j] - mean) * (at[i + j] - mean);
+            }
+            out.squares += mean * mean;
+            out.within_freedom += (double)(size - 1);
+            ++out.count;
+        }
+    }
+    return out;
+}
+
+// 95 % upper bound of a standard deviation, from a sum of squares with so many degrees of freedom.
+// Source  Wilson & Hilferty 1931, the 5 % point of chi-square
+static double deviation_high(double squares, double freedom)
+{
+    double ninth = 2 / (9 * freedom), root = 1 - ninth - NORMAL_95 * sqrt(ninth);
+    return root > 0 ? sqrt(squares / (freedom * root * root * root)) : (double)INFINITY;
+}
+
+static void bound(const bt_decision_rule *rule, const blocks *of, bt_noise_rates *out)
+{
+    const double tolerance = log1p(rule->tolerance), last = (double)last_look(rule);
+    double block = deviation_high(of->squares, (double)of->count);
+    double within =
+        of->within_squares > 0 ? deviation_high(of->within_squares, of->within_freedom) : 0;
+    const bt_decision_levels levels = bt_decision_levels_of(rule, last - 1);
+    double error = within / sqrt(last);
+    out->block_deviation = sqrt(of->squares / (double)of->count);
+    out->false_alarm_high =
+        fmax(out->false_alarm_rate, block > 0 ? erfc(tolerance / block / sqrt(2)) : 0);
+    double least = fmax(tolerance + levels.sure * error, levels.family * error);
+    out->smallest_high = fmax(out->smallest, expm1(least + NORMAL_90 * block));
+}
+
+// ---- all ---------------------------------------------------------------------------------------
+
+int64_t bt_noise_pairs_needed(const bt_decision_rule *rule)
+{
+    int64_t last = last_look(rule);
+    return last > BT_CALIBRATE_PAIRS_MIN ? last : BT_CALIBRATE_PAIRS_MIN;
+}
+
+static void describe(const bt_sessions *pairs, const bt_decision_rule *rule, bt_noise_rates *out)
+{
+    double sum = 0, squares = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < pairs->count; ++i) {
+        bool whole = pairs->rounds[i] >= first_look(rule);
+        count += pairs->rounds[i];
+        out->pairs += whole ? pairs->rounds[i] : 0;
+        out->sessions += whole;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        sum += pairs->logs[i];
+    }
+    out->bias = count > 0 ? sum / (double)count : (double)NAN;
+    for (int64_t i = 0; i < count; ++i) {
+        squares += (pairs->logs[i] - out->bias) * (pairs->logs[i] - out->bias);
+    }
+    out->deviation = count > 1 ? sqrt(squares / (double)(count - 1)) : (double)NAN;
+}
+
+static bt_status open_window(const bt_decision_rule *rule, const bt_sessions *pairs, replaying *out)
 {
     void *block = NULL;
-    *out = (playing){.rule = rule};
-    for (int64_t i = 0; i < rule->look_count; ++i) {
-        out->levels[i] = bt_decision_levels_of(rule, (double)(rule->looks[i] - 1));
-    }
-    BT_TRY(bt_mem_alloc(PLAYS, sizeof *out->plays, &block));
-    out->plays = block;
+    *out = (replaying){.rule = rule, .pairs = pairs};
+    BT_TRY(bt_mem_alloc((size_t)last_look(rule), sizeof(double), &block));
+    out->window = block;
     return BT_OK;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-// Source  Wilson 1927; what `share` of PLAYS says about the probability behind it
-static void wilson(double share, double *low, double *high)
-{
-    const double n = PLAYS, z = WILSON_Z;
-    double centre = (share + z * z / (2 * n)) / (1 + z * z / n);
-    double reach = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
-    *low = centre - reach > 0 ? centre - reach : 0;
-    *high = centre + reach;
-}
-
-// The same on redrawn pairs, for the intervals.
-static void redraw(playing *self, const double *logs, int64_t count, uint64_t seed, double *drawn,
-                   bt_noise_rates *out)
-{
-    double alarms[REDRAWS], smallest[REDRAWS];
-    for (int i = 0; i < REDRAWS; ++i) {
-        uint64_t stream = REDRAW_STREAM * (uint64_t)(i + 1);
-        bt_bootstrap_draw(logs, count, seed, stream - 1, drawn);
-        draw_plays(self, drawn, count, true, REDRAW_PLAYS, seed, stream);
-        alarms[i] = share_slower(self, REDRAW_PLAYS, 0);
-        smallest[i] = smallest_found(self, REDRAW_PLAYS);
-    }
-    qsort(alarms, REDRAWS, sizeof *alarms, compare);
-    qsort(smallest, REDRAWS, sizeof *smallest, compare);
-    wilson(out->false_alarm_rate, &out->false_alarm_low, &out->false_alarm_high);
-    out->false_alarm_low = fmin(out->false_alarm_low, bt_stats_quantile(alarms, REDRAWS, 0.025));
-    out->false_alarm_high = fmax(out->false_alarm_high, bt_stats_quantile(alarms, REDRAWS, 0.975));
-    out->smallest_low = fmin(out->smallest, bt_stats_quantile(smallest, REDRAWS, 0.025));
-    out->smallest_high = fmax(out->smallest, bt_stats_quantile(smallest, REDRAWS, 0.975));
-}
-
-static double deviation_of(const double *values, int64_t count)
-{
-    double mean = bt_statistic_mean(values, count, NULL), squares = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        squares += (values[i] - mean) * (values[i] - mean);
-    }
-    return sqrt(squares / (double)(count - 1));
-}
-
-bt_status bt_noise_rates_of(const double *log_ratios, int64_t count, const bt_decision_rule *rule,
-                            uint64_t seed, bt_noise_rates *out)
+bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *rule,
+                            bt_noise_rates *out)
 {
     const double nan = (double)NAN;
-    playing self;
-    void *block = NULL;
-    *out = (bt_noise_rates){count, nan, nan, nan, nan, nan, nan, nan};
-    if (count < PAIRS_MIN) {
+    replaying self;
+    *out = (bt_noise_rates){.needed = bt_noise_pairs_needed(rule),
+                            .block_deviation = nan,
+                            .false_alarm_rate = nan,
+                            .false_alarm_high = nan,
+                            .smallest = nan,
+                            .smallest_high = nan};
+    describe(pairs, rule, out);
+    if (out->pairs < out->needed) {
         return BT_OK;
     }
-    BT_TRY(open_playing(rule, &self));
-    bt_status status = bt_mem_alloc((size_t)count, sizeof(double), &block);
-    if (status == BT_OK) {
-        out->deviation = deviation_of(log_ratios, count);
-        draw_plays(&self, log_ratios, count, true, PLAYS, seed, 0);
-        out->false_alarm_rate = share_slower(&self, PLAYS, 0);
-        out->smallest = smallest_found(&self, PLAYS);
-        redraw(&self, log_ratios, count, seed, block, out);
-    }
-    bt_mem_free(block);
-    bt_mem_free(self.plays);
-    return status;
+    const blocks of = blocks_of(pairs, first_look(rule));
+    BT_TRY(open_window(rule, pairs, &self));
+    out->false_alarm_rate = share_of(&self, 0, true);
+    out->smallest = smallest_found(&self);
+    bound(rule, &of, out);
+    bt_mem_free(self.window);
+    return BT_OK;
 }
 
-bt_status bt_noise_found_rate(const double *log_ratios, int64_t count, const bt_decision_rule *rule,
-                              uint64_t seed, double *found)
+bt_status bt_noise_found_rate(const bt_sessions *pairs, const bt_decision_rule *rule, double *found)
 {
-    playing self;
-    *found = (double)NAN;
-    if (count < PAIRS_MIN) {
-        return BT_OK;
-    }
-    BT_TRY(open_playing(rule, &self));
-    draw_plays(&self, log_ratios, count, false, PLAYS, seed, 0);
-    *found = share_slower(&self, PLAYS, 0);
-    bt_mem_free(self.plays);
+    replaying self;
+    BT_TRY(open_window(rule, pairs, &self));
+    *found = share_of(&self, 0, false);
+    bt_mem_free(self.window);
     return BT_OK;
 }

@@ -211,10 +211,49 @@ static bt_status list_of_gate(const bt_gate_result *result, bt_arena *arena, ver
     return BT_OK;
 }
 
+static bool says(const cJSON *object, const char *key, const char *text)
+{
+    const cJSON *node = bt_json_get(object, key);
+    return cJSON_IsString(node) && strcmp(node->valuestring, text) == 0;
+}
+
+static void take_calibration(const cJSON *node, bt_gate_calibration *out)
+{
+    const cJSON *why = bt_json_get(node, "why");
+    out->known = cJSON_IsTrue(bt_json_get(node, "known"));
+    if (out->known) {
+        out->false_alarm_rate = bt_json_number_of(node, "false_alarm_rate");
+        out->smallest = bt_json_number_of(node, "smallest");
+    }
+    (void)snprintf(out->why, sizeof out->why, "%s", cJSON_IsString(why) ? why->valuestring : "");
+}
+
+// A calibration is no part of the run: what a recorded rule says of it is taken as it is.
+static bt_status recorded_calibration(void *self, const bt_gate_calibration_query *query,
+                                      bt_gate_calibration *out)
+{
+    const verdict_list *recorded = self;
+    for (int64_t i = 0; i < recorded->count; i++) {
+        const char *text = recorded->items[i].rule_json;
+        bt_json_doc rule;
+        BT_TRY(bt_json_parse("rule_json", text, strlen(text), &rule));
+        if (says(rule.root, "bench", query->side->bench) &&
+            says(rule.root, "case", query->side->name) &&
+            says(rule.root, "metric", bt_gate_metric_info(query->metric)->tag)) {
+            take_calibration(bt_json_get(rule.root, "calibration"), out);
+        }
+        bt_json_release(&rule);
+    }
+    return BT_OK;
+}
+
 static bt_status judge_by_policy(const bt_store_run *run, const bt_policy *policy,
                                  const verdict_list *recorded, bt_bundle_check *check)
 {
-    const bt_gate_request request = {.run = run, .policy = policy};
+    const bt_gate_request request = {.run = run,
+                                     .policy = policy,
+                                     .calibration = recorded_calibration,
+                                     .calibration_self = (void *)(uintptr_t)recorded};
     bt_gate_result result;
     bt_arena arena = {0};
     verdict_list follows;

@@ -1,10 +1,15 @@
 // harness/cli/verb_calibrate.c - what a comparison can find on this machine
+#include <string.h>
+
+#include "framework/base/mem.h"
 #include "harness/ab/calibrate.h"
 #include "harness/cli/ab_session.h"
+#include "harness/text/format.h"
 
 #define ROUNDS       24
 #define SLOWDOWN     0.02
 #define SLOWDOWN_MAX 100.0
+#define DAY_NS       (INT64_C(86400) * 1000000000)
 
 static bt_status begin(bt_cli_ab_session *self)
 {
@@ -31,15 +36,40 @@ static bt_status begin(bt_cli_ab_session *self)
     return bt_cli_order_seed(arguments, &self->suite.schedule_seed);
 }
 
-static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t number, bt_str *out,
-                       int *code)
+// ---- judging -----------------------------------------------------------------------------------
+
+// The session that ran and those before it that have not expired; the newest first.
+typedef struct session_list {
+    bt_store_run runs[BT_CALIBRATE_SESSIONS_MAX];
+    const bt_store_run *in_turn[BT_CALIBRATE_SESSIONS_MAX];
+    int64_t count;
+} session_list;
+
+static bt_status read_session(bt_store *store, int64_t number, session_list *out)
 {
-    bt_store_run run = {0};
-    bt_calibration_result result = {0};
-    bt_status status = bt_store_run_read(store, number, &run);
-    if (status == BT_OK) {
-        status = bt_calibrate(&run, &self->policy, &result);
+    BT_TRY(bt_store_run_read(store, number, &out->runs[out->count]));
+    out->in_turn[out->count] = &out->runs[out->count];
+    ++out->count;
+    return BT_OK;
+}
+
+static bt_status read_sessions(bt_store *store, int64_t number, int64_t days, session_list *out)
+{
+    int64_t numbers[BT_CALIBRATE_SESSIONS_MAX - 1], count = 0;
+    BT_TRY(read_session(store, number, out));
+    BT_TRY(bt_store_sessions_of(store, BT_CALIBRATE_KIND, out->runs[0].started_ns - days * DAY_NS,
+                                number, numbers, BT_CALIBRATE_SESSIONS_MAX - 1, &count));
+    for (int64_t i = 0; i < count; ++i) {
+        BT_TRY(read_session(store, numbers[i], out));
     }
+    return BT_OK;
+}
+
+static bt_status judge_sessions(const bt_cli_ab_session *self, bt_store *store,
+                                const session_list *list, bt_str *out, int *code)
+{
+    bt_calibration_result result = {0};
+    bt_status status = bt_calibrate(list->in_turn, list->count, &self->policy, &result);
     if (status == BT_OK) {
         status = bt_calibration_store(store, &result);
     }
@@ -48,13 +78,104 @@ static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t n
         status = self->json ? bt_calibration_json(&result, out) : bt_calibration_text(&result, out);
     }
     bt_calibration_release(&result);
-    bt_store_run_release(&run);
     return status;
+}
+
+static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t number, bt_str *out,
+                       int *code)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc(1, sizeof(session_list), &block));
+    session_list *list = block;
+    bt_status status = read_sessions(store, number, self->policy.calibration_days, list);
+    if (status == BT_OK) {
+        status = judge_sessions(self, store, list, out, code);
+    }
+    for (int64_t i = 0; i < list->count; ++i) {
+        bt_store_run_release(&list->runs[i]);
+    }
+    bt_mem_free(list);
+    return status;
+}
+
+// ---- what is recorded --------------------------------------------------------------------------
+
+static bt_status list_rows(bt_store *store, const bt_cli_arguments *arguments, bt_str *out)
+{
+    bt_arena arena = {0};
+    const bt_store_calibration *rows = NULL;
+    int64_t count = 0;
+    (void)arguments;
+    bt_status status = bt_store_calibrations_list(store, &arena, &rows, &count);
+    for (int64_t i = 0; status == BT_OK && i < count; ++i) {
+        bt_str_format(out, "%s   %s   run %lld, %s, ", rows[i].name, rows[i].metric,
+                      (long long)rows[i].run, bt_format_date(rows[i].made_ns).text);
+        if (rows[i].pairs < rows[i].needed) {
+            bt_str_format(out, "not calibrated (%lld of %lld pairs)\n", (long long)rows[i].pairs,
+                          (long long)rows[i].needed);
+        } else {
+            bt_str_format(
+                out, "%lld pairs of %lld sessions: false alarms at most %.3g %%, finds %.3g %%\n",
+                (long long)rows[i].pairs, (long long)rows[i].sessions,
+                100 * rows[i].false_alarm_high, 100 * rows[i].smallest_high);
+        }
+    }
+    if (status == BT_OK && count == 0) {
+        bt_str_append(out, "no calibrations; bt-bench calibrate SUITE\n");
+    }
+    bt_arena_release(&arena);
+    return status;
+}
+
+static bt_status remove_rows(bt_store *store, const bt_cli_arguments *arguments, bt_str *out)
+{
+    int64_t removed = 0;
+    const char *glob = arguments->words[1];
+    BT_TRY(bt_store_calibrations_remove(store, glob, &removed));
+    if (removed == 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "no calibration of a case \"%s\"; 'bt-bench calibrate list' names them",
+                        glob);
+    }
+    bt_str_format(out, "removed %lld calibration%s of %s; the recorded sessions stay\n",
+                  (long long)removed, removed == 1 ? "" : "s", glob);
+    return BT_OK;
+}
+
+static const struct {
+    const char *name;
+    int64_t words;
+    bt_store_mode mode;
+    bt_status (*run)(bt_store *store, const bt_cli_arguments *arguments, bt_str *out);
+} deeds[] = {{"list", 1, BT_STORE_READ, list_rows}, {"rm", 2, BT_STORE_AMEND, remove_rows}};
+
+static int run_deed(size_t which, const bt_cli_arguments *arguments)
+{
+    const char *path = bt_cli_value(arguments, "db");
+    bt_store *store = NULL;
+    bt_str out = {0};
+    bt_status status = bt_store_open(path ? path : BT_CLI_DATABASE, deeds[which].mode, &store);
+    if (status == BT_OK) {
+        status = deeds[which].run(store, arguments, &out);
+    }
+    bt_status closed = bt_store_close(store);
+    status = status == BT_OK ? closed : status;
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&out);
 }
 
 int bt_verb_calibrate(const bt_cli_arguments *arguments)
 {
     static const bt_cli_ab_verb verb = {
         .kind = BT_CALIBRATE_KIND, .fixed_rounds = true, .begin = begin, .judge = judge};
+    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; ++i) {
+        if (arguments->word_count == deeds[i].words &&
+            strcmp(arguments->words[0], deeds[i].name) == 0) {
+            return run_deed(i, arguments);
+        }
+    }
     return bt_cli_ab(&verb, arguments);
 }

@@ -184,17 +184,21 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"report", "RUN... -o FILE | --publish DIR",
      "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
      1000, bt_verb_report},
-    {"calibrate", "SUITE | --resume RUN",
-     "what ab and gate can find on this machine, and how often they are wrong",
+    {"calibrate", "SUITE | list | rm CASE | --resume RUN",
+     "measure the noise floor: false alarms, smallest detectable slowdown",
      "Runs this build against itself, and against itself made slower on purpose, in turns. Per "
      "case:\n"
-     "how often equal builds would be called SLOWER, and the smallest slowdown that is found nine\n"
-     "times in ten. Recorded for gates that require it.\n"
-     "Exit codes: 0 measured, 1 a case is called slower more often than the policy allows, 2 usage "
-     "or\n"
-     "suite, 4 a case has too few rounds for an answer, 5 a case crashed or was wrong, 130 "
-     "interrupted.",
-     calibrate_options, 0, 1, bt_verb_calibrate},
+     "an upper bound of how often equal builds are called slower, and the smallest slowdown that "
+     "is\n"
+     "found nine times in ten. Pairs of earlier sessions of the same case on this machine are "
+     "added.\n"
+     "Recorded for gates of pairs: for this rule, tolerance and card, until it expires (policy).\n"
+     "list     what is recorded\n"
+     "rm CASE  removes the calibrations of a case, or of those that a glob takes\n"
+     "Exit codes: 0 measured, 1 a case is refused: it misses the policy's rates, 2 usage or "
+     "suite,\n"
+     "4 a case has too few pairs, 5 a case crashed or was wrong, 130 interrupted.",
+     calibrate_options, 0, 2, bt_verb_calibrate},
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B | --resume RUN",
      "two builds or systems in turns: who is slower",
      "A build is a git revision, which is built under results/builds/ (once), a bt-bench program "

@@ -1,19 +1,79 @@
-// harness/gate/calibrated.c - what calibrate found out about a case, for a gate
-#include "harness/gate/gate.h"
+// harness/gate/calibrated.c - what calibrate found out about a case, for a gate of pairs
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-bt_status bt_gate_calibration_find(void *context, const bt_gate_side *side, bt_gate_metric metric,
+#include "harness/gate/gate.h"
+#include "harness/stats/decide_json.h"
+#include "harness/text/format.h"
+
+#define DAY_NS (INT64_C(86400) * 1000000000)
+
+void bt_gate_calibrated_rule(const bt_decision_rule *rule, bt_str *out)
+{
+    bt_decision_rule alone = *rule;
+    bt_json_writer json = {.out = out};
+    alone.family = 1;
+    bt_json_writer_open(&json, NULL, '{');
+    bt_decision_rule_write(&alone, &json);
+    bt_json_writer_close(&json, '}');
+}
+
+static bt_status same_rule(const bt_decision_rule *rule, const char *recorded, bool *same)
+{
+    bt_str text = {0};
+    bt_gate_calibrated_rule(rule, &text);
+    bt_status status = bt_str_status(&text);
+    *same = status == BT_OK && strcmp(bt_str_text(&text), recorded) == 0;
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status take(const bt_gate_calibration_query *query, const bt_store_calibration *found,
+                      bt_gate_calibration *out)
+{
+    bool same = false;
+    BT_TRY(same_rule(query->rule, found->rule_json, &same));
+    if (!same) {
+        (void)snprintf(out->why, sizeof out->why,
+                       "another rule or tolerance was calibrated; run 'bt-bench calibrate %.60s'",
+                       query->suite);
+    } else if (query->at_ns - found->made_ns > query->days * DAY_NS) {
+        (void)snprintf(out->why, sizeof out->why,
+                       "the calibration of %.10s has expired; run 'bt-bench calibrate %.60s'",
+                       bt_format_date(found->made_ns).text, query->suite);
+    } else if (isnan(found->false_alarm_high)) {
+        (void)snprintf(out->why, sizeof out->why,
+                       "not calibrated (%" PRId64 " of %" PRId64
+                       " pairs); run 'bt-bench calibrate %.60s' again",
+                       found->pairs, found->needed, query->suite);
+    } else {
+        out->known = true;
+        out->false_alarm_rate = found->false_alarm_high;
+        out->smallest = found->smallest_high;
+    }
+    return BT_OK;
+}
+
+bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_query *query,
                                    bt_gate_calibration *out)
 {
+    const bt_store_calibration wanted = {.environment = query->side->environment,
+                                         .card = query->card,
+                                         .bench = query->side->bench,
+                                         .name = query->side->name,
+                                         .metric = bt_gate_metric_info(query->metric)->tag};
     bt_arena arena = {0};
     bt_store_calibration found;
     bool known = false;
-    bt_status status =
-        bt_store_calibration_find(context, side->environment, side->bench, side->name,
-                                  bt_gate_metric_info(metric)->tag, &arena, &found, &known);
+    bt_status status = bt_store_calibration_find(context, &wanted, &arena, &found, &known);
     if (status == BT_OK && known) {
-        out->known = true;
-        out->false_alarm_rate = found.false_alarm_low;
-        out->smallest = found.smallest_low;
+        status = take(query, &found, out);
+    } else if (status == BT_OK) {
+        (void)snprintf(out->why, sizeof out->why,
+                       "not calibrated in this environment; run 'bt-bench calibrate %.60s'",
+                       query->suite);
     }
     bt_arena_release(&arena);
     return status;

@@ -242,6 +242,33 @@ static bt_status base_time(const bt_gate_side *base, double *time_ns)
     return bt_gate_side_median(base, BT_GATE_TIME, time_ns);
 }
 
+// A calibration is of pairs: it does not vouch for a gate against a baseline, whose own sessions
+// show how much the machine varies.
+static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate_terms *out)
+{
+    const bt_gate_request *request = self->request;
+    char card[33];
+    if (self->baseline) {
+        (void)snprintf(out->calibration.why, sizeof out->calibration.why,
+                       "one of pairs does not vouch for a gate against a baseline; compare with "
+                       "'bt-bench ab', or do not require it");
+        return BT_OK;
+    }
+    if (!request->calibration) {
+        return BT_OK;
+    }
+    bt_gate_card(&request->run->info.env, card);
+    const bt_decision_rule rule = bt_gate_decision_rule(request->policy, &out->rule, self->family);
+    const bt_gate_calibration_query query = {.side = side,
+                                             .metric = out->metric,
+                                             .rule = &rule,
+                                             .card = card,
+                                             .at_ns = request->run->started_ns,
+                                             .days = request->policy->calibration_days,
+                                             .suite = request->run->info.suite.path};
+    return request->calibration(request->calibration_self, &query, &out->calibration);
+}
+
 static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gate_side *side,
                             bt_gate_metric metric, bt_gate_terms *out)
 {
@@ -277,10 +304,7 @@ static bt_status make_terms(gating *self, const bt_gate_side *base, const bt_gat
     }
     bool calibrated = metric < BT_GATE_METRIC_COUNT && way_of(metric) == BT_GATE_WAY_TOTAL;
     out->calibration.required = out->calibration.required && calibrated;
-    if (!request->calibration || !calibrated || !side) {
-        return BT_OK;
-    }
-    return request->calibration(request->calibration_self, side, metric, &out->calibration);
+    return calibrated && side ? ask_calibration(self, side, out) : BT_OK;
 }
 
 static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_side *side,

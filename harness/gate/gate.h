@@ -28,14 +28,28 @@ typedef struct bt_gate_item {
     bool clocks_differ;   // of interleaved rounds; the sentence says by how much
 } bt_gate_item;
 
-// What calibration knows of a case in the run's environment; leaves *out as it is when nothing.
-typedef bt_status (*bt_gate_calibration_of)(void *self, const bt_gate_side *side,
-                                            bt_gate_metric metric, bt_gate_calibration *out);
+// What is asked of a calibration: a case and metric of a run that is judged in pairs.
+typedef struct bt_gate_calibration_query {
+    const bt_gate_side *side;
+    bt_gate_metric metric;
+    const bt_decision_rule *rule;
+    const char *card;  // bt_gate_card of the run
+    int64_t at_ns;     // when the run began, wall clock
+    int64_t days;      // after which a calibration expires
+    const char *suite; // for messages
+} bt_gate_calibration_query;
 
-// The one that looks into a database; `store` is the bt_store.
+// What calibration knows: known, or why not.
+typedef bt_status (*bt_gate_calibration_of)(void *self, const bt_gate_calibration_query *query,
+                                            bt_gate_calibration *out);
+
+// The one that looks into a database; `store` is the bt_store. A calibration counts for the case,
+// environment and card that it was made of, for its rule but for the family, and until it expires.
 // Errors  those of the store
-bt_status bt_gate_calibration_find(void *store, const bt_gate_side *side, bt_gate_metric metric,
+bt_status bt_gate_calibration_find(void *store, const bt_gate_calibration_query *query,
                                    bt_gate_calibration *out);
+// The rule as a calibration keeps it, appended: JSON without the family.
+void bt_gate_calibrated_rule(const bt_decision_rule *rule, bt_str *out);
 
 // All borrowed, by the result too.
 typedef struct bt_gate_request {

@@ -130,20 +130,21 @@ static bool check_calibration(const judging *self)
 {
     const bt_gate_calibration *calibration = &self->rule->calibration;
     if (calibration->required && !calibration->known) {
-        say(self->out, BT_GATE_NOT_COMPARABLE,
-            "not calibrated in this environment, and the policy requires it: run 'bt-bench "
-            "calibrate'");
+        say(self->out, BT_GATE_NOT_COMPARABLE, "the policy requires a calibration: %s",
+            *calibration->why ? calibration->why
+                              : "not calibrated in this environment; run 'bt-bench calibrate'");
     } else if (calibration->known &&
-               calibration->false_alarm_rate > calibration->false_alarm_limit) {
+               !(calibration->false_alarm_rate <= calibration->false_alarm_limit)) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
-            "the calibration called %.3g %% of identical builds slower; allowed: %.3g %%. Find "
-            "what "
-            "disturbs this machine, or widen the tolerance, and calibrate again",
+            "by its calibration up to %.3g %% of identical builds may be called slower; declared: "
+            "at most %.3g %%. Find what disturbs this machine, widen the tolerance, or run "
+            "'bt-bench calibrate' on more days; 'bt-bench calibrate rm CASE' removes it",
             100 * calibration->false_alarm_rate, 100 * calibration->false_alarm_limit);
-    } else if (calibration->known && calibration->smallest > calibration->smallest_limit) {
+    } else if (calibration->known && !(calibration->smallest <= calibration->smallest_limit)) {
         say(self->out, BT_GATE_NOT_COMPARABLE,
-            "the calibration finds no slowdown below %.3g %%; it must find %.3g %%. Find what "
-            "disturbs this machine, or widen the tolerance, and calibrate again",
+            "by its calibration a slowdown below %.3g %% may be missed; it must be found from %.3g "
+            "%% on. Find what disturbs this machine, widen the tolerance, or run 'bt-bench "
+            "calibrate' on more days; 'bt-bench calibrate rm CASE' removes it",
             100 * calibration->smallest, 100 * calibration->smallest_limit);
     } else {
         return true;

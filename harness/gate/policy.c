@@ -113,6 +113,7 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
     out->calibration_required = cJSON_IsTrue(bt_json_get(calibration, "required"));
     out->calibration_false_alarm_rate = bt_json_number_of(calibration, "false_alarm_rate");
     out->calibration_smallest_tolerances = bt_json_number_of(calibration, "smallest_tolerances");
+    out->calibration_days = (int64_t)bt_json_number_of(calibration, "days");
     return status;
 }
 

@@ -73,6 +73,7 @@ typedef struct bt_policy {
     double inconclusive_limit; // share
     bool calibration_required;
     double calibration_false_alarm_rate, calibration_smallest_tolerances;
+    int64_t calibration_days;
 } bt_policy;
 
 // Reads a policy: a file, or the name of one under suites/policies/ of the working directory or

@@ -1,5 +1,6 @@
 // harness/gate/rule.c - a rule as JSON
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness/gate/curves.h"
@@ -47,6 +48,9 @@ static void write_calibration(const bt_gate_calibration *calibration, bt_json_wr
     if (calibration->known) {
         bt_json_writer_real(json, "false_alarm_rate", calibration->false_alarm_rate);
         bt_json_writer_real(json, "smallest", calibration->smallest);
+    }
+    if (*calibration->why) {
+        bt_json_writer_text(json, "why", calibration->why);
     }
     bt_json_writer_real(json, "false_alarm_limit", calibration->false_alarm_limit);
     bt_json_writer_real(json, "smallest_limit", calibration->smallest_limit);
@@ -130,7 +134,10 @@ static bt_status read_share(bt_document *in, const cJSON *object, const char *ke
 static bt_status read_calibration(bt_document *in, const cJSON *root, bt_gate_calibration *out)
 {
     const cJSON *node = NULL;
+    const char *why = "";
     BT_TRY(bt_document_member(in, root, "calibration", false, &node));
+    BT_TRY(bt_document_text_if(in, node, "why", &why));
+    (void)snprintf(out->why, sizeof out->why, "%s", why);
     out->required = cJSON_IsTrue(bt_json_get(node, "required"));
     out->known = cJSON_IsTrue(bt_json_get(node, "known"));
     BT_TRY(read_share(in, node, "false_alarm_rate", &out->false_alarm_rate));

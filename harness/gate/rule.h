@@ -60,7 +60,8 @@ typedef enum bt_gate_presence {
 // What 'calibrate' knows of a case in this environment.
 typedef struct bt_gate_calibration {
     bool required, known;
-    double false_alarm_rate;                  // seen, the lower end of its interval; NaN: not known
+    char why[160];                            // not known: why, a clause; ""
+    double false_alarm_rate;                  // upper bound; NaN: not known
     double smallest;                          // slowdown that is found nine times in ten, likewise
     double false_alarm_limit, smallest_limit; // the most that is accepted
 } bt_gate_calibration;

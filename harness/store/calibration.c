@@ -8,11 +8,11 @@ static bt_status set_calibrations(bt_store *store, int64_t run, const bt_store_c
     BT_TRY(bt_sql_run(store, SQL_CALIBRATIONS_DROP, "i", run));
     for (int64_t i = 0; i < count; i++) {
         const bt_store_calibration *item = &list[i];
-        BT_TRY(bt_sql_run(store, SQL_CALIBRATION_ADD, "itttttiirrrrrr", run, item->environment,
-                          item->bench, item->name, item->metric, item->rule_json, item->pairs,
-                          item->made_ns ? item->made_ns : bt_clock_wall_ns(),
-                          item->false_alarm_rate, item->false_alarm_low, item->false_alarm_high,
-                          item->smallest, item->smallest_low, item->smallest_high));
+        BT_TRY(bt_sql_run(
+            store, SQL_CALIBRATION_ADD, "ittttttiiiirrrr", run, item->environment, item->card,
+            item->bench, item->name, item->metric, item->rule_json, item->pairs, item->needed,
+            item->sessions, item->made_ns ? item->made_ns : bt_clock_wall_ns(),
+            item->false_alarm_rate, item->false_alarm_high, item->smallest, item->smallest_high));
     }
     return BT_OK;
 }
@@ -25,30 +25,31 @@ bt_status bt_store_calibrations_set(bt_store *store, int64_t run, const bt_store
     return bt_sql_end(store, set_calibrations(store, run, list, count));
 }
 
-static bt_status take_calibration(bt_reader *in, sqlite3_stmt *row, bt_store_calibration *out)
+static bt_status take_calibration(bt_reader *in, sqlite3_stmt *row, void *item)
 {
-    const char **const texts[] = {&out->environment, &out->bench,     &out->name,
+    bt_store_calibration *out = item;
+    const char **const texts[] = {&out->environment, &out->card,      &out->bench, &out->name,
                                   &out->metric,      &out->rule_json, NULL};
-    out->run = sqlite3_column_int64(row, 5);
-    out->pairs = sqlite3_column_int64(row, 6);
-    out->made_ns = sqlite3_column_int64(row, 7);
-    out->false_alarm_rate = bt_reader_real(row, 8);
-    out->false_alarm_low = bt_reader_real(row, 9);
-    out->false_alarm_high = bt_reader_real(row, 10);
-    out->smallest = bt_reader_real(row, 11);
-    out->smallest_low = bt_reader_real(row, 12);
-    out->smallest_high = bt_reader_real(row, 13);
+    out->run = sqlite3_column_int64(row, 6);
+    out->pairs = sqlite3_column_int64(row, 7);
+    out->needed = sqlite3_column_int64(row, 8);
+    out->sessions = sqlite3_column_int64(row, 9);
+    out->made_ns = sqlite3_column_int64(row, 10);
+    out->false_alarm_rate = bt_reader_real(row, 11);
+    out->false_alarm_high = bt_reader_real(row, 12);
+    out->smallest = bt_reader_real(row, 13);
+    out->smallest_high = bt_reader_real(row, 14);
     return bt_reader_texts(in, row, 0, texts);
 }
 
-bt_status bt_store_calibration_find(bt_store *store, const char *environment, const char *bench,
-                                    const char *name, const char *metric, bt_arena *arena,
-                                    bt_store_calibration *out, bool *found)
+bt_status bt_store_calibration_find(bt_store *store, const bt_store_calibration *of,
+                                    bt_arena *arena, bt_store_calibration *out, bool *found)
 {
     bt_reader in = {store, arena};
     sqlite3_stmt *row = NULL;
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_bind(store, SQL_CALIBRATION, &row, "tttt", environment, bench, name, metric));
+    BT_TRY(bt_sql_bind(store, SQL_CALIBRATION, &row, "ttttt", of->environment, of->card, of->bench,
+                       of->name, of->metric));
     BT_TRY(bt_sql_next(store, row, found));
     if (!*found) {
         return BT_OK;
@@ -56,4 +57,38 @@ bt_status bt_store_calibration_find(bt_store *store, const char *environment, co
     bt_status status = take_calibration(&in, row, out);
     sqlite3_reset(row);
     return status;
+}
+
+bt_status bt_store_calibrations_list(bt_store *store, bt_arena *arena,
+                                     const bt_store_calibration **list, int64_t *count)
+{
+    bt_reader in = {store, arena};
+    BT_TRY(bt_store_flush(store));
+    BT_READER_ROWS(&in, SQL_CALIBRATIONS_COUNT, SQL_CALIBRATIONS, 0, take_calibration, *list,
+                   *count);
+    return BT_OK;
+}
+
+bt_status bt_store_calibrations_remove(bt_store *store, const char *glob, int64_t *removed)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_integer(store, SQL_CALIBRATIONS_GLOB_COUNT, removed, "t", glob));
+    return bt_sql_run(store, SQL_CALIBRATIONS_GLOB_DROP, "t", glob);
+}
+
+bt_status bt_store_sessions_of(bt_store *store, const char *kind, int64_t since_ns, int64_t except,
+                               int64_t *numbers, int64_t room, int64_t *count)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    *count = 0;
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_bind(store, SQL_SESSIONS_OF_KIND, &row, "tiii", kind, since_ns, except, room));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more) {
+        numbers[(*count)++] = sqlite3_column_int64(row, 0);
+        BT_TRY(bt_sql_next(store, row, &more));
+    }
+    sqlite3_reset(row);
+    return BT_OK;
 }

@@ -175,9 +175,22 @@ static const char *const version_9[] = {
     " stopped_ns INTEGER NOT NULL, resumed_ns INTEGER NOT NULL, status INTEGER NOT NULL) STRICT",
     "CREATE INDEX session_gap_of_session ON session_gap(session_id)", NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3,
-                                                version_4, version_5, version_6,
-                                                version_7, version_8, version_9};
+// Calibrations have bounds, and are of a card. Those of before were made by shuffling pairs, which
+// hides bias and drift: they are dropped.
+static const char *const version_10[] = {
+    "DROP TABLE calibration",
+    "CREATE TABLE calibration("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " environment TEXT NOT NULL, card TEXT NOT NULL, bench TEXT NOT NULL, name TEXT NOT NULL,"
+    " metric TEXT NOT NULL, rule_json TEXT NOT NULL, pairs INTEGER NOT NULL,"
+    " needed INTEGER NOT NULL, sessions INTEGER NOT NULL, made_ns INTEGER NOT NULL,"
+    " false_alarm_rate REAL, false_alarm_high REAL, smallest REAL, smallest_high REAL,"
+    " UNIQUE(session_id, bench, name, metric)) STRICT",
+    "CREATE INDEX calibration_of_case ON calibration(environment, card, bench, name)", NULL};
+
+static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
+                                                version_5, version_6, version_7, version_8,
+                                                version_9, version_10};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -179,11 +179,21 @@ X(SYSTEMS, "SELECT s.name, s.program, b.digest, b.version, b.git_commit, b.git_d
            " b.flags, b.type, b.cuda, s.inject_slowdown FROM session_system s"
            " JOIN build b ON b.id=s.build_id WHERE s.session_id=? ORDER BY s.position")
 X(CALIBRATIONS_DROP, "DELETE FROM calibration WHERE session_id=?")
-X(CALIBRATION_ADD, "INSERT INTO calibration(session_id, environment, bench, name, metric,"
-                   " rule_json, pairs, made_ns, false_alarm_rate, false_alarm_low,"
-                   " false_alarm_high, smallest, smallest_low, smallest_high)"
-                   " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
-X(CALIBRATION, "SELECT environment, bench, name, metric, rule_json, session_id, pairs, made_ns,"
-               " false_alarm_rate, false_alarm_low, false_alarm_high, smallest, smallest_low,"
-               " smallest_high FROM calibration WHERE environment=? AND bench=? AND name=?"
-               " AND metric=? ORDER BY id DESC LIMIT 1")
+X(CALIBRATION_ADD, "INSERT INTO calibration(session_id, environment, card, bench, name, metric,"
+                   " rule_json, pairs, needed, sessions, made_ns, false_alarm_rate,"
+                   " false_alarm_high, smallest, smallest_high)"
+                   " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+#define CALIBRATION_COLUMNS                                                                        \
+    "SELECT environment, card, bench, name, metric, rule_json, session_id, pairs, needed,"         \
+    " sessions, made_ns, false_alarm_rate, false_alarm_high, smallest, smallest_high"              \
+    " FROM calibration"
+X(CALIBRATION, CALIBRATION_COLUMNS " WHERE environment=? AND card=? AND bench=? AND name=?"
+                                   " AND metric=? ORDER BY id DESC LIMIT 1")
+X(CALIBRATIONS_COUNT, "SELECT count(*) FROM calibration WHERE id>?")
+X(CALIBRATIONS, CALIBRATION_COLUMNS " WHERE id>? ORDER BY bench, name, metric, id DESC")
+#undef CALIBRATION_COLUMNS
+X(CALIBRATIONS_GLOB_COUNT, "SELECT count(*) FROM calibration WHERE name GLOB ?")
+X(CALIBRATIONS_GLOB_DROP, "DELETE FROM calibration WHERE name GLOB ?")
+X(SESSIONS_OF_KIND, "SELECT s.id FROM session s JOIN session_schedule o ON o.session_id=s.id"
+                    " WHERE o.kind=? AND s.status=1 AND s.started_ns>=? AND s.id<>?"
+                    " ORDER BY s.id DESC LIMIT ?")

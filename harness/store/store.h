@@ -217,19 +217,21 @@ typedef struct bt_store_gap {
     bt_run_status status;
 } bt_store_gap;
 
-// What calibrate found out about a case in an environment: how a rule fares there.
+// What calibrate found out about a case in an environment: how a rule fares there with pairs.
 typedef struct bt_store_calibration {
-    int64_t run;              // whose rounds it was made from
+    int64_t run;              // the newest session of those that it was made from
     const char *environment;  // digest of the hard facts that concern the case
+    const char *card;         // digest of the GPU's UUID; "": none, or not known
     const char *bench, *name; // of the case
     const char *metric;       // tag of the metric
-    const char *rule_json;    // the rule, as bt_decision_rule_write says it
-    int64_t pairs;            // of rounds behind it
+    const char *rule_json;    // the rule, but for its family
+    int64_t pairs, needed;    // pairs of rounds behind it; with fewer than needed no rate is known
+    int64_t sessions;         // that they are of
     int64_t made_ns;          // wall clock
-    // Share of decisions on equal builds that were SLOWER, and the smallest slowdown (a share) that
-    // is found nine times in ten; each with its 95 % interval. NaN: not known.
-    double false_alarm_rate, false_alarm_low, false_alarm_high;
-    double smallest, smallest_low, smallest_high;
+    // Share of decisions on equal builds that found a difference, and the smallest slowdown (a
+    // share) that is found nine times in ten; each with its upper 95 % bound. NaN: not known.
+    double false_alarm_rate, false_alarm_high;
+    double smallest, smallest_high;
 } bt_store_calibration;
 
 // A file that a run was made from, as it was then.
@@ -378,12 +380,23 @@ void bt_store_rounds_mark(bt_store_round *rounds, int64_t count);
 // A zeroed run is fine.
 void bt_store_run_release(bt_store_run *run);
 
-// The newest calibration of a case in an environment; *found says whether there is one.
+// The newest calibration of a case in an environment on a card; *found says whether there is one.
 // Owns    its texts are in the arena
-BT_CHECKED bt_status bt_store_calibration_find(bt_store *store, const char *environment,
-                                               const char *bench, const char *name,
-                                               const char *metric, bt_arena *arena,
-                                               bt_store_calibration *out, bool *found);
+BT_CHECKED bt_status bt_store_calibration_find(bt_store *store, const bt_store_calibration *of,
+                                               bt_arena *arena, bt_store_calibration *out,
+                                               bool *found);
+// All of them, by case and from the newest on.
+// Owns    in the arena
+BT_CHECKED bt_status bt_store_calibrations_list(bt_store *store, bt_arena *arena,
+                                                const bt_store_calibration **list, int64_t *count);
+// Removes those of the cases that a glob takes; *removed: how many.
+BT_CHECKED bt_status bt_store_calibrations_remove(bt_store *store, const char *glob,
+                                                  int64_t *removed);
+// The newest runs of a kind of schedule that passed and began at since_ns or later, but for
+// `except`: numbers [<= room] written, their number in *count.
+BT_CHECKED bt_status bt_store_sessions_of(bt_store *store, const char *kind, int64_t since_ns,
+                                          int64_t except, int64_t *numbers, int64_t room,
+                                          int64_t *count);
 // Records a run as it was read, from this or another database: all of it or nothing. Artifacts are
 // left out, since they lie elsewhere. With `number` its number is kept (and must be free),
 // otherwise it gets the next; *id is the one that it has. Errors  INVALID_ARGUMENT (it still goes

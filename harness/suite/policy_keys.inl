@@ -37,10 +37,14 @@ TEXT_ROW(POLICY, "$schema", false, "Where this schema is; for editors."),
 
     BOOL_ROW(CALIBRATION, "required", "false",
              "Refuse to judge a case that has not been calibrated in this environment."),
-    REAL_ROW(CALIBRATION, "false_alarm_rate", 0, 1, "0.01",
-             "Largest share of identical builds that the calibration may have called slower."),
+    REAL_ROW(
+        CALIBRATION, "false_alarm_rate", 0, 1, "0.01",
+        "Largest share of identical builds that may be called slower: the upper bound that the "
+        "calibration found must not exceed it."),
     REAL_ROW(CALIBRATION, "smallest_tolerances", 1, 1000, "2",
-             "Largest slowdown, in tolerances, that it must have found nine times in ten."),
+             "Largest slowdown, in tolerances, that is found nine times in ten: the calibration's "
+             "upper bound must not exceed it."),
+    WHOLE_ROW(CALIBRATION, "days", 1, 3650, "30", "Days after which a calibration expires."),
 
     TEXT_ROW(OVERRIDE, "case", true, "Names of cases, as a glob: gelu.forward.*"),
     CHOICE_ROW(OVERRIDE, "metric",

@@ -19,23 +19,42 @@ teardown() {
     run --separate-stderr "$bench" ab . . s.json --worker "$worker" --policy strict.json
     [ "$status" = 4 ]
     [[ $output == *"not calibrated in this environment"* ]]
-    run --separate-stderr "$bench" calibrate s.json --worker "$worker" --rounds 6 --seed 4 --format json
+    run --separate-stderr "$bench" calibrate s.json --worker "$worker" --policy strict.json --rounds 4 --seed 4 --format json
+    [ "$status" = 4 ] # too few pairs do not lock the case out; they say what to run
+    [ "$(jq -r '.cases[0] | [.pairs, .pairs_needed] | join(" ")' <<<"$output")" = "4 24" ]
+    run --separate-stderr "$bench" ab . . s.json --worker "$worker" --policy strict.json
+    [ "$status" = 4 ]
+    [[ $output == *"not calibrated (4 of 24 pairs); run 'bt-bench calibrate s.json' again"* ]]
+    run --separate-stderr "$bench" ab . . s.json --worker "$worker" --rounds-max 4
+    [ "$status" = 0 ] # where it is not required
+    run --separate-stderr "$bench" calibrate s.json --worker "$worker" --policy strict.json --rounds 20 --seed 4 --format json
     [ "$status" = 0 ]
-    [ "$(jq -r '.cases[0] | [.case, .pairs, .false_alarm_rate, .pair_deviation, .misses] | join(" ")' <<<"$output")" = "gelu.forward.f32.64x16 6 0 0 false" ]
-    [ "$(jq '.cases[0].smallest | . > 0.0099 and . < 0.0101' <<<"$output")" = true ]
+    [ "$(jq -r '.cases[0] | [.case, .pairs, .sessions, .false_alarm_high, .pair_deviation, .misses] | join(" ")' <<<"$output")" = "gelu.forward.f32.64x16 24 2 0 0 false" ]
+    [ "$(jq '.cases[0].smallest_high | . > 0.0099 and . < 0.0101' <<<"$output")" = true ]
     [ "$(jq '.cases[0].injected' <<<"$output")" = 0.02 ]
-    [ "$(sqlite3 results/bt.sqlite "select count(*) from calibration where metric='time_ns'")" = 1 ]
     [ "$(sqlite3 results/bt.sqlite "select group_concat(name) from session_system where session_id=2")" = a,b,slowed ]
-    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where session_id=2")" = 19 ] # a copy
+    [ "$(sqlite3 results/bt.sqlite "select count(*) from round where session_id=2")" = 13 ] # a copy
     run --separate-stderr "$bench" ab . . s.json --worker "$worker" --policy strict.json
     [ "$status" = 0 ]
     [[ $output == *"SAME"* ]]
+    "$bench" export "$(sqlite3 results/bt.sqlite 'select max(id) from session')" -o ab.tar.zst
+    run "$bench" verify ab.tar.zst
+    [ "$status" = 0 ] || { echo "$output"; false; }
+    run "$bench" calibrate list
+    [[ $output == *"24 pairs of 2 sessions: false alarms at most 0 %"* ]]
+    run "$bench" calibrate rm 'gelu*'
+    [ "$status" = 0 ]
+    [[ $output == "removed 2 calibrations"* ]]
+    run "$bench" calibrate rm 'gelu*'
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" ab . . s.json --worker "$worker" --policy strict.json
+    [ "$status" = 4 ]
 }
 
 @test "for real: a build against itself and against itself made slower" {
     run --separate-stderr "$bench" calibrate s.json --rounds 8 --slowdown 5 --tolerance 1
-    [ "$status" = 0 ] || [ "$status" = 1 ]
-    [[ $output == *"made slower by 500 %"*"gelu.forward.f32.64x16"*"1 case, recorded"* ]]
+    [ "$status" = 4 ]
+    [[ $output == *"made slower by 500 %"*"gelu.forward.f32.64x16"*"not calibrated (8 of 24 pairs, in sessions of 8 or more)"*"1 case, recorded"* ]]
     seen=$(sqlite3 results/bt.sqlite "select pairs from calibration")
     [ "$seen" = 8 ]
 }
@@ -43,10 +62,10 @@ teardown() {
 @test "a worker that fails, rounds that are too few, and mistakes" {
     BT_KERNEL_PEER=negative run --separate-stderr "$bench" calibrate s.json --worker "$worker"
     [ "$status" = 5 ]
-    [[ $output == *"gelu.forward.f32.64x16   no answer, 0 whole pairs: "* ]]
+    [[ $output == *"gelu.forward.f32.64x16   not calibrated (0 of 24 pairs, in sessions of 8 or more): "* ]]
     run --separate-stderr "$bench" calibrate s.json --worker "$worker" --rounds 3
     [ "$status" = 4 ]
-    [[ $output == *"no answer, 3 whole pairs"* ]]
+    [[ $output == *"not calibrated (0 of 24 pairs, in sessions of 8 or more)"* ]]
     for wrong in "--slowdown 0" "--slowdown 2%" "--rounds 0" "--tolerance x"; do
         # shellcheck disable=SC2086 # two words
         run --separate-stderr "$bench" calibrate s.json $wrong
@@ -63,7 +82,7 @@ teardown() {
     kill -INT "$pid"
     wait "$pid" || [ $? = 130 ]
     run --separate-stderr "$bench" calibrate --resume 1 --worker "$PWD/slow.sh" --format json
-    [ "$status" = 0 ]
+    [ "$status" = 4 ]
     [ "$(jq -r '[.run, .seed, .cases[0].pairs, .cases[0].injected] | join(" ")' <<<"$output")" = "1 6 8 0.3" ]
     [ "$(sqlite3 results/bt.sqlite "select count(*) from round where status=1")" = 25 ]
 }

@@ -53,28 +53,25 @@ static void newest_calibration_is_found(void **state)
     (void)state;
     int64_t first = record_run(), second = record_run();
     bt_store_calibration list[] = {
-        {0, "e", "b", "gelu", "time_ns", "{}", 8, 5, 0.001, 0, 0.004, 0.03, 0.02, 0.04},
-        {0, "e", "b", "adamw", "time_ns", "{}", 8, 5, 0, 0, 0.1, (double)NAN, 0.5, (double)NAN}};
+        {0, "e", "", "b", "gelu", "time_ns", "{}", 8, 24, 1, 5, 0.001, 0.004, 0.03, 0.04},
+        {0, "e", "", "b", "adamw", "time_ns", "{}", 8, 24, 1, 5, 0, 0.1, (double)NAN, 0.5}};
     ASSERT_OK(bt_store_calibrations_set(scratch_store, first, list, 2));
     list[0].smallest = 0.05;
     ASSERT_OK(bt_store_calibrations_set(scratch_store, second, list, 1));
     bt_arena arena = {0};
     bt_store_calibration got;
+    const bt_store_calibration of[] = {list[0], list[1], {.environment = "other", .name = "gelu"}};
     bool found = false;
-    ASSERT_OK(bt_store_calibration_find(scratch_store, "e", "b", "gelu", "time_ns", &arena, &got,
-                                        &found));
+    ASSERT_OK(bt_store_calibration_find(scratch_store, &of[0], &arena, &got, &found));
     assert_true(found && got.smallest == 0.05 && got.run == second && got.pairs == 8);
     assert_true(got.false_alarm_rate == 0.001 && got.false_alarm_high == 0.004);
     assert_string_equal(got.rule_json, "{}");
-    ASSERT_OK(bt_store_calibration_find(scratch_store, "e", "b", "adamw", "time_ns", &arena, &got,
-                                        &found));
-    assert_true(found && isnan(got.smallest) && got.smallest_low == 0.5 && got.run == first);
-    ASSERT_OK(bt_store_calibration_find(scratch_store, "other", "b", "gelu", "time_ns", &arena,
-                                        &got, &found));
+    ASSERT_OK(bt_store_calibration_find(scratch_store, &of[1], &arena, &got, &found));
+    assert_true(found && isnan(got.smallest) && got.smallest_high == 0.5 && got.run == first);
+    ASSERT_OK(bt_store_calibration_find(scratch_store, &of[2], &arena, &got, &found));
     assert_false(found);
     ASSERT_OK(bt_store_calibrations_set(scratch_store, second, list, 0)); // taken back
-    ASSERT_OK(bt_store_calibration_find(scratch_store, "e", "b", "gelu", "time_ns", &arena, &got,
-                                        &found));
+    ASSERT_OK(bt_store_calibration_find(scratch_store, &of[0], &arena, &got, &found));
     assert_true(found && got.smallest == 0.03 && got.run == first);
     list[1] = list[0];
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "UNIQUE",
@@ -91,8 +88,9 @@ static bt_status read_all(int64_t id)
     bt_status status = bt_store_run_read(scratch_store, id, &run);
     if (status == BT_OK) {
         bt_store_run_release(&run);
-        status = bt_store_calibration_find(scratch_store, "e", "b", "gelu", "time_ns", &arena, &got,
-                                           &found);
+        const bt_store_calibration of = {
+            .environment = "e", .card = "", .bench = "b", .name = "gelu", .metric = "time_ns"};
+        status = bt_store_calibration_find(scratch_store, &of, &arena, &got, &found);
     }
     bt_arena_release(&arena);
     return status;
@@ -103,7 +101,7 @@ static void failing_allocations_leak_nothing(void **state)
     (void)state;
     int64_t id = record_run(), failures = 0;
     const bt_store_schedule schedule = {1, "ab", "{}", systems, 2};
-    bt_store_calibration item = {0, "e", "b", "gelu", "time_ns", "{}", 8, 5, 0, 0, 0, 0, 0, 0};
+    bt_store_calibration item = {0, "e", "", "b", "gelu", "time_ns", "{}", 8, 24, 1, 5, 0, 0, 0, 0};
     ASSERT_OK(bt_store_schedule_set(scratch_store, id, &schedule));
     ASSERT_OK(bt_store_calibrations_set(scratch_store, id, &item, 1));
     int64_t live = bt_mem_live_count();
