@@ -69,3 +69,31 @@ JSON
     [ "$status" = 0 ]
     [[ $output == *"layernorm backward 3 launches"*"adamw forward 2 launches"* ]]
 }
+
+@test "work on a side stream and lines that persist in L2 gain nothing on a GPU" {
+    "$python" -c 'import torch; exit(not torch.cuda.is_available())' || skip "no GPU"
+    run "$python" "$root/tests/support/gpu_cheats.py"
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *"side stream: caught"*"persisting lines: no gain"* ]]
+}
+
+@test "a clock that is not waited for is noticed" {
+    run "$python" - "$root/harness/peers/pytorch" <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+import kernels
+clock = kernels.Clock.__new__(kernels.Clock)
+clock.inside_ns, clock.outside_ns = [], []
+clock.check_streams()
+clock.inside_ns, clock.outside_ns = [1e6] * 3, [2e4, 9e9, 3e4]  # once the host was busy
+clock.check_streams()
+clock.outside_ns = [6e5] * 3
+try:
+    clock.check_streams()
+except ArithmeticError as error:
+    print(error)
+PY
+    [ "$status" = 0 ]
+    [[ $output == "work goes on behind the clock: 6e+05 ns on other streams, 1e+06 ns between the events" ]]
+}

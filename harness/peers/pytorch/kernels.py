@@ -5,6 +5,7 @@ operation in float64 before time is taken; samples are taken by the rule of the 
 harness takes its own: cold (a scrub of twice the cache before each), rotating (copies of inputs
 over five times the cache) or hot.
 """
+import ctypes
 import importlib
 import math
 import statistics
@@ -372,12 +373,17 @@ def cache_bytes(case):
     return getattr(case.torch.cuda.get_device_properties(0), "L2_cache_size", 64 << 20)
 
 
+JOIN_NS = 100000  # more than an idle device takes to say so
+
+
 class Clock:
     """Samples of one call in ns: device events on CUDA, the monotonic clock on the CPU."""
 
     def __init__(self, case, calls):
         self.torch, self.cuda = case.torch, case.device == "cuda"
         self.calls, self.next, self.calls_per_sample, self.graph = calls, 0, 1, None
+        self.inside_ns, self.outside_ns = [], []  # between the events; on other streams behind them
+        self.driver = ctypes.CDLL("libcuda.so.1") if self.cuda else None
         self.scrub = self.torch.empty(2 * cache_bytes(case), dtype=self.torch.uint8,
                                       device=case.device) if case.cache == "cold" else None
 
@@ -401,6 +407,8 @@ class Clock:
         self.graph = graph
 
     def sample(self):
+        if self.driver:
+            self.driver.cuCtxResetPersistingL2Cache()  # nobody's lines outlive a scrub
         if self.scrub is not None:
             self.scrub.fill_(1)
             self.scrub.sum()  # what was written is written back now, not while time is taken
@@ -419,7 +427,22 @@ class Clock:
             self.call_all()
         stop.record()
         stop.synchronize()
-        return max(1.0, start.elapsed_time(stop) * 1e6) / self.calls_per_sample
+        joined = time.perf_counter_ns()
+        self.torch.cuda.synchronize()  # every stream
+        passed_ns = max(1.0, start.elapsed_time(stop) * 1e6)
+        self.inside_ns.append(passed_ns)
+        self.outside_ns.append(time.perf_counter_ns() - joined)
+        return passed_ns / self.calls_per_sample
+
+    def check_streams(self):
+        """Work on a stream that the events do not see is not free."""
+        if not self.inside_ns:
+            return
+        inside, outside = statistics.median(self.inside_ns), statistics.median(self.outside_ns)
+        if outside > JOIN_NS and outside > 0.05 * inside:
+            raise ArithmeticError(
+                f"work goes on behind the clock: {outside:.3g} ns on other streams, "
+                f"{inside:.3g} ns between the events")
 
 
 def why_stop(samples, passed_s, max_time_s):
@@ -447,6 +470,7 @@ def measure(case, calls):
         if len(samples) >= look or passed_s >= case.max_time_s:
             look = len(samples) + max(1, len(samples) // 8)
             stop = why_stop(samples, passed_s, case.max_time_s)
+    clock.check_streams()
     return samples, stop, clock.calls_per_sample
 
 
