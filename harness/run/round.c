@@ -49,6 +49,26 @@ const char *bt_round_system(const char *worker, const char *system)
     return system ? system : slash ? slash + 1 : worker ? worker : "blutrain";
 }
 
+// What a peer must hold to so that its times can stand beside ours (cases/kernel_time.c): cache
+// mode, warm-up, stopping rule, data, tolerance. The cache mode, bound and seed are those of the
+// case.
+static void append_rules(const cJSON *kernel, bt_str *out)
+{
+    const cJSON *cache = bt_json_get(kernel, "cache");
+    if (!cJSON_IsString(cache)) {
+        return;
+    }
+    bt_str_append(out, ",\"rules\":{\"cache\":");
+    bt_json_string(cache->valuestring, out);
+    bt_str_format(out,
+                  ",\"scrub_caches\":2,\"rotate_caches\":5,\"warmup_calls\":3,\"samples_min\":30,"
+                  "\"time_min_s\":0.3,\"interval_share\":0.0025,\"max_time_s\":%g,"
+                  "\"data\":{\"distribution\":\"normal\",\"mean\":0,\"deviation\":1,\"seed\":%.0f},"
+                  "\"tolerance\":{\"epsilons\":32,\"times\":\"sqrt(length)\",\"of\":\"largest "
+                  "value\"},\"check\":\"before the timed loop, and behind it on other values\"}",
+                  bt_json_number_of(kernel, "max_time_s"), bt_json_number_of(kernel, "seed"));
+}
+
 static void append_task(const bt_round_request *request, bt_str *out)
 {
     bt_str_format(out, "{\"protocol\":%d,\"system\":", BT_RUN_EVENT_PROTOCOL);
@@ -61,6 +81,9 @@ static void append_task(const bt_round_request *request, bt_str *out)
     bt_str_append(out, ",");
     append_paths("val", request->val_shards, request->val_shard_count, out);
     bt_str_append(out, "}");
+    if (request->peer) {
+        append_rules(bt_json_get(request->item, "kernel"), out);
+    }
     if (request->inject_slowdown > 0) {
         bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
     }
@@ -358,7 +381,14 @@ static void judge_step_times(listening *self)
 static void judge_measured(listening *self)
 {
     bt_recorder *recorder = &self->recorder;
-    if (recorder->measured && recorder->time_count > 0) {
+    char message[128];
+    (void)snprintf(message, sizeof message,
+                   "wrong result: the worker's largest error is %.3g times its tolerance",
+                   recorder->error_share);
+    if (recorder->measured && recorder->error_share > 1) {
+        judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL, message);
+        recorder->measured = false; // a wrong result has no time
+    } else if (recorder->measured && recorder->time_count > 0) {
         judge(self, BT_RUN_PASSED, BT_OK, "");
         judge_kernel_times(self);
     } else {

@@ -212,3 +212,8 @@ PY
     "$bench" run s.json -q --filter 'gelu.*4x5' >/dev/null
     [ "$(sqlite3 results/bt.sqlite "select command from session")" = "bt-bench run s.json -q --filter 'gelu.*4x5'" ]
 }
+
+@test "a peer is told the rules that our own measurements keep" {
+    BT_KERNEL_PEER_TASKS=$dir/tasks "$bench" run s.json -q --system blutrain,"$peer" >/dev/null
+    grep -q '"rules":{"cache":"hot","scrub_caches":2,.*"warmup_calls":3,.*"distribution":"normal",.*"seed":1337},"tolerance":{"epsilons":32' tasks
+}

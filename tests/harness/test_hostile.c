@@ -236,6 +236,13 @@ static void peers_may_die_behind_any_line(void **state)
     bt_store_run_release(&run);
 }
 
+static void a_result_that_is_wrong_by_its_own_word_has_no_time(void **state)
+{
+    (void)state;
+    assert_mode(&kernels, "wrong",
+                "wrong result: the worker's largest error is 25 times its tolerance");
+}
+
 static void times_in_other_units_are_refused(void **state)
 {
     (void)state;
@@ -401,6 +408,7 @@ int main(void)
         cmocka_unit_test(garbage_ends_the_peer_alone),
         cmocka_unit_test(events_out_of_place_are_refused),
         cmocka_unit_test(peers_may_die_behind_any_line),
+        cmocka_unit_test(a_result_that_is_wrong_by_its_own_word_has_no_time),
         cmocka_unit_test(times_in_other_units_are_refused),
         cmocka_unit_test(times_below_the_floor_are_invalid),
         cmocka_unit_test(the_floor_is_where_it_is_said_to_be),
