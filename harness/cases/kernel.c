@@ -6,7 +6,7 @@
 #include "harness/cases/kernel.h"
 
 #define CALLS_COPIES_MAX 256
-#define FRESH_BYTES_MAX  (256 << 20) // of operands that are checked at new addresses, too
+#define FRESH_BYTES_MAX  (64 << 20) // of operands that are checked at new addresses, too
 
 static kernel_cache cache_of(const cJSON *kernel)
 {
