@@ -125,12 +125,18 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
            theirs = bt_json_number_of(value, "value");
     bool lower = strcmp(text_of(node, "better"), "lower") == 0;
     *out = (bt_claim){.node = node,
+                      .rule = BT_CLAIM_RULE,
                       .id = text_of(node, "id"),
                       .title = text_of(node, "title"),
                       .other = value ? stand_in(claims->json->root, text_of(value, "system")) : "",
                       .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
                       .margin = bt_claim_margin(text_of(own, "printed"), text_of(value, "printed")),
                       .untested = text_of(node, "untested")};
+    const cJSON *stated = bt_json_get(node, "margin"); // of files of before the printed digits
+    if (cJSON_IsNumber(stated)) {
+        out->margin = stated->valuedouble;
+        out->rule = 1;
+    }
     BT_TRY(set_subject(claims, out, several));
     if (*out->untested) {
         return BT_OK;

@@ -15,6 +15,10 @@
 #include "harness/store/store.h"
 #include "harness/suite/json.h"
 
+// The rule by which verdicts are given, as recorded with them. Rule 1 had EXCEEDED, REPLICATED from
+// the lower margin on whatever its width, and NOT REPLICATED; every claim counted.
+#define BT_CLAIM_RULE 2
+
 typedef struct bt_claim {
     const cJSON *node;      // borrowed: the claim in the file
     const char *id;         // borrowed
@@ -22,6 +26,7 @@ typedef struct bt_claim {
     const char *subject;    // its id, or "id/other" where it names several other systems
     const char *other;      // the system that stands for the other one here; "" without one
     bt_metric metric;       // that is compared
+    int rule;               // by which it is judged: 1 for files that state margins themselves
     double claimed, margin; // NaN: it compares no two systems
     const char *untested;   // borrowed: why nothing here tests it; "" where something does
 } bt_claim;

@@ -149,7 +149,7 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
     const cJSON *item = NULL;
     *out = (bt_replication){.subject = claim->subject,
                             .title = claim->title,
-                            .rule = BT_REPLICATION_RULE,
+                            .rule = claim->rule,
                             .counted = true,
                             .case_name = "",
                             .other = claim->other,
@@ -191,7 +191,7 @@ static void count_once(bt_replications *all, int64_t index)
     for (int64_t i = 0; i < all->count; ++i) {
         const bt_replication *other = &all->items[i];
         bool better = other->margin < item->margin || (other->margin <= item->margin && i < index);
-        if (i != index && better && is_same_measurement(item, other)) {
+        if (i != index && item->rule != 1 && better && is_same_measurement(item, other)) {
             item->counted = false;
         }
     }

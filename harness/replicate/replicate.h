@@ -39,10 +39,6 @@ typedef enum bt_verdict {
 
 const char *bt_verdict_name(bt_verdict verdict);
 
-// The rule by which verdicts are given, as recorded with them. Rule 1 had EXCEEDED, REPLICATED from
-// the lower margin on whatever its width, and NOT REPLICATED.
-#define BT_REPLICATION_RULE 2
-
 typedef struct bt_replication {
     const char *subject;     // the claim's, see claims.h; borrowed
     const char *title;       // likewise
@@ -53,7 +49,7 @@ typedef struct bt_replication {
     double ratio, low, high; // advantage here; NaN: not known
     int64_t pairs;           // of rounds
     bt_verdict verdict;
-    int rule;               // BT_REPLICATION_RULE; 1: of old records, one-sided
+    int rule;               // BT_CLAIM_RULE; 1: of old records, one-sided
     bool counted;           // false: another claim is about the same measurement
     const char *reason;     // why it is not testable, or not decided; "" otherwise; borrowed
     const char *deviations; // "corpus: books; one GPU": in what the case is not the paper's

@@ -141,7 +141,7 @@ static void a_wide_margin_replicates_nothing(void **state)
 {
     (void)state;
     const double logs[] = {0.0, 0.001, -0.001};
-    bt_replication got = {.claimed = 1, .margin = 0.101, .rule = BT_REPLICATION_RULE};
+    bt_replication got = {.claimed = 1, .margin = 0.101, .rule = BT_CLAIM_RULE};
     bt_replication_judge(logs, 3, &got);
     assert_int_equal(got.verdict, BT_VERDICT_UNINFORMATIVE);
     assert_true(got.low < 1 && got.high > 1); // shown all the same
@@ -151,6 +151,30 @@ static void a_wide_margin_replicates_nothing(void **state)
     got = (bt_replication){.claimed = 0.5, .margin = 0.9, .rule = 1}; // as old records were judged
     bt_replication_judge(logs, 3, &got);
     assert_int_equal(got.verdict, BT_VERDICT_EXCEEDED);
+}
+
+// A file of claims in an old bundle states its margins: its verdicts follow by the old rule.
+static void a_file_with_margins_is_judged_as_it_was(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"claims\":[{\"id\":\"t\",\"metric\":\"time\",\"better\":\"lower\",\"margin\":0.5,"
+        "\"values\":[{\"system\":\"blutrain\",\"value\":1},{\"system\":\"pytorch-eager\","
+        "\"value\":1}],\"case\":{\"suite\":\"kernels/s\",\"profile\":\"p\",\"name\":\"a\"}}]}";
+    const double ratios[ROUNDS] = {2.0, 2.01, 1.99, 2.0};
+    made_run made;
+    bt_json_doc json;
+    bt_claims claims;
+    bt_replications got;
+    make_run(&made, ROUNDS, ratios, BT_RUN_PASSED);
+    ASSERT_OK(bt_json_parse("claims", text, strlen(text), &json));
+    ASSERT_OK(bt_claims_read(&json, &claims));
+    ASSERT_OK(bt_replicate(&claims, &made.run, &got));
+    assert_string_equal(bt_verdict_name(got.items[0].verdict), "EXCEEDED");
+    assert_true(got.items[0].margin >= 0.5 && got.items[0].margin <= 0.5);
+    bt_replications_release(&got);
+    bt_claims_release(&claims);
+    bt_json_release(&json);
 }
 
 static void text_and_json_say_it(void **state)
@@ -372,6 +396,7 @@ int main(void)
         cmocka_unit_test(failed_rounds_are_no_evidence),
         cmocka_unit_test(the_interval_is_students),
         cmocka_unit_test(a_wide_margin_replicates_nothing),
+        cmocka_unit_test(a_file_with_margins_is_judged_as_it_was),
         cmocka_unit_test(text_and_json_say_it),
         cmocka_unit_test(a_claim_of_three_systems_is_two_pairs),
         cmocka_unit_test(a_stand_in_says_in_what_it_deviates),
