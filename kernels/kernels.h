@@ -222,20 +222,23 @@ typedef struct bt_layernorm_backward_args {
     bt_dtype grad_dtype;    // of dgamma and dbeta: f32, or f64 at f64
 } bt_layernorm_backward_args;
 
-// y[r,:] = table[ids[r],:] + position[r % positions,:]
+// y[r,:] = table[ids[r],:] + position[r % positions,:]. An id outside of [0, vocab) makes y[r,:]
+// NaN and sets *bad_row to the smallest such row; vocab is at least 1 where there are rows.
 typedef struct bt_embedding_args {
-    const int32_t *ids;   // [rows], each in [0, vocab): checked by whoever made them
+    const int32_t *ids;   // [rows]
     const void *table;    // [vocab, cols]
     const void *position; // [positions, cols] or NULL
     void *y;              // [rows, cols]
     int64_t rows, cols, vocab, positions;
     bt_dtype dtype;
+    int32_t *good_ids; // [rows]: ids, and 0 for those outside; or NULL
+    int64_t *bad_row;  // [1]: -1 when all ids are inside; or NULL
 } bt_embedding_args;
 
 // dtable[v,:] (+)= sum over rows r with ids[r] == v, ascending r; dposition[p,:] (+)= sum over rows
 // with r % positions == p, ascending r.
 typedef struct bt_embedding_backward_args {
-    const int32_t *ids; // [rows]
+    const int32_t *ids; // [rows], each in [0, vocab)
     const void *dy;     // [rows, cols]
     void *dtable;       // [vocab, cols], grad_dtype
     void *dposition;    // [positions, cols], grad_dtype, or NULL

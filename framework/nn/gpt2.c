@@ -100,7 +100,7 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
 {
     bt_tensor *next = NULL;
     bt_range_push(context, "embedding");
-    bt_status status = bt_embedding(context, ids, model->wte, model->wpe, x);
+    bt_status status = bt_embedding(context, ids, model->wte, model->wpe, x, NULL);
     bt_range_pop(context);
     for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
         bt_range_push(context, "block");

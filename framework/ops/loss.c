@@ -49,6 +49,9 @@ bt_status bt_op_cross_entropy_forward(bt_context *context, bt_op_call *call)
                                       .dtype = logits->dtype};
         status = bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY, logits->dtype, &args);
     }
+    if (status == BT_OK && context->anomaly) {
+        status = bt_check_ids(context, call->in[1], logits->shape.size[1], call->out[1]);
+    }
     bt_tensor_release(loss);
     return status;
 }

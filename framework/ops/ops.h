@@ -85,9 +85,17 @@ BT_CHECKED bt_status bt_add_layernorm(bt_context *context, bt_tensor *x, bt_tens
                                       bt_tensor *gamma, bt_tensor *beta, double epsilon,
                                       bt_tensor **out, bt_tensor **sum);
 // y[b,t,:] = table[ids[b,t],:] + position[t,:]
-// Shapes  ids [B, T] i32, table [V, C], position [P >= T, C] or NULL, y [B, T, C]
+// The row of an id outside of [0, V) is NaN; `bad_row` (may be NULL) receives an i64 [1]: the first
+// such row of the B T, or -1. bt_check_ids makes an error of it. The ids are copied for the
+// backward. Shapes  ids [B, T] i32, table [V, C], position [P >= T, C] or NULL, y [B, T, C]
 BT_CHECKED bt_status bt_embedding(bt_context *context, bt_tensor *ids, bt_tensor *table,
-                                  bt_tensor *position, bt_tensor **out);
+                                  bt_tensor *position, bt_tensor **out, bt_tensor **bad_row);
+// For ids that bt_embedding or bt_cross_entropy has read: an error that names the first one that is
+// outside of [0, vocab), and its place. Both call it themselves while context->anomaly is set.
+// Sync    waits for the stream
+// Errors  INVALID_ARGUMENT
+BT_CHECKED bt_status bt_check_ids(bt_context *context, bt_tensor *ids, int64_t vocab,
+                                  bt_tensor *bad_row);
 // Self-attention on packed queries, keys and values, scaled by 1/sqrt(C / heads).
 // Shapes  qkv [B, T, 3 C], y [B, T, C]
 BT_CHECKED bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t heads, bool causal,

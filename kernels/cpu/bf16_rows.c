@@ -4,7 +4,10 @@
 //          LayerNorm normalises the residual sum as it is stored, rounded
 // Order    blocks of rows one after the other, ascending, see bf16.h; sums over rows go on from
 //          block to block in f32
+#include <math.h>
+
 #include "kernels/cpu/bf16.h"
+#include "kernels/cpu/embedding.h"
 
 static float *scratch_of(const bt_launch *launch) { return launch->workspace; }
 
@@ -261,16 +264,21 @@ bt_status bt_embedding_cpu_bf16(const bt_launch *launch, const void *args)
     const int64_t cols = op->cols;
     const uint16_t *table = op->table, *positions = op->position;
     uint16_t *y = op->y;
-#pragma omp parallel for schedule(static)
+    int64_t bad = INT64_MAX;
+#pragma omp parallel for schedule(static) reduction(min : bad)
     for (int64_t r = 0; r < op->rows; ++r) {
-        const uint16_t *token = table + op->ids[r] * cols;
+        const int32_t id = bt_embedding_id(op, r, &bad);
+        const uint16_t *token = table + id * cols;
         const uint16_t *position = positions ? positions + r % op->positions * cols : NULL;
+        const uint16_t nan = bt_f32_to_bf16((float)NAN);
         for (int64_t c = 0; c < cols; ++c) {
             y[r * cols + c] =
-                position ? bt_f32_to_bf16(bt_bf16_to_f32(token[c]) + bt_bf16_to_f32(position[c]))
-                         : token[c];
+                id != op->ids[r] ? nan
+                : position ? bt_f32_to_bf16(bt_bf16_to_f32(token[c]) + bt_bf16_to_f32(position[c]))
+                           : token[c];
         }
     }
+    bt_embedding_report(op, bad);
     return BT_OK;
 }
 

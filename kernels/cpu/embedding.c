@@ -1,15 +1,17 @@
 // kernels/cpu/embedding.c - token and position embedding, and their backward
-//   y[r,:] = table[ids[r],:] + position[r % positions,:]
+//   y[r,:] = table[ids[r],:] + position[r % positions,:], NaN where ids[r] is not in the table
 //   dtable[ids[r],:] (+)= dy[r,:], dposition[r % positions,:] (+)= dy[r,:], ascending r
 // Shapes   ids [rows], table [vocab, cols], position [positions, cols] or none, y [rows, cols]
 // Types    f32, f64; dtable is summed in the type, dposition in double
 // Cost     forward copies; backward reads dy once and writes the rows that were met, or all of
 //          dtable when it does not accumulate, once. A thread makes whole rows: order by r is kept
 // Memory   workspace: the rows of each id, linked
+#include <math.h>
 #include <omp.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/embedding.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
 

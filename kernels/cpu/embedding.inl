@@ -19,14 +19,20 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
     const bt_embedding_args *op = args;
     const int64_t cols = op->cols;
     const bool past = bt_stream_wanted(op->rows * cols * (int64_t)sizeof(REAL));
+    int64_t bad = INT64_MAX;
 #pragma omp parallel if (op->rows * cols > BT_CHUNK)
     {
         _Alignas(64) REAL made[BT_STREAM_BLOCK];
-#pragma omp for schedule(static)
+#pragma omp for schedule(static) reduction(min : bad)
         for (int64_t r = 0; r < op->rows; ++r) {
-            const REAL *token = (const REAL *)op->table + op->ids[r] * cols;
+            const int32_t id = bt_embedding_id(op, r, &bad);
+            const REAL *token = (const REAL *)op->table + id * cols;
             REAL *y = (REAL *)op->y + r * cols;
-            if (op->position) {
+            if (id != op->ids[r]) {
+                for (int64_t c = 0; c < cols; ++c) {
+                    y[c] = (REAL)NAN;
+                }
+            } else if (op->position) {
                 const REAL *position = (const REAL *)op->position + r % op->positions * cols;
                 const int64_t step = past ? BT_STREAM_BLOCK : cols;
                 for (int64_t at = 0; at < cols; at += step) {
@@ -44,6 +50,7 @@ bt_status FN(bt_embedding_cpu)(const bt_launch *launch, const void *args)
         }
         bt_stream_end();
     }
+    bt_embedding_report(op, bad);
     return BT_OK;
 }
 

@@ -1,5 +1,8 @@
 // kernels/cuda/embedding.cu - y[r,:] = table[ids[r],:] + position[r % positions,:]
 //   Types  f32, bf16; the sum is taken in float
+//   Ids    one outside of the table makes its row NaN; bad_row is all ones, -1, before the launch,
+//   so
+//          that the minimum over bad rows, by an integer atomic, does not depend on their order
 //   Cost   reads a row of the table and of the positions, writes one of y; bound by HBM, the
 //          positions come from L2
 #include "kernels/cuda/cuda.cuh"
@@ -11,18 +14,32 @@ constexpr int SHARED = 4; // rows of a warp, all at one position
 // the position is read once for all.
 template <typename T, int V>
 static __global__ void __launch_bounds__(WARPS *WARP)
-    forward_kernel(const int32_t *ids, const T *table, const T *position, T *y, int64_t rows,
-                   int64_t cols, int64_t positions)
+    forward_kernel(const __grid_constant__ bt_embedding_args args, int64_t positions)
 {
+    const T *table = (const T *)args.table;
+    const T *position = (const T *)args.position;
+    T *y = (T *)args.y;
+    const int64_t rows = args.rows, cols = args.cols;
     const int64_t unit = (int64_t)blockIdx.x * WARPS + threadIdx.y;
     const int64_t turn = unit / positions;
     const int64_t at = unit - turn * positions;
     const int64_t first = turn * positions * SHARED + at;
     const T *from[SHARED];
+    bool bad[SHARED];
 #pragma unroll
     for (int i = 0; i < SHARED; ++i) {
         const int64_t row = first + i * positions;
-        from[i] = row < rows ? table + ids[row] * cols : nullptr;
+        const int32_t id = row < rows ? args.ids[row] : 0;
+        bad[i] = id < 0 || id >= args.vocab;
+        from[i] = row < rows ? table + (bad[i] ? 0 : id) * cols : nullptr;
+        if (row < rows && threadIdx.x == 0) {
+            if (args.good_ids) {
+                args.good_ids[row] = bad[i] ? 0 : id;
+            }
+            if (args.bad_row && bad[i]) {
+                atomicMin((unsigned long long *)args.bad_row, (unsigned long long)row);
+            }
+        }
     }
     for (int64_t col = (int64_t)threadIdx.x * V; col < cols; col += WARP * V) {
         raw<T, V> held[SHARED];
@@ -43,7 +60,7 @@ static __global__ void __launch_bounds__(WARPS *WARP)
                 convert<T, V>(held[i], sum);
 #pragma unroll
                 for (int j = 0; j < V; ++j) {
-                    sum[j] = position ? sum[j] + added[j] : sum[j];
+                    sum[j] = bad[i] ? NAN : position ? sum[j] + added[j] : sum[j];
                 }
                 store<V>(y + (first + i * positions) * cols + col, sum);
             }
@@ -57,21 +74,22 @@ template <typename T> static bt_status run(const bt_launch *launch, const void *
     const T *table = (const T *)args->table;
     const T *position = (const T *)args->position;
     T *y = (T *)args->y;
-    if (args->rows == 0 || args->cols == 0) {
-        return BT_OK;
+    cudaStream_t stream = bt_cuda_stream(launch);
+    if (args->bad_row) {
+        (void)cudaMemsetAsync(args->bad_row, 0xFF, sizeof *args->bad_row, stream);
+    }
+    if (args->rows == 0) {
+        return bt_cuda_launched("embedding_cuda");
     }
     const int64_t positions = position ? args->positions : 1;
     const int64_t units = bt_div_up(args->rows, positions * SHARED) * positions;
     const unsigned grid = (unsigned)bt_div_up(units, WARPS);
     const dim3 block(WARP, WARPS);
-    cudaStream_t stream = bt_cuda_stream(launch);
     if (args->cols % WIDE<T> == 0 && bt_aligned_16(table) && bt_aligned_16(position) &&
         bt_aligned_16(y)) {
-        forward_kernel<T, WIDE<T>><<<grid, block, 0, stream>>>(args->ids, table, position, y,
-                                                               args->rows, args->cols, positions);
+        forward_kernel<T, WIDE<T>><<<grid, block, 0, stream>>>(*args, positions);
     } else {
-        forward_kernel<T, 1><<<grid, block, 0, stream>>>(args->ids, table, position, y, args->rows,
-                                                         args->cols, positions);
+        forward_kernel<T, 1><<<grid, block, 0, stream>>>(*args, positions);
     }
     return bt_cuda_launched("embedding_cuda");
 }

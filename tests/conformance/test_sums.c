@@ -90,11 +90,30 @@ static test_twin *make_ids(int64_t rows, int64_t vocab)
     return ids;
 }
 
-static void embedding_with(bt_dtype dtype, const int64_t *shape, bool positions)
+// Some ids are not in the table, of both signs, where `bad`: row 3 is the first.
+static test_twin *make_bad_ids(int64_t rows, int64_t vocab)
+{
+    double *values = calloc((size_t)rows, sizeof *values);
+    assert_non_null(values);
+    for (int64_t r = 0; r < rows; ++r) {
+        values[r] = (double)(r % vocab);
+        values[r] = r < 3 || r % 4 != 3 ? values[r] : r % 8 == 3 ? (double)vocab : -1;
+    }
+    if (rows > 8) {
+        values[8] = 0x1p30;
+    }
+    test_twin *ids = test_twin_values(BT_I32, values, rows);
+    free(values);
+    return ids;
+}
+
+static void embedding_with(bt_dtype dtype, const int64_t *shape, bool positions, bool bad)
 {
     int64_t rows = shape[0];
     int64_t cols = shape[1];
-    test_twin *ids = make_ids(rows, shape[2]);
+    test_twin *ids = bad ? make_bad_ids(rows, shape[2]) : make_ids(rows, shape[2]);
+    test_twin *good_ids = test_twin_output(BT_I32, rows);
+    test_twin *bad_row = test_twin_output(BT_I64, 1);
     test_twin *table = test_twin_random(dtype, shape[2] * cols, 3, -1, 1);
     test_twin *position = positions ? test_twin_random(dtype, shape[3] * cols, 4, -1, 1) : NULL;
     test_twin *y = test_twin_output(dtype, rows * cols);
@@ -108,10 +127,15 @@ static void embedding_with(bt_dtype dtype, const int64_t *shape, bool positions)
                                          .cols = cols,
                                          .vocab = shape[2],
                                          .positions = shape[3],
-                                         .dtype = test_type(dtype, side)};
+                                         .dtype = test_type(dtype, side),
+                                         .good_ids = test_at(good_ids, side),
+                                         .bad_row = test_at(bad_row, side)};
     }
     test_run(BT_KERNEL_EMBEDDING, dtype, &args[0], &args[1]);
     test_twin_check(y, 0, bt_dtype_epsilon(dtype), "embedding");
+    test_twin_check(good_ids, 0, 0, "embedding good_ids");
+    test_twin_check(bad_row, 0, 0, "embedding bad_row");
+    assert_int_equal((int)test_twin_get(bad_row, TEST_NEAR, 0), bad && rows > 3 ? 3 : -1);
     test_twins_release();
 }
 
@@ -156,7 +180,8 @@ static void embedding(void **state)
                 test_case_name("%s [%d, %d] of %d, %d", bt_dtype_name(dtypes[type]),
                                (int)lookups[i][0], (int)lookups[i][1], (int)lookups[i][2], flag);
                 test_twin_offset(lookups[i][4]);
-                embedding_with(dtypes[type], lookups[i], flag);
+                embedding_with(dtypes[type], lookups[i], flag, false);
+                embedding_with(dtypes[type], lookups[i], flag, true);
                 embedding_backward_with(dtypes[type], lookups[i], flag);
                 test_twin_offset(0);
             }

@@ -161,7 +161,7 @@ static bt_status run_embedding(runner *r, const graph_node *n, bt_tensor *const 
                                bt_tensor **out)
 {
     bt_tensor *ids = integers(r, n, BT_SHAPE(n->shape.size[0], n->shape.size[1]));
-    bt_status status = bt_embedding(&r->f->context, ids, in[0], in[1], out);
+    bt_status status = bt_embedding(&r->f->context, ids, in[0], in[1], out, NULL);
     bt_tensor_release(ids);
     return status;
 }

@@ -344,15 +344,15 @@ static void embedding(void **state)
         ids[r] = r * 7 % VOCAB;
     }
     test_buffer rows = test_buffer_integers(ids, ROWS);
-    bt_embedding_args op = {rows.data,
-                            table.narrow.data,
-                            position.narrow.data,
-                            y.narrow.data,
-                            ROWS,
-                            COLS,
-                            VOCAB,
-                            POSITIONS,
-                            BT_BF16};
+    bt_embedding_args op = {.ids = rows.data,
+                            .table = table.narrow.data,
+                            .position = position.narrow.data,
+                            .y = y.narrow.data,
+                            .rows = ROWS,
+                            .cols = COLS,
+                            .vocab = VOCAB,
+                            .positions = POSITIONS,
+                            .dtype = BT_BF16};
     bt_embedding_args op32 = op;
     op32.table = table.wide.data, op32.position = position.wide.data, op32.y = y.wide.data;
     op32.dtype = BT_F32;

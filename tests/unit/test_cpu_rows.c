@@ -265,9 +265,15 @@ static void check_embedding(int64_t rows, int64_t cols, int64_t vocab, int64_t p
     test_buffer btable = test_buffer_make(dtype, table, vocab * cols);
     test_buffer bposition = test_buffer_make(dtype, position, positions * cols);
     test_buffer by = test_buffer_make(dtype, NULL, count);
-    bt_embedding_args args = {bids.data, btable.data, positions ? bposition.data : NULL,
-                              by.data,   rows,        cols,
-                              vocab,     positions,   dtype};
+    bt_embedding_args args = {.ids = bids.data,
+                              .table = btable.data,
+                              .position = positions ? bposition.data : NULL,
+                              .y = by.data,
+                              .rows = rows,
+                              .cols = cols,
+                              .vocab = vocab,
+                              .positions = positions,
+                              .dtype = dtype};
     TEST_KERNEL(BT_KERNEL_EMBEDDING, dtype, &args, &by);
     compare(&by, y, got, eps, eps, "embedding");
 
