@@ -9,8 +9,8 @@
 //   Types   f32, bf16; gamma the same or f32; the rest f32
 //   Cost    reads dy and s, writes dx once (reads it too when it accumulates); bound by HBM
 //   Source  PTX ISA, cp.async.bulk; compute capability 9.0 and newer
-#include "kernels/cuda/gemm/ptx_sm90.cuh"
 #include "kernels/cuda/layernorm_backward.cuh"
+#include "kernels/cuda/ptx_sm90.cuh"
 
 constexpr int64_t COLS_FEWEST = 129; // less than half a warp: nothing gained
 constexpr int64_t COLS_MOST_BF16 = 4096;

@@ -6,51 +6,29 @@
 //          the kernel before them (programmatic dependent launch), also those that split it in
 //          clusters; those whose splits take turns are cooperative
 // Errors   INVALID_ARGUMENT for a plan of other shape or type, or too small a workspace
-#include <cudaTypedefs.h>
 #include <string.h>
 
 #include "kernels/cuda/gemm/sm90.h"
 #include "kernels/cuda/overlap.h"
+#include "kernels/cuda/tensor_map.h"
 
 namespace bt_gemm_sm90
 {
-
-static PFN_cuTensorMapEncodeTiled_v12000 find_encoder()
-{
-    void *function = NULL;
-    cudaDriverEntryPointQueryResult found;
-    cudaError_t result = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                          12000, cudaEnableDefault, &found);
-    return result == cudaSuccess && found == cudaDriverEntryPointSuccess
-               ? (PFN_cuTensorMapEncodeTiled_v12000)function
-               : NULL;
-}
 
 // A [batch, rows, cols] matrix that TMA moves in boxes of box_rows rows of 128 bytes.
 static bt_status make_map(const void *matrix, bt_dtype dtype, int64_t rows, int64_t cols,
                           int64_t ld, int64_t batch, int64_t stride, int box_rows, CUtensorMap *map)
 {
-    static const PFN_cuTensorMapEncodeTiled_v12000 encode = find_encoder();
-    if (!encode) {
-        return bt_error(BT_STATUS_UNAVAILABLE, "the driver has no cuTensorMapEncodeTiled");
-    }
     const bool wide = dtype == BT_F32;
     const cuuint64_t bytes = wide ? 4 : 2;
-    const cuuint64_t size[3] = {(cuuint64_t)cols, (cuuint64_t)rows, (cuuint64_t)batch};
-    const cuuint64_t strides[2] = {(cuuint64_t)ld * bytes,
-                                   (cuuint64_t)(batch > 1 ? stride : ld) * bytes};
-    const cuuint32_t box[3] = {wide ? 32u : 64u, (cuuint32_t)box_rows, 1};
-    const cuuint32_t step[3] = {1, 1, 1};
-    CUresult result =
-        encode(map, wide ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-               (void *)matrix, size, strides, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-               CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    return result == CUDA_SUCCESS
-               ? BT_OK
-               : bt_error(BT_STATUS_INTERNAL,
-                          "tensor map of [%lld,%lld] with rows of %lld: CUDA error %d",
-                          (long long)rows, (long long)cols, (long long)ld, (int)result);
+    const bt_tensor_map_shape shape = {
+        wide ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        CU_TENSOR_MAP_SWIZZLE_128B,
+        3,
+        {(cuuint64_t)cols, (cuuint64_t)rows, (cuuint64_t)batch},
+        {(cuuint64_t)ld * bytes, (cuuint64_t)(batch > 1 ? stride : ld) * bytes},
+        {wide ? 32u : 64u, (cuuint32_t)box_rows, 1}};
+    return bt_tensor_map_make(matrix, &shape, map);
 }
 
 // An operand: K-major boxes are as high as the tile, MN-major ones as deep as a k-block.

@@ -9,9 +9,9 @@
 // NaN      stays NaN
 // Cost     reads and writes 4 n k bytes; bound by HBM
 #include "kernels/cuda/cuda.cuh"
-#include "kernels/cuda/gemm/ptx_sm90.cuh"
 #include "kernels/cuda/gemm/sm90.h"
 #include "kernels/cuda/overlap.h"
+#include "kernels/cuda/ptx_sm90.cuh"
 
 namespace bt_gemm_sm90
 {

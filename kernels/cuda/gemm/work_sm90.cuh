@@ -17,8 +17,8 @@
 #ifndef BT_KERNELS_CUDA_GEMM_WORK_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_WORK_SM90_CUH
 
-#include "kernels/cuda/gemm/ptx_sm90.cuh"
 #include "kernels/cuda/gemm/sm90.h"
+#include "kernels/cuda/ptx_sm90.cuh"
 
 namespace bt_gemm_sm90
 {

@@ -1,12 +1,12 @@
-// kernels/cuda/gemm/ptx_sm90.cuh - the PTX instructions of the Hopper GEMM, a function each
+// kernels/cuda/ptx_sm90.cuh - the PTX instructions of the Hopper kernels, a function each
 //
 // Names in brackets are sections of "PTX ISA", chapter "Instruction Set". Addresses of shared
 // memory are 32 bits wide, in the shared window. Everything here needs sm_90a.
 //
 // Two proxies reach shared memory: ordinary loads and stores (generic proxy), and TMA and wgmma
 // (async proxy). What the generic proxy wrote, the async proxy sees only after fence_async().
-#ifndef BT_KERNELS_CUDA_GEMM_PTX_SM90_CUH
-#define BT_KERNELS_CUDA_GEMM_PTX_SM90_CUH
+#ifndef BT_KERNELS_CUDA_PTX_SM90_CUH
+#define BT_KERNELS_CUDA_PTX_SM90_CUH
 
 #include <cuda.h>
 #include <cuda_bf16.h>
@@ -30,6 +30,16 @@ BT_PTX void mbarrier_init_fence()
 BT_PTX void mbarrier_arrive(uint32_t barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Predicated, not branched: after a branch on the lane ptxas takes the warp for diverged and keeps
+// the descriptors of wgmma in ordinary registers, moved to uniform ones before each product.
+BT_PTX void mbarrier_arrive_if(uint32_t barrier, bool arrives)
+{
+    asm volatile("{ .reg .pred p;\n"
+                 "setp.ne.b32 p, %1, 0;\n"
+                 "@p mbarrier.arrive.shared::cta.b64 _, [%0]; }" ::"r"(barrier),
+                 "r"((int)arrives)
+                 : "memory");
 }
 // Arrives, and announces bytes that TMA will count down.
 BT_PTX void mbarrier_expect(uint32_t barrier, uint32_t bytes)
@@ -67,6 +77,14 @@ BT_PTX void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, u
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
                  : "memory");
 }
+BT_PTX void tma_load(uint32_t to, const CUtensorMap *map, int x, int y, int z, int w,
+                     uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+                 : "memory");
+}
 // Brings the box to L2. [cp.async.bulk.prefetch.tensor]
 BT_PTX void tma_fetch(const CUtensorMap *map, int x, int y, int z)
 {
@@ -79,6 +97,14 @@ BT_PTX void tma_store(const CUtensorMap *map, uint32_t from, int x, int y, int z
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
                  "[%0, {%1, %2, %3}], [%4];" ::"l"(map),
                  "r"(x), "r"(y), "r"(z), "r"(from)
+                 : "memory");
+}
+// No coordinate may be negative: a box wholly before the tensor is an illegal instruction.
+BT_PTX void tma_store(const CUtensorMap *map, uint32_t from, int x, int y, int z, int w)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
+                 "[%0, {%1, %2, %3, %4}], [%5];" ::"l"(map),
+                 "r"(x), "r"(y), "r"(z), "r"(w), "r"(from)
                  : "memory");
 }
 // Adds the box to memory, in f32, rounded to nearest, at L2. [cp.reduce.async.bulk.tensor]
@@ -168,6 +194,28 @@ BT_PTX void store_release(int *to, int value)
     asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
+// *from, or `otherwise` without reading; predicated, see mbarrier_arrive_if.
+BT_PTX float load_if(bool reads, const float *from, float otherwise)
+{
+    float value;
+    asm volatile("{ .reg .pred p;\n"
+                 "setp.ne.b32 p, %2, 0;\n"
+                 "mov.f32 %0, %3;\n"
+                 "@p ld.global.f32 %0, [%1]; }"
+                 : "=f"(value)
+                 : "l"(from), "r"((int)reads), "f"(otherwise)
+                 : "memory");
+    return value;
+}
+BT_PTX void store_if(bool writes, float *to, float value)
+{
+    asm volatile("{ .reg .pred p;\n"
+                 "setp.ne.b32 p, %2, 0;\n"
+                 "@p st.global.f32 [%0], %1; }" ::"l"(to),
+                 "f"(value), "r"((int)writes)
+                 : "memory");
+}
+
 // ---- 8x8 matrices of 16-bit values between registers and shared memory --------------------------
 // Lane l names row l % 8 of matrix l / 8, 16 bytes. [Warp Level Matrix Instructions: stmatrix,
 // ldmatrix]
@@ -185,6 +233,15 @@ BT_PTX float2 load_pair(uint32_t from)
 {
     float2 v;
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from) : "memory");
+    return v;
+}
+BT_PTX uint4 load_four(uint32_t from)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from)
+                 : "memory");
     return v;
 }
 BT_PTX uint32_t load_word(uint32_t from)
@@ -230,6 +287,14 @@ BT_PTX void multiply_ones(float (&sums)[4], const uint32_t (&a)[4])
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(ONES));
 }
+// d += A[16, 16] B[8, 16]^T in bf16; d as a warp's part of wgmma's accumulators, 8 columns.
+BT_PTX void multiply_warp(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 // Two floats as bf16, rounded to nearest even; `low` in the lower half.
 BT_PTX uint32_t pack_bf16(float low, float high)
 {
@@ -246,11 +311,19 @@ BT_PTX uint32_t round_tf32(uint32_t value)
     asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(value)));
     return rounded;
 }
-// 2^x and 1 / x, good to 2 ulp; results under 2^-126 are 0. [Floating Point Instructions]
+// 2^x, log2 x and 1 / x, the first and last good to 2 ulp; results under 2^-126 are 0. [Floating
+// Point Instructions]
 BT_PTX float exp2_approximate(float x)
 {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+// Absolute error up to 2^-22, relative up to 2^-22 outside of (1/2, 2).
+BT_PTX float log2_approximate(float x)
+{
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 BT_PTX float reciprocal_approximate(float x)
@@ -298,6 +371,7 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
 #define BT_TEN(t)                                                                                  \
     "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define BT_SIXTY    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," BT_TEN(1) BT_TEN(2) BT_TEN(3) BT_TEN(4) BT_TEN(5)
+#define BT_32_NAMES "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," BT_TEN(1) BT_TEN(2) "%30,%31"
 #define BT_64_NAMES BT_SIXTY "%60,%61,%62,%63"
 #define BT_96_NAMES BT_SIXTY BT_TEN(6) BT_TEN(7) BT_TEN(8) "%90,%91,%92,%93,%94,%95"
 #define BT_128_NAMES                                                                               \
@@ -306,10 +380,11 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
 #define BT_8_SUMS(i)                                                                               \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
         "+f"(d[i + 6]), "+f"(d[i + 7])
-#define BT_32_SUMS(i) BT_8_SUMS(i), BT_8_SUMS(i + 8), BT_8_SUMS(i + 16), BT_8_SUMS(i + 24)
-#define BT_64_SUMS    BT_32_SUMS(0), BT_32_SUMS(32)
-#define BT_96_SUMS    BT_64_SUMS, BT_32_SUMS(64)
-#define BT_128_SUMS   BT_96_SUMS, BT_32_SUMS(96)
+#define BT_SUMS_32(i) BT_8_SUMS(i), BT_8_SUMS(i + 8), BT_8_SUMS(i + 16), BT_8_SUMS(i + 24)
+#define BT_32_SUMS    BT_SUMS_32(0)
+#define BT_64_SUMS    BT_32_SUMS, BT_SUMS_32(32)
+#define BT_96_SUMS    BT_64_SUMS, BT_SUMS_32(64)
+#define BT_128_SUMS   BT_96_SUMS, BT_SUMS_32(96)
 
 // n columns, count = n / 2 sums of a thread; a, b, add, ta, tb are the operands' numbers after
 // them.
@@ -325,9 +400,34 @@ template <int N, bool A_MN, bool B_MN> struct wgmma_bf16;
                          : "l"(left), "l"(right), "r"((int)adds), "n"((int)A_MN), "n"((int)B_MN)); \
         }                                                                                          \
     };
+BT_WGMMA(64, 32, 32, 33, 34, 35, 36)
 BT_WGMMA(128, 64, 64, 65, 66, 67, 68)
 BT_WGMMA(192, 96, 96, 97, 98, 99, 100)
 BT_WGMMA(256, 128, 128, 129, 130, 131, 132)
+
+// The same with A in registers, d (+)= A[64, 16] B[64, 16]^T: of thread t, with row
+// r = 16 (t / 32) + t % 32 / 4 and column c = 2 (t % 4), a[0] (r, c), a[1] (r + 8, c),
+// a[2] (r, c + 8), a[3] (r + 8, c + 8), each with the next column in its upper half. They must not
+// change until the product is done: wgmma_settle keeps them.
+template <bool B_MN>
+BT_PTX void wgmma_bf16_registers(float (&d)[32], const uint32_t *left, uint64_t right, bool adds)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{" BT_32_NAMES "}, {%32, %33, %34, %35}, %36, p, 1, 1, %38; }"
+                 : BT_32_SUMS
+                 : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
+                   "r"((int)adds), "n"((int)B_MN));
+}
+// d (+)= A[64, 8] B[64, 8]^T, tf32, both K-major in shared memory.
+BT_PTX void wgmma_tf32_shared(float (&d)[32], uint64_t left, uint64_t right, bool adds)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
+                 "{" BT_32_NAMES "}, %32, %33, p, 1, 1; }"
+                 : BT_32_SUMS
+                 : "l"(left), "l"(right), "r"((int)adds));
+}
 
 // d (+)= A[64, 8] B[N, 8]^T, tf32 to f32, B K-major in shared memory; the values must be rounded.
 // A in registers: of thread t, with row r = 16 (t / 32) + t % 32 / 4 and c = t % 4,
@@ -349,6 +449,7 @@ template <int N> struct wgmma_tf32;
                            "r"((int)adds));                                                        \
         }                                                                                          \
     };
+BT_WGMMA_TF32(64, 32, 32, 33, 34, 35, 36, 37)
 BT_WGMMA_TF32(128, 64, 64, 65, 66, 67, 68, 69)
 BT_WGMMA_TF32(192, 96, 96, 97, 98, 99, 100, 101)
 BT_WGMMA_TF32(256, 128, 128, 129, 130, 131, 132, 133)
