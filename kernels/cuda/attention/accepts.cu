@@ -1,10 +1,12 @@
 // kernels/cuda/attention/accepts.cu - which calls the attention kernels serve
 //
-// All: head_dim a multiple of 8 up to 128, bases and strides multiples of 16 bytes, scale positive
+// sm80: head_dim a multiple of 8 up to 128, bases and strides multiples of 16 bytes, scale positive
 // and finite, 2^30 tokens at most, 99 KiB of shared memory a block. Causal or not, any token count.
 // bf16 and f32 serve either compute type (f32 is the more precise of the two), tf32 only TF32.
+// sm90: see launch_sm90.cu.
 #include <math.h>
 
+#include "kernels/cuda/attention/sm90.h"
 #include "kernels/cuda/attention/tile.cuh"
 
 static bool view_fits(const bt_attention_view *view, bt_dtype dtype)
@@ -71,4 +73,26 @@ bool bt_attention_backward_tf32_accepts(const bt_device *device, const void *arg
 {
     return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
            backward_fits(device, (const bt_attention_backward_args *)args);
+}
+
+bool bt_attention_bf16_sm90_accepts(const bt_device *device, const void *args)
+{
+    return bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args);
+}
+
+bool bt_attention_tf32_sm90_accepts(const bt_device *device, const void *args)
+{
+    return ((const bt_attention_args *)args)->compute == BT_COMPUTE_TF32 &&
+           bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args);
+}
+
+bool bt_attention_backward_bf16_sm90_accepts(const bt_device *device, const void *args)
+{
+    return bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args);
+}
+
+bool bt_attention_backward_tf32_sm90_accepts(const bt_device *device, const void *args)
+{
+    return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
+           bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args);
 }

@@ -6,7 +6,10 @@
 //   bench time    medians of CUDA events, cold L2 (a buffer of 256 MiB is written between samples)
 //   bench profile one launch each, for ncu
 //   bench small   a few tiny cases only, for compute-sanitizer
-// Exit code 0 when everything checked is right. Not part of the product; see README.md.
+//   bench sweep   the Hopper kernels at every token count up to 300 and around edges of tiles
+//   bench soak    20 launches, each with another schedule: all bits equal
+// A second argument leaves out the kernels that are not for Hopper. Exit code 0 when everything
+// checked is right. Not part of the product; see README.md.
 #include <cuda_bf16.h>
 
 #include <algorithm>
@@ -14,11 +17,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/cuda.h"
 
 cudaStream_t bt_cuda_stream_of(const bt_device *, bt_stream stream) { return (cudaStream_t)stream; }
+
+bt_status bt_cuda_check(cudaError_t result, const char *what)
+{
+    return result == cudaSuccess
+               ? BT_OK
+               : bt_error(BT_STATUS_INTERNAL, "%s: %s", what, cudaGetErrorString(result));
+}
+
+bt_status bt_cuda_launched(const char *kernel) { return bt_cuda_check(cudaGetLastError(), kernel); }
 
 #define CHECK(call)                                                                                \
     do {                                                                                           \
@@ -43,34 +56,36 @@ struct kind {
     bt_status (*backward)(const bt_launch *, const void *);
     bool (*accepts)(const bt_device *, const void *);
     bool (*backward_accepts)(const bt_device *, const void *);
-    size_t (*workspace)(const bt_device *, const void *);
-    double norm_limit; // of |error| / |reference|, both norms
+    size_t (*workspace)(const bt_device *, const void *); // of the backward
+    double norm_limit;                                    // of |error| / |reference|, both norms
+    size_t (*forward_workspace)(const bt_device *, const void *); // NULL: none
+    int head_dim_most;
+    bool hopper; // for sm_90a; the bits do not depend on the number of SMs
 };
 
 static const kind kinds[] = {
     {"bf16", BT_BF16, BT_COMPUTE_NATIVE, bt_attention_bf16_sm80, bt_attention_backward_bf16_sm80,
      bt_attention_bf16_accepts, bt_attention_backward_bf16_accepts,
-     bt_attention_backward_bf16_workspace, 1e-2},
+     bt_attention_backward_bf16_workspace, 1e-2, nullptr, 128, false},
     {"tf32", BT_F32, BT_COMPUTE_TF32, bt_attention_tf32_sm80, bt_attention_backward_tf32_sm80,
      bt_attention_tf32_accepts, bt_attention_backward_tf32_accepts,
-     bt_attention_backward_tf32_workspace, 1e-3},
+     bt_attention_backward_tf32_workspace, 1e-3, nullptr, 128, false},
     {"f32", BT_F32, BT_COMPUTE_NATIVE, bt_attention_f32_sm80, bt_attention_backward_f32_sm80,
      bt_attention_f32_accepts, bt_attention_backward_f32_accepts,
-     bt_attention_backward_f32_workspace, 3e-6},
+     bt_attention_backward_f32_workspace, 3e-6, nullptr, 128, false},
+    {"bf16 sm90", BT_BF16, BT_COMPUTE_NATIVE, bt_attention_bf16_sm90,
+     bt_attention_backward_bf16_sm90, bt_attention_bf16_sm90_accepts,
+     bt_attention_backward_bf16_sm90_accepts, bt_attention_backward_bf16_sm90_workspace, 1e-2,
+     nullptr, 64, true},
+    {"tf32 sm90", BT_F32, BT_COMPUTE_TF32, bt_attention_tf32_sm90, bt_attention_backward_tf32_sm90,
+     bt_attention_tf32_sm90_accepts, bt_attention_backward_tf32_sm90_accepts,
+     bt_attention_backward_tf32_sm90_workspace, 1e-3, bt_attention_tf32_sm90_workspace, 64, true},
 };
 
 static bt_device device;
-static uint64_t rng_state = 88172645463325252ULL;
-
-static float normal()
-{
-    float sum = 0.0f;
-    for (int i = 0; i < 4; ++i) {
-        rng_state ^= rng_state << 13, rng_state ^= rng_state >> 7, rng_state ^= rng_state << 17;
-        sum += (float)(rng_state >> 40) / 16777216.0f - 0.5f;
-    }
-    return sum * 1.732f;
-}
+static bool quiet; // print failures alone
+static int passed; // cases
+static uint64_t seed;
 
 // Everything of one case on the device. Element [b,t,h,d] of operand i lies at
 // base[i] + (b T + t) * token_stride[i] + h D + d.
@@ -102,20 +117,33 @@ static char *device_alloc(size_t bytes)
     return (char *)block;
 }
 
+// About normal, a sum of four uniforms of a hash of the index.
+template <typename T>
+__global__ void fill_kernel(T *to, size_t count, uint64_t seed, float spread, bool coarse)
+{
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count;
+         i += (size_t)gridDim.x * blockDim.x) {
+        uint64_t x = (i + seed) * 0x9e3779b97f4a7c15ULL;
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL, x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+        x ^= x >> 31;
+        float sum = -2.0f;
+        for (int part = 0; part < 4; ++part) {
+            sum += (float)(x >> 16 * part & 0xffff) / 65536.0f;
+        }
+        const float value = sum * 1.732f * spread;
+        to[i] = (T)(coarse ? (float)(__nv_bfloat16)value : value);
+    }
+}
+
 static void fill_random(char *to, size_t count, const kind *k, float spread, bool coarse)
 {
-    std::vector<uint16_t> half(k->dtype == BT_BF16 ? count : 0);
-    std::vector<float> full(k->dtype == BT_BF16 ? 0 : count);
-    for (size_t i = 0; i < count; ++i) {
-        float x = normal() * spread;
-        if (k->dtype == BT_BF16) {
-            half[i] = bt_f32_to_bf16(x);
-        } else {
-            full[i] = coarse ? bt_bf16_to_f32(bt_f32_to_bf16(x)) : x;
-        }
+    seed += 0x100000000ULL;
+    if (k->dtype == BT_BF16) {
+        fill_kernel<<<1024, 256>>>((__nv_bfloat16 *)to, count, seed, spread, coarse);
+    } else {
+        fill_kernel<<<1024, 256>>>((float *)to, count, seed, spread, coarse);
     }
-    CHECK(cudaMemcpy(to, k->dtype == BT_BF16 ? (void *)half.data() : (void *)full.data(),
-                     count * (k->dtype == BT_BF16 ? 2 : 4), cudaMemcpyHostToDevice));
+    CHECK(cudaGetLastError());
 }
 
 static problem problem_make(const shape &s, const kind *k, bool random)
@@ -155,7 +183,9 @@ static problem problem_make(const shape &s, const kind *k, bool random)
                   s.causal,
                   k->compute,
                   k->dtype};
-    p.workspace_bytes = k->workspace(&device, &p.backward);
+    p.workspace_bytes =
+        std::max(k->workspace(&device, &p.backward),
+                 k->forward_workspace ? k->forward_workspace(&device, &p.forward) : 0);
     p.workspace = device_alloc(p.workspace_bytes + GUARD);
     if (random) {
         fill_random(p.inputs, 3 * p.count, k, s.spread, s.spread > 1.0f);
@@ -345,7 +375,9 @@ template <typename T> static bool check(const shape &s, const kind *k, int repea
     problem p = problem_make(s, k, true);
     bool good = k->accepts(&device, &p.forward) && k->backward_accepts(&device, &p.backward);
     std::vector<char> first;
+    const int sms = device.info.processor_count;
     for (int run = 0; run < repeats; ++run) {
+        device.info.processor_count = k->hopper && run > 0 ? 1 + (run * 37 + 4) % sms : sms;
         poison(p);
         launch(p, false);
         launch(p, true);
@@ -354,6 +386,7 @@ template <typename T> static bool check(const shape &s, const kind *k, int repea
         good = good && !now.empty() && (run == 0 || now == first);
         first = run == 0 ? now : first;
     }
+    device.info.processor_count = sms;
     const char *same = good ? "" : "  NOT REPEATABLE, REFUSED OR OVERRUN";
     const size_t rows = (size_t)s.batch * s.heads * s.tokens;
     double *ref = (double *)device_alloc((4 * p.count + 2 * rows) * 8);
@@ -365,17 +398,20 @@ template <typename T> static bool check(const shape &s, const kind *k, int repea
     CHECK(cudaMemcpy(host.data(), ref, host.size() * 8, cudaMemcpyDeviceToHost));
     std::vector<float> lse_got(rows);
     CHECK(cudaMemcpy(lse_got.data(), p.lse, rows * 4, cudaMemcpyDeviceToHost));
-    const bool steep = s.spread > 1.0f; // lse in float leaves 2^-24 |lse| in every exponent
-    const double limit = std::max(k->norm_limit, steep ? 1e-2 : 0.0);
+    const bool steep = s.spread > 1.0f;       // lse in float leaves 2^-24 |lse| in every exponent
+    const double few = s.tokens < 16 ? 4 : 1; // errors of few terms do not average out
+    const double limit = std::max(few * k->norm_limit, steep ? 1e-2 : 0.0);
     double lse_worst = 0;
     for (size_t i = 0; i < rows; ++i) {
         const double want = host[4 * p.count + i], e = fabs(lse_got[i] - want) / (1 + fabs(want));
         lse_worst = !(e <= lse_worst) ? e : lse_worst;
     }
     good = good && lse_worst <= limit;
-    printf("%-4s %2dx%2dx%4dx%3d %s %s sms %3d spread %3.0f  lse %.1e", k->name, s.batch, s.heads,
-           s.tokens, s.dim, s.causal ? "causal" : "full  ", s.packed ? "packed" : "flat  ",
-           device.info.processor_count, s.spread, lse_worst);
+    std::string line(512, '\0');
+    int length =
+        snprintf(&line[0], line.size(), "%-9s %2dx%2dx%4dx%3d %s %s sms %3d spread %3.0f  lse %.1e",
+                 k->name, s.batch, s.heads, s.tokens, s.dim, s.causal ? "causal" : "full  ",
+                 s.packed ? "packed" : "flat  ", device.info.processor_count, s.spread, lse_worst);
     const bt_attention_view views[4] = {p.forward.o, p.backward.dq, p.backward.dk, p.backward.dv};
     const char *names[4] = {"o", "dq", "dk", "dv"};
     for (int i = 0; i < 4; ++i) {
@@ -390,9 +426,13 @@ template <typename T> static bool check(const shape &s, const kind *k, int repea
         // One-hot rows: dq and dk are differences of equals, judged only as finite.
         const bool judged = !steep || i == 0 || i == 3;
         good = good && (judged ? norm <= limit && most <= 4 * limit : std::isfinite(norm));
-        printf("  %s %.1e %.1e", names[i], norm, most);
+        length +=
+            snprintf(&line[length], line.size() - length, "  %s %.1e %.1e", names[i], norm, most);
     }
-    printf("%s%s\n", same, good ? "" : "  FAILED");
+    if (!quiet || !good) {
+        printf("%s%s%s\n", line.c_str(), same, good ? "" : "  FAILED");
+    }
+    passed += good;
     CHECK(cudaFree(ref));
     problem_free(p);
     return good;
@@ -425,7 +465,7 @@ static bool check_nan(const kind *k)
         CHECK(cudaDeviceSynchronize());
         problem_free(p);
     }
-    printf("%-4s NaN %s\n", k->name, good ? "reaches the rows that see it" : "FAILED");
+    printf("%-9s NaN %s\n", k->name, good ? "reaches the rows that see it" : "FAILED");
     return good;
 }
 
@@ -434,7 +474,7 @@ static bool check_shape(const shape &s, const kind *k, int repeats)
     return k->dtype == BT_BF16 ? check<__nv_bfloat16>(s, k, repeats) : check<float>(s, k, repeats);
 }
 
-static bool check_all(bool small)
+static bool check_all(bool small, bool hopper_only)
 {
     static const int sizes[][4] = {{2, 3, 1, 64},   {1, 2, 7, 64},   {2, 2, 63, 64},
                                    {1, 3, 64, 64},  {1, 2, 65, 32},  {1, 2, 129, 64},
@@ -447,15 +487,84 @@ static bool check_all(bool small)
     for (const kind &k : kinds) {
         for (int i = 0; i < count * 4; ++i) {
             const int *z = list[i / 4];
+            if (z[3] > k.head_dim_most || (hopper_only && !k.hopper)) {
+                continue;
+            }
             device.info.processor_count = i & 2 ? 2 : sms; // one block a head, or several
             good &= check_shape({z[0], z[1], z[2], z[3], (i & 1) != 0, (i & 2) != 0, 1.0f}, &k,
                                 small ? 1 : 3);
         }
         device.info.processor_count = sms;
-        if (!small) {
+        if (!small && (k.hopper || !hopper_only)) {
             good &= check_shape({1, 2, 300, 64, true, true, 100.0f}, &k, 3);
             good &= check_shape({12, 12, 320, 64, true, true, 1.0f}, &k, 3);
             good &= check_nan(&k);
+        }
+    }
+    return good;
+}
+
+// Prints only what failed, and how many passed.
+static bool sweep()
+{
+    static const int edges[] = {319, 320, 321, 383, 384, 385,  447,  448,
+                                449, 511, 513, 577, 639, 1023, 1024, 1025};
+    bool good = true;
+    const int sms = device.info.processor_count;
+    for (const kind &k : kinds) {
+        for (int few = 1; k.hopper && few <= 4; ++few) { // many rounds of items
+            device.info.processor_count = few;
+            good &= check_shape({2, 3, 400 + 61 * few, 64, few % 2 == 0, true, 1}, &k, 3);
+            device.info.processor_count = sms;
+        }
+    }
+    for (const kind &k : kinds) {
+        for (int tokens = 1; k.hopper && tokens <= 300 + 16; ++tokens) {
+            for (int way = 0; way < 2; ++way) {
+                const int t = tokens <= 300 ? tokens : edges[tokens - 301];
+                const int dim = tokens % 29 == 0 ? 40 : tokens % 31 == 0 ? 32 : 64;
+                good &= check_shape(
+                    {1, 1 + tokens % 3, t, dim, way == 0, (tokens + way) % 4 < 2, 1}, &k, 2);
+            }
+        }
+        if (k.hopper) {
+            good &= check_shape({3, 37, 200, 64, true, true, 1}, &k, 3);
+            good &= check_shape({3, 37, 200, 64, false, true, 1}, &k, 3);
+            good &= check_shape({1, 3, 300, 64, true, true, 100}, &k, 3);
+            good &= check_shape({1, 3, 300, 64, false, true, 100}, &k, 3);
+            good &= check_nan(&k);
+        }
+    }
+    return good;
+}
+
+static bool soak()
+{
+    static const shape shapes[] = {{4, 12, 1024, 64, true, true, 1},
+                                   {4, 12, 1000, 64, false, true, 1},
+                                   {3, 5, 1990, 64, true, false, 1}};
+    const int sms = device.info.processor_count;
+    bool good = true;
+    for (const kind &k : kinds) {
+        for (int i = 0; k.hopper && i < 3; ++i) {
+            problem p = problem_make(shapes[i], &k, true);
+            std::vector<char> first;
+            int differ = 0;
+            for (int run = 0; run < 20; ++run) {
+                device.info.processor_count = sms - run * 5;
+                poison(p);
+                launch(p, false);
+                launch(p, true);
+                CHECK(cudaDeviceSynchronize());
+                std::vector<char> now = outputs_of(p);
+                differ += run > 0 && now != first;
+                first = run == 0 ? now : first;
+            }
+            device.info.processor_count = sms;
+            problem_free(p);
+            printf("%-9s 20 launches of %dx%dx%d: %d differ from the first\n", k.name,
+                   shapes[i].batch, shapes[i].heads, shapes[i].tokens, differ);
+            good = good && differ == 0;
         }
     }
     return good;
@@ -485,34 +594,41 @@ static double median_ms(const problem &p, bool backward, char *scrub, size_t scr
     return times[times.size() / 2];
 }
 
-static void time_all()
+static void time_all(bool hopper_only)
 {
     struct timed {
         int kind;
         shape s;
     };
     static const timed list[] = {
-        {0, {64, 12, 1024, 64, true, true, 1}}, {0, {64, 12, 1024, 64, false, true, 1}},
-        {0, {32, 12, 1024, 64, true, true, 1}}, {0, {4, 12, 1024, 64, true, true, 1}},
-        {0, {4, 32, 2048, 128, true, true, 1}}, {0, {2, 12, 16384, 64, true, true, 1}},
-        {1, {64, 12, 1024, 64, true, true, 1}}, {1, {32, 12, 1024, 64, true, true, 1}},
-        {1, {4, 12, 1024, 64, true, true, 1}},  {1, {4, 32, 2048, 128, true, true, 1}},
-        {1, {2, 12, 16384, 64, true, true, 1}}, {2, {32, 12, 1024, 64, true, true, 1}},
-        {2, {16, 12, 1024, 64, true, true, 1}}, {2, {64, 12, 1024, 64, true, true, 1}},
-        {2, {4, 32, 2048, 128, true, true, 1}},
+        {0, {64, 12, 1024, 64, true, true, 1}},  {0, {64, 12, 1024, 64, false, true, 1}},
+        {0, {32, 12, 1024, 64, true, true, 1}},  {0, {4, 12, 1024, 64, true, true, 1}},
+        {0, {4, 32, 2048, 128, true, true, 1}},  {0, {2, 12, 16384, 64, true, true, 1}},
+        {1, {64, 12, 1024, 64, true, true, 1}},  {1, {32, 12, 1024, 64, true, true, 1}},
+        {1, {4, 12, 1024, 64, true, true, 1}},   {1, {4, 32, 2048, 128, true, true, 1}},
+        {1, {2, 12, 16384, 64, true, true, 1}},  {2, {32, 12, 1024, 64, true, true, 1}},
+        {2, {16, 12, 1024, 64, true, true, 1}},  {2, {64, 12, 1024, 64, true, true, 1}},
+        {2, {4, 32, 2048, 128, true, true, 1}},  {3, {64, 12, 1024, 64, true, true, 1}},
+        {3, {64, 12, 1024, 64, false, true, 1}}, {3, {32, 12, 1024, 64, true, true, 1}},
+        {3, {4, 12, 1024, 64, true, true, 1}},   {3, {2, 12, 16384, 64, true, true, 1}},
+        {4, {64, 12, 1024, 64, true, true, 1}},  {4, {32, 12, 1024, 64, true, true, 1}},
+        {4, {4, 12, 1024, 64, true, true, 1}},   {4, {2, 12, 16384, 64, true, true, 1}},
     };
     const size_t scrub_bytes = (size_t)256 << 20;
     char *scrub = device_alloc(scrub_bytes);
     printf("                              forward ms  TFLOP/s   backward ms  TFLOP/s   workspace "
            "MiB\n");
     for (const timed &t : list) {
+        if (hopper_only && !kinds[t.kind].hopper) {
+            continue;
+        }
         problem p = problem_make(t.s, &kinds[t.kind], true);
         launch(p, false);
         const double flop = 4.0 * t.s.batch * t.s.heads * (double)t.s.tokens * t.s.tokens *
                             t.s.dim / (t.s.causal ? 2 : 1);
         const double fwd = median_ms(p, false, scrub, scrub_bytes);
         const double bwd = median_ms(p, true, scrub, scrub_bytes);
-        printf("%-4s %2dx%2dx%5dx%3d %s  %9.3f %8.1f   %11.3f %8.1f   %8.1f\n", p.k->name,
+        printf("%-9s %2dx%2dx%5dx%3d %s  %9.3f %8.1f   %11.3f %8.1f   %8.1f\n", p.k->name,
                t.s.batch, t.s.heads, t.s.tokens, t.s.dim, t.s.causal ? "causal" : "full  ", fwd,
                flop / fwd * 1e-9, bwd, 2.5 * flop / bwd * 1e-9, p.workspace_bytes / 1048576.0);
         problem_free(p);
@@ -538,6 +654,7 @@ static void profile_all()
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "check";
+    setvbuf(stdout, nullptr, _IOLBF, 0);
     cudaDeviceProp properties;
     CHECK(cudaGetDeviceProperties(&properties, 0));
     device.info.processor_count = properties.multiProcessorCount;
@@ -546,11 +663,19 @@ int main(int argc, char **argv)
     printf("%s, %d SMs\n", properties.name, properties.multiProcessorCount);
     bool good = true;
     if (strcmp(what, "check") == 0 || strcmp(what, "small") == 0) {
-        good = check_all(strcmp(what, "small") == 0);
+        good = check_all(strcmp(what, "small") == 0, argc > 2);
         printf("%s\n", good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
     }
     if (strcmp(what, "time") == 0) {
-        time_all();
+        time_all(argc > 2);
+    }
+    if (strcmp(what, "sweep") == 0) {
+        quiet = true;
+        good = sweep();
+        printf("%d cases passed: %s\n", passed, good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
+    }
+    if (strcmp(what, "soak") == 0) {
+        good = soak();
     }
     if (strcmp(what, "profile") == 0) {
         profile_all();

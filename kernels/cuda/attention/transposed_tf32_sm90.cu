@@ -1,0 +1,113 @@
+// kernels/cuda/attention/transposed_tf32_sm90.cu - transposes and rounds tokens of tf32 operands
+// Shapes   views of [B, T, H, D] -> see the header; D <= 64, a multiple of 8
+// Types    f32, rounded to the nearest tf32; NaN stays NaN
+// Plan     a block takes 64 tokens of a head through shared memory; with do it also sums do o
+// Cost     reads and writes each operand once; bound by HBM
+#include "kernels/cuda/attention/sm90.cuh"
+#include "kernels/cuda/attention/transposed_tf32_sm90.h"
+
+namespace bt_attention_sm90
+{
+namespace
+{
+
+struct pass {
+    transposition what;
+    int tokens, tiles, heads_per_batch, heads, head_dim;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+constexpr int CHUNKS = HEAD_DIM_MOST / 4; // 16 bytes of a row
+
+__device__ __forceinline__ float4 load_chunk(const bt_attention_view &view, int64_t batch,
+                                             int64_t head, int token, int column, bool inside)
+{
+    const float *from = (const float *)view.base + batch * view.batch_stride +
+                        head * view.head_stride + token * view.token_stride + column;
+    return inside ? *(const float4 *)from : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
+// lse log2(e) and delta of a row, whose products of do and o the 16 lanes hold.
+__device__ __forceinline__ void write_statistics(const pass &p, int head, int tile, int row,
+                                                 float delta, bool writes)
+{
+#pragma unroll
+    for (int step = 1; step < CHUNKS; step *= 2) {
+        delta += __shfl_xor_sync(0xffffffffu, delta, step);
+    }
+    const int token = tile * BLOCK + row;
+    if (writes) {
+        float *to = p.what.statistics + ((int64_t)head * p.tiles + tile) * STATISTICS + row;
+        to[0] =
+            token < p.tokens ? p.what.lse[(int64_t)head * p.tokens + token] * LOG2_OF_E : INFINITY;
+        to[BLOCK] = delta;
+    }
+}
+
+#endif
+
+__global__ void __launch_bounds__(256) transpose_tf32(const pass p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ float tile[BLOCK][HEAD_DIM_MOST + 1];
+    const int place = (int)blockIdx.x, which = place / p.tiles / p.heads;
+    const int head = place / p.tiles % p.heads, tokens = place % p.tiles;
+    const int64_t batch = head / p.heads_per_batch, of = head % p.heads_per_batch;
+    const bool with_rows = p.what.statistics && which == p.what.count - 1;
+    for (int i = (int)threadIdx.x; i < BLOCK * CHUNKS; i += 256) {
+        const int row = i / CHUNKS, column = i % CHUNKS * 4, token = tokens * BLOCK + row;
+        const bool inside = token < p.tokens && column < p.head_dim;
+        const float4 x = load_chunk(p.what.from[which], batch, of, token, column, inside);
+        float *to = &tile[row][column];
+        to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
+        if (with_rows) {
+            const float4 o = load_chunk(p.what.o, batch, of, token, column, inside);
+            write_statistics(p, head, tokens, row,
+                             fmaf(x.x, o.x, fmaf(x.y, o.y, fmaf(x.z, o.z, x.w * o.w))),
+                             column == 0);
+        }
+    }
+    __syncthreads();
+    float *to =
+        p.what.to + ((int64_t)(which * p.heads + head) * p.head_dim * p.tiles + tokens) * BLOCK;
+    for (int i = (int)threadIdx.x; i < p.head_dim * (BLOCK / 4); i += 256) {
+        const int column = i / (BLOCK / 4), at = i % (BLOCK / 4) * 4;
+        const int first = (at & ~7) + (at >> 2 & 1); // places at .. at + 3: tokens first + 0 2 4 6
+        uint4 x;
+        x.x = tf32_of(tile[first][column]);
+        x.y = tf32_of(tile[first + 2][column]);
+        x.z = tf32_of(tile[first + 4][column]);
+        x.w = tf32_of(tile[first + 6][column]);
+        *(uint4 *)(to + (int64_t)column * p.tiles * BLOCK + at) = x;
+    }
+#endif
+}
+
+} // namespace
+
+bt_status transpose(const bt_launch *launch, const shape &s, const transposition &what,
+                    const char *name)
+{
+    const pass p = {
+        what,           (int)s.tokens, (int)tiles_of(s), (int)s.heads, (int)(s.batch * s.heads),
+        (int)s.head_dim};
+    const cudaStream_t stream = bt_cuda_stream(launch);
+    transpose_tf32<<<(unsigned)(p.tiles * p.heads * what.count), 256, 0, stream>>>(p);
+    return bt_cuda_launched(name);
+}
+
+bt_status map_transposed(const shape &s, const transposition &what, CUtensorMap *map)
+{
+    const cuuint64_t tokens = (cuuint64_t)tiles_of(s) * BLOCK, row = tokens * sizeof(float);
+    const cuuint64_t dim = (cuuint64_t)s.head_dim, heads = (cuuint64_t)(s.batch * s.heads);
+    const bt_tensor_map_shape shape = {CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                                       CU_TENSOR_MAP_SWIZZLE_128B,
+                                       4,
+                                       {tokens, dim, heads, (cuuint64_t)what.count},
+                                       {row, row * dim, row * dim * heads},
+                                       {32, HEAD_DIM_MOST, 1, 1}};
+    return bt_tensor_map_make(what.to, &shape, map);
+}
+
+} // namespace bt_attention_sm90

@@ -1,0 +1,40 @@
+// kernels/cuda/attention/transposed_tf32_sm90.h - operands of tf32 products whose sum runs over
+//   tokens
+//
+// wgmma takes tf32 operands K-major only: the tokens of such an operand must be neighbours. A pass
+// writes them so, rounded to tf32, as [heads over the batch, D, tiles * 64 tokens], zeros past the
+// last token. Each 8 tokens stand in the order 0 2 4 6 1 3 5 7: in that order the C fragments of
+// P and dS are A fragments (sm90.cuh, round_tile).
+#ifndef BT_KERNELS_CUDA_ATTENTION_TRANSPOSED_TF32_SM90_H
+#define BT_KERNELS_CUDA_ATTENTION_TRANSPOSED_TF32_SM90_H
+
+#include "kernels/cuda/attention/sm90.h"
+
+namespace bt_attention_sm90
+{
+
+constexpr int TRANSPOSED_MOST = 3;
+
+// What the pass over the tokens does.
+struct transposition {
+    bt_attention_view from[TRANSPOSED_MOST];
+    int count;
+    float *to; // [count][transposed_bytes]
+    // Statistics of rows, for the backward: from[count - 1] is do. NULL: none.
+    bt_attention_view o;
+    const float *lse;
+    float *statistics;
+};
+
+// Of one operand.
+inline size_t transposed_bytes(const shape &s)
+{
+    return (size_t)(s.batch * s.heads * s.head_dim * tiles_of(s) * BLOCK) * sizeof(float);
+}
+bt_status transpose(const bt_launch *launch, const shape &s, const transposition &what,
+                    const char *name);
+// All operands; coordinates are token, 0, head over the batch, operand. Boxes are 32 tokens wide.
+bt_status map_transposed(const shape &s, const transposition &what, CUtensorMap *map);
+
+} // namespace bt_attention_sm90
+#endif
