@@ -143,8 +143,7 @@ bt_status bt_io_sync_folder(const bt_file_ops *ops, const char *path)
     return error < 0 ? bt_io_failed(error, "flush the folder", path) : BT_OK;
 }
 
-// The folder that holds `path`, into parent[BT_PATH_CAPACITY].
-static void parent_of(const char *path, char *parent)
+void bt_io_parent(const char *path, char *parent)
 {
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
@@ -180,7 +179,7 @@ bt_status bt_io_make_folders(const bt_file_ops *ops, const char *path)
         if (error < 0 && error != -EEXIST) {
             return bt_io_failed(error, "make the folder", part);
         }
-        parent_of(part, parent);
+        bt_io_parent(part, parent);
         BT_TRY(bt_io_sync_folder(ops, parent));
     }
     return BT_OK;

@@ -52,6 +52,8 @@ enum { BT_PATH_CAPACITY = 4096 };
 
 // Joins folder and name into path[BT_PATH_CAPACITY]. Errors  INVALID_ARGUMENT when it is too long
 BT_CHECKED bt_status bt_io_path(const char *folder, const char *name, char *path);
+// The folder that holds `path`, which is shorter than that, into folder[BT_PATH_CAPACITY].
+void bt_io_parent(const char *path, char *folder);
 // "cannot WHAT PATH: reason" as IO; `error` is what an operation answered, below zero.
 bt_status bt_io_failed(int64_t error, const char *what, const char *path);
 // Writes all parts, which are used up, at `offset`.

@@ -80,20 +80,20 @@ static bt_status match_tensors(const bt_manifest *manifest, const bt_state *stat
                                bool ignore_extra, match *m)
 {
     void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)manifest->tensor_count + 1, sizeof *m->targets, &block));
+    BT_TRY(bt_mem_alloc((size_t)manifest->tensor_count + 1, sizeof(void *), &block));
     m->targets = block;
     BT_TRY(bt_mem_alloc((size_t)manifest->tensor_count + 1, sizeof(void *), &block));
     const bt_manifest_tensor **sorted = block;
     for (int64_t i = 0; i < manifest->tensor_count; ++i) {
         sorted[i] = &manifest->tensors[i];
     }
-    qsort(sorted, (size_t)manifest->tensor_count, sizeof *sorted, compare_rows);
+    qsort(sorted, (size_t)manifest->tensor_count, sizeof(void *), compare_rows);
     for (int64_t i = 0; i < state->count; ++i) {
         const bt_state_tensor *item = &state->tensors[i];
         bt_manifest_tensor key = {.name = (char *)(uintptr_t)item->name}; // only compared
         const bt_manifest_tensor *wanted = &key;
         const bt_manifest_tensor **found =
-            bsearch(&wanted, sorted, (size_t)manifest->tensor_count, sizeof *sorted, compare_rows);
+            bsearch(&wanted, sorted, (size_t)manifest->tensor_count, sizeof(void *), compare_rows);
         if (!found) {
             differ(m, "is missing", item->name, "");
             continue;

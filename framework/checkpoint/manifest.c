@@ -39,7 +39,7 @@ bt_status bt_manifest_digest(const bt_manifest *manifest, char digest[33])
     for (int64_t i = 0; i < manifest->tensor_count; ++i) {
         sorted[i] = &manifest->tensors[i];
     }
-    qsort(sorted, (size_t)manifest->tensor_count, sizeof *sorted, compare_names);
+    qsort(sorted, (size_t)manifest->tensor_count, sizeof(void *), compare_names);
     for (int64_t i = 0; i < manifest->tensor_count; ++i) {
         char shape[BT_SHAPE_TEXT_BYTES];
         bt_json_append(&text, sorted[i]->name);

@@ -17,8 +17,7 @@ typedef struct stream {
     bt_reader *reader;
     bt_device *device; // borrowed; NULL: nothing is kept
     bt_tensor *const *targets;
-    bool direct;        // pieces go to the tensors' own memory
-    bool own_slots;     // slots are host memory of ours, not page-locked memory of the device
+    bool host;          // targets lie in host memory, or there are none
     char *slots[SLOTS]; // owned
     bt_event copied[SLOTS];
     bool copying[SLOTS];
@@ -32,9 +31,13 @@ typedef struct stream {
 
 static bool is_wanted(const stream *s, int64_t tensor) { return !s->targets || s->targets[tensor]; }
 
+// Pieces go to the tensors' own memory, not to slots.
+static bool is_direct(const stream *s) { return s->targets && s->host; }
+
 static char *place_of(const stream *s, int64_t piece, int64_t tensor, uint64_t at)
 {
-    return s->direct ? (char *)bt_tensor_data(s->targets[tensor]) + at : s->slots[piece % SLOTS];
+    return s->targets && s->host ? (char *)bt_tensor_data(s->targets[tensor]) + at
+                                 : s->slots[piece % SLOTS];
 }
 
 static size_t piece_size(const bt_manifest_tensor *tensor, uint64_t at)
@@ -123,7 +126,7 @@ static bt_status await_hashed(stream *s, int64_t piece)
 
 static bt_status await_slot(stream *s, int64_t piece)
 {
-    if (s->direct) {
+    if (is_direct(s)) {
         return BT_OK;
     }
     BT_TRY(await_hashed(s, piece - SLOTS + 1));
@@ -177,7 +180,7 @@ static bt_status read_pieces(stream *s, bt_context *context)
                                           (int64_t)(tensor->offset_bytes + at));
             BT_TRY(bt_error_context(status, "tensor %s", tensor->name));
             count_read(s, false);
-            if (!s->direct && s->targets) {
+            if (s->targets && !s->host) {
                 BT_TRY(copy_slot(s, context, piece, i, at, size_bytes));
             }
             at += size_bytes;
@@ -198,15 +201,15 @@ static bt_status make_slots(stream *s)
     if (!s->hash) {
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "digest state");
     }
-    for (int i = 0; i < SLOTS && !s->direct; ++i) {
+    for (int i = 0; i < SLOTS && !is_direct(s); ++i) {
         void *block = NULL;
-        if (s->own_slots) {
+        if (s->host) {
             BT_TRY(bt_mem_alloc(PIECE_BYTES, 1, &block));
         } else {
             BT_TRY(s->device->backend->pinned_alloc(s->device, PIECE_BYTES, &block));
         }
         s->slots[i] = block;
-        if (!s->own_slots) {
+        if (!s->host) {
             BT_TRY(s->device->backend->event_create(s->device, &s->copied[i]));
         }
     }
@@ -216,7 +219,7 @@ static bt_status make_slots(stream *s)
 static void release_slots(stream *s)
 {
     for (int i = 0; i < SLOTS; ++i) {
-        if (s->own_slots) {
+        if (s->host) {
             bt_mem_free(s->slots[i]);
         } else if (s->slots[i]) {
             s->device->backend->pinned_free(s->device, s->slots[i]);
@@ -246,8 +249,7 @@ bt_status bt_reader_read(bt_reader *reader, bt_context *context, bt_tensor *cons
     stream s = {.reader = reader,
                 .device = targets ? context->device : NULL,
                 .targets = targets,
-                .direct = targets && host,
-                .own_slots = host,
+                .host = host,
                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                 .changed = PTHREAD_COND_INITIALIZER,
                 .broken = -1};

@@ -84,6 +84,7 @@ static bt_status make_staging(bt_checkpoint_writer *writer, bool device_snapshot
     void *block = NULL;
     BT_TRY(backend->pinned_alloc(device, size_bytes, &block));
     writer->staging = block;
+    memset(block, 0, size_bytes); // pages are made now, not in the first save
     if (device_snapshot && backend->kind != BT_DEVICE_CPU) {
         BT_TRY(bt_pool_alloc(context->pool, size_bytes, context->stream, "checkpoint snapshot",
                              &block));
@@ -99,9 +100,9 @@ static bt_status take_tensors(bt_checkpoint_writer *writer, const bt_state *stat
     int64_t count = writer->image.manifest.tensor_count;
     size_t at = 0;
     void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof *writer->tensors, &block));
+    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(void *), &block));
     writer->tensors = block;
-    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof *writer->data, &block));
+    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(void *), &block));
     writer->data = block;
     for (int64_t i = 0; i < count; ++i) {
         writer->tensors[i] = bt_tensor_retain(state->tensors[writer->image.sources[i]].tensor);

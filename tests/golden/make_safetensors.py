@@ -6,6 +6,10 @@ Layout of the package's writer: tensors by falling element size, then by name; c
 header padded with spaces so that the data begins at a multiple of 8. Element j of the tensor that
 is i-th in the file is (j * 37 + i * 11) % 101 - 50, or its remainder of division by 2 for bool,
 plus 50 for unsigned types; the floats are half of it.
+
+gpt2_small.safetensors holds the parameters of gpt2_small.json (PyTorch's, see make_gpt2.py) as
+transformers saves a GPT2LMHeadModel: its names, weights of linear layers as [in, out], masks, and
+the head, which is tied to the token embedding.
 """
 import json
 import pathlib
@@ -55,8 +59,44 @@ FILES = {
     "empty": ([], None),
 }
 
+
+
+def gpt2_tensors(golden):
+    """Name, type, shape and bytes of each tensor, from our names and layout."""
+    width, layers, context = golden["width"], golden["layers"], golden["context"]
+    tensors = []
+    for name, values in golden["before"].items():
+        layer = ".attn.c_" in name or ".mlp.c_" in name
+        shape = [len(values)]
+        if name.endswith("weight") and not (".ln_" in name or name.startswith("ln_f")):
+            columns = 4 * width if ".mlp.c_proj" in name else width
+            shape = [len(values) // columns, columns]
+            if layer:
+                values = [values[r * columns + c] for c in range(columns) for r in range(shape[0])]
+                shape = shape[::-1]
+        tensors.append(("transformer." + name, "F32", shape, struct.pack(f"<{len(values)}f", *values)))
+    mask = bytes(c <= r for r in range(context) for c in range(context))
+    for i in range(layers):
+        tensors.append((f"transformer.h.{i}.attn.bias", "BOOL", [1, 1, context, context], mask))
+        tensors.append((f"transformer.h.{i}.attn.masked_bias", "F32", [], struct.pack("<f", -1e4)))
+    wte = next(t for t in tensors if t[0].endswith("wte.weight"))
+    return tensors + [("lm_head.weight", *wte[1:])]
+
+
+def gpt2_bytes(golden):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, dtype, shape, content in sorted(gpt2_tensors(golden), key=lambda t: (-SIZE[t[1]], t[0])):
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(__file__).parent / "safetensors"
     folder.mkdir(exist_ok=True)
     for file, (tensors, metadata) in FILES.items():
         (folder / f"{file}.safetensors").write_bytes(file_bytes(tensors, metadata))
+    small = json.loads((pathlib.Path(__file__).parent / "gpt2_small.json").read_text())
+    (folder / "gpt2_small.safetensors").write_bytes(gpt2_bytes(small))

@@ -1,0 +1,38 @@
+// framework/checkpoint/hugging_face.h - GPT-2 weights as the Python package transformers lays them
+// out
+//
+// Its names are ours behind "transformer."; the weights of its linear layers (Conv1D) are
+// [in, out] where ours are [out, in]. Published files leave the prefix out, and hold masks that are
+// no weights; both are read.
+#ifndef BT_CHECKPOINT_HUGGING_FACE_H
+#define BT_CHECKPOINT_HUGGING_FACE_H
+
+#include "framework/base/str.h"
+#include "framework/checkpoint/file_ops.h"
+#include "framework/checkpoint/state.h"
+
+// Whether a tensor of this name ("h.0.attn.c_attn.weight") is a parameter of GPT-2, and whether it
+// is transposed in their layout.
+bool bt_hugging_face_gpt2_row(const char *name, bool *transposed);
+
+// Writes the GPT-2 parameters of a state, which are f32 in our layout, to a new file that appears
+// whole or not at all; what else the state holds is left out.
+// Sync    waits for the context's stream
+// Errors  INVALID_ARGUMENT (no parameter, or one that is not f32), IO, OUT_OF_MEMORY
+BT_CHECKED bt_status bt_hugging_face_gpt2_export(bt_context *context, const bt_file_ops *ops,
+                                                 const char *path, const bt_state *state);
+// Reads a file of f32 or bf16 into the state's GPT-2 parameters. The file must hold exactly those;
+// masks, and an lm_head.weight of the same bytes as wte.weight, are passed over.
+// Errors  CORRUPT_DATA, UNSUPPORTED (another type), INVALID_ARGUMENT (names or shapes differ; then
+//         nothing was written), IO, OUT_OF_MEMORY
+BT_CHECKED bt_status bt_hugging_face_gpt2_import(bt_context *context, const bt_file_ops *ops,
+                                                 const char *path, bt_state *state);
+
+// The config.json that belongs beside the file.
+typedef struct bt_hugging_face_gpt2_config {
+    int64_t layers, heads, width, vocab, context;
+} bt_hugging_face_gpt2_config;
+
+void bt_hugging_face_gpt2_config_print(const bt_hugging_face_gpt2_config *config, bt_str *json);
+
+#endif
