@@ -161,6 +161,7 @@ static bt_status make_rounds(bt_document *in, const cJSON *metrics, const metric
             for (int j = 0; j < BT_GATE_METRIC_COUNT; ++j) {
                 bool known = s < values[j].session_count && i < values[j].counts[s];
                 rounds[at].values[j] = known ? values[j].sessions[s][i] : (double)NAN;
+                rounds[at].older[j] = rounds[at].values[j];
             }
         }
     }
