@@ -72,6 +72,7 @@ int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json);
 int bt_verb_run(const bt_cli_arguments *arguments);
 int bt_verb_list(const bt_cli_arguments *arguments);
 int bt_verb_show(const bt_cli_arguments *arguments);
+int bt_verb_rm(const bt_cli_arguments *arguments);
 int bt_verb_compare(const bt_cli_arguments *arguments);
 int bt_verb_watch(const bt_cli_arguments *arguments);
 int bt_verb_history(const bt_cli_arguments *arguments);

@@ -41,6 +41,14 @@ static const bt_cli_option doctor_options[] = {
     HELP_ROW,
     END_ROW};
 
+static const bt_cli_option rm_options[] = {
+    {"files", 0, NULL, "also remove the files that the runs wrote"},
+    {"force", 0, NULL, "also runs that a baseline refers to"},
+    DB_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option watch_options[] = {
     {"once", 0, NULL, "say where it is and stop"}, DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW};
 
@@ -245,6 +253,13 @@ const bt_cli_verb bt_cli_verbs[] = {
      "reads\n"
      "         such a file",
      baseline_options, 1, 2 + BT_LOSS_RUNS_MAX, bt_verb_baseline},
+    {"rm", "RUN...", "remove runs from the record",
+     "Removes the runs with all that was recorded of them, verdicts and calibrations too, and says "
+     "how\n"
+     "much space that freed. Files under results/ stay unless --files is given. A run that a "
+     "baseline\n"
+     "refers to is refused without --force.",
+     rm_options, 1, 1000, bt_verb_rm},
     {"export", "RUN -o FILE", "a run as one file that anybody can check",
      "Raw samples, environment, plan, verdicts and report, with a digest of each; the same run "
      "gives\n"

@@ -1,12 +1,20 @@
 // harness/store/file.c - copies of the files that a run was made from
+#include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "harness/store/internal.h"
 
 bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *file)
 {
-    return bt_sql_run(store, SQL_FILE_SET, "ittb", run, file->kind, file->name, file->bytes,
-                      file->size_bytes);
+    char digest[33];
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(file->bytes, (size_t)file->size_bytes));
+    for (int i = 0; i < 16; i++) {
+        (void)snprintf(digest + 2 * i, 3, "%02x", canonical.digest[i]);
+    }
+    BT_TRY(bt_sql_run(store, SQL_CONTENT_ADD, "tb", digest, file->bytes, file->size_bytes));
+    return bt_sql_run(store, SQL_FILE_SET, "ittt", run, file->kind, file->name, digest);
 }
 
 bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *file)
@@ -18,7 +26,8 @@ bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *f
                         file->kind ? file->kind : "");
     }
     BT_TRY(bt_store_flush(store));
-    return bt_file_row_write(store, run, file);
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, bt_file_row_write(store, run, file));
 }
 
 static bt_status take_file(bt_reader *in, sqlite3_stmt *row, void *item)

@@ -74,6 +74,9 @@ BT_CHECKED bt_status bt_sql_end(bt_store *store, bt_status status);
 // Brings the database to this program's version; a fresh file becomes an empty database.
 // Errors  UNSUPPORTED (newer), CORRUPT_DATA (not ours)
 BT_CHECKED bt_status bt_store_migrate(bt_store *store);
+// Whether the database is of an older version than this program's; changes nothing. Errors  as
+// above
+BT_CHECKED bt_status bt_store_check_version(bt_store *store, bool *outdated);
 // The same with a list of one's own: steps[i] holds the statements, up to a NULL, that make version
 // i + 1 out of version i. All of them happen or none.
 BT_CHECKED bt_status bt_store_migrate_through(bt_store *store, const char *const *const *steps,

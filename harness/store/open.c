@@ -66,8 +66,42 @@ static bt_status connect_as(bt_store *store, const char *name, int flags)
         return bt_sql_error(store, code, "opening it");
     }
     bt_store_set_timeout(store, DEFAULT_TIMEOUT_MS);
-    // Checked before anything is written, so that a database of something else stays as it is.
+    return BT_OK;
+}
+
+// An older database is read through a copy of this program's version, in a temporary file of
+// SQLite's own: whoever only reads changes nothing.
+static bt_status read_through_copy(bt_store *store)
+{
+    sqlite3 *copy = NULL;
+    const int flags =
+        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int code = sqlite3_open_v2("", &copy, flags, NULL);
+    sqlite3_backup *backup =
+        code == SQLITE_OK ? sqlite3_backup_init(copy, "main", store->db, "main") : NULL;
+    if (backup) {
+        (void)sqlite3_backup_step(backup, -1);
+        code = sqlite3_backup_finish(backup);
+    } else if (copy) {
+        code = sqlite3_extended_errcode(copy);
+    }
+    if (code != SQLITE_OK) {
+        bt_status status = bt_sql_error(store, code, "copying it, to read an older version");
+        sqlite3_close(copy);
+        return status;
+    }
+    disconnect(store);
+    store->db = copy;
+    bt_store_set_timeout(store, DEFAULT_TIMEOUT_MS);
     return bt_store_migrate(store);
+}
+
+static bt_status connect_as_reader(bt_store *store, const char *name, int flags)
+{
+    bool outdated = false;
+    BT_TRY(connect_as(store, name, SQLITE_OPEN_READONLY | flags));
+    BT_TRY(bt_store_check_version(store, &outdated));
+    return outdated ? read_through_copy(store) : BT_OK;
 }
 
 // The path as a URI that says: nobody writes this file. SQLite needs no files beside it then.
@@ -82,7 +116,7 @@ static bt_status connect_unchanging(bt_store *store)
     bt_str_append(&name, "?immutable=1");
     bt_status status = bt_str_status(&name);
     if (status == BT_OK) {
-        status = connect_as(store, bt_str_text(&name), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+        status = connect_as_reader(store, bt_str_text(&name), SQLITE_OPEN_URI);
     }
     bt_str_release(&name);
     return status;
@@ -104,7 +138,7 @@ static bool is_closed_on_read_only_medium(const bt_store *store)
 
 static bt_status connect_to_read(bt_store *store)
 {
-    bt_status status = connect_as(store, store->path, SQLITE_OPEN_READWRITE);
+    bt_status status = connect_as_reader(store, store->path, 0);
     if (status == BT_STATUS_IO && is_closed_on_read_only_medium(store)) {
         disconnect(store);
         status = connect_unchanging(store);
@@ -115,6 +149,8 @@ static bt_status connect_to_read(bt_store *store)
 static bt_status connect_to_write(bt_store *store)
 {
     BT_TRY(connect_as(store, store->path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+    // Checked before anything is written, so that a database of something else stays as it is.
+    BT_TRY(bt_store_migrate(store));
     if (sqlite3_db_readonly(store->db, "main")) {
         return bt_sql_error(store, SQLITE_READONLY, "opening it to record");
     }

@@ -188,9 +188,25 @@ static const char *const version_10[] = {
     " UNIQUE(session_id, bench, name, metric)) STRICT",
     "CREATE INDEX calibration_of_case ON calibration(environment, card, bench, name)", NULL};
 
-static const char *const *const migrations[] = {version_1, version_2, version_3, version_4,
-                                                version_5, version_6, version_7, version_8,
-                                                version_9, version_10};
+// Equal files of many runs, such as the baseline that all of them were judged with, are kept once.
+static const char *const version_11[] = {
+    "CREATE TABLE content("
+    " id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, data BLOB NOT NULL) STRICT",
+    "INSERT INTO content SELECT id, 'file ' || id, data FROM session_file",
+    "CREATE TEMP TABLE file_kept AS SELECT id, session_id, kind, name FROM session_file",
+    "DROP TABLE session_file",
+    "CREATE TABLE session_file("
+    " id INTEGER PRIMARY KEY, session_id INTEGER NOT NULL REFERENCES session(id),"
+    " kind TEXT NOT NULL, name TEXT NOT NULL,"
+    " content_id INTEGER NOT NULL REFERENCES content(id), UNIQUE(session_id, kind)) STRICT",
+    "INSERT INTO session_file SELECT id, session_id, kind, name, id FROM file_kept",
+    "DROP TABLE file_kept",
+    "CREATE INDEX session_file_of_content ON session_file(content_id)",
+    NULL};
+
+static const char *const *const migrations[] = {version_1, version_2,  version_3, version_4,
+                                                version_5, version_6,  version_7, version_8,
+                                                version_9, version_10, version_11};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 
@@ -254,6 +270,15 @@ bt_status bt_store_migrate_through(bt_store *store, const char *const *const *st
     }
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, migrate_locked(store, steps, count));
+}
+
+bt_status bt_store_check_version(bt_store *store, bool *outdated)
+{
+    int64_t version = 0;
+    BT_TRY(bt_sql_integer(store, SQL_USER_VERSION, &version, ""));
+    BT_TRY(check_ours(store));
+    *outdated = version < KNOWN_VERSION;
+    return check_known(store, version, KNOWN_VERSION);
 }
 
 bt_status bt_store_migrate(bt_store *store)

@@ -55,7 +55,9 @@ X(SESSION_COUNT, "SELECT count(*) FROM session WHERE id=?")
 X(VERDICTS_DROP, "DELETE FROM verdict WHERE session_id=? AND kind=?")
 X(VERDICT_ADD, "INSERT INTO verdict(session_id, kind, subject, metric, verdict, ratio, low, high,"
                " rounds, reason, rule_json) VALUES(?,?,?,?,?,?,?,?,?,?,?)")
-X(FILE_SET, "INSERT OR REPLACE INTO session_file(session_id, kind, name, data) VALUES(?,?,?,?)")
+X(CONTENT_ADD, "INSERT OR IGNORE INTO content(digest, data) VALUES(?,?)")
+X(FILE_SET, "INSERT OR REPLACE INTO session_file(session_id, kind, name, content_id)"
+            " VALUES(?,?,?,(SELECT id FROM content WHERE digest=?))")
 
 // Importing: rows with the times and states that they had.
 X(SESSION_IMPORT, "INSERT INTO session(id, suite_id, build_id, env_id, command, out_dir, seed,"
@@ -107,7 +109,8 @@ X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM m
                 " ORDER BY m.metric")
 X(TELEMETRY, "SELECT count, columns, data FROM telemetry WHERE round_id=?")
 X(FILES_COUNT, "SELECT count(*) FROM session_file WHERE session_id=?")
-X(FILES, "SELECT kind, name, data FROM session_file WHERE session_id=? ORDER BY kind")
+X(FILES, "SELECT f.kind, f.name, c.data FROM session_file f JOIN content c ON c.id=f.content_id"
+         " WHERE f.session_id=? ORDER BY f.kind")
 X(ARTIFACTS_COUNT, "SELECT count(*) FROM artifact WHERE session_id=?")
 X(ARTIFACTS, "SELECT kind, path, size_bytes, digest FROM artifact WHERE session_id=? ORDER BY id")
 X(VERDICTS_COUNT, "SELECT count(*) FROM verdict WHERE session_id=?")
@@ -128,6 +131,48 @@ X(HISTORY, "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_
            " r.system, c.axes_json" HISTORY_FROM " ORDER BY s.id, r.id")
 #undef HISTORY_FROM
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
+
+// Removing a run
+X(RUN_BASELINES,
+  "SELECT DISTINCT name, machine FROM baseline b WHERE run>0 AND (run=?1 OR"
+  " json_valid(document) AND EXISTS(SELECT 1 FROM json_each(b.document, '$.sessions')"
+  " WHERE json_extract(value, '$.run')=?1)) ORDER BY name, machine")
+X(RUN_VERDICTS,
+  "SELECT DISTINCT f.session_id FROM session_file f JOIN content c ON c.id=f.content_id"
+  " WHERE f.kind='baseline' AND f.session_id<>?1 AND json_valid(CAST(c.data AS TEXT))"
+  " AND EXISTS(SELECT 1 FROM json_each(CAST(c.data AS TEXT), '$.sessions')"
+  " WHERE json_extract(value, '$.run')=?1) ORDER BY f.session_id")
+X(REMOVE_SAMPLES, "DELETE FROM samples WHERE measurement_id IN (SELECT m.id FROM measurement m"
+                  " JOIN round r ON r.id=m.round_id WHERE r.session_id=?)")
+#define REMOVE_OF_ROUNDS(table)                                                                    \
+    "DELETE FROM " table " WHERE round_id IN (SELECT id FROM round WHERE session_id=?)"
+X(REMOVE_MEASUREMENTS, REMOVE_OF_ROUNDS("measurement"))
+X(REMOVE_STEPS, REMOVE_OF_ROUNDS("step"))
+X(REMOVE_EVALS, REMOVE_OF_ROUNDS("eval"))
+X(REMOVE_RANGES, REMOVE_OF_ROUNDS("range_stat"))
+X(REMOVE_KERNELS, REMOVE_OF_ROUNDS("kernel_use"))
+X(REMOVE_MEMORY, REMOVE_OF_ROUNDS("memory"))
+X(REMOVE_TELEMETRY, REMOVE_OF_ROUNDS("telemetry"))
+#undef REMOVE_OF_ROUNDS
+X(REMOVE_ROUNDS, "DELETE FROM round WHERE session_id=?")
+X(REMOVE_ARTIFACTS, "DELETE FROM artifact WHERE session_id=?")
+X(REMOVE_VERDICTS, "DELETE FROM verdict WHERE session_id=?")
+X(REMOVE_FILES, "DELETE FROM session_file WHERE session_id=?")
+X(REMOVE_SCHEDULE, "DELETE FROM session_schedule WHERE session_id=?")
+X(REMOVE_SYSTEMS, "DELETE FROM session_system WHERE session_id=?")
+X(REMOVE_GAPS, "DELETE FROM session_gap WHERE session_id=?")
+X(REMOVE_CALIBRATIONS, "DELETE FROM calibration WHERE session_id=?")
+X(REMOVE_SESSION, "DELETE FROM session WHERE id=?")
+X(REMOVE_UNUSED_CONTENT,
+  "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM session_file)")
+X(REMOVE_UNUSED_SUITES, "DELETE FROM suite WHERE id NOT IN (SELECT suite_id FROM session)")
+X(REMOVE_UNUSED_BUILDS, "DELETE FROM build WHERE id NOT IN (SELECT build_id FROM session)"
+                        " AND id NOT IN (SELECT build_id FROM session_system)")
+X(REMOVE_UNUSED_FACTS, "DELETE FROM env_fact WHERE env_id NOT IN (SELECT env_id FROM session)")
+X(REMOVE_UNUSED_ENVS, "DELETE FROM env WHERE id NOT IN (SELECT env_id FROM session)")
+X(REMOVE_UNUSED_CASES, "DELETE FROM bench_case WHERE id NOT IN (SELECT case_id FROM round)")
+X(PAGE_COUNT, "PRAGMA page_count")
+X(PAGE_SIZE, "PRAGMA page_size")
 
 // Taking up a run again
 X(RESUME_LOOK,

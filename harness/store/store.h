@@ -245,7 +245,7 @@ typedef struct bt_store_file {
 // ---- open and close ----------------------------------------------------------------------------
 
 typedef enum bt_store_mode {
-    BT_STORE_READ,  // the file must exist; nothing is written except an outstanding migration
+    BT_STORE_READ,  // the file must exist and stays as it is, also when it is of an older version
     BT_STORE_AMEND, // the file must exist; verdicts and the like are added to what is there
     BT_STORE_WRITE  // made if missing, with its folder
 } bt_store_mode;
@@ -403,6 +403,15 @@ BT_CHECKED bt_status bt_store_sessions_of(bt_store *store, const char *kind, int
 // on; the number is taken)
 BT_CHECKED bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool number,
                                          int64_t *id);
+
+// Appends what refers to a run from elsewhere: "baseline main of nvidia-h200, the verdicts of run
+// 9"; nothing where nothing does. Errors  INVALID_ARGUMENT (no such run)
+BT_CHECKED bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out);
+// Removes a run, all of it or nothing, with what only it used.
+// Errors  INVALID_ARGUMENT (no such run; it still goes on)
+BT_CHECKED bt_status bt_store_run_remove(bt_store *store, int64_t run);
+// Gives unused space back to the file system. Errors  UNAVAILABLE (in use)
+BT_CHECKED bt_status bt_store_compact(bt_store *store, int64_t *freed_bytes);
 
 // A line of the list of runs.
 typedef struct bt_store_run_row {

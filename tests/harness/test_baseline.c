@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/gate/baseline.h"
 #include "tests/harness/made_run.h"
@@ -292,6 +293,81 @@ static void every_failing_allocation_is_said(void **state)
     made_run_release(&made);
 }
 
+// Four cases of 19,073 steps (10 G tokens of 524,288 a step), eight rounds whose losses all differ.
+static void a_baseline_of_a_long_training_fits(void **state)
+{
+    (void)state;
+    enum { CASES = 4, ROUNDS = 8, STEPS = 19073 };
+    static const char *const names[CASES] = {"tiny", "fp32", "tf32", "bf16"};
+    made_run made;
+    bt_str text = {0};
+    bt_baseline baseline;
+    made_run_init(&made);
+    for (int i = 0; i < CASES * ROUNDS; ++i) {
+        made_train_round(&made, names[i / ROUNDS], "blutrain", 5e6, 1 << 20, STEPS, i % ROUNDS,
+                         1e-4F * (float)i);
+    }
+    write_document(&made, &text);
+    assert_true(text.length_bytes < (size_t)CASES * ROUNDS * STEPS * 4); // hexadecimal: 8 a step
+    ASSERT_OK(bt_baseline_parse("long", bt_str_text(&text), text.length_bytes, &baseline));
+    for (int i = 0; i < CASES; ++i) {
+        const bt_gate_side *side = bt_gate_side_find(&baseline.sides, "made", names[i], "blutrain");
+        for (int64_t j = 0; j < side->curve_count; ++j) {
+            const bt_store_step *expected = made.rounds[i * ROUNDS + j].steps;
+            for (int64_t k = 0; k < STEPS; ++k) {
+                if (memcmp(&side->curves[j].steps[k].loss, &expected[k].loss, sizeof(float)) != 0) {
+                    fail_msg("%s, curve %d, step %d", names[i], (int)j, (int)k);
+                }
+            }
+        }
+        assert_int_equal(side->curve_count, ROUNDS);
+    }
+    bt_baseline_release(&baseline);
+    bt_str_release(&text);
+    made_run_release(&made);
+}
+
+// The committed one of before: one session, losses in hexadecimal.
+static void a_document_of_format_1_is_read(void **state)
+{
+    (void)state;
+    static const char path[] = "results/baselines/nvidia-h200/step.json";
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    bt_baseline baseline;
+    ASSERT_OK(bt_file_read(path, &bytes, &size_bytes));
+    ASSERT_OK(bt_baseline_parse(path, bytes, size_bytes, &baseline));
+    assert_int_equal(bt_baseline_sessions(&baseline), 1);
+    assert_string_equal(baseline.card, "");
+    assert_int_equal(baseline.sides.items[0].round_count, 8);
+    bt_baseline_release(&baseline);
+    bt_mem_free(bytes);
+    made_run made;
+    bt_str text = {0}, old = {0};
+    make_run(&made);
+    write_document(&made, &text);
+    const char *bits = strstr(bt_str_text(&text), "\"bits\": \"");
+    bt_str_append_bytes(&old, bt_str_text(&text), (size_t)(bits - bt_str_text(&text)));
+    bt_str_append(&old, "\"bits\": \"");
+    for (int i = 0; i < 6; ++i) {
+        uint32_t word = 0;
+        memcpy(&word, &made.rounds[2].steps[i].loss, sizeof word);
+        bt_str_format(&old, "%08x", (unsigned)word);
+    }
+    const char *rest = strchr(bits + strlen("\"bits\": \""), '"'),
+               *steps = strstr(rest, "\"steps\"");
+    bt_str_append_bytes(&old, rest, (size_t)(steps - rest));
+    bt_str_append(&old, strchr(steps, '\n') + 1);
+    ASSERT_OK(bt_baseline_parse("old", bt_str_text(&old), old.length_bytes, &baseline));
+    const bt_gate_side *tiny = bt_gate_side_find(&baseline.sides, "made", "tiny", "blutrain");
+    assert_memory_equal(&tiny->curves[0].steps[5].loss, &made.rounds[2].steps[5].loss,
+                        sizeof(float));
+    bt_baseline_release(&baseline);
+    bt_str_release(&text);
+    bt_str_release(&old);
+    made_run_release(&made);
+}
+
 static void machines_are_named_by_their_gpu_or_processor(void **state)
 {
     (void)state;
@@ -319,6 +395,8 @@ int main(void)
         cmocka_unit_test(not_every_run_becomes_a_baseline),
         cmocka_unit_test(a_bad_document_is_refused_with_its_place),
         cmocka_unit_test(every_failing_allocation_is_said),
+        cmocka_unit_test(a_baseline_of_a_long_training_fits),
+        cmocka_unit_test(a_document_of_format_1_is_read),
         cmocka_unit_test(machines_are_named_by_their_gpu_or_processor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,10 +2,12 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
+#include "framework/base/mem.h"
 #include "framework/base/str.h"
 #include "harness/store/internal.h"
 #include "tests/harness/sample_run.h"
@@ -76,30 +78,87 @@ static const char one_run[] =
     " VALUES(3,7,1,'blutrain',0,1,'',5,6);"
     "INSERT INTO measurement VALUES(1,3,'time_ns',25.5,25,26)";
 
+static const char one_calibration[] =
+    "INSERT INTO calibration VALUES(1,7,'e','s','gelu','time_ns','{}',24,5,0,0,0.1,0.01,0.01,0.02)";
+static const char one_file[] = "INSERT INTO session_file VALUES(1,7,'suite','s.json',X'7b7d')";
+
+// The file's bytes.
+static void read_bytes(void **bytes, size_t *size_bytes)
+{
+    ASSERT_OK(bt_file_read(scratch_database, bytes, size_bytes));
+}
+
+// A database as an earlier version left it, with a run in it.
+static void make_old(int version)
+{
+    int known = 0;
+    const char *const *const *migrations = bt_store_migrations(&known);
+    bt_str text = {0}; // of one connection: a migration may keep rows in a temporary table
+    assert_true(version <= known);
+    for (int i = 0; i < version; i++) {
+        for (int j = 0; migrations[i][j]; j++) {
+            bt_str_format(&text, "%s;", migrations[i][j]);
+        }
+    }
+    bt_str_format(&text, "PRAGMA user_version=%d;", version);
+    scratch_execute(bt_str_text(&text));
+    bt_str_release(&text);
+    scratch_execute(one_run);
+}
+
+// Whoever only reads changes nothing, not even a database of an older version.
+static void reading_does_not_upgrade(void **state)
+{
+    (void)state;
+    int known = 0;
+    (void)bt_store_migrations(&known);
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE))); // makes the folder
+    for (int version = 1; version <= known; version++) {
+        void *before = NULL, *after = NULL;
+        size_t before_bytes = 0, after_bytes = 0;
+        assert_int_equal(unlink(scratch_database), 0);
+        make_old(version);
+        read_bytes(&before, &before_bytes);
+        bt_store *store = scratch_open(BT_STORE_READ);
+        bt_store_run run;
+        bt_store_run_list list;
+        ASSERT_OK(bt_store_run_read(store, 7, &run));
+        assert_true(run.rounds[0].measurements[0].value == 25.5);
+        bt_store_run_release(&run);
+        ASSERT_OK(bt_store_run_list_read(store, &list));
+        assert_int_equal(list.count, 1);
+        bt_store_run_list_release(&list);
+        ASSERT_OK(bt_store_close(store));
+        read_bytes(&after, &after_bytes);
+        assert_int_equal(before_bytes, after_bytes);
+        assert_memory_equal(before, after, before_bytes);
+        bt_mem_free(before);
+        bt_mem_free(after);
+        assert_int_equal(scratch_query("PRAGMA user_version"), version);
+    }
+}
+
 // A database as each earlier version left it, with a run in it.
 static void every_old_version_is_migrated_with_its_rows(void **state)
 {
     (void)state;
     int known = 0;
-    const char *const *const *migrations = bt_store_migrations(&known);
+    (void)bt_store_migrations(&known);
     ASSERT_OK(bt_store_close(scratch_open(BT_STORE_WRITE))); // makes the folder
     for (int version = 1; version < known; version++) {
-        char mark[64];
         assert_int_equal(unlink(scratch_database), 0);
-        bt_str text = {0}; // of one connection: a migration may keep rows in a temporary table
-        for (int i = 0; i < version; i++) {
-            for (int j = 0; migrations[i][j]; j++) {
-                bt_str_format(&text, "%s;", migrations[i][j]);
-            }
+        make_old(version);
+        if (version >= 6) { // made by shuffling pairs
+            scratch_execute(version < 10 ? one_calibration : "SELECT 1");
         }
-        scratch_execute(bt_str_text(&text));
-        bt_str_release(&text);
-        scratch_execute(one_run);
-        (void)snprintf(mark, sizeof mark, "PRAGMA user_version=%d", version);
-        scratch_execute(mark);
-        bt_store *store = scratch_open(BT_STORE_READ);
+        if (version >= 7) {
+            scratch_execute(version < 11 ? one_file : "SELECT 1");
+        }
+        bt_store *store = scratch_open(BT_STORE_AMEND);
         bt_store_run run;
         ASSERT_OK(bt_store_run_read(store, 7, &run));
+        assert_int_equal(run.file_count, version >= 7 && version < 11);
+        assert_true(run.file_count == 0 || strcmp(run.files[0].bytes, "{}") == 0);
         assert_int_equal(run.round_count, 1);
         assert_string_equal(run.rounds[0].what.name, "gelu");
         assert_true(run.rounds[0].measurements[0].value == 25.5);
@@ -109,10 +168,12 @@ static void every_old_version_is_migrated_with_its_rows(void **state)
         ASSERT_OK(bt_store_close(store));
         assert_int_equal(scratch_query("PRAGMA user_version"), known);
         assert_int_equal(scratch_query("SELECT count(*) FROM pragma_foreign_key_check"), 0);
+        assert_int_equal(scratch_query("SELECT count(*) FROM calibration"), 0);
     }
 }
 
-// An empty file is a database of version 0.
+// An empty file is a database of version 0: it reads as one without runs, and becomes one when it
+// is written to.
 static void empty_file_becomes_a_database(void **state)
 {
     (void)state;
@@ -125,6 +186,8 @@ static void empty_file_becomes_a_database(void **state)
     assert_int_equal(list.count, 0);
     bt_store_run_list_release(&list);
     ASSERT_OK(bt_store_close(store));
+    assert_int_equal(scratch_query("PRAGMA user_version"), 0);
+    ASSERT_OK(bt_store_close(scratch_open(BT_STORE_AMEND)));
     int known = 0;
     (void)bt_store_migrations(&known);
     assert_int_equal(scratch_query("PRAGMA user_version"), known);
@@ -166,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(later_version_is_migrated_to_and_then_refused),
         TEST(every_old_version_is_migrated_with_its_rows),
+        TEST(reading_does_not_upgrade),
         TEST(empty_file_becomes_a_database),
         TEST(many_make_it_at_once),
     };

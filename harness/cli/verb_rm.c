@@ -1,0 +1,121 @@
+// harness/cli/verb_rm.c - remove runs from the record
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "harness/cli/cli.h"
+#include "harness/store/store.h"
+#include "harness/text/format.h"
+
+// ---- files -------------------------------------------------------------------------------------
+
+static bool is_empty(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bool empty = dir != NULL;
+    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        empty = empty && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0);
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return empty;
+}
+
+// Removes the files that the run recorded in its own folder, and the folder when nothing else is in
+// it: a folder that --out named may hold files of somebody else.
+static void remove_files(const bt_store_run *run, bt_str *out)
+{
+    const char *folder = run->info.out_dir;
+    size_t length = folder ? strlen(folder) : 0;
+    int64_t removed = 0;
+    for (int64_t i = 0; i < run->artifact_count; ++i) {
+        const char *path = run->artifacts[i].path;
+        bool inside = length > 0 && strncmp(path, folder, length) == 0 && path[length] == '/' &&
+                      !strstr(path + length, "/../");
+        removed += inside && unlink(path) == 0;
+    }
+    bool gone = length > 0 && is_empty(folder) && rmdir(folder) == 0;
+    bt_str_format(out, "run %lld: removed %lld file%s%s%s\n", (long long)run->id,
+                  (long long)removed, removed == 1 ? "" : "s",
+                  gone         ? " and the folder "
+                  : length > 0 ? "; other files stay in "
+                               : "",
+                  length > 0 ? folder : "");
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static bt_status check_references(bt_store *store, int64_t run, bool force)
+{
+    bt_str text = {0};
+    bt_status status = bt_store_run_references(store, run, &text);
+    if (status == BT_OK && text.length_bytes > 0 && !force) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "run %lld is what was compared with: %s. --force removes it; they keep "
+                          "their own copies of its values",
+                          (long long)run, bt_str_text(&text));
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, int64_t number,
+                            bt_str *out)
+{
+    bt_store_run run;
+    BT_TRY(bt_store_run_read(store, number, &run));
+    bt_status status = bt_store_run_remove(store, number);
+    if (status == BT_OK && bt_cli_value(arguments, "files")) {
+        remove_files(&run, out);
+    } else if (status == BT_OK && run.info.out_dir && bt_file_exists(run.info.out_dir)) {
+        bt_str_format(out, "run %lld: its files stay in %s (--files removes them)\n",
+                      (long long)number, run.info.out_dir);
+    }
+    bt_store_run_release(&run);
+    return status;
+}
+
+// All are checked before the first is removed.
+static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, bt_str *out)
+{
+    const bool force = bt_cli_value(arguments, "force") != NULL;
+    int64_t number = 0, freed_bytes = 0;
+    for (int64_t i = 0; i < arguments->word_count; ++i) {
+        BT_TRY(bt_cli_run_number(arguments->words[i], &number));
+        BT_TRY(check_references(store, number, force));
+    }
+    for (int64_t i = 0; i < arguments->word_count; ++i) {
+        BT_TRY(bt_cli_run_number(arguments->words[i], &number));
+        BT_TRY(remove_run(arguments, store, number, out));
+    }
+    bt_str_format(out, "removed %lld run%s from %s; ", (long long)arguments->word_count,
+                  arguments->word_count == 1 ? "" : "s", bt_store_path(store));
+    if (bt_store_compact(store, &freed_bytes) == BT_OK) {
+        bt_str_format(out, "%s freed\n", bt_format_value(BT_UNIT_BYTES, (double)freed_bytes).text);
+    } else { // another program reads or writes it
+        bt_error_clear();
+        bt_str_append(out, "the database is in use, so later runs take the space\n");
+    }
+    return bt_str_status(out);
+}
+
+int bt_verb_rm(const bt_cli_arguments *arguments)
+{
+    const char *path = bt_cli_value(arguments, "db");
+    bt_store *store = NULL;
+    bt_str out = {0};
+    bt_status status = bt_store_open(path ? path : BT_CLI_DATABASE, BT_STORE_AMEND, &store);
+    if (status == BT_OK) {
+        status = remove_all(arguments, store, &out);
+    }
+    bt_status closed = bt_store_close(store);
+    status = status == BT_OK ? closed : status;
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&out);
+}

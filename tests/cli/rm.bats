@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# bt-bench rm from a user's side, and that verbs that only read leave the database alone
+load ../support/cli
+
+setup() {
+    enter_scratch
+    worker=$root/tests/support/timed_worker.sh
+    gelu_suite '["64x16", "4x5"]' >s.json
+    export OMP_NUM_THREADS=1
+}
+
+teardown() {
+    leave_scratch
+}
+
+measure() {
+    "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" >/dev/null
+}
+
+query() { # sql
+    sqlite3 results/bt.sqlite "$1"
+}
+
+@test "a run goes with all of its rows, and what others use stays" {
+    measure
+    rows=$(query "select (select count(*) from round), (select count(*) from content), (select count(*) from env)")
+    "$bench" run s.json --rounds 30 -q --worker "$worker" >/dev/null
+    "$bench" baseline set main 2 --reason x --accept-noise "a test" >/dev/null
+    "$bench" gate 2 --baseline main >/dev/null
+    run --separate-stderr "$bench" rm 2
+    [ "$status" = 2 ]
+    [[ $stderr == *"run 2 is what was compared with: baseline main of "*"--force"* ]]
+    [ "$(query "select count(*) from session")" = 2 ]
+    run "$bench" rm 2 --force
+    [ "$status" = 0 ]
+    [[ $output == *"run 2: its files stay in results/run-2 (--files removes them)"* ]]
+    [[ $output == *"removed 1 run from results/bt.sqlite; "*"B freed"* ]]
+    [[ $output != *"; 0 B freed"* ]]
+    [ -e results/run-2/report.html ]
+    [ "$(query "select (select count(*) from round), (select count(*) from content), (select count(*) from env)")" = "$rows" ]
+    [ "$(query "select count(*) from verdict")" = 0 ]
+    [ "$(query "select count(*) from pragma_foreign_key_check")" = 0 ]
+    run "$bench" show 1
+    [ "$status" = 0 ]
+    run "$bench" show 2
+    [ "$status" = 2 ]
+    run "$bench" gate 1 --baseline main # the baseline has its own copies
+    [[ $output == *"ADVISORY"* ]]
+    measure
+    "$bench" baseline set other 3 --reason x --accept-noise "a test" >/dev/null
+    "$bench" gate 1 --baseline other >/dev/null
+    run --separate-stderr "$bench" rm 3
+    [ "$status" = 2 ]
+    [[ $stderr == *"baseline other of "*", the verdicts of run 1"* ]]
+}
+
+@test "several at once, with their files; a mistake removes none" {
+    measure
+    measure
+    measure
+    touch results/run-3/notes.txt
+    for wrong in "1 9" "1 x" ""; do
+        # shellcheck disable=SC2086 # words
+        run "$bench" rm $wrong
+        [ "$status" = 2 ]
+    done
+    [ "$(query "select count(*) from session")" = 3 ]
+    run "$bench" rm 2 3 --files
+    [ "$status" = 0 ]
+    [[ $output == *"and the folder results/run-2"*"other files stay in results/run-3"*"removed 2 runs"* ]]
+    [ ! -e results/run-2 ]
+    [ -e results/run-3/notes.txt ]
+    [ ! -e results/run-3/report.html ]
+    [ "$(query "select group_concat(id) from session")" = 1 ]
+    measure # numbers are not used again
+    [ "$(query "select group_concat(id) from session")" = 1,4 ]
+}
+
+@test "verbs that read leave the database as it is" {
+    measure
+    measure
+    query "pragma wal_checkpoint(truncate)" >/dev/null
+    before=$(sha256sum results/bt.sqlite)
+    chmod 444 results/bt.sqlite
+    for verb in "show 1" "list runs" "compare 1 2" "history gelu.forward.f32.4x5" "report 1 -o x.html" \
+        "watch 1 --once" "export 1 -o x.tar.zst" "baseline list" "calibrate list"; do
+        # shellcheck disable=SC2086 # words
+        run "$bench" $verb
+        [ "$status" = 0 ] || { echo "$verb: $output"; false; }
+        [ "$(sha256sum results/bt.sqlite)" = "$before" ] || { echo "$verb"; false; }
+    done
+}
