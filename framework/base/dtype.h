@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-// X(enumerator, name as written in files, size in bytes, is it a floating-point type)
+// X(enumerator, name as written in files, size in bytes, is it a floating-point type). F16 is for
+// storage: files of weights, copies, casts and fills on the CPU; no kernel computes in it.
 #define BT_DTYPE_LIST(X)                                                                           \
     X(F64, "f64", 8, true)                                                                         \
     X(F32, "f32", 4, true)                                                                         \

@@ -1,6 +1,7 @@
 // framework/base/str.c - growing string over bt_mem
 #include "framework/base/str.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,11 @@
 static int reserve(bt_str *string, size_t more_bytes)
 {
     if (string->status != BT_OK) {
+        return 0;
+    }
+    if (more_bytes > SIZE_MAX / 4) {
+        string->status =
+            bt_error(BT_STATUS_OUT_OF_MEMORY, "a string of %zu bytes more", more_bytes);
         return 0;
     }
     size_t needed = string->length_bytes + more_bytes + 1;

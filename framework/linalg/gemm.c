@@ -88,7 +88,7 @@ static bool fits(int64_t batch, int64_t stride, int64_t rows, int64_t ld, int64_
             bt_checked_add(last, cols, &last) && last >= 0 && last <= BT_ELEMENTS_MOST);
 }
 
-static bt_status check_sizes(const bt_gemm_args *args)
+bt_status bt_gemm_check(const bt_gemm_args *args)
 {
     const int64_t m = args->m, n = args->n, k = args->k, batch = args->batch;
     if (m < 0 || n < 0 || k < 0 || batch < 0 ||
@@ -108,7 +108,7 @@ static bt_status check_sizes(const bt_gemm_args *args)
 
 bt_status bt_gemm(bt_context *context, const bt_gemm_args *args)
 {
-    BT_TRY(check_sizes(args));
+    BT_TRY(bt_gemm_check(args));
     const bt_kernel_plan *plan = NULL;
     const bt_kernel *kernel =
         bt_kernel_lookup(context->device, BT_KERNEL_GEMM, args->ab_dtype, args);
@@ -138,7 +138,7 @@ bt_status bt_gemm_grouped(bt_context *context, const bt_gemm_args *products, int
     }
     bt_gemm_grouped_args group = {products, count};
     for (int64_t i = 0; i < count; ++i) {
-        BT_TRY(bt_error_context(check_sizes(&products[i]), "product %lld of %lld", (long long)i,
+        BT_TRY(bt_error_context(bt_gemm_check(&products[i]), "product %lld of %lld", (long long)i,
                                 (long long)count));
     }
     if (bt_kernel_lookup(context->device, BT_KERNEL_GEMM_GROUPED, products[0].ab_dtype, &group)) {

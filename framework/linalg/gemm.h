@@ -5,6 +5,10 @@
 
 #include "framework/tensor/context.h"
 
+// Are the sizes and strides of a call such that arithmetic on them stays in range?
+// Errors  INVALID_ARGUMENT: a negative size, or an operand that reaches beyond 2^56 elements
+BT_CHECKED bt_status bt_gemm_check(const bt_gemm_args *args);
+
 // D = epilogue(alpha op(A) op(B)) + beta C and the sums of its columns, as bt_gemm_args says. What
 // no row fuses is made of a plain product, elementwise kernels and column sums instead: the same
 // values up to the rounding of the intermediate result to d_dtype.

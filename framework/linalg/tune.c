@@ -10,6 +10,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
+#include "framework/linalg/gemm.h"
 #include "framework/linalg/plan_cache.h"
 
 enum {
@@ -443,10 +444,12 @@ bt_status bt_gemm_tuner_choose(bt_gemm_tuner *tuner, bt_stream stream, const bt_
                                const bt_kernel **kernel, const bt_kernel_plan **plan)
 {
     candidate list[CANDIDATES];
+    *kernel = NULL;
+    *plan = NULL;
+    BT_TRY(bt_gemm_check(args));
     const gemm_key key = key_of(args);
     const bool plain = !args->dbias; // its candidates lack the product with a sum behind it
     const choice *known = plain ? recall(tuner, &key) : NULL;
-    *plan = NULL;
     if (!known) {
         BT_TRY(bt_kernel_find(tuner->device, BT_KERNEL_GEMM, args->ab_dtype, args, kernel));
         const bool empty = args->m == 0 || args->n == 0 || args->k == 0 || args->batch == 0;

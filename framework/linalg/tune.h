@@ -39,7 +39,8 @@ void bt_gemm_tuner_close(bt_gemm_tuner *tuner);
 // The row and plan for a call whose operands are ready on `stream`, measured if need be.
 // *plan is borrowed until the next call; NULL: what the row chooses by itself.
 // Sync    waits for the stream when it measures
-// Errors  UNSUPPORTED (no row serves the call), faults of the stream
+// Errors  UNSUPPORTED (no row serves the call), INVALID_ARGUMENT (bt_gemm_check), faults of the
+// stream
 BT_CHECKED bt_status bt_gemm_tuner_choose(bt_gemm_tuner *tuner, bt_stream stream,
                                           const bt_gemm_args *args, const bt_kernel **kernel,
                                           const bt_kernel_plan **plan);

@@ -85,6 +85,10 @@ static bt_status say_start(const kernel_run *run, const bt_case_listener *listen
     BT_TRY(listener->train.start(listener->train.self, &start));
     char label[96];
     bt_kernel_label(run->device, run->kernel, &run->plan, &run->calls[0].args, label, sizeof label);
+    const char *note = run->device->note;
+    if (*note && listener->train.note) {
+        BT_TRY(listener->train.note(listener->train.self, note));
+    }
     const char *warning = run->tuner ? bt_gemm_tuner_warning(run->tuner) : "";
     if (*warning && listener->train.note) {
         BT_TRY(listener->train.note(listener->train.self, warning));

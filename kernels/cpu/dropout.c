@@ -10,7 +10,7 @@
 
 enum { WORDS = 4 }; // of a Philox block; BT_CHUNK is a multiple
 
-// bt_rng_uniform's number, from a word.
+// bt_rng_uniform's number, from a word; the largest may be 1 here, which every rate keeps.
 static float uniform_of(uint32_t word) { return (float)(((word >> 8) + 0.5) * 0x1p-24); }
 
 static bt_status check_rate(double rate)

@@ -98,7 +98,7 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 // The smallest word whose number in (0, 1), as framework/base/rng.c makes it from the upper 24
-// bits, is not below the rate. The number grows with the word, and the largest is 1.
+// bits, is not below the rate. The number grows with the word, and the largest rounds to 1.
 static uint32_t least_word(double rate)
 {
     uint32_t below = 0; // of the upper 24 bits: all less than this are below the rate

@@ -36,6 +36,16 @@ value() { # key: of JSON on standard input
     [ "$(value params_digest <one)" != "$(value params_digest <three)" ]
 }
 
+@test "a run ends, with the same bits, whatever team OpenMP gives" {
+    "$bench" run s.json --format json --quiet >plain
+    OMP_THREAD_LIMIT=1 timeout -k 5 60 "$bench" run s.json --format json --quiet >limited
+    OMP_DYNAMIC=true timeout -k 5 60 "$bench" run s.json --format json --quiet >dynamic
+    [ -n "$(value params_digest <plain)" ]
+    [ "$(value params_digest <plain)" = "$(value params_digest <limited)" ]
+    [ "$(value params_digest <plain)" = "$(value params_digest <dynamic)" ]
+    grep -q "OMP_DYNAMIC is on: switched off" results/run-3/*.log
+}
+
 @test "Ctrl-C: the trainer stops between steps and keeps its digest" {
     "$bench" run s.json --set train.steps=10000000 --format json >out 2>err &
     pid=$!

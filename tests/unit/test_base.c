@@ -147,6 +147,17 @@ static void arena_refuses_what_overflows(void **state)
     bt_arena_release(&arena);
 }
 
+static void string_refuses_what_overflows(void **state)
+{
+    (void)state;
+    bt_str text = {0};
+    bt_str_append(&text, "kept");
+    bt_str_append_bytes(&text, "x", SIZE_MAX - 4);
+    assert_int_equal(bt_str_status(&text), BT_STATUS_OUT_OF_MEMORY);
+    bt_str_release(&text);
+    bt_error_clear();
+}
+
 static void string_survives_failure(void **state)
 {
     (void)state;
@@ -235,6 +246,7 @@ int main(void)
         cmocka_unit_test(memory_failure_is_injected_once),
         cmocka_unit_test(arena_blocks_are_zero_and_aligned),
         cmocka_unit_test(arena_refuses_what_overflows),
+        cmocka_unit_test(string_refuses_what_overflows),
         cmocka_unit_test(string_survives_failure),
         cmocka_unit_test_setup_teardown(files_are_replaced_whole, test_scratch_setup,
                                         test_scratch_teardown),

@@ -1,4 +1,5 @@
-// tests/unit/test_overlap.c - where programmatic dependent launch is allowed, by device and code
+// tests/unit/test_overlap.c - what a CUDA kernel may do, by device and by what it was compiled for
+#include "kernels/cuda/gemm/arch_sm90.h"
 #include "kernels/cuda/overlap.h"
 #include "tests/support/test.h"
 
@@ -31,8 +32,21 @@ static void only_code_with_waits_may_overlap(void **state)
     }
 }
 
+static void kernels_for_hopper_need_their_code(void **state)
+{
+    (void)state;
+    assert_true(bt_sm90_code_runs(90, true));
+    assert_false(bt_sm90_code_runs(90, false)); // a build without 90a: their bodies are empty
+    assert_false(bt_sm90_code_runs(80, true));
+    assert_false(bt_sm90_code_runs(100, true)); // code of 9.0a runs on 9.0 alone
+    assert_false(bt_sm90_code_runs(120, true));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(only_code_with_waits_may_overlap)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_code_with_waits_may_overlap),
+        cmocka_unit_test(kernels_for_hopper_need_their_code),
+    };
     return cmocka_run_group_tests_name("overlap", tests, NULL, NULL);
 }

@@ -284,6 +284,11 @@ static void test_passes_over_what_fails(void **state)
     fake.full = true; // nothing can be measured, and nothing is kept
     expect_choice(tuner, &other, "tiles plan 1");
     expect_choice(tuner, &empty, "tiles plan 1");
+    const bt_gemm_args huge = call_of(INT64_MAX / 2);
+    const bt_kernel *kernel = NULL;
+    const bt_kernel_plan *plan = NULL;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "beyond 2^56",
+                 bt_gemm_tuner_choose(tuner, NULL, &huge, &kernel, &plan));
     bt_gemm_tuner_close(tuner);
     make_device();
     tuner = open_tuner(test_scratch_path("failing"));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/gemm/arch_sm90.h"
 #include "kernels/cuda/gemm/sm80.h"
 #include "kernels/cuda/gemm/sm90.h"
 
@@ -70,8 +71,8 @@ static bool hopper_serves(const bt_gemm_sm90::family &of, const bt_device *devic
                           const bt_gemm_args *args)
 {
     const bt_cuda_gemm_choice choice = choice_of(device);
-    return device->info.arch == 90 && (choice == BT_CUDA_GEMM_AUTO || choice == BT_CUDA_GEMM_OWN) &&
-           is_legal(of, args);
+    return bt_sm90_code_runs(device->info.arch, BT_CUDA_SM90A) &&
+           (choice == BT_CUDA_GEMM_AUTO || choice == BT_CUDA_GEMM_OWN) && is_legal(of, args);
 }
 
 template <const bt_gemm_sm90::family &OF>

@@ -325,10 +325,14 @@ static bt_status choose_fastest(const bt_device *device, cublasLtHandle_t handle
     }
     for (int i = 0; i < count && status == BT_OK; ++i) {
         float time_ms = 0;
-        if (time_algorithm(handle, plan, args, stream, scratch, d_bytes, &found[i], events,
-                           &time_ms) != BT_OK) {
-            bt_error_clear();
-        } else if (least_ms == 0 || time_ms < least_ms) {
+        bt_error_quiet_begin(); // one that cannot run is passed over
+        const bt_status timed = time_algorithm(handle, plan, args, stream, scratch, d_bytes,
+                                               &found[i], events, &time_ms);
+        bt_error_quiet_end();
+        if (timed != BT_OK) {
+            continue;
+        }
+        if (least_ms == 0 || time_ms < least_ms) {
             least_ms = time_ms;
             *best = i;
         }
@@ -402,15 +406,16 @@ static gemm_plan *find_plan(const bt_device *device, const bt_gemm_args *args)
         }
     }
     void *block = NULL;
+    bt_error_quiet_begin(); // a refusal is an answer: the plan stays, not usable
     if (bt_mem_alloc(1, sizeof(gemm_plan), &block) != BT_OK) {
+        bt_error_quiet_end();
         return NULL;
     }
     gemm_plan *plan = (gemm_plan *)block;
     plan->key = key;
     (void)bt_cuda_stream_of(device, NULL);
-    if (make_plan(device, gemm->handle, args, plan) != BT_OK) {
-        bt_error_clear(); // a refusal is an answer: the plan stays, not usable
-    }
+    plan->usable = make_plan(device, gemm->handle, args, plan) == BT_OK && plan->usable;
+    bt_error_quiet_end();
     plan->next = *bucket;
     *bucket = plan;
     return plan;

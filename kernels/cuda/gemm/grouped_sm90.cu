@@ -15,6 +15,7 @@
 // Source   Osama et al. 2023, arXiv:2301.03598 (Stream-K)
 #include <string.h>
 
+#include "kernels/cuda/gemm/arch_sm90.h"
 #include "kernels/cuda/gemm/bf16_block_sm90.cuh"
 #include "kernels/cuda/overlap.h"
 
@@ -321,7 +322,8 @@ bool bt_gemm_grouped_bf16_sm90_accepts(const bt_device *device, const void *call
     for (int64_t i = 0; i < args->count && choice == BT_CUDA_GEMM_AUTO; ++i) {
         worth_it = worth_it && args->products[i].k <= AUTO_K_MOST;
     }
-    return device->info.arch == 90 && worth_it && group_is_legal(args->products, args->count);
+    return bt_sm90_code_runs(device->info.arch, BT_CUDA_SM90A) && worth_it &&
+           group_is_legal(args->products, args->count);
 }
 
 size_t bt_gemm_grouped_bf16_sm90_workspace(const bt_device *device, const void *call)

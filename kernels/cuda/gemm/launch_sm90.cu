@@ -8,6 +8,7 @@
 // Errors   INVALID_ARGUMENT for a plan of other shape or type, or too small a workspace
 #include <string.h>
 
+#include "kernels/cuda/gemm/arch_sm90.h"
 #include "kernels/cuda/gemm/sm90.h"
 #include "kernels/cuda/overlap.h"
 #include "kernels/cuda/tensor_map.h"
@@ -230,7 +231,7 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)
 {
     const bt_cuda_gemm_choice choice = ((bt_cuda_device *)device->impl)->gemm_choice;
-    return device->info.arch == 90 && is_legal(of, args) &&
+    return bt_sm90_code_runs(device->info.arch, BT_CUDA_SM90A) && is_legal(of, args) &&
            (choice == BT_CUDA_GEMM_OWN ||
             (choice == BT_CUDA_GEMM_AUTO && is_worth_it(of, args, device->info.processor_count)));
 }
