@@ -124,6 +124,7 @@ JSON
     for suite in "$root"/suites/kernels/*.json; do
         profiles="cpu gpu"
         [[ $suite != */publish.json ]] || profiles=publish
+        [[ $suite != */attention_peers.json ]] || profiles="gpu step"
         for profile in $profiles; do
             run --separate-stderr "$bench" run "$suite" --profile $profile --dry-run --format json
             [ "$status" = 0 ] || { echo "$suite $profile: $stderr"; false; }

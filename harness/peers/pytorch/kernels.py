@@ -113,6 +113,36 @@ def op_embedding(case):
     return [case.normal(vocab, cols)], lambda table: case.torch.nn.functional.embedding(ids, table)
 
 
+# Systems that run attention by one of PyTorch's kernels: pytorch-cudnn and so on.
+ATTENTION_BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION",
+                      "efficient": "EFFICIENT_ATTENTION"}
+
+
+def attention_backend(system):
+    """Its name in PyTorch, or None where the system leaves the choice to PyTorch."""
+    return ATTENTION_BACKENDS.get(system.rpartition("-")[2])
+
+
+def by_backend(case, function, name):
+    """The same function by that kernel of attention alone."""
+    try:
+        attention = importlib.import_module("torch.nn.attention")
+        backend = getattr(attention.SDPBackend, name)
+    except (ImportError, AttributeError) as error:
+        raise Cannot("unsupported", f"PyTorch {case.torch.__version__} has no {name}") from error
+
+    def call(*inputs):
+        try:
+            with attention.sdpa_kernel(backend):
+                return function(*inputs)
+        except RuntimeError as error:
+            if "No available kernel" not in str(error):
+                raise
+            raise Cannot("unsupported", f"{name} has no kernel for {case.op} of {case.dtype}, "
+                         f"{case.shape_text}") from error
+    return call
+
+
 def op_attention(case, causal=False):
     torch = case.torch
     if not hasattr(torch.nn.functional, "scaled_dot_product_attention"):
@@ -288,17 +318,28 @@ def fits_float64(inputs):
     return sum(x.numel() for x in inputs) <= 1 << 28
 
 
+def judged(case):
+    """Which part of a tensor the check takes: all, or as many heads as have up to 2^30 scores."""
+    if not case.op.startswith("attention"):
+        return lambda tensor: tensor
+    batch, heads, tokens = case.axes[:3]
+    count = max(1, (1 << 30) // tokens ** 2)
+    entries = min(batch, count)
+    return lambda tensor: tensor[:entries, :max(1, min(heads, count // entries))]
+
+
 def check(case, inputs, function, timed, grads):
     """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
     if not fits_float64(inputs):
         return None
-    wide = [x.double() for x in inputs]
-    expected = evaluate(case, wide, function, grads and [g.double() for g in grads])
-    actual = evaluate(case, inputs, timed, grads)
+    part = judged(case)
+    wide = [part(x).double() for x in inputs]
+    expected = evaluate(case, wide, function, grads and [part(g).double() for g in grads])
+    actual = [part(y) for y in evaluate(case, inputs, timed, grads)]
     worst = 0.0
     epsilon = case.torch.finfo(case.dtype).eps if not case.tf32 else 2.0 ** -10
     for got, right in zip(actual, expected):
-        length = max(1, sum(x.numel() for x in inputs) // max(1, right.numel()))
+        length = max(1, sum(x.numel() for x in wide) // max(1, right.numel()))
         coarse = max(1.0, epsilon / epsilon_of(got))  # a tf32 product in fp32
         worst = worst_of(worst, got, right, 32 * coarse * math.sqrt(length))
     return right_or_raise(case.op, worst)
@@ -337,7 +378,7 @@ def check_again(case, function, timed, inputs, call):
     return max(share, check(case, inputs, function, lambda *_: call(), None))
 
 
-def prepare(case, compiled):
+def prepare(case, compiled, backend=None):
     """What is timed: functions without arguments, called in turn; how right they are; and a
     function that checks them again with other values."""
     special = {"adamw": prepare_adamw, "grad_norm": prepare_grad_norm}.get(case.op)
@@ -357,6 +398,8 @@ def prepare(case, compiled):
         # A graph that is kept for repeated backward calls cannot give its buffers away.
         importlib.import_module("torch._functorch.config").donated_buffer = False
     timed = case.torch.compile(function) if compiled else function
+    if backend:
+        timed = by_backend(case, timed, backend)
     grads = draw_grads(case, inputs, function) if case.backward else None
     share = check(case, inputs, function, timed, grads)
     size_bytes = sum(x.numel() * x.element_size() for x in inputs)
@@ -482,10 +525,13 @@ def run(task):
     if compiled and not hasattr(torch, "compile"):
         raise Cannot("unavailable", f"PyTorch {torch.__version__} has no torch.compile")
     case = Case(torch, task)
-    calls, share, again = prepare(case, compiled)
+    backend = attention_backend(task["system"])
+    if backend and not case.op.startswith("attention"):
+        raise Cannot("unsupported", f"{task['system']} runs attention only, not {case.op}")
+    calls, share, again = prepare(case, compiled, backend)
     say("start", protocol=1, system=task["system"], device=device_name(torch, case.device))
     say_versions(task)
-    say("kernel", op=case.op, kernel=f"torch {torch.__version__}")
+    say("kernel", op=case.op, kernel=" ".join(filter(None, [f"torch {torch.__version__}", backend])))
     samples, stop, calls_per_sample = measure(case, calls)
     if share is not None:
         share = max(share, again())

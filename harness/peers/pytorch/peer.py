@@ -2,7 +2,8 @@
 """PyTorch as a peer: one case on standard input, events on standard output.
 
 The protocol is harness/run/README.md. The system's name says how PyTorch runs: pytorch-eager,
-pytorch-compile. Where PyTorch, the device or the operation is missing, the answer is an error event
+pytorch-compile; pytorch-cudnn, pytorch-flash and pytorch-efficient run cases of attention by that
+kernel alone. Where PyTorch, the device or the operation is missing, the answer is an error event
 with the status unavailable or unsupported, and exit code 4.
 """
 import sys
@@ -23,6 +24,8 @@ def run():
     kind = task["case"]["kind"]
     if kind not in KINDS:
         raise Cannot("unsupported", f"this peer runs cases of kind {', '.join(KINDS)}; not {kind}")
+    if kind != "kernel" and kernels.attention_backend(task["system"]):
+        raise Cannot("unsupported", f"{task['system']} runs cases of attention only")
     KINDS[kind](task)
 
 
