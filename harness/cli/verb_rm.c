@@ -78,6 +78,19 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
     return status;
 }
 
+static bt_status check_once(const bt_cli_arguments *arguments, int64_t index, int64_t number)
+{
+    for (int64_t i = 0; i < index; ++i) {
+        int64_t other = 0;
+        BT_TRY(bt_cli_run_number(arguments->words[i], &other));
+        if (other == number) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
+                            (long long)number);
+        }
+    }
+    return BT_OK;
+}
+
 // All are checked before the first is removed.
 static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, bt_str *out)
 {
@@ -85,6 +98,7 @@ static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, 
     int64_t number = 0, freed_bytes = 0;
     for (int64_t i = 0; i < arguments->word_count; ++i) {
         BT_TRY(bt_cli_run_number(arguments->words[i], &number));
+        BT_TRY(check_once(arguments, i, number));
         BT_TRY(check_references(store, number, force));
     }
     for (int64_t i = 0; i < arguments->word_count; ++i) {

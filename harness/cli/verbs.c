@@ -228,17 +228,20 @@ const bt_cli_verb bt_cli_verbs[] = {
      "is inconclusive, 4 nothing could be tested; those of run.",
      replicate_options, 1, 1, bt_verb_replicate},
     {"gate", "SUITE | RUN | --resume RUN [options]",
-     "is it slower, larger or wrong? exit code for CI",
-     "SUITE is run, in as many rounds as the verdicts need, and held against --baseline. RUN is a\n"
-     "recorded run; one of 'bt-bench ab' is judged candidate against base, without a baseline.\n"
+     "fail if slower, using more memory, or computing different losses",
+     "SUITE is run, in as many rounds as the sessions of --baseline have, and compared with it. "
+     "RUN "
+     "is\n"
+     "a recorded run; one of 'bt-bench ab' is judged candidate against base, without a baseline.\n"
      "Exit codes: 0 nothing worse, 1 slower or larger, 2 usage, 3 inconclusive, 4 not comparable "
      "or\n"
-     "disturbed, 5 crashed or wrong, 130 interrupted.",
+     "disturbed, 5 crashed or wrong, 130 interrupted. Speed against a baseline of fewer than 5 "
+     "sessions,\n"
+     "or of another card, is ADVISORY: printed, and no reason to fail.",
      gate_options, 0, 1, bt_verb_gate},
     {"baseline",
-     "set NAME RUN [RUN...] --reason TEXT | add NAME RUN [RUN...] | list | show NAME | history "
-     "NAME "
-     "|\n                         export NAME | import FILE",
+     "set NAME RUN... --reason TEXT | add NAME RUN... | list | show NAME | history NAME | export "
+     "NAME | import FILE",
      "manage the baselines that gate compares with",
      "set      makes runs the baseline NAME of their machine; earlier ones stay in its history. A "
      "run of\n"

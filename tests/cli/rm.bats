@@ -59,7 +59,7 @@ query() { # sql
     measure
     measure
     touch results/run-3/notes.txt
-    for wrong in "1 9" "1 x" ""; do
+    for wrong in "1 9" "1 x" "2 1 2" ""; do
         # shellcheck disable=SC2086 # words
         run "$bench" rm $wrong
         [ "$status" = 2 ]
