@@ -367,6 +367,46 @@ static void forge_policy(bt_store_run *run)
     at[11] = '9';
 }
 
+static void cut(char *text, const char *what)
+{
+    char *at = strstr(text, what);
+    assert_non_null(at);
+    memmove(at, at + strlen(what), strlen(at + strlen(what)) + 1);
+}
+
+// Verdicts of 'ab' by rules of version 1 are judged by these, not by what the program does now.
+static void older_verdicts_of_ab_hold_and_are_said_to_be_older(void **state)
+{
+    (void)state;
+    for (int forged = 0; forged < 2; forged++) {
+        bt_files sound, older = {0};
+        bt_store_run run;
+        bt_str bytes = {0};
+        bt_bundle_check check;
+        sample_bundle_unpack(&sample_systems, &sound);
+        ASSERT_OK(bt_content_read(&sound, &run));
+        for (int64_t i = 0; i < run.verdict_count; i++) {
+            if (strcmp(run.verdicts[i].kind, "ab") == 0) {
+                char *rule = (char *)(uintptr_t)run.verdicts[i].rule_json;
+                cut(rule, "\"version\":2,");
+                cut(rule, "\"bad_ratio\":1.3,\"far_spreads\":6,");
+            }
+        }
+        verdict(&run, "ab")->verdict = forged ? "FASTER" : "SAME";
+        ASSERT_OK(bt_content_build(&run, NULL, &older));
+        ASSERT_OK(bt_files_pack(&older, &bytes));
+        ASSERT_OK(
+            bt_bundle_verify_bytes("b", bt_str_text(&bytes), bytes.length_bytes, NULL, &check));
+        assert_int_equal(check.finding_count, forged);
+        assert_non_null(strstr(bt_str_text(&check.notes), "rules of version 1"));
+        bt_bundle_check_release(&check);
+        bt_str_release(&bytes);
+        bt_files_release(&older);
+        bt_files_release(&sound);
+        bt_store_run_release(&run);
+    }
+}
+
 static void verdicts_that_do_not_follow_are_found(void **state)
 {
     (void)state;
@@ -704,6 +744,7 @@ int main(void)
         cmocka_unit_test(files_that_do_not_belong_are_found),
         cmocka_unit_test(what_does_not_follow_is_found),
         cmocka_unit_test(rounds_recorded_before_the_mean_decided_hold),
+        cmocka_unit_test(older_verdicts_of_ab_hold_and_are_said_to_be_older),
         cmocka_unit_test(verdicts_that_do_not_follow_are_found),
         cmocka_unit_test(other_spellings_are_found),
         cmocka_unit_test(later_format_is_named),
