@@ -453,13 +453,31 @@ static bt_status add_kernels(expansion *expand, cJSON *cases)
     return status;
 }
 
+// Cases of a suite that share a name must differ in their axes.
+static bt_status check_names(const expansion *expand, const cJSON *cases, const cJSON *first)
+{
+    for (const cJSON *added = first; added; added = added->next) {
+        const char *name = bt_json_get(added, "name")->valuestring;
+        for (const cJSON *other = cases->child; other != added; other = other->next) {
+            if (strcmp(bt_json_get(other, "name")->valuestring, name) == 0) {
+                return bt_json_error(&expand->suite->json, bt_json_get(expand->source, "name"),
+                                     BT_JSON_VALUE, "profile %s has two cases named \"%s\"",
+                                     expand->profile->string, name);
+            }
+        }
+    }
+    return BT_OK;
+}
+
 static bt_status expand_cases(expansion *expand, cJSON *cases)
 {
     for (const cJSON *source = bt_json_get(expand->profile, "cases")->child; source;
          source = source->next) {
         expand->source = source;
         bool kernel = strcmp(bt_json_get(source, "kind")->valuestring, "kernel") == 0;
+        const cJSON *last = cases->child ? cases->child->prev : NULL;
         BT_TRY(kernel ? add_kernels(expand, cases) : add_train(expand, cases));
+        BT_TRY(check_names(expand, cases, last ? last->next : cases->child));
     }
     const char *device = bt_json_get(expand->profile, "device")->valuestring;
     return cases->child ? bt_plan_kernel_ceilings(device, cases) : no_case(expand);

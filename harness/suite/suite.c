@@ -162,7 +162,14 @@ static bool is_ceiling(const char *name)
     return strncmp(name, "ceiling", length) == 0 && (!name[length] || name[length] == '.');
 }
 
+static bool is_kernel(const cJSON *item)
+{
+    return strcmp(bt_json_get(item, "kind")->valuestring, "kernel") == 0;
+}
+
 // Two cases of one profile may not have the same name, nor one that of the machine's own measures.
+// Kernel cases may share a name, each with its own axes and systems: the plan refuses two expanded
+// cases of one name.
 static bt_status check_case_names(const bt_json_doc *json)
 {
     const cJSON *profile = NULL;
@@ -178,7 +185,8 @@ static bt_status check_case_names(const bt_json_doc *json)
                                      name->valuestring);
             }
             for (const cJSON *b = cases->child; b != a; b = b->next) {
-                if (strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) == 0) {
+                if (strcmp(bt_json_get(b, "name")->valuestring, name->valuestring) == 0 &&
+                    !(is_kernel(a) && is_kernel(b))) {
                     return bt_json_error(json, name, BT_JSON_VALUE,
                                          "profile %s has two cases named \"%s\"", profile->string,
                                          name->valuestring);

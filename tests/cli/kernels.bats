@@ -205,7 +205,8 @@ PY
     run --separate-stderr "$bench" run s.json -q --rounds 2 --system blutrain,./versioned.py
     [ "$status" = 0 ]
     [ "$(sort asked | uniq -c | tr -s ' ' | tr '\n' ';')" = " 3 False; 1 True;" ]
-    said=$(sqlite3 results/bt.sqlite "select data from session_file where kind = 'versions'")
+    said=$(sqlite3 results/bt.sqlite \
+        "select data from content join session_file on content.id = content_id where kind = 'versions'")
     [ "$said" = '{"versioned.py":"python==3\ntorch==9"}' ]
 }
 

@@ -291,6 +291,39 @@ static void paper_profile_is_e1(void **state)
     bt_suite_release(&shipped);
 }
 
+static bt_status plan_of(const char *shapes, bt_plan *plan)
+{
+    char json[512];
+    (void)snprintf(json, sizeof json,
+                   "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": [\n"
+                   "{\"name\": \"gelu\", \"kind\": \"kernel\", \"systems\": [\"blutrain\"],"
+                   " \"kernel\": {\"op\": \"gelu\", \"shape\": \"8x8\"}},\n"
+                   "{\"name\": \"gelu\", \"kind\": \"kernel\","
+                   " \"kernel\": {\"op\": \"gelu\", \"shape\": %s}}]}}}",
+                   shapes);
+    bt_suite two;
+    ASSERT_OK(bt_suite_parse("t.json", json, strlen(json), &two));
+    bt_status status = bt_plan_make(&two, &none, &plain, plan);
+    bt_suite_release(&two);
+    return status;
+}
+
+static void kernel_cases_share_a_name_but_no_axes(void **state)
+{
+    (void)state;
+    bt_plan plan;
+    ASSERT_OK(plan_of("[\"8x16\", \"8x32\"]", &plan));
+    int64_t gelu = 0;
+    for (int64_t i = 0; i < plan.case_count; i++) {
+        const char *name = bt_json_get(bt_plan_case(&plan, i), "name")->valuestring;
+        gelu += strncmp(name, "gelu.", 5) == 0;
+    }
+    assert_int_equal(gelu, 3);
+    bt_plan_release(&plan);
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "t.json:3:10: profile cpu has two cases named \"gelu",
+                 plan_of("[\"8x16\", \"8x8\"]", &plan));
+}
+
 static void hash_depends_on_content_alone(void **state)
 {
     (void)state;
@@ -346,6 +379,7 @@ int main(void)
         cmocka_unit_test(micro_batch_follows_the_memory),
         cmocka_unit_test(parameters_of_d12_are_exact),
         cmocka_unit_test(paper_profile_is_e1),
+        cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
         cmocka_unit_test(hash_depends_on_content_alone),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
