@@ -13,8 +13,8 @@
 #
 # A change does not judge itself: harness, suite and policy are those of the base revision (of where
 # HEAD left origin/main with --baseline), taken into results/builds/judge-COMMIT and built there once.
-# Files of the harness, the suites and this script that the candidate changes are listed, in summary.md
-# as well. A base that is a build has no sources: harness, suite and policy are then this tree's.
+# Files of the harness, the suites, the committed baselines and this script that the candidate changes
+# are listed, in summary.md as well. A base that is a build has no sources: harness, suite and policy are then this tree's.
 # `bt-bench ab` of the base runs both sides in interleaved rounds and judges them; with --baseline the
 # tree runs (`bt-bench gate`), and the base judges the recorded run again.
 # DIR then has summary.md (for a comment), junit.xml, gate.json, report.html and run.tar.zst, the
@@ -96,6 +96,9 @@ case $policy in
 */* | *.json) policy=$(of_base "$policy") ;;
 *) policy=$judge_root/suites/policies/$policy.json ;;
 esac
+case $baseline in
+*/* | *.json) baseline=$(of_base "$baseline") ;;
+esac
 for path in "$suite" "$policy"; do
     [ -e "$path" ] || usage "the base has no $path: a change cannot bring its own suite or policy"
 done
@@ -108,7 +111,7 @@ if [ -n "$commit" ]; then
             usage "--candidate: neither a build nor a revision"
         against=("$candidate")
     fi
-    changed=$(git -C "$root" diff --name-only "$commit" "${against[@]}" -- harness suites ci/gpu-gate.sh bt-bench)
+    changed=$(git -C "$root" diff --name-only "$commit" "${against[@]}" -- harness suites results/baselines ci/gpu-gate.sh bt-bench)
 fi
 if [ -n "$changed" ]; then
     printf 'gpu-gate: the candidate changes what judges it; the base judges (%.8s):\n%s\n' \

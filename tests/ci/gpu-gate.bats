@@ -125,6 +125,8 @@ SH
     echo '{ "name": "x", "rounds": 2, "tolerance": { "kernel": 9 }, "allow": ["inconclusive"] }' >suites/policies/default.json
     printf '#!/bin/sh\necho "candidate $1" >>"%s/log"\n' "$dir" >bt-bench
     echo change >harness/file.c
+    mkdir -p results/baselines
+    echo '{}' >results/baselines/main.json
     git add -A && git commit -qm change
 }
 
@@ -138,6 +140,7 @@ SH
     [[ $stderr == *"the candidate changes what judges it"*"harness/file.c"*"suites/policies/default.json"*"suites/s.json"* ]]
     grep -q '^\*\*1 slower, 1 same\*\*' gate/summary.md
     grep -q '^    suites/policies/default.json$' gate/summary.md
+    grep -q '^    results/baselines/main.json$' gate/summary.md
     diff "$dir/log" - <<<$'candidate version\nbase ab\nbase gate\nbase report\nbase export'
 }
 
