@@ -94,10 +94,11 @@ check_files() {
 
 # A switch read from the environment changes what a kernel computes without a trace in the record.
 # Only framework/base/environment.c reads variables; a BT_ variable of a script has a row there too.
-# Measuring programs (lab folders) are never linked into a product.
+# Measuring programs (lab folders) are never linked into a product. A peer (harness/peers) is a
+# program of its own, whose README names its variables.
 check_environment() {
     local found=0 table=framework/base/environment.inl file name
-    if ours 'kernels/*' 'framework/*' 'harness/*' | grep -vE "^framework/base/environment\.[ch]$|\.md$" |
+    if ours 'kernels/*' 'framework/*' 'harness/*' | grep -vE "^framework/base/environment\.[ch]$|^harness/peers/|\.md$" |
         xargs grep -HnIwE '(secure_|__secure_)?getenv|_?_?environ' /dev/null; then
         echo "read it through bt_environment, with a row in $table"
         found=1

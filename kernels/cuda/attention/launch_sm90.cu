@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "kernels/cuda/attention/sm90.h"
+#include "kernels/cuda/gemm/arch_sm90.h"
 
 namespace bt_attention_sm90
 {
@@ -166,9 +167,9 @@ static bool view_fits(const shape &s, const bt_attention_view *view, bt_dtype dt
 static bool shape_fits(const bt_device *device, const shape &s)
 {
     const int64_t most = (int64_t)1 << 29; // tiles, and three times as many blocks
-    return device->info.arch == 90 && device->info.shared_bytes >= SHARED_BYTES_MOST &&
-           s.batch >= 1 && s.heads >= 1 && s.tokens >= 1 && s.batch <= most && s.heads <= most &&
-           s.tokens <= most &&
+    return bt_sm90_code_runs(device->info.arch, BT_CUDA_SM90A) &&
+           device->info.shared_bytes >= SHARED_BYTES_MOST && s.batch >= 1 && s.heads >= 1 &&
+           s.tokens >= 1 && s.batch <= most && s.heads <= most && s.tokens <= most &&
            (double)s.batch * (double)s.heads * (double)(s.tokens + BLOCK) <
                (double)BLOCK * (double)most &&
            s.head_dim >= 8 && s.head_dim <= HEAD_DIM_MOST && s.head_dim % 8 == 0 && s.scale > 0.0 &&
