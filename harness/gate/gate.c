@@ -337,7 +337,7 @@ static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gat
     bt_gate_item *whole = &self->items[out->count];
     BT_TRY(judge(self, base, side, BT_GATE_METRIC_COUNT, whole));
     ++out->case_count;
-    if (whole->verdict.word != BT_GATE_SAME) {
+    if (whole->verdict.word != BT_GATE_SAME || !base || !side) {
         ++out->count;
         return BT_OK;
     }

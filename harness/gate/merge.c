@@ -66,9 +66,6 @@ static bool same_steps(const bt_loss_curve *expected, const bt_loss_curve *got)
 static const char *misfit(const bt_gate_side *first, const bt_gate_side *side, bool same_settings,
                           bool session)
 {
-    if (!side) {
-        return "it has no such case";
-    }
     if (strcmp(first->environment, side->environment) != 0) {
         return "hard facts of the environments, or the data, differ";
     }
@@ -206,10 +203,11 @@ static bt_status add_side(gathering *self, further *from)
         bt_gate_side_find(&from->sides, first->bench, first->name, first->system);
     double seeds[2] = {0, 0};
     bool same = true;
-    if (side) {
-        BT_TRY(compare_settings(first, side, &same, seeds));
+    if (!side) {
+        return refuse(self, from->run, "it has no such case");
     }
-    bool session = side && from->same_build && strcmp(first->settings, side->settings) == 0 &&
+    BT_TRY(compare_settings(first, side, &same, seeds));
+    bool session = from->same_build && strcmp(first->settings, side->settings) == 0 &&
                    side->round_count >= BT_BASELINE_ROUNDS_MIN;
     const char *why = misfit(first, side, same, session);
     if (!why && session && !from->same_card) {

@@ -123,7 +123,7 @@ void bt_gate_next(const bt_gate_result *result, bt_str *out)
         bt_str_format(out,
                       "%" PRId64 " faster: bt-bench baseline set %s %" PRId64 " --reason \"...\"",
                       result->words[BT_GATE_FASTER], baseline->name, result->request.run->id);
-    } else if (result->words[BT_GATE_ADVISORY] > 0 && result->exit_code == 0) {
+    } else if (result->words[BT_GATE_ADVISORY] > 0 && result->exit_code == 0 && baseline) {
         bt_str_format(out,
                       "speed was not judged: bt-bench baseline add %s RUN..., until it has %d "
                       "sessions of this card",

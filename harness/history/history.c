@@ -51,6 +51,12 @@ static bt_status digest_env(const bt_store_env *env, const char *name, const cha
 
 // ---- series ------------------------------------------------------------------------------------
 
+// Equal texts of the record mostly are one.
+static bool same_text(const char *left, const char *right)
+{
+    return left == right || (left && right && strcmp(left, right) == 0);
+}
+
 static bt_status series_of_row(making *self, const bt_store_history_row *row, int64_t *index)
 {
     bt_history *history = self->history;
@@ -64,8 +70,7 @@ static bt_status series_of_row(making *self, const bt_store_history_row *row, in
     for (int64_t i = history->series_count - 1; i >= 0; i--) {
         const bt_history_series *series = &self->series[i];
         if (strcmp(series->environment, digest) == 0 && strcmp(series->system, row->system) == 0 &&
-            (series->axes_json == row->axes_json ||
-             strcmp(series->axes_json, row->axes_json) == 0)) {
+            same_text(series->axes_json, row->axes_json)) {
             *index = i;
             return BT_OK;
         }
