@@ -28,7 +28,7 @@ extern "C" {
     X(UNSUPPORTED, "unsupported", 2)                                                               \
     X(UNAVAILABLE, "unavailable", 4)                                                               \
     X(OUT_OF_MEMORY, "out of memory", 5)                                                           \
-    X(IO, "input/output error", 5)                                                                 \
+    X(IO, "input/output error", 4)                                                                 \
     X(CORRUPT_DATA, "corrupt data", 5)                                                             \
     X(INTERRUPTED, "interrupted", 130)                                                             \
     X(INTERNAL, "internal error", 5)

@@ -288,6 +288,14 @@ static void append_word(const char *word, bt_str *out)
     bt_str_append(out, "'");
 }
 
+void bt_cli_append_database(const char *database, bt_str *out)
+{
+    if (strcmp(database, BT_CLI_DATABASE) != 0) {
+        bt_str_append(out, " --db ");
+        append_word(database, out);
+    }
+}
+
 static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
 {
     bt_cli_arguments arguments = {.verb = verb};

@@ -63,7 +63,10 @@ BT_CHECKED bt_status bt_cli_run_number(const char *word, int64_t *run);
 
 // Prints this thread's message on standard error and returns the exit code of the status.
 int bt_cli_fail(bt_status status);
-// Prints data on standard output; the exit code, 5 when it cannot be written.
+// Appends " --db FILE", quoted for a shell, unless it is the default: for commands that are
+// printed.
+void bt_cli_append_database(const char *database, bt_str *out);
+// Prints data on standard output; the exit code, 4 when it cannot be written.
 int bt_cli_print(bt_str *text);
 
 // The list of runs, for bt-bench list.

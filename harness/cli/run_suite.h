@@ -19,7 +19,7 @@
      "what runs the cases: blutrain, pytorch-eager, pytorch-compile, or a peer's program"},        \
     {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},                       \
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
-    {"out", 0, "DIR", "where the run's files go (default: results/run-N)"},                        \
+    {"out", 0, "DIR", "where the run's files go (default: run-N beside the database)"},                        \
     {"quiet", 'q', NULL, "no progress"},                                                           \
     {"worker", 0, "PROGRAM", NULL}
 // clang-format on

@@ -44,6 +44,17 @@ static int print_or_fail(bt_status status, bt_str *out)
     return bt_cli_fail(status);
 }
 
+static bt_status check_ending(const char *path)
+{
+    static const char ending[] = ".tar.zst";
+    size_t length = strlen(path), tail = strlen(ending);
+    return length > tail && strcmp(path + length - tail, ending) == 0
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "-o %s: a bundle is a compressed tar; expected a name that ends in %s",
+                          path, ending);
+}
+
 // ---- export ------------------------------------------------------------------------------------
 
 static void describe_export(const char *path, const bt_bundle_key *key, bool json, bt_str *out)
@@ -95,6 +106,9 @@ int bt_verb_export(const bt_cli_arguments *arguments)
         status = output_of(arguments, "where to, as in -o run-3.tar.zst", &path);
     }
     if (status == BT_OK) {
+        status = check_ending(path);
+    }
+    if (status == BT_OK) {
         status = read_key(arguments, "sign", true, &secret, &key);
     }
     if (status == BT_OK) {
@@ -142,23 +156,31 @@ int bt_verb_verify(const bt_cli_arguments *arguments)
 }
 
 static bt_status import_run(const bt_cli_arguments *arguments, const bt_store_run *run,
-                            int64_t *number)
+                            int64_t *number, bool *known)
 {
     bt_store *store = NULL;
     BT_TRY(bt_store_open(database_of(arguments), BT_STORE_WRITE, &store));
-    bt_status status = bt_store_run_import(store, run, false, number);
+    bt_status status = bt_store_run_find(store, run, number);
+    *known = *number > 0;
+    if (status == BT_OK && !*known) {
+        status = bt_store_run_import(store, run, false, number);
+    }
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
 }
 
-static void describe_import(int64_t number, bool json, bt_str *out)
+static void describe_import(const bt_cli_arguments *arguments, int64_t number, bool known,
+                            bool json, bt_str *out)
 {
     if (json) {
         bt_str_format(out, "{\"run\":%lld}\n", (long long)number);
         return;
     }
-    bt_str_format(out, "imported  as run %lld\nnext      bt-bench show %lld\n", (long long)number,
-                  (long long)number);
+    bt_str_format(out, "imported  %s run %lld%s\nnext      bt-bench show %lld",
+                  known ? "before, as" : "as", (long long)number,
+                  known ? "; nothing was added" : "", (long long)number);
+    bt_cli_append_database(database_of(arguments), out);
+    bt_str_append(out, "\n");
 }
 
 // Only a bundle that holds is taken in.
@@ -178,8 +200,9 @@ int bt_verb_import(const bt_cli_arguments *arguments)
         fprintf(stderr, "%snothing was imported\n", bt_str_text(&out));
         bt_str_clear(&out);
     } else if (status == BT_OK) {
-        status = import_run(arguments, &check.run, &number);
-        describe_import(number, json, &out);
+        bool known = false;
+        status = import_run(arguments, &check.run, &number, &known);
+        describe_import(arguments, number, known, json, &out);
     }
     bt_bundle_check_release(&check);
     int code = print_or_fail(status, &out);

@@ -54,8 +54,8 @@ static bt_status check_references(bt_store *store, int64_t run, bool force)
     bt_status status = bt_store_run_references(store, run, &text);
     if (status == BT_OK && text.length_bytes > 0 && !force) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "run %lld is what was compared with: %s. --force removes it; they keep "
-                          "their own copies of its values",
+                          "run %lld is in use: other results were compared with it (%s)\n--force "
+                          "removes it; they keep their own copies of its values",
                           (long long)run, bt_str_text(&text));
     }
     bt_str_release(&text);

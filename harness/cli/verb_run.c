@@ -27,8 +27,10 @@ static bt_status append_result(const char *database, int64_t run, bool json, bt_
     bt_status status = json ? bt_show_json(store, run, out) : bt_show_text(store, run, out);
     if (status == BT_OK && !json) {
         bt_str_format(out, "next           bt-bench show %lld", (long long)run);
+        bt_cli_append_database(database, out);
         if (run > 1) {
             bt_str_format(out, " · bt-bench compare %lld %lld", (long long)run - 1, (long long)run);
+            bt_cli_append_database(database, out);
         }
         bt_str_append(out, "\n");
     }

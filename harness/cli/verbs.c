@@ -173,7 +173,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "SUITE is a suite file, a folder with suite.json, or a name under suites/.\n"
      "Ctrl-C stops after the current step and keeps what was recorded; --resume goes on with it.\n"
      "The loss of its terminal does not stop it; 'bt-bench watch' shows it from another.\n"
-     "Exit codes: 0 passed, 2 usage or suite, 4 device or data missing, 5 crash, 130 interrupted.",
+     "Exit codes: 0 passed, 2 usage or suite, 4 device, peer, file or folder missing, 5 crash, 130 "
+     "interrupted.",
      run_options, 0, 1, bt_verb_run},
     {"list", "[suites | cases SUITE | runs | kernels | schema [suite | policy]]",
      "what there is to run or look at", NULL, list_options, 0, 2, bt_verb_list},

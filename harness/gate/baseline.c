@@ -311,10 +311,10 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
     *disturbed = *disturbed || count > 0;
     if (count > 0 && !(wish->accept_noise && *wish->accept_noise)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld: the machine was disturbed in %lld rounds, the first is round "
+                        "run %lld: the machine was disturbed in %lld round%s, the first is round "
                         "%lld of %s (%s); measure again, or take them with --accept-noise REASON",
-                        (long long)run->id, (long long)count, (long long)first->ordinal,
-                        first->what.name, first->label);
+                        (long long)run->id, (long long)count, count == 1 ? "" : "s",
+                        (long long)first->ordinal, first->what.name, first->label);
     }
     return BT_OK;
 }

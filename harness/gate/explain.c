@@ -15,6 +15,8 @@ enum { LISTED_MAX = 6 }; // of settings or kernels
 #define CLOCKS_EQUAL 0.005 // shares that count as equal for people
 #define POWER_EQUAL  0.05
 
+#define PERCENT_SHOWN_MAX 9999.0 // more says no more
+
 // ---- the sentence ------------------------------------------------------------------------------
 
 // A share in percent, without its sign where that is said in words.
@@ -22,7 +24,11 @@ static bt_text percent(double share)
 {
     bt_text out;
     double value = 100 * share;
-    (void)snprintf(out.text, sizeof out.text, fabs(value) < 1 ? "%.2f" : "%.1f", value);
+    if (value > PERCENT_SHOWN_MAX) { // of an interval of two or three sessions
+        (void)snprintf(out.text, sizeof out.text, "over %g", PERCENT_SHOWN_MAX);
+    } else {
+        (void)snprintf(out.text, sizeof out.text, fabs(value) < 1 ? "%.2f" : "%.1f", value);
+    }
     return out;
 }
 

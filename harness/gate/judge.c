@@ -225,9 +225,14 @@ static void advise(const judging *self, const bt_session_decision *decision)
 {
     if (decision->advisory == BT_ADVISORY_FEW_SESSIONS) {
         say(self->out, BT_GATE_ADVISORY,
-            "the baseline has %" PRId64 " session%s of the %d that a verdict needs: run its build "
+            "the baseline has %" PRId64
+            " session%s%s of the %d that a verdict needs: run its build "
             "on other days, then 'bt-bench baseline add NAME RUN...'",
-            decision->sessions, decision->sessions == 1 ? "" : "s", BT_SESSIONS_MIN);
+            decision->sessions, decision->sessions == 1 ? "" : "s",
+            bt_gate_metric_info(self->rule->metric)->way == BT_GATE_WAY_P95
+                ? " with a 95th percentile"
+                : "",
+            BT_SESSIONS_MIN);
     } else {
         say(self->out, BT_GATE_ADVISORY,
             "the baseline was measured on another card, or does not say on which: measure one on "

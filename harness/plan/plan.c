@@ -402,8 +402,11 @@ static bt_status no_case(const expansion *expand)
 {
     bt_str names = {0};
     if (!expand->options->filter) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "profile %s has no case that is wanted here",
-                        expand->profile->string);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "profile %s of suite %s has no case that a claim is about; expected one such as "
+            "those of suites/kernels/all",
+            expand->profile->string, expand->suite->name);
     }
     for (const cJSON *item = bt_json_get(expand->profile, "cases")->child; item;
          item = item->next) {

@@ -161,7 +161,7 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
     if (*claim->untested) {
         return bt_replication_of_rounds(run, out);
     }
-    out->reason = "the run has not its case";
+    out->reason = "the run has no case that the claim is about";
     for (int64_t i = 0; i < run->round_count && !item; ++i) {
         const char *name = run->rounds[i].what.name;
         item = bt_claim_case(claim, suite->name, suite->profile, name);

@@ -185,23 +185,19 @@ static bt_status put_roofline(publishing *self, const report_set *set)
     return status;
 }
 
-static bt_status put_bundle(publishing *self, const report_set *set, const char *path)
+// Reads the bundle, if there is one: that of the run, without what identifies the machine.
+static bt_status read_bundle(const report_set *set, const char *path, bt_str *out)
 {
     void *bytes = NULL;
     size_t size_bytes = 0;
-    bt_str text = {0};
     if (!path) {
         return BT_OK;
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_bundle_check_public(path, bytes, size_bytes, &set->runs[0]);
-    bt_str_append_bytes(&text, bytes, size_bytes);
+    bt_str_append_bytes(out, bytes, size_bytes);
     bt_mem_free(bytes);
-    if (status != BT_OK) {
-        bt_str_release(&text);
-        return status;
-    }
-    return put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", &text);
+    return status == BT_OK ? bt_str_status(out) : status;
 }
 
 static bt_status put_texts(publishing *self, const report_set *set, bt_str *text)
@@ -214,7 +210,9 @@ static bt_status put_texts(publishing *self, const report_set *set, bt_str *text
     return put(self, "environment.json", "machine, build and libraries", text);
 }
 
-static bt_status put_all(publishing *self, const report_set *set, const bt_publication *publication)
+// `bundle` is emptied.
+static bt_status put_all(publishing *self, const report_set *set, const bt_publication *publication,
+                         bt_str *bundle)
 {
     bt_str text = {0};
     bt_status status = put_texts(self, set, &text);
@@ -230,8 +228,9 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
     if (status == BT_OK) {
         status = put_chart(self, set, 1, "speed.svg", "tokens per second over the steps");
     }
-    if (status == BT_OK) {
-        status = put_bundle(self, set, publication->bundle);
+    if (status == BT_OK && publication->bundle) {
+        status =
+            put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", bundle);
     }
     if (status == BT_OK) {
         status = bt_publish_readme(set, publication, self->files, self->count, &text);
@@ -294,7 +293,11 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
         return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
     }
     BT_TRY(bt_report_set_read(store, runs, count, make_public, &set));
+    bt_str bundle = {0};
     bt_status status = apply_rules(&set, publication);
+    if (status == BT_OK) { // before the folder is touched
+        status = read_bundle(&set, publication->bundle, &bundle);
+    }
     if (status == BT_OK) {
         status = check_folder(publication);
     }
@@ -302,8 +305,9 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
         status = remove_old(publication->folder);
     }
     if (status == BT_OK) {
-        status = put_all(&self, &set, publication);
+        status = put_all(&self, &set, publication, &bundle);
     }
+    bt_str_release(&bundle);
     bt_report_set_release(&set);
     return status;
 }

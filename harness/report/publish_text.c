@@ -297,6 +297,21 @@ static void write_versions(const bt_store_run *run, bt_str *out)
     cJSON_Delete(said);
 }
 
+// A suite file of somebody's own is in no clone.
+static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
+{
+    static const char shipped[] = "suites/";
+    const char *path = run->info.suite.path ? run->info.suite.path : "";
+    if (!*path || strncmp(path, shipped, strlen(shipped)) == 0) {
+        return;
+    }
+    bt_str_append(out, "\nThe suite file ");
+    bt_markdown_text(out, path);
+    bt_str_append(out, bundled ? " is not part of the repository. The bundle holds a copy:\n\n```\n"
+                                 "tar --zstd -xf bundle.tar.zst from/suite.json\n```\n"
+                               : " is not part of the repository.\n");
+}
+
 static void write_rerun(const report_set *set, bool bundled, bt_str *out)
 {
     bt_str_append(out, "\n## How to run it again\n");
@@ -310,6 +325,7 @@ static void write_rerun(const report_set *set, bool bundled, bt_str *out)
         }
         write_command(run->info.command, out);
         bt_str_append(out, "```\n");
+        write_own_suite(run, bundled, out);
         if (run->info.build.git_diff[0]) {
             bt_str_append(out,
                           "\nThe build had changes that are not in that commit; their digest is ");

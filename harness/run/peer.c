@@ -86,6 +86,24 @@ static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
     return status;
 }
 
+// The record keeps the rounds of a system under its name, so the last one needs a name of its own.
+static bt_status check_name_is_new(const cJSON *systems, const bt_peers *peers)
+{
+    const char *name = peers->items[peers->count - 1].name;
+    for (int i = 0; i < (int)peers->count - 1; ++i) {
+        if (strcmp(peers->items[i].name, name) == 0) {
+            return bt_error(
+                BT_STATUS_INVALID_ARGUMENT,
+                "the systems \"%s\" and \"%s\" have the same name, \"%s\", and nothing was "
+                "started: expected different names\ncopy one program to another file name; to "
+                "compare a build with itself or another: bt-bench ab BASE CANDIDATE SUITE",
+                cJSON_GetArrayItem(systems, i)->valuestring,
+                cJSON_GetArrayItem(systems, (int)peers->count - 1)->valuestring, name);
+        }
+    }
+    return BT_OK;
+}
+
 bt_status bt_peers_find(const cJSON *systems, bool trusted, bt_peers *out)
 {
     int64_t count = systems ? cJSON_GetArraySize(systems) : 1;
@@ -99,6 +117,7 @@ bt_status bt_peers_find(const cJSON *systems, bool trusted, bt_peers *out)
     }
     for (const cJSON *node = systems->child; node; node = node->next) {
         BT_TRY(find_peer(node->valuestring, trusted, &out->items[out->count++]));
+        BT_TRY(check_name_is_new(systems, out));
     }
     return BT_OK;
 }

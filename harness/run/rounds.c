@@ -261,6 +261,40 @@ static void judge_lost(bt_running *self)
     }
 }
 
+// A run whose systems could not run a single case measured nothing: the run says so. What only
+// shows what the machine reaches does not count.
+static void judge_unavailable(bt_running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    int64_t missing = 0, systems = 0;
+    const bt_peer *peers = bt_running_systems(self, &systems);
+    const char *name = "";
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        if (bt_plan_kernel_is_ceiling(bt_plan_case(plan, i))) {
+            continue;
+        }
+        for (int64_t cell = 0; cell < systems * self->schedule.wanted[i]; ++cell) {
+            const int64_t system = cell / self->schedule.wanted[i];
+            bt_round_state state =
+                bt_run_schedule_cell_of(&self->schedule, i, system, cell % self->schedule.wanted[i])
+                    ->state;
+            if (state == BT_ROUND_UNAVAILABLE) {
+                name = missing++ ? name : peers[system].name;
+            } else if (state == BT_ROUND_KEPT) {
+                return;
+            }
+        }
+    }
+    if (missing > 0 && self->outcome->status == BT_RUN_PASSED) {
+        self->outcome->status = BT_RUN_UNAVAILABLE;
+        self->outcome->reason = BT_STATUS_UNAVAILABLE;
+        (void)snprintf(self->outcome->message, sizeof self->outcome->message,
+                       "nothing was measured: %s could not run any case here; 'bt-bench show "
+                       "%lld' says why",
+                       systems == 1 ? name : "the systems", (long long)self->outcome->run);
+    }
+}
+
 bt_status bt_running_rounds(bt_running *self)
 {
     bt_run_schedule_round next;
@@ -281,5 +315,6 @@ bt_status bt_running_rounds(bt_running *self)
         BT_TRY(wish(self, next.case_index));
     }
     judge_lost(self);
+    judge_unavailable(self);
     return BT_OK;
 }

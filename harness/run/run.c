@@ -138,6 +138,20 @@ static void describe(bt_running *self)
     };
 }
 
+// run-N beside the database. Two databases in a folder both have a run N, so the name of any but
+// bt.sqlite goes before it: other.sqlite has other-run-N.
+static void default_out_dir(const char *database, int64_t run, bt_str *out)
+{
+    const char *slash = strrchr(database, '/'), *base = slash ? slash + 1 : database;
+    size_t length = strlen(base), ending = strlen(".sqlite");
+    bt_str_append_bytes(out, database, (size_t)(base - database));
+    if (strcmp(base, "bt.sqlite") != 0) {
+        bool cut = length > ending && strcmp(base + length - ending, ".sqlite") == 0;
+        bt_str_format(out, "%.*s-", (int)(cut ? length - ending : length), base);
+    }
+    bt_str_format(out, "run-%lld", (long long)run);
+}
+
 static bt_status begin_run(bt_running *self)
 {
     BT_TRY(bt_store_run_begin(self->store, &self->info, &self->outcome->run));
@@ -148,7 +162,7 @@ static bt_status begin_run(bt_running *self)
     if (self->request->out_dir) {
         bt_str_append(&self->out_dir, self->request->out_dir);
     } else {
-        bt_str_format(&self->out_dir, "results/run-%lld", (long long)self->outcome->run);
+        default_out_dir(bt_store_path(self->store), self->outcome->run, &self->out_dir);
     }
     BT_TRY(bt_str_status(&self->out_dir));
     return bt_store_run_set_out_dir(self->store, self->outcome->run, bt_str_text(&self->out_dir));

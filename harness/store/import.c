@@ -82,6 +82,15 @@ static bt_status add_all(bt_store *store, const bt_store_run *run, bool number, 
     return BT_OK;
 }
 
+bt_status bt_store_run_find(bt_store *store, const bt_store_run *run, int64_t *id)
+{
+    const bt_store_run_info *info = &run->info;
+    *id = 0;
+    BT_TRY(bt_store_flush(store));
+    return bt_sql_integer(store, SQL_SESSION_SAME, id, "ittt", run->started_ns,
+                          info->suite.plan_hash, info->build.digest, info->env.digest);
+}
+
 bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool number, int64_t *id)
 {
     if (run->status == BT_RUN_RUNNING) {

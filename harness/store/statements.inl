@@ -66,6 +66,11 @@ X(SESSION_IMPORT, "INSERT INTO session(id, suite_id, build_id, env_id, command, 
 X(ROUND_IMPORT, "INSERT INTO round(session_id, case_id, system, ordinal, status, message,"
                 " started_ns, ended_ns, params_digest) VALUES(?,?,?,?,?,?,?,?,?)")
 
+// The run of this moment, plan, build and environment: an imported one keeps its times.
+X(SESSION_SAME, "SELECT ifnull(min(s.id), 0) FROM session s JOIN suite ON suite.id=s.suite_id"
+                " JOIN build ON build.id=s.build_id JOIN env ON env.id=s.env_id"
+                " WHERE s.started_ns=? AND suite.plan_hash=? AND build.digest=? AND env.digest=?")
+
 // Reading
 X(RUNS_COUNT, "SELECT count(*) FROM session")
 X(RUNS_RANGE, "SELECT ifnull(max(id), 0) FROM session")

@@ -404,6 +404,10 @@ BT_CHECKED bt_status bt_store_sessions_of(bt_store *store, const char *kind, int
 BT_CHECKED bt_status bt_store_run_import(bt_store *store, const bt_store_run *run, bool number,
                                          int64_t *id);
 
+// The number of the run in this database that was recorded at the same moment, with the same plan,
+// build and environment, which is what an earlier import of it left; 0: none.
+BT_CHECKED bt_status bt_store_run_find(bt_store *store, const bt_store_run *run, int64_t *id);
+
 // Appends what refers to a run from elsewhere: "baseline main of nvidia-h200, the verdicts of run
 // 9"; nothing where nothing does. Errors  INVALID_ARGUMENT (no such run)
 BT_CHECKED bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out);

@@ -114,12 +114,30 @@ static bool found_at(const char *prefix, const char *given, bt_str *path)
     return bt_file_exists(bt_str_text(path));
 }
 
+// The suite of a folder of suites that has this name, as kernels/softmax has "softmax".
+static void find_in_folders(const char *base, const char *names, bt_str *out)
+{
+    for (const char *word = names; *word && !out->length_bytes;) {
+        size_t length = strcspn(word, "|");
+        const char *slash = memchr(word, '/', length);
+        const char *leaf = slash ? slash + 1 : word;
+        if (slash && strlen(base) == (size_t)(word + length - leaf) &&
+            strncmp(leaf, base, strlen(base)) == 0) {
+            bt_str_append_bytes(out, word, length);
+        }
+        word += length + (word[length] == '|');
+    }
+}
+
 static bt_status not_found(const char *given)
 {
     bt_str names = {0}, nearest = {0}, listed = {0};
     bt_suite_names(&names);
-    const char *base = strrchr(given, '/');
-    bt_suite_nearest(base ? base + 1 : given, bt_str_text(&names), &nearest);
+    const char *slash = strrchr(given, '/'), *base = slash ? slash + 1 : given;
+    find_in_folders(base, bt_str_text(&names), &nearest);
+    if (!nearest.length_bytes) {
+        bt_suite_nearest(base, bt_str_text(&names), &nearest);
+    }
     for (const char *word = bt_str_text(&names); *word;) {
         size_t length = strcspn(word, "|");
         bt_str_format(&listed, "%ssuites/%.*s", listed.length_bytes ? ", " : "", (int)length, word);
@@ -141,12 +159,12 @@ static bt_status find(const char *given, bt_str *path)
     bt_home_path(&home);
     bt_str_append(&home, "/");
     bt_str_format(&suites, "%ssuites/", bt_str_text(&home));
-    bool bare = !strchr(given, '/');
+    bool name = *given && *given != '/' && *given != '.'; // may be one below suites/
     bool found =
-        *given && (found_at("", given, path) || (bare && found_at("suites/", given, path)));
+        *given && (found_at("", given, path) || (name && found_at("suites/", given, path)));
     if (!found && *given && *given != '/') {
         found = found_at(bt_str_text(&home), given, path) ||
-                (bare && found_at(bt_str_text(&suites), given, path));
+                (name && found_at(bt_str_text(&suites), given, path));
     }
     bt_str_release(&home);
     bt_str_release(&suites);

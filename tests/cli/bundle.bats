@@ -44,6 +44,32 @@ export_run() { # arguments
     cmp ../a.tar.zst c.tar.zst
 }
 
+@test "a bundle is imported once, hints name the database, and its file ends in .tar.zst" {
+    export_run -o a.tar.zst
+    run "$bench" import a.tar.zst --db new.sqlite
+    [[ $output == "imported  as run 1"*"bt-bench show 1 --db new.sqlite" ]]
+    run "$bench" import a.tar.zst --db new.sqlite
+    [ "$status" = 0 ]
+    [[ $output == "imported  before, as run 1; nothing was added"* ]]
+    run "$bench" list runs --db new.sqlite
+    [ "${#lines[@]}" = 2 ]
+    run "$bench" export 1 -o a.zip
+    [ "$status" = 2 ]
+    [[ $output == *"-o a.zip"*"expected a name that ends in .tar.zst"* ]]
+    [ ! -e a.zip ]
+}
+
+@test "a bundle that may not be published leaves no folder behind" {
+    export_run -o private.tar.zst
+    export_run --public -o public.tar.zst
+    run "$bench" report 1 --publish ./out --draft --bundle private.tar.zst
+    [ "$status" = 2 ]
+    [ ! -e out ]
+    "$bench" report 1 --publish ./out --draft --bundle public.tar.zst
+    grep -q "tar --zstd -xf bundle.tar.zst from/suite.json" out/README.md
+    (cd out && tar --zstd -xf bundle.tar.zst from/suite.json && cmp from/suite.json ../s.json)
+}
+
 @test "verify --format json has what is promised" {
     export_run -o a.tar.zst --format json
     [ "$(jq -r .bundle <<<"$output")" = a.tar.zst ]

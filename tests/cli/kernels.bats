@@ -83,6 +83,27 @@ JSON
     [[ $output == *"unary_cpu_f32"* ]]
 }
 
+@test "a run in which no system could run a case is unavailable, exit 4" {
+    BT_KERNEL_PEER=unavailable run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
+    [ "$status" = 4 ]
+    [[ $output == *"run 1 unavailable"*"nothing was measured: kernel_peer.sh could not run any case here"* ]]
+    run "$bench" list runs
+    [[ $output == *"unavailable"* ]]
+}
+
+@test "two systems of one name are refused before anything is recorded" {
+    mkdir other
+    ln -s "$peer" other/kernel_peer.sh
+    for list in "$peer,other/kernel_peer.sh" "$peer,$peer" blutrain,blutrain; do
+        run --separate-stderr "$bench" run s.json --filter 4x5 --system "$list"
+        [ "$status" = 2 ]
+        [[ $stderr == *"have the same name"*"nothing was started"*"bt-bench ab BASE CANDIDATE SUITE"* ]]
+        run --separate-stderr "$bench" ab s.json --filter 4x5 --system "$list"
+        [ "$status" = 2 ]
+    done
+    [ ! -e results ]
+}
+
 @test "a peer without a measurement, or with an impossible one, has failed" {
     BT_KERNEL_PEER=unmeasured run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
     [ "$status" = 5 ]
@@ -154,7 +175,7 @@ JSON
     [ "$status" = 4 ]
     [[ $output == *'"paper": "arXiv 2606.24780"'*'"verdict": "NOT TESTABLE HERE"'* ]]
     run --separate-stderr "$bench" replicate 1 --claims nothing.json
-    [ "$status" = 5 ]
+    [ "$status" = 4 ]
 }
 
 @test "replicate SUITE runs the cases that claims are about, beside the systems they name" {

@@ -29,7 +29,7 @@ query() { # sql
     "$bench" gate 2 --baseline main >/dev/null
     run --separate-stderr "$bench" rm 2
     [ "$status" = 2 ]
-    [[ $stderr == *"run 2 is what was compared with: baseline main of "*"--force"* ]]
+    [[ $stderr == *"run 2 is in use: other results were compared with it (baseline main of "*"--force"* ]]
     [ "$(query "select count(*) from session")" = 2 ]
     run "$bench" rm 2 --force
     [ "$status" = 0 ]

@@ -62,6 +62,36 @@ is_gone() { ! kill -0 "$1"; }
     grep -q '"round":1,' task.json
 }
 
+@test "two databases share no folder of results, and the next command names the database" {
+    fake --filter a --quiet
+    before=$(sha256sum results/run-1/report.html)
+    fake --filter b --quiet --db results/other.sqlite
+    [[ $output == *"bt-bench show 1 --db results/other.sqlite"* ]]
+    [ "$(sha256sum results/run-1/report.html)" = "$before" ]
+    [ -s results/other-run-1/report.html ]
+    fake --filter b --quiet --db elsewhere/bt.sqlite
+    [ -s elsewhere/run-1/report.html ]
+}
+
+@test "a suite is found by its name below suites/, and its last part is a hint" {
+    run --separate-stderr "$bench" run kernels/softmax --profile cpu --dry-run
+    [ "$status" = 0 ]
+    [[ $output == *"plan      kernels_softmax, profile cpu"* ]]
+    run --separate-stderr "$bench" run softmax --profile cpu --dry-run
+    [ "$status" = 2 ]
+    [[ $stderr == *"did you mean suites/kernels/softmax?"* ]]
+}
+
+@test "files, folders and databases that are missing or cannot be used: exit 4" {
+    run "$bench" show 1 --db none.sqlite
+    [ "$status" = 4 ]
+    fake --quiet --filter a --out /proc/none
+    [ "$status" = 4 ]
+    fake --quiet --filter a
+    run "$bench" report 1 -o /proc/none/r.html
+    [ "$status" = 4 ]
+}
+
 @test "--dry-run prints the plan, makes nothing" {
     run --separate-stderr "$bench" run s.json --dry-run --format json
     [ "$status" = 0 ]
@@ -136,7 +166,7 @@ is_gone() { ! kill -0 "$1"; }
 
 @test "missing, truncated and foreign shards are named before anything runs" {
     run "$bench" run s.json --set dataset.train=none.bin
-    [ "$status" = 5 ]
+    [ "$status" = 4 ]
     [[ $output == *"none.bin"* ]]
     head -c 1100 t.bin >short.bin
     run "$bench" run s.json --set dataset.train=short.bin
@@ -264,7 +294,7 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
     [ "$status" = 2 ]
     [[ $stderr == *"newer.sqlite"*"version 999"* ]]
     fake --quiet --db /proc/no/such.sqlite
-    [ "$status" = 5 ]
+    [ "$status" = 4 ]
     run "$bench" show 1 --db none.sqlite
     [ "$status" != 0 ]
     [[ $output == *"none.sqlite"* ]]
@@ -279,7 +309,7 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
     said=$stderr
     "$bench" list runs --db small/runs.sqlite >listed 2>&1 || true
     umount small
-    [ "$code" = 5 ]
+    [ "$code" = 4 ]
     [[ $said == *"small/runs.sqlite"* ]]
     [[ $(cat listed) == *"tiny"* ]]
 }
@@ -312,6 +342,6 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
 @test "output that cannot be written is an error" {
     [ -e /dev/full ] || skip "no /dev/full"
     run bash -c "'$bench' list schema >/dev/full"
-    [ "$status" = 5 ]
+    [ "$status" = 4 ]
     [[ $output == *"cannot write to standard output"* ]]
 }

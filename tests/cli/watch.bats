@@ -56,7 +56,7 @@ start_slow() { # starts a run of four seconds in the background: $pid
 
 @test "a failed run's watcher fails; what is not there is one clear line" {
     run "$bench" watch
-    [ "$status" = 5 ]
+    [ "$status" = 4 ]
     BT_FAKE_WORKER=die "$bench" run s.json --worker "$worker" -q >/dev/null 2>&1 || true
     run "$bench" watch 1
     [ "$status" = 5 ]

@@ -33,6 +33,9 @@ static void status_keeps_message_and_context(void **state)
     assert_non_null(strstr(bt_error_message(), "file 7 again"));
     assert_int_equal(bt_error(BT_OK, "a mistake"), BT_STATUS_INTERNAL);
     assert_int_equal(bt_status_exit_code(BT_STATUS_INVALID_ARGUMENT), 2);
+    assert_int_equal(bt_status_exit_code(BT_STATUS_UNAVAILABLE), 4);
+    assert_int_equal(bt_status_exit_code(BT_STATUS_IO), 4); // a file or folder that cannot be used
+    assert_int_equal(bt_status_exit_code(BT_STATUS_CORRUPT_DATA), 5);
 }
 
 static void clean_up_keeps_the_first_message(void **state)
