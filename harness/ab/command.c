@@ -10,18 +10,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/mem.h"
+#include "harness/run/child_env.h"
+
 enum { EXIT_NOT_STARTED = 127, EXIT_SIGNALLED = 128 };
 
 // In the child: only calls that are safe between fork and exec.
-static void become(const char *const *arguments, int log, int output)
+static void become(const char *const *arguments, const char *const *environment, int log,
+                   int output)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     (void)dup2(nothing, STDIN_FILENO);
     (void)dup2(output >= 0 ? output : log >= 0 ? log : nothing, STDOUT_FILENO);
     (void)dup2(log >= 0 ? log : nothing, STDERR_FILENO);
-    // execvp does not change what it is given; its type predates const.
-    execvp(arguments[0], (char *const *)(uintptr_t)arguments);
+    // execvpe does not change what it is given; its type predates const.
+    execvpe(arguments[0], (char *const *)(uintptr_t)arguments,
+            (char *const *)(uintptr_t)environment);
     _exit(EXIT_NOT_STARTED);
 }
 
@@ -48,7 +53,8 @@ static int wait_for(pid_t process)
     return WIFSIGNALED(state) ? EXIT_SIGNALLED + WTERMSIG(state) : WEXITSTATUS(state);
 }
 
-static bt_status start(const char *const *arguments, int log, bt_str *output, int *code)
+static bt_status start(const char *const *arguments, const char *const *environment, int log,
+                       bt_str *output, int *code)
 {
     int ends[2] = {-1, -1};
     if (output && pipe2(ends, O_CLOEXEC) != 0) {
@@ -56,7 +62,7 @@ static bt_status start(const char *const *arguments, int log, bt_str *output, in
     }
     pid_t process = fork();
     if (process == 0) {
-        become(arguments, log, ends[1]);
+        become(arguments, environment, log, ends[1]);
     }
     bt_status status = process > 0 ? BT_OK
                                    : bt_error(BT_STATUS_IO, "no process for %s: %s", arguments[0],
@@ -83,7 +89,12 @@ bt_status bt_command_run(const char *const *arguments, const char *log_path, bt_
             return bt_error(BT_STATUS_IO, "cannot write %s: %s", log_path, strerror(errno));
         }
     }
-    bt_status status = start(arguments, log, output, code);
+    const char **environment = NULL;
+    bt_status status = bt_child_env_make(&environment);
+    if (status == BT_OK) {
+        status = start(arguments, environment, log, output, code);
+    }
+    bt_mem_free(environment);
     if (log >= 0) {
         close(log);
     }

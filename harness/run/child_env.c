@@ -15,6 +15,9 @@ static const char *const allowed[] = {
     // the user and the system
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME",
     "LD_LIBRARY_PATH",
+    // compilers, of revisions that are built and of peers that compile
+    "CC", "CXX", "CUDACXX", "CUDAHOSTCXX", "CMAKE_*", "CCACHE_*", "PKG_CONFIG_*", "CPATH",
+    "LIBRARY_PATH", "XDG_CONFIG_HOME",
     // devices and threads
     "CUDA_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NCCL_*", "OMP_*", "GOMP_*",
     "KMP_*", "MKL_*", "OPENBLAS_*", "MALLOC_*",

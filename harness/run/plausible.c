@@ -1,6 +1,8 @@
 // harness/run/plausible.c - can these times be?
 #include "harness/run/plausible.h"
 
+#include <string.h>
+
 #include "harness/text/format.h"
 
 static const double slack_share = 1.05, slack_ns = 1e9; // clocks differ, and so do their readers
@@ -53,12 +55,19 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out)
     }
 }
 
+#define BELOW_FLOOR "implausible timing: below the physical floor: "
+
+bool bt_plausible_is_below_floor(const char *message)
+{
+    return strncmp(message, BELOW_FLOOR, sizeof BELOW_FLOOR - 1) == 0;
+}
+
 static void say_below_floor(double seen, double ceiling, bt_unit unit, const char *what,
                             double slack, bt_str *out)
 {
     bt_str_format(out,
-                  "implausible timing: below the physical floor: %s is %.3g times what this "
-                  "session's %s reached, %s; allowed: %g times",
+                  BELOW_FLOOR "%s is %.3g times what this session's %s reached, %s; allowed: %g "
+                              "times",
                   bt_format_value(unit, seen).text, seen / ceiling, what,
                   bt_format_value(unit, ceiling).text, slack);
 }

@@ -36,6 +36,10 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out);
 // times where the cache is hot); operations 1.5 and 4 times the large product.
 void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 
+// Whether a round's message is what bt_plausible_check_floor says: no sample of telemetry shows why
+// such a round is invalid.
+bool bt_plausible_is_below_floor(const char *message);
+
 typedef struct bt_plausible_steps {
     const bt_store_step *steps; // [count]
     int64_t count;

@@ -69,8 +69,8 @@ static bt_status check_kind(const bt_running *self)
 
 // ---- what was run ------------------------------------------------------------------------------
 
-// The bandwidth of this run's copies, which other cases are a share of: the last that was measured.
-static bt_status take_copies(bt_running *self)
+// What this run's ceilings reached, which other cases are held against: the last that was measured.
+static bt_status take_ceilings(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
     for (int64_t i = 0; i < self->record->round_count; ++i) {
@@ -78,10 +78,11 @@ static bt_status take_copies(bt_running *self)
         for (int64_t c = 0; round->status == BT_RUN_PASSED && c < plan->case_count; ++c) {
             const cJSON *item = bt_plan_case(plan, c);
             bt_summary summary;
-            if (bt_plan_kernel_is_copy(item) &&
+            if (bt_plan_kernel_is_ceiling(item) &&
                 strcmp(bt_json_get(item, "name")->valuestring, round->what.name) == 0) {
                 BT_TRY(bt_summary_of(round, &summary));
-                *bt_running_copy(self, item) = summary.metrics[BT_METRIC_BANDWIDTH].value;
+                bt_running_take_ceiling(self, item, summary.metrics[BT_METRIC_BANDWIDTH].value,
+                                        summary.metrics[BT_METRIC_TIME].value);
             }
         }
     }
@@ -122,7 +123,7 @@ bt_status bt_running_note_record(bt_running *self)
     bt_mem_free(names);
     BT_TRY(status);
     take_failure(self);
-    return take_copies(self);
+    return take_ceilings(self);
 }
 
 // ---- taking it up ------------------------------------------------------------------------------

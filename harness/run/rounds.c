@@ -38,7 +38,7 @@ static void take_outcome(bt_running *self, const char *name, const bt_round_outc
     }
 }
 
-double *bt_running_copy(bt_running *self, const cJSON *item)
+static double *copy_of(bt_running *self, const cJSON *item)
 {
     const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
     int mode = !cache                                        ? -1
@@ -59,6 +59,19 @@ static double *product_of(bt_running *self, const cJSON *item)
         }
     }
     return NULL;
+}
+
+void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,
+                             double time_ns)
+{
+    const bool ceiling = bt_plan_kernel_is_ceiling(item), is_copy = bt_plan_kernel_is_copy(item);
+    double *copy = ceiling ? copy_of(self, item) : NULL;
+    double *product = ceiling ? product_of(self, item) : NULL;
+    if (is_copy && copy && bandwidth_bytes_per_s > 0) {
+        *copy = bandwidth_bytes_per_s;
+    } else if (!is_copy && product && time_ns > 0) {
+        *product = bt_json_number_of(bt_json_get(item, "kernel"), "flops") * 1e9 / time_ns;
+    }
 }
 
 const bt_peer *bt_running_systems(const bt_running *self, int64_t *count)
@@ -116,7 +129,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
 {
     const bt_run_data *data = &self->data[what->case_index];
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    const double *copy = bt_running_copy(self, item), *product = product_of(self, item);
+    const double *copy = copy_of(self, item), *product = product_of(self, item);
     bool named = is_named(self, peer);
     bool shared = copy && !bt_plan_kernel_is_ceiling(item);
     return (bt_round_request){.store = self->store,
@@ -169,12 +182,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     if (!bt_json_get(item, "kernel")) {
         bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
     }
-    if (bt_plan_kernel_is_copy(item)) {
-        *bt_running_copy(self, item) = round.bandwidth_bytes_per_s;
-    } else if (bt_plan_kernel_is_ceiling(item) && round.time_ns > 0) {
-        *product_of(self, item) =
-            bt_json_number_of(bt_json_get(item, "kernel"), "flops") * 1e9 / round.time_ns;
-    }
+    bt_running_take_ceiling(self, item, round.bandwidth_bytes_per_s, round.time_ns);
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);
     take_outcome(self, label, &round);
     return bt_running_artifact(self, "log", log_path);

@@ -37,12 +37,14 @@ typedef struct bt_running {
 const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);
 // resume.c: takes up the run of the request, which must be of this plan, build and machine.
 BT_CHECKED bt_status bt_running_resume(bt_running *self);
-// Notes what a resumed run had: rounds in the schedule, failures, the copies' bandwidth.
+// Notes what a resumed run had: rounds in the schedule, failures, what ceilings reached.
 BT_CHECKED bt_status bt_running_note_record(bt_running *self);
 // What the record calls a system.
 const char *bt_running_system_name(const bt_running *self, int64_t system);
-// Where the copy of this case's cache mode is kept, NULL when it has none.
-double *bt_running_copy(bt_running *self, const cJSON *item);
+// Keeps what a round of a ceiling reached, for the cases that are held against it; a round of
+// anything else, or without a result, changes nothing.
+void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,
+                             double time_ns);
 // Makes the schedule of the rounds, with what a resumed run had; nothing if there is one.
 BT_CHECKED bt_status bt_running_schedule(bt_running *self);
 // Runs what the schedule asks for, until it asks for nothing or a signal comes.

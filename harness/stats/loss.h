@@ -92,8 +92,8 @@ void bt_loss_check_bitwise(const bt_loss_curve *baseline, const bt_loss_curve *c
                            bt_loss_verdict *out);
 
 // baseline [count >= 1]: several runs are of the same seed and data, their reductions permuted.
-// The same data in another split into micro-batches is such a run, where an epoch's sequences are a
-// multiple of each split (the loader leaves out the rest of an epoch).
+// The same data in another split into micro-batches is such a run: the n-th sequence of a run does
+// not depend on the split.
 void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
                            const bt_loss_curve *candidate, const bt_loss_rule *rule,
                            bt_loss_verdict *out);

@@ -169,7 +169,10 @@ static void sum_energy(const bt_store_telemetry *samples, int64_t count, bt_tele
             last = sample;
         }
     }
-    double window_s = first ? (last->t_ns - first->t_ns) / 1e9 : 0.0;
+    if (!first || !last) {
+        return;
+    }
+    double window_s = (last->t_ns - first->t_ns) / 1e9;
     if (window_s >= BT_ENERGY_WINDOW_S) {
         out->work_power_w = (last->energy_j - first->energy_j) / window_s;
     }

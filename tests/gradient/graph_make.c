@@ -188,7 +188,7 @@ static int contiguous(maker *m, int n)
 // Appends a node that uses these.
 static graph_node *use(maker *m, graph_kind kind, bt_shape shape, const int *in, int count)
 {
-    int made[GRAPH_INPUTS];
+    int made[GRAPH_INPUTS] = {0};
     for (int i = 0; i < count; ++i) {
         made[i] = kinds[kind].contiguous ? contiguous(m, in[i]) : in[i];
     }

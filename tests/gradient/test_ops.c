@@ -294,7 +294,7 @@ static int64_t first_wrong(const probe *p, int i, bt_dtype dtype, const double *
 
 static void check(trial *t, int variant)
 {
-    double *grads[BT_OP_MAX_INPUTS];
+    double *grads[BT_OP_MAX_INPUTS] = {NULL};
     run(t, grads);
     for (int i = 0; i < t->p->sample.in_count; ++i) {
         const int64_t k = grads[i] ? first_wrong(t->p, i, t->dtype, grads[i]) : -1;

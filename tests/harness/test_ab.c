@@ -1,5 +1,6 @@
 // tests/harness/test_ab.c - sides, policies, other programs, and how many rounds a case gets
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
@@ -104,6 +105,22 @@ static void programs_end_with_a_code(void **state)
     bt_str_release(&output);
     ASSERT_FAILS(BT_STATUS_IO, "/no/such/folder/log",
                  bt_command_run(says, "/no/such/folder/log", NULL, &code));
+}
+
+// A revision's build scripts and its program are code that somebody else proposed.
+static void programs_get_no_secrets(void **state)
+{
+    (void)state;
+    const char *const says[] = {
+        "sh", "-c", "echo \"$CI_TOKEN|$BT_UPLOAD_KEY|$MAIL|$BT_PLAIN|${PATH:+path}\"", NULL};
+    bt_str output = {0};
+    int code = -1;
+    assert_int_equal(setenv("CI_TOKEN", "a", 1) | setenv("BT_UPLOAD_KEY", "b", 1) |
+                         setenv("MAIL", "c", 1) | setenv("BT_PLAIN", "d", 1),
+                     0);
+    ASSERT_OK(bt_command_run(says, NULL, &output, &code));
+    assert_string_equal(bt_str_text(&output), "|||d|path\n");
+    bt_str_release(&output);
 }
 
 // ---- how many rounds ---------------------------------------------------------------------------
@@ -252,6 +269,7 @@ int main(void)
         cmocka_unit_test(versions_are_read_back),
         cmocka_unit_test(policies_are_made_and_checked),
         cmocka_unit_test(programs_end_with_a_code),
+        cmocka_unit_test(programs_get_no_secrets),
         cmocka_unit_test(only_the_undecided_go_on),
         cmocka_unit_test(disturbed_pairs_are_made_up_for),
         cmocka_unit_test(broken_cases_stop),

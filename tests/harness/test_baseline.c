@@ -315,7 +315,10 @@ static void a_baseline_of_a_long_training_fits(void **state)
         for (int64_t j = 0; j < side->curve_count; ++j) {
             const bt_store_step *expected = made.rounds[i * ROUNDS + j].steps;
             for (int64_t k = 0; k < STEPS; ++k) {
-                if (memcmp(&side->curves[j].steps[k].loss, &expected[k].loss, sizeof(float)) != 0) {
+                uint32_t bits[2];
+                memcpy(&bits[0], &side->curves[j].steps[k].loss, sizeof bits[0]);
+                memcpy(&bits[1], &expected[k].loss, sizeof bits[1]);
+                if (bits[0] != bits[1]) {
                     fail_msg("%s, curve %d, step %d", names[i], (int)j, (int)k);
                 }
             }

@@ -129,7 +129,7 @@ static void take(const bt_gate_verdict *total, const bt_gate_verdict *p95, tally
 
 static void play_pairs(const world *of, uint64_t seed, tally *out, bool alarms[2])
 {
-    bt_gate_verdict total = {.next_rounds = 8}, p95;
+    bt_gate_verdict total = {.next_rounds = 8}, p95 = {0};
     world_case_begin(&simulated, of, seed);
     while (total.next_rounds > 0) {
         bt_arena arena = {0};

@@ -11,6 +11,8 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/data/shard.h"
+#include "harness/bundle/bundle.h"
+#include "harness/bundle/content.h"
 #include "harness/run/plausible.h"
 #include "harness/run/run.h"
 #include "tests/harness/scratch_run.h"
@@ -267,6 +269,21 @@ static void times_in_other_units_are_refused(void **state)
     bt_store_run_release(&run);
 }
 
+// Who gets the run as a bundle can check it.
+static void assert_verifies(const bt_store_run *run)
+{
+    bt_files files = {0};
+    bt_str packed = {0};
+    bt_bundle_check check;
+    ASSERT_OK(bt_content_build(run, NULL, &files));
+    ASSERT_OK(bt_files_pack(&files, &packed));
+    ASSERT_OK(bt_bundle_verify_bytes("b", bt_str_text(&packed), packed.length_bytes, NULL, &check));
+    assert_string_equal(bt_str_text(&check.findings), "");
+    bt_bundle_check_release(&check);
+    bt_str_release(&packed);
+    bt_files_release(&files);
+}
+
 // ---- cheats ------------------------------------------------------------------------------------
 
 // Each known way to cheat that shows in times alone: a replayed result, work that is skipped, a
@@ -298,6 +315,7 @@ static void times_below_the_floor_are_invalid(void **state)
             ++caught;
         }
         assert_int_equal(caught, kernels.rounds * 3); // each is given three attempts
+        assert_verifies(&run);
         bt_store_run_release(&run);
     }
 }

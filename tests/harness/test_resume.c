@@ -111,6 +111,47 @@ static void finished_rounds_stay(void **state)
                  execute(1, &outcome));
 }
 
+// A product 20 times as large as the ceiling's in less time than that is below the floor, in
+// the rounds behind a resumption as in those before.
+static void a_resumed_run_keeps_its_floor(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"name\": \"t\", \"profiles\": {\"cpu\": {\"device\": \"cpu\", \"cases\": ["
+        "{\"name\": \"product\", \"kind\": \"kernel\", \"kernel\": {\"op\": \"gemm_nt\","
+        " \"cache\": \"hot\", \"shape\": \"1024x1024x20480\"}}]}}}";
+    bt_suite products;
+    bt_plan of_products;
+    bt_run_outcome outcome;
+    ASSERT_OK(scratch_plan_make(text, 1, &machine, &products, &of_products));
+    bt_run_request request =
+        scratch_run_request(&products, &of_products, &machine, SCRATCH_KERNEL_PEER);
+    ASSERT_OK(bt_run_execute(&request, &outcome));
+    scratch_execute("DELETE FROM telemetry WHERE round_id>2;"
+                    "DELETE FROM kernel_use WHERE round_id>2;"
+                    "DELETE FROM samples WHERE measurement_id IN"
+                    " (SELECT id FROM measurement WHERE round_id>2);"
+                    "DELETE FROM measurement WHERE round_id>2;"
+                    "DELETE FROM round WHERE id>2;"
+                    "UPDATE session SET status=0, ended_ns=0, boot_id='another'");
+    request.suite = NULL;
+    request.out_dir = NULL;
+    request.resume = outcome.run;
+    ASSERT_OK(bt_run_execute(&request, &outcome));
+    bt_store_run run = scratch_run_read(outcome.run);
+    assert_int_equal(run.round_count, 5); // copy and product of the machine; three attempts
+    for (int64_t i = 2; i < run.round_count; i++) {
+        assert_string_equal(run.rounds[i].what.system, "kernel_peer.sh");
+        if (run.rounds[i].status != BT_RUN_INVALID ||
+            !strstr(run.rounds[i].message, "large product")) {
+            fail_msg("%s: %s", bt_run_status_name(run.rounds[i].status), run.rounds[i].message);
+        }
+    }
+    bt_store_run_release(&run);
+    bt_plan_release(&of_products);
+    bt_suite_release(&products);
+}
+
 static void a_comparison_meets_the_round_that_counts(void **state)
 {
     (void)state;
@@ -321,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(finished_rounds_stay),
+        TEST(a_resumed_run_keeps_its_floor),
         TEST(a_comparison_meets_the_round_that_counts),
         TEST(another_program_is_refused),
         TEST(another_machine_is_refused),
