@@ -20,22 +20,10 @@ void bt_gate_calibrated_rule(const bt_decision_rule *rule, bt_str *out)
     bt_json_writer_close(&json, '}');
 }
 
-static bt_status same_rule(const bt_decision_rule *rule, const char *recorded, bool *same)
+static void take(const bt_gate_calibration_query *query, const char *rule,
+                 const bt_store_calibration *found, bt_gate_calibration *out)
 {
-    bt_str text = {0};
-    bt_gate_calibrated_rule(rule, &text);
-    bt_status status = bt_str_status(&text);
-    *same = status == BT_OK && strcmp(bt_str_text(&text), recorded) == 0;
-    bt_str_release(&text);
-    return status;
-}
-
-static bt_status take(const bt_gate_calibration_query *query, const bt_store_calibration *found,
-                      bt_gate_calibration *out)
-{
-    bool same = false;
-    BT_TRY(same_rule(query->rule, found->rule_json, &same));
-    if (!same) {
+    if (strcmp(rule, found->rule_json) != 0) {
         (void)snprintf(out->why, sizeof out->why,
                        "another rule or tolerance was calibrated; run 'bt-bench calibrate %.60s'",
                        query->suite);
@@ -53,13 +41,14 @@ static bt_status take(const bt_gate_calibration_query *query, const bt_store_cal
         out->false_alarm_rate = found->false_alarm_high;
         out->smallest = found->smallest_high;
     }
-    return BT_OK;
 }
 
-bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_query *query,
-                                   bt_gate_calibration *out)
+// The same by the text of the rule.
+static bt_status find(bt_store *store, const bt_gate_calibration_query *query, const char *rule,
+                      bt_gate_calibration *out)
 {
-    const bt_store_calibration wanted = {.environment = query->side->environment,
+    const bt_store_calibration wanted = {.rule_json = rule,
+                                         .environment = query->side->environment,
                                          .card = query->card,
                                          .bench = query->side->bench,
                                          .name = query->side->name,
@@ -67,14 +56,27 @@ bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_quer
     bt_arena arena = {0};
     bt_store_calibration found;
     bool known = false;
-    bt_status status = bt_store_calibration_find(context, &wanted, &arena, &found, &known);
+    bt_status status = bt_store_calibration_find(store, &wanted, &arena, &found, &known);
     if (status == BT_OK && known) {
-        status = take(query, &found, out);
+        take(query, rule, &found, out);
     } else if (status == BT_OK) {
         (void)snprintf(out->why, sizeof out->why,
                        "not calibrated in this environment; run 'bt-bench calibrate %.60s'",
                        query->suite);
     }
     bt_arena_release(&arena);
+    return status;
+}
+
+bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_query *query,
+                                   bt_gate_calibration *out)
+{
+    bt_str rule = {0};
+    bt_gate_calibrated_rule(query->rule, &rule);
+    bt_status status = bt_str_status(&rule);
+    if (status == BT_OK) {
+        status = find(context, query, bt_str_text(&rule), out);
+    }
+    bt_str_release(&rule);
     return status;
 }

@@ -57,6 +57,20 @@ static bool same_text(const char *left, const char *right)
     return left == right || (left && right && strcmp(left, right) == 0);
 }
 
+// Is a round worth another number than before its total decided?
+static bool is_of_time(bt_metric metric)
+{
+    static const bt_metric metrics[] = {
+        BT_METRIC_TIME,       BT_METRIC_STEP_TIME,        BT_METRIC_STEP_DEVICE_TIME,
+        BT_METRIC_BANDWIDTH,  BT_METRIC_COMPUTE,          BT_METRIC_TOKENS_PER_S,
+        BT_METRIC_COPY_SHARE, BT_METRIC_ENERGY_PER_TOKEN, BT_METRIC_ENERGY_PER_CALL};
+    bool found = false;
+    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
+        found = found || metrics[i] == metric;
+    }
+    return found;
+}
+
 static bt_status series_of_row(making *self, const bt_store_history_row *row, int64_t *index)
 {
     bt_history *history = self->history;
@@ -67,16 +81,18 @@ static bt_status series_of_row(making *self, const bt_store_history_row *row, in
         self->axes_json = row->axes_json;
     }
     const char *digest = self->environment;
+    const bool total = row->total || !is_of_time(history->metric);
     for (int64_t i = history->series_count - 1; i >= 0; i--) {
         const bt_history_series *series = &self->series[i];
         if (strcmp(series->environment, digest) == 0 && strcmp(series->system, row->system) == 0 &&
-            same_text(series->axes_json, row->axes_json)) {
+            series->total == total && same_text(series->axes_json, row->axes_json)) {
             *index = i;
             return BT_OK;
         }
     }
     bt_history_series *series = &self->series[history->series_count];
-    *series = (bt_history_series){.system = row->system, .axes_json = row->axes_json};
+    *series =
+        (bt_history_series){.system = row->system, .axes_json = row->axes_json, .total = total};
     memcpy(series->environment, digest, sizeof series->environment);
     *index = history->series_count++;
     return BT_OK;

@@ -26,7 +26,8 @@ typedef struct bt_history_session {
 } bt_history_session;
 
 typedef struct bt_history_series {
-    const char *system, *axes_json;     // settings of the case
+    const char *system, *axes_json; // settings of the case
+    bool total; // a round's time or rate is its total; false: its median, as recorded before
     const bt_store_env *env;            // of its newest session
     char environment[33];               // digest of what its sessions have in common
     const bt_history_session *sessions; // in the order begun

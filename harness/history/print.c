@@ -164,8 +164,10 @@ bt_status bt_history_text(const bt_history *history, bt_str *out)
         bt_str_append(out, "\n+ built with changes that are not committed\n");
     }
     if (history->series_count > 1) {
-        bt_str_append(out, "\nSeries differ in system, environment or settings of the case; their "
-                           "numbers are not compared.\n");
+        bt_str_append(out,
+                      "\nSeries differ in system, environment, settings of the case, or in what a "
+                      "round's time is (its median before, its mean since); their numbers are "
+                      "not compared.\n");
     }
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);
@@ -217,6 +219,7 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
         bt_json_writer_text(&json, "environment", series->environment);
         bt_json_writer_text(&json, "device", device_of(series->env));
         bt_json_writer_text(&json, "settings", series->axes_json);
+        bt_json_writer_bool(&json, "total", series->total);
         bt_json_writer_open(&json, "sessions", '[');
         for (int64_t j = 0; j < series->session_count; j++) {
             json_session(&json, &series->sessions[j]);

@@ -48,8 +48,8 @@ bt_status bt_store_calibration_find(bt_store *store, const bt_store_calibration 
     bt_reader in = {store, arena};
     sqlite3_stmt *row = NULL;
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_bind(store, SQL_CALIBRATION, &row, "ttttt", of->environment, of->card, of->bench,
-                       of->name, of->metric));
+    BT_TRY(bt_sql_bind(store, SQL_CALIBRATION, &row, "tttttt", of->environment, of->card, of->bench,
+                       of->name, of->metric, of->rule_json));
     BT_TRY(bt_sql_next(store, row, found));
     if (!*found) {
         return BT_OK;

@@ -58,6 +58,7 @@ static bt_status take_row(gathering *self, sqlite3_stmt *row)
     item->low = bt_reader_real(row, 4);
     item->high = bt_reader_real(row, 5);
     item->env = index_of_env(self, sqlite3_column_int64(row, 6));
+    item->total = sqlite3_column_int64(row, 12) != 0;
     BT_TRY(take_texts(self, row, item));
     self->history->count++;
     return BT_OK;

@@ -131,9 +131,11 @@ X(VERDICTS, "SELECT kind, subject, metric, verdict, reason, rule_json, ratio, lo
     " WHERE c.name=? AND r.status=1 AND (?='' OR r.system=?)"                                      \
     " AND ifnull(y.inject_slowdown, 0)=0"
 X(HISTORY_COUNT, "SELECT count(*)" HISTORY_FROM)
-X(HISTORY, "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
-           " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
-           " r.system, c.axes_json" HISTORY_FROM " ORDER BY s.id, r.id")
+X(HISTORY,
+  "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
+  " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
+  " r.system, c.axes_json, EXISTS(SELECT 1 FROM measurement t WHERE t.round_id=r.id"
+  " AND t.metric IN ('time_median_ns', 'step_time_median_ns'))" HISTORY_FROM " ORDER BY s.id, r.id")
 #undef HISTORY_FROM
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
 
@@ -238,7 +240,7 @@ X(CALIBRATION_ADD, "INSERT INTO calibration(session_id, environment, card, bench
     " sessions, made_ns, false_alarm_rate, false_alarm_high, smallest, smallest_high"              \
     " FROM calibration"
 X(CALIBRATION, CALIBRATION_COLUMNS " WHERE environment=? AND card=? AND bench=? AND name=?"
-                                   " AND metric=? ORDER BY id DESC LIMIT 1")
+                                   " AND metric=? ORDER BY rule_json=? DESC, id DESC LIMIT 1")
 X(CALIBRATIONS_COUNT, "SELECT count(*) FROM calibration WHERE id>?")
 X(CALIBRATIONS, CALIBRATION_COLUMNS " WHERE id>? ORDER BY bench, name, metric, id DESC")
 #undef CALIBRATION_COLUMNS

@@ -380,7 +380,8 @@ void bt_store_rounds_mark(bt_store_round *rounds, int64_t count);
 // A zeroed run is fine.
 void bt_store_run_release(bt_store_run *run);
 
-// The newest calibration of a case in an environment on a card; *found says whether there is one.
+// The newest calibration of a case in an environment on a card: by the rule of `of`, or by another
+// where there is none by that; *found says whether there is one.
 // Owns    its texts are in the arena
 BT_CHECKED bt_status bt_store_calibration_find(bt_store *store, const bt_store_calibration *of,
                                                bt_arena *arena, bt_store_calibration *out,
@@ -445,6 +446,7 @@ typedef struct bt_store_history_row {
     int64_t env;                      // index of envs
     const char *suite, *git_commit, *git_diff;
     const char *system, *axes_json;
+    bool total; // a time or rate is the mean or total; false: a median, as recorded before
 } bt_store_history_row;
 
 typedef struct bt_store_history {

@@ -336,9 +336,21 @@ static void a_calibration_is_bound_to_rule_card_and_date(void **state)
         assert_true(!rows[i].why || strstr(known.why, rows[i].why));
         assert_true(rows[i].why || known.false_alarm_rate == got.items[0].rates.false_alarm_high);
     }
+    // A later calibration by another rule does not take the place of the first.
+    ASSERT_OK(bt_store_run_begin(scratch_store, &info, &number));
+    run.id = number;
+    ((bt_calibrated_case *)(uintptr_t)got.items)[0].rule = wider;
+    ASSERT_OK(bt_calibration_store(scratch_store, &got));
+    const bt_decision_rule *const both[] = {&rule, &wider};
+    for (int i = 0; i < 2; ++i) {
+        bt_gate_calibration known = {0};
+        const bt_gate_calibration_query query = {&side, BT_GATE_TIME, both[i], "", now, 30, "k"};
+        ASSERT_OK(bt_gate_calibration_find(scratch_store, &query, &known));
+        assert_true(known.known);
+    }
     int64_t removed = 0;
     ASSERT_OK(bt_store_calibrations_remove(scratch_store, "ge*", &removed));
-    assert_int_equal(removed, 1);
+    assert_int_equal(removed, 2);
     ASSERT_OK(bt_store_calibrations_remove(scratch_store, "ge*", &removed));
     assert_int_equal(removed, 0);
     bt_calibration_release(&got);

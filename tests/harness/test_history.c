@@ -15,10 +15,11 @@ typedef struct recipe {
     const char *name, *system, *axes_json, *cpu, *other_data, *git_diff;
     double times_ns[5]; // a round each, up to 0
     bt_run_status status;
+    bool older; // from before the mean decided: a round's time is its median
 } recipe;
 
-static const recipe plain = {"copy.f32", "blutrain", "{}",   "a CPU",
-                             "one",      "",         {1000}, BT_RUN_PASSED};
+static const recipe plain = {"copy.f32", "blutrain", "{}",          "a CPU", "one",
+                             "",         {1000},     BT_RUN_PASSED, false};
 
 static void add_round(int64_t run, const recipe *what, int64_t ordinal)
 {
@@ -30,6 +31,11 @@ static void add_round(int64_t run, const recipe *what, int64_t ordinal)
     ASSERT_OK(bt_store_round_begin(scratch_store, run, &item, ordinal, &round));
     ASSERT_OK(bt_store_measure(scratch_store, round, &time));
     ASSERT_OK(bt_store_measure(scratch_store, round, &peak));
+    if (!what->older) {
+        time.metric = BT_METRIC_TIME_MEDIAN;
+        time.sample_count = 0;
+        ASSERT_OK(bt_store_measure(scratch_store, round, &time));
+    }
     ASSERT_OK(bt_store_round_end(scratch_store, round, what->status, "", ""));
 }
 
@@ -86,6 +92,27 @@ static void a_session_is_the_median_of_its_rounds(void **state)
     assert_true(series->sessions[1].modified);
     assert_true(series->sessions[1].low == 995 && series->sessions[1].high == 1005);
     assert_int_equal(series->change_count, 0);
+    bt_history_release(&history);
+}
+
+static void medians_of_before_are_no_means(void **state)
+{
+    (void)state;
+    recipe before = plain, since = plain;
+    before.older = true;
+    since.times_ns[0] = 1300; // the mean, of the same build
+    for (int i = 0; i < 8; i++) {
+        (void)record(i < 4 ? &before : &since);
+    }
+    bt_history history = read_history("time_ns", NULL);
+    assert_int_equal(history.series_count, 2);
+    assert_true(history.series[0].total && !history.series[1].total);
+    assert_int_equal(history.series[0].session_count, 4);
+    assert_int_equal(history.series[0].change_count + history.series[1].change_count, 0);
+    bt_history_release(&history);
+    history = read_history("peak_allocated_bytes", NULL);
+    assert_int_equal(history.series_count, 1);
+    assert_int_equal(history.series[0].session_count, 8);
     bt_history_release(&history);
 }
 
@@ -224,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_session_is_the_median_of_its_rounds),
+        TEST(medians_of_before_are_no_means),
         TEST(only_comparable_sessions_share_a_series),
         TEST(changes_are_marked_in_text_and_json),
         TEST(words_say_which_way),
