@@ -13,6 +13,7 @@ static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_su
     options->profile = profile ? profile : wishes->profile;
     options->filter = bt_cli_value(arguments, "filter");
     options->systems = systems ? systems : wishes->systems;
+    options->builds = wishes->builds;
     options->wants = wishes->wants;
     options->wants_by = wishes->wants_by;
     options->sets = arguments->repeated;

@@ -28,6 +28,7 @@
 typedef struct bt_cli_suite_wishes {
     const char *profile;   // NULL: the best that this machine can run
     const char *systems;   // NULL: the profile's
+    bool builds;           // builds run every case, as in bt_plan_options
     int64_t rounds;        // 0: the profile's
     bt_plan_selects wants; // of the filter's cases only those; NULL: all
     const void *wants_by;

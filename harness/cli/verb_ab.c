@@ -20,6 +20,7 @@ static bt_status make_plan(bt_cli_ab_session *self)
 {
     const bt_cli_arguments *arguments = self->arguments;
     const bt_cli_suite_wishes wishes = {.rounds = bt_ab_rounds_first(&self->policy),
+                                        .builds = arguments->word_count == 3,
                                         .order_seed = true};
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[arguments->word_count - 1], &wishes,
                              &self->suite));

@@ -16,7 +16,7 @@ static bt_status begin(bt_cli_ab_session *self)
     static char names[BT_CLI_AB_SYSTEMS_MAX][10] = {"a", "b", BT_CALIBRATE_SLOWED};
     const bt_cli_arguments *arguments = self->arguments;
     double slowdown = 0;
-    const bt_cli_suite_wishes wishes = {.order_seed = true, .rounds = ROUNDS};
+    const bt_cli_suite_wishes wishes = {.builds = true, .order_seed = true, .rounds = ROUNDS};
     if (arguments->word_count != 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "calibrate takes a suite: calibrate SUITE");
     }

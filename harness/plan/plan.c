@@ -354,7 +354,8 @@ static bt_status merge_case(expansion *expand, const char *group)
 {
     const cJSON *levels[] = {expand->suite->json.root, expand->profile, expand->source};
     static const char *const copied[] = {"name", "kind", "systems"};
-    for (int i = 0; i < 3; ++i) {
+    const int copied_count = expand->options->builds ? 2 : 3;
+    for (int i = 0; i < copied_count; ++i) {
         const cJSON *node = bt_json_get(expand->source, copied[i]);
         if (node) {
             BT_TRY(replace(expand->item, copied[i], cJSON_Duplicate(node, 1)));
@@ -491,7 +492,7 @@ static bt_status add_systems(const expansion *expand, cJSON *root)
 {
     const cJSON *listed = bt_json_get(expand->profile, "systems");
     const char *given = expand->options->systems;
-    if (!given && !listed) {
+    if (expand->options->builds || (!given && !listed)) {
         return BT_OK;
     }
     cJSON *systems = cJSON_AddArrayToObject(root, "systems");

@@ -21,8 +21,9 @@ typedef struct bt_plan_options {
     const char *const *sets; // [set_count] "train.steps=3"
     int64_t set_count;
     const char *systems; // "blutrain,pytorch-eager"; NULL: the profile's, or blutrain
-    int64_t rounds;      // 0: the profile's
-    int64_t seed;        // -1: the file's
+    bool builds; // builds of this program run every case: systems of profile and cases are dropped
+    int64_t rounds; // 0: the profile's
+    int64_t seed;   // -1: the file's
 } bt_plan_options;
 
 typedef struct bt_plan {

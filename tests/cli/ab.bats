@@ -107,6 +107,17 @@ field() { # jq filter: of the run's JSON in $output
     [ "$(field '.gate.verdicts[] | select(.metric == "time_ns") | .subject' | head -n 1)" = "gelu.forward.f32.64x16 slow_peer.sh" ]
 }
 
+@test "two builds run every case, whatever systems the suite names for it" {
+    jq '.profiles.cpu.systems = ["blutrain", "pytorch-eager"] | .profiles.cpu.cases[0].systems = ["blutrain"]' s.json >t.json
+    printf 'SLOW_CASE=64x16 SLOW=3' >new/says
+    mv t.json s.json
+    ab --format json
+    [ "$status" = 1 ]
+    [ "$(field '.gate.verdicts | map([.verdict, .rounds] | join(" ")) | join(",")')" = "SLOWER 8,SAME 8" ]
+    # The recorded plan names no systems either, so a session that goes on uses the recorded builds.
+    [ "$(sqlite3 results/bt.sqlite "select plan_json like '%systems%' from suite")" = 0 ]
+}
+
 @test "this very program against itself, for real" {
     run --separate-stderr "$bench" ab . . s.json --rounds-max 2 --tolerance 5 --filter 4x5
     [ "$status" = 0 ] || [ "$status" = 3 ]
