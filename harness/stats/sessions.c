@@ -78,7 +78,9 @@ static double satterthwaite(double a, double a_freedom, double b, double b_freed
                   (other > 0 ? other * other / b_freedom : 0));
 }
 
-// The squared error of the difference of both means, and its degrees of freedom.
+// The squared error of the difference of both means, and its degrees of freedom: at most those of
+// the variance between sessions. Satterthwaite's formula can give more, and is then too optimistic
+// where the bounds lie far out in the tail, as in a family of many decisions.
 static double squared_error(const bt_sessions *base_side, const summary *base,
                             const bt_sessions *candidate_side, const summary *candidate,
                             double *freedom)
@@ -95,7 +97,7 @@ static double squared_error(const bt_sessions *base_side, const summary *base,
     variance = fmax(variance, base->within);
     double shared = variance * (1 / base_count + 1 / count);
     double extra = fmax(0, candidate->within - base->within) / count;
-    *freedom = satterthwaite(shared, sessions, extra, candidate->round_freedom);
+    *freedom = fmin(sessions, satterthwaite(shared, sessions, extra, candidate->round_freedom));
     return shared + extra;
 }
 

@@ -5,13 +5,14 @@
 //   value = mean of the build + effect of the session + noise of the round
 //
 // where session effects are independent draws with one variance for both sides, and the noise of a
-// session's rounds may be correlated. Only session means are compared. With K baseline sessions,
-// their sample variance v (at least what the noise within sessions explains), and J candidate
-// sessions whose means have the within-session error w each,
+// session's rounds may be correlated. Only session means are compared. With K baseline and J
+// candidate sessions, the sample variance v of session means, pooled over both sides (at least what
+// the noise within sessions explains), and candidate means that have the within-session error w,
 //
-//   error^2 = v / K + (v + max(0, w - w of the baseline)) / J        (Welch, Satterthwaite)
+//   error^2 = v / K + (v + max(0, w - w of the baseline)) / J
 //
-// and the bounds of decide.h follow at one look: more rounds of the same session do not reduce v.
+// with Satterthwaite's degrees of freedom, but at most the K + J - 2 of v. The bounds of decide.h
+// follow at one look: more rounds of the same session do not reduce v.
 //
 // Invariants
 //   1. Of a family of equal builds the chance that any is called SLOWER is at most alpha, whatever

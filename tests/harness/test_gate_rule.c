@@ -74,7 +74,7 @@ static void inconclusive_passes_up_to_its_limit(void **state)
 {
     (void)state;
     gate_add_kernel(&gate_it.base, "gelu", "blutrain", 1e6, GATE_SPREAD, GATE_ROUNDS);
-    gate_add_kernel(&gate_it.run, "gelu", "blutrain", 1.1e6, 0.36, GATE_ROUNDS);
+    gate_add_kernel(&gate_it.run, "gelu", "blutrain", 1.1e6, 0.3, GATE_ROUNDS);
     gate_judge("\"allow\":\"inconclusive\"");
     const bt_gate_item *item = gate_item_of("gelu", BT_GATE_TIME);
     assert_int_equal(item->verdict.word, BT_GATE_INCONCLUSIVE);

@@ -62,6 +62,29 @@ static void noise_within_the_candidate_widens_the_error(void **state)
     assert_int_equal(got.decision.outcome, BT_OUTCOME_INCONCLUSIVE);
 }
 
+// Noise within the candidate adds to the error. It must not add degrees of freedom to it: with a
+// quantile far out in the tail the bounds would come closer to the mean.
+static void noise_within_the_candidate_narrows_no_bound(void **state)
+{
+    (void)state;
+    const bt_decision_rule rule = bt_decision_rule_of(0.01, 2 * CASES);
+    const bt_sessions base = {base_logs, two, 5};
+    double low = INFINITY, high = 0;
+    for (double off = 0; off < 0.02; off += 0.0005) {
+        double logs[ROUNDS];
+        for (int i = 0; i < ROUNDS; ++i) {
+            logs[i] = 0.053 + (i % 2 ? off : -off);
+        }
+        const bt_sessions candidate = {logs, eight, 1};
+        bt_session_decision got = bt_sessions_decide(&rule, &base, &candidate, true);
+        assert_true(got.freedom <= 4);
+        assert_true(got.decision.family_low <= low * (1 + 1e-12));
+        assert_true(got.decision.family_high >= high * (1 - 1e-12));
+        low = got.decision.family_low;
+        high = got.decision.family_high;
+    }
+}
+
 static void few_sessions_and_another_card_are_advisory(void **state)
 {
     (void)state;
@@ -199,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_error_is_that_of_session_means),
         cmocka_unit_test(noise_within_the_candidate_widens_the_error),
+        cmocka_unit_test(noise_within_the_candidate_narrows_no_bound),
         cmocka_unit_test(few_sessions_and_another_card_are_advisory),
         cmocka_unit_test(too_few_rounds_and_values_that_are_not_finite_decide_nothing),
         cmocka_unit_test(equal_builds_of_other_days_are_not_called_slower),
