@@ -245,7 +245,7 @@ bt_status bt_gate_changes(const bt_gate_side *base, const bt_gate_side *candidat
     append_number(base->clock_mhz, candidate->clock_mhz, CLOCKS_EQUAL, "clocks", "MHz", out);
     append_number(base->power_w, candidate->power_w, POWER_EQUAL, "power", "W", out);
     append_labels(base, "base ", out);
-    append_labels(candidate, "", out);
+    append_labels(candidate, base->labelled > 0 ? "candidate " : "", out);
     append_kernels(base, candidate, out);
     if (base_env && strcmp(base->environment, candidate->environment) != 0) {
         BT_TRY(bt_gate_append_facts(base_env, env, BT_FACT_HARD, candidate, false, out));

@@ -243,6 +243,8 @@ static const struct {
      "tolerance."},
     {"gate", "This run against the baseline",
      "What this run took over what the baseline has; the pale band is the tolerance."},
+    {"gate-ab", "Candidate against base, by the gate's policy",
+     "The same rounds, judged by 'bt-bench gate'; the pale band is the tolerance of its policy."},
     {"replicate", "The paper's claims",
      "How many times better than the other system: faster, or with less memory. Filled: here, with "
      "its 95 % interval. Hollow diamond: the paper; the pale band is the claim's margin."},
@@ -256,8 +258,12 @@ static const struct {
 
 static void write_title(const ratio_list *list, bt_str *out)
 {
+    // A gate of a session of 'ab' has no baseline.
+    const char *recorded = list->run ? list->run->schedule.kind : NULL;
+    bool in_pairs = recorded && strcmp(recorded, "ab") == 0 && strcmp(list->kind, "gate") == 0;
+    const char *kind = in_pairs ? "gate-ab" : list->kind;
     for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        if (strcmp(titles[i].kind, list->kind) != 0) {
+        if (strcmp(titles[i].kind, kind) != 0) {
             continue;
         }
         if (strcmp(list->kind, "pairs") == 0) {

@@ -166,17 +166,23 @@ static void write_row(const char *name, const ratio_row *row, bt_str *out)
     close_number(out);
 }
 
-// Of what is compared: the mean, the worst and the best row.
+// Of what is compared: the mean, the worst and the best row that count.
 static void write_ratios(const ratio_list *list, bt_str *out)
 {
-    const ratio_row *least = list->rows, *most = list->rows;
-    for (int64_t i = 1; i < list->count; i++) {
-        least = list->rows[i].ratio < least->ratio ? &list->rows[i] : least;
-        most = list->rows[i].ratio > most->ratio ? &list->rows[i] : most;
+    if (list->count == 0) {
+        return;
+    }
+    const ratio_row *least = NULL, *most = NULL;
+    for (int64_t i = 0; i < list->count; i++) {
+        const ratio_row *row = &list->rows[i];
+        if (bt_ratios_counts(list->rows, list->count, row)) {
+            least = !least || row->ratio < least->ratio ? row : least;
+            most = !most || row->ratio > most->ratio ? row : most;
+        }
     }
     ratio_mean mean = bt_ratios_mean(list->rows, list->count);
     open_ratio("Geometric mean", mean.value, mean.low, mean.high, out);
-    bt_str_format(out, "of %lld ratios; %s ", (long long)list->count,
+    bt_str_format(out, "of %lld ratio%s; %s ", (long long)mean.count, mean.count == 1 ? "" : "s",
                   list->more_is_slower                   ? "time over that of"
                   : strcmp(list->kind, "replicate") == 0 ? "times better than"
                                                          : "times faster than");

@@ -360,14 +360,38 @@ const char *bt_ratios_more(const ratio_list *list)
     return is_of_claims(list) ? "ahead" : list->more_is_slower ? "slower" : "faster";
 }
 
+static bool is_speed(const ratio_row *row)
+{
+    bt_metric metric;
+    if (!row->metric || !row->metric[0] || !bt_metric_parse(row->metric, &metric)) {
+        return true;
+    }
+    return bt_metric_info(metric)->unit != BT_UNIT_BYTES && metric != BT_METRIC_TIME_P95 &&
+           metric != BT_METRIC_STEP_TIME_P95;
+}
+
+bool bt_ratios_counts(const ratio_row *rows, int64_t count, const ratio_row *row)
+{
+    bool any = false;
+    for (int64_t i = 0; i < count && !any; i++) {
+        any = is_speed(&rows[i]);
+    }
+    return !any || is_speed(row);
+}
+
 ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count)
 {
     double sum = 0.0, squares = 0.0;
+    int64_t counted = 0;
     for (int64_t i = 0; i < count; i++) {
+        if (!bt_ratios_counts(rows, count, &rows[i])) {
+            continue;
+        }
+        counted++;
         double reach = 0.5 * log(rows[i].high / rows[i].low);
         sum += log(rows[i].ratio);
         squares += reach * reach;
     }
-    double mean = sum / (double)count, reach = sqrt(squares) / (double)count;
-    return (ratio_mean){exp(mean), exp(mean - reach), exp(mean + reach)};
+    double mean = sum / (double)counted, reach = sqrt(squares) / (double)counted;
+    return (ratio_mean){exp(mean), exp(mean - reach), exp(mean + reach), counted};
 }

@@ -57,10 +57,15 @@ bt_text bt_format_ratio_interval(const ratio_row *row);
 // Fills the set's lists, in its arena.
 BT_CHECKED bt_status bt_ratios_read(struct report_set *set);
 
-// The geometric mean of a list's ratios, with the interval that the rows' own intervals leave it;
+// Whether a row counts in the mean, and as the slowest or fastest: its metric is a time or rate.
+// Memory and 95th percentiles stand in rows of their own. A list that has nothing else counts them.
+bool bt_ratios_counts(const ratio_row *rows, int64_t count, const ratio_row *row);
+
+// The geometric mean of the rows that count, with the interval that their own intervals leave it;
 // the interval is NaN where a row has none.
 typedef struct ratio_mean {
     double value, low, high;
+    int64_t count; // of rows that count
 } ratio_mean;
 
 ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count);

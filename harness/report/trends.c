@@ -118,7 +118,7 @@ static frame frame_of(const bt_history_series *series)
         out.high = fmax(out.high, series->sessions[i].median);
     }
     double margin = fmax(0.15 * (out.high - out.low), 0.01 * fabs(out.high));
-    out.low -= margin;
+    out.low = out.low >= 0.0 ? fmax(0.0, out.low - margin) : out.low - margin; // no negative times
     out.high += margin;
     return out;
 }

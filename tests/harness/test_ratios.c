@@ -198,6 +198,16 @@ static void the_mean_is_geometric(void **state)
     // Each reaches log 2 to both sides; of the mean of two that is log 2 / sqrt 2.
     assert_true(fabs(log(mean.high) - log(2.0) / sqrt(2.0)) < 1e-12);
     assert_true(fabs(mean.low * mean.high - 1.0) < 1e-12);
+    // Memory and the 95th percentile are no speed; alone they count.
+    const ratio_row mixed[] = {{.ratio = 4.0, .low = 2.0, .high = 8.0, .metric = ""},
+                               {.ratio = 1.0, .metric = "peak_allocated_bytes"},
+                               {.ratio = 9.0, .metric = "time_p95_ns"},
+                               {.ratio = 1.0, .metric = "step_time_ns", .low = 0.5, .high = 2.0}};
+    mean = bt_ratios_mean(mixed, 4);
+    assert_true(fabs(mean.value - 2.0) < 1e-12);
+    assert_int_equal(mean.count, 2);
+    assert_false(bt_ratios_counts(mixed, 4, &mixed[1]));
+    assert_int_equal(bt_ratios_mean(&mixed[1], 1).count, 1);
     const ratio_row open[] = {{.ratio = 3.0, .low = (double)NAN, .high = (double)NAN}};
     mean = bt_ratios_mean(open, 1);
     assert_true(fabs(mean.value - 3.0) < 1e-12 && isnan(mean.low));
