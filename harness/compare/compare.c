@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "framework/base/mem.h"
 #include "harness/compare/items.h"
 #include "harness/stats/noise.h"
 
@@ -44,42 +45,106 @@ void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
     out->bitwise_equal = out->shared > 0 && out->first_step < 0;
 }
 
+// ---- rounds of a case on a system --------------------------------------------------------------
+
+static bool is_kept(const bt_store_round *round)
+{
+    return round->status != BT_RUN_INVALID && !round->superseded;
+}
+
+static bool is_same_case(const bt_store_round *a, const bt_store_round *b)
+{
+    return strcmp(a->what.name, b->what.name) == 0 && strcmp(a->what.bench, b->what.bench) == 0 &&
+           strcmp(a->what.system, b->what.system) == 0;
+}
+
+// The round that stands for its case and system: the first that passed, or the first. NULL: none
+// was kept.
+static const bt_store_round *first_of(const bt_store_run *run, const bt_store_round *round)
+{
+    const bt_store_round *first = NULL;
+    for (int64_t i = 0; i < run->round_count; i++) {
+        const bt_store_round *other = &run->rounds[i];
+        if (!is_kept(other) || !is_same_case(other, round)) {
+            continue;
+        }
+        if (other->status == BT_RUN_PASSED) {
+            return other;
+        }
+        first = first ? first : other;
+    }
+    return first;
+}
+
+static bt_status summarise_side(const bt_store_run *run, const bt_store_round *first,
+                                bt_arena *arena, bt_compare_side *side, bt_summary *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof(void *), &block));
+    side->rounds = block;
+    for (int64_t i = 0; i < run->round_count; i++) {
+        const bt_store_round *round = &run->rounds[i];
+        bool counts = is_kept(round) && is_same_case(round, first) &&
+                      (round == first || round->status == BT_RUN_PASSED);
+        if (counts) {
+            side->rounds[side->count++] = round;
+            side->noisy += round->label && round->label[0];
+        }
+    }
+    if (side->count == 1) {
+        return bt_summary_of(first, out);
+    }
+    BT_TRY(bt_mem_alloc((size_t)side->count, sizeof(bt_summary), &block));
+    bt_summary *rounds = block;
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < side->count && status == BT_OK; i++) {
+        status = bt_summary_of(side->rounds[i], &rounds[i]);
+    }
+    if (status == BT_OK) {
+        status = bt_summary_over(rounds, side->count, out);
+    }
+    bt_mem_free(rounds);
+    return status;
+}
+
+// ---- pairs -------------------------------------------------------------------------------------
+
 // How far two rounds may be apart and still be a pair; each level allows more.
 enum { LEVEL_SAME, LEVEL_NAME, LEVEL_ONLY, LEVEL_COUNT };
 
 static bool matches(const bt_comparison *both, const bt_store_round *a, const bt_store_round *b,
                     int level)
 {
-    if (a->status == BT_RUN_INVALID || b->status == BT_RUN_INVALID || a->superseded ||
-        b->superseded) {
-        return false;
-    }
     if (level == LEVEL_ONLY) {
         return both->left.round_count == 1 && both->right.round_count == 1;
     }
-    bool same_name = strcmp(a->what.name, b->what.name) == 0 && a->ordinal == b->ordinal;
+    bool same_name = strcmp(a->what.name, b->what.name) == 0;
     return same_name && (level == LEVEL_NAME || (strcmp(a->what.bench, b->what.bench) == 0 &&
                                                  strcmp(a->what.system, b->what.system) == 0));
 }
 
-static bt_status fill_pair(bt_compare_pair *pair)
+static bt_status fill_pair(bt_comparison *both, bt_compare_pair *pair)
 {
     const char *a = pair->left->params_digest, *b = pair->right->params_digest;
     pair->digests_known = a[0] && b[0];
     pair->digests_equal = pair->digests_known && strcmp(a, b) == 0;
     bt_curve_compare(pair->left, pair->right, &pair->loss);
-    BT_TRY(bt_telemetry_clocks_comparable(&pair->left, 1, &pair->right, 1, &pair->clocks_comparable,
-                                          pair->clocks));
-    BT_TRY(bt_summary_of(pair->left, &pair->left_summary));
-    return bt_summary_of(pair->right, &pair->right_summary);
+    BT_TRY(summarise_side(&both->left, pair->left, &both->arena, &pair->left_side,
+                          &pair->left_summary));
+    BT_TRY(summarise_side(&both->right, pair->right, &both->arena, &pair->right_side,
+                          &pair->right_summary));
+    return bt_telemetry_clocks_comparable(pair->left_side.rounds, pair->left_side.count,
+                                          pair->right_side.rounds, pair->right_side.count,
+                                          &pair->clocks_comparable, pair->clocks);
 }
 
-// chosen[i] becomes 1 + the right round of left round i, 0 without one.
-static void choose(const bt_comparison *both, int64_t *chosen, bool *used)
+// chosen[i] becomes 1 + the right round of left round i, 0 without one. Both stand for their cases;
+// `stands` and `used` say which rounds do and which are free.
+static void choose(const bt_comparison *both, const bool *stands, int64_t *chosen, bool *used)
 {
     for (int level = 0; level < LEVEL_COUNT; level++) {
         for (int64_t i = 0; i < both->left.round_count; i++) {
-            for (int64_t j = 0; chosen[i] == 0 && j < both->right.round_count; j++) {
+            for (int64_t j = 0; stands[i] && chosen[i] == 0 && j < both->right.round_count; j++) {
                 if (!used[j] &&
                     matches(both, &both->left.rounds[i], &both->right.rounds[j], level)) {
                     chosen[i] = j + 1;
@@ -90,42 +155,44 @@ static void choose(const bt_comparison *both, int64_t *chosen, bool *used)
     }
 }
 
-static void add_alone(bt_comparison *both, const bt_store_round **alone,
-                      const bt_store_round *round)
-{
-    if (round->status != BT_RUN_INVALID && !round->superseded) {
-        alone[both->alone_count++] = round;
-    }
-}
-
 static bt_status pair_rounds(bt_comparison *both)
 {
     int64_t left_count = both->left.round_count, right_count = both->right.round_count;
-    void *chosen_block = NULL, *used_block = NULL, *pair_block = NULL, *alone_block = NULL;
+    void *chosen_block = NULL, *used_block = NULL, *pair_block = NULL, *alone_block = NULL,
+         *stands_block = NULL;
     bt_arena *arena = &both->arena;
     BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(int64_t), &chosen_block));
     BT_TRY(bt_arena_alloc(arena, (size_t)right_count * sizeof(bool), &used_block));
+    BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(bool), &stands_block));
     BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(bt_compare_pair), &pair_block));
     BT_TRY(
         bt_arena_alloc(arena, (size_t)(left_count + right_count) * sizeof(void *), &alone_block));
     int64_t *chosen = chosen_block;
-    bool *used = used_block;
+    bool *used = used_block, *stands = stands_block;
     bt_compare_pair *pairs = pair_block;
     const bt_store_round **alone = alone_block;
-    choose(both, chosen, used);
     for (int64_t i = 0; i < left_count; i++) {
+        stands[i] = first_of(&both->left, &both->left.rounds[i]) == &both->left.rounds[i];
+    }
+    for (int64_t j = 0; j < right_count; j++) {
+        used[j] = first_of(&both->right, &both->right.rounds[j]) != &both->right.rounds[j];
+    }
+    choose(both, stands, chosen, used);
+    for (int64_t i = 0; i < left_count; i++) {
+        if (stands[i] && chosen[i] == 0) {
+            alone[both->alone_count++] = &both->left.rounds[i];
+        }
         if (chosen[i] == 0) {
-            add_alone(both, alone, &both->left.rounds[i]);
             continue;
         }
         bt_compare_pair *pair = &pairs[both->pair_count++];
         pair->left = &both->left.rounds[i];
         pair->right = &both->right.rounds[chosen[i] - 1];
-        BT_TRY(fill_pair(pair));
+        BT_TRY(fill_pair(both, pair));
     }
     for (int64_t j = 0; j < right_count; j++) {
         if (!used[j]) {
-            add_alone(both, alone, &both->right.rounds[j]);
+            alone[both->alone_count++] = &both->right.rounds[j];
         }
     }
     both->pairs = pairs;
@@ -159,8 +226,6 @@ bt_status bt_compare_facts(const bt_store_run *left, const bt_store_run *right, 
     const bt_store_run_info *a = &left->info, *b = &right->info;
     item_list list = {.arena = arena};
     *hard_differs = false;
-    BT_TRY(compare_text(&list, "plan", "suite", a->suite.name, b->suite.name));
-    BT_TRY(compare_text(&list, "plan", "profile", a->suite.profile, b->suite.profile));
     BT_TRY(bt_items_add_plans(&list, a->suite.plan_json, b->suite.plan_json));
     BT_TRY(compare_builds(&list, &a->build, &b->build));
     BT_TRY(bt_items_add_facts(&list, &a->env, &b->env, false, hard_differs));

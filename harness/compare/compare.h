@@ -24,9 +24,16 @@ typedef struct bt_curve_difference {
 void bt_curve_compare(const bt_store_round *left, const bt_store_round *right,
                       bt_curve_difference *out);
 
+// The rounds of a case on a system that a run has: those that passed, or one that did not.
+typedef struct bt_compare_side {
+    const bt_store_round **rounds; // [count], in the arena
+    int64_t count, noisy;          // noisy: those with a label
+} bt_compare_side;
+
 typedef struct bt_compare_pair {
-    const bt_store_round *left, *right; // borrowed from the runs
-    bt_summary left_summary, right_summary;
+    const bt_store_round *left, *right; // borrowed from the runs; of several rounds the first
+    bt_compare_side left_side, right_side;
+    bt_summary left_summary, right_summary; // of several rounds: medians of theirs
     bt_curve_difference loss;
     bool digests_known, digests_equal; // of the parameters
     bool clocks_comparable;            // of the GPU, as far as known
@@ -45,7 +52,7 @@ typedef struct bt_comparison {
     const bt_compare_pair *pairs; // cases that both have, in the order of the left run; rounds that
                                   // the machine disturbed are left out
     int64_t pair_count;
-    const bt_store_round *const *alone; // rounds without a counterpart
+    const bt_store_round *const *alone; // the first round of each case without a counterpart
     int64_t alone_count;
     const bt_compare_item *items; // only what differs
     int64_t item_count;

@@ -14,10 +14,14 @@ static double ratio_of(const bt_metric_value *left, const bt_metric_value *right
     return right->value / left->value; // a NaN on either side, or 0/0, stays NaN
 }
 
-// Whether the right side is better or worse: known only where intervals do not overlap.
-static const char *tendency(bt_direction direction, const bt_metric_value *left,
-                            const bt_metric_value *right)
+// Whether the right side is better or worse: known only where intervals over rounds do not overlap.
+// The samples of one round say nothing of the next.
+static const char *tendency(const bt_compare_pair *pair, bt_direction direction,
+                            const bt_metric_value *left, const bt_metric_value *right)
 {
+    if (pair->left_side.count < 2 || pair->right_side.count < 2) {
+        return "";
+    }
     bool above = right->low > left->high, below = right->high < left->low;
     if (direction == BT_DIRECTION_NEITHER || (!above && !below)) {
         return "";
@@ -29,8 +33,9 @@ static void side_cells(bt_table *table, bt_unit unit, const bt_metric_value *val
 {
     bt_text number, interval;
     bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
+    bool wide = value->low < value->high; // equal rounds need none
     bt_table_cell(table, "%s", number.text);
-    bt_table_cell(table, "%s", interval.text);
+    bt_table_cell(table, "%s", wide ? interval.text : "");
 }
 
 static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair,
@@ -55,7 +60,7 @@ static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair 
         side_cells(table, row->unit, left);
         side_cells(table, row->unit, right);
         bt_table_cell(table, "%s", bt_format_ratio(ratio_of(left, right)).text);
-        bt_table_cell(table, "%s", tendency(row->direction, left, right));
+        bt_table_cell(table, "%s", tendency(pair, row->direction, left, right));
     }
     return bt_table_print(table, 2, out);
 }
@@ -91,8 +96,13 @@ static void print_digests(const bt_compare_pair *pair, bt_str *out)
 // Labels of the two rounds, and clocks that are too far apart for their speeds to be compared.
 static void print_noise(const bt_compare_pair *pair, bt_str *out)
 {
+    const bt_compare_side *a = &pair->left_side, *b = &pair->right_side;
     const char *left = pair->left->label, *right = pair->right->label;
-    if (left[0] || right[0]) {
+    if (a->count > 1 || b->count > 1) {
+        bt_str_format(out, "  rounds                %lld, %lld disturbed / %lld, %lld disturbed\n",
+                      (long long)a->count, (long long)a->noisy, (long long)b->count,
+                      (long long)b->noisy);
+    } else if (left[0] || right[0]) {
         bt_str_format(out, "  noise                 %s / %s\n", left[0] ? left : "quiet",
                       right[0] ? right : "quiet");
     }
@@ -220,6 +230,8 @@ static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
         bt_json_writer_close(json, '}');
     }
     bt_json_writer_close(json, '}');
+    bt_json_writer_integer(json, "left_rounds", pair->left_side.count);
+    bt_json_writer_integer(json, "right_rounds", pair->right_side.count);
     bt_json_writer_text(json, "left_label", pair->left->label);
     bt_json_writer_text(json, "right_label", pair->right->label);
     bt_json_writer_bool(json, "clocks_comparable", pair->clocks_comparable);

@@ -26,34 +26,6 @@ bool bt_round_counts(const report_case *item, int64_t index)
     return item->round_count == 1 || item->rounds[index]->status == BT_RUN_PASSED;
 }
 
-// Values of one metric over the rounds that count.
-static int64_t collect(const report_case *item, int metric, double *values)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < item->round_count; i++) {
-        const bt_metric_value *value = &item->summaries[i].metrics[metric];
-        if (bt_round_counts(item, i) && value->count > 0 && isfinite(value->value)) {
-            values[count++] = value->value;
-        }
-    }
-    return count;
-}
-
-static bt_status summarise_rounds(report_case *item, double *values)
-{
-    bt_stats stats;
-    for (int m = 0; m < BT_METRIC_COUNT; m++) {
-        int64_t count = collect(item, m, values);
-        BT_TRY(bt_stats_of(values, count, &stats));
-        bool enough = count > 1;
-        item->summary.metrics[m] = (bt_metric_value){.value = stats.median,
-                                                     .low = enough ? stats.low : (double)NAN,
-                                                     .high = enough ? stats.high : (double)NAN,
-                                                     .count = count};
-    }
-    return BT_OK;
-}
-
 static bt_status copy_member(const cJSON *kernel, const char *key, bt_arena *arena,
                              const char **out)
 {
@@ -104,9 +76,16 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
         item->summary = item->summaries[0];
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)item->round_count, sizeof(double), &block));
-    bt_status status = summarise_rounds(item, block);
-    bt_mem_free(block);
+    BT_TRY(bt_mem_alloc((size_t)item->round_count, sizeof(bt_summary), &block));
+    bt_summary *counted = block;
+    int64_t count = 0;
+    for (int64_t i = 0; i < item->round_count; i++) {
+        if (bt_round_counts(item, i)) {
+            counted[count++] = item->summaries[i];
+        }
+    }
+    bt_status status = bt_summary_over(counted, count, &item->summary);
+    bt_mem_free(counted);
     return status;
 }
 

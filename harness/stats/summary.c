@@ -2,6 +2,9 @@
 #include "harness/stats/summary.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
 
 static void set_value(bt_summary *out, bt_metric metric, double value)
 {
@@ -158,4 +161,28 @@ bt_status bt_summary_time(const bt_store_round *round, double *time_ns)
         *time_ns = call->count > 0 ? call->value : summary.metrics[BT_METRIC_STEP_TIME].value;
     }
     return BT_OK;
+}
+
+bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *out)
+{
+    void *block = NULL;
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof(double), &block));
+    double *values = block;
+    bt_status status = BT_OK;
+    for (int m = 0; m < BT_METRIC_COUNT && status == BT_OK; m++) {
+        bt_stats stats;
+        int64_t known = 0;
+        for (int64_t i = 0; i < count; i++) {
+            const bt_metric_value *value = &rounds[i].metrics[m];
+            if (value->count > 0 && isfinite(value->value)) {
+                values[known++] = value->value;
+            }
+        }
+        status = bt_stats_of(values, known, &stats);
+        out->metrics[m] = (bt_metric_value){
+            .value = stats.median, .low = stats.low, .high = stats.high, .count = known};
+    }
+    bt_mem_free(block);
+    return status;
 }

@@ -43,6 +43,10 @@ bool bt_summary_is_total(const bt_store_round *round);
 // nothing.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_summary_of(const bt_store_round *round, bt_summary *out);
+// Several rounds of a case in numbers: each metric is the median of the rounds' values, its
+// interval the order-statistic one over them, its count the number of rounds. Fewer than 6 rounds
+// have no interval. Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *out);
 // The time that decides, in ns: of a call of a kernel case, of a step of a training case (host
 // time). NaN unless the round passed and was timed.
 // Errors  OUT_OF_MEMORY

@@ -86,7 +86,7 @@ static void differences_are_found_and_named(void **state)
     bt_comparison_release(&both);
     bt_str text = {0};
     ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
-    assert_non_null(strstr(bt_str_text(&text), "better"));
+    assert_null(strstr(bt_str_text(&text), "better")); // one round a side shows no tendency
     assert_non_null(strstr(bt_str_text(&text), "speeds are not comparable"));
     assert_non_null(strstr(bt_str_text(&text), "bf16, blutrain: in one of the runs only"));
     bt_str_clear(&text);
@@ -100,6 +100,41 @@ static void differences_are_found_and_named(void **state)
     bt_comparison none;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 9",
                  bt_compare_runs(scratch_store, left, 9, &none));
+}
+
+static void rounds_of_a_case_are_one_pair(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.rounds = 8;
+    int64_t left = record(&sample);
+    sample.step_ms = 125.0;
+    sample.rounds = 6;
+    int64_t right = record(&sample);
+    bt_comparison both;
+    ASSERT_OK(bt_compare_runs(scratch_store, left, right, &both));
+    assert_int_equal(both.pair_count, 1);
+    assert_int_equal(both.alone_count, 0);
+    const bt_compare_pair *pair = &both.pairs[0];
+    assert_int_equal(pair->left_side.count, 8);
+    assert_int_equal(pair->right_side.count, 6);
+    const bt_metric_value *time = &pair->left_summary.metrics[BT_METRIC_STEP_TIME];
+    assert_int_equal(time->count, 8);
+    // The middle of the rounds, not the first of them.
+    double values[8];
+    for (int i = 0; i < 8; ++i) {
+        ASSERT_OK(bt_summary_time(pair->left_side.rounds[i], &values[i]));
+    }
+    bt_stats stats;
+    ASSERT_OK(bt_stats_of(values, 8, &stats));
+    assert_true(time->value == stats.median && time->low == stats.low);
+    bt_comparison_release(&both);
+    bt_str text = {0};
+    ASSERT_OK(bt_compare_text(scratch_store, left, right, &text));
+    assert_non_null(strstr(bt_str_text(&text), "better"));
+    assert_non_null(strstr(bt_str_text(&text), "rounds                8, 0 disturbed / 6, 0"));
+    assert_null(strstr(bt_str_text(&text), "in one of the runs only"));
+    bt_str_release(&text);
 }
 
 static void plans_that_are_no_json_are_compared_whole(void **state)
@@ -274,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(equal_runs_are_bitwise_equal),
         TEST(differences_are_found_and_named),
+        TEST(rounds_of_a_case_are_one_pair),
         TEST(plans_that_are_no_json_are_compared_whole),
         cmocka_unit_test(curves_by_hand),
         cmocka_unit_test(numbers_have_three_digits_and_a_unit),
