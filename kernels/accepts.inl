@@ -33,6 +33,12 @@ BT_ACCEPTS(bt_attention_bf16_sm90_accepts,
 BT_ACCEPTS(bt_attention_backward_bf16_sm90_accepts,
            "compute capability 9.0; head size a multiple of 8 up to 64; positive strides, "
            "aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_wide_bf16_sm90_accepts,
+           "compute capability 9.0; head size a multiple of 8 from 72 to 128; positive strides, "
+           "aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_backward_wide_bf16_sm90_accepts,
+           "compute capability 9.0; head size a multiple of 8 from 72 to 128; positive strides, "
+           "aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_tf32_sm90_accepts,
            "tf32; compute capability 9.0; head size a multiple of 8 up to 64; positive strides, "
            "aligned to 16 bytes")

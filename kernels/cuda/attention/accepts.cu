@@ -77,22 +77,39 @@ bool bt_attention_backward_tf32_accepts(const bt_device *device, const void *arg
 
 bool bt_attention_bf16_sm90_accepts(const bt_device *device, const void *args)
 {
-    return bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args);
+    return bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args, 0,
+                                           bt_attention_sm90::HEAD_DIM_MOST);
 }
 
 bool bt_attention_tf32_sm90_accepts(const bt_device *device, const void *args)
 {
     return ((const bt_attention_args *)args)->compute == BT_COMPUTE_TF32 &&
-           bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args);
+           bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args, 0,
+                                           bt_attention_sm90::HEAD_DIM_MOST);
 }
 
 bool bt_attention_backward_bf16_sm90_accepts(const bt_device *device, const void *args)
 {
-    return bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args);
+    return bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args, 0,
+                                            bt_attention_sm90::HEAD_DIM_MOST);
 }
 
 bool bt_attention_backward_tf32_sm90_accepts(const bt_device *device, const void *args)
 {
     return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
-           bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args);
+           bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args, 0,
+                                            bt_attention_sm90::HEAD_DIM_MOST);
+}
+
+bool bt_attention_wide_bf16_sm90_accepts(const bt_device *device, const void *args)
+{
+    using namespace bt_attention_sm90;
+    return forward_fits(device, (const bt_attention_args *)args, HEAD_DIM_MOST, WIDE_DIM_MOST);
+}
+
+bool bt_attention_backward_wide_bf16_sm90_accepts(const bt_device *device, const void *args)
+{
+    using namespace bt_attention_sm90;
+    return backward_fits(device, (const bt_attention_backward_args *)args, HEAD_DIM_MOST,
+                         WIDE_DIM_MOST);
 }

@@ -1,7 +1,7 @@
 // kernels/cuda/attention/launch_sm90.cu - the host's part of the Hopper kernels: what a call must
 //   fulfil, its tensor maps, how its items are dealt out, the launch
 // Shapes   views of [B, T, H, D] with strides of any order, positive and multiples of 16 bytes;
-//          D a multiple of 8 up to 64: TMA fills columns past D with zeros
+//          D a multiple of 8 up to 64 (wide: 128): TMA fills columns past D with zeros
 // Sync     maps are made anew for each launch and travel as its argument: nothing is cached
 #include <math.h>
 
@@ -51,7 +51,7 @@ static double imbalance(const work &w, int blocks, int group, int workers)
 static int group_of(const work &w, int blocks, int workers)
 {
     constexpr int64_t IN_CACHE = 24 << 20;
-    const int64_t head_bytes = (int64_t)w.tokens * HEAD_DIM_MOST * 4;
+    const int64_t head_bytes = (int64_t)w.tokens * HEAD_DIM_MOST * 4; // bf16: half, or wide
     int best = w.heads;
     if (w.total <= 4 * workers) {
         return best;
@@ -164,7 +164,7 @@ static bool view_fits(const shape &s, const bt_attention_view *view, bt_dtype dt
            fits(s.heads, view->head_stride) && fits(s.batch, view->batch_stride);
 }
 
-static bool shape_fits(const bt_device *device, const shape &s)
+static bool shape_fits(const bt_device *device, const shape &s, int above, int most_dim)
 {
     const int64_t most = (int64_t)1 << 29; // tiles, and three times as many blocks
     return bt_sm90_code_runs(device->info.arch, BT_CUDA_SM90A) &&
@@ -172,27 +172,28 @@ static bool shape_fits(const bt_device *device, const shape &s)
            s.tokens >= 1 && s.batch <= most && s.heads <= most && s.tokens <= most &&
            (double)s.batch * (double)s.heads * (double)(s.tokens + BLOCK) <
                (double)BLOCK * (double)most &&
-           s.head_dim >= 8 && s.head_dim <= HEAD_DIM_MOST && s.head_dim % 8 == 0 && s.scale > 0.0 &&
+           s.head_dim > above && s.head_dim <= most_dim && s.head_dim % 8 == 0 && s.scale > 0.0 &&
            isfinite(s.scale);
 }
 
-bool forward_fits(const bt_device *device, const bt_attention_args *args)
+bool forward_fits(const bt_device *device, const bt_attention_args *args, int above, int most)
 {
     const shape s = shape_of(args);
     const bt_attention_view *views[] = {&args->q, &args->k, &args->v, &args->o};
-    bool fits = shape_fits(device, s);
+    bool fits = shape_fits(device, s, above, most);
     for (const bt_attention_view *view : views) {
         fits = fits && view_fits(s, view, args->dtype);
     }
     return fits;
 }
 
-bool backward_fits(const bt_device *device, const bt_attention_backward_args *args)
+bool backward_fits(const bt_device *device, const bt_attention_backward_args *args, int above,
+                   int most)
 {
     const shape s = shape_of(args);
     const bt_attention_view *views[] = {&args->q,   &args->k,  &args->v,  &args->o,
                                         &args->d_o, &args->dq, &args->dk, &args->dv};
-    bool fits = shape_fits(device, s);
+    bool fits = shape_fits(device, s, above, most);
     for (const bt_attention_view *view : views) {
         fits = fits && view_fits(s, view, args->dtype);
     }

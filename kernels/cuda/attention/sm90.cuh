@@ -50,31 +50,38 @@ __device__ __forceinline__ item item_at(const work &w, int index)
     return t;
 }
 
-// ---- items of three tiles, one for each of three warpgroups, that take turns since the first has
+// ---- items of N tiles, one for each of N warpgroups, that take turns since the first has
 // the most to do. Tiles of queries count from the end and may be negative, tiles of keys count from
-// the beginning and may be past the end, where a head's tiles are no multiple of three: those work
+// the beginning and may be past the end, where a head's tiles are no multiple of N: those work
 // on the zeros that TMA loads there, and nothing of them is stored. A warpgroup may hold a stage
 // while it passes over tiles that it does not see: that they are two at most, less than a ring has,
 // is what makes it safe.
-__device__ __forceinline__ int turn_of(int group, int round) { return (group + round) % 3; }
+template <int N = 3> __device__ __forceinline__ int turn_of(int group, int round)
+{
+    return (group + round) % N;
+}
+template <int N = 3>
 __device__ __forceinline__ int query_block(const work &w, const item &t, int turn)
 {
-    return w.tiles - 1 - t.part * 3 - turn;
+    return w.tiles - 1 - t.part * N - turn;
 }
-__device__ __forceinline__ int key_block(const item &t, int turn) { return t.part * 3 + turn; }
-// The keys that an item's queries begin with, downwards to 0, and those of one of its tiles.
-__device__ __forceinline__ int top_key_tile(const work &w, const item &t)
+template <int N = 3> __device__ __forceinline__ int key_block(const item &t, int turn)
 {
-    return w.causal ? w.tiles - 1 - t.part * 3 : w.tiles - 1;
+    return t.part * N + turn;
+}
+// The keys that an item's queries begin with, downwards to 0, and those of one of its tiles.
+template <int N = 3> __device__ __forceinline__ int top_key_tile(const work &w, const item &t)
+{
+    return w.causal ? w.tiles - 1 - t.part * N : w.tiles - 1;
 }
 __device__ __forceinline__ int first_key_tile(const work &w, int block)
 {
     return w.causal ? max(block, 0) : w.tiles - 1;
 }
 // The queries that an item's keys begin with, upwards to the last, and those of one of its tiles.
-__device__ __forceinline__ int bottom_query_tile(const work &w, const item &t)
+template <int N = 3> __device__ __forceinline__ int bottom_query_tile(const work &w, const item &t)
 {
-    return w.causal ? t.part * 3 : 0;
+    return w.causal ? t.part * N : 0;
 }
 __device__ __forceinline__ int first_query_tile(const work &w, int block)
 {
@@ -176,6 +183,21 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[32], const uint32_t (&a
         wgmma_bf16_registers<true>(d, a + 4 * k, b + k * WGMMA_K_STEP<true>, k > 0 || adds);
     }
 }
+// The same of wide tiles, two of 64 columns: d = A B^T, and d (+)= A B with d as wide.
+__device__ __forceinline__ void multiply_wide(float (&d)[32], uint64_t a, uint64_t b)
+{
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+        const int step = (k >> 2) * TILE_STEP + (k & 3) * WGMMA_K_STEP<false>;
+        wgmma_bf16<64, false, false>::multiply(d, a + step, b + step, k > 0);
+    }
+}
+__device__ __forceinline__ void multiply_wide(float (&d)[2][32], const uint32_t (&a)[16],
+                                              uint64_t b, bool adds)
+{
+    multiply_bf16(d[0], a, b, adds);
+    multiply_bf16(d[1], a, b + TILE_STEP, adds);
+}
 // The step, in a descriptor, to the k-th 8 columns of a tile of f32.
 __device__ __forceinline__ constexpr int tf32_step(int k)
 {
@@ -260,6 +282,19 @@ __device__ __forceinline__ void load_f32(uint32_t to, const CUtensorMap *map, in
 {
     tma_load(to, map, 0, token, head, batch, barrier);
     tma_load(to + TILE, map, 32, token, head, batch, barrier);
+}
+// Wide tiles of bf16 by TMA, both halves.
+__device__ __forceinline__ void load_wide(uint32_t to, const CUtensorMap *map, int token, int head,
+                                          int batch, uint32_t barrier)
+{
+    tma_load(to, map, 0, token, head, batch, barrier);
+    tma_load(to + TILE, map, 64, token, head, batch, barrier);
+}
+__device__ __forceinline__ void send_wide(const CUtensorMap *map, uint32_t from, int token,
+                                          int head, int batch)
+{
+    tma_store(map, from, 0, token, head, batch);
+    tma_store(map, from + TILE, 64, token, head, batch);
 }
 __device__ __forceinline__ void send_f32(const CUtensorMap *map, uint32_t from, int token, int head,
                                          int batch)

@@ -11,6 +11,7 @@ namespace bt_attention_sm90
 
 constexpr int BLOCK = 64;                        // tokens of a tile
 constexpr int HEAD_DIM_MOST = 64;                // columns of a tile
+constexpr int WIDE_DIM_MOST = 128;               // of two tiles side by side
 constexpr int SHARED_BYTES_MOST = 232448;        // what a block may have
 constexpr float LOG2_OF_E = 1.4426950408889634f; // lse is kept to base 2 between the kernels
 constexpr float LN_OF_2 = 0.6931471805599453f;
@@ -72,8 +73,10 @@ bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape 
 bt_status check_workspace(const bt_launch *launch, const char *name, size_t needed);
 
 // What a row's accepts() asks.
-bool forward_fits(const bt_device *device, const bt_attention_args *args);
-bool backward_fits(const bt_device *device, const bt_attention_backward_args *args);
+// Head sizes are above `above`, up to `most`.
+bool forward_fits(const bt_device *device, const bt_attention_args *args, int above, int most);
+bool backward_fits(const bt_device *device, const bt_attention_backward_args *args, int above,
+                   int most);
 
 } // namespace bt_attention_sm90
 #endif

@@ -3,7 +3,8 @@
 //   bench check   every kernel against float64 on small shapes, three runs bit for bit, guard
 //   bands,
 //                 NaN, large scores
-//   bench time    medians of CUDA events, cold L2 (a buffer of 256 MiB is written between samples)
+//   bench time    medians of CUDA events, cold L2 (a buffer of 256 MiB is written between samples);
+//                 `time hopper rested` pauses 30 ms before each sample
 //   bench profile one launch each, for ncu
 //   bench small   a few tiny cases only, for compute-sanitizer
 //   bench sweep   the Hopper kernels at every token count up to 300 and around edges of tiles
@@ -13,11 +14,13 @@
 #include <cuda_bf16.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/cuda/cuda.h"
@@ -59,32 +62,41 @@ struct kind {
     size_t (*workspace)(const bt_device *, const void *); // of the backward
     double norm_limit;                                    // of |error| / |reference|, both norms
     size_t (*forward_workspace)(const bt_device *, const void *); // NULL: none
-    int head_dim_most;
+    int head_dim_least, head_dim_most;
     bool hopper; // for sm_90a; the bits do not depend on the number of SMs
 };
 
 static const kind kinds[] = {
     {"bf16", BT_BF16, BT_COMPUTE_NATIVE, bt_attention_bf16_sm80, bt_attention_backward_bf16_sm80,
      bt_attention_bf16_accepts, bt_attention_backward_bf16_accepts,
-     bt_attention_backward_bf16_workspace, 1e-2, nullptr, 128, false},
+     bt_attention_backward_bf16_workspace, 1e-2, nullptr, 8, 128, false},
     {"tf32", BT_F32, BT_COMPUTE_TF32, bt_attention_tf32_sm80, bt_attention_backward_tf32_sm80,
      bt_attention_tf32_accepts, bt_attention_backward_tf32_accepts,
-     bt_attention_backward_tf32_workspace, 1e-3, nullptr, 128, false},
+     bt_attention_backward_tf32_workspace, 1e-3, nullptr, 8, 128, false},
     {"f32", BT_F32, BT_COMPUTE_NATIVE, bt_attention_f32_sm80, bt_attention_backward_f32_sm80,
      bt_attention_f32_accepts, bt_attention_backward_f32_accepts,
-     bt_attention_backward_f32_workspace, 3e-6, nullptr, 128, false},
+     bt_attention_backward_f32_workspace, 3e-6, nullptr, 8, 128, false},
     {"bf16 sm90", BT_BF16, BT_COMPUTE_NATIVE, bt_attention_bf16_sm90,
      bt_attention_backward_bf16_sm90, bt_attention_bf16_sm90_accepts,
      bt_attention_backward_bf16_sm90_accepts, bt_attention_backward_bf16_sm90_workspace, 1e-2,
-     nullptr, 64, true},
+     nullptr, 8, 64, true},
     {"tf32 sm90", BT_F32, BT_COMPUTE_TF32, bt_attention_tf32_sm90, bt_attention_backward_tf32_sm90,
      bt_attention_tf32_sm90_accepts, bt_attention_backward_tf32_sm90_accepts,
-     bt_attention_backward_tf32_sm90_workspace, 1e-3, bt_attention_tf32_sm90_workspace, 64, true},
+     bt_attention_backward_tf32_sm90_workspace, 1e-3, bt_attention_tf32_sm90_workspace, 8, 64,
+     true},
+    {"bf16 wide", BT_BF16, BT_COMPUTE_NATIVE, bt_attention_wide_bf16_sm90,
+     bt_attention_backward_wide_bf16_sm90, bt_attention_wide_bf16_sm90_accepts,
+     bt_attention_backward_wide_bf16_sm90_accepts, bt_attention_backward_wide_bf16_sm90_workspace,
+     1e-2, nullptr, 72, 128, true},
 };
 
+// The head size that a kind is made for.
+static int dim_of(const kind &k) { return k.head_dim_least > 64 ? 128 : 64; }
+
 static bt_device device;
-static bool quiet; // print failures alone
-static int passed; // cases
+static bool rested; // the card rests between samples, so that power does not limit its clock
+static bool quiet;  // print failures alone
+static int passed;  // cases
 static uint64_t seed;
 
 // Everything of one case on the device. Element [b,t,h,d] of operand i lies at
@@ -443,9 +455,9 @@ static bool check_nan(const kind *k)
 {
     bool good = true;
     for (int which = 0; which < 3; which += 2) {
-        problem p = problem_make({1, 2, 200, 64, true, false, 1.0f}, k, true);
-        const int token = 150;
-        const size_t at = which * p.count + (size_t)token * 128 + 5; // head 0
+        const int dim = dim_of(*k), token = 150;
+        problem p = problem_make({1, 2, 200, dim, true, false, 1.0f}, k, true);
+        const size_t at = which * p.count + (size_t)token * 2 * dim + 5; // head 0
         CHECK(cudaMemset(p.inputs + at * p.size, 0xff, p.size));
         poison(p);
         launch(p, false);
@@ -454,7 +466,7 @@ static bool check_nan(const kind *k)
         CHECK(cudaMemcpy(host.data(), p.o, host.size(), cudaMemcpyDeviceToHost));
         for (int t = 0; t < 200; ++t) {
             for (int h = 0; h < 2; ++h) {
-                const size_t i = (size_t)t * 128 + h * 64 + 5;
+                const size_t i = (size_t)(t * 2 + h) * dim + 5;
                 const float x = p.size == 2 ? bt_bf16_to_f32(((uint16_t *)host.data())[i])
                                             : ((float *)host.data())[i];
                 const bool must = h == 0 && (which == 0 ? t == token : t >= token);
@@ -487,7 +499,7 @@ static bool check_all(bool small, bool hopper_only)
     for (const kind &k : kinds) {
         for (int i = 0; i < count * 4; ++i) {
             const int *z = list[i / 4];
-            if (z[3] > k.head_dim_most || (hopper_only && !k.hopper)) {
+            if (z[3] < k.head_dim_least || z[3] > k.head_dim_most || (hopper_only && !k.hopper)) {
                 continue;
             }
             device.info.processor_count = i & 2 ? 2 : sms; // one block a head, or several
@@ -496,8 +508,8 @@ static bool check_all(bool small, bool hopper_only)
         }
         device.info.processor_count = sms;
         if (!small && (k.hopper || !hopper_only)) {
-            good &= check_shape({1, 2, 300, 64, true, true, 100.0f}, &k, 3);
-            good &= check_shape({12, 12, 320, 64, true, true, 1.0f}, &k, 3);
+            good &= check_shape({1, 2, 300, dim_of(k), true, true, 100.0f}, &k, 3);
+            good &= check_shape({12, 12, 320, dim_of(k), true, true, 1.0f}, &k, 3);
             good &= check_nan(&k);
         }
     }
@@ -514,7 +526,7 @@ static bool sweep()
     for (const kind &k : kinds) {
         for (int few = 1; k.hopper && few <= 4; ++few) { // many rounds of items
             device.info.processor_count = few;
-            good &= check_shape({2, 3, 400 + 61 * few, 64, few % 2 == 0, true, 1}, &k, 3);
+            good &= check_shape({2, 3, 400 + 61 * few, dim_of(k), few % 2 == 0, true, 1}, &k, 3);
             device.info.processor_count = sms;
         }
     }
@@ -522,16 +534,16 @@ static bool sweep()
         for (int tokens = 1; k.hopper && tokens <= 300 + 16; ++tokens) {
             for (int way = 0; way < 2; ++way) {
                 const int t = tokens <= 300 ? tokens : edges[tokens - 301];
-                const int dim = tokens % 29 == 0 ? 40 : tokens % 31 == 0 ? 32 : 64;
+                const int dim = dim_of(k) - (tokens % 29 == 0 ? 24 : tokens % 31 == 0 ? 32 : 0);
                 good &= check_shape(
                     {1, 1 + tokens % 3, t, dim, way == 0, (tokens + way) % 4 < 2, 1}, &k, 2);
             }
         }
         if (k.hopper) {
-            good &= check_shape({3, 37, 200, 64, true, true, 1}, &k, 3);
-            good &= check_shape({3, 37, 200, 64, false, true, 1}, &k, 3);
-            good &= check_shape({1, 3, 300, 64, true, true, 100}, &k, 3);
-            good &= check_shape({1, 3, 300, 64, false, true, 100}, &k, 3);
+            good &= check_shape({3, 37, 200, dim_of(k), true, true, 1}, &k, 3);
+            good &= check_shape({3, 37, 200, dim_of(k), false, true, 1}, &k, 3);
+            good &= check_shape({1, 3, 300, dim_of(k), true, true, 100}, &k, 3);
+            good &= check_shape({1, 3, 300, dim_of(k), false, true, 100}, &k, 3);
             good &= check_nan(&k);
         }
     }
@@ -547,7 +559,9 @@ static bool soak()
     bool good = true;
     for (const kind &k : kinds) {
         for (int i = 0; k.hopper && i < 3; ++i) {
-            problem p = problem_make(shapes[i], &k, true);
+            shape shaped = shapes[i];
+            shaped.dim = dim_of(k);
+            problem p = problem_make(shaped, &k, true);
             std::vector<char> first;
             int differ = 0;
             for (int run = 0; run < 20; ++run) {
@@ -577,6 +591,9 @@ static double median_ms(const problem &p, bool backward, char *scrub, size_t scr
     CHECK(cudaEventCreate(&stop));
     std::vector<float> times;
     for (int i = 0; i < 18; ++i) {
+        if (rested) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        }
         CHECK(cudaMemsetAsync(scrub, i, scrub_bytes));
         CHECK(cudaEventRecord(start));
         launch(p, backward);
@@ -612,7 +629,9 @@ static void time_all(bool hopper_only)
         {3, {64, 12, 1024, 64, false, true, 1}}, {3, {32, 12, 1024, 64, true, true, 1}},
         {3, {4, 12, 1024, 64, true, true, 1}},   {3, {2, 12, 16384, 64, true, true, 1}},
         {4, {64, 12, 1024, 64, true, true, 1}},  {4, {32, 12, 1024, 64, true, true, 1}},
-        {4, {4, 12, 1024, 64, true, true, 1}},   {4, {2, 12, 16384, 64, true, true, 1}},
+        {4, {4, 12, 1024, 64, true, true, 1}},   {5, {4, 32, 2048, 128, true, true, 1}},
+        {5, {4, 32, 2048, 128, false, true, 1}}, {5, {1, 32, 2048, 128, true, true, 1}},
+        {4, {2, 12, 16384, 64, true, true, 1}},
     };
     const size_t scrub_bytes = (size_t)256 << 20;
     char *scrub = device_alloc(scrub_bytes);
@@ -667,6 +686,7 @@ int main(int argc, char **argv)
         printf("%s\n", good ? "ALL CHECKS PASSED" : "SOME CHECKS FAILED");
     }
     if (strcmp(what, "time") == 0) {
+        rested = argc > 3;
         time_all(argc > 2);
     }
     if (strcmp(what, "sweep") == 0) {
