@@ -286,15 +286,17 @@ static bt_status decide_sessions(const judging *self, bt_decision *out)
 }
 
 // Why it is not SAME, which the numbers alone would say.
-static void say_doubt(const bt_decision *decision, bt_gate_verdict *out)
+static void say_doubt(const bt_decision_rule *rule, const bt_decision *decision,
+                      bt_gate_verdict *out)
 {
+    const double least = fmax(rule->bad_ratio - 1, rule->tolerance);
     if (decision->doubt == BT_DOUBT_BAD_ROUND) {
         (void)snprintf(out->doubt, sizeof out->doubt,
-                       "%" PRId64 " of %" PRId64 " rounds of the candidate %s slower by 30 %% or "
+                       "%" PRId64 " of %" PRId64 " rounds of the candidate %s slower by %.3g %% or "
                        "more, the worst by %.0f %%, and %" PRId64 " of the base",
                        decision->bad_candidate, decision->rounds,
-                       decision->bad_candidate == 1 ? "was" : "were", 100 * (decision->worst - 1),
-                       decision->bad_base);
+                       decision->bad_candidate == 1 ? "was" : "were", 100 * least,
+                       100 * (decision->worst - 1), decision->bad_base);
     } else if (decision->doubt == BT_DOUBT_MIXTURE) {
         (void)snprintf(out->doubt, sizeof out->doubt,
                        "the worst round is far from the others: a slowdown of some rounds is "
@@ -320,7 +322,7 @@ static bt_status judge_time(const judging *self)
     if (!*out->reason) {
         say(out, of_outcome[decision.outcome], "%s", "");
     }
-    say_doubt(&decision, out);
+    say_doubt(&self->rule->decision, &decision, out);
     out->ratio = decision.ratio;
     out->low = decision.low;
     out->high = decision.high;

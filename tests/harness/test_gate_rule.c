@@ -65,7 +65,7 @@ static void a_bad_round_is_said(void **state)
     gate_expect("gelu", BT_GATE_TIME, BT_GATE_INCONCLUSIVE, 3);
     gate_expect_words(
         gate_item_of("gelu", BT_GATE_TIME)->sentence,
-        "; 1 of 8 rounds of the candidate was slower by 30 % or more, the worst by 50 "
+        "; 1 of 8 rounds of the candidate was slower by 40 % or more, the worst by 50 "
         "%, and 0 of the base; 16 rounds may tell");
 }
 
