@@ -304,6 +304,16 @@ static void say_doubt(const bt_decision_rule *rule, const bt_decision *decision,
     }
 }
 
+// To how many rounds to go on: those that lack the metric are run besides; 0 where the rule's last
+// look does not allow so many.
+static int64_t next_rounds_of(const judging *self, const bt_decision *decision)
+{
+    const bt_decision_rule *rule = &self->rule->decision;
+    int64_t lacking = self->candidate->round_count - decision->rounds;
+    int64_t wanted = decision->next_rounds + lacking;
+    return decision->next_rounds > 0 && wanted <= rule->looks[rule->look_count - 1] ? wanted : 0;
+}
+
 static bt_status judge_time(const judging *self)
 {
     static const bt_gate_word of_outcome[BT_OUTCOME_COUNT] = {[BT_OUTCOME_SAME] = BT_GATE_SAME,
@@ -327,7 +337,7 @@ static bt_status judge_time(const judging *self)
     out->low = decision.low;
     out->high = decision.high;
     out->rounds = decision.rounds;
-    out->next_rounds = decision.next_rounds;
+    out->next_rounds = next_rounds_of(self, &decision);
     return BT_OK;
 }
 

@@ -69,6 +69,32 @@ static void a_bad_round_is_said(void **state)
         "%, and 0 of the base; 16 rounds may tell");
 }
 
+// Only 3 of 8 rounds have a 95th percentile: 5 more rounds, not 0, make 8 that have one.
+static void rounds_without_the_metric_are_not_counted_as_done(void **state)
+{
+    (void)state;
+    static bt_store_measurement both[2 * GATE_ROUNDS][2];
+    gate_it.paired = true;
+    for (int i = 0; i < 2 * GATE_ROUNDS; ++i) {
+        bt_store_round *round =
+            made_kernel_round(&gate_it.run, "gelu", i % 2 ? "candidate" : "base",
+                              1e6 * made_noise(i, GATE_SPREAD), "gelu_v2");
+        both[i][0] = round->measurements[0];
+        both[i][1] = both[i][0];
+        both[i][1].metric = BT_METRIC_TIME_P95;
+        both[i][1].value = 1e6 * made_noise(i, 0.5);
+        round->measurements = both[i];
+        round->measurement_count = i < 6 ? 2 : 1;
+    }
+    gate_judge("\"rounds\":24");
+    gate_expect("gelu", BT_GATE_TIME_P95, BT_GATE_INCONCLUSIVE, 0);
+    gate_expect_words(gate_item_of("gelu", BT_GATE_TIME_P95)->sentence,
+                      "3 rounds; 13 rounds may tell");
+    gate_judge("\"rounds\":8"); // no more rounds than there are
+    gate_expect("gelu", BT_GATE_TIME_P95, BT_GATE_INCONCLUSIVE, 0);
+    assert_null(strstr(gate_item_of("gelu", BT_GATE_TIME_P95)->sentence, "may tell"));
+}
+
 // A policy that lets INCONCLUSIVE pass does so only while the interval ends below its limit.
 static void inconclusive_passes_up_to_its_limit(void **state)
 {
@@ -217,9 +243,13 @@ static void an_older_rule_is_judged_as_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(slowdowns_of_some_steps_are_found),         TEST(a_bad_round_is_said),
-        TEST(inconclusive_passes_up_to_its_limit),       TEST(many_worse_and_none_better_is_said),
-        TEST(clocks_of_interleaved_rounds_are_reported), TEST(an_older_rule_is_judged_as_it_was),
+        TEST(slowdowns_of_some_steps_are_found),
+        TEST(a_bad_round_is_said),
+        TEST(rounds_without_the_metric_are_not_counted_as_done),
+        TEST(inconclusive_passes_up_to_its_limit),
+        TEST(many_worse_and_none_better_is_said),
+        TEST(clocks_of_interleaved_rounds_are_reported),
+        TEST(an_older_rule_is_judged_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
