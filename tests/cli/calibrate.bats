@@ -73,6 +73,13 @@ teardown() {
     done
 }
 
+@test "every case is calibrated, whatever systems the suite names for it" {
+    jq '.profiles.cpu.systems = ["blutrain", "pytorch-eager", "pytorch-compile"] | .profiles.cpu.cases[0].systems = ["blutrain"]' s.json >t.json
+    run --separate-stderr "$bench" calibrate t.json --worker "$worker" --rounds 8 --format json
+    [ "$status" = 4 ] # too few pairs
+    [ "$(jq '.cases[0].pairs' <<<"$output")" = 8 ]
+}
+
 @test "an interrupted calibration goes on" {
     printf '#!/bin/sh\nsleep 0.1\nexec "%s"\n' "$worker" >slow.sh
     chmod +x slow.sh
