@@ -76,6 +76,12 @@ static const bt_store_round *first_of(const bt_store_run *run, const bt_store_ro
     return first;
 }
 
+static bool stands_for_its_case(const bt_store_run *run, const bt_store_round *round)
+{
+    const bt_store_round *first = first_of(run, round);
+    return first && first == round;
+}
+
 static bt_status summarise_side(const bt_store_run *run, const bt_store_round *first,
                                 bt_arena *arena, bt_compare_side *side, bt_summary *out)
 {
@@ -172,10 +178,10 @@ static bt_status pair_rounds(bt_comparison *both)
     bt_compare_pair *pairs = pair_block;
     const bt_store_round **alone = alone_block;
     for (int64_t i = 0; i < left_count; i++) {
-        stands[i] = first_of(&both->left, &both->left.rounds[i]) == &both->left.rounds[i];
+        stands[i] = stands_for_its_case(&both->left, &both->left.rounds[i]);
     }
     for (int64_t j = 0; j < right_count; j++) {
-        used[j] = first_of(&both->right, &both->right.rounds[j]) != &both->right.rounds[j];
+        used[j] = !stands_for_its_case(&both->right, &both->right.rounds[j]);
     }
     choose(both, stands, chosen, used);
     for (int64_t i = 0; i < left_count; i++) {
