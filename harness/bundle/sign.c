@@ -48,8 +48,8 @@ static bt_status write_new(const char *path, const char *text, size_t size_bytes
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0) {
         return errno == EEXIST
-                   ? bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is there already; it is left alone",
-                              path)
+                   ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                              "%s already exists and is not overwritten; choose another name", path)
                    : bt_error(BT_STATUS_IO, "cannot create %s: %s", path, strerror(errno));
     }
     bool done = write(file, text, size_bytes) == (ssize_t)size_bytes;
@@ -85,8 +85,8 @@ bt_status bt_bundle_key_make(const char *secret_path, const char *open_path)
     unsigned char open_key[KEY_BYTES], secret[64];
     BT_TRY(start());
     if (bt_file_exists(open_path)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is there already; it is left alone",
-                        open_path);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s already exists and is not overwritten; choose another name", open_path);
     }
     (void)crypto_sign_ed25519_keypair(open_key, secret);
     bt_status status =
@@ -142,8 +142,8 @@ bt_status bt_bundle_key_read(const char *path, bool need_secret, bt_bundle_key *
     memset(out, 0, sizeof *out);
     BT_TRY(start());
     if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: no such key; 'bt-bench keygen -o NAME' makes a pair", path);
+        return bt_error(BT_STATUS_IO, "%s: no such key; 'bt-bench keygen -o NAME' makes a pair",
+                        path);
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bool found = take_key(bytes, need_secret, out);

@@ -290,7 +290,8 @@ bt_status bt_bundle_verify(const char *path, const bt_bundle_key *key, bt_bundle
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
     if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no such file", path);
+        return bt_error(BT_STATUS_IO,
+                        "%s: no such file; expected a bundle that 'bt-bench export' wrote", path);
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_bundle_verify_bytes(path, bytes, size_bytes, key, out);

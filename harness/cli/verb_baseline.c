@@ -328,7 +328,9 @@ static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
     size_t size_bytes = 0;
     bt_baseline baseline = {0};
     if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no such file of a baseline", path);
+        return bt_error(
+            BT_STATUS_IO,
+            "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_baseline_parse(path, bytes, size_bytes, &baseline);

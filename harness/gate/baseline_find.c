@@ -13,7 +13,9 @@ bt_status bt_baseline_load(const char *path, bt_baseline *out)
     size_t size_bytes = 0;
     memset(out, 0, sizeof *out);
     if (!bt_file_exists(path)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no such file of a baseline", path);
+        return bt_error(
+            BT_STATUS_IO,
+            "%s: no such file; expected a baseline that 'bt-bench baseline export' wrote", path);
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_baseline_parse(path, bytes, size_bytes, out);

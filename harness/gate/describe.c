@@ -124,6 +124,16 @@ static bt_status side_row(const bt_gate_side *side, bt_table *table)
     return curves_cell(side, table);
 }
 
+// How many sessions speed can be judged with, and the runs that they were.
+static void append_sessions(const bt_baseline *baseline, bt_str *out)
+{
+    bt_str_format(out, "  sessions  %" PRId64, bt_baseline_sessions(baseline));
+    for (int64_t i = 0; i < baseline->session_count; ++i) {
+        bt_str_format(out, "%s %" PRId64, i ? "," : ": run", baseline->sessions[i].run);
+    }
+    bt_str_append(out, "\n");
+}
+
 bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)
 {
     static const char *const heads[] = {"case",      "system",   "rounds", "time",
@@ -140,6 +150,7 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     if (run > 0) {
         bt_str_format(out, "  run     %" PRId64 "\n", run);
     }
+    append_sessions(baseline, out);
     bt_str_append(out, "\n");
     for (int i = 0; i < 8; ++i) {
         bt_table_cell(&table, "%s", heads[i]);

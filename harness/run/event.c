@@ -305,13 +305,26 @@ static bt_status check_order(bt_run_event_state *state, const bt_run_event *even
     return BT_OK;
 }
 
+enum { QUOTED_MAX = 60 }; // of a stray line
+
+// The beginning of a line as printable ASCII.
+static void quote(const char *line, size_t size_bytes, char out[QUOTED_MAX + 4])
+{
+    size_t count = size_bytes < QUOTED_MAX ? size_bytes : QUOTED_MAX;
+    for (size_t i = 0; i < count; ++i) {
+        out[i] = line[i] >= ' ' && line[i] <= '~' ? line[i] : '?';
+    }
+    (void)snprintf(&out[count], 4, "%s", size_bytes > count ? "..." : "");
+}
+
 static bt_status parse(bt_run_event_state *state, const char *line, size_t size_bytes,
                        bt_run_event *event)
 {
     bt_status status = bt_json_parse("event", line, size_bytes, &event->json);
     if (status == BT_STATUS_INVALID_ARGUMENT) {
-        char reason[256];
-        (void)snprintf(reason, sizeof reason, "%.200s", bt_error_message());
+        char reason[512], quoted[QUOTED_MAX + 4];
+        quote(line, size_bytes, quoted);
+        (void)snprintf(reason, sizeof reason, "\"%s\"; %.200s", quoted, bt_error_message());
         return refuse(state, "not a JSON object: ", reason);
     }
     BT_TRY(status);

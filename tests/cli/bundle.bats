@@ -97,7 +97,7 @@ export_run() { # arguments
     [[ $stderr == *"not a bundle"* ]]
 }
 
-@test "mistakes of usage end with exit 2 and say what is missing" {
+@test "mistakes of usage end with exit 2, missing files with 4, and say what is missing" {
     run "$bench" export 1
     [ "$status" = 2 ]
     [[ $output == *"-o FILE is missing"* ]]
@@ -105,10 +105,10 @@ export_run() { # arguments
     [ "$status" = 2 ]
     [[ $output == *"no run 7; the last is 1"* ]]
     run "$bench" export 1 -o x.tar.zst --sign nothing
-    [ "$status" = 2 ]
+    [ "$status" = 4 ]
     [[ $output == *"no such key; 'bt-bench keygen"* ]]
     run "$bench" verify nothing
-    [ "$status" = 2 ]
+    [ "$status" = 4 ]
     [[ $output == *"nothing: no such file"* ]]
     run "$bench" keygen
     [ "$status" = 2 ]

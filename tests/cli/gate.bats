@@ -72,7 +72,7 @@ gate() { # option...
     [[ $output == *"peak memory: more by 1.00 MiB"* ]]
 }
 
-@test "exit 2: no baseline, no policy, no run, no such option" {
+@test "exit 2 or 4: no baseline, no policy, no run, no such option" {
     run --separate-stderr "$bench" gate s.json -q
     [ "$status" = 2 ]
     [[ $stderr == *"--baseline is missing"* ]]
@@ -85,7 +85,7 @@ gate() { # option...
     [ "$status" = 2 ]
     [[ $stderr == *'no baseline "other" in the database (there: main)'* ]]
     gate --baseline no/such.json
-    [ "$status" = 2 ]
+    [ "$status" = 4 ]
     [[ $stderr == *"no/such.json: no such file"* ]]
     gate --policy strict
     [ "$status" = 2 ]
@@ -311,7 +311,7 @@ gate() { # option...
     run "$bench" baseline history main
     [[ $output == *"second measurement"*"first measurement"* ]]
     run "$bench" baseline show main
-    [[ $output == *"reason  second measurement"*"timed_worker.sh"*"1.00 ms"*"cpu.model"* ]]
+    [[ $output == *"reason  second measurement"*"sessions  1: run 3"*"timed_worker.sh"*"1.00 ms"*"cpu.model"* ]]
     "$bench" baseline export main
     cp results/baselines/*/main.json one.json
     "$bench" baseline show main --format json | cmp - one.json
@@ -341,7 +341,7 @@ gate() { # option...
         [ "$status" = 2 ]
     done
     run --separate-stderr "$bench" baseline import none.json
-    [ "$status" = 2 ]
+    [ "$status" = 4 ]
     run --separate-stderr "$bench" baseline frobnicate
     [ "$status" = 2 ]
     [[ $stderr == *'"frobnicate" is none of set, add, list, show'* ]]

@@ -40,7 +40,7 @@ static void events_are_read_strictly(void **state)
         const char *lines[3];
         const char *words;
     } cases[] = {
-        {{"hello"}, "worker, line 1: not a JSON object"},
+        {{"hello\tyou"}, "worker, line 1: not a JSON object: \"hello?you\"; "},
         {{""}, "not a JSON object"},
         {{"[1]"}, "an object without the key event"},
         {{"{\"event\":3}"}, "an object without the key event"},
