@@ -224,9 +224,9 @@ const bt_cli_verb bt_cli_verbs[] = {
      "SUITE: those of its cases that claims are about run, in turns with the systems that the "
      "paper\n"
      "compares with, in 4 rounds or --rounds. RUN: a recorded run that had those systems.\n"
-     "Exit codes: 0 all that could be tested replicated or exceeded, 1 something is not, 3 "
-     "something\n"
-     "is inconclusive, 4 nothing could be tested; those of run.",
+     "Exit codes: 0 all that could be tested is REPLICATED, HIGHER or UNINFORMATIVE, 1 something "
+     "is\n"
+     "LOWER, 3 something is INCONCLUSIVE, 4 nothing could be tested; those of run.",
      replicate_options, 1, 1, bt_verb_replicate},
     {"gate", "SUITE | RUN | --resume RUN [options]",
      "fail if slower, using more memory, or computing different losses",
@@ -274,7 +274,7 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"verify", "FILE", "check a bundle: digests, signature, and every number again",
      "Needs no GPU and no database. Medians, intervals and verdicts are worked out again from the\n"
      "raw samples and compared.\n"
-     "Exit codes: 0 all holds, 1 something does not, 2 usage, 5 damaged.",
+     "Exit codes: 0 all holds, 1 something does not, 2 usage, 4 no such file, 5 damaged.",
      verify_options, 1, 1, bt_verb_verify},
     {"import", "FILE", "take a bundle into the database, if it holds", NULL, import_options, 1, 1,
      bt_verb_import},
