@@ -56,13 +56,12 @@ static void say_changes(const report_set *set, const ratio_list *list, bt_str *o
     int64_t all = list->count + list->rest_count;
     int64_t slower = bt_report_verdict_count(list, "SLOWER");
     int64_t open = bt_report_verdict_count(list, "INCONCLUSIVE");
-    const char *things = strcmp(list->kind, "gate") == 0 ? "checks" : "cases";
     bt_str_format(out, "%s: %s is slower than %s in ", set->runs[0].info.suite.name, list->other,
                   list->base);
     if (slower == 0) {
-        bt_str_format(out, "none of %lld %s", (long long)all, things);
+        bt_str_format(out, "none of %lld checks", (long long)all);
     } else {
-        bt_str_format(out, "%lld of %lld %s", (long long)slower, (long long)all, things);
+        bt_str_format(out, "%lld of %lld checks", (long long)slower, (long long)all);
     }
     if (open > 0) {
         bt_str_format(out, ", %lld open", (long long)open);
