@@ -169,9 +169,6 @@ static void write_row(const char *name, const ratio_row *row, bt_str *out)
 // Of what is compared: the mean, the worst and the best row that count.
 static void write_ratios(const ratio_list *list, bt_str *out)
 {
-    if (list->count == 0) {
-        return;
-    }
     const ratio_row *least = NULL, *most = NULL;
     for (int64_t i = 0; i < list->count; i++) {
         const ratio_row *row = &list->rows[i];
@@ -179,6 +176,9 @@ static void write_ratios(const ratio_list *list, bt_str *out)
             least = !least || row->ratio < least->ratio ? row : least;
             most = !most || row->ratio > most->ratio ? row : most;
         }
+    }
+    if (!least || !most) {
+        return;
     }
     ratio_mean mean = bt_ratios_mean(list->rows, list->count);
     open_ratio("Geometric mean", mean.value, mean.low, mean.high, out);
