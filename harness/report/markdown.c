@@ -104,6 +104,62 @@ static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
     bt_str_append(out, " |\n");
 }
 
+static bool is_alike(const ratio_row *a, const ratio_row *b)
+{
+    return strcmp(a->verdict, b->verdict) == 0 && strcmp(a->reason, b->reason) == 0;
+}
+
+// The first of the list's rows without a ratio that is alike row `index`, and of its group where
+// `same_group`.
+static bool is_first(const ratio_list *list, int64_t index, bool same_group)
+{
+    const ratio_row *row = &list->rest[index];
+    for (int64_t i = 0; i < index; i++) {
+        if (is_alike(&list->rest[i], row) &&
+            (!same_group || strcmp(list->rest[i].group, row->group) == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t count_alike(const ratio_list *list, const ratio_row *row, const char *group)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < list->rest_count; i++) {
+        count +=
+            is_alike(&list->rest[i], row) && (!group || strcmp(list->rest[i].group, group) == 0);
+    }
+    return count;
+}
+
+// Claims without a ratio: a line for each verdict and reason, with the count of each experiment.
+static void write_folded_claims(const ratio_list *list, bt_str *out)
+{
+    bt_str_append(out, list->rest_count > 0 ? "\nClaims without a ratio:\n\n" : "");
+    for (int64_t i = 0; i < list->rest_count; i++) {
+        const ratio_row *row = &list->rest[i];
+        if (!is_first(list, i, false)) {
+            continue;
+        }
+        bt_str_append(out, "- ");
+        bt_markdown_text(out, row->verdict);
+        bt_str_format(out, ", %lld: ", (long long)count_alike(list, row, NULL));
+        bt_markdown_text(out, row->reason);
+        const char *between = " (";
+        for (int64_t j = i; j < list->rest_count; j++) {
+            if (is_alike(&list->rest[j], row) && is_first(list, j, true)) {
+                bt_str_append(out, between);
+                bt_markdown_text(out, list->rest[j].group);
+                bt_str_format(out, ": %lld",
+                              (long long)count_alike(list, row, list->rest[j].group));
+                between = ", ";
+            }
+        }
+        bt_str_append(out, ")\n");
+    }
+}
+
 static void ratio_list_table(const ratio_list *list, bt_str *out)
 {
     bool paper = strcmp(list->kind, "replicate") == 0;
@@ -119,8 +175,11 @@ static void ratio_list_table(const ratio_list *list, bt_str *out)
     for (int64_t i = 0; i < list->count; i++) {
         ratio_line(&list->rows[i], paper, out);
     }
-    for (int64_t i = 0; i < list->rest_count; i++) {
+    for (int64_t i = 0; i < list->rest_count && !paper; i++) {
         ratio_line(&list->rest[i], paper, out);
+    }
+    if (paper) {
+        write_folded_claims(list, out);
     }
 }
 
