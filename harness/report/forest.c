@@ -249,8 +249,9 @@ static const struct {
      "How many times better than the other system: faster, or with less memory. Filled: here, with "
      "its 95 % interval. Hollow diamond: the paper; the pale band is the claim's margin."},
     {"pairs", "System against system",
-     "Time of the other over that of the first, median of the pairs of rounds; the interval is "
-     "of that median. It shows and decides nothing."},
+     "Time of the other over that of the first, geometric mean of the pairs of rounds with its 95 "
+     "% "
+     "interval. It shows and decides nothing."},
     {"runs", "Run against run",
      "How many times faster than the same case in the first run. Intervals come from the steps "
      "of one round a case: they show, they do not decide."},

@@ -5,6 +5,7 @@
 
 #include "harness/report/internal.h"
 #include "harness/report/ratios.h"
+#include "harness/stats/decide.h"
 
 // ---- pairs of rounds ---------------------------------------------------------------------------
 
@@ -13,9 +14,10 @@ static bt_metric time_metric(const report_case *item)
     return bt_report_is_kernel(item->round) ? BT_METRIC_TIME : BT_METRIC_STEP_TIME;
 }
 
-// The median over the rounds that both have of the other's time by the base's.
-static bt_status pair_ratio(const report_case *base, const report_case *other, double *ratios,
-                            ratio_row *row)
+// How many times the base's time the other needs: the geometric mean over the rounds that both
+// have, with the t interval of its logarithm, as replicate's verdicts have it.
+static void pair_ratio(const report_case *base, const report_case *other, double *logs,
+                       ratio_row *row)
 {
     bt_metric metric = time_metric(base);
     for (int64_t i = 0; i < base->round_count; i++) {
@@ -25,19 +27,17 @@ static bt_status pair_ratio(const report_case *base, const report_case *other, d
             bool pair = base->rounds[i]->ordinal == other->rounds[j]->ordinal &&
                         bt_round_counts(base, i) && bt_round_counts(other, j);
             if (pair && ours > 0.0 && theirs > 0.0 && isfinite(theirs / ours)) {
-                ratios[row->rounds++] = theirs / ours;
+                logs[row->rounds++] = log(theirs / ours);
             }
         }
     }
     if (row->rounds == 0) {
-        return BT_OK;
+        return;
     }
-    bt_stats stats;
-    BT_TRY(bt_stats_of(ratios, row->rounds, &stats));
-    row->ratio = stats.median;
-    row->low = row->rounds > 1 ? stats.low : (double)NAN;
-    row->high = row->rounds > 1 ? stats.high : (double)NAN;
-    return BT_OK;
+    double low, high;
+    row->ratio = exp(bt_mean_interval(logs, row->rounds, 0.95, &low, &high));
+    row->low = exp(low);
+    row->high = exp(high);
 }
 
 static const report_case *counterpart(const report_set *set, const report_case *item,
@@ -57,7 +57,7 @@ static const report_case *counterpart(const report_set *set, const report_case *
 static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
                           bool named, ratio_row *row)
 {
-    void *ratios = NULL;
+    void *logs = NULL;
     *row = (ratio_row){.name = base->round->what.name,
                        .metric = "",
                        .ratio = (double)NAN,
@@ -82,10 +82,10 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
         BT_TRY(status);
     }
     size_t most = (size_t)(base->round_count * other->round_count);
-    BT_TRY(bt_mem_alloc(most, sizeof(double), &ratios));
-    bt_status status = pair_ratio(base, other, ratios, row);
-    bt_mem_free(ratios);
-    return status;
+    BT_TRY(bt_mem_alloc(most, sizeof(double), &logs));
+    pair_ratio(base, other, logs, row);
+    bt_mem_free(logs);
+    return BT_OK;
 }
 
 // The cases of the list's run on its base and on each of `others` [count].

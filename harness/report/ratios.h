@@ -1,8 +1,9 @@
 // harness/report/ratios.h - two sides compared, a ratio per case: what a forest plot draws
 //
 // A list is either what was decided (the verdicts of one kind that the store holds) or, where
-// nothing was, what the rounds show: the median over the pairs of rounds of two systems. A list of
-// several runs sets each against the first one; its intervals come from the steps of one round.
+// nothing was, what the rounds show: the geometric mean over the pairs of rounds of two systems. A
+// list of several runs sets each against the first one; its intervals come from the steps of one
+// round.
 //
 // Invariants
 //   1. Rows of a group stand together; in a group those that look worst come first.

@@ -107,7 +107,7 @@ static void claims_have_the_papers_ratio_and_those_untested_no_row(void **state)
     bt_report_set_release(&set);
 }
 
-static void pairs_are_medians_over_rounds_that_both_passed(void **state)
+static void pairs_are_means_over_rounds_that_both_passed(void **state)
 {
     (void)state;
     report_set set;
@@ -354,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(verdicts_become_rows_with_their_band),
         TEST(claims_have_the_papers_ratio_and_those_untested_no_row),
-        TEST(pairs_are_medians_over_rounds_that_both_passed),
+        TEST(pairs_are_means_over_rounds_that_both_passed),
         TEST(few_cases_against_several_systems_are_one_list),
         TEST(the_page_counts_rounds),
         TEST(runs_stand_against_the_first),
