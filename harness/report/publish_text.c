@@ -222,13 +222,43 @@ static bool is_bare_glob(const char *word, size_t length)
            (memchr(word, '*', length) || memchr(word, '?', length) || memchr(word, '[', length));
 }
 
+// The length of a word of a command and the space before it; a quoted word may contain spaces.
+static size_t word_length(const char *rest)
+{
+    size_t length = 1;
+    for (bool quoted = false; rest[length] && (quoted || rest[length] != ' '); length++) {
+        quoted = quoted != (rest[length] == '\'');
+    }
+    return length;
+}
+
+// The length of the options at `rest` that say where the recorder's machine kept its results: they
+// are paths of that machine, and nothing of what was measured depends on them.
+static size_t places_length(const char *rest)
+{
+    static const char *const options[] = {" --db", " --out"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        size_t length = strlen(options[i]);
+        if (strncmp(rest, options[i], length) == 0) {
+            const char *value = rest + length;
+            return *value == '=' || *value == ' ' ? length + word_length(value) : 0;
+        }
+    }
+    return 0;
+}
+
 // The words behind the program's own name, with newlines taken out: it stands in a block of code.
 static void write_command(const char *command, bt_str *out)
 {
     const char *rest = strchr(command, ' ');
     bt_str_append(out, "./bt-bench");
     while (rest && *rest) {
-        size_t length = 1 + strcspn(rest + 1, " ");
+        size_t places = places_length(rest);
+        if (places > 0) {
+            rest += places;
+            continue;
+        }
+        size_t length = word_length(rest);
         bool glob = is_bare_glob(rest + 1, length - 1);
         bt_str_append(out, glob ? " '" : " ");
         for (size_t i = 1; i < length; i++) {

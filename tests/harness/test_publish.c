@@ -390,7 +390,9 @@ static void a_bundle_of_another_run_is_refused(void **state)
 static void a_command_can_be_pasted(void **state)
 {
     (void)state;
-    int64_t run = record_training("bt-bench run suites/kernels/all --filter gelu.* --set 'a=[1]'");
+    int64_t run =
+        record_training("bt-bench run suites/kernels/all --db .../a.sqlite --filter gelu.* "
+                        "--out '.../b c' --set 'a=[1]'");
     bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     assert_marked("README.md",
