@@ -18,12 +18,21 @@ static void start(bt_ahead *ahead, const bt_peer *peer, int64_t system)
     }
 }
 
-bt_status bt_ahead_make(const bt_peer *systems, int64_t count, const char *device,
-                        const char *folder, bt_ahead *out)
+bool bt_ahead_allowed(const bt_plan *plan)
+{
+    bool kernels = strcmp(plan->device, "cuda") == 0;
+    for (int64_t i = 0; i < plan->case_count; i++) {
+        kernels = kernels && bt_json_get(bt_plan_case(plan, i), "kernel");
+    }
+    return kernels;
+}
+
+bt_status bt_ahead_make(const bt_peer *systems, int64_t count, bool allowed, const char *folder,
+                        bt_ahead *out)
 {
     void *block = NULL;
     memset(out, 0, sizeof *out);
-    if (strcmp(device, "cuda") != 0) {
+    if (!allowed) {
         return BT_OK;
     }
     BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->children, &block));

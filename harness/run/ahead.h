@@ -1,16 +1,19 @@
 // harness/run/ahead.h - peers that are started ahead of their turn
 //
-// A peer's imports take seconds and need no task, so on a GPU each peer has one process waiting: it
-// is started while an earlier round runs, gets its task when its turn comes, and runs that one
-// round.
+// A peer's imports take seconds and need no task, so where it disturbs nothing each peer has one
+// process waiting: it is started while an earlier round runs, gets its task when its turn comes,
+// and runs that one round.
 //
 // Invariants
 //   1. A process gets one task at most: a round is a fresh process, started ahead or not.
-//   2. Only peers wait, and only where the cases run on a GPU: on a CPU their start would disturb
-//      what is timed. A peer touches no device before it has read its task.
+//   2. Only peers wait, and only where all cases are kernels on a GPU, timed by its own clock. The
+//      steps of a training case wait for the host, so that imports beside them would slow them
+//      down, those of peers most: the next process starts when a peer's own round begins.
+//   3. A peer touches no device before it has read its task.
 #ifndef BT_HARNESS_RUN_AHEAD_H
 #define BT_HARNESS_RUN_AHEAD_H
 
+#include "harness/plan/plan.h"
 #include "harness/run/child.h"
 #include "harness/run/peer.h"
 
@@ -20,11 +23,13 @@ typedef struct bt_ahead {
     int64_t count;
 } bt_ahead;
 
-// Starts a process of every peer, where cases run on a GPU; `folder` takes their logs.
+// Starts a process of every peer if `allowed`; `folder` takes their logs.
 // Owns    *out: the caller, bt_ahead_release, also after a failure
 // Errors  OUT_OF_MEMORY; a peer that cannot be started is started in its turn, which says why
-BT_CHECKED bt_status bt_ahead_make(const bt_peer *systems, int64_t count, const char *device,
+BT_CHECKED bt_status bt_ahead_make(const bt_peer *systems, int64_t count, bool allowed,
                                    const char *folder, bt_ahead *out);
+// Whether the cases of a plan allow it: invariant 2.
+bool bt_ahead_allowed(const bt_plan *plan);
 // Hands out the process that waits for a system, with its log moved to log_path, and starts the
 // next. process 0: none waited.
 // Owns    *out: the caller, bt_child_release

@@ -309,8 +309,8 @@ bt_status bt_running_rounds(bt_running *self)
     BT_TRY(bt_running_schedule(self));
     int64_t count = 0;
     const bt_peer *systems = bt_running_systems(self, &count);
-    BT_TRY(bt_ahead_make(systems, count, self->request->plan->device, bt_str_text(&self->out_dir),
-                         &self->ahead));
+    BT_TRY(bt_ahead_make(systems, count, bt_ahead_allowed(self->request->plan),
+                         bt_str_text(&self->out_dir), &self->ahead));
     while (bt_run_schedule_next(&self->schedule, &next)) {
         if (bt_interrupt_count() > 0) {
             self->outcome->status = BT_RUN_INTERRUPTED;

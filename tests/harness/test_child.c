@@ -93,8 +93,29 @@ static void its_children_are_heard_while_they_speak(void **state)
     assert_string_equal(hear("#!/bin/sh\n(sleep 0.02; echo two) &\necho one\n", false), "one|two|");
 }
 
+static bool allowed_for(const char *device, const char *text)
+{
+    bt_json_doc json;
+    ASSERT_OK(bt_json_parse("plan", text, strlen(text), &json));
+    const cJSON *cases = bt_json_get(json.root, "cases");
+    const bt_plan plan = {
+        .cases = cases, .device = device, .case_count = cJSON_GetArraySize(cases)};
+    bool allowed = bt_ahead_allowed(&plan);
+    bt_json_release(&json);
+    return allowed;
+}
+
+static void imports_beside_a_training_case_would_slow_it(void **state)
+{
+    (void)state;
+    static const char kernels[] = "{\"cases\": [{\"kernel\": {}}, {\"kernel\": {}}]}";
+    assert_true(allowed_for("cuda", kernels));
+    assert_false(allowed_for("cpu", kernels));
+    assert_false(allowed_for("cuda", "{\"cases\": [{\"kernel\": {}}, {\"train\": {}}]}"));
+}
+
 // A peer that says its number before it has a task, and its task behind that.
-static void peers_wait_for_their_turn_on_a_gpu_only(void **state)
+static void peers_wait_for_their_turn_where_allowed(void **state)
 {
     (void)state;
     const char *path = test_scratch_path("waiting.sh");
@@ -108,11 +129,11 @@ static void peers_wait_for_their_turn_on_a_gpu_only(void **state)
     char folder[256], log[300];
     (void)snprintf(folder, sizeof folder, "%s", test_scratch_path("."));
     (void)snprintf(log, sizeof log, "%s/round.log", folder);
-    ASSERT_OK(bt_ahead_make(systems, 2, "cpu", folder, &ahead));
+    ASSERT_OK(bt_ahead_make(systems, 2, false, folder, &ahead));
     bt_ahead_take(&ahead, systems, 1, log, &none);
     assert_int_equal(none.process, 0);
     bt_ahead_release(&ahead);
-    ASSERT_OK(bt_ahead_make(systems, 2, "cuda", folder, &ahead));
+    ASSERT_OK(bt_ahead_make(systems, 2, true, folder, &ahead));
     bt_ahead_take(&ahead, systems, 0, log, &none); // ours is not started ahead
     assert_int_equal(none.process, 0);
     bt_ahead_take(&ahead, systems, 1, log, &first);
@@ -146,7 +167,8 @@ int main(void)
         cmocka_unit_test(what_it_says_after_poll_gave_up_is_heard),
         cmocka_unit_test(one_that_died_is_not_waited_for),
         cmocka_unit_test(its_children_are_heard_while_they_speak),
-        cmocka_unit_test(peers_wait_for_their_turn_on_a_gpu_only),
+        cmocka_unit_test(peers_wait_for_their_turn_where_allowed),
+        cmocka_unit_test(imports_beside_a_training_case_would_slow_it),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);
 }
