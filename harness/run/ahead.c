@@ -9,12 +9,12 @@
 
 static const bt_child no_child = {.input = -1, .output = -1, .errors = -1, .log = -1};
 
-static void start(bt_ahead *ahead, const bt_peer *peer, int64_t system)
+static void start(const bt_peer *peer, bt_ahead_process *process)
 {
-    if (bt_child_spawn(peer->program, false, bt_str_text(&ahead->logs[system]),
-                       &ahead->children[system]) != BT_OK) {
+    if (bt_child_spawn(peer->program, false, bt_str_text(&process->log), &process->child) !=
+        BT_OK) {
         bt_error_clear(); // its round tries again and says why
-        ahead->children[system] = no_child;
+        process->child = no_child;
     }
 }
 
@@ -35,19 +35,23 @@ bt_status bt_ahead_make(const bt_peer *systems, int64_t count, bool allowed, con
     if (!allowed) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->children, &block));
-    out->children = block;
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->logs, &block));
-    out->logs = block;
+    const int64_t all = count * BT_AHEAD_DEPTH;
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->next, &block));
+    out->next = block;
+    memset(out->next, 0, (size_t)count * sizeof *out->next);
+    BT_TRY(bt_mem_alloc((size_t)all, sizeof *out->processes, &block));
+    out->processes = block;
     out->count = count;
-    for (int64_t i = 0; i < count; ++i) {
-        out->children[i] = no_child;
+    for (int64_t i = 0; i < all; ++i) {
+        out->processes[i] = (bt_ahead_process){.child = no_child};
     }
-    for (int64_t i = 0; i < count; ++i) {
-        if (systems[i].program && !systems[i].build) {
-            bt_str_format(&out->logs[i], "%s/ahead-%lld.log", folder, (long long)i);
-            BT_TRY(bt_str_status(&out->logs[i]));
-            start(out, &systems[i], i);
+    for (int64_t i = 0; i < all; ++i) {
+        const bt_peer *peer = &systems[i / BT_AHEAD_DEPTH];
+        if (peer->program && !peer->build) {
+            bt_ahead_process *process = &out->processes[i];
+            bt_str_format(&process->log, "%s/ahead-%lld.log", folder, (long long)i);
+            BT_TRY(bt_str_status(&process->log));
+            start(peer, process);
         }
     }
     return BT_OK;
@@ -57,26 +61,36 @@ void bt_ahead_take(bt_ahead *ahead, const bt_peer *systems, int64_t system, cons
                    bt_child *out)
 {
     *out = no_child;
-    if (system >= ahead->count || ahead->children[system].process == 0) {
+    if (system >= ahead->count) {
         return;
     }
-    *out = ahead->children[system];
-    ahead->children[system] = no_child;
-    (void)rename(bt_str_text(&ahead->logs[system]), log_path); // it is written through its file
-    start(ahead, &systems[system], system);
+    int64_t *next = &ahead->next[system];
+    bt_ahead_process *process = &ahead->processes[system * BT_AHEAD_DEPTH + *next];
+    if (process->child.process == 0) {
+        if (process->log.length_bytes > 0) {
+            start(&systems[system], process); // it could not be started earlier
+        }
+        return;
+    }
+    *out = process->child;
+    process->child = no_child;
+    (void)rename(bt_str_text(&process->log), log_path); // it is written through its file
+    start(&systems[system], process);
+    *next = (*next + 1) % BT_AHEAD_DEPTH;
 }
 
 void bt_ahead_release(bt_ahead *ahead)
 {
-    for (int64_t i = 0; i < ahead->count; ++i) {
-        bool waits = ahead->children[i].process != 0;
-        bt_child_release(&ahead->children[i]);
+    for (int64_t i = 0; i < ahead->count * BT_AHEAD_DEPTH; ++i) {
+        bt_ahead_process *process = &ahead->processes[i];
+        bool waits = process->child.process != 0;
+        bt_child_release(&process->child);
         if (waits) {
-            (void)unlink(bt_str_text(&ahead->logs[i]));
+            (void)unlink(bt_str_text(&process->log));
         }
-        bt_str_release(&ahead->logs[i]);
+        bt_str_release(&process->log);
     }
-    bt_mem_free(ahead->children);
-    bt_mem_free(ahead->logs);
+    bt_mem_free(ahead->processes);
+    bt_mem_free(ahead->next);
     memset(ahead, 0, sizeof *ahead);
 }

@@ -17,21 +17,28 @@
 #include "harness/run/child.h"
 #include "harness/run/peer.h"
 
+enum { BT_AHEAD_DEPTH = 3 };
+
+typedef struct bt_ahead_process {
+    bt_child child; // process 0: none waits
+    bt_str log;     // owned: where its error output goes
+} bt_ahead_process;
+
 typedef struct bt_ahead {
-    bt_child *children; // owned, [count]; process 0: none waits
-    bt_str *logs;       // owned, [count]: where their error outputs go
-    int64_t count;
+    bt_ahead_process *processes; // owned, [count * BT_AHEAD_DEPTH], those of a system together
+    int64_t *next;               // owned, [count]: the process of a system that waits longest
+    int64_t count;               // of systems
 } bt_ahead;
 
-// Starts a process of every peer if `allowed`; `folder` takes their logs.
+// Starts the processes of every peer if `allowed`; `folder` takes their logs.
 // Owns    *out: the caller, bt_ahead_release, also after a failure
 // Errors  OUT_OF_MEMORY; a peer that cannot be started is started in its turn, which says why
 BT_CHECKED bt_status bt_ahead_make(const bt_peer *systems, int64_t count, bool allowed,
                                    const char *folder, bt_ahead *out);
 // Whether the cases of a plan allow it: invariant 2.
 bool bt_ahead_allowed(const bt_plan *plan);
-// Hands out the process that waits for a system, with its log moved to log_path, and starts the
-// next. process 0: none waited.
+// Hands out the process of a system that waits longest, with its log moved to log_path, and starts
+// another in its place. process 0: none waited.
 // Owns    *out: the caller, bt_child_release
 void bt_ahead_take(bt_ahead *ahead, const bt_peer *systems, int64_t system, const char *log_path,
                    bt_child *out);

@@ -157,6 +157,11 @@ static void peers_wait_for_their_turn_where_allowed(void **state)
         assert_memory_equal(line, i ? "got two" : "got one", 7);
         bt_child_release(children[i]);
     }
+    for (int i = 0; i < 2 * BT_AHEAD_DEPTH; ++i) { // each one taken has a successor
+        bt_ahead_take(&ahead, systems, 1, log, &first);
+        assert_true(first.process > 0);
+        bt_child_release(&first);
+    }
     bt_ahead_release(&ahead);
 }
 
