@@ -39,7 +39,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 case $device in
-cpu) profile=cpu policy=self_check tries=3 rounds=12 ;;
+cpu) profile=cpu policy=self_check tries=3 rounds=24 ;;
 cuda) profile=gpu policy=self_check_gpu tries=1 rounds=24 ;;
 *) usage ;;
 esac

@@ -168,10 +168,13 @@ static void a_comparison_meets_the_round_that_counts(void **state)
     assert_null(strstr(bt_str_text(&page), "interrupted"));
     bt_str_release(&page);
     ASSERT_OK(bt_store_close(store));
-    assert_int_equal(both.pair_count, CASES * ROUNDS);
+    assert_int_equal(both.pair_count, CASES);
     assert_int_equal(both.alone_count, 0);
     for (int64_t i = 0; i < both.pair_count; i++) {
-        assert_int_equal(both.pairs[i].left->status, BT_RUN_PASSED);
+        assert_int_equal(both.pairs[i].left_side.count, ROUNDS);
+        for (int64_t j = 0; j < both.pairs[i].left_side.count; j++) {
+            assert_int_equal(both.pairs[i].left_side.rounds[j]->status, BT_RUN_PASSED);
+        }
     }
     bt_comparison_release(&both);
 }
