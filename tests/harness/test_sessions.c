@@ -69,7 +69,7 @@ static void noise_within_the_candidate_narrows_no_bound(void **state)
     (void)state;
     const bt_decision_rule rule = bt_decision_rule_of(0.01, 2 * CASES);
     const bt_sessions base = {base_logs, two, 5};
-    double low = INFINITY, high = 0;
+    double low = (double)INFINITY, high = 0;
     for (double off = 0; off < 0.02; off += 0.0005) {
         double logs[ROUNDS];
         for (int i = 0; i < ROUNDS; ++i) {
