@@ -1,5 +1,6 @@
 // tests/fuzz/fuzz_gate.c - any bytes as a policy, a baseline, the rule of a verdict: taken, or
 // refused with a message
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,8 @@ static void as_policy(const char *text, size_t size_bytes)
 static void as_rule(const bt_gate_sides *sides, const char *text)
 {
     bt_gate_verdict verdict;
-    check_refused(bt_gate_judge(sides, text, &verdict));
+    check_refused(bt_gate_judge(sides, NULL, text, &verdict));
+    check_refused(bt_gate_judge(sides, sides, text, &verdict));
 }
 
 static void as_baseline(const char *text, size_t size_bytes)
@@ -56,8 +58,14 @@ static void as_baseline(const char *text, size_t size_bytes)
 // What rules are judged by: two rounds of one case, with a loss curve.
 static bt_gate_sides some_sides(void)
 {
-    static const bt_gate_round rounds[] = {{0, {1e6, 1e6, 1e3, 1e6, 0}},
-                                           {1, {2e6, 1e6, 1e3, 1e6, 0}}};
+    static bt_gate_round rounds[2];
+    for (int i = 0; i < 2; ++i) {
+        rounds[i].ordinal = i;
+        for (int metric = 0; metric < BT_GATE_METRIC_COUNT; ++metric) {
+            rounds[i].values[metric] = rounds[i].older[metric] = (1 + i) * 1e6;
+        }
+        rounds[i].values[BT_GATE_LOSS] = rounds[i].older[BT_GATE_LOSS] = (double)NAN;
+    }
     static const bt_store_step steps[] = {{.loss = 3, .tokens = 8},
                                           {.step = 1, .loss = 2, .tokens = 8}};
     static const bt_loss_curve curves[] = {{steps, 2, ""}};
