@@ -1,8 +1,7 @@
 // kernels/cuda/embedding.cu - y[r,:] = table[ids[r],:] + position[r % positions,:]
 //   Types  f32, bf16; the sum is taken in float
-//   Ids    one outside of the table makes its row NaN; bad_row is all ones, -1, before the launch,
-//   so
-//          that the minimum over bad rows, by an integer atomic, does not depend on their order
+//   Ids    an id outside of the table makes its row NaN; bad_row is set to -1 (all ones) before
+//          the launch, and an integer atomic minimum over bad rows depends on no order
 //   Cost   reads a row of the table and of the positions, writes one of y; bound by HBM, the
 //          positions come from L2
 #include "kernels/cuda/cuda.cuh"

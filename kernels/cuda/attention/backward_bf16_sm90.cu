@@ -10,9 +10,8 @@
 //          fetch tiles and send results.
 // Bitwise  fixed order of each sum, no atomics; the schedule and the number of SMs change nothing
 // Workspace  row statistics, 8 bytes a row
-// NaN      in q or do: dq of its row, dk and dv of the keys that it sees; in k or v: likewise of
-// all
-//          rows that see it
+// NaN      in q or do: dq of its row, dk and dv of the keys that it sees; in k or v: the same of
+//          all rows that see it
 // Errors   accepts() as in accepts.cu; INVALID_ARGUMENT for too small a workspace
 // Oracle   float64 on the bf16 operands, see tests/conformance/test_attention.c
 // Source   Dao 2023, arXiv:2307.08691; PTX ISA as in ptx_sm90

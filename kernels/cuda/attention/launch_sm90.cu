@@ -11,8 +11,7 @@
 namespace bt_attention_sm90
 {
 
-// ---- items
-// ----------------------------------------------------------------------------------------
+// ---- items ------------------------------------------------------------------------------------
 
 // Cost of a head's item `part`, in tiles: under a causal mask part 0 is the longest. Entering an
 // item costs about as much as one and a half tiles.
@@ -90,8 +89,7 @@ work work_make(const shape &s, int blocks, int workers)
     return w;
 }
 
-// ---- maps
-// -----------------------------------------------------------------------------------------
+// ---- maps -------------------------------------------------------------------------------------
 
 bt_status map_view(const shape &s, const bt_attention_view *view, CUtensorMapDataType type,
                    CUtensorMap *map)
@@ -124,8 +122,7 @@ bt_status map_statistics(const shape &s, const float *statistics, CUtensorMap *m
     return bt_tensor_map_make(statistics, &what, map);
 }
 
-// ---- launch
-// ---------------------------------------------------------------------------------------
+// ---- launch -----------------------------------------------------------------------------------
 
 bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how, void *maps,
                 work w, void *rows)
@@ -151,8 +148,7 @@ bt_status check_workspace(const bt_launch *launch, const char *name, size_t need
                           name, launch->workspace_bytes, needed);
 }
 
-// ---- calls
-// ----------------------------------------------------------------------------------------
+// ---- calls ------------------------------------------------------------------------------------
 
 static bool view_fits(const shape &s, const bt_attention_view *view, bt_dtype dtype)
 {

@@ -162,8 +162,7 @@ __device__ __forceinline__ uint64_t operand(uint32_t address)
     return wgmma_operand<false>(address, 0);
 }
 
-// ---- products of 64 x 64 x 64
-// ---------------------------------------------------------------------
+// ---- products of 64 x 64 x 64 -----------------------------------------------------------------
 
 // d = A B^T in bf16, both in shared memory.
 __device__ __forceinline__ void multiply_bf16(float (&d)[32], uint64_t a, uint64_t b)
@@ -222,8 +221,7 @@ __device__ __forceinline__ void multiply_tf32(float (&d)[32], const uint32_t (&a
     }
 }
 
-// ---- accumulators to operands and to memory
-// -------------------------------------------------------
+// ---- accumulators to operands and to memory ---------------------------------------------------
 
 __device__ __forceinline__ void pack_tile(uint32_t (&a)[16], const float (&d)[32])
 {
