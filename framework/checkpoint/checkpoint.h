@@ -15,7 +15,7 @@
 #ifndef BT_CHECKPOINT_CHECKPOINT_H
 #define BT_CHECKPOINT_CHECKPOINT_H
 
-#include "framework/checkpoint/file_ops.h"
+#include "framework/checkpoint/safetensors.h"
 #include "framework/checkpoint/state.h"
 
 typedef struct bt_checkpoint_store {
@@ -62,6 +62,13 @@ typedef struct bt_checkpoint_info {
 // Errors  CORRUPT_DATA (file, byte offset, tensor), UNSUPPORTED (format), IO, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_checkpoint_verify(const bt_checkpoint_store *store, int64_t step,
                                           bt_checkpoint_info *info);
+// Reads what a checkpoint says of itself: its manifest and the heads of its files are checked, the
+// data are not read. tensors (may be NULL): names, types, shapes and sizes, sorted by name; offsets
+// are in their files.
+// Owns    *tensors: the caller, until bt_safetensors_release, also when this fails
+// Errors  as bt_checkpoint_verify
+BT_CHECKED bt_status bt_checkpoint_describe(const bt_checkpoint_store *store, int64_t step,
+                                            bt_checkpoint_info *info, bt_safetensors *tensors);
 // The highest step that verifies; info->step is -1 when the store is empty.
 // Errors  CORRUPT_DATA when there are checkpoints and none verifies; OUT_OF_MEMORY
 BT_CHECKED bt_status bt_checkpoint_newest(const bt_checkpoint_store *store,

@@ -40,6 +40,50 @@ bt_status bt_checkpoint_verify(const bt_checkpoint_store *store, int64_t step,
     return status;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const bt_safetensors_entry *)a)->name, ((const bt_safetensors_entry *)b)->name);
+}
+
+static bt_status copy_entries(const bt_manifest *manifest, bt_safetensors *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)manifest->tensor_count + 1, sizeof *out->entries, &block));
+    out->entries = block;
+    for (int64_t i = 0; i < manifest->tensor_count; ++i) {
+        const bt_manifest_tensor *row = &manifest->tensors[i];
+        bt_safetensors_entry *entry = &out->entries[i];
+        *entry = (bt_safetensors_entry){.dtype = row->dtype,
+                                        .shape = row->shape,
+                                        .offset_bytes = row->offset_bytes,
+                                        .size_bytes = row->size_bytes,
+                                        .index = row->file};
+        BT_TRY(bt_mem_strdup(row->name, &entry->name));
+        ++out->count;
+    }
+    qsort(out->entries, (size_t)out->count, sizeof *out->entries, compare_names);
+    return BT_OK;
+}
+
+bt_status bt_checkpoint_describe(const bt_checkpoint_store *store, int64_t step,
+                                 bt_checkpoint_info *info, bt_safetensors *tensors)
+{
+    bt_reader reader;
+    *info = (bt_checkpoint_info){.step = -1};
+    if (tensors) {
+        *tensors = (bt_safetensors){0};
+    }
+    bt_status status = bt_reader_open(store, step, &reader);
+    if (status == BT_OK) {
+        status = fill_info(&reader.manifest, info);
+    }
+    if (status == BT_OK && tensors) {
+        status = copy_entries(&reader.manifest, tensors);
+    }
+    bt_reader_close(&reader);
+    return status;
+}
+
 // ---- matching names -----------------------------------------------------------------------------
 
 typedef struct match {

@@ -27,6 +27,7 @@ typedef struct bt_state_values {
     uint64_t rng_index;                // next number of rng
     double lr, min_lr;                 // the schedule: bt_schedule, member by member
     int64_t warmup_steps, decay_steps; // likewise
+    int64_t heads; // of the attention, which no tensor's shape says; 0: not known
 } bt_state_values;
 
 typedef struct bt_state {

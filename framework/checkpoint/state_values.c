@@ -28,6 +28,7 @@ static const struct {
     {"schedule_min_lr", VALUE_F64, offsetof(bt_state_values, min_lr)},
     {"schedule_warmup_steps", VALUE_I64, offsetof(bt_state_values, warmup_steps)},
     {"schedule_decay_steps", VALUE_I64, offsetof(bt_state_values, decay_steps)},
+    {"heads", VALUE_I64, offsetof(bt_state_values, heads)},
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 

@@ -59,7 +59,8 @@ static bt_state_values values_of(int64_t step)
                              .lr = 1.0 / (double)(step + 3),
                              .min_lr = 5e-324 * (double)step,
                              .warmup_steps = 700,
-                             .decay_steps = -1};
+                             .decay_steps = -1,
+                             .heads = step % 5};
 }
 
 void test_state_fill(test_state *s, int64_t step)
@@ -78,7 +79,8 @@ static bool same_values(const bt_state_values *a, const bt_state_values *b)
     return a->step == b->step && a->epoch == b->epoch && a->position == b->position &&
            a->rng.seed == b->rng.seed && a->rng.stream == b->rng.stream &&
            a->rng_index == b->rng_index && a->lr == b->lr && a->min_lr == b->min_lr &&
-           a->warmup_steps == b->warmup_steps && a->decay_steps == b->decay_steps;
+           a->warmup_steps == b->warmup_steps && a->decay_steps == b->decay_steps &&
+           a->heads == b->heads;
 }
 
 bool test_state_is(const test_state *s, int64_t step)

@@ -81,6 +81,36 @@ static void round_trip(void **state)
     assert_int_equal(test_scratch_count("deep/store/step-00000012"), 2);
 }
 
+// What it says of itself is what verifying finds, and which tensors it has.
+static void described(void **state)
+{
+    (void)state;
+    bt_checkpoint_info info, verified;
+    bt_safetensors tensors;
+    bt_checkpoint_options options = plain;
+    options.file_bytes = 516;
+    save(12, &options);
+    ASSERT_OK(bt_checkpoint_verify(&store, 12, &verified));
+    ASSERT_OK(bt_checkpoint_describe(&store, 12, &info, &tensors));
+    assert_memory_equal(&info, &verified, sizeof info);
+    assert_int_equal(info.values.heads, 2);
+    assert_int_equal(tensors.count, TEST_STATE_TENSORS);
+    for (int i = 0; i < TEST_STATE_TENSORS; ++i) {
+        const bt_state_tensor *item = &s.state.tensors[i];
+        const bt_safetensors_entry *entry = bt_safetensors_find(&tensors, item->name);
+        assert_non_null(entry);
+        assert_int_equal(entry->dtype, item->tensor->dtype);
+        assert_true(bt_shape_equal(&entry->shape, &item->tensor->shape));
+        assert_int_equal(entry->size_bytes, bt_tensor_bytes(item->tensor));
+    }
+    bt_safetensors_release(&tensors);
+    ASSERT_FAILS(BT_STATUS_IO, "step-00000013",
+                 bt_checkpoint_describe(&store, 13, &info, &tensors));
+    bt_safetensors_release(&tensors);
+    ASSERT_OK(bt_checkpoint_describe(&store, 12, &info, NULL));
+    assert_int_equal(info.step, 12);
+}
+
 static void several_files(void **state)
 {
     (void)state;
@@ -376,6 +406,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(round_trip),
+        TEST(described),
         TEST(several_files),
         TEST(no_tensors),
         TEST(pieces_and_batches),
