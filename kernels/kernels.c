@@ -65,7 +65,7 @@ const char *bt_kernel_accepts_text(const char *accepts)
 
 const bt_kernel *bt_kernel_table(const bt_device *device, int *count)
 {
-    if (device->backend->kind == BT_DEVICE_CPU) {
+    if (device->backend->kind == BT_DEVICE_CPU && !device->backend->kernels) {
         *count = (int)(sizeof cpu_rows / sizeof cpu_rows[0]);
         return cpu_rows;
     }

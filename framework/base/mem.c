@@ -77,6 +77,8 @@ int64_t bt_mem_live_count(void) { return atomic_load(&live_count); }
 
 void bt_mem_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
 
+bool bt_mem_fail_pending(void) { return atomic_load(&fail_countdown) > 0; }
+
 struct bt_arena_chunk {
     struct bt_arena_chunk *next; // owned
     size_t capacity_bytes;

@@ -6,6 +6,7 @@
 #ifndef BT_BASE_MEM_H
 #define BT_BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,8 @@ void bt_mem_free(void *block);
 int64_t bt_mem_live_count(void);
 // Makes the n-th allocation from now on (1 is the next) fail, once; 0 turns injection off.
 void bt_mem_fail_at(int64_t n);
+// Whether that failure is still to come.
+bool bt_mem_fail_pending(void);
 
 // Frees *pointer and sets it to NULL.
 #define BT_MEM_FREE(pointer)                                                                       \

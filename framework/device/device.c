@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_CAPACITY = 4096 };
+enum { PATH_CAPACITY = 4096, ADDED_MAX = 4 };
+
+static const bt_backend *added[ADDED_MAX]; // the newest last
+static int added_count;
 
 static const bt_backend *cuda_backend;          // set once by open_plugin
 static char plugin_reason[PATH_CAPACITY + 256]; // why there is none
@@ -24,11 +27,33 @@ static void plugin_path(char path[PATH_CAPACITY])
     (void)snprintf(path, PATH_CAPACITY, "%.*s/libbt_cuda.so", length, slash ? self.dli_fname : ".");
 }
 
+static const bt_backend *find_added(const char *name)
+{
+    for (int i = added_count; i > 0; --i) {
+        if (strcmp(added[i - 1]->name, name) == 0) {
+            return added[i - 1];
+        }
+    }
+    return NULL;
+}
+
+bt_status bt_device_add(const bt_backend *backend)
+{
+    if (added_count == ADDED_MAX || backend->abi != BT_BACKEND_ABI) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "backend %s of interface %d: expected %d, and at most %d added backends",
+                        backend->name, backend->abi, BT_BACKEND_ABI, ADDED_MAX);
+    }
+    added[added_count++] = backend;
+    return BT_OK;
+}
+
 bool bt_device_is_built(const char *name)
 {
     char path[PATH_CAPACITY];
     plugin_path(path);
-    return strcmp(name, "cpu") == 0 || (strcmp(name, "cuda") == 0 && access(path, R_OK) == 0);
+    return find_added(name) || strcmp(name, "cpu") == 0 ||
+           (strcmp(name, "cuda") == 0 && access(path, R_OK) == 0);
 }
 
 static void open_plugin(void)
@@ -57,7 +82,10 @@ static void open_plugin(void)
 bt_status bt_device_backend(const char *name, const bt_backend **out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    *out = NULL;
+    *out = find_added(name);
+    if (*out) {
+        return BT_OK;
+    }
     if (strcmp(name, "cpu") == 0) {
         *out = &bt_cpu_backend;
         return BT_OK;

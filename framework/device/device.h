@@ -102,7 +102,7 @@ typedef struct bt_backend {
     void (*range_push)(const char *name);
     void (*range_pop)(void);
 
-    const struct bt_kernel *kernels; // this backend's rows of kernels/kernels.inl
+    const struct bt_kernel *kernels; // this backend's rows of kernels/kernels.inl; the CPU's: NULL
     int kernel_count;
     // Ways in which a row can compute a call, whether or not it would be chosen: the best by its
     // own model first, at most `most`; returns how many. 0: the row cannot, or is not to be
@@ -125,6 +125,10 @@ void bt_device_close(bt_device *device);
 BT_CHECKED bt_status bt_device_backend(const char *name, const bt_backend **out);
 // Whether a backend is part of this installation; opens nothing.
 bool bt_device_is_built(const char *name);
+// Adds a backend that the program brings itself, under its own name; it is found before an older
+// one of the same name. Borrowed for the rest of the process. Call it before threads use devices.
+// Errors  INVALID_ARGUMENT (another interface version, more than four)
+BT_CHECKED bt_status bt_device_add(const bt_backend *backend);
 // The number of devices of a backend; UNAVAILABLE with the reason when it has none.
 BT_CHECKED bt_status bt_device_count(const char *backend, int *count);
 

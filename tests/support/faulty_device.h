@@ -1,0 +1,38 @@
+// tests/support/faulty_device.h - the CPU as a backend that fails when a test says so
+//
+// The backend "faulty" has the CPU's kernels behind wrappers of its own: product code is not
+// changed. It counts what it gave out, so that a leak shows.
+#ifndef BT_TESTS_SUPPORT_FAULTY_DEVICE_H
+#define BT_TESTS_SUPPORT_FAULTY_DEVICE_H
+
+#include "kernels/kernels.h"
+
+typedef enum faulty_kind {
+    FAULTY_NONE,
+    FAULTY_HANG, // the kernel never returns
+    FAULTY_NAN,  // element 0 of what it wrote becomes NaN
+    FAULTY_FLIP, // every 32nd element, from a given one on, has several bits flipped
+    FAULTY_SCALE // all elements become 1000 times as large
+} faulty_kind;
+
+// What happens to launches of one op; the first launch is number 1.
+typedef struct faulty_plan {
+    faulty_kind kind;
+    bt_kernel_op op;    // GEMM, UNARY, CROSS_ENTROPY, GRAD_NORM; HANG: any
+    int64_t from, last; // launches of `op` that it happens to
+} faulty_plan;
+
+// Adds the backend to the program; a second call does nothing.
+void faulty_device_add(void);
+// Forgets launches and counts, and sets what happens from now on.
+void faulty_device_plan(const faulty_plan *plan);
+// Launches of the plan's op so far.
+int64_t faulty_device_launches(void);
+// The n-th call from now on that allocates, or makes a stream or an event, fails; 0: none.
+void faulty_device_fail_at(int64_t n);
+// Whether that failure is still to come.
+bool faulty_device_fail_pending(void);
+// Blocks, streams and events that were not given back.
+int64_t faulty_device_live(void);
+
+#endif
