@@ -263,25 +263,60 @@ typedef enum bt_compute {
     BT_COMPUTE_COUNT
 } bt_compute;
 
-// o = softmax(scale q k^T [+ causal mask]) v, per batch and head; never stores T x T.
-// lse[b,h,t] = log sum exp of the scaled scores, f32 (f64 at f64).
-typedef struct bt_attention_args {
-    bt_attention_view q, k, v, o;
-    void *lse; // [batch, heads, tokens]
-    int64_t batch, heads, tokens, head_dim;
-    double scale; // usually 1/sqrt(head_dim)
+// What both directions of attention share. kernels/attention.h says which keys a query sees.
+//   heads     query head h reads key/value head h / (heads / kv_heads)
+//   q_first   query i stands at position q_first + i on the axis of keys (context parallelism,
+//             decoding); may be negative
+//   causal    keeps key j iff j <= q_first + i
+//   window    keeps key j iff |q_first + i - j| < window; 0: all. With causal: the newest `window`
+//             keys, the query's own included
+//   starts    packs `documents` sequences into one: document n is tokens starts[n] .. starts[n + 1]
+//             - 1, and a query sees keys of its own document only. starts[0] = 0, starts[documents]
+//             = q_tokens = kv_tokens, batch = 1, q_first = 0; documents may be empty. Tokens
+//             outside of all documents see nothing
+//   dropout   the rate at which probabilities are dropped. Element
+//             ((b * heads + h) * q_tokens + i) * kv_tokens + j is kept iff its number by (seed,
+//             stream) is at least the rate, as in bt_dropout_args; kept ones count 1 / (1 - rate)
+//             times. Both directions make the same mask
+typedef struct bt_attention_shape {
+    int64_t batch, heads, kv_heads; // heads % kv_heads == 0
+    int64_t q_tokens, kv_tokens, head_dim;
+    int64_t q_first;
+    int64_t window;        // 0: none
+    const int32_t *starts; // device memory, [documents + 1], or NULL
+    int64_t documents;     // 0 without starts
+    double scale;          // usually 1/sqrt(head_dim)
     bool causal;
+    double dropout; // [0, 1); 0: none
+    uint64_t seed, stream;
+} bt_attention_shape;
+
+// o = dropout(softmax(scale q k^T, over the keys that a query sees)) v, per batch and head; never
+// stores q_tokens x kv_tokens. lse[b,h,i] = log sum exp of the scaled scores, before dropout, f32
+// (f64 at f64). A query that sees no key has o = 0, lse = -inf and gradients of 0. One that sees
+// only scores of -inf has lse = -inf and o = NaN.
+//
+// Partial results over disjoint sets of keys (o_n, lse_n) merge into the whole:
+//   lse = log sum_n exp(lse_n)    o = sum_n exp(lse_n - lse) o_n, in f32, where exp(-inf) is 0 even
+// if lse is -inf. A backward call over one of the sets that is given the merged o and lse (and d_o)
+// yields the set's dk and dv, and its share of dq: the shares' sum is dq (`accumulate`).
+typedef struct bt_attention_args {
+    bt_attention_view q, o; // [batch, q_tokens, heads, head_dim]
+    bt_attention_view k, v; // [batch, kv_tokens, kv_heads, head_dim]
+    void *lse;              // [batch, heads, q_tokens]
+    bt_attention_shape shape;
     bt_compute compute;
     bt_dtype dtype;
 } bt_attention_args;
 
 typedef struct bt_attention_backward_args {
-    bt_attention_view q, k, v, o, d_o; // inputs
-    const void *lse;                   // [batch, heads, tokens]
-    bt_attention_view dq, dk, dv;      // outputs, overwritten
-    int64_t batch, heads, tokens, head_dim;
-    double scale;
-    bool causal;
+    bt_attention_view q, o, d_o; // inputs, of q's shape
+    bt_attention_view k, v;      // inputs, of k's shape
+    const void *lse;             // [batch, heads, q_tokens]
+    bt_attention_view dq;        // output, of q's shape
+    bt_attention_view dk, dv;    // outputs, of k's shape: sums over a group's heads, ascending
+    bool accumulate;             // dq, dk, dv += instead: sums in f32, rounded once
+    bt_attention_shape shape;
     bt_compute compute;
     bt_dtype dtype;
 } bt_attention_backward_args;

@@ -35,6 +35,19 @@ static bt_attention_view packed(const bt_tensor *tensor, int part, int parts, in
                                .head_stride = head_dim};
 }
 
+static bt_attention_shape shape_of(const bt_tensor *qkv, int64_t heads, bool causal)
+{
+    const int64_t tokens = qkv->shape.size[1], head_dim = qkv->shape.size[2] / (3 * heads);
+    return (bt_attention_shape){.batch = qkv->shape.size[0],
+                                .heads = heads,
+                                .kv_heads = heads,
+                                .q_tokens = tokens,
+                                .kv_tokens = tokens,
+                                .head_dim = head_dim,
+                                .scale = 1.0 / sqrt((double)head_dim),
+                                .causal = causal};
+}
+
 bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *qkv = call->in[0];
@@ -51,12 +64,7 @@ bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
                               .v = packed(qkv, 2, 3, head_dim),
                               .o = packed(call->out[0], 0, 1, head_dim),
                               .lse = bt_tensor_data(call->saved[2]),
-                              .batch = batch,
-                              .heads = heads,
-                              .tokens = tokens,
-                              .head_dim = head_dim,
-                              .scale = 1.0 / sqrt((double)head_dim),
-                              .causal = call->attrs.attention.causal,
+                              .shape = shape_of(qkv, heads, call->attrs.attention.causal),
                               .compute = context->compute,
                               .dtype = qkv->dtype};
     return bt_context_launch(context, BT_KERNEL_ATTENTION, qkv->dtype, &args);
@@ -78,12 +86,7 @@ bt_status bt_op_attention_backward(bt_context *context, bt_op_backward *call)
                                        .dq = packed(dqkv, 0, 3, head_dim),
                                        .dk = packed(dqkv, 1, 3, head_dim),
                                        .dv = packed(dqkv, 2, 3, head_dim),
-                                       .batch = qkv->shape.size[0],
-                                       .heads = heads,
-                                       .tokens = qkv->shape.size[1],
-                                       .head_dim = head_dim,
-                                       .scale = 1.0 / sqrt((double)head_dim),
-                                       .causal = call->attrs->attention.causal,
+                                       .shape = shape_of(qkv, heads, call->attrs->attention.causal),
                                        .compute = context->compute,
                                        .dtype = qkv->dtype};
     return bt_context_launch(context, BT_KERNEL_ATTENTION_BACKWARD, qkv->dtype, &args);

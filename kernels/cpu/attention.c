@@ -1,24 +1,30 @@
-// kernels/cpu/attention.c - causal or full attention, forward and backward, O(T) memory a thread
+// kernels/cpu/attention.c - attention, forward and backward, O(tokens) memory a thread
 //
 // A tile is ATTENTION_ROWS query rows of one batch entry and head. Their scores against all the
-// keys that they may see fit a thread's workspace, so softmax is exact in one go and T x T is never
-// stored. The four products of a tile are single-threaded BLAS calls on the operands in place.
-//   forward   S = scale Q K^T;  P = exp(S - max);  O = P V / sum;  lse = max + log sum
-//   backward  P = exp(S - lse);  dV += P^T dO;  dP = dO V^T;  delta = rowsum(dO O);
+// keys that any of them sees, which are a range, fit a thread's workspace, so softmax is exact in
+// one go and the matrix of scores is never stored. The four products of a tile are single-threaded
+// BLAS calls on the operands in place.
+//   forward   S = scale Q K^T;  P = exp(S - max);  O = M P V / sum;  lse = max + log sum
+//   backward  P = exp(S - lse);  dV += (M P)^T dO;  dP = M (dO V^T);  delta = rowsum(dO O);
 //             dS = P (dP - delta);  dQ = scale dS K;  dK += scale dS^T Q
-// Shapes   views of attention.h's kind: rows of head_dim contiguous elements, strides below 2^31;
+//   where M is dropout's mask: 1 / (1 - rate) where kept, else 0
+// Shapes   views of kernels.h's kind: rows of head_dim contiguous elements, strides below 2^31;
 //          outputs must not alias inputs (they may share a packed buffer)
 // Types    f32, f64; products in the type (OpenBLAS' order), row sums in double
-// Threads  forward: tiles, longest first; backward: whole heads, whose dK and dV are summed over
-//          tiles in ascending order. Bits do not depend on the number of threads
-// Workspace ATTENTION_ROWS * tokens elements a thread, twice that in backward
-// NaN      spreads to its row; in backward also to every key's gradient that the row touches
+// Threads  forward: tiles, longest first; backward: whole key/value heads, whose dK and dV are
+//          summed over the group's heads and their tiles in ascending order. Bits do not depend on
+//          the number of threads
+// Workspace ATTENTION_ROWS * kv_tokens elements a thread, twice that in backward
+// NaN      spreads to its row; in backward also to every key's gradient that the row touches. A NaN
+//          in a key or value may reach rows of a tile that do not see it
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
+#include "kernels/attention.h"
 #include "kernels/cpu/blas.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/vector.h"
 
@@ -35,24 +41,30 @@ size_t bt_attention_cpu_workspace(const bt_device *device, const void *args)
 {
     (void)device;
     const bt_attention_args *op = args;
-    return tile_bytes(op->tokens, op->dtype) * (size_t)omp_get_max_threads();
+    return tile_bytes(op->shape.kv_tokens, op->dtype) * (size_t)omp_get_max_threads();
 }
 
 size_t bt_attention_backward_cpu_workspace(const bt_device *device, const void *args)
 {
     (void)device;
     const bt_attention_backward_args *op = args;
-    return 2 * tile_bytes(op->tokens, op->dtype) * (size_t)omp_get_max_threads();
+    return 2 * tile_bytes(op->shape.kv_tokens, op->dtype) * (size_t)omp_get_max_threads();
 }
 
 static bool view_fits(const bt_attention_view *view) { return view->token_stride <= INT32_MAX; }
+
+static bool shape_fits(const bt_attention_shape *shape)
+{
+    return bt_attention_valid(shape) && shape->q_tokens <= INT32_MAX &&
+           shape->kv_tokens <= INT32_MAX;
+}
 
 bool bt_attention_cpu_accepts(const bt_device *device, const void *args)
 {
     (void)device;
     const bt_attention_args *op = args;
     return op->compute == BT_COMPUTE_NATIVE && view_fits(&op->q) && view_fits(&op->k) &&
-           view_fits(&op->v) && view_fits(&op->o) && op->tokens <= INT32_MAX;
+           view_fits(&op->v) && view_fits(&op->o) && shape_fits(&op->shape);
 }
 
 bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args)
@@ -61,7 +73,7 @@ bool bt_attention_backward_cpu_accepts(const bt_device *device, const void *args
     const bt_attention_backward_args *op = args;
     return op->compute == BT_COMPUTE_NATIVE && view_fits(&op->q) && view_fits(&op->k) &&
            view_fits(&op->v) && view_fits(&op->o) && view_fits(&op->d_o) && view_fits(&op->dq) &&
-           view_fits(&op->dk) && view_fits(&op->dv) && op->tokens <= INT32_MAX;
+           view_fits(&op->dk) && view_fits(&op->dv) && shape_fits(&op->shape);
 }
 
 // The threads that the workspace has room for.
@@ -79,6 +91,42 @@ static bt_status count_threads(const bt_launch *launch, size_t bytes_each, int *
 static int64_t view_offset(const bt_attention_view *view, int64_t batch, int64_t head)
 {
     return batch * view->batch_stride + head * view->head_stride;
+}
+
+// Up to ATTENTION_ROWS queries and the keys that any of them sees.
+typedef struct query_tile {
+    int64_t first, rows;
+    int64_t key0, keys;                                 // keys is 0 where none is seen
+    int64_t begin[ATTENTION_ROWS], end[ATTENTION_ROWS]; // a row's keys, counted from key0
+} query_tile;
+
+static query_tile tile_at(const bt_attention_shape *shape, int64_t first)
+{
+    query_tile tile = {.first = first};
+    tile.rows = bt_attention_least(shape->q_tokens - first, ATTENTION_ROWS);
+    tile.key0 = bt_attention_keys(shape, first).begin;
+    const int64_t end = bt_attention_keys(shape, first + tile.rows - 1).end;
+    tile.keys = bt_attention_most(end - tile.key0, 0);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+        const bt_attention_range seen = bt_attention_keys(shape, first + r);
+        tile.begin[r] = bt_attention_least(seen.begin - tile.key0, tile.keys);
+        tile.end[r] = bt_attention_most(seen.end - tile.key0, tile.begin[r]);
+    }
+    return tile;
+}
+
+// Dropout's mask for one query and the keys key0 .. key0 + count - 1.
+typedef struct row_mask {
+    bt_rng rng;
+    double rate;
+    uint64_t element; // of key 0
+} row_mask;
+
+static row_mask mask_of(const bt_attention_shape *shape, int64_t batch, int64_t head, int64_t query)
+{
+    const int64_t row = (batch * shape->heads + head) * shape->q_tokens + query;
+    return (row_mask){
+        {shape->seed, shape->stream}, shape->dropout, (uint64_t)row * (uint64_t)shape->kv_tokens};
 }
 
 #define BT_BODY "kernels/cpu/attention.inl"

@@ -4,48 +4,93 @@
 // clang-format takes a long call that begins with FN for a macro and a block.
 #define MULTIPLY FN(bt_blas_gemm)
 
-// p = exp(s - max) over the first `seen` scores, 0 over the rest; returns the sum.
-BT_CLONES static double FN(exp_row)(REAL *s, int64_t seen, int64_t count, REAL max)
+// p = exp(s - max) over the scores [begin, end), 0 over the rest of [0, count); returns the sum.
+BT_CLONES static double FN(exp_row)(REAL *s, int64_t begin, int64_t end, int64_t count, REAL max)
 {
     const REAL lowest = FN(bt_exp_lowest)();
-    for (int64_t c = 0; c < seen; ++c) {
-        s[c] = FN(bt_exp_normal)(s[c] - max, lowest);
-    }
-    for (int64_t c = seen; c < count; ++c) {
+    for (int64_t c = 0; c < begin; ++c) {
         s[c] = 0;
     }
-    return FN(row_sum)(s, seen);
+    for (int64_t c = begin; c < end; ++c) {
+        s[c] = FN(bt_exp_normal)(s[c] - max, lowest);
+    }
+    for (int64_t c = end; c < count; ++c) {
+        s[c] = 0;
+    }
+    return FN(row_sum)(s + begin, end - begin);
+}
+
+// p = mask * p for the keys key0 .. key0 + count - 1.
+static void FN(drop_row)(const row_mask *mask, int64_t key0, int64_t count, REAL *p)
+{
+    const REAL keep = (REAL)(1 - mask->rate);
+    uint32_t words[BT_DROPOUT_WORDS] = {0};
+    for (int64_t c = 0; c < count; ++c) {
+        const uint64_t element = mask->element + (uint64_t)(key0 + c);
+        if (c == 0 || element % BT_DROPOUT_WORDS == 0) {
+            bt_rng_block(mask->rng, element / BT_DROPOUT_WORDS, words);
+        }
+        const bool kept = bt_dropout_keeps(words[element % BT_DROPOUT_WORDS], mask->rate);
+        p[c] = kept ? p[c] / keep : 0;
+    }
 }
 
 BT_CLONES static REAL FN(largest)(const REAL *s, int64_t count) { return FN(row_max)(s, count); }
 
-// Query rows [first, first + rows) of one head; the operands are that head's.
+// The operands of one query head: base pointers of that head and its key/value head.
+static const REAL *FN(head_of)(const bt_attention_view *view, int64_t batch, int64_t head)
+{
+    return (const REAL *)view->base + view_offset(view, batch, head);
+}
+
+// A tile's rows of o and lse where no key is in sight.
+static void FN(attend_nothing)(const query_tile *tile, int64_t dim, REAL *o, int64_t stride,
+                               REAL *lse)
+{
+    for (int64_t r = 0; r < tile->rows; ++r) {
+        memset(o + r * stride, 0, (size_t)dim * sizeof(REAL));
+        lse[r] = -(REAL)INFINITY;
+    }
+}
+
+// The rows of one tile of a head.
 static void FN(attend)(const bt_attention_args *op, int64_t batch, int64_t head, int64_t first,
                        REAL *scores)
 {
-    const REAL *q = (const REAL *)op->q.base + view_offset(&op->q, batch, head);
-    const REAL *k = (const REAL *)op->k.base + view_offset(&op->k, batch, head);
-    const REAL *v = (const REAL *)op->v.base + view_offset(&op->v, batch, head);
-    REAL *o = (REAL *)op->o.base + view_offset(&op->o, batch, head) + first * op->o.token_stride;
-    REAL *lse = (REAL *)op->lse + (batch * op->heads + head) * op->tokens + first;
-    const int64_t left = op->tokens - first;
-    const int64_t rows = left < ATTENTION_ROWS ? left : ATTENTION_ROWS;
-    const int64_t keys = op->causal ? first + rows : op->tokens;
-    double sum[ATTENTION_ROWS];
-    MULTIPLY(false, true, rows, keys, op->head_dim, op->scale, q + first * op->q.token_stride,
-             op->q.token_stride, k, op->k.token_stride, 0, scores, keys);
-    for (int64_t r = 0; r < rows; ++r) {
-        const int64_t seen = op->causal ? first + r + 1 : keys;
-        const REAL max = FN(largest)(scores + r * keys, seen);
-        sum[r] = FN(exp_row)(scores + r * keys, seen, keys, max);
-        lse[r] = (REAL)((double)max + log(sum[r]));
+    const bt_attention_shape *shape = &op->shape;
+    const int64_t kv_head = head / (shape->heads / shape->kv_heads), dim = shape->head_dim;
+    const query_tile tile = tile_at(shape, first);
+    const int64_t rows = tile.rows, keys = tile.keys, stride = op->o.token_stride;
+    REAL *o = (REAL *)op->o.base + view_offset(&op->o, batch, head) + first * stride;
+    REAL *lse = (REAL *)op->lse + (batch * shape->heads + head) * shape->q_tokens + first;
+    if (keys == 0) {
+        FN(attend_nothing)(&tile, dim, o, stride, lse);
+        return;
     }
-    MULTIPLY(false, false, rows, op->head_dim, keys, 1, scores, keys, v, op->v.token_stride, 0, o,
-             op->o.token_stride);
+    const REAL *q = FN(head_of)(&op->q, batch, head) + first * op->q.token_stride;
+    const REAL *k = FN(head_of)(&op->k, batch, kv_head) + tile.key0 * op->k.token_stride;
+    const REAL *v = FN(head_of)(&op->v, batch, kv_head) + tile.key0 * op->v.token_stride;
+    double sum[ATTENTION_ROWS];
+    MULTIPLY(false, true, rows, keys, dim, shape->scale, q, op->q.token_stride, k,
+             op->k.token_stride, 0, scores, keys);
     for (int64_t r = 0; r < rows; ++r) {
+        REAL *row = scores + r * keys;
+        const int64_t begin = tile.begin[r], seen = tile.end[r] - begin;
+        const REAL max = seen > 0 ? FN(largest)(row + begin, seen) : 0;
+        const REAL shift = max == -(REAL)INFINITY ? 0 : max; // all are -inf: their sum is 0
+        sum[r] = FN(exp_row)(row, begin, tile.end[r], keys, shift);
+        lse[r] = (REAL)((double)shift + log(sum[r]));
+        if (shape->dropout > 0) {
+            const row_mask mask = mask_of(shape, batch, head, first + r);
+            FN(drop_row)(&mask, tile.key0 + begin, seen, row + begin);
+        }
+    }
+    MULTIPLY(false, false, rows, dim, keys, 1, scores, keys, v, op->v.token_stride, 0, o, stride);
+    for (int64_t r = 0; r < rows; ++r) {
+        const bool sees = tile.end[r] > tile.begin[r];
         const REAL inverse = (REAL)(1 / sum[r]);
-        for (int64_t d = 0; d < op->head_dim; ++d) {
-            o[r * op->o.token_stride + d] *= inverse;
+        for (int64_t d = 0; d < dim; ++d) {
+            o[r * stride + d] = sees ? o[r * stride + d] * inverse : 0;
         }
     }
 }
@@ -53,11 +98,12 @@ static void FN(attend)(const bt_attention_args *op, int64_t batch, int64_t head,
 bt_status FN(bt_attention_cpu)(const bt_launch *launch, const void *args)
 {
     const bt_attention_args *op = args;
-    const size_t bytes_each = tile_bytes(op->tokens, op->dtype);
-    const int64_t heads = op->batch * op->heads;
-    const int64_t tiles = (op->tokens + ATTENTION_ROWS - 1) / ATTENTION_ROWS;
+    const bt_attention_shape *shape = &op->shape;
+    const size_t bytes_each = tile_bytes(shape->kv_tokens, op->dtype);
+    const int64_t heads = shape->batch * shape->heads;
+    const int64_t tiles = (shape->q_tokens + ATTENTION_ROWS - 1) / ATTENTION_ROWS;
     int threads = 0;
-    if (heads * tiles == 0 || op->head_dim == 0) {
+    if (heads * tiles == 0 || shape->head_dim == 0) {
         return BT_OK;
     }
     BT_TRY(count_threads(launch, bytes_each, &threads));
@@ -67,7 +113,7 @@ bt_status FN(bt_attention_cpu)(const bt_launch *launch, const void *args)
         const int64_t pair = task % heads, tile = tiles - 1 - task / heads;
         char *mine = (char *)launch->workspace + (size_t)omp_get_thread_num() * bytes_each;
         void *scores = mine;
-        FN(attend)(op, pair / op->heads, pair % op->heads, tile * ATTENTION_ROWS, scores);
+        FN(attend)(op, pair / shape->heads, pair % shape->heads, tile * ATTENTION_ROWS, scores);
     }
     return BT_OK;
 }
@@ -76,6 +122,7 @@ bt_status FN(bt_attention_cpu)(const bt_launch *launch, const void *args)
 
 // One head of every operand.
 typedef struct FN(attention_head) {
+    int64_t batch, head;
     const REAL *q, *k, *v, *o, *d_o, *lse;
     REAL *dq, *dk, *dv;
 } FN(attention_head);
@@ -83,16 +130,19 @@ typedef struct FN(attention_head) {
 static FN(attention_head)
     FN(head_at)(const bt_attention_backward_args *op, int64_t batch, int64_t head)
 {
+    const int64_t kv_head = head / (op->shape.heads / op->shape.kv_heads);
     return (FN(attention_head)){
-        .q = (const REAL *)op->q.base + view_offset(&op->q, batch, head),
-        .k = (const REAL *)op->k.base + view_offset(&op->k, batch, head),
-        .v = (const REAL *)op->v.base + view_offset(&op->v, batch, head),
-        .o = (const REAL *)op->o.base + view_offset(&op->o, batch, head),
-        .d_o = (const REAL *)op->d_o.base + view_offset(&op->d_o, batch, head),
-        .lse = (const REAL *)op->lse + (batch * op->heads + head) * op->tokens,
+        .batch = batch,
+        .head = head,
+        .q = FN(head_of)(&op->q, batch, head),
+        .k = FN(head_of)(&op->k, batch, kv_head),
+        .v = FN(head_of)(&op->v, batch, kv_head),
+        .o = FN(head_of)(&op->o, batch, head),
+        .d_o = FN(head_of)(&op->d_o, batch, head),
+        .lse = (const REAL *)op->lse + (batch * op->shape.heads + head) * op->shape.q_tokens,
         .dq = (REAL *)op->dq.base + view_offset(&op->dq, batch, head),
-        .dk = (REAL *)op->dk.base + view_offset(&op->dk, batch, head),
-        .dv = (REAL *)op->dv.base + view_offset(&op->dv, batch, head),
+        .dk = (REAL *)op->dk.base + view_offset(&op->dk, batch, kv_head),
+        .dv = (REAL *)op->dv.base + view_offset(&op->dv, batch, kv_head),
     };
 }
 
@@ -109,57 +159,93 @@ BT_CLONES static void FN(score_gradient)(const REAL *p, REAL *dp, int64_t count,
     }
 }
 
+static void FN(zero_rows)(REAL *x, int64_t stride, int64_t rows, int64_t dim)
+{
+    for (int64_t r = 0; r < rows; ++r) {
+        memset(x + r * stride, 0, (size_t)dim * sizeof(REAL));
+    }
+}
+
+// Row r of a tile: scores s become the mask's M P, ds becomes dS.
+static void FN(row_backward)(const bt_attention_backward_args *op, const FN(attention_head) * at,
+                             const query_tile *tile, int64_t r, REAL *s, REAL *ds)
+{
+    const int64_t query = tile->first + r, begin = tile->begin[r], seen = tile->end[r] - begin;
+    const double delta = FN(dot_row)(at->d_o + query * op->d_o.token_stride,
+                                     at->o + query * op->o.token_stride, op->shape.head_dim);
+    const row_mask mask = mask_of(&op->shape, at->batch, at->head, query);
+    (void)FN(exp_row)(s, begin, tile->end[r], tile->keys, at->lse[query]);
+    if (op->shape.dropout > 0) {
+        FN(drop_row)(&mask, tile->key0 + begin, seen, ds + begin);
+    }
+    FN(score_gradient)(s + begin, ds + begin, seen, (REAL)delta);
+    memset(ds, 0, (size_t)begin * sizeof(REAL));
+    memset(ds + tile->end[r], 0, (size_t)(tile->keys - tile->end[r]) * sizeof(REAL));
+    if (op->shape.dropout > 0) {
+        FN(drop_row)(&mask, tile->key0 + begin, seen, s + begin);
+    }
+}
+
 // Adds what query rows [first, ...) give to dk and dv, and writes their dq.
 static void FN(attend_backward)(const bt_attention_backward_args *op, const FN(attention_head) * at,
                                 int64_t first, REAL *p, REAL *ds)
 {
-    const int64_t left = op->tokens - first, dim = op->head_dim;
-    const int64_t rows = left < ATTENTION_ROWS ? left : ATTENTION_ROWS;
-    const int64_t keys = op->causal ? first + rows : op->tokens;
+    const query_tile tile = tile_at(&op->shape, first);
+    const int64_t rows = tile.rows, keys = tile.keys, dim = op->shape.head_dim;
     const REAL *q = at->q + first * op->q.token_stride;
-    const REAL *o = at->o + first * op->o.token_stride;
     const REAL *d_o = at->d_o + first * op->d_o.token_stride;
-    MULTIPLY(false, true, rows, keys, dim, op->scale, q, op->q.token_stride, at->k,
-             op->k.token_stride, 0, p, keys);
-    MULTIPLY(false, true, rows, keys, dim, 1, d_o, op->d_o.token_stride, at->v, op->v.token_stride,
-             0, ds, keys);
-    for (int64_t r = 0; r < rows; ++r) {
-        const int64_t seen = op->causal ? first + r + 1 : keys;
-        const double delta =
-            FN(dot_row)(d_o + r * op->d_o.token_stride, o + r * op->o.token_stride, dim);
-        (void)FN(exp_row)(p + r * keys, seen, keys, at->lse[first + r]);
-        FN(score_gradient)(p + r * keys, ds + r * keys, keys, (REAL)delta);
+    const REAL *k = at->k + tile.key0 * op->k.token_stride;
+    const REAL *v = at->v + tile.key0 * op->v.token_stride;
+    REAL *dq = at->dq + first * op->dq.token_stride;
+    if (keys == 0) {
+        if (!op->accumulate) {
+            FN(zero_rows)(dq, op->dq.token_stride, rows, dim);
+        }
+        return;
     }
-    MULTIPLY(true, false, keys, dim, rows, 1, p, keys, d_o, op->d_o.token_stride, 1, at->dv,
-             op->dv.token_stride);
-    MULTIPLY(false, false, rows, dim, keys, op->scale, ds, keys, at->k, op->k.token_stride, 0,
-             at->dq + first * op->dq.token_stride, op->dq.token_stride);
-    MULTIPLY(true, false, keys, dim, rows, op->scale, ds, keys, q, op->q.token_stride, 1, at->dk,
-             op->dk.token_stride);
+    MULTIPLY(false, true, rows, keys, dim, op->shape.scale, q, op->q.token_stride, k,
+             op->k.token_stride, 0, p, keys);
+    MULTIPLY(false, true, rows, keys, dim, 1, d_o, op->d_o.token_stride, v, op->v.token_stride, 0,
+             ds, keys);
+    for (int64_t r = 0; r < rows; ++r) {
+        FN(row_backward)(op, at, &tile, r, p + r * keys, ds + r * keys);
+    }
+    MULTIPLY(true, false, keys, dim, rows, 1, p, keys, d_o, op->d_o.token_stride, 1,
+             at->dv + tile.key0 * op->dv.token_stride, op->dv.token_stride);
+    MULTIPLY(false, false, rows, dim, keys, op->shape.scale, ds, keys, k, op->k.token_stride,
+             op->accumulate ? 1 : 0, dq, op->dq.token_stride);
+    MULTIPLY(true, false, keys, dim, rows, op->shape.scale, ds, keys, q, op->q.token_stride, 1,
+             at->dk + tile.key0 * op->dk.token_stride, op->dk.token_stride);
 }
 
 bt_status FN(bt_attention_backward_cpu)(const bt_launch *launch, const void *args)
 {
     const bt_attention_backward_args *op = args;
-    const size_t bytes_half = tile_bytes(op->tokens, op->dtype);
-    const size_t row_bytes = (size_t)op->head_dim * sizeof(REAL);
+    const bt_attention_shape *shape = &op->shape;
+    const size_t bytes_half = tile_bytes(shape->kv_tokens, op->dtype);
     int threads = 0;
-    if (op->batch * op->heads * op->tokens == 0 || op->head_dim == 0) {
+    if (shape->batch * shape->heads * (shape->q_tokens + shape->kv_tokens) == 0 ||
+        shape->head_dim == 0) {
         return BT_OK;
     }
     BT_TRY(count_threads(launch, 2 * bytes_half, &threads));
     bt_blas_keep_single_threaded();
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t pair = 0; pair < op->batch * op->heads; ++pair) {
-        const FN(attention_head) at = FN(head_at)(op, pair / op->heads, pair % op->heads);
+    for (int64_t pair = 0; pair < shape->batch * shape->kv_heads; ++pair) {
+        const int64_t group = shape->heads / shape->kv_heads, batch = pair / shape->kv_heads;
+        const int64_t head0 = pair % shape->kv_heads * group;
         char *mine = (char *)launch->workspace + (size_t)omp_get_thread_num() * 2 * bytes_half;
         void *p = mine, *ds = mine + bytes_half;
-        for (int64_t t = 0; t < op->tokens; ++t) {
-            memset(at.dk + t * op->dk.token_stride, 0, row_bytes);
-            memset(at.dv + t * op->dv.token_stride, 0, row_bytes);
+        const FN(attention_head) own = FN(head_at)(op, batch, head0);
+        if (!op->accumulate) {
+            FN(zero_rows)(own.dk, op->dk.token_stride, shape->kv_tokens, shape->head_dim);
+            FN(zero_rows)(own.dv, op->dv.token_stride, shape->kv_tokens, shape->head_dim);
         }
-        for (int64_t first = 0; first < op->tokens; first += ATTENTION_ROWS) {
-            FN(attend_backward)(op, &at, first, p, ds);
+        for (int64_t task = head0; task < head0 + group; ++task) {
+            const FN(attention_head) at = FN(head_at)(op, batch, task);
+            for (int64_t first = 0; first < shape->q_tokens; first += ATTENTION_ROWS) {
+                FN(attend_backward)(op, &at, first, p, ds);
+            }
         }
     }
     return BT_OK;

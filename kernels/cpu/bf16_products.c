@@ -114,10 +114,20 @@ bt_status bt_gemm_cpu_bf16(const bt_launch *launch, const void *args)
 
 // ---- attention ---------------------------------------------------------------------------------
 
-// The shape that all operands of an attention share.
+// The shape of an operand.
 typedef struct heads {
     int64_t batch, heads, tokens, head_dim;
 } heads;
+
+static heads queries_of(const bt_attention_shape *s)
+{
+    return (heads){s->batch, s->heads, s->q_tokens, s->head_dim};
+}
+
+static heads keys_of(const bt_attention_shape *s)
+{
+    return (heads){s->batch, s->kv_heads, s->kv_tokens, s->head_dim};
+}
 
 static int64_t count_of(const heads *shape)
 {
@@ -192,10 +202,11 @@ static bt_attention_args forward_f32(const bt_attention_args *given)
 size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args)
 {
     const bt_attention_args op = forward_f32(args);
-    const heads shape = {op.batch, op.heads, op.tokens, op.head_dim};
+    const heads query = queries_of(&op.shape), key = keys_of(&op.shape);
     parts count = {0};
-    for (int i = 0; i < 4; ++i) {
-        (void)take(&count, count_of(&shape));
+    for (int i = 0; i < 2; ++i) {
+        (void)take(&count, count_of(&query));
+        (void)take(&count, count_of(&key));
     }
     return count.used_bytes + bt_attention_cpu_workspace(device, &op);
 }
@@ -203,21 +214,21 @@ size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args
 bt_status bt_attention_cpu_bf16(const bt_launch *launch, const void *args)
 {
     const bt_attention_args *given = args;
-    const heads shape = {given->batch, given->heads, given->tokens, given->head_dim};
-    const int64_t count = count_of(&shape);
-    if (count == 0) {
+    const heads query = queries_of(&given->shape), key = keys_of(&given->shape);
+    const int64_t q_count = count_of(&query), k_count = count_of(&key);
+    if (q_count == 0) {
         return BT_OK;
     }
     BT_TRY(check_room(launch));
     parts from = {launch->workspace, 0};
     bt_attention_args op = forward_f32(given);
-    op.q = widen_view(&given->q, &shape, take(&from, count));
-    op.k = widen_view(&given->k, &shape, take(&from, count));
-    op.v = widen_view(&given->v, &shape, take(&from, count));
-    op.o = packed(&shape, take(&from, count));
+    op.q = widen_view(&given->q, &query, take(&from, q_count));
+    op.k = widen_view(&given->k, &key, take(&from, k_count));
+    op.v = widen_view(&given->v, &key, take(&from, k_count));
+    op.o = packed(&query, take(&from, q_count));
     const bt_launch inner = rest_of(launch, &from);
     BT_TRY(bt_attention_cpu_f32(&inner, &op));
-    narrow_view(&given->o, &shape, op.o.base);
+    narrow_view(&given->o, &query, op.o.base);
     return BT_OK;
 }
 
@@ -231,37 +242,45 @@ static bt_attention_backward_args backward_f32(const bt_attention_backward_args 
 size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const void *args)
 {
     const bt_attention_backward_args op = backward_f32(args);
-    const heads shape = {op.batch, op.heads, op.tokens, op.head_dim};
+    const heads query = queries_of(&op.shape), key = keys_of(&op.shape);
     parts count = {0};
-    for (int i = 0; i < 8; ++i) {
-        (void)take(&count, count_of(&shape));
+    for (int i = 0; i < 4; ++i) {
+        (void)take(&count, count_of(&query));
+        (void)take(&count, count_of(&key));
     }
     return count.used_bytes + bt_attention_backward_cpu_workspace(device, &op);
+}
+
+// An output in f32: what it holds, where the call adds to it.
+static bt_attention_view output_view(const bt_attention_backward_args *given,
+                                     const bt_attention_view *view, const heads *shape, float *to)
+{
+    return given->accumulate ? widen_view(view, shape, to) : packed(shape, to);
 }
 
 bt_status bt_attention_backward_cpu_bf16(const bt_launch *launch, const void *args)
 {
     const bt_attention_backward_args *given = args;
-    const heads shape = {given->batch, given->heads, given->tokens, given->head_dim};
-    const int64_t count = count_of(&shape);
-    if (count == 0) {
+    const heads query = queries_of(&given->shape), key = keys_of(&given->shape);
+    const int64_t q_count = count_of(&query), k_count = count_of(&key);
+    if (q_count + k_count == 0) {
         return BT_OK;
     }
     BT_TRY(check_room(launch));
     parts from = {launch->workspace, 0};
     bt_attention_backward_args op = backward_f32(given);
-    op.q = widen_view(&given->q, &shape, take(&from, count));
-    op.k = widen_view(&given->k, &shape, take(&from, count));
-    op.v = widen_view(&given->v, &shape, take(&from, count));
-    op.o = widen_view(&given->o, &shape, take(&from, count));
-    op.d_o = widen_view(&given->d_o, &shape, take(&from, count));
-    op.dq = packed(&shape, take(&from, count));
-    op.dk = packed(&shape, take(&from, count));
-    op.dv = packed(&shape, take(&from, count));
+    op.q = widen_view(&given->q, &query, take(&from, q_count));
+    op.k = widen_view(&given->k, &key, take(&from, k_count));
+    op.v = widen_view(&given->v, &key, take(&from, k_count));
+    op.o = widen_view(&given->o, &query, take(&from, q_count));
+    op.d_o = widen_view(&given->d_o, &query, take(&from, q_count));
+    op.dq = output_view(given, &given->dq, &query, take(&from, q_count));
+    op.dk = output_view(given, &given->dk, &key, take(&from, k_count));
+    op.dv = output_view(given, &given->dv, &key, take(&from, k_count));
     const bt_launch inner = rest_of(launch, &from);
     BT_TRY(bt_attention_backward_cpu_f32(&inner, &op));
-    narrow_view(&given->dq, &shape, op.dq.base);
-    narrow_view(&given->dk, &shape, op.dk.base);
-    narrow_view(&given->dv, &shape, op.dv.base);
+    narrow_view(&given->dq, &query, op.dq.base);
+    narrow_view(&given->dk, &key, op.dk.base);
+    narrow_view(&given->dv, &key, op.dv.base);
     return BT_OK;
 }

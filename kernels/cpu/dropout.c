@@ -4,14 +4,11 @@
 // Types    f32, f64, bf16
 // Cost     bound by Philox: ten rounds for four elements
 // NaN      a dropped element is 0 whatever it was
-#include "framework/base/rng.h"
+#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector.h"
 
-enum { WORDS = 4 }; // of a Philox block; BT_CHUNK is a multiple
-
-// bt_rng_uniform's number, from a word; the largest may be 1 here, which every rate keeps.
-static float uniform_of(uint32_t word) { return (float)(((word >> 8) + 0.5) * 0x1p-24); }
+// BT_CHUNK is a multiple of BT_DROPOUT_WORDS.
 
 static bt_status check_rate(double rate)
 {
@@ -31,11 +28,11 @@ static void drop_bf16(const bt_dropout_args *op, int64_t from, int64_t to)
     const uint16_t *x = op->x;
     const float keep = (float)(1 - op->rate);
     uint16_t *y = op->y;
-    for (int64_t at = from; at < to; at += WORDS) {
-        uint32_t words[WORDS];
-        bt_rng_block(rng, (uint64_t)(at / WORDS), words);
-        for (int64_t i = at; i < to && i < at + WORDS; ++i) {
-            const bool kept = (double)uniform_of(words[i - at]) >= op->rate;
+    for (int64_t at = from; at < to; at += BT_DROPOUT_WORDS) {
+        uint32_t words[BT_DROPOUT_WORDS];
+        bt_rng_block(rng, (uint64_t)(at / BT_DROPOUT_WORDS), words);
+        for (int64_t i = at; i < to && i < at + BT_DROPOUT_WORDS; ++i) {
+            const bool kept = bt_dropout_keeps(words[i - at], op->rate);
             const float value = kept ? bt_bf16_to_f32(x[i]) / keep : 0;
             y[i] = bt_f32_to_bf16(op->accumulate ? bt_bf16_to_f32(y[i]) + value : value);
         }

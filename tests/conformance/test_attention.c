@@ -64,6 +64,18 @@ static bt_attention_view view_of(const problem *p, const test_twin *twin, int pa
     return (bt_attention_view){base, p->tokens * token_stride, token_stride, p->dim};
 }
 
+static bt_attention_shape shape_of(const problem *p)
+{
+    return (bt_attention_shape){.batch = p->batch,
+                                .heads = p->heads,
+                                .kv_heads = p->heads,
+                                .q_tokens = p->tokens,
+                                .kv_tokens = p->tokens,
+                                .head_dim = p->dim,
+                                .scale = 1 / sqrt((double)p->dim),
+                                .causal = p->causal};
+}
+
 static bt_attention_args forward_args(const problem *p, test_twin *qkv, test_twin *o,
                                       test_twin *lse, test_side side)
 {
@@ -72,12 +84,7 @@ static bt_attention_args forward_args(const problem *p, test_twin *qkv, test_twi
                                .v = view_of(p, qkv, 2, 3, side),
                                .o = view_of(p, o, 0, 1, side),
                                .lse = test_at(lse, side),
-                               .batch = p->batch,
-                               .heads = p->heads,
-                               .tokens = p->tokens,
-                               .head_dim = p->dim,
-                               .scale = 1 / sqrt((double)p->dim),
-                               .causal = p->causal,
+                               .shape = shape_of(p),
                                .compute =
                                    side == TEST_HOST ? BT_COMPUTE_NATIVE : p->precision->compute,
                                .dtype = test_type(p->precision->dtype, side)};
@@ -97,12 +104,7 @@ static bt_attention_backward_args backward_args(const problem *p, test_twin *qkv
                                         .dq = view_of(p, dqkv, 0, 3, side),
                                         .dk = view_of(p, dqkv, 1, 3, side),
                                         .dv = view_of(p, dqkv, 2, 3, side),
-                                        .batch = f.batch,
-                                        .heads = f.heads,
-                                        .tokens = f.tokens,
-                                        .head_dim = f.head_dim,
-                                        .scale = f.scale,
-                                        .causal = f.causal,
+                                        .shape = f.shape,
                                         .compute = f.compute,
                                         .dtype = f.dtype};
 }
@@ -448,14 +450,14 @@ static void refuses_what_it_cannot(void **state)
         const bt_kernel *row = NULL;
         ASSERT_OK(bt_kernel_find(test_device(), BT_KERNEL_ATTENTION, dtype, &good, &row));
         bt_attention_args bad = good;
-        bad.head_dim = 12;
+        bad.shape.head_dim = 12;
         refuse(&bad);
-        bad.head_dim = 136;
+        bad.shape.head_dim = 136;
         refuse(&bad);
         bad = good;
-        bad.scale = 0;
+        bad.shape.scale = 0;
         refuse(&bad);
-        bad.scale = (double)NAN;
+        bad.shape.scale = (double)NAN;
         refuse(&bad);
         bad = good;
         bad.q.base = (char *)bad.q.base + bt_dtype_size(dtype);

@@ -147,8 +147,15 @@ static void check_attention(const attention_case *test, bt_dtype dtype)
     bt_attention_args args = {.q = view_of(test, &qkv, 0, 3), .lse = lse.data};
     args.k = view_of(test, &qkv, 1, 3), args.v = view_of(test, &qkv, 2, 3);
     args.o = view_of(test, &o, 0, 1);
-    args.batch = test->batch, args.heads = test->heads, args.tokens = test->tokens;
-    args.head_dim = test->dim, args.scale = scale, args.causal = test->causal, args.dtype = dtype;
+    args.shape = (bt_attention_shape){.batch = test->batch,
+                                      .heads = test->heads,
+                                      .kv_heads = test->heads,
+                                      .q_tokens = test->tokens,
+                                      .kv_tokens = test->tokens,
+                                      .head_dim = test->dim,
+                                      .scale = scale,
+                                      .causal = test->causal};
+    args.dtype = dtype;
     TEST_KERNEL(BT_KERNEL_ATTENTION, dtype, &args, &o, &lse);
     reference(test, scale, &data);
     // Scores of size up to 4 sqrt(D) are rounded before exp; then sums over D or T products.
@@ -162,8 +169,7 @@ static void check_attention(const attention_case *test, bt_dtype dtype)
     back.d_o = view_of(test, &d_o, 0, 1), back.lse = lse.data;
     back.dq = view_of(test, &dqkv, 0, 3), back.dk = view_of(test, &dqkv, 1, 3);
     back.dv = view_of(test, &dqkv, 2, 3);
-    back.batch = test->batch, back.heads = test->heads, back.tokens = test->tokens;
-    back.head_dim = test->dim, back.scale = scale, back.causal = test->causal, back.dtype = dtype;
+    back.shape = args.shape, back.dtype = dtype;
     TEST_KERNEL(BT_KERNEL_ATTENTION_BACKWARD, dtype, &back, &dqkv);
     compare_part(test, &dqkv, 0, 3, data.dq, 8 * tolerance, "dq");
     compare_part(test, &dqkv, 1, 3, data.dk, 8 * tolerance, "dk");
@@ -205,8 +211,15 @@ static void test_nan_and_large_scores(void **state)
     bt_attention_args args = {.q = {bq.data, T * D, D, D}, .k = {bk.data, T * D, D, D}};
     args.v = (bt_attention_view){bv.data, T * D, D, D};
     args.o = (bt_attention_view){bo.data, T * D, D, D}, args.lse = lse.data;
-    args.batch = args.heads = 1, args.tokens = T, args.head_dim = D;
-    args.scale = 1, args.causal = true, args.dtype = BT_F32;
+    args.shape = (bt_attention_shape){.batch = 1,
+                                      .heads = 1,
+                                      .kv_heads = 1,
+                                      .q_tokens = T,
+                                      .kv_tokens = T,
+                                      .head_dim = D,
+                                      .scale = 1,
+                                      .causal = true};
+    args.dtype = BT_F32;
     TEST_KERNEL(BT_KERNEL_ATTENTION, BT_F32, &args, &bo, &lse);
     test_buffer_read(&bo, o);
     for (int t = 0; t < T; ++t) {
@@ -228,8 +241,15 @@ static void test_workspace(void **state)
     enum { T = 4 };
     float q[T] = {1, 2, 3, 4}, o[T], lse[T], space[64 * T];
     bt_attention_view view = {q, T, 1, 1}, out = {o, T, 1, 1};
-    bt_attention_args args = {.q = view, .k = view, .v = view, .o = out, .lse = lse, .batch = 1};
-    args.heads = 1, args.tokens = T, args.head_dim = 1, args.scale = 1, args.causal = true;
+    bt_attention_args args = {.q = view, .k = view, .v = view, .o = out, .lse = lse};
+    args.shape = (bt_attention_shape){.batch = 1,
+                                      .heads = 1,
+                                      .kv_heads = 1,
+                                      .q_tokens = T,
+                                      .kv_tokens = T,
+                                      .head_dim = 1,
+                                      .scale = 1,
+                                      .causal = true};
     bt_device device;
     const bt_kernel *kernel = NULL;
     args.dtype = BT_F32;

@@ -508,12 +508,33 @@ static void attention(void **state)
             bt_attention_view d_out = out;
             d_out.base = t ? d_o.wide.data : d_o.narrow.data;
             const bt_dtype dtype = t ? BT_F32 : BT_BF16;
-            bt_attention_args op = {q,      k,   v,    out,    lse[t].data,       BATCH, HEADS,
-                                    TOKENS, DIM, 0.25, causal, BT_COMPUTE_NATIVE, dtype};
+            const bt_attention_shape shape = {.batch = BATCH,
+                                              .heads = HEADS,
+                                              .kv_heads = HEADS,
+                                              .q_tokens = TOKENS,
+                                              .kv_tokens = TOKENS,
+                                              .head_dim = DIM,
+                                              .scale = 0.25,
+                                              .causal = causal};
+            bt_attention_args op = {.q = q,
+                                    .k = k,
+                                    .v = v,
+                                    .o = out,
+                                    .lse = lse[t].data,
+                                    .shape = shape,
+                                    .dtype = dtype};
             TEST_KERNEL(BT_KERNEL_ATTENTION, dtype, &op, t ? &o.wide : &o.narrow, &lse[t]);
-            bt_attention_backward_args back = {
-                q,     k,      v,   out,  d_out,  lse[t].data,       dq,   dk, dv, BATCH,
-                HEADS, TOKENS, DIM, 0.25, causal, BT_COMPUTE_NATIVE, dtype};
+            bt_attention_backward_args back = {.q = q,
+                                               .k = k,
+                                               .v = v,
+                                               .o = out,
+                                               .d_o = d_out,
+                                               .lse = lse[t].data,
+                                               .dq = dq,
+                                               .dk = dk,
+                                               .dv = dv,
+                                               .shape = shape,
+                                               .dtype = dtype};
             TEST_KERNEL(BT_KERNEL_ATTENTION_BACKWARD, dtype, &back,
                         t ? &d_qkv.wide : &d_qkv.narrow);
         }

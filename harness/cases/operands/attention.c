@@ -18,7 +18,14 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
     (void)lists;
     const int64_t *axes = self->shape.axes;
     bt_compute compute = self->tf32 && !wide ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
-    double scale = 1.0 / sqrt((double)axes[3]);
+    bt_attention_shape shape = {.batch = rows,
+                                .heads = axes[1],
+                                .kv_heads = axes[1],
+                                .q_tokens = axes[2],
+                                .kv_tokens = axes[2],
+                                .head_dim = axes[3],
+                                .scale = 1.0 / sqrt((double)axes[3]),
+                                .causal = is_causal(self)};
     bt_attention_view views[9];
     for (int i = 0; i < self->count && i < 9; ++i) {
         views[i] = view_of(self, at[i]);
@@ -34,12 +41,7 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
                                          .dq = views[6],
                                          .dk = views[7],
                                          .dv = views[8],
-                                         .batch = rows,
-                                         .heads = axes[1],
-                                         .tokens = axes[2],
-                                         .head_dim = axes[3],
-                                         .scale = scale,
-                                         .causal = is_causal(self),
+                                         .shape = shape,
                                          .compute = compute,
                                          .dtype = bt_operand_type(self, wide)};
         return;
@@ -49,12 +51,7 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
                                          .v = views[2],
                                          .o = views[3],
                                          .lse = at[4],
-                                         .batch = rows,
-                                         .heads = axes[1],
-                                         .tokens = axes[2],
-                                         .head_dim = axes[3],
-                                         .scale = scale,
-                                         .causal = is_causal(self),
+                                         .shape = shape,
                                          .compute = compute,
                                          .dtype = bt_operand_type(self, wide)};
 }

@@ -6,6 +6,7 @@
 // sm90: see launch_sm90.cu.
 #include <math.h>
 
+#include "kernels/attention.h"
 #include "kernels/cuda/attention/sm90.h"
 #include "kernels/cuda/attention/tile.cuh"
 
@@ -16,31 +17,30 @@ static bool view_fits(const bt_attention_view *view, bt_dtype dtype)
            view->token_stride % chunk == 0 && view->head_stride % chunk == 0;
 }
 
-static bool shape_fits(const bt_device *device, int64_t batch, int64_t heads, int64_t tokens,
-                       int64_t head_dim, double scale)
+static bool shape_fits(const bt_device *device, const bt_attention_shape *s)
 {
+    const int64_t batch = s->batch, heads = s->heads, tokens = s->q_tokens;
     // A grid has a block for 64 rows of a head at most, and for 32 rows of statistics.
     const int64_t most_rows = (int64_t)1 << 30;
-    return device->info.shared_bytes >= SHARED_LIMIT && batch >= 0 && heads >= 0 && tokens >= 0 &&
+    return bt_attention_plain(s) && device->info.shared_bytes >= SHARED_LIMIT &&
            tokens <= most_rows && batch <= most_rows && heads <= most_rows &&
            (double)batch * (double)heads * (double)(tokens + 64) < 32.0 * 0x7fffffff &&
-           head_dim >= 8 && head_dim <= 128 && head_dim % 8 == 0 && scale > 0.0 && isfinite(scale);
+           s->head_dim >= 8 && s->head_dim <= 128 && s->head_dim % 8 == 0 && s->scale > 0.0 &&
+           isfinite(s->scale);
 }
 
 static bool forward_fits(const bt_device *device, const bt_attention_args *a)
 {
-    return shape_fits(device, a->batch, a->heads, a->tokens, a->head_dim, a->scale) &&
-           view_fits(&a->q, a->dtype) && view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) &&
-           view_fits(&a->o, a->dtype);
+    return shape_fits(device, &a->shape) && view_fits(&a->q, a->dtype) &&
+           view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) && view_fits(&a->o, a->dtype);
 }
 
 static bool backward_fits(const bt_device *device, const bt_attention_backward_args *a)
 {
-    return shape_fits(device, a->batch, a->heads, a->tokens, a->head_dim, a->scale) &&
-           view_fits(&a->q, a->dtype) && view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) &&
-           view_fits(&a->o, a->dtype) && view_fits(&a->d_o, a->dtype) &&
-           view_fits(&a->dq, a->dtype) && view_fits(&a->dk, a->dtype) &&
-           view_fits(&a->dv, a->dtype);
+    return !a->accumulate && shape_fits(device, &a->shape) && view_fits(&a->q, a->dtype) &&
+           view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) && view_fits(&a->o, a->dtype) &&
+           view_fits(&a->d_o, a->dtype) && view_fits(&a->dq, a->dtype) &&
+           view_fits(&a->dk, a->dtype) && view_fits(&a->dv, a->dtype);
 }
 
 bool bt_attention_bf16_accepts(const bt_device *device, const void *args)

@@ -70,9 +70,9 @@ template <int D, int BN, int BLOCKS_PER_SM>
 backward_plan backward_plan_make(const bt_device *device, const bt_attention_backward_args *args)
 {
     backward_plan plan = {};
-    plan.heads = args->batch * args->heads;
-    plan.padded = (int)((args->tokens + 63) / 64 * 64);
-    plan.key_tiles = (int)((args->tokens + BN - 1) / BN);
+    plan.heads = args->shape.batch * args->shape.heads;
+    plan.padded = (int)((args->shape.q_tokens + 63) / 64 * 64);
+    plan.key_tiles = (int)((args->shape.q_tokens + BN - 1) / BN);
     plan.groups = 1;
     const int64_t slots = (int64_t)device->info.processor_count * BLOCKS_PER_SM;
     // With many heads there is nothing to win; with 2^15 key tiles the weights leave their 32 bits.
@@ -80,7 +80,7 @@ backward_plan backward_plan_make(const bt_device *device, const bt_attention_bac
     double best = INFINITY;
     for (int groups = 1; few && groups <= 8 && groups <= plan.key_tiles; ++groups) {
         const double cost =
-            busiest_block(plan, args->causal, groups, slots) * (1.0 + 0.03 * (groups - 1));
+            busiest_block(plan, args->shape.causal, groups, slots) * (1.0 + 0.03 * (groups - 1));
         if (cost < best) {
             best = cost;
             plan.groups = groups;
@@ -111,7 +111,7 @@ __device__ __forceinline__ bool next_item(const backward_params &params, int64_t
     const backward_plan &plan = params.plan;
     const int64_t item = item_of(round, blockIdx.x, gridDim.x);
     work->head = item % plan.heads;
-    work->place = head_place_make(params.a.heads, work->head);
+    work->place = head_place_make(params.a.shape.heads, work->head);
     work->group = (int)(item / plan.heads);
     work->scratch =
         params.scratch + (plan.groups > 1 ? item : blockIdx.x) * (int64_t)plan.padded * D;
@@ -144,16 +144,16 @@ template <typename T> __global__ void __launch_bounds__(256) prepare_stats(backw
     constexpr int PER_CHUNK = 16 / (int)sizeof(T);
     const bt_attention_backward_args &a = params.a;
     const int64_t index = (int64_t)blockIdx.x * 32 + threadIdx.x / 8;
-    const int64_t row = index / a.heads;
+    const int64_t row = index / a.shape.heads;
     const int64_t batch = row / params.plan.padded, token = row % params.plan.padded;
-    const head_place place = {batch, index % a.heads};
-    const int64_t head = batch * a.heads + place.head;
-    const bool counts = batch < a.batch, valid = counts && token < a.tokens;
+    const head_place place = {batch, index % a.shape.heads};
+    const int64_t head = batch * a.shape.heads + place.head;
+    const bool counts = batch < a.shape.batch, valid = counts && token < a.shape.q_tokens;
     float delta = 0.0f;
     if (valid) {
         const T *o = view_head<const T>(a.o, place) + token * a.o.token_stride;
         const T *d_o = view_head<const T>(a.d_o, place) + token * a.d_o.token_stride;
-        for (int d = (int)(threadIdx.x % 8) * PER_CHUNK; d < a.head_dim; d += 8 * PER_CHUNK) {
+        for (int d = (int)(threadIdx.x % 8) * PER_CHUNK; d < a.shape.head_dim; d += 8 * PER_CHUNK) {
             float x[PER_CHUNK], y[PER_CHUNK];
             unpack16<T>(x, *(const uint4 *)(o + d));
             unpack16<T>(y, *(const uint4 *)(d_o + d));
@@ -166,7 +166,8 @@ template <typename T> __global__ void __launch_bounds__(256) prepare_stats(backw
     delta = quad_sum(delta);
     delta += __shfl_xor_sync(0xffffffffU, delta, 4);
     if (counts && threadIdx.x % 8 == 0) {
-        const float lse = valid ? ((const float *)a.lse)[head * a.tokens + token] : INFINITY;
+        const float lse =
+            valid ? ((const float *)a.lse)[head * a.shape.q_tokens + token] : INFINITY;
         params.stats[head * params.plan.padded + token] = make_float2(lse * LOG2_E, delta);
     }
 }
@@ -180,12 +181,12 @@ __global__ void __launch_bounds__(256) reduce_dq(backward_params params)
     const int64_t index = (int64_t)blockIdx.x * 256 + threadIdx.x;
     const int64_t row = index / (D / 4);
     const int column = (int)(index % (D / 4)) * 4;
-    const int64_t head = row / a.tokens, token = row % a.tokens;
-    if (head >= params.plan.heads || column >= a.head_dim) {
+    const int64_t head = row / a.shape.q_tokens, token = row % a.shape.q_tokens;
+    if (head >= params.plan.heads || column >= a.shape.head_dim) {
         return;
     }
     const int key_tiles =
-        a.causal ? (int)(token / BM * BM + BM - 1) / BN + 1 : params.plan.key_tiles;
+        a.shape.causal ? (int)(token / BM * BM + BM - 1) / BN + 1 : params.plan.key_tiles;
     const int groups = min(params.plan.groups, key_tiles);
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int group = 0; group < groups; ++group) {
@@ -197,8 +198,8 @@ __global__ void __launch_bounds__(256) reduce_dq(backward_params params)
         sum.z += x.z;
         sum.w += x.w;
     }
-    T *out =
-        view_head<T>(a.dq, head_place_make(a.heads, head)) + token * a.dq.token_stride + column;
+    T *out = view_head<T>(a.dq, head_place_make(a.shape.heads, head)) + token * a.dq.token_stride +
+             column;
     if constexpr (sizeof(T) == 2) {
         *(uint2 *)out = make_uint2(pack_bf16(sum.x * params.scale, sum.y * params.scale),
                                    pack_bf16(sum.z * params.scale, sum.w * params.scale));
@@ -215,14 +216,14 @@ bt_status backward_run(const bt_launch *launch, const bt_attention_backward_args
 {
     using T = typename C::T;
     static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
-    if (args->batch * args->heads * args->tokens == 0) {
+    if (args->shape.batch * args->shape.heads * args->shape.q_tokens == 0) {
         return BT_OK;
     }
     backward_params params = {
         *args,
         backward_plan_make<C::D, C::BN, C::BLOCKS_PER_SM>(launch->device, args),
-        (float)args->scale,
-        (float)(args->scale * 1.4426950408889634),
+        (float)args->shape.scale,
+        (float)(args->shape.scale * 1.4426950408889634),
         (float2 *)launch->workspace,
         nullptr};
     const backward_plan &plan = params.plan;
@@ -235,7 +236,7 @@ bt_status backward_run(const bt_launch *launch, const bt_attention_backward_args
                          params, name));
     BT_TRY(launch_kernel(launch, kernel, plan.blocks, C::THREADS, C::SHARED, params, name));
     if (plan.groups > 1) {
-        const int64_t chunks = plan.heads * args->tokens * (C::D / 4);
+        const int64_t chunks = plan.heads * args->shape.q_tokens * (C::D / 4);
         BT_TRY(launch_kernel(launch, reduce_dq<T, C::D, C::BM, C::BN>, (chunks + 255) / 256, 256, 0,
                              params, name));
     }

@@ -145,10 +145,10 @@ sum_dq(float (&sum)[C::DQ_COLS / 8][4], const backward_params &params, const dq_
     for (int half = 0; half < 2; ++half) {
         const int row = row0 + lane.row + half * 8;
         bf16 *out = lane.dq + row * lane.token_stride + lane.column;
-        if (row < params.a.tokens) {
+        if (row < params.a.shape.q_tokens) {
 #pragma unroll
             for (int n = 0; n < N; ++n) {
-                if (lane.column + n * 8 < params.a.head_dim) {
+                if (lane.column + n * 8 < params.a.shape.head_dim) {
                     *(uint32_t *)(out + n * 8) = pack_bf16(sum[n][2 * half] * params.scale,
                                                            sum[n][2 * half + 1] * params.scale);
                 }
@@ -167,10 +167,10 @@ __device__ __forceinline__ void store_rows(bf16 *out, int64_t token_stride,
     for (int half = 0; half < 2; ++half) {
         const int row = row0 + (lane >> 2) + half * 8;
         bf16 *to = out + row * token_stride + (lane & 3) * 2;
-        if (row < a.tokens) {
+        if (row < a.shape.q_tokens) {
 #pragma unroll
             for (int n = 0; n < C::D / 8; ++n) {
-                if (n * 8 < a.head_dim) {
+                if (n * 8 < a.shape.head_dim) {
                     *(uint32_t *)(to + n * 8) =
                         pack_bf16(sum[n][2 * half] * scale, sum[n][2 * half + 1] * scale);
                 }
@@ -197,7 +197,8 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
     using C = config<D>;
     extern __shared__ __align__(1024) unsigned char shared[];
     const bt_attention_backward_args &a = params.a;
-    const int tokens = (int)a.tokens, head_dim = (int)a.head_dim, groups = params.plan.groups;
+    const int tokens = (int)a.shape.q_tokens, head_dim = (int)a.shape.head_dim,
+              groups = params.plan.groups;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int query_tiles = (tokens + C::BM - 1) / C::BM;
     const uint32_t k_tile = shared_address(shared), v_tile = k_tile + C::KV_BYTES,
@@ -341,9 +342,9 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
 
 template <int D> bt_status run(const bt_launch *launch, const bt_attention_backward_args *args)
 {
-    return backward_run<config<D>>(launch, args,
-                                   args->causal ? backward_bf16<D, true> : backward_bf16<D, false>,
-                                   "attention_backward bf16");
+    return backward_run<config<D>>(
+        launch, args, args->shape.causal ? backward_bf16<D, true> : backward_bf16<D, false>,
+        "attention_backward bf16");
 }
 
 } // namespace
@@ -351,12 +352,12 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_backw
 bt_status bt_attention_backward_bf16_sm80(const bt_launch *launch, const void *args)
 {
     const bt_attention_backward_args *backward = (const bt_attention_backward_args *)args;
-    return backward->head_dim <= 64 ? run<64>(launch, backward) : run<128>(launch, backward);
+    return backward->shape.head_dim <= 64 ? run<64>(launch, backward) : run<128>(launch, backward);
 }
 
 size_t bt_attention_backward_bf16_workspace(const bt_device *device, const void *args)
 {
     const bt_attention_backward_args *backward = (const bt_attention_backward_args *)args;
-    return backward->head_dim <= 64 ? backward_workspace<config<64>>(device, backward)
-                                    : backward_workspace<config<128>>(device, backward);
+    return backward->shape.head_dim <= 64 ? backward_workspace<config<64>>(device, backward)
+                                          : backward_workspace<config<128>>(device, backward);
 }

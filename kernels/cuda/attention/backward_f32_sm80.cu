@@ -89,8 +89,9 @@ __device__ __forceinline__ void sum_dq(const backward_params &params, const dq_s
                        make_float4(sum[i][4 * h], sum[i][4 * h + 1], sum[i][4 * h + 2],
                                    sum[i][4 * h + 3]));
             }
-        } else if (row < a.tokens) {
-            store_row<D>(dq + row * a.dq.token_stride, sum[i], params.scale, c, (int)a.head_dim);
+        } else if (row < a.shape.q_tokens) {
+            store_row<D>(dq + row * a.dq.token_stride, sum[i], params.scale, c,
+                         (int)a.shape.head_dim);
         }
     }
 }
@@ -101,7 +102,8 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
     using C = config<D>;
     extern __shared__ __align__(1024) float shared_floats[];
     const bt_attention_backward_args &a = params.a;
-    const int tokens = (int)a.tokens, head_dim = (int)a.head_dim, groups = params.plan.groups;
+    const int tokens = (int)a.shape.q_tokens, head_dim = (int)a.shape.head_dim,
+              groups = params.plan.groups;
     const int warp = threadIdx.x >> 5, r = lane_r(threadIdx.x & 31), c = lane_c(threadIdx.x & 31);
     const int first_key = warp * 4 * C::KEYS + r;        // of the thread's; the next is 4 further
     const int first_query = (warp * 4 + r) * C::DQ_ROWS; // of the thread's in dq
@@ -198,9 +200,9 @@ __global__ void __launch_bounds__(128, 2) backward_f32(const backward_params par
 
 template <int D> bt_status run(const bt_launch *launch, const bt_attention_backward_args *args)
 {
-    return backward_run<config<D>>(launch, args,
-                                   args->causal ? backward_f32<D, true> : backward_f32<D, false>,
-                                   "attention_backward f32");
+    return backward_run<config<D>>(
+        launch, args, args->shape.causal ? backward_f32<D, true> : backward_f32<D, false>,
+        "attention_backward f32");
 }
 
 } // namespace
@@ -208,12 +210,12 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_backw
 bt_status bt_attention_backward_f32_sm80(const bt_launch *launch, const void *args)
 {
     const bt_attention_backward_args *backward = (const bt_attention_backward_args *)args;
-    return backward->head_dim <= 64 ? run<64>(launch, backward) : run<128>(launch, backward);
+    return backward->shape.head_dim <= 64 ? run<64>(launch, backward) : run<128>(launch, backward);
 }
 
 size_t bt_attention_backward_f32_workspace(const bt_device *device, const void *args)
 {
     const bt_attention_backward_args *backward = (const bt_attention_backward_args *)args;
-    return backward->head_dim <= 64 ? backward_workspace<config<64>>(device, backward)
-                                    : backward_workspace<config<128>>(device, backward);
+    return backward->shape.head_dim <= 64 ? backward_workspace<config<64>>(device, backward)
+                                          : backward_workspace<config<128>>(device, backward);
 }

@@ -138,7 +138,7 @@ __device__ __forceinline__ void sum_dq(float (&sum)[C::DQ_COLS / 16][2][4],
         const float2 x = make_float2(sum[d][n][e], sum[d][n][2 + e]);
         if (!last) {
             __stcg((float2 *)(sums + (e + 8 * n) * C::D + d * 16), x);
-        } else if (at < params.a.tokens && lane.column + 16 * d < params.a.head_dim) {
+        } else if (at < params.a.shape.q_tokens && lane.column + 16 * d < params.a.shape.head_dim) {
             *(float2 *)(lane.dq + at * lane.token_stride + lane.column + 16 * d) =
                 make_float2(x.x * params.scale, x.y * params.scale);
         }
@@ -155,10 +155,10 @@ store_rows(float *out, int64_t token_stride, const bt_attention_backward_args &a
     for (int i = 0; i < 4; ++i) {
         const int e = i & 1, n = i >> 1, row = row0 + 8 * n + 2 * t + e;
         float *to = out + row * token_stride + 2 * g;
-        if (row < a.tokens) {
+        if (row < a.shape.q_tokens) {
 #pragma unroll
             for (int d = 0; d < C::D / 16; ++d) {
-                if (16 * d + 2 * g < a.head_dim) {
+                if (16 * d + 2 * g < a.shape.head_dim) {
                     *(float2 *)(to + 16 * d) =
                         make_float2(sum[d][n][e] * scale, sum[d][n][2 + e] * scale);
                 }
@@ -174,7 +174,8 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
     using C = config<D>;
     extern __shared__ __align__(1024) float shared_floats[];
     const bt_attention_backward_args &a = params.a;
-    const int tokens = (int)a.tokens, head_dim = (int)a.head_dim, groups = params.plan.groups;
+    const int tokens = (int)a.shape.q_tokens, head_dim = (int)a.shape.head_dim,
+              groups = params.plan.groups;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int query_tiles = (tokens + C::BM - 1) / C::BM;
     float *const k_tile = shared_floats, *const v_tile = k_tile + C::KV_FLOATS,
@@ -302,9 +303,9 @@ __global__ void __launch_bounds__(config<D>::THREADS, config<D>::BLOCKS_PER_SM)
 
 template <int D> bt_status run(const bt_launch *launch, const bt_attention_backward_args *args)
 {
-    return backward_run<config<D>>(launch, args,
-                                   args->causal ? backward_tf32<D, true> : backward_tf32<D, false>,
-                                   "attention_backward tf32");
+    return backward_run<config<D>>(
+        launch, args, args->shape.causal ? backward_tf32<D, true> : backward_tf32<D, false>,
+        "attention_backward tf32");
 }
 
 } // namespace
@@ -312,12 +313,12 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_backw
 bt_status bt_attention_backward_tf32_sm80(const bt_launch *launch, const void *args)
 {
     const bt_attention_backward_args *backward = (const bt_attention_backward_args *)args;
-    return backward->head_dim <= 64 ? run<64>(launch, backward) : run<128>(launch, backward);
+    return backward->shape.head_dim <= 64 ? run<64>(launch, backward) : run<128>(launch, backward);
 }
 
 size_t bt_attention_backward_tf32_workspace(const bt_device *device, const void *args)
 {
     const bt_attention_backward_args *backward = (const bt_attention_backward_args *)args;
-    return backward->head_dim <= 64 ? backward_workspace<config<64>>(device, backward)
-                                    : backward_workspace<config<128>>(device, backward);
+    return backward->shape.head_dim <= 64 ? backward_workspace<config<64>>(device, backward)
+                                          : backward_workspace<config<128>>(device, backward);
 }

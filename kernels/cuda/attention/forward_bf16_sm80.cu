@@ -89,10 +89,10 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
     using C = config<D>;
     extern __shared__ __align__(1024) unsigned char shared[];
     const bt_attention_args &a = params.a;
-    const int tokens = (int)a.tokens, head_dim = (int)a.head_dim;
+    const int tokens = (int)a.shape.q_tokens, head_dim = (int)a.shape.head_dim;
     const int blocks = (tokens + C::BM - 1) / C::BM;
     const int64_t head = blockIdx.x / blocks;
-    const head_place place = head_place_make(a.heads, head);
+    const head_place place = head_place_make(a.shape.heads, head);
     const int row0 = (blocks - 1 - (int)(blockIdx.x % blocks)) * C::BM;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int warp_row = warp * C::M_TILES * 16; // within the block
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(config<D>::THREADS) forward_bf16(const forward
     }
 
     // o leaves through the warp's own rows of the q tile, so that global stores are 16 bytes wide.
-    float *lse = (float *)a.lse + head * a.tokens;
+    float *lse = (float *)a.lse + head * a.shape.q_tokens;
 #pragma unroll
     for (int m = 0; m < C::M_TILES; ++m) {
 #pragma unroll
@@ -195,10 +195,11 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_args 
 {
     using C = config<D>;
     static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
-    const int64_t blocks = args->batch * args->heads * ((args->tokens + C::BM - 1) / C::BM);
-    return launch_kernel(launch, args->causal ? forward_bf16<D, true> : forward_bf16<D, false>,
-                         blocks, C::THREADS, C::SHARED, forward_params_make(args),
-                         "attention bf16");
+    const int64_t blocks =
+        args->shape.batch * args->shape.heads * ((args->shape.q_tokens + C::BM - 1) / C::BM);
+    return launch_kernel(
+        launch, args->shape.causal ? forward_bf16<D, true> : forward_bf16<D, false>, blocks,
+        C::THREADS, C::SHARED, forward_params_make(args), "attention bf16");
 }
 
 } // namespace
@@ -206,8 +207,9 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_args 
 bt_status bt_attention_bf16_sm80(const bt_launch *launch, const void *args)
 {
     const bt_attention_args *attention = (const bt_attention_args *)args;
-    if (attention->batch * attention->heads * attention->tokens == 0) {
+    if (attention->shape.batch * attention->shape.heads * attention->shape.q_tokens == 0) {
         return BT_OK;
     }
-    return attention->head_dim <= 64 ? run<64>(launch, attention) : run<128>(launch, attention);
+    return attention->shape.head_dim <= 64 ? run<64>(launch, attention)
+                                           : run<128>(launch, attention);
 }

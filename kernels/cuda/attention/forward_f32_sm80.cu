@@ -34,10 +34,10 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
     using C = config<D>;
     extern __shared__ __align__(1024) unsigned char shared[];
     const bt_attention_args &a = params.a;
-    const int tokens = (int)a.tokens, head_dim = (int)a.head_dim;
+    const int tokens = (int)a.shape.q_tokens, head_dim = (int)a.shape.head_dim;
     const int blocks = (tokens + C::BM - 1) / C::BM;
     const int64_t head = blockIdx.x / blocks;
-    const head_place place = head_place_make(a.heads, head);
+    const head_place place = head_place_make(a.shape.heads, head);
     const int row0 = (blocks - 1 - (int)(blockIdx.x % blocks)) * C::BM;
     const int warp = threadIdx.x >> 5, r = lane_r(threadIdx.x & 31), c = lane_c(threadIdx.x & 31);
     const int warp_row = warp * 4 * C::ROWS + r; // of row 0 of the thread; row i is 4 i further
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(128, 2) forward_f32(const forward_params param
         }
     }
 
-    float *lse = (float *)a.lse + head * a.tokens, *out = view_head<float>(a.o, place);
+    float *lse = (float *)a.lse + head * a.shape.q_tokens, *out = view_head<float>(a.o, place);
 #pragma unroll
     for (int i = 0; i < C::ROWS; ++i) {
         const int row = row0 + warp_row + 4 * i;
@@ -153,8 +153,9 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_args 
 {
     using C = config<D>;
     static_assert(C::SHARED <= SHARED_LIMIT, "accepts() promises less");
-    const int64_t blocks = args->batch * args->heads * ((args->tokens + C::BM - 1) / C::BM);
-    return launch_kernel(launch, args->causal ? forward_f32<D, true> : forward_f32<D, false>,
+    const int64_t blocks =
+        args->shape.batch * args->shape.heads * ((args->shape.q_tokens + C::BM - 1) / C::BM);
+    return launch_kernel(launch, args->shape.causal ? forward_f32<D, true> : forward_f32<D, false>,
                          blocks, C::THREADS, C::SHARED, forward_params_make(args), "attention f32");
 }
 
@@ -163,8 +164,9 @@ template <int D> bt_status run(const bt_launch *launch, const bt_attention_args 
 bt_status bt_attention_f32_sm80(const bt_launch *launch, const void *args)
 {
     const bt_attention_args *attention = (const bt_attention_args *)args;
-    if (attention->batch * attention->heads * attention->tokens == 0) {
+    if (attention->shape.batch * attention->shape.heads * attention->shape.q_tokens == 0) {
         return BT_OK;
     }
-    return attention->head_dim <= 64 ? run<64>(launch, attention) : run<128>(launch, attention);
+    return attention->shape.head_dim <= 64 ? run<64>(launch, attention)
+                                           : run<128>(launch, attention);
 }

@@ -5,6 +5,7 @@
 // Sync     maps are made anew for each launch and travel as its argument: nothing is cached
 #include <math.h>
 
+#include "kernels/attention.h"
 #include "kernels/cuda/attention/sm90.h"
 #include "kernels/cuda/gemm/arch_sm90.h"
 
@@ -176,7 +177,7 @@ bool forward_fits(const bt_device *device, const bt_attention_args *args, int ab
 {
     const shape s = shape_of(args);
     const bt_attention_view *views[] = {&args->q, &args->k, &args->v, &args->o};
-    bool fits = shape_fits(device, s, above, most);
+    bool fits = bt_attention_plain(&args->shape) && shape_fits(device, s, above, most);
     for (const bt_attention_view *view : views) {
         fits = fits && view_fits(s, view, args->dtype);
     }
@@ -189,7 +190,8 @@ bool backward_fits(const bt_device *device, const bt_attention_backward_args *ar
     const shape s = shape_of(args);
     const bt_attention_view *views[] = {&args->q,   &args->k,  &args->v,  &args->o,
                                         &args->d_o, &args->dq, &args->dk, &args->dv};
-    bool fits = shape_fits(device, s, above, most);
+    bool fits =
+        bt_attention_plain(&args->shape) && !args->accumulate && shape_fits(device, s, above, most);
     for (const bt_attention_view *view : views) {
         fits = fits && view_fits(s, view, args->dtype);
     }

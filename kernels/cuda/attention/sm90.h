@@ -39,7 +39,8 @@ struct shape {
 
 template <typename Args> shape shape_of(const Args *args)
 {
-    return {args->batch, args->heads, args->tokens, args->head_dim, args->scale, args->causal};
+    return {args->shape.batch,    args->shape.heads, args->shape.q_tokens,
+            args->shape.head_dim, args->shape.scale, args->shape.causal};
 }
 
 inline int64_t tiles_of(const shape &s) { return bt_div_up(s.tokens, BLOCK); }

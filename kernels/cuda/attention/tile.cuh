@@ -167,8 +167,9 @@ struct forward_params {
 
 inline forward_params forward_params_make(const bt_attention_args *args)
 {
-    const double scale_log2 = args->scale * 1.4426950408889634;
-    return {*args, (float)args->scale, (float)scale_log2, (float)fmin(8.0 / scale_log2, 1e30)};
+    const double scale_log2 = args->shape.scale * 1.4426950408889634;
+    return {*args, (float)args->shape.scale, (float)scale_log2,
+            (float)fmin(8.0 / scale_log2, 1e30)};
 }
 
 } // namespace

@@ -176,23 +176,25 @@ static problem problem_make(const shape &s, const kind *k, bool random)
     f.s = flat;
     const bt_attention_view o = view_of(f, p.o, 0), d_o = view_of(f, p.d_o, 0);
     const double scale = 1.0 / sqrt((double)s.dim);
-    p.forward = {q,        key,   v,     o,        p.lse,      s.batch, s.heads,
-                 s.tokens, s.dim, scale, s.causal, k->compute, k->dtype};
+    bt_attention_shape called = {};
+    called.batch = s.batch;
+    called.heads = called.kv_heads = s.heads;
+    called.q_tokens = called.kv_tokens = s.tokens;
+    called.head_dim = s.dim;
+    called.scale = scale;
+    called.causal = s.causal;
+    p.forward = {q, o, key, v, p.lse, called, k->compute, k->dtype};
     p.backward = {q,
-                  key,
-                  v,
                   o,
                   d_o,
+                  key,
+                  v,
                   p.lse,
                   view_of(p, p.grads, 0),
                   view_of(p, p.grads, 1),
                   view_of(p, p.grads, 2),
-                  s.batch,
-                  s.heads,
-                  s.tokens,
-                  s.dim,
-                  scale,
-                  s.causal,
+                  false,
+                  called,
                   k->compute,
                   k->dtype};
     p.workspace_bytes =
@@ -239,19 +241,19 @@ template <typename T>
 __global__ void reference_rows(bt_attention_backward_args a, double *o, double *lse, double *delta,
                                double *dq)
 {
-    const int T_ = (int)a.tokens, D = (int)a.head_dim, H = (int)a.heads;
+    const int T_ = (int)a.shape.q_tokens, D = (int)a.shape.head_dim, H = (int)a.shape.heads;
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.batch * H * T_) {
+    if (i >= a.shape.batch * H * T_) {
         return;
     }
     const int t = i % T_, h = i / T_ % H, b = i / T_ / H;
-    const int keys = a.causal ? t + 1 : T_;
+    const int keys = a.shape.causal ? t + 1 : T_;
     auto score = [&](int j) {
         double s = 0;
         for (int d = 0; d < D; ++d) {
             s += element<T>(a.q, b, h, t, d) * element<T>(a.k, b, h, j, d);
         }
-        return s * a.scale;
+        return s * a.shape.scale;
     };
     double top = -1e300, sum = 0;
     for (int j = 0; j < keys; ++j) {
@@ -281,7 +283,7 @@ __global__ void reference_rows(bt_attention_backward_args a, double *o, double *
         for (int d = 0; d < D; ++d) {
             dp += element<T>(a.d_o, b, h, t, d) * element<T>(a.v, b, h, j, d);
         }
-        const double ds = exp(score(j) - lse[i]) * (dp - dot) * a.scale;
+        const double ds = exp(score(j) - lse[i]) * (dp - dot) * a.shape.scale;
         for (int d = 0; d < D; ++d) {
             dq_row[d] += ds * element<T>(a.k, b, h, j, d);
         }
@@ -292,23 +294,23 @@ template <typename T>
 __global__ void reference_keys(bt_attention_backward_args a, const double *lse, const double *delta,
                                double *dk, double *dv)
 {
-    const int T_ = (int)a.tokens, D = (int)a.head_dim, H = (int)a.heads;
+    const int T_ = (int)a.shape.q_tokens, D = (int)a.shape.head_dim, H = (int)a.shape.heads;
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= a.batch * H * T_) {
+    if (i >= a.shape.batch * H * T_) {
         return;
     }
     const int j = i % T_, h = i / T_ % H, b = i / T_ / H, row0 = i - j;
     for (int d = 0; d < D; ++d) {
         dk[(int64_t)i * D + d] = dv[(int64_t)i * D + d] = 0;
     }
-    for (int t = a.causal ? j : 0; t < T_; ++t) {
+    for (int t = a.shape.causal ? j : 0; t < T_; ++t) {
         double s = 0, dp = 0;
         for (int d = 0; d < D; ++d) {
             s += element<T>(a.q, b, h, t, d) * element<T>(a.k, b, h, j, d);
             dp += element<T>(a.d_o, b, h, t, d) * element<T>(a.v, b, h, j, d);
         }
-        const double p = exp(s * a.scale - lse[row0 + t]);
-        const double ds = p * (dp - delta[row0 + t]) * a.scale;
+        const double p = exp(s * a.shape.scale - lse[row0 + t]);
+        const double ds = p * (dp - delta[row0 + t]) * a.shape.scale;
         for (int d = 0; d < D; ++d) {
             dk[(int64_t)i * D + d] += ds * element<T>(a.q, b, h, t, d);
             dv[(int64_t)i * D + d] += p * element<T>(a.d_o, b, h, t, d);
