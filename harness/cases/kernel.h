@@ -31,9 +31,10 @@ typedef struct kernel_run {
 
 // ---- kernel_memory.c ---------------------------------------------------------------------------
 
-// `values` [count <= BT_OPERAND_TILE]: the operand's random sequence as f64, rounded to its type.
-BT_CHECKED bt_status bt_kernel_tile(const kernel_run *run, int index, double *values,
-                                    int64_t count);
+// `values` [count <= BT_OPERAND_TILE]: the random sequence of operand `index` as f64, rounded to
+// its type.
+BT_CHECKED bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index,
+                                    double *values, int64_t count);
 // Converts f64 values to an operand's type, and back.
 void bt_kernel_narrow(bt_dtype dtype, const double *values, int64_t count, void *out);
 void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *values);
@@ -44,11 +45,55 @@ BT_CHECKED bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call);
 BT_CHECKED bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call);
 void bt_kernel_call_release(const kernel_run *run, kernel_call *call);
 
+// ---- kernel_parts.c ----------------------------------------------------------------------------
+
+// Elements of an operand: `runs` runs of `length` elements each, the first at `first`, the others
+// `stride` apart.
+typedef struct kernel_window {
+    int64_t first, runs, stride, length;
+} kernel_window;
+
+// A part of a call whose results depend on no other part, but for sums over rows.
+typedef struct kernel_part {
+    bt_kernel_body body;                    // the call over the part alone
+    kernel_window windows[BT_OPERANDS_MAX]; // of the whole call's operands
+    bool first;                             // of the parts: sums begin with it
+    bool last;                              // sums over rows are complete behind it
+    bool compared;                          // false: it only adds to sums
+} kernel_part;
+
+// The parts of a call that its check works out: all of it, or a sample where that is too much
+// (README.md). A pure function of body and seed.
+typedef struct kernel_parts {
+    const bt_kernel_body *body; // borrowed
+    uint64_t seed;              // another one takes another sample
+    int64_t count;
+    int64_t rows;  // of a part that is made of rows
+    bool sampled;  // not every element of every output is compared
+    bool all_rows; // sums over rows: every part is worked out, a sample of them compared
+} kernel_parts;
+
+void bt_kernel_parts_make(const bt_kernel_body *body, uint64_t seed, kernel_parts *out);
+// Part `index` of `count`.
+void bt_kernel_part_at(const kernel_parts *parts, int64_t index, kernel_part *out);
+int64_t bt_kernel_window_count(const kernel_window *window);
+
 // ---- kernel_check.c ----------------------------------------------------------------------------
 
-// Compares what a call left in its outputs with the reference in f64 on the CPU. *worst is the
-// largest error as a share of its tolerance.
-// Errors  INTERNAL, naming the worst element, when it is more than 1 or not a number
+// Where the outputs that are checked come from: reads a window of operand `index` into `out`, its
+// elements in their order, in the operand's type.
+typedef struct kernel_outputs {
+    void *self;
+    bt_status (*read)(void *self, int index, const kernel_window *window, void *out);
+} kernel_outputs;
+
+// Compares outputs of a call over the inputs of `seed` with the reference in f64 on the CPU, part
+// by part. *worst is the largest error as a share of its tolerance. `name`: whose outputs they are.
+// Errors  INTERNAL, naming the worst element, when it is more than 1 or not a number; those of read
+BT_CHECKED bt_status bt_kernel_check_outputs(const bt_kernel_body *body, uint64_t seed,
+                                             const kernel_outputs *outputs, const char *name,
+                                             double *worst);
+// The same for what a call left in its outputs.
 BT_CHECKED bt_status bt_kernel_check(kernel_run *run, kernel_call *call, double *worst);
 
 // ---- kernel_slow.c -----------------------------------------------------------------------------

@@ -50,10 +50,23 @@ void bt_kernel_widen(bt_dtype dtype, const void *from, int64_t count, double *va
     }
 }
 
-bt_status bt_kernel_tile(const kernel_run *run, int index, double *values, int64_t count)
+// Rounds f64 values to a type, in place.
+static void round_to(bt_dtype dtype, double *values, int64_t count)
 {
-    const bt_operand *operand = &run->body.operands[index];
-    bt_rng rng = {run->seed, (uint64_t)index};
+    enum { PIECE = 256 };
+    double narrow[PIECE];
+    for (int64_t at = 0; at < count; at += PIECE) {
+        const int64_t part = count - at < PIECE ? count - at : PIECE;
+        bt_kernel_narrow(dtype, values + at, part, narrow);
+        bt_kernel_widen(dtype, narrow, part, values + at);
+    }
+}
+
+bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index, double *values,
+                         int64_t count)
+{
+    const bt_operand *operand = &body->operands[index];
+    bt_rng rng = {seed, (uint64_t)index};
     void *block = NULL;
     BT_TRY(bt_mem_alloc((size_t)count, sizeof(float), &block));
     float *drawn = block;
@@ -68,12 +81,7 @@ bt_status bt_kernel_tile(const kernel_run *run, int index, double *values, int64
                         ? (double)bt_rng_below(rng, (uint64_t)i, (uint64_t)operand->a)
                         : (double)drawn[i];
     }
-    // Rounded there and back, in the room of the draws.
-    for (int64_t i = 0; i < count; ++i) {
-        char narrow[8];
-        bt_kernel_narrow(operand->dtype, &values[i], 1, narrow);
-        bt_kernel_widen(operand->dtype, narrow, 1, &values[i]);
-    }
+    round_to(operand->dtype, values, count);
     bt_mem_free(block);
     return BT_OK;
 }
@@ -92,7 +100,7 @@ static bt_status fill(kernel_run *run, int index, void *target)
         status = bt_mem_alloc((size_t)tile, size, &narrow);
     }
     if (status == BT_OK) {
-        status = bt_kernel_tile(run, index, values, tile);
+        status = bt_kernel_tile(&run->body, run->seed, index, values, tile);
     }
     if (status == BT_OK) {
         bt_kernel_narrow(operand->dtype, values, tile, narrow);

@@ -68,12 +68,13 @@ static const char *text_of(const cJSON *kernel, const char *key)
     return cJSON_IsString(node) ? node->valuestring : "";
 }
 
-bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out)
+static bt_status make_body(const cJSON *kernel, bool peer, bt_kernel_body *out)
 {
     memset(out, 0, sizeof *out);
     const char *dtype = text_of(kernel, "dtype");
     out->tf32 = strcmp(dtype, "tf32") == 0;
     out->backward = strcmp(text_of(kernel, "direction"), "backward") == 0;
+    out->peer = peer;
     if (!bt_kernel_case_op_parse(text_of(kernel, "op"), &out->what) ||
         !bt_kernel_shape_parse(text_of(kernel, "shape"), &out->shape) ||
         !bt_dtype_parse(out->tf32 ? "f32" : dtype, &out->dtype) || !bt_dtype_is_float(out->dtype)) {
@@ -84,6 +85,29 @@ bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out)
     out->main = out->dtype;
     makers[out->what](out);
     return BT_OK;
+}
+
+bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out)
+{
+    return make_body(kernel, false, out);
+}
+
+bt_status bt_kernel_body_for_peer(const cJSON *kernel, bt_kernel_body *out)
+{
+    return make_body(kernel, true, out);
+}
+
+void bt_kernel_body_reshape(const bt_kernel_body *self, const bt_kernel_shape *shape,
+                            bt_kernel_body *out)
+{
+    *out = (bt_kernel_body){.what = self->what,
+                            .shape = *shape,
+                            .dtype = self->dtype,
+                            .tf32 = self->tf32,
+                            .backward = self->backward,
+                            .peer = self->peer,
+                            .main = self->dtype};
+    makers[out->what](out);
 }
 
 double bt_operand_tolerance(const bt_kernel_body *self, const bt_operand *operand, double expected)

@@ -17,13 +17,15 @@
 #include "harness/plan/kernel.h"
 #include "kernels/kernels.h"
 
-#define BT_OPERAND_TILE 1048573 // a prime: rows of round lengths differ
-#define BT_OPERANDS_MAX 12
+#define BT_OPERAND_TILE  1048573 // a prime: rows of round lengths differ
+#define BT_OPERANDS_MAX  12
+#define BT_OPERAND_SLACK 8 // elements behind each operand of the reference, free to be written
 
 typedef enum bt_operand_role {
     BT_OPERAND_IN,
     BT_OPERAND_OUT,   // checked
     BT_OPERAND_INOUT, // filled, then checked
+    BT_OPERAND_SAVED, // of the reference of a peer: made by the forward call
     BT_OPERAND_SPARE  // written, not checked
 } bt_operand_role;
 
@@ -47,6 +49,7 @@ typedef struct bt_operand {
     // terms: the sum of the magnitudes that cancel or are summed; rounded: the same for operands
     // that the kernel itself rounds to the compute type.
     double relative, terms, rounded;
+    bool mean; // a whole output that is a mean over the rows, not their sum
 } bt_operand;
 
 typedef union bt_kernel_args {
@@ -81,6 +84,7 @@ typedef struct bt_kernel_body {
     bt_dtype dtype; // storage on the device
     bool tf32;      // compute
     bool backward;
+    bool peer;       // see bt_kernel_body_for_peer
     bool in_chunks;  // false: the reference is one call over all rows
     bt_kernel_op op; // the kernel that does it
     bt_dtype main;   // what bt_kernel_find is asked for
@@ -91,10 +95,21 @@ typedef struct bt_kernel_body {
     // lists of tensors go; it must live as long as the call.
     void (*args)(const struct bt_kernel_body *self, int64_t rows, void *const *at, bool wide,
                  bool accumulate, bt_kernel_items *items, bt_kernel_args *out);
+    // The call in f64 that makes the inputs of role SAVED from the others. NULL: there are none
+    bt_kernel_op saved_op;
+    void (*saved)(const struct bt_kernel_body *self, int64_t rows, void *const *at,
+                  bt_kernel_args *out);
 } bt_kernel_body;
 
 // Errors  INVALID_ARGUMENT (a case that the plan would not make)
 BT_CHECKED bt_status bt_kernel_body_make(const cJSON *kernel, bt_kernel_body *out);
+// The body of a case as a framework has it: a backward call gets the statistics that its forward
+// call saved (role SAVED, never given to a peer), and only results that frameworks return are
+// outputs; a loss is the mean over all rows.
+BT_CHECKED bt_status bt_kernel_body_for_peer(const cJSON *kernel, bt_kernel_body *out);
+// The body of the same operation over another shape of the same rank.
+void bt_kernel_body_reshape(const bt_kernel_body *self, const bt_kernel_shape *shape,
+                            bt_kernel_body *out);
 // How far a result may be off.
 double bt_operand_tolerance(const bt_kernel_body *self, const bt_operand *operand, double expected);
 // Elements of an operand over so many rows.

@@ -379,46 +379,153 @@ static void failing_memory_leaks_nothing(void **state)
 
 // ---- the check can fail ------------------------------------------------------------------------
 
-// Makes the call of a case, changes one element of one output, and checks it.
-static bt_status check_spoiled(const char *name, int64_t index, double factor)
-{
-    const char *text = "{\"op\":\"layernorm\",\"direction\":\"backward\",\"dtype\":\"f32\","
-                       "\"shape\":\"300x20000\"}";
+// A call of a case that has run, whose outputs can be spoiled and checked.
+typedef struct spoiling {
     bt_json_doc json;
     bt_device device;
+    kernel_run run;
     kernel_call call;
-    kernel_run run = {.seed = 9};
+} spoiling;
+
+static void spoiling_begin(const char *text, spoiling *self)
+{
+    *self = (spoiling){.run.seed = 9};
+    ASSERT_OK(bt_json_parse("case", text, strlen(text), &self->json));
+    ASSERT_OK(bt_kernel_body_make(self->json.root, &self->run.body));
+    ASSERT_OK(bt_device_open("cpu", 0, &self->device));
+    self->run.device = &self->device;
+    ASSERT_OK(bt_pool_create(&self->device, 0, &self->run.pool));
+    ASSERT_OK(bt_kernel_call_make(&self->run, &self->call));
+    ASSERT_OK(self->run.kernel->launch(&self->call.launch, &self->call.args));
+}
+
+static void spoiling_end(spoiling *self)
+{
+    bt_kernel_call_release(&self->run, &self->call);
+    bt_pool_destroy(self->run.pool);
+    bt_device_close(&self->device);
+    bt_json_release(&self->json);
+}
+
+// Checks with one element of one output changed, which is put back.
+static bt_status check_spoiled(spoiling *self, const char *name, int64_t index, double factor)
+{
     double worst = 0;
-    ASSERT_OK(bt_json_parse("case", text, strlen(text), &json));
-    ASSERT_OK(bt_kernel_body_make(json.root, &run.body));
-    ASSERT_OK(bt_device_open("cpu", 0, &device));
-    run.device = &device;
-    ASSERT_OK(bt_pool_create(&device, 0, &run.pool));
-    ASSERT_OK(bt_kernel_call_make(&run, &call));
-    ASSERT_OK(run.kernel->launch(&call.launch, &call.args));
-    for (int i = 0; i < run.body.count; ++i) {
-        if (strcmp(run.body.operands[i].name, name) == 0) {
-            ((float *)call.at[i])[index] *= (float)factor;
+    float *element = NULL;
+    for (int i = 0; i < self->run.body.count; ++i) {
+        if (strcmp(self->run.body.operands[i].name, name) == 0) {
+            element = (float *)self->call.at[i] + index;
         }
     }
-    bt_status status = bt_kernel_check(&run, &call, &worst);
+    assert_non_null(element);
+    const float was = *element;
+    *element *= (float)factor;
+    bt_status status = bt_kernel_check(&self->run, &self->call, &worst);
     assert_true(status == BT_OK ? worst <= 1 : !(worst <= 1));
-    bt_kernel_call_release(&run, &call);
-    bt_pool_destroy(run.pool);
-    bt_device_close(&device);
-    bt_json_release(&json);
+    *element = was;
     return status;
 }
 
 static void a_wrong_element_is_found(void **state)
 {
     (void)state;
+    spoiling made;
     // 6,000,000 elements: the reference takes several chunks, and sums go over all of them.
-    ASSERT_OK(check_spoiled("dx", 0, 1));
+    spoiling_begin("{\"op\":\"layernorm\",\"direction\":\"backward\",\"dtype\":\"f32\",\"shape\":"
+                   "\"300x20000\"}",
+                   &made);
+    ASSERT_OK(check_spoiled(&made, "dx", 0, 1));
     ASSERT_FAILS(BT_STATUS_INTERNAL, "wrong result of layernorm_backward_cpu_f32: dx[5999999] is",
-                 check_spoiled("dx", 5999999, 1.01));
-    ASSERT_FAILS(BT_STATUS_INTERNAL, "dgamma[19999] is", check_spoiled("dgamma", 19999, 1.01));
-    ASSERT_FAILS(BT_STATUS_INTERNAL, "dbeta[3] is nan", check_spoiled("dbeta", 3, (double)NAN));
+                 check_spoiled(&made, "dx", 5999999, 1.01));
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "dgamma[19999] is",
+                 check_spoiled(&made, "dgamma", 19999, 1.01));
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "dbeta[3] is nan",
+                 check_spoiled(&made, "dbeta", 3, (double)NAN));
+    spoiling_end(&made);
+}
+
+// Of calls that are too large to be checked in full the first and the last part always are, and all
+// sums over rows.
+static void large_results_are_sampled(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *first, *last;
+        int64_t index; // of the last element
+        const char *sum;
+    } cases[] = {
+        {"{\"op\":\"gelu\",\"dtype\":\"f32\",\"shape\":\"17000001\"}", "y", "y", 17000000, NULL},
+        {"{\"op\":\"layernorm\",\"direction\":\"backward\",\"dtype\":\"f32\",\"shape\":"
+         "\"1700x10000\"}",
+         "dx", "dx", 16999999, "dgamma"},
+        {"{\"op\":\"attention\",\"dtype\":\"f32\",\"shape\":\"2x4x2050x32\"}", "o", "lse",
+         2 * 4 * 2050 - 1, NULL},
+        {"{\"op\":\"gemm_batched\",\"dtype\":\"f32\",\"shape\":\"3x1000x800x1000\"}", "d", "d",
+         3 * 1000 * 800 - 1, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char words[64];
+        spoiling made;
+        spoiling_begin(cases[i].text, &made);
+        ASSERT_OK(check_spoiled(&made, cases[i].first, 0, 1));
+        ASSERT_FAILS(BT_STATUS_INTERNAL, "[0] is", check_spoiled(&made, cases[i].first, 0, 1.1));
+        (void)snprintf(words, sizeof words, "%s[%lld] is", cases[i].last,
+                       (long long)cases[i].index);
+        ASSERT_FAILS(BT_STATUS_INTERNAL, words,
+                     check_spoiled(&made, cases[i].last, cases[i].index, 1.1));
+        if (cases[i].sum) {
+            ASSERT_FAILS(BT_STATUS_INTERNAL, "[5000] is",
+                         check_spoiled(&made, cases[i].sum, 5000, 1.01));
+        }
+        spoiling_end(&made);
+    }
+}
+
+// Every window lies within its operand; another seed takes another sample; the same the same.
+static void parts_of_a_sample(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {
+        "{\"op\":\"gelu\",\"dtype\":\"f32\",\"shape\":\"16x1024x16384\"}",
+        "{\"op\":\"cross_entropy\",\"dtype\":\"f32\",\"direction\":\"backward\",\"shape\":"
+        "\"16384x128256\"}",
+        "{\"op\":\"reduce_sum\",\"dtype\":\"f32\",\"shape\":\"16384x50304\"}",
+        "{\"op\":\"adamw\",\"dtype\":\"f32\",\"shape\":\"gpt2_124m\"}",
+        "{\"op\":\"attention_causal\",\"dtype\":\"tf32\",\"direction\":\"backward\",\"shape\":"
+        "\"4x32x2048x128\"}",
+        "{\"op\":\"gemm_batched\",\"dtype\":\"bf16\",\"shape\":\"8x8192x8192x8192\"}",
+        "{\"op\":\"gemm_batched\",\"dtype\":\"bf16\",\"shape\":\"1x16384x16384x16384\"}",
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_json_doc json;
+        bt_kernel_body body;
+        kernel_parts parts, others;
+        kernel_part part, other;
+        int64_t differ = 0;
+        ASSERT_OK(bt_json_parse("case", cases[i], strlen(cases[i]), &json));
+        ASSERT_OK(bt_kernel_body_make(json.root, &body));
+        bt_kernel_parts_make(&body, 5, &parts);
+        bt_kernel_parts_make(&body, 6, &others);
+        assert_true(parts.sampled && parts.count >= 2 && parts.count == others.count);
+        for (int64_t p = 0; p < parts.count; ++p) {
+            bt_kernel_part_at(&parts, p, &part);
+            bt_kernel_part_at(&others, p, &other);
+            assert_true(part.first == (p == 0) && part.last == (p == parts.count - 1));
+            assert_true(!(part.first || part.last) || part.compared);
+            for (int o = 0; o < body.count; ++o) {
+                const kernel_window *window = &part.windows[o];
+                assert_true(window->first >= 0 && window->runs > 0 && window->length > 0);
+                assert_true(window->first + (window->runs - 1) * window->stride + window->length <=
+                            bt_operand_count(&body.operands[o], body.rows));
+                assert_int_equal(bt_kernel_window_count(window),
+                                 bt_operand_count(&part.body.operands[o], part.body.rows));
+                differ += window->first != other.windows[o].first;
+            }
+            differ += part.compared != other.compared;
+        }
+        assert_true(differ > 0 || parts.count == 2 || (parts.all_rows && body.count == 2));
+        bt_json_release(&json);
+    }
 }
 
 static void operands_are_drawn_and_rounded(void **state)
@@ -430,8 +537,8 @@ static void operands_are_drawn_and_rounded(void **state)
     run.body.operands[1] = (bt_operand){.dtype = BT_I32, .fill = BT_FILL_BELOW, .a = 10};
     enum { COUNT = 10000 };
     static double values[COUNT], again[COUNT];
-    ASSERT_OK(bt_kernel_tile(&run, 0, values, COUNT));
-    ASSERT_OK(bt_kernel_tile(&run, 0, again, COUNT));
+    ASSERT_OK(bt_kernel_tile(&run.body, run.seed, 0, values, COUNT));
+    ASSERT_OK(bt_kernel_tile(&run.body, run.seed, 0, again, COUNT));
     double sum = 0, squares = 0;
     for (int i = 0; i < COUNT; ++i) {
         float single = (float)values[i];
@@ -441,7 +548,7 @@ static void operands_are_drawn_and_rounded(void **state)
         squares += values[i] * values[i];
     }
     assert_true(fabs(sum / COUNT) < 0.05 && fabs(squares / COUNT - 1) < 0.05);
-    ASSERT_OK(bt_kernel_tile(&run, 1, values, COUNT));
+    ASSERT_OK(bt_kernel_tile(&run.body, run.seed, 1, values, COUNT));
     for (int i = 0; i < COUNT; ++i) {
         assert_true(values[i] >= 0 && values[i] <= 9);
     }
@@ -495,6 +602,8 @@ int main(void)
         cmocka_unit_test(the_fill_of_a_slowdown_is_found),
         cmocka_unit_test(failing_memory_leaks_nothing),
         cmocka_unit_test(a_wrong_element_is_found),
+        cmocka_unit_test(large_results_are_sampled),
+        cmocka_unit_test(parts_of_a_sample),
         cmocka_unit_test(operands_are_drawn_and_rounded),
         cmocka_unit_test(what_rows_accept_is_said),
     };

@@ -56,6 +56,14 @@ static void attention_args(const body *self, int64_t rows, void *const *at, bool
                                          .dtype = bt_operand_type(self, wide)};
 }
 
+// Output and log-sum-exp that the backward call is given.
+static void attention_saved(const body *self, int64_t rows, void *const *at, any *out)
+{
+    body forward = *self;
+    forward.backward = false;
+    attention_args(&forward, rows, at, true, false, NULL, out);
+}
+
 // Products of rounded operands (bf16, tf32) are off by their epsilon, sums by that of f32.
 static void within_products(bt_operand *operand, double terms)
 {
@@ -77,8 +85,13 @@ void bt_operands_attention(body *self)
     bt_operand *lse = bt_operand_add(self, "lse", BT_OPERAND_OUT, axes[1] * axes[2]);
     within_products(lse, 8);
     lse->dtype = bt_operand_sum_type(self, false);
+    if (!self->backward && self->peer) {
+        lse->role = BT_OPERAND_SPARE;
+    }
     if (self->backward) {
-        o->role = lse->role = BT_OPERAND_IN;
+        o->role = lse->role = self->peer ? BT_OPERAND_SAVED : BT_OPERAND_IN;
+        self->saved_op = BT_KERNEL_ATTENTION;
+        self->saved = self->peer ? attention_saved : NULL;
         bt_operand_filled(o, BT_FILL_NORMAL, 0, 0.1);
         bt_operand_filled(lse, BT_FILL_NORMAL, log((double)axes[2]) + VOCABULARY_SHIFT, 0.01);
         bt_operand_add(self, "do", BT_OPERAND_IN, per_row);

@@ -38,6 +38,18 @@ static void cross_entropy_args(const body *self, int64_t rows, void *const *at, 
                                                  .dtype = dtype};
 }
 
+// The log-sum-exp that the backward call is given; the rest goes where the gradient comes later.
+static void cross_entropy_saved(const body *self, int64_t rows, void *const *at, any *out)
+{
+    double *free = at[5];
+    body forward = *self;
+    forward.backward = false;
+    cross_entropy_args(
+        &forward, rows,
+        (void *[]){at[0], at[1], free, at[2], free + rows, free + rows + 1, free + rows + 2}, true,
+        false, NULL, out);
+}
+
 void bt_operands_cross_entropy(body *self)
 {
     int64_t rows = self->shape.axes[0], vocab = self->shape.axes[1];
@@ -52,6 +64,9 @@ void bt_operands_cross_entropy(body *self)
         bt_operand *lse = bt_operand_add(self, "lse", BT_OPERAND_IN, 1);
         bt_operand_filled(lse, BT_FILL_NORMAL, log((double)vocab) + VOCABULARY_SHIFT, 0.01);
         lse->dtype = sums;
+        lse->role = self->peer ? BT_OPERAND_SAVED : BT_OPERAND_IN;
+        self->saved_op = BT_KERNEL_CROSS_ENTROPY;
+        self->saved = self->peer ? cross_entropy_saved : NULL;
         bt_operand *inv_count = bt_operand_add_whole(self, "inv_count", BT_OPERAND_IN, 1);
         bt_operand_filled(inv_count, BT_FILL_CONSTANT, 1.0 / (double)rows, 0);
         inv_count->dtype = sums;
@@ -66,6 +81,10 @@ void bt_operands_cross_entropy(body *self)
                                     : bt_operand_add_whole(self, names[i], BT_OPERAND_SPARE, 1);
             out->dtype = sums;
             bt_operand_within(out, 16, 16);
+            if (self->peer) { // which returns the mean alone
+                out->role = i == 2 ? BT_OPERAND_OUT : BT_OPERAND_SPARE;
+                out->mean = i == 2;
+            }
         }
         bt_operand_add_whole(self, "bad_row", BT_OPERAND_SPARE, 1)->dtype = BT_I64;
     }

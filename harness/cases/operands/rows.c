@@ -41,6 +41,15 @@ static void layernorm_args(const body *self, int64_t rows, void *const *at, bool
                                          .param_dtype = dtype};
 }
 
+// Mean and deviation that the backward call is given; the result goes where dx comes later.
+static void layernorm_saved(const body *self, int64_t rows, void *const *at, any *out)
+{
+    body forward = *self;
+    forward.backward = false;
+    layernorm_args(&forward, rows, (void *[8]){at[1], at[2], at[2], at[5], at[3], at[4]}, true,
+                   false, NULL, out);
+}
+
 static void operands_layernorm_backward(body *self)
 {
     int64_t rows = self->shape.axes[0], cols = self->shape.axes[1];
@@ -53,6 +62,9 @@ static void operands_layernorm_backward(body *self)
     bt_operand_filled(mean, BT_FILL_NORMAL, 0, 0.1);
     bt_operand *rstd = bt_operand_add(self, "rstd", BT_OPERAND_IN, 1);
     bt_operand_filled(rstd, BT_FILL_UNIFORM, 0.8, 1.2);
+    mean->role = rstd->role = self->peer ? BT_OPERAND_SAVED : BT_OPERAND_IN;
+    self->saved_op = BT_KERNEL_LAYERNORM;
+    self->saved = self->peer ? layernorm_saved : NULL;
     bt_operand_within(bt_operand_add(self, "dx", BT_OPERAND_OUT, cols), 16, 16);
     bt_operand *dgamma = bt_operand_add_whole(self, "dgamma", BT_OPERAND_OUT, cols);
     bt_operand *dbeta = bt_operand_add_whole(self, "dbeta", BT_OPERAND_OUT, cols);
@@ -80,6 +92,7 @@ void bt_operands_layernorm(body *self)
     bt_operand *rstd = bt_operand_add(self, "rstd", BT_OPERAND_OUT, 1);
     bt_operand_within(rstd, 16, 2);
     mean->dtype = rstd->dtype = bt_operand_sum_type(self, false);
+    mean->role = rstd->role = self->peer ? BT_OPERAND_SPARE : BT_OPERAND_OUT;
     self->args = layernorm_args;
 }
 
