@@ -29,8 +29,8 @@ BT_CHECKED bt_status bt_image_write(bt_image *image, const bt_checkpoint_store *
                                     const void *const *data, const atomic_bool *cancel);
 
 // Names. path[BT_PATH_CAPACITY]; "step-00000012", or ".tmp-step-00000012" while it is written.
-BT_CHECKED bt_status bt_store_path(const bt_checkpoint_store *store, int64_t step, bool temporary,
-                                   char *path);
+BT_CHECKED bt_status bt_checkpoint_path(const bt_checkpoint_store *store, int64_t step,
+                                        bool temporary, char *path);
 const bt_file_ops *bt_store_ops(const bt_checkpoint_store *store);
 // Removes what writers that died left behind.
 BT_CHECKED bt_status bt_store_clean(const bt_checkpoint_store *store);

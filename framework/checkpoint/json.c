@@ -99,8 +99,8 @@ static bt_status check_objects(const char *path, const cJSON *item)
     return BT_OK;
 }
 
-bt_status bt_json_parse(const char *path, const char *text, size_t size_bytes, uint64_t base_bytes,
-                        cJSON **root)
+bt_status bt_json_read(const char *path, const char *text, size_t size_bytes, uint64_t base_bytes,
+                       cJSON **root)
 {
     *root = NULL;
     BT_TRY(check_text(path, text, size_bytes, base_bytes));

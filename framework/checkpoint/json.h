@@ -16,8 +16,8 @@ void bt_json_append(bt_str *json, const char *text);
 // white space. base_bytes is added to the byte offsets in messages.
 // Owns    *root: the caller (cJSON_Delete)
 // Errors  CORRUPT_DATA, OUT_OF_MEMORY
-BT_CHECKED bt_status bt_json_parse(const char *path, const char *text, size_t size_bytes,
-                                   uint64_t base_bytes, cJSON **root);
+BT_CHECKED bt_status bt_json_read(const char *path, const char *text, size_t size_bytes,
+                                  uint64_t base_bytes, cJSON **root);
 // False unless the item is a whole number from 0 to 2^53, or for the second from -2^53.
 bool bt_json_u64(const cJSON *item, uint64_t *value);
 bool bt_json_i64(const cJSON *item, int64_t *value);

@@ -235,7 +235,7 @@ bt_status bt_manifest_parse(const char *path, const char *text, size_t size_byte
         return bt_error(BT_STATUS_CORRUPT_DATA, "%s: its bytes have the XXH3-128 %s, it says %.32s",
                         path, hex, text + sizeof opening - 1);
     }
-    BT_TRY(bt_json_parse(path, text, size_bytes, 0, &root));
+    BT_TRY(bt_json_read(path, text, size_bytes, 0, &root));
     bt_status status = parse_root(path, root, out);
     cJSON_Delete(root);
     return status;

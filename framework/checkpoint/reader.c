@@ -82,7 +82,7 @@ bt_status bt_reader_open(const bt_checkpoint_store *store, int64_t step, bt_read
 {
     void *block = NULL;
     *reader = (bt_reader){.ops = bt_store_ops(store)};
-    BT_TRY(bt_store_path(store, step, false, reader->folder));
+    BT_TRY(bt_checkpoint_path(store, step, false, reader->folder));
     BT_TRY(read_manifest(reader));
     if (reader->manifest.values.step != step) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "%s holds step %lld", reader->folder,

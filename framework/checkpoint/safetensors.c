@@ -244,7 +244,7 @@ bt_status bt_safetensors_parse(const char *path, const void *head, size_t head_b
     }
     out->head_bytes = BT_SAFETENSORS_PREFIX_BYTES + header_bytes;
     out->file_bytes = file_bytes;
-    BT_TRY(bt_json_parse(path, text, (size_t)header_bytes, BT_SAFETENSORS_PREFIX_BYTES, &root));
+    BT_TRY(bt_json_read(path, text, (size_t)header_bytes, BT_SAFETENSORS_PREFIX_BYTES, &root));
     bt_status status = read_entries(path, root, out);
     cJSON_Delete(root);
     return status;

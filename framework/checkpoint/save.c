@@ -185,8 +185,8 @@ bt_status bt_image_write(bt_image *image, const bt_checkpoint_store *store,
     save s = {image, bt_store_ops(store), data, cancel};
     BT_TRY(bt_state_check_values(values));
     image->manifest.values = *values;
-    BT_TRY(bt_store_path(store, values->step, true, temporary));
-    BT_TRY(bt_store_path(store, values->step, false, path));
+    BT_TRY(bt_checkpoint_path(store, values->step, true, temporary));
+    BT_TRY(bt_checkpoint_path(store, values->step, false, path));
     BT_TRY(bt_io_make_folders(s.ops, store->folder));
     BT_TRY(bt_store_clean(store));
     bt_status status = write_folder(&s, temporary);

@@ -20,7 +20,8 @@ static void name_of(int64_t step, bool temporary, char name[64])
     (void)snprintf(name, 64, "%sstep-%08lld", temporary ? temporary_prefix : "", (long long)step);
 }
 
-bt_status bt_store_path(const bt_checkpoint_store *store, int64_t step, bool temporary, char *path)
+bt_status bt_checkpoint_path(const bt_checkpoint_store *store, int64_t step, bool temporary,
+                             char *path)
 {
     char name[64];
     name_of(step, temporary, name);
@@ -107,8 +108,8 @@ bt_status bt_checkpoint_remove(const bt_checkpoint_store *store, int64_t step)
     char path[BT_PATH_CAPACITY];
     char temporary[BT_PATH_CAPACITY];
     const bt_file_ops *ops = bt_store_ops(store);
-    BT_TRY(bt_store_path(store, step, false, path));
-    BT_TRY(bt_store_path(store, step, true, temporary));
+    BT_TRY(bt_checkpoint_path(store, step, false, path));
+    BT_TRY(bt_checkpoint_path(store, step, true, temporary));
     int error = ops->rename(ops->self, path, temporary);
     return error < 0 ? bt_io_failed(error, "remove", path) : bt_io_remove_folder(ops, temporary);
 }
