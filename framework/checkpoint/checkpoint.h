@@ -77,6 +77,7 @@ BT_CHECKED bt_status bt_checkpoint_newest(const bt_checkpoint_store *store,
 typedef struct bt_checkpoint_load_options {
     const char *plan_hash; // borrowed; the checkpoint's must be the same. NULL: any
     bool ignore_extra;     // tensors that the state does not name are skipped, not refused
+    int64_t below;         // the newest of the steps below this; 0: of all
 } bt_checkpoint_load_options;
 
 // Loads into the state's tensors, whose names, types and shapes must be the checkpoint's, and sets
@@ -87,8 +88,8 @@ typedef struct bt_checkpoint_load_options {
 BT_CHECKED bt_status bt_checkpoint_load(bt_context *context, const bt_checkpoint_store *store,
                                         int64_t step, const bt_checkpoint_load_options *options,
                                         bt_state *state, bt_checkpoint_info *info);
-// The highest step that verifies, read once. info->step is -1 and the state untouched when the
-// store is empty.
+// The highest step that verifies and fits options->below, read once. info->step is -1 and the state
+// untouched when there is none.
 // Errors  as bt_checkpoint_load and bt_checkpoint_newest
 BT_CHECKED bt_status bt_checkpoint_load_newest(bt_context *context,
                                                const bt_checkpoint_store *store,

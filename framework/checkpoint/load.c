@@ -230,6 +230,10 @@ static bt_status find_newest(const newest *n, bt_checkpoint_info *info)
     char reason[sizeof info->skip_reason] = "";
     *info = (bt_checkpoint_info){.step = -1};
     bt_status status = bt_checkpoint_list(n->store, &steps, &count);
+    const int64_t below = n->options ? n->options->below : 0;
+    while (below > 0 && count > 0 && steps[count - 1] >= below) {
+        --count;
+    }
     for (int64_t i = count - 1; i >= 0 && status == BT_OK; --i) {
         status = try_step(n, steps[i], info);
         if (!is_damage(status)) {

@@ -51,6 +51,8 @@ static bt_status check_integers(const bt_train_plan *plan)
         {"profile_steps", plan->profile_steps, 0, 20},
         {"optimizer.warmup_steps", plan->optimizer.warmup_steps, 0, 40},
         {"optimizer.decay_steps", plan->optimizer.decay_steps, 0, 40},
+        {"checkpoint.every_steps", plan->checkpoints.every_steps, 0, 40},
+        {"checkpoint.max_to_keep", plan->checkpoints.max_to_keep, 0, 40},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; ++i) {
         if (fields[i].value < fields[i].least || fields[i].value > INT64_C(1) << fields[i].bits) {
@@ -139,6 +141,11 @@ bt_status bt_train_check(const bt_train_plan *plan)
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
                         (long long)plan->tokens_per_step, (long long)micro_tokens);
+    }
+    if (!(plan->checkpoints.every_minutes >= 0 && plan->checkpoints.every_minutes <= 1e6)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "checkpoint.every_minutes is %g; allowed: 0 to 1e6",
+                        plan->checkpoints.every_minutes);
     }
     if (!(plan->slowdown >= 0 && plan->slowdown <= 1000)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "slowdown is %g; allowed: 0 to 1000",

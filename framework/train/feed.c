@@ -23,7 +23,7 @@ static bt_status init_slot(bt_feed *feed, bt_feed_slot *slot)
 }
 
 bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t batch, int64_t tokens,
-                       bt_feed *feed)
+                       int64_t limit, bt_feed *feed)
 {
     bt_device *device = context->device;
     int64_t count = 0;
@@ -33,7 +33,8 @@ bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t batch, in
                         "a batch of %lld x %lld tokens; allowed: from 1, at most 2^56 in all",
                         (long long)batch, (long long)tokens);
     }
-    *feed = (bt_feed){.context = context, .loader = loader, .batch = batch, .tokens = tokens};
+    *feed = (bt_feed){
+        .context = context, .loader = loader, .batch = batch, .tokens = tokens, .limit = limit};
     bt_status status = device->backend->stream_create(device, false, &feed->stream);
     for (int i = 0; i < 2 && status == BT_OK; ++i) {
         status = init_slot(feed, &feed->slots[i]);
@@ -82,23 +83,43 @@ static bt_status stage(bt_feed *feed)
     bt_device *device = feed->context->device;
     bt_feed_slot *slot = &feed->slots[feed->staged % 2];
     int64_t count = feed->batch * feed->tokens;
-    if (feed->staged >= 2) {
+    if (slot->filled) {
         BT_TRY(device->backend->event_synchronize(device, slot->landed));
     }
     BT_TRY(device->backend->event_wait(device, slot->consumed, feed->stream));
+    slot->from = bt_loader_cursor_get(feed->loader);
     BT_TRY(bt_loader_next(feed->loader, slot->pinned, slot->pinned + count));
     BT_TRY(device->backend->copy(device, bt_tensor_data(slot->both), slot->pinned,
                                  bt_tensor_bytes(slot->both), BT_COPY_HOST_TO_DEVICE,
                                  feed->stream));
     bt_tensor_touch(slot->both);
     ++feed->staged;
+    slot->filled = true;
     return device->backend->event_record(device, slot->landed, feed->stream);
+}
+
+bt_status bt_feed_seek(bt_feed *feed, bt_loader_cursor cursor, int64_t limit)
+{
+    BT_TRY(bt_loader_cursor_set(feed->loader, cursor));
+    feed->staged = feed->taken;
+    feed->limit = feed->taken + limit;
+    return BT_OK;
+}
+
+bt_loader_cursor bt_feed_cursor(const bt_feed *feed)
+{
+    return feed->staged > feed->taken ? feed->slots[feed->taken % 2].from
+                                      : bt_loader_cursor_get(feed->loader);
 }
 
 bt_status bt_feed_next(bt_feed *feed, bt_tensor **ids, bt_tensor **targets)
 {
     bt_device *device = feed->context->device;
     bt_feed_slot *slot = &feed->slots[feed->taken % 2];
+    if (feed->taken == feed->limit) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "batch %lld is asked for, there are %lld",
+                        (long long)feed->taken + 1, (long long)feed->limit);
+    }
     if (feed->staged == feed->taken) {
         BT_TRY(stage(feed));
     }
@@ -114,5 +135,5 @@ bt_status bt_feed_done(bt_feed *feed)
     bt_feed_slot *slot = &feed->slots[feed->taken % 2];
     BT_TRY(device->backend->event_record(device, slot->consumed, feed->context->stream));
     ++feed->taken;
-    return stage(feed);
+    return feed->taken < feed->limit ? stage(feed) : BT_OK;
 }

@@ -3,7 +3,8 @@
 // Two slots of pinned host memory and device memory; copies run on a stream of their own. Two
 // events a slot: landed (its copy is done: the compute stream may read, the host may refill the
 // pinned half) and consumed (compute is done with it, or with what the memory held before the feed:
-// the copy stream may overwrite).
+// the copy stream may overwrite). What is read ahead is not yet trained on: each slot keeps the
+// cursor from which it was read.
 #ifndef BT_TRAIN_FEED_H
 #define BT_TRAIN_FEED_H
 
@@ -15,6 +16,8 @@ typedef struct bt_feed_slot {
     bt_tensor *both;           // retained [2, B, T] on the device
     bt_tensor *ids, *targets;  // retained views [B, T]
     bt_event landed, consumed; // owned
+    bt_loader_cursor from;     // the loader's before it read this batch
+    bool filled;               // landed was recorded: pinned may be under a copy
 } bt_feed_slot;
 
 typedef struct bt_feed {
@@ -23,14 +26,22 @@ typedef struct bt_feed {
     int64_t batch, tokens;
     bt_stream stream; // owned, for copies
     bt_feed_slot slots[2];
+    int64_t limit;         // batches that will be asked for: none behind them is read
     int64_t staged, taken; // batches so far
 } bt_feed;
 
+// limit   how many batches there will be
 // Owns    *feed: the caller, until bt_feed_release
 BT_CHECKED bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t batch,
-                                  int64_t tokens, bt_feed *feed);
+                                  int64_t tokens, int64_t limit, bt_feed *feed);
 void bt_feed_release(bt_feed *feed);
-// Lends the next micro-batch until bt_feed_done, and starts the copy of the one behind it.
+// Drops what was read ahead and goes on from a position of the loader, for `limit` batches more.
+// No batch is lent. Errors  INVALID_ARGUMENT for a cursor that cannot be one of the shards
+BT_CHECKED bt_status bt_feed_seek(bt_feed *feed, bt_loader_cursor cursor, int64_t limit);
+// Where the data stand behind the batches that were taken: the position of the next one.
+bt_loader_cursor bt_feed_cursor(const bt_feed *feed);
+// Lends the next micro-batch until bt_feed_done, which starts the copy of the one behind it.
+// Errors  INVALID_ARGUMENT behind the last one
 BT_CHECKED bt_status bt_feed_next(bt_feed *feed, bt_tensor **ids, bt_tensor **targets);
 // The work that reads the lent batch has been given to the context's stream.
 BT_CHECKED bt_status bt_feed_done(bt_feed *feed);

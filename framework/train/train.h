@@ -1,15 +1,16 @@
 // framework/train/train.h - train a GPT-2: plan in, events out
 //
 // bt_train_run is a plain loop that anyone can read: batches, forward, backward, accumulate, clip,
-// AdamW, report. It prints nothing and writes no file; whoever runs it hears of everything through
-// the observer, in order, on the calling thread.
+// AdamW, report. It prints nothing and writes no file but checkpoints; whoever runs it hears of
+// everything through the observer, in order, on the calling thread.
 //
 // Invariants
-//   1. The same build, device and plan give the same bits: every loss, and the digest of all
-//      parameters, whatever the thread count.
+//   1. The same build, device and plan give the same bits: every loss, and the digest of the
+//      training state, whatever the thread count. A run that went on from a checkpoint has the bits
+//      of one that was never stopped.
 //   2. A profiled step (ranges timed) does the same mathematics; its event says so, and its time
 //      is not a measurement.
-//   3. Evaluation never changes parameters, data order or random state.
+//   3. Evaluation and checkpoints never change parameters, data order or random state.
 #ifndef BT_TRAIN_TRAIN_H
 #define BT_TRAIN_TRAIN_H
 
@@ -45,6 +46,23 @@ typedef struct bt_train_optimizer {
     double clip;         // global norm; <= 0: none
 } bt_train_optimizer;
 
+// Saving, and going on from what was saved. With neither every_steps, every_minutes nor at_end a
+// run that is stopped is not saved either.
+typedef struct bt_train_checkpoints {
+    const char *folder;    // of this run alone; NULL: there are no checkpoints
+    int64_t every_steps;   // 0: not by steps
+    double every_minutes;  // of wall time; 0: not by time
+    bool at_end;           // behind the last step
+    int64_t max_to_keep;   // the highest steps; 0: all
+    bool asynchronous;     // a thread writes while training goes on; else training waits
+    bool host_snapshot;    // asynchronous on a GPU: no copy in device memory, which takes as much
+                           // as the state; training waits for the copy to the host
+    bool resume;           // go on from the newest that verifies; else there must be none
+    int64_t resume_below;  // only from steps below this, higher ones are removed; 0: any
+    const char *plan_hash; // of what decides on the bits; another one is refused. NULL: not checked
+    const char *build;     // what wrote them, at most 255 bytes; NULL: not said
+} bt_train_checkpoints;
+
 typedef struct bt_train_plan {
     const char *device; // "cpu", "cuda"
     int ordinal;
@@ -68,6 +86,7 @@ typedef struct bt_train_plan {
     uint64_t seed;
     uint64_t memory_limit_bytes; // of the device pool; 0: none
     double slowdown; // steps take longer by this share, to try what measures them; 0: none
+    bt_train_checkpoints checkpoints;
 } bt_train_plan;
 
 typedef struct bt_train_start {
@@ -75,6 +94,7 @@ typedef struct bt_train_start {
     int64_t parameters, tensors; // 124,475,904 in 148 for d12 with vocab 50304
     int64_t accumulation;        // micro-batches per step
     int64_t train_tokens, val_tokens;
+    int64_t first_step; // 0, or that of the checkpoint from which the run goes on
 } bt_train_start;
 
 typedef struct bt_train_step {
@@ -113,11 +133,39 @@ typedef struct bt_train_kernel {
     const char *op, *kernel; // kernel: bt_kernel_label, "gemm_bf16_sm90 128x192x64 split 4"
 } bt_train_kernel;
 
+// X(enumerator, name, what happened)
+#define BT_TRAIN_SAVE_LIST(X)                                                                      \
+    X(LOADED, "loaded", "the run goes on from this step")                                          \
+    X(SKIPPED, "skipped", "newer checkpoints do not verify; message: the newest of them")          \
+    X(NONE, "none", "the run was to go on, but there is no checkpoint: it begins at step 0")       \
+    X(SAVED, "saved", "the checkpoint is durable")                                                 \
+    X(FAILED, "failed", "a save failed; training goes on; message: why")
+
+typedef enum bt_train_save_kind {
+#define BT_TRAIN_SAVE_ENUM(name, text, meaning) BT_TRAIN_SAVE_##name,
+    BT_TRAIN_SAVE_LIST(BT_TRAIN_SAVE_ENUM)
+#undef BT_TRAIN_SAVE_ENUM
+        BT_TRAIN_SAVE_COUNT
+} bt_train_save_kind;
+
+const char *bt_train_save_name(bt_train_save_kind kind);
+
+// Something that happened to a checkpoint, reported between steps.
+typedef struct bt_train_save {
+    bt_train_save_kind kind;
+    int64_t step;        // of the checkpoint; SKIPPED: how many there are
+    int64_t seen_step;   // steps that were done when this was noticed
+    int64_t host_ns;     // LOADED: the load; SAVED, FAILED: from the beginning to being noticed
+    int64_t blocked_ns;  // of it, how long training waited for the call
+    int64_t size_bytes;  // of the tensors
+    const char *message; // "" when there is nothing to say
+} bt_train_save;
+
 typedef struct bt_train_result {
-    int64_t steps_done;
-    bool stopped;           // should_stop said so; everything before is valid
-    char params_digest[33]; // XXH3-128 over name, shape and bytes of all parameters, in hex
-    double val_loss;        // last evaluation, NaN when there was none
+    int64_t steps_done;    // counted from step 0, also by a run that went on
+    bool stopped;          // should_stop said so; everything before is valid
+    char state_digest[33]; // bt_state_digest: parameters, moments, data position, schedule, seed
+    double val_loss;       // last evaluation, NaN when there was none
     uint64_t peak_allocated_bytes, peak_reserved_bytes;
 } bt_train_result;
 
@@ -132,14 +180,16 @@ typedef struct bt_train_observer {
     bool (*should_stop)(void *self); // asked between steps
     bt_status (*note)(void *self,
                       const char *text); // something that whoever reads the log may mind
+    bt_status (*save)(void *self, const bt_train_save *event);
 } bt_train_observer;
 
 // Checks a plan without touching a device or a file: shapes, divisibility, ranges of numbers.
 // Errors  INVALID_ARGUMENT, naming the field, what was given and what is allowed
 BT_CHECKED bt_status bt_train_check(const bt_train_plan *plan);
 // Errors  also UNAVAILABLE (device), OUT_OF_MEMORY (with the pool's report), IO and CORRUPT_DATA
-//         (shards; names file and offset), INTERNAL (a loss that is not finite is not an error:
-//         it is reported as it is)
+//         (shards and checkpoints; names file and offset), INTERNAL (a loss that is not finite is
+//         not an error: it is reported as it is). A save that fails is reported, no error; but the
+//         last one, behind the last step or when the run is stopped, is.
 BT_CHECKED bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *observer,
                                   bt_train_result *result);
 

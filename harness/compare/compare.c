@@ -6,6 +6,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/compare/items.h"
+#include "harness/stats/loss.h"
 #include "harness/stats/noise.h"
 
 static uint32_t bits_of(float value)
@@ -132,7 +133,7 @@ static bool matches(const bt_comparison *both, const bt_store_round *a, const bt
 static bt_status fill_pair(bt_comparison *both, bt_compare_pair *pair)
 {
     const char *a = pair->left->params_digest, *b = pair->right->params_digest;
-    pair->digests_known = a[0] && b[0];
+    pair->digests_known = bt_digests_comparable(a, b);
     pair->digests_equal = pair->digests_known && strcmp(a, b) == 0;
     bt_curve_compare(pair->left, pair->right, &pair->loss);
     BT_TRY(summarise_side(&both->left, pair->left, &both->arena, &pair->left_side,

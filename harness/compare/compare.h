@@ -35,9 +35,10 @@ typedef struct bt_compare_pair {
     bt_compare_side left_side, right_side;
     bt_summary left_summary, right_summary; // of several rounds: medians of theirs
     bt_curve_difference loss;
-    bool digests_known, digests_equal; // of the parameters
-    bool clocks_comparable;            // of the GPU, as far as known
-    char clocks[160];                  // how far apart they are; "" when comparable
+    bool digests_known,
+        digests_equal;      // of the training state; known: on both sides, of the same kind
+    bool clocks_comparable; // of the GPU, as far as known
+    char clocks[160];       // how far apart they are; "" when comparable
 } bt_compare_pair;
 
 // One thing that differs: a key of plan, build or environment, with both values ("" where absent).

@@ -83,12 +83,12 @@ static void print_curve(const bt_curve_difference *loss, bt_str *out)
 
 static void print_digests(const bt_compare_pair *pair, bt_str *out)
 {
-    const char *words = !pair->digests_known  ? "not recorded on both sides"
+    const char *words = !pair->digests_known  ? "not comparable"
                         : pair->digests_equal ? "equal"
                                               : "different";
-    bt_str_format(out, "  parameters            %s", words);
+    bt_str_format(out, "  state digest          %s", words);
     if (pair->digests_known) {
-        bt_str_format(out, "  %.8s %.8s", pair->left->params_digest, pair->right->params_digest);
+        bt_str_format(out, "  %.14s %.14s", pair->left->params_digest, pair->right->params_digest);
     }
     bt_str_append(out, "\n");
 }

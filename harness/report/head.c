@@ -274,7 +274,7 @@ static void write_shape(const report_case *item, bt_str *out)
         bt_str_format(out, ", %s tokens", bt_format_count(shape->train_tokens).text);
     }
     if (item->round->params_digest[0]) {
-        bt_str_append(out, " \xc2\xb7 parameters\xe2\x80\x99 digest <code>");
+        bt_str_append(out, " \xc2\xb7 digest <code>");
         bt_html_text(out, item->round->params_digest);
         bt_str_append(out, "</code>");
     }

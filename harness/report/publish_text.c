@@ -6,6 +6,7 @@
 #include "harness/bundle/content.h"
 #include "harness/report/marks.h"
 #include "harness/report/publish_rules.h"
+#include "harness/stats/loss.h"
 
 // ---- what came out -----------------------------------------------------------------------------
 
@@ -273,7 +274,8 @@ static void write_command(const char *command, bt_str *out)
 static void write_digests(const report_set *set, const bt_store_run *run, bt_str *out)
 {
     bt_str_append(out, "\nThe plan and the data come out the same anywhere; on one machine and "
-                       "build the parameters do, to the bit.\n\n| part | digest |\n|---|---|\n"
+                       "build the parameters and the training state do, to the bit.\n\n| part | "
+                       "digest |\n|---|---|\n"
                        "| plan | ");
     bt_markdown_text(out, run->info.suite.plan_hash);
     bt_str_append(out, " |\n| build | ");
@@ -294,7 +296,9 @@ static void write_digests(const report_set *set, const bt_store_run *run, bt_str
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
         if (item->run == run && item->round->params_digest[0]) {
-            bt_str_append(out, "| parameters of ");
+            bt_str_append(out, bt_digest_is_of_state(item->round->params_digest)
+                                   ? "| training state of "
+                                   : "| parameters of ");
             bt_markdown_text(out, item->label);
             bt_str_append(out, " | ");
             bt_markdown_text(out, item->round->params_digest);

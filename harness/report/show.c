@@ -5,6 +5,7 @@
 
 #include "harness/report/internal.h"
 #include "harness/report/report.h"
+#include "harness/stats/loss.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
@@ -77,7 +78,9 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     print_memory(&summary, out);
     BT_TRY(bt_show_machine(round, out));
     if (round->params_digest[0]) {
-        bt_str_format(out, "  bits         parameters %s\n", round->params_digest);
+        bt_str_format(out, "  bits         %s%s\n",
+                      bt_digest_is_of_state(round->params_digest) ? "" : "parameters ",
+                      round->params_digest);
     }
     return BT_OK;
 }

@@ -113,7 +113,7 @@ static void write_metric(const report_case *item, int64_t index, bt_metric metri
                   interval.text, (long long)value->count);
 }
 
-// Every metric of every case, with the digests of the parameters.
+// Every metric of every case, with the digests.
 static void write_metrics(const report_set *set, bt_str *out)
 {
     bt_str_append(out, "<details><summary>Metrics of every case</summary><div class=scroll><table "
@@ -130,7 +130,8 @@ static void write_metrics(const report_set *set, bt_str *out)
             bt_str_format(out, "<tr id=\"c%lld-params_digest\"><th scope=row>", (long long)i);
             bt_html_tag(out, item);
             bt_html_text(out, item->label);
-            bt_str_append(out, "</th><td title=\"of all parameters after the last step\">"
+            bt_str_append(out, "</th><td title=\"of the training state after the last step; "
+                               "without state: before it, of the parameters alone\">"
                                "params_digest<td class=n><code>");
             bt_html_text(out, item->round->params_digest);
             bt_str_append(out, "</code><td class=n><td class=n>\n");

@@ -11,6 +11,7 @@
 #include "framework/base/mem.h"
 #include "harness/cases/cases.h"
 #include "harness/run/event.h"
+#include "harness/stats/loss.h"
 
 #define TASK_BYTES_MAX (BT_JSON_SIZE_BYTES_MAX)
 
@@ -208,17 +209,27 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
 {
     bt_case_work work = {0};
     bt_train_result result = {0};
-    bt_case_listener listener = {
-        {self, on_start, on_step, on_eval, on_range, on_kernel, should_stop, on_note},
-        on_samples,
-        on_measured};
+    bt_case_listener listener = {.train = {.self = self,
+                                           .start = on_start,
+                                           .step = on_step,
+                                           .eval = on_eval,
+                                           .range = on_range,
+                                           .kernel = on_kernel,
+                                           .should_stop = should_stop,
+                                           .note = on_note},
+                                 .samples = on_samples,
+                                 .measured = on_measured};
     BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
     BT_TRY(understand(self, &work));
     BT_TRY(bt_case_run(&work, &listener, &result));
     BT_TRY(say_memory(self, &result));
+    char digest[sizeof BT_STATE_DIGEST_PREFIX + sizeof result.state_digest] = "";
+    if (*result.state_digest) {
+        (void)snprintf(digest, sizeof digest, "%s%s", BT_STATE_DIGEST_PREFIX, result.state_digest);
+    }
     bt_run_event event = {
         .type = BT_RUN_EVENT_RESULT,
-        .as.result = {result.steps_done, result.stopped, result.params_digest, result.val_loss}};
+        .as.result = {result.steps_done, result.stopped, digest, result.val_loss}};
     return say(self, &event);
 }
 

@@ -149,6 +149,16 @@ static bool same_bits(const bt_store_step *expected, const bt_store_step *got, b
     return false;
 }
 
+bool bt_digest_is_of_state(const char *digest)
+{
+    return strncmp(digest, BT_STATE_DIGEST_PREFIX, sizeof BT_STATE_DIGEST_PREFIX - 1) == 0;
+}
+
+bool bt_digests_comparable(const char *a, const char *b)
+{
+    return *a && *b && bt_digest_is_of_state(a) == bt_digest_is_of_state(b);
+}
+
 static bool same_digest(const bt_loss_curve *baseline, const bt_loss_curve *candidate,
                         bt_loss_verdict *out)
 {
@@ -156,14 +166,22 @@ static bool same_digest(const bt_loss_curve *baseline, const bt_loss_curve *cand
     const char *got = candidate->params_digest ? candidate->params_digest : "";
     if (!*expected || !*got) {
         bt_loss_say(out, BT_LOSS_INCONCLUSIVE, -1,
-                    "all losses have the same bits; the %s's digest of the parameters is not known",
+                    "all losses have the same bits; the %s's digest of the training state is not "
+                    "known",
                     *expected ? "candidate" : "baseline");
+        return false;
+    }
+    if (!bt_digests_comparable(expected, got)) {
+        bt_loss_say(out, BT_LOSS_INCONCLUSIVE, -1,
+                    "all losses have the same bits; the digests %.40s and %.40s are of different "
+                    "things: one of the training state, one of the parameters alone",
+                    expected, got);
         return false;
     }
     if (strcmp(expected, got) != 0) {
         bt_loss_say(out, BT_LOSS_FAIL, -1,
-                    "all losses have the same bits, but the parameters' digest is %.32s; the "
-                    "baseline has %.32s",
+                    "all losses have the same bits, but the digest is %.40s; the baseline has "
+                    "%.40s",
                     got, expected);
         return false;
     }

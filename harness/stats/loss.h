@@ -49,7 +49,7 @@ const char *bt_loss_word_name(bt_loss_word word);
 typedef struct bt_loss_curve {
     const bt_store_step *steps; // [count] ascending; step, loss and tokens are looked at
     int64_t count;
-    const char *params_digest; // "" or NULL: not known
+    const char *params_digest; // as recorded; "" or NULL: not known
 } bt_loss_curve;
 
 // The curve of a round; borrows from it.
@@ -111,5 +111,13 @@ void bt_loss_envelope(const bt_loss_curve *baseline, int64_t count, const bt_los
 void bt_loss_check_statistical(const bt_loss_curve *baseline, int64_t baseline_count,
                                const bt_loss_curve *candidate, int64_t candidate_count,
                                const bt_loss_rule *rule, bt_loss_verdict *out);
+
+// A recorded digest is of the whole training state (parameters, optimizer, data position) behind
+// this prefix; without it, as in records of earlier builds, of the parameters alone.
+#define BT_STATE_DIGEST_PREFIX "state:"
+
+bool bt_digest_is_of_state(const char *digest);
+// Whether two recorded digests are of the same thing, so that they may be held against each other.
+bool bt_digests_comparable(const char *a, const char *b);
 
 #endif

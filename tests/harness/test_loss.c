@@ -39,7 +39,7 @@ static bt_status train(const bt_train_plan *plan, curve *out)
     const bt_train_observer observer = {.self = out, .step = on_step};
     memset(out, 0, sizeof *out);
     BT_TRY(bt_train_run(plan, &observer, &result));
-    memcpy(out->digest, result.params_digest, sizeof out->digest);
+    memcpy(out->digest, result.state_digest, sizeof out->digest);
     return BT_OK;
 }
 
@@ -249,6 +249,11 @@ static void bitwise_says_what_it_does_not_know(void **state)
     bt_loss_check_bitwise(&plain, &candidate, &verdict);
     expect(BT_LOSS_INCONCLUSIVE, -1, &verdict, "no digest");
     assert_non_null(strstr(verdict.reason, "candidate's digest"));
+    candidate = plain;
+    candidate.params_digest = "state:00112233445566778899aabbccddeeff"; // of more than parameters
+    bt_loss_check_bitwise(&plain, &candidate, &verdict);
+    expect(BT_LOSS_INCONCLUSIVE, -1, &verdict, "digests of different things");
+    assert_non_null(strstr(verdict.reason, "of different things"));
     bt_loss_check_bitwise(&none, &plain, &verdict);
     expect(BT_LOSS_INCONCLUSIVE, -1, &verdict, "no baseline");
     put_nan(&nan);

@@ -8,6 +8,7 @@
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
 
+enum { BATCHES = 5 };
 enum { COMPUTE, COPY, STREAMS }; // COMPUTE is NULL, the context's
 
 struct bt_event_impl {
@@ -139,8 +140,8 @@ static void copies_follow_the_earlier_users_of_their_memory(void **state)
                                            sizeof values, BT_COPY_HOST_TO_DEVICE, NULL));
     bt_tensor_release(earlier);
     fake.must_follow = fake.given[COMPUTE];
-    ASSERT_OK(bt_feed_init(context, loader, plan.micro_batch, plan.sequence, &feed));
-    for (int64_t step = 0; step < 5; ++step) {
+    ASSERT_OK(bt_feed_init(context, loader, plan.micro_batch, plan.sequence, BATCHES, &feed));
+    for (int64_t step = 0; step < BATCHES; ++step) {
         bt_tensor *ids = NULL, *targets = NULL;
         ASSERT_OK(bt_feed_next(&feed, &ids, &targets));
         // What computes now follows the copy of its batch.
@@ -149,11 +150,62 @@ static void copies_follow_the_earlier_users_of_their_memory(void **state)
         fake.must_follow = step == 0 ? fake.must_follow : fake.given[COMPUTE] - 1;
         ASSERT_OK(bt_feed_done(&feed));
     }
-    assert_int_equal(fake.copies, 6);
+    assert_int_equal(fake.copies, BATCHES); // none behind the last
     assert_int_equal(fake.unordered, 0);
     bt_feed_release(&feed);
     ASSERT_OK(bt_pool_release_cached(session.pool));
     assert_int_equal(fake.waits_for_destroyed, 0);
+    bt_loader_destroy(loader);
+    bt_session_close(&session);
+}
+
+static void expect_cursor(const bt_feed *feed, int64_t epoch, int64_t position)
+{
+    const bt_loader_cursor cursor = bt_feed_cursor(feed);
+    assert_int_equal(cursor.epoch, epoch);
+    assert_int_equal(cursor.position, position);
+}
+
+// The cursor is that of the batches taken, whatever was read ahead; a seek drops what was read
+// ahead and delivers the same batches again.
+static void the_cursor_is_the_consumed_one(void **state)
+{
+    (void)state;
+    const bt_train_plan plan = small_train_plan();
+    const int64_t batch = plan.micro_batch;
+    bt_session session;
+    bt_feed feed = {0};
+    bt_tensor *ids = NULL, *targets = NULL;
+    int32_t seen[2][8 * 16];
+    ASSERT_OK(bt_session_open("cpu", 0, 0, &session));
+    bt_loader *loader = open_loader(&plan);
+    ASSERT_OK(bt_feed_init(&session.context, loader, batch, plan.sequence, 3, &feed));
+    expect_cursor(&feed, 0, 0);
+    for (int64_t i = 0; i < 3; ++i) {
+        ASSERT_OK(bt_feed_next(&feed, &ids, &targets));
+        expect_cursor(&feed, 0, i * batch);
+        if (i == 1) {
+            ASSERT_OK(bt_tensor_read(&session.context, ids, seen[0]));
+        }
+        ASSERT_OK(bt_feed_done(&feed));
+        expect_cursor(&feed, 0, (i + 1) * batch);
+        // One batch is read ahead, but none that will not be asked for.
+        const int64_t ahead = bt_loader_cursor_get(loader).position - (i + 1) * batch;
+        assert_int_equal(ahead, i < 2 ? batch : 0);
+    }
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "batch 4 is asked for, there are 3",
+                 bt_feed_next(&feed, &ids, &targets));
+    // The second time a batch that was read ahead is dropped.
+    for (int64_t limit = 2; limit > 0; --limit) {
+        ASSERT_OK(bt_feed_seek(&feed, (bt_loader_cursor){0, batch}, limit));
+        expect_cursor(&feed, 0, batch);
+        ASSERT_OK(bt_feed_next(&feed, &ids, &targets));
+        ASSERT_OK(bt_tensor_read(&session.context, ids, seen[1]));
+        assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
+        ASSERT_OK(bt_feed_done(&feed));
+        expect_cursor(&feed, 0, 2 * batch);
+    }
+    bt_feed_release(&feed);
     bt_loader_destroy(loader);
     bt_session_close(&session);
 }
@@ -168,7 +220,7 @@ static void impossible_sizes_are_refused(void **state)
         {0, 4}, {4, -1}, {INT64_C(1) << 40, INT64_C(1) << 40}, {INT64_MAX, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "a batch of",
-                     bt_feed_init(&session.context, NULL, sizes[i][0], sizes[i][1], &feed));
+                     bt_feed_init(&session.context, NULL, sizes[i][0], sizes[i][1], 1, &feed));
         bt_feed_release(&feed);
     }
     bt_session_close(&session);
@@ -178,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_follow_the_earlier_users_of_their_memory),
+        cmocka_unit_test(the_cursor_is_the_consumed_one),
         cmocka_unit_test(impossible_sizes_are_refused),
     };
     return cmocka_run_group_tests_name("feed", tests, small_corpus_write, small_corpus_remove);

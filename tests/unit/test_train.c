@@ -118,7 +118,7 @@ static void a_run_learns_and_reports(void **state)
     assert_true(r.loss[STEPS - 1] < r.loss[0] - 0.3F);
     assert_true(r.eval_loss[2] < r.eval_loss[0] - 0.3);
     assert_true(result.val_loss == r.eval_loss[2]);
-    assert_int_equal(strlen(result.params_digest), 32);
+    assert_int_equal(strlen(result.state_digest), 32);
     assert_int_equal(result.steps_done, STEPS);
     assert_false(result.stopped);
 }
@@ -136,7 +136,7 @@ static void a_slowdown_lengthens_steps(void **state)
     plan.slowdown = 9;
     ASSERT_OK(train(&plan, &b, &slow));
     assert_true(b.least_ns > 2 * a.least_ns);
-    assert_string_equal(slow.params_digest, plain.params_digest);
+    assert_string_equal(slow.state_digest, plain.state_digest);
     plan.slowdown = (double)NAN;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "slowdown is nan", train(&plan, &b, &slow));
 }
@@ -160,7 +160,7 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
             first = result;
             a = r;
         }
-        assert_string_equal(result.params_digest, first.params_digest);
+        assert_string_equal(result.state_digest, first.state_digest);
         assert_memory_equal(r.loss, a.loss, sizeof a.loss);
     }
     bt_train_plan plan = small_train_plan();
@@ -168,7 +168,7 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
     record r = {0};
     plan.seed = 1338;
     ASSERT_OK(train(&plan, &r, &other));
-    assert_string_not_equal(other.params_digest, first.params_digest);
+    assert_string_not_equal(other.state_digest, first.state_digest);
 }
 
 static void accumulation_equals_one_large_batch(void **state)
@@ -214,7 +214,7 @@ static void a_run_stops_when_asked(void **state)
     ASSERT_OK(train(&plan, &r, &result));
     assert_true(result.stopped);
     assert_int_equal(result.steps_done, 3);
-    assert_int_equal(strlen(result.params_digest), 32);
+    assert_int_equal(strlen(result.state_digest), 32);
 }
 
 static void memory_limit_is_reported(void **state)

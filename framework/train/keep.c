@@ -1,0 +1,333 @@
+// framework/train/keep.c - keeping the training state: its list, its digest, checkpoints
+//
+// The state's tensors are the master of each parameter under the parameter's name and its moments
+// as adamw.m.NAME and adamw.v.NAME; bf16 copies are made anew after a load. The data position is
+// the consumed one: what the feed has read ahead does not count.
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/mem.h"
+#include "framework/base/str.h"
+#include "framework/train/trainer.h"
+
+static const struct {
+    const char *name;
+} kinds[] = {
+#define BT_TRAIN_SAVE_ROW(name, text, meaning) {text},
+    BT_TRAIN_SAVE_LIST(BT_TRAIN_SAVE_ROW)
+#undef BT_TRAIN_SAVE_ROW
+};
+
+const char *bt_train_save_name(bt_train_save_kind kind)
+{
+    return (unsigned)kind < BT_TRAIN_SAVE_COUNT ? kinds[kind].name : "unknown";
+}
+
+// ---- the list -----------------------------------------------------------------------------------
+
+static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name, bt_tensor *tensor)
+{
+    bt_str text = {0};
+    bt_str_format(&text, "%s%s", prefix, name);
+    bt_status status = bt_str_take(&text, &keep->names[keep->name_count]);
+    bt_str_release(&text);
+    BT_TRY(status);
+    return bt_state_add(&keep->state, keep->names[keep->name_count++], tensor);
+}
+
+static bt_status list_state(bt_trainer *t)
+{
+    bt_keep *keep = &t->keep;
+    const bt_params *params = &t->params;
+    void *names = NULL;
+    BT_TRY(bt_mem_alloc(2 * (size_t)params->count, sizeof *keep->names, &names));
+    keep->names = names;
+    for (int64_t i = 0; i < params->count; ++i) {
+        BT_TRY(bt_state_add(&keep->state, params->items[i].name, params->items[i].master));
+    }
+    for (int64_t i = 0; i < params->count; ++i) {
+        BT_TRY(add_moment(keep, "adamw.m.", params->items[i].name, t->optimizer.m[i]));
+        BT_TRY(add_moment(keep, "adamw.v.", params->items[i].name, t->optimizer.v[i]));
+    }
+    for (int64_t i = 0; i < keep->state.count; ++i) {
+        keep->size_bytes += bt_tensor_bytes(keep->state.tensors[i].tensor);
+    }
+    return BT_OK;
+}
+
+static bt_checkpoint_options save_options(const bt_train_plan *plan)
+{
+    return (bt_checkpoint_options){.max_to_keep = plan->checkpoints.max_to_keep,
+                                   .plan_hash = plan->checkpoints.plan_hash,
+                                   .build = plan->checkpoints.build};
+}
+
+// Checkpoints of another run are not mixed with this one's.
+static bt_status expect_empty(const bt_checkpoint_store *store)
+{
+    int64_t *steps = NULL;
+    int64_t count = 0;
+    BT_TRY(bt_checkpoint_list(store, &steps, &count));
+    const int64_t last = count > 0 ? steps[count - 1] : 0;
+    bt_mem_free(steps);
+    return count == 0
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%s holds checkpoints already, the newest of step %lld; go on from "
+                          "them, or name a folder without any",
+                          store->folder, (long long)last);
+}
+
+bt_status bt_keep_open(bt_trainer *t)
+{
+    const bt_train_checkpoints *plan = &t->plan->checkpoints;
+    bt_keep *keep = &t->keep;
+    keep->store.folder = plan->folder;
+    keep->given_step = -1;
+    BT_TRY(list_state(t));
+    if (!plan->folder) {
+        return BT_OK;
+    }
+    BT_TRY(plan->resume ? bt_keep_load(t, plan->resume_below, &t->first_step)
+                        : expect_empty(&keep->store));
+    if (plan->asynchronous) {
+        const bt_checkpoint_writer_options options = {.checkpoint = save_options(t->plan),
+                                                      .skip_when_busy = true,
+                                                      .device_snapshot = !plan->host_snapshot};
+        BT_TRY(bt_checkpoint_writer_create(&t->session.context, &keep->store, &options,
+                                           &keep->state, &keep->writer));
+    }
+    keep->clock_ns = bt_clock_ns();
+    return BT_OK;
+}
+
+void bt_keep_close(bt_trainer *t)
+{
+    bt_keep *keep = &t->keep;
+    bt_checkpoint_writer_destroy(keep->writer);
+    bt_state_release(&keep->state);
+    for (int64_t i = 0; i < keep->name_count; ++i) {
+        bt_mem_free(keep->names[i]);
+    }
+    bt_mem_free(keep->names);
+    *keep = (bt_keep){0};
+}
+
+// ---- values and digest --------------------------------------------------------------------------
+
+void bt_keep_values(const bt_trainer *t, int64_t step, bt_state_values *values)
+{
+    const bt_loader_cursor cursor = bt_feed_cursor(&t->feed);
+    *values = (bt_state_values){.step = step,
+                                .epoch = cursor.epoch,
+                                .position = cursor.position,
+                                .rng = {t->plan->seed, 0},
+                                .lr = t->schedule.lr,
+                                .min_lr = t->schedule.min_lr,
+                                .warmup_steps = t->schedule.warmup_steps,
+                                .decay_steps = t->schedule.decay_steps};
+}
+
+bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])
+{
+    bt_keep_values(t, step, &t->keep.state.values);
+    return bt_state_digest(&t->session.context, &t->keep.state, digest);
+}
+
+// ---- loading ------------------------------------------------------------------------------------
+
+static bt_status report(const bt_trainer *t, const bt_train_save *event)
+{
+    return t->observer->save ? t->observer->save(t->observer->self, event) : BT_OK;
+}
+
+// The values that must be the plan's; the plan's hash says more, where there is one.
+static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded)
+{
+    bt_state_values own;
+    bt_keep_values(t, loaded->step, &own);
+    const struct {
+        const char *name;
+        double saved, planned;
+    } rows[] = {
+        {"optimizer.lr", loaded->lr, own.lr},
+        {"optimizer.min_lr", loaded->min_lr, own.min_lr},
+        {"optimizer.warmup_steps", (double)loaded->warmup_steps, (double)own.warmup_steps},
+        {"optimizer.decay_steps", (double)loaded->decay_steps, (double)own.decay_steps},
+        {"seed", (double)loaded->rng.seed, (double)own.rng.seed},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        if (rows[i].saved < rows[i].planned || rows[i].saved > rows[i].planned) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "the checkpoint of step %lld has %s %.17g, the plan %.17g",
+                            (long long)loaded->step, rows[i].name, rows[i].saved, rows[i].planned);
+        }
+    }
+    return loaded->step <= t->plan->steps
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "the checkpoint is of step %lld, the plan has %lld steps",
+                          (long long)loaded->step, (long long)t->plan->steps);
+}
+
+// What follows from the state's tensors and values.
+static bt_status take_state(bt_trainer *t, const bt_state_values *values)
+{
+    for (int64_t i = 0; i < t->params.count; ++i) {
+        const bt_param *param = &t->params.items[i];
+        if (param->value != param->master) {
+            BT_TRY(bt_tensor_copy(&t->session.context, param->master, param->value));
+        }
+    }
+    t->optimizer.step = values->step;
+    return bt_feed_seek(&t->feed, (bt_loader_cursor){values->epoch, values->position},
+                        (t->plan->steps - values->step) * t->accumulation);
+}
+
+// Checkpoints of `from` and above, which were left out by choice.
+static bt_status remove_newer(const bt_keep *keep, int64_t from)
+{
+    int64_t *steps = NULL;
+    int64_t count = 0;
+    bt_status status = bt_checkpoint_list(&keep->store, &steps, &count);
+    for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+        status = steps[i] >= from ? bt_checkpoint_remove(&keep->store, steps[i]) : BT_OK;
+    }
+    bt_mem_free(steps);
+    return status;
+}
+
+static bt_status report_load(const bt_trainer *t, const bt_checkpoint_info *info, int64_t host_ns)
+{
+    if (info->skipped > 0) {
+        BT_TRY(report(t, &(bt_train_save){.kind = BT_TRAIN_SAVE_SKIPPED,
+                                          .step = info->skipped,
+                                          .message = info->skip_reason}));
+    }
+    return report(
+        t, &(bt_train_save){.kind = info->step < 0 ? BT_TRAIN_SAVE_NONE : BT_TRAIN_SAVE_LOADED,
+                            .step = info->step < 0 ? 0 : info->step,
+                            .seen_step = info->step < 0 ? 0 : info->step,
+                            .host_ns = host_ns,
+                            .size_bytes = info->step < 0 ? 0 : (int64_t)info->size_bytes,
+                            .message = ""});
+}
+
+bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
+{
+    bt_keep *keep = &t->keep;
+    bt_checkpoint_info info;
+    const bt_checkpoint_load_options options = {.plan_hash = t->plan->checkpoints.plan_hash,
+                                                .below = below};
+    const int64_t start_ns = bt_clock_ns();
+    *step = 0;
+    BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &keep->state,
+                                     &info));
+    if (info.step >= 0) {
+        BT_TRY(check_values(t, &info.values));
+        BT_TRY(take_state(t, &info.values));
+        BT_TRY(bt_context_synchronize(&t->session.context));
+        *step = info.step;
+    }
+    const int64_t host_ns = bt_clock_ns() - start_ns;
+    if (below > 0) {
+        BT_TRY(remove_newer(keep, below));
+    }
+    keep->given_step = info.step;
+    return report_load(t, &info, host_ns);
+}
+
+// ---- saving -------------------------------------------------------------------------------------
+
+// `status` of the save that was given last, whose message is bt_error_message().
+static bt_status report_end(bt_trainer *t, int64_t seen_step, bt_status status)
+{
+    bt_keep *keep = &t->keep;
+    (void)snprintf(keep->failure_message, sizeof keep->failure_message, "%s",
+                   status == BT_OK ? "" : bt_error_message());
+    keep->failure = status;
+    keep->in_flight = false;
+    const bt_train_save event = {.kind =
+                                     status == BT_OK ? BT_TRAIN_SAVE_SAVED : BT_TRAIN_SAVE_FAILED,
+                                 .step = keep->given_step,
+                                 .seen_step = seen_step,
+                                 .host_ns = bt_clock_ns() - keep->given_ns,
+                                 .blocked_ns = keep->blocked_ns,
+                                 .size_bytes = (int64_t)keep->size_bytes,
+                                 .message = keep->failure_message};
+    if (status != BT_OK) {
+        keep->given_step = -1; // not saved
+    }
+    return report(t, &event);
+}
+
+// Gives the state to the writer, or saves it here. *saved: the status of a save that is over.
+static bt_status begin_save(bt_trainer *t, int64_t step)
+{
+    bt_keep *keep = &t->keep;
+    bool started = false;
+    const int64_t start_ns = bt_clock_ns();
+    bt_keep_values(t, step, &keep->state.values);
+    bt_status status = BT_OK;
+    if (keep->writer) {
+        BT_TRY(bt_checkpoint_start(keep->writer, &keep->state.values, &started));
+        if (!started) {
+            return BT_OK; // one is in flight: this one is left out
+        }
+    } else {
+        const bt_checkpoint_options options = save_options(t->plan);
+        status = bt_checkpoint_save(&t->session.context, &keep->store, &options, &keep->state);
+    }
+    keep->given_step = step;
+    keep->given_ns = keep->clock_ns = start_ns;
+    keep->blocked_ns = bt_clock_ns() - start_ns;
+    keep->in_flight = keep->writer != NULL;
+    return keep->writer ? BT_OK : report_end(t, step, status);
+}
+
+static bool is_due(const bt_trainer *t, int64_t step)
+{
+    const bt_train_checkpoints *plan = &t->plan->checkpoints;
+    const double minutes = (double)(bt_clock_ns() - t->keep.clock_ns) / 60e9;
+    return (plan->every_steps > 0 && step % plan->every_steps == 0) ||
+           (plan->every_minutes > 0 && minutes >= plan->every_minutes);
+}
+
+bt_status bt_keep_tick(bt_trainer *t, int64_t step)
+{
+    bt_keep *keep = &t->keep;
+    if (!keep->store.folder) {
+        return BT_OK;
+    }
+    if (keep->in_flight && !bt_checkpoint_is_busy(keep->writer)) {
+        BT_TRY(report_end(t, step, bt_checkpoint_wait(keep->writer)));
+    }
+    return is_due(t, step) ? begin_save(t, step) : BT_OK;
+}
+
+static bt_status end_save(bt_trainer *t, int64_t step)
+{
+    return t->keep.in_flight ? report_end(t, step, bt_checkpoint_wait(t->keep.writer)) : BT_OK;
+}
+
+bt_status bt_keep_finish(bt_trainer *t, int64_t step)
+{
+    bt_keep *keep = &t->keep;
+    const bt_train_checkpoints *plan = &t->plan->checkpoints;
+    const bool stopped = step < t->plan->steps;
+    const bool periodic = plan->every_steps > 0 || plan->every_minutes > 0;
+    if (!keep->store.folder) {
+        return BT_OK;
+    }
+    BT_TRY(end_save(t, step));
+    if (!(plan->at_end || (stopped && periodic)) || keep->given_step == step) {
+        return BT_OK;
+    }
+    BT_TRY(begin_save(t, step));
+    BT_TRY(end_save(t, step));
+    return keep->given_step == step
+               ? BT_OK
+               : bt_error(keep->failure, "the state behind step %lld is not saved: %s",
+                          (long long)step, keep->failure_message);
+}

@@ -1,0 +1,145 @@
+// framework/train/trainer.c - opening and closing a training run, and the kernels that serve it
+#include "framework/train/trainer.h"
+
+#include <string.h>
+
+#include "framework/base/mem.h"
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+static bool is_seen(const bt_trainer *t, const bt_kernel *kernel, const char *label)
+{
+    for (int i = 0; i < t->seen_count; ++i) {
+        const bt_seen_kernel *seen = &t->seen[i];
+        if (seen->kernel == kernel && (!label || strcmp(seen->label, label) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_kernel(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                      const void *args)
+{
+    bt_trainer *t = self;
+    char label[sizeof t->seen[0].label];
+    if (t->seen_count == BT_TRAINER_KERNELS || (t->plans_seen && is_seen(t, kernel, NULL))) {
+        return;
+    }
+    bt_kernel_label(&t->session.device, kernel, plan, args, label, sizeof label);
+    if (!is_seen(t, kernel, label)) {
+        bt_seen_kernel *seen = &t->seen[t->seen_count++];
+        seen->kernel = kernel;
+        memcpy(seen->label, label, sizeof label);
+    }
+}
+
+bt_status bt_trainer_report_kernels(bt_trainer *t)
+{
+    for (; t->reported_count < t->seen_count && t->observer->kernel; ++t->reported_count) {
+        const bt_seen_kernel *seen = &t->seen[t->reported_count];
+        bt_train_kernel event = {bt_kernel_op_name(seen->kernel->op), seen->label};
+        BT_TRY(t->observer->kernel(t->observer->self, &event));
+    }
+    const char *warning = t->session.tuner ? bt_gemm_tuner_warning(t->session.tuner) : "";
+    if (!t->plans_seen && *warning && t->observer->note) {
+        BT_TRY(t->observer->note(t->observer->self, warning));
+    }
+    t->plans_seen = true;
+    return BT_OK;
+}
+
+// ---- opening and closing ------------------------------------------------------------------------
+
+static bt_status open_loaders(bt_trainer *t)
+{
+    const bt_train_plan *plan = t->plan;
+    bt_loader_options options = {.shards = plan->train_shards,
+                                 .shard_count = plan->train_shard_count,
+                                 .micro_batch = plan->micro_batch,
+                                 .sequence = plan->sequence,
+                                 .vocab = plan->model.vocab,
+                                 .world = 1,
+                                 .shuffle = !plan->sequential,
+                                 .seed = plan->seed};
+    BT_TRY(bt_loader_create(&options, &t->train));
+    if (plan->val_shard_count == 0 || plan->eval_every == 0) {
+        return BT_OK;
+    }
+    options.shards = plan->val_shards;
+    options.shard_count = plan->val_shard_count;
+    options.shuffle = false;
+    return bt_error_context(bt_loader_create(&options, &t->val), "validation data");
+}
+
+static bt_status open_device(bt_trainer *t)
+{
+    const bt_train_plan *plan = t->plan;
+    BT_TRY(bt_session_open(plan->device, plan->ordinal, plan->memory_limit_bytes, &t->session));
+    t->session.context.compute =
+        plan->precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
+    t->session.context.kernel_hook = (bt_kernel_hook){t, on_kernel};
+    BT_TRY(t->session.device.backend->event_create(&t->session.device, &t->step_start));
+    return t->session.device.backend->event_create(&t->session.device, &t->step_stop);
+}
+
+static bt_status open_model(bt_trainer *t)
+{
+    const bt_train_plan *plan = t->plan;
+    const bt_train_optimizer *o = &plan->optimizer;
+    bt_dtype compute = plan->precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32;
+    bt_adamw_config config = {.beta1 = o->beta1,
+                              .beta2 = o->beta2,
+                              .epsilon = o->epsilon,
+                              .weight_decay = o->weight_decay,
+                              .clip = o->clip};
+    bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
+    BT_TRY(bt_gpt2_init(&t->params, &plan->model, &t->model));
+    t->model.recompute = plan->recompute;
+    t->schedule = (bt_schedule){.lr = o->lr,
+                                .min_lr = o->min_lr,
+                                .warmup_steps = o->warmup_steps,
+                                .decay_steps = o->decay_steps ? o->decay_steps : plan->steps};
+    return bt_adamw_init(&t->params, &config, &t->optimizer);
+}
+
+bt_status bt_trainer_open(bt_trainer *t)
+{
+    const bt_train_plan *plan = t->plan;
+    t->accumulation = plan->tokens_per_step / (plan->micro_batch * plan->sequence);
+    void *losses = NULL;
+    BT_TRY(bt_mem_alloc((size_t)t->accumulation, sizeof *t->host_losses, &losses));
+    t->host_losses = losses;
+    BT_TRY(open_loaders(t)); // before the device: bad data is the likelier mistake
+    BT_TRY(open_device(t));
+    BT_TRY(open_model(t));
+    BT_TRY(bt_tensor_create(&t->session.context, BT_F32, BT_SHAPE(t->accumulation), "losses",
+                            &t->losses));
+    BT_TRY(bt_feed_init(&t->session.context, t->train, plan->micro_batch, plan->sequence,
+                        plan->steps * t->accumulation, &t->feed));
+    BT_TRY(bt_profile_create(&t->session.context, &t->profile));
+    return bt_keep_open(t);
+}
+
+void bt_trainer_close(bt_trainer *t)
+{
+    bt_error_quiet_begin();
+    bt_keep_close(t); // waits for the save in flight
+    bt_profile_destroy(t->profile);
+    bt_feed_release(&t->feed);
+    bt_tensor_release(t->losses);
+    bt_adamw_release(&t->optimizer);
+    bt_gpt2_release(&t->model);
+    bt_params_release(&t->params);
+    if (t->step_start) {
+        t->session.device.backend->event_destroy(&t->session.device, t->step_start);
+    }
+    if (t->step_stop) {
+        t->session.device.backend->event_destroy(&t->session.device, t->step_stop);
+    }
+    bt_session_close(&t->session);
+    bt_loader_destroy(t->val);
+    bt_loader_destroy(t->train);
+    bt_mem_free(t->host_losses);
+    bt_error_quiet_end();
+}
