@@ -1,0 +1,119 @@
+#include "framework/dist/group.h"
+
+#include "framework/dist/reduce.h"
+
+static bt_status check_size(const char *call, int64_t size)
+{
+    return size >= 0 ? BT_OK
+                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                "%s: expected a size of 0 or more, got "
+                                "%lld",
+                                call, (long long)size);
+}
+
+static bt_status check_rank(const bt_group *group, const char *call, const char *role, int rank)
+{
+    return rank >= 0 && rank < group->size
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%s: %s is rank %d, the group has ranks 0 to %d", call, role, rank,
+                          group->size - 1);
+}
+
+// Counts are bounded so that size x count x 8 bytes fits.
+static bt_status check_reduce(const bt_group *group, const char *call, int64_t count,
+                              bt_dtype dtype, bt_reduction reduction)
+{
+    BT_TRY(check_size(call, count));
+    if (!bt_reduce_supports(dtype) || (unsigned)reduction >= BT_REDUCE_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: cannot reduce elements of type %s", call,
+                        bt_dtype_name(dtype));
+    }
+    if (count > INT64_MAX / 16 / group->size) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %lld elements are too many", call,
+                        (long long)count);
+    }
+    return BT_OK;
+}
+
+static bt_status check_gather(const bt_group *group, const char *call, int64_t size_bytes)
+{
+    BT_TRY(check_size(call, size_bytes));
+    if (size_bytes > INT64_MAX / 2 / group->size) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %lld bytes from each rank are too many",
+                        call, (long long)size_bytes);
+    }
+    return BT_OK;
+}
+
+bt_status bt_all_reduce(bt_group *group, void *data, int64_t count, bt_dtype dtype,
+                        bt_reduction reduction, bt_stream stream)
+{
+    BT_TRY(check_reduce(group, "all_reduce", count, dtype, reduction));
+    return group->backend->all_reduce(group, data, count, dtype, reduction, stream);
+}
+
+bt_status bt_reduce_scatter(bt_group *group, const void *in, void *out, int64_t count,
+                            bt_dtype dtype, bt_reduction reduction, bt_stream stream)
+{
+    BT_TRY(check_reduce(group, "reduce_scatter", count, dtype, reduction));
+    return group->backend->reduce_scatter(group, in, out, count, dtype, reduction, stream);
+}
+
+bt_status bt_all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                        bt_stream stream)
+{
+    BT_TRY(check_gather(group, "all_gather", size_bytes));
+    return group->backend->all_gather(group, in, out, size_bytes, stream);
+}
+
+bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                        bt_stream stream)
+{
+    BT_TRY(check_gather(group, "all_to_all", size_bytes));
+    return group->backend->all_to_all(group, in, out, size_bytes, stream);
+}
+
+bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root, bt_stream stream)
+{
+    BT_TRY(check_size("broadcast", size_bytes));
+    BT_TRY(check_rank(group, "broadcast", "the root", root));
+    return group->backend->broadcast(group, data, size_bytes, root, stream);
+}
+
+bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to, bt_stream stream)
+{
+    BT_TRY(check_size("send", size_bytes));
+    BT_TRY(check_rank(group, "send", "the receiver", to));
+    return group->backend->send_recv(group, data, to, NULL, -1, size_bytes, stream);
+}
+
+bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, int from, bt_stream stream)
+{
+    BT_TRY(check_size("recv", size_bytes));
+    BT_TRY(check_rank(group, "recv", "the sender", from));
+    return group->backend->send_recv(group, NULL, -1, data, from, size_bytes, stream);
+}
+
+bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int from,
+                       int64_t size_bytes, bt_stream stream)
+{
+    BT_TRY(check_size("send_recv", size_bytes));
+    BT_TRY(check_rank(group, "send_recv", "the receiver", to));
+    BT_TRY(check_rank(group, "send_recv", "the sender", from));
+    return group->backend->send_recv(group, out, to, in, from, size_bytes, stream);
+}
+
+bt_status bt_barrier(bt_group *group, bt_stream stream)
+{
+    return group->backend->barrier(group, stream);
+}
+
+void bt_group_abort(bt_group *group, const char *reason) { group->backend->abort(group, reason); }
+
+void bt_group_destroy(bt_group *group)
+{
+    if (group != NULL) {
+        group->backend->destroy(group);
+    }
+}

@@ -1,0 +1,89 @@
+// framework/dist/group.h - ranks that exchange data: one interface over several backends
+//
+// Every rank of a group calls the same collectives in the same order with the same sizes. Pointers
+// are memory of the group's device. Collectives are given to a stream like kernels; on the CPU they
+// are complete on return.
+//
+// Invariants
+//   1. Results have the same bits on every rank and in every run: sums follow a fixed tree over the
+//      ranks (README).
+//   2. No call waits forever: after an abort, the end of a rank, different calls on different ranks
+//      or the timeout it fails, and its message names the rank.
+//   3. A group that has failed stays failed: later calls return the first reason.
+#ifndef BT_DIST_GROUP_H
+#define BT_DIST_GROUP_H
+
+#include <stdint.h>
+
+#include "framework/base/dtype.h"
+#include "framework/base/status.h"
+#include "framework/device/device.h"
+
+typedef enum bt_reduction { BT_REDUCE_SUM, BT_REDUCE_MAX, BT_REDUCE_COUNT } bt_reduction;
+
+#define BT_GROUP_MAX_SIZE 1024
+
+typedef struct bt_group {
+    const struct bt_group_backend *backend; // unowned
+    int rank, size;
+    void *impl; // owned by the backend
+} bt_group;
+
+typedef struct bt_group_backend {
+    const char *name; // "threads", "host"
+    bt_status (*all_reduce)(bt_group *group, void *data, int64_t count, bt_dtype dtype,
+                            bt_reduction reduction, bt_stream stream);
+    bt_status (*reduce_scatter)(bt_group *group, const void *in, void *out, int64_t count,
+                                bt_dtype dtype, bt_reduction reduction, bt_stream stream);
+    bt_status (*all_gather)(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                            bt_stream stream);
+    bt_status (*all_to_all)(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                            bt_stream stream);
+    bt_status (*broadcast)(bt_group *group, void *data, int64_t size_bytes, int root,
+                           bt_stream stream);
+    bt_status (*send_recv)(bt_group *group, const void *out, int to, void *in, int from,
+                           int64_t size_bytes, bt_stream stream);
+    bt_status (*barrier)(bt_group *group, bt_stream stream);
+    void (*abort)(bt_group *group, const char *reason);
+    void (*destroy)(bt_group *group);
+} bt_group_backend;
+
+// data[i] = reduction over the ranks of data[i], in place.
+// Types   f64, f32, bf16, i64, i32. NaN: a NaN of any rank gives NaN, for the maximum too
+// Errors  of every call here: INVALID_ARGUMENT (size, type, rank), INTERRUPTED (an abort),
+//         UNAVAILABLE (a rank ended or was silent for the timeout), INTERNAL (ranks called
+//         different collectives)
+BT_CHECKED bt_status bt_all_reduce(bt_group *group, void *data, int64_t count, bt_dtype dtype,
+                                   bt_reduction reduction, bt_stream stream);
+// out[i] = reduction over the ranks of in[rank * count + i].
+// Shapes  in [size, count], out [count]; out may be this rank's part of in, else no overlap
+BT_CHECKED bt_status bt_reduce_scatter(bt_group *group, const void *in, void *out, int64_t count,
+                                       bt_dtype dtype, bt_reduction reduction, bt_stream stream);
+// out[r] = in of rank r.
+// Shapes  in [size_bytes], out [size, size_bytes]; in may be this rank's part of out
+BT_CHECKED bt_status bt_all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                                   bt_stream stream);
+// out[r] = in[rank] of rank r.
+// Shapes  in, out [size, size_bytes], no overlap
+BT_CHECKED bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
+                                   bt_stream stream);
+// data = data of rank `root`.
+BT_CHECKED bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root,
+                                  bt_stream stream);
+// Point to point; the other rank calls the counterpart. Both directions at once, as a ring needs
+// them, is send_recv; `to` and `from` may be the same rank or this one.
+BT_CHECKED bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to,
+                             bt_stream stream);
+BT_CHECKED bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, int from,
+                             bt_stream stream);
+BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int from,
+                                  int64_t size_bytes, bt_stream stream);
+// Returns when every rank has called it.
+BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
+// Makes the calls of all ranks, waiting ones included, fail with this reason. May be called by any
+// thread.
+void bt_group_abort(bt_group *group, const char *reason);
+// NULL is allowed. Other ranks see a rank that ended.
+void bt_group_destroy(bt_group *group);
+
+#endif

@@ -1,0 +1,27 @@
+// framework/dist/rendezvous.h - ranks of several hosts find each other over TCP
+//
+// Rank 0 listens at an address that all know. The others connect to it and say who they are and
+// where they listen; rank 0 answers with the addresses of all; then each rank connects to the lower
+// ones. What they say is checked: protocol, job, number of ranks, no rank twice.
+#ifndef BT_DIST_RENDEZVOUS_H
+#define BT_DIST_RENDEZVOUS_H
+
+#include <stdint.h>
+
+#include "framework/base/status.h"
+
+typedef struct bt_rendezvous {
+    int rank, size;
+    const char *host;   // of rank 0: a name, or an IPv4 or IPv6 address
+    int port;           // of rank 0, 1 to 65535
+    uint64_t job;       // equal on all ranks of a start and different from other starts'
+    int64_t timeout_ns; // until all are connected
+} bt_rendezvous;
+
+// sockets[r] is connected to rank r; sockets[rank] is -1.
+// Owns    the caller, each socket; on failure none is left
+// Errors  UNAVAILABLE (port in use, unknown host, a missing rank: named, with host and port),
+//         INVALID_ARGUMENT (two processes of one rank, another number of ranks, another job)
+BT_CHECKED bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets);
+
+#endif
