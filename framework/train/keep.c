@@ -91,10 +91,13 @@ bt_status bt_keep_open(bt_trainer *t)
     }
     BT_TRY(plan->resume ? bt_keep_load(t, plan->resume_below, &t->first_step)
                         : expect_empty(&keep->store));
-    if (plan->asynchronous) {
+    const bool saves = plan->every_steps > 0 || plan->every_minutes > 0 || plan->at_end;
+    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
+    if (saves && (plan->asynchronous || !on_cpu)) {
+        const bool device_snapshot = plan->asynchronous && !plan->host_snapshot;
         const bt_checkpoint_writer_options options = {.checkpoint = save_options(t->plan),
                                                       .skip_when_busy = true,
-                                                      .device_snapshot = !plan->host_snapshot};
+                                                      .device_snapshot = device_snapshot};
         BT_TRY(bt_checkpoint_writer_create(&t->session.context, &keep->store, &options,
                                            &keep->state, &keep->writer));
     }
@@ -262,7 +265,8 @@ static bt_status report_end(bt_trainer *t, int64_t seen_step, bt_status status)
     return report(t, &event);
 }
 
-// Gives the state to the writer, or saves it here. *saved: the status of a save that is over.
+// Gives the state to the writer, or saves it here. On a GPU the writer's page-locked memory serves
+// synchronous saves as well.
 static bt_status begin_save(bt_trainer *t, int64_t step)
 {
     bt_keep *keep = &t->keep;
@@ -281,9 +285,12 @@ static bt_status begin_save(bt_trainer *t, int64_t step)
     }
     keep->given_step = step;
     keep->given_ns = keep->clock_ns = start_ns;
+    if (keep->writer && !t->plan->checkpoints.asynchronous) {
+        status = bt_checkpoint_wait(keep->writer);
+    }
     keep->blocked_ns = bt_clock_ns() - start_ns;
-    keep->in_flight = keep->writer != NULL;
-    return keep->writer ? BT_OK : report_end(t, step, status);
+    keep->in_flight = t->plan->checkpoints.asynchronous;
+    return keep->in_flight ? BT_OK : report_end(t, step, status);
 }
 
 static bool is_due(const bt_trainer *t, int64_t step)

@@ -26,7 +26,7 @@ typedef struct bt_keep {
     int64_t name_count;
     uint64_t size_bytes;          // of the tensors
     bt_checkpoint_store store;    // folder NULL: no checkpoints
-    bt_checkpoint_writer *writer; // owned; NULL unless saves are asynchronous
+    bt_checkpoint_writer *writer; // owned; NULL: saved from the tensors' own memory, by a CPU
     int64_t given_step;           // of the newest save that was given, done or not; -1: none
     int64_t given_ns, blocked_ns; // when, and how long training waited for it to be given
     bool in_flight;               // the writer has it, and its end was not reported yet
