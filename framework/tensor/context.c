@@ -18,7 +18,9 @@ bt_status bt_context_launch_row(bt_context *context, const bt_kernel *kernel,
     if (context->kernel_hook.launched) {
         context->kernel_hook.launched(context->kernel_hook.self, kernel, plan, args);
     }
+    bt_ranges_note(context->ranges, kernel->name);
     bt_status status = kernel->launch(&launch, args);
+    bt_ranges_note(context->ranges, NULL);
     if (launch.workspace) {
         // Reuse on the same stream is ordered behind the kernel.
         bt_pool_free(context->pool, launch.workspace);
@@ -41,6 +43,7 @@ bt_status bt_context_synchronize(bt_context *context)
 void bt_range_push(bt_context *context, const char *name)
 {
     context->device->backend->range_push(name);
+    bt_ranges_push(context->ranges, name);
     if (context->range_hook.push) {
         context->range_hook.push(context->range_hook.self, name);
     }
@@ -51,5 +54,6 @@ void bt_range_pop(bt_context *context)
     if (context->range_hook.pop) {
         context->range_hook.pop(context->range_hook.self);
     }
+    bt_ranges_pop(context->ranges);
     context->device->backend->range_pop();
 }

@@ -5,6 +5,7 @@
 #ifndef BT_TENSOR_CONTEXT_H
 #define BT_TENSOR_CONTEXT_H
 
+#include "framework/base/ranges.h"
 #include "framework/device/device.h"
 #include "framework/memory/pool.h"
 #include "kernels/kernels.h"
@@ -37,6 +38,7 @@ struct bt_context {
     bool anomaly; // name the op whose backward made the first NaN (slow, synchronises)
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
+    bt_ranges *ranges; // borrowed; where open ranges are kept for a watching thread, or NULL
     struct bt_gemm_tuner *tuner; // borrowed (linalg/tune.h); NULL: matrix products run by estimates
 };
 
@@ -50,7 +52,8 @@ BT_CHECKED bt_status bt_context_launch_row(bt_context *context, const bt_kernel 
 // Waits for everything given to the context's stream. Asynchronous faults surface here.
 BT_CHECKED bt_status bt_context_synchronize(bt_context *context);
 
-// Named ranges nest: NVTX for an outside profiler, and the hook.
+// Named ranges nest: NVTX for an outside profiler, the hook, and the context's ranges. `name` is a
+// string constant.
 void bt_range_push(bt_context *context, const char *name);
 void bt_range_pop(bt_context *context);
 

@@ -62,6 +62,13 @@ static bt_status redact_rounds(redaction *self, bt_store_run *run)
     run->rounds = rounds;
     for (int64_t i = 0; i < run->round_count; i++) {
         BT_TRY(shorten(self, "messages", &rounds[i].message, NULL));
+        BT_TRY(own_list(self, rounds[i].faults, rounds[i].fault_count, sizeof *rounds[i].faults,
+                        &block));
+        bt_store_fault *faults = block;
+        rounds[i].faults = faults;
+        for (int64_t at = 0; at < rounds[i].fault_count; at++) {
+            BT_TRY(shorten(self, "messages", &faults[at].message, NULL));
+        }
         BT_TRY(shorten(self, "plan", &rounds[i].what.axes_json, NULL));
         BT_TRY(shorten(self, "plan", &rounds[i].shape.dataset, NULL));
     }

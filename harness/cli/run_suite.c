@@ -118,6 +118,7 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .machine = &suite->machine,
                               .database = suite->database,
                               .out_dir = bt_cli_value(arguments, "out"),
+                              .metrics_dir = bt_cli_value(arguments, "metrics"),
                               .worker = bt_cli_value(arguments, "worker"),
                               .command = arguments->command,
                               .trusted = suite->trusted,

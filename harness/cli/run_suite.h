@@ -20,6 +20,7 @@
     {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},                       \
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
     {"out", 0, "DIR", "where the run's files go (default: run-N beside the database)"},                        \
+    {"metrics", 0, "DIR", "keep metrics.jsonl and bt_bench.prom (Prometheus) in DIR up to date"},  \
     {"quiet", 'q', NULL, "no progress"},                                                           \
     {"worker", 0, "PROGRAM", NULL}
 // clang-format on

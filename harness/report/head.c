@@ -332,6 +332,29 @@ static void write_eyebrow(const report_set *set, bt_str *out)
                   bt_format_date(set->runs[0].started_ns).text);
 }
 
+// A line per case with faults: its first one, and how many there are.
+static void write_faults(const report_set *set, bt_str *out)
+{
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bt_store_round *round = set->cases[i].round;
+        if (round->fault_count == 0) {
+            continue;
+        }
+        const bt_store_fault *first = &round->faults[0];
+        bt_str_append(out, "<p class=why>");
+        bt_html_text(out, set->cases[i].label);
+        bt_str_format(out,
+                      ": %lld fault%s, the first at step %lld: ", (long long)round->fault_count,
+                      round->fault_count == 1 ? "" : "s", (long long)first->step);
+        bt_html_text(out, first->kind);
+        bt_str_append(out, ", ");
+        bt_html_text(out, first->action);
+        bt_str_append(out, first->message[0] ? ". " : "");
+        bt_html_text(out, first->message);
+        bt_str_append(out, "</p>\n");
+    }
+}
+
 bt_status bt_page_head(const report_set *set, bt_str *out)
 {
     bt_str sentence = {0};
@@ -351,6 +374,7 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
         }
     }
     BT_TRY(status);
+    write_faults(set, out);
     bt_str_append(out, "<ul class=tiles>\n");
     bool judged = write_verdict_tiles(set, out);
     if (judged && all_passed(set)) {

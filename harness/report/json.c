@@ -52,6 +52,20 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
     json->indent = 1;
 }
 
+static void json_faults(bt_json_writer *json, const bt_store_round *round)
+{
+    bt_json_writer_open(json, "faults", '[');
+    for (int64_t i = 0; i < round->fault_count; i++) {
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_integer(json, "step", round->faults[i].step);
+        bt_json_writer_text(json, "kind", round->faults[i].kind);
+        bt_json_writer_text(json, "action", round->faults[i].action);
+        bt_json_writer_text(json, "message", round->faults[i].message);
+        bt_json_writer_close(json, '}');
+    }
+    bt_json_writer_close(json, ']');
+}
+
 static void json_evals(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "evals", '[');
@@ -98,6 +112,7 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
         bt_json_writer_close(json, '}');
     }
     bt_json_writer_close(json, ']');
+    json_faults(json, round);
     json_evals(json, round);
     BT_TRY(json_ranges(json, round));
     json_steps(json, round);

@@ -56,6 +56,15 @@ static void print_memory(const bt_summary *summary, bt_str *out)
                   bt_format_value(BT_UNIT_BYTES, resident->value).text);
 }
 
+static void print_faults(const bt_store_round *round, bt_str *out)
+{
+    for (int64_t i = 0; i < round->fault_count; i++) {
+        const bt_store_fault *fault = &round->faults[i];
+        bt_str_format(out, "  fault        step %lld: %s, %s%s%s\n", (long long)fault->step,
+                      fault->kind, fault->action, fault->message[0] ? ": " : "", fault->message);
+    }
+}
+
 static bt_status print_round(const bt_store_round *round, bt_str *out)
 {
     bt_summary summary;
@@ -73,6 +82,7 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     if (round->message[0]) {
         bt_str_format(out, "  message      %s\n", round->message);
     }
+    print_faults(round, out);
     print_loss(round, &summary, out);
     print_speed(&summary, out);
     print_memory(&summary, out);

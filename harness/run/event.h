@@ -27,6 +27,7 @@
     X(KERNEL, "kernel")                                                                            \
     X(SAMPLES, "samples")                                                                          \
     X(MEASURED, "measured")                                                                        \
+    X(FAULT, "fault")                                                                              \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
@@ -86,6 +87,7 @@ typedef struct bt_run_event {
         bt_store_eval eval;
         bt_store_range range;
         bt_store_kernel kernel;
+        bt_store_fault fault;
         bt_store_memory memory;
         bt_run_event_samples samples;
         bt_run_event_measured measured;

@@ -110,6 +110,12 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
 {
     int64_t now_ns = bt_clock_ns();
     view->heard_ns = now_ns;
+    if (event->type == BT_RUN_EVENT_FAULT) {
+        const bt_store_fault *fault = &event->as.fault;
+        bt_progress_say(view, "fault     %s step %lld: %s, %s%s%s\n", view->label,
+                        (long long)fault->step, fault->kind, fault->action,
+                        fault->message[0] ? ": " : "", fault->message);
+    }
     if (!view->out || event->type != BT_RUN_EVENT_STEP) {
         return;
     }

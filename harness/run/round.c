@@ -165,6 +165,7 @@ static bt_status take_event(listening *self, const bt_run_event *event)
                                 event->as.versions.packages));
     }
     bt_progress_event_seen(self->request->view, event);
+    bt_metrics_event(self->request->metrics, event);
     return bt_recorder_take(&self->recorder, event);
 }
 
@@ -256,6 +257,7 @@ static bt_status listen_to_end(listening *self)
             BT_TRY(take_line(self, line, size_bytes, complete, &mistaken));
         } else {
             bt_progress_silence(self->request->view);
+            bt_metrics_tick(self->request->metrics);
         }
         if (mistaken || give_up(self)) {
             return BT_OK;

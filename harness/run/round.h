@@ -3,6 +3,7 @@
 #define BT_HARNESS_RUN_ROUND_H
 
 #include "harness/run/child.h"
+#include "harness/run/metrics.h"
 #include "harness/run/progress.h"
 #include "harness/run/record.h"
 #include "harness/run/telemetry.h"
@@ -32,6 +33,7 @@ typedef struct bt_round_request {
     bt_child *started;         // waits for its task; taken over. NULL or process 0: none waits
     bt_versions *versions;     // of peers, asked for where they are not known; NULL: they are not
     bt_telemetry *telemetry;   // watches the machine meanwhile; NULL: nobody does
+    bt_metrics *metrics;       // may be NULL
     bt_progress_view *view;
 } bt_round_request;
 

@@ -151,6 +151,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .log_path = log_path,
                               .versions = &self->versions,
                               .telemetry = self->telemetry,
+                              .metrics = self->metrics,
                               .view = &self->view};
 }
 
@@ -171,13 +172,20 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     bt_round_outcome round = {0};
     show_round(self, item, label);
     bt_round_request request = request_of(self, what, peer, log_path);
+    const bt_metrics_round watched = {bt_json_get(item, "name")->valuestring,
+                                      bt_round_system(request.worker, request.system),
+                                      what->ordinal, (int64_t)bt_plan_number(item, "train.steps")};
+    bt_metrics_round_begin(self->metrics, &watched);
     bt_child started;
     int64_t count = 0;
     const bt_peer *systems = bt_running_systems(self, &count);
     const bool alone = self->schedule.alone[what->case_index];
     bt_ahead_take(&self->ahead, systems, alone ? count : what->system, log_path, &started);
     request.started = &started;
-    BT_TRY(bt_round_run(&request, &round));
+    bt_status status = bt_round_run(&request, &round);
+    bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
+                         status == BT_OK ? round.message : bt_error_message());
+    BT_TRY(status);
     BT_TRY(bt_versions_save(&self->versions, self->store, self->outcome->run));
     if (!bt_json_get(item, "kernel")) {
         bt_progress_pause(&self->view); // lines of kernel cases rewrite each other

@@ -221,9 +221,16 @@ static bt_status run_begun(bt_running *self)
 {
     bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
     if (status == BT_OK) {
+        status = bt_metrics_open(self->request->metrics_dir, self->outcome->run, &self->metrics);
+    }
+    if (status == BT_OK) {
         say_plan(self);
         status = bt_running_rounds(self);
         bt_progress_pause(&self->view);
+        if (*bt_metrics_failure(self->metrics)) {
+            bt_progress_say(&self->view, "metrics   were given up: %s\n",
+                            bt_metrics_failure(self->metrics));
+        }
     }
     if (status != BT_OK) {
         // Recording itself failed: say so in the record if that is still possible.
@@ -329,6 +336,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_ahead_release(&self.ahead);
     bt_versions_release(&self.versions);
     bt_telemetry_close(self.telemetry);
+    bt_metrics_close(self.metrics);
     bt_device_lock_release(&self.lock);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;

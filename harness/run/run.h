@@ -22,10 +22,11 @@ typedef struct bt_run_request {
     const bt_suite *suite; // not looked at in a run that is resumed
     const bt_plan *plan;
     const bt_machine *machine;
-    const char *database; // file
-    const char *out_dir;  // NULL: results/run-<number>
-    const char *worker;   // program to run in place of our own worker; NULL: our own
-    const char *command;  // as typed
+    const char *database;    // file
+    const char *out_dir;     // NULL: results/run-<number>
+    const char *worker;      // program to run in place of our own worker; NULL: our own
+    const char *metrics_dir; // where harness/run/metrics.h writes; NULL: nowhere
+    const char *command;     // as typed
     bool quiet;
     bool trusted;           // the user named the plan's programs by path, or allowed them all
     const bt_peer *systems; // [system_count], in place of the plan's

@@ -6,6 +6,7 @@
 #include "harness/run/ahead.h"
 #include "harness/run/data.h"
 #include "harness/run/lock.h"
+#include "harness/run/metrics.h"
 #include "harness/run/progress.h"
 #include "harness/run/run.h"
 #include "harness/run/telemetry.h"
@@ -28,6 +29,7 @@ typedef struct bt_running {
     bt_versions versions;         // of peers
     bt_ahead ahead;               // peers that wait for their turn
     bt_telemetry *telemetry;      // owned
+    bt_metrics *metrics;          // owned; NULL: nobody watches from outside
     bt_device_lock lock;          // of the GPU
     double copy_bytes_per_s[3];   // of this run, by cache mode; 0: not yet
     double product_flop_per_s[4]; // of this run's large products, by type; 0: not yet

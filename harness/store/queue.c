@@ -36,6 +36,11 @@ bt_status bt_queue_row_write(bt_store *store, const queue_row *row)
     case QUEUE_KERNEL:
         return bt_sql_run(store, SQL_KERNEL_ADD, "itt", row->round, row->as.kernel.op,
                           row->as.kernel.kernel);
+    case QUEUE_FAULT: {
+        const bt_store_fault *fault = &row->as.fault;
+        return bt_sql_run(store, SQL_FAULT_ADD, "iittt", row->round, fault->step, fault->kind,
+                          fault->action, fault->message);
+    }
     case QUEUE_MEMORY: {
         const bt_store_memory *memory = &row->as.memory;
         return bt_sql_run(store, SQL_MEMORY_ADD, "itiiii", row->round, memory->phase,
@@ -141,6 +146,17 @@ bt_status bt_store_kernel_add(bt_store *store, int64_t round, const bt_store_ker
     BT_TRY(take_place(store, QUEUE_KERNEL, round, &row));
     BT_TRY(keep_text(store, kernel->op, &row->as.kernel.op));
     BT_TRY(keep_text(store, kernel->kernel, &row->as.kernel.kernel));
+    return admit(store);
+}
+
+bt_status bt_store_fault_add(bt_store *store, int64_t round, const bt_store_fault *fault)
+{
+    queue_row *row = NULL;
+    BT_TRY(take_place(store, QUEUE_FAULT, round, &row));
+    row->as.fault.step = fault->step;
+    BT_TRY(keep_text(store, fault->kind, &row->as.fault.kind));
+    BT_TRY(keep_text(store, fault->action, &row->as.fault.action));
+    BT_TRY(keep_text(store, fault->message, &row->as.fault.message));
     return admit(store);
 }
 

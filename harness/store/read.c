@@ -85,6 +85,14 @@ static bt_status take_kernel(bt_reader *in, sqlite3_stmt *row, void *item)
     return bt_reader_texts(in, row, 0, texts);
 }
 
+static bt_status take_fault(bt_reader *in, sqlite3_stmt *row, void *item)
+{
+    bt_store_fault *fault = item;
+    const char **const texts[] = {&fault->kind, &fault->action, &fault->message, NULL};
+    fault->step = sqlite3_column_int64(row, 0);
+    return bt_reader_texts(in, row, 1, texts);
+}
+
 static bt_status take_memory(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_memory *memory = item;
@@ -167,6 +175,8 @@ static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
                    round->range_count);
     BT_READER_ROWS(in, SQL_KERNELS_COUNT, SQL_KERNELS, id, take_kernel, round->kernels,
                    round->kernel_count);
+    BT_READER_ROWS(in, SQL_FAULTS_COUNT, SQL_FAULTS, id, take_fault, round->faults,
+                   round->fault_count);
     BT_READER_ROWS(in, SQL_MEMORIES_COUNT, SQL_MEMORIES, id, take_memory, round->memory,
                    round->memory_count);
     BT_READER_ROWS(in, SQL_MEASUREMENTS_COUNT, SQL_MEASUREMENTS, id, take_measurement,

@@ -204,9 +204,17 @@ static const char *const version_11[] = {
     "CREATE INDEX session_file_of_content ON session_file(content_id)",
     NULL};
 
-static const char *const *const migrations[] = {version_1, version_2,  version_3, version_4,
-                                                version_5, version_6,  version_7, version_8,
-                                                version_9, version_10, version_11};
+// What went wrong in training and was noticed.
+static const char *const version_12[] = {
+    "CREATE TABLE fault("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " step INTEGER NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL, message TEXT NOT NULL)"
+    " STRICT",
+    "CREATE INDEX fault_of_round ON fault(round_id)", NULL};
+
+static const char *const *const migrations[] = {version_1, version_2,  version_3,  version_4,
+                                                version_5, version_6,  version_7,  version_8,
+                                                version_9, version_10, version_11, version_12};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

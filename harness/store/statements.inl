@@ -42,6 +42,7 @@ X(RANGE_ADD, "INSERT INTO range_stat(round_id, step, path, count, device_ns, hos
              " VALUES(?,?,?,?,?,?) ON CONFLICT DO NOTHING")
 X(KERNEL_ADD, "INSERT INTO kernel_use(round_id, op, kernel) VALUES(?,?,?)"
               " ON CONFLICT DO NOTHING")
+X(FAULT_ADD, "INSERT INTO fault(round_id, step, kind, action, message) VALUES(?,?,?,?,?)")
 X(MEMORY_ADD, "INSERT INTO memory(round_id, phase, peak_allocated_bytes, peak_reserved_bytes,"
               " device_used_bytes, peak_resident_bytes) VALUES(?,?,?,?,?,?)"
               " ON CONFLICT DO NOTHING")
@@ -105,6 +106,8 @@ X(RANGES, "SELECT step, path, count, device_ns, host_ns FROM range_stat WHERE ro
           " ORDER BY id")
 X(KERNELS_COUNT, "SELECT count(*) FROM kernel_use WHERE round_id=?")
 X(KERNELS, "SELECT op, kernel FROM kernel_use WHERE round_id=? ORDER BY op, kernel")
+X(FAULTS_COUNT, "SELECT count(*) FROM fault WHERE round_id=?")
+X(FAULTS, "SELECT step, kind, action, message FROM fault WHERE round_id=? ORDER BY id")
 X(MEMORIES_COUNT, "SELECT count(*) FROM memory WHERE round_id=?")
 X(MEMORIES, "SELECT phase, peak_allocated_bytes, peak_reserved_bytes, device_used_bytes,"
             " peak_resident_bytes FROM memory WHERE round_id=? ORDER BY id")
@@ -158,6 +161,7 @@ X(REMOVE_STEPS, REMOVE_OF_ROUNDS("step"))
 X(REMOVE_EVALS, REMOVE_OF_ROUNDS("eval"))
 X(REMOVE_RANGES, REMOVE_OF_ROUNDS("range_stat"))
 X(REMOVE_KERNELS, REMOVE_OF_ROUNDS("kernel_use"))
+X(REMOVE_FAULTS, REMOVE_OF_ROUNDS("fault"))
 X(REMOVE_MEMORY, REMOVE_OF_ROUNDS("memory"))
 X(REMOVE_TELEMETRY, REMOVE_OF_ROUNDS("telemetry"))
 #undef REMOVE_OF_ROUNDS

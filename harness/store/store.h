@@ -158,6 +158,13 @@ typedef struct bt_store_kernel {
     const char *op, *kernel; // once per round
 } bt_store_kernel;
 
+// Something that went wrong in training and was noticed (framework/train/train.h has the kinds).
+typedef struct bt_store_fault {
+    int64_t step;
+    const char *kind, *action; // "nonfinite_loss", "skip"
+    const char *message;
+} bt_store_fault;
+
 typedef struct bt_store_memory {
     const char *phase;                                 // "train", "eval"; once per round
     int64_t peak_allocated_bytes, peak_reserved_bytes; // our allocator
@@ -295,6 +302,8 @@ BT_CHECKED bt_status bt_store_range_add(bt_store *store, int64_t round,
                                         const bt_store_range *range);
 BT_CHECKED bt_status bt_store_kernel_add(bt_store *store, int64_t round,
                                          const bt_store_kernel *kernel);
+BT_CHECKED bt_status bt_store_fault_add(bt_store *store, int64_t round,
+                                        const bt_store_fault *fault);
 BT_CHECKED bt_status bt_store_memory_add(bt_store *store, int64_t round,
                                          const bt_store_memory *memory);
 // Replaces an earlier measurement of the same metric of the round.
@@ -340,6 +349,8 @@ typedef struct bt_store_round {
     int64_t range_count;
     const bt_store_kernel *kernels; // by op, kernel
     int64_t kernel_count;
+    const bt_store_fault *faults; // in the order recorded
+    int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded
     int64_t memory_count;
     const bt_store_measurement *measurements; // by metric

@@ -156,6 +156,9 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
     }
     BT_TRY(add_steps(store, sample, round));
     BT_TRY(bt_store_memory_add(store, round, &memory));
+    if (sample->fault) {
+        BT_TRY(bt_store_fault_add(store, round, sample->fault));
+    }
     if (sample->telemetry) {
         BT_TRY(add_telemetry(store, sample, round));
     }

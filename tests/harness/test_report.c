@@ -110,6 +110,25 @@ static void show_json_has_the_agreed_keys(void **state)
     bt_str_release(&out);
 }
 
+static const bt_store_fault spike = {7, "loss_spike", "continue",
+                                     "loss 9 where <b>2</b> was usual"};
+
+static void faults_are_shown(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    bt_str out = {0};
+    sample.fault = &spike;
+    int64_t run = record(&sample);
+    ASSERT_OK(bt_show_text(scratch_store, run, &out));
+    assert_has(bt_str_text(&out), "fault        step 7: loss_spike, continue: loss 9 where");
+    bt_str_release(&out);
+    char *page = report_text(&run, 1, ".html");
+    assert_has(page,
+               ": 1 fault, the first at step 7: loss_spike, continue. loss 9 where &lt;b&gt;");
+    bt_mem_free(page);
+}
+
 static cJSON *read_schema(void)
 {
     void *text = NULL;
@@ -126,6 +145,7 @@ static void json_report_satisfies_its_schema(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     sample.cases[1] = "bf16";
+    sample.fault = &spike;
     int64_t runs[2] = {record(&sample), 0};
     sample.status = BT_RUN_RUNNING;
     sample.steps = 0; // nothing measured yet
@@ -137,6 +157,7 @@ static void json_report_satisfies_its_schema(void **state)
     assert_string_equal(schema_check(schema, report), "");
     const cJSON *run = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "runs"), 0);
     cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(run, "cases"), 0);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(first, "faults")), 1);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(first, "step_rows")), 60);
     const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "step_rows"), 7);
     assert_int_equal(cJSON_GetArrayItem(row, 0)->valueint, 7);
@@ -400,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(show_says_what_came_of_a_run),
         TEST(show_json_has_the_agreed_keys),
+        TEST(faults_are_shown),
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),
         TEST(page_is_whole_and_refers_to_nothing_outside),

@@ -4,6 +4,7 @@
 #
 #   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
 #   deaf                       takes 50 ms a step for ever, heeds nothing
+#   fault                      says that something went wrong in step 2, and goes on
 #   error die exit silent      says why it fails; is killed; exits with 3; exits with 0 too early
 #   garbage half gap late flood early   breaks the protocol
 #   short crash                ends well after 4 steps; ends with 7 behind its result
@@ -45,6 +46,9 @@ while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
     [ "$mode:$step" != short:4 ] || break
     [ "$step" = 3 ] || continue
     case $mode in
+    fault)
+        echo '{"event":"fault","step":2,"kind":"loss_spike","action":"continue","message":"loss 980, \"usually\" 1"}'
+        ;;
     error)
         echo '{"event":"error","status":"out of memory","message":"asked 9 GiB, limit 8 GiB"}'
         exit 5
