@@ -6,11 +6,18 @@ pytorch-compile; pytorch-cudnn, pytorch-flash and pytorch-efficient run cases of
 kernel alone. Where PyTorch, the device or the operation is missing, the answer is an error event
 with the status unavailable or unsupported, and exit code 4.
 """
+import os
 import sys
 
-import kernels
-import training
-from protocol import Cannot, load_torch, read_task, say
+# torch.compile starts a pool of compiler processes, one a core, when it is imported. A case is a
+# handful of kernels: compiling them here costs less than the pool, which would also load the machine
+# while time is taken. Read when PyTorch is imported.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+# pylint: disable=wrong-import-position
+import kernels  # noqa: E402
+import training  # noqa: E402
+from protocol import Cannot, load_torch, read_task, say  # noqa: E402
 
 KINDS = {"kernel": kernels.run, "train": training.run}
 
