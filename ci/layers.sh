@@ -2,7 +2,7 @@
 # ci/layers.sh [FOLDER] - includes point one way only
 #
 #   base -> memory, device -> kernels -> tensor -> ops, autograd, linalg
-#     -> nn, optim, data, checkpoint, dist, compiler -> train -> harness
+#     -> nn, optim, data, checkpoint, dist, compiler -> eval -> train -> harness
 #
 # Checks every #include of framework, kernels and harness under FOLDER (default: the repository):
 # a file may include its own layer, its own rank's and lower ones. Besides: sqlite3.h only in
@@ -17,6 +17,10 @@ cd "${1:-$(dirname -- "$0")/..}"
 exceptions() {
     cat <<'TABLE'
 harness/cli/verb_data  framework/data/  prepare, tokenize and fetch are thin verbs over the library
+harness/cli/weights         framework/  sample and hellaswag are thin verbs likewise
+harness/cli/verb_sample     framework/  likewise
+harness/cli/verb_hellaswag  framework/  likewise
+harness/cli/verb_checkpoint framework/  likewise
 harness/env       framework/device/     the environment record names the devices
 TABLE
 }
@@ -39,13 +43,13 @@ status=0
 exceptions | awk '
 BEGIN {
     split("base:0 memory:1 device:1 tensor:3 ops:4 autograd:4 linalg:4 nn:5 optim:5 data:5" \
-          " checkpoint:5 dist:5 compiler:5 train:6", pairs, " ")
+          " checkpoint:5 dist:5 compiler:5 eval:6 train:7", pairs, " ")
     for (i in pairs) {
         split(pairs[i], pair, ":")
         rank["framework/" pair[1]] = pair[2]
     }
     rank["kernels"] = 2
-    rank["harness"] = 7
+    rank["harness"] = 8
 }
 
 function layer_of(path, parts) {

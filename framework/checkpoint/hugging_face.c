@@ -375,20 +375,3 @@ bt_status bt_hugging_face_gpt2_import(bt_context *context, const bt_file_ops *op
     bt_safetensors_release(&job.head);
     return status;
 }
-
-void bt_hugging_face_gpt2_config_print(const bt_hugging_face_gpt2_config *config, bt_str *json)
-{
-    bt_str_format(json,
-                  "{\n"
-                  "  \"architectures\": [\"GPT2LMHeadModel\"],\n"
-                  "  \"model_type\": \"gpt2\",\n"
-                  "  \"activation_function\": \"gelu_new\",\n"
-                  "  \"layer_norm_epsilon\": 1e-05,\n"
-                  "  \"n_layer\": %lld,\n  \"n_head\": %lld,\n  \"n_embd\": %lld,\n"
-                  "  \"n_positions\": %lld,\n  \"vocab_size\": %lld,\n"
-                  "  \"bos_token_id\": 50256,\n  \"eos_token_id\": 50256,\n"
-                  "  \"tie_word_embeddings\": true\n"
-                  "}\n",
-                  (long long)config->layers, (long long)config->heads, (long long)config->width,
-                  (long long)config->context, (long long)config->vocab);
-}

@@ -8,7 +8,7 @@
 #define BT_CHECKPOINT_HUGGING_FACE_H
 
 #include "framework/base/str.h"
-#include "framework/checkpoint/file_ops.h"
+#include "framework/checkpoint/safetensors.h"
 #include "framework/checkpoint/state.h"
 
 // Whether a tensor of this name ("h.0.attn.c_attn.weight") is a parameter of GPT-2, and whether it
@@ -33,6 +33,16 @@ typedef struct bt_hugging_face_gpt2_config {
     int64_t layers, heads, width, vocab, context;
 } bt_hugging_face_gpt2_config;
 
+// The shape that tensors (names with the prefix or without) have; heads become 0. `path` is for
+// messages.
+// Errors  INVALID_ARGUMENT: not a GPT-2, or some of its parameters are missing
+BT_CHECKED bt_status bt_hugging_face_gpt2_shape(const char *path, const bt_safetensors *tensors,
+                                                bt_hugging_face_gpt2_config *config);
+// Reads config.json: sets what is 0 and compares the rest.
+// Errors  UNSUPPORTED (another activation, epsilon, scale or head than ours), INVALID_ARGUMENT (not
+//         as the tensors are), CORRUPT_DATA, IO, OUT_OF_MEMORY
+BT_CHECKED bt_status bt_hugging_face_gpt2_config_read(const bt_file_ops *ops, const char *path,
+                                                      bt_hugging_face_gpt2_config *config);
 void bt_hugging_face_gpt2_config_print(const bt_hugging_face_gpt2_config *config, bt_str *json);
 
 #endif

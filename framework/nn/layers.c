@@ -84,7 +84,15 @@ done:
     return status;
 }
 
-static bt_status attend(bt_context *context, const bt_nn_block *block, bt_tensor *x, bt_tensor **y)
+static bt_status causal(bt_context *context, const void *self, bt_tensor *qkv, int64_t heads,
+                        bt_tensor **y)
+{
+    (void)self;
+    return bt_attention(context, qkv, heads, true, y);
+}
+
+static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_attention attention,
+                        const void *self, bt_tensor *x, bt_tensor **y)
 {
     bt_tensor *normed = NULL;
     bt_tensor *qkv = NULL;
@@ -95,7 +103,7 @@ static bt_status attend(bt_context *context, const bt_nn_block *block, bt_tensor
         bt_nn_linear_forward(context, &block->attn_qkv, normed, NULL, BT_ACTIVATION_NONE, &qkv),
         done);
     BT_TENSOR_RELEASE(normed);
-    BT_TRY_GOTO(bt_attention(context, qkv, block->heads, true, &heads), done);
+    BT_TRY_GOTO(attention(context, self, qkv, block->heads, &heads), done);
     BT_TENSOR_RELEASE(qkv);
     BT_TRY_GOTO(bt_nn_linear_forward(context, &block->attn_proj, heads, x, BT_ACTIVATION_NONE, y),
                 done);
@@ -120,10 +128,17 @@ static bt_status transform(bt_context *context, const bt_nn_block *block, bt_ten
 bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block, bt_tensor *x,
                               bt_tensor **y)
 {
+    return bt_nn_block_forward_with(context, block, causal, NULL, x, y);
+}
+
+bt_status bt_nn_block_forward_with(bt_context *context, const bt_nn_block *block,
+                                   bt_nn_attention attention, const void *self, bt_tensor *x,
+                                   bt_tensor **y)
+{
     bt_tensor *middle = NULL;
     *y = NULL;
     bt_range_push(context, "attention");
-    bt_status status = attend(context, block, x, &middle);
+    bt_status status = attend(context, block, attention, self, x, &middle);
     bt_range_pop(context);
     if (status == BT_OK) {
         bt_range_push(context, "mlp");

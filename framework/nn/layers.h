@@ -47,5 +47,12 @@ BT_CHECKED bt_status bt_nn_block_init(bt_params *params, const char *prefix, int
 // Shapes  x, y [B, T, width]. Causal.
 BT_CHECKED bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block,
                                          bt_tensor *x, bt_tensor **y);
+// What a block does between its two projections. Shapes  qkv [B, T, 3 width], *y [B, T, width]
+typedef bt_status (*bt_nn_attention)(bt_context *context, const void *self, bt_tensor *qkv,
+                                     int64_t heads, bt_tensor **y);
+// The same with an attention of the caller's; `self` is its first argument.
+BT_CHECKED bt_status bt_nn_block_forward_with(bt_context *context, const bt_nn_block *block,
+                                              bt_nn_attention attention, const void *self,
+                                              bt_tensor *x, bt_tensor **y);
 
 #endif

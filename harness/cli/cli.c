@@ -22,7 +22,7 @@ static void print_overview(FILE *out)
           out);
     for (int i = 0; i < bt_cli_verb_count; ++i) {
         if (bt_cli_verbs[i].summary) {
-            fprintf(out, "  %-9s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
+            fprintf(out, "  %-10s %s\n", bt_cli_verbs[i].name, bt_cli_verbs[i].summary);
         }
     }
     fputs("\n  bt-bench VERB --help says more about one; bt-bench --version about the build.\n"

@@ -104,19 +104,6 @@ static bt_status read_fraction(const bt_cli_arguments *arguments, double *fracti
     return BT_OK;
 }
 
-static bt_status ranks_path(char **path)
-{
-    bt_str packages = {0};
-    bt_home_path(&packages);
-    bt_str_append(&packages, "/ci/data/node_modules");
-    bt_status status = bt_str_status(&packages);
-    if (status == BT_OK) {
-        status = bt_data_ranks_path(bt_str_text(&packages), path);
-    }
-    bt_str_release(&packages);
-    return status;
-}
-
 static int tokenize(const bt_cli_arguments *arguments, bool json)
 {
     bt_dataset dataset = {0};
@@ -137,7 +124,7 @@ static int tokenize(const bt_cli_arguments *arguments, bool json)
             : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench data tokenize FILE... -o DIR "
                                                    "[--val FRACTION]");
     if (status == BT_OK && !given) {
-        status = ranks_path(&ranks);
+        status = bt_run_data_ranks(&ranks);
         options.ranks = ranks;
     }
     if (status == BT_OK) {

@@ -2,6 +2,7 @@
 #include "harness/cli/ab_session.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_suite.h"
+#include "harness/cli/weights.h"
 #include "harness/stats/loss.h"
 
 #define DB_ROW                                                                                     \
@@ -166,6 +167,40 @@ static const bt_cli_option data_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option checkpoint_options[] = {
+    {"output", 'o', "DIR", "export: where model.safetensors goes; import: a new folder"},
+    {"heads", 0, "N", "attention heads, where the model does not say it"},
+    {"quick", 0, NULL, "list: read no data, only what the checkpoints say of themselves"},
+    {"force", 0, NULL, "export: replace the file that is there"},
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option sample_options[] = {
+    BT_CLI_WEIGHTS_OPTIONS,
+    {"prompt", 0, "TEXT", "what the text begins with (default: nothing)"},
+    {"tokens", 0, "N", "how many more, at most (default: 100)"},
+    {"greedy", 0, NULL, "the likeliest token each time, nothing drawn"},
+    {"temperature", 0, "X", "divides the logits (default: 1)"},
+    {"top-k", 0, "K", "draw from the K likeliest; 0: from all (default: 50)"},
+    {"seed", 0, "N", "of the draws (default: 0)"},
+    {"quiet", 'q', NULL, "do not say what the model is"},
+    HELP_ROW,
+    END_ROW,
+};
+
+static const bt_cli_option hellaswag_options[] = {
+    BT_CLI_WEIGHTS_OPTIONS,
+    {"questions", 0, "FILE", "six lines each (default: data/hellaswag.txt)"},
+    {"limit", 0, "N", "only the first N questions"},
+    {"answers", 0, "FILE", "write a line of JSON for each question"},
+    {"quiet", 'q', NULL, "no progress"},
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
 
 const bt_cli_verb bt_cli_verbs[] = {
@@ -285,6 +320,28 @@ const bt_cli_verb bt_cli_verbs[] = {
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"
      "fetch     gets a known pre-tokenised corpus, or lists them; resumes where it was broken off",
      data_options, 1, 1 << 20, bt_verb_data},
+    {"checkpoint", "list STORE | verify PATH | export MODEL -o DIR | import MODEL -o STORE",
+     "look at checkpoints, check them, exchange them with transformers",
+     "A STORE is a folder of checkpoints, step-NNNNNNNN each. A MODEL is a checkpoint, a store "
+     "(its\n"
+     "newest that is valid), or GPT-2 as transformers keeps it: model.safetensors, or its folder.\n"
+     "list    what a store has; each checkpoint is read and compared with its hashes\n"
+     "verify  a checkpoint, or all of a store: every byte against its hash; names file and offset\n"
+     "export  writes model.safetensors and config.json, which transformers opens\n"
+     "import  makes a store with one checkpoint, step 0, of the weights alone\n"
+     "Exit codes: 0 done or valid, 2 usage or no GPT-2, 4 not there, 5 damaged.",
+     checkpoint_options, 2, 2, bt_verb_checkpoint},
+    {"sample", "--from MODEL [--prompt TEXT]", "text from a model",
+     "A MODEL is what 'bt-bench checkpoint' takes. The same build, device, model, prompt and seed "
+     "give\n"
+     "the same text. Of a prompt longer than the model's context the end is taken. The text ends "
+     "where\n"
+     "the model ends it, or after --tokens.",
+     sample_options, 0, 0, bt_verb_sample},
+    {"hellaswag", "--from MODEL", "score a model on HellaSwag",
+     "Which of four endings is the likeliest: the share of right answers, by the endings' summed\n"
+     "losses and, normalised, by their losses per token.",
+     hellaswag_options, 0, 0, bt_verb_hellaswag},
     {"doctor", "", "what works on this machine, what is missing and how to get it",
      "Exit code 4 when something is bad enough to keep runs from working.", doctor_options, 0, 0,
      bt_verb_doctor},

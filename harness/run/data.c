@@ -111,6 +111,44 @@ bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *sel
     return status;
 }
 
+bt_status bt_run_data_ranks(char **path)
+{
+    bt_str packages = {0};
+    bt_home_path(&packages);
+    bt_str_append(&packages, "/ci/data/node_modules");
+    bt_status status = bt_str_status(&packages);
+    if (status == BT_OK) {
+        status = bt_data_ranks_path(bt_str_text(&packages), path);
+    }
+    bt_str_release(&packages);
+    if (status == BT_OK && !bt_file_exists(*path)) {
+        status =
+            bt_error(BT_STATUS_UNAVAILABLE,
+                     "GPT-2's tokenizer is not there: %s\nget it with 'bt-bench data prepare', "
+                     "or name a rank file with --ranks",
+                     *path);
+        BT_MEM_FREE(*path);
+    }
+    return status;
+}
+
+bt_status bt_run_data_questions(const char *given, bt_str *path)
+{
+    bool found = given != NULL;
+    if (given) {
+        bt_str_append(path, given);
+    } else {
+        bt_run_data_folder("hellaswag.txt", path, &found);
+    }
+    BT_TRY(bt_str_status(path));
+    return found ? BT_OK
+                 : bt_error(BT_STATUS_UNAVAILABLE,
+                            "HellaSwag's questions are not there: %s\nput hellaswag_val_full.txt "
+                            "there (six lines a question; "
+                            "https://github.com/klosax/hellaswag_text_data), or name it",
+                            bt_str_text(path));
+}
+
 static bt_status not_there(const char *name, const char *folder)
 {
     return bt_error(BT_STATUS_UNAVAILABLE,

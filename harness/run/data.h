@@ -39,4 +39,12 @@ void bt_run_data_folder(const char *name, bt_str *folder, bool *found);
 // Makes the default corpus in `folder` unless it is there.
 BT_CHECKED bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *self);
 
+// GPT-2's rank file of the installation. Owns: the caller (bt_mem_free).
+// Errors  UNAVAILABLE, with how to get it
+BT_CHECKED bt_status bt_run_data_ranks(char **path);
+// The file of HellaSwag's questions: `given`, or data/hellaswag.txt of the working directory or the
+// installation.
+// Errors  UNAVAILABLE, with how to get it
+BT_CHECKED bt_status bt_run_data_questions(const char *given, bt_str *path);
+
 #endif

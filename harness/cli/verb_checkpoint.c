@@ -1,0 +1,347 @@
+// harness/cli/verb_checkpoint.c - checkpoint list, verify, export, import
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "framework/autograd/session.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/checkpoint/hugging_face.h"
+#include "framework/eval/pretrained.h"
+#include "harness/cli/cli.h"
+#include "harness/env/build.h"
+#include "harness/text/format.h"
+#include "harness/text/json_writer.h"
+#include "harness/text/table.h"
+
+// ---- list ---------------------------------------------------------------------------------------
+
+typedef struct row {
+    int64_t step;
+    bool read; // info is set
+    bt_checkpoint_info info;
+    int64_t written_ns; // since 1970; 0: not known
+    const char *valid;  // "yes", "no", "not read"
+    char reason[512];   // why it is not
+} row;
+
+static int64_t written_ns(const char *store, int64_t step)
+{
+    bt_str path = {0};
+    struct stat info;
+    bt_str_format(&path, "%s/step-%08lld/manifest.json", store, (long long)step);
+    const bool there = stat(bt_str_text(&path), &info) == 0;
+    bt_str_release(&path);
+    return there ? (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec : 0;
+}
+
+static row describe(const bt_checkpoint_store *store, int64_t step, bool quick)
+{
+    row out = {.step = step, .valid = "no", .written_ns = written_ns(store->folder, step)};
+    bt_checkpoint_info verified;
+    bt_status status = bt_checkpoint_describe(store, step, &out.info, NULL);
+    out.read = status == BT_OK;
+    if (status == BT_OK && !quick) {
+        status = bt_checkpoint_verify(store, step, &verified);
+    }
+    if (status == BT_OK) {
+        out.valid = quick ? "not read" : "yes";
+    } else {
+        (void)snprintf(out.reason, sizeof out.reason, "%s", bt_error_message());
+    }
+    return out;
+}
+
+static void list_cells(const row *r, bt_table *table)
+{
+    bt_table_cell(table, "%lld", (long long)r->step);
+    bt_table_cell(table, "%s",
+                  r->read ? bt_format_value(BT_UNIT_BYTES, (double)r->info.size_bytes).text : "-");
+    bt_table_cell(table, "%s", r->written_ns ? bt_format_date(r->written_ns).text : "-");
+    bt_table_cell(table, "%s", r->read ? bt_format_count(r->info.tensor_count).text : "-");
+    bt_table_cell(table, "%.12s", r->read && *r->info.plan_hash ? r->info.plan_hash : "-");
+    bt_table_cell(table, "%.12s", r->read && *r->info.build ? r->info.build : "-");
+    bt_table_cell(table, "%s", r->valid);
+}
+
+static void list_json(const row *r, bt_json_writer *json)
+{
+    bt_json_writer_open(json, NULL, '{');
+    bt_json_writer_integer(json, "step", r->step);
+    if (r->read) {
+        bt_json_writer_integer(json, "size_bytes", (int64_t)r->info.size_bytes);
+        bt_json_writer_integer(json, "tensors", r->info.tensor_count);
+        bt_json_writer_text(json, "plan_hash", r->info.plan_hash);
+        bt_json_writer_text(json, "build", r->info.build);
+        bt_json_writer_text(json, "digest", r->info.digest);
+    }
+    bt_json_writer_integer(json, "written_ns", r->written_ns);
+    bt_json_writer_text(json, "valid", r->valid);
+    if (*r->reason) {
+        bt_json_writer_text(json, "reason", r->reason);
+    }
+    bt_json_writer_close(json, '}');
+}
+
+// The rows of all steps of a store, as text or JSON; *damaged counts those that are not valid.
+static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *steps, int64_t count,
+                            bool quick, bool as_json, bt_str *out, int64_t *damaged)
+{
+    bt_table table = {.align = "rrlrlll"};
+    bt_str reasons = {0};
+    bt_json_writer json = {.out = out};
+    static const char *const heads[] = {"step", "size",  "written", "tensors",
+                                        "plan", "build", "valid"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; ++i) {
+        bt_table_cell(&table, "%s", heads[i]);
+    }
+    if (as_json) {
+        bt_json_writer_open(&json, NULL, '[');
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        const row r = describe(store, steps[i], quick);
+        *damaged += *r.reason != '\0';
+        if (as_json) {
+            list_json(&r, &json);
+            continue;
+        }
+        list_cells(&r, &table);
+        if (*r.reason) {
+            bt_str_format(&reasons, "%s\n", r.reason);
+        }
+    }
+    bt_status status = as_json ? bt_json_writer_end(&json, ']') : bt_table_print(&table, 0, out);
+    bt_str_append(out, bt_str_text(&reasons));
+    bt_table_release(&table);
+    bt_str_release(&reasons);
+    return status == BT_OK ? bt_str_status(out) : status;
+}
+
+static bt_status list(const bt_cli_arguments *arguments, const char *path, bool as_json,
+                      bt_str *out)
+{
+    const bt_checkpoint_store store = {.folder = path};
+    int64_t *steps = NULL;
+    int64_t count = 0, damaged = 0;
+    if (!bt_file_exists(path)) {
+        return bt_error(BT_STATUS_IO, "there is no folder %s", path);
+    }
+    BT_TRY(bt_checkpoint_list(&store, &steps, &count));
+    bt_status status = list_steps(&store, steps, count, bt_cli_value(arguments, "quick") != NULL,
+                                  as_json, out, &damaged);
+    bt_mem_free(steps);
+    if (status == BT_OK && count == 0 && !as_json) {
+        bt_str_clear(out);
+        bt_str_format(out, "%s has no checkpoint\n", path);
+    }
+    return status;
+}
+
+// ---- verify -------------------------------------------------------------------------------------
+
+static void say_valid(const bt_pretrained *from, const bt_checkpoint_info *info, bool as_json,
+                      bt_str *out)
+{
+    if (!as_json) {
+        bt_str_format(out, "%s: all %s tensors, %s, are as they were saved; digest %s\n",
+                      from->path, bt_format_count(info->tensor_count).text,
+                      bt_format_value(BT_UNIT_BYTES, (double)info->size_bytes).text, info->digest);
+        return;
+    }
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "path", from->path);
+    bt_json_writer_integer(&json, "step", info->step);
+    bt_json_writer_text(&json, "digest", info->digest);
+    bt_status unused = bt_json_writer_end(&json, '}'); // it sticks in `out`
+    (void)unused;
+}
+
+static bt_status verify_step(const char *path, bool as_json, bt_str *out)
+{
+    bt_pretrained from;
+    int64_t step = 0;
+    bt_checkpoint_info info;
+    BT_TRY(bt_pretrained_step(path, &from, &step));
+    const bt_checkpoint_store store = {.folder = from.store};
+    BT_TRY(bt_checkpoint_verify(&store, step, &info));
+    say_valid(&from, &info, as_json, out);
+    return bt_str_status(out);
+}
+
+// A checkpoint, or all of a store: the first damage of each is said, the exit code is that of the
+// last.
+static bt_status verify(const char *path, bool as_json, bt_str *out)
+{
+    const bt_checkpoint_store store = {.folder = path};
+    int64_t *steps = NULL;
+    int64_t count = 0, damaged = 0;
+    bt_str manifest = {0};
+    bt_str_format(&manifest, "%s/manifest.json", path);
+    const bool is_step = bt_file_exists(bt_str_text(&manifest));
+    bt_str_release(&manifest);
+    if (is_step) {
+        return verify_step(path, as_json, out);
+    }
+    if (!bt_file_exists(path)) {
+        return bt_error(BT_STATUS_IO, "there is no folder %s", path);
+    }
+    BT_TRY(bt_checkpoint_list(&store, &steps, &count));
+    bt_status status = list_steps(&store, steps, count, false, as_json, out, &damaged);
+    bt_mem_free(steps);
+    BT_TRY(status);
+    if (count == 0) {
+        return bt_error(BT_STATUS_IO, "%s has no checkpoint: expected folders step-NNNNNNNN", path);
+    }
+    return damaged ? bt_error(BT_STATUS_CORRUPT_DATA, "%s: %lld of %lld checkpoints not valid",
+                              path, (long long)damaged, (long long)count)
+                   : BT_OK;
+}
+
+// ---- export, import -----------------------------------------------------------------------------
+
+typedef struct opened {
+    bt_session session;
+    bt_params params;
+    bt_gpt2 model;
+    bt_pretrained from;
+    bt_state state;
+} opened;
+
+// Loads a model on the CPU, as a list of tensors.
+static bt_status open_model(const bt_cli_arguments *arguments, const char *path, opened *out)
+{
+    int64_t heads = 0;
+    BT_TRY(bt_cli_number(arguments, "heads", 1, 1 << 20, 0, &heads));
+    BT_TRY(bt_pretrained_find(path, heads, &out->from));
+    BT_TRY(bt_session_open("cpu", 0, 0, &out->session));
+    out->session.context.tape = NULL;
+    BT_TRY(
+        bt_pretrained_open(&out->session.context, &out->from, BT_F32, &out->params, &out->model));
+    return bt_pretrained_state(&out->params, &out->state);
+}
+
+static void close_model(opened *o)
+{
+    bt_error_quiet_begin();
+    bt_state_release(&o->state);
+    bt_gpt2_release(&o->model);
+    bt_params_release(&o->params);
+    bt_session_close(&o->session);
+    bt_error_quiet_end();
+}
+
+static bt_status write_config(const bt_gpt2_config *model, const char *folder)
+{
+    const bt_hugging_face_gpt2_config config = {model->layers, model->heads, model->width,
+                                                model->vocab, model->context};
+    bt_str path = {0}, json = {0};
+    bt_str_format(&path, "%s/config.json", folder);
+    bt_hugging_face_gpt2_config_print(&config, &json);
+    bt_status status = bt_str_status(&path);
+    status = status == BT_OK ? bt_str_status(&json) : status;
+    if (status == BT_OK) {
+        status = bt_file_write(bt_str_text(&path), bt_str_text(&json), json.length_bytes);
+    }
+    bt_str_release(&path);
+    bt_str_release(&json);
+    return status;
+}
+
+static bt_status export_model(const bt_cli_arguments *arguments, const char *path,
+                              const char *folder, bt_str *out)
+{
+    opened o = {0};
+    bt_str file = {0};
+    bt_str_format(&file, "%s/model.safetensors", folder);
+    bt_status status = bt_str_status(&file);
+    if (status == BT_OK && bt_file_exists(bt_str_text(&file)) &&
+        !bt_cli_value(arguments, "force")) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is there already; --force replaces it",
+                          bt_str_text(&file));
+    }
+    status = status == BT_OK ? open_model(arguments, path, &o) : status;
+    status = status == BT_OK ? bt_dir_make(folder) : status;
+    if (status == BT_OK) {
+        status = bt_hugging_face_gpt2_export(&o.session.context, &bt_file_ops_system,
+                                             bt_str_text(&file), &o.state);
+    }
+    status = status == BT_OK ? write_config(&o.from.model, folder) : status;
+    if (status == BT_OK) {
+        bt_str_format(out, "%s: %s parameters of %s; config.json beside it\n", bt_str_text(&file),
+                      bt_format_count(bt_params_element_count(&o.params)).text, o.from.path);
+    }
+    close_model(&o);
+    bt_str_release(&file);
+    return status;
+}
+
+static bt_status save_imported(opened *o, const char *folder, bt_str *out)
+{
+    bt_checkpoint_info newest;
+    char digest[33];
+    const bt_checkpoint_store store = {.folder = folder};
+    const bt_build *build = bt_build_get();
+    const bt_checkpoint_options options = {.build = build->git_commit};
+    BT_TRY(bt_checkpoint_newest(&store, &newest));
+    if (newest.step >= 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s has checkpoints already; expected a folder without", folder);
+    }
+    o->state.values = (bt_state_values){.heads = o->from.model.heads};
+    BT_TRY(bt_checkpoint_save(&o->session.context, &store, &options, &o->state));
+    BT_TRY(bt_state_digest(&o->session.context, &o->state, digest));
+    bt_str_format(out, "%s/step-00000000: %s parameters of %s; digest %s\n", folder,
+                  bt_format_count(bt_params_element_count(&o->params)).text, o->from.path, digest);
+    return bt_str_status(out);
+}
+
+static bt_status import_model(const bt_cli_arguments *arguments, const char *path,
+                              const char *folder, bt_str *out)
+{
+    opened o = {0};
+    bt_status status = open_model(arguments, path, &o);
+    if (status == BT_OK) {
+        status = save_imported(&o, folder, out);
+    }
+    close_model(&o);
+    return status;
+}
+
+// ---- the verb -----------------------------------------------------------------------------------
+
+static bt_status run(const bt_cli_arguments *arguments, bt_str *out)
+{
+    static const struct {
+        const char *action;
+        bt_status (*run)(const bt_cli_arguments *, const char *, const char *, bt_str *);
+    } makers[] = {{"export", export_model}, {"import", import_model}};
+    const char *action = arguments->words[0];
+    const char *path = arguments->words[1];
+    const char *folder = bt_cli_value(arguments, "output");
+    bool as_json = false;
+    BT_TRY(bt_cli_wants_json(arguments, &as_json));
+    if (strcmp(action, "list") == 0) {
+        return list(arguments, path, as_json, out);
+    }
+    if (strcmp(action, "verify") == 0) {
+        return verify(path, as_json, out);
+    }
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
+        if (strcmp(action, makers[i].action) == 0) {
+            return folder ? makers[i].run(arguments, path, folder, out)
+                          : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                     "checkpoint %s: -o is missing: expected a folder", action);
+        }
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "checkpoint %s: allowed: list, verify, export, import", action);
+}
+
+int bt_verb_checkpoint(const bt_cli_arguments *arguments)
+{
+    bt_str out = {0};
+    bt_status status = run(arguments, &out);
+    const int printed = bt_cli_print(&out); // of verify also what is damaged
+    return status == BT_OK ? printed : bt_cli_fail(status);
+}

@@ -1,0 +1,148 @@
+// harness/cli/verb_hellaswag.c - the score of a model on HellaSwag
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "framework/eval/hellaswag.h"
+#include "harness/cli/weights.h"
+#include "harness/run/data.h"
+#include "harness/text/json_writer.h"
+
+typedef struct scoring {
+    FILE *answers; // owned; NULL: not asked for
+    bool shows_progress;
+    int64_t questions;
+    int64_t correct; // so far
+} scoring;
+
+static bt_status write_answer(scoring *self, int64_t question, const bt_hellaswag_answer *answer)
+{
+    bt_str line = {0};
+    bt_json_writer json = {.out = &line};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_integer(&json, "question", question);
+    bt_json_writer_integer(&json, "label", answer->label);
+    bt_json_writer_integer(&json, "choice", answer->choice);
+    bt_json_writer_integer(&json, "normalised", answer->normalised);
+    bt_json_writer_open(&json, "loss", '[');
+    for (int i = 0; i < BT_HELLASWAG_ENDINGS; ++i) {
+        bt_json_writer_real(&json, NULL, answer->loss[i]);
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_open(&json, "tokens", '[');
+    for (int i = 0; i < BT_HELLASWAG_ENDINGS; ++i) {
+        bt_json_writer_integer(&json, NULL, answer->tokens[i]);
+    }
+    bt_json_writer_close(&json, ']');
+    bt_status status = bt_json_writer_end(&json, '}');
+    if (status == BT_OK && fputs(bt_str_text(&line), self->answers) == EOF) {
+        status = bt_error(BT_STATUS_IO, "--answers: %s", strerror(errno));
+    }
+    bt_str_release(&line);
+    return status;
+}
+
+static bt_status on_answer(void *context, int64_t question, const bt_hellaswag_answer *answer)
+{
+    scoring *self = context;
+    const int64_t done = question + 1;
+    self->correct += answer->normalised == answer->label;
+    if (self->shows_progress && (done % 20 == 0 || done == self->questions)) {
+        fprintf(stderr, "\r%lld of %lld questions, %.1f %% right%s", (long long)done,
+                (long long)self->questions, 100.0 * (double)self->correct / (double)done,
+                done == self->questions ? "\n" : "\033[K");
+    }
+    return self->answers ? write_answer(self, question, answer) : BT_OK;
+}
+
+static double share(int64_t part, int64_t whole) { return (double)part / (double)whole; }
+
+static void print_score(const bt_pretrained *from, const bt_hellaswag_score *score, bool as_json,
+                        bt_str *out)
+{
+    const double plain = share(score->correct, score->questions);
+    const double normalised = share(score->normalised_correct, score->questions);
+    if (!as_json) {
+        bt_str_format(out, "%lld questions: accuracy %.4f, normalised by length %.4f\n",
+                      (long long)score->questions, plain, normalised);
+        if (score->shortened) {
+            bt_str_format(out, "%lld of %lld rows are longer than the model's context of %lld\n",
+                          (long long)score->shortened,
+                          (long long)score->questions * BT_HELLASWAG_ENDINGS,
+                          (long long)from->model.context);
+        }
+        return;
+    }
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '{');
+    bt_json_writer_text(&json, "from", from->path);
+    bt_json_writer_integer(&json, "questions", score->questions);
+    bt_json_writer_integer(&json, "correct", score->correct);
+    bt_json_writer_integer(&json, "normalised_correct", score->normalised_correct);
+    bt_json_writer_real(&json, "accuracy", plain);
+    bt_json_writer_real(&json, "normalised_accuracy", normalised);
+    bt_json_writer_integer(&json, "shortened_rows", score->shortened);
+    bt_status unused = bt_json_writer_end(&json, '}'); // it sticks in `out`
+    (void)unused;
+}
+
+static bt_status open_answers(const bt_cli_arguments *arguments, scoring *self)
+{
+    const char *path = bt_cli_value(arguments, "answers");
+    self->answers = path ? fopen(path, "we") : NULL;
+    return path && !self->answers
+               ? bt_error(BT_STATUS_IO, "cannot create %s: %s", path, strerror(errno))
+               : BT_OK;
+}
+
+static bt_status close_answers(scoring *self, bt_status status)
+{
+    if (self->answers && fclose(self->answers) != 0 && status == BT_OK) {
+        return bt_error(BT_STATUS_IO, "--answers: %s", strerror(errno));
+    }
+    return status;
+}
+
+static bt_status score_model(const bt_cli_arguments *arguments, bt_cli_weights *weights,
+                             bt_hellaswag *questions, bt_str *out)
+{
+    bool as_json = false;
+    int64_t limit = 0;
+    bt_hellaswag_score score;
+    bt_str path = {0};
+    scoring self = {.shows_progress = isatty(STDERR_FILENO) && !bt_cli_value(arguments, "quiet")};
+    BT_TRY(bt_cli_wants_json(arguments, &as_json));
+    BT_TRY(bt_cli_number(arguments, "limit", 1, 1000000000, 0, &limit));
+    bt_status status = bt_run_data_questions(bt_cli_value(arguments, "questions"), &path);
+    if (status == BT_OK) {
+        status = bt_cli_weights_open(arguments, weights);
+    }
+    if (status == BT_OK) {
+        status = bt_hellaswag_read(bt_str_text(&path), weights->tokenizer, limit, questions);
+    }
+    bt_str_release(&path);
+    BT_TRY(status);
+    self.questions = questions->count;
+    BT_TRY(open_answers(arguments, &self));
+    status = bt_hellaswag_run(&weights->session.context, &weights->model, questions,
+                              (bt_hellaswag_listener){&self, on_answer}, &score);
+    BT_TRY(close_answers(&self, status));
+    print_score(&weights->from, &score, as_json, out);
+    return BT_OK;
+}
+
+int bt_verb_hellaswag(const bt_cli_arguments *arguments)
+{
+    bt_cli_weights weights = {0};
+    bt_hellaswag questions = {0};
+    bt_str out = {0};
+    bt_status status = score_model(arguments, &weights, &questions, &out);
+    bt_hellaswag_release(&questions);
+    bt_cli_weights_close(&weights);
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&out);
+}

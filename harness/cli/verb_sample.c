@@ -1,0 +1,104 @@
+// harness/cli/verb_sample.c - text from a model
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/eval/generate.h"
+#include "harness/cli/weights.h"
+
+static bt_status read_temperature(const bt_cli_arguments *arguments, double *temperature)
+{
+    const char *text = bt_cli_value(arguments, "temperature");
+    char *end = NULL;
+    *temperature = text ? strtod(text, &end) : 1;
+    if (text && (end == text || *end || !(*temperature > 0 && *temperature <= 1000))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--temperature %s: expected a number above 0, at most 1000; --greedy takes "
+                        "the likeliest token",
+                        text);
+    }
+    return BT_OK;
+}
+
+static bt_status read_options(const bt_cli_arguments *arguments, bt_generate_options *out)
+{
+    int64_t seed = 0;
+    *out = (bt_generate_options){0};
+    if (bt_cli_value(arguments, "greedy") &&
+        (bt_cli_value(arguments, "temperature") || bt_cli_value(arguments, "top-k"))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--greedy draws nothing: it goes with neither --temperature nor --top-k");
+    }
+    BT_TRY(bt_cli_number(arguments, "tokens", 1, 1000000, 100, &out->tokens));
+    BT_TRY(bt_cli_number(arguments, "top-k", 0, 65536, 50, &out->top_k));
+    BT_TRY(bt_cli_number(arguments, "seed", 0, INT64_MAX, 0, &seed));
+    BT_TRY(read_temperature(arguments, &out->temperature));
+    out->temperature = bt_cli_value(arguments, "greedy") ? 0 : out->temperature;
+    out->seed = (uint64_t)seed;
+    return BT_OK;
+}
+
+typedef struct printer {
+    const bt_tokenizer *tokenizer; // borrowed
+    const char *prompt;            // borrowed; NULL once it is printed
+} printer;
+
+// A token's bytes as soon as they are known; a character may be spread over several. The prompt
+// comes in front of the first.
+static bt_status print_token(void *self, uint16_t id)
+{
+    printer *to = self;
+    bt_str text = {0};
+    bt_str_append(&text, to->prompt ? to->prompt : "");
+    to->prompt = NULL;
+    bt_status status = bt_tokenizer_decode(to->tokenizer, &id, 1, &text);
+    if (status == BT_OK &&
+        (fwrite(bt_str_text(&text), 1, text.length_bytes, stdout) != text.length_bytes ||
+         fflush(stdout) != 0)) {
+        status = bt_error(BT_STATUS_IO, "cannot write to standard output");
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status encode_prompt(const bt_tokenizer *tokenizer, const char *prompt, bt_tokens *tokens)
+{
+    bt_encoder *encoder = NULL;
+    BT_TRY(bt_encoder_create(tokenizer, &encoder));
+    bt_status status =
+        bt_error_context(bt_encoder_encode(encoder, prompt, strlen(prompt), tokens), "--prompt");
+    bt_encoder_destroy(encoder);
+    return status;
+}
+
+static bt_status sample(const bt_cli_arguments *arguments, bt_cli_weights *weights)
+{
+    const char *given = bt_cli_value(arguments, "prompt");
+    const char *prompt = given ? given : "";
+    bt_generate_options options;
+    bt_tokens tokens = {0};
+    BT_TRY(read_options(arguments, &options));
+    BT_TRY(bt_cli_weights_open(arguments, weights));
+    options.vocab = bt_tokenizer_vocab(weights->tokenizer);
+    options.before = bt_tokenizer_end_of_text(weights->tokenizer);
+    options.end = options.before;
+    bt_status status = encode_prompt(weights->tokenizer, prompt, &tokens);
+    if (status == BT_OK) {
+        printer to = {weights->tokenizer, prompt};
+        status = bt_generate(&weights->session.context, &weights->model, &options, tokens.ids,
+                             tokens.count, (bt_generate_listener){&to, print_token});
+        if (status == BT_OK) { // the model may have ended the text at once
+            printf("%s\n", to.prompt ? to.prompt : "");
+        }
+    }
+    bt_tokens_release(&tokens);
+    return status;
+}
+
+int bt_verb_sample(const bt_cli_arguments *arguments)
+{
+    bt_cli_weights weights = {0};
+    bt_status status = sample(arguments, &weights);
+    bt_cli_weights_close(&weights);
+    return status == BT_OK ? 0 : bt_cli_fail(status);
+}
