@@ -1,113 +1,249 @@
-// framework/ops/attention.c - self-attention on packed queries, keys and values
+// framework/ops/attention.c - attention on packed or separate queries, keys and values
 #include <math.h>
 
 #include "framework/ops/ops.h"
+#include "kernels/attention.h"
 
-// input qkv [B, T, 3C]; saved qkv, y, lse [B, H, T]
+// inputs q [B, Tq, H D], k and v [B, Tk, G D] - or q [B, T, (H + 2 G) D] alone, all three side by
+// side - and starts [documents + 1]; H is heads, G kv_heads
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_STARTS };
+enum { SAVED_Y = ATTENTION_STARTS + 1, SAVED_LSE }; // after the inputs; lse [B, H, Tq]
 
-bt_status bt_op_attention_infer(bt_op_call *call)
+// The operands of a call, from its inputs or what was saved of them.
+static bt_attention_shape shape_of(const bt_attention_options *with, bt_tensor *const *in)
 {
-    const bt_tensor *qkv = call->in[0];
-    int64_t heads = call->attrs.attention.heads;
-    BT_TRY(bt_op_expect_float(call, 0));
-    if (qkv->shape.rank != 3 || heads < 1 || heads > INT64_MAX / 3 ||
-        qkv->shape.size[2] % (3 * heads) != 0) {
-        char text[BT_SHAPE_TEXT_BYTES];
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "qkv of shape %s with %lld heads; expected [B, T, 3 * heads * head size]",
-                        bt_shape_text(&qkv->shape, text), (long long)heads);
+    const bt_tensor *q = in[ATTENTION_Q], *k = in[ATTENTION_K], *starts = in[ATTENTION_STARTS];
+    const int64_t kv_heads = with->kv_heads ? with->kv_heads : with->heads;
+    const int64_t head_dim = q->shape.size[2] / (k ? with->heads : with->heads + 2 * kv_heads);
+    return (bt_attention_shape){.batch = q->shape.size[0],
+                                .heads = with->heads,
+                                .kv_heads = kv_heads,
+                                .q_tokens = q->shape.size[1],
+                                .kv_tokens = (k ? k : q)->shape.size[1],
+                                .head_dim = head_dim,
+                                .q_first = with->q_first,
+                                .window = with->window,
+                                .starts = starts ? bt_tensor_data(starts) : NULL,
+                                .documents = starts ? starts->shape.size[0] - 1 : 0,
+                                .scale = 1.0 / sqrt((double)head_dim),
+                                .causal = with->causal,
+                                .dropout = with->dropout,
+                                .seed = with->seed,
+                                .stream = with->stream};
+}
+
+static bt_status expect_starts(const bt_op_call *call)
+{
+    const bt_tensor *starts = call->in[ATTENTION_STARTS];
+    BT_TRY(bt_tensor_expect(starts, BT_I32, "input 3"));
+    return starts->shape.rank == 1 && starts->shape.size[0] >= 2
+               ? BT_OK
+               : bt_op_mismatch(call, ATTENTION_STARTS, ATTENTION_Q);
+}
+
+static bt_status expect_separate(const bt_op_call *call, int64_t heads, int64_t kv_heads)
+{
+    const bt_tensor *q = call->in[ATTENTION_Q];
+    for (int i = ATTENTION_K; i <= ATTENTION_V; ++i) {
+        const bt_tensor *x = call->in[i], *other = call->in[ATTENTION_K];
+        if (!x || x->dtype != q->dtype || x->shape.rank != 3 ||
+            x->shape.size[0] != q->shape.size[0] || x->shape.size[1] != other->shape.size[1] ||
+            x->shape.size[2] != q->shape.size[2] / heads * kv_heads) {
+            return x ? bt_op_mismatch(call, i, ATTENTION_Q)
+                     : bt_error(BT_STATUS_INVALID_ARGUMENT, "attention with keys, without values");
+        }
+        BT_TRY(bt_op_expect_float(call, i));
     }
-    call->out_spec[0] = (bt_op_spec){
-        qkv->dtype, BT_SHAPE(qkv->shape.size[0], qkv->shape.size[1], qkv->shape.size[2] / 3)};
     return BT_OK;
 }
 
-// Operand `part` (of `parts`) of a packed tensor [B, T, parts * C].
-static bt_attention_view packed(const bt_tensor *tensor, int part, int parts, int64_t head_dim)
+bt_status bt_op_attention_infer(bt_op_call *call)
 {
-    int64_t width = tensor->shape.size[2];
-    int64_t tokens = tensor->shape.size[1];
+    const bt_tensor *q = call->in[ATTENTION_Q];
+    const bt_attention_options *with = &call->attrs.attention;
+    const int64_t heads = with->heads, kv_heads = with->kv_heads ? with->kv_heads : heads;
+    const bool separate = call->in[ATTENTION_K] || call->in[ATTENTION_V];
+    BT_TRY(bt_op_expect_float(call, ATTENTION_Q));
+    if (heads < 1 || kv_heads < 1 || heads > INT64_MAX / 3 || kv_heads > heads ||
+        heads % kv_heads != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "attention of %lld heads with %lld of keys; expected at least 1 of each "
+                        "and a multiple",
+                        (long long)heads, (long long)kv_heads);
+    }
+    const int64_t parts = separate ? heads : heads + 2 * kv_heads;
+    if (q->shape.rank != 3 || q->shape.size[2] % parts != 0) {
+        char text[BT_SHAPE_TEXT_BYTES];
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s of shape %s with %lld heads; expected [B, T, %lld * head size]",
+                        separate ? "q" : "qkv", bt_shape_text(&q->shape, text), (long long)heads,
+                        (long long)parts);
+    }
+    if (separate) {
+        BT_TRY(expect_separate(call, heads, kv_heads));
+    }
+    if (call->in[ATTENTION_STARTS]) {
+        BT_TRY(expect_starts(call));
+    }
+    const bt_attention_shape shape = shape_of(with, call->in);
+    if (!bt_attention_valid(&shape)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "attention with window %lld, first query %lld, dropout %g, %lld documents: "
+                        "the window is at least 0, dropout in [0, 1); documents need a batch of 1, "
+                        "as many queries as keys and a first query of 0",
+                        (long long)with->window, (long long)with->q_first, with->dropout,
+                        (long long)shape.documents);
+    }
+    call->out_spec[0] =
+        (bt_op_spec){q->dtype, BT_SHAPE(shape.batch, shape.q_tokens, heads * shape.head_dim)};
+    return BT_OK;
+}
+
+// Heads `first` and further of a tensor [B, T, heads of all operands * head_dim].
+static bt_attention_view view_of(const bt_tensor *tensor, int64_t first, int64_t head_dim)
+{
+    const int64_t width = tensor->shape.size[2], tokens = tensor->shape.size[1];
     char *base = bt_tensor_data(tensor);
-    return (bt_attention_view){.base = base + part * (width / parts) *
-                                                  (int64_t)bt_dtype_size(tensor->dtype),
+    return (bt_attention_view){.base =
+                                   base + first * head_dim * (int64_t)bt_dtype_size(tensor->dtype),
                                .batch_stride = tokens * width,
                                .token_stride = width,
                                .head_stride = head_dim};
 }
 
-static bt_attention_shape shape_of(const bt_tensor *qkv, int64_t heads, bool causal)
+// Operand `i` of the inputs, or of tensors laid out like them.
+static bt_attention_view operand(bt_tensor *const *in, int i, const bt_attention_shape *shape)
 {
-    const int64_t tokens = qkv->shape.size[1], head_dim = qkv->shape.size[2] / (3 * heads);
-    return (bt_attention_shape){.batch = qkv->shape.size[0],
-                                .heads = heads,
-                                .kv_heads = heads,
-                                .q_tokens = tokens,
-                                .kv_tokens = tokens,
-                                .head_dim = head_dim,
-                                .scale = 1.0 / sqrt((double)head_dim),
-                                .causal = causal};
+    const bool packed = !in[ATTENTION_K];
+    const int64_t first = i == ATTENTION_Q ? 0 : shape->heads + (i - 1) * shape->kv_heads;
+    return view_of(in[packed ? ATTENTION_Q : i], packed ? first : 0, shape->head_dim);
 }
 
 bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
 {
-    bt_tensor *qkv = call->in[0];
-    int64_t heads = call->attrs.attention.heads;
-    int64_t batch = qkv->shape.size[0];
-    int64_t tokens = qkv->shape.size[1];
-    int64_t head_dim = qkv->shape.size[2] / (3 * heads);
-    BT_TRY(bt_tensor_create(context, qkv->dtype == BT_F64 ? BT_F64 : BT_F32,
-                            BT_SHAPE(batch, heads, tokens), "log-sum-exp", &call->saved[2]));
-    call->saved[0] = bt_tensor_retain(qkv);
-    call->saved[1] = bt_tensor_retain(call->out[0]);
-    bt_attention_args args = {.q = packed(qkv, 0, 3, head_dim),
-                              .k = packed(qkv, 1, 3, head_dim),
-                              .v = packed(qkv, 2, 3, head_dim),
-                              .o = packed(call->out[0], 0, 1, head_dim),
-                              .lse = bt_tensor_data(call->saved[2]),
-                              .shape = shape_of(qkv, heads, call->attrs.attention.causal),
-                              .compute = context->compute,
-                              .dtype = qkv->dtype};
-    return bt_context_launch(context, BT_KERNEL_ATTENTION, qkv->dtype, &args);
+    bt_tensor *q = call->in[ATTENTION_Q], *y = call->out[0], *lse = NULL;
+    const bt_attention_shape shape = shape_of(&call->attrs.attention, call->in);
+    BT_TRY(bt_tensor_create(context, q->dtype == BT_F64 ? BT_F64 : BT_F32,
+                            BT_SHAPE(shape.batch, shape.heads, shape.q_tokens), "log-sum-exp",
+                            &lse));
+    for (int i = 0; i <= ATTENTION_STARTS; ++i) {
+        call->saved[i] = call->in[i] ? bt_tensor_retain(call->in[i]) : NULL;
+    }
+    call->saved[SAVED_Y] = bt_tensor_retain(y);
+    call->saved[SAVED_LSE] = lse;
+    const bt_attention_args args = {.q = operand(call->in, ATTENTION_Q, &shape),
+                                    .k = operand(call->in, ATTENTION_K, &shape),
+                                    .v = operand(call->in, ATTENTION_V, &shape),
+                                    .o = view_of(y, 0, shape.head_dim),
+                                    .lse = bt_tensor_data(lse),
+                                    .shape = shape,
+                                    .compute = context->compute,
+                                    .dtype = q->dtype};
+    return bt_context_launch(context, BT_KERNEL_ATTENTION, q->dtype, &args);
+}
+
+// The kernel writes all three gradients; one that nobody wants goes to scratch memory.
+static bt_status gradients(bt_context *context, bt_op_backward *call, bt_tensor **out,
+                           bt_tensor **scratch)
+{
+    for (int i = 0; i <= ATTENTION_V && call->saved[i]; ++i) {
+        if (call->din[i].wanted) {
+            BT_TRY(bt_grad_target(context, call, i, &out[i]));
+        } else {
+            BT_TRY(bt_tensor_create(context, call->saved[i]->dtype, call->saved[i]->shape,
+                                    "unused gradient", &scratch[i]));
+            out[i] = scratch[i];
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status run_backward(bt_context *context, bt_op_backward *call, bt_tensor *const *grad)
+{
+    bt_tensor *const *in = call->saved;
+    const bt_attention_shape shape = shape_of(&call->attrs->attention, in);
+    const bt_attention_backward_args args = {.q = operand(in, ATTENTION_Q, &shape),
+                                             .k = operand(in, ATTENTION_K, &shape),
+                                             .v = operand(in, ATTENTION_V, &shape),
+                                             .o = view_of(call->saved[SAVED_Y], 0, shape.head_dim),
+                                             .d_o = view_of(call->dout[0], 0, shape.head_dim),
+                                             .lse = bt_tensor_data(call->saved[SAVED_LSE]),
+                                             .dq = operand(grad, ATTENTION_Q, &shape),
+                                             .dk = operand(grad, ATTENTION_K, &shape),
+                                             .dv = operand(grad, ATTENTION_V, &shape),
+                                             .shape = shape,
+                                             .compute = context->compute,
+                                             .dtype = in[ATTENTION_Q]->dtype};
+    return bt_context_launch(context, BT_KERNEL_ATTENTION_BACKWARD, args.dtype, &args);
 }
 
 bt_status bt_op_attention_backward(bt_context *context, bt_op_backward *call)
 {
-    bt_tensor *qkv = call->saved[0];
-    int64_t heads = call->attrs->attention.heads;
-    int64_t head_dim = qkv->shape.size[2] / (3 * heads);
-    bt_tensor *dqkv = NULL;
-    BT_TRY(bt_grad_target(context, call, 0, &dqkv));
-    bt_attention_backward_args args = {.q = packed(qkv, 0, 3, head_dim),
-                                       .k = packed(qkv, 1, 3, head_dim),
-                                       .v = packed(qkv, 2, 3, head_dim),
-                                       .o = packed(call->saved[1], 0, 1, head_dim),
-                                       .d_o = packed(call->dout[0], 0, 1, head_dim),
-                                       .lse = bt_tensor_data(call->saved[2]),
-                                       .dq = packed(dqkv, 0, 3, head_dim),
-                                       .dk = packed(dqkv, 1, 3, head_dim),
-                                       .dv = packed(dqkv, 2, 3, head_dim),
-                                       .shape = shape_of(qkv, heads, call->attrs->attention.causal),
-                                       .compute = context->compute,
-                                       .dtype = qkv->dtype};
-    return bt_context_launch(context, BT_KERNEL_ATTENTION_BACKWARD, qkv->dtype, &args);
+    bt_tensor *grad[ATTENTION_V + 1] = {NULL}, *scratch[ATTENTION_V + 1] = {NULL};
+    bt_status status = gradients(context, call, grad, scratch);
+    if (status == BT_OK) {
+        status = run_backward(context, call, grad);
+    }
+    for (int i = 0; i <= ATTENTION_V; ++i) {
+        bt_tensor_release(scratch[i]);
+    }
+    return status;
 }
+
+typedef struct sample {
+    int64_t batch, q_tokens, kv_tokens, head_dim; // kv_tokens 0: packed operands
+    int32_t starts[5];
+    int64_t documents;
+    bt_attention_options options;
+} sample;
 
 bool bt_op_attention_sample(int variant, bt_op_sample *out)
 {
-    static const int64_t tokens[] = {7, 7, 1};
-    int64_t t = tokens[variant % 3];
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(2, t, 3 * 2 * 4)}},
-                          .present = {true},
-                          .low = {-1},
-                          .high = {1},
-                          .attrs.attention = {2, variant != 1}};
-    return variant < 3;
+    static const sample samples[] = {
+        {2, 7, 0, 4, {0}, 0, {.heads = 2, .causal = true}},
+        {2, 7, 0, 4, {0}, 0, {.heads = 2}},
+        {2, 1, 0, 4, {0}, 0, {.heads = 2, .causal = true}},
+        {1, 5, 0, 33, {0}, 0, {.heads = 1, .causal = true}},
+        {2, 6, 0, 3, {0}, 0, {.heads = 4, .kv_heads = 2, .causal = true}},
+        {1, 8, 0, 4, {0}, 0, {.heads = 2, .causal = true, .window = 3}},
+        {1, 8, 0, 4, {0}, 0, {.heads = 2, .window = 2}},
+        {1, 8, 0, 4, {0}, 0, {.heads = 2, .causal = true, .dropout = 0.4, .seed = 7, .stream = 3}},
+        {1, 9, 0, 4, {0, 3, 3, 8, 9}, 4, {.heads = 2, .causal = true}},
+        {1, 9, 0, 4, {0, 5, 9}, 2, {.heads = 2, .kv_heads = 1, .window = 3, .dropout = 0.2}},
+        {2, 3, 7, 4, {0}, 0, {.heads = 2, .causal = true, .q_first = 4}},
+        {1, 6, 4, 5, {0}, 0, {.heads = 4, .kv_heads = 2, .causal = true, .q_first = -2}},
+        {1, 9, 9, 4, {0, 4, 9}, 2, {.heads = 2, .kv_heads = 1, .causal = true, .window = 2}},
+        {1, 4, 9, 4, {0}, 0, {.heads = 2, .q_first = 3, .window = 3, .dropout = 0.3, .seed = 1}},
+    };
+    const int count = (int)(sizeof samples / sizeof samples[0]);
+    const sample *s = &samples[variant < count ? variant : 0];
+    const int64_t heads = s->options.heads;
+    const int64_t kv_heads = s->options.kv_heads ? s->options.kv_heads : heads;
+    const int64_t q_heads = s->kv_tokens ? heads : heads + 2 * kv_heads;
+    *out = (bt_op_sample){.in_count = ATTENTION_STARTS + 1,
+                          .in = {{BT_F64, BT_SHAPE(s->batch, s->q_tokens, q_heads * s->head_dim)},
+                                 {BT_F64, BT_SHAPE(s->batch, s->kv_tokens, kv_heads * s->head_dim)},
+                                 {BT_F64, BT_SHAPE(s->batch, s->kv_tokens, kv_heads * s->head_dim)},
+                                 {BT_I32, BT_SHAPE(s->documents + 1)}},
+                          .present = {true, s->kv_tokens > 0, s->kv_tokens > 0, s->documents > 0},
+                          .low = {-1, -1, -1},
+                          .high = {1, 1, 1},
+                          .integers = {[ATTENTION_STARTS] = s->starts},
+                          .attrs.attention = s->options};
+    return variant < count;
 }
 
 bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t heads, bool causal,
                        bt_tensor **out)
 {
-    bt_op_attrs attrs = {.attention = {heads, causal}};
-    return bt_op_apply(context, BT_OP_ATTENTION, &attrs, &qkv, 1, out);
+    const bt_attention_options options = {.heads = heads, .causal = causal};
+    return bt_attend(context, qkv, NULL, NULL, NULL, &options, out);
+}
+
+bt_status bt_attend(bt_context *context, bt_tensor *q, bt_tensor *k, bt_tensor *v,
+                    bt_tensor *starts, const bt_attention_options *options, bt_tensor **out)
+{
+    const bt_op_attrs attrs = {.attention = *options};
+    bt_tensor *in[] = {q, k, v, starts};
+    return bt_op_apply(context, BT_OP_ATTENTION, &attrs, in, ATTENTION_STARTS + 1, out);
 }

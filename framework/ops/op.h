@@ -23,6 +23,17 @@ typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activat
 typedef bt_status (*bt_recompute_body)(bt_context *context, const void *self, bt_tensor *const *in,
                                        int in_count, bt_tensor **out);
 
+// Which keys a query sees, as in kernels.h's bt_attention_shape, and dropout of probabilities.
+typedef struct bt_attention_options {
+    int64_t heads;    // of queries
+    int64_t kv_heads; // of keys and values: each serves heads / kv_heads heads; 0: heads
+    bool causal;
+    int64_t window;  // 0: none
+    int64_t q_first; // position of query 0 among the keys
+    double dropout;  // rate, [0, 1)
+    uint64_t seed, stream;
+} bt_attention_options;
+
 // What a call is parametrised with besides its tensors; the op selects the member.
 typedef union bt_op_attrs {
     struct {
@@ -44,10 +55,7 @@ typedef union bt_op_attrs {
     struct {
         bool trans_a, trans_b;
     } matmul;
-    struct {
-        int64_t heads;
-        bool causal;
-    } attention;
+    bt_attention_options attention;
     struct {
         int32_t ignore;
         bool in_place; // the backward overwrites the logits with their gradient
@@ -124,6 +132,7 @@ typedef struct bt_op_sample {
     bt_op_spec in[BT_OP_MAX_INPUTS]; // dtype F64 stands for "the type under test"
     bool present[BT_OP_MAX_INPUTS];
     double low[BT_OP_MAX_INPUTS], high[BT_OP_MAX_INPUTS]; // domain
+    const int32_t *integers[BT_OP_MAX_INPUTS]; // of an i32 input: its values; NULL: drawn
     bt_op_attrs attrs;
 } bt_op_sample;
 

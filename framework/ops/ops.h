@@ -100,6 +100,15 @@ BT_CHECKED bt_status bt_check_ids(bt_context *context, bt_tensor *ids, int64_t v
 // Shapes  qkv [B, T, 3 C], y [B, T, C]
 BT_CHECKED bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t heads, bool causal,
                                   bt_tensor **out);
+// The same with options; dropout by (seed, stream), which the backward uses again.
+// Shapes  q [B, Tq, heads D], k and v [B, Tk, kv_heads D], y [B, Tq, heads D]; or q packed
+//         [B, T, (heads + 2 kv_heads) D] and k, v NULL. starts [documents + 1] i32 or NULL: first
+//         token of each packed document, then the number of tokens; B is 1 and q_first 0 then
+// Errors  INVALID_ARGUMENT; the device, not the host, reads starts: tokens outside of all documents
+//         see nothing
+BT_CHECKED bt_status bt_attend(bt_context *context, bt_tensor *q, bt_tensor *k, bt_tensor *v,
+                               bt_tensor *starts, const bt_attention_options *options,
+                               bt_tensor **out);
 // Mean over the rows whose target is not `ignore` of -log softmax(logits)[target]. When in_place,
 // the backward writes the gradient over the logits. `bad_row` (may be NULL) receives an i64 [1]:
 // the first row whose target is outside of the vocabulary (the loss is NaN then), or -1.

@@ -95,6 +95,9 @@ static void open_probe(probe *p, bt_op_id id, const bt_op_sample *sample)
         } else {
             p->ids[i] = malloc(count * sizeof(int32_t));
             ASSERT_OK(bt_tensor_read(&p->f.context, drawn, p->ids[i]));
+            if (sample->integers[i]) {
+                memcpy(p->ids[i], sample->integers[i], count * sizeof(int32_t));
+            }
         }
         bt_tensor_release(drawn);
     }
