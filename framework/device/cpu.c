@@ -165,6 +165,19 @@ static bt_status event_elapsed(bt_device *device, bt_event start, bt_event stop,
     return BT_OK;
 }
 
+static bt_status cache_reset(bt_device *device)
+{
+    (void)device; // its caches keep nothing at anybody's wish
+    return BT_OK;
+}
+
+static bt_status join(bt_device *device, int64_t *waited_ns)
+{
+    (void)device;
+    *waited_ns = 0;
+    return BT_OK;
+}
+
 static void range_push(const char *name) { (void)name; }
 
 static void range_pop(void) {}
@@ -192,6 +205,8 @@ const bt_backend bt_cpu_backend = {
     .event_wait = event_wait,
     .event_synchronize = event_synchronize,
     .event_elapsed = event_elapsed,
+    .cache_reset = cache_reset,
+    .join = join,
     .range_push = range_push,
     .range_pop = range_pop,
 };

@@ -91,6 +91,11 @@ typedef struct bt_backend {
     // Between two recorded events of one stream; the second must have been synchronised.
     bt_status (*event_elapsed)(bt_device *device, bt_event start, bt_event stop, int64_t *time_ns);
 
+    // Around timed regions (region.h). Lines of the L2 cache that persist become ordinary lines.
+    bt_status (*cache_reset)(bt_device *device);
+    // Waits for everything that this process has given the device, on any stream; for how long.
+    bt_status (*join)(bt_device *device, int64_t *waited_ns);
+
     // Whole-step capture; NULL where the backend cannot.
     bt_status (*graph_begin)(bt_device *device, bt_stream stream);
     bt_status (*graph_end)(bt_device *device, bt_stream stream, bt_graph *out);
@@ -111,7 +116,7 @@ typedef struct bt_backend {
                  struct bt_kernel_plan *plans, int most);
 } bt_backend;
 
-#define BT_BACKEND_ABI 2
+#define BT_BACKEND_ABI 3
 // The one symbol that a plugin exports.
 #define BT_BACKEND_ENTRY "bt_backend_entry"
 typedef const bt_backend *(*bt_backend_entry_fn)(void);

@@ -189,6 +189,7 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     if (event.profiled) {
         bt_profile_start(t->profile);
     }
+    BT_TRY(bt_region_begin(&t->session.device));
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
     BT_TRY(work(t, event.lr));
@@ -199,6 +200,7 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
     BT_TRY(read_results(t, &event));
     event.host_ns = bt_clock_ns() - start_ns;
+    BT_TRY(bt_region_end(&t->steps, &t->session.device, event.host_ns));
     BT_TRY(
         backend->event_elapsed(&t->session.device, t->step_start, t->step_stop, &event.device_ns));
     if (event.profiled) {
@@ -235,6 +237,7 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
     }
     bt_pool_stats stats;
     bt_pool_stats_read(t->session.pool, &stats);
+    result->behind_ns = bt_region_behind_ns(&t->steps);
     result->peak_allocated_bytes = stats.peak_allocated_bytes;
     result->peak_reserved_bytes = stats.peak_reserved_bytes;
     return bt_keep_digest(t, result->steps_done, result->state_digest);

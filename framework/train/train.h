@@ -167,6 +167,7 @@ typedef struct bt_train_result {
     char state_digest[33]; // bt_state_digest: parameters, moments, data position, schedule, seed
     double val_loss;       // last evaluation, NaN when there was none
     uint64_t peak_allocated_bytes, peak_reserved_bytes;
+    int64_t behind_ns; // work that went on behind the clock of a step, see bt_region_behind_ns
 } bt_train_result;
 
 // Any callback may be NULL. A status other than BT_OK ends the run with it.

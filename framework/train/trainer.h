@@ -7,6 +7,7 @@
 
 #include "framework/autograd/session.h"
 #include "framework/checkpoint/writer.h"
+#include "framework/device/region.h"
 #include "framework/optim/adamw.h"
 #include "framework/optim/schedule.h"
 #include "framework/train/feed.h"
@@ -49,6 +50,7 @@ typedef struct bt_trainer {
     bt_tensor *losses; // retained [accumulation] f32, a step's micro-batch losses
     float *host_losses;
     bt_event step_start, step_stop;
+    bt_region steps; // timed
     int64_t accumulation;
     int64_t first_step; // 0, or that of the checkpoint from which the run went on
     bt_keep keep;

@@ -315,14 +315,14 @@ static const struct {
     {BT_METRIC_COPY_SHARE, of_copy},
 };
 
-// A time below the physical floor makes a round invalid and is not kept.
-static bool is_below_floor(const bt_store_round *round)
+// A round whose times or outputs cannot be is invalid, and its time is not kept.
+static bool cannot_be(const bt_store_round *round)
 {
-    return bt_plausible_is_below_floor(round->message) && !measurement_of(round, BT_METRIC_TIME);
+    return bt_plausible_is_invalid(round->message) && !measurement_of(round, BT_METRIC_TIME);
 }
 
 // A round that passed must not have been disturbed, and one that was called invalid must have been,
-// or its times were below the floor; its label is what its samples say.
+// or its times or outputs cannot be; its label is what its samples say.
 static void check_noise(const round_check *self)
 {
     const bt_store_round *round = self->round;
@@ -336,7 +336,7 @@ static void check_noise(const round_check *self)
     bool disturbed = bt_noise_invalidates(verdict.noise);
     bool wrong = (round->status == BT_RUN_PASSED && disturbed) ||
                  (round->status == BT_RUN_INVALID && round->telemetry_count > 0 && !disturbed &&
-                  !is_below_floor(round));
+                  !cannot_be(round));
     if (wrong) {
         bt_bundle_find(self->out,
                        "%s, %s, round %lld: recorded as %s, but its samples say '%s'%s%s",

@@ -127,6 +127,7 @@ static bt_status measure(kernel_run *run, const cJSON *kernel, const bt_case_lis
         status = listener->measured(listener->train.self, &measured);
     }
     result->stopped = times.stopped;
+    result->behind_ns = times.behind_ns;
     bt_mem_free(times.samples);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef BT_HARNESS_CASES_KERNEL_H
 #define BT_HARNESS_CASES_KERNEL_H
 
+#include "framework/device/region.h"
 #include "framework/linalg/tune.h"
 #include "framework/memory/pool.h"
 #include "harness/cases/cases.h"
@@ -127,8 +128,9 @@ typedef struct kernel_times {
     double *samples; // owned, [count], ns per call
     int64_t count, capacity;
     int64_t calls_per_sample;
-    const char *stop; // why it ended
-    bool stopped;     // it was asked to
+    const char *stop;  // why it ended
+    bool stopped;      // it was asked to
+    int64_t behind_ns; // work that went on behind the clock, see bt_region_behind_ns
 } kernel_times;
 
 // The cache that a mode is about: L2 on a GPU. On the CPU the last-level cache, but at most 128 MiB

@@ -34,6 +34,7 @@ typedef struct timing {
     int64_t next;   // index of the call that comes next
     int64_t calls;  // per sample
     kernel_slowdown slowdown;
+    bt_region samples; // of which the first ones warm up
 } timing;
 
 uint64_t bt_kernel_cache_bytes(const bt_device *device)
@@ -79,6 +80,7 @@ static bt_status take_sample(timing *self, double *sample_ns)
     kernel_run *run = self->run;
     const bt_backend *backend = run->device->backend;
     int64_t time_ns = 0;
+    BT_TRY(bt_region_begin(run->device));
     if (self->scrub) {
         BT_TRY(scrub_cache(self));
     }
@@ -90,6 +92,7 @@ static bt_status take_sample(timing *self, double *sample_ns)
     BT_TRY(backend->event_record(run->device, self->stop, run->stream));
     BT_TRY(backend->event_synchronize(run->device, self->stop));
     BT_TRY(backend->event_elapsed(run->device, self->start, self->stop, &time_ns));
+    BT_TRY(bt_region_end(&self->samples, run->device, time_ns));
     // A clock that did not move says 'less than one'.
     *sample_ns = (double)(time_ns > 0 ? time_ns : 1) / (double)self->calls;
     return BT_OK;
@@ -180,6 +183,7 @@ static bt_status take_samples(timing *self, double max_time_s, const bt_case_lis
         }
     }
     out->calls_per_sample = self->calls;
+    out->behind_ns = bt_region_behind_ns(&self->samples);
     return BT_OK;
 }
 

@@ -83,6 +83,7 @@ static const field fields[] = {
     FIELD(RESULT, "stopped", BOOL, false, result.stopped),
     FIELD(RESULT, "params_digest", TEXT, false, result.params_digest),
     FIELD(RESULT, "val_loss", REAL_NULL, false, result.val_loss),
+    FIELD(RESULT, "behind_ns", INTEGER, false, result.behind_ns),
     FIELD(ERROR, "status", TEXT, true, error.status),
     FIELD(ERROR, "message", TEXT, true, error.message),
     FIELD(VERSIONS, "packages", TEXT, true, versions.packages),

@@ -67,6 +67,7 @@ typedef struct bt_run_event_result {
     bool stopped;              // it was asked to stop
     const char *params_digest; // "" when there is none
     double val_loss;           // NaN when there was no evaluation
+    int64_t behind_ns;         // work that went on behind the clock of a timed region; 0: none did
 } bt_run_event_result;
 
 // What the worker is made of, said once behind start by a peer that was asked.

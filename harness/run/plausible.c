@@ -55,19 +55,25 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out)
     }
 }
 
-#define BELOW_FLOOR "implausible timing: below the physical floor: "
-
-bool bt_plausible_is_below_floor(const char *message)
+bool bt_plausible_is_invalid(const char *message)
 {
-    return strncmp(message, BELOW_FLOOR, sizeof BELOW_FLOOR - 1) == 0;
+    static const char *const texts[] = {BT_INVALID_BELOW_FLOOR, BT_INVALID_UNJOINED,
+                                        BT_INVALID_OUTPUTS};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; ++i) {
+        if (strncmp(message, texts[i], strlen(texts[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void say_below_floor(double seen, double ceiling, bt_unit unit, const char *what,
                             double slack, bt_str *out)
 {
     bt_str_format(out,
-                  BELOW_FLOOR "%s is %.3g times what this session's %s reached, %s; allowed: %g "
-                              "times",
+                  BT_INVALID_BELOW_FLOOR
+                  "%s is %.3g times what this session's %s reached, %s; allowed: %g "
+                  "times",
                   bt_format_value(unit, seen).text, seen / ceiling, what,
                   bt_format_value(unit, ceiling).text, slack);
 }

@@ -36,9 +36,13 @@ void bt_plausible_check_kernel(const bt_plausible_kernel *seen, bt_str *out);
 // times where the cache is hot); operations 1.5 and 4 times the large product.
 void bt_plausible_check_floor(const bt_plausible_kernel *seen, bt_str *out);
 
-// Whether a round's message is what bt_plausible_check_floor says: no sample of telemetry shows why
-// such a round is invalid.
-bool bt_plausible_is_below_floor(const char *message);
+// What the messages of rounds begin with that are invalid though nothing disturbed the machine.
+#define BT_INVALID_BELOW_FLOOR "implausible timing: below the physical floor: "
+#define BT_INVALID_UNJOINED    "work went on behind the clock: "
+#define BT_INVALID_OUTPUTS     "wrong outputs were returned: "
+
+// Whether a round's message is one of those: no sample of telemetry shows why it is invalid.
+bool bt_plausible_is_invalid(const char *message);
 
 typedef struct bt_plausible_steps {
     const bt_store_step *steps; // [count]

@@ -25,6 +25,7 @@ typedef struct listening {
     double timeout_s;      // of silence
     int64_t heard_ns;      // when the last event came
     bool stopped;          // the result says that it was asked to stop
+    int64_t behind_ns;     // what it says of work behind the clock
     bool killed;           // because it did not end behind its last word
     int interrupts_heeded; // 0: none; 1: the worker was asked to stop; 2: it was killed
     int64_t asked_ns;      // when it was asked to stop
@@ -158,6 +159,7 @@ static bt_status take_event(listening *self, const bt_run_event *event)
               reason, event->as.error.message);
     } else if (event->type == BT_RUN_EVENT_RESULT) {
         self->stopped = event->as.result.stopped;
+        self->behind_ns = event->as.result.behind_ns;
     } else if (event->type == BT_RUN_EVENT_VERSIONS && self->request->versions) {
         const bt_round_request *request = self->request;
         BT_TRY(bt_versions_note(request->versions,
@@ -418,6 +420,20 @@ static void judge_good_end(listening *self)
     }
 }
 
+// Work that nobody timed makes a round invalid that has passed otherwise.
+static void judge_behind(listening *self)
+{
+    char message[160];
+    (void)snprintf(message, sizeof message,
+                   BT_INVALID_UNJOINED "for %lld ns, on streams that the timed region "
+                                       "does not join",
+                   (long long)self->behind_ns);
+    if (self->outcome->status == BT_RUN_PASSED && self->behind_ns > 0) {
+        judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, message);
+        self->recorder.measured = false;
+    }
+}
+
 // Waits for the process, gently: it has said all that it will say.
 static void bury(listening *self, bool at_once)
 {
@@ -474,6 +490,7 @@ static bt_status run_worker(listening *self)
         judge_silent_end(self);
     } else {
         judge_good_end(self);
+        judge_behind(self);
     }
     return BT_OK;
 }

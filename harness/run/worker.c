@@ -227,9 +227,9 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
     if (*result.state_digest) {
         (void)snprintf(digest, sizeof digest, "%s%s", BT_STATE_DIGEST_PREFIX, result.state_digest);
     }
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_RESULT,
-        .as.result = {result.steps_done, result.stopped, digest, result.val_loss}};
+    bt_run_event event = {.type = BT_RUN_EVENT_RESULT,
+                          .as.result = {result.steps_done, result.stopped, digest, result.val_loss,
+                                        result.behind_ns}};
     return say(self, &event);
 }
 

@@ -1,6 +1,7 @@
 // kernels/cuda/stream.cu - streams, events and captured graphs of the CUDA backend
 //
 // Faults of kernels and copies surface at the synchronisation points here, whose messages say so.
+#include "framework/base/clock.h"
 #include "kernels/cuda/cuda.h"
 
 static bt_status synchronised(cudaError_t result, const char *what)
@@ -83,6 +84,21 @@ static bt_status event_elapsed(bt_device *device, bt_event start, bt_event stop,
     return BT_OK;
 }
 
+static bt_status cache_reset(bt_device *device)
+{
+    (void)bt_cuda_stream_of(device, NULL);
+    return bt_cuda_check(cudaCtxResetPersistingL2Cache(), "resetting persisting lines of L2");
+}
+
+static bt_status join(bt_device *device, int64_t *waited_ns)
+{
+    (void)bt_cuda_stream_of(device, NULL);
+    int64_t from_ns = bt_clock_ns();
+    cudaError_t result = cudaDeviceSynchronize();
+    *waited_ns = bt_clock_ns() - from_ns;
+    return synchronised(result, "device");
+}
+
 static bt_status graph_begin(bt_device *device, bt_stream stream)
 {
     cudaStream_t on = bt_cuda_stream_of(device, stream);
@@ -137,6 +153,8 @@ void bt_cuda_stream_table(bt_backend *backend)
     backend->event_wait = event_wait;
     backend->event_synchronize = event_synchronize;
     backend->event_elapsed = event_elapsed;
+    backend->cache_reset = cache_reset;
+    backend->join = join;
     backend->graph_begin = graph_begin;
     backend->graph_end = graph_end;
     backend->graph_launch = graph_launch;

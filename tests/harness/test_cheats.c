@@ -1,7 +1,9 @@
-// tests/harness/test_cheats.c - kernels that cheat are caught by their outputs
+// tests/harness/test_cheats.c - kernels that cheat are caught: by their outputs, or by a device
+// that knows what they do besides
 //
 // bt_kernel_find is this file's own: it hands out the real row, whose launch is replaced by one
-// that cheats. The reference in f64 stays what it is.
+// that cheats. The reference in f64 stays what it is. So is bt_device_open: its device has streams
+// on which work goes on, and a cache whose lines can be made to persist.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +70,60 @@ static bt_status lowers_precision_in_the_loop(const bt_launch *launch, const voi
     return ++calls == 1 ? honest(launch, args) : lowers_precision(launch, args);
 }
 
+// ---- what goes on besides the outputs ----------------------------------------------------------
+
+enum { SIDE_NS = 2000000 };
+
+static bt_backend fake;      // the CPU's, but for what follows
+static int64_t side_ns;      // work on another stream that nobody has waited for
+static int64_t side_every;   // every so many calls leave some; 0: none does
+static bool lines_persist;   // of the cache
+static int64_t calls_helped; // by lines that persisted from before their sample
+static int64_t resets;
+
+static bt_status fake_join(bt_device *device, int64_t *waited_ns)
+{
+    (void)device;
+    *waited_ns = side_ns;
+    side_ns = 0;
+    return BT_OK;
+}
+
+static bt_status fake_cache_reset(bt_device *device)
+{
+    (void)device;
+    lines_persist = false;
+    ++resets;
+    return BT_OK;
+}
+
+bt_status bt_device_open(const char *backend, int ordinal, bt_device *out)
+{
+    union {
+        void *pointer;
+        bt_status (*function)(const char *, int, bt_device *);
+    } next = {.pointer = dlsym(RTLD_NEXT, "bt_device_open")};
+    BT_TRY(next.function(backend, ordinal, out));
+    fake = *out->backend;
+    fake.join = fake_join;
+    fake.cache_reset = fake_cache_reset;
+    out->backend = &fake;
+    return BT_OK;
+}
+
+static bt_status works_on_a_side_stream(const bt_launch *launch, const void *args)
+{
+    side_ns += side_every > 0 && ++calls % side_every == 0 ? SIDE_NS : 0;
+    return honest(launch, args);
+}
+
+static bt_status makes_lines_persist(const bt_launch *launch, const void *args)
+{
+    calls_helped += lines_persist;
+    lines_persist = true;
+    return honest(launch, args);
+}
+
 // ---- a case with such a kernel -----------------------------------------------------------------
 
 bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtype, const void *args,
@@ -88,7 +144,8 @@ bt_status bt_kernel_find(const bt_device *device, bt_kernel_op op, bt_dtype dtyp
     return BT_OK;
 }
 
-static int64_t samples; // that were said
+static int64_t samples;   // that were said
+static int64_t behind_ns; // of the result
 
 static bt_status on_start(void *self, const bt_train_start *start)
 {
@@ -145,6 +202,7 @@ static bt_status run_case(kernel_launch with, const char *cache)
     calls = samples = 0;
     seen_count = 0;
     bt_status status = bt_case_run(&work, &listener, &result);
+    behind_ns = result.behind_ns;
     bt_json_release(&json);
     return status;
 }
@@ -163,6 +221,7 @@ static void an_honest_kernel_passes(void **state)
     for (size_t i = 0; i < sizeof caches / sizeof caches[0]; ++i) {
         ASSERT_OK(run_case(is_honest, caches[i]));
         assert_true(calls > 3 && samples > 2); // it is this file's kernel that was timed
+        assert_int_equal(behind_ns, 0);
     }
 }
 
@@ -188,11 +247,35 @@ static void kernels_that_cheat_are_caught(void **state)
     ASSERT_OK(run_case(skips_work_behind_a_variable, "hot"));
 }
 
+static void work_behind_the_clock_is_seen(void **state)
+{
+    (void)state;
+    side_every = 1;
+    ASSERT_OK(run_case(works_on_a_side_stream, "cold"));
+    assert_true(behind_ns >= SIDE_NS && behind_ns < 2 * SIDE_NS);
+    side_every = 3; // a third of the samples may be the machine's doing
+    ASSERT_OK(run_case(works_on_a_side_stream, "cold"));
+    assert_int_equal(behind_ns, 0);
+    side_every = 0;
+}
+
+static void lines_do_not_persist_into_a_sample(void **state)
+{
+    (void)state;
+    resets = calls_helped = 0;
+    ASSERT_OK(run_case(makes_lines_persist, "cold"));
+    assert_true(resets >= samples);
+    // Only the launches whose outputs are checked follow one another without a sample's begin.
+    assert_true(calls_helped <= 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_honest_kernel_passes),
         cmocka_unit_test(kernels_that_cheat_are_caught),
+        cmocka_unit_test(work_behind_the_clock_is_seen),
+        cmocka_unit_test(lines_do_not_persist_into_a_sample),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

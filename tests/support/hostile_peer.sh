@@ -15,11 +15,12 @@
 #   replay skip patched-timer         kernel times below the floor of the case's bytes, as a replayed
 #   side-stream                       result, skipped work, a patched timer or a stream that the
 #                                     clock does not wait for would give
+#   unjoined                          says that work went on behind its clock
 #   wrong                             says that its error is 25 times its tolerance
 #   seconds ms calls                  kernel times in s, in ms; more calls than there was time for
 mode=${BT_HOSTILE:-sound}
 IFS= read -r task
-said=0
+said=0 unjoined=
 
 say() { # line
     if [ "$mode" = die ] && [ "$said" = "${BT_HOSTILE_LINES:-0}" ]; then
@@ -77,7 +78,8 @@ if [[ $task == *'"kind":"kernel"'* ]]; then
     say '{"event":"samples","times_ns":['$times,$times,$times']}'
     say '{"event":"measured","calls_per_sample":'$calls',"error_share":'$error',"stop":"three samples"}'
     [ "$mode" != behind ] || say '{"event":"samples","times_ns":[1]}'
-    say '{"event":"result","steps_done":0}'
+    [ "$mode" != unjoined ] || unjoined=,\"behind_ns\":2000000
+    say '{"event":"result","steps_done":0'$unjoined'}'
     exit
 fi
 
@@ -95,6 +97,7 @@ done
 say '{"event":"eval","step":6,"loss":2.5}'
 [ "$mode" != twice ] || say '{"event":"eval","step":6,"loss":2.5}'
 [ "$mode" != mute ] || { exec 1>&- && stay; }
-say '{"event":"result","steps_done":6}'
+[ "$mode" != unjoined ] || unjoined=,\"behind_ns\":2000000
+say '{"event":"result","steps_done":6'$unjoined'}'
 [ "$mode" != behind ] || say '{"event":"step","step":6,"loss":2.5,"tokens":512,"host_ns":1}'
 [ "$mode" != linger ] || stay
