@@ -48,6 +48,7 @@ static bt_status check_integers(const bt_train_plan *plan)
         {"warmup_timing_steps", plan->warmup_timing_steps, 0, 40},
         {"eval_every", plan->eval_every, 0, 40},
         {"eval_batches", plan->eval_batches, 0, 40},
+        {"hellaswag_every", plan->hellaswag_every, 0, 40},
         {"profile_steps", plan->profile_steps, 0, 20},
         {"optimizer.warmup_steps", plan->optimizer.warmup_steps, 0, 40},
         {"optimizer.decay_steps", plan->optimizer.decay_steps, 0, 40},
@@ -161,6 +162,11 @@ bt_status bt_train_check(const bt_train_plan *plan)
     if (plan->eval_every > 0 && plan->val_shard_count > 0 && plan->eval_batches < 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "eval_batches is 0 but eval_every is %lld",
                         (long long)plan->eval_every);
+    }
+    if (plan->hellaswag_every > 0 && !plan->hellaswag) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "hellaswag_every is %lld but there are no questions",
+                        (long long)plan->hellaswag_every);
     }
     if ((unsigned)plan->precision >= BT_PRECISION_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown precision %d", (int)plan->precision);

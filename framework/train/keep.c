@@ -129,7 +129,8 @@ void bt_keep_values(const bt_trainer *t, int64_t step, bt_state_values *values)
                                 .lr = t->schedule.lr,
                                 .min_lr = t->schedule.min_lr,
                                 .warmup_steps = t->schedule.warmup_steps,
-                                .decay_steps = t->schedule.decay_steps};
+                                .decay_steps = t->schedule.decay_steps,
+                                .heads = t->plan->model.heads};
 }
 
 bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])

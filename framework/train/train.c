@@ -83,6 +83,34 @@ static bool evaluates_at(const bt_trainer *t, int64_t step)
     return t->val && (step % every == 0 || step == t->plan->steps);
 }
 
+static bool scores_at(const bt_train_plan *plan, int64_t step)
+{
+    return plan->hellaswag_every > 0 && (step % plan->hellaswag_every == 0 || step == plan->steps);
+}
+
+static bt_status score(bt_trainer *t, int64_t step)
+{
+    bt_train_score event = {.step = step};
+    const int64_t start_ns = bt_clock_ns();
+    t->session.context.tape = NULL;
+    bt_range_push(&t->session.context, "hellaswag");
+    bt_status status = bt_hellaswag_run(&t->session.context, &t->model, t->plan->hellaswag,
+                                        (bt_hellaswag_listener){0}, &event.score);
+    bt_range_pop(&t->session.context);
+    BT_TRY(bt_error_context(status, "hellaswag"));
+    event.host_ns = bt_clock_ns() - start_ns;
+    return t->observer->score ? t->observer->score(t->observer->self, &event) : BT_OK;
+}
+
+// What is asked of the parameters behind `step` steps.
+static bt_status examine(bt_trainer *t, int64_t step, bt_train_result *result)
+{
+    if (evaluates_at(t, step)) {
+        BT_TRY(planned_evaluate(t, step, &result->val_loss));
+    }
+    return scores_at(t->plan, step) ? score(t, step) : BT_OK;
+}
+
 // ---- one step -----------------------------------------------------------------------------------
 
 static bt_status micro_step(bt_trainer *t, int64_t i)
@@ -221,9 +249,7 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
             result->stopped = true;
             break;
         }
-        if (evaluates_at(t, step)) {
-            BT_TRY(planned_evaluate(t, step, &result->val_loss));
-        }
+        BT_TRY(examine(t, step, result));
         bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
         bt_status status = run_step(t, step);
         bt_pool_step_end(t->session.pool);
@@ -232,8 +258,8 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
         BT_TRY(bt_keep_tick(t, step + 1));
     }
     BT_TRY(bt_keep_finish(t, result->steps_done));
-    if (!result->stopped && evaluates_at(t, t->plan->steps)) {
-        BT_TRY(planned_evaluate(t, t->plan->steps, &result->val_loss));
+    if (!result->stopped) {
+        BT_TRY(examine(t, t->plan->steps, result));
     }
     bt_pool_stats stats;
     bt_pool_stats_read(t->session.pool, &stats);

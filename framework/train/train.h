@@ -19,6 +19,7 @@
 
 #include "framework/base/status.h"
 #include "framework/device/device.h"
+#include "framework/eval/hellaswag.h"
 #include "framework/nn/gpt2.h"
 
 // X(enumerator, name, what it means)
@@ -87,6 +88,9 @@ typedef struct bt_train_plan {
     uint64_t memory_limit_bytes; // of the device pool; 0: none
     double slowdown; // steps take longer by this share, to try what measures them; 0: none
     bt_train_checkpoints checkpoints;
+    const char *init;              // weights to begin with (eval/pretrained.h); NULL: drawn
+    const bt_hellaswag *hellaswag; // borrowed; questions to score, NULL: none
+    int64_t hellaswag_every;       // before step 0, every so many steps and at the end; 0: never
 } bt_train_plan;
 
 typedef struct bt_train_start {
@@ -117,6 +121,13 @@ typedef struct bt_train_eval {
     int64_t tokens;
     int64_t host_ns;
 } bt_train_eval;
+
+// A score on HellaSwag. Its time is not part of any step's.
+typedef struct bt_train_score {
+    int64_t step; // parameters after so many steps
+    bt_hellaswag_score score;
+    int64_t host_ns;
+} bt_train_score;
 
 // One NVTX range, aggregated over one profiled step. The path is slash-separated, outermost first:
 // "step/forward/block/attention".
@@ -176,6 +187,7 @@ typedef struct bt_train_observer {
     bt_status (*start)(void *self, const bt_train_start *event);
     bt_status (*step)(void *self, const bt_train_step *event);
     bt_status (*eval)(void *self, const bt_train_eval *event);
+    bt_status (*score)(void *self, const bt_train_score *event);
     bt_status (*range)(void *self, const bt_train_range *event);
     bt_status (*kernel)(void *self, const bt_train_kernel *event);
     bool (*should_stop)(void *self); // asked between steps

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/eval/pretrained.h"
 
 // ---- kernels ------------------------------------------------------------------------------------
 
@@ -83,6 +84,29 @@ static bt_status open_device(bt_trainer *t)
     return t->session.device.backend->event_create(&t->session.device, &t->step_stop);
 }
 
+// Weights of a file, whose model must be the plan's.
+static bt_status load_weights(bt_trainer *t)
+{
+    const bt_gpt2_config *planned = &t->plan->model;
+    bt_pretrained from;
+    BT_TRY(bt_pretrained_find(t->plan->init, planned->heads, &from));
+    const struct {
+        const char *name;
+        int64_t given, planned;
+    } rows[] = {{"layers", from.model.layers, planned->layers},
+                {"width", from.model.width, planned->width},
+                {"vocab", from.model.vocab, planned->vocab},
+                {"context", from.model.context, planned->context}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        if (rows[i].given != rows[i].planned) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s has %s %lld, the plan's model %lld",
+                            from.path, rows[i].name, (long long)rows[i].given,
+                            (long long)rows[i].planned);
+        }
+    }
+    return bt_pretrained_load(&t->session.context, &from, &t->params);
+}
+
 static bt_status open_model(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
@@ -96,6 +120,9 @@ static bt_status open_model(bt_trainer *t)
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
     BT_TRY(bt_gpt2_init(&t->params, &plan->model, &t->model));
     t->model.recompute = plan->recompute;
+    if (plan->init) {
+        BT_TRY(bt_error_context(load_weights(t), "init"));
+    }
     t->schedule = (bt_schedule){.lr = o->lr,
                                 .min_lr = o->min_lr,
                                 .warmup_steps = o->warmup_steps,
