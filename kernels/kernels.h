@@ -118,6 +118,7 @@ typedef struct bt_unary_args {
     void *y;       // [count]
     int64_t count;
     bt_dtype dtype;
+    bool as_epilogue; // GELU: the bits that BT_EPILOGUE_BIAS_GELU makes of x, its aux
 } bt_unary_args;
 
 // dx = dy f'(x), or dx += that; dx may be dy when it does not accumulate. x is f's input; of
@@ -369,7 +370,8 @@ typedef enum bt_epilogue {
 
 // D = epilogue(alpha op(A) op(B)) + beta C, row-major, per batch entry.
 // op(A) is [m,k]: A is [m,k] with row stride lda, or [k,m] when trans_a. op(B) is [k,n] likewise.
-// In bf16, D may come from aux before aux is rounded, and GELU may be good to 2^-10 only.
+// GELU is taken of aux as it is stored, and made again by UNARY with as_epilogue; in bf16 it may be
+// good to 2^-10 only.
 typedef struct bt_gemm_args {
     int64_t m, n, k;
     bool trans_a, trans_b;

@@ -62,7 +62,8 @@ static bt_status decompose(bt_context *context, const bt_gemm_args *args)
                               .x = args->aux,
                               .y = args->d,
                               .count = count,
-                              .dtype = args->d_dtype};
+                              .dtype = args->d_dtype,
+                              .as_epilogue = true};
         return bt_context_launch(context, BT_KERNEL_UNARY, args->d_dtype, &gelu);
     }
     BT_TRY(bt_gemm(context, &plain));

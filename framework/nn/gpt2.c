@@ -81,19 +81,16 @@ static void advance(bt_tensor **x, bt_tensor *next)
     *x = next;
 }
 
-static bt_status block_body(bt_context *context, const void *self, bt_tensor *const *in,
-                            int in_count, bt_tensor **out)
-{
-    (void)in_count;
-    return bt_nn_block_forward(context, self, in[0], out);
-}
-
 static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i, bt_tensor *x,
                            bt_tensor **y)
 {
-    const bt_nn_block *block = &model->blocks[i];
-    return model->recompute ? bt_recompute(context, block_body, block, &x, 1, y)
-                            : bt_nn_block_forward(context, block, x, y);
+    const bt_recompute_mode around = context->recompute, mode = model->recompute;
+    const bool cheaper =
+        mode > BT_RECOMPUTE_NONE && model->recompute_blocks > 0 && i >= model->recompute_blocks;
+    context->recompute = cheaper ? (bt_recompute_mode)(mode - 1) : mode;
+    bt_status status = bt_nn_block_forward(context, &model->blocks[i], x, y);
+    context->recompute = around;
+    return status;
 }
 
 static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids, bt_tensor **x)

@@ -19,7 +19,10 @@ typedef struct bt_gpt2 {
     bt_tensor *wte, *wpe; // borrowed from the list: [vocab, width], [context, width]
     bt_nn_block *blocks;  // owned [layers]
     bt_nn_layernorm ln_f;
-    bool recompute; // blocks keep their input only and run again in the backward; false at first
+    // What its blocks keep; BT_RECOMPUTE_NONE at first. Of the blocks the first recompute_blocks
+    // (0: all) do so, the others keep what the mode before it keeps.
+    bt_recompute_mode recompute;
+    int64_t recompute_blocks;
 } bt_gpt2;
 
 // Adds the model's parameters to the list.

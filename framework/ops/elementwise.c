@@ -29,6 +29,7 @@ bt_status bt_op_unary_forward(bt_context *context, bt_op_call *call)
                           .y = bt_tensor_data(call->out[0]),
                           .count = bt_tensor_count(x),
                           .dtype = x->dtype};
+    call->remake = args.function == BT_UNARY_GELU && context->recompute >= BT_RECOMPUTE_GELU_LN;
     if (call->recording && slope_depends_on_x(args.function)) {
         call->saved[0] = bt_tensor_retain(x);
     }

@@ -1,16 +1,18 @@
 // framework/ops/feed_forward.c - a transformer's MLP: y = gelu(x w^T + b) v^T + c + residual
 //
 // One op, so that the slope of GELU and the sums for b's gradient are endings of the product dy v
-// in the backward: the hidden gradient is written once, and never read for them.
+// in the backward: the hidden gradient is written once, and never read for them. Where
+// context->recompute says so, pre-activation and activation are not saved, and made again.
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/ops.h"
 
 // inputs x [.., in], w [hidden, in], b [hidden], v [out, hidden], c [out], residual [.., out]
 // saved  x (for w's gradient), w (for x's), activation [.., hidden] (for v's); v and pre-activation
-//        [.., hidden] (for those of x, w and b)
+//        [.., hidden] (for those of x, w and b). To make the activation again: pre-activation; to
+//        make both again: x, w and b
 enum { X, W, B, V, C, RESIDUAL };
-enum { SAVED_X, SAVED_W, SAVED_V, SAVED_PRE, SAVED_HIDDEN };
+enum { SAVED_X, SAVED_W, SAVED_B, SAVED_V, SAVED_PRE, SAVED_HIDDEN };
 
 bt_status bt_op_feed_forward_infer(bt_op_call *call)
 {
@@ -23,26 +25,49 @@ bt_status bt_op_feed_forward_infer(bt_op_call *call)
     return BT_OK;
 }
 
-static void save(bt_op_call *call, bt_tensor *pre, bt_tensor *hidden)
+static void save(bt_op_call *call, bt_recompute_mode mode, bt_tensor *pre, bt_tensor *hidden)
 {
     bt_tensor *const *in = call->in;
     const bool wants_x = in[X]->requires_grad, wants_w = in[W]->requires_grad;
-    if (wants_x || wants_w || (in[B] && in[B]->requires_grad)) {
-        call->saved[SAVED_V] = bt_tensor_retain(in[V]);
-        call->saved[SAVED_PRE] = bt_tensor_retain(pre);
+    const bool uses_pre = wants_x || wants_w || (in[B] && in[B]->requires_grad);
+    const bool uses_hidden = in[V]->requires_grad;
+    const bool remakes_both = mode >= BT_RECOMPUTE_BLOCK && (uses_pre || uses_hidden);
+    const bool remakes_hidden = mode >= BT_RECOMPUTE_GELU_LN && uses_hidden;
+    const bool kept[BT_OP_MAX_SAVED] = {
+        [SAVED_X] = wants_w || remakes_both,
+        [SAVED_W] = wants_x || remakes_both,
+        [SAVED_B] = remakes_both,
+        [SAVED_V] = uses_pre,
+        [SAVED_PRE] = !remakes_both && (uses_pre || remakes_hidden),
+        [SAVED_HIDDEN] = !remakes_hidden && uses_hidden,
+    };
+    bt_tensor *const all[BT_OP_MAX_SAVED] = {
+        [SAVED_X] = in[X], [SAVED_W] = in[W], [SAVED_B] = in[B],
+        [SAVED_V] = in[V], [SAVED_PRE] = pre, [SAVED_HIDDEN] = hidden,
+    };
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        call->saved[i] = kept[i] ? bt_tensor_retain(all[i]) : NULL;
     }
-    call->saved[SAVED_X] = wants_w ? bt_tensor_retain(in[X]) : NULL;
-    call->saved[SAVED_W] = wants_x ? bt_tensor_retain(in[W]) : NULL;
-    call->saved[SAVED_HIDDEN] = in[V]->requires_grad ? bt_tensor_retain(hidden) : NULL;
 }
 
-static bt_status launch(bt_context *context, bt_op_call *call, bt_tensor *pre, bt_tensor *hidden)
+// pre = x w^T + b, hidden = gelu(pre); new tensors, which the caller releases, also when this
+// fails.
+static bt_status make_hidden(bt_context *context, const bt_tensor *x, const bt_tensor *w,
+                             const bt_tensor *b, bt_tensor **pre, bt_tensor **hidden)
 {
-    bt_gemm_args args = bt_linear_args(context, call->in[X], call->in[W], call->in[B], hidden);
+    bt_shape shape = x->shape;
+    shape.size[shape.rank - 1] = w->shape.size[0];
+    BT_TRY(bt_tensor_create(context, x->dtype, shape, "pre-activation", pre));
+    BT_TRY(bt_tensor_create(context, x->dtype, shape, "activation", hidden));
+    bt_gemm_args args = bt_linear_args(context, x, w, b, *hidden);
     args.epilogue = BT_EPILOGUE_BIAS_GELU;
-    args.aux = bt_tensor_data(pre);
-    BT_TRY(bt_gemm(context, &args));
-    args = bt_linear_args(context, hidden, call->in[V], call->in[C], call->out[0]);
+    args.aux = bt_tensor_data(*pre);
+    return bt_gemm(context, &args);
+}
+
+static bt_status make_output(bt_context *context, bt_op_call *call, const bt_tensor *hidden)
+{
+    bt_gemm_args args = bt_linear_args(context, hidden, call->in[V], call->in[C], call->out[0]);
     if (call->in[RESIDUAL]) {
         args.c = bt_tensor_data(call->in[RESIDUAL]);
         args.beta = 1;
@@ -53,28 +78,49 @@ static bt_status launch(bt_context *context, bt_op_call *call, bt_tensor *pre, b
 bt_status bt_op_feed_forward_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *pre = NULL, *hidden = NULL;
-    bt_dtype dtype = call->in[X]->dtype;
-    bt_shape shape = call->in[X]->shape;
-    bt_status status = BT_OK;
-    shape.size[shape.rank - 1] = call->in[W]->shape.size[0];
-    BT_TRY_GOTO(bt_tensor_create(context, dtype, shape, "pre-activation", &pre), done);
-    BT_TRY_GOTO(bt_tensor_create(context, dtype, shape, "activation", &hidden), done);
-    BT_TRY_GOTO(launch(context, call, pre, hidden), done);
-    if (call->recording) {
-        save(call, pre, hidden);
+    bt_status status = make_hidden(context, call->in[X], call->in[W], call->in[B], &pre, &hidden);
+    if (status == BT_OK) {
+        status = make_output(context, call, hidden);
     }
-done:
+    if (status == BT_OK && call->recording) {
+        save(call, context->recompute, pre, hidden);
+    }
     bt_tensor_release(pre);
     bt_tensor_release(hidden);
     return status;
 }
 
+// What was saved of pre-activation and activation, and made again of the rest, as far as it is
+// used. Both are retained.
+static bt_status restore(bt_context *context, const bt_op_backward *call, bt_tensor **pre,
+                         bt_tensor **hidden)
+{
+    bt_tensor *const *saved = call->saved;
+    *pre = bt_tensor_retain(saved[SAVED_PRE]);
+    *hidden = bt_tensor_retain(saved[SAVED_HIDDEN]);
+    if (!*pre && saved[SAVED_X] && saved[SAVED_W] && !*hidden) {
+        return make_hidden(context, saved[SAVED_X], saved[SAVED_W], saved[SAVED_B], pre, hidden);
+    }
+    if (*hidden || !call->din[V].wanted) {
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, (*pre)->dtype, (*pre)->shape, "activation", hidden));
+    const bt_unary_args gelu = {.function = BT_UNARY_GELU,
+                                .x = bt_tensor_data(*pre),
+                                .y = bt_tensor_data(*hidden),
+                                .count = bt_tensor_count(*pre),
+                                .dtype = (*pre)->dtype,
+                                .as_epilogue = true};
+    return bt_context_launch(context, BT_KERNEL_UNARY, gelu.dtype, &gelu);
+}
+
 // dpre = (dy v) gelu'(pre); the gradient of b, where it is wanted, is the sums of its columns.
-static bt_status hidden_backward(bt_context *context, bt_op_backward *call, bt_tensor *dpre)
+static bt_status hidden_backward(bt_context *context, bt_op_backward *call, const bt_tensor *pre,
+                                 bt_tensor *dpre)
 {
     bt_gemm_args args = bt_linear_dx_args(context, call->dout[0], call->saved[SAVED_V], dpre);
     args.epilogue = BT_EPILOGUE_DGELU;
-    args.aux = bt_tensor_data(call->saved[SAVED_PRE]);
+    args.aux = bt_tensor_data(pre);
     if (call->din[B].wanted) {
         bt_tensor *db = NULL;
         args.dbias_accumulate = call->din[B].accumulate;
@@ -85,24 +131,15 @@ static bt_status hidden_backward(bt_context *context, bt_op_backward *call, bt_t
     return bt_gemm(context, &args);
 }
 
-bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
+// The gradients of x, w and b.
+static bt_status inner_backward(bt_context *context, bt_op_backward *call, const bt_tensor *pre)
 {
-    bt_tensor *dy = call->dout[0];
     bt_tensor *dpre = NULL;
-    if (call->din[V].wanted) {
-        BT_TRY(bt_linear_dw(context, call, V, dy, call->saved[SAVED_HIDDEN]));
-    }
-    if (call->din[C].wanted) {
-        BT_TRY(bt_linear_dbias(context, call, C, dy));
-    }
-    if (call->din[RESIDUAL].wanted) {
-        bt_grad_pass(call, RESIDUAL, 0);
-    }
     if (!call->din[X].wanted && !call->din[W].wanted && !call->din[B].wanted) {
         return BT_OK;
     }
-    BT_TRY(bt_tensor_create(context, dy->dtype, call->saved[SAVED_PRE]->shape, "gradient", &dpre));
-    bt_status status = hidden_backward(context, call, dpre);
+    BT_TRY(bt_tensor_create(context, pre->dtype, pre->shape, "gradient", &dpre));
+    bt_status status = hidden_backward(context, call, pre, dpre);
     if (status == BT_OK && call->din[W].wanted) {
         status = bt_linear_dw(context, call, W, dpre, call->saved[SAVED_X]);
     }
@@ -110,6 +147,27 @@ bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
         status = bt_linear_dx(context, call, X, dpre, call->saved[SAVED_W]);
     }
     bt_tensor_release(dpre);
+    return status;
+}
+
+bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dy = call->dout[0], *pre = NULL, *hidden = NULL;
+    bt_status status = restore(context, call, &pre, &hidden);
+    if (status == BT_OK && call->din[V].wanted) {
+        status = bt_linear_dw(context, call, V, dy, hidden);
+    }
+    BT_TENSOR_RELEASE(hidden);
+    if (status == BT_OK && call->din[C].wanted) {
+        status = bt_linear_dbias(context, call, C, dy);
+    }
+    if (status == BT_OK && call->din[RESIDUAL].wanted) {
+        bt_grad_pass(call, RESIDUAL, 0);
+    }
+    if (status == BT_OK) {
+        status = inner_backward(context, call, pre);
+    }
+    bt_tensor_release(pre);
     return status;
 }
 

@@ -54,6 +54,7 @@ static bt_status forward(bt_context *context, bt_op_call *call, const bt_tensor 
     bt_dtype statistics = statistics_dtype(x->dtype);
     BT_TRY(bt_tensor_create(context, statistics, BT_SHAPE(rows), "mean", &call->saved[2]));
     BT_TRY(bt_tensor_create(context, statistics, BT_SHAPE(rows), "rstd", &call->saved[3]));
+    call->remake = context->recompute >= BT_RECOMPUTE_GELU_LN && !residual;
     call->saved[0] = bt_tensor_retain(residual ? sum : x);
     call->saved[1] = bt_tensor_retain(gamma);
     bt_layernorm_args args = {.x = bt_tensor_data(x),

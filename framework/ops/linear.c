@@ -170,6 +170,7 @@ bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
     bt_tensor *w = call->in[LINEAR_W];
     bt_tensor *residual = call->in[LINEAR_RESIDUAL];
     bt_gemm_args args = bt_linear_args(context, x, w, call->in[LINEAR_BIAS], call->out[0]);
+    call->remake = context->recompute >= BT_RECOMPUTE_BLOCK && !residual;
     if (residual) {
         args.c = bt_tensor_data(residual);
         args.beta = 1;

@@ -59,6 +59,16 @@ static bt_status make_outputs(bt_context *context, bt_op_call *call)
     return BT_OK;
 }
 
+bt_status bt_op_run(bt_context *context, bt_op_call *call)
+{
+    BT_TRY(call->op->infer(call));
+    BT_TRY(make_outputs(context, call));
+    bt_range_push(context, call->op->name);
+    bt_status status = call->op->forward(context, call);
+    bt_range_pop(context);
+    return status;
+}
+
 bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs,
                       bt_tensor *const *in, int in_count, bt_tensor **out)
 {
@@ -75,16 +85,10 @@ bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs
         BT_TRY(bt_captures_note(context->captures, call.in, call.in_count));
     }
     call.recording = context->tape && any_requires_grad(&call);
-    bt_status status = BT_OK;
-    BT_TRY_GOTO(call.op->infer(&call), done);
-    BT_TRY_GOTO(make_outputs(context, &call), done);
-    bt_range_push(context, call.op->name);
-    status = call.op->forward(context, &call);
-    bt_range_pop(context);
+    bt_status status = bt_op_run(context, &call);
     if (status == BT_OK && call.recording) {
-        BT_TRY_GOTO(bt_tape_record(context->tape, &call), done);
+        status = bt_tape_record(context->tape, &call);
     }
-done:
     // What was recorded is retained by the tape.
     bt_captures_release(&call.captures);
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {

@@ -8,6 +8,8 @@
 //      decides, an op sees it in bt_grad.accumulate.
 //   2. Gradients are contiguous and of their input's shape.
 //   3. forward() saves exactly what backward() reads; the tape retains it and checks its version.
+//      Where context->recompute asks for it, forward() saves less, and backward() makes the rest
+//      again; or the call as a whole is run again (bt_op_call.remake).
 #ifndef BT_OPS_OP_H
 #define BT_OPS_OP_H
 
@@ -100,8 +102,10 @@ typedef struct bt_op_call {
     bt_tensor *out[BT_OP_MAX_OUTPUTS];      // made before forward(); by it for a view
     bool recording;                         // a backward may follow: save what it needs
                                             // (RECOMPUTE sets it when its body captures a leaf)
-    bt_tensor *saved[BT_OP_MAX_SAVED];      // retained; forward() writes
-    bt_captures captures;                   // owned; of RECOMPUTE only; forward() writes
+    bool remake; // forward() sets it: of a recorded call keep the inputs alone, and run it again in
+                 // the backward for its outputs and what it saves
+    bt_tensor *saved[BT_OP_MAX_SAVED]; // retained; forward() writes
+    bt_captures captures;              // owned; of RECOMPUTE only; forward() writes
 } bt_op_call;
 
 // Where one input's gradient goes.
@@ -120,7 +124,7 @@ typedef struct bt_op_backward {
     const bt_op_attrs *attrs;
     int in_count;
     bt_op_spec in_spec[BT_OP_MAX_INPUTS];
-    bt_tensor *const *saved;            // borrowed
+    bt_tensor *saved[BT_OP_MAX_SAVED];  // borrowed
     bt_captures *captures;              // borrowed; of RECOMPUTE only
     bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // borrowed; NULL where nobody used that output
     bt_grad din[BT_OP_MAX_INPUTS];
@@ -163,6 +167,9 @@ typedef enum bt_op_id {
 
 const bt_op *bt_op_row(bt_op_id id);
 
+// Infers, allocates and runs, and records nothing. The caller owns call->out and call->saved, also
+// when this fails.
+BT_CHECKED bt_status bt_op_run(bt_context *context, bt_op_call *call);
 // Infers, allocates, runs, records. out[] of the row's out_count; the caller owns each.
 BT_CHECKED bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs,
                                  bt_tensor *const *in, int in_count, bt_tensor **out);

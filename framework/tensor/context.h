@@ -6,6 +6,7 @@
 #define BT_TENSOR_CONTEXT_H
 
 #include "framework/base/ranges.h"
+#include "framework/base/recompute.h"
 #include "framework/device/device.h"
 #include "framework/memory/pool.h"
 #include "kernels/kernels.h"
@@ -28,11 +29,12 @@ typedef struct bt_range_hook {
 } bt_range_hook;
 
 struct bt_context {
-    bt_device *device;    // borrowed, outlives the context
-    bt_pool *pool;        // borrowed, likewise; of `device`
-    bt_stream stream;     // work goes here
-    bt_compute compute;   // how fp32 matrix products are made
-    struct bt_tape *tape; // borrowed; ops are recorded on it; NULL: nothing is recorded
+    bt_device *device;           // borrowed, outlives the context
+    bt_pool *pool;               // borrowed, likewise; of `device`
+    bt_stream stream;            // work goes here
+    bt_compute compute;          // how fp32 matrix products are made
+    struct bt_tape *tape;        // borrowed; ops are recorded on it; NULL: nothing is recorded
+    bt_recompute_mode recompute; // what ops that are recorded now keep
     struct bt_weight_grads *weight_grads; // borrowed; those of the backward under way that wait
     struct bt_captures *captures; // borrowed; of the recomputed body that runs forward, or NULL
     bool anomaly; // name the op whose backward made the first NaN (slow, synchronises)

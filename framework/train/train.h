@@ -82,8 +82,9 @@ typedef struct bt_train_plan {
     int64_t eval_every;    // evaluate before step 0, every so many steps and at the end; 0: never
     int64_t eval_batches;  // micro-batches per evaluation
     int64_t profile_steps; // steps spread over the run on which NVTX ranges are timed
-    bool recompute;        // activations of blocks: less memory, more time
-    bool sequential;       // training data as it lies; else shuffled by the seed
+    bt_recompute_mode recompute; // what blocks keep for the backward: less memory, more time
+    int64_t recompute_blocks;    // as in bt_gpt2
+    bool sequential;             // training data as it lies; else shuffled by the seed
     uint64_t seed;
     uint64_t memory_limit_bytes; // of the device pool; 0: none
     double slowdown; // steps take longer by this share, to try what measures them; 0: none

@@ -120,6 +120,7 @@ static bt_status open_model(bt_trainer *t)
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
     BT_TRY(bt_gpt2_init(&t->params, &plan->model, &t->model));
     t->model.recompute = plan->recompute;
+    t->model.recompute_blocks = plan->recompute_blocks;
     if (plan->init) {
         BT_TRY(bt_error_context(load_weights(t), "init"));
     }

@@ -64,7 +64,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .eval_batches = whole(train, "eval_batches"),
         .profile_steps = whole(train, "profile_steps"),
         .sequential = has_text(train, "order", "sequential"),
-        .recompute = cJSON_IsTrue(bt_json_get(train, "recompute")),
+        .recompute_blocks = whole(train, "recompute_blocks"),
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
         .slowdown = work->inject_slowdown,
@@ -73,6 +73,12 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         !bt_precision_parse(precision->valuestring, &out->precision)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.precision is %s",
                         cJSON_IsString(precision) ? precision->valuestring : "missing");
+    }
+    const cJSON *recompute = bt_json_get(train, "recompute");
+    if (!cJSON_IsString(recompute) ||
+        !bt_recompute_mode_parse(recompute->valuestring, &out->recompute)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.recompute is %s",
+                        cJSON_IsString(recompute) ? recompute->valuestring : "missing");
     }
     return bt_train_check(out);
 }

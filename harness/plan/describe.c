@@ -29,10 +29,17 @@ static void append_case(const cJSON *item, bt_str *out)
         append_grouped(tokens, out);
         bt_str_append(out, " tokens a step in micro-batches of ");
     }
-    bt_str_format(out, "%lld x %lld%s, %lld steps, seed %lld\n", (long long)micro_batch,
+    bt_str_format(out, "%lld x %lld%s, %lld steps, seed %lld", (long long)micro_batch,
                   (long long)sequence, tokens != micro_batch * sequence ? "" : " tokens a step",
                   (long long)bt_plan_number(train, "steps"),
                   (long long)bt_plan_number(train, "seed"));
+    const bt_plan_recompute how = bt_plan_recompute_of(train);
+    if (how.mode != BT_RECOMPUTE_NONE) {
+        bt_str_format(out, ", recompute %s in %lld of %lld blocks",
+                      bt_recompute_mode_name(how.mode), (long long)how.blocks,
+                      (long long)bt_plan_number(train, "model.layers"));
+    }
+    bt_str_append(out, "\n");
 }
 
 static void append_kernel_case(const cJSON *item, bt_str *out)

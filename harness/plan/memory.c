@@ -14,7 +14,30 @@ int64_t bt_plan_parameters(const cJSON *train)
     return (vocab + context) * width + layers * (12 * width * width + 13 * width) + 2 * width;
 }
 
-uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch)
+// Values per token and width that a block keeps for its backward: two residual sums and attention's
+// output; qkv and the pre-activation; the outputs of both norms and of GELU.
+static const double kept_of_block[BT_RECOMPUTE_COUNT] = {
+    [BT_RECOMPUTE_NONE] = 16, [BT_RECOMPUTE_GELU_LN] = 10, [BT_RECOMPUTE_BLOCK] = 3};
+// Besides, while a block's backward runs: gradients (of the hidden layer 4, of input and output),
+// and what is made again for it.
+static const double used_by_block[BT_RECOMPUTE_COUNT] = {
+    [BT_RECOMPUTE_NONE] = 7, [BT_RECOMPUTE_GELU_LN] = 12, [BT_RECOMPUTE_BLOCK] = 16};
+
+static double larger_of(double a, double b) { return a > b ? a : b; }
+
+bt_plan_recompute bt_plan_recompute_of(const cJSON *train)
+{
+    const int64_t layers = (int64_t)bt_plan_number(train, "model.layers");
+    const int64_t blocks = (int64_t)bt_plan_number(train, "recompute_blocks");
+    const cJSON *mode = bt_json_get(train, "recompute");
+    bt_plan_recompute how = {BT_RECOMPUTE_NONE, layers};
+    if (cJSON_IsString(mode) && bt_recompute_mode_parse(mode->valuestring, &how.mode) && blocks) {
+        how.blocks = blocks < layers ? blocks : layers;
+    }
+    return how;
+}
+
+uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how)
 {
     const char *precision = bt_json_get(train, "precision")->valuestring;
     bool narrow = strcmp(precision, "bf16") == 0;
@@ -23,13 +46,17 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch)
     double width = bt_plan_number(train, "model.width");
     double vocab = bt_plan_number(train, "model.vocab");
     double tokens = (double)micro_batch * bt_plan_number(train, "sequence");
-    // Weights, gradients, two moments in fp32, and the bf16 copy.
-    double state = (double)bt_plan_parameters(train) * (narrow ? 18 : 16);
-    // Per token and block: two norms, qkv (3), attention, two residuals, MLP before and after (8);
-    // of a block that is recomputed its input, and one whole block at a time.
-    bool recompute = cJSON_IsTrue(bt_json_get(train, "recompute"));
-    double kept = recompute ? layers + 16 : 16 * layers;
-    double activations = tokens * kept * width * element_bytes;
-    double logits = tokens * vocab * element_bytes; // their gradient takes their place
-    return (uint64_t)(1.1 * (state + activations + logits));
+    double parameters = (double)bt_plan_parameters(train);
+    // Weights, two moments in fp32, and the bf16 copy. Gradients are there from a block's backward
+    // to the optimizer's step: where nothing accumulates, they take the place of activations.
+    double state = parameters * (narrow ? 14 : 12), gradients = parameters * 4;
+    bool accumulates = bt_plan_number(train, "tokens_per_step") > tokens;
+    bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
+    double blocks = (double)how.blocks;
+    double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
+    double unit = tokens * width * element_bytes;
+    double logits = tokens * vocab * element_bytes + 3 * unit; // their gradient takes their place
+    double forward = kept * unit + larger_of(logits, used_by_block[how.mode] * unit);
+    double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
+    return (uint64_t)(1.04 * (state + peak));
 }

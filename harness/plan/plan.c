@@ -261,8 +261,18 @@ static bool divides(const expansion *expand, int64_t micro_batch)
     return tokens == 0 || tokens % (micro_batch * sequence) == 0;
 }
 
+static bool is_auto(const cJSON *recompute)
+{
+    return cJSON_IsString(recompute) && strcmp(recompute->valuestring, "auto") == 0;
+}
+
 static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t available)
 {
+    const bool chooses = is_auto(bt_json_get(expand->train, "recompute"));
+    const bt_plan_recompute least =
+        chooses ? (bt_plan_recompute){BT_RECOMPUTE_BLOCK,
+                                      (int64_t)bt_plan_number(expand->train, "model.layers")}
+                : bt_plan_recompute_of(expand->train);
     const char *name = bt_json_get(expand->item, "name")->valuestring;
     int64_t tokens = (int64_t)bt_plan_number(expand->train, "tokens_per_step");
     int64_t sequence = (int64_t)bt_plan_number(expand->train, "sequence");
@@ -280,7 +290,7 @@ static bt_status nothing_fits(expansion *expand, int64_t smallest, uint64_t avai
                     " tokens needs about %.1f GiB, the device offers %.1f GiB; make the model, "
                     "sequence or micro_batch smaller",
                     name, smallest, sequence,
-                    (double)bt_plan_memory_bytes(expand->train, smallest) / 1073741824.0,
+                    (double)bt_plan_memory_bytes(expand->train, smallest, least) / 1073741824.0,
                     (double)available / 1073741824.0);
 }
 
@@ -304,9 +314,44 @@ static int64_t candidates_of(const cJSON *given, int64_t candidates[CANDIDATES_M
     return count;
 }
 
+// Does the case fit at this micro-batch? Of "auto", *how becomes the cheapest recomputation that
+// does: fewer blocks of a mode are cheaper than more, and any number is cheaper than the next mode.
+static bool fits(const expansion *expand, int64_t micro_batch, uint64_t available,
+                 bt_plan_recompute *how)
+{
+    const int64_t layers = (int64_t)bt_plan_number(expand->train, "model.layers");
+    if (!is_auto(bt_json_get(expand->train, "recompute"))) {
+        *how = bt_plan_recompute_of(expand->train);
+        return !available || bt_plan_memory_bytes(expand->train, micro_batch, *how) <= available;
+    }
+    *how = (bt_plan_recompute){BT_RECOMPUTE_NONE, layers};
+    while (available && bt_plan_memory_bytes(expand->train, micro_batch, *how) > available) {
+        if (how->mode != BT_RECOMPUTE_NONE && how->blocks < layers) {
+            ++how->blocks;
+        } else if (how->mode + 1 < BT_RECOMPUTE_COUNT) {
+            *how = (bt_plan_recompute){(bt_recompute_mode)(how->mode + 1), 1};
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bt_status set_recompute(expansion *expand, bt_plan_recompute how)
+{
+    const bool none = how.mode == BT_RECOMPUTE_NONE;
+    if (!is_auto(bt_json_get(expand->train, "recompute"))) {
+        return BT_OK;
+    }
+    BT_TRY(
+        replace(expand->train, "recompute", cJSON_CreateString(bt_recompute_mode_name(how.mode))));
+    return replace(expand->train, "recompute_blocks",
+                   cJSON_CreateNumber(none ? 0 : (double)how.blocks));
+}
+
 // Takes the first candidate that divides the step and fits the device. A single number is taken as
 // it is: the device has the last word. Without knowledge of the device the first is taken.
-static bt_status resolve_micro_batch(expansion *expand, bool cuda)
+static bt_status resolve_memory(expansion *expand, bool cuda)
 {
     int64_t candidates[CANDIDATES_MAX];
     int64_t count = candidates_of(bt_json_get(expand->train, "micro_batch"), candidates);
@@ -314,13 +359,12 @@ static bt_status resolve_micro_batch(expansion *expand, bool cuda)
         cuda ? expand->machine->cuda_free_bytes : expand->machine->host_memory_bytes;
     uint64_t limit = (uint64_t)bt_plan_number(expand->train, "memory_limit_bytes");
     available = limit && (!available || limit < available) ? limit : available;
+    bt_plan_recompute how;
     int64_t taken = 0, smallest = 0;
     for (int64_t i = 0; i < count && !taken; ++i) {
         if (divides(expand, candidates[i])) {
             smallest = !smallest || candidates[i] < smallest ? candidates[i] : smallest;
-            bool fits = count == 1 || !available ||
-                        bt_plan_memory_bytes(expand->train, candidates[i]) <= available;
-            taken = fits ? candidates[i] : 0;
+            taken = fits(expand, candidates[i], available, &how) || count == 1 ? candidates[i] : 0;
         }
     }
     if (!taken) {
@@ -331,6 +375,7 @@ static bt_status resolve_micro_batch(expansion *expand, bool cuda)
         BT_TRY(replace(expand->train, "tokens_per_step",
                        cJSON_CreateNumber((double)(taken * sequence))));
     }
+    BT_TRY(set_recompute(expand, how));
     return replace(expand->train, "micro_batch", cJSON_CreateNumber((double)taken));
 }
 
@@ -388,7 +433,7 @@ static bt_status expand_train(expansion *expand)
     BT_TRY(check_shape(expand));
     BT_TRY(bound_untimed_steps(expand->train));
     bool cuda = strcmp(bt_json_get(expand->profile, "device")->valuestring, "cuda") == 0;
-    return resolve_micro_batch(expand, cuda);
+    return resolve_memory(expand, cuda);
 }
 
 static bool selected(const char *name, const void *by)

@@ -9,6 +9,7 @@
 #ifndef BT_HARNESS_PLAN_PLAN_H
 #define BT_HARNESS_PLAN_PLAN_H
 
+#include "framework/base/recompute.h"
 #include "harness/env/machine.h"
 #include "harness/plan/kernel.h"
 #include "harness/suite/suite.h"
@@ -77,10 +78,19 @@ BT_CHECKED bt_status bt_plan_data_key_of(const char *axes_json, char key[BT_PLAN
 // ---- memory.c: how much a training case needs, roughly
 // -------------------------------------------
 
-// Bytes that a training case takes on the device at this micro-batch: parameters, gradients,
-// moments, activations of all blocks and logits with their gradient, plus a tenth. An estimate,
-// for choosing a micro-batch; the device has the last word.
-uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch);
+// What is made again in the backward: by the first `blocks` blocks; the others are cheaper by one.
+typedef struct bt_plan_recompute {
+    bt_recompute_mode mode;
+    int64_t blocks;
+} bt_plan_recompute;
+
+// As the case says; of "auto", which is not resolved yet, nothing.
+bt_plan_recompute bt_plan_recompute_of(const cJSON *train);
+// Bytes that a training case takes on the device at this micro-batch at the fullest moment of a
+// step: parameters and moments; what blocks keep, and logits, at the end of the forward, or
+// gradients at the end of the backward (both where gradients accumulate); plus 4 %. An estimate,
+// for choosing micro-batch and recomputation; the device has the last word.
+uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how);
 int64_t bt_plan_parameters(const cJSON *train);
 
 // ---- set.c

@@ -125,8 +125,13 @@ const bt_suite_key bt_suite_keys[] = {
               "Steps on which NVTX ranges are timed; their own times are no measurements."),
     CHOICE_ROW(TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,
                "Order of the sequences: drawn anew each epoch from the seed, or as they lie."),
-    {BT_SUITE_TRAIN, "recompute", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
-     "Keep a block's input only and run it again in the backward: less memory, more time."},
+    CHOICE_ROW(TRAIN, "recompute", "none|gelu_ln|block|auto", "\"none\"", false, true,
+               "What is made again in the backward instead of being kept, with the same bits: "
+               "nothing; outputs of GELU and LayerNorm; all of a block but its residual sums and "
+               "attention's output; or auto, the cheapest that fits the device's memory."),
+    WHOLE_ROW(TRAIN, "recompute_blocks", 0, 4096, "0",
+              "How many blocks, from the first, do so; the others do what is cheaper by one. 0: "
+              "all."),
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
     REAL_ROW(TRAIN, "timeout_s", 0.1, 1e6, "3600",
              "Seconds of silence after which a round is given up and its process ended."),

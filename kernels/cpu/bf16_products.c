@@ -1,9 +1,9 @@
 // kernels/cpu/bf16_products.c - matrix products and attention in bf16
 // Shapes   as in gemm.c and attention.c
-// Types    bf16 operands, f32 products and sums, one rounding of what is bf16. GELU of a GEMM is
-//          taken of the pre-activation before it is rounded
+// Types    bf16 operands, f32 products and sums, one rounding of what is bf16
 // Workspace the operands in f32: a batch entry of a GEMM at a time, all of an attention
 // Order    that of the f32 kernels
+// Errors   accepts() is false for GELU of a bf16 pre-activation: a product, then UNARY
 #include "kernels/cpu/bf16.h"
 
 // Hands out parts of the workspace, or adds up how much is needed when it has none.
@@ -26,7 +26,8 @@ bool bt_gemm_cpu_bf16_accepts(const bt_device *device, const void *args)
     const bt_gemm_args *given = args;
     bt_gemm_args op = *given;
     op.ab_dtype = op.d_dtype = BT_F32;
-    return (given->d_dtype == BT_BF16 || given->d_dtype == BT_F32) &&
+    const bool narrow = given->d_dtype == BT_BF16;
+    return (given->d_dtype == BT_F32 || (narrow && given->epilogue != BT_EPILOGUE_BIAS_GELU)) &&
            bt_gemm_cpu_accepts(device, &op);
 }
 
@@ -60,8 +61,6 @@ static bt_status multiply_narrow(const bt_launch *launch, const bt_gemm_args *gi
                                  const gemm_parts *at, bt_gemm_args *op)
 {
     const int64_t m = op->m, n = op->n;
-    const bool has_aux =
-        given->epilogue == BT_EPILOGUE_BIAS_GELU || given->epilogue == BT_EPILOGUE_DGELU;
     void *d = bt_bf16_to(given->d, entry * given->stride_d);
     op->c = op->d = at->d;
     op->ldc = op->ldd = n;
@@ -70,15 +69,12 @@ static bt_status multiply_narrow(const bt_launch *launch, const bt_gemm_args *gi
         const void *c = bt_bf16_at(given->c, entry * given->stride_c);
         bt_bf16_widen_rows(at->d, c, m, n, given->ldc);
     }
-    void *aux = has_aux ? bt_bf16_to(given->aux, entry * given->stride_d) : NULL;
     if (given->epilogue == BT_EPILOGUE_DGELU) {
+        const void *aux = bt_bf16_at(given->aux, entry * given->stride_d);
         bt_bf16_widen_rows(at->aux, aux, m, n, given->ldd);
     }
     BT_TRY(bt_gemm_cpu_f32(launch, op));
     bt_bf16_narrow_rows(d, given->ldd, at->d, m, n);
-    if (given->epilogue == BT_EPILOGUE_BIAS_GELU) {
-        bt_bf16_narrow_rows(aux, given->ldd, at->aux, m, n);
-    }
     return BT_OK;
 }
 

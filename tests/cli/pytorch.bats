@@ -44,7 +44,7 @@ header = array.array("i", [20240520, 1, len(tokens)] + [0] * 253)
 open("train.bin", "wb").write(header.tobytes() + tokens.tobytes())
 PY
     cat >task.json <<'JSON'
-{"protocol":1,"system":"pytorch-eager","round":0,"device":"cpu","ordinal":0,"case":{"name":"t","kind":"train","train":{"model":{"layers":2,"heads":2,"width":32,"vocab":64,"context":32},"optimizer":{"lr":0.01,"min_lr":0.001,"warmup_steps":2,"decay_steps":0,"beta1":0.9,"beta2":0.95,"epsilon":1e-8,"weight_decay":0.1,"clip":1.0},"precision":"fp32","micro_batch":4,"sequence":16,"tokens_per_step":128,"steps":20,"warmup_timing_steps":1,"eval_every":10,"eval_batches":2,"recompute":true,"order":"shuffled","seed":1}},"shards":{"train":["train.bin"],"val":["train.bin"]}}
+{"protocol":1,"system":"pytorch-eager","round":0,"device":"cpu","ordinal":0,"case":{"name":"t","kind":"train","train":{"model":{"layers":2,"heads":2,"width":32,"vocab":64,"context":32},"optimizer":{"lr":0.01,"min_lr":0.001,"warmup_steps":2,"decay_steps":0,"beta1":0.9,"beta2":0.95,"epsilon":1e-8,"weight_decay":0.1,"clip":1.0},"precision":"fp32","micro_batch":4,"sequence":16,"tokens_per_step":128,"steps":20,"warmup_timing_steps":1,"eval_every":10,"eval_batches":2,"recompute":"block","recompute_blocks":1,"order":"shuffled","seed":1}},"shards":{"train":["train.bin"],"val":["train.bin"]}}
 JSON
     tr -d '\n' <task.json >line.json && echo >>line.json
     mkfifo input

@@ -68,8 +68,9 @@ static void unary_case(bt_dtype dtype, int64_t count)
             test_twin_set(x, 3, (double)NAN);
         }
         for (test_side side = 0; side < TEST_SIDES; ++side) {
-            args[side] = (bt_unary_args){function,         1.75,  test_at(x, side),
-                                         test_at(y, side), count, test_type(dtype, side)};
+            args[side] = (bt_unary_args){
+                function, 1.75, test_at(x, side), test_at(y, side), count, test_type(dtype, side),
+                false};
         }
         test_run(BT_KERNEL_UNARY, dtype, &args[0], &args[1]);
         // An exponent of up to 25 is rounded, which the exponential magnifies by as much.

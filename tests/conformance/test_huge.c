@@ -153,7 +153,7 @@ enum { COLS = 768, TILE_ROWS_MANY = 32768 };
 
 static void call_unary(const huge *self, const void *x, void *y, int64_t count)
 {
-    const bt_unary_args args = {BT_UNARY_GELU, 0, x, y, count, BT_BF16};
+    const bt_unary_args args = {BT_UNARY_GELU, 0, x, y, count, BT_BF16, false};
     run(self, BT_KERNEL_UNARY, BT_BF16, &args);
 }
 

@@ -83,6 +83,7 @@ typedef struct graph {
     bool in_loss[GRAPH_NODES]; // the loss is the sum of graph_weight times these
     int passes;                // backward passes, whose gradients add up
     bool release_early;        // before the backward
+    int recompute;             // bt_recompute_mode of the forward
 } graph;
 
 // What the tape must answer.

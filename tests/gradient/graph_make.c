@@ -599,6 +599,7 @@ void graph_make(fixture *f, uint64_t seed, graph *g)
     choose_loss(&m);
     g->passes = !writes && chance(&m, 25) ? 2 : 1;
     g->release_early = chance(&m, 50);
+    g->recompute = (int)(seed % BT_RECOMPUTE_COUNT);
 }
 
 void graph_print(const graph *g)

@@ -359,7 +359,9 @@ static void release_closures(runner *r)
 
 static bt_status run_pass(runner *r, bt_tensor **nodes)
 {
+    r->f->context.recompute = (bt_recompute_mode)r->g->recompute;
     run_range(r, nodes, 0, r->g->count - 1, -1);
+    r->f->context.recompute = BT_RECOMPUTE_NONE;
     bt_tensor *loss = make_loss(r, nodes);
     if (r->g->release_early) {
         release_made(r->g, nodes);

@@ -8,9 +8,10 @@
 //   f32, bf16  with the f64 gradient of the same inputs and weights, which bf16 represents exactly.
 //              An op and its backward round a few times (u each) what is at most of the size of
 //              the largest gradient of the input or of its operands (1): ROUNDINGS u (1 + max).
-// The subsets are run as recorded, in a recomputed body that is given the inputs, and in one that
-// captures them; with leaves (whose gradient is f32 where they are bf16) and with activations;
-// twice, so that the second backward adds to the gradients of the first.
+// The subsets are run as recorded, in each mode of recomputation, in a recomputed body that is
+// given the inputs, and in one that captures them; with leaves (whose gradient is f32 where they
+// are bf16) and with activations; twice, so that the second backward adds to the gradients of the
+// first.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,16 @@ static const double step = 1e-5;
 static const double tolerance = 1e-7;
 enum { ROUNDINGS = 6 };
 
-typedef enum run_mode { MODE_RECORDED, MODE_GIVEN, MODE_CAPTURED, MODES } run_mode;
-static const char *const mode_names[] = {"recorded", "recomputed", "captured"};
+typedef enum run_mode {
+    MODE_RECORDED,
+    MODE_GELU_LN,
+    MODE_BLOCK,
+    MODE_GIVEN,
+    MODE_CAPTURED,
+    MODES
+} run_mode;
+static const char *const mode_names[] = {"recorded", "recorded as gelu_ln", "recorded as block",
+                                         "recomputed", "captured"};
 
 typedef struct probe {
     fixture f;
@@ -197,8 +206,10 @@ static bt_tensor *loss_of(trial *t)
 {
     bt_context *context = &t->p->f.context;
     bt_tensor *loss = NULL;
-    if (t->mode == MODE_RECORDED) {
+    if (t->mode <= MODE_BLOCK) {
+        context->recompute = (bt_recompute_mode)t->mode;
         ASSERT_OK(weighted_sum(context, t->p, t->in, &loss));
+        context->recompute = BT_RECOMPUTE_NONE;
     } else if (t->mode == MODE_GIVEN) {
         ASSERT_OK(bt_recompute(context, body, t, t->in, t->p->sample.in_count, &loss));
     } else {

@@ -222,11 +222,13 @@ static int64_t micro_batch_with(uint64_t free_bytes, const char *set)
     return taken;
 }
 
+static uint64_t gib(double value) { return (uint64_t)(value * 1073741824.0); }
+
 static void micro_batch_follows_the_memory(void **state)
 {
     (void)state;
     assert_int_equal(micro_batch_with(140ULL << 30, NULL), 64);
-    assert_int_equal(micro_batch_with(14ULL << 30, NULL), 32);
+    assert_int_equal(micro_batch_with(13ULL << 30, NULL), 32);
     assert_int_equal(micro_batch_with(6ULL << 30, NULL), 8);
     assert_int_equal(micro_batch_with(1ULL << 30, NULL), -1);
     assert_non_null(strstr(bt_error_message(), "a micro-batch of 8 x 1024 tokens needs about"));
@@ -235,7 +237,45 @@ static void micro_batch_follows_the_memory(void **state)
     assert_int_equal(micro_batch_with(1, "train.micro_batch=2"), 2); // the user's word
     assert_int_equal(micro_batch_with(140ULL << 30, "train.memory_limit_bytes=6442450944"), 8);
     assert_int_equal(micro_batch_with(140ULL << 30, "train.tokens_per_step=24576"), 8);
-    assert_int_equal(micro_batch_with(8ULL << 30, "train.recompute=true"), 32);
+    assert_int_equal(micro_batch_with(gib(6.6), NULL), 8);
+    assert_int_equal(micro_batch_with(gib(6.6), "train.recompute=block"), 32);
+}
+
+// "auto" is the cheapest that fits, and each stands in the plan.
+static void recomputation_follows_the_memory(void **state)
+{
+    (void)state;
+    const struct {
+        double available_gib; // 32 x 1024 needs 6.72; each mode in one block, then in both, less
+        int64_t micro_batch;
+        const char *mode, *line_end;
+        int64_t blocks;
+    } cases[] = {{6.8, 32, "none", "seed 1337\n", 0},
+                 {6.69, 32, "gelu_ln", "recompute gelu_ln in 1 of 2 blocks\n", 1},
+                 {6.65, 32, "gelu_ln", "recompute gelu_ln in 2 of 2 blocks\n", 2},
+                 {6.6, 32, "block", "recompute block in 1 of 2 blocks\n", 1},
+                 {6.55, 32, "block", "recompute block in 2 of 2 blocks\n", 2},
+                 {6.4, 8, "none", "seed 1337\n", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        const char *set = "train.recompute=auto";
+        bt_machine machine = with_gpu;
+        bt_plan_options options = {.profile = "gpu", .sets = &set, .set_count = 1, .seed = -1};
+        bt_plan plan;
+        bt_str shown = {0};
+        machine.cuda_free_bytes = gib(cases[i].available_gib);
+        ASSERT_OK(bt_plan_make(&suite, &options, &machine, &plan));
+        const cJSON *train = bt_json_get(bt_plan_case(&plan, 1), "train");
+        assert_true(bt_plan_number(train, "micro_batch") == (double)cases[i].micro_batch);
+        assert_string_equal(bt_json_get(train, "recompute")->valuestring, cases[i].mode);
+        assert_true(bt_plan_number(train, "recompute_blocks") == (double)cases[i].blocks);
+        bt_plan_describe(&plan, &shown);
+        assert_non_null(strstr(bt_str_text(&shown), cases[i].line_end));
+        bt_str_release(&shown);
+        bt_plan_release(&plan);
+    }
+    const char *set = "train.recompute=auto";
+    assert_int_equal(micro_batch_with(1ULL << 30, set), -1);
+    assert_non_null(strstr(bt_error_message(), "needs about 1.7 GiB"));
 }
 
 static void parameters_of_d12_are_exact(void **state)
@@ -377,6 +417,7 @@ int main(void)
         cmocka_unit_test(bad_set_is_refused),
         cmocka_unit_test(filter_selects_cases),
         cmocka_unit_test(micro_batch_follows_the_memory),
+        cmocka_unit_test(recomputation_follows_the_memory),
         cmocka_unit_test(parameters_of_d12_are_exact),
         cmocka_unit_test(paper_profile_is_e1),
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),

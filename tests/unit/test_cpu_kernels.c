@@ -120,7 +120,7 @@ static void check_unary(bt_unary function, bt_dtype dtype, int64_t count)
     test_random(dy, count, 6, -2, 2);
     test_buffer bx = test_buffer_make(dtype, x, count), by = test_buffer_make(dtype, NULL, count);
     test_buffer bdy = test_buffer_make(dtype, dy, count);
-    bt_unary_args args = {function, alpha, bx.data, by.data, count, dtype};
+    bt_unary_args args = {function, alpha, bx.data, by.data, count, dtype, false};
     TEST_KERNEL(BT_KERNEL_UNARY, dtype, &args, &by);
     for (int64_t i = 0; i < count; ++i) {
         expected[i] = value_of(function, x[i], alpha);
@@ -178,14 +178,14 @@ static void test_unary_propagates_nan(void **state)
         for (int function = 0; function < BT_UNARY_COUNT; ++function) {
             test_buffer bx = test_buffer_make(reals[t], x, 3);
             test_buffer by = test_buffer_make(reals[t], NULL, 3);
-            bt_unary_args args = {(bt_unary)function, 2, bx.data, by.data, 3, reals[t]};
+            bt_unary_args args = {(bt_unary)function, 2, bx.data, by.data, 3, reals[t], false};
             TEST_KERNEL(BT_KERNEL_UNARY, reals[t], &args, &by);
             test_buffer_read(&by, got);
             assert_true(isnan(got[0]) && isfinite(got[1]) && isnan(got[2]));
             test_buffer_release(&bx), test_buffer_release(&by);
         }
     }
-    bt_unary_args bad = {BT_UNARY_COUNT, 0, NULL, NULL, 0, BT_F32};
+    bt_unary_args bad = {BT_UNARY_COUNT, 0, NULL, NULL, 0, BT_F32, false};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "unary function",
                  test_kernel_status(BT_KERNEL_UNARY, BT_F32, &bad));
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "f16", test_kernel_status(BT_KERNEL_UNARY, BT_F16, &bad));

@@ -43,8 +43,8 @@ typedef void (*caller)(operands *with, int64_t row, int64_t rows, float *out);
 
 static void call_unary(operands *with, int64_t row, int64_t rows, float *out)
 {
-    const bt_unary_args args = {BT_UNARY_GELU,    0,           with->x + row * COLS,
-                                out + row * COLS, rows * COLS, BT_F32};
+    const bt_unary_args args = {
+        BT_UNARY_GELU, 0, with->x + row * COLS, out + row * COLS, rows * COLS, BT_F32, false};
     run(BT_KERNEL_UNARY, BT_F32, &args);
 }
 

@@ -141,7 +141,7 @@ static void a_slowdown_lengthens_steps(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "slowdown is nan", train(&plan, &b, &slow));
 }
 
-// Not on threads, nor on what is measured, nor on whether activations are kept.
+// Not on threads, nor on what is measured.
 static void bits_depend_on_nothing_but_the_plan(void **state)
 {
     (void)state;
@@ -153,7 +153,6 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
         record r = {0};
         plan.profile_steps = threads - 1;
         plan.eval_every = threads == 1 ? 6 : 0;
-        plan.recompute = threads == 5;
         omp_set_num_threads(threads);
         ASSERT_OK(train(&plan, &r, &result));
         if (threads == 1) {
@@ -169,6 +168,42 @@ static void bits_depend_on_nothing_but_the_plan(void **state)
     plan.seed = 1338;
     ASSERT_OK(train(&plan, &r, &other));
     assert_string_not_equal(other.state_digest, first.state_digest);
+}
+
+// Nor on what is kept for the backward, which is less from mode to mode.
+static void bits_do_not_depend_on_recomputation(void **state)
+{
+    (void)state;
+    static const bt_precision precisions[] = {BT_PRECISION_FP32, BT_PRECISION_BF16};
+    for (int p = 0; p < 2; ++p) {
+        bt_train_result results[BT_RECOMPUTE_COUNT][2];
+        record first = {0};
+        for (int mode = 0; mode < BT_RECOMPUTE_COUNT; ++mode) {
+            for (int blocks = 0; blocks < 2; ++blocks) { // all, and one
+                bt_train_plan plan = small_train_plan();
+                record r = {0};
+                plan.precision = precisions[p];
+                plan.model.layers = 6; // what blocks keep is most of the memory
+                plan.steps = 3;
+                plan.recompute = (bt_recompute_mode)mode;
+                plan.recompute_blocks = blocks;
+                plan.eval_every = 0;
+                ASSERT_OK(train(&plan, &r, &results[mode][blocks]));
+                first = mode == 0 && blocks == 0 ? r : first;
+                assert_memory_equal(r.loss, first.loss, sizeof r.loss);
+                assert_string_equal(results[mode][blocks].state_digest, results[0][0].state_digest);
+            }
+        }
+        for (int mode = 1; mode < BT_RECOMPUTE_COUNT; ++mode) {
+            const uint64_t all = results[mode][0].peak_allocated_bytes;
+            const uint64_t one = results[mode][1].peak_allocated_bytes;
+            const uint64_t cheaper = results[mode - 1][0].peak_allocated_bytes;
+            print_message("%s: %llu bytes, in one block %llu\n",
+                          bt_recompute_mode_name((bt_recompute_mode)mode), (unsigned long long)all,
+                          (unsigned long long)one);
+            assert_true(all < one && one < cheaper);
+        }
+    }
 }
 
 static void accumulation_equals_one_large_batch(void **state)
@@ -396,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_run_learns_and_reports),
         cmocka_unit_test(a_slowdown_lengthens_steps),
         cmocka_unit_test(bits_depend_on_nothing_but_the_plan),
+        cmocka_unit_test(bits_do_not_depend_on_recomputation),
         cmocka_unit_test(accumulation_equals_one_large_batch),
         cmocka_unit_test(bf16_learns_like_fp32),
         cmocka_unit_test(a_run_stops_when_asked),

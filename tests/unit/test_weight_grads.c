@@ -130,15 +130,15 @@ static void assert_groups(int count)
 static void a_block_is_a_group_with_the_same_bits(void **state)
 {
     (void)state;
-    for (int recompute = 0; recompute < 2; ++recompute) {
+    for (int recompute = 0; recompute < BT_RECOMPUTE_COUNT; ++recompute) {
         gpt alone, grouped;
         open_gpt(&alone, false);
-        alone.model.recompute = recompute;
+        alone.model.recompute = (bt_recompute_mode)recompute;
         ASSERT_OK(backward(&alone));
         ASSERT_OK(backward(&alone));
         assert_int_equal(group.launches, 0);
         open_gpt(&grouped, true);
-        grouped.model.recompute = recompute;
+        grouped.model.recompute = (bt_recompute_mode)recompute;
         ASSERT_OK(backward(&grouped));
         ASSERT_OK(backward(&grouped));
         assert_groups(2 * LAYERS);

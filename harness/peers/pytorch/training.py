@@ -63,7 +63,7 @@ class Order:
 
 # ---- model ---------------------------------------------------------------------------------------
 
-def make_model(torch, shape, recompute):
+def make_model(torch, shape, recomputed):
     nn, functional = torch.nn, torch.nn.functional
     again = importlib.import_module("torch.utils.checkpoint").checkpoint
     width, heads = shape["width"], shape["heads"]
@@ -109,9 +109,9 @@ def make_model(torch, shape, recompute):
 
         def forward(self, ids, targets):
             x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
-            for block in self.blocks:
+            for i, block in enumerate(self.blocks):
                 x = again(block, x, use_reentrant=False) \
-                    if recompute and self.training else block(x)
+                    if i < recomputed and self.training else block(x)
             logits = self.ln_f(x) @ self.wte.weight.t()
             return functional.cross_entropy(logits.flatten(0, 1), targets.reshape(-1))
 
@@ -154,7 +154,9 @@ class Trainer:
         self.order = Order(torch, len(self.train.starts), plan["order"] != "sequential",
                            plan["seed"])
         self.accumulation = plan["tokens_per_step"] // (plan["micro_batch"] * plan["sequence"])
-        raw = make_model(torch, plan["model"], plan["recompute"]).to(self.device)
+        recomputed = plan["recompute_blocks"] or plan["model"]["layers"] \
+            if plan["recompute"] == "block" else 0  # gelu_ln: PyTorch keeps these
+        raw = make_model(torch, plan["model"], recomputed).to(self.device)
         self.parameters = list(raw.parameters())
         self.optimizer = make_optimizer(torch, raw, plan["optimizer"], self.device)
         self.raw, self.model = raw, self.compiled(raw)

@@ -1,0 +1,100 @@
+// framework/autograd/keep.c - what a node keeps for its backward, and making again what it does not
+#include "framework/autograd/node.h"
+
+void bt_kept_set(const bt_tape *tape, bt_tensor *tensor, bt_kept *kept)
+{
+    bt_node *producer = tensor && bt_tape_made(tape, tensor) ? tensor->producer : NULL;
+    *kept = (bt_kept){.version = tensor ? tensor->storage->version : 0};
+    if (producer && producer->maker &&
+        kept->version == producer->out_version[tensor->producer_output]) {
+        kept->maker = producer;
+        kept->output = tensor->producer_output;
+    } else {
+        kept->tensor = bt_tensor_retain(tensor);
+    }
+}
+
+void bt_kept_release(bt_kept *kept)
+{
+    BT_TENSOR_RELEASE(kept->tensor);
+    kept->maker = NULL;
+}
+
+static bt_status check_version(const bt_node *node, const bt_tensor *saved, uint64_t version)
+{
+    if (saved && saved->storage->version != version) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: the tensor \"%s\", saved for backward, was written in place since "
+                        "(version %llu, saved at %llu)",
+                        node->op->name, saved->name, (unsigned long long)saved->storage->version,
+                        (unsigned long long)version);
+    }
+    return BT_OK;
+}
+
+static bt_status remake(bt_context *context, bt_node *node);
+
+static bt_status restore(bt_context *context, const bt_node *node, bt_kept *kept)
+{
+    if (kept->maker && !kept->tensor) {
+        BT_TRY(remake(context, kept->maker));
+        kept->tensor = bt_tensor_retain(kept->maker->made[kept->output]);
+        kept->version = kept->tensor->storage->version;
+    }
+    return check_version(node, kept->tensor, kept->version);
+}
+
+// The call as it was, from the inputs that the node kept.
+static bt_status run_again(bt_context *context, bt_node *node, bt_op_call *call)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        BT_TRY(restore(context, node, &node->inputs[i]));
+        call->in[i] = node->inputs[i].tensor;
+    }
+    return bt_op_run(context, call);
+}
+
+// Runs the node's op forward again: afterwards its outputs and what it saves are there. Outputs are
+// part of the tape as the first ones were: of their users some ask whether they need a gradient.
+static bt_status remake(bt_context *context, bt_node *node)
+{
+    bt_op_call call = {.op = node->op,
+                       .attrs = node->attrs,
+                       .in_count = node->op->in_count,
+                       .out_count = node->op->out_count,
+                       .recording = true};
+    if (!node->maker || node->remade) {
+        return BT_OK;
+    }
+    bt_status status = run_again(context, node, &call);
+    node->remade = status == BT_OK;
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        if (node->remade && call.saved[i]) {
+            node->saved[i] = (bt_kept){.tensor = bt_tensor_retain(call.saved[i]),
+                                       .version = call.saved[i]->storage->version};
+        }
+        bt_tensor_release(call.saved[i]);
+    }
+    for (int i = 0; i < call.out_count; ++i) {
+        if (node->remade) {
+            node->made[i] = call.out[i];
+            node->made[i]->requires_grad = bt_dtype_is_float(call.out_spec[i].dtype);
+        } else {
+            bt_tensor_release(call.out[i]);
+        }
+    }
+    return bt_error_context(status, "%s, run again", node->op->name);
+}
+
+bt_status bt_node_restore(bt_context *context, bt_node *node)
+{
+    BT_TRY(remake(context, node));
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        BT_TRY(restore(context, node, &node->saved[i]));
+    }
+    for (int64_t i = 0; i < node->captures.count; ++i) {
+        const bt_capture *capture = &node->captures.items[i];
+        BT_TRY(check_version(node, capture->tensor, capture->version));
+    }
+    return BT_OK;
+}

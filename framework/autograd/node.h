@@ -1,0 +1,71 @@
+// framework/autograd/node.h - what a tape is made of; for the files of this folder
+//
+// A node keeps tensors for its backward (bt_kept). One that an older node on the same tape can make
+// again is not kept: the backward asks that node, its maker, which runs its op forward a second
+// time from the inputs that it kept. Ops say which outputs those are (bt_op_call.remake); they do
+// so where context->recompute asks for less memory.
+//
+// Invariants
+//   1. A maker keeps its inputs and nothing that its forward saved, until remake.
+//   2. What a maker makes again has the same bits: ops are functions of their inputs.
+//   3. It lives until the maker itself is spent, which is after all who use it.
+#ifndef BT_AUTOGRAD_NODE_H
+#define BT_AUTOGRAD_NODE_H
+
+#include "framework/autograd/tape.h"
+#include "framework/base/mem.h"
+
+// Where an input came from: a leaf, or an output of an earlier node; neither: a constant.
+typedef struct bt_edge {
+    bt_tensor *leaf;      // retained
+    struct bt_node *node; // borrowed, same tape
+    int output;
+    bt_op_spec spec; // of the gradient
+    bt_dtype dtype;  // of the input
+} bt_edge;
+
+typedef struct bt_kept {
+    bt_tensor *tensor; // retained; NULL: nothing, or still to be made again
+    uint64_t version;
+    struct bt_node *maker; // borrowed, same tape; NULL: the tensor is kept from the start
+    int output;
+} bt_kept;
+
+typedef struct bt_node {
+    struct bt_node *previous; // recorded before this one
+    const bt_op *op;
+    bt_op_attrs attrs;
+    bt_edge in[BT_OP_MAX_INPUTS];
+    bt_kept saved[BT_OP_MAX_SAVED];
+    bt_kept inputs[BT_OP_MAX_INPUTS];        // of a maker
+    uint64_t out_version[BT_OP_MAX_OUTPUTS]; // of a maker, as forward left them
+    bt_tensor *made[BT_OP_MAX_OUTPUTS];      // retained; of a maker, once it has run again
+    bool maker, remade;
+    bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // retained; sum so far
+    bt_grad_hook hook[BT_OP_MAX_OUTPUTS];
+    bt_captures captures; // owned; of a recomputed op
+} bt_node;
+
+struct bt_tape {
+    bt_arena arena; // of the nodes
+    bt_node *newest;
+    uint64_t generation;   // unique in the process, new after each reset
+    bt_captures *captures; // borrowed; of the recomputed op whose body is recorded here, or NULL
+};
+
+// ---- keep.c -------------------------------------------------------------------------------------
+// Keeps the tensor (NULL: nothing), or the node of `tape` that makes it again.
+void bt_kept_set(const bt_tape *tape, bt_tensor *tensor, bt_kept *kept);
+void bt_kept_release(bt_kept *kept);
+// What the node saved, made again where it has to be, and checked not to have been written since.
+// Errors  INVALID_ARGUMENT naming op and tensor; the forward's
+BT_CHECKED bt_status bt_node_restore(bt_context *context, bt_node *node);
+
+// ---- tape.c -------------------------------------------------------------------------------------
+// What an op on the tape may use: its tensors, leaves and constants, and what the recomputed op
+// around it captured, which is on an older tape that lives.
+BT_CHECKED bt_status bt_tape_check_producer(const bt_tape *tape, const bt_tensor *x);
+// Releases all that the node keeps. Safe to repeat.
+void bt_node_spend(bt_node *node);
+
+#endif

@@ -1,0 +1,33 @@
+// framework/base/recompute.h - names of what a training step keeps for its backward
+#ifndef BT_BASE_RECOMPUTE_H
+#define BT_BASE_RECOMPUTE_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What of a forward is kept for its backward; the rest is made again, with the same bits.
+// X(enumerator, name, what is not kept)
+#define BT_RECOMPUTE_LIST(X)                                                                       \
+    X(NONE, "none", "everything is kept")                                                          \
+    X(GELU_LN, "gelu_ln", "the outputs of GELU and LayerNorm are made again from their inputs")    \
+    X(BLOCK, "block",                                                                              \
+      "besides, products of linear layers that are not added to a residual stream: of a "          \
+      "transformer block, its two residual sums and attention's output are kept")
+
+typedef enum bt_recompute_mode {
+#define BT_RECOMPUTE_ENUM(name, text, meaning) BT_RECOMPUTE_##name,
+    BT_RECOMPUTE_LIST(BT_RECOMPUTE_ENUM)
+#undef BT_RECOMPUTE_ENUM
+        BT_RECOMPUTE_COUNT
+} bt_recompute_mode;
+
+const char *bt_recompute_mode_name(bt_recompute_mode mode);
+bool bt_recompute_mode_parse(const char *name, bt_recompute_mode *mode);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
