@@ -10,7 +10,8 @@ bt_dtype bt_operand_type(const body *self, bool wide) { return wide ? BT_F64 : s
 
 bt_dtype bt_operand_sum_type(const body *self, bool wide)
 {
-    return wide || self->dtype == BT_F64 ? BT_F64 : BT_F32;
+    // Frameworks return sums in the type of the operands.
+    return wide || self->dtype == BT_F64 ? BT_F64 : self->peer ? self->dtype : BT_F32;
 }
 
 bt_operand *bt_operand_add(body *self, const char *name, bt_operand_role role, int64_t per_row)

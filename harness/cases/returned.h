@@ -19,8 +19,9 @@ bool bt_returned_can(const cJSON *kernel);
 // Errors  IO, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_returned_ask(const cJSON *kernel, const char *folder, bt_str *task);
 // Compares what the peer left in `folder`. `precision`: that in which it says to have computed, ""
-// for the case's; "tf32" widens the bounds. *worst is the largest error as a share of its tolerance.
-// Errors  INTERNAL (a wrong output, with the worst element), CORRUPT_DATA (a file of another size),
+// for the case's; "tf32" widens the bounds. *worst is the largest error as a share of its
+// tolerance. Errors  INTERNAL (a wrong output, with the worst element), CORRUPT_DATA (a file of
+// another size),
 //         IO (a missing one), INVALID_ARGUMENT (a precision that is unknown)
 BT_CHECKED bt_status bt_returned_check(const cJSON *kernel, const char *folder,
                                        const char *precision, double *worst);

@@ -87,6 +87,7 @@ static const field fields[] = {
     FIELD(ERROR, "status", TEXT, true, error.status),
     FIELD(ERROR, "message", TEXT, true, error.message),
     FIELD(VERSIONS, "packages", TEXT, true, versions.packages),
+    FIELD(OUTPUTS, "precision", TEXT, false, outputs.precision),
 };
 
 static const size_t field_count = sizeof fields / sizeof fields[0];
@@ -233,7 +234,8 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     bool of_kernel = kind && strcmp(kind, "kernel") == 0;
     bool of_train = kind && strcmp(kind, "train") == 0;
     return !(of_kernel && (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL)) &&
-           !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED));
+           !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
+                          type == BT_RUN_EVENT_OUTPUTS));
 }
 
 static bt_status check_limits(bt_run_event_state *state, const bt_run_event *event)

@@ -31,7 +31,8 @@
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
-    X(VERSIONS, "versions")
+    X(VERSIONS, "versions")                                                                        \
+    X(OUTPUTS, "outputs")
 
 typedef enum bt_run_event_type {
 #define BT_RUN_EVENT_ENUM(name, text) BT_RUN_EVENT_##name,
@@ -75,6 +76,11 @@ typedef struct bt_run_event_versions {
     const char *packages; // "torch==2.11.0\n..."
 } bt_run_event_versions;
 
+// Said once behind measured by a peer that has returned the outputs that its task asks for.
+typedef struct bt_run_event_outputs {
+    const char *precision; // in which it computes, where that is not the case's; ""
+} bt_run_event_outputs;
+
 typedef struct bt_run_event_error {
     const char *status; // a status text, such as "out of memory"
     const char *message;
@@ -95,6 +101,7 @@ typedef struct bt_run_event {
         bt_run_event_result result;
         bt_run_event_error error;
         bt_run_event_versions versions;
+        bt_run_event_outputs outputs;
     } as;
     bt_json_doc json; // owned; texts of the union lie in it
     double *numbers;  // owned: those of an event read

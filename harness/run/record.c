@@ -17,6 +17,7 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     out->store = store;
     out->item = item;
     out->time_ns = out->rate_tok_s = out->energy_j = out->work_power_w = (double)NAN;
+    out->output_error_share = (double)NAN;
     out->started_ns = bt_clock_ns();
     bt_str axes = {0};
     bt_json_write(item, &axes);
@@ -146,6 +147,7 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return BT_OK;
     case BT_RUN_EVENT_ERROR:
     case BT_RUN_EVENT_VERSIONS:
+    case BT_RUN_EVENT_OUTPUTS:
     case BT_RUN_EVENT_COUNT:
         return BT_OK;
     }
@@ -255,6 +257,9 @@ static bt_status measure_kernel(bt_recorder *self)
     BT_TRY(measure_rate(self, BT_METRIC_COMPUTE, bt_json_number_of(kernel, "flops"), &time));
     if (self->copy_bytes_per_s > 0 && bt_plan_kernel_has_share(kernel)) {
         BT_TRY(measure_rate(self, BT_METRIC_COPY_SHARE, bytes / self->copy_bytes_per_s, &time));
+    }
+    if (!isnan(self->output_error_share)) {
+        BT_TRY(measure(self, BT_METRIC_OUTPUT_ERROR_SHARE, self->output_error_share));
     }
     return isnan(self->error_share) ? BT_OK
                                     : measure(self, BT_METRIC_ERROR_SHARE, self->error_share);

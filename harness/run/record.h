@@ -15,6 +15,7 @@ typedef struct bt_recorder {
     int64_t time_count, time_capacity;
     bool measured;                       // it was correct, and its samples are all there
     double error_share;                  // NaN: not said
+    double output_error_share;           // found in what a peer returned; NaN: nothing was
     double total_ns;                     // of all calls that were timed
     double evals_ns;                     // of all evaluations
     int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet

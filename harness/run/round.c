@@ -8,6 +8,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/cases/returned.h"
 #include "harness/run/child.h"
 #include "harness/run/plausible.h"
 #include "harness/stats/noise.h"
@@ -26,6 +27,9 @@ typedef struct listening {
     int64_t heard_ns;      // when the last event came
     bool stopped;          // the result says that it was asked to stop
     int64_t behind_ns;     // what it says of work behind the clock
+    bt_str folder;         // owned: of what it returns; "": nothing was asked for
+    bool returned;         // it says that the outputs are there
+    char precision[16];    // in which it says to compute; "": the case's
     bool killed;           // because it did not end behind its last word
     int interrupts_heeded; // 0: none; 1: the worker was asked to stop; 2: it was killed
     int64_t asked_ns;      // when it was asked to stop
@@ -70,6 +74,7 @@ static void append_rules(const cJSON *kernel, bt_str *out)
                   bt_json_number_of(kernel, "max_time_s"), bt_json_number_of(kernel, "seed"));
 }
 
+// But for the brace that ends it.
 static void append_task(const bt_round_request *request, bt_str *out)
 {
     bt_str_format(out, "{\"protocol\":%d,\"system\":", BT_RUN_EVENT_PROTOCOL);
@@ -92,7 +97,6 @@ static void append_task(const bt_round_request *request, bt_str *out)
     if (request->peer && request->versions && !bt_versions_know(request->versions, system)) {
         bt_str_append(out, ",\"versions\":true");
     }
-    bt_str_append(out, "}");
 }
 
 static void judge(listening *self, bt_run_status status, bt_status reason, const char *message)
@@ -160,6 +164,9 @@ static bt_status take_event(listening *self, const bt_run_event *event)
     } else if (event->type == BT_RUN_EVENT_RESULT) {
         self->stopped = event->as.result.stopped;
         self->behind_ns = event->as.result.behind_ns;
+    } else if (event->type == BT_RUN_EVENT_OUTPUTS) {
+        self->returned = true;
+        (void)snprintf(self->precision, sizeof self->precision, "%s", event->as.outputs.precision);
     } else if (event->type == BT_RUN_EVENT_VERSIONS && self->request->versions) {
         const bt_round_request *request = self->request;
         BT_TRY(bt_versions_note(request->versions,
@@ -434,6 +441,26 @@ static void judge_behind(listening *self)
     }
 }
 
+// Outputs that a peer returned are right, or the round is invalid. Without them its own word
+// stands.
+static void judge_returned(listening *self)
+{
+    const cJSON *kernel = bt_json_get(self->request->item, "kernel");
+    double worst = 0;
+    if (self->outcome->status != BT_RUN_PASSED || !self->returned ||
+        self->folder.length_bytes == 0) {
+        return;
+    }
+    if (bt_returned_check(kernel, bt_str_text(&self->folder), self->precision, &worst) == BT_OK) {
+        self->recorder.output_error_share = worst;
+        return;
+    }
+    char message[900];
+    (void)snprintf(message, sizeof message, BT_INVALID_OUTPUTS "%.800s", bt_error_message());
+    judge(self, BT_RUN_INVALID, BT_STATUS_CORRUPT_DATA, message);
+    self->recorder.measured = false; // a wrong result has no time
+}
+
 // Waits for the process, gently: it has said all that it will say.
 static void bury(listening *self, bool at_once)
 {
@@ -453,12 +480,27 @@ static void bury(listening *self, bool at_once)
     }
 }
 
+// The key "returns" of a peer's task.
+static bt_status ask_for_outputs(listening *self, bt_str *task)
+{
+    const bt_round_request *request = self->request;
+    const cJSON *kernel = bt_json_get(request->item, "kernel");
+    if (!request->peer || !kernel || !bt_returned_can(kernel)) {
+        return BT_OK;
+    }
+    bt_str_format(&self->folder, "%s.returns", request->log_path);
+    BT_TRY(bt_str_status(&self->folder));
+    return bt_returned_ask(kernel, bt_str_text(&self->folder), task);
+}
+
 static bt_status run_worker(listening *self)
 {
     const bt_round_request *request = self->request;
     bt_str task = {0};
     append_task(request, &task);
-    bt_status status = bt_str_status(&task);
+    bt_status status = ask_for_outputs(self, &task);
+    bt_str_append(&task, "}");
+    status = status == BT_OK ? bt_str_status(&task) : status;
     if (status == BT_OK) {
         status = self->child.process ? BT_OK
                                      : bt_child_spawn(request->worker, request->build,
@@ -491,6 +533,7 @@ static bt_status run_worker(listening *self)
     } else {
         judge_good_end(self);
         judge_behind(self);
+        judge_returned(self);
     }
     return BT_OK;
 }
@@ -533,6 +576,10 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
             outcome->time_ns = self.recorder.time_ns;
         }
     }
+    if (self.folder.length_bytes > 0) {
+        bt_returned_remove(bt_str_text(&self.folder));
+    }
+    bt_str_release(&self.folder);
     bt_child_release(&self.child);
     bt_recorder_release(&self.recorder);
     return status;

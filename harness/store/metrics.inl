@@ -32,5 +32,8 @@ X(ENERGY, "energy_j", JOULES, NEITHER,
   "energy that the GPU drew from the start of a round to its end")
 X(ENERGY_PER_TOKEN, "energy_per_token_j", JOULES, LOWER,
   "energy per token: mean power while the GPU worked, by its counter, over tokens/s")
+X(OUTPUT_ERROR_SHARE, "output_error_share", SHARE, LOWER,
+  "largest error of the outputs that a peer returned, found by the recorder, as a share of its "
+  "tolerance; a peer without it was checked by itself alone")
 X(ENERGY_PER_CALL, "energy_per_call_j", JOULES, LOWER,
   "energy per call: mean power while the GPU worked, by its counter, times the time of a call")

@@ -20,7 +20,7 @@
 #   seconds ms calls                  kernel times in s, in ms; more calls than there was time for
 mode=${BT_HOSTILE:-sound}
 IFS= read -r task
-said=0 unjoined=
+said=0 unjoined=0
 
 say() { # line
     if [ "$mode" = die ] && [ "$said" = "${BT_HOSTILE_LINES:-0}" ]; then
@@ -78,8 +78,8 @@ if [[ $task == *'"kind":"kernel"'* ]]; then
     say '{"event":"samples","times_ns":['$times,$times,$times']}'
     say '{"event":"measured","calls_per_sample":'$calls',"error_share":'$error',"stop":"three samples"}'
     [ "$mode" != behind ] || say '{"event":"samples","times_ns":[1]}'
-    [ "$mode" != unjoined ] || unjoined=,\"behind_ns\":2000000
-    say '{"event":"result","steps_done":0'$unjoined'}'
+    [ "$mode" != unjoined ] || unjoined=2000000
+    say '{"event":"result","steps_done":0,"behind_ns":'$unjoined'}'
     exit
 fi
 
@@ -97,7 +97,7 @@ done
 say '{"event":"eval","step":6,"loss":2.5}'
 [ "$mode" != twice ] || say '{"event":"eval","step":6,"loss":2.5}'
 [ "$mode" != mute ] || { exec 1>&- && stay; }
-[ "$mode" != unjoined ] || unjoined=,\"behind_ns\":2000000
-say '{"event":"result","steps_done":6'$unjoined'}'
+[ "$mode" != unjoined ] || unjoined=2000000
+say '{"event":"result","steps_done":6,"behind_ns":'$unjoined'}'
 [ "$mode" != behind ] || say '{"event":"step","step":6,"loss":2.5,"tokens":512,"host_ns":1}'
 [ "$mode" != linger ] || stay

@@ -13,11 +13,17 @@ F32_EPSILON, HALF_WIDTH_EPSILON = 2.0 ** -23, 2.0 ** -10  # the latter: tf32, an
 
 
 class Op:
-    """call() launches and fills `outputs`; right() gives them in float64."""
+    """call() launches and fills `outputs`; right() gives them in float64; returned() gives what the
+    harness compares, by default the outputs."""
 
-    def __init__(self, name, inputs, outputs, call, right, epsilon=F32_EPSILON):
-        self.name, self.inputs, self.outputs = name, inputs, outputs
+    def __init__(self, case, name, inputs, outputs, call, right, epsilon=F32_EPSILON, returned=None):
+        self.case, self.name, self.inputs, self.outputs = case, name, inputs, outputs
         self.call, self.right, self.epsilon = call, right, epsilon
+        self.returned = returned or (lambda: outputs)
+
+    def precision(self):
+        """The one that it computes in, where that is less than the case's."""
+        return "tf32" if self.epsilon == HALF_WIDTH_EPSILON and not self.case.tf32 else ""
 
 
 def right_forward(function, inputs):
@@ -41,13 +47,13 @@ def gelu(kernels, case):
     grid, count = (-(-x.numel() // 512),), int64(x.numel())
     if not case.backward:
         kernel = kernels.find("gelu_forward_sm89_kernel", "_Z24gelu_forward_sm89_kernelIfEvPKT_PS0_l")
-        return Op("gelu_forward_sm89_kernel, 11-bit tanh", inputs, [y],
+        return Op(case, "gelu_forward_sm89_kernel, 11-bit tanh", inputs, [y],
                   lambda: kernels.launch(kernel, grid, (512,), (x, y, count)),
                   right_forward(function, inputs), HALF_WIDTH_EPSILON)
     kernel = kernels.find("gelu_backward_sm89_kernel",
                           "_ZN9OwnTensor4cuda25gelu_backward_sm89_kernelIfEEvPKT_S4_PS2_l")
     grads = pytorch.draw_grads(case, inputs, function)
-    return Op("gelu_backward_sm89_kernel, 11-bit tanh", inputs + grads, [y],
+    return Op(case, "gelu_backward_sm89_kernel, 11-bit tanh", inputs + grads, [y],
               lambda: kernels.launch(kernel, grid, (512,), (grads[0], x, y, count)),
               right_backward(case, function, inputs, grads), HALF_WIDTH_EPSILON)
 
@@ -67,7 +73,7 @@ def layernorm(kernels, case):
         kernels.launch(kernel, (rows,), (512,), (x, weight, bias, y, mean, scale,
                                                  ctypes.c_int(cols), ctypes.c_float(1e-5)))
     if not case.backward:
-        return Op("layer_norm_forward_sm89_kernel", inputs, [y], forward,
+        return Op(case, "layer_norm_forward_sm89_kernel", inputs, [y], forward,
                   right_forward(function, inputs))
     of_x = kernels.find("ln_backward_input_sm89_kernel",
                         "_ZN9OwnTensor4cuda29ln_backward_input_sm89_kernelIfEEvPKT_S4_PKfS6_S4_PS2_i")
@@ -84,7 +90,7 @@ def layernorm(kernels, case):
         kernels.launch(of_weights, (-(-cols // 32), -(-rows // 8)), (32, 8),
                        (grads[0], x, mean, scale, sums[0], sums[1], ctypes.c_int(rows),
                         ctypes.c_int(cols)))
-    return Op("ln_backward_input_sm89_kernel + ln_backward_gamma_beta_sm89_kernel", inputs + grads,
+    return Op(case, "ln_backward_input_sm89_kernel + ln_backward_gamma_beta_sm89_kernel", inputs + grads,
               [dx, sums[0], sums[1]], backward, right_backward(case, function, inputs, grads))
 
 
@@ -92,7 +98,8 @@ def layernorm(kernels, case):
 
 def cross_entropy(kernels, case):
     torch, (rows, vocab) = case.torch, case.axes
-    targets, logits = case.below(vocab, rows), case.normal(rows, vocab)
+    targets = case.below(vocab, rows, name="targets")
+    logits = case.normal(rows, vocab, name="logits")
     losses, largest, sums = (torch.empty(rows, device=case.device) for _ in range(3))
     loss, sizes = torch.empty((), device=case.device), (int64(rows), int64(vocab))
     save = kernels.find("sparse_ce_forward_kernel_vec_save_stats",
@@ -109,13 +116,13 @@ def cross_entropy(kernels, case):
         rows_forward()
         torch.mean(losses, 0, out=loss)
     if not case.backward:
-        return Op("sparse_ce_forward_kernel_vec_save_stats + mean of torch", [logits], [loss],
+        return Op(case, "sparse_ce_forward_kernel_vec_save_stats + mean of torch", [logits], [loss],
                   forward, right_forward(function, [logits]))
     normalize = kernels.find("sparseCENormalize_from_stats",
                              "_Z28sparseCENormalize_from_statsIflEvPKT_PKT0_PS0_PKfS8_llS2_f")
     gradient, one = torch.empty_like(logits), torch.ones((), device=case.device)
     rows_forward()  # the largest logit and the sum of each row are saved by it
-    return Op("sparseCENormalize_from_stats", [logits], [gradient],
+    return Op(case, "sparseCENormalize_from_stats", [logits], [gradient],
               lambda: kernels.launch(normalize, (rows,), (256,), (
                   logits, targets, gradient, largest, sums) + sizes +
                   (one, ctypes.c_float(1.0 / rows))),
@@ -181,7 +188,7 @@ def attention(kernels, case, causal=False):
     def forward():
         kernels.launch(kernel, (-(-length // 64), batch * heads), (256,), (told,), shared_bytes)
     if not case.backward:
-        return Op("fused_attn_forward_kernel_tc_sm89", inputs, [o], forward,
+        return Op(case, "fused_attn_forward_kernel_tc_sm89", inputs, [o], forward,
                   right_forward(function, inputs), HALF_WIDTH_EPSILON)
     sums = kernels.find("mem_efficient_bwd_precompute_D_sm89",
                         "_Z35mem_efficient_bwd_precompute_D_sm89ILi64EEv21MemEfficientBwdParams")
@@ -202,7 +209,7 @@ def attention(kernels, case, causal=False):
         dq.zero_()  # added up by atomics
         kernels.launch(sums, grid, (256,), (of,))
         kernels.launch(unified, grid, (256,), (of,), unified_bytes)
-    return Op("mem_efficient_bwd_precompute_D_sm89 + mem_efficient_bwd_unified_kernel_exp12",
+    return Op(case, "mem_efficient_bwd_precompute_D_sm89 + mem_efficient_bwd_unified_kernel_exp12",
               inputs + grads, [dq, dk, dv], backward,
               right_backward(case, function, inputs, grads), HALF_WIDTH_EPSILON)
 
@@ -241,17 +248,27 @@ def launches_of(groups):
     return made + [(launch, blocks)]
 
 
+def groups_of(case):
+    """(param, grad, m, v) of each tensor, and the number of the step that is taken: the task's
+    values, or random ones before a first step."""
+    torch, counts = case.torch, pytorch.tensors_of(case)
+    if case.returned.asked():
+        split = [case.returned.load(name).split(counts) for name in ("param", "grad", "m", "v")]
+        return [tuple(x.clone() for x in each) for each in zip(*split)], pytorch.ADAMW_STEP
+    return [(case.normal(count, scale=0.02), case.normal(count, scale=0.01),
+             torch.zeros(count, device=case.device), torch.zeros(count, device=case.device))
+            for count in counts], 1
+
+
 def adamw(kernels, case):
-    torch, values = case.torch, pytorch.ADAMW
+    values, (groups, number) = pytorch.ADAMW, groups_of(case)
     kernel = kernels.find("multi_tensor_adam_sm89_kernel",
                           "_Z29multi_tensor_adam_sm89_kernel18AdamLaunchMetadatafffffff")
-    groups = [(case.normal(count, scale=0.02), case.normal(count, scale=0.01),
-               torch.zeros(count, device=case.device), torch.zeros(count, device=case.device))
-              for count in pytorch.tensors_of(case)]
     launches, (beta1, beta2) = launches_of(groups), values["betas"]
     before = [group[0].clone() for group in groups]
     numbers = [ctypes.c_float(x) for x in (values["lr"], beta1, beta2, values["eps"],
-                                           values["weight_decay"], 1 - beta1, 1 - beta2)]
+                                           values["weight_decay"], 1 - beta1 ** number,
+                                           1 - beta2 ** number)]
 
     def call(held=groups):  # pylint: disable=unused-argument
         for launch, blocks in launches:
@@ -266,8 +283,9 @@ def adamw(kernels, case):
         return [old.double() * (1 - values["lr"] * values["weight_decay"]) - values["lr"] *
                 grad.double() / (grad.double().abs() + values["eps"])
                 for old, (_, grad, _, _) in zip(before, groups)]
-    return Op("multi_tensor_adam_sm89_kernel", [x for group in groups for x in group],
-              [group[0] for group in groups], call, right)
+    return Op(case, "multi_tensor_adam_sm89_kernel", [x for group in groups for x in group],
+              [group[0] for group in groups], call, right,
+              returned=lambda: [case.torch.cat([group[i] for group in groups]) for i in (0, 2, 3)])
 
 
 MAKERS = {"gelu": gelu, "layernorm": layernorm, "cross_entropy": cross_entropy,

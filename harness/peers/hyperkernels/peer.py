@@ -34,7 +34,7 @@ def check_case(task):
 
 def share_of(op):
     """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
-    if not pytorch.fits_float64([max(op.inputs, key=lambda x: x.numel())]):
+    if op.case.returned.asked() or not pytorch.fits_float64([max(op.inputs, key=lambda x: x.numel())]):
         return None
     op.call()
     worst = 0.0
@@ -68,6 +68,12 @@ def run(task):
         case.reseed()
         share = max(share, share_of(ops.MAKERS[name](found, case)))  # new values, new addresses
     pytorch.say_samples(samples, calls_per_sample, share, stop)
+    if case.returned.asked():
+        case.reseed()
+        fresh = ops.MAKERS[name](found, case)  # new values, new addresses
+        fresh.call()
+        pytorch.return_results(case, fresh.returned(), fresh.precision())
+    say("result", steps_done=0)
 
 
 if __name__ == "__main__":

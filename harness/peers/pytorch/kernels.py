@@ -1,7 +1,8 @@
 """Kernel cases in PyTorch: operations, their check against float64, and their time.
 
-Inputs are normal random numbers with the case's seed; the result is compared with the same
-operation in float64 before time is taken; samples are taken by the rule of the method, as the
+Inputs are those that the task gives, whose outputs are returned to the recorder behind the timed
+loop. Where it gives none they are normal random numbers with the case's seed, and the result is
+compared with the same operation in float64 here, before time is taken. Samples are taken by the rule of the method, as the
 harness takes its own: cold (a scrub of twice the cache before each), rotating (copies of inputs
 over five times the cache) or hot.
 """
@@ -12,6 +13,7 @@ import statistics
 import time
 
 from protocol import Cannot, device_name, load_torch, say, say_versions
+from returned import Returned
 
 # ---- operations: name -> function(torch, case) -> (inputs, call) ---------------------------------
 # `inputs` are leaf tensors; call(inputs) gives the outputs. Backward: outputs' gradients by autograd.
@@ -34,6 +36,8 @@ class Case:
             [int(axis) for axis in kernel["shape"].split("x")]
         self.seed = kernel["seed"]
         self.generator = torch.Generator(device=self.device)
+        self.returned = Returned(torch, task, self.device)
+        self.indices = []  # drawn; not among the inputs of an operation
 
     def reset(self):
         self.generator.manual_seed(self.seed)
@@ -41,18 +45,38 @@ class Case:
     def reseed(self):
         """From now on other values are drawn."""
         self.seed += 1
+        self.returned.which = 1
         self.reset()
 
-    def normal(self, *shape, scale=1.0):
+    def normal(self, *shape, scale=1.0, name=None):
+        """The input of that name, or random numbers where the task gives none."""
+        if self.returned.gives(name):
+            return self.returned.load(name).view(shape)
         drawn = self.torch.randn(*shape, generator=self.generator, device=self.device)
         return (drawn * scale).to(self.dtype)
 
-    def below(self, bound, *shape):
-        return self.torch.randint(bound, shape, generator=self.generator, device=self.device)
+    def heads(self, name):
+        """The same of an operand of attention, whose heads lie within a token's row there."""
+        batch, heads, tokens, size = self.axes
+        return self.normal(batch, tokens, heads, size, name=name).transpose(1, 2).contiguous()
+
+    def below(self, bound, *shape, name=None):
+        drawn = self.returned.load(name).view(shape).long() if self.returned.gives(name) else \
+            self.torch.randint(bound, shape, generator=self.generator, device=self.device)
+        self.indices.append(drawn)
+        return drawn
+
+    def gradient(self, output):
+        """The gradient of an output: random, 1 for a mean."""
+        if output.dim() == 0:
+            return self.torch.ones_like(output)
+        if self.op.startswith("attention"):
+            return self.heads("do")
+        return self.normal(*output.shape, name="dy").to(output.dtype)
 
 
 def op_copy(case):
-    return [case.normal(*case.axes)], lambda x: x.clone()
+    return [case.normal(*case.axes, name="x")], lambda x: x.clone()
 
 
 def op_cast(case):
@@ -67,7 +91,7 @@ def op_transpose(case):
 
 def op_gelu(case):
     gelu = case.torch.nn.functional.gelu
-    return [case.normal(*case.axes)], lambda x: gelu(x, approximate="tanh")
+    return [case.normal(*case.axes, name="x")], lambda x: gelu(x, approximate="tanh")
 
 
 def op_bias(case):
@@ -76,7 +100,10 @@ def op_bias(case):
 
 def op_layernorm(case):
     norm, cols = case.torch.nn.functional.layer_norm, case.axes[1]
-    inputs = [case.normal(*case.axes), 1 + case.normal(cols, scale=0.2), case.normal(cols)]
+    weight = case.normal(cols, scale=0.2, name="gamma")
+    inputs = [case.normal(*case.axes, name="s" if case.backward else "x"),
+              weight if case.returned.gives("gamma") else 1 + weight,
+              case.normal(cols, name="beta")]
     return inputs, lambda x, weight, bias: norm(x, (cols,), weight, bias, 1e-5)
 
 
@@ -95,12 +122,12 @@ def op_softmax(case):
 
 def op_cross_entropy(case):
     loss = case.torch.nn.functional.cross_entropy
-    targets = case.below(case.axes[1], case.axes[0])
-    return [case.normal(*case.axes)], lambda logits: loss(logits, targets)
+    targets = case.below(case.axes[1], case.axes[0], name="targets")
+    return [case.normal(*case.axes, name="logits")], lambda logits: loss(logits, targets)
 
 
 def op_reduce_sum(case):
-    return [case.normal(*case.axes)], lambda x: x.sum(0)
+    return [case.normal(*case.axes, name="x")], lambda x: x.sum(0)
 
 
 def op_reduce_sum_rows(case):
@@ -149,7 +176,7 @@ def op_attention(case, causal=False):
         raise Cannot("unsupported", f"PyTorch {torch.__version__} has no scaled_dot_product_attention")
     torch.backends.cuda.matmul.allow_tf32 = case.tf32
     attention = torch.nn.functional.scaled_dot_product_attention
-    inputs = [case.normal(*case.axes) for _ in range(3)]
+    inputs = [case.heads(name) for name in "qkv"]
     return inputs, lambda q, k, v: attention(q, k, v, is_causal=causal)
 
 
@@ -162,7 +189,8 @@ def product_inputs(case, b_first):
     case.torch.backends.cuda.matmul.allow_tf32 = case.tf32
     *batch, m, n, k = case.axes
     b = (k, n) if b_first else (n, k)
-    return [case.normal(*batch, m, k), case.normal(*batch, *b, scale=k ** -0.5)]
+    return [case.normal(*batch, m, k, name="a"),
+            case.normal(*batch, *b, scale=k ** -0.5, name="b")]
 
 
 def op_gemm_nt(case):
@@ -220,6 +248,21 @@ def tensors_of(case):
     return [math.prod(case.axes)]
 
 
+# The operands of the harness that a call's outputs are, forward and backward.
+RETURNED = {"copy": (["y"],), "gelu": (["y"], ["dx"]), "reduce_sum": (["y"],),
+            "layernorm": (["y"], ["dx", "dgamma", "dbeta"]), "cross_entropy": (["mean"], ["dlogits"]),
+            "attention": (["o"], ["dq", "dk", "dv"]), "attention_causal": (["o"], ["dq", "dk", "dv"]),
+            "gemm_batched": (["d"],), "adamw": (["param", "m", "v"],)}
+
+
+def return_results(case, results, precision=""):
+    """Returns the outputs of a call as the harness lays them out."""
+    if case.op.startswith("attention"):
+        results = [x.transpose(1, 2) for x in results]
+    case.returned.write(RETURNED[case.op][case.backward], results, precision)
+
+
+ADAMW_STEP = 10  # of the step whose results are returned
 ADAMW = {"lr": 6e-4, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 
 
@@ -245,7 +288,39 @@ def prepare_adamw(case, compiled):
         if copies:
             torch._foreach_copy_(copies, [p.detach() for p in parameters])
     timed = torch.compile(step) if compiled else step
+    if case.returned.asked():
+        give_adamw(case, optimizer, parameters, bool(how))
+        return timed, lambda: return_adamw(case, optimizer, parameters, timed, bool(how))
     return timed, check_adamw(parameters, timed)
+
+
+def give_adamw(case, optimizer, parameters, on_device):
+    """Puts the task's values into parameters, gradients and moments, ahead of step ADAMW_STEP."""
+    torch, start = case.torch, 0
+    given = {name: case.returned.load(name) for name in ("param", "grad", "m", "v")}
+    for parameter in parameters:
+        part = {name: flat[start:start + parameter.numel()].view_as(parameter)
+                for name, flat in given.items()}
+        start += parameter.numel()
+        state = optimizer.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), device=parameter.device if on_device else "cpu")
+            state["exp_avg"], state["exp_avg_sq"] = (torch.empty_like(parameter) for _ in range(2))
+        with torch.no_grad():
+            state["step"].fill_(ADAMW_STEP - 1)
+            for target, name in ((parameter, "param"), (parameter.grad, "grad"),
+                                 (state["exp_avg"], "m"), (state["exp_avg_sq"], "v")):
+                target.copy_(part[name])
+
+
+def return_adamw(case, optimizer, parameters, step, on_device):
+    case.reseed()
+    give_adamw(case, optimizer, parameters, on_device)
+    step()
+    states = [optimizer.state[parameter] for parameter in parameters]
+    return_results(case, [case.torch.cat(each) for each in (
+        [p.detach() for p in parameters], [s["exp_avg"] for s in states],
+        [s["exp_avg_sq"] for s in states])])
 
 
 def check_adamw(parameters, step):
@@ -290,9 +365,7 @@ def evaluate(case, inputs, function, grads):
 
 
 def draw_grads(case, inputs, function):
-    """Gradients of the outputs: random, 1 for a mean."""
-    outputs = evaluate(case, inputs, function, None)
-    return [case.normal(*y.shape).to(y.dtype) if y.dim() else case.torch.ones_like(y) for y in outputs]
+    return [case.gradient(y) for y in evaluate(case, inputs, function, None)]
 
 
 def epsilon_of(tensor):
@@ -330,7 +403,7 @@ def judged(case):
 
 def check(case, inputs, function, timed, grads):
     """The largest error over a tolerance of sqrt(length) epsilons of the largest value."""
-    if not fits_float64(inputs):
+    if case.returned.asked() or not fits_float64(inputs):
         return None
     part = judged(case)
     wide = [part(x).double() for x in inputs]
@@ -378,14 +451,34 @@ def check_again(case, function, timed, inputs, call):
     return max(share, check(case, inputs, function, lambda *_: call(), None))
 
 
+def return_outputs(case, function, timed, inputs, call):
+    """The outputs of the call that was timed, on other values: of a forward call at the addresses
+    that were timed; what a backward call saved cannot change under it."""
+    case.reseed()
+    timed_indices, case.indices = case.indices, []
+    fresh = OPS[case.op](case)[0]
+    for old, new in zip(timed_indices, case.indices):
+        old.copy_(new)
+    if case.backward:
+        results = evaluate(case, fresh, timed, draw_grads(case, fresh, function))
+    else:
+        for old, new in zip(inputs, fresh):
+            old.copy_(new)
+        results = as_list(call())
+    return_results(case, results)
+
+
 def prepare(case, compiled, backend=None):
     """What is timed: functions without arguments, called in turn; how right they are; and a
-    function that checks them again with other values."""
+    function that checks them again with other values. Where the task asks for outputs the recorder
+    checks them: there is no share then, and the function returns the outputs."""
     special = {"adamw": prepare_adamw, "grad_norm": prepare_grad_norm}.get(case.op)
     case.reset()
     if special:
         size_bytes = 4 * sum(tensors_of(case))
         made = [special(case, compiled) for _ in range(copies_of(case, size_bytes))]
+        if case.returned.asked():
+            return [timed for timed, _ in made], None, made[0][1]
 
         def again():
             case.reseed()
@@ -405,6 +498,8 @@ def prepare(case, compiled, backend=None):
     size_bytes = sum(x.numel() * x.element_size() for x in inputs)
     sets = [inputs] + [[x.clone() for x in inputs] for _ in range(copies_of(case, size_bytes) - 1)]
     calls = [prepare_op(case, function, timed, each) for each in sets]
+    if case.returned.asked():
+        return calls, None, lambda: return_outputs(case, function, timed, inputs, calls[0])
     return calls, share, lambda: check_again(case, function, timed, inputs, calls[0])
 
 
@@ -536,10 +631,12 @@ def run(task):
     if share is not None:
         share = max(share, again())
     say_samples(samples, calls_per_sample, share, stop)
+    if case.returned.asked():
+        again()
+    say("result", steps_done=0)
 
 
 def say_samples(samples, calls_per_sample, share, stop):
     for at in range(0, len(samples), 1000):
         say("samples", times_ns=samples[at:at + 1000])
     say("measured", calls_per_sample=calls_per_sample, error_share=share, stop=stop)
-    say("result", steps_done=0)
