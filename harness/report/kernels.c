@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/report/outputs.h"
 #include "harness/suite/json.h"
 #include "harness/text/table.h"
 
@@ -195,6 +196,18 @@ static void explain_shares(const kernel_row *rows, int64_t count, bt_str *out)
     }
 }
 
+static void print_outputs(const kernel_row *rows, int64_t count, bt_str *out)
+{
+    bt_outputs outputs = {0};
+    for (int64_t i = 0; i < count; ++i) {
+        bt_outputs_note(&outputs, rows[i].round);
+    }
+    if (outputs.count > 0) {
+        bt_str_append(out, "\n");
+        bt_outputs_write(&outputs, "", out);
+    }
+}
+
 bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
 {
     void *block = NULL;
@@ -217,6 +230,7 @@ bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
     }
     if (status == BT_OK) {
         explain_shares(rows, count, out);
+        print_outputs(rows, count, out);
         print_reasons(rows, count, out);
     }
     bt_mem_free(rows);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/report/outputs.h"
 
 static void markdown_cell(bt_str *out, bt_unit unit, const bt_metric_value *value)
 {
@@ -212,6 +213,14 @@ bt_status bt_markdown_cases(const report_set *set, bt_str *out)
     bt_str_append(out, "\nIntervals: 95 %, of the mean over the timed steps or samples of one "
                        "round, or of the median over the rounds where there are several; none "
                        "where fewer than 6 independent values stand behind it.\n");
+    bt_outputs outputs = {0};
+    for (int64_t i = 0; i < set->case_count; i++) {
+        for (int64_t r = 0; r < set->cases[i].round_count; r++) {
+            bt_outputs_note(&outputs, set->cases[i].rounds[r]);
+        }
+    }
+    bt_str_append(out, outputs.count > 0 ? "\n" : "");
+    bt_outputs_write(&outputs, "- ", out);
     return BT_OK;
 }
 

@@ -7,10 +7,12 @@
 
 #include "harness/report/internal.h"
 #include "harness/report/marks.h"
+#include "harness/report/outputs.h"
 
 enum { STILL_ROWS = 60 };
 
-static const char *const heads = "round,run,case,system,ordinal,status,noise,value,unit,seconds";
+static const char *const heads =
+    "round,run,case,system,ordinal,status,noise,outputs,value,unit,seconds";
 
 static bt_metric main_metric(const report_case *item)
 {
@@ -39,6 +41,7 @@ static void write_row(const report_case *item, int64_t index, bt_str *out)
     bt_str_format(out, "<td class=n>%lld<td>%s<td>", (long long)round->ordinal,
                   bt_run_status_name(round->status));
     bt_html_text(out, bt_noise_of(round));
+    bt_str_format(out, "<td>%s", bt_outputs_of(round));
     bt_str_format(out, "<td class=n>%.6g<td>%s<td class=n>%.2f\n", value,
                   bt_unit_name(bt_metric_info(metric)->unit), seconds_of(round));
 }
@@ -60,10 +63,11 @@ void bt_page_rounds(const report_set *set, bt_str *out)
     }
     bt_str_format(out, "<details><summary>Rounds <span class=muted>%lld%s</span></summary>",
                   (long long)count, count > STILL_ROWS ? ", the first 60 shown" : "");
-    bt_str_append(out, "<div class=scroll><table data-name=rounds data-csv=csv-rounds><thead><tr>"
-                       "<th class=n>round<th class=n>run<th>case<th>system<th class=n>ordinal"
-                       "<th>status<th>noise<th class=n>value<th>unit<th class=n>seconds</thead>"
-                       "<tbody>\n");
+    bt_str_append(
+        out, "<div class=scroll><table data-name=rounds data-csv=csv-rounds><thead><tr>"
+             "<th class=n>round<th class=n>run<th>case<th>system<th class=n>ordinal"
+             "<th>status<th>noise<th>outputs<th class=n>value<th>unit<th class=n>seconds</thead>"
+             "<tbody>\n");
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *item = &set->cases[i];
         for (int64_t r = 0; r < item->round_count && shown < STILL_ROWS; r++, shown++) {
@@ -91,7 +95,8 @@ void bt_page_rounds_csv(const report_set *set, bt_str *out)
             bt_str_format(out, ",%lld,%s,", (long long)round->ordinal,
                           bt_run_status_name(round->status));
             bt_csv_text(out, bt_noise_of(round));
-            bt_str_format(out, ",%.6g,%s,%.2f\n", item->summaries[r].metrics[metric].value,
+            bt_str_format(out, ",%s,%.6g,%s,%.2f\n", bt_outputs_of(round),
+                          item->summaries[r].metrics[metric].value,
                           bt_unit_name(bt_metric_info(metric)->unit), seconds_of(round));
         }
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/report/outputs.h"
 #include "harness/report/report.h"
 #include "harness/stats/loss.h"
 #include "harness/text/format.h"
@@ -188,6 +189,7 @@ bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round)
     bt_json_writer_text(json, "system", round->what.system);
     bt_json_writer_text(json, "status", bt_run_status_name(round->status));
     bt_json_writer_text(json, "message", round->message);
+    bt_json_writer_text(json, "outputs", bt_outputs_of(round));
     bt_json_writer_text(json, "device", round->shape.device);
     bt_json_writer_text(json, "precision", round->shape.precision);
     bt_json_writer_integer(json, "steps", round->step_count);

@@ -485,7 +485,7 @@ static bt_status ask_for_outputs(listening *self, bt_str *task)
 {
     const bt_round_request *request = self->request;
     const cJSON *kernel = bt_json_get(request->item, "kernel");
-    if (!request->peer || !kernel || !bt_returned_can(kernel)) {
+    if (!request->peer || request->build || !kernel || !bt_returned_can(kernel)) {
         return BT_OK;
     }
     bt_str_format(&self->folder, "%s.returns", request->log_path);
