@@ -17,16 +17,15 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 # pylint: disable=wrong-import-position
 import kernels  # noqa: E402
 import training  # noqa: E402
-from protocol import Cannot, load_torch, read_task, say  # noqa: E402
+from protocol import Cannot, import_ahead, read_task, say  # noqa: E402
 
 KINDS = {"kernel": kernels.run, "train": training.run}
 
 
 def run():
-    try:
-        load_torch("cpu")  # takes seconds, and needs no task: a peer may be started ahead of it
-    except Cannot:
-        pass  # said in answer to the task
+    # Takes seconds, and needs no task: a peer may be started ahead of it. What is missing is said in
+    # answer to the task. Behind PyTorch: what a gradient and an optimizer import when first used.
+    import_ahead(["torch", "torch.fx.experimental.symbolic_shapes", "torch._dynamo"])
     task = read_task()
     kind = task["case"]["kind"]
     if kind not in KINDS:

@@ -1,4 +1,5 @@
 """The worker protocol's small change (harness/run/README.md): events, refusals, the device."""
+import importlib
 import json
 import math
 import select
@@ -25,6 +26,17 @@ def read_task():
 def stop_asked():
     """Anything behind the task, or its end, means: stop after this step."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def import_ahead(modules):
+    """Imports modules that a case may need, one after the other, until the task is there."""
+    for module in modules:
+        if stop_asked():
+            return
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            return
 
 
 class Cannot(Exception):
