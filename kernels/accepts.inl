@@ -27,24 +27,26 @@ BT_ACCEPTS(bt_attention_backward_f32_accepts,
            "head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_tf32_accepts,
            "tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_general_bf16_sm90_accepts,
+           "compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to 256; "
+           "positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_bf16_sm90_accepts,
-           "compute capability 9.0; head size a multiple of 8 up to 64; positive strides, "
-           "aligned to 16 bytes")
+           "compute capability 9.0; full, or causal with as many keys as queries; head size a "
+           "multiple of 8 up to 128; positive strides, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_backward_general_bf16_sm90_accepts,
+           "compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to 128; "
+           "positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_bf16_sm90_accepts,
-           "compute capability 9.0; head size a multiple of 8 up to 64; positive strides, "
-           "aligned to 16 bytes")
-BT_ACCEPTS(bt_attention_wide_bf16_sm90_accepts,
-           "compute capability 9.0; head size a multiple of 8 from 72 to 128; positive strides, "
-           "aligned to 16 bytes")
-BT_ACCEPTS(bt_attention_backward_wide_bf16_sm90_accepts,
-           "compute capability 9.0; head size a multiple of 8 from 72 to 128; positive strides, "
-           "aligned to 16 bytes")
+           "compute capability 9.0; full, or causal with as many keys as queries; no grouped heads, "
+           "no accumulation; head size a multiple of 8 up to 128; positive strides, aligned to 16 "
+           "bytes")
 BT_ACCEPTS(bt_attention_tf32_sm90_accepts,
-           "tf32; compute capability 9.0; head size a multiple of 8 up to 64; positive strides, "
-           "aligned to 16 bytes")
+           "tf32; compute capability 9.0; full or causal, as many keys as queries, no grouped "
+           "heads; head size a multiple of 8 up to 64; positive strides, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_tf32_sm90_accepts,
-           "tf32; compute capability 9.0; head size a multiple of 8 up to 64; positive strides, "
-           "aligned to 16 bytes")
+           "tf32; compute capability 9.0; full or causal, as many keys as queries, no grouped "
+           "heads, no accumulation; head size a multiple of 8 up to 64; positive strides, aligned "
+           "to 16 bytes")
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
 BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that the rows of gemm serve one by one")

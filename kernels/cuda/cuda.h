@@ -108,14 +108,15 @@ BT_CUDA_WORKSPACE(attention_backward_bf16);
 BT_CUDA_WORKSPACE(attention_backward_tf32);
 BT_CUDA_WORKSPACE(attention_backward_f32);
 BT_CUDA_ACCEPTS(attention_bf16_sm90);
-BT_CUDA_ACCEPTS(attention_wide_bf16_sm90);
+BT_CUDA_ACCEPTS(attention_general_bf16_sm90);
 BT_CUDA_ACCEPTS(attention_tf32_sm90);
 BT_CUDA_ACCEPTS(attention_backward_bf16_sm90);
-BT_CUDA_ACCEPTS(attention_backward_wide_bf16_sm90);
+BT_CUDA_ACCEPTS(attention_backward_general_bf16_sm90);
 BT_CUDA_ACCEPTS(attention_backward_tf32_sm90);
+BT_CUDA_WORKSPACE(attention_general_bf16_sm90);
 BT_CUDA_WORKSPACE(attention_tf32_sm90);
 BT_CUDA_WORKSPACE(attention_backward_bf16_sm90);
-BT_CUDA_WORKSPACE(attention_backward_wide_bf16_sm90);
+BT_CUDA_WORKSPACE(attention_backward_general_bf16_sm90);
 BT_CUDA_WORKSPACE(attention_backward_tf32_sm90);
 
 #endif

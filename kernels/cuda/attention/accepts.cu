@@ -3,11 +3,10 @@
 // sm80: head_dim a multiple of 8 up to 128, bases and strides multiples of 16 bytes, scale positive
 // and finite, 2^30 tokens at most, 99 KiB of shared memory a block. Causal or not, any token count.
 // bf16 and f32 serve either compute type (f32 is the more precise of the two), tf32 only TF32.
-// sm90: see launch_sm90.cu.
+// sm90: see accepts_sm90.cu.
 #include <math.h>
 
 #include "kernels/attention.h"
-#include "kernels/cuda/attention/sm90.h"
 #include "kernels/cuda/attention/tile.cuh"
 
 static bool view_fits(const bt_attention_view *view, bt_dtype dtype)
@@ -73,43 +72,4 @@ bool bt_attention_backward_tf32_accepts(const bt_device *device, const void *arg
 {
     return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
            backward_fits(device, (const bt_attention_backward_args *)args);
-}
-
-bool bt_attention_bf16_sm90_accepts(const bt_device *device, const void *args)
-{
-    return bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args, 0,
-                                           bt_attention_sm90::HEAD_DIM_MOST);
-}
-
-bool bt_attention_tf32_sm90_accepts(const bt_device *device, const void *args)
-{
-    return ((const bt_attention_args *)args)->compute == BT_COMPUTE_TF32 &&
-           bt_attention_sm90::forward_fits(device, (const bt_attention_args *)args, 0,
-                                           bt_attention_sm90::HEAD_DIM_MOST);
-}
-
-bool bt_attention_backward_bf16_sm90_accepts(const bt_device *device, const void *args)
-{
-    return bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args, 0,
-                                            bt_attention_sm90::HEAD_DIM_MOST);
-}
-
-bool bt_attention_backward_tf32_sm90_accepts(const bt_device *device, const void *args)
-{
-    return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
-           bt_attention_sm90::backward_fits(device, (const bt_attention_backward_args *)args, 0,
-                                            bt_attention_sm90::HEAD_DIM_MOST);
-}
-
-bool bt_attention_wide_bf16_sm90_accepts(const bt_device *device, const void *args)
-{
-    using namespace bt_attention_sm90;
-    return forward_fits(device, (const bt_attention_args *)args, HEAD_DIM_MOST, WIDE_DIM_MOST);
-}
-
-bool bt_attention_backward_wide_bf16_sm90_accepts(const bt_device *device, const void *args)
-{
-    using namespace bt_attention_sm90;
-    return backward_fits(device, (const bt_attention_backward_args *)args, HEAD_DIM_MOST,
-                         WIDE_DIM_MOST);
 }

@@ -32,6 +32,12 @@ struct item {
     int batch, head, index, part; // index: of the head over the batch
 };
 
+// The key/value head of an item of queries.
+__device__ __forceinline__ int kv_head_of(const work &w, const item &t)
+{
+    return (int)w.by_q_per_kv.quotient((uint32_t)t.head);
+}
+
 __device__ __forceinline__ int item_index(int round, int worker, int workers)
 {
     return round * workers + (round & 1 ? workers - 1 - worker : worker);
@@ -48,44 +54,6 @@ __device__ __forceinline__ item item_at(const work &w, int index)
     t.batch = (int)w.by_heads.quotient((uint32_t)t.index);
     t.head = t.index - t.batch * (int)w.by_heads.by;
     return t;
-}
-
-// ---- items of N tiles, one for each of N warpgroups, that take turns since the first has
-// the most to do. Tiles of queries count from the end and may be negative, tiles of keys count from
-// the beginning and may be past the end, where a head's tiles are no multiple of N: those work
-// on the zeros that TMA loads there, and nothing of them is stored. A warpgroup may hold a stage
-// while it passes over tiles that it does not see: that they are two at most, less than a ring has,
-// is what makes it safe.
-template <int N = 3> __device__ __forceinline__ int turn_of(int group, int round)
-{
-    return (group + round) % N;
-}
-template <int N = 3>
-__device__ __forceinline__ int query_block(const work &w, const item &t, int turn)
-{
-    return w.tiles - 1 - t.part * N - turn;
-}
-template <int N = 3> __device__ __forceinline__ int key_block(const item &t, int turn)
-{
-    return t.part * N + turn;
-}
-// The keys that an item's queries begin with, downwards to 0, and those of one of its tiles.
-template <int N = 3> __device__ __forceinline__ int top_key_tile(const work &w, const item &t)
-{
-    return w.causal ? w.tiles - 1 - t.part * N : w.tiles - 1;
-}
-__device__ __forceinline__ int first_key_tile(const work &w, int block)
-{
-    return w.causal ? max(block, 0) : w.tiles - 1;
-}
-// The queries that an item's keys begin with, upwards to the last, and those of one of its tiles.
-template <int N = 3> __device__ __forceinline__ int bottom_query_tile(const work &w, const item &t)
-{
-    return w.causal ? t.part * N : 0;
-}
-__device__ __forceinline__ int first_query_tile(const work &w, int block)
-{
-    return w.causal ? min(block, w.tiles - 1) : 0;
 }
 
 // Which role a thread has; `warp` is the same for all lanes, and the compiler is told so.
@@ -119,42 +87,6 @@ __device__ __forceinline__ float row_max(float x)
     return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// d[4j + e], columns past `last0` (of the row) and `last1` (of the row 8 below), become `value`.
-// Both count from the thread's own first column.
-__device__ __forceinline__ void mask_after(float (&d)[32], int last0, int last1, float value)
-{
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            d[4 * i + e] = 8 * i + e > last0 ? value : d[4 * i + e];
-            d[4 * i + 2 + e] = 8 * i + e > last1 ? value : d[4 * i + 2 + e];
-        }
-    }
-}
-__device__ __forceinline__ void mask_before(float (&d)[32], int first0, int first1, float value)
-{
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            d[4 * i + e] = 8 * i + e < first0 ? value : d[4 * i + e];
-            d[4 * i + 2 + e] = 8 * i + e < first1 ? value : d[4 * i + 2 + e];
-        }
-    }
-}
-
-// The last column, counted from the thread's first, that its row sees in the first tile of keys;
-// the row 8 below sees `step` more.
-struct sight {
-    int last, step;
-};
-__device__ __forceinline__ sight sight_of(const work &w, int first_tile, const place &at)
-{
-    return w.causal ? sight{row_of(at) - column_of(at), 8}
-                    : sight{w.tokens - 1 - first_tile * BLOCK - column_of(at), 0};
-}
-
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 __device__ __forceinline__ uint64_t operand(uint32_t address)
@@ -181,21 +113,6 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[32], const uint32_t (&a
     for (int k = 0; k < 4; ++k) {
         wgmma_bf16_registers<true>(d, a + 4 * k, b + k * WGMMA_K_STEP<true>, k > 0 || adds);
     }
-}
-// The same of wide tiles, two of 64 columns: d = A B^T, and d (+)= A B with d as wide.
-__device__ __forceinline__ void multiply_wide(float (&d)[32], uint64_t a, uint64_t b)
-{
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-        const int step = (k >> 2) * TILE_STEP + (k & 3) * WGMMA_K_STEP<false>;
-        wgmma_bf16<64, false, false>::multiply(d, a + step, b + step, k > 0);
-    }
-}
-__device__ __forceinline__ void multiply_wide(float (&d)[2][32], const uint32_t (&a)[16],
-                                              uint64_t b, bool adds)
-{
-    multiply_bf16(d[0], a, b, adds);
-    multiply_bf16(d[1], a, b + TILE_STEP, adds);
 }
 // The step, in a descriptor, to the k-th 8 columns of a tile of f32.
 __device__ __forceinline__ constexpr int tf32_step(int k)
@@ -274,33 +191,6 @@ __device__ __forceinline__ void store_f32(uint32_t tile, const float (&d)[32], f
         store_pair(to + 1024, d[4 * i + 2] * f1, d[4 * i + 3] * f1);
     }
 }
-// Tiles of f32 by TMA, both halves.
-__device__ __forceinline__ void load_f32(uint32_t to, const CUtensorMap *map, int token, int head,
-                                         int batch, uint32_t barrier)
-{
-    tma_load(to, map, 0, token, head, batch, barrier);
-    tma_load(to + TILE, map, 32, token, head, batch, barrier);
-}
-// Wide tiles of bf16 by TMA, both halves.
-__device__ __forceinline__ void load_wide(uint32_t to, const CUtensorMap *map, int token, int head,
-                                          int batch, uint32_t barrier)
-{
-    tma_load(to, map, 0, token, head, batch, barrier);
-    tma_load(to + TILE, map, 64, token, head, batch, barrier);
-}
-__device__ __forceinline__ void send_wide(const CUtensorMap *map, uint32_t from, int token,
-                                          int head, int batch)
-{
-    tma_store(map, from, 0, token, head, batch);
-    tma_store(map, from + TILE, 64, token, head, batch);
-}
-__device__ __forceinline__ void send_f32(const CUtensorMap *map, uint32_t from, int token, int head,
-                                         int batch)
-{
-    tma_store(map, from, 0, token, head, batch);
-    tma_store(map, from + TILE, 32, token, head, batch);
-}
-
 #endif
 
 } // namespace bt_attention_sm90

@@ -10,56 +10,67 @@ namespace bt_attention_sm90
 {
 
 constexpr int BLOCK = 64;                        // tokens of a tile
-constexpr int HEAD_DIM_MOST = 64;                // columns of a tile
-constexpr int WIDE_DIM_MOST = 128;               // of two tiles side by side
+constexpr int COLUMNS = 64;                      // of a column tile: a head has 1, 2 or 4
 constexpr int SHARED_BYTES_MOST = 232448;        // what a block may have
 constexpr float LOG2_OF_E = 1.4426950408889634f; // lse is kept to base 2 between the kernels
 constexpr float LN_OF_2 = 0.6931471805599453f;
+
+using shape = bt_attention_shape;
+
+// Tokens [first, end).
+struct bounds {
+    int first, end;
+};
+
+// Whose tokens an item consists of.
+enum side { QUERIES, KEYS };
 
 // How the parts of all heads, the items, are dealt out to persistent workers. Heads come in groups
 // whose operands stay in L2; within a group, all heads' first items come first, which are the
 // longest under a causal mask. Round r gives worker w of n the item r n + w, or r n + n - 1 - w in
 // odd rounds, so that long and short even out. Nothing computed depends on it.
 struct work {
-    int tokens, tiles;           // of a head, tiles of BLOCK tokens
+    int q_tokens, kv_tokens;     // of a head
+    int q_tiles, kv_tiles;       // tiles of BLOCK tokens
     int parts, total;            // items of a head, of all heads
-    int heads, group;            // over the batch
+    int heads, group;            // over the batch; key/value heads if items consist of keys
+    int q_per_kv;                // query heads of a key/value head
     bool causal;                 // key <= query
     float scale, scale_log2;     // scale, scale log2(e)
     divisor per_group, by_group; // a group's items, its heads
     divisor by_last, by_heads;   // the last group's heads, heads of a batch entry
+    divisor by_q_per_kv;
+    // What the general kernels read in place of `causal`: query i sees keys q_first + i - before ..
+    // q_first + i + after, and of these the ones in documents[i], unless that is NULL.
+    int q_first, before, after;
+    const bounds *documents; // [tokens]
 };
 
-// What both directions take of a call.
-struct shape {
-    int64_t batch, heads, tokens, head_dim;
-    double scale;
-    bool causal;
-};
+inline int64_t q_tiles_of(const shape &s) { return bt_div_up(s.q_tokens, BLOCK); }
+inline int64_t kv_tiles_of(const shape &s) { return bt_div_up(s.kv_tokens, BLOCK); }
 
-template <typename Args> shape shape_of(const Args *args)
-{
-    return {args->shape.batch,    args->shape.heads, args->shape.q_tokens,
-            args->shape.head_dim, args->shape.scale, args->shape.causal};
-}
+// Items of `blocks` tiles of queries or keys each.
+work work_make(const shape &s, side of, int blocks, int workers);
 
-inline int64_t tiles_of(const shape &s) { return bt_div_up(s.tokens, BLOCK); }
-
-// Items of `blocks` tiles of queries (or keys) each.
-work work_make(const shape &s, int blocks, int workers);
-
-// Maps [head_dim, tokens, heads, batch] whose boxes are 64 tokens by 128 bytes, swizzled.
-// `type` of f32 operands may be TFLOAT32: TMA rounds what it loads.
-bt_status map_view(const shape &s, const bt_attention_view *view, CUtensorMapDataType type,
+// Maps [head_dim, tokens, heads, batch] of one side whose boxes are 64 tokens by 128 bytes,
+// swizzled. `type` of f32 operands may be TFLOAT32: TMA rounds what it loads.
+bt_status map_view(const shape &s, side of, const bt_attention_view *view, CUtensorMapDataType type,
                    CUtensorMap *map);
-// Row statistics of the backward [heads, tiles, 2, BLOCK] f32, a tile's at once: lse log2(e), which
-// is inf past the last token, then delta = sum dO O.
+// Row statistics of the backward [heads, q_tiles, 2, BLOCK] f32, a tile's at once: lse log2(e),
+// which is inf past the last token, then delta = sum dO O.
 constexpr int STATISTICS = 2 * BLOCK;
 inline size_t statistics_bytes(const shape &s)
 {
-    return bt_align_256((size_t)(s.batch * s.heads * tiles_of(s)) * STATISTICS * sizeof(float));
+    return bt_align_256((size_t)(s.batch * s.heads * q_tiles_of(s)) * STATISTICS * sizeof(float));
 }
 bt_status map_statistics(const shape &s, const float *statistics, CUtensorMap *map);
+
+// The bounds of each token's document, for work.documents.
+inline size_t documents_bytes(const shape &s)
+{
+    return s.starts ? bt_align_256((size_t)s.q_tokens * sizeof(bounds)) : 0;
+}
+bt_status find_documents(const bt_launch *launch, const shape &s, bounds *to);
 
 // A persistent launch: a block on each SM, or fewer where there are fewer items.
 struct kernel_shape {
@@ -69,15 +80,9 @@ struct kernel_shape {
 };
 
 // Kernels take three arguments: maps (const __grid_constant__), `w`, and what `rows` points to.
-bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how, void *maps,
-                work w, void *rows);
+bt_status start(const bt_launch *launch, const void *kernel, const kernel_shape &how,
+                const void *maps, work w, const void *rows);
 bt_status check_workspace(const bt_launch *launch, const char *name, size_t needed);
-
-// What a row's accepts() asks.
-// Head sizes are above `above`, up to `most`.
-bool forward_fits(const bt_device *device, const bt_attention_args *args, int above, int most);
-bool backward_fits(const bt_device *device, const bt_attention_backward_args *args, int above,
-                   int most);
 
 } // namespace bt_attention_sm90
 #endif

@@ -18,7 +18,7 @@ struct pass {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-constexpr int CHUNKS = HEAD_DIM_MOST / 4; // 16 bytes of a row
+constexpr int CHUNKS = COLUMNS / 4; // 16 bytes of a row
 
 __device__ __forceinline__ float4 load_chunk(const bt_attention_view &view, int64_t batch,
                                              int64_t head, int token, int column, bool inside)
@@ -50,7 +50,7 @@ __device__ __forceinline__ void write_statistics(const pass &p, int head, int ti
 __global__ void __launch_bounds__(256) transpose_tf32(const pass p)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    __shared__ float tile[BLOCK][HEAD_DIM_MOST + 1];
+    __shared__ float tile[BLOCK][COLUMNS + 1];
     const int place = (int)blockIdx.x, which = place / p.tiles / p.heads;
     const int head = place / p.tiles % p.heads, tokens = place % p.tiles;
     const int64_t batch = head / p.heads_per_batch, of = head % p.heads_per_batch;
@@ -89,9 +89,8 @@ __global__ void __launch_bounds__(256) transpose_tf32(const pass p)
 bt_status transpose(const bt_launch *launch, const shape &s, const transposition &what,
                     const char *name)
 {
-    const pass p = {
-        what,           (int)s.tokens, (int)tiles_of(s), (int)s.heads, (int)(s.batch * s.heads),
-        (int)s.head_dim};
+    const pass p = {what,         (int)s.q_tokens,          (int)q_tiles_of(s),
+                    (int)s.heads, (int)(s.batch * s.heads), (int)s.head_dim};
     const cudaStream_t stream = bt_cuda_stream(launch);
     transpose_tf32<<<(unsigned)(p.tiles * p.heads * what.count), 256, 0, stream>>>(p);
     return bt_cuda_launched(name);
@@ -99,14 +98,14 @@ bt_status transpose(const bt_launch *launch, const shape &s, const transposition
 
 bt_status map_transposed(const shape &s, const transposition &what, CUtensorMap *map)
 {
-    const cuuint64_t tokens = (cuuint64_t)tiles_of(s) * BLOCK, row = tokens * sizeof(float);
+    const cuuint64_t tokens = (cuuint64_t)q_tiles_of(s) * BLOCK, row = tokens * sizeof(float);
     const cuuint64_t dim = (cuuint64_t)s.head_dim, heads = (cuuint64_t)(s.batch * s.heads);
     const bt_tensor_map_shape shape = {CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                                        CU_TENSOR_MAP_SWIZZLE_128B,
                                        4,
                                        {tokens, dim, heads, (cuuint64_t)what.count},
                                        {row, row * dim, row * dim * heads},
-                                       {32, HEAD_DIM_MOST, 1, 1}};
+                                       {32, COLUMNS, 1, 1}};
     return bt_tensor_map_make(what.to, &shape, map);
 }
 

@@ -13,7 +13,7 @@
 namespace bt_attention_sm90
 {
 
-constexpr int TRANSPOSED_MOST = 3;
+constexpr int TRANSPOSED_MOST = 2;
 
 // What the pass over the tokens does.
 struct transposition {
@@ -29,7 +29,7 @@ struct transposition {
 // Of one operand.
 inline size_t transposed_bytes(const shape &s)
 {
-    return (size_t)(s.batch * s.heads * s.head_dim * tiles_of(s) * BLOCK) * sizeof(float);
+    return (size_t)(s.batch * s.heads * s.head_dim * q_tiles_of(s) * BLOCK) * sizeof(float);
 }
 bt_status transpose(const bt_launch *launch, const shape &s, const transposition &what,
                     const char *name);

@@ -1,0 +1,239 @@
+// kernels/cuda/attention/forward_sm90.cuh - the forward kernel of the Hopper family, any format
+//   o = softmax(scale q k^T) v, lse = log sum exp
+// A warpgroup owns 64 queries and takes keys 64 at a time, the last tile that it sees first. P goes
+// from C fragments to A fragments in registers. The reference m of a row is its maximum over the
+// first tile, and is raised only for scores of more than 2^40 times its weight: fp32 and bf16 have
+// room for those.
+#ifndef BT_KERNELS_CUDA_ATTENTION_FORWARD_SM90_CUH
+#define BT_KERNELS_CUDA_ATTENTION_FORWARD_SM90_CUH
+
+#include <float.h>
+
+#include "kernels/cuda/attention/shell_sm90.cuh"
+
+namespace bt_attention_sm90
+{
+namespace
+{
+
+struct forward_maps {
+    CUtensorMap q, k, v, o; // v: transposed, if the format does
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// Of the thread's two rows: the reference to base 2, and this lane's part of the sum of P.
+struct row_state {
+    float m0, m1, l0, l1;
+};
+
+// P = exp2(scale_log2 s - m) in place of the scores.
+__device__ __forceinline__ void exponentials(float (&s)[32], float scale_log2, row_state &r)
+{
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            r.l0 += s[4 * i + e] = exp2_approximate(fmaf(s[4 * i + e], scale_log2, -r.m0));
+            r.l1 += s[4 * i + 2 + e] = exp2_approximate(fmaf(s[4 * i + 2 + e], scale_log2, -r.m1));
+        }
+    }
+}
+
+// The thread's largest scores of its two rows.
+__device__ __forceinline__ float2 largest(const float (&s)[32])
+{
+    float2 most = {s[0], s[2]};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        most.x = fmaxf(most.x, fmaxf(s[4 * i], s[4 * i + 1]));
+        most.y = fmaxf(most.y, fmaxf(s[4 * i + 2], s[4 * i + 3]));
+    }
+    return most;
+}
+
+// References are finite, so that a row may begin with scores of -inf.
+__device__ __forceinline__ float reference_of(float most, float scale_log2)
+{
+    return fmaxf(scale_log2 * row_max(most), -FLT_MAX);
+}
+
+template <int N>
+__device__ __forceinline__ void raise(float2 most, float (&o)[N][32], row_state &r,
+                                      float scale_log2)
+{
+    const float m0 = fmaxf(r.m0, reference_of(most.x, scale_log2));
+    const float m1 = fmaxf(r.m1, reference_of(most.y, scale_log2));
+    const float f0 = exp2_approximate(r.m0 - m0), f1 = exp2_approximate(r.m1 - m1);
+    r = {m0, m1, r.l0 * f0, r.l1 * f1};
+#pragma unroll
+    for (int i = 0; i < 32 * N; ++i) {
+        o[i >> 5][i & 31] *= i & 2 ? f1 : f0;
+    }
+}
+
+#endif
+
+// GENERAL: see sight_sm90.cuh.
+template <class F, bool GENERAL> struct forward {
+    using maps = forward_maps;
+    using rows = float *; // lse [B, H, q_tokens]
+    static constexpr bool WIDE = F::TILE_BYTES > 2 * TILE, UPWARDS = false;
+    static constexpr int GROUPS = WIDE ? 2 : 3, BUFFERS = WIDE ? 1 : 2;
+    static constexpr int STAGES = WIDE ? 2 : F::TILE_BYTES > TILE ? 4 : 7;
+    static constexpr int SPLIT = 1, PARTS = 1, PART_BYTES = F::TILE_BYTES, ROW_BYTES = 0; // q
+    static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP;       // k, v
+    using sees = query_sight<GROUPS, GENERAL>;
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    static __device__ __forceinline__ int members(const work &) { return 1; }
+    static __device__ __forceinline__ void load_own(const maps &maps, uint32_t to, int block,
+                                                    const item &t, uint32_t full)
+    {
+        load<F>(to, &maps.q, block, t.head, t.batch, full);
+    }
+    template <class Take>
+    static __device__ __forceinline__ void load_stage(const maps &maps, const work &w, uint32_t to,
+                                                      uint32_t, int tile, const item &t, int,
+                                                      const Take &take)
+    {
+        const int head = kv_head_of(w, t);
+        const uint32_t full = take(0, STAGE_BYTES);
+        load<F>(to, &maps.k, tile, head, t.batch, full);
+        if constexpr (F::TRANSPOSES) {
+            load_transposed<F>(to + F::TILE_BYTES, &maps.v, tile, t.index, 0, full);
+        } else {
+            load<F>(to + F::TILE_BYTES, &maps.v, tile, head, t.batch, full);
+        }
+    }
+    static __device__ __forceinline__ void send_own(const maps &maps, uint32_t from, int block,
+                                                    const item &t)
+    {
+        send<F>(&maps.o, from, block, t.head, t.batch);
+    }
+
+    static __device__ __forceinline__ void end_rows(const work &w, float *lse,
+                                                    const float (&o)[F::COLUMN_TILES][32],
+                                                    const row_state &r, uint32_t own, const item &t,
+                                                    int block, const place &at)
+    {
+        const float l0 = row_sum(r.l0), l1 = row_sum(r.l1);
+        const int token = block * BLOCK + row_of(at);
+        const bool writes = (at.lane & 3) == 0 && token >= 0;
+        float f0 = reciprocal_approximate(l0), f1 = reciprocal_approximate(l1);
+        if constexpr (GENERAL) { // a row that sees no key is zero, not 0 / 0
+            const bounds keys0 = keys_seen(w, token), keys1 = keys_seen(w, token + 8);
+            f0 = keys0.first < keys0.end ? f0 : 0.0f;
+            f1 = keys1.first < keys1.end ? f1 : 0.0f;
+        }
+        F::store(own, o, f0, f1, at);
+        lse += (int64_t)t.index * w.q_tokens + token;
+        store_if(writes && token < w.q_tokens, lse, LN_OF_2 * (r.m0 + log2_approximate(l0)));
+        store_if(writes && token + 8 < w.q_tokens, lse + 8,
+                 LN_OF_2 * (r.m1 + log2_approximate(l1)));
+    }
+
+    static __device__ __forceinline__ void consume(const work &w, float *lse,
+                                                   const memory<forward> &mem, const place &at)
+    {
+        const uint64_t stages = operand(mem.stage(0));
+        float s[32], o[F::COLUMN_TILES][32];
+        uint32_t p[F::FRAGMENT];
+        reader<forward> from = {mem, at, {}};
+        ring_place<STAGES> &ring = from.ring;
+        for (int round = 0;; ++round) {
+            const int index = item_index(round, blockIdx.x, gridDim.x);
+            if (index >= w.total) {
+                break;
+            }
+            const item t = item_at(w, index);
+            const int block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
+            const int own = mem.place_of(round, at.group);
+            const sight sight = sees::of(w, t, block);
+            from.pass(sight.item.top - sight.own.top);
+            const uint64_t queries = operand(mem.own(own));
+            mbarrier_wait(mem.own_full(own), mem.phase_of(round));
+            from.ready();
+            wgmma_fence();
+            F::scores(s, queries, stages + ring.stage * STAGE_STEP);
+            wgmma_commit();
+            wgmma_wait<0>();
+            wgmma_settle(s);
+            mask_keys<GENERAL>(s, w, sight, block, sight.own.top, at, -INFINITY);
+            const float2 most = largest(s);
+            row_state r = {reference_of(most.x, w.scale_log2), reference_of(most.y, w.scale_log2),
+                           0.0f, 0.0f};
+            exponentials(s, w.scale_log2, r);
+            F::pack(p, s);
+            int old;
+            for (int tile = sight.own.top - 1;; --tile) {
+                old = ring.stage;
+                ring.advance();
+                if (tile < sight.own.bottom) {
+                    break;
+                }
+                from.ready();
+                wgmma_fence();
+                F::scores(s, queries, stages + ring.stage * STAGE_STEP);
+                wgmma_commit();
+                F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP, tile != sight.own.top - 1);
+                wgmma_commit();
+                wgmma_wait<1>();
+                wgmma_settle(s);
+                if constexpr (GENERAL) {
+                    mask_keys<GENERAL>(s, w, sight, block, tile, at, -INFINITY);
+                }
+                const float2 most = largest(s);
+                if (__any_sync(0xffffffffu, fmaf(most.x, w.scale_log2, -r.m0) > 40.0f ||
+                                                fmaf(most.y, w.scale_log2, -r.m1) > 40.0f)) {
+                    wgmma_wait<0>();
+                    settle(o);
+                    raise(most, o, r, w.scale_log2);
+                }
+                exponentials(s, w.scale_log2, r);
+                wgmma_wait<0>();
+                wgmma_settle(p);
+                from.release(old);
+                F::pack(p, s);
+            }
+            wgmma_fence();
+            F::accumulate(o, p, stages + old * STAGE_STEP + F::STEP,
+                          sight.own.top != sight.own.bottom);
+            wgmma_commit();
+            wgmma_wait<0>();
+            settle(o);
+            from.release(old);
+            end_rows(w, lse, o, r, mem.own(own), t, block, at);
+            results_ready(mem, own, at);
+            if constexpr (GENERAL) {
+                from.pass(sight.own.bottom - sight.item.bottom);
+            }
+        }
+    }
+#endif
+};
+
+// `v` is what the map says: of the call, or transposed.
+template <class F, bool GENERAL>
+bt_status run_forward(const bt_launch *launch, const char *name, const bt_attention_args *a,
+                      const CUtensorMap *v_transposed, const bounds *documents)
+{
+    const shape &s = a->shape;
+    using kernel = forward<F, GENERAL>;
+    forward_maps maps;
+    BT_TRY(map_view(s, QUERIES, &a->q, F::LOADED, &maps.q));
+    BT_TRY(map_view(s, KEYS, &a->k, F::LOADED, &maps.k));
+    if (v_transposed) {
+        maps.v = *v_transposed;
+    } else {
+        BT_TRY(map_view(s, KEYS, &a->v, F::LOADED, &maps.v));
+    }
+    BT_TRY(map_view(s, QUERIES, &a->o, F::STORED, &maps.o));
+    work w = work_make(s, QUERIES, kernel::GROUPS, launch->device->info.processor_count);
+    w.documents = documents;
+    return start_kernel<kernel>(launch, name, maps, w, (float *)a->lse);
+}
+
+} // namespace
+} // namespace bt_attention_sm90
+#endif

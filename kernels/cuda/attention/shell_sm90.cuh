@@ -1,0 +1,238 @@
+// kernels/cuda/attention/shell_sm90.cuh - what surrounds the arithmetic of the Hopper kernels
+//
+// A kernel K is a block for each SM that takes items until none is left: GROUPS warpgroups that
+// multiply, and one whose warps fetch tiles by TMA (warp 0) and send results (a warp for each
+// group). Shared memory, in this order:
+//   own     BUFFERS times GROUPS times PART_BYTES: the tiles of a group's block, then its results
+//   ring    STAGES times STAGE_BYTES: tiles of the other side
+//   rows    STAGES times ROW_BYTES: statistics with them
+//   barriers of the ring, SPLIT for a stage, full and empty; of own tiles full, empty, results full
+// Lifetime: own tiles full (TMA) -> consumed -> results full (warps of the group) -> sent -> empty.
+// K::item_span says which tiles the ring brings for an item, upwards or downwards, and K::members
+// how often (query heads of a key/value head). Nothing here branches on a consumer's thread: see
+// mbarrier_arrive_if.
+#ifndef BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
+#define BT_KERNELS_CUDA_ATTENTION_SHELL_SM90_CUH
+
+#include "kernels/cuda/attention/sight_sm90.cuh"
+#include "kernels/cuda/attention/tiles_sm90.cuh"
+
+namespace bt_attention_sm90
+{
+namespace
+{
+
+// Registers of a thread, of consumers and of the warps that move data: 64 Ki for the block.
+template <int GROUPS> constexpr int CONSUMER_REGISTERS = GROUPS == 3 ? 160 : 232;
+template <int GROUPS> constexpr int MOVER_REGISTERS = GROUPS == 3 ? 32 : 40;
+
+template <class K> struct layout {
+    static constexpr int THREADS = 128 * (K::GROUPS + 1), OWNS = K::BUFFERS * K::GROUPS;
+    static constexpr int RING = OWNS * K::PART_BYTES, ROWS = RING + K::STAGES * K::STAGE_BYTES;
+    static constexpr int BARRIERS = ROWS + K::STAGES * K::ROW_BYTES, SHARED = BARRIERS + 256;
+    static_assert(8 * (2 * K::STAGES * K::SPLIT + 3 * OWNS) <= 256 && SHARED <= SHARED_BYTES_MOST,
+                  "shared memory");
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+template <class K> struct memory {
+    using at = layout<K>;
+    static constexpr int FULL = at::BARRIERS, EMPTY = FULL + 8 * K::STAGES * K::SPLIT;
+    static constexpr int OWN_FULL = EMPTY + 8 * K::STAGES * K::SPLIT;
+    uint32_t base;
+
+    __device__ __forceinline__ uint32_t stage(int i) const
+    {
+        return base + at::RING + i * K::STAGE_BYTES;
+    }
+    __device__ __forceinline__ uint32_t rows(int i) const
+    {
+        return base + at::ROWS + i * K::ROW_BYTES;
+    }
+    __device__ __forceinline__ uint32_t full(int i) const { return base + FULL + 8 * i; }
+    __device__ __forceinline__ uint32_t empty(int i) const { return base + EMPTY + 8 * i; }
+    // `i` = place_of(round, group)
+    __device__ __forceinline__ uint32_t own(int i) const { return base + i * K::PART_BYTES; }
+    __device__ __forceinline__ uint32_t own_full(int i) const { return base + OWN_FULL + 8 * i; }
+    __device__ __forceinline__ uint32_t own_empty(int i) const
+    {
+        return own_full(i) + 8 * at::OWNS;
+    }
+    __device__ __forceinline__ uint32_t out_full(int i) const
+    {
+        return own_full(i) + 16 * at::OWNS;
+    }
+
+    static __device__ __forceinline__ int place_of(int round, int group)
+    {
+        return round % K::BUFFERS * K::GROUPS + group;
+    }
+    static __device__ __forceinline__ int phase_of(int round) { return round / K::BUFFERS & 1; }
+
+    __device__ __forceinline__ void init() const
+    {
+        for (int i = 0; i < K::STAGES * K::SPLIT; ++i) {
+            mbarrier_init(full(i), 1);
+            mbarrier_init(empty(i), 4 * K::GROUPS); // warps
+        }
+        for (int i = 0; i < at::OWNS; ++i) {
+            mbarrier_init(own_full(i), 1);
+            mbarrier_init(own_empty(i), 1);
+            mbarrier_init(out_full(i), 4); // the group's warps
+        }
+        mbarrier_init_fence();
+    }
+};
+
+template <class K>
+__device__ __forceinline__ void fetch(const typename K::maps &maps, const work &w,
+                                      const memory<K> &mem)
+{
+    ring_place<K::STAGES> ring;
+    ring.phase = 1;
+    for (int round = 0;; ++round) {
+        const int index = item_index(round, blockIdx.x, gridDim.x);
+        if (index >= w.total) {
+            break;
+        }
+        const item t = item_at(w, index);
+        const span tiles = K::sees::item_span(w, t);
+        const int count = tiles.top - tiles.bottom + 1, members = K::members(w);
+        // Own tiles that stand once come after as many stages as are free without them.
+        const int own_at = K::BUFFERS == 1 ? min(K::STAGES - 1, count - 1) : 0;
+        for (int member = 0; member < members; ++member) {
+            for (int i = 0; i < count; ++i) {
+                if (i == own_at && member == 0) {
+                    for (int group = 0; group < K::GROUPS; ++group) {
+                        const int own = mem.place_of(round, group);
+                        const int turn = turn_of<K::GROUPS>(group, round);
+                        mbarrier_wait(mem.own_empty(own), mem.phase_of(round) ^ 1);
+                        mbarrier_expect(mem.own_full(own), K::PART_BYTES);
+                        K::load_own(maps, mem.own(own), K::sees::block(w, t, turn), t,
+                                    mem.own_full(own));
+                    }
+                }
+                // The barrier of a part of the stage, when that is free.
+                auto take = [&](int part, int bytes) {
+                    const int at = ring.stage * K::SPLIT + part;
+                    mbarrier_wait(mem.empty(at), ring.phase);
+                    mbarrier_expect(mem.full(at), bytes);
+                    return mem.full(at);
+                };
+                K::load_stage(maps, w, mem.stage(ring.stage), mem.rows(ring.stage),
+                              K::UPWARDS ? tiles.bottom + i : tiles.top - i, t, member, take);
+                ring.advance();
+            }
+        }
+    }
+}
+
+// Sends the results of one group. A block before the first is not sent: TMA stores past the end
+// are dropped, those wholly before the tensor are illegal.
+template <class K>
+__device__ __forceinline__ void deliver(const typename K::maps &maps, const work &w,
+                                        const memory<K> &mem, int group)
+{
+    for (int round = 0;; ++round) {
+        const int index = item_index(round, blockIdx.x, gridDim.x);
+        if (index >= w.total) {
+            break;
+        }
+        const item t = item_at(w, index);
+        const int block = K::sees::block(w, t, turn_of<K::GROUPS>(group, round));
+        const int own = mem.place_of(round, group);
+        mbarrier_wait(mem.out_full(own), mem.phase_of(round));
+        if (block >= 0) {
+            K::send_own(maps, mem.own(own), block, t);
+            tma_store_commit();
+            tma_store_wait_read<0>();
+        }
+        mbarrier_arrive(mem.own_empty(own));
+    }
+    tma_store_wait<0>();
+}
+
+// A consumer's view of the ring. Parts of a stage that have no barrier of their own go with the
+// last one that has: `ready` and `release` of them do nothing.
+template <class K> struct reader {
+    const memory<K> &mem;
+    const place &at;
+    ring_place<K::STAGES> ring;
+
+    __device__ __forceinline__ void ready(int part = 0) const
+    {
+        if (part < K::SPLIT) {
+            mbarrier_wait(mem.full(ring.stage * K::SPLIT + part), ring.phase);
+        }
+    }
+    __device__ __forceinline__ void release(int stage, int part = K::PARTS - 1) const
+    {
+        if (part >= K::PARTS - K::SPLIT) {
+            mbarrier_arrive_if(mem.empty(stage * K::SPLIT + part - (K::PARTS - K::SPLIT)),
+                               at.lane == 0);
+        }
+    }
+    // Passes over tiles; the consumer must not hold a stage.
+    __device__ __forceinline__ void pass(int tiles)
+    {
+        for (; tiles > 0; --tiles) {
+#pragma unroll
+            for (int part = 0; part < K::SPLIT; ++part) {
+                ready(part);
+                release(ring.stage, part + K::PARTS - K::SPLIT);
+            }
+            ring.advance();
+        }
+    }
+};
+
+// The results of the group's block are in its own tiles.
+template <class K>
+__device__ __forceinline__ void results_ready(const memory<K> &mem, int own, const place &at)
+{
+    fence_async();
+    __syncwarp();
+    mbarrier_arrive_if(mem.out_full(own), at.lane == 0);
+}
+
+#endif
+
+template <class K>
+__global__ void __launch_bounds__(layout<K>::THREADS, 1)
+    hopper(const __grid_constant__ typename K::maps maps, const work w, const typename K::rows rows)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const place at = place_make();
+    const memory<K> mem = {shared_address(shared)};
+    if (threadIdx.x == 0) {
+        mem.init();
+    }
+    __syncthreads();
+    if (at.group == K::GROUPS) {
+        registers_give<MOVER_REGISTERS<K::GROUPS>>();
+        const int helper = at.warp - 4 * K::GROUPS;
+        if (at.thread == 0) {
+            fetch<K>(maps, w, mem);
+        } else if (helper > 0 && helper <= K::GROUPS && at.lane == 0) {
+            deliver<K>(maps, w, mem, helper - 1);
+        }
+    } else {
+        registers_take<CONSUMER_REGISTERS<K::GROUPS>>();
+        K::consume(w, rows, mem, at);
+    }
+#endif
+}
+
+template <class K>
+bt_status start_kernel(const bt_launch *launch, const char *name, const typename K::maps &maps,
+                       const work &w, const typename K::rows &rows)
+{
+    return start(launch, (const void *)hopper<K>, {name, layout<K>::THREADS, layout<K>::SHARED, 1},
+                 &maps, w, &rows);
+}
+
+} // namespace
+} // namespace bt_attention_sm90
+#endif

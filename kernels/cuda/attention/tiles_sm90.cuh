@@ -1,0 +1,132 @@
+// kernels/cuda/attention/tiles_sm90.cuh - a tile of 64 tokens in each format of the Hopper kernels
+//
+// A format says how TMA moves a tile, how tiles are multiplied and how sums leave. COLUMN_TILES is
+// the number of 64-wide column tiles that hold head_dim; columns past it are zero. Members:
+//   scores      d = A B^T, both tiles in shared memory; the sum runs over columns
+//   accumulate  d (+)= P B with P a fragment; the sum runs over B's tokens
+//   pack        sums to a fragment: C layout to A layout, rounded
+//   store       sums, rows times f0 and (8 below) f1, into a tile from which `send` takes them
+// TRANSPOSES: B of `accumulate` must be loaded by load_transposed, since wgmma reads it by token.
+#ifndef BT_KERNELS_CUDA_ATTENTION_TILES_SM90_CUH
+#define BT_KERNELS_CUDA_ATTENTION_TILES_SM90_CUH
+
+#include "kernels/cuda/attention/sm90.cuh"
+
+namespace bt_attention_sm90
+{
+namespace
+{
+
+template <int N> struct bf16_tiles {
+    static constexpr int COLUMN_TILES = N, FRAGMENT = 16, PIECES = N; // pieces of 128 bytes a row
+    static constexpr int TILE_BYTES = PIECES * TILE, STEP = PIECES * TILE_STEP;
+    static constexpr int PIECE_COLUMNS = 64;
+    static constexpr bool TRANSPOSES = false;
+    static constexpr CUtensorMapDataType LOADED = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, STORED = LOADED;
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    static __device__ __forceinline__ void scores(float (&d)[32], uint64_t a, uint64_t b)
+    {
+#pragma unroll
+        for (int k = 0; k < 4 * N; ++k) {
+            const int step = (k >> 2) * TILE_STEP + (k & 3) * WGMMA_K_STEP<false>;
+            wgmma_bf16<64, false, false>::multiply(d, a + step, b + step, k > 0);
+        }
+    }
+    static __device__ __forceinline__ void accumulate(float (&d)[N][32], const uint32_t (&p)[16],
+                                                      uint64_t b, bool adds)
+    {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            multiply_bf16(d[n], p, b + n * TILE_STEP, adds);
+        }
+    }
+    static __device__ __forceinline__ void pack(uint32_t (&p)[16], const float (&d)[32])
+    {
+        pack_tile(p, d);
+    }
+    static __device__ __forceinline__ void store(uint32_t tile, const float (&d)[N][32], float f0,
+                                                 float f1, const place &at)
+    {
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            store_bf16(tile + n * TILE, d[n], f0, f1, at);
+        }
+    }
+#endif
+};
+
+// f32 in memory. Fragments are in the order of transposed_tf32_sm90.h.
+struct tf32_tiles {
+    static constexpr int COLUMN_TILES = 1, FRAGMENT = 32, PIECES = 2;
+    static constexpr int TILE_BYTES = PIECES * TILE, STEP = PIECES * TILE_STEP;
+    static constexpr int PIECE_COLUMNS = 32;
+    static constexpr bool TRANSPOSES = true;
+    static constexpr CUtensorMapDataType LOADED = CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+                                         STORED = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    static __device__ __forceinline__ void scores(float (&d)[32], uint64_t a, uint64_t b)
+    {
+        multiply_tf32(d, a, b);
+    }
+    static __device__ __forceinline__ void accumulate(float (&d)[1][32], const uint32_t (&p)[32],
+                                                      uint64_t b, bool adds)
+    {
+        multiply_tf32(d[0], p, b, adds);
+    }
+    static __device__ __forceinline__ void pack(uint32_t (&p)[32], const float (&d)[32])
+    {
+        round_tile(p, d);
+    }
+    static __device__ __forceinline__ void store(uint32_t tile, const float (&d)[1][32], float f0,
+                                                 float f1, const place &at)
+    {
+        store_f32(tile, d[0], f0, f1, at);
+    }
+#endif
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+template <class F>
+__device__ __forceinline__ void load(uint32_t to, const CUtensorMap *map, int tile, int head,
+                                     int batch, uint32_t barrier)
+{
+#pragma unroll
+    for (int i = 0; i < F::PIECES; ++i) {
+        tma_load(to + i * TILE, map, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch, barrier);
+    }
+}
+// `index`: the head over the batch; `which` of the operands that the pass before transposed.
+template <class F>
+__device__ __forceinline__ void load_transposed(uint32_t to, const CUtensorMap *map, int tile,
+                                                int index, int which, uint32_t barrier)
+{
+#pragma unroll
+    for (int i = 0; i < F::PIECES; ++i) {
+        tma_load(to + i * TILE, map, tile * BLOCK + i * F::PIECE_COLUMNS, 0, index, which, barrier);
+    }
+}
+template <class F>
+__device__ __forceinline__ void send(const CUtensorMap *map, uint32_t from, int tile, int head,
+                                     int batch)
+{
+#pragma unroll
+    for (int i = 0; i < F::PIECES; ++i) {
+        tma_store(map, from + i * TILE, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch);
+    }
+}
+template <int N> __device__ __forceinline__ void settle(float (&d)[N][32])
+{
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+        wgmma_settle(d[n]);
+    }
+}
+
+#endif
+
+} // namespace
+} // namespace bt_attention_sm90
+#endif
