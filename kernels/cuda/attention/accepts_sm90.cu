@@ -5,7 +5,8 @@
 // finite; no dropout. Plain masks: all keys, or causal with as many keys as queries. The rest:
 //   bf16     D <= 128, plain masks; backward: no grouped heads, no accumulation
 //   general  bf16, D <= 256, backward 128
-//   tf32     D <= 64, plain masks, as many keys as queries, no grouped heads, no accumulation
+//   tf32     D <= 128, backward 64, plain masks, as many keys as queries, no grouped heads, no
+//   accumulation
 #include <math.h>
 
 #include "kernels/attention.h"
@@ -100,7 +101,7 @@ bool bt_attention_tf32_sm90_accepts(const bt_device *device, const void *args)
 {
     using namespace bt_attention_sm90;
     const bt_attention_args *a = (const bt_attention_args *)args;
-    return a->compute == BT_COMPUTE_TF32 && forward_fits(device, a, COLUMNS) &&
+    return a->compute == BT_COMPUTE_TF32 && forward_fits(device, a, 2 * COLUMNS) &&
            mask_is_plain(a->shape) && a->shape.q_tokens == a->shape.kv_tokens &&
            a->shape.heads == a->shape.kv_heads;
 }

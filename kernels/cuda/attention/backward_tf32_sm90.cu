@@ -23,7 +23,7 @@ namespace bt_attention_sm90
 namespace
 {
 
-using format = tf32_tiles;
+using format = tf32_tiles<1>;
 
 // Places in the workspace: k for the first kernel, q for the second; do for both.
 enum { K_OR_Q, DO, TRANSPOSED };

@@ -1,7 +1,7 @@
 // kernels/cuda/attention/forward_tf32_sm90.cu - flash attention for Hopper, f32 in memory, products
 //   in tf32
 //   o = softmax(scale q k^T) v, lse = log sum exp
-// Shapes   views of [B, T, H, D], any T; D <= 64, a multiple of 8; lse [B, H, T] f32
+// Shapes   views of [B, T, H, D], any T; D <= 128, a multiple of 8; lse [B, H, T] f32
 // Types    operands rounded to the nearest tf32 (q and k by TMA as it loads them, v by the pass
 //          before, P in registers), fp32 sums and softmax
 // Plan     v is transposed and rounded by a pass (transposed_tf32_sm90.h), then forward_sm90.cuh
@@ -33,5 +33,7 @@ bt_status bt_attention_tf32_sm90(const bt_launch *launch, const void *args)
     BT_TRY(check_workspace(launch, "attention tf32", transposed_bytes(s)));
     BT_TRY(map_transposed(s, v, &v_transposed));
     BT_TRY(transpose(launch, s, v, "attention tf32, transposition"));
-    return run_forward<tf32_tiles, false>(launch, "attention tf32", a, &v_transposed, nullptr);
+    auto *run = s.head_dim <= COLUMNS ? run_forward<tf32_tiles<1>, false>
+                                      : run_forward<tf32_tiles<2>, false>;
+    return run(launch, "attention tf32", a, &v_transposed, nullptr);
 }

@@ -18,7 +18,7 @@ struct key_maps {
 };
 
 struct keys_tf32 {
-    using F = tf32_tiles;
+    using F = tf32_tiles<1>;
     using maps = key_maps;
     using rows = const float *; // unused
     static constexpr bool UPWARDS = true;

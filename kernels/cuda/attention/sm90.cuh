@@ -119,15 +119,7 @@ __device__ __forceinline__ constexpr int tf32_step(int k)
 {
     return (k >> 2) * TILE_STEP + (k & 3) * 2;
 }
-// d = A B^T in tf32, both in shared memory.
-__device__ __forceinline__ void multiply_tf32(float (&d)[32], uint64_t a, uint64_t b)
-{
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-        wgmma_tf32_shared(d, a + tf32_step(k), b + tf32_step(k), k > 0);
-    }
-}
-// d (+)= A B^T in tf32, A in registers, in the order of tokens_tf32_sm90.cu.
+// d (+)= A B^T in tf32, A in registers, in the order of transposed_tf32_sm90.h.
 __device__ __forceinline__ void multiply_tf32(float (&d)[32], const uint32_t (&a)[32], uint64_t b,
                                               bool adds)
 {

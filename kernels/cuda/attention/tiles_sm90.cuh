@@ -57,8 +57,8 @@ template <int N> struct bf16_tiles {
 };
 
 // f32 in memory. Fragments are in the order of transposed_tf32_sm90.h.
-struct tf32_tiles {
-    static constexpr int COLUMN_TILES = 1, FRAGMENT = 32, PIECES = 2;
+template <int N> struct tf32_tiles {
+    static constexpr int COLUMN_TILES = N, FRAGMENT = 32, PIECES = 2 * N;
     static constexpr int TILE_BYTES = PIECES * TILE, STEP = PIECES * TILE_STEP;
     static constexpr int PIECE_COLUMNS = 32;
     static constexpr bool TRANSPOSES = true;
@@ -68,21 +68,30 @@ struct tf32_tiles {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
     static __device__ __forceinline__ void scores(float (&d)[32], uint64_t a, uint64_t b)
     {
-        multiply_tf32(d, a, b);
+#pragma unroll
+        for (int k = 0; k < 8 * N; ++k) {
+            wgmma_tf32_shared(d, a + tf32_step(k), b + tf32_step(k), k > 0);
+        }
     }
-    static __device__ __forceinline__ void accumulate(float (&d)[1][32], const uint32_t (&p)[32],
+    static __device__ __forceinline__ void accumulate(float (&d)[N][32], const uint32_t (&p)[32],
                                                       uint64_t b, bool adds)
     {
-        multiply_tf32(d[0], p, b, adds);
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            multiply_tf32(d[n], p, b + n * 2 * TILE_STEP, adds);
+        }
     }
     static __device__ __forceinline__ void pack(uint32_t (&p)[32], const float (&d)[32])
     {
         round_tile(p, d);
     }
-    static __device__ __forceinline__ void store(uint32_t tile, const float (&d)[1][32], float f0,
+    static __device__ __forceinline__ void store(uint32_t tile, const float (&d)[N][32], float f0,
                                                  float f1, const place &at)
     {
-        store_f32(tile, d[0], f0, f1, at);
+#pragma unroll
+        for (int n = 0; n < N; ++n) {
+            store_f32(tile + n * 2 * TILE, d[n], f0, f1, at);
+        }
     }
 #endif
 };
@@ -98,14 +107,16 @@ __device__ __forceinline__ void load(uint32_t to, const CUtensorMap *map, int ti
         tma_load(to + i * TILE, map, i * F::PIECE_COLUMNS, tile * BLOCK, head, batch, barrier);
     }
 }
-// `index`: the head over the batch; `which` of the operands that the pass before transposed.
+// `index`: the head over the batch; `which` of the operands that the pass before transposed. The
+// halves of the tokens of 64 columns, then of the next 64.
 template <class F>
 __device__ __forceinline__ void load_transposed(uint32_t to, const CUtensorMap *map, int tile,
                                                 int index, int which, uint32_t barrier)
 {
 #pragma unroll
     for (int i = 0; i < F::PIECES; ++i) {
-        tma_load(to + i * TILE, map, tile * BLOCK + i * F::PIECE_COLUMNS, 0, index, which, barrier);
+        tma_load(to + i * TILE, map, tile * BLOCK + (i & 1) * BLOCK / 2, (i >> 1) * COLUMNS, index,
+                 which, barrier);
     }
 }
 template <class F>

@@ -1,5 +1,5 @@
 // kernels/cuda/attention/transposed_tf32_sm90.cu - transposes and rounds tokens of tf32 operands
-// Shapes   views of [B, T, H, D] -> see the header; D <= 64, a multiple of 8
+// Shapes   views of [B, T, H, D] -> see the header; D <= 128, a multiple of 8
 // Types    f32, rounded to the nearest tf32; NaN stays NaN
 // Plan     a block takes 64 tokens of a head through shared memory; with do it also sums do o
 // Cost     reads and writes each operand once; bound by HBM
@@ -18,8 +18,6 @@ struct pass {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-constexpr int CHUNKS = COLUMNS / 4; // 16 bytes of a row
-
 __device__ __forceinline__ float4 load_chunk(const bt_attention_view &view, int64_t batch,
                                              int64_t head, int token, int column, bool inside)
 {
@@ -28,12 +26,13 @@ __device__ __forceinline__ float4 load_chunk(const bt_attention_view &view, int6
     return inside ? *(const float4 *)from : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
-// lse log2(e) and delta of a row, whose products of do and o the 16 lanes hold.
+// lse log2(e) and delta of a row, whose products of do and o so many lanes hold.
+template <int LANES>
 __device__ __forceinline__ void write_statistics(const pass &p, int head, int tile, int row,
                                                  float delta, bool writes)
 {
 #pragma unroll
-    for (int step = 1; step < CHUNKS; step *= 2) {
+    for (int step = 1; step < LANES; step *= 2) {
         delta += __shfl_xor_sync(0xffffffffu, delta, step);
     }
     const int token = tile * BLOCK + row;
@@ -47,10 +46,12 @@ __device__ __forceinline__ void write_statistics(const pass &p, int head, int ti
 
 #endif
 
-__global__ void __launch_bounds__(256) transpose_tf32(const pass p)
+// N: 64-wide column tiles
+template <int N> __global__ void __launch_bounds__(256) transpose_tf32(const pass p)
 {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    __shared__ float tile[BLOCK][COLUMNS + 1];
+    constexpr int CHUNKS = N * COLUMNS / 4; // 16 bytes of a row
+    __shared__ float tile[BLOCK][N * COLUMNS + 1];
     const int place = (int)blockIdx.x, which = place / p.tiles / p.heads;
     const int head = place / p.tiles % p.heads, tokens = place % p.tiles;
     const int64_t batch = head / p.heads_per_batch, of = head % p.heads_per_batch;
@@ -63,9 +64,9 @@ __global__ void __launch_bounds__(256) transpose_tf32(const pass p)
         to[0] = x.x, to[1] = x.y, to[2] = x.z, to[3] = x.w;
         if (with_rows) {
             const float4 o = load_chunk(p.what.o, batch, of, token, column, inside);
-            write_statistics(p, head, tokens, row,
-                             fmaf(x.x, o.x, fmaf(x.y, o.y, fmaf(x.z, o.z, x.w * o.w))),
-                             column == 0);
+            write_statistics<CHUNKS>(p, head, tokens, row,
+                                     fmaf(x.x, o.x, fmaf(x.y, o.y, fmaf(x.z, o.z, x.w * o.w))),
+                                     column == 0);
         }
     }
     __syncthreads();
@@ -92,7 +93,8 @@ bt_status transpose(const bt_launch *launch, const shape &s, const transposition
     const pass p = {what,         (int)s.q_tokens,          (int)q_tiles_of(s),
                     (int)s.heads, (int)(s.batch * s.heads), (int)s.head_dim};
     const cudaStream_t stream = bt_cuda_stream(launch);
-    transpose_tf32<<<(unsigned)(p.tiles * p.heads * what.count), 256, 0, stream>>>(p);
+    auto *kernel = s.head_dim <= COLUMNS ? transpose_tf32<1> : transpose_tf32<2>;
+    kernel<<<(unsigned)(p.tiles * p.heads * what.count), 256, 0, stream>>>(p);
     return bt_cuda_launched(name);
 }
 

@@ -47,7 +47,7 @@ static const kind kinds[] = {
     {"bf16 any", BT_BF16, BT_COMPUTE_NATIVE, HOPPER_ROWS(general_bf16), 1e-2,
      bt_attention_general_bf16_sm90_workspace, 128, true},
 };
-enum { GENERAL_BF16 = 5 };
+enum { TF32_HOPPER = 4, GENERAL_BF16 = 5 };
 
 static bool rested; // the card rests between samples, so that power does not limit its clock
 static bool quiet;  // print failures alone
@@ -238,6 +238,10 @@ static bool check_general(int count)
             check_shape({1, 4, 150, dim, true, false, 1, {2, 300, 120, 70, 0, false}}, k, 2, true);
         good &= check_shape({1, 2, 300, dim, true, true, 1, {0, 0, 0, 0, 5, false}}, k, 2, true);
     }
+    for (int i = 0; i < 12; ++i) { // wide heads of the tf32 forward
+        const shape s = {1, 2, 1 + 37 * i, 72 + i % 8 * 8, i % 2 == 0, i % 3 == 0, 1, {}};
+        good &= check_shape(s, &kinds[TF32_HOPPER], 2, true);
+    }
     srand(7);
     for (int i = 0; i < count; ++i) {
         const bool packs = rand() % 3 == 0;
@@ -415,6 +419,7 @@ static void time_all(bool hopper_only)
         {4, {32, 12, 1024, 64, true, true, 1, {}}},
         {4, {4, 12, 1024, 64, true, true, 1, {}}},
         {4, {2, 12, 16384, 64, true, true, 1, {}}},
+        {4, {4, 32, 2048, 128, true, true, 1, {}}},
         {5, {64, 12, 1024, 64, true, true, 1, {}}},
         {5, {2, 12, 16384, 64, true, true, 1, {}}},
         {5, {4, 32, 2048, 128, true, true, 1, {}}},
@@ -436,7 +441,8 @@ static void time_all(bool hopper_only)
         launch(p, false);
         const double flop = 4.0 * t.s.batch * t.s.heads * pairs_of(p) * t.s.dim;
         const double fwd = median_ms(p, false, scrub, scrub_bytes);
-        const double bwd = median_ms(p, true, scrub, scrub_bytes);
+        const bool both = p.k->backward_accepts(&device, &p.backward);
+        const double bwd = both ? median_ms(p, true, scrub, scrub_bytes) : INFINITY;
         printf("%-9s %2dx%2d(%d)x%5dx%3d %s window %d docs %d%s  %9.3f %8.1f   %11.3f %8.1f   "
                "%8.1f\n",
                p.k->name, t.s.batch, t.s.heads, kv_heads_of(t.s), t.s.tokens, t.s.dim,
