@@ -452,7 +452,7 @@ static void refuses_what_it_cannot(void **state)
         bt_attention_args bad = good;
         bad.shape.head_dim = 12;
         refuse(&bad);
-        bad.shape.head_dim = 136;
+        bad.shape.head_dim = 264;
         refuse(&bad);
         bad = good;
         bad.shape.scale = 0;
