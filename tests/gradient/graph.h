@@ -56,9 +56,9 @@ typedef struct graph_node {
     graph_kind kind;
     int in[GRAPH_INPUTS]; // -1: none
     bt_shape shape;
-    int function; // of UNARY, BINARY
-    double alpha; // of UNARY; what WRITE writes; rate of DROPOUT
-    int axis, axes[BT_MAX_RANK];
+    int function;                  // of UNARY, BINARY
+    double alpha;                  // of UNARY; what WRITE writes; rate of DROPOUT
+    int axis, axes[BT_MAX_RANK];   // of ATTENTION: window; axes[0] heads of keys
     int64_t start;                 // of NARROW; heads of ATTENTION
     bool trans_a, trans_b;         // of MATMUL; trans_a: GELU of LINEAR, causal of ATTENTION
     bool trained;                  // of LEAF

@@ -336,11 +336,15 @@ static void make_embedding(maker *m)
 static void make_attention(maker *m)
 {
     const int64_t width = 1 + draw(m, 2), heads = width == 2 ? 1 + draw(m, 2) : 1;
-    const int x = fitting(m, BT_SHAPE(0, 0, 3 * width), draw(m, m->g->count));
+    const int64_t kv_heads = heads == 2 ? 1 + draw(m, 2) : 1;
+    const int64_t packed = width + 2 * kv_heads * (width / heads);
+    const int x = fitting(m, BT_SHAPE(0, 0, packed), draw(m, m->g->count));
     bt_shape shape = *shape_of(m, x);
     shape.size[2] = width;
     graph_node *n = use(m, GRAPH_ATTENTION, shape, &x, 1);
     n->start = heads;
+    n->axes[0] = (int)kv_heads;
+    n->axis = chance(m, 40) ? 1 + draw(m, 2) : 0;
     n->trans_a = chance(m, 60);
 }
 

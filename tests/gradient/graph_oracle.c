@@ -3,6 +3,7 @@
 // Each op is its textbook formula over dual numbers: no backward formulas, no tape, no kernels.
 // Memory is modelled (storage and places), so that writes and views mean what they mean.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/gradient/graph.h"
@@ -279,28 +280,38 @@ static void matmul(world *w, int n)
     (void)b;
 }
 
+// A token's row is its queries, keys and values side by side.
 static void attention(world *w, int n)
 {
     const graph_node *self = node(w, n);
     const int64_t tokens = self->shape.size[1], width = self->shape.size[2], heads = self->start;
-    const int64_t size = width / heads;
+    const int64_t size = width / heads, kv_heads = self->axes[0], window = self->axis;
+    const int64_t row = width + 2 * kv_heads * size;
     dual score[GRAPH_ELEMENTS];
     for (int64_t i = 0; i < count_of(w, n); ++i) {
         const int64_t batch = i / (tokens * width), t = i / width % tokens, c = i % width;
-        const int64_t head = c / size, seen = self->trans_a ? t + 1 : tokens;
-        const int64_t base = batch * tokens * 3 * width;
-        for (int64_t s = 0; s < seen; ++s) {
-            score[s] = (dual){0, 0};
-            for (int64_t k = head * size; k < (head + 1) * size; ++k) {
-                score[s] = add(score[s], mul(get(w, self->in[0], base + t * 3 * width + k),
-                                             get(w, self->in[0], base + (s * 3 + 1) * width + k)));
+        const int64_t base = batch * tokens * row,
+                      key = width + c / size / (heads / kv_heads) * size;
+        const int64_t query = base + t * row + c / size * size, value = key + kv_heads * size;
+        int64_t seen = 0, first = 0;
+        for (int64_t s = 0; s < tokens; ++s) {
+            if ((self->trans_a && s > t) || (window > 0 && llabs(s - t) >= window)) {
+                continue;
             }
-            score[s] = scaled(score[s], 1 / sqrt((double)size));
+            first = seen == 0 ? s : first;
+            score[seen] = (dual){0, 0};
+            for (int64_t k = 0; k < size; ++k) {
+                score[seen] = add(score[seen], mul(get(w, self->in[0], query + k),
+                                                   get(w, self->in[0], base + s * row + key + k)));
+            }
+            score[seen] = scaled(score[seen], 1 / sqrt((double)size));
+            ++seen;
         }
         softmax(score, seen);
         dual sum = {0, 0};
-        for (int64_t s = 0; s < seen; ++s) {
-            sum = add(sum, mul(score[s], get(w, self->in[0], base + (s * 3 + 2) * width + c)));
+        for (int64_t s = 0; s < seen; ++s) { // the keys in sight are neighbours
+            const int64_t at = base + (first + s) * row + value + c % size;
+            sum = add(sum, mul(score[s], get(w, self->in[0], at)));
         }
         set(w, n, i, sum);
     }

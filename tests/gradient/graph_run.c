@@ -101,7 +101,9 @@ static bt_status run_matmul(runner *r, const graph_node *n, bt_tensor *const *in
 static bt_status run_attention(runner *r, const graph_node *n, bt_tensor *const *in,
                                bt_tensor **out)
 {
-    return bt_attention(&r->f->context, in[0], n->start, n->trans_a, out);
+    const bt_attention_options options = {
+        .heads = n->start, .kv_heads = n->axes[0], .causal = n->trans_a, .window = n->axis};
+    return bt_attend(&r->f->context, in[0], NULL, NULL, NULL, &options, out);
 }
 
 static bt_status run_dropout(runner *r, const graph_node *n, bt_tensor *const *in, bt_tensor **out)
