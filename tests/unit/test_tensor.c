@@ -118,6 +118,45 @@ static void sizes_are_checked_before_arithmetic(void **state)
     fixture_close(&f);
 }
 
+static void attention_refuses_what_does_not_fit(void **state)
+{
+    (void)state;
+    fixture f;
+    bt_tensor *q = NULL, *k = NULL, *starts = NULL, *y = NULL;
+    fixture_open(&f, 0);
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(2, 3, 8), "q", &q));
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_F32, BT_SHAPE(2, 5, 4), "k", &k));
+    ASSERT_OK(bt_tensor_zeros(&f.context, BT_I32, BT_SHAPE(2), "starts", &starts));
+    const bt_attention_options good = {.heads = 4, .kv_heads = 2};
+    const struct {
+        bt_tensor *q, *k, *v, *starts;
+        bt_attention_options with;
+        const char *message;
+    } bad[] = {
+        {q, k, k, NULL, {.heads = 4, .kv_heads = 3}, "4 heads with 3 of keys"},
+        {q, k, k, NULL, {.heads = 4, .kv_heads = 4}, "does not fit"},
+        {q, k, NULL, NULL, good, "without values"},
+        {q, NULL, k, NULL, good, "without values"},
+        {q, k, q, NULL, good, "does not fit"},
+        {q, starts, k, NULL, good, "does not fit"},
+        {q, NULL, NULL, NULL, {.heads = 4}, "qkv of shape [2, 3, 8] with 4 heads"},
+        {q, k, k, NULL, {.heads = 4, .kv_heads = 2, .window = -1}, "window -1"},
+        {q, k, k, NULL, {.heads = 4, .kv_heads = 2, .dropout = 1}, "dropout 1"},
+        {q, k, k, k, good, "input 3"},
+        {q, k, k, starts, good, "documents need a batch of 1"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        ASSERT_FAILS(
+            BT_STATUS_INVALID_ARGUMENT, bad[i].message,
+            bt_attend(&f.context, bad[i].q, bad[i].k, bad[i].v, bad[i].starts, &bad[i].with, &y));
+        assert_null(y);
+    }
+    ASSERT_OK(bt_attend(&f.context, q, k, k, NULL, &good, &y));
+    bt_tensor_release(y);
+    bt_tensor_release(q), bt_tensor_release(k), bt_tensor_release(starts);
+    fixture_close(&f);
+}
+
 // Products with an empty operand may be impossible results, or none at all.
 static void empty_operands_make_no_impossible_result(void **state)
 {
@@ -342,6 +381,7 @@ int main(void)
         cmocka_unit_test(views_share_storage_and_keep_it),
         cmocka_unit_test(impossible_shapes_and_views_are_refused),
         cmocka_unit_test(sizes_are_checked_before_arithmetic),
+        cmocka_unit_test(attention_refuses_what_does_not_fit),
         cmocka_unit_test(empty_operands_make_no_impossible_result),
         cmocka_unit_test(stale_saved_tensor_is_named),
         cmocka_unit_test(spent_tape_is_refused),
