@@ -234,7 +234,7 @@ static bt_status run_output_hooks(bt_context *context, bt_node *node)
     return BT_OK;
 }
 
-static bt_status plant_seed(bt_context *context, bt_tensor *root, bt_tensor *seed)
+bt_status bt_tape_plant_seed(bt_context *context, bt_tensor *root, bt_tensor *seed)
 {
     bt_tensor **slot = &root->producer->dout[root->producer_output];
     if (seed) {
@@ -263,7 +263,7 @@ bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed)
     BT_TRY(bt_tape_check_producer(tape, root));
     BT_TRY(bt_weight_grads_run(context, 1, BT_OK)); // of a backward around this one
     bt_weight_grads waiting = {.count = 0}, *around = context->weight_grads;
-    bt_status status = plant_seed(context, root, seed);
+    bt_status status = bt_tape_plant_seed(context, root, seed);
     context->tape = NULL; // a backward is not itself recorded
     context->weight_grads = &waiting;
     count_pending(tape);

@@ -79,6 +79,11 @@ static bt_status remake(bt_context *context, bt_node *node)
         if (node->remade) {
             node->made[i] = call.out[i];
             node->made[i]->requires_grad = bt_dtype_is_float(call.out_spec[i].dtype);
+            if (context->tape && node->made[i]->requires_grad) { // for a recorded backward
+                node->made[i]->producer = node;
+                node->made[i]->producer_output = i;
+                node->made[i]->producer_generation = context->tape->generation;
+            }
         } else {
             bt_tensor_release(call.out[i]);
         }

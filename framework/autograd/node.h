@@ -68,4 +68,8 @@ BT_CHECKED bt_status bt_tape_check_producer(const bt_tape *tape, const bt_tensor
 // Releases all that the node keeps. Safe to repeat.
 void bt_node_spend(bt_node *node);
 
+// ---- backward.c ---------------------------------------------------------------------------------
+// Makes `seed`, or ones, the gradient of root, which has a producer.
+BT_CHECKED bt_status bt_tape_plant_seed(bt_context *context, bt_tensor *root, bt_tensor *seed);
+
 #endif

@@ -48,4 +48,14 @@ BT_CHECKED bt_status bt_tensor_set_grad_hook(bt_context *context, bt_tensor *ten
 // Errors  INVALID_ARGUMENT (root does not depend on a leaf; a stale saved tensor), and the ops'
 BT_CHECKED bt_status bt_backward(bt_context *context, bt_tensor *root, bt_tensor *seed);
 
+// Gradients that can be differentiated again: out[i] becomes d(sum of root * seed)/d(of[i]), of
+// of[i]'s type, made by ops on the tape; of[] may be leaves and tensors made on the tape. Spends no
+// node, adds to no leaf's gradient and runs no hook.
+// Shapes  seed as root; NULL stands for ones
+// Owns    the caller owns out[0 .. count - 1]; NULL after a failure
+// Errors  UNSUPPORTED, naming the op that is not twice differentiable; INVALID_ARGUMENT as
+//         bt_backward, and for an of[i] that is a constant; the ops'
+BT_CHECKED bt_status bt_backward_recorded(bt_context *context, bt_tensor *root, bt_tensor *seed,
+                                          bt_tensor *const *of, int count, bt_tensor **out);
+
 #endif

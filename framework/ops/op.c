@@ -6,7 +6,9 @@
 #include "framework/autograd/tape.h"
 
 static const bt_op rows[] = {
-#define BT_OP(id, name, inputs, optional, outputs, accumulates, flexible, wide, view)              \
+#define TWICE(name) bt_op_##name##_recorded
+#define ONCE(name)  NULL
+#define BT_OP(id, name, inputs, optional, outputs, accumulates, flexible, wide, view, times)       \
     {#name,                                                                                        \
      inputs,                                                                                       \
      optional,                                                                                     \
@@ -18,9 +20,12 @@ static const bt_op rows[] = {
      bt_op_##name##_infer,                                                                         \
      bt_op_##name##_forward,                                                                       \
      bt_op_##name##_backward,                                                                      \
+     times(name),                                                                                  \
      bt_op_##name##_sample},
 #include "framework/ops/ops.inl"
 #undef BT_OP
+#undef TWICE
+#undef ONCE
 };
 
 const bt_op *bt_op_row(bt_op_id id) { return &rows[id]; }

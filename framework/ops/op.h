@@ -154,6 +154,9 @@ typedef struct bt_op {
     bt_status (*infer)(bt_op_call *call);
     bt_status (*forward)(bt_context *context, bt_op_call *call);
     bt_status (*backward)(bt_context *context, bt_op_backward *call);
+    // The same by recorded ops (expression.h), which adds to nothing and writes each gradient in
+    // its input's type. NULL: the op is not twice differentiable
+    bt_status (*recorded)(bt_context *context, bt_op_backward *call);
     // The variant-th test case; false past the last.
     bool (*sample)(int variant, bt_op_sample *out);
 } bt_op;
@@ -204,6 +207,7 @@ BT_CHECKED bt_status bt_op_expect_float(const bt_op_call *call, int i);
     bt_status bt_op_##name##_infer(bt_op_call *call);                                              \
     bt_status bt_op_##name##_forward(bt_context *context, bt_op_call *call);                       \
     bt_status bt_op_##name##_backward(bt_context *context, bt_op_backward *call);                  \
+    bt_status bt_op_##name##_recorded(bt_context *context, bt_op_backward *call);                  \
     bool bt_op_##name##_sample(int variant, bt_op_sample *out);
 #include "framework/ops/ops.inl"
 #undef BT_OP

@@ -121,5 +121,8 @@ graph_answer graph_expect(const graph *g);
 // Runs the graph on the tape. grads[n] gets the gradient of leaf n (free() it), NULL where it has
 // none. Returns the backward's status; a forward that fails fails the test.
 bt_status graph_run(fixture *f, const graph *g, double *grads[GRAPH_NODES]);
+// The same once for the gradient of S = sum over trained leaves of graph_weight times the loss's
+// gradient, which is made by bt_backward_recorded. UNSUPPORTED where that says so.
+bt_status graph_run_twice(fixture *f, const graph *g, double *grads[GRAPH_NODES]);
 
 #endif

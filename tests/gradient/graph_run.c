@@ -309,12 +309,13 @@ static void make_leaves(runner *r, bt_tensor **nodes)
     }
 }
 
-static bt_tensor *make_loss(runner *r, bt_tensor *const *nodes)
+// The sum of graph_weight times the tensors that are there and, unless `all`, in the loss.
+static bt_tensor *weighted_sum(runner *r, bt_tensor *const *nodes, bool all)
 {
     bt_context *c = &r->f->context;
     bt_tensor *loss = NULL;
     for (int n = 0; n < r->g->count; ++n) {
-        if (!r->g->in_loss[n]) {
+        if (!nodes[n] || !(all || r->g->in_loss[n])) {
             continue;
         }
         double weights[GRAPH_ELEMENTS];
@@ -364,7 +365,7 @@ static bt_status run_pass(runner *r, bt_tensor **nodes)
     r->f->context.recompute = (bt_recompute_mode)r->g->recompute;
     run_range(r, nodes, 0, r->g->count - 1, -1);
     r->f->context.recompute = BT_RECOMPUTE_NONE;
-    bt_tensor *loss = make_loss(r, nodes);
+    bt_tensor *loss = weighted_sum(r, nodes, false);
     if (r->g->release_early) {
         release_made(r->g, nodes);
     }
@@ -376,25 +377,72 @@ static bt_status run_pass(runner *r, bt_tensor **nodes)
     return status;
 }
 
+// Reads and releases the leaves.
+static void take_grads(runner *r, bt_tensor **nodes, double *grads[GRAPH_NODES])
+{
+    bt_pool_stats stats;
+    for (int n = 0; n < r->g->count; ++n) {
+        grads[n] = NULL;
+        if (nodes[n]) {
+            assert_int_equal(nodes[n]->grad_pending, 0);
+            grads[n] = nodes[n]->grad ? fixture_read(r->f, nodes[n]->grad) : NULL;
+            bt_tensor_release(nodes[n]);
+        }
+    }
+    bt_pool_stats_read(r->f->pool, &stats);
+    assert_int_equal(stats.live_blocks, 0);
+}
+
+static bt_status backward_twice(runner *r, bt_tensor *loss, bt_tensor *const *nodes)
+{
+    bt_tensor *of[GRAPH_NODES], *grads[GRAPH_NODES], *first[GRAPH_NODES] = {NULL};
+    int count = 0, places[GRAPH_NODES];
+    for (int n = 0; n < r->g->count; ++n) {
+        if (r->g->nodes[n].kind == GRAPH_LEAF && r->g->nodes[n].trained) {
+            places[count] = n;
+            of[count++] = nodes[n];
+        }
+    }
+    BT_TRY(bt_backward_recorded(&r->f->context, loss, NULL, of, count, grads));
+    for (int i = 0; i < count; ++i) {
+        first[places[i]] = grads[i];
+    }
+    bt_tensor *sum = weighted_sum(r, first, true);
+    bt_status status = sum->requires_grad ? bt_backward(&r->f->context, sum, NULL) : BT_OK;
+    bt_tensor_release(sum);
+    for (int i = 0; i < count; ++i) {
+        bt_tensor_release(grads[i]);
+    }
+    return status;
+}
+
+bt_status graph_run_twice(fixture *f, const graph *g, double *grads[GRAPH_NODES])
+{
+    runner r = {.f = f, .g = g};
+    bt_tensor *nodes[GRAPH_NODES] = {NULL};
+    make_leaves(&r, nodes);
+    f->context.recompute = (bt_recompute_mode)g->recompute;
+    run_range(&r, nodes, 0, g->count - 1, -1);
+    f->context.recompute = BT_RECOMPUTE_NONE;
+    bt_tensor *loss = weighted_sum(&r, nodes, false);
+    bt_status status = backward_twice(&r, loss, nodes);
+    bt_tensor_release(loss);
+    release_made(g, nodes);
+    release_closures(&r);
+    bt_tape_reset(f->tape);
+    take_grads(&r, nodes, grads);
+    return status;
+}
+
 bt_status graph_run(fixture *f, const graph *g, double *grads[GRAPH_NODES])
 {
     runner r = {.f = f, .g = g};
     bt_tensor *nodes[GRAPH_NODES] = {NULL};
-    bt_pool_stats stats;
     bt_status status = BT_OK;
     make_leaves(&r, nodes);
     for (int pass = 0; pass < g->passes && status == BT_OK; ++pass) {
         status = run_pass(&r, nodes);
     }
-    for (int n = 0; n < g->count; ++n) {
-        grads[n] = NULL;
-        if (nodes[n]) {
-            assert_int_equal(nodes[n]->grad_pending, 0);
-            grads[n] = nodes[n]->grad ? fixture_read(f, nodes[n]->grad) : NULL;
-            bt_tensor_release(nodes[n]);
-        }
-    }
-    bt_pool_stats_read(f->pool, &stats);
-    assert_int_equal(stats.live_blocks, 0);
+    take_grads(&r, nodes, grads);
     return status;
 }

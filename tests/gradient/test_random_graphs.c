@@ -301,6 +301,84 @@ static void random_graphs_have_right_gradients(void **state)
     fixture_close(&f);
 }
 
+// S, as graph_run_twice has it, from the oracle's first derivatives.
+static double weighted_derivative(const graph *g)
+{
+    double sum = 0;
+    for (int n = 0; n < g->count; ++n) {
+        const bool counts = g->nodes[n].kind == GRAPH_LEAF && g->nodes[n].trained;
+        for (int i = 0; counts && i < bt_shape_count(&g->nodes[n].shape); ++i) {
+            sum += graph_weight(g, n, i) * graph_derivative(g, n, i);
+        }
+    }
+    return sum;
+}
+
+// One element of each trained leaf against central differences of the oracle's derivatives, whose
+// error is some 1e-16 |S| / step + step^2.
+static void check_second(graph *g, double *const *second)
+{
+    const double step = 1e-5, around = fabs(weighted_derivative(g));
+    for (int n = 0; n < g->count; ++n) {
+        graph_node *leaf = &g->nodes[n];
+        if (leaf->kind != GRAPH_LEAF || !leaf->trained || bt_shape_count(&leaf->shape) == 0) {
+            continue;
+        }
+        const int i = (int)(g->seed % (uint64_t)bt_shape_count(&leaf->shape));
+        const double kept = leaf->values[i];
+        leaf->values[i] = kept + step;
+        const double above = weighted_derivative(g);
+        leaf->values[i] = kept - step;
+        const double below = weighted_derivative(g);
+        leaf->values[i] = kept;
+        const double expected = (above - below) / (2 * step), got = second[n] ? second[n][i] : 0;
+        if (!(fabs(got - expected) <= 1e-5 * (1 + around + fabs(expected)))) {
+            graph_print(g);
+            fail_msg("seed %llu, leaf n%d [%d]: twice %.12g, oracle %.12g",
+                     (unsigned long long)g->seed, n, i, got, expected);
+        }
+    }
+}
+
+// Those that bt_backward_recorded does not refuse. Writes in place are for bt_backward's tests; a
+// difference of derivatives sees through what is detached.
+static void random_graphs_have_right_second_gradients(void **state)
+{
+    (void)state;
+    static graph g;
+    fixture f;
+    int64_t checked = 0, refused = 0;
+    fixture_open(&f, 0);
+    for (int64_t i = 0; i < graph_count; ++i) {
+        double *second[GRAPH_NODES];
+        bool fits = true;
+        graph_make(&f, first_seed + (uint64_t)i, &g);
+        g.segment_count = 0; // recompute is differentiable once
+        for (int n = 0; n < g.count; ++n) {
+            fits = fits && g.nodes[n].kind != GRAPH_WRITE && g.nodes[n].kind != GRAPH_DETACH;
+        }
+        if (!fits || graph_expect(&g) != GRAPH_GRADIENTS) {
+            continue;
+        }
+        const bt_status status = graph_run_twice(&f, &g, second);
+        if (status == BT_OK) {
+            check_second(&g, second);
+            ++checked;
+        } else {
+            assert_int_equal(status, BT_STATUS_UNSUPPORTED);
+            assert_non_null(strstr(bt_error_message(), "is not twice differentiable"));
+            ++refused;
+        }
+        for (int n = 0; n < g.count; ++n) {
+            free(second[n]);
+        }
+    }
+    print_message("%lld graphs, %lld with an op that is differentiable once\n", (long long)checked,
+                  (long long)refused);
+    assert_true(graph_count < 1000 || (checked >= 100 && refused > 20));
+    fixture_close(&f);
+}
+
 // A gradient that is wrong by 0.1 %, or is lost, is found, and the graph shrinks to a leaf, or to
 // one op (four nodes where that is add_layernorm, which has two outputs).
 static void checker_finds_spoiled_gradients_and_shrinks(void **state)
@@ -330,6 +408,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checker_finds_spoiled_gradients_and_shrinks),
         cmocka_unit_test(random_graphs_have_right_gradients),
+        cmocka_unit_test(random_graphs_have_right_second_gradients),
     };
     if (argc > 1) {
         graph_count = strtoll(argv[1], NULL, 10);
