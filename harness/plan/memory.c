@@ -55,8 +55,9 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double blocks = (double)how.blocks;
     double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
     double unit = tokens * width * element_bytes;
-    double logits = tokens * vocab * element_bytes + 3 * unit; // their gradient takes their place
-    double forward = kept * unit + larger_of(logits, used_by_block[how.mode] * unit);
+    // The head: logits, whose place their gradient takes, and the gradient of the tied embedding.
+    double head = tokens * vocab * element_bytes + 3 * unit + (accumulates ? 0 : 4 * vocab * width);
+    double forward = kept * unit + larger_of(head, used_by_block[how.mode] * unit);
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
     return (uint64_t)(1.04 * (state + peak));
 }
