@@ -29,6 +29,11 @@ static void write_row(const report_set *set, int64_t index, bt_str *out)
     bt_str_format(out, "<a href=\"#c%lld-row\">", (long long)index);
     bt_html_text(out, item->label);
     bt_str_append(out, "</a>");
+    if (item->recompute[0]) {
+        bt_str_append(out, " <span class=muted>");
+        bt_html_text(out, item->recompute);
+        bt_str_append(out, "</span>");
+    }
     if (item->noisy > 0) {
         bt_str_format(out, " <span class=noise>\xe2\x96\xb3 %lld noisy</span>",
                       (long long)item->noisy);

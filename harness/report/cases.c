@@ -3,6 +3,7 @@
 // The round is the unit (METHOD): with several, a metric is the median of the rounds' values, its
 // interval the order-statistic one over them, and its count the number of rounds.
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness/report/internal.h"
@@ -63,10 +64,32 @@ static bt_status read_kernel(report_case *item, bt_arena *arena)
     return status;
 }
 
+bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_RECOMPUTE_BYTES])
+{
+    bt_json_doc axes;
+    const char *json = round->what.axes_json;
+    text[0] = '\0';
+    BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
+    const cJSON *train = bt_json_get(axes.root, "train");
+    const cJSON *mode = bt_json_get(train, "recompute");
+    if (cJSON_IsString(mode) && strcmp(mode->valuestring, "none") != 0) {
+        const int64_t blocks = (int64_t)bt_json_number_of(train, "recompute_blocks");
+        char count[32] = "all";
+        if (blocks > 0) {
+            (void)snprintf(count, sizeof count, "%lld", (long long)blocks);
+        }
+        (void)snprintf(text, BT_REPORT_RECOMPUTE_BYTES, "recompute %.16s in %s blocks",
+                       mode->valuestring, count);
+    }
+    bt_json_release(&axes);
+    return BT_OK;
+}
+
 bt_status bt_case_summarise(report_case *item, bt_arena *arena)
 {
     void *block = NULL;
     BT_TRY(read_kernel(item, arena));
+    BT_TRY(bt_report_recompute(item->round, item->recompute));
     BT_TRY(bt_arena_alloc(arena, (size_t)item->round_count * sizeof *item->summaries, &block));
     item->summaries = block;
     for (int64_t i = 0; i < item->round_count; i++) {

@@ -146,6 +146,7 @@ static void say_case(const report_case *item, bt_str *out)
         bt_str_format(out, ", %s%son %s", item->round->shape.precision,
                       item->round->shape.precision[0] ? " " : "", item->round->shape.device);
     }
+    bt_str_format(out, "%s%s", item->recompute[0] ? ", " : "", item->recompute);
 }
 
 static void say_fastest(const report_set *set, bt_str *out)

@@ -31,6 +31,8 @@ typedef struct report_kernel {
 } report_kernel;
 
 // A case on a system in one run, with all its rounds.
+enum { BT_REPORT_RECOMPUTE_BYTES = 64 };
+
 typedef struct report_case {
     const bt_store_run *run;       // borrowed from the set
     const bt_store_round *round;   // the one that stands for all: the first of those in the worst
@@ -41,8 +43,9 @@ typedef struct report_case {
     bt_summary *summaries; // [round_count], a round each
     bt_summary summary;    // of all rounds (cases.c)
     report_kernel kernel;
-    char tag[4];       // A, B, ... Z, A1 ...: stands for it wherever colour does too; "" for
-                       // kernel cases, which no curve shows
+    char tag[4]; // A, B, ... Z, A1 ...: stands for it wherever colour does too; "" for
+                 // kernel cases, which no curve shows
+    char recompute[BT_REPORT_RECOMPUTE_BYTES]; // as bt_report_recompute says
     const char *label; // "fp32", or "run 1, fp32, pytorch" as far as needed to tell it apart
 } report_case;
 
@@ -90,6 +93,9 @@ BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *ou
 // ---- cases.c -----------------------------------------------------------------------------------
 
 bool bt_report_is_kernel(const bt_store_round *round);
+// "recompute block in 17 blocks" as the case's plan says; "" where nothing is recomputed.
+BT_CHECKED bt_status bt_report_recompute(const bt_store_round *round,
+                                         char text[BT_REPORT_RECOMPUTE_BYTES]);
 // The noise label of a round, "" where there was none.
 const char *bt_noise_of(const bt_store_round *round);
 // Whether a round's numbers count in its case: an invalid one is kept, but measures nothing.

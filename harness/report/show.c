@@ -45,16 +45,20 @@ static void print_speed(const bt_summary *summary, bt_str *out)
                   (long long)rate->count);
 }
 
-static void print_memory(const bt_summary *summary, bt_str *out)
+static bt_status print_memory(const bt_store_round *round, const bt_summary *summary, bt_str *out)
 {
+    char recompute[BT_REPORT_RECOMPUTE_BYTES];
     const bt_metric_value *ours = &summary->metrics[BT_METRIC_PEAK_ALLOCATED];
     const bt_metric_value *resident = &summary->metrics[BT_METRIC_PEAK_RESIDENT];
     if (ours->count == 0 && resident->count == 0) {
-        return;
+        return BT_OK;
     }
-    bt_str_format(out, "  memory       peak %s of ours, %s resident\n",
+    BT_TRY(bt_report_recompute(round, recompute));
+    bt_str_format(out, "  memory       peak %s of ours, %s resident%s%s\n",
                   bt_format_value(BT_UNIT_BYTES, ours->value).text,
-                  bt_format_value(BT_UNIT_BYTES, resident->value).text);
+                  bt_format_value(BT_UNIT_BYTES, resident->value).text, recompute[0] ? ", " : "",
+                  recompute);
+    return BT_OK;
 }
 
 static void print_faults(const bt_store_round *round, bt_str *out)
@@ -86,7 +90,7 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     print_faults(round, out);
     print_loss(round, &summary, out);
     print_speed(&summary, out);
-    print_memory(&summary, out);
+    BT_TRY(print_memory(round, &summary, out));
     BT_TRY(bt_show_machine(round, out));
     if (round->params_digest[0]) {
         bt_str_format(out, "  bits         %s%s\n",

@@ -23,6 +23,7 @@ typedef struct sample_run {
     bool telemetry;                    // ten samples a second, clocks lower for a tenth of the time
     const char *git_commit, *git_diff; // of the build; NULL: "3f50b31c" and none
     const char *system;                // NULL: blutrain
+    const char *axes_json;             // of each case; NULL: some
     const bt_store_fault *fault;       // of each round; NULL: none
     bt_run_status status;              // RUNNING: left without an end
 } sample_run;

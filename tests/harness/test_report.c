@@ -56,6 +56,36 @@ static int count_of(const char *text, const char *words)
     return count;
 }
 
+// What was made again instead of being kept stands beside the memory, and in the report.
+static void recomputation_is_shown(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    const struct {
+        const char *axes, *text;
+    } cases[] = {{"{\"train\":{\"recompute\":\"block\",\"recompute_blocks\":17}}",
+                  ", recompute block in 17 blocks"},
+                 {"{\"train\":{\"recompute\":\"gelu_ln\",\"recompute_blocks\":0}}",
+                  ", recompute gelu_ln in all blocks"},
+                 {"{\"train\":{\"recompute\":\"none\",\"recompute_blocks\":0}}", NULL},
+                 {"{\"train\":{\"recompute\":true}}", NULL}}; // of an older build
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        bt_str shown = {0}, page = {0};
+        sample.axes_json = cases[i].axes;
+        const int64_t run = record(&sample);
+        ASSERT_OK(bt_show_text(scratch_store, run, &shown));
+        ASSERT_OK(bt_report_html(scratch_store, &run, 1, &page));
+        if (cases[i].text) {
+            assert_has(bt_str_text(&shown), cases[i].text);
+            assert_has(bt_str_text(&page), cases[i].text);
+        } else {
+            assert_null(strstr(bt_str_text(&shown), "recompute"));
+        }
+        bt_str_release(&shown);
+        bt_str_release(&page);
+    }
+}
+
 static void show_says_what_came_of_a_run(void **state)
 {
     (void)state;
@@ -420,6 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(show_says_what_came_of_a_run),
+        TEST(recomputation_is_shown),
         TEST(show_json_has_the_agreed_keys),
         TEST(faults_are_shown),
         TEST(json_report_satisfies_its_schema),
