@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "framework/autograd/tape.h"
+#include "framework/ops/anomaly.h"
 
 static const bt_op rows[] = {
 #define TWICE(name) bt_op_##name##_recorded
@@ -70,6 +71,9 @@ bt_status bt_op_run(bt_context *context, bt_op_call *call)
     BT_TRY(make_outputs(context, call));
     bt_range_push(context, call->op->name);
     bt_status status = call->op->forward(context, call);
+    if (status == BT_OK && context->anomaly) {
+        status = bt_anomaly_check_outputs(context, call);
+    }
     bt_range_pop(context);
     return status;
 }

@@ -96,19 +96,23 @@ static bt_status fill_items(bt_adamw *optimizer)
     return BT_OK;
 }
 
-bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr, double grad_scale)
+bt_status bt_adamw_measure(bt_context *context, bt_adamw *optimizer, double grad_scale)
 {
-    const bt_adamw_config *config = &optimizer->config;
     BT_TRY(check_list(optimizer));
     BT_TRY(fill_items(optimizer));
     bt_grad_norm_args norm = {.items = optimizer->norm_items,
                               .item_count = optimizer->count,
                               .grad_scale = grad_scale,
-                              .max_norm = config->clip,
+                              .max_norm = optimizer->config.clip,
                               .norm = bt_tensor_data(optimizer->norm),
                               .scale = bt_tensor_data(optimizer->scale),
                               .dtype = optimizer->params->master};
-    BT_TRY(bt_context_launch(context, BT_KERNEL_GRAD_NORM, norm.dtype, &norm));
+    return bt_context_launch(context, BT_KERNEL_GRAD_NORM, norm.dtype, &norm);
+}
+
+bt_status bt_adamw_update(bt_context *context, bt_adamw *optimizer, double lr)
+{
+    const bt_adamw_config *config = &optimizer->config;
     bt_adamw_args update = {.items = optimizer->items,
                             .item_count = optimizer->count,
                             .lr = lr,
@@ -117,8 +121,20 @@ bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr, dou
                             .epsilon = config->epsilon,
                             .step = ++optimizer->step,
                             .scale = bt_tensor_data(optimizer->scale),
-                            .dtype = norm.dtype};
+                            .dtype = optimizer->params->master};
     BT_TRY(bt_context_launch(context, BT_KERNEL_ADAMW, update.dtype, &update));
     bt_params_clear_grads(optimizer->params);
     return BT_OK;
+}
+
+void bt_adamw_skip(bt_adamw *optimizer)
+{
+    ++optimizer->step;
+    bt_params_clear_grads(optimizer->params);
+}
+
+bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr, double grad_scale)
+{
+    BT_TRY(bt_adamw_measure(context, optimizer, grad_scale));
+    return bt_adamw_update(context, optimizer, lr);
 }

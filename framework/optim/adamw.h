@@ -36,5 +36,10 @@ void bt_adamw_release(bt_adamw *optimizer);
 //         it
 BT_CHECKED bt_status bt_adamw_step(bt_context *context, bt_adamw *optimizer, double lr,
                                    double grad_scale);
+// The two halves of a step, for callers that look at the norm in between: the norm, then the
+// update; or, in its place, bt_adamw_skip, which counts the step and drops the gradients.
+BT_CHECKED bt_status bt_adamw_measure(bt_context *context, bt_adamw *optimizer, double grad_scale);
+BT_CHECKED bt_status bt_adamw_update(bt_context *context, bt_adamw *optimizer, double lr);
+void bt_adamw_skip(bt_adamw *optimizer);
 
 #endif

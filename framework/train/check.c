@@ -51,6 +51,7 @@ static bt_status check_integers(const bt_train_plan *plan)
         {"hellaswag_every", plan->hellaswag_every, 0, 40},
         {"profile_steps", plan->profile_steps, 0, 20},
         {"recompute_blocks", plan->recompute_blocks, 0, 40},
+        {"verify_every", plan->verify_every, 0, 40},
         {"optimizer.warmup_steps", plan->optimizer.warmup_steps, 0, 40},
         {"optimizer.decay_steps", plan->optimizer.decay_steps, 0, 40},
         {"checkpoint.every_steps", plan->checkpoints.every_steps, 0, 40},
@@ -174,6 +175,17 @@ bt_status bt_train_check(const bt_train_plan *plan)
     }
     if (!plan->device) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "no device is named");
+    }
+    if ((unsigned)plan->on_nonfinite >= BT_TRAIN_POLICY_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown policy on_nonfinite %d",
+                        (int)plan->on_nonfinite);
+    }
+    const bt_train_checkpoints *saves = &plan->checkpoints;
+    if (plan->on_nonfinite == BT_TRAIN_POLICY_ROLLBACK &&
+        (!saves->folder || (saves->every_steps < 1 && !(saves->every_minutes > 0)))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "on_nonfinite is rollback, but no checkpoint is written on the way: set "
+                        "checkpoint.every_steps or every_minutes");
     }
     if (strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

@@ -176,7 +176,7 @@ static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded
 }
 
 // What follows from the state's tensors and values.
-static bt_status take_state(bt_trainer *t, const bt_state_values *values)
+bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
 {
     for (int64_t i = 0; i < t->params.count; ++i) {
         const bt_param *param = &t->params.items[i];
@@ -230,7 +230,7 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
                                      &info));
     if (info.step >= 0) {
         BT_TRY(check_values(t, &info.values));
-        BT_TRY(take_state(t, &info.values));
+        BT_TRY(bt_keep_take_state(t, &info.values));
         BT_TRY(bt_context_synchronize(&t->session.context));
         *step = info.step;
     }
@@ -338,4 +338,19 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
                ? BT_OK
                : bt_error(keep->failure, "the state behind step %lld is not saved: %s",
                           (long long)step, keep->failure_message);
+}
+
+bt_status bt_keep_roll_back(bt_trainer *t, int64_t step, int64_t *from)
+{
+    const bt_loader_cursor next = bt_feed_cursor(&t->feed);
+    *from = 0;
+    if (t->keep.store.folder) {
+        BT_TRY(end_save(t, step));
+        BT_TRY(bt_keep_load(t, 0, from));
+    }
+    if (!t->keep.store.folder || t->keep.given_step < 0) {
+        return bt_error(BT_STATUS_UNAVAILABLE, "there is no checkpoint to roll back to");
+    }
+    t->optimizer.step = step;
+    return bt_feed_seek(&t->feed, next, (t->plan->steps - step) * t->accumulation);
 }

@@ -139,34 +139,64 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
     return status == BT_OK ? bt_feed_done(&t->feed) : status;
 }
 
-static bt_status work(bt_trainer *t, double lr)
+bt_status bt_step_gradients(bt_trainer *t)
 {
-    bt_range_push(&t->session.context, "step");
     bt_status status = BT_OK;
     for (int64_t i = 0; i < t->accumulation && status == BT_OK; ++i) {
         status = micro_step(t, i);
     }
+    return status;
+}
+
+static bt_status update(bt_trainer *t, double lr)
+{
+    bt_context *context = &t->session.context;
+    bool allowed = true;
+    BT_TRY(bt_adamw_measure(context, &t->optimizer, 1.0 / (double)t->accumulation));
+    BT_TRY(bt_faults_allow(t, &allowed));
+    if (allowed) {
+        return bt_adamw_update(context, &t->optimizer, lr);
+    }
+    bt_adamw_skip(&t->optimizer);
+    return BT_OK;
+}
+
+bt_status bt_step_work(bt_trainer *t, double lr)
+{
+    bt_range_push(&t->session.context, "step");
+    bt_status status = bt_step_gradients(t);
     if (status == BT_OK) {
         bt_range_push(&t->session.context, "optimizer");
-        status =
-            bt_adamw_step(&t->session.context, &t->optimizer, lr, 1.0 / (double)t->accumulation);
+        status = update(t, lr);
         bt_range_pop(&t->session.context);
     }
     bt_range_pop(&t->session.context);
     return status;
 }
 
-// Waits for the step and reads what it left on the device.
-static bt_status read_results(bt_trainer *t, bt_train_step *event)
+bt_status bt_step_read(bt_trainer *t)
 {
     double sum = 0;
-    BT_TRY(bt_tensor_read(&t->session.context, t->losses, t->host_losses));
-    BT_TRY(bt_tensor_read(&t->session.context, t->optimizer.norm, &event->grad_norm));
+    bt_ranges_push(t->session.context.ranges, "wait for the device");
+    bt_status status = bt_tensor_read(&t->session.context, t->losses, t->host_losses);
+    if (status == BT_OK) {
+        status = bt_tensor_read(&t->session.context, t->optimizer.norm, &t->grad_norm);
+    }
+    bt_ranges_pop(t->session.context.ranges);
     for (int64_t i = 0; i < t->accumulation; ++i) {
         sum += (double)t->host_losses[i];
     }
-    event->loss = (float)(sum / (double)t->accumulation);
-    return BT_OK;
+    t->loss = (float)(sum / (double)t->accumulation);
+    return status;
+}
+
+bt_status bt_step_again(bt_trainer *t, int64_t step)
+{
+    bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
+    bt_status status = bt_step_work(t, bt_schedule_rate(&t->schedule, step));
+    status = status == BT_OK ? bt_step_read(t) : status;
+    bt_pool_step_end(t->session.pool);
+    return status;
 }
 
 static uint64_t resident_bytes(void)
@@ -220,13 +250,15 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     BT_TRY(bt_region_begin(&t->session.device));
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
-    BT_TRY(work(t, event.lr));
+    BT_TRY(bt_step_work(t, event.lr));
     if (plan->slowdown > 0) {
         BT_TRY(backend->stream_synchronize(&t->session.device, t->session.context.stream));
         bt_clock_stretch(start_ns, plan->slowdown);
     }
     BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
-    BT_TRY(read_results(t, &event));
+    BT_TRY(bt_step_read(t));
+    event.loss = t->loss;
+    event.grad_norm = t->grad_norm;
     event.host_ns = bt_clock_ns() - start_ns;
     BT_TRY(bt_region_end(&t->steps, &t->session.device, event.host_ns));
     BT_TRY(
@@ -237,6 +269,15 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     read_memory(t, &event);
     BT_TRY(t->observer->step ? t->observer->step(t->observer->self, &event) : BT_OK);
     return bt_trainer_report_kernels(t);
+}
+
+static bt_status watched_step(bt_trainer *t, int64_t step)
+{
+    BT_TRY(bt_faults_begin(t, step));
+    bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
+    bt_status status = run_step(t, step);
+    bt_pool_step_end(t->session.pool);
+    return status == BT_OK ? bt_faults_end(t, step) : bt_faults_failed(t, step, status);
 }
 
 // ---- the run ------------------------------------------------------------------------------------
@@ -250,10 +291,7 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
             break;
         }
         BT_TRY(examine(t, step, result));
-        bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
-        bt_status status = run_step(t, step);
-        bt_pool_step_end(t->session.pool);
-        BT_TRY(bt_error_context(status, "step %lld", (long long)step));
+        BT_TRY(bt_error_context(watched_step(t, step), "step %lld", (long long)step));
         result->steps_done = step + 1;
         BT_TRY(bt_keep_tick(t, step + 1));
     }

@@ -64,6 +64,26 @@ typedef struct bt_train_checkpoints {
     const char *build;     // what wrote them, at most 255 bytes; NULL: not said
 } bt_train_checkpoints;
 
+// X(enumerator, name, what follows when a loss or a gradient norm is not finite)
+#define BT_TRAIN_POLICY_LIST(X)                                                                    \
+    X(CONTINUE, "continue", "the run goes on; a norm that is not finite leaves parameters alone")  \
+    X(STOP, "stop", "the run ends with an error, before the update")                               \
+    X(SKIP, "skip", "the step's update is not applied")                                            \
+    X(ROLLBACK, "rollback", "parameters and moments of the newest checkpoint; the next batches")
+
+typedef enum bt_train_policy {
+#define BT_TRAIN_POLICY_ENUM(name, text, meaning) BT_TRAIN_POLICY_##name,
+    BT_TRAIN_POLICY_LIST(BT_TRAIN_POLICY_ENUM)
+#undef BT_TRAIN_POLICY_ENUM
+        BT_TRAIN_POLICY_COUNT
+} bt_train_policy;
+
+const char *bt_train_policy_name(bt_train_policy policy);
+bool bt_train_policy_parse(const char *name, bt_train_policy *policy);
+
+// So many steps in a row may be skipped or rolled back; the next one ends the run.
+enum { BT_TRAIN_REFUSALS_MAX = 10 };
+
 typedef struct bt_train_plan {
     const char *device; // "cpu", "cuda"
     int ordinal;
@@ -92,6 +112,9 @@ typedef struct bt_train_plan {
     const char *init;              // weights to begin with (eval/pretrained.h); NULL: drawn
     const bt_hellaswag *hellaswag; // borrowed; questions to score, NULL: none
     int64_t hellaswag_every;       // before step 0, every so many steps and at the end; 0: never
+    bt_train_policy on_nonfinite; // other than CONTINUE: the host waits before each update
+    bool anomaly;                 // name the op that makes the first NaN or infinity: slow
+    int64_t verify_every;         // replay every so many steps and compare bits; 0: never
 } bt_train_plan;
 
 typedef struct bt_train_start {
@@ -173,6 +196,31 @@ typedef struct bt_train_save {
     const char *message; // "" when there is nothing to say
 } bt_train_save;
 
+// X(enumerator, name, what happened)
+#define BT_TRAIN_FAULT_LIST(X)                                                                     \
+    X(NONFINITE, "nonfinite_loss", "loss or gradient norm is NaN or infinite")                     \
+    X(ANOMALY, "anomaly", "anomaly mode found the op that made the first such value")              \
+    X(SPIKE, "loss_spike", "the loss is far above the last ones (guard.h)")                        \
+    X(EXPLOSION, "gradient_explosion", "the gradient norm is (guard.h)")                           \
+    X(CORRUPTION, "silent_corruption", "a replay of the step gave other bits")
+
+typedef enum bt_train_fault_kind {
+#define BT_TRAIN_FAULT_ENUM(name, text, meaning) BT_TRAIN_FAULT_##name,
+    BT_TRAIN_FAULT_LIST(BT_TRAIN_FAULT_ENUM)
+#undef BT_TRAIN_FAULT_ENUM
+        BT_TRAIN_FAULT_COUNT
+} bt_train_fault_kind;
+
+const char *bt_train_fault_name(bt_train_fault_kind kind);
+
+// Reported behind the step's own event.
+typedef struct bt_train_fault {
+    int64_t step;
+    bt_train_fault_kind kind;
+    const char *action;  // a policy's name; "corrected"
+    const char *message; // what was seen, and what that means
+} bt_train_fault;
+
 typedef struct bt_train_result {
     int64_t steps_done;    // counted from step 0, also by a run that went on
     bool stopped;          // should_stop said so; everything before is valid
@@ -195,15 +243,18 @@ typedef struct bt_train_observer {
     bt_status (*note)(void *self,
                       const char *text); // something that whoever reads the log may mind
     bt_status (*save)(void *self, const bt_train_save *event);
+    bt_status (*fault)(void *self, const bt_train_fault *event);
+    bt_ranges *ranges; // borrowed; where open ranges are kept for a watching thread, or NULL
 } bt_train_observer;
 
 // Checks a plan without touching a device or a file: shapes, divisibility, ranges of numbers.
 // Errors  INVALID_ARGUMENT, naming the field, what was given and what is allowed
 BT_CHECKED bt_status bt_train_check(const bt_train_plan *plan);
 // Errors  also UNAVAILABLE (device), OUT_OF_MEMORY (with the pool's report), IO and CORRUPT_DATA
-//         (shards and checkpoints; names file and offset), INTERNAL (a loss that is not finite is
-//         not an error: it is reported as it is). A save that fails is reported, no error; but the
-//         last one, behind the last step or when the run is stopped, is.
+//         (shards and checkpoints; names file and offset; a loss that is not finite under the
+//         policy STOP; anomaly mode; replays that never agree), INTERNAL. A save that fails is
+//         reported, no error; but the last one, behind the last step or when the run is stopped,
+//         is.
 BT_CHECKED bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *observer,
                                   bt_train_result *result);
 

@@ -80,6 +80,8 @@ static bt_status open_device(bt_trainer *t)
     t->session.context.compute =
         plan->precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
     t->session.context.kernel_hook = (bt_kernel_hook){t, on_kernel};
+    t->session.context.ranges = t->observer->ranges ? t->observer->ranges : &t->ranges;
+    t->session.context.anomaly = plan->anomaly;
     BT_TRY(t->session.device.backend->event_create(&t->session.device, &t->step_start));
     return t->session.device.backend->event_create(&t->session.device, &t->step_stop);
 }
@@ -153,6 +155,7 @@ void bt_trainer_close(bt_trainer *t)
 {
     bt_error_quiet_begin();
     bt_keep_close(t); // waits for the save in flight
+    bt_faults_close(t);
     bt_profile_destroy(t->profile);
     bt_feed_release(&t->feed);
     bt_tensor_release(t->losses);

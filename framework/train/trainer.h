@@ -11,6 +11,7 @@
 #include "framework/optim/adamw.h"
 #include "framework/optim/schedule.h"
 #include "framework/train/feed.h"
+#include "framework/train/guard.h"
 #include "framework/train/profile.h"
 
 enum { BT_TRAINER_KERNELS = 128 };
@@ -36,6 +37,16 @@ typedef struct bt_keep {
     int64_t clock_ns; // from here on the minutes until the next save count
 } bt_keep;
 
+// What watches over the steps.
+typedef struct bt_faults {
+    bt_guard guard;
+    bt_loader_cursor from;  // where the data stood before the step
+    bool nonfinite;         // the last step was
+    int64_t refused;        // steps in a row that were skipped or rolled back
+    char *snapshot;         // owned, of the pool: the state before the step; NULL: none
+    bt_state_values values; // of the snapshot
+} bt_faults;
+
 typedef struct bt_trainer {
     const bt_train_plan *plan;         // borrowed
     const bt_train_observer *observer; // borrowed
@@ -54,6 +65,9 @@ typedef struct bt_trainer {
     int64_t accumulation;
     int64_t first_step; // 0, or that of the checkpoint from which the run went on
     bt_keep keep;
+    bt_faults faults;
+    bt_ranges ranges;                        // where the observer has none
+    float loss, grad_norm;                   // of the last step
     bt_seen_kernel seen[BT_TRAINER_KERNELS]; // reported once each
     int seen_count, reported_count;
     bool plans_seen; // a training step is done: from now on a row that is known has no news
@@ -69,6 +83,42 @@ void bt_trainer_close(bt_trainer *t);
 // Reports kernels that have come up since the last time, and a warning of the tuner. Called behind
 // a training step, so every plan of a step is known.
 BT_CHECKED bt_status bt_trainer_report_kernels(bt_trainer *t);
+
+// ---- train.c ------------------------------------------------------------------------------------
+
+// Forward and backward of all micro-batches of a step: gradients, losses on the device.
+BT_CHECKED bt_status bt_step_gradients(bt_trainer *t);
+// The same and the update, unless bt_faults_allow refuses it.
+BT_CHECKED bt_status bt_step_work(bt_trainer *t, double lr);
+// Waits for the step and reads its loss and gradient norm into t.
+BT_CHECKED bt_status bt_step_read(bt_trainer *t);
+// The step once more, with the pool's plan.
+BT_CHECKED bt_status bt_step_again(bt_trainer *t, int64_t step);
+
+// ---- faults.c -----------------------------------------------------------------------------------
+
+// Before a step: remembers what a replay needs.
+BT_CHECKED bt_status bt_faults_begin(bt_trainer *t, int64_t step);
+// Between gradients and update: whether the policy lets the update be applied. Waits for the device
+// under every policy but CONTINUE.
+BT_CHECKED bt_status bt_faults_allow(bt_trainer *t, bool *allowed);
+// Behind a step that was done: judges its loss and norm, replays it if that is due, and does what
+// the policy says.
+// Errors  CORRUPT_DATA when the run must end
+BT_CHECKED bt_status bt_faults_end(bt_trainer *t, int64_t step);
+// A step that ended with `status`: reports it when anomaly mode ended it. Returns `status`.
+bt_status bt_faults_failed(bt_trainer *t, int64_t step, bt_status status);
+void bt_faults_close(bt_trainer *t);
+
+// ---- verify.c -----------------------------------------------------------------------------------
+
+// Whether the step is to be replayed.
+bool bt_verify_due(const bt_trainer *t, int64_t step);
+BT_CHECKED bt_status bt_verify_begin(bt_trainer *t, int64_t step);
+// Replays the step and compares the bits of loss, norm and state. Message and *agree: whether the
+// state is now one that two of three runs gave. Nothing is written for a step that repeats.
+BT_CHECKED bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, char *message,
+                                   size_t capacity);
 
 // ---- keep.c -------------------------------------------------------------------------------------
 
@@ -91,6 +141,12 @@ BT_CHECKED bt_status bt_keep_tick(bt_trainer *t, int64_t step);
 // and waits until it is durable.
 // Errors  those of the save
 BT_CHECKED bt_status bt_keep_finish(bt_trainer *t, int64_t step);
+// What follows from tensors that were set to an earlier state: bf16 copies, step, data position.
+BT_CHECKED bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values);
+// Puts parameters and moments of the newest checkpoint in place of the present ones and goes on
+// with the next batch and with step `step`. *from: the step of the checkpoint.
+// Errors  UNAVAILABLE when there is no checkpoint, those of bt_keep_load
+BT_CHECKED bt_status bt_keep_roll_back(bt_trainer *t, int64_t step, int64_t *from);
 // The values and the digest of the state behind `step` steps.
 void bt_keep_values(const bt_trainer *t, int64_t step, bt_state_values *values);
 BT_CHECKED bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33]);

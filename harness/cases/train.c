@@ -68,6 +68,8 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
         .slowdown = work->inject_slowdown,
+        .anomaly = cJSON_IsTrue(bt_json_get(train, "anomaly")),
+        .verify_every = whole(train, "verify_every"),
     };
     if (!cJSON_IsString(precision) ||
         !bt_precision_parse(precision->valuestring, &out->precision)) {
@@ -79,6 +81,11 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         !bt_recompute_mode_parse(recompute->valuestring, &out->recompute)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.recompute is %s",
                         cJSON_IsString(recompute) ? recompute->valuestring : "missing");
+    }
+    const cJSON *policy = bt_json_get(train, "on_nonfinite");
+    if (cJSON_IsString(policy) && !bt_train_policy_parse(policy->valuestring, &out->on_nonfinite)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.on_nonfinite is %s",
+                        policy->valuestring);
     }
     return bt_train_check(out);
 }

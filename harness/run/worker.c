@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,7 +11,9 @@
 
 #include "framework/base/mem.h"
 #include "harness/cases/cases.h"
+#include "harness/plan/plan.h"
 #include "harness/run/event.h"
+#include "harness/run/watchdog.h"
 #include "harness/stats/loss.h"
 
 #define TASK_BYTES_MAX (BT_JSON_SIZE_BYTES_MAX)
@@ -21,11 +24,14 @@ typedef struct worker {
     bool stopping; // told to, or the other side is gone
     bt_json_doc task;
     const char **shards; // owned, train and then val
+    bt_ranges ranges;    // of the case that runs
+    bt_watchdog *watchdog;
+    pthread_mutex_t speaking; // held while a line is written
 } worker;
 
 // ---- saying ------------------------------------------------------------------------------------
 
-static bt_status say(worker *self, const bt_run_event *event)
+static bt_status write_event(worker *self, const bt_run_event *event)
 {
     bt_str_clear(&self->line);
     bt_run_event_write(event, &self->line);
@@ -40,6 +46,34 @@ static bt_status say(worker *self, const bt_run_event *event)
         left -= part > 0 ? (size_t)part : 0;
     }
     return BT_OK;
+}
+
+static bt_status say(worker *self, const bt_run_event *event)
+{
+    (void)pthread_mutex_lock(&self->speaking);
+    bt_status status = write_event(self, event);
+    (void)pthread_mutex_unlock(&self->speaking);
+    bt_watchdog_beat(self->watchdog);
+    return status;
+}
+
+// On the watching thread. Whoever is in the middle of a line waits for the recorder: no hang.
+static bool hangs(void *context, const char *where)
+{
+    worker *self = context;
+    char message[BT_RANGES_TEXT_BYTES + 160];
+    if (pthread_mutex_trylock(&self->speaking) != 0) {
+        return false;
+    }
+    (void)snprintf(message, sizeof message,
+                   "the worker hangs in %s: nothing began or ended there for train.hang_s seconds",
+                   *where ? where : "no range (opening the device, model or data)");
+    const bt_run_event event = {.type = BT_RUN_EVENT_ERROR,
+                                .as.error = {bt_status_text(BT_STATUS_INTERNAL), message}};
+    (void)!write_event(self, &event);
+    (void)fprintf(stderr, "%s\n", message);
+    (void)fflush(stderr);
+    _exit(bt_status_exit_code(BT_STATUS_INTERNAL)); // the thread that hangs cannot be ended
 }
 
 static bt_status on_start(void *context, const bt_train_start *start)
@@ -88,6 +122,14 @@ static bt_status on_range(void *context, const bt_train_range *range)
 static bt_status on_kernel(void *context, const bt_train_kernel *kernel)
 {
     bt_run_event event = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {kernel->op, kernel->kernel}};
+    return say(context, &event);
+}
+
+static bt_status on_fault(void *context, const bt_train_fault *fault)
+{
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_FAULT,
+        .as.fault = {fault->step, bt_train_fault_name(fault->kind), fault->action, fault->message}};
     return say(context, &event);
 }
 
@@ -221,7 +263,15 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
                                  .measured = on_measured};
     BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
     BT_TRY(understand(self, &work));
-    BT_TRY(bt_case_run(&work, &listener, &result));
+    listener.train.fault = on_fault;
+    listener.train.ranges = &self->ranges;
+    const double limit_s = bt_plan_number(work.item, "train.hang_s");
+    BT_TRY(bt_watchdog_start(&self->ranges, limit_s, (bt_watchdog_alarm){hangs, self},
+                             &self->watchdog));
+    bt_status status = bt_case_run(&work, &listener, &result);
+    bt_watchdog_stop(self->watchdog);
+    self->watchdog = NULL;
+    BT_TRY(status);
     BT_TRY(say_memory(self, &result));
     char digest[sizeof BT_STATE_DIGEST_PREFIX + sizeof result.state_digest] = "";
     if (*result.state_digest) {
@@ -235,7 +285,7 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
 
 int bt_worker_main(int input, int output)
 {
-    worker self = {.input = input, .output = output};
+    worker self = {.input = input, .output = output, .speaking = PTHREAD_MUTEX_INITIALIZER};
     bt_str task = {0};
     bt_status status = read_task(input, &task);
     if (status == BT_OK) {

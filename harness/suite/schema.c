@@ -133,6 +133,20 @@ const bt_suite_key bt_suite_keys[] = {
               "How many blocks, from the first, do so; the others do what is cheaper by one. 0: "
               "all."),
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
+    CHOICE_ROW(
+        TRAIN, "on_nonfinite", "continue|stop|skip|rollback", "\"continue\"", false, true,
+        "At a loss or gradient norm that is NaN or infinite: go on; end with an error; leave "
+        "the step's update out; or take the newest checkpoint's parameters and the next "
+        "batches. Each is recorded as a fault; but for continue, the op is named."),
+    {BT_SUITE_TRAIN, "anomaly", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
+     "End with the name of the op, its range and tensor, where the first NaN or infinity is made: "
+     "every op is checked, so times are no measurements."},
+    WHOLE_ROW(TRAIN, "verify_every", 0, 1e9, "0",
+              "Replay every so many steps from their start and compare the bits of loss, gradient "
+              "norm and state: other bits are a hardware fault; 0: never."),
+    REAL_ROW(TRAIN, "hang_s", 0, 1e6, "300",
+             "Seconds without any range or kernel beginning or ending after which the worker says "
+             "in which range it hangs and ends; 0: never."),
     REAL_ROW(TRAIN, "timeout_s", 0.1, 1e6, "3600",
              "Seconds of silence after which a round is given up and its process ended."),
     WHOLE_ROW(TRAIN, "memory_limit_bytes", 0, WHOLE_MAX, "0",

@@ -1,0 +1,77 @@
+// framework/ops/anomaly.c - counting what is not finite, and saying where
+#include "framework/ops/anomaly.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/str.h"
+
+bt_status bt_anomaly_count(bt_context *context, const bt_tensor *tensor, int64_t *nonfinite)
+{
+    bt_tensor *result = NULL;
+    *nonfinite = 0;
+    if (!tensor || !bt_dtype_is_float(tensor->dtype) || !bt_tensor_is_contiguous(tensor)) {
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, BT_I64, BT_SHAPE(1), "anomaly", &result));
+    bt_count_nonfinite_args args = {.x = bt_tensor_data(tensor),
+                                    .count = bt_tensor_count(tensor),
+                                    .result = bt_tensor_data(result),
+                                    .dtype = tensor->dtype};
+    bt_status status = bt_context_launch(context, BT_KERNEL_COUNT_NONFINITE, tensor->dtype, &args);
+    if (status == BT_OK) {
+        status = bt_tensor_read(context, result, nonfinite);
+    }
+    bt_tensor_release(result);
+    return status;
+}
+
+const char *bt_anomaly_where(const bt_context *context, char text[BT_RANGES_TEXT_BYTES])
+{
+    char path[BT_RANGES_TEXT_BYTES];
+    text[0] = '\0';
+    if (context->ranges && *bt_ranges_text(context->ranges, path)) {
+        (void)snprintf(text, BT_RANGES_TEXT_BYTES, ", in %.*s", BT_RANGES_TEXT_BYTES - 6, path);
+    }
+    return text;
+}
+
+// The inputs that were not finite before the op: a parameter that an update spoilt, for example.
+static bt_status name_inputs(bt_context *context, const bt_op_call *call, bt_str *out)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        int64_t nonfinite = 0;
+        BT_TRY(bt_anomaly_count(context, call->in[i], &nonfinite));
+        if (nonfinite > 0) {
+            bt_str_format(out, "; its input %d \"%s\" was not finite already", i,
+                          call->in[i]->name);
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_anomaly_check_outputs(bt_context *context, const bt_op_call *call)
+{
+    for (int i = 0; i < call->out_count; ++i) {
+        int64_t nonfinite = 0;
+        BT_TRY(bt_anomaly_count(context, call->out[i], &nonfinite));
+        if (nonfinite == 0) {
+            continue;
+        }
+        char shape[BT_SHAPE_TEXT_BYTES], where[BT_RANGES_TEXT_BYTES];
+        bt_str inputs = {0};
+        bt_status status = name_inputs(context, call, &inputs);
+        if (status == BT_OK) {
+            status = bt_error(
+                BT_STATUS_CORRUPT_DATA,
+                "forward of %s made the first value that is not finite: %lld of %lld "
+                "in output %d, %s %s%s%s",
+                call->op->name, (long long)nonfinite, (long long)bt_tensor_count(call->out[i]), i,
+                bt_shape_text(&call->out[i]->shape, shape), bt_dtype_name(call->out[i]->dtype),
+                bt_anomaly_where(context, where), bt_str_text(&inputs));
+        }
+        bt_str_release(&inputs);
+        return status;
+    }
+    return BT_OK;
+}

@@ -1,0 +1,237 @@
+// framework/train/faults.c - what is done about a loss that is not finite, spikes, corruption
+//
+// A step whose loss or norm is not finite has not changed the parameters when it is judged here:
+// under a policy the update was refused, and without one AdamW leaves them alone at such a norm.
+// So the step can be replayed in anomaly mode from where it began: the replay names the op, or it
+// is finite, and then the first result was not the program's.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/train/trainer.h"
+
+enum { MESSAGE_BYTES = BT_ERROR_CAPACITY + 512 };
+
+static const struct {
+    const char *name;
+} policies[] =
+    {
+#define BT_TRAIN_POLICY_ROW(name, text, meaning) {text},
+        BT_TRAIN_POLICY_LIST(BT_TRAIN_POLICY_ROW)
+#undef BT_TRAIN_POLICY_ROW
+},
+  kinds[] = {
+#define BT_TRAIN_FAULT_ROW(name, text, meaning) {text},
+      BT_TRAIN_FAULT_LIST(BT_TRAIN_FAULT_ROW)
+#undef BT_TRAIN_FAULT_ROW
+};
+
+const char *bt_train_policy_name(bt_train_policy policy)
+{
+    return (unsigned)policy < BT_TRAIN_POLICY_COUNT ? policies[policy].name : "unknown";
+}
+
+bool bt_train_policy_parse(const char *name, bt_train_policy *policy)
+{
+    for (int i = 0; i < BT_TRAIN_POLICY_COUNT; ++i) {
+        if (strcmp(policies[i].name, name) == 0) {
+            *policy = (bt_train_policy)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *bt_train_fault_name(bt_train_fault_kind kind)
+{
+    return (unsigned)kind < BT_TRAIN_FAULT_COUNT ? kinds[kind].name : "unknown";
+}
+
+static bt_status report(const bt_trainer *t, int64_t step, bt_train_fault_kind kind,
+                        const char *action, const char *message)
+{
+    const bt_train_fault event = {step, kind, action, message};
+    return t->observer->fault ? t->observer->fault(t->observer->self, &event) : BT_OK;
+}
+
+static bool is_finite(const bt_trainer *t) { return isfinite(t->loss) && isfinite(t->grad_norm); }
+
+bt_status bt_faults_begin(bt_trainer *t, int64_t step)
+{
+    t->faults.from = bt_feed_cursor(&t->feed);
+    return bt_verify_due(t, step) ? bt_verify_begin(t, step) : BT_OK;
+}
+
+bt_status bt_faults_allow(bt_trainer *t, bool *allowed)
+{
+    *allowed = true;
+    if (t->plan->on_nonfinite != BT_TRAIN_POLICY_CONTINUE) {
+        BT_TRY(bt_step_read(t));
+        *allowed = is_finite(t);
+    }
+    return BT_OK;
+}
+
+// ---- a loss that is not finite ------------------------------------------------------------------
+
+// Gradients of the step once more, with every op checked; then everything as before the replay.
+static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
+{
+    bt_context *context = &t->session.context;
+    const bt_loader_cursor behind = bt_feed_cursor(&t->feed);
+    BT_TRY(bt_feed_seek(&t->feed, t->faults.from, t->accumulation));
+    context->anomaly = true;
+    bt_status status = bt_step_gradients(t);
+    if (status == BT_OK) {
+        status = bt_adamw_measure(context, &t->optimizer, 1.0 / (double)t->accumulation);
+    }
+    if (status == BT_OK) {
+        status = bt_step_read(t);
+    }
+    context->anomaly = t->plan->anomaly;
+    bt_error_quiet_begin();
+    context->tape = NULL;
+    bt_tape_reset(t->session.tape);
+    bt_params_clear_grads(&t->params);
+    const bt_status waited = bt_context_synchronize(context);
+    bt_status restored =
+        bt_feed_seek(&t->feed, behind, (t->plan->steps - step - 1) * t->accumulation);
+    bt_error_quiet_end();
+    if (status == BT_OK && (waited != BT_OK || restored != BT_OK)) {
+        return bt_error(waited != BT_OK ? waited : restored, "going on behind a replayed step");
+    }
+    return status;
+}
+
+// What the replay shows: the op that did it, an overflow of the norm, or nothing.
+static bt_status diagnose(bt_trainer *t, int64_t step, char message[MESSAGE_BYTES])
+{
+    const double loss = (double)t->loss, norm = (double)t->grad_norm;
+    const bt_status status = replay_in_anomaly_mode(t, step);
+    char why[BT_ERROR_CAPACITY + 128];
+    if (status == BT_STATUS_CORRUPT_DATA) {
+        (void)snprintf(why, sizeof why, "a replay has it too, so it is software or data: %s",
+                       bt_error_message());
+    } else if (status != BT_OK) {
+        return status;
+    } else if (is_finite(t)) {
+        (void)snprintf(why, sizeof why,
+                       "a replay of the step is finite: the first result was the hardware's");
+    } else {
+        (void)snprintf(why, sizeof why,
+                       "a replay has it too, but every value of every op is finite: a sum "
+                       "overflows (loss %g, norm %g)",
+                       (double)t->loss, (double)t->grad_norm);
+    }
+    bt_error_clear();
+    (void)snprintf(message, MESSAGE_BYTES, "loss %g, gradient norm %g; %s", loss, norm, why);
+    return BT_OK;
+}
+
+static bt_status roll_back(bt_trainer *t, int64_t step, char message[MESSAGE_BYTES])
+{
+    int64_t from = 0;
+    BT_TRY(bt_error_context(bt_keep_roll_back(t, step + 1, &from), "%s", message));
+    const size_t length = strlen(message);
+    (void)snprintf(message + length, MESSAGE_BYTES - length,
+                   "; parameters and moments of step %lld are back, the batches of steps %lld to "
+                   "%lld are left out",
+                   (long long)from, (long long)from, (long long)step);
+    return BT_OK;
+}
+
+static bt_status refuse(bt_trainer *t, int64_t step)
+{
+    const bt_train_policy policy = t->plan->on_nonfinite;
+    char message[MESSAGE_BYTES];
+    BT_TRY(diagnose(t, step, message));
+    const bool last = ++t->faults.refused > BT_TRAIN_REFUSALS_MAX;
+    if (policy == BT_TRAIN_POLICY_STOP || last) {
+        BT_TRY(report(t, step, BT_TRAIN_FAULT_NONFINITE, "stop", message));
+        return bt_error(BT_STATUS_CORRUPT_DATA, "%s%s", message,
+                        last ? "; too many such steps in a row" : "");
+    }
+    if (policy == BT_TRAIN_POLICY_ROLLBACK) {
+        BT_TRY(roll_back(t, step, message));
+    }
+    return report(t, step, BT_TRAIN_FAULT_NONFINITE, bt_train_policy_name(policy), message);
+}
+
+// Without a policy only the first of several in a row is told: the others stand in the record.
+static bt_status note(bt_trainer *t, int64_t step)
+{
+    char message[160];
+    if (t->faults.nonfinite) {
+        return BT_OK;
+    }
+    (void)snprintf(message, sizeof message, "loss %g, gradient norm %g; the parameters change %s",
+                   (double)t->loss, (double)t->grad_norm,
+                   isfinite(t->grad_norm) ? "all the same" : "again when the norm is finite");
+    return report(t, step, BT_TRAIN_FAULT_NONFINITE, "continue", message);
+}
+
+// ---- spikes and corruption ----------------------------------------------------------------------
+
+static bt_status look(bt_trainer *t, int64_t step)
+{
+    bt_guard_flag spike, explosion;
+    char message[160];
+    bt_guard_look(&t->faults.guard, (double)t->loss, (double)t->grad_norm, &spike, &explosion);
+    if (spike.raised) {
+        (void)snprintf(message, sizeof message, "loss %.5g, median of the last %d %.5g, limit %.5g",
+                       (double)t->loss, BT_GUARD_WINDOW, spike.median, spike.limit);
+        BT_TRY(report(t, step, BT_TRAIN_FAULT_SPIKE, "continue", message));
+    }
+    if (explosion.raised) {
+        (void)snprintf(message, sizeof message,
+                       "gradient norm %.5g, median of the last %d %.5g, limit %.5g",
+                       (double)t->grad_norm, BT_GUARD_WINDOW, explosion.median, explosion.limit);
+        BT_TRY(report(t, step, BT_TRAIN_FAULT_EXPLOSION, "continue", message));
+    }
+    return BT_OK;
+}
+
+static bt_status verify(bt_trainer *t, int64_t step)
+{
+    char message[MESSAGE_BYTES] = "";
+    bool agree = true;
+    BT_TRY(bt_verify_end(t, step, &agree, message, sizeof message));
+    if (!*message) {
+        return BT_OK;
+    }
+    BT_TRY(report(t, step, BT_TRAIN_FAULT_CORRUPTION, agree ? "corrected" : "stop", message));
+    return agree ? BT_OK : bt_error(BT_STATUS_CORRUPT_DATA, "%s", message);
+}
+
+bt_status bt_faults_end(bt_trainer *t, int64_t step)
+{
+    const bool finite = is_finite(t);
+    if (!finite) {
+        BT_TRY(t->plan->on_nonfinite == BT_TRAIN_POLICY_CONTINUE ? note(t, step) : refuse(t, step));
+    } else {
+        t->faults.refused = 0;
+        BT_TRY(look(t, step));
+        BT_TRY(bt_verify_due(t, step) ? verify(t, step) : BT_OK);
+    }
+    t->faults.nonfinite = !finite;
+    return BT_OK;
+}
+
+bt_status bt_faults_failed(bt_trainer *t, int64_t step, bt_status status)
+{
+    if (!t->plan->anomaly || status != BT_STATUS_CORRUPT_DATA) {
+        return status;
+    }
+    char message[BT_ERROR_CAPACITY];
+    (void)snprintf(message, sizeof message, "%s", bt_error_message());
+    BT_TRY(report(t, step, BT_TRAIN_FAULT_ANOMALY, "stop", message));
+    return bt_error(status, "%s", message);
+}
+
+void bt_faults_close(bt_trainer *t)
+{
+    if (t->faults.snapshot) {
+        bt_pool_free(t->session.pool, t->faults.snapshot);
+    }
+    t->faults.snapshot = NULL;
+}

@@ -1,0 +1,110 @@
+// framework/train/verify.c - a step run again from its start, and the bits compared
+//
+// The same build, device and plan give the same bits (train.h, invariant 1). So a replay that gives
+// others was computed on hardware that erred, at least once. A third run says which of the two was
+// right: the state that two of three runs gave is kept. Where all three differ the hardware cannot
+// be trusted, and the run ends. A fault that repeats to the bit is not found this way.
+// The cost of a verified step: a copy of the state in device memory, one more step, two digests.
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/train/trainer.h"
+
+typedef struct outcome {
+    float loss, grad_norm;
+    char digest[33]; // of the state behind the step
+} outcome;
+
+bool bt_verify_due(const bt_trainer *t, int64_t step)
+{
+    const int64_t every = t->plan->verify_every;
+    return every > 0 && (step + 1) % every == 0;
+}
+
+static bt_status copy_state(bt_trainer *t, bool back)
+{
+    bt_device *device = &t->session.device;
+    size_t at = 0;
+    for (int64_t i = 0; i < t->keep.state.count; ++i) {
+        bt_tensor *tensor = t->keep.state.tensors[i].tensor;
+        const size_t size_bytes = bt_tensor_bytes(tensor);
+        void *kept = t->faults.snapshot + at, *live = bt_tensor_data(tensor);
+        BT_TRY(device->backend->copy(device, back ? live : kept, back ? kept : live, size_bytes,
+                                     BT_COPY_DEVICE_TO_DEVICE, t->session.context.stream));
+        if (back) {
+            bt_tensor_touch(tensor);
+        }
+        at += size_bytes;
+    }
+    return BT_OK;
+}
+
+bt_status bt_verify_begin(bt_trainer *t, int64_t step)
+{
+    if (!t->faults.snapshot) {
+        void *block = NULL;
+        BT_TRY(bt_error_context(bt_pool_alloc_aside(t->session.pool, t->keep.size_bytes,
+                                                    t->session.context.stream, "state to replay",
+                                                    &block),
+                                "verify_every"));
+        t->faults.snapshot = block;
+    }
+    bt_keep_values(t, step, &t->faults.values);
+    return copy_state(t, false);
+}
+
+static bt_status read_outcome(bt_trainer *t, int64_t step, outcome *out)
+{
+    out->loss = t->loss;
+    out->grad_norm = t->grad_norm;
+    return bt_keep_digest(t, step + 1, out->digest);
+}
+
+static bt_status replay(bt_trainer *t, int64_t step, outcome *out)
+{
+    BT_TRY(copy_state(t, true));
+    BT_TRY(bt_keep_take_state(t, &t->faults.values));
+    BT_TRY(bt_step_again(t, step));
+    return bt_error_context(read_outcome(t, step, out), "replay");
+}
+
+static bool same(const outcome *a, const outcome *b)
+{
+    return memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
+           memcmp(&a->grad_norm, &b->grad_norm, sizeof a->grad_norm) == 0 &&
+           strcmp(a->digest, b->digest) == 0;
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, char *message, size_t capacity)
+{
+    outcome run[3];
+    *agree = true;
+    BT_TRY(read_outcome(t, step, &run[0]));
+    BT_TRY(replay(t, step, &run[1]));
+    if (same(&run[0], &run[1])) {
+        return BT_OK;
+    }
+    BT_TRY(replay(t, step, &run[2]));
+    const bool first_erred = same(&run[1], &run[2]), second_erred = same(&run[0], &run[2]);
+    *agree = first_erred || second_erred;
+    (void)snprintf(message, capacity,
+                   "hardware: the step and its replays differ (loss %08x %08x %08x, norm %08x %08x "
+                   "%08x, state %.8s %.8s %.8s); %s",
+                   bits_of(run[0].loss), bits_of(run[1].loss), bits_of(run[2].loss),
+                   bits_of(run[0].grad_norm), bits_of(run[1].grad_norm), bits_of(run[2].grad_norm),
+                   run[0].digest, run[1].digest, run[2].digest,
+                   first_erred    ? "the step erred, its replays agree: their state is kept"
+                   : second_erred ? "the first replay erred, the step and the second agree: their "
+                                    "state is kept"
+                                  : "no two agree");
+    t->loss = run[2].loss;
+    t->grad_norm = run[2].grad_norm;
+    return BT_OK;
+}
