@@ -81,6 +81,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
     const bt_loader_cursor behind = bt_feed_cursor(&t->feed);
     BT_TRY(bt_feed_seek(&t->feed, t->faults.from, t->accumulation));
     context->anomaly = true;
+    bt_range_push(context, "step");
     bt_status status = bt_step_gradients(t);
     if (status == BT_OK) {
         status = bt_adamw_measure(context, &t->optimizer, 1.0 / (double)t->accumulation);
@@ -88,6 +89,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
     if (status == BT_OK) {
         status = bt_step_read(t);
     }
+    bt_range_pop(context);
     context->anomaly = t->plan->anomaly;
     bt_error_quiet_begin();
     context->tape = NULL;
