@@ -37,7 +37,7 @@ struct bt_context {
     bt_recompute_mode recompute; // what ops that are recorded now keep
     struct bt_weight_grads *weight_grads; // borrowed; those of the backward under way that wait
     struct bt_captures *captures; // borrowed; of the recomputed body that runs forward, or NULL
-    bool anomaly; // name the op that made the first NaN (framework/ops/anomaly.h)
+    bool anomaly;                 // name the op that made the first NaN (framework/ops/anomaly.h)
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
     bt_ranges *ranges; // borrowed; where open ranges are kept for a watching thread, or NULL

@@ -112,9 +112,9 @@ typedef struct bt_train_plan {
     const char *init;              // weights to begin with (eval/pretrained.h); NULL: drawn
     const bt_hellaswag *hellaswag; // borrowed; questions to score, NULL: none
     int64_t hellaswag_every;       // before step 0, every so many steps and at the end; 0: never
-    bt_train_policy on_nonfinite; // other than CONTINUE: the host waits before each update
-    bool anomaly;                 // name the op that makes the first NaN or infinity: slow
-    int64_t verify_every;         // replay every so many steps and compare bits; 0: never
+    bt_train_policy on_nonfinite;  // other than CONTINUE: the host waits before each update
+    bool anomaly;                  // name the op that makes the first NaN or infinity: slow
+    int64_t verify_every;          // replay every so many steps and compare bits; 0: never
 } bt_train_plan;
 
 typedef struct bt_train_start {

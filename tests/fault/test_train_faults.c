@@ -123,8 +123,7 @@ static void stop_ends_the_run(void **state)
     expect(&s, 0, 3, BT_TRAIN_FAULT_NONFINITE, "stop", "the first result was the hardware's");
     // A fault that comes again in the replay is the program's, and the op is named.
     const faulty_plan always = {FAULTY_NAN, BT_KERNEL_GEMM, at, INT64_MAX};
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "is not finite",
-                 train(&plan, &always, &other));
+    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "is not finite", train(&plan, &always, &other));
     assert_non_null(strstr(bt_error_message(), "so it is software or data: "));
     assert_non_null(strstr(bt_error_message(), ", in step/forward/block/"));
     (void)each;
