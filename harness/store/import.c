@@ -59,8 +59,9 @@ static bt_status add_round(bt_store *store, int64_t run, const bt_store_round *f
     for (int64_t i = 0; i < from->measurement_count; i++) {
         BT_TRY(bt_measurement_write(store, round, &from->measurements[i]));
     }
-    return bt_telemetry_row_write(store, round, from->label, from->telemetry,
-                                  from->telemetry_count);
+    BT_TRY(
+        bt_telemetry_row_write(store, round, from->label, from->telemetry, from->telemetry_count));
+    return bt_seal_write(store, round);
 }
 
 static bt_status add_all(bt_store *store, const bt_store_run *run, bool number, int64_t *id)

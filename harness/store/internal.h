@@ -49,6 +49,15 @@ struct bt_store {
     int64_t flushed_at_ns; // monotonic
 };
 
+// ---- seal.c ------------------------------------------------------------------------------------
+
+// Sets the digest of a round over all of its rows. Within a transaction that changes them.
+BT_CHECKED bt_status bt_seal_write(bt_store *store, int64_t round);
+// The same for a round that has one: a row of it was replaced.
+BT_CHECKED bt_status bt_seal_renew(bt_store *store, int64_t round);
+// Errors  CORRUPT_DATA when the round has a digest and its rows another one
+BT_CHECKED bt_status bt_seal_check(bt_store *store, int64_t round);
+
 // ---- sql.c -------------------------------------------------------------------------------------
 
 // Turns a result code of SQLite into status and message; `doing` completes "while ...".

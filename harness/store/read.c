@@ -168,6 +168,7 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
 static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
 {
     int64_t id = round->id;
+    BT_TRY(bt_seal_check(in->store, id));
     BT_READER_ROWS(in, SQL_STEPS_COUNT, SQL_STEPS, id, bt_reader_step, round->steps,
                    round->step_count);
     BT_READER_ROWS(in, SQL_EVALS_COUNT, SQL_EVALS, id, take_eval, round->evals, round->eval_count);

@@ -159,9 +159,11 @@ bt_status bt_store_round_end(bt_store *store, int64_t round, bt_run_status statu
 {
     BT_TRY(check_ended(status));
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_run(store, SQL_ROUND_END, "ittii", (int64_t)status, message, params_digest,
-                      bt_clock_wall_ns(), round));
-    return check_found(store, "round", round);
+    BT_TRY(bt_sql_begin(store));
+    bt_status ended = bt_sql_run(store, SQL_ROUND_END, "ittii", (int64_t)status, message,
+                                 params_digest, bt_clock_wall_ns(), round);
+    ended = ended == BT_OK ? check_found(store, "round", round) : ended;
+    return bt_sql_end(store, ended == BT_OK ? bt_seal_write(store, round) : ended);
 }
 
 static bt_status add_measurement(bt_store *store, int64_t round,
@@ -202,7 +204,8 @@ bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measur
     }
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
-    return bt_sql_end(store, bt_measurement_write(store, round, measurement));
+    bt_status status = bt_measurement_write(store, round, measurement);
+    return bt_sql_end(store, status == BT_OK ? bt_seal_renew(store, round) : status);
 }
 
 bt_status bt_store_artifact_add(bt_store *store, int64_t run, const bt_store_artifact *artifact)

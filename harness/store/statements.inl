@@ -95,6 +95,27 @@ X(ROUNDS, "SELECT r.id, r.ordinal, bench.name, bench.kind, c.name, c.axes_json, 
           " r.train_tokens, r.val_tokens, r.status, r.message, r.params_digest, r.started_ns,"
           " r.ended_ns, r.label FROM round r JOIN bench_case c ON c.id=r.case_id"
           " JOIN bench ON bench.id=c.bench_id WHERE r.session_id=? ORDER BY r.id")
+// What the seal of a round covers: every value but ids.
+X(SEAL_ROUND, "SELECT r.ordinal, b.name, b.kind, c.name, c.axes_json, r.system, r.status, r.message,"
+              " r.started_ns, r.ended_ns, r.device, r.precision, r.dataset, r.parameters, r.tensors,"
+              " r.accumulation, r.steps, r.train_tokens, r.val_tokens, r.params_digest, r.label"
+              " FROM round r JOIN bench_case c ON c.id=r.case_id JOIN bench b ON b.id=c.bench_id"
+              " WHERE r.id=?")
+X(SEAL_STEPS, "SELECT step, loss, loss_bits, grad_norm, lr, tokens, host_ns, device_ns,"
+              " allocated_bytes, peak_allocated_bytes, reserved_bytes, resident_bytes, warmup,"
+              " profiled FROM step WHERE round_id=? ORDER BY step")
+X(SEAL_EVALS, "SELECT step, loss, tokens, host_ns FROM eval WHERE round_id=? ORDER BY step")
+X(SEAL_RANGES, "SELECT step, path, count, device_ns, host_ns FROM range_stat WHERE round_id=?"
+               " ORDER BY id")
+X(SEAL_KERNELS, "SELECT op, kernel FROM kernel_use WHERE round_id=? ORDER BY op, kernel")
+X(SEAL_FAULTS, "SELECT step, kind, action, message FROM fault WHERE round_id=? ORDER BY id")
+X(SEAL_MEMORY, "SELECT phase, peak_allocated_bytes, peak_reserved_bytes, device_used_bytes,"
+               " peak_resident_bytes FROM memory WHERE round_id=? ORDER BY id")
+X(SEAL_VALUES, "SELECT m.metric, m.value, m.low, m.high, s.count, s.unit, s.data FROM measurement m"
+               " LEFT JOIN samples s ON s.measurement_id=m.id WHERE m.round_id=? ORDER BY m.metric")
+X(SEAL_TELEMETRY, "SELECT count, columns, data FROM telemetry WHERE round_id=?")
+X(SEAL_SET, "UPDATE round SET seal=? WHERE id=?")
+X(SEAL_GET, "SELECT seal FROM round WHERE id=?")
 X(STEPS_COUNT, "SELECT count(*) FROM step WHERE round_id=?")
 X(STEPS, "SELECT step, loss_bits, grad_norm, lr, tokens, host_ns, device_ns, allocated_bytes,"
          " peak_allocated_bytes, reserved_bytes, resident_bytes, warmup, profiled FROM step"

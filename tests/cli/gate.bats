@@ -402,6 +402,7 @@ for step, loss in enumerate(eval(sys.argv[1])):
     bits, = struct.unpack("<I", struct.pack("<f", loss))
     real = None if loss != loss else struct.unpack("<f", struct.pack("<f", loss))[0]
     base.execute("UPDATE step SET loss=?, loss_bits=? WHERE round_id=? AND step=?", (real, bits, round, step))
+base.execute("UPDATE round SET seal='' WHERE id=?", (round,))
 base.commit()
 PY
     run --separate-stderr "$bench" gate 5 --baseline "$1" --policy p.json

@@ -122,6 +122,7 @@ static bt_status execute(sqlite3 *db, const char *text)
 static const struct {
     const char *table, *column, *becomes; // NULL: of every table
 } changes[] = {
+    {"round", "seal", "''"}, // its rows change
     {NULL, "session_id", "k"},
     {NULL, "round_id", "t.round_id+k*" IDS},
     {NULL, "measurement_id", "t.measurement_id+k*" IDS},

@@ -63,7 +63,7 @@ static void make_broken(void)
                     "DELETE FROM kernel_use WHERE round_id>=4;"
                     "DELETE FROM telemetry WHERE round_id>=4;"
                     "DELETE FROM round WHERE id>4;"
-                    "UPDATE round SET status=0, ended_ns=0, message='' WHERE id=4;"
+                    "UPDATE round SET status=0, ended_ns=0, message='', seal='' WHERE id=4;"
                     "UPDATE session SET status=0, ended_ns=0, boot_id='another'");
 }
 
@@ -246,7 +246,7 @@ static void a_failure_before_stays_one(void **state)
     (void)state;
     bt_run_outcome outcome;
     make_broken();
-    scratch_execute("UPDATE round SET status=2, message='wrong' WHERE id=2");
+    scratch_execute("UPDATE round SET status=2, message='wrong', seal='' WHERE id=2");
     ASSERT_OK(execute(1, &outcome));
     assert_int_equal(outcome.status, BT_RUN_FAILED);
     assert_non_null(strstr(outcome.message, "wrong"));

@@ -1,0 +1,119 @@
+// harness/store/seal.c - a digest over all that was recorded of a round
+//
+// SQLite notices damage to the structure of its file, not to the values in it. So a round that ends
+// is sealed: XXH3-128 over type and bytes of every value of its row and of the rows that belong to
+// it, but for ids, which imports change. Reading a run checks the seals.
+// Not covered: rounds that did not end, those of databases before version 13, rows of the run
+// itself (its plan and environment have digests of their own), and a round that is gone as a whole.
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "harness/store/internal.h"
+
+static const store_statement parts[] = {SQL_SEAL_ROUND,  SQL_SEAL_STEPS,   SQL_SEAL_EVALS,
+                                        SQL_SEAL_RANGES, SQL_SEAL_KERNELS, SQL_SEAL_FAULTS,
+                                        SQL_SEAL_MEMORY, SQL_SEAL_VALUES,  SQL_SEAL_TELEMETRY};
+
+static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
+{
+    const int type = sqlite3_column_type(row, column);
+    const sqlite3_int64 integer = sqlite3_column_int64(row, column);
+    const double real = sqlite3_column_double(row, column);
+    const void *bytes = &integer;
+    sqlite3_int64 size_bytes = type == SQLITE_NULL ? 0 : (sqlite3_int64)sizeof integer;
+    if (type == SQLITE_FLOAT) {
+        bytes = &real;
+    } else if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+        bytes = sqlite3_column_blob(row, column);
+        size_bytes = sqlite3_column_bytes(row, column);
+    }
+    const sqlite3_int64 head[2] = {type, size_bytes};
+    (void)XXH3_128bits_update(hash, head, sizeof head);
+    if (size_bytes > 0) {
+        (void)XXH3_128bits_update(hash, bytes, (size_t)size_bytes);
+    }
+}
+
+static bt_status add_part(bt_store *store, store_statement which, int64_t round, XXH3_state_t *hash)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    BT_TRY(bt_sql_bind(store, which, &row, "i", round));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more) {
+        for (int i = 0; i < sqlite3_column_count(row); ++i) {
+            add_value(hash, row, i);
+        }
+        (void)XXH3_128bits_update(hash, "\n", 1);
+        BT_TRY(bt_sql_next(store, row, &more));
+    }
+    (void)XXH3_128bits_update(hash, "\f", 1);
+    return BT_OK;
+}
+
+static bt_status compute(bt_store *store, int64_t round, char digest[33])
+{
+    XXH3_state_t *hash = XXH3_createState();
+    bt_status status =
+        hash ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory: the state of a hash");
+    if (hash) {
+        (void)XXH3_128bits_reset(hash);
+    }
+    for (size_t i = 0; status == BT_OK && i < sizeof parts / sizeof parts[0]; ++i) {
+        status = add_part(store, parts[i], round, hash);
+    }
+    if (status == BT_OK) {
+        const XXH128_hash_t value = XXH3_128bits_digest(hash);
+        (void)snprintf(digest, 33, "%016llx%016llx", (unsigned long long)value.high64,
+                       (unsigned long long)value.low64);
+    }
+    (void)XXH3_freeState(hash);
+    return status;
+}
+
+bt_status bt_seal_write(bt_store *store, int64_t round)
+{
+    char digest[33];
+    BT_TRY(compute(store, round, digest));
+    return bt_sql_run(store, SQL_SEAL_SET, "ti", digest, round);
+}
+
+// The seal of a round, "" when it has none.
+static bt_status read_seal(bt_store *store, int64_t round, char seal[64])
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    seal[0] = '\0';
+    BT_TRY(bt_sql_bind(store, SQL_SEAL_GET, &row, "i", round));
+    BT_TRY(bt_sql_next(store, row, &more));
+    if (more) {
+        const char *text = (const char *)sqlite3_column_text(row, 0);
+        (void)snprintf(seal, 64, "%s", text ? text : "");
+        sqlite3_reset(row);
+    }
+    return BT_OK;
+}
+
+bt_status bt_seal_renew(bt_store *store, int64_t round)
+{
+    char seal[64];
+    BT_TRY(read_seal(store, round, seal));
+    return *seal ? bt_seal_write(store, round) : BT_OK;
+}
+
+bt_status bt_seal_check(bt_store *store, int64_t round)
+{
+    char seal[64], digest[33];
+    BT_TRY(read_seal(store, round, seal));
+    if (!*seal) {
+        return BT_OK;
+    }
+    BT_TRY(compute(store, round, digest));
+    return strcmp(seal, digest) == 0
+               ? BT_OK
+               : bt_error(BT_STATUS_CORRUPT_DATA,
+                          "%s: round %lld is not as it was recorded: expected digest %s, got %s; "
+                          "the file was damaged or edited",
+                          store->path, (long long)round, seal, digest);
+}
