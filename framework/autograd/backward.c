@@ -1,6 +1,7 @@
 // framework/autograd/backward.c - walking the tape from the newest node to the oldest
 #include "framework/autograd/node.h"
 #include "framework/autograd/weight_grads.h"
+#include "framework/ops/anomaly.h"
 
 static bt_tensor **slot_of(bt_edge *edge)
 {
@@ -77,26 +78,21 @@ static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din
     return BT_OK;
 }
 
-static bt_status check_finite(bt_context *context, const bt_node *node, const bt_tensor *grad)
+static bt_status check_finite(bt_context *context, const bt_node *node, int i,
+                              const bt_tensor *grad)
 {
-    bt_tensor *result = NULL;
     int64_t nonfinite = 0;
-    BT_TRY(bt_tensor_create(context, BT_I64, BT_SHAPE(1), "anomaly", &result));
-    bt_count_nonfinite_args args = {.x = bt_tensor_data(grad),
-                                    .count = bt_tensor_count(grad),
-                                    .result = bt_tensor_data(result),
-                                    .dtype = grad->dtype};
-    bt_status status = bt_context_launch(context, BT_KERNEL_COUNT_NONFINITE, grad->dtype, &args);
-    if (status == BT_OK) {
-        status = bt_tensor_read(context, result, &nonfinite);
-    }
-    bt_tensor_release(result);
-    if (status == BT_OK && nonfinite) {
-        status = bt_error(BT_STATUS_CORRUPT_DATA,
-                          "backward of %s made the first gradient that is not finite: %lld of %lld",
-                          node->op->name, (long long)nonfinite, (long long)args.count);
-    }
-    return status;
+    const bt_tensor *leaf = node->in[i].leaf;
+    char where[BT_RANGES_TEXT_BYTES];
+    BT_TRY(bt_anomaly_count(context, grad, &nonfinite));
+    return nonfinite == 0
+               ? BT_OK
+               : bt_error(BT_STATUS_CORRUPT_DATA,
+                          "backward of %s made the first gradient that is not finite: %lld of "
+                          "%lld, of input %d%s%s%s",
+                          node->op->name, (long long)nonfinite, (long long)bt_tensor_count(grad), i,
+                          leaf ? " " : "", leaf ? leaf->name : "",
+                          bt_anomaly_where(context, where));
 }
 
 // Does another input of the node have the same gradient?
@@ -166,7 +162,7 @@ static bt_status step_back(bt_context *context, bt_node *node)
     for (int i = 0; i < call.in_count; ++i) {
         bt_grad *din = &call.din[i];
         if (status == BT_OK && din->wanted && context->anomaly && din->tensor) {
-            status = check_finite(context, node, din->tensor);
+            status = check_finite(context, node, i, din->tensor);
         }
         if (status == BT_OK && din->wanted) {
             status = deliver(context, node, i, din);
