@@ -194,6 +194,29 @@ static int fetch(const bt_cli_arguments *arguments, bool json)
     return code;
 }
 
+// Every byte of a dataset against its digests, every token against the vocabulary.
+static int verify(const bt_cli_arguments *arguments, bool json)
+{
+    bt_dataset dataset = {0};
+    bt_str folder = {0};
+    bool found = false;
+    const char *name = arguments->words[1];
+    if (strchr(name, '/')) {
+        bt_str_append(&folder, name);
+    } else {
+        bt_run_data_folder(name, &folder, &found);
+    }
+    bt_status status = bt_str_status(&folder);
+    if (status == BT_OK) {
+        status = bt_dataset_open(bt_str_text(&folder), &dataset);
+    }
+    if (status == BT_OK) {
+        status = bt_dataset_verify(&dataset);
+    }
+    bt_str_release(&folder);
+    return finish(status, &dataset, json);
+}
+
 int bt_verb_data(const bt_cli_arguments *arguments)
 {
     bool json = false;
@@ -212,7 +235,10 @@ int bt_verb_data(const bt_cli_arguments *arguments)
     if (strcmp(what, "fetch") == 0 && arguments->word_count <= 2) {
         return fetch(arguments, json);
     }
+    if (strcmp(what, "verify") == 0 && arguments->word_count == 2) {
+        return verify(arguments, json);
+    }
     return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
                                 "usage: bt-bench data prepare | tokenize FILE... -o DIR | fetch "
-                                "[NAME]"));
+                                "[NAME] | verify NAME"));
 }

@@ -315,10 +315,12 @@ const bt_cli_verb bt_cli_verbs[] = {
      bt_verb_import},
     {"keygen", "-o NAME", "make a pair of keys to sign bundles with", NULL, keygen_options, 0, 0,
      bt_verb_keygen},
-    {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME]", "make or get what is trained on",
+    {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME] | verify NAME",
+     "make, get or check what is trained on",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"
-     "fetch     gets a known pre-tokenised corpus, or lists them; resumes where it was broken off",
+     "fetch     gets a known pre-tokenised corpus, or lists them; resumes where it was broken off\n"
+     "verify    reads every shard of a dataset (or its folder, with a /) against its digest",
      data_options, 1, 1 << 20, bt_verb_data},
     {"checkpoint", "list STORE | verify PATH | export MODEL -o DIR | import MODEL -o STORE",
      "look at checkpoints, check them, exchange them with transformers",

@@ -195,6 +195,23 @@ static bt_status take_dataset(const bt_dataset *dataset, bt_run_data *out)
     return BT_OK;
 }
 
+// Up to so many bytes of shards are read against their digests before a run: a second at most.
+// Larger data are checked by 'bt-bench data verify'.
+#define VERIFY_BYTES_MAX (256ULL << 20)
+
+static bt_status verify_if_small(const bt_dataset *dataset)
+{
+    uint64_t size_bytes = 0;
+    for (int64_t i = 0; i < dataset->train.count; ++i) {
+        size_bytes += dataset->train.shards[i].size_bytes;
+    }
+    for (int64_t i = 0; i < dataset->val.count; ++i) {
+        size_bytes += dataset->val.shards[i].size_bytes;
+    }
+    return dataset->has_manifest && size_bytes <= VERIFY_BYTES_MAX ? bt_dataset_verify(dataset)
+                                                                   : BT_OK;
+}
+
 static bt_status find_by_name(const char *name, bt_run_data_say say, void *self, bt_run_data *out)
 {
     bt_str folder = {0};
@@ -212,6 +229,9 @@ static bt_status find_by_name(const char *name, bt_run_data_say say, void *self,
     bt_dataset dataset = {0};
     if (status == BT_OK) {
         status = bt_dataset_open(bt_str_text(&folder), &dataset);
+    }
+    if (status == BT_OK) {
+        status = verify_if_small(&dataset);
     }
     if (status == BT_OK) {
         status = take_dataset(&dataset, out);

@@ -96,11 +96,12 @@ X(ROUNDS, "SELECT r.id, r.ordinal, bench.name, bench.kind, c.name, c.axes_json, 
           " r.ended_ns, r.label FROM round r JOIN bench_case c ON c.id=r.case_id"
           " JOIN bench ON bench.id=c.bench_id WHERE r.session_id=? ORDER BY r.id")
 // What the seal of a round covers: every value but ids.
-X(SEAL_ROUND, "SELECT r.ordinal, b.name, b.kind, c.name, c.axes_json, r.system, r.status, r.message,"
-              " r.started_ns, r.ended_ns, r.device, r.precision, r.dataset, r.parameters, r.tensors,"
-              " r.accumulation, r.steps, r.train_tokens, r.val_tokens, r.params_digest, r.label"
-              " FROM round r JOIN bench_case c ON c.id=r.case_id JOIN bench b ON b.id=c.bench_id"
-              " WHERE r.id=?")
+X(SEAL_ROUND,
+  "SELECT r.ordinal, b.name, b.kind, c.name, c.axes_json, r.system, r.status, r.message,"
+  " r.started_ns, r.ended_ns, r.device, r.precision, r.dataset, r.parameters, r.tensors,"
+  " r.accumulation, r.steps, r.train_tokens, r.val_tokens, r.params_digest, r.label"
+  " FROM round r JOIN bench_case c ON c.id=r.case_id JOIN bench b ON b.id=c.bench_id"
+  " WHERE r.id=?")
 X(SEAL_STEPS, "SELECT step, loss, loss_bits, grad_norm, lr, tokens, host_ns, device_ns,"
               " allocated_bytes, peak_allocated_bytes, reserved_bytes, resident_bytes, warmup,"
               " profiled FROM step WHERE round_id=? ORDER BY step")
