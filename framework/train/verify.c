@@ -68,18 +68,17 @@ static bt_status replay(bt_trainer *t, int64_t step, outcome *out)
     return bt_error_context(read_outcome(t, step, out), "replay");
 }
 
-static bool same(const outcome *a, const outcome *b)
-{
-    return memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
-           memcmp(&a->grad_norm, &b->grad_norm, sizeof a->grad_norm) == 0 &&
-           strcmp(a->digest, b->digest) == 0;
-}
-
 static uint32_t bits_of(float value)
 {
     uint32_t bits = 0;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+static bool same(const outcome *a, const outcome *b)
+{
+    return bits_of(a->loss) == bits_of(b->loss) && bits_of(a->grad_norm) == bits_of(b->grad_norm) &&
+           strcmp(a->digest, b->digest) == 0;
 }
 
 bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, char *message, size_t capacity)

@@ -106,7 +106,7 @@ static int find_samples(const char *name, sample *out, int most)
 
 static double value_of(const char *name)
 {
-    sample one;
+    sample one = {0};
     if (find_samples(name, &one, 1) != 1) {
         fail_msg("no sample of %s", name);
     }
