@@ -164,6 +164,7 @@ static const char *task_of(double hang_s, int steps)
         "\"width\":32,\"vocab\":64,\"context\":16},\"optimizer\":{\"lr\":0.001,\"min_lr\":0.0001,"
         "\"beta1\":0.9,\"beta2\":0.95,\"epsilon\":1e-8,\"clip\":1},\"micro_batch\":4,"
         "\"sequence\":16,\"tokens_per_step\":64,\"steps\":%d,\"order\":\"sequential\","
+        "\"recompute\":\"none\","
         "\"seed\":1,\"hang_s\":%g}},\"shards\":{\"train\":[\"%s\"],\"val\":[]}}\n",
         steps, hang_s, test_scratch_path("t.bin"));
     return task;
