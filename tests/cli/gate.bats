@@ -275,7 +275,7 @@ gate() { # option...
 
 @test "disturbed rounds make no baseline unless they are accepted, with a reason on record" {
     measure
-    sqlite3 results/bt.sqlite "update round set label=''"
+    sqlite3 results/bt.sqlite "update round set label='', seal=''"
     sqlite3 results/bt.sqlite "update round set label='loaded machine' where ordinal=3"
     run --separate-stderr "$bench" baseline set main 1 --reason "a day"
     [ "$status" = 2 ]
