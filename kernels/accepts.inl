@@ -1,6 +1,8 @@
 // kernels/accepts.inl - what the accepts() functions of kernels.inl let through, in words
 //   BT_ACCEPTS(function, text)
-// A row that names none serves every call of its type. For `bt-bench list kernels`.
+// A row that names none serves every call of its type. Plain attention is causal or full, of a
+// sequence to itself: one head of keys a query head, no window, documents, dropout or accumulation.
+// For `bt-bench list kernels`.
 BT_ACCEPTS(bt_copy_cuda_accepts, "equal types, f32 <-> bf16, u16 to i32; any strides")
 BT_ACCEPTS(bt_reduce_sum_cpu_accepts, "y of the same type")
 BT_ACCEPTS(bt_reduce_sum_cpu_bf16_accepts, "y bf16 or f32")
@@ -14,19 +16,27 @@ BT_ACCEPTS(bt_layernorm_backward_cuda_accepts, "gamma of the same type or f32, i
 BT_ACCEPTS(bt_embedding_backward_cpu_accepts, "gradient of the same type")
 BT_ACCEPTS(bt_embedding_backward_cpu_bf16_accepts, "gradient f32")
 BT_ACCEPTS(bt_embedding_backward_cuda_accepts, "gradient f32; up to 2^31 - 1 rows and tokens")
-BT_ACCEPTS(bt_attention_cpu_accepts, "native arithmetic; any head size, strides below 2^31")
+BT_ACCEPTS(bt_attention_cpu_accepts,
+           "native arithmetic; any head size, strides and tokens below 2^31")
 BT_ACCEPTS(bt_attention_backward_cpu_accepts,
-           "native arithmetic; any head size, strides below 2^31")
-BT_ACCEPTS(bt_attention_bf16_accepts, "head size a multiple of 8 up to 128, aligned to 16 bytes")
-BT_ACCEPTS(bt_attention_f32_accepts, "head size a multiple of 8 up to 128, aligned to 16 bytes")
+           "native arithmetic; any head size, strides and tokens below 2^31")
+BT_ACCEPTS(bt_attention_general_accepts, "any call with a head size of 1 to 256")
+BT_ACCEPTS(bt_attention_general_tf32_accepts, "tf32; any call with a head size of 1 to 256")
+BT_ACCEPTS(bt_attention_backward_general_accepts, "any call with a head size of 1 to 256")
+BT_ACCEPTS(bt_attention_backward_general_tf32_accepts,
+           "tf32; any call with a head size of 1 to 256")
+BT_ACCEPTS(bt_attention_bf16_accepts,
+           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes")
+BT_ACCEPTS(bt_attention_f32_accepts,
+           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_tf32_accepts,
-           "tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
+           "plain; tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_bf16_accepts,
-           "head size a multiple of 8 up to 128, aligned to 16 bytes")
+           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_f32_accepts,
-           "head size a multiple of 8 up to 128, aligned to 16 bytes")
+           "plain; head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_backward_tf32_accepts,
-           "tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
+           "plain; tf32; head size a multiple of 8 up to 128, aligned to 16 bytes")
 BT_ACCEPTS(bt_attention_general_bf16_sm90_accepts,
            "compute capability 9.0; any mask, no dropout; head size a multiple of 8 up to 256; "
            "positive strides, aligned to 16 bytes")

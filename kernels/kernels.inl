@@ -143,6 +143,10 @@ BT_KERNEL_CUDA(DROPOUT, F32, 80, dropout_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(DROPOUT, BF16, 80, dropout_cuda_bf16, NULL, NULL)
 BT_KERNEL_CUDA(COUNT_NONFINITE, F32, 80, count_nonfinite_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(COUNT_NONFINITE, BF16, 80, count_nonfinite_cuda_bf16, NULL, NULL)
+BT_KERNEL_CUDA(ATTENTION, BF16, 80, attention_general_bf16_sm80, bt_attention_general_accepts, NULL)
+BT_KERNEL_CUDA(ATTENTION, F32, 80, attention_general_f32_sm80, bt_attention_general_accepts, NULL)
+BT_KERNEL_CUDA(ATTENTION, F32, 80, attention_general_tf32_sm80, bt_attention_general_tf32_accepts,
+               NULL)
 BT_KERNEL_CUDA(ATTENTION, BF16, 80, attention_bf16_sm80, bt_attention_bf16_accepts, NULL)
 BT_KERNEL_CUDA(ATTENTION, BF16, 90, attention_general_bf16_sm90,
                bt_attention_general_bf16_sm90_accepts, bt_attention_general_bf16_sm90_workspace)
@@ -151,6 +155,12 @@ BT_KERNEL_CUDA(ATTENTION, F32, 80, attention_f32_sm80, bt_attention_f32_accepts,
 BT_KERNEL_CUDA(ATTENTION, F32, 80, attention_tf32_sm80, bt_attention_tf32_accepts, NULL)
 BT_KERNEL_CUDA(ATTENTION, F32, 90, attention_tf32_sm90, bt_attention_tf32_sm90_accepts,
                bt_attention_tf32_sm90_workspace)
+BT_KERNEL_CUDA(ATTENTION_BACKWARD, BF16, 80, attention_backward_general_bf16_sm80,
+               bt_attention_backward_general_accepts, bt_attention_backward_general_workspace)
+BT_KERNEL_CUDA(ATTENTION_BACKWARD, F32, 80, attention_backward_general_f32_sm80,
+               bt_attention_backward_general_accepts, bt_attention_backward_general_workspace)
+BT_KERNEL_CUDA(ATTENTION_BACKWARD, F32, 80, attention_backward_general_tf32_sm80,
+               bt_attention_backward_general_tf32_accepts, bt_attention_backward_general_workspace)
 BT_KERNEL_CUDA(ATTENTION_BACKWARD, BF16, 80, attention_backward_bf16_sm80,
                bt_attention_backward_bf16_accepts, bt_attention_backward_bf16_workspace)
 BT_KERNEL_CUDA(ATTENTION_BACKWARD, BF16, 90, attention_backward_general_bf16_sm90,

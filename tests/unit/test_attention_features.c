@@ -247,7 +247,7 @@ static void check_call(const call *c, bt_dtype dtype)
     const double steps = sqrt((double)(c->dim + c->q_tokens + c->kv_tokens) + 16);
     const double tolerance = 16 * bt_dtype_epsilon(sums) * steps;
     const double rounding = dtype == BT_BF16 ? bt_dtype_epsilon(dtype) : 0;
-    const double group = (double)(c->heads / c->kv_heads) / (1 - c->dropout);
+    const double group = (double)c->heads / (double)c->kv_heads / (1 - c->dropout);
     compare(&o, at.o, tolerance + rounding, "o");
     compare(&lse, at.lse, tolerance, "lse");
     // The backward reads o, rounded: delta is off by its epsilon times sqrt(D).

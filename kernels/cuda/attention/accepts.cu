@@ -3,7 +3,8 @@
 // sm80: head_dim a multiple of 8 up to 128, bases and strides multiples of 16 bytes, scale positive
 // and finite, 2^30 tokens at most, 99 KiB of shared memory a block. Causal or not, any token count.
 // bf16 and f32 serve either compute type (f32 is the more precise of the two), tf32 only TF32.
-// sm90: see accepts_sm90.cu.
+// general: any valid shape with a head_dim of 1 to 256 and a finite scale, any alignment; 2^30
+// tokens at most, 99 KiB of shared memory a block. sm90: see accepts_sm90.cu.
 #include <math.h>
 
 #include "kernels/attention.h"
@@ -40,6 +41,41 @@ static bool backward_fits(const bt_device *device, const bt_attention_backward_a
            view_fits(&a->k, a->dtype) && view_fits(&a->v, a->dtype) && view_fits(&a->o, a->dtype) &&
            view_fits(&a->d_o, a->dtype) && view_fits(&a->dq, a->dtype) &&
            view_fits(&a->dk, a->dtype) && view_fits(&a->dv, a->dtype);
+}
+
+static bool general_fits(const bt_device *device, const bt_attention_shape *s)
+{
+    const int64_t most_rows = (int64_t)1 << 30;
+    // A grid has a block for 64 rows of a head at most, for 32 where head_dim is above 128 and then
+    // two of them, and for 8 rows of statistics.
+    return bt_attention_valid(s) && device->info.shared_bytes >= SHARED_LIMIT &&
+           s->q_tokens <= most_rows && s->kv_tokens <= most_rows && s->batch <= most_rows &&
+           s->heads <= most_rows &&
+           (double)s->batch * (double)s->heads * (double)(s->q_tokens + s->kv_tokens + 64) <
+               8.0 * 0x7fffffff &&
+           s->head_dim >= 1 && s->head_dim <= 256 && isfinite(s->scale);
+}
+
+bool bt_attention_general_accepts(const bt_device *device, const void *args)
+{
+    return general_fits(device, &((const bt_attention_args *)args)->shape);
+}
+
+bool bt_attention_general_tf32_accepts(const bt_device *device, const void *args)
+{
+    return ((const bt_attention_args *)args)->compute == BT_COMPUTE_TF32 &&
+           bt_attention_general_accepts(device, args);
+}
+
+bool bt_attention_backward_general_accepts(const bt_device *device, const void *args)
+{
+    return general_fits(device, &((const bt_attention_backward_args *)args)->shape);
+}
+
+bool bt_attention_backward_general_tf32_accepts(const bt_device *device, const void *args)
+{
+    return ((const bt_attention_backward_args *)args)->compute == BT_COMPUTE_TF32 &&
+           bt_attention_backward_general_accepts(device, args);
 }
 
 bool bt_attention_bf16_accepts(const bt_device *device, const void *args)
