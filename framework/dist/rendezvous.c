@@ -168,7 +168,7 @@ static bt_status listen_as_root(meeting *m)
 
 static bt_status listen_anywhere(meeting *m, int family)
 {
-    inet_address at = {.any.sa_family = (sa_family_t)family};
+    inet_address at = {.storage = {.ss_family = (sa_family_t)family}};
     socklen_t bytes = family == AF_INET ? sizeof at.in : sizeof at.in6;
     struct addrinfo any = {.ai_family = family, .ai_addr = &at.any, .ai_addrlen = bytes};
     m->listener = listen_at(&any, false);
@@ -291,7 +291,7 @@ static bt_status accept_ranks(meeting *m, int lowest, int count)
         if (!wait_ready(m, m->listener, POLLIN)) {
             return missing(m, lowest);
         }
-        inet_address from;
+        inet_address from = {.storage = {.ss_family = AF_UNSPEC}};
         socklen_t bytes = sizeof from;
         int fd = accept4(m->listener, &from.any, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
