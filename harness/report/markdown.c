@@ -101,7 +101,10 @@ static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
     bt_markdown_text(out, row->verdict);
     bt_str_append(out, " | ");
     bt_markdown_text(out, row->reason);
-    bt_str_append(out, row->repeated ? "not counted: another claim is about this measurement" : "");
+    if (row->repeated) {
+        bt_str_append(out, row->reason[0] != '\0' ? "; " : "");
+        bt_str_append(out, "not counted: another claim is about this measurement");
+    }
     bt_str_append(out, " |\n");
 }
 
