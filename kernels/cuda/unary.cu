@@ -1,10 +1,11 @@
 // kernels/cuda/unary.cu - y = f(x), and dx (+)= dy f'(x)
 //   Types  f32, bf16; f in float
 //   Cost   reads and writes each operand once; bound by HBM
-//   GELU   x / (1 + e^(-2u)), which equals 0.5 x (1 + tanh u) and loses nothing for negative x
+//   GELU   gelu.cuh; in bf16, what a GEMM's epilogue makes where the call asks for that
 //   Approximate: GELU's and the sigmoids' exponential is ex2 (cuda.cuh), their quotient rcp.approx
 //   (1 ulp; results below 2^-126 become 0); the rest is CUDA's library without fast-math (2 ulp)
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/cuda/gelu.cuh"
 
 static __device__ __forceinline__ float sigmoid(float x)
 {
@@ -17,15 +18,15 @@ constexpr float GELU_A = 0.7978845608028654f; // sqrt(2/pi)
 constexpr float GELU_B = 0.044715f;
 
 struct GELU {
-    static __device__ float value(float x, float)
-    {
-        return x * sigmoid(2.0f * GELU_A * (x + GELU_B * x * x * x));
-    }
+    static __device__ float value(float x, float) { return bt_gelu::gelu_f32(x); }
     static __device__ float slope(float x, float)
     {
         float s = sigmoid(2.0f * GELU_A * (x + GELU_B * x * x * x));
         return s + x * s * (1.0f - s) * (2.0f * GELU_A * (1.0f + 3.0f * GELU_B * x * x));
     }
+};
+struct GELU_FAST {
+    static __device__ float value(float x, float) { return bt_gelu::gelu_fast(x); }
 };
 struct RELU {
     static __device__ float value(float x, float) { return x < 0.0f ? 0.0f : x; }
@@ -239,6 +240,10 @@ bt_status bt_unary_cuda_f32(const bt_launch *launch, const void *args)
 
 bt_status bt_unary_cuda_bf16(const bt_launch *launch, const void *args)
 {
+    const bt_unary_args *unary = (const bt_unary_args *)args;
+    if (unary->as_epilogue && unary->function == BT_UNARY_GELU) {
+        return forward<GELU_FAST, bf16>(launch, unary);
+    }
     return forward_of<bf16>(launch, args);
 }
 

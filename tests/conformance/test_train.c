@@ -92,9 +92,10 @@ static void bits_repeat(void **state)
         bt_train_plan plan = gpu_plan((bt_precision)precision);
         curve first;
         train(&plan, &first);
-        for (int repeat = 0; repeat < 3; ++repeat) {
+        for (int repeat = 0; repeat <= BT_RECOMPUTE_COUNT; ++repeat) {
             curve again;
-            plan.recompute = repeat == 2;
+            plan.recompute = (bt_recompute_mode)(repeat % BT_RECOMPUTE_COUNT);
+            plan.recompute_blocks = repeat == BT_RECOMPUTE_BLOCK;
             plan.profile_steps = repeat;
             train(&plan, &again);
             assert_memory_equal(first.loss, again.loss, sizeof first.loss);

@@ -14,10 +14,14 @@
 //   3. accepts() answers what the heuristic answers: no algorithm, no row.
 // Types    NATIVE f32 is CUBLAS_COMPUTE_32F (IEEE products and sums); TF32 takes fp32 operands as
 //          they are and the tensor core reads their upper 19 bits; bf16 sums in f32
-// GELU     for bf16 alone: cuBLASLt's is approximate (tanh good to 2^-10), and for f32 operands
-//          slower than a product and a pass of our own (dGELU in tf32: 2.2 ms against 1.5)
-// Errors   accepts() is false for GELU or its derivative with f32 operands or beta != 0 (cuBLASLt
-//          adds C first), for k = 0 with an epilogue, and where the heuristic has no algorithm
+// GELU     its derivative for bf16 alone: for f32 operands it is slower than a product and a pass
+// of
+//          our own (dGELU in tf32: 2.2 ms against 1.5). GELU itself, which is approximate (tanh
+//          good to 2^-10) and not what UNARY makes of aux, only with BT_GEMM=cublaslt or
+//          cublaslt-best, as a peer to compare with, likewise for bf16 alone
+// Errors   accepts() is false for GELU or its derivative where that says so, and with beta != 0
+//          (cuBLASLt adds C first), for k = 0 with an epilogue, and where the heuristic has no
+//          algorithm
 #include <cublasLt.h>
 #include <pthread.h>
 #include <string.h>
@@ -429,11 +433,15 @@ static bool is_empty(const bt_gemm_args *args)
 bool bt_gemm_cublaslt_accepts(const bt_device *device, const void *call)
 {
     const bt_gemm_args *args = (const bt_gemm_args *)call;
-    bool gelu = args->epilogue == BT_EPILOGUE_BIAS_GELU || args->epilogue == BT_EPILOGUE_DGELU;
+    const bt_cuda_gemm_choice choice = ((bt_cuda_device *)device->impl)->gemm_choice;
+    const bool as_peer = choice == BT_CUDA_GEMM_CUBLASLT || choice == BT_CUDA_GEMM_CUBLASLT_BEST;
+    const bool gelu =
+        args->epilogue == BT_EPILOGUE_BIAS_GELU || args->epilogue == BT_EPILOGUE_DGELU;
     bool types =
         (args->ab_dtype == BT_F32 && args->d_dtype == BT_F32) ||
         (args->ab_dtype == BT_BF16 && (args->d_dtype == BT_BF16 || args->d_dtype == BT_F32));
-    if (!types || args->dbias || (gelu && (args->ab_dtype == BT_F32 || args->beta != 0))) {
+    if (!types || args->dbias || (gelu && (args->ab_dtype == BT_F32 || args->beta != 0)) ||
+        (args->epilogue == BT_EPILOGUE_BIAS_GELU && !as_peer)) {
         return false;
     }
     if (is_empty(args)) {

@@ -10,11 +10,12 @@
 //   DGELU         may leave the sums of the tile's columns, of values as stored, as a row of
 //                 [tiles_m, n]: products of the boxes with ones, which cost the least registers
 //
-// GELU     tanh form with the tensor unit's tanh: |error| <= 2^-12 |x|, below bf16's rounding
+// GELU     of the rounded pre-activation with the hardware's tanh (gelu.cuh)
 // NaN      stays NaN in every ending
 #ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_BF16_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_ENDINGS_BF16_SM90_CUH
 
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm/bf16_sm90.cuh"
 
 namespace bt_gemm_sm90
@@ -22,12 +23,6 @@ namespace bt_gemm_sm90
 
 constexpr float GELU_A = 0.7978845608028654f; // sqrt(2/pi)
 constexpr float GELU_B = 0.044715f;
-
-static __device__ __forceinline__ float gelu(float x)
-{
-    float half = 0.5f * x;
-    return half + half * tanh_approximate(x * (GELU_A + GELU_A * GELU_B * x * x));
-}
 
 static __device__ __forceinline__ float gelu_slope(float x)
 {
@@ -98,7 +93,7 @@ static __device__ __forceinline__ void finish_store(const problem &p, const unit
                 float *s = &sums[part][(col * 8 + 2 * q) * 4];
 #pragma unroll
                 for (int e = 0; e < 8; ++e) {
-                    s[e] = gelu(s[e]);
+                    s[e] = bt_gelu::gelu_fast(__bfloat162float(__float2bfloat16_rn(s[e])));
                 }
                 put(box + BOX_BYTES, q, s, me);
             }

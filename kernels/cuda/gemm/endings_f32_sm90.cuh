@@ -17,6 +17,7 @@
 #ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_F32_SM90_CUH
 #define BT_KERNELS_CUDA_GEMM_ENDINGS_F32_SM90_CUH
 
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm/work_sm90.cuh"
 
 namespace bt_gemm_sm90
@@ -28,11 +29,6 @@ constexpr float SIGMOID_B = SIGMOID_A * 0.044715f;
 static __device__ __forceinline__ float sigmoid(float x)
 {
     return reciprocal_approximate(1.0f + exp2_approximate(-1.4426950408889634f * x));
-}
-
-static __device__ __forceinline__ float gelu_f32(float x)
-{
-    return x * sigmoid(x * (SIGMOID_A + SIGMOID_B * x * x));
 }
 
 static __device__ __forceinline__ float gelu_slope_f32(float x)
@@ -134,8 +130,8 @@ static __device__ __forceinline__ void finish_f32(const problem &p, const unit &
             store_pair(pair_place(box, j, me) + EIGHT_ROWS, s[2], s[3]);
             if (OUTPUTS == 2) {
                 const uint32_t second = pair_place(box + BOX_BYTES, j, me);
-                store_pair(second, gelu_f32(s[0]), gelu_f32(s[1]));
-                store_pair(second + EIGHT_ROWS, gelu_f32(s[2]), gelu_f32(s[3]));
+                store_pair(second, bt_gelu::gelu_f32(s[0]), bt_gelu::gelu_f32(s[1]));
+                store_pair(second + EIGHT_ROWS, bt_gelu::gelu_f32(s[2]), bt_gelu::gelu_f32(s[3]));
             }
         }
         fence_async();

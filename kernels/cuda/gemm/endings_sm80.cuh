@@ -6,11 +6,12 @@
 //
 // Edges    what is not all inside or lies at other addresses than multiples of 16 bytes goes value
 //          by value
-// GELU     x / (1 + e^-2u), as kernels/cuda/unary.cu has it
+// GELU     of the pre-activation as it is stored: gelu.cuh
 // NaN      stays NaN
 #ifndef BT_KERNELS_CUDA_GEMM_ENDINGS_SM80_CUH
 #define BT_KERNELS_CUDA_GEMM_ENDINGS_SM80_CUH
 
+#include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/gemm/units_sm80.cuh"
 
 namespace bt_gemm_sm80
@@ -26,9 +27,11 @@ static __device__ __forceinline__ float sigmoid(float x)
     return y;
 }
 
-static __device__ __forceinline__ float gelu(float x)
+// GELU of a pre-activation as it is stored.
+template <typename T> static __device__ __forceinline__ float gelu(float x)
 {
-    return x * sigmoid(x * (SIGMOID_A + SIGMOID_B * x * x));
+    return sizeof(T) == sizeof(float) ? bt_gelu::gelu_f32(x)
+                                      : bt_gelu::gelu_fast(to_float(from_float<T>(x)));
 }
 
 static __device__ __forceinline__ float gelu_slope(float x)
@@ -65,11 +68,11 @@ static __device__ __forceinline__ bool adds_bias(const bt_gemm_args &call)
 }
 
 // A value of D from alpha times a sum with its bias, and what was read: C or aux.
-template <ending HOW>
+template <typename T, ending HOW>
 static __device__ __forceinline__ float ended(const problem &p, float s, float read)
 {
     return HOW == ending::ADD     ? fmaf(p.beta, read, s)
-           : HOW == ending::GELU  ? gelu(s)
+           : HOW == ending::GELU  ? gelu<T>(s)
            : HOW == ending::SLOPE ? s * gelu_slope(read)
                                   : s;
 }
@@ -150,7 +153,7 @@ template <typename IN, typename T, ending HOW> struct finisher {
             }
 #pragma unroll
             for (int j = 0; j < RUN; ++j) {
-                s[j] = ended<HOW>(p, s[j], read[j]);
+                s[j] = ended<T, HOW>(p, s[j], read[j]);
             }
             store<RUN>((T *)d, s);
             d += d_step;
@@ -175,14 +178,14 @@ static __device__ __forceinline__ void end_rows_at_edge(const problem &p, const 
             const float bias = adds_bias(call) ? to_float(((const IN *)call.bias)[col]) : 0.0f;
             float s = fmaf(p.alpha, *staged_at(staged, i / STAGED_COLS, i % STAGED_COLS), bias);
             if (how == ending::ADD) {
-                s = ended<ending::ADD>(
+                s = ended<T, ending::ADD>(
                     p, s,
                     to_float(((const T *)call.c)[t.batch * call.stride_c + row * call.ldc + col]));
             } else if (how == ending::GELU) {
                 ((T *)call.aux)[at] = from_float<T>(s);
-                s = ended<ending::GELU>(p, s, 0);
+                s = ended<T, ending::GELU>(p, s, 0);
             } else if (how == ending::SLOPE) {
-                s = ended<ending::SLOPE>(p, s, to_float(((const T *)call.aux)[at]));
+                s = ended<T, ending::SLOPE>(p, s, to_float(((const T *)call.aux)[at]));
             }
             ((T *)call.d)[at] = from_float<T>(s);
         }

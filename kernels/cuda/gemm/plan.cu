@@ -281,7 +281,8 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
         return is_faster_in_tf32(args, best, flops) && ideal >= EFFICIENCY_LEAST_TF32 * best.cycles;
     }
     const bool gradient = best.how->kind == ENDING_F32 && best.how->trans_a;
-    const bool deep = bt_div_up(args->k, best.splits) > DEEP_K && !gradient;
+    const bool deep = bt_div_up(args->k, best.splits) > DEEP_K && !gradient &&
+                      best.how->kind != ENDING_GELU; // which cuBLASLt does not have
     if (flops > LONG_FLOPS && (args->dbias || deep)) {
         return false;
     }
