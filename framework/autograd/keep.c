@@ -1,22 +1,38 @@
 // framework/autograd/keep.c - what a node keeps for its backward, and making again what it does not
 #include "framework/autograd/node.h"
 
-void bt_kept_set(const bt_tape *tape, bt_tensor *tensor, bt_kept *kept)
+static bt_status offload(bt_context *context, bt_tensor *tensor, bt_offloaded **away)
 {
-    bt_node *producer = tensor && bt_tape_made(tape, tensor) ? tensor->producer : NULL;
+    bt_tape *tape = context->tape;
+    if (!tape->offload) {
+        BT_TRY(bt_offload_create(context, &tape->offload));
+    }
+    return bt_offload_put(tape->offload, tensor, away);
+}
+
+bt_status bt_kept_set(bt_context *context, bt_tensor *tensor, bt_kept *kept)
+{
+    bt_node *producer = tensor && bt_tape_made(context->tape, tensor) ? tensor->producer : NULL;
     *kept = (bt_kept){.version = tensor ? tensor->storage->version : 0};
     if (producer && producer->maker &&
         kept->version == producer->out_version[tensor->producer_output]) {
         kept->maker = producer;
         kept->output = tensor->producer_output;
-    } else {
-        kept->tensor = bt_tensor_retain(tensor);
+        return BT_OK;
     }
+    if (producer && context->recompute >= BT_RECOMPUTE_BLOCK_OFFLOAD &&
+        bt_tensor_is_contiguous(tensor) && bt_tensor_count(tensor) > 0) {
+        return offload(context, tensor, &kept->away);
+    }
+    kept->tensor = bt_tensor_retain(tensor);
+    return BT_OK;
 }
 
 void bt_kept_release(bt_kept *kept)
 {
     BT_TENSOR_RELEASE(kept->tensor);
+    bt_offload_drop(kept->away);
+    kept->away = NULL;
     kept->maker = NULL;
 }
 
@@ -39,6 +55,11 @@ static bt_status restore(bt_context *context, const bt_node *node, bt_kept *kept
     if (kept->maker && !kept->tensor) {
         BT_TRY(remake(context, kept->maker));
         kept->tensor = bt_tensor_retain(kept->maker->made[kept->output]);
+        kept->version = kept->tensor->storage->version;
+    }
+    if (kept->away && !kept->tensor) {
+        BT_TRY(bt_error_context(bt_offload_get(context, kept->away, &kept->tensor), "%s",
+                                node->op->name));
         kept->version = kept->tensor->storage->version;
     }
     return check_version(node, kept->tensor, kept->version);

@@ -3,7 +3,8 @@
 // A node keeps tensors for its backward (bt_kept). One that an older node on the same tape can make
 // again is not kept: the backward asks that node, its maker, which runs its op forward a second
 // time from the inputs that it kept. Ops say which outputs those are (bt_op_call.remake); they do
-// so where context->recompute asks for less memory.
+// so where context->recompute asks for less memory. With BLOCK_OFFLOAD what is kept of activations
+// waits in host memory (offload.h).
 //
 // Invariants
 //   1. A maker keeps its inputs and nothing that its forward saved, until remake.
@@ -12,6 +13,7 @@
 #ifndef BT_AUTOGRAD_NODE_H
 #define BT_AUTOGRAD_NODE_H
 
+#include "framework/autograd/offload.h"
 #include "framework/autograd/tape.h"
 #include "framework/base/mem.h"
 
@@ -29,6 +31,7 @@ typedef struct bt_kept {
     uint64_t version;
     struct bt_node *maker; // borrowed, same tape; NULL: the tensor is kept from the start
     int output;
+    bt_offloaded *away; // owned; in host memory instead, NULL where not
 } bt_kept;
 
 typedef struct bt_node {
@@ -51,11 +54,13 @@ struct bt_tape {
     bt_node *newest;
     uint64_t generation;   // unique in the process, new after each reset
     bt_captures *captures; // borrowed; of the recomputed op whose body is recorded here, or NULL
+    bt_offload *offload;   // owned; NULL until something is kept in host memory
 };
 
 // ---- keep.c -------------------------------------------------------------------------------------
-// Keeps the tensor (NULL: nothing), or the node of `tape` that makes it again.
-void bt_kept_set(const bt_tape *tape, bt_tensor *tensor, bt_kept *kept);
+// Keeps the tensor (NULL: nothing), on the device or in host memory, or the node of the context's
+// tape that makes it again. Errors  as bt_offload_put; nothing is kept then
+BT_CHECKED bt_status bt_kept_set(bt_context *context, bt_tensor *tensor, bt_kept *kept);
 void bt_kept_release(bt_kept *kept);
 // What the node saved, made again where it has to be, and checked not to have been written since.
 // Errors  INVALID_ARGUMENT naming op and tensor; the forward's

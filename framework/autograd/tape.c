@@ -52,6 +52,7 @@ void bt_tape_destroy(bt_tape *tape)
 {
     if (tape) {
         bt_tape_reset(tape);
+        bt_offload_destroy(tape->offload);
         bt_arena_release(&tape->arena);
         bt_mem_free(tape);
     }
@@ -85,12 +86,15 @@ static bt_status check_producers(const bt_tape *tape, const bt_op_call *call)
     return BT_OK;
 }
 
-bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
+bt_status bt_tape_record(bt_context *context, bt_op_call *call)
 {
+    bt_tape *tape = context->tape;
     void *block = NULL;
     BT_TRY(check_producers(tape, call));
     BT_TRY(bt_arena_alloc(&tape->arena, sizeof(bt_node), &block));
     bt_node *node = block;
+    node->previous = tape->newest;
+    tape->newest = node; // with what it keeps so far, also where the rest fails
     node->op = call->op;
     node->attrs = call->attrs;
     node->captures = call->captures;
@@ -112,10 +116,10 @@ bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
     }
     node->maker = call->remake;
     for (int i = 0; i < BT_OP_MAX_SAVED && !node->maker; ++i) {
-        bt_kept_set(tape, call->saved[i], &node->saved[i]);
+        BT_TRY(bt_kept_set(context, call->saved[i], &node->saved[i]));
     }
     for (int i = 0; i < call->in_count && node->maker; ++i) {
-        bt_kept_set(tape, call->in[i], &node->inputs[i]);
+        BT_TRY(bt_kept_set(context, call->in[i], &node->inputs[i]));
     }
     for (int i = 0; i < call->out_count; ++i) {
         node->out_version[i] = call->out[i]->storage->version;
@@ -126,8 +130,6 @@ bt_status bt_tape_record(bt_tape *tape, bt_op_call *call)
             call->out[i]->producer_generation = tape->generation;
         }
     }
-    node->previous = tape->newest;
-    tape->newest = node;
     return BT_OK;
 }
 

@@ -15,7 +15,8 @@ extern "C" {
     X(GELU_LN, "gelu_ln", "the outputs of GELU and LayerNorm are made again from their inputs")    \
     X(BLOCK, "block",                                                                              \
       "besides, products of linear layers that are not added to a residual stream: of a "          \
-      "transformer block, its two residual sums and attention's output are kept")
+      "transformer block, its two residual sums and attention's output are kept")                  \
+    X(BLOCK_OFFLOAD, "block_offload", "the same, and what is kept waits in pinned host memory")
 
 typedef enum bt_recompute_mode {
 #define BT_RECOMPUTE_ENUM(name, text, meaning) BT_RECOMPUTE_##name,

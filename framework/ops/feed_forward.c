@@ -101,7 +101,7 @@ static bt_status restore(bt_context *context, const bt_op_backward *call, bt_ten
     if (!*pre && saved[SAVED_X] && saved[SAVED_W] && !*hidden) {
         return make_hidden(context, saved[SAVED_X], saved[SAVED_W], saved[SAVED_B], pre, hidden);
     }
-    if (*hidden || !call->din[V].wanted) {
+    if (!*pre || *hidden || !call->din[V].wanted) {
         return BT_OK;
     }
     BT_TRY(bt_tensor_create(context, (*pre)->dtype, (*pre)->shape, "activation", hidden));

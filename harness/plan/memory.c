@@ -16,12 +16,17 @@ int64_t bt_plan_parameters(const cJSON *train)
 
 // Values per token and width that a block keeps for its backward: two residual sums and attention's
 // output; qkv and the pre-activation; the outputs of both norms and of GELU.
-static const double kept_of_block[BT_RECOMPUTE_COUNT] = {
-    [BT_RECOMPUTE_NONE] = 16, [BT_RECOMPUTE_GELU_LN] = 10, [BT_RECOMPUTE_BLOCK] = 3};
+static const double kept_of_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 16,
+                                                         [BT_RECOMPUTE_GELU_LN] = 10,
+                                                         [BT_RECOMPUTE_BLOCK] = 3,
+                                                         [BT_RECOMPUTE_BLOCK_OFFLOAD] =
+                                                             0}; // in host memory
 // Besides, while a block's backward runs: gradients (of the hidden layer 4, of input and output),
-// and what is made again for it.
-static const double used_by_block[BT_RECOMPUTE_COUNT] = {
-    [BT_RECOMPUTE_NONE] = 7, [BT_RECOMPUTE_GELU_LN] = 12, [BT_RECOMPUTE_BLOCK] = 16};
+// and what is made again for it, or on its way from and to host memory.
+static const double used_by_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 7,
+                                                         [BT_RECOMPUTE_GELU_LN] = 12,
+                                                         [BT_RECOMPUTE_BLOCK] = 16,
+                                                         [BT_RECOMPUTE_BLOCK_OFFLOAD] = 22};
 
 static double larger_of(double a, double b) { return a > b ? a : b; }
 

@@ -125,10 +125,11 @@ const bt_suite_key bt_suite_keys[] = {
               "Steps on which NVTX ranges are timed; their own times are no measurements."),
     CHOICE_ROW(TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,
                "Order of the sequences: drawn anew each epoch from the seed, or as they lie."),
-    CHOICE_ROW(TRAIN, "recompute", "none|gelu_ln|block|auto", "\"none\"", false, true,
+    CHOICE_ROW(TRAIN, "recompute", "none|gelu_ln|block|block_offload|auto", "\"none\"", false, true,
                "What is made again in the backward instead of being kept, with the same bits: "
                "nothing; outputs of GELU and LayerNorm; all of a block but its residual sums and "
-               "attention's output; or auto, the cheapest that fits the device's memory."),
+               "attention's output; the same with these in host memory; or auto, the cheapest that "
+               "fits the device's memory."),
     WHOLE_ROW(TRAIN, "recompute_blocks", 0, 4096, "0",
               "How many blocks, from the first, do so; the others do what is cheaper by one. 0: "
               "all."),

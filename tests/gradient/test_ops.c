@@ -27,12 +27,14 @@ typedef enum run_mode {
     MODE_RECORDED,
     MODE_GELU_LN,
     MODE_BLOCK,
+    MODE_BLOCK_OFFLOAD,
     MODE_GIVEN,
     MODE_CAPTURED,
     MODES
 } run_mode;
-static const char *const mode_names[] = {"recorded", "recorded as gelu_ln", "recorded as block",
-                                         "recomputed", "captured"};
+static const char *const mode_names[] = {"recorded",          "recorded as gelu_ln",
+                                         "recorded as block", "recorded as block_offload",
+                                         "recomputed",        "captured"};
 
 typedef struct probe {
     fixture f;
@@ -206,7 +208,7 @@ static bt_tensor *loss_of(trial *t)
 {
     bt_context *context = &t->p->f.context;
     bt_tensor *loss = NULL;
-    if (t->mode <= MODE_BLOCK) {
+    if (t->mode <= MODE_BLOCK_OFFLOAD) {
         context->recompute = (bt_recompute_mode)t->mode;
         ASSERT_OK(weighted_sum(context, t->p, t->in, &loss));
         context->recompute = BT_RECOMPUTE_NONE;

@@ -201,7 +201,7 @@ static void bits_do_not_depend_on_recomputation(void **state)
             print_message("%s: %llu bytes, in one block %llu\n",
                           bt_recompute_mode_name((bt_recompute_mode)mode), (unsigned long long)all,
                           (unsigned long long)one);
-            assert_true(all < one && one < cheaper);
+            assert_true(all < one && one <= cheaper); // three are on their way
         }
     }
 }

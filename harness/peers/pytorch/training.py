@@ -155,7 +155,7 @@ class Trainer:
                            plan["seed"])
         self.accumulation = plan["tokens_per_step"] // (plan["micro_batch"] * plan["sequence"])
         recomputed = plan["recompute_blocks"] or plan["model"]["layers"] \
-            if plan["recompute"] == "block" else 0  # gelu_ln: PyTorch keeps these
+            if plan["recompute"].startswith("block") else 0  # gelu_ln: PyTorch keeps these
         raw = make_model(torch, plan["model"], recomputed).to(self.device)
         self.parameters = list(raw.parameters())
         self.optimizer = make_optimizer(torch, raw, plan["optimizer"], self.device)
