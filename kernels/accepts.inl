@@ -58,6 +58,10 @@ BT_ACCEPTS(bt_attention_backward_tf32_sm90_accepts,
            "tf32; compute capability 9.0; full or causal, as many keys as queries, no grouped "
            "heads, no accumulation; head size a multiple of 8 up to 64; positive strides, aligned "
            "to 16 bytes")
+BT_ACCEPTS(bt_cross_entropy_grad_sm90_f32_accepts,
+           "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
+BT_ACCEPTS(bt_cross_entropy_grad_sm90_bf16_accepts,
+           "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
 BT_ACCEPTS(bt_gemm_cpu_accepts, "native arithmetic, d of the same type; strides below 2^31")
 BT_ACCEPTS(bt_gemm_cpu_bf16_accepts, "d bf16 or f32; strides below 2^31")
 BT_ACCEPTS(bt_gemm_grouped_cpu_accepts, "products that the rows of gemm serve one by one")

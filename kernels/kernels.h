@@ -35,6 +35,7 @@ extern "C" {
     X(COPY, "copy", bt_copy_args)                                                                  \
     X(UNARY, "unary", bt_unary_args)                                                               \
     X(UNARY_BACKWARD, "unary_backward", bt_unary_backward_args)                                    \
+    X(SCALE, "scale", bt_scale_args)                                                               \
     X(BINARY, "binary", bt_binary_args)                                                            \
     X(REDUCE_SUM, "reduce_sum", bt_reduce_sum_args)                                                \
     X(SOFTMAX, "softmax", bt_softmax_args)                                                         \
@@ -47,6 +48,8 @@ extern "C" {
     X(ATTENTION_BACKWARD, "attention_backward", bt_attention_backward_args)                        \
     X(CROSS_ENTROPY, "cross_entropy", bt_cross_entropy_args)                                       \
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
+    X(CROSS_ENTROPY_MEAN, "cross_entropy_mean", bt_cross_entropy_mean_args)                        \
+    X(CROSS_ENTROPY_GRAD, "cross_entropy_grad", bt_cross_entropy_grad_args)                        \
     X(DROPOUT, "dropout", bt_dropout_args)                                                         \
     X(GEMM, "gemm", bt_gemm_args)                                                                  \
     X(GEMM_GROUPED, "gemm_grouped", bt_gemm_grouped_args)                                          \
@@ -133,6 +136,17 @@ typedef struct bt_unary_backward_args {
     bt_dtype dtype;
     bool accumulate;
 } bt_unary_backward_args;
+
+// y = factor[0] x, or y += that, with a factor that only the device knows. y may be x; both stay
+// unread then where the factor is 1.
+typedef struct bt_scale_args {
+    const void *x;      // [count]
+    const void *factor; // [1], f32 (f64 at f64)
+    void *y;            // [count]
+    int64_t count;
+    bool accumulate; // y is not x then
+    bt_dtype dtype;  // of x and y
+} bt_scale_args;
 
 #define BT_BINARY_LIST(X)                                                                          \
     X(ADD, "add")                                                                                  \
@@ -347,6 +361,33 @@ typedef struct bt_cross_entropy_backward_args {
     int32_t ignore;
     bt_dtype dtype;
 } bt_cross_entropy_backward_args;
+
+// What loss and gradient of a chunk of rows share with all other rows: inv_count = 1 / counted, 0
+// when no row is counted; bad_row as in bt_cross_entropy_args. With `loss`, their mean.
+typedef struct bt_cross_entropy_mean_args {
+    const int32_t *targets; // [rows]
+    const void *loss;       // [rows], 0 where ignored; NULL: no mean
+    void *mean;             // [1]; NULL where loss is
+    void *inv_count;        // [1]
+    int64_t *bad_row;       // [1]
+    int64_t rows, vocab;
+    int32_t ignore;
+    bt_dtype dtype; // of loss, mean and inv_count: f32, f64
+} bt_cross_entropy_mean_args;
+
+// loss[r] as in bt_cross_entropy_args; dlogits[r,c] = (exp(logits[r,c] - lse[r]) - [c ==
+// target[r]])
+// * inv_count[0], 0 for ignored rows. dlogits may be logits, and usually is; NULL: the loss alone.
+typedef struct bt_cross_entropy_grad_args {
+    const void *logits;     // [rows, vocab], row stride logits_stride
+    const int32_t *targets; // [rows]
+    const void *inv_count;  // [1], f32 (f64 at f64); not read without dlogits
+    void *loss;             // [rows], likewise
+    void *dlogits;          // [rows, vocab], row stride logits_stride; or NULL
+    int64_t rows, vocab, logits_stride;
+    int32_t ignore;
+    bt_dtype dtype; // of logits and dlogits
+} bt_cross_entropy_grad_args;
 
 // y[i] = x[i] / (1 - rate) where kept, else 0; kept iff uniform(seed, stream, i) >= rate, with
 // bt_rng's word i % 4 of block i / 4. The backward is the same call on dy. y may be x.

@@ -13,6 +13,8 @@ BT_KERNEL_CPU(UNARY, F32, unary_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(UNARY, F64, unary_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(UNARY_BACKWARD, F32, unary_backward_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(UNARY_BACKWARD, F64, unary_backward_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(SCALE, F32, scale_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(SCALE, F64, scale_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(BINARY, F32, binary_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(BINARY, F64, binary_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(REDUCE_SUM, F32, reduce_sum_cpu_f32, bt_reduce_sum_cpu_accepts,
@@ -47,6 +49,10 @@ BT_KERNEL_CPU(CROSS_ENTROPY, F32, cross_entropy_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, F64, cross_entropy_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, F32, cross_entropy_backward_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, F64, cross_entropy_backward_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY_MEAN, F32, cross_entropy_mean_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY_MEAN, F64, cross_entropy_mean_cpu_f64, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY_GRAD, F32, cross_entropy_grad_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(CROSS_ENTROPY_GRAD, F64, cross_entropy_grad_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(DROPOUT, F32, dropout_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(DROPOUT, F64, dropout_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(GEMM, F32, gemm_cpu_f32, bt_gemm_cpu_accepts, NULL)
@@ -62,6 +68,7 @@ BT_KERNEL_CPU(COUNT_NONFINITE, F64, count_nonfinite_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(UNARY, BF16, unary_cpu_bf16, NULL, bt_elementwise_cpu_bf16_workspace)
 BT_KERNEL_CPU(UNARY_BACKWARD, BF16, unary_backward_cpu_bf16, NULL,
               bt_elementwise_cpu_bf16_workspace)
+BT_KERNEL_CPU(SCALE, BF16, scale_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(BINARY, BF16, binary_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(REDUCE_SUM, BF16, reduce_sum_cpu_bf16, bt_reduce_sum_cpu_bf16_accepts,
               bt_reduce_sum_cpu_bf16_workspace)
@@ -83,6 +90,8 @@ BT_KERNEL_CPU(CROSS_ENTROPY, BF16, cross_entropy_cpu_bf16, NULL,
               bt_cross_entropy_cpu_bf16_workspace)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, BF16, cross_entropy_backward_cpu_bf16, NULL,
               bt_cross_entropy_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(CROSS_ENTROPY_GRAD, BF16, cross_entropy_grad_cpu_bf16, NULL,
+              bt_cross_entropy_grad_cpu_bf16_workspace)
 BT_KERNEL_CPU(DROPOUT, BF16, dropout_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(GEMM, BF16, gemm_cpu_bf16, bt_gemm_cpu_bf16_accepts, bt_gemm_cpu_bf16_workspace)
 BT_KERNEL_CPU(COUNT_NONFINITE, BF16, count_nonfinite_cpu_bf16, NULL,
@@ -121,6 +130,15 @@ BT_KERNEL_CUDA(CROSS_ENTROPY, F32, 80, cross_entropy_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(CROSS_ENTROPY, BF16, 80, cross_entropy_cuda_bf16, NULL, NULL)
 BT_KERNEL_CUDA(CROSS_ENTROPY_BACKWARD, F32, 80, cross_entropy_backward_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(CROSS_ENTROPY_BACKWARD, BF16, 80, cross_entropy_backward_cuda_bf16, NULL, NULL)
+BT_KERNEL_CUDA(CROSS_ENTROPY_MEAN, F32, 80, cross_entropy_mean_cuda_f32, NULL, NULL)
+BT_KERNEL_CUDA(CROSS_ENTROPY_GRAD, F32, 80, cross_entropy_grad_cuda_f32, NULL, NULL)
+BT_KERNEL_CUDA(CROSS_ENTROPY_GRAD, BF16, 80, cross_entropy_grad_cuda_bf16, NULL, NULL)
+BT_KERNEL_CUDA(CROSS_ENTROPY_GRAD, F32, 90, cross_entropy_grad_sm90_f32,
+               bt_cross_entropy_grad_sm90_f32_accepts, NULL)
+BT_KERNEL_CUDA(CROSS_ENTROPY_GRAD, BF16, 90, cross_entropy_grad_sm90_bf16,
+               bt_cross_entropy_grad_sm90_bf16_accepts, NULL)
+BT_KERNEL_CUDA(SCALE, F32, 80, scale_cuda_f32, NULL, NULL)
+BT_KERNEL_CUDA(SCALE, BF16, 80, scale_cuda_bf16, NULL, NULL)
 BT_KERNEL_CUDA(GRAD_NORM, F32, 80, grad_norm_cuda_f32, NULL, bt_grad_norm_cuda_f32_workspace)
 BT_KERNEL_CUDA(ADAMW, F32, 80, adamw_cuda_f32, NULL, NULL)
 BT_KERNEL_CUDA(REDUCE_SUM, F32, 80, reduce_sum_cuda_f32, bt_reduce_sum_cuda_accepts,

@@ -222,8 +222,8 @@ bt_status bt_cross_entropy_cpu_bf16(const bt_launch *launch, const void *args)
         op.lse = (float *)given->lse + row;
         BT_TRY(bt_cross_entropy_cpu_f32(launch, &op));
     }
-    bt_cross_entropy_average_cpu_f32(given); // over all rows, instead of each block's own
-    return BT_OK;
+    const bt_cross_entropy_mean_args mean = bt_cross_entropy_mean_of(given); // not a block's own
+    return bt_cross_entropy_mean_cpu_f32(launch, &mean);
 }
 
 size_t bt_cross_entropy_backward_cpu_bf16_workspace(const bt_device *device, const void *args)
@@ -251,6 +251,37 @@ bt_status bt_cross_entropy_backward_cpu_bf16(const bt_launch *launch, const void
         BT_TRY(bt_cross_entropy_backward_cpu_f32(launch, &op));
         bt_bf16_narrow_rows(bt_bf16_to(given->dlogits, row * stride), stride, logits, op.rows,
                             op.vocab);
+    }
+    return BT_OK;
+}
+
+size_t bt_cross_entropy_grad_cpu_bf16_workspace(const bt_device *device, const void *args)
+{
+    (void)device;
+    const bt_cross_entropy_grad_args *op = args;
+    return floats(block_of(op->rows, op->vocab));
+}
+
+bt_status bt_cross_entropy_grad_cpu_bf16(const bt_launch *launch, const void *args)
+{
+    const bt_cross_entropy_grad_args *given = args;
+    const int64_t stride = given->logits_stride;
+    float *logits = scratch_of(launch);
+    bt_cross_entropy_grad_args op = *given;
+    op.dtype = BT_F32;
+    op.logits_stride = op.vocab;
+    op.dlogits = given->dlogits ? logits : NULL;
+    for (int64_t row = 0; row < given->rows; row += op.rows) {
+        op.rows = bt_bf16_least(given->rows - row, bt_bf16_block_rows(op.vocab));
+        op.logits = bt_bf16_widen_rows(logits, bt_bf16_at(given->logits, row * stride), op.rows,
+                                       op.vocab, stride);
+        op.targets = given->targets + row;
+        op.loss = (float *)given->loss + row;
+        BT_TRY(bt_cross_entropy_grad_cpu_f32(launch, &op));
+        if (given->dlogits) {
+            bt_bf16_narrow_rows(bt_bf16_to(given->dlogits, row * stride), stride, logits, op.rows,
+                                op.vocab);
+        }
     }
     return BT_OK;
 }

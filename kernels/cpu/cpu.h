@@ -44,13 +44,13 @@ size_t bt_layernorm_backward_cpu_bf16_workspace(const bt_device *device, const v
 size_t bt_embedding_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_cross_entropy_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_cross_entropy_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
+size_t bt_cross_entropy_grad_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_gemm_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_gemm_grouped_cpu_workspace(const bt_device *device, const void *args);
 size_t bt_attention_cpu_bf16_workspace(const bt_device *device, const void *args);
 size_t bt_attention_backward_cpu_bf16_workspace(const bt_device *device, const void *args);
 
-// Mean, inv_count and bad_row from the losses of all rows.
-void bt_cross_entropy_average_cpu_f32(const bt_cross_entropy_args *op);
-void bt_cross_entropy_average_cpu_f64(const bt_cross_entropy_args *op);
+// The mean over all rows that a call of cross_entropy asks for.
+bt_cross_entropy_mean_args bt_cross_entropy_mean_of(const bt_cross_entropy_args *op);
 
 #endif

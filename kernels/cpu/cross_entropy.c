@@ -4,8 +4,7 @@
 // Shapes   logits [rows, vocab] with row stride logits_stride; dlogits may be logits. Columns
 //          beyond vocab are neither read nor written
 // Types    f32, f64; sums of a few exps in the type (exps.inl), of such sums and the mean in
-// double, ascending
-//          rows; exp as in math.h
+//          double, ascending rows; exp as in math.h
 // Cost     forward reads logits once, a block twice, the second time from cache; backward reads and
 //          writes once
 // Errors   none: a target outside [0, vocab) that is not `ignore` gives NaN and *bad_row
@@ -15,6 +14,18 @@
 #include "kernels/cpu/math.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
+
+bt_cross_entropy_mean_args bt_cross_entropy_mean_of(const bt_cross_entropy_args *op)
+{
+    return (bt_cross_entropy_mean_args){.targets = op->targets,
+                                        .loss = op->loss,
+                                        .mean = op->mean,
+                                        .inv_count = op->inv_count,
+                                        .bad_row = op->bad_row,
+                                        .rows = op->rows,
+                                        .vocab = op->vocab,
+                                        .ignore = op->ignore};
+}
 
 enum { BLOCK = 2048 }; // logits whose maximum is looked for before their exps are added up
 

@@ -33,9 +33,11 @@ BT_CLONES static double FN(log_sum_exp)(const REAL *x, int64_t count)
     return (double)max + log(FN(add_lanes)(sum));
 }
 
-// Mean over the rows that count, in order; remembers the first row whose target is none.
-void FN(bt_cross_entropy_average_cpu)(const bt_cross_entropy_args *op)
+// Counts in order, and remembers the first row whose target is none.
+bt_status FN(bt_cross_entropy_mean_cpu)(const bt_launch *launch, const void *args)
 {
+    (void)launch;
+    const bt_cross_entropy_mean_args *op = args;
     const REAL *loss = op->loss;
     double sum = 0;
     int64_t counted = 0, bad_row = -1;
@@ -47,35 +49,39 @@ void FN(bt_cross_entropy_average_cpu)(const bt_cross_entropy_args *op)
         if ((target < 0 || target >= op->vocab) && bad_row < 0) {
             bad_row = r;
         }
-        sum += (double)loss[r];
+        sum += loss ? (double)loss[r] : 0;
         ++counted;
     }
-    *(REAL *)op->mean = (REAL)(counted ? sum / (double)counted : 0);
+    if (loss) {
+        *(REAL *)op->mean = (REAL)(counted ? sum / (double)counted : 0);
+    }
     *(REAL *)op->inv_count = (REAL)(counted ? 1 / (double)counted : 0);
     *op->bad_row = bad_row;
+    return BT_OK;
+}
+
+static REAL FN(row_loss)(const REAL *logits, int64_t vocab, int32_t target, int32_t ignore,
+                         double log_sum)
+{
+    if (target == ignore) {
+        return 0;
+    }
+    return target < 0 || target >= vocab ? R(NAN) : (REAL)(log_sum - (double)logits[target]);
 }
 
 bt_status FN(bt_cross_entropy_cpu)(const bt_launch *launch, const void *args)
 {
-    (void)launch;
     const bt_cross_entropy_args *op = args;
     REAL *loss = op->loss, *lse = op->lse;
 #pragma omp parallel for schedule(static) if (op->rows * op->vocab > BT_CHUNK)
     for (int64_t r = 0; r < op->rows; ++r) {
         const REAL *logits = (const REAL *)op->logits + r * op->logits_stride;
-        const int32_t target = op->targets[r];
         const double log_sum = FN(log_sum_exp)(logits, op->vocab);
         lse[r] = (REAL)log_sum;
-        if (target == op->ignore) {
-            loss[r] = 0;
-        } else if (target < 0 || target >= op->vocab) {
-            loss[r] = R(NAN);
-        } else {
-            loss[r] = (REAL)(log_sum - (double)logits[target]);
-        }
+        loss[r] = FN(row_loss)(logits, op->vocab, op->targets[r], op->ignore, log_sum);
     }
-    FN(bt_cross_entropy_average_cpu)(op);
-    return BT_OK;
+    const bt_cross_entropy_mean_args mean = bt_cross_entropy_mean_of(op);
+    return FN(bt_cross_entropy_mean_cpu)(launch, &mean);
 }
 
 BT_CLONES static void FN(cross_entropy_row)(const REAL *logits, REAL lse, REAL scale, REAL *dlogits,
@@ -87,14 +93,13 @@ BT_CLONES static void FN(cross_entropy_row)(const REAL *logits, REAL lse, REAL s
     }
 }
 
-// One row's gradient, `step` columns at a time; past: by way of a buffer and past the cache.
-static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t row, bool past)
+// One row's gradient, a block of columns at a time; past: by way of a buffer and past the cache.
+static void FN(backward_row)(const bt_cross_entropy_backward_args *op, int64_t row, REAL lse,
+                             REAL scale, bool past)
 {
     _Alignas(64) REAL made[BT_STREAM_BLOCK];
     const REAL *logits = (const REAL *)op->logits + row * op->logits_stride;
     REAL *dlogits = (REAL *)op->dlogits + row * op->logits_stride;
-    const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
-    const REAL lse = ((const REAL *)op->lse)[row];
     const int32_t target = op->targets[row];
     const int64_t blocks = (op->vocab + BT_STREAM_BLOCK - 1) / BT_STREAM_BLOCK;
     for (int64_t i = 0; i < blocks; ++i) {
@@ -123,15 +128,41 @@ bt_status FN(bt_cross_entropy_backward_cpu)(const bt_launch *launch, const void 
 {
     (void)launch;
     const bt_cross_entropy_backward_args *op = args;
+    const REAL scale = *(const REAL *)op->dmean * *(const REAL *)op->inv_count;
     const bool past = op->dlogits != op->logits && // in place: its lines are in the cache already
                       bt_stream_wanted(op->rows * op->vocab * (int64_t)sizeof(REAL));
 #pragma omp parallel if (op->rows * op->vocab > BT_CHUNK)
     {
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < op->rows; ++r) {
-            FN(backward_row)(op, r, past);
+            FN(backward_row)(op, r, ((const REAL *)op->lse)[r], scale, past);
         }
         bt_stream_end();
+    }
+    return BT_OK;
+}
+
+// Loss and gradient of a row one after the other: where it is short the second reads the cache.
+bt_status FN(bt_cross_entropy_grad_cpu)(const bt_launch *launch, const void *args)
+{
+    (void)launch;
+    const bt_cross_entropy_grad_args *op = args;
+    const bt_cross_entropy_backward_args back = {.logits = op->logits,
+                                                 .targets = op->targets,
+                                                 .dlogits = op->dlogits,
+                                                 .vocab = op->vocab,
+                                                 .logits_stride = op->logits_stride,
+                                                 .ignore = op->ignore};
+    const REAL scale = op->dlogits ? *(const REAL *)op->inv_count : 0;
+#pragma omp parallel for schedule(static) if (op->rows * op->vocab > BT_CHUNK)
+    for (int64_t r = 0; r < op->rows; ++r) {
+        const REAL *logits = (const REAL *)op->logits + r * op->logits_stride;
+        const double log_sum = FN(log_sum_exp)(logits, op->vocab);
+        ((REAL *)op->loss)[r] =
+            FN(row_loss)(logits, op->vocab, op->targets[r], op->ignore, log_sum);
+        if (op->dlogits) {
+            FN(backward_row)(&back, r, (REAL)log_sum, scale, false);
+        }
     }
     return BT_OK;
 }

@@ -4,6 +4,7 @@
 // flight; then one block takes mean, count and the first bad row in a fixed order.
 // Backward: elementwise, in the order of memory; each element read and written once by the same
 // thread.
+// Both at once (cross_entropy_grad): a block per row, forward and then backward.
 //   Types  f32, bf16; everything else f32
 //   Cost   forward reads the logits once, backward reads and writes them once; bound by HBM
 //   NaN    a NaN or +inf in a row makes its lse and loss NaN; -inf is probability 0
@@ -48,8 +49,9 @@ template <int N> static __device__ __forceinline__ void take(running &so_far, co
     }
 }
 
+// Writes the row's loss, and its log-sum-exp where there is a place for it; returns that.
 template <typename T, int V, int THREADS>
-static __device__ __forceinline__ void
+static __device__ __forceinline__ float
 forward_row(const T *logits, const int32_t *targets, float *loss, float *lse, int64_t row,
             int64_t vocab, int64_t stride, int32_t ignore, float (*shared)[THREADS / WARP])
 {
@@ -85,12 +87,14 @@ forward_row(const T *logits, const int32_t *targets, float *loss, float *lse, in
     const float chosen = threadIdx.x == 0 && named ? to_float(x[target]) : NAN;
     const float maximum = block_max<WARPS>(so_far.maximum, shared[0]);
     const float scaled = so_far.sum * exp_base2(so_far.maximum - base_of(maximum));
-    const float sum = block_sum<WARPS>(scaled, shared[1]);
+    const float all = maximum + logf(block_sum<WARPS>(scaled, shared[1]));
     if (threadIdx.x == 0) {
-        const float all = maximum + logf(sum);
-        lse[row] = all;
+        if (lse) {
+            lse[row] = all;
+        }
         loss[row] = target == ignore ? 0.0f : all - chosen;
     }
+    return all;
 }
 
 template <typename T, int V, int THREADS>
@@ -101,7 +105,49 @@ static __global__ void __launch_bounds__(THREADS)
     __shared__ float shared[2][THREADS / WARP];
     parts_follow();
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        forward_row<T, V, THREADS>(logits, targets, loss, lse, row, vocab, stride, ignore, shared);
+        (void)forward_row<T, V, THREADS>(logits, targets, loss, lse, row, vocab, stride, ignore,
+                                         shared);
+    }
+}
+
+struct grad_operands {
+    const int32_t *targets;
+    const float *inv_count;
+    float *loss;
+    int64_t rows, vocab, stride;
+    int32_t ignore;
+};
+
+// Loss and gradient of a row by a block, which takes the packs of the second pass from the last to
+// the first: what was read last is in L2 still.
+template <typename T, int V, int THREADS>
+static __global__ void __launch_bounds__(THREADS)
+    grad_kernel(const T *logits, T *dlogits, const __grid_constant__ grad_operands with)
+{
+    __shared__ float shared[2][THREADS / WARP];
+    const float scale = with.inv_count[0];
+    const int64_t packs = with.vocab / V;
+    for (int64_t row = blockIdx.x; row < with.rows; row += gridDim.x) {
+        const float all = forward_row<T, V, THREADS>(logits, with.targets, with.loss, NULL, row,
+                                                     with.vocab, with.stride, with.ignore, shared);
+        const T *x = logits + row * with.stride;
+        T *dx = dlogits + row * with.stride;
+        const int32_t target = with.targets[row];
+        const bool ignored = target == with.ignore;
+        for (int64_t c = packs * V + threadIdx.x; c < with.vocab; c += THREADS) {
+            const float value = (exp_base2(to_float(x[c]) - all) - (c == target ? 1.0f : 0.0f));
+            dx[c] = from_float<T>(ignored ? 0.0f : value * scale);
+        }
+        for (int64_t pack = packs - 1 - threadIdx.x; pack >= 0; pack -= THREADS) {
+            float held[V];
+            load<V>(x + pack * V, held);
+#pragma unroll
+            for (int j = 0; j < V; ++j) {
+                const float one = pack * V + j == target ? 1.0f : 0.0f;
+                held[j] = ignored ? 0.0f : (exp_base2(held[j] - all) - one) * scale;
+            }
+            store<V>(dx + pack * V, held);
+        }
     }
 }
 
@@ -159,7 +205,7 @@ static __global__ void __launch_bounds__(MEAN_THREADS)
     count.join_lanes();
     wait_for_parts(); // the losses; the targets are nobody's result
     float sum = 0.0f;
-    each_row(loss, rows, [&](int64_t, float one) { sum += one; }); // 0 where ignored
+    each_row(loss, loss ? rows : 0, [&](int64_t, float one) { sum += one; }); // 0 where ignored
     sum = warp_sum(sum);
     if (lane == 0) {
         counts[warp] = count;
@@ -172,7 +218,9 @@ static __global__ void __launch_bounds__(MEAN_THREADS)
         sum = warp_sum(sums[lane]);
         if (lane == 0) {
             const float counted = (float)count.rows;
-            *mean = count.rows ? sum / counted : 0.0f;
+            if (mean) {
+                *mean = count.rows ? sum / counted : 0.0f;
+            }
             *inv_count = count.rows ? 1.0f / counted : 0.0f;
             *bad_row = count.bad < rows ? count.bad : -1;
         }
@@ -256,6 +304,40 @@ template <typename T> static bt_status forward(const bt_launch *launch, const vo
     return bt_cuda_launched("cross_entropy_cuda");
 }
 
+template <typename T, int V, int THREADS>
+static void launch_grad(const bt_launch *launch, const bt_cross_entropy_grad_args *args)
+{
+    const unsigned grid = (unsigned)bt_min_i64(args->rows, GRID_MOST);
+    cudaStream_t stream = bt_cuda_stream(launch);
+    if (args->dlogits) {
+        const grad_operands with = {args->targets,       (const float *)args->inv_count,
+                                    (float *)args->loss, args->rows,
+                                    args->vocab,         args->logits_stride,
+                                    args->ignore};
+        grad_kernel<T, V, THREADS>
+            <<<grid, THREADS, 0, stream>>>((const T *)args->logits, (T *)args->dlogits, with);
+    } else {
+        rows_kernel<T, V, THREADS><<<grid, THREADS, 0, stream>>>(
+            (const T *)args->logits, args->targets, (float *)args->loss, NULL, args->rows,
+            args->vocab, args->logits_stride, args->ignore);
+    }
+}
+
+template <typename T> static bt_status grad(const bt_launch *launch, const void *call)
+{
+    const bt_cross_entropy_grad_args *args = (const bt_cross_entropy_grad_args *)call;
+    const bool wide = bt_aligned_16(args->logits) && bt_aligned_16(args->dlogits) &&
+                      args->logits_stride % WIDE<T> == 0;
+    if (args->rows > 0 && wide && args->vocab <= SHORT_PACKS * WIDE<T>) {
+        launch_grad<T, WIDE<T>, SHORT_THREADS>(launch, args);
+    } else if (args->rows > 0 && wide) {
+        launch_grad<T, WIDE<T>, LONG_THREADS>(launch, args);
+    } else if (args->rows > 0) {
+        launch_grad<T, 1, LONG_THREADS>(launch, args);
+    }
+    return bt_cuda_launched("cross_entropy_grad_cuda");
+}
+
 template <typename T, int V>
 static void launch_backward(const bt_launch *launch, const bt_cross_entropy_backward_args *args)
 {
@@ -308,4 +390,24 @@ bt_status bt_cross_entropy_backward_cuda_f32(const bt_launch *launch, const void
 bt_status bt_cross_entropy_backward_cuda_bf16(const bt_launch *launch, const void *args)
 {
     return backward<bf16>(launch, args);
+}
+
+bt_status bt_cross_entropy_grad_cuda_f32(const bt_launch *launch, const void *args)
+{
+    return grad<float>(launch, args);
+}
+
+bt_status bt_cross_entropy_grad_cuda_bf16(const bt_launch *launch, const void *args)
+{
+    return grad<bf16>(launch, args);
+}
+
+bt_status bt_cross_entropy_mean_cuda_f32(const bt_launch *launch, const void *call)
+{
+    const bt_cross_entropy_mean_args *args = (const bt_cross_entropy_mean_args *)call;
+    // Not early: who made the targets may be the kernel just before.
+    mean_kernel<<<1, MEAN_THREADS, 0, bt_cuda_stream(launch)>>>(
+        (const float *)args->loss, args->targets, (float *)args->mean, (float *)args->inv_count,
+        args->bad_row, args->rows, args->vocab, args->ignore);
+    return bt_cuda_launched("cross_entropy_mean_cuda");
 }

@@ -111,6 +111,44 @@ static void unary(void **state)
     for_each(unary_backward_case);
 }
 
+static void scale_with(bt_dtype dtype, int64_t count, double by, bool accumulate)
+{
+    test_twin *x = test_twin_random(dtype, count, 5, -6, 6);
+    test_twin *factor = test_twin_values(BT_F32, &by, 1);
+    test_twin *y =
+        accumulate ? test_twin_inout(dtype, count, 6, -1, 1) : test_twin_output(dtype, count);
+    test_twin *z = test_twin_inout(dtype, count, 7, -6, 6); // in place
+    bt_scale_args args[TEST_SIDES], in_place[TEST_SIDES];
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        args[side] =
+            (bt_scale_args){test_at(x, side), test_at(factor, side), test_at(y, side), count,
+                            accumulate,       test_type(dtype, side)};
+        in_place[side] = (bt_scale_args){
+            test_at(z, side),      test_at(factor, side), test_at(z, side), count, false,
+            test_type(dtype, side)};
+    }
+    test_run(BT_KERNEL_SCALE, dtype, &args[0], &args[1]);
+    test_twin_check(y, 2 * EPSILON, 2 * EPSILON + bt_dtype_epsilon(dtype), "scale");
+    test_run(BT_KERNEL_SCALE, dtype, &in_place[0], &in_place[1]);
+    test_twin_check(z, 0, 2 * EPSILON + bt_dtype_epsilon(dtype), "scale in place");
+    test_twins_release();
+}
+
+static void scale_case(bt_dtype dtype, int64_t count)
+{
+    const double factors[] = {-0.375, 1, 0, (double)NAN};
+    for (int i = 0; i < 8; ++i) {
+        scale_with(dtype, count, factors[i / 2], i % 2 == 1);
+    }
+}
+
+static void scale(void **state)
+{
+    (void)state;
+    for_each(scale_case);
+    scale_with(BT_BF16, 1 << 24, 0.5, true); // more than the grid takes at once
+}
+
 // shape, then strides of a and of b
 typedef struct binary_shape {
     int rank;
@@ -310,8 +348,13 @@ static void count_nonfinite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fill),   cmocka_unit_test(copy),    cmocka_unit_test(unary),
-        cmocka_unit_test(binary), cmocka_unit_test(dropout), cmocka_unit_test(count_nonfinite),
+        cmocka_unit_test(fill),
+        cmocka_unit_test(copy),
+        cmocka_unit_test(unary),
+        cmocka_unit_test(scale),
+        cmocka_unit_test(binary),
+        cmocka_unit_test(dropout),
+        cmocka_unit_test(count_nonfinite),
     };
     if (!test_device_open()) {
         return test_skip("no CUDA device");

@@ -275,6 +275,84 @@ static void cross_entropy_backward_case(bt_dtype dtype, int64_t rows, int64_t vo
                     "cross-entropy backward");
 }
 
+// Loss and gradient at once, in place; without a gradient; and the count of the targets alone.
+static void cross_entropy_grad_with(bt_dtype dtype, int64_t rows, int64_t vocab, bool bad)
+{
+    int64_t stride = vocab + (vocab % 8 ? 0 : 8);
+    test_twin *logits = test_twin_inout(dtype, rows * stride, 17, -10, 10);
+    test_twin *targets = make_targets(rows, vocab, bad);
+    test_twin *inv_count = test_twin_random(BT_F32, 1, 19, 0.1, 0.2);
+    test_twin *loss = test_twin_output(BT_F32, rows);
+    bt_cross_entropy_grad_args args[TEST_SIDES];
+    for (int64_t c = 0; rows > 1 && c + 1 < vocab; ++c) {
+        test_twin_set(logits, stride + c, (double)-INFINITY); // all mass on the last
+    }
+    if (rows > 5) {
+        test_twin_set(logits, 3 * stride, (double)NAN); // ignored
+        test_twin_set(logits, 5 * stride + vocab - 1, (double)NAN);
+    }
+    for (int with = 0; with < 2; ++with) {
+        for (test_side side = 0; side < TEST_SIDES; ++side) {
+            args[side] =
+                (bt_cross_entropy_grad_args){.logits = test_at(logits, side),
+                                             .targets = test_at(targets, side),
+                                             .inv_count = test_at(inv_count, side),
+                                             .loss = test_at(loss, side),
+                                             .dlogits = with ? test_at(logits, side) : NULL,
+                                             .rows = rows,
+                                             .vocab = vocab,
+                                             .logits_stride = stride,
+                                             .ignore = IGNORE,
+                                             .dtype = test_type(dtype, side)};
+        }
+        test_run(BT_KERNEL_CROSS_ENTROPY_GRAD, dtype, &args[0], &args[1]);
+        test_twin_check(loss, 64 * EPSILON, 2 * EPSILON, "cross-entropy loss");
+    }
+    // The exponent, of size up to 40, is rounded, which the exponential magnifies by as much.
+    test_twin_check(logits, 4 * EPSILON, 64 * EPSILON + bt_dtype_epsilon(dtype),
+                    "cross-entropy gradient");
+}
+
+static void cross_entropy_grad_case(bt_dtype dtype, int64_t rows, int64_t vocab)
+{
+    cross_entropy_grad_with(dtype, rows, vocab, false);
+    test_twins_release();
+    cross_entropy_grad_with(dtype, rows, vocab, true);
+}
+
+static void cross_entropy_mean_case(bt_dtype dtype, int64_t rows, int64_t vocab)
+{
+    (void)dtype;
+    test_twin *targets = make_targets(rows, vocab, true);
+    test_twin *loss = test_twin_random(BT_F32, rows, 21, 0, 10);
+    for (int64_t r = 0; r < rows; ++r) {
+        if (r % 7 == 3) { // ignored, see make_targets
+            test_twin_set(loss, r, 0);
+        }
+    }
+    test_twin *mean = test_twin_output(BT_F32, 1);
+    test_twin *inv_count = test_twin_output(BT_F32, 1);
+    test_twin *bad_row = test_twin_output(BT_I64, 1);
+    bt_cross_entropy_mean_args args[TEST_SIDES];
+    for (int with = 0; with < 2; ++with) {
+        for (test_side side = 0; side < TEST_SIDES; ++side) {
+            args[side] = (bt_cross_entropy_mean_args){.targets = test_at(targets, side),
+                                                      .loss = with ? test_at(loss, side) : NULL,
+                                                      .mean = with ? test_at(mean, side) : NULL,
+                                                      .inv_count = test_at(inv_count, side),
+                                                      .bad_row = test_at(bad_row, side),
+                                                      .rows = rows,
+                                                      .vocab = vocab,
+                                                      .ignore = IGNORE,
+                                                      .dtype = test_type(BT_F32, side)};
+        }
+        test_run(BT_KERNEL_CROSS_ENTROPY_MEAN, BT_F32, &args[0], &args[1]);
+        test_twin_check(inv_count, 0, EPSILON, "count of targets");
+        test_twin_check(bad_row, 0, 0, "bad row");
+    }
+    test_twin_check(mean, 0, (16 + (double)rows) * EPSILON, "mean of losses");
+}
+
 static void softmax(void **state)
 {
     (void)state;
@@ -309,12 +387,29 @@ static void cross_entropy(void **state)
     for_each(cross_entropy_backward_case);
 }
 
+static void cross_entropy_grad(void **state)
+{
+    (void)state;
+    for_each(cross_entropy_grad_case);
+    for_each(cross_entropy_mean_case);
+    // Rows that a block of the Hopper kernel holds in shared memory: slices cut and full, two
+    // blocks and one on an SM, several rows a block, the largest row and the first too large one.
+    static const int64_t held[][3] = {{7, 8192, 0},   {270, 8200, 0}, {140, 30720, 0},
+                                      {3, 50304, 0},  {3, 57344, 0},  {3, 57352, 0},
+                                      {2, 115200, 0}, {2, 115208, 0}, {2, 131072, 0}};
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; ++i) {
+        of_shape(cross_entropy_grad_case, BT_F32, held[i]);
+        of_shape(cross_entropy_grad_case, BT_BF16, held[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax),
         cmocka_unit_test(layernorm),
         cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(cross_entropy_grad),
         cmocka_unit_test(layernorm_backward),
     };
     if (!test_device_open()) {

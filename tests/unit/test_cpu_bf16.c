@@ -104,6 +104,15 @@ static void elementwise(void **state)
         drop.y = y.narrow.data, drop32.y = y.wide.data;
         BOTH(BT_KERNEL_DROPOUT, &drop, &drop32, &y.narrow, &y.wide);
         twin_check(&y, 0, "dropout");
+        twin_release(&y);
+        y = twin_random(count, 3, -1, 1);
+        const double third = 1.0 / 3;
+        test_buffer factor = test_buffer_make(BT_F32, &third, 1);
+        bt_scale_args scale = {dy.narrow.data, factor.data, y.narrow.data, count, i % 2, BT_BF16};
+        bt_scale_args scale32 = {dy.wide.data, factor.data, y.wide.data, count, i % 2, BT_F32};
+        BOTH(BT_KERNEL_SCALE, &scale, &scale32, &y.narrow, &y.wide);
+        twin_check(&y, 0, "scale");
+        test_buffer_release(&factor);
         twin_release(&x), twin_release(&dy), twin_release(&y);
     }
 }
@@ -326,6 +335,25 @@ static void rows_of_cross_entropy(void **state)
     back32.logits = back32.dlogits = logits.wide.data, back32.dtype = BT_F32;
     BOTH(BT_KERNEL_CROSS_ENTROPY_BACKWARD, &back, &back32, &logits.narrow, &logits.wide);
     twin_check(&logits, 0, "cross-entropy backward, in place"); // what lies between rows as well
+    twin fresh = twin_random((int64_t)ROWS * STRIDE, 2, -5, 5);
+    bt_cross_entropy_grad_args grad = {.logits = fresh.narrow.data,
+                                       .targets = rows.data,
+                                       .inv_count = out[0][3].data,
+                                       .loss = out[0][0].data,
+                                       .rows = ROWS,
+                                       .vocab = VOCAB,
+                                       .logits_stride = STRIDE,
+                                       .ignore = -100,
+                                       .dtype = BT_BF16};
+    bt_cross_entropy_grad_args grad32 = grad;
+    grad32.logits = fresh.wide.data, grad32.loss = out[1][0].data, grad32.dtype = BT_F32;
+    BOTH(BT_KERNEL_CROSS_ENTROPY_GRAD, &grad, &grad32, &out[0][0], &out[1][0]);
+    grad.dlogits = fresh.narrow.data, grad32.dlogits = fresh.wide.data;
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_GRAD, BT_BF16, &grad, &out[0][0], &fresh.narrow);
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_GRAD, BT_F32, &grad32, &out[1][0], &fresh.wide);
+    same_check(&out[0][0], &out[1][0], 0, "losses");
+    twin_check(&fresh, 0, "cross-entropy with its gradient, in place");
+    twin_release(&fresh);
     for (int i = 0; i < 4; ++i) {
         test_buffer_release(&out[0][i]), test_buffer_release(&out[1][i]);
     }

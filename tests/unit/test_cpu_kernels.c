@@ -58,6 +58,48 @@ static void test_fill(void **state)
     }
 }
 
+// ---- scale -------------------------------------------------------------------------------------
+
+static void check_scale(bt_dtype dtype, int64_t count, double factor)
+{
+    const double eps = bt_dtype_epsilon(dtype);
+    double *x = test_doubles(count), *expected = test_doubles(count), *got = test_doubles(count);
+    test_random(x, count, 5, -6, 6);
+    test_buffer bx = test_buffer_make(dtype, x, count), by = test_buffer_make(dtype, NULL, count);
+    test_buffer by_factor = test_buffer_make(dtype, &factor, 1);
+    bt_scale_args args = {bx.data, by_factor.data, by.data, count, false, dtype};
+    for (int i = 0; i < 2; ++i) { // overwrites the NaN of nothing; then adds
+        args.accumulate = i;
+        TEST_KERNEL(BT_KERNEL_SCALE, dtype, &args, &by);
+        for (int64_t k = 0; k < count; ++k) {
+            expected[k] = (1 + i) * factor * x[k];
+        }
+        test_buffer_read(&by, got);
+        test_assert_close(got, expected, count, 0, 2 * eps, "scale");
+    }
+    args = (bt_scale_args){bx.data, by_factor.data, bx.data, count, false, dtype};
+    TEST_KERNEL(BT_KERNEL_SCALE, dtype, &args, &bx); // in place
+    for (int64_t k = 0; k < count; ++k) {
+        expected[k] = factor * x[k];
+    }
+    test_buffer_read(&bx, got);
+    test_assert_close(got, expected, count, 0, eps, "scale in place");
+    free(x), free(expected), free(got);
+    test_buffer_release(&bx), test_buffer_release(&by), test_buffer_release(&by_factor);
+}
+
+static void test_scale(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        for (int t = 0; t < 2; ++t) {
+            check_scale(reals[t], sizes[i], -0.75);
+            check_scale(reals[t], sizes[i], 1);
+            check_scale(reals[t], sizes[i], TEST_NAN);
+        }
+    }
+}
+
 // ---- unary -------------------------------------------------------------------------------------
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -393,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_every_op_has_rows),
         cmocka_unit_test(test_large_blocks_have_huge_pages),
         cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_scale),
         cmocka_unit_test(test_unary),
         cmocka_unit_test(test_unary_propagates_nan),
         cmocka_unit_test(test_binary),

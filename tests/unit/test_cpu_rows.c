@@ -361,6 +361,41 @@ static void check_cross_entropy(int64_t rows, int64_t vocab, int64_t pad, bt_dty
     compare(&bmean, &mean, got, 16 * eps, 4 * eps, "mean");
     compare(&binv, &inv_count, got, 0, eps, "inv_count");
 
+    bt_cross_entropy_mean_args all = {bt.data, bloss.data, bmean.data, binv.data, &bad_row,
+                                      rows,    vocab,      -100,       dtype};
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_MEAN, dtype, &all, &bmean, &binv);
+    compare(&bmean, &mean, got, 16 * eps, 4 * eps, "mean of losses");
+    all.loss = all.mean = NULL; // the count alone
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_MEAN, dtype, &all, &binv);
+    compare(&binv, &inv_count, got, 0, eps, "count without losses");
+
+    // Loss and gradient at once, beside the logits and over them.
+    test_buffer bd = test_buffer_make(dtype, logits, count);
+    test_buffer brow = test_buffer_make(dtype, NULL, rows);
+    double *grad = test_doubles(count);
+    for (int64_t i = 0; i < count; ++i) {
+        grad[i] = logits[i]; // the padding keeps what it had
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < vocab; ++c) {
+            const int64_t at = r * stride + c;
+            grad[at] =
+                targets[r] < 0 ? 0 : (exp(logits[at] - lse[r]) - (c == targets[r])) * inv_count;
+        }
+    }
+    bt_cross_entropy_grad_args both = {bx.data, bt.data, binv.data, brow.data, NULL,
+                                       rows,    vocab,   stride,    -100,      dtype};
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_GRAD, dtype, &both, &brow);
+    compare(&brow, loss, got, 16 * eps, 4 * eps, "loss alone");
+    both.logits = both.dlogits = bd.data;
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_GRAD, dtype, &both, &brow, &bd);
+    compare(&brow, loss, got, 16 * eps, 4 * eps, "loss with its gradient");
+    compare(&bd, grad, got, 40 * eps * inv_count, 40 * eps, "gradient over the logits");
+    both.logits = bx.data;
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_GRAD, dtype, &both, &brow, &bd);
+    compare(&bd, grad, got, 40 * eps * inv_count, 40 * eps, "gradient beside the logits");
+    free(grad), test_buffer_release(&bd), test_buffer_release(&brow);
+
     const double dmean = 0.5;
     test_buffer bdmean = test_buffer_make(dtype, &dmean, 1);
     bt_cross_entropy_backward_args back = {bx.data,     bt.data, blse.data, binv.data,
@@ -409,6 +444,16 @@ static void test_cross_entropy_names_bad_targets(void **state)
     test_buffer_read(&bmean, &mean);
     assert_true(fabs(loss[0] - log(3)) < 1e-15 && isnan(loss[1]) && isnan(loss[2]) && loss[3] == 0);
     assert_true(isnan(mean));
+    bad_row = 0;
+    bt_cross_entropy_mean_args count = {bt.data, NULL, NULL, binv.data, &bad_row,
+                                        4,       3,    -100, BT_F64};
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_MEAN, BT_F64, &count, &binv);
+    assert_int_equal(bad_row, 1);
+    bt_cross_entropy_grad_args grad = {bx.data, bt.data, binv.data, bloss.data, bx.data,
+                                       4,       3,       3,         -100,       BT_F64};
+    TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY_GRAD, BT_F64, &grad, &bloss, &bx);
+    test_buffer_read(&bloss, loss);
+    assert_true(fabs(loss[0] - log(3)) < 1e-15 && isnan(loss[1]) && isnan(loss[2]) && loss[3] == 0);
     // Nothing counted: no mean, no gradient.
     args.rows = 0;
     TEST_KERNEL(BT_KERNEL_CROSS_ENTROPY, BT_F64, &args, &bmean, &binv);

@@ -1,0 +1,40 @@
+// kernels/cpu/scale.c - y[i] (+)= factor[0] x[i]
+// Shapes   contiguous [count]; y may be x where it is not added to
+// Types    f32, f64 in that type; bf16 through f32, rounded once
+// Cost     bound by memory; nothing at all in place with a factor of 1
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/math.h"
+#include "kernels/cpu/vector.h"
+
+static bool is_idle(const bt_scale_args *op, double factor)
+{
+    return !op->accumulate && op->y == op->x && factor >= 1 && factor <= 1;
+}
+
+#define BT_BODY "kernels/cpu/scale.inl"
+#include "kernels/cpu/both.h"
+
+BT_CLONES static void scale_bf16(const uint16_t *x, float factor, uint16_t *y, int64_t count,
+                                 bool accumulate)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        const float value = factor * bt_bf16_to_f32(x[i]);
+        y[i] = bt_f32_to_bf16(accumulate ? bt_bf16_to_f32(y[i]) + value : value);
+    }
+}
+
+bt_status bt_scale_cpu_bf16(const bt_launch *launch, const void *args)
+{
+    (void)launch;
+    const bt_scale_args *op = args;
+    const float factor = *(const float *)op->factor;
+    if (is_idle(op, (double)factor)) {
+        return BT_OK;
+    }
+#pragma omp parallel for schedule(static) if (op->count > BT_CHUNK)
+    for (int64_t at = 0; at < op->count; at += BT_CHUNK) {
+        scale_bf16((const uint16_t *)op->x + at, factor, (uint16_t *)op->y + at,
+                   op->count - at < BT_CHUNK ? op->count - at : BT_CHUNK, op->accumulate);
+    }
+    return BT_OK;
+}
