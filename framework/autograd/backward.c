@@ -159,6 +159,11 @@ static bt_status step_back(bt_context *context, bt_node *node)
     if (status == BT_OK) {
         status = node->op->backward(context, &call);
     }
+    for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
+        if (!call.saved[i]) { // taken over, if it was there
+            node->saved[i].tensor = NULL;
+        }
+    }
     for (int i = 0; i < call.in_count; ++i) {
         bt_grad *din = &call.din[i];
         if (status == BT_OK && din->wanted && context->anomaly && din->tensor) {

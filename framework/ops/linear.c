@@ -105,32 +105,38 @@ bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x, const b
     return bt_gemm(context, &args);
 }
 
+bt_gemm_args bt_linear_dw_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *x,
+                               const bt_tensor *dw)
+{
+    int64_t out = dw->shape.size[0];
+    int64_t in = dw->shape.size[1];
+    return (bt_gemm_args){.m = out,
+                          .n = in,
+                          .k = rows_of(x),
+                          .trans_a = true,
+                          .a = bt_tensor_data(dy),
+                          .b = bt_tensor_data(x),
+                          .c = bt_tensor_data(dw),
+                          .d = bt_tensor_data(dw),
+                          .lda = out,
+                          .ldb = in,
+                          .ldc = in,
+                          .ldd = in,
+                          .batch = 1,
+                          .alpha = 1,
+                          .ab_dtype = x->dtype,
+                          .d_dtype = dw->dtype,
+                          .compute = context->compute};
+}
+
 bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight, bt_tensor *dy,
                        bt_tensor *x)
 {
     bt_tensor *dw = NULL;
     double beta = call->din[weight].accumulate ? 1 : 0;
     BT_TRY(bt_grad_target(context, call, weight, &dw));
-    int64_t out = dw->shape.size[0];
-    int64_t in = dw->shape.size[1];
-    bt_gemm_args args = {.m = out,
-                         .n = in,
-                         .k = rows_of(x),
-                         .trans_a = true,
-                         .a = bt_tensor_data(dy),
-                         .b = bt_tensor_data(x),
-                         .c = bt_tensor_data(dw),
-                         .d = bt_tensor_data(dw),
-                         .lda = out,
-                         .ldb = in,
-                         .ldc = in,
-                         .ldd = in,
-                         .batch = 1,
-                         .alpha = 1,
-                         .beta = beta,
-                         .ab_dtype = x->dtype,
-                         .d_dtype = dw->dtype,
-                         .compute = context->compute};
+    bt_gemm_args args = bt_linear_dw_args(context, dy, x, dw);
+    args.beta = beta;
     return bt_weight_grads_add(context, &call->din[weight], &args, dy, x);
 }
 

@@ -21,6 +21,11 @@ bt_gemm_args bt_linear_args(const bt_context *context, const bt_tensor *x, const
 // The call that computes dx = dy w.
 bt_gemm_args bt_linear_dx_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *w,
                                const bt_tensor *dx);
+// The call that computes dw = dy^T x.
+bt_gemm_args bt_linear_dw_args(const bt_context *context, const bt_tensor *dy, const bt_tensor *x,
+                               const bt_tensor *dw);
+// The type of a loss over logits of `dtype`, and of what is summed for it: f32, f64 at f64.
+bt_dtype bt_loss_dtype(bt_dtype dtype);
 
 // The gradients of inputs x, weight and bias: dy w, dy^T x (now or later, autograd/weight_grads.h),
 // and the sums of dy's columns.

@@ -1,11 +1,12 @@
 // framework/ops/loss.c - cross-entropy of logits against integer targets
 #include "framework/autograd/weight_grads.h"
+#include "framework/ops/linear.h"
 #include "framework/ops/ops.h"
 
 // inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
 // saved  logits, targets, lse [rows], inv_count [1]
 
-static bt_dtype loss_dtype(bt_dtype dtype) { return dtype == BT_F64 ? BT_F64 : BT_F32; }
+bt_dtype bt_loss_dtype(bt_dtype dtype) { return dtype == BT_F64 ? BT_F64 : BT_F32; }
 
 bt_status bt_op_cross_entropy_infer(bt_op_call *call)
 {
@@ -15,7 +16,7 @@ bt_status bt_op_cross_entropy_infer(bt_op_call *call)
     if (logits->shape.rank != 2 || bt_tensor_count(call->in[1]) != logits->shape.size[0]) {
         return bt_op_mismatch(call, 0, 1);
     }
-    call->out_spec[0] = (bt_op_spec){loss_dtype(logits->dtype), BT_SCALAR};
+    call->out_spec[0] = (bt_op_spec){bt_loss_dtype(logits->dtype), BT_SCALAR};
     call->out_spec[1] = (bt_op_spec){BT_I64, BT_SHAPE(1)};
     return BT_OK;
 }
@@ -24,7 +25,7 @@ bt_status bt_op_cross_entropy_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *logits = call->in[0];
     int64_t rows = logits->shape.size[0];
-    bt_dtype dtype = loss_dtype(logits->dtype);
+    bt_dtype dtype = bt_loss_dtype(logits->dtype);
     bt_tensor *loss = NULL;
     BT_TRY(bt_tensor_create(context, dtype, BT_SHAPE(rows), "loss rows", &loss));
     call->saved[0] = bt_tensor_retain(logits);

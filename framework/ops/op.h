@@ -63,6 +63,10 @@ typedef union bt_op_attrs {
         bool in_place; // the backward overwrites the logits with their gradient
     } cross_entropy;
     struct {
+        int32_t ignore;
+        int64_t chunk_rows; // whose logits exist at a time; 0: bt_linear_cross_entropy_rows
+    } linear_cross_entropy;
+    struct {
         double rate;
         uint64_t seed, stream;
     } dropout;
@@ -124,8 +128,8 @@ typedef struct bt_op_backward {
     const bt_op_attrs *attrs;
     int in_count;
     bt_op_spec in_spec[BT_OP_MAX_INPUTS];
-    bt_tensor *saved[BT_OP_MAX_SAVED];  // borrowed
-    bt_captures *captures;              // borrowed; of RECOMPUTE only
+    bt_tensor *saved[BT_OP_MAX_SAVED]; // borrowed; one that is set to NULL is the op's from then on
+    bt_captures *captures;             // borrowed; of RECOMPUTE only
     bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // borrowed; NULL where nobody used that output
     bt_grad din[BT_OP_MAX_INPUTS];
 } bt_op_backward;

@@ -116,6 +116,19 @@ BT_CHECKED bt_status bt_attend(bt_context *context, bt_tensor *q, bt_tensor *k, 
 BT_CHECKED bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
                                       int32_t ignore, bool in_place, bt_tensor **out,
                                       bt_tensor **bad_row);
+// bt_cross_entropy of the logits x w^T, of which only those of chunk_rows rows exist at a time: the
+// gradients are made together with the loss where a tape is set. chunk_rows 0 stands for
+// bt_linear_cross_entropy_rows; results of other chunks differ by the order of dw's sum.
+// Shapes  x [..., in], w [vocab, in], targets [rows] i32 or any shape of as many elements,
+//         y scalar f32 (f64 at f64)
+BT_CHECKED bt_status bt_linear_cross_entropy(bt_context *context, bt_tensor *x, bt_tensor *w,
+                                             bt_tensor *targets, int32_t ignore, int64_t chunk_rows,
+                                             bt_tensor **out, bt_tensor **bad_row);
+// Rows of a chunk: as many as 1.125 GiB of logits hold, in whole rounds of the device's processors
+// over dx's tiles of 128 x 256, so that chunks leave no processor idle that one product would use;
+// whole tiles where a round is too large; at least one tile.
+int64_t bt_linear_cross_entropy_rows(const bt_device *device, int64_t vocab, int64_t width,
+                                     bt_dtype dtype);
 
 // ---- memory for time ----------------------------------------------------------------------------
 // *out = body(in), of which only the inputs are kept: the backward runs the body again, which must

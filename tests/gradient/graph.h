@@ -36,6 +36,7 @@ enum { GRAPH_NODES = 48, GRAPH_ELEMENTS = 54, GRAPH_INPUTS = 6, GRAPH_SEGMENTS =
     X(EMBEDDING, "embedding", true)                                                                \
     X(ATTENTION, "attention", true)                                                                \
     X(CROSS_ENTROPY, "cross_entropy", true)                                                        \
+    X(LINEAR_CROSS_ENTROPY, "linear_cross_entropy", true)                                          \
     X(DROPOUT, "dropout", true)                                                                    \
     X(CAST, "cast", false)                                                                         \
     X(CONTIGUOUS, "contiguous", false)                                                             \
@@ -59,7 +60,7 @@ typedef struct graph_node {
     int function;                  // of UNARY, BINARY
     double alpha;                  // of UNARY; what WRITE writes; rate of DROPOUT
     int axis, axes[BT_MAX_RANK];   // of ATTENTION: window; axes[0] heads of keys
-    int64_t start;                 // of NARROW; heads of ATTENTION
+    int64_t start;                 // of NARROW; heads of ATTENTION; rows of a chunk
     bool trans_a, trans_b;         // of MATMUL; trans_a: GELU of LINEAR, causal of ATTENTION
     bool trained;                  // of LEAF
     double values[GRAPH_ELEMENTS]; // of LEAF; factors of DROPOUT; ids, targets

@@ -358,6 +358,19 @@ static void make_cross_entropy(maker *m)
     }
 }
 
+static void make_linear_cross_entropy(maker *m)
+{
+    const int x = pick(m, 1, 3);
+    const int in[2] = {x, fitting(m, BT_SHAPE(0, last_of(m, x)), x)};
+    const int rows = (int)(bt_shape_count(shape_of(m, x)) / last_of(m, x));
+    const int vocab = (int)shape_of(m, in[1])->size[0];
+    graph_node *n = use(m, GRAPH_LINEAR_CROSS_ENTROPY, BT_SCALAR, in, 2);
+    n->start = draw(m, rows + 1); // 0: by the op's rule
+    for (int i = 0; i < rows; ++i) {
+        n->values[i] = draw(m, vocab);
+    }
+}
+
 // Its factors are what the op makes of ones.
 static void make_dropout(maker *m)
 {
@@ -439,12 +452,13 @@ static void make_detach(maker *m)
 }
 
 static void (*const makers[])(maker *) = {
-    make_unary,     make_unary,  make_unary,     make_binary,    make_binary,
-    make_binary,    make_sum,    make_scalar,    make_softmax,   make_layernorm,
-    make_layernorm, make_linear, make_linear,    make_linear,    make_matmul,
-    make_matmul,    make_matmul, make_embedding, make_attention, make_cross_entropy,
-    make_dropout,   make_copy,   make_reshape,   make_permute,   make_narrow,
-    make_expand,    make_detach};
+    make_unary,   make_unary,     make_unary,     make_binary,
+    make_binary,  make_binary,    make_sum,       make_scalar,
+    make_softmax, make_layernorm, make_layernorm, make_linear,
+    make_linear,  make_linear,    make_matmul,    make_matmul,
+    make_matmul,  make_embedding, make_attention, make_cross_entropy,
+    make_dropout, make_copy,      make_reshape,   make_permute,
+    make_narrow,  make_expand,    make_detach,    make_linear_cross_entropy};
 
 // ---- the whole ----------------------------------------------------------------------------------
 

@@ -259,6 +259,25 @@ static void linear(world *w, int n)
     }
 }
 
+static void linear_cross_entropy(world *w, int n)
+{
+    const graph_node *self = node(w, n);
+    const int64_t inner = last_of(w, self->in[0]), rows = count_of(w, self->in[0]) / inner;
+    const int64_t vocab = node(w, self->in[1])->shape.size[0];
+    dual x[GRAPH_ELEMENTS], row[GRAPH_ELEMENTS], mean = {0, 0};
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t k = 0; k < inner; ++k) {
+            x[k] = get(w, self->in[0], r * inner + k);
+        }
+        for (int64_t c = 0; c < vocab; ++c) {
+            row[c] = product_of(w, x, inner, self->in[1], -1, c);
+        }
+        softmax(row, vocab);
+        mean = sub(mean, scaled(logarithm(row[(int)self->values[r]]), 1.0 / (double)rows));
+    }
+    set(w, n, 0, mean);
+}
+
 static void matmul(world *w, int n)
 {
     const graph_node *self = node(w, n), *a = node(w, self->in[0]), *b = node(w, self->in[1]);
@@ -443,6 +462,7 @@ static void (*const rules[GRAPH_KIND_COUNT])(world *, int) = {
     [GRAPH_EMBEDDING] = embedding,
     [GRAPH_ATTENTION] = attention,
     [GRAPH_CROSS_ENTROPY] = cross_entropy,
+    [GRAPH_LINEAR_CROSS_ENTROPY] = linear_cross_entropy,
     [GRAPH_DROPOUT] = elementwise,
     [GRAPH_CAST] = elementwise,
     [GRAPH_CONTIGUOUS] = elementwise,

@@ -177,6 +177,17 @@ static bt_status run_cross_entropy(runner *r, const graph_node *n, bt_tensor *co
     return status;
 }
 
+static bt_status run_linear_cross_entropy(runner *r, const graph_node *n, bt_tensor *const *in,
+                                          bt_tensor **out)
+{
+    const int64_t inner = in[1]->shape.size[1];
+    bt_tensor *targets = integers(r, n, BT_SHAPE(bt_tensor_count(in[0]) / inner));
+    bt_status status =
+        bt_linear_cross_entropy(&r->f->context, in[0], in[1], targets, -100, n->start, out, NULL);
+    bt_tensor_release(targets);
+    return status;
+}
+
 static bt_status run_write(runner *r, const graph_node *n, bt_tensor *const *in, bt_tensor **out)
 {
     bt_context *context = &r->f->context;
@@ -214,6 +225,8 @@ static const call calls[GRAPH_KIND_COUNT] = {[GRAPH_UNARY] = run_unary,
                                              [GRAPH_DETACH] = run_detach,
                                              [GRAPH_EMBEDDING] = run_embedding,
                                              [GRAPH_CROSS_ENTROPY] = run_cross_entropy,
+                                             [GRAPH_LINEAR_CROSS_ENTROPY] =
+                                                 run_linear_cross_entropy,
                                              [GRAPH_WRITE] = run_write};
 
 static void run_node(runner *r, bt_tensor **nodes, int n)
