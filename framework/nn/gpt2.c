@@ -112,22 +112,30 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
     return status;
 }
 
+// The last layer's input, [rows, width].
+static bt_status features(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                          bt_tensor **out)
+{
+    bt_tensor *x = NULL;
+    *out = NULL;
+    BT_TRY(check_ids(model, ids));
+    bt_status status = body(context, model, ids, &x);
+    if (status == BT_OK) {
+        status = bt_reshape(context, x, BT_SHAPE(bt_tensor_count(ids), model->config.width), out);
+    }
+    bt_tensor_release(x);
+    return status;
+}
+
 bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                           bt_tensor **logits)
 {
     bt_tensor *x = NULL;
-    bt_tensor *flat = NULL;
-    bt_status status = BT_OK;
     *logits = NULL;
-    BT_TRY(check_ids(model, ids));
-    BT_TRY_GOTO(body(context, model, ids, &x), done);
-    BT_TRY_GOTO(bt_reshape(context, x, BT_SHAPE(bt_tensor_count(ids), model->config.width), &flat),
-                done);
+    BT_TRY(features(context, model, ids, &x));
     bt_range_push(context, "head");
-    status = bt_linear(context, flat, model->wte, NULL, NULL, BT_ACTIVATION_NONE, logits);
+    bt_status status = bt_linear(context, x, model->wte, NULL, NULL, BT_ACTIVATION_NONE, logits);
     bt_range_pop(context);
-done:
-    bt_tensor_release(flat);
     bt_tensor_release(x);
     return status;
 }
@@ -135,13 +143,13 @@ done:
 bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                        bt_tensor *targets, bt_tensor **loss)
 {
-    bt_tensor *logits = NULL;
+    bt_tensor *x = NULL;
     *loss = NULL;
-    BT_TRY(bt_gpt2_forward(context, model, ids, &logits));
-    bt_range_push(context, "loss");
+    BT_TRY(features(context, model, ids, &x));
+    bt_range_push(context, "head");
     bt_status status =
-        bt_cross_entropy(context, logits, targets, -100, context->tape != NULL, loss, NULL);
+        bt_linear_cross_entropy(context, x, model->wte, targets, -100, 0, loss, NULL);
     bt_range_pop(context);
-    bt_tensor_release(logits);
+    bt_tensor_release(x);
     return status;
 }

@@ -26,7 +26,8 @@ static range_op op_of(const range_node *node)
         {"optimizer", "adamw", "adamw"},    {"loss", "cross_entropy", "cross_entropy"},
         {"clip", "grad_norm", "grad_norm"}, {"unary", "gelu", "unary"},
         {"matmul", "gemm", "gemm"},         {"linear", "gemm", "gemm"},
-        {"feed_forward", "gemm", "gemm"}};
+        {"feed_forward", "gemm", "gemm"},   {"logits", "gemm", "gemm"},
+        {"linear_backward", "gemm", "gemm"}};
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         if (strcmp(ops[i].range, node->name) == 0) {
             return ops[i];
