@@ -253,6 +253,9 @@ static bt_status check_files(const bt_files *files, const bt_bundle_key *key,
     }
     BT_TRY(take_mistake(check, check_manifest(files, check)));
     bt_status status = bt_content_read(files, &check->run);
+    if (status == BT_STATUS_UNSUPPORTED && check->finding_count > 0) {
+        status = BT_STATUS_INVALID_ARGUMENT; // a damaged file, not a later format
+    }
     if (status != BT_OK) {
         return take_mistake(check, status);
     }

@@ -288,6 +288,12 @@ static void append_word(const char *word, bt_str *out)
     bt_str_append(out, "'");
 }
 
+const char *bt_cli_database(const bt_cli_arguments *arguments)
+{
+    const char *path = bt_cli_value(arguments, "db");
+    return path ? path : BT_CLI_DATABASE;
+}
+
 void bt_cli_append_database(const char *database, bt_str *out)
 {
     if (strcmp(database, BT_CLI_DATABASE) != 0) {

@@ -63,6 +63,8 @@ BT_CHECKED bt_status bt_cli_run_number(const char *word, int64_t *run);
 
 // Prints this thread's message on standard error and returns the exit code of the status.
 int bt_cli_fail(bt_status status);
+// The database of --db, or the default.
+const char *bt_cli_database(const bt_cli_arguments *arguments);
 // Appends " --db FILE", quoted for a shell, unless it is the default: for commands that are
 // printed.
 void bt_cli_append_database(const char *database, bt_str *out);

@@ -89,11 +89,18 @@ static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t n
 {
     bt_store_run run = {0};
     bt_gate_result result = {0};
+    bt_str database = {0}; // as commands that follow spell it
     bt_status status = bt_ab_judge(store, number, &self->policy, &run, &result);
     if (status == BT_OK) {
         *code = result.exit_code;
+        bt_cli_append_database(bt_cli_database(self->arguments), &database);
+        result.request.database = bt_str_text(&database);
+        status = bt_str_status(&database);
+    }
+    if (status == BT_OK) {
         status = write_result(self, store, &result, out);
     }
+    bt_str_release(&database);
     bt_gate_result_release(&result);
     bt_store_run_release(&run);
     return status;

@@ -9,12 +9,6 @@
 #include "harness/gate/describe.h"
 #include "harness/stats/sessions.h"
 
-static const char *database_of(const bt_cli_arguments *arguments)
-{
-    const char *path = bt_cli_value(arguments, "db");
-    return path ? path : BT_CLI_DATABASE;
-}
-
 // ---- set ---------------------------------------------------------------------------------------
 
 // The runs of the words behind the name.
@@ -22,12 +16,15 @@ typedef struct run_list {
     bt_store_run *runs;           // owned, [count]
     const bt_store_run **in_turn; // owned, [count]: pointers to them
     int64_t count;
+    bt_str database; // owned, as commands that follow spell it: " --db FILE"
 } run_list;
 
 static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, run_list *out)
 {
     void *block = NULL;
     const int64_t given = arguments->word_count - 2;
+    bt_cli_append_database(bt_cli_database(arguments), &out->database);
+    BT_TRY(bt_str_status(&out->database));
     BT_TRY(bt_mem_alloc((size_t)given, sizeof *out->runs, &block));
     out->runs = block;
     BT_TRY(bt_mem_alloc((size_t)given, sizeof(void *), &block));
@@ -47,6 +44,7 @@ static void release_runs(run_list *list)
     for (int64_t i = 0; i < list->count; ++i) {
         bt_store_run_release(&list->runs[i]);
     }
+    bt_str_release(&list->database);
     bt_mem_free((void *)list->in_turn);
     bt_mem_free(list->runs);
 }
@@ -62,7 +60,7 @@ static bool is_session(const bt_baseline *made, int64_t run)
 
 static void describe_set(const bt_baseline *made, const run_list *list, bt_str *out)
 {
-    const char *separator = ", with the loss curves of";
+    const char *separator = ", with the loss curves of", *database = bt_str_text(&list->database);
     int64_t sessions = bt_baseline_sessions(made);
     bt_str_format(out, "baseline %s of %s has %lld session%s now: run", made->name, made->machine,
                   (long long)sessions, sessions == 1 ? "" : "s");
@@ -84,11 +82,11 @@ static void describe_set(const bt_baseline *made, const run_list *list, bt_str *
     if (*made->noise_accepted) {
         bt_str_format(out, "\ndisturbed rounds were taken: %s", made->noise_accepted);
     }
-    bt_str_format(
-        out,
-        "\nnext  bt-bench gate %s --baseline %s   bt-bench baseline add %s RUN   bt-bench "
-        "baseline export %s\n",
-        list->runs[0].info.suite.path, made->name, made->name, made->name);
+    bt_str_format(out,
+                  "\nnext  bt-bench gate %s --baseline %s%s   bt-bench baseline add %s RUN%s   "
+                  "bt-bench baseline export %s%s\n",
+                  list->runs[0].info.suite.path, made->name, database, made->name, database,
+                  made->name, database);
 }
 
 static bt_status keep_document(bt_store *store, const run_list *list, const bt_baseline_wish *wish,
@@ -154,7 +152,7 @@ static bt_status set_or_add(const bt_cli_arguments *arguments, bool add, bt_str 
 {
     bt_store *store = NULL;
     run_list list = {0};
-    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_AMEND, &store));
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_AMEND, &store));
     bt_status status = read_runs(arguments, store, &list);
     if (status == BT_OK) {
         status = set_from_runs(arguments, store, &list, add, out);
@@ -188,7 +186,7 @@ static bt_status list_rows(const bt_cli_arguments *arguments, const char *name, 
     bt_store *store = NULL;
     bt_store_baseline_list list = {0};
     BT_TRY(bt_cli_wants_json(arguments, &json));
-    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_READ, &store));
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
     bt_status status = bt_store_baseline_list_read(store, name, &list);
     if (status == BT_OK && name && list.count == 0) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
@@ -220,7 +218,7 @@ static bt_status read_row(const bt_cli_arguments *arguments, bt_arena *arena,
     bt_store *store = NULL;
     bool found = false;
     const char *name = arguments->words[1];
-    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_READ, &store));
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
     bt_status status =
         bt_store_baseline_read(store, name, bt_cli_value(arguments, "machine"), arena, row, &found);
     if (status == BT_OK && !found) {
@@ -311,7 +309,7 @@ static bt_status import_document(const bt_cli_arguments *arguments, const char *
                              .reason = baseline->reason,
                              .created_ns = bt_clock_wall_ns(),
                              .document = document};
-    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_WRITE, &store));
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_WRITE, &store));
     bt_status status = bt_store_baseline_add(store, &row);
     if (status == BT_OK) {
         bt_str_format(out, "baseline %s of %s is that of %s now\n", row.name, row.machine,

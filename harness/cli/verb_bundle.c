@@ -7,12 +7,6 @@
 #include "harness/cli/cli.h"
 #include "harness/text/json_writer.h"
 
-static const char *database_of(const bt_cli_arguments *arguments)
-{
-    const char *path = bt_cli_value(arguments, "db");
-    return path ? path : BT_CLI_DATABASE;
-}
-
 // The file of -o, which must be given.
 static bt_status output_of(const bt_cli_arguments *arguments, const char *what, const char **path)
 {
@@ -84,7 +78,7 @@ static bt_status export_run(const bt_cli_arguments *arguments, int64_t run, cons
     bt_store *store = NULL;
     const bt_bundle_options options = {.key = key,
                                        .is_public = bt_cli_value(arguments, "public") != NULL};
-    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_READ, &store));
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
     bt_status status = bt_bundle_export(store, run, &options, path, notes);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
@@ -159,7 +153,7 @@ static bt_status import_run(const bt_cli_arguments *arguments, const bt_store_ru
                             int64_t *number, bool *known)
 {
     bt_store *store = NULL;
-    BT_TRY(bt_store_open(database_of(arguments), BT_STORE_WRITE, &store));
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_WRITE, &store));
     bt_status status = bt_store_run_find(store, run, number);
     *known = *number > 0;
     if (status == BT_OK && !*known) {
@@ -179,7 +173,7 @@ static void describe_import(const bt_cli_arguments *arguments, int64_t number, b
     bt_str_format(out, "imported  %s run %lld%s\nnext      bt-bench show %lld",
                   known ? "before, as" : "as", (long long)number,
                   known ? "; nothing was added" : "", (long long)number);
-    bt_cli_append_database(database_of(arguments), out);
+    bt_cli_append_database(bt_cli_database(arguments), out);
     bt_str_append(out, "\n");
 }
 

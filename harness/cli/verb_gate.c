@@ -174,7 +174,7 @@ static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *res
 
 static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run *run)
 {
-    bt_gate_result result;
+    bt_gate_result result = {0};
     if (!self->has_baseline) {
         BT_TRY(find_baseline(self, store, &run->info.env));
     }
@@ -184,9 +184,18 @@ static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run 
                                .filter = bt_cli_value(self->arguments, "filter"),
                                .calibration = bt_gate_calibration_find,
                                .calibration_self = store};
-    BT_TRY(bt_gate_run(&request, &result));
-    bt_status status = say(self, store, &result);
+    bt_str database = {0};
+    bt_cli_append_database(bt_cli_database(self->arguments), &database);
+    request.database = bt_str_text(&database);
+    bt_status status = bt_str_status(&database);
+    if (status == BT_OK) {
+        status = bt_gate_run(&request, &result);
+    }
+    if (status == BT_OK) {
+        status = say(self, store, &result);
+    }
     bt_gate_result_release(&result);
+    bt_str_release(&database);
     return status;
 }
 

@@ -59,6 +59,7 @@ typedef struct bt_gate_request {
     const char *filter;                 // of cases, as in a plan; NULL: all
     bt_gate_calibration_of calibration; // NULL: nothing is known
     void *calibration_self;
+    const char *database; // as commands that follow spell it, " --db FILE"; NULL: the default
 } bt_gate_request;
 
 typedef struct bt_gate_result {

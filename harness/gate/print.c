@@ -113,6 +113,7 @@ static bt_status print_besides(const bt_gate_result *result, bt_str *out)
 void bt_gate_next(const bt_gate_result *result, bt_str *out)
 {
     const bt_baseline *baseline = result->request.baseline;
+    const char *database = result->request.database ? result->request.database : "";
     int64_t rounds = 0;
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_gate_verdict *verdict = &result->items[i].verdict;
@@ -120,17 +121,17 @@ void bt_gate_next(const bt_gate_result *result, bt_str *out)
         rounds = open ? verdict->next_rounds : rounds;
     }
     if (result->exit_code == 0 && result->words[BT_GATE_FASTER] > 0 && baseline) {
-        bt_str_format(out,
-                      "%" PRId64 " faster: bt-bench baseline set %s %" PRId64 " --reason \"...\"",
-                      result->words[BT_GATE_FASTER], baseline->name, result->request.run->id);
+        bt_str_format(
+            out, "%" PRId64 " faster: bt-bench baseline set %s %" PRId64 " --reason \"...\"%s",
+            result->words[BT_GATE_FASTER], baseline->name, result->request.run->id, database);
     } else if (result->words[BT_GATE_ADVISORY] > 0 && result->exit_code == 0 && baseline) {
         bt_str_format(out,
-                      "speed was not judged: bt-bench baseline add %s RUN..., until it has %d "
+                      "speed was not judged: bt-bench baseline add %s RUN...%s, until it has %d "
                       "sessions of this card",
-                      baseline->name, BT_SESSIONS_MIN);
+                      baseline->name, database, BT_SESSIONS_MIN);
     } else if (result->words[BT_GATE_INCONCLUSIVE] > 0 && baseline) {
-        bt_str_format(out, "bt-bench baseline add %s RUN..., or pairs: bt-bench ab",
-                      baseline->name);
+        bt_str_format(out, "bt-bench baseline add %s RUN...%s, or pairs: bt-bench ab",
+                      baseline->name, database);
     } else if (rounds > 0) {
         bt_str_format(out, "the same with %" PRId64 " rounds", rounds);
     }

@@ -83,7 +83,7 @@ BT_CHECKED bt_status bt_sql_end(bt_store *store, bt_status status);
 // ---- schema.c ----------------------------------------------------------------------------------
 
 // Brings the database to this program's version; a fresh file becomes an empty database.
-// Errors  UNSUPPORTED (newer), CORRUPT_DATA (not ours)
+// Errors  UNSUPPORTED (newer), UNAVAILABLE (not ours)
 BT_CHECKED bt_status bt_store_migrate(bt_store *store);
 // Whether the database is of an older version than this program's; changes nothing. Errors  as
 // above
@@ -210,7 +210,7 @@ bool bt_process_mark_alive(const process_mark *mark);
 // Owns    *blob: the caller (bt_mem_free)
 BT_CHECKED bt_status bt_samples_pack(const double *samples, int64_t count, void **blob,
                                      int64_t *size_bytes);
-// The reverse, into memory of the arena. Errors  CORRUPT_DATA
+// The reverse, into memory of the arena. Errors  UNAVAILABLE
 BT_CHECKED bt_status bt_samples_unpack(const void *blob, int64_t size_bytes, int64_t count,
                                        bt_arena *arena, const double **samples);
 

@@ -109,7 +109,7 @@ static bt_status take_measurement(bt_reader *in, sqlite3_stmt *row, void *item)
     const char *tag = NULL;
     BT_TRY(bt_reader_text(in, row, 0, &tag));
     if (!bt_metric_parse(tag, &measurement->metric)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s: a measurement of an unknown metric '%s'",
+        return bt_error(BT_STATUS_UNAVAILABLE, "%s: a measurement of an unknown metric '%s'",
                         in->store->path, tag);
     }
     measurement->value = bt_reader_real(row, 1);

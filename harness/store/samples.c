@@ -30,14 +30,14 @@ bt_status bt_samples_unpack(const void *blob, int64_t size_bytes, int64_t count,
     unsigned long long raw_bytes = ZSTD_getFrameContentSize(blob, (size_t)size_bytes);
     if (count < 0 || raw_bytes == ZSTD_CONTENTSIZE_UNKNOWN || raw_bytes == ZSTD_CONTENTSIZE_ERROR ||
         raw_bytes / sizeof(double) != (uint64_t)count || raw_bytes % sizeof(double) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "samples: a blob of %lld bytes is not %lld doubles",
+        return bt_error(BT_STATUS_UNAVAILABLE, "samples: a blob of %lld bytes is not %lld doubles",
                         (long long)size_bytes, (long long)count);
     }
     void *out = NULL;
     BT_TRY(bt_arena_alloc(arena, (size_t)raw_bytes, &out));
     size_t got = ZSTD_decompress(out, (size_t)raw_bytes, blob, (size_t)size_bytes);
     if (ZSTD_isError(got) || got != raw_bytes) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "samples: %s",
+        return bt_error(BT_STATUS_UNAVAILABLE, "samples: %s",
                         ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a short blob");
     }
     *samples = out;

@@ -247,7 +247,7 @@ static bt_status check_ours(bt_store *store)
     BT_TRY(bt_sql_integer(store, SQL_TABLE_COUNT, &tables, ""));
     BT_TRY(bt_sql_integer(store, SQL_APPLICATION_ID, &mark, ""));
     if (mark != APPLICATION_ID_VALUE && (mark != 0 || tables > 0)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
+        return bt_error(BT_STATUS_UNAVAILABLE,
                         "%s: a SQLite database, but not one of bt-bench; name another file",
                         store->path);
     }

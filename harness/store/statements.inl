@@ -33,7 +33,9 @@ X(ROUND_DESCRIBE, "UPDATE round SET device=?, precision=?, dataset=?, parameters
 X(ROUND_LABEL, "UPDATE round SET label=? WHERE id=?")
 X(TELEMETRY_DROP, "DELETE FROM telemetry WHERE round_id=?")
 X(TELEMETRY_ADD, "INSERT INTO telemetry(round_id, count, columns, data) VALUES(?,?,?,?)")
-X(ROUND_END, "UPDATE round SET status=?, message=?, params_digest=?, ended_ns=? WHERE id=?")
+X(ROUND_END, "UPDATE round SET status=?, message=?, params_digest=?, ended_ns=COALESCE("
+             "(SELECT started_ns + CAST(value AS INTEGER) FROM measurement WHERE round_id=round.id"
+             " AND metric='wall_time_ns'), ?) WHERE id=?")
 X(STEP_ADD, "INSERT INTO step(round_id, step, loss, loss_bits, grad_norm, lr, tokens, host_ns,"
             " device_ns, allocated_bytes, peak_allocated_bytes, reserved_bytes, resident_bytes,"
             " warmup, profiled) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")

@@ -15,7 +15,7 @@
 // Text given is UTF-8, borrowed for the call and copied; NULL counts as "". A handle belongs to
 // one thread. Every fallible call's message names the database file.
 // Errors common to all calls that touch the file: IO (missing, unwritable, disk full),
-// UNAVAILABLE (locked for longer than the timeout), CORRUPT_DATA, OUT_OF_MEMORY.
+// UNAVAILABLE (locked for longer than the timeout, or damaged: exit code 4), OUT_OF_MEMORY.
 #ifndef BT_HARNESS_STORE_STORE_H
 #define BT_HARNESS_STORE_STORE_H
 
@@ -259,7 +259,7 @@ typedef enum bt_store_mode {
 
 // Owns    the caller, until bt_store_close
 // Errors  UNSUPPORTED: "database is of version N, this program knows up to M";
-//         CORRUPT_DATA: damaged, or not a database of bt-bench
+//         UNAVAILABLE: damaged, or not a database of bt-bench
 BT_CHECKED bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out);
 // Flushes and closes; the handle is gone whatever the status. NULL is fine.
 BT_CHECKED bt_status bt_store_close(bt_store *store);

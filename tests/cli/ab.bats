@@ -35,6 +35,11 @@ field() { # jq filter: of the run's JSON in $output
     [ -s results/run-1/report.html ]
 }
 
+@test "what to do next names the database" {
+    ab --rounds-max 2 --db other.sqlite
+    [[ $output == *"next           bt-bench show 1 --db other.sqlite"* ]]
+}
+
 @test "one case slower by 3 %: SLOWER, the kernel that changed, exit 1; both builds on record" {
     printf 'SLOW_CASE=64x16 SLOW=3 KERNEL=other_v2 COMMIT=2%039d' 0 >new/says
     ab --seed 7 --format json

@@ -243,6 +243,18 @@ gate() { # option...
     [ "${#lines[@]}" = 2 ]
 }
 
+@test "what to do next names the database, and a damaged one is exit 4" {
+    for _ in 1 2; do measure "${sessions[@]}"; done
+    run "$bench" baseline set main 1 --reason "one day" --accept-noise "a test" "${sessions[@]}"
+    [[ $output == *"--baseline main --db sessions.sqlite   bt-bench baseline add main RUN --db sessions.sqlite   bt-bench baseline export main --db sessions.sqlite"* ]]
+    run --separate-stderr "$bench" gate 2 --baseline main "${sessions[@]}"
+    [[ $output == *"bt-bench baseline add main RUN... --db sessions.sqlite"* ]]
+    head -c 5000 /dev/zero >bad.sqlite
+    run "$bench" show 1 --db bad.sqlite
+    [ "$status" = 4 ]
+    [[ $output == *"bad.sqlite: damaged, or not a database"* ]]
+}
+
 @test "sessions are added until speed is judged" {
     measure
     BT_TIMED_NS=1200000 measure

@@ -630,6 +630,12 @@ static void later_format_is_named(void **state)
     bt_bundle_check check;
     sample_bundle_unpack(&sample_training, &files);
     replace(&files, "run.json", "{\"format\":\"bt-bench bundle 2\"}");
+    assert_found(&files, NULL, "of the format \"bt-bench bundle 2\""); // the manifest knows another
+    bt_content_maker maker;
+    ASSERT_OK(bt_content_read_maker(&files, &maker));
+    bt_files_remove(&files, "manifest.json");
+    bt_files_remove(&files, BT_BUNDLE_STATEMENT);
+    ASSERT_OK(bt_content_add_manifest(&maker, &files));
     ASSERT_OK(bt_files_pack(&files, &packed));
     ASSERT_FAILS(
         BT_STATUS_UNSUPPORTED, "of the format \"bt-bench bundle 2\"",

@@ -12,6 +12,7 @@
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
 #include "harness/report/publish.h"
+#include "harness/report/publish_rules.h"
 #include "tests/harness/sample_kernels.h"
 #include "tests/harness/sample_run.h"
 #include "tests/harness/schema_check.h"
@@ -372,6 +373,34 @@ static void rules_are_kept_or_the_draft_says_so(void **state)
     }
 }
 
+// A session of 'ab' has two builds besides the recorder's.
+static void every_build_of_a_session_counts(void **state)
+{
+    (void)state;
+    bt_store_system systems[2] = {
+        {.name = "base", .build = {.digest = "1", .git_commit = "3f50b31c", .git_diff = ""}},
+        {.name = "candidate",
+         .build = {.digest = "2", .git_commit = "9a", .git_diff = "a7962c1f"}}};
+    bt_store_run run = {.id = 7, .status = BT_RUN_PASSED};
+    run.info.build = (bt_store_build){.digest = "1", .git_commit = "3f50b31c", .git_diff = ""};
+    run.schedule.systems = systems;
+    run.schedule.system_count = 2;
+    bt_str faults = {0};
+    bt_publish_faults(&run, &faults);
+    assert_string_equal(bt_str_text(&faults), "; run 7, candidate: it was built from a modified "
+                                              "tree: commit, build and record again");
+    bt_str_clear(&faults);
+    systems[1].build.git_diff = systems[1].build.git_commit = "";
+    bt_publish_faults(&run, &faults);
+    assert_string_equal(bt_str_text(&faults),
+                        "; run 7, candidate: the commit that it was built from is not known");
+    bt_str_clear(&faults);
+    systems[1].build.git_commit = "9a";
+    bt_publish_faults(&run, &faults);
+    assert_string_equal(bt_str_text(&faults), "");
+    bt_str_release(&faults);
+}
+
 static void a_bundle_of_another_run_is_refused(void **state)
 {
     (void)state;
@@ -450,6 +479,7 @@ int main(void)
         TEST(what_identifies_the_machine_stays_here),
         TEST(another_publication_is_left_alone),
         TEST(rules_are_kept_or_the_draft_says_so),
+        TEST(every_build_of_a_session_counts),
         TEST(a_bundle_of_another_run_is_refused),
         TEST(a_command_can_be_pasted),
         TEST(a_bundle_lies_beside_it),

@@ -312,7 +312,7 @@ static void newer_and_foreign_files_are_refused_untouched(void **state)
     assert_null(store);
     assert_int_equal(unlink(scratch_database), 0);
     scratch_execute("CREATE TABLE holiday(photo BLOB)");
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "not one of bt-bench",
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "not one of bt-bench",
                  bt_store_open(scratch_database, BT_STORE_WRITE, &store));
     assert_int_equal(scratch_query("SELECT count(*) FROM sqlite_schema"), 1);
     assert_int_equal(unlink(scratch_database), 0);
@@ -320,11 +320,32 @@ static void newer_and_foreign_files_are_refused_untouched(void **state)
                             "not a database at all, but longer than a header; "
                             "not a database at all, but longer than a header",
                             97));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged, or not a database",
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "damaged, or not a database",
                  bt_store_open(scratch_database, BT_STORE_READ, &store));
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, scratch_database,
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, scratch_database,
                  bt_store_open(scratch_database, BT_STORE_WRITE, &store));
     assert_int_equal(bt_mem_live_count(), 0);
+}
+
+// What the recorder measured is the time between its two ends.
+static void a_round_has_one_wall_time(void **state)
+{
+    (void)state;
+    sample_run sample = going_on();
+    bt_store *store = open_with(&sample);
+    const bt_store_case what = {"b", "kernel", "c", "{}", "blutrain"};
+    const bt_store_measurement wall = {.metric = BT_METRIC_WALL_TIME, .value = 123456789};
+    int64_t round = 0;
+    bt_store_run run;
+    ASSERT_OK(bt_store_round_begin(store, 1, &what, 0, &round));
+    ASSERT_OK(bt_store_measure(store, round, &wall));
+    ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", ""));
+    ASSERT_OK(bt_store_run_read(store, 1, &run));
+    const bt_store_round *last = &run.rounds[run.round_count - 1];
+    assert_int_equal(last->id, round);
+    assert_int_equal(last->ended_ns - last->started_ns, 123456789);
+    bt_store_run_release(&run);
+    ASSERT_OK(bt_store_close(store));
 }
 
 static void damaged_pages_and_blobs_are_named(void **state)
@@ -336,12 +357,11 @@ static void damaged_pages_and_blobs_are_named(void **state)
     ASSERT_OK(bt_store_close(store));
     scratch_execute("UPDATE samples SET data=substr(data, 1, 10); UPDATE round SET seal=''");
     store = scratch_open(BT_STORE_READ);
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "step_time_ns", bt_store_run_read(store, 1, &run));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "step_time_ns", bt_store_run_read(store, 1, &run));
     ASSERT_OK(bt_store_close(store));
     scratch_execute("UPDATE samples SET count=1000000000000");
     store = scratch_open(BT_STORE_READ);
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "1000000000000 doubles",
-                 bt_store_run_read(store, 1, &run));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "1000000000000 doubles", bt_store_run_read(store, 1, &run));
     ASSERT_OK(bt_store_close(store));
     int file = open(scratch_database, O_RDWR);
     char junk[4096];
@@ -351,7 +371,7 @@ static void damaged_pages_and_blobs_are_named(void **state)
     }
     close(file);
     store = NULL;
-    ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "damaged",
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "damaged",
                  bt_store_open(scratch_database, BT_STORE_READ, &store));
     assert_int_equal(bt_mem_live_count(), 0);
 }
@@ -602,6 +622,7 @@ int main(void)
         TEST(half_a_second_flushes),
         TEST(bad_arguments_are_refused),
         TEST(newer_and_foreign_files_are_refused_untouched),
+        TEST(a_round_has_one_wall_time),
         TEST(damaged_pages_and_blobs_are_named),
         TEST(locked_database_times_out_and_recovers),
         TEST(full_disk_is_said_and_loses_nothing),
