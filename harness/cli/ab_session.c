@@ -76,12 +76,31 @@ static bt_status check_program(const bt_cli_arguments *arguments, const bt_store
     return status;
 }
 
+// Whether the recorded systems are those that the plan names. Sessions of builds once recorded
+// plans that named peers which no round ran on.
+static bool are_of_plan(const bt_store_schedule *schedule, const cJSON *systems)
+{
+    int64_t count = 0;
+    const cJSON *node = NULL;
+    cJSON_ArrayForEach(node, systems)
+    {
+        const char *slash = strrchr(node->valuestring, '/');
+        if (count >= schedule->system_count ||
+            strcmp(slash ? slash + 1 : node->valuestring, schedule->systems[count].name) != 0) {
+            return false;
+        }
+        ++count;
+    }
+    return systems && count == schedule->system_count;
+}
+
 // Peers of the plan are found as in the first place; builds are those of the record.
 static bt_status take_systems(const bt_cli_arguments *arguments, const bt_store_run *record,
                               bt_cli_suite *suite, bt_peer systems[BT_CLI_AB_SYSTEMS_MAX])
 {
     const bt_store_schedule *schedule = &record->schedule;
-    if (suite->plan.systems || schedule->system_count > BT_CLI_AB_SYSTEMS_MAX) {
+    if (are_of_plan(schedule, suite->plan.systems) ||
+        schedule->system_count > BT_CLI_AB_SYSTEMS_MAX) {
         return BT_OK;
     }
     for (int64_t i = 0; i < schedule->system_count; ++i) {

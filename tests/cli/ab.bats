@@ -200,6 +200,22 @@ CMAKE
     [[ $stderr == *"is another build now"* ]]
 }
 
+@test "a session of builds whose recorded plan names systems goes on with the builds" {
+    printf 'sleep 0.1' >new/says
+    "$bench" ab ./old ./new s.json --worker "$worker" --seed 6 >out 2>err &
+    pid=$!
+    eventually has_rounds 1 4
+    kill -INT "$pid"
+    wait "$pid" || true
+    # Such a plan, as this program records it for a run.
+    jq '.profiles.cpu.systems = ["blutrain"]' s.json >t.json
+    "$bench" run t.json --worker "$worker" >/dev/null
+    sqlite3 results/bt.sqlite "update session set suite_id=(select suite_id from session where id=2) where id=1"
+    run --separate-stderr "$bench" ab --resume 1 --worker "$worker" --format json
+    [ "$status" = 0 ]
+    [ "$(field '.gate.verdicts | map([.verdict, .rounds] | join(" ")) | join(",")')" = "SAME 8,SAME 8" ]
+}
+
 @test "mistakes are named, exit 2" {
     ab extra
     [ "$status" = 2 ]
