@@ -202,44 +202,42 @@ static bt_status remove_newer(const bt_keep *keep, int64_t from)
     return status;
 }
 
-static bt_status report_load(const bt_trainer *t, const bt_checkpoint_info *info, int64_t host_ns)
+bt_status bt_keep_report_load(const bt_trainer *t)
 {
+    const bt_checkpoint_info *info = &t->keep.loaded;
+    const bool none = info->step < 0;
     if (info->skipped > 0) {
         BT_TRY(report(t, &(bt_train_save){.kind = BT_TRAIN_SAVE_SKIPPED,
                                           .step = info->skipped,
                                           .message = info->skip_reason}));
     }
-    return report(
-        t, &(bt_train_save){.kind = info->step < 0 ? BT_TRAIN_SAVE_NONE : BT_TRAIN_SAVE_LOADED,
-                            .step = info->step < 0 ? 0 : info->step,
-                            .seen_step = info->step < 0 ? 0 : info->step,
-                            .host_ns = host_ns,
-                            .size_bytes = info->step < 0 ? 0 : (int64_t)info->size_bytes,
-                            .message = ""});
+    return report(t, &(bt_train_save){.kind = none ? BT_TRAIN_SAVE_NONE : BT_TRAIN_SAVE_LOADED,
+                                      .step = none ? 0 : info->step,
+                                      .seen_step = none ? 0 : info->step,
+                                      .host_ns = t->keep.load_ns,
+                                      .size_bytes = none ? 0 : (int64_t)info->size_bytes,
+                                      .message = ""});
 }
 
 bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
 {
     bt_keep *keep = &t->keep;
-    bt_checkpoint_info info;
+    bt_checkpoint_info *info = &keep->loaded;
     const bt_checkpoint_load_options options = {.plan_hash = t->plan->checkpoints.plan_hash,
                                                 .below = below};
     const int64_t start_ns = bt_clock_ns();
     *step = 0;
-    BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &keep->state,
-                                     &info));
-    if (info.step >= 0) {
-        BT_TRY(check_values(t, &info.values));
-        BT_TRY(bt_keep_take_state(t, &info.values));
+    BT_TRY(
+        bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &keep->state, info));
+    if (info->step >= 0) {
+        BT_TRY(check_values(t, &info->values));
+        BT_TRY(bt_keep_take_state(t, &info->values));
         BT_TRY(bt_context_synchronize(&t->session.context));
-        *step = info.step;
+        *step = info->step;
     }
-    const int64_t host_ns = bt_clock_ns() - start_ns;
-    if (below > 0) {
-        BT_TRY(remove_newer(keep, below));
-    }
-    keep->given_step = info.step;
-    return report_load(t, &info, host_ns);
+    keep->load_ns = bt_clock_ns() - start_ns;
+    keep->given_step = info->step;
+    return below > 0 ? remove_newer(keep, below) : BT_OK;
 }
 
 // ---- saving -------------------------------------------------------------------------------------

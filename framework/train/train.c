@@ -317,6 +317,9 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
     if (status == BT_OK) {
         status = report_start(&t);
     }
+    if (status == BT_OK && plan->checkpoints.folder && plan->checkpoints.resume) {
+        status = bt_keep_report_load(&t);
+    }
     if (status == BT_OK) {
         status = loop(&t, result);
     }

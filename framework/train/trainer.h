@@ -32,7 +32,9 @@ typedef struct bt_keep {
     int64_t given_step;           // of the newest save that was given, done or not; -1: none
     int64_t given_ns, blocked_ns; // when, and how long training waited for it to be given
     bool in_flight;               // the writer has it, and its end was not reported yet
-    bt_status failure;            // of the last save that ended, with its message
+    bt_checkpoint_info loaded;    // by the last load, in load_ns
+    int64_t load_ns;
+    bt_status failure; // of the last save that ended, with its message
     char failure_message[BT_ERROR_CAPACITY];
     int64_t clock_ns; // from here on the minutes until the next save count
 } bt_keep;
@@ -134,6 +136,8 @@ void bt_keep_close(bt_trainer *t);
 // Errors  as bt_checkpoint_load_newest; INVALID_ARGUMENT for a checkpoint of another schedule or
 //         seed, naming the value
 BT_CHECKED bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step);
+// Reports that load.
+BT_CHECKED bt_status bt_keep_report_load(const bt_trainer *t);
 // Begins a save behind `step` steps if one is due, and reports the end of the one in flight. A save
 // that fails is reported and training goes on.
 BT_CHECKED bt_status bt_keep_tick(bt_trainer *t, int64_t step);

@@ -18,7 +18,10 @@ typedef struct bt_case_work {
     int64_t train_shard_count;
     const char *const *val_shards; // [val_shard_count]
     int64_t val_shard_count;
-    double inject_slowdown; // timed regions take longer by this share; 0: none
+    double inject_slowdown;  // timed regions take longer by this share; 0: none
+    const char *checkpoints; // folder of this round alone; NULL: a training case saves nothing
+    bool resume;             // go on from a checkpoint there
+    int64_t resume_below;    // of a step below this; higher ones are removed
 } bt_case_work;
 
 // What a kernel case found out besides its samples.
@@ -39,6 +42,14 @@ typedef struct bt_case_listener {
 // The trainer's plan of a training case. Borrows from `work`.
 // Errors  INVALID_ARGUMENT (a value that the trainer does not take)
 BT_CHECKED bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out);
+// What decides on the bits of a training case, as JSON: its values but for those that only say what
+// is measured, kept or printed, and its data. Two cases with the same text have the same bits on
+// one build and device.
+BT_CHECKED bt_status bt_case_identity(const cJSON *item, bt_str *out);
+// Makes sure that checkpoints in `folder` are of a case of this identity: its text is kept there,
+// as plan.json, by the first who asks.
+// Errors  INVALID_ARGUMENT naming each key that differs, IO, CORRUPT_DATA (plan.json is no JSON)
+BT_CHECKED bt_status bt_case_settle(const char *folder, const char *identity);
 // Runs a case of any kind. Errors  those of its body; INVALID_ARGUMENT for an unknown kind
 BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                                  bt_train_result *result);

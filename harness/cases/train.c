@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/cases/cases.h"
+#include "harness/env/build.h"
 #include "harness/plan/plan.h"
 
 static int64_t whole(const cJSON *train, const char *key)
@@ -40,6 +41,30 @@ static bool has_text(const cJSON *train, const char *key, const char *text)
     return cJSON_IsString(item) && strcmp(item->valuestring, text) == 0;
 }
 
+static double checkpoint_value(const cJSON *train, const char *key)
+{
+    return bt_json_number_of(bt_json_get(train, "checkpoint"), key);
+}
+
+static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON *train)
+{
+    const cJSON *keys = bt_json_get(train, "checkpoint");
+    if (!keys || !work->checkpoints) {
+        return (bt_train_checkpoints){0};
+    }
+    return (bt_train_checkpoints){
+        .folder = work->checkpoints,
+        .every_steps = (int64_t)checkpoint_value(train, "every_steps"),
+        .every_minutes = checkpoint_value(train, "every_minutes"),
+        .at_end = cJSON_IsTrue(bt_json_get(keys, "at_end")),
+        .max_to_keep = (int64_t)checkpoint_value(train, "max_to_keep"),
+        .asynchronous = cJSON_IsTrue(bt_json_get(keys, "asynchronous")),
+        .host_snapshot = has_text(keys, "snapshot", "host"),
+        .resume = work->resume,
+        .resume_below = work->resume_below,
+    };
+}
+
 bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
 {
     const cJSON *train = bt_json_get(work->item, "train");
@@ -68,6 +93,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
         .slowdown = work->inject_slowdown,
+        .checkpoints = checkpoints_of(work, train),
         .anomaly = cJSON_IsTrue(bt_json_get(train, "anomaly")),
         .verify_every = whole(train, "verify_every"),
     };
@@ -94,8 +120,19 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
                            bt_train_result *result)
 {
     bt_train_plan plan;
+    bt_str identity = {0};
+    char hash[33], build[33];
     BT_TRY(bt_case_train_plan(work, &plan));
-    return bt_train_run(&plan, &listener->train, result);
+    bt_status status = bt_case_identity(work->item, &identity);
+    if (status == BT_OK && plan.checkpoints.folder) {
+        bt_plan_hash(bt_str_text(&identity), hash);
+        bt_build_digest(build);
+        plan.checkpoints.plan_hash = hash;
+        plan.checkpoints.build = build;
+        status = bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity));
+    }
+    bt_str_release(&identity);
+    return status == BT_OK ? bt_train_run(&plan, &listener->train, result) : status;
 }
 
 // Kinds of cases, a row each.

@@ -41,6 +41,7 @@ static const field fields[] = {
     FIELD(START, "accumulation", INTEGER, false, start.accumulation),
     FIELD(START, "train_tokens", INTEGER, false, start.train_tokens),
     FIELD(START, "val_tokens", INTEGER, false, start.val_tokens),
+    FIELD(START, "first_step", INTEGER, false, start.first_step),
     FIELD(STEP, "step", INTEGER, true, step.step),
     FIELD(STEP, "loss", FLOAT_NULL, true, step.loss),
     FIELD(STEP, "loss_bits", BITS, false, step.loss), // behind loss: it wins
@@ -88,6 +89,13 @@ static const field fields[] = {
     FIELD(ERROR, "message", TEXT, true, error.message),
     FIELD(VERSIONS, "packages", TEXT, true, versions.packages),
     FIELD(OUTPUTS, "precision", TEXT, false, outputs.precision),
+    FIELD(SAVE, "kind", TEXT, true, save.kind),
+    FIELD(SAVE, "step", INTEGER, true, save.step),
+    FIELD(SAVE, "seen_step", INTEGER, false, save.seen_step),
+    FIELD(SAVE, "host_ns", INTEGER, false, save.host_ns),
+    FIELD(SAVE, "blocked_ns", INTEGER, false, save.blocked_ns),
+    FIELD(SAVE, "size_bytes", INTEGER, false, save.size_bytes),
+    FIELD(SAVE, "message", TEXT, false, save.message),
 };
 
 static const size_t field_count = sizeof fields / sizeof fields[0];
@@ -233,7 +241,8 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     const char *kind = state->limits.kind;
     bool of_kernel = kind && strcmp(kind, "kernel") == 0;
     bool of_train = kind && strcmp(kind, "train") == 0;
-    return !(of_kernel && (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL)) &&
+    return !(of_kernel && (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL ||
+                           type == BT_RUN_EVENT_SAVE)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }
@@ -298,9 +307,16 @@ static bt_status check_order(bt_run_event_state *state, const bt_run_event *even
     if (type == BT_RUN_EVENT_START && event->as.start.protocol != BT_RUN_EVENT_PROTOCOL) {
         return refuse(state, "another protocol than 1", "");
     }
+    if (type == BT_RUN_EVENT_START) {
+        state->next_step = state->next_eval = event->as.start.first_step;
+        if (state->next_step > state->limits.first_step) {
+            return refuse_more(state, "first_step is beyond the last recorded step, ",
+                               state->limits.first_step);
+        }
+    }
     BT_TRY(check_limits(state, event));
     if (type == BT_RUN_EVENT_STEP && event->as.step.step != state->next_step++) {
-        return refuse(state, "steps must count up from 0 without a gap", "");
+        return refuse(state, "steps must count up from the first without a gap", "");
     }
     BT_TRY(check_sequence(state, event));
     if (type == BT_RUN_EVENT_RESULT) {

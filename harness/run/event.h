@@ -4,7 +4,8 @@
 // any program and may die in the middle of a line.
 //
 // Invariants
-//   1. start comes first and once; steps count up from 0 without a gap; result comes at most once
+//   1. start comes first and once; steps count up from its first_step without a gap; result comes
+//   at most once
 //      and only errors may follow; nothing follows an error.
 //      Evaluations count up, too; measured comes once, behind the samples.
 //   2. No more is taken than the limits allow, where they are set: a flood ends the worker.
@@ -32,7 +33,8 @@
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
     X(VERSIONS, "versions")                                                                        \
-    X(OUTPUTS, "outputs")
+    X(OUTPUTS, "outputs")                                                                          \
+    X(SAVE, "save")
 
 typedef enum bt_run_event_type {
 #define BT_RUN_EVENT_ENUM(name, text) BT_RUN_EVENT_##name,
@@ -48,6 +50,7 @@ typedef struct bt_run_event_start {
     const char *system; // "blutrain"
     const char *device; // its name
     int64_t parameters, tensors, accumulation, train_tokens, val_tokens;
+    int64_t first_step; // the run goes on behind so many steps
 } bt_run_event_start;
 
 // Times of one call, ns; more of the same may follow.
@@ -81,6 +84,13 @@ typedef struct bt_run_event_outputs {
     const char *precision; // in which it computes, where that is not the case's; ""
 } bt_run_event_outputs;
 
+// Something that happened to a checkpoint (bt_train_save).
+typedef struct bt_run_event_save {
+    const char *kind; // "loaded", "skipped", "none", "saved", "failed"
+    int64_t step, seen_step, host_ns, blocked_ns, size_bytes;
+    const char *message;
+} bt_run_event_save;
+
 typedef struct bt_run_event_error {
     const char *status; // a status text, such as "out of memory"
     const char *message;
@@ -102,6 +112,7 @@ typedef struct bt_run_event {
         bt_run_event_error error;
         bt_run_event_versions versions;
         bt_run_event_outputs outputs;
+        bt_run_event_save save;
     } as;
     bt_json_doc json; // owned; texts of the union lie in it
     double *numbers;  // owned: those of an event read
@@ -109,8 +120,9 @@ typedef struct bt_run_event {
 
 // What a round may say at most; zeros: no limit.
 typedef struct bt_run_event_limits {
-    const char *kind; // "kernel": no steps, no evaluations; "train": no samples
-    int64_t steps;    // of the plan
+    const char *kind;   // "kernel": no steps, no evaluations; "train": no samples
+    int64_t steps;      // of the plan
+    int64_t first_step; // the largest that start may say
     int64_t lines, samples;
 } bt_run_event_limits;
 

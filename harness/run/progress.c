@@ -98,7 +98,8 @@ static void show_step(bt_progress_view *view, const bt_store_step *step, int64_t
     bt_str_format(&text, "   %.1f GiB", (double)memory / 1073741824.0);
     int64_t done = step->step + 1;
     if (view->started_ns && done < view->steps) {
-        append_left((now_ns - view->started_ns) / done * (view->steps - done), &text);
+        append_left((now_ns - view->started_ns) / (done - view->first_step) * (view->steps - done),
+                    &text);
     }
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
@@ -115,6 +116,9 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
         bt_progress_say(view, "fault     %s step %lld: %s, %s%s%s\n", view->label,
                         (long long)fault->step, fault->kind, fault->action,
                         fault->message[0] ? ": " : "", fault->message);
+    }
+    if (event->type == BT_RUN_EVENT_START) {
+        view->first_step = event->as.start.first_step;
     }
     if (!view->out || event->type != BT_RUN_EVENT_STEP) {
         return;

@@ -15,6 +15,7 @@ typedef struct bt_progress_view {
     FILE *out; // NULL: quiet
     bool terminal;
     int64_t steps;      // planned, of this round
+    int64_t first_step; // from which this round goes on
     int64_t started_ns; // when the first step began
     int64_t shown_ns;   // when a line was last shown
     int64_t heard_ns;   // when the worker last said something

@@ -34,6 +34,28 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     return status;
 }
 
+static bt_status add_step(bt_recorder *self, const bt_store_step *step);
+static bt_status add_eval(bt_recorder *self, const bt_store_eval *eval);
+
+// The beginning of a round that goes on from a checkpoint is that of the round before it. Its times
+// are no measurements of this process.
+static bt_status take_before(bt_recorder *self, int64_t first_step)
+{
+    const bt_store_round *before = self->before;
+    for (int64_t i = 0; i < first_step; ++i) {
+        bt_store_step step = before->steps[i];
+        step.warmup = true;
+        BT_TRY(add_step(self, &step));
+    }
+    for (int64_t i = 0; before && i < before->eval_count; ++i) {
+        if (before->evals[i].step < first_step) {
+            BT_TRY(add_eval(self, &before->evals[i]));
+        }
+    }
+    self->first_step = first_step;
+    return BT_OK;
+}
+
 static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
 {
     const cJSON *train = bt_json_get(self->item, "train");
@@ -52,10 +74,11 @@ static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
                             .steps = (int64_t)bt_json_number_of(train, "steps"),
                             .train_tokens = start->train_tokens,
                             .val_tokens = start->val_tokens};
-    return bt_store_round_describe(self->store, self->round, &shape);
+    BT_TRY(bt_store_round_describe(self->store, self->round, &shape));
+    return take_before(self, start->first_step);
 }
 
-static bt_status take_step(bt_recorder *self, const bt_store_step *step)
+static bt_status add_step(bt_recorder *self, const bt_store_step *step)
 {
     if (self->step_count == self->step_capacity) {
         int64_t capacity = self->step_capacity ? 2 * self->step_capacity : 128;
@@ -65,12 +88,17 @@ static bt_status take_step(bt_recorder *self, const bt_store_step *step)
         self->step_capacity = capacity;
     }
     self->steps[self->step_count++] = *step;
-    self->last_step_ns = bt_clock_ns();
-    self->first_step_ns = self->first_step_ns ? self->first_step_ns : self->last_step_ns;
     return bt_store_step_add(self->store, self->round, step);
 }
 
-static bt_status take_eval(bt_recorder *self, const bt_store_eval *eval)
+static bt_status take_step(bt_recorder *self, const bt_store_step *step)
+{
+    self->last_step_ns = bt_clock_ns();
+    self->first_step_ns = self->first_step_ns ? self->first_step_ns : self->last_step_ns;
+    return add_step(self, step);
+}
+
+static bt_status add_eval(bt_recorder *self, const bt_store_eval *eval)
 {
     if (self->eval_count == self->eval_capacity) {
         int64_t capacity = 2 * self->eval_capacity + 16;
@@ -80,8 +108,24 @@ static bt_status take_eval(bt_recorder *self, const bt_store_eval *eval)
         self->eval_capacity = capacity;
     }
     self->val_losses[self->eval_count++] = eval->loss;
-    self->evals_ns += (double)eval->host_ns;
     return bt_store_eval_add(self->store, self->round, eval);
+}
+
+static bt_status take_eval(bt_recorder *self, const bt_store_eval *eval)
+{
+    self->evals_ns += (double)eval->host_ns;
+    return add_eval(self, eval);
+}
+
+// What a save made durable must not be ahead of the record: both are needed to go on.
+static bt_status take_save(bt_recorder *self, const bt_run_event_save *save)
+{
+    self->saves_ns += (double)save->blocked_ns;
+    if (strcmp(save->kind, "failed") == 0) {
+        ++self->failed_saves;
+        (void)snprintf(self->failed_save, sizeof self->failed_save, "%s", save->message);
+    }
+    return strcmp(save->kind, "saved") == 0 ? bt_store_flush(self->store) : BT_OK;
 }
 
 static bt_status take_samples(bt_recorder *self, const bt_run_event_samples *samples)
@@ -145,6 +189,8 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         (void)snprintf(self->params_digest, sizeof self->params_digest, "%s",
                        event->as.result.params_digest);
         return BT_OK;
+    case BT_RUN_EVENT_SAVE:
+        return take_save(self, &event->as.save);
     case BT_RUN_EVENT_ERROR:
     case BT_RUN_EVENT_VERSIONS:
     case BT_RUN_EVENT_OUTPUTS:
@@ -348,9 +394,16 @@ static bt_status measure_all(bt_recorder *self)
 
 bt_status bt_recorder_end(bt_recorder *self, bt_run_status status, const char *message)
 {
+    char saves[sizeof self->failed_save + 128];
     BT_TRY(measure_all(self));
     if (!message[0] && self->stop[0]) {
         message = self->stop;
+    }
+    if (!message[0] && self->failed_saves > 0) {
+        (void)snprintf(saves, sizeof saves,
+                       "checkpoints that could not be saved: %lld; the last: %s",
+                       (long long)self->failed_saves, self->failed_save);
+        message = saves;
     }
     return bt_store_round_end(self->store, self->round, status, message, self->params_digest);
 }

@@ -13,11 +13,17 @@ typedef struct bt_recorder {
     int64_t step_count, step_capacity;
     double *times_ns; // owned, [time_count]: samples of a kernel case
     int64_t time_count, time_capacity;
-    bool measured;                       // it was correct, and its samples are all there
-    double error_share;                  // NaN: not said
-    double output_error_share;           // found in what a peer returned; NaN: nothing was
-    double total_ns;                     // of all calls that were timed
-    double evals_ns;                     // of all evaluations
+    bool measured;                // it was correct, and its samples are all there
+    double error_share;           // NaN: not said
+    double output_error_share;    // found in what a peer returned; NaN: nothing was
+    double total_ns;              // of all calls that were timed
+    double evals_ns;              // of all evaluations
+    double saves_ns;              // that checkpoints kept training waiting between steps
+    const bt_store_round *before; // borrowed: what was recorded of the round that this one goes on
+                                  // with; NULL: none
+    int64_t first_step;           // steps of it that were taken over
+    int64_t failed_saves;
+    char failed_save[256];               // why the last of them failed
     int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet
     double copy_bytes_per_s;             // what shares are of; 0: not known
     double bandwidth_bytes_per_s;        // measured; 0: it was not

@@ -74,6 +74,12 @@ static void append_rules(const cJSON *kernel, bt_str *out)
                   bt_json_number_of(kernel, "max_time_s"), bt_json_number_of(kernel, "seed"));
 }
 
+// Steps of the round that is gone on with: a checkpoint of a later step would leave a gap.
+static int64_t recorded_steps(const bt_round_request *request)
+{
+    return request->before ? request->before->step_count : 0;
+}
+
 // But for the brace that ends it.
 static void append_task(const bt_round_request *request, bt_str *out)
 {
@@ -89,6 +95,12 @@ static void append_task(const bt_round_request *request, bt_str *out)
     bt_str_append(out, "}");
     if (request->peer) {
         append_rules(bt_json_get(request->item, "kernel"), out);
+    }
+    if (request->checkpoints) {
+        bt_str_append(out, ",\"checkpoints\":{\"folder\":");
+        bt_json_string(request->checkpoints, out);
+        bt_str_format(out, ",\"resume\":%s,\"below\":%lld}", request->resume ? "true" : "false",
+                      request->resume ? (long long)recorded_steps(request) + 1 : 0LL);
     }
     if (request->inject_slowdown > 0) {
         bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
@@ -150,6 +162,26 @@ static bt_status judge_noise(listening *self)
 
 // ---- listening ---------------------------------------------------------------------------------
 
+// What became of checkpoints, as far as a person must know.
+static void say_save(const listening *self, const bt_run_event_save *save)
+{
+    bt_progress_view *view = self->request->view;
+    const char *folder = self->request->checkpoints ? self->request->checkpoints : "";
+    if (strcmp(save->kind, "loaded") == 0) {
+        bt_progress_say(view, "resumed   from the checkpoint of step %lld in %s\n",
+                        (long long)save->step, folder);
+    } else if (strcmp(save->kind, "skipped") == 0) {
+        bt_progress_say(view, "skipped   %lld newer checkpoint%s that %s; the newest: %s\n",
+                        (long long)save->step, save->step == 1 ? "" : "s",
+                        save->step == 1 ? "does not verify" : "do not verify", save->message);
+    } else if (strcmp(save->kind, "none") == 0 && self->request->before) {
+        bt_progress_say(view, "resumed   from the beginning: %s has no checkpoint\n", folder);
+    } else if (strcmp(save->kind, "failed") == 0) {
+        bt_progress_say(view, "checkpoint of step %lld not saved: %s\n", (long long)save->step,
+                        save->message);
+    }
+}
+
 static bt_status take_event(listening *self, const bt_run_event *event)
 {
     if (event->type == BT_RUN_EVENT_ERROR) {
@@ -167,6 +199,8 @@ static bt_status take_event(listening *self, const bt_run_event *event)
     } else if (event->type == BT_RUN_EVENT_OUTPUTS) {
         self->returned = true;
         (void)snprintf(self->precision, sizeof self->precision, "%s", event->as.outputs.precision);
+    } else if (event->type == BT_RUN_EVENT_SAVE) {
+        say_save(self, &event->as.save);
     } else if (event->type == BT_RUN_EVENT_VERSIONS && self->request->versions) {
         const bt_round_request *request = self->request;
         BT_TRY(bt_versions_note(request->versions,
@@ -200,6 +234,11 @@ static bt_status take_line(listening *self, const char *line, size_t size_bytes,
     return status;
 }
 
+static int grace_s(const listening *self)
+{
+    return self->request->checkpoints ? BT_ROUND_SAVE_GRACE_S : BT_ROUND_GRACE_S;
+}
+
 // The first signal asks the worker to stop; a second one, or the end of the grace period, kills it
 // with its process group: a worker that hangs or ignores us must not keep the recorder alive.
 static void heed_interrupts(listening *self)
@@ -207,13 +246,13 @@ static void heed_interrupts(listening *self)
     int count = bt_interrupt_count();
     if (count > 0 && self->interrupts_heeded == 0) {
         bt_progress_say(self->request->view,
-                        "stopping after this step, or in %d s; again (Ctrl-C) to stop at once\n",
-                        BT_ROUND_GRACE_S);
+                        "stopping after this step%s, or in %d s; again (Ctrl-C) to stop at once\n",
+                        self->request->checkpoints ? " and a checkpoint" : "", grace_s(self));
         bt_child_ask_stop(&self->child);
         self->asked_ns = bt_clock_ns();
         self->interrupts_heeded = 1;
     }
-    bool over = bt_clock_ns() - self->asked_ns >= BT_ROUND_GRACE_S * NS_PER_S;
+    bool over = bt_clock_ns() - self->asked_ns >= grace_s(self) * NS_PER_S;
     if (self->interrupts_heeded == 1 && (count > 1 || over)) {
         bt_child_kill(&self->child);
         self->interrupts_heeded = 2;
@@ -377,9 +416,9 @@ static void judge_step_times(listening *self)
 {
     const bt_recorder *recorder = &self->recorder;
     bt_str wrong = {0};
-    bt_plausible_steps seen = {.steps = recorder->steps,
-                               .count = recorder->step_count,
-                               .evals_ns = recorder->evals_ns,
+    bt_plausible_steps seen = {.steps = recorder->steps + recorder->first_step,
+                               .count = recorder->step_count - recorder->first_step,
+                               .evals_ns = recorder->evals_ns + recorder->saves_ns,
                                .wall_ns = wall_ns(self),
                                .arrivals_ns =
                                    (double)(recorder->last_step_ns - recorder->first_step_ns)};
@@ -546,6 +585,7 @@ static void set_limits(listening *self)
         bt_plan_number(item, is_kernel(self) ? "kernel.timeout_s" : "train.timeout_s");
     self->state.limits = (bt_run_event_limits){.kind = is_kernel(self) ? "kernel" : "train",
                                                .steps = steps,
+                                               .first_step = recorded_steps(self->request),
                                                .lines = bt_run_event_lines_max(steps),
                                                .samples = BT_RUN_EVENT_SAMPLES_MAX};
 }
@@ -564,6 +604,7 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
         request->store, request->run, request->plan->suite, request->item,
         bt_round_system(request->worker, request->system), request->ordinal, &self.recorder);
     self.recorder.copy_bytes_per_s = request->copy_bytes_per_s;
+    self.recorder.before = request->before;
     set_limits(&self);
     if (status == BT_OK) {
         status = run_worker(&self);

@@ -11,6 +11,8 @@
 
 // After SIGINT or SIGTERM a worker may finish its step for so long; then it is killed.
 #define BT_ROUND_GRACE_S 5
+// The same where it saves a checkpoint then.
+#define BT_ROUND_SAVE_GRACE_S 120
 
 typedef struct bt_round_request {
     bt_store *store;
@@ -22,18 +24,21 @@ typedef struct bt_round_request {
     int64_t train_shard_count;
     const char *const *val_shards;
     int64_t val_shard_count;
-    const char *worker;        // program, NULL: our own
-    bool build;                // the program is a bt-bench: its verb `worker` is run
-    const char *system;        // what the record calls it; NULL: after the program
-    double inject_slowdown;    // what it times is to take longer by this share; 0: not
-    bool peer;                 // it may say 'unavailable' without having failed
-    double product_flop_per_s; // of this run's large product of the case's type; 0: not known
-    double copy_bytes_per_s;   // of this run's copy in the same cache mode; 0: not known
-    const char *log_path;      // of its standard error
-    bt_child *started;         // waits for its task; taken over. NULL or process 0: none waits
-    bt_versions *versions;     // of peers, asked for where they are not known; NULL: they are not
-    bt_telemetry *telemetry;   // watches the machine meanwhile; NULL: nobody does
-    bt_metrics *metrics;       // may be NULL
+    const char *worker;           // program, NULL: our own
+    bool build;                   // the program is a bt-bench: its verb `worker` is run
+    const char *system;           // what the record calls it; NULL: after the program
+    double inject_slowdown;       // what it times is to take longer by this share; 0: not
+    bool peer;                    // it may say 'unavailable' without having failed
+    double product_flop_per_s;    // of this run's large product of the case's type; 0: not known
+    double copy_bytes_per_s;      // of this run's copy in the same cache mode; 0: not known
+    const char *log_path;         // of its standard error
+    const char *checkpoints;      // folder of the round's checkpoints; NULL: it saves none
+    bool resume;                  // from them
+    const bt_store_round *before; // what was recorded of the round that is gone on with; NULL: none
+    bt_child *started;            // waits for its task; taken over. NULL or process 0: none waits
+    bt_versions *versions;   // of peers, asked for where they are not known; NULL: they are not
+    bt_telemetry *telemetry; // watches the machine meanwhile; NULL: nobody does
+    bt_metrics *metrics;     // may be NULL
     bt_progress_view *view;
 } bt_round_request;
 

@@ -124,6 +124,49 @@ static bt_status name_round(const bt_running *self, const bt_run_schedule_round 
     return bt_str_status(log);
 }
 
+// The last round of this case, system and ordinal that a resumed run has, NULL when there is none.
+static const bt_store_round *round_before(const bt_running *self, const bt_run_schedule_round *what,
+                                          const char *name, const char *system)
+{
+    const bt_store_round *found = NULL;
+    for (int64_t i = 0; self->record && i < self->record->round_count; ++i) {
+        const bt_store_round *round = &self->record->rounds[i];
+        if (round->ordinal == what->ordinal && strcmp(round->what.name, name) == 0 &&
+            strcmp(round->what.system, system) == 0) {
+            found = round;
+        }
+    }
+    return found;
+}
+
+// Checkpoints of a round lie in FOLDER/CASE-SYSTEM-ORDINAL. Another attempt of a round, or the same
+// after an interruption, finds those of the one before it: it goes on from them as far as the
+// record goes, and from the beginning where there is none. Peers are not told.
+static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_round *what,
+                                  bt_round_request *request, bt_str *folder)
+{
+    const cJSON *keys = bt_json_get(bt_json_get(request->item, "train"), "checkpoint");
+    const cJSON *given = bt_json_get(keys, "folder");
+    const char *name = bt_json_get(request->item, "name")->valuestring;
+    const char *system = bt_round_system(request->worker, request->system);
+    if (!keys || request->peer) {
+        return BT_OK;
+    }
+    if (cJSON_IsString(given)) {
+        bt_str_append(folder, given->valuestring);
+    } else {
+        bt_str_format(folder, "%s/checkpoints", bt_str_text(&self->out_dir));
+    }
+    bt_str_format(folder, "/%s-%s-%lld", name, system, (long long)what->ordinal);
+    BT_TRY(bt_str_status(folder));
+    const bt_store_round *before = round_before(self, what, name, system);
+    request->checkpoints = bt_str_text(folder);
+    request->resume = what->attempt > 0 || self->record;
+    // A round that ended in good order and was disturbed is run again from its beginning.
+    request->before = before && before->status != BT_RUN_INVALID ? before : NULL;
+    return BT_OK;
+}
+
 static bt_round_request request_of(bt_running *self, const bt_run_schedule_round *what,
                                    const bt_peer *peer, const char *log_path)
 {
@@ -182,7 +225,12 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     const bool alone = self->schedule.alone[what->case_index];
     bt_ahead_take(&self->ahead, systems, alone ? count : what->system, log_path, &started);
     request.started = &started;
-    bt_status status = bt_round_run(&request, &round);
+    bt_str folder = {0};
+    bt_status status = find_checkpoints(self, what, &request, &folder);
+    if (status == BT_OK) {
+        status = bt_round_run(&request, &round);
+    }
+    bt_str_release(&folder);
     bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
                          status == BT_OK ? round.message : bt_error_message());
     BT_TRY(status);

@@ -81,7 +81,7 @@ static bt_status on_start(void *context, const bt_train_start *start)
     bt_run_event event = {.type = BT_RUN_EVENT_START,
                           .as.start = {BT_RUN_EVENT_PROTOCOL, "blutrain", start->device->name,
                                        start->parameters, start->tensors, start->accumulation,
-                                       start->train_tokens, start->val_tokens}};
+                                       start->train_tokens, start->val_tokens, start->first_step}};
     return say(context, &event);
 }
 
@@ -138,6 +138,15 @@ static bt_status on_note(void *context, const char *text) // to the round's log
     (void)context;
     (void)fprintf(stderr, "note: %s\n", text);
     return BT_OK;
+}
+
+static bt_status on_save(void *context, const bt_train_save *save)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_SAVE,
+                          .as.save = {bt_train_save_name(save->kind), save->step, save->seen_step,
+                                      save->host_ns, save->blocked_ns, save->size_bytes,
+                                      save->message}};
+    return say(context, &event);
 }
 
 #define SAMPLES_PER_LINE 1024 // at most 25 bytes each
@@ -227,6 +236,11 @@ static bt_status understand(worker *self, bt_case_work *work)
     work->ordinal = (int)bt_json_number_of(root, "ordinal");
     const cJSON *slowdown = bt_json_get(root, "inject_slowdown");
     work->inject_slowdown = cJSON_IsNumber(slowdown) ? slowdown->valuedouble : 0;
+    const cJSON *checkpoints = bt_json_get(root, "checkpoints");
+    const cJSON *folder = bt_json_get(checkpoints, "folder");
+    work->checkpoints = cJSON_IsString(folder) ? folder->valuestring : NULL;
+    work->resume = cJSON_IsTrue(bt_json_get(checkpoints, "resume"));
+    work->resume_below = (int64_t)bt_json_number_of(checkpoints, "below");
     work->train_shards = self->shards;
     work->train_shard_count = copy_paths(train, self->shards);
     work->val_shards = self->shards + work->train_shard_count;
@@ -258,7 +272,8 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
                                            .range = on_range,
                                            .kernel = on_kernel,
                                            .should_stop = should_stop,
-                                           .note = on_note},
+                                           .note = on_note,
+                                           .save = on_save},
                                  .samples = on_samples,
                                  .measured = on_measured};
     BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));

@@ -109,6 +109,10 @@ const bt_suite_key bt_suite_keys[] = {
                "(fp32 master weights)."),
     OBJECT_ROW(TRAIN, "model", GROUP, MODEL, "{}", false, true, "Shape of the model."),
     OBJECT_ROW(TRAIN, "optimizer", GROUP, OPTIMIZER, "{}", false, true, "How it learns."),
+    OBJECT_ROW(
+        TRAIN, "checkpoint", GROUP, CHECKPOINT, NULL, false, true,
+        "When the training state is saved; default: never. With every_steps or every_minutes "
+        "also when the run is stopped (SIGINT, SIGTERM)."),
     {BT_SUITE_TRAIN, "micro_batch", BT_SUITE_COUNTS, 1, 65536, NULL, 0, "\"auto\"", false, true,
      "Sequences per forward pass: a number; a list, of which the first that fits the device's "
      "memory is taken; or \"auto\", the largest power of two up to 64 that fits."},
@@ -174,6 +178,21 @@ const bt_suite_key bt_suite_keys[] = {
     WHOLE_ROW(MODEL, "width", 1, 1048576, "768", "Channels of the residual stream."),
     WHOLE_ROW(MODEL, "vocab", 1, 65536, "50304", "Rows of the token embedding."),
     WHOLE_ROW(MODEL, "context", 1, 1048576, "1024", "Rows of the position table."),
+
+    WHOLE_ROW(CHECKPOINT, "every_steps", 0, 1e9, "0", "Save every so many steps; 0: not by steps."),
+    REAL_ROW(CHECKPOINT, "every_minutes", 0, 1e6, "0",
+             "Save every so many minutes; 0: not by time."),
+    {BT_SUITE_CHECKPOINT, "at_end", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
+     "Save behind the last step, and when the run is stopped."},
+    WHOLE_ROW(CHECKPOINT, "max_to_keep", 0, 1e6, "3", "The newest so many stay; 0: all."),
+    {BT_SUITE_CHECKPOINT, "asynchronous", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, true,
+     "A thread writes a snapshot while training goes on; a save that is due while one is being "
+     "written is left out. false: training waits."},
+    CHOICE_ROW(CHECKPOINT, "snapshot", "device|host", "\"device\"", false, true,
+               "Of asynchronous saves on a GPU: device takes as much device memory as the state; "
+               "host makes training wait for the copy to the host."),
+    {BT_SUITE_CHECKPOINT, "folder", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
+     "Where each round has a folder of its own; default: beside the run's logs."},
 
     REAL_ROW(OPTIMIZER, "lr", 0, 100, "6e-4", "Peak learning rate."),
     REAL_ROW(OPTIMIZER, "min_lr", 0, 100, "6e-5", "Where the cosine ends."),

@@ -22,6 +22,8 @@
       "Calls of one operation; lists make a case of each combination.")                            \
     X(MODEL, "model", "train.model", "The shape of a GPT-2.")                                      \
     X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")  \
+    X(CHECKPOINT, "checkpoint", "train.checkpoint",                                                \
+      "Saving the training state, from which 'run --resume' goes on with the same bits.")          \
     X(POLICY, "policy", "a policy", "What a gate lets pass.")                                      \
     X(TOLERANCE, "tolerance", "tolerance",                                                         \
       "Shares of the time by which a case may be slower and still be the same.")                   \

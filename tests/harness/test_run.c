@@ -66,6 +66,10 @@ static void events_are_read_strictly(void **state)
         {{start_line,
           "{\"event\":\"step\",\"step\":0,\"loss\":2,\"lr\":null,\"tokens\":8,\"host_ns\":1}"},
          "range of lr"},
+        {{"{\"event\":\"start\",\"protocol\":1,\"system\":\"s\",\"device\":\"d\",\"first_step\":"
+          "1}"},
+         "first_step is beyond the last recorded step, 0"},
+        {{start_line, "{\"event\":\"save\",\"kind\":\"saved\",\"step\":-1}"}, "range of step"},
         {{start_line, "{\"event\":\"samples\",\"times_ns\":[]}"}, "range of times_ns"},
         {{start_line, "{\"event\":\"samples\",\"times_ns\":[1,0]}"}, "range of times_ns"},
         {{start_line, "{\"event\":\"samples\",\"times_ns\":[1,\"2\"]}"}, "range of times_ns"},
@@ -104,6 +108,24 @@ static void event_that_is_too_long_is_refused(void **state)
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "longer than",
                  bt_run_event_parse(&reader, line, size, &event));
     free(line);
+}
+
+// A worker that goes on from a checkpoint counts from there, as far as the record goes.
+static void steps_may_count_from_a_recorded_one(void **state)
+{
+    (void)state;
+    bt_run_event_state reader = {.limits = {.first_step = 3}};
+    const char *lines[] = {
+        "{\"event\":\"start\",\"protocol\":1,\"system\":\"s\",\"device\":\"d\",\"first_step\":2}",
+        "{\"event\":\"save\",\"kind\":\"loaded\",\"step\":2}",
+        "{\"event\":\"step\",\"step\":2,\"loss\":2,\"tokens\":8,\"host_ns\":1}",
+        "{\"event\":\"result\",\"steps_done\":3}"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; ++i) {
+        bt_run_event event;
+        ASSERT_OK(bt_run_event_parse(&reader, lines[i], strlen(lines[i]), &event));
+        bt_run_event_release(&event);
+    }
+    assert_true(reader.done);
 }
 
 // What a worker writes reads back as the same bits, NaN and infinity included.
@@ -417,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_read_strictly),
         cmocka_unit_test(event_that_is_too_long_is_refused),
+        cmocka_unit_test(steps_may_count_from_a_recorded_one),
         cmocka_unit_test(step_survives_the_wire),
         cmocka_unit_test(good_worker_is_recorded),
         cmocka_unit_test(not_finite_losses_are_kept),

@@ -166,7 +166,8 @@ static void failed_saves_are_reported(void **state)
         plan.checkpoints.asynchronous = asynchronous;
         plan.checkpoints.every_steps = 10;
         train_history h = train_child_well(&plan, 1);
-        assert_int_equal(h.saves[BT_TRAIN_SAVE_FAILED], 2);
+        // The second is left out while a slow thread is at the first.
+        assert_in_range(h.saves[BT_TRAIN_SAVE_FAILED], asynchronous ? 1 : 2, 2);
         assert_int_equal(h.saves[BT_TRAIN_SAVE_SAVED], 0);
         assert_non_null(strstr(h.message, "/proc/bt-no-such-folder"));
         plan.checkpoints.at_end = true;

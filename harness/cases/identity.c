@@ -1,0 +1,110 @@
+// harness/cases/identity.c - what decides on the bits of a training case, kept beside its
+// checkpoints
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/checkpoint/file_ops.h"
+#include "harness/cases/cases.h"
+#include "harness/suite/json.h"
+
+// Values of `train` that change what is measured, kept or printed, and no bit.
+static const char *const without_effect[] = {
+    "checkpoint",    "eval_batches", "eval_every", "memory_limit_bytes",
+    "profile_steps", "recompute",    "timeout_s",  "warmup_timing_steps",
+};
+
+bt_status bt_case_identity(const cJSON *item, bt_str *out)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *train = cJSON_Duplicate(bt_json_get(item, "train"), 1);
+    cJSON *dataset = cJSON_Duplicate(bt_json_get(item, "dataset"), 1);
+    for (size_t i = 0; i < sizeof without_effect / sizeof without_effect[0]; ++i) {
+        cJSON_DeleteItemFromObjectCaseSensitive(train, without_effect[i]);
+    }
+    bool whole = root && train && cJSON_AddItemToObject(root, "train", train);
+    if (whole && dataset) {
+        whole = cJSON_AddItemToObject(root, "dataset", dataset);
+    }
+    if (whole) {
+        bt_json_write(root, out);
+    }
+    cJSON_Delete(root);
+    return whole ? bt_str_status(out)
+                 : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for a case's identity");
+}
+
+// "train.optimizer.lr: was 0.0006, is 0.001", for every leaf that differs or is on one side alone.
+static void list_differences(const cJSON *was, const cJSON *is, const char *path, bt_str *out)
+{
+    char below[256];
+    if (cJSON_IsObject(was) && cJSON_IsObject(is)) {
+        for (const cJSON *node = was->child; node; node = node->next) {
+            (void)snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", node->string);
+            list_differences(node, bt_json_get(is, node->string), below, out);
+        }
+        for (const cJSON *node = is->child; node; node = node->next) {
+            if (!bt_json_get(was, node->string)) {
+                (void)snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", node->string);
+                list_differences(NULL, node, below, out);
+            }
+        }
+    } else if (!cJSON_Compare(was, is, 1)) {
+        bt_str_format(out, "\n  %s: was ", path);
+        was ? bt_json_write(was, out) : bt_str_append(out, "not there");
+        bt_str_append(out, ", is ");
+        is ? bt_json_write(is, out) : bt_str_append(out, "not there");
+    }
+}
+
+static bt_status compare(const char *folder, const char *path, const char *was, const char *is)
+{
+    bt_json_doc a = {0}, b = {0};
+    bt_str differs = {0};
+    bt_status status = bt_json_parse(path, was, strlen(was), &a);
+    status = status == BT_STATUS_INVALID_ARGUMENT ? bt_error_context(BT_STATUS_CORRUPT_DATA, "plan")
+                                                  : status;
+    if (status == BT_OK) {
+        status = bt_json_parse("case", is, strlen(is), &b);
+    }
+    if (status == BT_OK) {
+        list_differences(a.root, b.root, "", &differs);
+        status = bt_str_status(&differs);
+    }
+    if (status == BT_OK && differs.length_bytes > 0) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "the checkpoints in %s are of another plan:%.1200s", folder,
+                          bt_str_text(&differs));
+    }
+    bt_str_release(&differs);
+    bt_json_release(&a);
+    bt_json_release(&b);
+    return status;
+}
+
+bt_status bt_case_settle(const char *folder, const char *identity)
+{
+    bt_str path = {0};
+    void *text = NULL;
+    size_t size_bytes = 0;
+    bt_str_format(&path, "%s/plan.json", folder);
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK && access(bt_str_text(&path), F_OK) == 0) {
+        status = bt_file_read(bt_str_text(&path), &text, &size_bytes);
+        if (status == BT_OK) {
+            status = compare(folder, bt_str_text(&path), text, identity);
+        }
+    } else if (status == BT_OK) {
+        status = bt_io_make_folders(&bt_file_ops_system, folder);
+        if (status == BT_OK) {
+            status =
+                bt_io_create(&bt_file_ops_system, bt_str_text(&path), identity, strlen(identity));
+        }
+    }
+    bt_mem_free(text);
+    bt_str_release(&path);
+    return status;
+}
