@@ -145,6 +145,12 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
                         (long long)plan->tokens_per_step, (long long)micro_tokens);
     }
+    if (plan->checkpoints.resume && plan->checkpoints.parameters_only) {
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "checkpoints of the parameters alone (checkpoint.content) are no state from "
+            "which training could go on");
+    }
     if (!(plan->checkpoints.every_minutes >= 0 && plan->checkpoints.every_minutes <= 1e6)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "checkpoint.every_minutes is %g; allowed: 0 to 1e6",

@@ -36,6 +36,15 @@ static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name,
     return bt_state_add(&keep->state, keep->names[keep->name_count++], tensor);
 }
 
+// What goes into a checkpoint: all of the list, or the parameters, which come first in it.
+// Borrowed.
+static bt_state saved_part(const bt_trainer *t)
+{
+    bt_state part = t->keep.state;
+    part.count = t->plan->checkpoints.parameters_only ? t->params.count : part.count;
+    return part;
+}
+
 static bt_status list_state(bt_trainer *t)
 {
     bt_keep *keep = &t->keep;
@@ -50,8 +59,9 @@ static bt_status list_state(bt_trainer *t)
         BT_TRY(add_moment(keep, "adamw.m.", params->items[i].name, t->optimizer.m[i]));
         BT_TRY(add_moment(keep, "adamw.v.", params->items[i].name, t->optimizer.v[i]));
     }
-    for (int64_t i = 0; i < keep->state.count; ++i) {
-        keep->size_bytes += bt_tensor_bytes(keep->state.tensors[i].tensor);
+    const bt_state part = saved_part(t);
+    for (int64_t i = 0; i < part.count; ++i) {
+        keep->size_bytes += bt_tensor_bytes(part.tensors[i].tensor);
     }
     return BT_OK;
 }
@@ -98,8 +108,9 @@ bt_status bt_keep_open(bt_trainer *t)
         const bt_checkpoint_writer_options options = {.checkpoint = save_options(t->plan),
                                                       .skip_when_busy = true,
                                                       .device_snapshot = device_snapshot};
-        BT_TRY(bt_checkpoint_writer_create(&t->session.context, &keep->store, &options,
-                                           &keep->state, &keep->writer));
+        const bt_state part = saved_part(t);
+        BT_TRY(bt_checkpoint_writer_create(&t->session.context, &keep->store, &options, &part,
+                                           &keep->writer));
     }
     keep->clock_ns = bt_clock_ns();
     return BT_OK;
@@ -227,8 +238,8 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
                                                 .below = below};
     const int64_t start_ns = bt_clock_ns();
     *step = 0;
-    BT_TRY(
-        bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &keep->state, info));
+    bt_state part = saved_part(t);
+    BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &part, info));
     if (info->step >= 0) {
         BT_TRY(check_values(t, &info->values));
         BT_TRY(bt_keep_take_state(t, &info->values));
@@ -280,7 +291,8 @@ static bt_status begin_save(bt_trainer *t, int64_t step)
         }
     } else {
         const bt_checkpoint_options options = save_options(t->plan);
-        status = bt_checkpoint_save(&t->session.context, &keep->store, &options, &keep->state);
+        const bt_state part = saved_part(t);
+        status = bt_checkpoint_save(&t->session.context, &keep->store, &options, &part);
     }
     keep->given_step = step;
     keep->given_ns = keep->clock_ns = start_ns;
@@ -317,6 +329,13 @@ static bt_status end_save(bt_trainer *t, int64_t step)
     return t->keep.in_flight ? report_end(t, step, bt_checkpoint_wait(t->keep.writer)) : BT_OK;
 }
 
+static bt_status reload(bt_trainer *t)
+{
+    int64_t step = 0;
+    BT_TRY(bt_keep_load(t, 0, &step));
+    return bt_keep_report_load(t);
+}
+
 bt_status bt_keep_finish(bt_trainer *t, int64_t step)
 {
     bt_keep *keep = &t->keep;
@@ -327,15 +346,18 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
         return BT_OK;
     }
     BT_TRY(end_save(t, step));
-    if (!(plan->at_end || (stopped && periodic)) || keep->given_step == step) {
+    if (!plan->at_end && !(stopped && periodic)) {
         return BT_OK;
     }
-    BT_TRY(begin_save(t, step));
-    BT_TRY(end_save(t, step));
-    return keep->given_step == step
-               ? BT_OK
-               : bt_error(keep->failure, "the state behind step %lld is not saved: %s",
-                          (long long)step, keep->failure_message);
+    if (keep->given_step != step) {
+        BT_TRY(begin_save(t, step));
+        BT_TRY(end_save(t, step));
+    }
+    if (keep->given_step != step) {
+        return bt_error(keep->failure, "the state behind step %lld is not saved: %s",
+                        (long long)step, keep->failure_message);
+    }
+    return plan->reload && !stopped ? reload(t) : BT_OK;
 }
 
 bt_status bt_keep_roll_back(bt_trainer *t, int64_t step, int64_t *from)

@@ -58,6 +58,8 @@ typedef struct bt_train_checkpoints {
     bool asynchronous;     // a thread writes while training goes on; else training waits
     bool host_snapshot;    // asynchronous on a GPU: no copy in device memory, which takes as much
                            // as the state; training waits for the copy to the host
+    bool parameters_only;  // save no moments; such a checkpoint cannot be gone on from
+    bool reload;           // load the checkpoint of at_end again, for its time
     bool resume;           // go on from the newest that verifies; else there must be none
     int64_t resume_below;  // only from steps below this, higher ones are removed; 0: any
     const char *plan_hash; // of what decides on the bits; another one is refused. NULL: not checked

@@ -60,6 +60,8 @@ static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON
         .max_to_keep = (int64_t)checkpoint_value(train, "max_to_keep"),
         .asynchronous = cJSON_IsTrue(bt_json_get(keys, "asynchronous")),
         .host_snapshot = has_text(keys, "snapshot", "host"),
+        .parameters_only = has_text(keys, "content", "parameters"),
+        .reload = cJSON_IsTrue(bt_json_get(keys, "reload")),
         .resume = work->resume,
         .resume_below = work->resume_below,
     };

@@ -24,6 +24,8 @@ static const struct {
     {"memory_step0", BT_METRIC_PEAK_FIRST_STEP},
     {"memory_steady", BT_METRIC_PEAK_ALLOCATED},
     {"peak_memory", BT_METRIC_PEAK_ALLOCATED},
+    {"checkpoint_stall", BT_METRIC_CHECKPOINT_STALL},
+    {"checkpoint_save", BT_METRIC_CHECKPOINT_SAVE},
 };
 
 #define MARGIN_LEAST 0.02 // of two exact values

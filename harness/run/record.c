@@ -125,7 +125,23 @@ static bt_status take_save(bt_recorder *self, const bt_run_event_save *save)
         ++self->failed_saves;
         (void)snprintf(self->failed_save, sizeof self->failed_save, "%s", save->message);
     }
-    return strcmp(save->kind, "saved") == 0 ? bt_store_flush(self->store) : BT_OK;
+    if (strcmp(save->kind, "loaded") == 0) {
+        self->load_ns = (double)save->host_ns;
+    }
+    if (strcmp(save->kind, "saved") != 0) {
+        return BT_OK;
+    }
+    if (self->save_count == self->save_capacity) {
+        int64_t capacity = 2 * self->save_capacity + 16;
+        void *block = self->saves;
+        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *self->saves));
+        self->saves = block;
+        self->save_capacity = capacity;
+    }
+    self->saves[self->save_count] = *save;
+    self->saves[self->save_count].kind = self->saves[self->save_count].message = NULL;
+    ++self->save_count;
+    return bt_store_flush(self->store);
 }
 
 static bt_status take_samples(bt_recorder *self, const bt_run_event_samples *samples)
@@ -389,6 +405,7 @@ static bt_status measure_all(bt_recorder *self)
     }
     BT_TRY(measure_last(self, BT_METRIC_VAL_LOSS, self->val_losses, self->eval_count));
     BT_TRY(measure_energy(self));
+    BT_TRY(bt_recorder_measure_saves(self));
     return measure(self, BT_METRIC_WALL_TIME, (double)(bt_clock_ns() - self->started_ns));
 }
 
@@ -413,5 +430,6 @@ void bt_recorder_release(bt_recorder *self)
     bt_mem_free(self->steps);
     bt_mem_free(self->times_ns);
     bt_mem_free(self->val_losses);
+    bt_mem_free(self->saves);
     memset(self, 0, sizeof *self);
 }

@@ -22,6 +22,9 @@ typedef struct bt_recorder {
     const bt_store_round *before; // borrowed: what was recorded of the round that this one goes on
                                   // with; NULL: none
     int64_t first_step;           // steps of it that were taken over
+    bt_run_event_save *saves;     // owned, [save_count]: of those that succeeded, texts are gone
+    int64_t save_count, save_capacity;
+    double load_ns; // 0: nothing was loaded
     int64_t failed_saves;
     char failed_save[256];               // why the last of them failed
     int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet
@@ -49,6 +52,8 @@ BT_CHECKED bt_status bt_recorder_take(bt_recorder *recorder, const bt_run_event 
 // Writes the measurements of what was recorded and ends the round.
 BT_CHECKED bt_status bt_recorder_end(bt_recorder *recorder, bt_run_status status,
                                      const char *message);
+// record_saves.c: what the checkpoints cost, where there were any.
+BT_CHECKED bt_status bt_recorder_measure_saves(const bt_recorder *recorder);
 void bt_recorder_release(bt_recorder *recorder);
 
 #endif

@@ -141,7 +141,7 @@ static const bt_store_round *round_before(const bt_running *self, const bt_run_s
 
 // Checkpoints of a round lie in FOLDER/CASE-SYSTEM-ORDINAL. Another attempt of a round, or the same
 // after an interruption, finds those of the one before it: it goes on from them as far as the
-// record goes, and from the beginning where there is none. Peers are not told.
+// record goes, and from the beginning where there is none. Peers begin anew.
 static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_round *what,
                                   bt_round_request *request, bt_str *folder)
 {
@@ -149,7 +149,7 @@ static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_
     const cJSON *given = bt_json_get(keys, "folder");
     const char *name = bt_json_get(request->item, "name")->valuestring;
     const char *system = bt_round_system(request->worker, request->system);
-    if (!keys || request->peer) {
+    if (!keys) {
         return BT_OK;
     }
     if (cJSON_IsString(given)) {
@@ -161,7 +161,7 @@ static bt_status find_checkpoints(const bt_running *self, const bt_run_schedule_
     BT_TRY(bt_str_status(folder));
     const bt_store_round *before = round_before(self, what, name, system);
     request->checkpoints = bt_str_text(folder);
-    request->resume = what->attempt > 0 || self->record;
+    request->resume = !request->peer && (what->attempt > 0 || self->record);
     // A round that ended in good order and was disturbed is run again from its beginning.
     request->before = before && before->status != BT_RUN_INVALID ? before : NULL;
     return BT_OK;

@@ -37,3 +37,11 @@ X(OUTPUT_ERROR_SHARE, "output_error_share", SHARE, LOWER,
   "tolerance; a peer without it was checked by itself alone")
 X(ENERGY_PER_CALL, "energy_per_call_j", JOULES, LOWER,
   "energy per call: mean power while the GPU worked, by its counter, times the time of a call")
+X(CHECKPOINT_STALL, "checkpoint_stall_ns", NS, LOWER,
+  "training time added by a checkpoint: the call, and what the steps while it is written take "
+  "longer "
+  "than the median of the others; mean of the round's")
+X(CHECKPOINT_SAVE, "checkpoint_save_ns", NS, LOWER,
+  "from the call that saves to when the checkpoint is there, as noticed behind a step; mean")
+X(CHECKPOINT_LOAD, "checkpoint_load_ns", NS, LOWER,
+  "loading a checkpoint into the device's memory, verification included")

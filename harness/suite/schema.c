@@ -191,6 +191,10 @@ const bt_suite_key bt_suite_keys[] = {
     CHOICE_ROW(CHECKPOINT, "snapshot", "device|host", "\"device\"", false, true,
                "Of asynchronous saves on a GPU: device takes as much device memory as the state; "
                "host makes training wait for the copy to the host."),
+    CHOICE_ROW(CHECKPOINT, "content", "state|parameters", "\"state\"", false, true,
+               "state: all that a run needs to go on; parameters: those alone, to measure."),
+    {BT_SUITE_CHECKPOINT, "reload", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
+     "Load the checkpoint of at_end again, to measure."},
     {BT_SUITE_CHECKPOINT, "folder", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
      "Where each round has a folder of its own; default: beside the run's logs."},
 

@@ -130,3 +130,24 @@ expect_same_bits() {
     [ "$status" = 2 ]
     [[ $output == *'"every_steps" is -1; allowed: 0 to 1000000000'* ]]
 }
+
+@test "what checkpoints cost is measured; parameters alone are no state to go on from" {
+    sed -i 's/"steps": 4000/"steps": 200/' s.json
+    "$bench" run s.json --set train.checkpoint.at_end=true --set train.checkpoint.reload=true \
+        --set train.checkpoint.asynchronous=false --format json --quiet >out
+    for metric in checkpoint_stall_ns checkpoint_save_ns checkpoint_load_ns; do
+        awk "BEGIN { exit !($(value "$metric" <out) > 0) }"
+    done
+    whole=$(stat -c %s results/run-1/checkpoints/fp32-blutrain-0/step-00000200/state-00001.safetensors)
+    "$bench" run s.json --set train.checkpoint.at_end=true --set train.checkpoint.content=parameters \
+        --format json --quiet >out2
+    [ "$(value params_digest <out)" = "$(value params_digest <out2)" ] # of all state, in both
+    part=$(stat -c %s results/run-2/checkpoints/fp32-blutrain-0/step-00000200/state-00001.safetensors)
+    [ "$part" -lt $((whole / 2)) ]
+    sed -i 's/"steps": 200/"steps": 4000/' s.json
+    folder=$dir/kept
+    break_off INT --set train.checkpoint.content=parameters --set "train.checkpoint.folder=$dir/kept"
+    run "$bench" run --resume 3
+    [ "$status" = 2 ]
+    [[ $output == *"checkpoints of the parameters alone (checkpoint.content) are no state"* ]]
+}

@@ -102,7 +102,7 @@ bt_train_plan train_child_plan(const char *folder)
 
 char *checkpoint_folder_make(char folder[64])
 {
-    (void)strcpy(folder, "/tmp/bt-test-resume-XXXXXX");
+    (void)snprintf(folder, 64, "/tmp/bt-test-resume-XXXXXX");
     assert_non_null(mkdtemp(folder));
     return folder;
 }

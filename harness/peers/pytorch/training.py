@@ -12,6 +12,7 @@ import time
 from contextlib import nullcontext
 
 from protocol import Cannot, device_name, finite, load_torch, say, say_versions, stop_asked
+from saving import Saver
 
 SHARD_MAGIC, SHARD_HEADER_BYTES = 20240520, 1024
 
@@ -160,6 +161,7 @@ class Trainer:
         self.parameters = list(raw.parameters())
         self.optimizer = make_optimizer(torch, raw, plan["optimizer"], self.device)
         self.raw, self.model = raw, self.compiled(raw)
+        self.saver = Saver(torch, task, raw, self.optimizer)
 
     def compiled(self, model):
         if not self.system.endswith("-compile"):
@@ -231,7 +233,9 @@ class Trainer:
                 tokens=plan["tokens_per_step"], host_ns=host_ns,
                 warmup=done < max(1, plan["warmup_timing_steps"]), **self.memory())
             done += 1
+            self.saver.tick(done)
             stopped = stop_asked()
+        self.saver.finish(done)
         if every and not stopped:
             val_loss = self.evaluate(done)
         say("memory", phase="train", peak_resident_bytes=self.memory()["resident_bytes"],
