@@ -13,6 +13,8 @@
 #include "framework/checkpoint/image.h"
 #include "framework/checkpoint/thread.h"
 
+enum { PIECE_BYTES = 2 << 20 };
+
 struct bt_checkpoint_writer {
     bt_context *context; // borrowed
     bt_checkpoint_store store;
@@ -42,9 +44,27 @@ static bt_device *device_of(const bt_checkpoint_writer *writer) { return writer-
 
 // ---- the writing thread -------------------------------------------------------------------------
 
+// From the copy in device memory to the host, in pieces: a device's copy engine serves one copy at
+// a time, and the small copies of a training step must not wait for a large one.
+static bt_status fetch_snapshot(bt_checkpoint_writer *writer)
+{
+    bt_device *device = device_of(writer);
+    const bt_backend *backend = device->backend;
+    const size_t size_bytes = (size_t)writer->image.data_bytes;
+    for (size_t at = 0; at < size_bytes; at += PIECE_BYTES) {
+        const size_t part = size_bytes - at < PIECE_BYTES ? size_bytes - at : PIECE_BYTES;
+        BT_TRY(backend->copy(device, writer->staging + at, writer->device_block + at, part,
+                             BT_COPY_DEVICE_TO_HOST, writer->stream));
+    }
+    return backend->event_record(device, writer->copied, writer->stream);
+}
+
 static bt_status write_snapshot(bt_checkpoint_writer *writer)
 {
     bt_device *device = device_of(writer);
+    if (writer->device_block) {
+        BT_TRY(fetch_snapshot(writer));
+    }
     BT_TRY(device->backend->event_synchronize(device, writer->copied));
     return bt_image_write(&writer->image, &writer->store, &writer->values, writer->max_to_keep,
                           writer->data, &writer->cancel);
@@ -214,10 +234,7 @@ static bt_status take_snapshot(bt_checkpoint_writer *writer)
     BT_TRY(backend->event_record(device, writer->ready, training));
     BT_TRY(backend->event_wait(device, writer->ready, writer->stream));
     if (writer->device_block) {
-        BT_TRY(backend->copy(device, writer->staging, writer->device_block,
-                             (size_t)writer->image.data_bytes, BT_COPY_DEVICE_TO_HOST,
-                             writer->stream));
-        return backend->event_record(device, writer->copied, writer->stream);
+        return BT_OK; // the writing thread fetches it
     }
     BT_TRY(copy_tensors(writer, writer->staging, BT_COPY_DEVICE_TO_HOST, writer->stream));
     BT_TRY(backend->event_record(device, writer->copied, writer->stream));

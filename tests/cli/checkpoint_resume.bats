@@ -151,3 +151,25 @@ expect_same_bits() {
     [ "$status" = 2 ]
     [[ $output == *"checkpoints of the parameters alone (checkpoint.content) are no state"* ]]
 }
+
+@test "a checkpoint's stall is the call, and what the steps while it is written take longer" {
+    cat >w.sh <<'SH'
+#!/usr/bin/env bash
+read -r _
+echo '{"event":"start","protocol":1,"system":"w","device":"d"}'
+for step in 0 1 2 3 4 5 6 7 8 9; do
+    time=1000
+    [ "$step" != 4 ] || time=3000
+    [ "$step" != 5 ] || time=1500
+    echo '{"event":"step","step":'$step',"loss":1,"tokens":64,"host_ns":'$time'}'
+    [ "$step" != 5 ] || echo '{"event":"save","kind":"saved","step":4,"seen_step":5,"blocked_ns":700,"host_ns":9000}'
+done
+echo '{"event":"save","kind":"loaded","step":4,"host_ns":5000}'
+echo '{"event":"result","steps_done":10}'
+SH
+    chmod +x w.sh
+    "$bench" run s.json --set train.steps=10 --set train.eval_every=0 --worker ./w.sh --format json --quiet >out
+    [ "$(value checkpoint_stall_ns <out)" = 3200 ]
+    [ "$(value checkpoint_save_ns <out)" = 9000 ]
+    [ "$(value checkpoint_load_ns <out)" = 5000 ]
+}
