@@ -367,6 +367,7 @@ bt_status bt_keep_roll_back(bt_trainer *t, int64_t step, int64_t *from)
     if (t->keep.store.folder) {
         BT_TRY(end_save(t, step));
         BT_TRY(bt_keep_load(t, 0, from));
+        BT_TRY(bt_keep_report_load(t));
     }
     if (!t->keep.store.folder || t->keep.given_step < 0) {
         return bt_error(BT_STATUS_UNAVAILABLE, "there is no checkpoint to roll back to");
