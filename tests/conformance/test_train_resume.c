@@ -9,7 +9,7 @@ static bt_train_plan gpu_plan(const char *folder, int precision, int mode)
     plan.device = "cuda";
     plan.precision = (bt_precision)precision;
     plan.model.width = 128; // heads of 64
-    plan.recompute = mode == 2;
+    plan.recompute = mode == 2 ? BT_RECOMPUTE_BLOCK : BT_RECOMPUTE_NONE;
     plan.checkpoints.asynchronous = mode > 0;
     plan.checkpoints.host_snapshot = mode == 2;
     return plan;
@@ -25,6 +25,7 @@ static void resumed_bits_are_those_of_the_whole_run(void **state)
         for (int mode = 0; mode < 3; ++mode) {
             char folder[64];
             bt_train_plan plan = gpu_plan(checkpoint_folder_make(folder), precision, mode);
+            print_message("%s, mode %d\n", bt_precision_name(plan.precision), mode);
             if (mode == 0) {
                 plan.checkpoints.every_steps = 0;
                 whole = train_child_well(&plan, 1);

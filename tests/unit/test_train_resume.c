@@ -14,12 +14,13 @@ static void resumed_bits_are_those_of_the_whole_run(void **state)
     (void)state;
     static const struct {
         bt_precision precision;
-        bool recompute, asynchronous;
+        bt_recompute_mode recompute;
+        bool asynchronous;
         int threads, threads_later;
-    } modes[] = {{BT_PRECISION_FP32, false, false, 1, 3},
-                 {BT_PRECISION_FP32, true, true, 2, 1},
-                 {BT_PRECISION_BF16, false, true, 3, 2},
-                 {BT_PRECISION_BF16, true, false, 1, 1}};
+    } modes[] = {{BT_PRECISION_FP32, BT_RECOMPUTE_NONE, false, 1, 3},
+                 {BT_PRECISION_FP32, BT_RECOMPUTE_GELU_LN, true, 2, 1},
+                 {BT_PRECISION_BF16, BT_RECOMPUTE_NONE, true, 3, 2},
+                 {BT_PRECISION_BF16, BT_RECOMPUTE_BLOCK, false, 1, 1}};
     for (size_t m = 0; m < sizeof modes / sizeof modes[0]; ++m) {
         char folder[64];
         bt_train_plan plan = train_child_plan(checkpoint_folder_make(folder));
