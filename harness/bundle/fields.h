@@ -27,6 +27,7 @@ typedef enum bt_fields_of {
     BT_FIELDS_EVAL,
     BT_FIELDS_RANGE,
     BT_FIELDS_KERNEL,
+    BT_FIELDS_SCORE,
     BT_FIELDS_FAULT,
     BT_FIELDS_MEMORY,
     BT_FIELDS_TELEMETRY

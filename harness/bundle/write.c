@@ -162,6 +162,8 @@ static bt_status add_round(const bt_store_round *round, int64_t index, bt_files 
                       sizeof *round->evals, files));
     BT_TRY(add_series(folder, "ranges", BT_FIELDS_RANGE, round->ranges, round->range_count,
                       sizeof *round->ranges, files));
+    BT_TRY(add_series(folder, "scores", BT_FIELDS_SCORE, round->scores, round->score_count,
+                      sizeof *round->scores, files));
     BT_TRY(add_series(folder, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count,
                       sizeof *round->faults, files));
     BT_TRY(add_series(folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,

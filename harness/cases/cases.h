@@ -18,7 +18,8 @@ typedef struct bt_case_work {
     int64_t train_shard_count;
     const char *const *val_shards; // [val_shard_count]
     int64_t val_shard_count;
-    double inject_slowdown;  // timed regions take longer by this share; 0: none
+    const char *questions, *ranks; // of HellaSwag and GPT-2's tokenizer; NULL: not given
+    double inject_slowdown;        // timed regions take longer by this share; 0: none
     const char *checkpoints; // folder of this round alone; NULL: a training case saves nothing
     bool resume;             // go on from a checkpoint there
     int64_t resume_below;    // of a step below this; higher ones are removed
@@ -39,7 +40,7 @@ typedef struct bt_case_listener {
     bt_status (*measured)(void *self, const bt_case_measured *event);
 } bt_case_listener;
 
-// The trainer's plan of a training case. Borrows from `work`.
+// The trainer's plan of a training case, without HellaSwag's questions. Borrows from `work`.
 // Errors  INVALID_ARGUMENT (a value that the trainer does not take)
 BT_CHECKED bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out);
 // What decides on the bits of a training case, as JSON: its values but for those that only say what

@@ -35,10 +35,16 @@ static bt_train_optimizer optimizer_of(const cJSON *train)
     };
 }
 
-static bool has_text(const cJSON *train, const char *key, const char *text)
+static const char *text_of(const cJSON *train, const char *key)
 {
     const cJSON *item = bt_json_get(train, key);
-    return cJSON_IsString(item) && strcmp(item->valuestring, text) == 0;
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+static bool has_text(const cJSON *train, const char *key, const char *text)
+{
+    const char *given = text_of(train, key);
+    return given && strcmp(given, text) == 0;
 }
 
 static double checkpoint_value(const cJSON *train, const char *key)
@@ -98,6 +104,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .checkpoints = checkpoints_of(work, train),
         .anomaly = cJSON_IsTrue(bt_json_get(train, "anomaly")),
         .verify_every = whole(train, "verify_every"),
+        .init = text_of(train, "init"),
     };
     if (!cJSON_IsString(precision) ||
         !bt_precision_parse(precision->valuestring, &out->precision)) {
@@ -118,11 +125,28 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
     return bt_train_check(out);
 }
 
+static bt_status read_questions(const bt_case_work *work, bt_hellaswag *out)
+{
+    const cJSON *train = bt_json_get(work->item, "train");
+    bt_tokenizer *tokenizer = NULL;
+    if (!work->questions || !work->ranks) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.hellaswag_every is given, but the task has no hellaswag "
+                        "{questions, ranks}");
+    }
+    BT_TRY(bt_tokenizer_load(work->ranks, false, &tokenizer));
+    bt_status status =
+        bt_hellaswag_read(work->questions, tokenizer, whole(train, "hellaswag_limit"), out);
+    bt_tokenizer_destroy(tokenizer);
+    return status;
+}
+
 static bt_status run_train(const bt_case_work *work, const bt_case_listener *listener,
                            bt_train_result *result)
 {
     bt_train_plan plan;
     bt_str identity = {0};
+    bt_hellaswag questions = {0};
     char hash[33], build[33];
     BT_TRY(bt_case_train_plan(work, &plan));
     bt_status status = bt_case_identity(work->item, &identity);
@@ -134,7 +158,14 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
         status = bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity));
     }
     bt_str_release(&identity);
-    return status == BT_OK ? bt_train_run(&plan, &listener->train, result) : status;
+    plan.hellaswag = &questions;
+    plan.hellaswag_every = whole(bt_json_get(work->item, "train"), "hellaswag_every");
+    if (status == BT_OK && plan.hellaswag_every > 0) {
+        status = read_questions(work, &questions);
+    }
+    status = status == BT_OK ? bt_train_run(&plan, &listener->train, result) : status;
+    bt_hellaswag_release(&questions);
+    return status;
 }
 
 // Kinds of cases, a row each.

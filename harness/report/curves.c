@@ -57,11 +57,21 @@ const chart_kind bt_chart_kinds[CHART_KINDS] = {
      BT_UNIT_NATS,
      false,
      true,
+     false,
      {{"", loss_of, NULL}}},
+    {"hellaswag",
+     "HellaSwag",
+     "share of right answers, by loss per token",
+     BT_UNIT_NATS,
+     false,
+     false,
+     true,
+     {{"", NULL, NULL}}},
     {"speed",
      "Tokens per second",
      "warm-up and profiled steps left out",
      BT_UNIT_TOKENS_PER_S,
+     false,
      false,
      false,
      {{"", speed_of, NULL}}},
@@ -70,6 +80,7 @@ const chart_kind bt_chart_kinds[CHART_KINDS] = {
      "peak of our allocator",
      BT_UNIT_BYTES,
      true,
+     false,
      false,
      {{"peak of our allocator", allocated_of, NULL},
       {"held from the device", reserved_of, NULL},
@@ -80,15 +91,24 @@ const chart_kind bt_chart_kinds[CHART_KINDS] = {
      BT_UNIT_NATS,
      false,
      false,
+     false,
      {{"multiprocessors", NULL, sm_clock_of},
       {"GPU memory", NULL, memory_clock_of},
       {"processor", NULL, cpu_clock_of}}},
-    {"power", "Power, W", "drawn by the GPU", BT_UNIT_NATS, true, false, {{"", NULL, power_of}}},
+    {"power",
+     "Power, W",
+     "drawn by the GPU",
+     BT_UNIT_NATS,
+     true,
+     false,
+     false,
+     {{"", NULL, power_of}}},
     {"load",
      "Processor cores that others kept busy",
      "of the machine, not of the run",
      BT_UNIT_NATS,
      true,
+     false,
      false,
      {{"", NULL, other_cores_of}}},
 };
@@ -226,6 +246,22 @@ static bt_status add_evals(chart *out, const report_case *item, int style, int64
     return BT_OK;
 }
 
+static bt_status add_scores(chart *out, const report_case *item, int style, int64_t buckets)
+{
+    const bt_store_round *round = item->round;
+    curve *line = add_curve(out, item, "", style, CURVE_LINE);
+    BT_TRY(make_points(&out->arena, round->score_count, &line->x));
+    BT_TRY(make_points(&out->arena, round->score_count, &line->y));
+    for (int64_t i = 0; i < round->score_count; i++) {
+        const bt_store_score *score = &round->scores[i];
+        line->x[line->count] = (double)score->step;
+        line->y[line->count++] = (double)score->normalised_correct / (double)score->questions;
+    }
+    line->count = bt_curve_thin(line->x, line->y, line->count, buckets);
+    out->count += line->count > 0;
+    return BT_OK;
+}
+
 // ---- charts ------------------------------------------------------------------------------------
 
 static int64_t count_curved(const report_set *set)
@@ -326,6 +362,9 @@ bt_status bt_chart_make(const report_set *set, const chart_kind *kind, int64_t b
         }
         if (kind->with_evals) {
             BT_TRY(add_evals(out, item, (int)index, buckets));
+        }
+        if (kind->with_scores) {
+            BT_TRY(add_scores(out, item, (int)index, buckets));
         }
         for (int64_t c = first; c < out->count; c++) {
             out->curves[c].name =

@@ -4,13 +4,13 @@
 
 #include "harness/report/internal.h"
 
-enum { CHART_LINES = 3, CHART_STYLES = 6, CHART_KINDS = 6, CHART_CALM_CASES = 6 };
+enum { CHART_LINES = 3, CHART_STYLES = 6, CHART_KINDS = 7, CHART_CALM_CASES = 6 };
 
 // What a chart draws of each case.
 typedef struct chart_kind {
     const char *id, *title, *note;
     bt_unit unit;
-    bool from_zero, with_evals;
+    bool from_zero, with_evals, with_scores;
     // A value of a step, or of a sample of telemetry. Where there is one case, all lines are drawn;
     // otherwise the first that has values.
     struct {

@@ -52,6 +52,21 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
     json->indent = 1;
 }
 
+static void json_scores(bt_json_writer *json, const bt_store_round *round)
+{
+    bt_json_writer_open(json, "scores", '[');
+    for (int64_t i = 0; i < round->score_count; i++) {
+        bt_json_writer_open(json, NULL, '{');
+        bt_json_writer_integer(json, "step", round->scores[i].step);
+        bt_json_writer_integer(json, "questions", round->scores[i].questions);
+        bt_json_writer_integer(json, "correct", round->scores[i].correct);
+        bt_json_writer_integer(json, "normalised_correct", round->scores[i].normalised_correct);
+        bt_json_writer_integer(json, "host_ns", round->scores[i].host_ns);
+        bt_json_writer_close(json, '}');
+    }
+    bt_json_writer_close(json, ']');
+}
+
 static void json_faults(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "faults", '[');
@@ -114,6 +129,7 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
     bt_json_writer_close(json, ']');
     json_faults(json, round);
     json_evals(json, round);
+    json_scores(json, round);
     BT_TRY(json_ranges(json, round));
     json_steps(json, round);
     bt_report_json_telemetry(json, round);

@@ -61,6 +61,19 @@ static bt_status print_memory(const bt_store_round *round, const bt_summary *sum
     return BT_OK;
 }
 
+static void print_score(const bt_store_round *round, bt_str *out)
+{
+    if (round->score_count > 0) {
+        const bt_store_score *last = &round->scores[round->score_count - 1];
+        bt_str_format(out,
+                      "  hellaswag    %.4f normalised by length, %.4f not, after %lld steps; %lld "
+                      "questions\n",
+                      (double)last->normalised_correct / (double)last->questions,
+                      (double)last->correct / (double)last->questions, (long long)last->step,
+                      (long long)last->questions);
+    }
+}
+
 static void print_faults(const bt_store_round *round, bt_str *out)
 {
     for (int64_t i = 0; i < round->fault_count; i++) {
@@ -89,6 +102,7 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     }
     print_faults(round, out);
     print_loss(round, &summary, out);
+    print_score(round, out);
     print_speed(&summary, out);
     BT_TRY(print_memory(round, &summary, out));
     BT_TRY(bt_show_machine(round, out));

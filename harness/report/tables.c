@@ -97,6 +97,34 @@ static void write_evals(const report_case *item, int64_t index, bt_str *out)
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
 
+static void write_scores(const report_case *item, int64_t index, bt_str *out)
+{
+    const bt_store_round *round = item->round;
+    if (round->score_count == 0) {
+        return;
+    }
+    bt_str_append(out, "<details><summary>HellaSwag of ");
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+    bt_str_format(out,
+                  "</summary><div class=scroll><table data-name=\"scores-%s\"><thead><tr><th "
+                  "class=n>after steps<th class=n>normalised<th class=n>plain<th class=n>questions"
+                  "<th class=n>host ms</thead><tbody>\n",
+                  item->tag);
+    for (int64_t i = 0; i < round->score_count; i++) {
+        const bt_store_score *score = &round->scores[i];
+        const double questions = (double)score->questions;
+        bt_str_format(out,
+                      "<tr id=\"c%lld-score-%lld\"><th scope=row class=n>%lld</th><td class=n>%.4f"
+                      "<td class=n>%.4f<td class=n>%lld<td class=n>%.3f\n",
+                      (long long)index, (long long)score->step, (long long)score->step,
+                      (double)score->normalised_correct / questions,
+                      (double)score->correct / questions, (long long)score->questions,
+                      (double)score->host_ns / 1e6);
+    }
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
 static void write_metric(const report_case *item, int64_t index, bt_metric metric, bt_str *out)
 {
     const bt_metric_value *value = &item->summary.metrics[metric];
@@ -165,6 +193,7 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
     bt_html_group_open(out, "Evaluations", stepped);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_evals(&set->cases[i], i, out);
+        write_scores(&set->cases[i], i, out);
     }
     bt_html_group_close(out, stepped);
     bt_page_samples(set, out);

@@ -253,6 +253,17 @@ bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self
     return status;
 }
 
+bt_status bt_run_data_find_hellaswag(bt_run_data *out)
+{
+    bt_str path = {0};
+    bt_status status = bt_run_data_questions(NULL, &path);
+    if (status == BT_OK) {
+        status = bt_str_take(&path, &out->questions);
+    }
+    bt_str_release(&path);
+    return status == BT_OK ? bt_run_data_ranks(&out->ranks) : status;
+}
+
 void bt_run_data_release(bt_run_data *data)
 {
     for (int64_t i = 0; i < data->train_count; ++i) {
@@ -263,5 +274,7 @@ void bt_run_data_release(bt_run_data *data)
     }
     bt_mem_free(data->train);
     bt_mem_free(data->val);
+    bt_mem_free(data->questions);
+    bt_mem_free(data->ranks);
     memset(data, 0, sizeof *data);
 }

@@ -19,6 +19,8 @@ typedef struct bt_run_data {
     char digest[80];    // identifies its contents; "" where it is not known
     char tokenizer[80]; // digest of its ranks; "" where it is not known
     int64_t tokens;     // in the training shards
+    char *questions;    // of HellaSwag, and the tokenizer's ranks; NULL: not asked for
+    char *ranks;
 } bt_run_data;
 
 // What making a dataset says to the user.
@@ -31,6 +33,8 @@ typedef void (*bt_run_data_say)(void *self, const char *line);
 //         INTERRUPTED
 BT_CHECKED bt_status bt_run_data_find(const cJSON *dataset, bt_run_data_say say, void *self,
                                       bt_run_data *out);
+// Also finds what scoring HellaSwag needs. Errors  UNAVAILABLE, with how to get it
+BT_CHECKED bt_status bt_run_data_find_hellaswag(bt_run_data *out);
 void bt_run_data_release(bt_run_data *data);
 
 // The folder of a named dataset: that of the working directory if it is there, else that of the

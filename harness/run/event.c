@@ -71,6 +71,11 @@ static const field fields[] = {
     FIELD(MEASURED, "calls_per_sample", INTEGER, false, measured.calls_per_sample),
     FIELD(MEASURED, "error_share", REAL_NULL, false, measured.error_share),
     FIELD(MEASURED, "stop", TEXT, false, measured.stop),
+    FIELD(SCORE, "step", INTEGER, true, score.step),
+    FIELD(SCORE, "questions", INTEGER, true, score.questions),
+    FIELD(SCORE, "correct", INTEGER, true, score.correct),
+    FIELD(SCORE, "normalised_correct", INTEGER, true, score.normalised_correct),
+    FIELD(SCORE, "host_ns", INTEGER, false, score.host_ns),
     FIELD(FAULT, "step", INTEGER, true, fault.step),
     FIELD(FAULT, "kind", TEXT, true, fault.kind),
     FIELD(FAULT, "action", TEXT, true, fault.action),
@@ -242,7 +247,7 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     bool of_kernel = kind && strcmp(kind, "kernel") == 0;
     bool of_train = kind && strcmp(kind, "train") == 0;
     return !(of_kernel && (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL ||
-                           type == BT_RUN_EVENT_SAVE)) &&
+                           type == BT_RUN_EVENT_SAVE || type == BT_RUN_EVENT_SCORE)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }
@@ -269,6 +274,20 @@ static bt_status check_limits(bt_run_event_state *state, const bt_run_event *eve
     return BT_OK;
 }
 
+// Scores count up as evaluations do, and no more answers are right than there are questions.
+static bt_status check_score(bt_run_event_state *state, const bt_store_score *score)
+{
+    if (score->step < state->next_score || score->step > state->next_step) {
+        return refuse(state, "a score of a step that is not there, or that had one", "");
+    }
+    if (score->questions < 1 || score->correct > score->questions ||
+        score->normalised_correct > score->questions) {
+        return refuse(state, "a score with more right answers than questions, or with none", "");
+    }
+    state->next_score = score->step + 1;
+    return BT_OK;
+}
+
 // Order within the measuring: evaluations count up, measured is behind the samples and comes once.
 static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *event)
 {
@@ -282,6 +301,9 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
             return refuse(state, "an evaluation of a step that is not there, or that had one", "");
         }
         state->next_eval = event->as.eval.step + 1;
+    }
+    if (event->type == BT_RUN_EVENT_SCORE) {
+        return check_score(state, &event->as.score);
     }
     return BT_OK;
 }

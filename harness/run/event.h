@@ -29,6 +29,7 @@
     X(SAMPLES, "samples")                                                                          \
     X(MEASURED, "measured")                                                                        \
     X(FAULT, "fault")                                                                              \
+    X(SCORE, "hellaswag")                                                                          \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
@@ -104,6 +105,7 @@ typedef struct bt_run_event {
         bt_store_eval eval;
         bt_store_range range;
         bt_store_kernel kernel;
+        bt_store_score score;
         bt_store_fault fault;
         bt_store_memory memory;
         bt_run_event_samples samples;
@@ -135,10 +137,11 @@ int64_t bt_run_event_lines_max(int64_t steps);
 // Where in the protocol a worker is.
 typedef struct bt_run_event_state {
     bt_run_event_limits limits;
-    int64_t line;      // lines read
-    int64_t next_step; // the step that must come next
-    int64_t next_eval; // the earliest step of which an evaluation may come
-    int64_t samples;   // taken
+    int64_t line;       // lines read
+    int64_t next_step;  // the step that must come next
+    int64_t next_eval;  // the earliest step of which an evaluation may come
+    int64_t next_score; // likewise a score
+    int64_t samples;    // taken
     bool started, measured, done, failed;
 } bt_run_event_state;
 

@@ -185,6 +185,9 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return bt_store_range_add(self->store, self->round, &event->as.range);
     case BT_RUN_EVENT_KERNEL:
         return bt_store_kernel_add(self->store, self->round, &event->as.kernel);
+    case BT_RUN_EVENT_SCORE:
+        self->evals_ns += (double)event->as.score.host_ns;
+        return bt_store_score_add(self->store, self->round, &event->as.score);
     case BT_RUN_EVENT_FAULT:
         return bt_store_fault_add(self->store, self->round, &event->as.fault);
     case BT_RUN_EVENT_MEMORY: {

@@ -93,6 +93,13 @@ static void append_task(const bt_round_request *request, bt_str *out)
     bt_str_append(out, ",");
     append_paths("val", request->val_shards, request->val_shard_count, out);
     bt_str_append(out, "}");
+    if (request->questions) {
+        bt_str_append(out, ",\"hellaswag\":{\"questions\":");
+        bt_json_string(request->questions, out);
+        bt_str_append(out, ",\"ranks\":");
+        bt_json_string(request->ranks, out);
+        bt_str_append(out, "}");
+    }
     if (request->peer) {
         append_rules(bt_json_get(request->item, "kernel"), out);
     }

@@ -24,16 +24,17 @@ typedef struct bt_round_request {
     int64_t train_shard_count;
     const char *const *val_shards;
     int64_t val_shard_count;
-    const char *worker;           // program, NULL: our own
-    bool build;                   // the program is a bt-bench: its verb `worker` is run
-    const char *system;           // what the record calls it; NULL: after the program
-    double inject_slowdown;       // what it times is to take longer by this share; 0: not
-    bool peer;                    // it may say 'unavailable' without having failed
-    double product_flop_per_s;    // of this run's large product of the case's type; 0: not known
-    double copy_bytes_per_s;      // of this run's copy in the same cache mode; 0: not known
-    const char *log_path;         // of its standard error
-    const char *checkpoints;      // folder of the round's checkpoints; NULL: it saves none
-    bool resume;                  // from them
+    const char *questions, *ranks; // of HellaSwag and the tokenizer; NULL: it is not scored
+    const char *worker;            // program, NULL: our own
+    bool build;                    // the program is a bt-bench: its verb `worker` is run
+    const char *system;            // what the record calls it; NULL: after the program
+    double inject_slowdown;        // what it times is to take longer by this share; 0: not
+    bool peer;                     // it may say 'unavailable' without having failed
+    double product_flop_per_s;     // of this run's large product of the case's type; 0: not known
+    double copy_bytes_per_s;       // of this run's copy in the same cache mode; 0: not known
+    const char *log_path;          // of its standard error
+    const char *checkpoints;       // folder of the round's checkpoints; NULL: it saves none
+    bool resume;                   // from them
     const bt_store_round *before; // what was recorded of the round that is gone on with; NULL: none
     bt_child *started;            // waits for its task; taken over. NULL or process 0: none waits
     bt_versions *versions;   // of peers, asked for where they are not known; NULL: they are not

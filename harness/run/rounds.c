@@ -184,6 +184,8 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .train_shard_count = data->train_count,
                               .val_shards = (const char *const *)data->val,
                               .val_shard_count = data->val_count,
+                              .questions = data->questions,
+                              .ranks = data->ranks,
                               .worker = peer->program ? peer->program : self->request->worker,
                               .build = peer->build,
                               .inject_slowdown = peer->inject_slowdown,

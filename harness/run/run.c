@@ -38,6 +38,9 @@ static bt_status find_data(bt_running *self)
         }
         bt_status status =
             bt_run_data_find(bt_json_get(item, "dataset"), say_line, &self->view, &self->data[i]);
+        if (status == BT_OK && bt_plan_number(item, "train.hellaswag_every") > 0) {
+            status = bt_run_data_find_hellaswag(&self->data[i]);
+        }
         if (status != BT_OK) {
             return bt_error_context(status, "case %s", bt_json_get(item, "name")->valuestring);
         }

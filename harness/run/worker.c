@@ -111,6 +111,14 @@ static bt_status on_eval(void *context, const bt_train_eval *eval)
     return say(context, &event);
 }
 
+static bt_status on_score(void *context, const bt_train_score *score)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_SCORE,
+                          .as.score = {score->step, score->score.questions, score->score.correct,
+                                       score->score.normalised_correct, score->host_ns}};
+    return say(context, &event);
+}
+
 static bt_status on_range(void *context, const bt_train_range *range)
 {
     bt_run_event event = {
@@ -216,6 +224,12 @@ static int64_t copy_paths(const cJSON *list, const char **paths)
     return count;
 }
 
+static const char *text_in(const cJSON *object, const char *key)
+{
+    const cJSON *item = object ? bt_json_get(object, key) : NULL;
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
 static bt_status understand(worker *self, bt_case_work *work)
 {
     const cJSON *root = self->task.root;
@@ -241,6 +255,8 @@ static bt_status understand(worker *self, bt_case_work *work)
     work->checkpoints = cJSON_IsString(folder) ? folder->valuestring : NULL;
     work->resume = cJSON_IsTrue(bt_json_get(checkpoints, "resume"));
     work->resume_below = (int64_t)bt_json_number_of(checkpoints, "below");
+    work->questions = text_in(bt_json_get(root, "hellaswag"), "questions");
+    work->ranks = text_in(bt_json_get(root, "hellaswag"), "ranks");
     work->train_shards = self->shards;
     work->train_shard_count = copy_paths(train, self->shards);
     work->val_shards = self->shards + work->train_shard_count;
@@ -269,6 +285,7 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
                                            .start = on_start,
                                            .step = on_step,
                                            .eval = on_eval,
+                                           .score = on_score,
                                            .range = on_range,
                                            .kernel = on_kernel,
                                            .should_stop = should_stop,

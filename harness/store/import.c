@@ -32,6 +32,10 @@ static bt_status add_series(bt_store *store, const bt_store_round *from, int64_t
         queue_row row = {QUEUE_KERNEL, round, {.kernel = from->kernels[i]}};
         BT_TRY(bt_queue_row_write(store, &row));
     }
+    for (int64_t i = 0; i < from->score_count; i++) {
+        queue_row row = {QUEUE_SCORE, round, {.score = from->scores[i]}};
+        BT_TRY(bt_queue_row_write(store, &row));
+    }
     for (int64_t i = 0; i < from->fault_count; i++) {
         queue_row row = {QUEUE_FAULT, round, {.fault = from->faults[i]}};
         BT_TRY(bt_queue_row_write(store, &row));

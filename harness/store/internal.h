@@ -19,6 +19,7 @@ typedef enum queue_kind {
     QUEUE_EVAL,
     QUEUE_RANGE,
     QUEUE_KERNEL,
+    QUEUE_SCORE,
     QUEUE_FAULT,
     QUEUE_MEMORY
 } queue_kind;
@@ -31,6 +32,7 @@ typedef struct queue_row {
         bt_store_eval eval;
         bt_store_range range;   // strings in the queue's arena
         bt_store_kernel kernel; // likewise
+        bt_store_score score;
         bt_store_fault fault;   // likewise
         bt_store_memory memory; // likewise
     } as;

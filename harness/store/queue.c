@@ -36,6 +36,11 @@ bt_status bt_queue_row_write(bt_store *store, const queue_row *row)
     case QUEUE_KERNEL:
         return bt_sql_run(store, SQL_KERNEL_ADD, "itt", row->round, row->as.kernel.op,
                           row->as.kernel.kernel);
+    case QUEUE_SCORE: {
+        const bt_store_score *score = &row->as.score;
+        return bt_sql_run(store, SQL_SCORE_ADD, "iiiiii", row->round, score->step, score->questions,
+                          score->correct, score->normalised_correct, score->host_ns);
+    }
     case QUEUE_FAULT: {
         const bt_store_fault *fault = &row->as.fault;
         return bt_sql_run(store, SQL_FAULT_ADD, "iittt", row->round, fault->step, fault->kind,
@@ -146,6 +151,14 @@ bt_status bt_store_kernel_add(bt_store *store, int64_t round, const bt_store_ker
     BT_TRY(take_place(store, QUEUE_KERNEL, round, &row));
     BT_TRY(keep_text(store, kernel->op, &row->as.kernel.op));
     BT_TRY(keep_text(store, kernel->kernel, &row->as.kernel.kernel));
+    return admit(store);
+}
+
+bt_status bt_store_score_add(bt_store *store, int64_t round, const bt_store_score *score)
+{
+    queue_row *row = NULL;
+    BT_TRY(take_place(store, QUEUE_SCORE, round, &row));
+    row->as.score = *score;
     return admit(store);
 }
 

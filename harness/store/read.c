@@ -85,6 +85,18 @@ static bt_status take_kernel(bt_reader *in, sqlite3_stmt *row, void *item)
     return bt_reader_texts(in, row, 0, texts);
 }
 
+static bt_status take_score(bt_reader *in, sqlite3_stmt *row, void *item)
+{
+    bt_store_score *score = item;
+    (void)in;
+    score->step = sqlite3_column_int64(row, 0);
+    score->questions = sqlite3_column_int64(row, 1);
+    score->correct = sqlite3_column_int64(row, 2);
+    score->normalised_correct = sqlite3_column_int64(row, 3);
+    score->host_ns = sqlite3_column_int64(row, 4);
+    return BT_OK;
+}
+
 static bt_status take_fault(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_fault *fault = item;
@@ -176,6 +188,8 @@ static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
                    round->range_count);
     BT_READER_ROWS(in, SQL_KERNELS_COUNT, SQL_KERNELS, id, take_kernel, round->kernels,
                    round->kernel_count);
+    BT_READER_ROWS(in, SQL_SCORES_COUNT, SQL_SCORES, id, take_score, round->scores,
+                   round->score_count);
     BT_READER_ROWS(in, SQL_FAULTS_COUNT, SQL_FAULTS, id, take_fault, round->faults,
                    round->fault_count);
     BT_READER_ROWS(in, SQL_MEMORIES_COUNT, SQL_MEMORIES, id, take_memory, round->memory,

@@ -39,9 +39,9 @@ bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
 static bt_status remove_rows(bt_store *store, int64_t run)
 {
     static const store_statement of_rounds[] = {
-        SQL_REMOVE_SAMPLES,   SQL_REMOVE_MEASUREMENTS, SQL_REMOVE_STEPS,  SQL_REMOVE_EVALS,
-        SQL_REMOVE_RANGES,    SQL_REMOVE_KERNELS,      SQL_REMOVE_FAULTS, SQL_REMOVE_MEMORY,
-        SQL_REMOVE_TELEMETRY, SQL_REMOVE_ROUNDS};
+        SQL_REMOVE_SAMPLES, SQL_REMOVE_MEASUREMENTS, SQL_REMOVE_STEPS,  SQL_REMOVE_EVALS,
+        SQL_REMOVE_RANGES,  SQL_REMOVE_KERNELS,      SQL_REMOVE_FAULTS, SQL_REMOVE_MEMORY,
+        SQL_REMOVE_SCORES,  SQL_REMOVE_TELEMETRY,    SQL_REMOVE_ROUNDS};
     static const store_statement of_session[] = {
         SQL_REMOVE_ARTIFACTS, SQL_REMOVE_VERDICTS, SQL_REMOVE_FILES,        SQL_REMOVE_SCHEDULE,
         SQL_REMOVE_SYSTEMS,   SQL_REMOVE_GAPS,     SQL_REMOVE_CALIBRATIONS, SQL_REMOVE_SESSION};

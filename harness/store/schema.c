@@ -216,9 +216,17 @@ static const char *const version_12[] = {
 static const char *const version_13[] = {
     "ALTER TABLE round ADD COLUMN seal TEXT NOT NULL DEFAULT ''", NULL};
 
+// Scores on HellaSwag during training.
+static const char *const version_14[] = {
+    "CREATE TABLE score("
+    " round_id INTEGER NOT NULL REFERENCES round(id), step INTEGER NOT NULL,"
+    " questions INTEGER NOT NULL, correct INTEGER NOT NULL, normalised_correct INTEGER NOT NULL,"
+    " host_ns INTEGER NOT NULL, PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
+    NULL};
+
 static const char *const *const migrations[] = {
-    version_1, version_2, version_3,  version_4,  version_5,  version_6, version_7,
-    version_8, version_9, version_10, version_11, version_12, version_13};
+    version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
+    version_8, version_9, version_10, version_11, version_12, version_13, version_14};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

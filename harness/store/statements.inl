@@ -44,6 +44,8 @@ X(RANGE_ADD, "INSERT INTO range_stat(round_id, step, path, count, device_ns, hos
              " VALUES(?,?,?,?,?,?) ON CONFLICT DO NOTHING")
 X(KERNEL_ADD, "INSERT INTO kernel_use(round_id, op, kernel) VALUES(?,?,?)"
               " ON CONFLICT DO NOTHING")
+X(SCORE_ADD, "INSERT INTO score(round_id, step, questions, correct, normalised_correct, host_ns) "
+             "VALUES(?,?,?,?,?,?)")
 X(FAULT_ADD, "INSERT INTO fault(round_id, step, kind, action, message) VALUES(?,?,?,?,?)")
 X(MEMORY_ADD, "INSERT INTO memory(round_id, phase, peak_allocated_bytes, peak_reserved_bytes,"
               " device_used_bytes, peak_resident_bytes) VALUES(?,?,?,?,?,?)"
@@ -130,6 +132,9 @@ X(RANGES, "SELECT step, path, count, device_ns, host_ns FROM range_stat WHERE ro
           " ORDER BY id")
 X(KERNELS_COUNT, "SELECT count(*) FROM kernel_use WHERE round_id=?")
 X(KERNELS, "SELECT op, kernel FROM kernel_use WHERE round_id=? ORDER BY op, kernel")
+X(SCORES_COUNT, "SELECT count(*) FROM score WHERE round_id=?")
+X(SCORES, "SELECT step, questions, correct, normalised_correct, host_ns FROM score WHERE "
+          "round_id=? ORDER BY step")
 X(FAULTS_COUNT, "SELECT count(*) FROM fault WHERE round_id=?")
 X(FAULTS, "SELECT step, kind, action, message FROM fault WHERE round_id=? ORDER BY id")
 X(MEMORIES_COUNT, "SELECT count(*) FROM memory WHERE round_id=?")
@@ -185,6 +190,7 @@ X(REMOVE_STEPS, REMOVE_OF_ROUNDS("step"))
 X(REMOVE_EVALS, REMOVE_OF_ROUNDS("eval"))
 X(REMOVE_RANGES, REMOVE_OF_ROUNDS("range_stat"))
 X(REMOVE_KERNELS, REMOVE_OF_ROUNDS("kernel_use"))
+X(REMOVE_SCORES, REMOVE_OF_ROUNDS("score"))
 X(REMOVE_FAULTS, REMOVE_OF_ROUNDS("fault"))
 X(REMOVE_MEMORY, REMOVE_OF_ROUNDS("memory"))
 X(REMOVE_TELEMETRY, REMOVE_OF_ROUNDS("telemetry"))

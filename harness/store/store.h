@@ -158,6 +158,13 @@ typedef struct bt_store_kernel {
     const char *op, *kernel; // once per round
 } bt_store_kernel;
 
+// A score on HellaSwag during training (framework/eval/hellaswag.h).
+typedef struct bt_store_score {
+    int64_t step; // parameters after so many steps, once per round
+    int64_t questions, correct, normalised_correct;
+    int64_t host_ns;
+} bt_store_score;
+
 // Something that went wrong in training and was noticed (framework/train/train.h has the kinds).
 typedef struct bt_store_fault {
     int64_t step;
@@ -302,6 +309,8 @@ BT_CHECKED bt_status bt_store_range_add(bt_store *store, int64_t round,
                                         const bt_store_range *range);
 BT_CHECKED bt_status bt_store_kernel_add(bt_store *store, int64_t round,
                                          const bt_store_kernel *kernel);
+BT_CHECKED bt_status bt_store_score_add(bt_store *store, int64_t round,
+                                        const bt_store_score *score);
 BT_CHECKED bt_status bt_store_fault_add(bt_store *store, int64_t round,
                                         const bt_store_fault *fault);
 BT_CHECKED bt_status bt_store_memory_add(bt_store *store, int64_t round,
@@ -349,6 +358,8 @@ typedef struct bt_store_round {
     int64_t range_count;
     const bt_store_kernel *kernels; // by op, kernel
     int64_t kernel_count;
+    const bt_store_score *scores; // ascending
+    int64_t score_count;
     const bt_store_fault *faults; // in the order recorded
     int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded

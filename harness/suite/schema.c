@@ -125,6 +125,14 @@ const bt_suite_key bt_suite_keys[] = {
     WHOLE_ROW(TRAIN, "eval_every", 0, 1e9, "0",
               "Evaluate at the start, every so many steps and at the end; 0: never."),
     WHOLE_ROW(TRAIN, "eval_batches", 1, 1e6, "20", "Micro-batches per evaluation."),
+    WHOLE_ROW(TRAIN, "hellaswag_every", 0, 1e9, NULL,
+              "Score HellaSwag at the start, every so many steps and at the end; 0 or left out: "
+              "never."),
+    WHOLE_ROW(TRAIN, "hellaswag_limit", 1, 1e6, NULL, "Only the first questions; left out: all."),
+    {BT_SUITE_TRAIN, "init", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
+     "Weights to begin with: a checkpoint, a folder of them, or GPT-2 as model.safetensors; from "
+     "the "
+     "working directory. Left out: drawn from the seed."},
     WHOLE_ROW(TRAIN, "profile_steps", 0, 1000, "2",
               "Steps on which NVTX ranges are timed; their own times are no measurements."),
     CHOICE_ROW(TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,

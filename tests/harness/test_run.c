@@ -28,6 +28,10 @@ static const char start_line[] =
 static const char step_line[] =
     "{\"event\":\"step\",\"step\":0,\"loss\":2.5,\"tokens\":8,\"host_ns\":10}";
 
+#define SCORE(step, questions, correct, normalised)                                                \
+    "{\"event\":\"hellaswag\",\"step\":" step ",\"questions\":" questions ",\"correct\":" correct  \
+    ",\"normalised_correct\":" normalised "}"
+
 static bt_status take(bt_run_event_state *state, const char *line, bt_run_event *event)
 {
     return bt_run_event_parse(state, line, strlen(line), event);
@@ -77,6 +81,11 @@ static void events_are_read_strictly(void **state)
         {{start_line, "{\"event\":\"samples\"}"}, "lacks a key"},
         {{start_line, "{\"event\":\"measured\",\"calls_per_sample\":1.5}"},
          "range of calls_per_sample"},
+        {{start_line, SCORE("1", "40", "9", "9")}, "a score of a step that is not there"},
+        {{start_line, SCORE("0", "40", "9", "9"), SCORE("0", "40", "9", "9")}, "or that had one"},
+        {{start_line, SCORE("0", "40", "41", "9")}, "more right answers than questions"},
+        {{start_line, SCORE("0", "40", "9", "41")}, "more right answers than questions"},
+        {{start_line, SCORE("0", "0", "0", "0")}, "or with none"},
         {{start_line, "{\"event\":\"result\",\"steps_done\":4}"}, "steps_done is not the number"},
         {{start_line, "{\"event\":\"result\",\"steps_done\":0}", step_line}, "follows the result"},
         {{start_line, "{\"event\":\"error\",\"status\":\"x\",\"message\":\"y\"}", step_line},

@@ -4,6 +4,7 @@
 #
 #   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
 #   deaf                       takes 50 ms a step for ever, heeds nothing
+#   hellaswag                  has a score before the first and behind the last step
 #   fault                      says that something went wrong in step 2, and goes on
 #   error die exit silent      says why it fails; is killed; exits with 3; exits with 0 too early
 #   garbage half gap late flood early   breaks the protocol
@@ -22,6 +23,11 @@ start='{"event":"start","protocol":1,"system":"fake","device":"no device","param
 [ "$mode" = early ] || echo "$start"
 echo '{"event":"kernel","op":"gemm","kernel":"gemm_fake"}'
 echo '{"event":"eval","step":0,"loss":11.5,"tokens":512,"host_ns":1000000}'
+score() { # step right
+    [ "$mode" != hellaswag ] ||
+        echo '{"event":"hellaswag","step":'"$1"',"questions":40,"correct":9,"normalised_correct":'"$2"',"host_ns":1000000}'
+}
+score 0 10
 stopped=false
 step=0
 while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
@@ -77,6 +83,7 @@ while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
 done
 echo '{"event":"range","step":2,"path":"step/forward","count":1,"device_ns":3000,"host_ns":4000}'
 echo '{"event":"eval","step":'$step',"loss":10.25,"tokens":512,"host_ns":1000000}'
+score $step 14
 echo '{"event":"memory","phase":"run","peak_allocated_bytes":2000,"peak_reserved_bytes":4096,"peak_resident_bytes":8192}'
 echo '{"event":"result","steps_done":'$step',"stopped":'$stopped',"params_digest":"00112233445566778899aabbccddeeff","val_loss":10.25}'
 [ "$mode" != crash ] || exit 7
