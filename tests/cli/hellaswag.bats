@@ -86,6 +86,21 @@ JSON
     [ "$("$bench" show 1 | grep bits)" = "$("$bench" show 2 | grep bits)" ]
 }
 
+@test "PyTorch gives every ending the same loss" {
+    [ -f "$root/$data" ] || skip "GPT-2's tokenizer is not installed"
+    python=
+    for p in python3 /usr/bin/python3; do
+        "$p" -c 'import importlib.util as i; exit(not i.find_spec("torch"))' && python=$p && break
+    done
+    [ -n "$python" ] || skip "no PyTorch"
+    for i in 0 1 2 3; do
+        printf 'Cooking: A man stirs the pot, then he\n%s\nsings a song.\nputs the lid on.\nis 3 years old\nthrows it\n' "$i"
+    done >q.txt
+    "$python" "$root/tests/golden/hellaswag_torch.py" make m 2 2 16
+    BT_ROOT=$root "$bench" hellaswag --from m --device cpu --questions q.txt --answers a.json --quiet >/dev/null
+    "$python" "$root/tests/golden/hellaswag_torch.py" score m q.txt "$root/$data" a.json
+}
+
 @test "training begins with given weights, and says what does not fit" {
     small_suite >s.json
     python3 - <<'PY'

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/checkpoint/hugging_face.h"
 #include "framework/checkpoint/manifest.h"
 #include "framework/checkpoint/safetensors.h"
 
@@ -99,6 +100,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes)
         check_cover(&file, entries);
         write_again(&file, entries);
         free(entries);
+        bt_hugging_face_gpt2_config config;
+        demand(bt_hugging_face_gpt2_shape("input", &file, &config) == BT_OK
+                   ? config.layers > 0 && config.width > 0 && config.vocab > 0
+                   : *bt_error_message());
     } else {
         demand(*bt_error_message());
     }
