@@ -14,6 +14,8 @@
 static const store_statement parts[] = {SQL_SEAL_ROUND,  SQL_SEAL_STEPS,   SQL_SEAL_EVALS,
                                         SQL_SEAL_RANGES, SQL_SEAL_KERNELS, SQL_SEAL_FAULTS,
                                         SQL_SEAL_MEMORY, SQL_SEAL_VALUES,  SQL_SEAL_TELEMETRY};
+// Came later: without rows they add nothing, so that seals of before hold.
+static const store_statement later_parts[] = {SQL_SEAL_SCORES};
 
 static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
 {
@@ -35,12 +37,14 @@ static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
     }
 }
 
-static bt_status add_part(bt_store *store, store_statement which, int64_t round, XXH3_state_t *hash)
+static bt_status add_part(bt_store *store, store_statement which, int64_t round, bool always,
+                          XXH3_state_t *hash)
 {
     sqlite3_stmt *row = NULL;
     bool more = false;
     BT_TRY(bt_sql_bind(store, which, &row, "i", round));
     BT_TRY(bt_sql_next(store, row, &more));
+    const bool counts = always || more;
     while (more) {
         for (int i = 0; i < sqlite3_column_count(row); ++i) {
             add_value(hash, row, i);
@@ -48,7 +52,9 @@ static bt_status add_part(bt_store *store, store_statement which, int64_t round,
         (void)XXH3_128bits_update(hash, "\n", 1);
         BT_TRY(bt_sql_next(store, row, &more));
     }
-    (void)XXH3_128bits_update(hash, "\f", 1);
+    if (counts) {
+        (void)XXH3_128bits_update(hash, "\f", 1);
+    }
     return BT_OK;
 }
 
@@ -61,7 +67,10 @@ static bt_status compute(bt_store *store, int64_t round, char digest[33])
         (void)XXH3_128bits_reset(hash);
     }
     for (size_t i = 0; status == BT_OK && i < sizeof parts / sizeof parts[0]; ++i) {
-        status = add_part(store, parts[i], round, hash);
+        status = add_part(store, parts[i], round, true, hash);
+    }
+    for (size_t i = 0; status == BT_OK && i < sizeof later_parts / sizeof later_parts[0]; ++i) {
+        status = add_part(store, later_parts[i], round, false, hash);
     }
     if (status == BT_OK) {
         const XXH128_hash_t value = XXH3_128bits_digest(hash);

@@ -114,6 +114,8 @@ X(SEAL_RANGES, "SELECT step, path, count, device_ns, host_ns FROM range_stat WHE
                " ORDER BY id")
 X(SEAL_KERNELS, "SELECT op, kernel FROM kernel_use WHERE round_id=? ORDER BY op, kernel")
 X(SEAL_FAULTS, "SELECT step, kind, action, message FROM fault WHERE round_id=? ORDER BY id")
+X(SEAL_SCORES, "SELECT step, questions, correct, normalised_correct, host_ns FROM score"
+               " WHERE round_id=? ORDER BY step")
 X(SEAL_MEMORY, "SELECT phase, peak_allocated_bytes, peak_reserved_bytes, device_used_bytes,"
                " peak_resident_bytes FROM memory WHERE round_id=? ORDER BY id")
 X(SEAL_VALUES, "SELECT m.metric, m.value, m.low, m.high, s.count, s.unit, s.data FROM measurement m"
