@@ -193,6 +193,11 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         "on_nonfinite is rollback, but no checkpoint is written on the way: set "
                         "checkpoint.every_steps or every_minutes");
     }
+    if (plan->on_nonfinite == BT_TRAIN_POLICY_ROLLBACK && saves->parameters_only) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "on_nonfinite is rollback, but checkpoints of parameters alone cannot be "
+                        "gone on from");
+    }
     if (strcmp(plan->device, "cpu") == 0 && plan->precision == BT_PRECISION_TF32) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "precision %s needs a GPU; on the CPU allowed: fp32, bf16",

@@ -121,6 +121,16 @@ static void take_fault(bt_metrics *self, const bt_store_fault *fault)
     ++self->faults[at < KINDS ? at : KINDS - 1].count;
 }
 
+// Of a checkpoint from which the round goes on the age is not known.
+static void take_save(bt_metrics *self, const bt_run_event_save *save)
+{
+    const bool saved = strcmp(save->kind, "saved") == 0;
+    if (saved || strcmp(save->kind, "loaded") == 0) {
+        set(self, METRIC_CHECKPOINT_STEP, (double)save->step);
+        self->saved_ns = saved ? bt_clock_ns() : self->saved_ns;
+    }
+}
+
 static void take(bt_metrics *self, const bt_run_event *event)
 {
     switch ((int)event->type) {
@@ -132,6 +142,9 @@ static void take(bt_metrics *self, const bt_run_event *event)
         break;
     case BT_RUN_EVENT_FAULT:
         take_fault(self, &event->as.fault);
+        break;
+    case BT_RUN_EVENT_SAVE:
+        take_save(self, &event->as.save);
         break;
     default:
         break;

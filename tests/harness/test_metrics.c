@@ -141,6 +141,12 @@ static bt_run_event fault_event(const char *kind)
                           .as.fault = {3, kind, "continue", "loss 9 where 2 was usual"}};
 }
 
+static bt_run_event save_event(const char *kind, int64_t step)
+{
+    return (bt_run_event){.type = BT_RUN_EVENT_SAVE,
+                          .as.save = {.kind = kind, .step = step, .message = ""}};
+}
+
 static void say(bt_metrics *metrics, bt_run_event event) { bt_metrics_event(metrics, &event); }
 
 static void the_state_is_what_was_said(void **state)
@@ -158,6 +164,8 @@ static void the_state_is_what_was_said(void **state)
     say(metrics, fault_event("loss_spike"));
     say(metrics, fault_event("nonfinite_loss"));
     say(metrics, fault_event("loss_spike"));
+    say(metrics, save_event("loaded", 5));
+    say(metrics, save_event("failed", 6));
     bt_metrics_round_end(metrics, "failed", "it \"broke\"");
     assert_string_equal(bt_metrics_failure(metrics), "");
     bt_metrics_close(metrics);
@@ -288,6 +296,30 @@ static void a_run_leaves_its_log(void **state)
     bt_suite_release(&suite);
 }
 
+static void a_checkpoint_has_an_age(void **state)
+{
+    (void)state;
+    const bt_metrics_round round = {"one", "blutrain", 0, 10};
+    bt_metrics *metrics = NULL;
+    bt_json_doc lines[8];
+    ASSERT_OK(bt_metrics_open(folder, 1, &metrics));
+    bt_metrics_round_begin(metrics, &round);
+    say(metrics, save_event("saved", 8));
+    say(metrics, step_event(0, 1));
+    bt_metrics_round_end(metrics, "passed", "");
+    bt_metrics_close(metrics);
+    assert_true(value_of("bt_bench_checkpoint_step") == 8);
+    assert_true(value_of("bt_bench_checkpoint_age_seconds") >= 0 &&
+                value_of("bt_bench_checkpoint_age_seconds") < 60);
+    const int count = read_log(lines, 8);
+    assert_int_equal(count, 4);
+    assert_null(bt_json_get(lines[0].root, "checkpoint_age_s"));
+    assert_true(bt_json_number_of(lines[2].root, "checkpoint_age_s") >= 0);
+    for (int i = 0; i < count; ++i) {
+        bt_json_release(&lines[i]);
+    }
+}
+
 static void a_folder_that_is_gone_stops_the_metrics_only(void **state)
 {
     (void)state;
@@ -345,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         METRICS_TEST(the_state_is_what_was_said),
         METRICS_TEST(a_run_leaves_its_log),
+        METRICS_TEST(a_checkpoint_has_an_age),
         METRICS_TEST(a_folder_that_is_gone_stops_the_metrics_only),
         cmocka_unit_test(every_metric_is_documented),
     };
