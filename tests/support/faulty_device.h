@@ -18,7 +18,7 @@ typedef enum faulty_kind {
 // What happens to launches of one op; the first launch is number 1.
 typedef struct faulty_plan {
     faulty_kind kind;
-    bt_kernel_op op;    // GEMM, UNARY, CROSS_ENTROPY, GRAD_NORM; HANG: any
+    bt_kernel_op op;    // GEMM, UNARY, CROSS_ENTROPY_MEAN, GRAD_NORM; HANG: any
     int64_t from, last; // launches of `op` that it happens to
 } faulty_plan;
 
