@@ -42,7 +42,7 @@ bt_status bt_case_identity(const cJSON *item, bt_str *out)
 static void list_differences(const cJSON *was, const cJSON *is, const char *path, bt_str *out)
 {
     char below[256];
-    if (cJSON_IsObject(was) && cJSON_IsObject(is)) {
+    if (was && is && cJSON_IsObject(was) && cJSON_IsObject(is)) {
         for (const cJSON *node = was->child; node; node = node->next) {
             (void)snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", node->string);
             list_differences(node, bt_json_get(is, node->string), below, out);

@@ -227,7 +227,7 @@ static int64_t copy_paths(const cJSON *list, const char **paths)
 static const char *text_in(const cJSON *object, const char *key)
 {
     const cJSON *item = object ? bt_json_get(object, key) : NULL;
-    return cJSON_IsString(item) ? item->valuestring : NULL;
+    return item && cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
 static bt_status understand(worker *self, bt_case_work *work)
