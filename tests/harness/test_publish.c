@@ -133,14 +133,14 @@ static void paths_and_markup_stay_here(void **state)
 {
     (void)state;
     int64_t run = record_training(
-        "/home/ada/secret/bt-bench run /home/ada/mine.json --set a=`reboot`\n```\n<script>");
+        "/home/lovelace/secret/bt-bench run /home/lovelace/mine.json --set a=`reboot`\n```\n<script>");
     bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     static const char *const names[] = {"README.md", "index.html", "report.json",
                                         "environment.json"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *text = file_text(names[i]);
-        assert_null(strstr(text, "ada"));
+        assert_null(strstr(text, "lovelace"));
         assert_null(strstr(text, "secret"));
         bt_mem_free(text);
     }
@@ -180,7 +180,7 @@ static void what_identifies_the_machine_stays_here(void **state)
                                          "6.1.0-13-planted",
                                          "user.slice/planted",
                                          "02:fc:00:12:34:56",
-                                         "/home/ada",
+                                         "/home/lovelace",
                                          "secret"};
     const bt_store_fact facts[] = {
         {"cgroup.path", "0::/user.slice/planted", BT_FACT_INFO},
@@ -190,11 +190,11 @@ static void what_identifies_the_machine_stays_here(void **state)
         {"gpu.uuid", "GPU-0a1b2c3d-4444-5555-6666-0a1b2c3d4e5f", BT_FACT_SOFT},
         {"os.kernel", "Linux 6.1.0-13-planted", BT_FACT_SOFT},
     };
-    static const char words[] = "/home/ada/b on 02:fc:00:12:34:56, 6.1.0-13-planted, "
+    static const char words[] = "/home/lovelace/b on 02:fc:00:12:34:56, 6.1.0-13-planted, "
                                 "GPU-0a1b2c3d-4444-5555-6666-0a1b2c3d4e5f of secret-host";
     int64_t run = 0;
     sample_run sample = sample_run_default();
-    const bt_store_artifact artifact = {"report", "/home/ada/secret/report.html", 1, ""};
+    const bt_store_artifact artifact = {"report", "/home/lovelace/secret/report.html", 1, ""};
     const bt_store_verdict verdict = {.kind = "gate",
                                       .subject = "fp32",
                                       .metric = "step_time_ns",
@@ -205,7 +205,7 @@ static void what_identifies_the_machine_stays_here(void **state)
                                       .rounds = 8,
                                       .reason = words,
                                       .rule_json = "{\"why\":\"02:fc:00:12:34:56\"}"};
-    const bt_store_file file = {"suite", "/home/ada/mine.json", words, sizeof words - 1};
+    const bt_store_file file = {"suite", "/home/lovelace/mine.json", words, sizeof words - 1};
     sample.command = words;
     sample.message = words;
     sample.env = (bt_store_env){"planted", facts, sizeof facts / sizeof facts[0]};
