@@ -124,6 +124,38 @@ static bt_status check_numbers(const bt_train_optimizer *optimizer)
     return BT_OK;
 }
 
+// The group's size divides the step, S divides the step, and the size divides S.
+static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches)
+{
+    const bt_train_parallel *parallel = &plan->parallel;
+    const int64_t ranks = parallel->group ? parallel->group->size : 1, shards = parallel->invariant;
+    if ((unsigned)parallel->sharding >= BT_SHARDING_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown sharding %d", (int)parallel->sharding);
+    }
+    if (!(parallel->bucket_mb >= 0 && parallel->bucket_mb <= 65536)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "bucket_mb is %g, allowed: 0 to 65536",
+                        parallel->bucket_mb);
+    }
+    if (micro_batches % ranks != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "a step has %lld micro-batches (tokens_per_step %lld), which %lld ranks "
+                        "cannot share evenly",
+                        (long long)micro_batches, (long long)plan->tokens_per_step,
+                        (long long)ranks);
+    }
+    if (shards < 0 || (shards & (shards - 1)) != 0 || shards > micro_batches ||
+        (shards > 0 && (micro_batches % shards != 0 || shards % ranks != 0))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "invariant is %lld: allowed are 0 and powers of 2 that divide the step's "
+                        "%lld micro-batches and that the number of ranks, %lld, divides",
+                        (long long)shards, (long long)micro_batches, (long long)ranks);
+    }
+    if (ranks > 1 || shards > 0) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "training on several ranks is not supported yet");
+    }
+    return BT_OK;
+}
+
 bt_status bt_train_check(const bt_train_plan *plan)
 {
     BT_TRY(check_integers(plan));
@@ -145,6 +177,7 @@ bt_status bt_train_check(const bt_train_plan *plan)
                         "tokens_per_step %lld is not a multiple of micro_batch x sequence = %lld",
                         (long long)plan->tokens_per_step, (long long)micro_tokens);
     }
+    BT_TRY(check_parallel(plan, plan->tokens_per_step / micro_tokens));
     if (plan->checkpoints.resume && plan->checkpoints.parameters_only) {
         return bt_error(
             BT_STATUS_INVALID_ARGUMENT,

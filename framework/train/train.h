@@ -17,8 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "framework/base/sharding.h"
 #include "framework/base/status.h"
 #include "framework/device/device.h"
+#include "framework/dist/group.h"
 #include "framework/eval/hellaswag.h"
 #include "framework/nn/gpt2.h"
 
@@ -65,6 +67,21 @@ typedef struct bt_train_checkpoints {
     const char *plan_hash; // of what decides on the bits; another one is refused. NULL: not checked
     const char *build;     // what wrote them, at most 255 bytes; NULL: not said
 } bt_train_checkpoints;
+
+// Data parallel: this process or thread is one of several ranks, and each calls bt_train_run with
+// the same plan but for device ordinal and group. Events, result and digest are the same on every
+// rank; only rank 0 writes and reads checkpoints. A rank that fails aborts the group: the others
+// fail with its reason. Only rank 0's should_stop is asked. See framework/dist/README.md.
+typedef struct bt_train_parallel {
+    bt_group *group;      // borrowed, this rank's; NULL: one rank. Its size divides the step's
+                          // micro-batches evenly
+    bt_sharding sharding; // of no effect on one rank
+    double bucket_mb;     // gradients are reduced in parts of about so many MiB; 0: 25
+    int64_t invariant;    // S, virtual shards of a step: the bits are those of any number of ranks
+                          // that divides S. A power of 2 that divides the step's micro-batches;
+                          // 0: the bits depend on the number of ranks
+    bool no_overlap;      // reduce behind the backward, not beside it; the bits are the same
+} bt_train_parallel;
 
 // X(enumerator, name, what follows when a loss or a gradient norm is not finite)
 #define BT_TRAIN_POLICY_LIST(X)                                                                    \
@@ -117,6 +134,7 @@ typedef struct bt_train_plan {
     bt_train_policy on_nonfinite;  // other than CONTINUE: the host waits before each update
     bool anomaly;                  // name the op that makes the first NaN or infinity: slow
     int64_t verify_every;          // replay every so many steps and compare bits; 0: never
+    bt_train_parallel parallel;
 } bt_train_plan;
 
 typedef struct bt_train_start {

@@ -132,8 +132,8 @@ static void the_json_satisfies_its_schema(void **state)
 static void paths_and_markup_stay_here(void **state)
 {
     (void)state;
-    int64_t run = record_training(
-        "/home/lovelace/secret/bt-bench run /home/lovelace/mine.json --set a=`reboot`\n```\n<script>");
+    int64_t run = record_training("/home/lovelace/secret/bt-bench run /home/lovelace/mine.json "
+                                  "--set a=`reboot`\n```\n<script>");
     bt_publication publication = {.folder = target, .draft = true};
     ASSERT_OK(bt_report_publish(scratch_store, &run, 1, &publication));
     static const char *const names[] = {"README.md", "index.html", "report.json",

@@ -418,6 +418,12 @@ static void impossible_plans_are_refused(void **state)
     plan.model.heads = 3;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "not divisible", bt_train_check(&plan));
     plan = small_train_plan();
+    plan.parallel.invariant = 4; // the step has two micro-batches
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "invariant is 4", bt_train_check(&plan));
+    plan = small_train_plan();
+    plan.parallel.bucket_mb = (double)NAN;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "bucket_mb is nan", bt_train_check(&plan));
+    plan = small_train_plan();
     plan.model.vocab = 40; // the text has tokens up to 47
     bt_train_result result;
     bt_train_observer quiet = {0};
