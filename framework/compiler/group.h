@@ -1,0 +1,190 @@
+// framework/compiler/group.h - a fused group: a program over an index space, one generated kernel
+//
+// `fuse` makes groups of a graph (graph.h), `emit` writes MLIR for them. A group is a loop nest of
+// up to BT_MAX_RANK axes and a list of instructions that is executed at every index. Operands are
+// arrays with a stride per axis (0: broadcast); an instruction reads the results of earlier ones.
+// A row reduction runs over the last axis; its result has one value a row and may be used by later
+// instructions at every index of that row. A column reduction runs over all axes but the last.
+//
+//   y = softmax(x), [rows, cols] of f32:
+//     %0 = load 0                     full
+//     %1 = row_max %0                 row     order lanes 32
+//     %2 = sub %0 %1                  full
+//     %3 = exp %2                     full
+//     %4 = cast f64 %3                full
+//     %5 = row_sum %4                 row     order lanes 32 sum f64
+//     ...
+//
+// Invariants
+//   1. Instruction i uses results below i only. LOADs of an operand that is also stored to read
+//   what
+//      was there before the kernel.
+//   2. An instruction's arithmetic is IEEE in `dtype`, each operation rounded once; nothing is
+//      contracted or reordered but what FMA and an order say. So the bits are known beforehand.
+//   3. Functions (GELU ... SHIFT) have the bits of the UNARY kernel of the group's device, SLOPE
+//      those of UNARY_BACKWARD with dy = 1, or the bound that the emitter states.
+//   4. dtype is F32 or F64 for arithmetic (bf16 operands are cast at LOAD and STORE), I32 or I64
+//      for ids. A LOAD's dtype is its operand's; STORE rounds to its operand's, to nearest even.
+//   5. The index space has no empty axis; rank is at least 1. Axes that all operands walk as one
+//      are one axis (bt_group_collapse).
+#ifndef BT_COMPILER_GROUP_H
+#define BT_COMPILER_GROUP_H
+
+#include "framework/base/str.h"
+#include "kernels/kernels.h"
+
+enum { BT_GROUP_OPERANDS_MOST = 24, BT_GROUP_CODE_MOST = 160 };
+
+// X(enumerator, text)
+#define BT_GROUP_KIND_LIST(X)                                                                      \
+    X(ELEMENTWISE, "elementwise") /* no reduction */                                               \
+    X(ROW, "row")                 /* row reductions, then elementwise; or several of these */      \
+    X(COLUMN, "column")           /* column reductions of elementwise values */                    \
+    X(PRODUCT, "product")         /* a GEMM, the program is its epilogue */                        \
+    X(ATTENTION, "attention")     /* likewise of attention's operands and result */
+
+typedef enum bt_group_kind {
+#define BT_GROUP_KIND_ENUM(name, text) BT_GROUP_##name,
+    BT_GROUP_KIND_LIST(BT_GROUP_KIND_ENUM)
+#undef BT_GROUP_KIND_ENUM
+        BT_GROUP_KIND_COUNT
+} bt_group_kind;
+
+// X(enumerator, text, number of earlier results that it uses)
+#define BT_GROUP_OP_LIST(X)                                                                        \
+    X(LOAD, "load", 0)     /* element of `operand` */                                              \
+    X(CONST, "const", 0)   /* value */                                                             \
+    X(RESULT, "result", 0) /* of a PRODUCT or ATTENTION group: what the call made here */          \
+    X(CAST, "cast", 1)     /* a as dtype, to nearest even */                                       \
+    X(UNARY, "unary", 1)   /* function(a), alpha in value */                                       \
+    X(SLOPE, "slope", 1)   /* function'(a), likewise */                                            \
+    X(ADD, "add", 2)                                                                               \
+    X(SUB, "sub", 2)                                                                               \
+    X(MUL, "mul", 2)                                                                               \
+    X(DIV, "div", 2)                                                                               \
+    X(MAX, "max", 2)               /* a > b ? a : b */                                             \
+    X(FMA, "fma", 3)               /* a b + c, rounded once */                                     \
+    X(EQUAL, "equal", 2)           /* a == b ? 1 : 0; dtype is the result's */                     \
+    X(SELECT, "select", 3)         /* a != 0 ? b : c */                                            \
+    X(INDEX, "index", 0)           /* I64: place along `axis` */                                   \
+    X(KEEP, "keep", 0)             /* dropout: 1 / (1 - rate) where kept, else 0; `dropout` */     \
+    X(ROW_SUM, "row_sum", 1)       /* sum of a along the last axis */                              \
+    X(ROW_DOT, "row_dot", 2)       /* sum of a b, each term added with one rounding (fma) */       \
+    X(ROW_MAX, "row_max", 1)       /* largest a; -infinity first, NaN passes over */               \
+    X(COLUMN_SUM, "column_sum", 1) /* sum of a over all axes but the last */                       \
+    X(STORE, "store", 1)           /* a to `operand` */                                            \
+    X(STORE_ADD, "store_add", 1)   /* operand += a: old value widened to dtype, rounded once */
+
+typedef enum bt_group_op {
+#define BT_GROUP_OP_ENUM(name, text, uses) BT_GROUP_##name,
+    BT_GROUP_OP_LIST(BT_GROUP_OP_ENUM)
+#undef BT_GROUP_OP_ENUM
+        BT_GROUP_OP_COUNT
+} bt_group_op;
+
+// Order of a reduction. Element i belongs to lane i % lanes. A lane adds its elements ascending: in
+// `part` for `block` of them, then the part is added to the lane's sum in `sum` and starts again at
+// 0; block 0 adds each element to the lane's sum at once. The lanes' sums are added by halves:
+// lane j += lane j + lanes / 2, then lanes / 4, ... 1. lanes 0: any order; the emitter chooses it,
+// fixed for a shape, and its error bound is that of a sum in `sum`.
+// Column sums: element i is row i; lanes 1 is ascending.
+typedef struct bt_group_order {
+    int lanes;     // 0 or a power of two
+    int64_t block; // elements of a lane
+    bt_dtype part, sum;
+} bt_group_order;
+
+// Where an instruction's result differs from index to index.
+typedef enum bt_group_extent {
+    BT_GROUP_SCALAR,     // one value
+    BT_GROUP_PER_ROW,    // one a row: it depends on the axes but the last
+    BT_GROUP_PER_COLUMN, // one a column: it depends on the last axis only
+    BT_GROUP_FULL
+} bt_group_extent;
+
+typedef struct bt_group_instruction {
+    bt_group_op op;
+    bt_dtype dtype; // of the result and the arithmetic
+    int a, b, c;    // earlier instructions; -1: none
+    int operand;    // LOAD, STORE, STORE_ADD; else -1
+    bt_unary function;
+    double value; // CONST; alpha of UNARY and SLOPE
+    int axis;     // INDEX
+    struct {
+        double rate;
+        uint64_t seed, stream; // the element's number is its row-major index, as in bt_dropout_args
+    } dropout;
+    bt_group_order order;   // of reductions
+    bt_group_extent extent; // the builders write it
+} bt_group_instruction;
+
+typedef struct bt_group_operand {
+    bt_dtype dtype;
+    int64_t stride[BT_MAX_RANK]; // elements an axis of the group; 0: broadcast. Of a reduction's
+                                 // result the reduced axes have 0
+    int64_t count;               // elements from the first to the last that the group touches
+    bool is_read, is_written;
+    int value; // of the graph that it was made from (the written one if both), -1 by hand
+} bt_group_operand;
+
+typedef struct bt_group {
+    bt_group_kind kind;
+    int rank;
+    int64_t shape[BT_MAX_RANK];
+    bool dynamic_rows; // axis 0 may have another size at each call (batch); others are fixed
+    int operand_count;
+    bt_group_operand operands[BT_GROUP_OPERANDS_MOST];
+    int code_count;
+    bt_group_instruction code[BT_GROUP_CODE_MOST];
+    // PRODUCT: the call whose result the program changes. Shape is [m, n] or [batch, m, n]. Its a,
+    // b are operands call_operand[0], [1]. ATTENTION: q, k, v.
+    bt_gemm_args product;
+    bt_attention_shape attention;
+    int call_operand[3]; // -1: none
+} bt_group;
+
+// ---- building; all return the new instruction, and write the first failure to *status -----------
+
+typedef struct bt_group_builder {
+    bt_group *group; // borrowed
+    bt_status status;
+} bt_group_builder;
+
+// Shapes  shape [rank], each at least 1
+BT_CHECKED bt_status bt_group_init(bt_group *group, bt_group_kind kind, const int64_t *shape,
+                                   int rank);
+// A new operand with the strides given; returns its number. NULL: contiguous, of the group's shape.
+int bt_group_operand_add(bt_group_builder *b, bt_dtype dtype, const int64_t *stride);
+int bt_group_load(bt_group_builder *b, int operand);
+void bt_group_store(bt_group_builder *b, int operand, int a);
+void bt_group_store_add(bt_group_builder *b, int operand, int a);
+int bt_group_const(bt_group_builder *b, bt_dtype dtype, double value);
+int bt_group_cast(bt_group_builder *b, int a, bt_dtype dtype); // a itself where it is of that type
+int bt_group_unary(bt_group_builder *b, bt_unary function, double alpha, int a);
+int bt_group_slope(bt_group_builder *b, bt_unary function, double alpha, int a);
+// ADD, SUB, MUL, DIV, MAX, EQUAL; a and b of one type.
+int bt_group_binary(bt_group_builder *b, bt_group_op op, int first, int second);
+int bt_group_ternary(bt_group_builder *b, bt_group_op op, int first, int second, int third);
+int bt_group_reduce(bt_group_builder *b, bt_group_op op, int first, int second,
+                    bt_group_order order);
+// Any other instruction, checked; `made` is copied, its extent is ignored.
+int bt_group_append(bt_group_builder *b, const bt_group_instruction *made);
+
+// The order of the CPU's row sums: 32 lanes, `block` elements of a lane in the row's type.
+bt_group_order bt_group_lanes(bt_dtype part, int64_t block, bt_dtype sum);
+
+// ---- looking at it ------------------------------------------------------------------------------
+
+const char *bt_group_op_text(bt_group_op op);
+const char *bt_group_kind_text(bt_group_kind kind);
+// Errors  INVALID_ARGUMENT naming the instruction: invariants 1, 4, 5, operand numbers, extents
+BT_CHECKED bt_status bt_group_check(const bt_group *group);
+// Merges neighbouring axes that every operand walks as one. Axes that INDEX names, and the last one
+// of a group with reductions, stay.
+void bt_group_collapse(bt_group *group);
+// Bytes that the kernel reads and writes when each operand is moved once.
+int64_t bt_group_bytes(const bt_group *group);
+// As text, one instruction a line; the same text for the same group, hence a content to hash.
+void bt_group_print(const bt_group *group, bt_str *out);
+
+#endif
