@@ -28,7 +28,11 @@ static const double used_by_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 7
                                                          [BT_RECOMPUTE_BLOCK] = 16,
                                                          [BT_RECOMPUTE_BLOCK_OFFLOAD] = 22};
 
+// Logits that exist at a time, at most (bt_linear_cross_entropy_rows).
+#define HEAD_LOGITS_BYTES (1.125 * 1024 * 1024 * 1024)
+
 static double larger_of(double a, double b) { return a > b ? a : b; }
+static double smaller_of(double a, double b) { return a < b ? a : b; }
 
 bt_plan_recompute bt_plan_recompute_of(const cJSON *train)
 {
@@ -60,8 +64,10 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double blocks = (double)how.blocks;
     double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
     double unit = tokens * width * element_bytes;
-    // The head: logits, whose place their gradient takes, and the gradient of the tied embedding.
-    double head = tokens * vocab * element_bytes + 3 * unit + (accumulates ? 0 : 4 * vocab * width);
+    // The head: logits of some rows, whose place their gradient takes (the fused head's pieces),
+    // the gradients of its input and of the tied embedding, which is fp32.
+    double logits = smaller_of(tokens * vocab * element_bytes, HEAD_LOGITS_BYTES);
+    double head = logits + 3 * unit + 4 * vocab * width;
     double forward = kept * unit + larger_of(head, used_by_block[how.mode] * unit);
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
     return (uint64_t)(1.04 * (state + peak));

@@ -4,6 +4,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/plan/plan.h"
+#include "tests/support/small_train.h"
 #include "tests/support/test.h"
 
 static const char text[] =
@@ -228,17 +229,17 @@ static void micro_batch_follows_the_memory(void **state)
 {
     (void)state;
     assert_int_equal(micro_batch_with(140ULL << 30, NULL), 64);
-    assert_int_equal(micro_batch_with(13ULL << 30, NULL), 32);
-    assert_int_equal(micro_batch_with(6ULL << 30, NULL), 8);
+    assert_int_equal(micro_batch_with(gib(1.7), NULL), 32);
+    assert_int_equal(micro_batch_with(gib(1.4), NULL), 8);
     assert_int_equal(micro_batch_with(1ULL << 30, NULL), -1);
     assert_non_null(strstr(bt_error_message(), "a micro-batch of 8 x 1024 tokens needs about"));
     assert_int_equal(micro_batch_with(0, NULL), 64); // nothing known: a dry run elsewhere
-    assert_int_equal(micro_batch_with(6ULL << 30, "train.micro_batch=auto"), 16);
+    assert_int_equal(micro_batch_with(gib(1.4), "train.micro_batch=auto"), 16);
     assert_int_equal(micro_batch_with(1, "train.micro_batch=2"), 2); // the user's word
-    assert_int_equal(micro_batch_with(140ULL << 30, "train.memory_limit_bytes=6442450944"), 8);
+    assert_int_equal(micro_batch_with(140ULL << 30, "train.memory_limit_bytes=1503238553"), 8);
     assert_int_equal(micro_batch_with(140ULL << 30, "train.tokens_per_step=24576"), 8);
-    assert_int_equal(micro_batch_with(gib(6.6), NULL), 8);
-    assert_int_equal(micro_batch_with(gib(6.6), "train.recompute=block"), 32);
+    assert_int_equal(micro_batch_with(gib(1.33), NULL), 8);
+    assert_int_equal(micro_batch_with(gib(1.33), "train.recompute=block"), 32);
 }
 
 // "auto" is the cheapest that fits, and each stands in the plan.
@@ -246,16 +247,16 @@ static void recomputation_follows_the_memory(void **state)
 {
     (void)state;
     const struct {
-        double available_gib; // 32 x 1024 needs 6.72; each mode in one block, then in both, less
+        double available_gib; // 64 x 1024 needs 1.79; each mode in one block, then in both, less
         int64_t micro_batch;
         const char *mode, *line_end;
         int64_t blocks;
-    } cases[] = {{6.8, 32, "none", "seed 1337\n", 0},
-                 {6.69, 32, "gelu_ln", "recompute gelu_ln in 1 of 2 blocks\n", 1},
-                 {6.65, 32, "gelu_ln", "recompute gelu_ln in 2 of 2 blocks\n", 2},
-                 {6.6, 32, "block", "recompute block in 1 of 2 blocks\n", 1},
-                 {6.55, 32, "block", "recompute block in 2 of 2 blocks\n", 2},
-                 {6.4, 8, "none", "seed 1337\n", 0}};
+    } cases[] = {{1.8, 64, "none", "seed 1337\n", 0},
+                 {1.7, 64, "gelu_ln", "recompute gelu_ln in 1 of 2 blocks\n", 1},
+                 {1.6, 64, "gelu_ln", "recompute gelu_ln in 2 of 2 blocks\n", 2},
+                 {1.5, 64, "block", "recompute block in 1 of 2 blocks\n", 1},
+                 {1.37, 64, "block", "recompute block in 2 of 2 blocks\n", 2},
+                 {1.3, 64, "block_offload", "recompute block_offload in 2 of 2 blocks\n", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         const char *set = "train.recompute=auto";
         bt_machine machine = with_gpu;
@@ -265,7 +266,7 @@ static void recomputation_follows_the_memory(void **state)
         machine.cuda_free_bytes = gib(cases[i].available_gib);
         ASSERT_OK(bt_plan_make(&suite, &options, &machine, &plan));
         const cJSON *train = bt_json_get(bt_plan_case(&plan, 1), "train");
-        assert_true(bt_plan_number(train, "micro_batch") == (double)cases[i].micro_batch);
+        assert_int_equal((int64_t)bt_plan_number(train, "micro_batch"), cases[i].micro_batch);
         assert_string_equal(bt_json_get(train, "recompute")->valuestring, cases[i].mode);
         assert_true(bt_plan_number(train, "recompute_blocks") == (double)cases[i].blocks);
         bt_plan_describe(&plan, &shown);
@@ -275,7 +276,79 @@ static void recomputation_follows_the_memory(void **state)
     }
     const char *set = "train.recompute=auto";
     assert_int_equal(micro_batch_with(1ULL << 30, set), -1);
-    assert_non_null(strstr(bt_error_message(), "needs about 1.7 GiB"));
+    assert_non_null(strstr(bt_error_message(), "needs about 1.3 GiB"));
+}
+
+// ---- the estimate of memory -------------------------------------------------------------------
+
+typedef struct measured {
+    const char *precision;
+    int64_t layers, width, vocab, context, micro_batch; // context: the sequence, too
+    double peak_gib;
+} measured;
+
+static double estimate_gib(const measured *m)
+{
+    char train[400];
+    bt_json_doc doc = {0};
+    const int length = snprintf(
+        train, sizeof train,
+        "{\"precision\":\"%s\",\"recompute\":\"none\",\"sequence\":%lld,\"tokens_per_step\":%lld,"
+        "\"model\":{\"layers\":%lld,\"width\":%lld,\"vocab\":%lld,\"context\":%lld}}",
+        m->precision, (long long)m->context, (long long)(m->context * m->micro_batch),
+        (long long)m->layers, (long long)m->width, (long long)m->vocab, (long long)m->context);
+    ASSERT_OK(bt_json_parse("train", train, (size_t)length, &doc));
+    const uint64_t bytes =
+        bt_plan_memory_bytes(doc.root, m->micro_batch, bt_plan_recompute_of(doc.root));
+    bt_json_release(&doc);
+    return (double)bytes / 1073741824.0;
+}
+
+// A plan that the estimate lets through must fit, and must not waste a tenth of the device.
+static void expect_close(const measured *m)
+{
+    const double estimate = estimate_gib(m);
+    if (!(estimate >= m->peak_gib && estimate <= 1.08 * m->peak_gib)) {
+        fail_msg("%s, %lld x %lld tokens, width %lld: estimated %.4f GiB, measured %.4f GiB",
+                 m->precision, (long long)m->micro_batch, (long long)m->context,
+                 (long long)m->width, estimate, m->peak_gib);
+    }
+}
+
+// Peaks of the pool without recomputation: an H200 with GPT-2 124M, and the CPU.
+static void estimate_is_what_was_measured(void **state)
+{
+    (void)state;
+    const measured rows[] = {{"bf16", 12, 768, 50304, 1024, 64, 21.7},
+                             {"tf32", 12, 768, 50304, 1024, 32, 21.4},
+                             {"tf32", 12, 768, 50304, 16384, 2, 21.0},
+                             {"bf16", 12, 768, 50304, 16384, 2, 12.1},
+                             {"fp32", 4, 256, 50304, 256, 8, 0.7551}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        expect_close(&rows[i]);
+    }
+}
+
+static void estimate_is_what_this_cpu_takes(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_train_plan();
+    bt_train_result result;
+    plan.model = (bt_gpt2_config){.layers = 3, .heads = 2, .width = 64, .vocab = 4096};
+    plan.model.context = plan.sequence = 128;
+    plan.micro_batch = 4;
+    plan.tokens_per_step = plan.sequence * plan.micro_batch;
+    plan.steps = 1;
+    plan.eval_every = plan.profile_steps = plan.warmup_timing_steps = 0;
+    ASSERT_OK(bt_train_run(&plan, &(bt_train_observer){0}, &result));
+    const measured row = {.precision = "fp32",
+                          .layers = plan.model.layers,
+                          .width = plan.model.width,
+                          .vocab = plan.model.vocab,
+                          .context = plan.sequence,
+                          .micro_batch = plan.micro_batch,
+                          .peak_gib = (double)result.peak_allocated_bytes / 1073741824.0};
+    expect_close(&row);
 }
 
 static void parameters_of_d12_are_exact(void **state)
@@ -418,6 +491,9 @@ int main(void)
         cmocka_unit_test(filter_selects_cases),
         cmocka_unit_test(micro_batch_follows_the_memory),
         cmocka_unit_test(recomputation_follows_the_memory),
+        cmocka_unit_test(estimate_is_what_was_measured),
+        cmocka_unit_test_setup_teardown(estimate_is_what_this_cpu_takes, small_corpus_write,
+                                        small_corpus_remove),
         cmocka_unit_test(parameters_of_d12_are_exact),
         cmocka_unit_test(paper_profile_is_e1),
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
