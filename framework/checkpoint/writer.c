@@ -30,6 +30,7 @@ struct bt_checkpoint_writer {
     bt_event copied;     // owned; staging is filled
     bt_state_values values;
     atomic_bool cancel;
+    atomic_bool copying; // the save in flight has not filled staging yet
 
     pthread_t thread;
     bool has_thread;
@@ -66,6 +67,7 @@ static bt_status write_snapshot(bt_checkpoint_writer *writer)
         BT_TRY(fetch_snapshot(writer));
     }
     BT_TRY(device->backend->event_synchronize(device, writer->copied));
+    atomic_store(&writer->copying, false);
     return bt_image_write(&writer->image, &writer->store, &writer->values, writer->max_to_keep,
                           writer->data, &writer->cancel);
 }
@@ -83,6 +85,7 @@ static void *write_saves(void *self)
         }
         (void)pthread_mutex_unlock(&writer->mutex);
         bt_status status = write_snapshot(writer);
+        atomic_store(&writer->copying, false); // also where it failed
         (void)pthread_mutex_lock(&writer->mutex);
         writer->status = status;
         (void)snprintf(writer->message, sizeof writer->message, "%s", bt_error_message());
@@ -255,6 +258,7 @@ bt_status bt_checkpoint_start(bt_checkpoint_writer *writer, const bt_state_value
     BT_TRY(take_snapshot(writer));
     writer->values = *values;
     atomic_store(&writer->cancel, false);
+    atomic_store(&writer->copying, true);
     (void)pthread_mutex_lock(&writer->mutex);
     writer->busy = true;
     (void)pthread_cond_broadcast(&writer->changed);
@@ -269,6 +273,11 @@ bool bt_checkpoint_is_busy(bt_checkpoint_writer *writer)
     bool busy = writer->busy;
     (void)pthread_mutex_unlock(&writer->mutex);
     return busy;
+}
+
+bool bt_checkpoint_is_copying(bt_checkpoint_writer *writer)
+{
+    return atomic_load(&writer->copying);
 }
 
 bt_status bt_checkpoint_wait(bt_checkpoint_writer *writer)

@@ -46,6 +46,8 @@ void bt_checkpoint_writer_destroy(bt_checkpoint_writer *writer);
 BT_CHECKED bt_status bt_checkpoint_start(bt_checkpoint_writer *writer,
                                          const bt_state_values *values, bool *started);
 bool bt_checkpoint_is_busy(bt_checkpoint_writer *writer);
+// Whether the copy to the host of the save in flight may still run. Sync    none
+bool bt_checkpoint_is_copying(bt_checkpoint_writer *writer);
 // Waits for the save in flight. Errors  its, or those of the last one if nobody has asked since
 BT_CHECKED bt_status bt_checkpoint_wait(bt_checkpoint_writer *writer);
 // Ends the save in flight as soon as possible and waits; nothing of it is left, unless it was

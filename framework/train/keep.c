@@ -324,6 +324,11 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
     return is_due(t, step) ? begin_save(t, step) : BT_OK;
 }
 
+bool bt_keep_copies(const bt_trainer *t)
+{
+    return t->keep.in_flight && bt_checkpoint_is_copying(t->keep.writer);
+}
+
 static bt_status end_save(bt_trainer *t, int64_t step)
 {
     return t->keep.in_flight ? report_end(t, step, bt_checkpoint_wait(t->keep.writer)) : BT_OK;

@@ -260,7 +260,11 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     event.loss = t->loss;
     event.grad_norm = t->grad_norm;
     event.host_ns = bt_clock_ns() - start_ns;
-    BT_TRY(bt_region_end(&t->steps, &t->session.device, event.host_ns));
+    // The join waits for every stream. Training must not wait for the copy of a checkpoint, least
+    // of all outside of the step's time: a step beside which one still runs is not joined.
+    if (!bt_keep_copies(t)) {
+        BT_TRY(bt_region_end(&t->steps, &t->session.device, event.host_ns));
+    }
     BT_TRY(
         backend->event_elapsed(&t->session.device, t->step_start, t->step_stop, &event.device_ns));
     if (event.profiled) {

@@ -138,6 +138,8 @@ void bt_keep_close(bt_trainer *t);
 BT_CHECKED bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step);
 // Reports that load.
 BT_CHECKED bt_status bt_keep_report_load(const bt_trainer *t);
+// Whether a save in flight still copies the state to the host.
+bool bt_keep_copies(const bt_trainer *t);
 // Begins a save behind `step` steps if one is due, and reports the end of the one in flight. A save
 // that fails is reported and training goes on.
 BT_CHECKED bt_status bt_keep_tick(bt_trainer *t, int64_t step);

@@ -308,6 +308,43 @@ static void three_results_end_the_run(void **state)
     }
 }
 
+// ---- a copy of the state that takes its time ----------------------------------------------------
+
+enum { HELD_FROM = 2, HELD_TO = 5 }; // a checkpoint behind step 2 copies until step 5 is done
+
+static int64_t joins_of_step[STEPS];
+
+static bt_status count_joins(void *self, const bt_train_step *event)
+{
+    (void)self;
+    joins_of_step[event->step] = faulty_device_joins();
+    if (event->step == HELD_FROM - 1) {
+        faulty_device_hold(true);
+    } else if (event->step == HELD_TO) {
+        faulty_device_hold(false);
+    }
+    return BT_OK;
+}
+
+// Joining all streams would make each of those steps wait for the copy, behind its clock.
+static void steps_do_not_wait_for_the_copy_of_a_checkpoint(void **state)
+{
+    (void)state;
+    const bt_train_observer observer = {.step = count_joins};
+    bt_train_plan plan = base_plan();
+    bt_train_result result;
+    assert_non_null(test_scratch_make());
+    plan.checkpoints = (bt_train_checkpoints){
+        .folder = test_scratch_path("held"), .every_steps = HELD_FROM, .asynchronous = true};
+    faulty_device_plan(&none);
+    const int64_t before = faulty_device_joins();
+    ASSERT_OK(bt_train_run(&plan, &observer, &result));
+    assert_int_equal(joins_of_step[0], before + 1);
+    assert_int_equal(joins_of_step[HELD_FROM - 1], before + HELD_FROM);
+    assert_int_equal(joins_of_step[HELD_TO], before + HELD_FROM);
+    test_scratch_remove();
+}
+
 static int set_up(void **state)
 {
     faulty_device_add();
@@ -326,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_spike_is_flagged_and_nothing_else_changes),
         cmocka_unit_test(other_bits_are_the_hardware),
         cmocka_unit_test(three_results_end_the_run),
+        cmocka_unit_test(steps_do_not_wait_for_the_copy_of_a_checkpoint),
     };
     return cmocka_run_group_tests_name("faults of training", tests, set_up, small_corpus_remove);
 }

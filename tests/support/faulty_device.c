@@ -2,8 +2,10 @@
 #include "tests/support/faulty_device.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -17,6 +19,9 @@ static struct {
     int64_t launches; // of plan.op
     int64_t countdown;
     int64_t live;
+    int64_t joins;
+    atomic_bool held;
+    pthread_t holder;
 } faulty;
 
 // ---- kernels -----------------------------------------------------------------------------------
@@ -159,6 +164,21 @@ static void event_destroy(bt_device *device, bt_event event)
     bt_cpu_backend.event_destroy(device, event);
 }
 
+static bt_status event_synchronize(bt_device *device, bt_event event)
+{
+    const struct timespec pause_time = {.tv_nsec = 1000000};
+    while (atomic_load(&faulty.held) && !pthread_equal(pthread_self(), faulty.holder)) {
+        (void)nanosleep(&pause_time, NULL);
+    }
+    return bt_cpu_backend.event_synchronize(device, event);
+}
+
+static bt_status join(bt_device *device, int64_t *waited_ns)
+{
+    ++faulty.joins;
+    return bt_cpu_backend.join(device, waited_ns);
+}
+
 // ---- for tests ---------------------------------------------------------------------------------
 
 void faulty_device_add(void)
@@ -181,6 +201,8 @@ void faulty_device_add(void)
     faulty.backend.stream_create = stream_create;
     faulty.backend.event_create = event_create;
     faulty.backend.event_destroy = event_destroy;
+    faulty.backend.event_synchronize = event_synchronize;
+    faulty.backend.join = join;
     faulty.backend.kernels = rows;
     faulty.backend.kernel_count = ROW_COUNT;
     ASSERT_OK(bt_device_add(&faulty.backend));
@@ -197,5 +219,13 @@ int64_t faulty_device_launches(void) { return faulty.launches; }
 void faulty_device_fail_at(int64_t n) { faulty.countdown = n; }
 
 bool faulty_device_fail_pending(void) { return faulty.countdown > 0; }
+
+void faulty_device_hold(bool held)
+{
+    faulty.holder = pthread_self();
+    atomic_store(&faulty.held, held);
+}
+
+int64_t faulty_device_joins(void) { return faulty.joins; }
 
 int64_t faulty_device_live(void) { return faulty.live; }

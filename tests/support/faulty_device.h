@@ -32,6 +32,10 @@ int64_t faulty_device_launches(void);
 void faulty_device_fail_at(int64_t n);
 // Whether that failure is still to come.
 bool faulty_device_fail_pending(void);
+// While true, a thread other than the caller's that waits for an event waits on.
+void faulty_device_hold(bool held);
+// Joins of all streams so far.
+int64_t faulty_device_joins(void);
 // Blocks, streams and events that were not given back.
 int64_t faulty_device_live(void);
 
