@@ -2,6 +2,7 @@
 #ifndef BT_DIST_CHANNEL_H
 #define BT_DIST_CHANNEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/base/status.h"
@@ -16,6 +17,8 @@ typedef struct bt_channel_ops {
     // Errors  UNAVAILABLE when the other side is gone; without a message about who it is
     bt_status (*write)(void *impl, const void *data, int64_t size_bytes, int64_t *done);
     bt_status (*read)(void *impl, void *data, int64_t size_bytes, int64_t *done);
+    // Whether the other side is known to be gone. Reads nothing.
+    bool (*closed)(void *impl);
     // Makes the other side's read and write fail, as far as the channel can. Any thread.
     void (*abort)(void *impl);
     void (*close)(void *impl);

@@ -89,7 +89,7 @@ BT_CHECKED bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call);
     .all_reduce = bt_cpu_all_reduce, .reduce_scatter = bt_cpu_reduce_scatter,                      \
     .all_gather = bt_cpu_all_gather, .all_to_all = bt_cpu_all_to_all,                              \
     .broadcast = bt_cpu_broadcast, .send_recv = bt_cpu_send_recv, .barrier = bt_cpu_barrier,       \
-    .abort = bt_cpu_group_abort, .destroy = bt_cpu_group_destroy
+    .check = bt_cpu_check, .abort = bt_cpu_group_abort, .destroy = bt_cpu_group_destroy
 
 bt_status bt_cpu_all_reduce(bt_group *group, void *data, int64_t count, bt_dtype dtype,
                             bt_reduction reduction, bt_stream stream);
@@ -104,5 +104,6 @@ bt_status bt_cpu_broadcast(bt_group *group, void *data, int64_t size_bytes, int 
 bt_status bt_cpu_send_recv(bt_group *group, const void *out, int to, void *in, int from,
                            int64_t size_bytes, bt_stream stream);
 bt_status bt_cpu_barrier(bt_group *group, bt_stream stream);
+bt_status bt_cpu_check(bt_group *group);
 
 #endif

@@ -82,6 +82,9 @@ static bt_status fail_gone(bt_cpu_group *group, int peer, const char *how)
 {
     char call[96];
     char text[BT_REGION_REASON_BYTES];
+    if (is_aborted(group)) { // which is why the peer left
+        return fail_aborted(group);
+    }
     describe(&group->legs[peer].out_head, call, sizeof call);
     (void)snprintf(text, sizeof text, "rank %d %s while rank %d waited for it in %s", peer, how,
                    group->group.rank, call);
@@ -193,23 +196,29 @@ static bool process_ended(bt_peer *peer, int pid)
     return poll(&poll_pid, 1, 0) == 1;
 }
 
+// How a peer of the region ended; NULL: it has not, as far as the region knows.
+static const char *how_ended(bt_cpu_group *group, int peer)
+{
+    if (group->region == NULL || peer == group->group.rank) {
+        return NULL;
+    }
+    bt_member *member = &group->region->members[peer];
+    int state = atomic_load(&member->state);
+    int pid = atomic_load(&member->pid);
+    if (state == BT_MEMBER_LEFT) {
+        return "left the group";
+    }
+    bool ended =
+        state == BT_MEMBER_JOINED && pid != getpid() && process_ended(&group->peers[peer], pid);
+    return ended ? "ended" : NULL;
+}
+
 // A rank that this one waits for and that has ended or left; -1: none.
 static int find_ended(bt_cpu_group *group, const char **how)
 {
-    for (int peer = 0; group->region != NULL && peer < group->group.size; ++peer) {
-        if (peer == group->group.rank || leg_is_done(&group->legs[peer])) {
-            continue;
-        }
-        bt_member *member = &group->region->members[peer];
-        int state = atomic_load(&member->state);
-        int pid = atomic_load(&member->pid);
-        if (state == BT_MEMBER_LEFT) {
-            *how = "left the group";
-            return peer;
-        }
-        if (state == BT_MEMBER_JOINED && pid != getpid() &&
-            process_ended(&group->peers[peer], pid)) {
-            *how = "ended";
+    for (int peer = 0; peer < group->group.size; ++peer) {
+        *how = leg_is_done(&group->legs[peer]) ? NULL : how_ended(group, peer);
+        if (*how != NULL) {
             return peer;
         }
     }
@@ -307,6 +316,30 @@ bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call)
     for (int peer = 0; peer < group->group.size; ++peer) {
         group->peers[peer].sent += group->legs[peer].out_bytes >= 0 ? 1 : 0;
         group->peers[peer].received += group->legs[peer].in_bytes >= 0 ? 1 : 0;
+    }
+    return BT_OK;
+}
+
+bt_status bt_cpu_check(bt_group *base)
+{
+    bt_cpu_group *group = base->impl;
+    if (group->failed != BT_OK) {
+        return bt_error(group->failed, "%s", group->failure);
+    }
+    if (is_aborted(group)) {
+        return fail_aborted(group);
+    }
+    for (int peer = 0; peer < base->size; ++peer) {
+        bt_channel *channel = &group->peers[peer].channel;
+        const char *how = how_ended(group, peer);
+        if (how == NULL && channel->ops != NULL && channel->ops->closed(channel->impl)) {
+            how = "closed its connection";
+        }
+        if (how != NULL) {
+            char text[96];
+            (void)snprintf(text, sizeof text, "rank %d %s", peer, how);
+            return fail(group, BT_STATUS_UNAVAILABLE, text);
+        }
     }
     return BT_OK;
 }

@@ -109,6 +109,8 @@ bt_status bt_barrier(bt_group *group, bt_stream stream)
     return group->backend->barrier(group, stream);
 }
 
+bt_status bt_group_check(bt_group *group) { return group->backend->check(group); }
+
 void bt_group_abort(bt_group *group, const char *reason) { group->backend->abort(group, reason); }
 
 void bt_group_destroy(bt_group *group)

@@ -30,7 +30,7 @@ typedef struct bt_group {
 } bt_group;
 
 typedef struct bt_group_backend {
-    const char *name; // "threads", "host"
+    const char *name; // "threads", "host", "mpi", "nccl", "p2p"
     bt_status (*all_reduce)(bt_group *group, void *data, int64_t count, bt_dtype dtype,
                             bt_reduction reduction, bt_stream stream);
     bt_status (*reduce_scatter)(bt_group *group, const void *in, void *out, int64_t count,
@@ -44,6 +44,7 @@ typedef struct bt_group_backend {
     bt_status (*send_recv)(bt_group *group, const void *out, int to, void *in, int from,
                            int64_t size_bytes, bt_stream stream);
     bt_status (*barrier)(bt_group *group, bt_stream stream);
+    bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
 } bt_group_backend;
@@ -80,6 +81,9 @@ BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void
                                   int64_t size_bytes, bt_stream stream);
 // Returns when every rank has called it.
 BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
+// Whether the group still works: an abort, a rank that ended or left, and on a GPU what went wrong
+// in a stream since. Waits for nothing. A failure fails the group as that of a collective does.
+BT_CHECKED bt_status bt_group_check(bt_group *group);
 // Makes the calls of all ranks, waiting ones included, fail with this reason. May be called by any
 // thread.
 void bt_group_abort(bt_group *group, const char *reason);

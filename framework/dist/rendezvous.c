@@ -17,7 +17,7 @@
 #include "framework/base/mem.h"
 #include "framework/dist/group.h"
 
-static const uint64_t hello_magic = 0x6274686931000001;
+static const uint64_t hello_magic = 0x6274686931000002;
 
 // What a connecting rank says first. Sent as it lies: ranks are of one build and byte order, which
 // the magic number proves.
@@ -26,6 +26,7 @@ typedef struct hello {
     int32_t rank, size;
     uint32_t port; // where it listens itself
     uint32_t unused;
+    bt_place place;
 } hello;
 
 // How rank 0 answers: a status and its words, then size addresses.
@@ -45,6 +46,7 @@ typedef struct where {
     inet_address address;
     uint32_t bytes;
     uint32_t unused;
+    bt_place place;
 } where;
 
 typedef struct meeting {
@@ -52,7 +54,8 @@ typedef struct meeting {
     int64_t deadline_ns;
     int listener; // -1: none
     uint32_t port;
-    where *table; // owned [size]
+    bt_place place; // of this rank
+    where *table;   // owned [size]
     int *sockets;
 } meeting;
 
@@ -237,7 +240,8 @@ static hello greeting(const meeting *m)
                    .job = m->who->job,
                    .rank = m->who->rank,
                    .size = m->who->size,
-                   .port = m->port};
+                   .port = m->port,
+                   .place = m->place};
 }
 
 static bt_status check_hello(const meeting *m, const hello *said)
@@ -315,7 +319,7 @@ static bt_status accept_ranks(meeting *m, int lowest, int count)
         }
         m->sockets[said.rank] = fd;
         *port_of(&from) = htons((uint16_t)said.port);
-        m->table[said.rank] = (where){.address = from, .bytes = bytes};
+        m->table[said.rank] = (where){.address = from, .bytes = bytes, .place = said.place};
         --count;
     }
     return BT_OK;
@@ -400,7 +404,7 @@ static bt_status meet_as_other(meeting *m)
     return accept_ranks(m, m->who->rank + 1, m->who->size - 1 - m->who->rank);
 }
 
-bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets)
+bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets, bt_place *places)
 {
     if (who->size < 1 || who->size > BT_GROUP_MAX_SIZE || who->rank < 0 || who->rank >= who->size) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "expected a rank below %d ranks, got rank %d",
@@ -410,15 +414,21 @@ bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets)
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "expected a port from 1 to 65535, got %d",
                         who->port);
     }
+    uint64_t machine = who->machine != 0 ? who->machine : bt_rendezvous_machine();
     meeting m = {.who = who,
                  .deadline_ns = bt_clock_ns() + who->timeout_ns,
                  .listener = -1,
+                 .place = {.machine = machine, .mailbox = who->mailbox},
                  .sockets = sockets};
     for (int rank = 0; rank < who->size; ++rank) {
         sockets[rank] = -1;
     }
     BT_TRY(bt_mem_alloc((size_t)who->size, sizeof *m.table, (void **)&m.table));
+    m.table[0].place = m.place; // of rank 0: the others read all of the table from it
     bt_status status = who->rank == 0 ? meet_as_root(&m) : meet_as_other(&m);
+    for (int rank = 0; rank < who->size; ++rank) {
+        places[rank] = m.table[rank].place;
+    }
     if (m.listener >= 0) {
         (void)close(m.listener);
     }

@@ -2,7 +2,8 @@
 //
 // Rank 0 listens at an address that all know. The others connect to it and say who they are and
 // where they listen; rank 0 answers with the addresses of all; then each rank connects to the lower
-// ones. What they say is checked: protocol, job, number of ranks, no rank twice.
+// ones. What they say is checked: protocol, job, number of ranks, no rank twice. Each also says on
+// which host it is and what its mailbox is called, so that ranks of one host can share memory.
 #ifndef BT_DIST_RENDEZVOUS_H
 #define BT_DIST_RENDEZVOUS_H
 
@@ -16,12 +17,24 @@ typedef struct bt_rendezvous {
     int port;           // of rank 0, 1 to 65535
     uint64_t job;       // equal on all ranks of a start and different from other starts'
     int64_t timeout_ns; // until all are connected
+    uint64_t machine;   // ranks that say the same share memory; 0: bt_rendezvous_machine
+    uint64_t mailbox;   // name of this rank's mailbox; 0: none
 } bt_rendezvous;
 
-// sockets[r] is connected to rank r; sockets[rank] is -1.
+typedef struct bt_place {
+    uint64_t machine, mailbox; // of a rank, as above
+} bt_place;
+
+// A number for this machine and boot, process and network namespace; never 0. Processes that have
+// the same can send each other file descriptors and see each other's process ids.
+uint64_t bt_rendezvous_machine(void);
+
+// sockets[r] is connected to rank r; sockets[rank] is -1. places[r] is what rank r said.
+// Shapes  sockets, places [size]
 // Owns    the caller, each socket; on failure none is left
 // Errors  UNAVAILABLE (port in use, unknown host, a missing rank: named, with host and port),
 //         INVALID_ARGUMENT (two processes of one rank, another number of ranks, another job)
-BT_CHECKED bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets);
+BT_CHECKED bt_status bt_rendezvous_connect(const bt_rendezvous *who, int *sockets,
+                                           bt_place *places);
 
 #endif

@@ -39,12 +39,19 @@ static bt_status ring_read(void *impl, void *data, int64_t size_bytes, int64_t *
     return BT_OK;
 }
 
+static bool ring_closed(void *impl)
+{
+    (void)impl; // the region knows its members
+    return false;
+}
+
 static void ring_abort(void *impl)
 {
     (void)impl; // the region has a word for it
 }
 
-static const bt_channel_ops ring_ops = {ring_write, ring_read, ring_abort, bt_mem_free};
+static const bt_channel_ops ring_ops = {ring_write, ring_read, ring_closed, ring_abort,
+                                        bt_mem_free};
 
 bt_status bt_ring_channel(const bt_region *region, int rank, int peer, bt_channel *channel)
 {

@@ -38,6 +38,15 @@ static bt_status socket_read(void *impl, void *data, int64_t size_bytes, int64_t
     return moved(result, done);
 }
 
+static bool socket_closed(void *impl)
+{
+    char byte;
+    ssize_t result =
+        recv(((socket_channel *)impl)->socket, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+    bool later = result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return result <= 0 && !later;
+}
+
 static void socket_abort(void *impl)
 {
     (void)shutdown(((socket_channel *)impl)->socket, SHUT_RDWR);
@@ -49,7 +58,8 @@ static void socket_close(void *impl)
     bt_mem_free(impl);
 }
 
-static const bt_channel_ops socket_ops = {socket_write, socket_read, socket_abort, socket_close};
+static const bt_channel_ops socket_ops = {socket_write, socket_read, socket_closed, socket_abort,
+                                          socket_close};
 
 bt_status bt_socket_channel(int socket, bt_channel *channel)
 {

@@ -28,7 +28,7 @@ typedef struct rank_start {
 
 const char *ranks_kind_name(ranks_kind kind)
 {
-    static const char *const names[RANKS_KIND_COUNT] = {"threads", "memory", "tcp"};
+    static const char *const names[RANKS_KIND_COUNT] = {"threads", "memory", "tcp", "mixed"};
     return names[kind];
 }
 
@@ -51,16 +51,18 @@ static void *thread_main(void *start)
 
 static void process_main(rank_start *start)
 {
+    bool tcp = start->kind == RANKS_TCP;
     bt_rendezvous who = {.rank = start->rank,
                          .size = start->size,
                          .host = "127.0.0.1",
                          .port = start->port,
                          .job = 42,
+                         .machine = 1 + (uint64_t)(tcp ? start->rank : start->rank % 2),
                          .timeout_ns = 20000000000};
-    bt_status status = start->kind == RANKS_TCP
-                           ? bt_group_host_connect(&who, start->timeout_ns, &start->group)
-                           : bt_group_host_join(start->fd, start->rank, start->size,
-                                                start->timeout_ns, &start->group);
+    bt_status status = start->kind == RANKS_MEMORY
+                           ? bt_group_host_join(start->fd, start->rank, start->size,
+                                                start->timeout_ns, &start->group)
+                           : bt_group_host_connect(&who, start->timeout_ns, &start->group);
     if (status != BT_OK) {
         (void)fprintf(stderr, "rank %d: %s\n", start->rank, bt_error_message());
         _exit(3);

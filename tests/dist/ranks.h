@@ -12,6 +12,7 @@ typedef enum ranks_kind {
     RANKS_THREADS, // threads of this process
     RANKS_MEMORY,  // processes, shared memory
     RANKS_TCP,     // processes, TCP on the loopback address
+    RANKS_MIXED,   // processes of two hosts, even and odd ranks: shared memory and TCP
     RANKS_KIND_COUNT
 } ranks_kind;
 

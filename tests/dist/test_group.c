@@ -8,6 +8,7 @@
 #include "framework/dist/reduce.h"
 #include "framework/dist/threads.h"
 #include "tests/dist/ranks.h"
+#include "tests/dist/slow.h"
 #include "tests/support/test.h"
 
 enum { GUARD = 64 }; // bytes behind each output that no call may touch
@@ -77,7 +78,8 @@ static double tree(bt_dtype dtype, bt_reduction reduction, int lowest, int count
 }
 
 typedef struct sweep {
-    unsigned delay_seed; // 0: none
+    unsigned delay_seed; // of the ranks, between calls; 0: none
+    unsigned slow_seed;  // of the transport; 0: as it is
 } sweep;
 
 static bt_status wrong(const char *what, bt_dtype dtype, int64_t count, int64_t i)
@@ -224,6 +226,9 @@ static bt_status sweep_all(bt_group *group, void *argument, rank_result *result)
     (void)result;
     const sweep *how = argument;
     unsigned state = 1;
+    if (how->slow_seed != 0) {
+        slow_transport(group, how->slow_seed);
+    }
     for (int s = 0; s < SIZES; ++s) {
         for (int d = 0; d < DTYPES; ++d) {
             for (int reduction = 0; reduction < BT_REDUCE_COUNT; ++reduction) {
@@ -248,45 +253,49 @@ static void expect_ok(ranks_kind kind, int ranks, const rank_result *results)
     }
 }
 
-static void check_sweep(ranks_kind kind, int ranks, unsigned delay_seed)
+static void check_sweep(ranks_kind kind, int ranks, sweep how)
 {
-    sweep how = {.delay_seed = delay_seed};
     rank_result results[RANKS_MAX];
     run_ranks(kind, ranks, timeout_ns, sweep_all, &how, results);
     expect_ok(kind, ranks, results);
 }
 
-static void threads_agree_with_the_oracle(void **state)
+// The backends, and the numbers of ranks that each is tested with; 0 ends.
+static const struct {
+    ranks_kind kind;
+    int ranks[8];
+} backends[] = {
+    {RANKS_THREADS, {1, 2, 3, 4, 5, 8, 16}},
+    {RANKS_MEMORY, {1, 2, 3, 4, 5}},
+    {RANKS_TCP, {1, 2, 3, 4}},
+    {RANKS_MIXED, {2, 3, 4, 5}},
+};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+static void backends_agree_with_the_oracle(void **state)
 {
     (void)state;
-    static const int counts[] = {1, 2, 3, 4, 5, 8, 16};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
-        check_sweep(RANKS_THREADS, counts[i], 0);
+    for (int row = 0; row < BACKENDS; ++row) {
+        for (const int *ranks = backends[row].ranks; *ranks != 0; ++ranks) {
+            check_sweep(backends[row].kind, *ranks, (sweep){0});
+        }
     }
 }
 
-static void processes_agree_with_the_oracle(void **state)
+static void late_ranks_change_nothing(void **state)
 {
     (void)state;
-    for (int ranks = 1; ranks <= 5; ++ranks) {
-        check_sweep(RANKS_MEMORY, ranks, 0);
+    for (int row = 0; row < BACKENDS; ++row) {
+        check_sweep(backends[row].kind, 3, (sweep){.delay_seed = 7 + 4 * (unsigned)row});
     }
 }
 
-static void hosts_agree_with_the_oracle(void **state)
+static void a_slow_transport_changes_nothing(void **state)
 {
     (void)state;
-    for (int ranks = 1; ranks <= 4; ++ranks) {
-        check_sweep(RANKS_TCP, ranks, 0);
+    for (int row = 0; row < BACKENDS; ++row) {
+        check_sweep(backends[row].kind, 3, (sweep){.slow_seed = 5 + 4 * (unsigned)row});
     }
-}
-
-static void delays_change_nothing(void **state)
-{
-    (void)state;
-    check_sweep(RANKS_THREADS, 3, 7);
-    check_sweep(RANKS_MEMORY, 3, 11);
-    check_sweep(RANKS_TCP, 3, 13);
 }
 
 // More than the rings and the sockets hold, and more than one chunk of all_reduce.
@@ -406,10 +415,9 @@ static void wrong_arguments_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_agree_with_the_oracle),
-        cmocka_unit_test(processes_agree_with_the_oracle),
-        cmocka_unit_test(hosts_agree_with_the_oracle),
-        cmocka_unit_test(delays_change_nothing),
+        cmocka_unit_test(backends_agree_with_the_oracle),
+        cmocka_unit_test(late_ranks_change_nothing),
+        cmocka_unit_test(a_slow_transport_changes_nothing),
         cmocka_unit_test(large_data_go_in_chunks),
         cmocka_unit_test(sums_do_not_depend_on_the_number_of_ranks),
         cmocka_unit_test(nan_of_any_rank_shows),

@@ -46,7 +46,7 @@ static bt_status dies_in_the_second_sum(bt_group *group, void *argument, rank_re
 static void a_killed_rank_is_named_at_once(void **state)
 {
     (void)state;
-    for (int kind = RANKS_MEMORY; kind <= RANKS_TCP; ++kind) {
+    for (int kind = RANKS_MEMORY; kind < RANKS_KIND_COUNT; ++kind) {
         rank_result results[RANKS_MAX];
         bool named = false;
         run_ranks((ranks_kind)kind, 3, 60 * second_ns, dies_in_the_second_sum, NULL, results);
@@ -125,7 +125,8 @@ static void an_abort_reaches_waiting_ranks(void **state)
         rank_result results[RANKS_MAX];
         run_ranks((ranks_kind)kind, 3, 60 * second_ns, aborts, NULL, results);
         for (int rank = 0; rank < 3; ++rank) {
-            bool told = kind != RANKS_TCP || rank == 0; // TCP: a closed connection is all they see
+            // Over TCP a closed connection is all that other hosts see.
+            bool told = rank == 0 || kind < RANKS_TCP || (kind == RANKS_MIXED && rank == 2);
             expect_failure((ranks_kind)kind, &results[rank],
                            told ? BT_STATUS_INTERRUPTED : BT_STATUS_UNAVAILABLE,
                            told ? "the loss is NaN" : "closed its connection", second_ns);
@@ -154,6 +155,40 @@ static void a_silent_rank_is_a_timeout(void **state)
     }
 }
 
+// A group is asked, without a collective, whether it still works.
+static bt_status checks(bt_group *group, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    BT_TRY(bt_barrier(group, NULL));
+    BT_TRY(bt_group_check(group));
+    BT_TRY(bt_barrier(group, NULL));
+    if (group->rank == 1) {
+        (void)raise(SIGKILL);
+    }
+    int64_t deadline_ns = bt_clock_ns() + second_ns;
+    bt_status status = BT_OK;
+    while (status == BT_OK && bt_clock_ns() < deadline_ns) {
+        status = bt_group_check(group);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return status;
+}
+
+static void a_check_finds_a_killed_rank(void **state)
+{
+    (void)state;
+    for (int kind = RANKS_MEMORY; kind < RANKS_KIND_COUNT; ++kind) {
+        rank_result results[RANKS_MAX];
+        bool named = false;
+        run_ranks((ranks_kind)kind, 4, 60 * second_ns, checks, NULL, results);
+        for (int rank = 0; rank < 4; ++rank) {
+            assert_true(rank == 1 || results[rank].status != BT_OK);
+            named = named || strstr(results[rank].message, "rank 1 ") != NULL;
+        }
+        assert_true(named);
+    }
+}
+
 static bt_status leaves_early(bt_group *group, void *argument, rank_result *result)
 {
     (void)argument, (void)result;
@@ -168,7 +203,7 @@ static bt_status leaves_early(bt_group *group, void *argument, rank_result *resu
 static void a_rank_that_left_is_named(void **state)
 {
     (void)state;
-    for (int kind = RANKS_MEMORY; kind <= RANKS_TCP; ++kind) {
+    for (int kind = RANKS_MEMORY; kind < RANKS_KIND_COUNT; ++kind) {
         rank_result results[RANKS_MAX];
         run_ranks((ranks_kind)kind, 2, 60 * second_ns, leaves_early, NULL, results);
         assert_int_equal(results[1].status, BT_OK);
@@ -350,6 +385,7 @@ int main(void)
         cmocka_unit_test(different_calls_are_named),
         cmocka_unit_test(an_abort_reaches_waiting_ranks),
         cmocka_unit_test(a_silent_rank_is_a_timeout),
+        cmocka_unit_test(a_check_finds_a_killed_rank),
         cmocka_unit_test(a_rank_that_left_is_named),
         cmocka_unit_test(wrong_ranks_are_refused),
         cmocka_unit_test(two_processes_of_one_rank_are_refused),
