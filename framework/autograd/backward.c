@@ -95,6 +95,15 @@ static bt_status check_finite(bt_context *context, const bt_node *node, int i,
                           bt_anomaly_where(context, where));
 }
 
+static bt_status tell(bt_context *context, const bt_node *node, int i, const bt_tensor *grad)
+{
+    const bt_op_value value = {
+        .op = node->op->name, .gradient = true, .index = i, .call = node, .tensor = grad};
+    return node->op->makes_outputs
+               ? BT_OK
+               : context->value_hook.made(context->value_hook.self, context, &value);
+}
+
 // Does another input of the node have the same gradient?
 static bool shares_slot(bt_node *node, int input)
 {
@@ -133,7 +142,8 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
             din->accumulate = true;
             din->tensor = bt_tensor_retain(*slot_of(edge));
         }
-        if (edge->leaf && edge->leaf->grad_pending == 1 && !context->anomaly) {
+        const bool watched = context->anomaly || context->value_hook.made;
+        if (edge->leaf && edge->leaf->grad_pending == 1 && !watched) {
             din->leaf = edge->leaf; // nobody else reads its gradient or adds to it in this backward
         }
     }
@@ -168,6 +178,9 @@ static bt_status step_back(bt_context *context, bt_node *node)
         bt_grad *din = &call.din[i];
         if (status == BT_OK && din->wanted && context->anomaly && din->tensor) {
             status = check_finite(context, node, i, din->tensor);
+        }
+        if (status == BT_OK && din->wanted && context->value_hook.made && din->tensor) {
+            status = tell(context, node, i, din->tensor);
         }
         if (status == BT_OK && din->wanted) {
             status = deliver(context, node, i, din);

@@ -65,6 +65,27 @@ static bt_status make_outputs(bt_context *context, bt_op_call *call)
     return BT_OK;
 }
 
+static const char *first_leaf(const bt_op_call *call)
+{
+    for (int i = 0; i < call->in_count; ++i) {
+        if (call->in[i] && call->in[i]->requires_grad && !call->in[i]->producer) {
+            return call->in[i]->name;
+        }
+    }
+    return NULL;
+}
+
+static bt_status tell_outputs(bt_context *context, const bt_op_call *call)
+{
+    const char *parameter = first_leaf(call);
+    for (int i = 0; i < call->out_count; ++i) {
+        const bt_op_value value = {
+            .op = call->op->name, .index = i, .parameter = parameter, .tensor = call->out[i]};
+        BT_TRY(context->value_hook.made(context->value_hook.self, context, &value));
+    }
+    return BT_OK;
+}
+
 bt_status bt_op_run(bt_context *context, bt_op_call *call)
 {
     BT_TRY(call->op->infer(call));
@@ -73,6 +94,9 @@ bt_status bt_op_run(bt_context *context, bt_op_call *call)
     bt_status status = call->op->forward(context, call);
     if (status == BT_OK && context->anomaly) {
         status = bt_anomaly_check_outputs(context, call);
+    }
+    if (status == BT_OK && context->value_hook.made && !call->op->makes_outputs) {
+        status = tell_outputs(context, call);
     }
     bt_range_pop(context);
     return status;

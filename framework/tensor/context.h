@@ -28,6 +28,25 @@ typedef struct bt_range_hook {
     void (*pop)(void *self);
 } bt_range_hook;
 
+struct bt_tensor;
+
+// What an op has made: an output of its forward, or the gradient of one of its inputs.
+typedef struct bt_op_value {
+    const char *op; // name of its row
+    bool gradient;
+    int index;                      // of the output, or of the input
+    const void *call;               // gradient: the same for all inputs of one call
+    const char *parameter;          // output: the first leaf that the call reads; NULL: none
+    const struct bt_tensor *tensor; // borrowed, contiguous
+} bt_op_value;
+
+// Told of every such value, behind the op and before anybody else reads it; for recorders.
+// Likewise. Views and recomputed bodies as a whole make no values of their own.
+typedef struct bt_value_hook {
+    void *self; // borrowed
+    bt_status (*made)(void *self, bt_context *context, const bt_op_value *value);
+} bt_value_hook;
+
 struct bt_context {
     bt_device *device;           // borrowed, outlives the context
     bt_pool *pool;               // borrowed, likewise; of `device`
@@ -40,6 +59,7 @@ struct bt_context {
     bool anomaly;                 // name the op that made the first NaN (framework/ops/anomaly.h)
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
+    bt_value_hook value_hook;
     bt_ranges *ranges; // borrowed; where open ranges are kept for a watching thread, or NULL
     struct bt_gemm_tuner *tuner; // borrowed (linalg/tune.h); NULL: matrix products run by estimates
 };

@@ -120,6 +120,7 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
     bt_tensor *targets = NULL;
     bt_tensor *loss = NULL;
     BT_TRY(bt_feed_next(&t->feed, &ids, &targets));
+    BT_TRY(bt_trace_micro(&t->trace, &t->session.context, i, ids, targets));
     t->session.context.tape = t->session.tape;
     bt_range_push(&t->session.context, "forward");
     bt_status status = bt_gpt2_loss(&t->session.context, &t->model, ids, targets, &loss);
@@ -152,6 +153,7 @@ static bt_status update(bt_trainer *t, double lr)
 {
     bt_context *context = &t->session.context;
     bool allowed = true;
+    BT_TRY(bt_trace_gradients(&t->trace, context, &t->params));
     BT_TRY(bt_adamw_measure(context, &t->optimizer, 1.0 / (double)t->accumulation));
     BT_TRY(bt_faults_allow(t, &allowed));
     if (allowed) {
@@ -247,6 +249,7 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     if (event.profiled) {
         bt_profile_start(t->profile);
     }
+    BT_TRY(bt_trace_begin(&t->trace, t->observer, &t->session.context, &t->params, step));
     BT_TRY(bt_region_begin(&t->session.device));
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
@@ -257,6 +260,7 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     }
     BT_TRY(backend->event_record(&t->session.device, t->step_stop, t->session.context.stream));
     BT_TRY(bt_step_read(t));
+    BT_TRY(bt_trace_end(&t->trace, &t->session.context, &t->keep.state));
     event.loss = t->loss;
     event.grad_norm = t->grad_norm;
     event.host_ns = bt_clock_ns() - start_ns;

@@ -241,6 +241,34 @@ typedef struct bt_train_fault {
     const char *message; // what was seen, and what that means
 } bt_train_fault;
 
+// X(enumerator, name, what it is)
+#define BT_TRAIN_VALUE_LIST(X)                                                                     \
+    X(INITIAL, "initial", "a parameter before the first step of the run")                          \
+    X(INPUT, "input", "tokens of a micro-batch")                                                   \
+    X(FORWARD, "forward", "output of an op")                                                       \
+    X(BACKWARD, "backward", "gradient of an op's input")                                           \
+    X(GRADIENT, "gradient", "of a parameter, summed over the micro-batches")                       \
+    X(STATE, "state", "parameter or moment behind the update")
+
+typedef enum bt_train_value_kind {
+#define BT_TRAIN_VALUE_ENUM(name, text, meaning) BT_TRAIN_VALUE_##name,
+    BT_TRAIN_VALUE_LIST(BT_TRAIN_VALUE_ENUM)
+#undef BT_TRAIN_VALUE_ENUM
+        BT_TRAIN_VALUE_COUNT
+} bt_train_value_kind;
+
+const char *bt_train_value_name(bt_train_value_kind kind);
+
+// A tensor that a step has made. Texts and tensor are borrowed for the call alone.
+typedef struct bt_train_value {
+    int64_t step;
+    bt_train_value_kind kind;
+    const char *name;        // unique in the step (trace.h)
+    const char *layer, *op;  // "h.3", "linear"; op: "" of what no op made
+    int64_t depth;           // calls of ops before it in its micro-batch, itself counted
+    const bt_tensor *tensor; // contiguous
+} bt_train_value;
+
 typedef struct bt_train_result {
     int64_t steps_done;    // counted from step 0, also by a run that went on
     bool stopped;          // should_stop said so; everything before is valid
@@ -264,6 +292,9 @@ typedef struct bt_train_observer {
                       const char *text); // something that whoever reads the log may mind
     bt_status (*save)(void *self, const bt_train_save *event);
     bt_status (*fault)(void *self, const bt_train_fault *event);
+    // Every value of every step, in the order made (trace.h); reading one waits for the device.
+    // Slow: NULL unless it is wanted.
+    bt_status (*value)(void *self, bt_context *context, const bt_train_value *event);
     bt_ranges *ranges; // borrowed; where open ranges are kept for a watching thread, or NULL
 } bt_train_observer;
 

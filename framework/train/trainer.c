@@ -157,6 +157,7 @@ void bt_trainer_close(bt_trainer *t)
     bt_keep_close(t); // waits for the save in flight
     bt_faults_close(t);
     bt_profile_destroy(t->profile);
+    bt_trace_release(&t->trace);
     bt_feed_release(&t->feed);
     bt_tensor_release(t->losses);
     bt_adamw_release(&t->optimizer);

@@ -13,6 +13,7 @@
 #include "framework/train/feed.h"
 #include "framework/train/guard.h"
 #include "framework/train/profile.h"
+#include "framework/train/trace.h"
 
 enum { BT_TRAINER_KERNELS = 128 };
 
@@ -68,6 +69,7 @@ typedef struct bt_trainer {
     int64_t first_step; // 0, or that of the checkpoint from which the run went on
     bt_keep keep;
     bt_faults faults;
+    bt_trace trace;
     bt_ranges ranges;                        // where the observer has none
     float loss, grad_norm;                   // of the last step
     bt_seen_kernel seen[BT_TRAINER_KERNELS]; // reported once each
