@@ -3,8 +3,8 @@
 #define BT_HARNESS_AB_SIDE_H
 
 #include "framework/base/mem.h"
+#include "harness/record/record.h"
 #include "harness/run/progress.h"
-#include "harness/store/store.h"
 
 typedef struct bt_ab_side {
     char *program;        // owned; NULL: this very program

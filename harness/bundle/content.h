@@ -9,7 +9,7 @@
 
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/files.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 // What stands in the place of what identifies a machine.
 #define BT_CONTENT_LEFT_OUT "(left out)"

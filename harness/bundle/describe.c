@@ -10,9 +10,9 @@
 #include "bt_bundle_format.h" // generated from FORMAT.md
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
-#include "harness/bundle/fields.h"
 #include "harness/env/build.h"
 #include "harness/report/report.h"
+#include "harness/text/record_json.h"
 
 #define CRATE "ro-crate-metadata.json"
 

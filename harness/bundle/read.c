@@ -5,7 +5,7 @@
 
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
-#include "harness/bundle/fields.h"
+#include "harness/text/record_json.h"
 
 enum { ROUNDS_MAX = 100000 };
 

@@ -4,7 +4,7 @@
 
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
-#include "harness/bundle/fields.h"
+#include "harness/text/record_json.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "samples are little-endian");
 

@@ -3,7 +3,7 @@
 #define BT_HARNESS_ENV_FACTS_H
 
 #include "harness/env/machine.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 typedef struct bt_facts {
     bt_store_fact *rows; // owned, [count], by key once finished; texts lie in the arena

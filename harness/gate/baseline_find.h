@@ -3,6 +3,7 @@
 #define BT_HARNESS_GATE_BASELINE_FIND_H
 
 #include "harness/gate/baseline.h"
+#include "harness/store/store.h"
 
 // A file (a word with a slash or ".json"), or a name: that machine's in the database, else
 // results/baselines/<machine>/<name>.json of the working directory or the installation, else any

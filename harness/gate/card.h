@@ -5,7 +5,7 @@
 #ifndef BT_HARNESS_GATE_CARD_H
 #define BT_HARNESS_GATE_CARD_H
 
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 // 32 hex digits of SHA-256 over the fact gpu.uuid; "" where it is unknown or was left out.
 void bt_gate_card(const bt_store_env *env, char digest[33]);

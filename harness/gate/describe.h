@@ -3,6 +3,7 @@
 #define BT_HARNESS_GATE_DESCRIBE_H
 
 #include "harness/gate/baseline.h"
+#include "harness/store/store.h"
 
 // A line a baseline; all: its history too, else only what counts of each name and machine.
 BT_CHECKED bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all,

@@ -13,6 +13,7 @@
 
 #include "harness/gate/baseline.h"
 #include "harness/gate/rule.h"
+#include "harness/store/store.h"
 
 #define BT_GATE_KIND "gate" // of stored verdicts
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "harness/store/metrics.h"
+#include "harness/record/metrics.h"
 #include "harness/suite/json.h"
 
 // How a metric is judged. One of time and rate decides, because they are one measurement: the rate

@@ -6,8 +6,8 @@
 #define BT_HARNESS_GATE_SIDE_H
 
 #include "harness/gate/policy.h"
+#include "harness/record/record.h"
 #include "harness/stats/loss.h"
-#include "harness/store/store.h"
 
 // Systems: our own build, and what a session of 'ab' calls its two.
 #define BT_GATE_SYSTEM_OURS      "blutrain"

@@ -12,7 +12,7 @@
 #define BT_HARNESS_REPLICATE_CLAIMS_H
 
 #include "framework/base/mem.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 #include "harness/suite/json.h"
 
 // The rule by which verdicts are given, as recorded with them. Rule 1 had EXCEEDED, REPLICATED from

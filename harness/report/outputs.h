@@ -3,7 +3,7 @@
 #define BT_HARNESS_REPORT_OUTPUTS_H
 
 #include "framework/base/str.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 // "verified": the recorder compared what the peer returned. "self-reported": a peer's word. "own":
 // our worker, which runs the same check. "" for anything but a kernel case that passed.

@@ -3,7 +3,7 @@
 #define BT_HARNESS_REPORT_PUBLISH_RULES_H
 
 #include "framework/base/str.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 // Appends "; " and a reason for each rule that the run breaks: an unmodified tree of a known
 // commit, a run that was not interrupted, and the versions of every peer. Nothing when it keeps

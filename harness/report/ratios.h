@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "framework/base/mem.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 #include "harness/text/format.h"
 
 struct report_set;

@@ -14,7 +14,7 @@
 #ifndef BT_HARNESS_RUN_EVENT_H
 #define BT_HARNESS_RUN_EVENT_H
 
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 #include "harness/suite/json.h"
 
 #define BT_RUN_EVENT_PROTOCOL       1

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "framework/base/status.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 typedef struct bt_peer {
     char *name;             // owned: "pytorch-eager"

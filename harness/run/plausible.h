@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "framework/base/str.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 typedef struct bt_plausible_kernel {
     double median_ns, total_ns; // of a call; of all calls that were timed

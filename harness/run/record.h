@@ -4,6 +4,7 @@
 
 #include "harness/plan/plan.h"
 #include "harness/run/event.h"
+#include "harness/store/store.h"
 
 typedef struct bt_recorder {
     bt_store *store; // borrowed

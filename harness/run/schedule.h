@@ -20,7 +20,7 @@
 #define BT_HARNESS_RUN_SCHEDULE_H
 
 #include "harness/plan/plan.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 #define BT_ROUND_ATTEMPTS 3
 

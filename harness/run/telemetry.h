@@ -21,7 +21,7 @@
 #include <sys/types.h>
 
 #include "framework/base/status.h"
-#include "harness/store/telemetry.h"
+#include "harness/record/telemetry.h"
 
 #define BT_TELEMETRY_PERIOD_MS     100  // with a GPU
 #define BT_TELEMETRY_CPU_PERIOD_MS 1000 // of the CPU's columns

@@ -17,7 +17,7 @@
 #ifndef BT_HARNESS_STATS_LOSS_H
 #define BT_HARNESS_STATS_LOSS_H
 
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 // X(enumerator, word)
 #define BT_LOSS_TIER_LIST(X)                                                                       \

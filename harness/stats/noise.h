@@ -6,7 +6,7 @@
 #ifndef BT_HARNESS_STATS_NOISE_H
 #define BT_HARNESS_STATS_NOISE_H
 
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 typedef struct bt_noise_verdict {
     bt_noise noise;

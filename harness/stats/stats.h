@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "framework/base/status.h"
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 typedef struct bt_stats {
     int64_t count;

@@ -15,11 +15,9 @@ bt_status bt_store_baseline_add(bt_store *store, const bt_store_baseline *baseli
 
 static bt_status take_baseline(bt_reader *in, sqlite3_stmt *row, bt_store_baseline *out)
 {
-    const char **const texts[] = {&out->name, &out->machine, &out->reason, &out->document, NULL};
-    out->id = sqlite3_column_int64(row, 4);
-    out->run = sqlite3_column_int64(row, 5);
-    out->created_ns = sqlite3_column_int64(row, 6);
-    return bt_reader_texts(in, row, 0, texts);
+    out->id = sqlite3_column_int64(row, 0);
+    BT_TRY(bt_reader_text(in, row, 1, &out->document));
+    return bt_row_take(in, row, 2, BT_FIELDS_BASELINE, out);
 }
 
 bt_status bt_store_baseline_read(bt_store *store, const char *name, const char *machine,
@@ -39,15 +37,6 @@ bt_status bt_store_baseline_read(bt_store *store, const char *name, const char *
     return status;
 }
 
-static bt_status take_line(bt_reader *in, sqlite3_stmt *row, bt_store_baseline *out)
-{
-    const char **const texts[] = {&out->name, &out->machine, &out->reason, NULL};
-    out->id = sqlite3_column_int64(row, 3);
-    out->run = sqlite3_column_int64(row, 4);
-    out->created_ns = sqlite3_column_int64(row, 5);
-    return bt_reader_texts(in, row, 0, texts);
-}
-
 static bt_status read_lines(bt_reader *in, const char *name, bt_store_baseline_list *out)
 {
     sqlite3_stmt *row = NULL;
@@ -61,11 +50,12 @@ static bt_status read_lines(bt_reader *in, const char *name, bt_store_baseline_l
     BT_TRY(bt_sql_bind(in->store, SQL_BASELINES, &row, "t", name));
     BT_TRY(bt_sql_next(in->store, row, &more));
     for (; more && out->count < count; out->count++) {
-        bt_status status = take_line(in, row, &rows[out->count]);
+        bt_status status = take_baseline(in, row, &rows[out->count]);
         if (status != BT_OK) {
             sqlite3_reset(row);
             return status;
         }
+        rows[out->count].document = NULL;
         BT_TRY(bt_sql_next(in->store, row, &more));
     }
     sqlite3_reset(row);

@@ -7,12 +7,10 @@ static bt_status set_calibrations(bt_store *store, int64_t run, const bt_store_c
 {
     BT_TRY(bt_sql_run(store, SQL_CALIBRATIONS_DROP, "i", run));
     for (int64_t i = 0; i < count; i++) {
-        const bt_store_calibration *item = &list[i];
-        BT_TRY(bt_sql_run(
-            store, SQL_CALIBRATION_ADD, "ittttttiiiirrrr", run, item->environment, item->card,
-            item->bench, item->name, item->metric, item->rule_json, item->pairs, item->needed,
-            item->sessions, item->made_ns ? item->made_ns : bt_clock_wall_ns(),
-            item->false_alarm_rate, item->false_alarm_high, item->smallest, item->smallest_high));
+        bt_store_calibration item = list[i];
+        item.run = run;
+        item.made_ns = item.made_ns ? item.made_ns : bt_clock_wall_ns();
+        BT_TRY(bt_row_run(store, SQL_CALIBRATION_ADD, NO_OWNER, BT_FIELDS_CALIBRATION, &item));
     }
     return BT_OK;
 }
@@ -27,19 +25,7 @@ bt_status bt_store_calibrations_set(bt_store *store, int64_t run, const bt_store
 
 static bt_status take_calibration(bt_reader *in, sqlite3_stmt *row, void *item)
 {
-    bt_store_calibration *out = item;
-    const char **const texts[] = {&out->environment, &out->card,      &out->bench, &out->name,
-                                  &out->metric,      &out->rule_json, NULL};
-    out->run = sqlite3_column_int64(row, 6);
-    out->pairs = sqlite3_column_int64(row, 7);
-    out->needed = sqlite3_column_int64(row, 8);
-    out->sessions = sqlite3_column_int64(row, 9);
-    out->made_ns = sqlite3_column_int64(row, 10);
-    out->false_alarm_rate = bt_reader_real(row, 11);
-    out->false_alarm_high = bt_reader_real(row, 12);
-    out->smallest = bt_reader_real(row, 13);
-    out->smallest_high = bt_reader_real(row, 14);
-    return bt_reader_texts(in, row, 0, texts);
+    return bt_row_take(in, row, 0, BT_FIELDS_CALIBRATION, item);
 }
 
 bt_status bt_store_calibration_find(bt_store *store, const bt_store_calibration *of,
@@ -64,8 +50,7 @@ bt_status bt_store_calibrations_list(bt_store *store, bt_arena *arena,
 {
     bt_reader in = {store, arena};
     BT_TRY(bt_store_flush(store));
-    BT_READER_ROWS(&in, SQL_CALIBRATIONS_COUNT, SQL_CALIBRATIONS, 0, take_calibration, *list,
-                   *count);
+    BT_READER_ROWS(&in, SQL_CALIBRATIONS, 0, take_calibration, *list, *count);
     return BT_OK;
 }
 

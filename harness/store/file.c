@@ -33,7 +33,6 @@ bt_status bt_store_file_set(bt_store *store, int64_t run, const bt_store_file *f
 static bt_status take_file(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_file *file = item;
-    const char **const texts[] = {&file->kind, &file->name, NULL};
     const void *bytes = sqlite3_column_blob(row, 2);
     file->size_bytes = sqlite3_column_bytes(row, 2);
     void *copy = NULL;
@@ -42,11 +41,11 @@ static bt_status take_file(bt_reader *in, sqlite3_stmt *row, void *item)
         memcpy(copy, bytes, (size_t)file->size_bytes);
     }
     file->bytes = copy;
-    return bt_reader_texts(in, row, 0, texts);
+    return bt_row_take(in, row, 0, BT_FIELDS_FILE, file);
 }
 
 bt_status bt_store_files_read(bt_reader *in, bt_store_run *run)
 {
-    BT_READER_ROWS(in, SQL_FILES_COUNT, SQL_FILES, run->id, take_file, run->files, run->file_count);
+    BT_READER_ROWS(in, SQL_FILES, run->id, take_file, run->files, run->file_count);
     return BT_OK;
 }

@@ -101,7 +101,8 @@ static bt_status read_history(gathering *self, const char *name, const char *met
     }
     sqlite3_reset(row);
     for (int64_t i = 0; i < self->history->env_count; i++) {
-        BT_TRY(bt_store_facts_read(&self->in, self->env_ids[i], &self->envs[i]));
+        BT_READER_RECORDS(&self->in, BT_FIELDS_FACT, self->env_ids[i], self->envs[i].facts,
+                          self->envs[i].fact_count);
     }
     return BT_OK;
 }

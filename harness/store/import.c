@@ -14,52 +14,32 @@ static bt_status add_session(bt_store *store, const bt_store_run *run, bool numb
     return BT_OK;
 }
 
-static bt_status add_series(bt_store *store, const bt_store_round *from, int64_t round)
+static bt_status add_rows(bt_store *store, int64_t owner, bt_fields_of kind, const void *items,
+                          int64_t count)
 {
-    for (int64_t i = 0; i < from->step_count; i++) {
-        queue_row row = {QUEUE_STEP, round, {.step = from->steps[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
-    }
-    for (int64_t i = 0; i < from->eval_count; i++) {
-        queue_row row = {QUEUE_EVAL, round, {.eval = from->evals[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
-    }
-    for (int64_t i = 0; i < from->range_count; i++) {
-        queue_row row = {QUEUE_RANGE, round, {.range = from->ranges[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
-    }
-    for (int64_t i = 0; i < from->kernel_count; i++) {
-        queue_row row = {QUEUE_KERNEL, round, {.kernel = from->kernels[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
-    }
-    for (int64_t i = 0; i < from->score_count; i++) {
-        queue_row row = {QUEUE_SCORE, round, {.score = from->scores[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
-    }
-    for (int64_t i = 0; i < from->fault_count; i++) {
-        queue_row row = {QUEUE_FAULT, round, {.fault = from->faults[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
-    }
-    for (int64_t i = 0; i < from->memory_count; i++) {
-        queue_row row = {QUEUE_MEMORY, round, {.memory = from->memory[i]}};
-        BT_TRY(bt_queue_row_write(store, &row));
+    for (int64_t i = 0; i < count; i++) {
+        BT_TRY(bt_row_add(store, owner, kind,
+                          (const char *)items + (size_t)i * bt_fields_info(kind)->item_bytes));
     }
     return BT_OK;
 }
 
 static bt_status add_round(bt_store *store, int64_t run, const bt_store_round *from)
 {
-    const bt_store_shape *shape = &from->shape;
     int64_t case_id = 0;
     BT_TRY(bt_case_add(store, &from->what, &case_id));
     BT_TRY(bt_sql_run(store, SQL_ROUND_IMPORT, "iitiitiit", run, case_id, from->what.system,
                       from->ordinal, (int64_t)from->status, from->message, from->started_ns,
                       from->ended_ns, from->params_digest));
     int64_t round = sqlite3_last_insert_rowid(store->db);
-    BT_TRY(bt_sql_run(store, SQL_ROUND_DESCRIBE, "tttiiiiiii", shape->device, shape->precision,
-                      shape->dataset, shape->parameters, shape->tensors, shape->accumulation,
-                      shape->steps, shape->train_tokens, shape->val_tokens, round));
-    BT_TRY(add_series(store, from, round));
+    BT_TRY(bt_row_run(store, SQL_ROUND_DESCRIBE, round, BT_FIELDS_SHAPE, &from->shape));
+    BT_TRY(add_rows(store, round, BT_FIELDS_STEP, from->steps, from->step_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_EVAL, from->evals, from->eval_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_RANGE, from->ranges, from->range_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_KERNEL, from->kernels, from->kernel_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_SCORE, from->scores, from->score_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_FAULT, from->faults, from->fault_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_MEMORY, from->memory, from->memory_count));
     for (int64_t i = 0; i < from->measurement_count; i++) {
         BT_TRY(bt_measurement_write(store, round, &from->measurements[i]));
     }
@@ -78,17 +58,11 @@ static bt_status add_all(bt_store *store, const bt_store_run *run, bool number, 
     if (schedule->seed || (schedule->kind && schedule->kind[0]) || schedule->system_count) {
         BT_TRY(bt_schedule_rows_write(store, *id, schedule));
     }
-    for (int64_t i = 0; i < run->gap_count; i++) {
-        BT_TRY(bt_sql_run(store, SQL_GAP_ADD, "iiii", *id, run->gaps[i].stopped_ns,
-                          run->gaps[i].resumed_ns, (int64_t)run->gaps[i].status));
-    }
+    BT_TRY(add_rows(store, *id, BT_FIELDS_GAP, run->gaps, run->gap_count));
     for (int64_t i = 0; i < run->file_count; i++) {
         BT_TRY(bt_file_row_write(store, *id, &run->files[i]));
     }
-    for (int64_t i = 0; i < run->verdict_count; i++) {
-        BT_TRY(bt_verdict_row_write(store, *id, run->verdicts[i].kind, &run->verdicts[i]));
-    }
-    return BT_OK;
+    return add_rows(store, *id, BT_FIELDS_VERDICT, run->verdicts, run->verdict_count);
 }
 
 bt_status bt_store_run_find(bt_store *store, const bt_store_run *run, int64_t *id)

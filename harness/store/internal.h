@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "harness/record/fields.h"
 #include "harness/store/store.h"
 
 // Every statement of the store, prepared when first used: X(enumerator, SQL).
@@ -14,36 +15,30 @@ typedef enum store_statement {
     SQL_COUNT
 } store_statement;
 
-typedef enum queue_kind {
-    QUEUE_STEP,
-    QUEUE_EVAL,
-    QUEUE_RANGE,
-    QUEUE_KERNEL,
-    QUEUE_SCORE,
-    QUEUE_FAULT,
-    QUEUE_MEMORY
-} queue_kind;
+// Statements are numbered: those of the list above, then for each kind of record that has a table
+// of its own the one that adds a row and the one that lists an owner's, then the number of rows of
+// each of all these.
+#define SQL_ADD_OF(kind)        ((int)SQL_COUNT + (int)(kind))
+#define SQL_LIST_OF(kind)       (SQL_ADD_OF(BT_FIELDS_COUNT) + (int)(kind))
+#define SQL_COUNT_OF(statement) (SQL_LIST_OF(BT_FIELDS_COUNT) + (int)(statement))
+enum { SQL_STATEMENTS = SQL_COUNT_OF(SQL_LIST_OF(BT_FIELDS_COUNT)) };
 
 typedef struct queue_row {
-    queue_kind kind;
+    bt_fields_of kind;
     int64_t round;
-    union {
-        bt_store_step step;
-        bt_store_eval eval;
-        bt_store_range range;   // strings in the queue's arena
-        bt_store_kernel kernel; // likewise
-        bt_store_score score;
-        bt_store_fault fault;   // likewise
-        bt_store_memory memory; // likewise
+    union { // strings in the queue's arena
+#define MEMBER(name, KIND) bt_store_##name name;
+        BT_STORE_SERIES_LIST(MEMBER)
+#undef MEMBER
     } as;
 } queue_row;
 
 enum { QUEUE_ROWS = 512, QUEUE_AGE_NS = 500000000 };
 
 struct bt_store {
-    sqlite3 *db;                         // owned
-    char *path;                          // owned
-    sqlite3_stmt *statements[SQL_COUNT]; // owned, NULL until used
+    sqlite3 *db;                              // owned
+    char *path;                               // owned
+    sqlite3_stmt *statements[SQL_STATEMENTS]; // owned, NULL until used
     int timeout_ms;
     queue_row *queue; // [QUEUE_ROWS], owned; NULL in a store opened for reading
     int queue_count;
@@ -68,15 +63,15 @@ bt_status bt_sql_error(const bt_store *store, int code, const char *doing);
 BT_CHECKED bt_status bt_sql_exec(bt_store *store, const char *text, const char *doing);
 // Prepares (once), resets and binds. `format` has a letter per parameter: i int64_t, t const char *
 // (NULL becomes ""), r double (NaN becomes NULL), b const void * and int64_t size.
-BT_CHECKED bt_status bt_sql_bind(bt_store *store, store_statement which, sqlite3_stmt **out,
-                                 const char *format, ...);
+BT_CHECKED bt_status bt_sql_bind(bt_store *store, int which, sqlite3_stmt **out, const char *format,
+                                 ...);
 // bind, then runs to the end; for statements without rows.
-BT_CHECKED bt_status bt_sql_run(bt_store *store, store_statement which, const char *format, ...);
+BT_CHECKED bt_status bt_sql_run(bt_store *store, int which, const char *format, ...);
 // The next row: *more says whether there is one. At the end or on an error the statement is reset.
 BT_CHECKED bt_status bt_sql_next(bt_store *store, sqlite3_stmt *statement, bool *more);
 // A statement of one row and one integer column.
-BT_CHECKED bt_status bt_sql_integer(bt_store *store, store_statement which, int64_t *value,
-                                    const char *format, ...);
+BT_CHECKED bt_status bt_sql_integer(bt_store *store, int which, int64_t *value, const char *format,
+                                    ...);
 // Write transactions take the lock at once, so that they wait instead of deadlocking.
 BT_CHECKED bt_status bt_sql_begin(bt_store *store);
 // Commits if status is BT_OK, otherwise rolls back and keeps status and message.
@@ -123,20 +118,41 @@ typedef struct bt_reader_list {
     int64_t count;
 } bt_reader_list;
 
-// Reads all rows of an owner's statement; `counting` says how many there are.
-BT_CHECKED bt_status bt_reader_rows(bt_reader *in, store_statement counting,
-                                    store_statement listing, int64_t owner, size_t item_bytes,
-                                    bt_reader_take take, bt_reader_list *out);
+// Reads all rows of an owner's statement, each by `take`; NULL: a record of `kind`.
+BT_CHECKED bt_status bt_reader_rows(bt_reader *in, int listing, int64_t owner, size_t item_bytes,
+                                    bt_reader_take take, bt_fields_of kind, bt_reader_list *out);
 
-#define BT_READER_ROWS(in, counting, listing, owner, take, list, list_count)                       \
+#define READER_LIST(in, listing, owner, take, kind, list, list_count)                              \
     do {                                                                                           \
         bt_reader_list found_rows = {0};                                                           \
-        BT_TRY(bt_reader_rows(in, counting, listing, owner, sizeof *(list), take, &found_rows));   \
+        BT_TRY(bt_reader_rows(in, listing, owner, sizeof *(list), take, kind, &found_rows));       \
         (list) = found_rows.items;                                                                 \
         (list_count) = found_rows.count;                                                           \
     } while (0)
+#define BT_READER_ROWS(in, listing, owner, take, list, list_count)                                 \
+    READER_LIST(in, listing, owner, take, BT_FIELDS_COUNT, list, list_count)
+// Of a kind of record that has a table of its own.
+#define BT_READER_RECORDS(in, kind, owner, list, list_count)                                       \
+    READER_LIST(in, SQL_LIST_OF(kind), owner, NULL, kind, list, list_count)
 
-// ---- record.c, queue.c: rows within a transaction of the caller's -------------------------------
+// ---- rows.c: records as rows -------------------------------------------------------------------
+
+// The text of a statement with its "{KIND}" replaced by columns; of the statement that adds a row
+// of this kind, or lists them.
+void bt_sql_expand(const char *text, bt_str *out);
+void bt_sql_text_of_rows(bt_fields_of kind, bool adds, bt_str *out);
+enum { NO_OWNER = -1 };
+// Runs a statement whose parameters are the owner, unless it is NO_OWNER, and the record's members.
+BT_CHECKED bt_status bt_row_run(bt_store *store, int which, int64_t owner, bt_fields_of kind,
+                                const void *item);
+// Adds a row to the kind's own table. Within a transaction of the caller's.
+BT_CHECKED bt_status bt_row_add(bt_store *store, int64_t owner, bt_fields_of kind,
+                                const void *item);
+// Fills a record from the columns of a row, from `column` on. Texts are in the reader's arena.
+BT_CHECKED bt_status bt_row_take(bt_reader *in, sqlite3_stmt *row, int column, bt_fields_of kind,
+                                 void *item);
+
+// ---- record.c: rows within a transaction of the caller's -------------------------------
 
 // Rows that many runs share, made where they are missing.
 typedef struct session_parents {
@@ -145,12 +161,13 @@ typedef struct session_parents {
 
 BT_CHECKED bt_status bt_session_parents_add(bt_store *store, const bt_store_run_info *info,
                                             session_parents *out);
+// The number of a build, made where it is missing.
+BT_CHECKED bt_status bt_build_add(bt_store *store, const bt_store_build *build, int64_t *id);
 BT_CHECKED bt_status bt_case_add(bt_store *store, const bt_store_case *what, int64_t *case_id);
 BT_CHECKED bt_status bt_measurement_write(bt_store *store, int64_t round,
                                           const bt_store_measurement *measurement);
-BT_CHECKED bt_status bt_queue_row_write(bt_store *store, const queue_row *row);
 
-// ---- file.c, systems.c, verdict.c --------------------------------------------------------------
+// ---- file.c, systems.c --------------------------------------------------------------
 
 // All files of a run, by kind.
 BT_CHECKED bt_status bt_store_files_read(bt_reader *in, bt_store_run *run);
@@ -158,12 +175,6 @@ BT_CHECKED bt_status bt_store_files_read(bt_reader *in, bt_store_run *run);
 BT_CHECKED bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *file);
 BT_CHECKED bt_status bt_schedule_rows_write(bt_store *store, int64_t run,
                                             const bt_store_schedule *schedule);
-BT_CHECKED bt_status bt_verdict_row_write(bt_store *store, int64_t run, const char *kind,
-                                          const bt_store_verdict *verdict);
-
-// All verdicts of a run, in the order in which they were set.
-BT_CHECKED bt_status bt_store_verdicts_read(bt_reader *in, bt_store_run *run);
-
 // ---- systems.c ---------------------------------------------------------------------------------
 
 // How the rounds of a run were ordered, and its systems.
@@ -183,16 +194,8 @@ BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *roun
 // columns) is still there: without it nothing is running.
 bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive);
 bool bt_reader_alive(sqlite3_stmt *row, int column);
-// A row of SQL_STEPS into a bt_store_step.
-bt_status bt_reader_step(bt_reader *in, sqlite3_stmt *row, void *item);
 // Says which runs there are. Returns INVALID_ARGUMENT, or what reading them failed with.
 bt_status bt_store_no_such_run(bt_store *store, int64_t run);
-// The facts of an environment.
-BT_CHECKED bt_status bt_store_facts_read(bt_reader *in, int64_t env, bt_store_env *out);
-
-// ---- resume.c ----------------------------------------------------------------------------------
-
-BT_CHECKED bt_status bt_store_gaps_read(bt_reader *in, bt_store_run *run);
 
 // ---- process.c ---------------------------------------------------------------------------------
 

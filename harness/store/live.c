@@ -92,7 +92,7 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
 }
 
 // Up to `limit` rows of an owner, newest first.
-static bt_status read_last(bt_reader *in, store_statement which, int64_t owner, int64_t limit,
+static bt_status read_last(bt_reader *in, int which, int64_t owner, int64_t limit,
                            size_t item_bytes, bt_reader_take take, bt_reader_list *out)
 {
     sqlite3_stmt *row = NULL;
@@ -113,6 +113,11 @@ static bt_status read_last(bt_reader *in, store_statement which, int64_t owner, 
     return BT_OK;
 }
 
+static bt_status take_step(bt_reader *in, sqlite3_stmt *row, void *item)
+{
+    return bt_row_take(in, row, 0, BT_FIELDS_STEP, item);
+}
+
 static bt_status read_live(bt_reader *in, bt_store_live *live)
 {
     bt_reader_list rounds = {0}, steps = {0};
@@ -128,7 +133,7 @@ static bt_status read_live(bt_reader *in, bt_store_live *live)
     }
     if (rounds.count > 0) {
         BT_TRY(read_last(in, SQL_LIVE_STEPS, last[0].id, BT_STORE_LIVE_STEPS, sizeof(bt_store_step),
-                         bt_reader_step, &steps));
+                         take_step, &steps));
     }
     live->rounds = rounds.items;
     live->round_count = rounds.count;

@@ -50,7 +50,7 @@ static bt_status use_wal(bt_store *store)
 
 static void disconnect(bt_store *store)
 {
-    for (int i = 0; i < SQL_COUNT; i++) {
+    for (int i = 0; i < SQL_STATEMENTS; i++) {
         sqlite3_finalize(store->statements[i]);
         store->statements[i] = NULL;
     }

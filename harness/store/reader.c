@@ -30,28 +30,3 @@ double bt_reader_real(sqlite3_stmt *row, int column)
     return sqlite3_column_type(row, column) == SQLITE_NULL ? (double)NAN
                                                            : sqlite3_column_double(row, column);
 }
-
-bt_status bt_reader_rows(bt_reader *in, store_statement counting, store_statement listing,
-                         int64_t owner, size_t item_bytes, bt_reader_take take, bt_reader_list *out)
-{
-    sqlite3_stmt *row = NULL;
-    void *block = NULL;
-    int64_t found = 0, filled = 0;
-    bool more = false;
-    BT_TRY(bt_sql_integer(in->store, counting, &found, "i", owner));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)found * item_bytes, &block));
-    BT_TRY(bt_sql_bind(in->store, listing, &row, "i", owner));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    for (; more && filled < found; filled++) {
-        bt_status status = take(in, row, (char *)block + (size_t)filled * item_bytes);
-        if (status != BT_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        BT_TRY(bt_sql_next(in->store, row, &more));
-    }
-    sqlite3_reset(row);
-    out->items = block;
-    out->count = filled;
-    return BT_OK;
-}

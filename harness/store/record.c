@@ -55,25 +55,23 @@ static bt_status add_env(bt_store *store, const bt_store_env *env, int64_t *id)
     bool fresh = sqlite3_changes(store->db) == 1;
     BT_TRY(bt_sql_integer(store, SQL_ENV_ID, id, "t", digest));
     for (int64_t i = 0; fresh && i < env->fact_count; i++) {
-        const bt_store_fact *fact = &env->facts[i];
-        BT_TRY(bt_sql_run(store, SQL_FACT_ADD, "itti", *id, fact->key, fact->value,
-                          (int64_t)fact->level));
+        BT_TRY(bt_row_add(store, *id, BT_FIELDS_FACT, &env->facts[i]));
     }
     return BT_OK;
+}
+
+bt_status bt_build_add(bt_store *store, const bt_store_build *build, int64_t *id)
+{
+    BT_TRY(bt_row_run(store, SQL_BUILD_ADD, NO_OWNER, BT_FIELDS_BUILD, build));
+    return bt_sql_integer(store, SQL_BUILD_ID, id, "t", build->digest);
 }
 
 bt_status bt_session_parents_add(bt_store *store, const bt_store_run_info *info,
                                  session_parents *out)
 {
-    const bt_store_suite *suite = &info->suite;
-    const bt_store_build *build = &info->build;
-    BT_TRY(bt_sql_run(store, SQL_SUITE_ADD, "ttttt", suite->plan_hash, suite->name, suite->profile,
-                      suite->path, suite->plan_json));
-    BT_TRY(bt_sql_integer(store, SQL_SUITE_ID, &out->suite, "t", suite->plan_hash));
-    BT_TRY(bt_sql_run(store, SQL_BUILD_ADD, "tttttttt", build->digest, build->version,
-                      build->git_commit, build->git_diff, build->compiler, build->flags,
-                      build->type, build->cuda));
-    BT_TRY(bt_sql_integer(store, SQL_BUILD_ID, &out->build, "t", build->digest));
+    BT_TRY(bt_row_run(store, SQL_SUITE_ADD, NO_OWNER, BT_FIELDS_SUITE, &info->suite));
+    BT_TRY(bt_sql_integer(store, SQL_SUITE_ID, &out->suite, "t", info->suite.plan_hash));
+    BT_TRY(bt_build_add(store, &info->build, &out->build));
     return add_env(store, &info->env, &out->env);
 }
 
@@ -148,9 +146,7 @@ bt_status bt_store_round_begin(bt_store *store, int64_t run, const bt_store_case
 bt_status bt_store_round_describe(bt_store *store, int64_t round, const bt_store_shape *shape)
 {
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_run(store, SQL_ROUND_DESCRIBE, "tttiiiiiii", shape->device, shape->precision,
-                      shape->dataset, shape->parameters, shape->tensors, shape->accumulation,
-                      shape->steps, shape->train_tokens, shape->val_tokens, round));
+    BT_TRY(bt_row_run(store, SQL_ROUND_DESCRIBE, round, BT_FIELDS_SHAPE, shape));
     return check_found(store, "round", round);
 }
 
@@ -211,6 +207,30 @@ bt_status bt_store_measure(bt_store *store, int64_t round, const bt_store_measur
 bt_status bt_store_artifact_add(bt_store *store, int64_t run, const bt_store_artifact *artifact)
 {
     BT_TRY(bt_store_flush(store));
-    return bt_sql_run(store, SQL_ARTIFACT_ADD, "ittit", run, artifact->kind, artifact->path,
-                      artifact->size_bytes, artifact->digest);
+    return bt_row_add(store, run, BT_FIELDS_ARTIFACT, artifact);
+}
+
+static bt_status set_verdicts(bt_store *store, int64_t run, const char *kind,
+                              const bt_store_verdict *verdicts, int64_t count)
+{
+    int64_t found = 0;
+    BT_TRY(bt_sql_integer(store, SQL_SESSION_COUNT, &found, "i", run));
+    if (found != 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld", store->path, (long long)run);
+    }
+    BT_TRY(bt_sql_run(store, SQL_VERDICTS_DROP, "it", run, kind));
+    for (int64_t i = 0; i < count; i++) {
+        bt_store_verdict verdict = verdicts[i];
+        verdict.kind = kind;
+        BT_TRY(bt_row_add(store, run, BT_FIELDS_VERDICT, &verdict));
+    }
+    return BT_OK;
+}
+
+bt_status bt_store_verdicts_set(bt_store *store, int64_t run, const char *kind,
+                                const bt_store_verdict *verdicts, int64_t count)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_begin(store));
+    return bt_sql_end(store, set_verdicts(store, run, kind, verdicts, count));
 }

@@ -38,26 +38,43 @@ bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
 
 static bt_status remove_rows(bt_store *store, int64_t run)
 {
-    static const store_statement of_rounds[] = {
-        SQL_REMOVE_SAMPLES, SQL_REMOVE_MEASUREMENTS, SQL_REMOVE_STEPS,  SQL_REMOVE_EVALS,
-        SQL_REMOVE_RANGES,  SQL_REMOVE_KERNELS,      SQL_REMOVE_FAULTS, SQL_REMOVE_MEMORY,
-        SQL_REMOVE_SCORES,  SQL_REMOVE_TELEMETRY,    SQL_REMOVE_ROUNDS};
-    static const store_statement of_session[] = {
-        SQL_REMOVE_ARTIFACTS, SQL_REMOVE_VERDICTS, SQL_REMOVE_FILES,        SQL_REMOVE_SCHEDULE,
-        SQL_REMOVE_SYSTEMS,   SQL_REMOVE_GAPS,     SQL_REMOVE_CALIBRATIONS, SQL_REMOVE_SESSION};
-    static const store_statement unused[] = {SQL_REMOVE_UNUSED_CONTENT, SQL_REMOVE_UNUSED_SUITES,
-                                             SQL_REMOVE_UNUSED_BUILDS,  SQL_REMOVE_UNUSED_FACTS,
-                                             SQL_REMOVE_UNUSED_ENVS,    SQL_REMOVE_UNUSED_CASES};
+    static const char *const of_rounds[] = {"measurement", "step",       "eval",
+                                            "range_stat",  "kernel_use", "score",
+                                            "fault",       "memory",     "telemetry"};
+    static const char *const of_session[] = {"round",        "artifact",         "verdict",
+                                             "session_file", "session_schedule", "session_system",
+                                             "session_gap",  "calibration"};
+    bt_str text = {0};
+    bt_str_format(&text,
+                  "DELETE FROM samples WHERE measurement_id IN (SELECT m.id FROM measurement m"
+                  " JOIN round r ON r.id=m.round_id WHERE r.session_id=%lld);",
+                  (long long)run);
     for (size_t i = 0; i < sizeof of_rounds / sizeof of_rounds[0]; i++) {
-        BT_TRY(bt_sql_run(store, of_rounds[i], "i", run));
+        bt_str_format(&text,
+                      "DELETE FROM %s WHERE round_id IN (SELECT id FROM round WHERE"
+                      " session_id=%lld);",
+                      of_rounds[i], (long long)run);
     }
     for (size_t i = 0; i < sizeof of_session / sizeof of_session[0]; i++) {
-        BT_TRY(bt_sql_run(store, of_session[i], "i", run));
+        bt_str_format(&text, "DELETE FROM %s WHERE session_id=%lld;", of_session[i],
+                      (long long)run);
     }
-    for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++) {
-        BT_TRY(bt_sql_run(store, unused[i], ""));
+    bt_str_format(&text,
+                  "DELETE FROM session WHERE id=%lld;"
+                  "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM session_file);"
+                  "DELETE FROM suite WHERE id NOT IN (SELECT suite_id FROM session);"
+                  "DELETE FROM build WHERE id NOT IN (SELECT build_id FROM session)"
+                  " AND id NOT IN (SELECT build_id FROM session_system);"
+                  "DELETE FROM env_fact WHERE env_id NOT IN (SELECT env_id FROM session);"
+                  "DELETE FROM env WHERE id NOT IN (SELECT env_id FROM session);"
+                  "DELETE FROM bench_case WHERE id NOT IN (SELECT case_id FROM round);",
+                  (long long)run);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        status = bt_sql_exec(store, bt_str_text(&text), "removing a run");
     }
-    return BT_OK;
+    bt_str_release(&text);
+    return status;
 }
 
 bt_status bt_store_run_remove(bt_store *store, int64_t run)

@@ -41,8 +41,7 @@ static bt_status resume(bt_store *store, int64_t run)
     sqlite3_reset(row);
     BT_TRY(status);
     bt_process_mark_self(&mark);
-    BT_TRY(bt_sql_run(store, SQL_GAP_ADD, "iiii", run, gap.stopped_ns, gap.resumed_ns,
-                      (int64_t)gap.status));
+    BT_TRY(bt_row_add(store, run, BT_FIELDS_GAP, &gap));
     BT_TRY(bt_sql_run(store, SQL_RESUME_ROUNDS, "iti", (int64_t)BT_RUN_INTERRUPTED,
                       "its recorder was lost", run));
     return bt_sql_run(store, SQL_RESUME_SESSION, "iiti", mark.pid, mark.started, mark.boot_id, run);
@@ -53,20 +52,4 @@ bt_status bt_store_run_resume(bt_store *store, int64_t run)
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_begin(store));
     return bt_sql_end(store, resume(store, run));
-}
-
-static bt_status take_gap(bt_reader *in, sqlite3_stmt *row, void *item)
-{
-    bt_store_gap *gap = item;
-    (void)in;
-    gap->stopped_ns = sqlite3_column_int64(row, 0);
-    gap->resumed_ns = sqlite3_column_int64(row, 1);
-    gap->status = bt_reader_status(row, 2, false);
-    return BT_OK;
-}
-
-bt_status bt_store_gaps_read(bt_reader *in, bt_store_run *run)
-{
-    BT_READER_ROWS(in, SQL_GAPS_COUNT, SQL_GAPS, run->id, take_gap, run->gaps, run->gap_count);
-    return BT_OK;
 }

@@ -11,11 +11,17 @@
 
 #include "harness/store/internal.h"
 
-static const store_statement parts[] = {SQL_SEAL_ROUND,  SQL_SEAL_STEPS,   SQL_SEAL_EVALS,
-                                        SQL_SEAL_RANGES, SQL_SEAL_KERNELS, SQL_SEAL_FAULTS,
-                                        SQL_SEAL_MEMORY, SQL_SEAL_VALUES,  SQL_SEAL_TELEMETRY};
+static const int parts[] = {SQL_SEAL_ROUND,
+                            SQL_LIST_OF(BT_FIELDS_STEP),
+                            SQL_LIST_OF(BT_FIELDS_EVAL),
+                            SQL_LIST_OF(BT_FIELDS_RANGE),
+                            SQL_LIST_OF(BT_FIELDS_KERNEL),
+                            SQL_LIST_OF(BT_FIELDS_FAULT),
+                            SQL_LIST_OF(BT_FIELDS_MEMORY),
+                            SQL_SEAL_VALUES,
+                            SQL_TELEMETRY};
 // Came later: without rows they add nothing, so that seals of before hold.
-static const store_statement later_parts[] = {SQL_SEAL_SCORES};
+static const int later_parts[] = {SQL_LIST_OF(BT_FIELDS_SCORE)};
 
 static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
 {
@@ -37,7 +43,7 @@ static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
     }
 }
 
-static bt_status add_part(bt_store *store, store_statement which, int64_t round, bool always,
+static bt_status add_part(bt_store *store, int which, int64_t round, bool always,
                           XXH3_state_t *hash)
 {
     sqlite3_stmt *row = NULL;

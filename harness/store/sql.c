@@ -76,24 +76,50 @@ static int bind_one(sqlite3_stmt *statement, int index, char letter, va_list *ar
     }
 }
 
-static bt_status bind_all(bt_store *store, store_statement which, sqlite3_stmt **out,
-                          const char *format, va_list *arguments)
+static void text_of(int which, bt_str *out)
 {
-    sqlite3_stmt **slot = &store->statements[which];
-    int code = SQLITE_OK;
-    if (!*slot) {
-        code =
-            sqlite3_prepare_v3(store->db, texts[which], -1, SQLITE_PREPARE_PERSISTENT, slot, NULL);
+    if (which >= SQL_COUNT_OF(0)) {
+        bt_str_append(out, "SELECT count(*) FROM (");
+        text_of(which - SQL_COUNT_OF(0), out);
+        bt_str_append(out, ")");
+    } else if (which >= SQL_ADD_OF(0)) {
+        bool adds = which < SQL_LIST_OF(0);
+        int kind = which - (adds ? SQL_ADD_OF(0) : SQL_LIST_OF(0));
+        bt_sql_text_of_rows((bt_fields_of)kind, adds, out);
+    } else {
+        bt_sql_expand(texts[which], out);
     }
-    for (int i = 0; code == SQLITE_OK && format[i]; i++) {
-        code = bind_one(*slot, i + 1, format[i], arguments);
-    }
-    *out = *slot;
-    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, texts[which]);
 }
 
-bt_status bt_sql_bind(bt_store *store, store_statement which, sqlite3_stmt **out,
-                      const char *format, ...)
+static bt_status prepare(bt_store *store, int which)
+{
+    bt_str text = {0};
+    text_of(which, &text);
+    bt_status status = bt_str_status(&text);
+    if (status == BT_OK) {
+        int code = sqlite3_prepare_v3(store->db, bt_str_text(&text), -1, SQLITE_PREPARE_PERSISTENT,
+                                      &store->statements[which], NULL);
+        status = code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, bt_str_text(&text));
+    }
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status bind_all(bt_store *store, int which, sqlite3_stmt **out, const char *format,
+                          va_list *arguments)
+{
+    int code = SQLITE_OK;
+    if (!store->statements[which]) {
+        BT_TRY(prepare(store, which));
+    }
+    *out = store->statements[which];
+    for (int i = 0; code == SQLITE_OK && format[i]; i++) {
+        code = bind_one(*out, i + 1, format[i], arguments);
+    }
+    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, sqlite3_sql(*out));
+}
+
+bt_status bt_sql_bind(bt_store *store, int which, sqlite3_stmt **out, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -115,7 +141,7 @@ bt_status bt_sql_next(bt_store *store, sqlite3_stmt *statement, bool *more)
     return status;
 }
 
-bt_status bt_sql_run(bt_store *store, store_statement which, const char *format, ...)
+bt_status bt_sql_run(bt_store *store, int which, const char *format, ...)
 {
     sqlite3_stmt *statement = NULL;
     bool more = false;
@@ -129,8 +155,7 @@ bt_status bt_sql_run(bt_store *store, store_statement which, const char *format,
     return BT_OK;
 }
 
-bt_status bt_sql_integer(bt_store *store, store_statement which, int64_t *value, const char *format,
-                         ...)
+bt_status bt_sql_integer(bt_store *store, int which, int64_t *value, const char *format, ...)
 {
     sqlite3_stmt *statement = NULL;
     bool more = false;
@@ -141,7 +166,8 @@ bt_status bt_sql_integer(bt_store *store, store_statement which, int64_t *value,
     BT_TRY(status);
     BT_TRY(bt_sql_next(store, statement, &more));
     if (!more) {
-        return bt_error(BT_STATUS_INTERNAL, "%s: no row from %s", store->path, texts[which]);
+        return bt_error(BT_STATUS_INTERNAL, "%s: no row from %s", store->path,
+                        sqlite3_sql(statement));
     }
     *value = sqlite3_column_int64(statement, 0);
     sqlite3_reset(statement);

@@ -1,57 +1,12 @@
 // harness/store/telemetry.c - samples of the machine, a row per round, and the round's label
-#include "harness/store/telemetry.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "harness/store/internal.h"
 
-// A sample is its columns, one behind the other.
-_Static_assert(sizeof(bt_store_telemetry) == BT_TELEMETRY_COLUMNS * sizeof(double),
-               "a telemetry sample has other members than numbers");
-
-static const bt_telemetry_column columns[] = {
-#define COLUMN(member, unit, description) {#member, unit, description},
-    BT_TELEMETRY_LIST(COLUMN)
-#undef COLUMN
-};
-
 #define COLUMN_NAME(member, unit, description) #member " "
 static const char column_names[] = BT_TELEMETRY_LIST(COLUMN_NAME);
 #undef COLUMN_NAME
-
-const bt_telemetry_column *bt_telemetry_column_info(int index) { return &columns[index]; }
-
-double bt_telemetry_value(const bt_store_telemetry *sample, int index)
-{
-    double value = 0.0;
-    memcpy(&value, (const char *)sample + (size_t)index * sizeof value, sizeof value);
-    return value;
-}
-
-static const struct {
-    const char *word;
-    bool invalidates;
-} noises[] = {
-#define NOISE(name, word, invalidates) {word, invalidates},
-    BT_NOISE_LIST(NOISE)
-#undef NOISE
-};
-
-const char *bt_noise_name(bt_noise noise) { return noises[noise].word; }
-
-bool bt_noise_parse(const char *word, bt_noise *noise)
-{
-    for (int i = 0; i < BT_NOISE_COUNT; i++) {
-        if (strcmp(noises[i].word, word) == 0) {
-            *noise = (bt_noise)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-bool bt_noise_invalidates(bt_noise noise) { return noises[noise].invalidates; }
 
 // ---- writing -----------------------------------------------------------------------------------
 
@@ -111,7 +66,8 @@ bt_status bt_store_telemetry_set(bt_store *store, int64_t round, const char *lab
 static int column_of(const char *name, size_t length)
 {
     for (int i = 0; i < BT_TELEMETRY_COLUMNS; i++) {
-        if (strlen(columns[i].name) == length && strncmp(columns[i].name, name, length) == 0) {
+        const char *known = bt_telemetry_column_info(i)->name;
+        if (strlen(known) == length && strncmp(known, name, length) == 0) {
             return i;
         }
     }

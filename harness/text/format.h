@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "harness/store/metrics.h"
+#include "harness/record/metrics.h"
 
 typedef struct bt_text {
     char text[80];

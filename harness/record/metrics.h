@@ -1,6 +1,6 @@
-// harness/store/metrics.h - the table of metrics, as enumerators and rows
-#ifndef BT_HARNESS_STORE_METRICS_H
-#define BT_HARNESS_STORE_METRICS_H
+// harness/record/metrics.h - the table of metrics, as enumerators and rows
+#ifndef BT_HARNESS_RECORD_METRICS_H
+#define BT_HARNESS_RECORD_METRICS_H
 
 #include <stdbool.h>
 
@@ -32,7 +32,7 @@ typedef enum bt_direction {
 
 typedef enum bt_metric {
 #define X(name, tag, unit, direction, description) BT_METRIC_##name,
-#include "harness/store/metrics.inl"
+#include "harness/record/metrics.inl"
 #undef X
     BT_METRIC_COUNT
 } bt_metric;

@@ -1,4 +1,4 @@
-// harness/store/metrics.inl - what can be measured: a row each
+// harness/record/metrics.inl - what can be measured: a row each
 //   X(enumerator, tag, unit, direction, description)
 // The tag is the word in the database, in JSON and on the page. The unit is one of BT_UNIT_LIST.
 // The direction says which way is better; NEITHER where more is neither good nor bad.

@@ -1,9 +1,9 @@
-// harness/store/telemetry.h - what the machine did beside a round: samples, and a word for it
+// harness/record/telemetry.h - what the machine did beside a round: samples, and a word for it
 //
 // A number that could not be had is NaN. The table below is the record's format too: columns are
 // kept by name, so that a later one can be added.
-#ifndef BT_HARNESS_STORE_TELEMETRY_H
-#define BT_HARNESS_STORE_TELEMETRY_H
+#ifndef BT_HARNESS_RECORD_TELEMETRY_H
+#define BT_HARNESS_RECORD_TELEMETRY_H
 
 #include <stdbool.h>
 #include <stdint.h>

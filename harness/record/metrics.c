@@ -1,14 +1,14 @@
-// harness/store/metrics.c - rows of metrics.inl, and the words of the store
-#include "harness/store/metrics.h"
+// harness/record/metrics.c - rows of metrics.inl, and the words of the record
+#include "harness/record/metrics.h"
 
 #include <string.h>
 
-#include "harness/store/store.h"
+#include "harness/record/record.h"
 
 static const bt_metric_row rows[BT_METRIC_COUNT] = {
 #define X(name, tag, unit, direction, description)                                                 \
     [BT_METRIC_##name] = {tag, BT_UNIT_##unit, BT_DIRECTION_##direction, description},
-#include "harness/store/metrics.inl"
+#include "harness/record/metrics.inl"
 #undef X
 };
 

@@ -1,0 +1,79 @@
+// harness/record/fields.h - the members of each kind of record, as one table
+//
+// The database (harness/store), bundles, baselines and JSON (harness/text/record_json.h) are
+// written and read from these rows. A new member of a record is a member of its struct, a row here
+// and a migration (harness/store/schema.c).
+#ifndef BT_HARNESS_RECORD_FIELDS_H
+#define BT_HARNESS_RECORD_FIELDS_H
+
+#include <stddef.h>
+
+#include "harness/record/record.h"
+
+typedef enum bt_field_type {
+    BT_FIELD_INTEGER, // int64_t; in JSON of a magnitude below 2^53
+    BT_FIELD_REAL,    // double
+    BT_FIELD_FLOAT,
+    BT_FIELD_LOSS,      // float; in JSON <key>_bits of 8 hex digits, in SQL a column <key>_bits
+    BT_FIELD_REAL_LOSS, // double; in JSON <key>_bits of 16
+    BT_FIELD_SEED,      // uint64_t; in JSON 16 hex digits
+    BT_FIELD_BOOL,
+    BT_FIELD_TEXT,
+    BT_FIELD_TIME, // int64_t, ns of the wall clock; in JSON a text, "" for 0
+    BT_FIELD_STATUS,
+    BT_FIELD_LEVEL
+} bt_field_type;
+
+typedef struct bt_field {
+    const char *key;    // in JSON; NULL: not there
+    const char *column; // in SQL; NULL: not there
+    bt_field_type type;
+    size_t offset; // in the struct, bytes
+} bt_field;
+
+// X(enumerator, struct): kinds of record
+#define BT_FIELDS_LIST(X)                                                                          \
+    X(RUN, bt_store_run)                                                                           \
+    X(SUITE, bt_store_suite)                                                                       \
+    X(BUILD, bt_store_build)                                                                       \
+    X(SCHEDULE, bt_store_schedule)                                                                 \
+    X(GAP, bt_store_gap)                                                                           \
+    X(SYSTEM, bt_store_system) /* without its build */                                             \
+    X(FACT, bt_store_fact)                                                                         \
+    X(FILE, bt_store_file) /* kind and name */                                                     \
+    X(VERDICT, bt_store_verdict)                                                                   \
+    X(ARTIFACT, bt_store_artifact)                                                                 \
+    X(CALIBRATION, bt_store_calibration)                                                           \
+    X(BASELINE, bt_store_baseline)                                                                 \
+    X(ROUND, bt_store_round)                                                                       \
+    X(CASE, bt_store_case)                                                                         \
+    X(SHAPE, bt_store_shape)                                                                       \
+    X(STEP, bt_store_step)                                                                         \
+    X(EVAL, bt_store_eval)                                                                         \
+    X(RANGE, bt_store_range)                                                                       \
+    X(KERNEL, bt_store_kernel)                                                                     \
+    X(SCORE, bt_store_score)                                                                       \
+    X(FAULT, bt_store_fault)                                                                       \
+    X(MEMORY, bt_store_memory)                                                                     \
+    X(TELEMETRY, bt_store_telemetry)
+
+typedef enum bt_fields_of {
+#define BT_FIELDS_ENUM(name, record) BT_FIELDS_##name,
+    BT_FIELDS_LIST(BT_FIELDS_ENUM)
+#undef BT_FIELDS_ENUM
+        BT_FIELDS_COUNT
+} bt_fields_of;
+
+typedef struct bt_fields {
+    const bt_field *rows; // [count]
+    size_t count;
+    size_t item_bytes; // of the struct
+} bt_fields;
+
+const bt_fields *bt_fields_info(bt_fields_of kind);
+// Copies every text of a record into the arena; NULL becomes "".
+BT_CHECKED bt_status bt_fields_keep(bt_arena *arena, bt_fields_of kind, void *item);
+// Copies one text. NULL becomes "".
+BT_CHECKED bt_status bt_fields_copy(bt_arena *arena, const char *text, const char **out);
+
+#endif

@@ -1,0 +1,240 @@
+// harness/store/rows.c - records as rows of tables, by the table of their members
+//
+// SQL texts name the members of a kind of record as "{STEP}", or "{BUILD b}" where the table has an
+// alias; "{?STEP}" is a question mark for each. Kinds that have a table of their own need no text.
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/store/internal.h"
+
+// Tables whose rows belong to a run or a round and hold a record each.
+static const struct {
+    bt_fields_of kind;
+    const char *name, *owner, *order, *conflict;
+} tables[] = {
+    {BT_FIELDS_FACT, "env_fact", "env_id", "key", " ON CONFLICT DO NOTHING"},
+    {BT_FIELDS_GAP, "session_gap", "session_id", "id", ""},
+    {BT_FIELDS_SCHEDULE, "session_schedule", "session_id", "session_id", ""},
+    {BT_FIELDS_VERDICT, "verdict", "session_id", "kind, id", ""},
+    {BT_FIELDS_ARTIFACT, "artifact", "session_id", "id", ""},
+    {BT_FIELDS_STEP, "step", "round_id", "step", ""},
+    {BT_FIELDS_EVAL, "eval", "round_id", "step", ""},
+    {BT_FIELDS_RANGE, "range_stat", "round_id", "id", " ON CONFLICT DO NOTHING"},
+    {BT_FIELDS_KERNEL, "kernel_use", "round_id", "op, kernel", " ON CONFLICT DO NOTHING"},
+    {BT_FIELDS_SCORE, "score", "round_id", "step", ""},
+    {BT_FIELDS_FAULT, "fault", "round_id", "id", ""},
+    {BT_FIELDS_MEMORY, "memory", "round_id", "id", " ON CONFLICT DO NOTHING"},
+};
+
+// ---- texts of statements -----------------------------------------------------------------------
+
+static void append_columns(bt_fields_of kind, const char *alias, bool marks, bt_str *out)
+{
+    const bt_fields *fields = bt_fields_info(kind);
+    const char *comma = "", *dot = *alias ? "." : "";
+    for (size_t i = 0; i < fields->count; i++) {
+        const bt_field *row = &fields->rows[i];
+        bool loss = row->type == BT_FIELD_LOSS;
+        if (row->column && marks) {
+            bt_str_format(out, "%s?%s", comma, loss ? ",?" : "");
+        } else if (row->column) {
+            bt_str_format(out, "%s%s%s%s", comma, alias, dot, row->column);
+            if (loss) {
+                bt_str_format(out, ", %s%s%s_bits", alias, dot, row->column);
+            }
+        }
+        comma = row->column ? ", " : comma;
+    }
+}
+
+// "{?KIND alias}", of which `at` points behind the brace: the columns. The end of it.
+static const char *expand(const char *at, bt_str *out)
+{
+    static const char *const names[] = {
+#define KIND_NAME(name, record) #name,
+        BT_FIELDS_LIST(KIND_NAME)
+#undef KIND_NAME
+    };
+    char alias[16] = "";
+    bool marks = *at == '?';
+    at += marks;
+    size_t length = strcspn(at, " }"), rest = strcspn(at, "}");
+    if (at[length] == ' ') {
+        (void)snprintf(alias, sizeof alias, "%.*s", (int)(rest - length - 1), at + length + 1);
+    }
+    for (int i = 0; i < BT_FIELDS_COUNT; i++) {
+        if (strlen(names[i]) == length && strncmp(names[i], at, length) == 0) {
+            append_columns((bt_fields_of)i, alias, marks, out);
+        }
+    }
+    return at + rest + 1;
+}
+
+void bt_sql_expand(const char *text, bt_str *out)
+{
+    while (*text) {
+        size_t length = strcspn(text, "{");
+        bt_str_append_bytes(out, text, length);
+        text += length;
+        text = *text ? expand(text + 1, out) : text;
+    }
+}
+
+void bt_sql_text_of_rows(bt_fields_of kind, bool adds, bt_str *out)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        if (tables[i].kind != kind) {
+            continue;
+        }
+        bt_str_format(out, adds ? "INSERT INTO %s(%s, " : "SELECT ", tables[i].name,
+                      tables[i].owner);
+        append_columns(kind, "", false, out);
+        if (adds) {
+            bt_str_append(out, ") VALUES(?, ");
+            append_columns(kind, "", true, out);
+            bt_str_format(out, ")%s", tables[i].conflict);
+        } else {
+            bt_str_format(out, " FROM %s WHERE %s=? ORDER BY %s", tables[i].name, tables[i].owner,
+                          tables[i].order);
+        }
+    }
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+static int bind_field(sqlite3_stmt *statement, int *index, const bt_field *row, const void *place)
+{
+    const int at = (*index)++;
+    uint32_t bits = 0;
+    switch (row->type) {
+    case BT_FIELD_INTEGER:
+    case BT_FIELD_TIME:
+    case BT_FIELD_SEED:
+        return sqlite3_bind_int64(statement, at, *(const int64_t *)place);
+    case BT_FIELD_REAL:
+    case BT_FIELD_REAL_LOSS:
+        return sqlite3_bind_double(statement, at, *(const double *)place);
+    case BT_FIELD_FLOAT:
+        return sqlite3_bind_double(statement, at, (double)*(const float *)place);
+    case BT_FIELD_LOSS:
+        memcpy(&bits, place, sizeof bits);
+        (void)sqlite3_bind_double(statement, at, (double)*(const float *)place);
+        return sqlite3_bind_int64(statement, (*index)++, (int64_t)bits);
+    case BT_FIELD_BOOL:
+        return sqlite3_bind_int64(statement, at, *(const bool *)place);
+    case BT_FIELD_STATUS:
+        return sqlite3_bind_int64(statement, at, (int64_t) * (const bt_run_status *)place);
+    case BT_FIELD_LEVEL:
+        return sqlite3_bind_int64(statement, at, (int64_t) * (const bt_fact_level *)place);
+    case BT_FIELD_TEXT: {
+        const char *text = *(const char *const *)place;
+        return sqlite3_bind_text(statement, at, text ? text : "", -1, SQLITE_TRANSIENT);
+    }
+    }
+    return SQLITE_MISUSE;
+}
+
+bt_status bt_row_run(bt_store *store, int which, int64_t owner, bt_fields_of kind, const void *item)
+{
+    const bt_fields *fields = bt_fields_info(kind);
+    sqlite3_stmt *statement = NULL;
+    bool more = false;
+    int index = 1, code = SQLITE_OK;
+    BT_TRY(bt_sql_bind(store, which, &statement, ""));
+    if (owner != NO_OWNER) {
+        code = sqlite3_bind_int64(statement, index++, owner);
+    }
+    for (size_t i = 0; i < fields->count && code == SQLITE_OK; i++) {
+        const bt_field *row = &fields->rows[i];
+        if (row->column) {
+            code = bind_field(statement, &index, row, (const char *)item + row->offset);
+        }
+    }
+    if (code != SQLITE_OK) {
+        return bt_sql_error(store, code, sqlite3_sql(statement));
+    }
+    BT_TRY(bt_sql_next(store, statement, &more));
+    sqlite3_reset(statement);
+    return BT_OK;
+}
+
+bt_status bt_row_add(bt_store *store, int64_t owner, bt_fields_of kind, const void *item)
+{
+    return bt_row_run(store, SQL_ADD_OF(kind), owner, kind, item);
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+bt_status bt_row_take(bt_reader *in, sqlite3_stmt *row, int column, bt_fields_of kind, void *item)
+{
+    const bt_fields *fields = bt_fields_info(kind);
+    for (size_t i = 0; i < fields->count; i++) {
+        const bt_field *field = &fields->rows[i];
+        void *place = (char *)item + field->offset;
+        uint32_t bits = 0;
+        if (!field->column) {
+            continue;
+        }
+        const int at = column++;
+        const int64_t integer = sqlite3_column_int64(row, at);
+        switch (field->type) {
+        case BT_FIELD_INTEGER:
+        case BT_FIELD_TIME:
+        case BT_FIELD_SEED:
+            memcpy(place, &integer, sizeof integer);
+            break;
+        case BT_FIELD_REAL:
+        case BT_FIELD_REAL_LOSS:
+            *(double *)place = bt_reader_real(row, at);
+            break;
+        case BT_FIELD_FLOAT:
+            *(float *)place = (float)bt_reader_real(row, at);
+            break;
+        case BT_FIELD_LOSS:
+            bits = (uint32_t)sqlite3_column_int64(row, column++);
+            memcpy(place, &bits, sizeof bits);
+            break;
+        case BT_FIELD_BOOL:
+            *(bool *)place = integer != 0;
+            break;
+        case BT_FIELD_STATUS:
+            *(bt_run_status *)place = bt_reader_status(row, at, true);
+            break;
+        case BT_FIELD_LEVEL:
+            *(bt_fact_level *)place = integer >= 0 && integer < BT_FACT_LEVEL_COUNT
+                                          ? (bt_fact_level)integer
+                                          : BT_FACT_INFO;
+            break;
+        case BT_FIELD_TEXT:
+            BT_TRY(bt_reader_text(in, row, at, place));
+            break;
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_reader_rows(bt_reader *in, int listing, int64_t owner, size_t item_bytes,
+                         bt_reader_take take, bt_fields_of kind, bt_reader_list *out)
+{
+    sqlite3_stmt *row = NULL;
+    void *block = NULL;
+    int64_t found = 0, filled = 0;
+    bool more = false;
+    BT_TRY(bt_sql_integer(in->store, SQL_COUNT_OF(listing), &found, "i", owner));
+    BT_TRY(bt_arena_alloc(in->arena, (size_t)found * item_bytes, &block));
+    BT_TRY(bt_sql_bind(in->store, listing, &row, "i", owner));
+    BT_TRY(bt_sql_next(in->store, row, &more));
+    for (; more && filled < found; filled++) {
+        void *item = (char *)block + (size_t)filled * item_bytes;
+        bt_status status = take ? take(in, row, item) : bt_row_take(in, row, 0, kind, item);
+        if (status != BT_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
+        BT_TRY(bt_sql_next(in->store, row, &more));
+    }
+    sqlite3_reset(row);
+    out->items = block;
+    out->count = filled;
+    return BT_OK;
+}
