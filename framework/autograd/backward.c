@@ -52,6 +52,17 @@ static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor
     return status;
 }
 
+// Makes the leaf's home its gradient: `grad`, copied where the op has not written it there.
+static bt_status settle(bt_context *context, bt_tensor *leaf, bt_tensor *grad)
+{
+    if (grad != leaf->home) {
+        BT_TRY(bt_tensors_fetch(context, &leaf->home, 1));
+        BT_TRY(bt_tensor_copy(context, grad, leaf->home));
+    }
+    leaf->grad = bt_tensor_retain(leaf->home);
+    return BT_OK;
+}
+
 // Puts din->tensor where it belongs, or adds it to what is there.
 static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din)
 {
@@ -62,6 +73,9 @@ static bt_status deliver(bt_context *context, bt_node *node, int i, bt_grad *din
     }
     if (din->accumulate) { // it is *slot
         return BT_OK;
+    }
+    if (edge->leaf && edge->leaf->home && !*slot) {
+        return settle(context, edge->leaf, din->tensor);
     }
     if (din->tensor->dtype != edge->spec.dtype) { // the op does not write the leaf's type
         BT_TRY(replace_by_copy(context, edge, &din->tensor));
@@ -126,6 +140,21 @@ static bt_dtype written_dtype(const bt_node *node, int i)
     return node->op->flexible >> i & 1U ? edge->spec.dtype : edge->dtype;
 }
 
+// Where the op may write the gradient: the sum so far, to which it adds; or the leaf's home.
+static bt_status lend_target(bt_context *context, bt_edge *edge, bt_grad *din)
+{
+    bt_tensor **slot = slot_of(edge);
+    if (*slot) {
+        BT_TRY(make_private(context, edge, slot));
+        din->accumulate = true;
+        din->tensor = bt_tensor_retain(*slot);
+    } else if (edge->leaf && edge->leaf->home) {
+        BT_TRY(bt_tensors_fetch(context, &edge->leaf->home, 1));
+        din->tensor = bt_tensor_retain(edge->leaf->home);
+    }
+    return BT_OK;
+}
+
 // What the op is asked for, and where it may add. Of a tensor that is several inputs, each input's
 // gradient is memory of its own, which deliver() adds: kernels must not write to one place twice.
 static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backward *call)
@@ -136,11 +165,9 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
         call->in_spec[i] = (bt_op_spec){edge->dtype, edge->spec.shape};
         din->spec = (bt_op_spec){written_dtype(node, i), edge->spec.shape};
         din->wanted = edge->leaf || edge->node;
-        if (din->wanted && *slot_of(edge) && (node->op->accumulates >> i & 1U) &&
+        if (din->wanted && (node->op->accumulates >> i & 1U) &&
             din->spec.dtype == edge->spec.dtype && !shares_slot(node, i)) {
-            BT_TRY(make_private(context, edge, slot_of(edge)));
-            din->accumulate = true;
-            din->tensor = bt_tensor_retain(*slot_of(edge));
+            BT_TRY(lend_target(context, edge, din));
         }
         const bool watched = context->anomaly || context->value_hook.made;
         if (edge->leaf && edge->leaf->grad_pending == 1 && !watched) {
@@ -162,6 +189,9 @@ static bt_status step_back(bt_context *context, bt_node *node)
     bt_status status = bt_node_restore(context, node);
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
         call.saved[i] = node->saved[i].tensor;
+    }
+    if (status == BT_OK) {
+        status = bt_tensors_fetch(context, call.saved, BT_OP_MAX_SAVED);
     }
     if (status == BT_OK) {
         status = request_grads(context, node, &call);

@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-// din (+)= dmean times what the forward saved, whose memory din takes over where it does not add.
+// din (+)= dmean times what the forward saved, whose memory din takes over where it has none.
 static bt_status hand_out(bt_context *context, bt_op_backward *call, int input, int saved)
 {
     bt_grad *din = &call->din[input];
@@ -212,7 +212,7 @@ static bt_status hand_out(bt_context *context, bt_op_backward *call, int input, 
     }
     bt_tensor *made = call->saved[saved];
     const bool accumulate = din->accumulate;
-    if (!accumulate) {
+    if (!din->tensor) {
         din->tensor = made;
         call->saved[saved] = NULL;
     }

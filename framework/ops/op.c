@@ -89,6 +89,7 @@ static bt_status tell_outputs(bt_context *context, const bt_op_call *call)
 bt_status bt_op_run(bt_context *context, bt_op_call *call)
 {
     BT_TRY(call->op->infer(call));
+    BT_TRY(bt_tensors_fetch(context, call->in, call->in_count));
     BT_TRY(make_outputs(context, call));
     bt_range_push(context, call->op->name);
     bt_status status = call->op->forward(context, call);

@@ -117,7 +117,8 @@ typedef struct bt_grad {
     bool wanted;
     bool accumulate;   // add to tensor's contents; only for inputs in the row's accumulates mask
     bt_op_spec spec;   // of the gradient that backward() writes
-    bt_tensor *tensor; // retained; given when accumulating, else set by backward()
+    bt_tensor *tensor; // retained; given when accumulating, and where the gradient has a place:
+                       // then it is overwritten; else set by backward()
     bt_tensor *leaf;   // borrowed; the leaf whose gradient may still wait when backward() returns
                        // (autograd/weight_grads.h), NULL where it may not
 } bt_grad;

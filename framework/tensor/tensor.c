@@ -70,7 +70,7 @@ void bt_shape_strides(const bt_shape *shape, int64_t *stride)
 static void release_storage(bt_storage *storage)
 {
     if (--storage->refs == 0) {
-        bt_pool_free(storage->pool, storage->data);
+        bt_storage_give_up(storage);
         bt_mem_free(storage);
     }
 }
@@ -134,6 +134,7 @@ void bt_tensor_release(bt_tensor *tensor)
 {
     if (tensor && --tensor->refs == 0) {
         bt_tensor_release(tensor->grad);
+        bt_tensor_release(tensor->home);
         release_storage(tensor->storage);
         bt_mem_free(tensor);
     }
@@ -236,6 +237,31 @@ bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
     }
     ++base->storage->refs;
     *out = view;
+    return BT_OK;
+}
+
+bt_status bt_tensor_move_into(bt_context *context, bt_tensor *tensor, bt_tensor *flat,
+                              int64_t offset)
+{
+    bt_device *device = context->device;
+    const int64_t count = bt_tensor_count(tensor), room = bt_tensor_count(flat);
+    if (tensor->storage->refs != 1 || tensor->dtype != flat->dtype || offset < 0 ||
+        offset > room - count || !bt_tensor_is_contiguous(tensor)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "\"%s\", %lld elements of %s, cannot become a view from element %lld of "
+                        "\"%s\", %lld of %s",
+                        tensor->name, (long long)count, bt_dtype_name(tensor->dtype),
+                        (long long)offset, flat->name, (long long)room, bt_dtype_name(flat->dtype));
+    }
+    const int64_t at = flat->offset + offset;
+    void *target = (char *)bt_tensor_data(flat) + offset * (int64_t)bt_dtype_size(flat->dtype);
+    BT_TRY(device->backend->copy(device, target, bt_tensor_data(tensor), bt_tensor_bytes(tensor),
+                                 BT_COPY_DEVICE_TO_DEVICE, context->stream));
+    release_storage(tensor->storage);
+    tensor->storage = flat->storage;
+    tensor->offset = at;
+    ++flat->storage->refs;
+    bt_tensor_touch(flat);
     return BT_OK;
 }
 

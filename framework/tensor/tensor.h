@@ -17,13 +17,24 @@
 #include "framework/base/status.h"
 #include "framework/tensor/context.h"
 
+struct bt_storage;
+
+// Brings back the contents of a storage whose memory was given up (bt_storage_give_up).
+typedef struct bt_storage_source {
+    void *self; // borrowed, outlives the storage
+    // Called before each op that reads a tensor of the storage, also while its memory is there.
+    // Makes storage->data where it is NULL, by bt_storage_take_back, and fills it.
+    bt_status (*fetch)(void *self, bt_context *context, struct bt_storage *storage);
+} bt_storage_source;
+
 typedef struct bt_storage {
     int64_t refs;
     bt_pool *pool; // borrowed; where data came from
-    void *data;    // owned
+    void *data;    // owned; NULL while the memory is given up
     size_t size_bytes;
     uint64_t version;
-    uint64_t serial; // unique in the process, ascending
+    uint64_t serial;          // unique in the process, ascending
+    bt_storage_source source; // fetch NULL: memory is never given up
 } bt_storage;
 
 typedef struct bt_shape {
@@ -33,8 +44,9 @@ typedef struct bt_shape {
 
 struct bt_tensor;
 
-// Told, once per backward, that a tensor's gradient is complete. The gradient is borrowed and may
-// be changed in place. Set with bt_tensor_set_grad_hook (framework/autograd/tape.h).
+// Told that a tensor's gradient is complete: exactly once per outermost backward that has nodes
+// which feed the tensor, behind all that write it. The gradient is borrowed and may be changed in
+// place. Set with bt_tensor_set_grad_hook (framework/autograd/tape.h).
 typedef struct bt_grad_hook {
     void *self; // borrowed
     bt_status (*ready)(void *self, bt_context *context, struct bt_tensor *grad);
@@ -52,6 +64,8 @@ typedef struct bt_tensor {
     bool requires_grad;
     bt_dtype grad_dtype;      // type in which a leaf sums its gradient
     struct bt_tensor *grad;   // retained; of a leaf, NULL until the first backward
+    struct bt_tensor *home;   // retained; of a leaf: its gradient is written here and grad becomes
+                              // this tensor; NULL: the gradient is new memory
     struct bt_node *producer; // borrowed from the tape; NULL for leaves and constants
     int producer_output;
     uint64_t producer_generation; // of the tape, so that a spent producer is never followed
@@ -114,6 +128,20 @@ BT_CHECKED bt_status bt_tensor_expect(const bt_tensor *tensor, bt_dtype dtype, c
 // Errors  INVALID_ARGUMENT when the view leaves the storage, or as bt_shape_check
 BT_CHECKED bt_status bt_tensor_view(bt_tensor *base, bt_shape shape, const int64_t *stride,
                                     int64_t offset, bt_tensor **out);
+
+// Makes the tensor a view of flat's storage, from element `offset` on, with the contents that it
+// has. Nobody else sees its storage; it is contiguous, flat is of its type.
+// Errors  INVALID_ARGUMENT when it is not so, or flat is too short
+BT_CHECKED bt_status bt_tensor_move_into(bt_context *context, bt_tensor *tensor, bt_tensor *flat,
+                                         int64_t offset);
+// Returns the storage's memory to the pool. Its source brings the contents back when an op reads a
+// tensor of it; without a source nobody may read it again.
+void bt_storage_give_up(bt_storage *storage);
+// Memory for a storage that has given up its own; contents undefined.
+BT_CHECKED bt_status bt_storage_take_back(bt_context *context, bt_storage *storage,
+                                          const char *name);
+// Brings back the contents of those whose memory was given up. NULLs are allowed.
+BT_CHECKED bt_status bt_tensors_fetch(bt_context *context, bt_tensor *const *tensors, int count);
 
 // Copies between host memory and a contiguous tensor. The write is asynchronous on a GPU if `host`
 // is pinned; the read waits for the stream.
