@@ -54,6 +54,8 @@ extern "C" {
     X(GEMM, "gemm", bt_gemm_args)                                                                  \
     X(GEMM_GROUPED, "gemm_grouped", bt_gemm_grouped_args)                                          \
     X(GRAD_NORM, "grad_norm", bt_grad_norm_args)                                                   \
+    X(SUM_SQUARES, "sum_squares", bt_sum_squares_args)                                             \
+    X(CLIP_SCALE, "clip_scale", bt_clip_scale_args)                                                \
     X(ADAMW, "adamw", bt_adamw_args)                                                               \
     X(COUNT_NONFINITE, "count_nonfinite", bt_count_nonfinite_args)
 
@@ -456,6 +458,31 @@ typedef struct bt_grad_norm_args {
     void *norm, *scale; // [1], f32 (f64 at f64)
     bt_dtype dtype;     // of the gradients: f32, f64
 } bt_grad_norm_args;
+
+// The two halves of GRAD_NORM, for gradients of which each rank has a part: one partial sum per
+// BT_SQUARES_BLOCK elements of an item, then the norm and the scale of all partial sums. A partial
+// sum is a function of its elements alone, the norm one of the partial sums and their order.
+enum { BT_SQUARES_BLOCK = 16384 };
+
+typedef struct bt_sum_squares_item {
+    const void *x; // [count]
+    int64_t count;
+    double *partials; // [ceil(count / BT_SQUARES_BLOCK)], written
+} bt_sum_squares_item;
+
+typedef struct bt_sum_squares_args {
+    const bt_sum_squares_item *items; // host memory, [item_count]
+    int64_t item_count;
+    bt_dtype dtype; // of x: f32, f64
+} bt_sum_squares_args;
+
+typedef struct bt_clip_scale_args {
+    const double *partials; // [count]
+    int64_t count;
+    double grad_scale, max_norm; // as bt_grad_norm_args
+    void *norm, *scale;          // [1], f32 (f64 at f64)
+    bt_dtype dtype;
+} bt_clip_scale_args;
 
 // Decoupled weight decay (Loshchilov & Hutter 2017, arXiv:1711.05101), all tensors in one launch:
 // g = grad * scale; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;

@@ -1,4 +1,5 @@
-// kernels/cpu/grad_norm.c - global gradient norm over many tensors, and what clipping makes of it
+// kernels/cpu/grad_norm.c - global gradient norm over many tensors, and what clipping makes of it;
+// in one call, or its two halves, which give the same bits
 //   norm = grad_scale sqrt(sum of squares);  scale = grad_scale min(1, max_norm / (norm + 1e-6))
 // Shapes   items in host memory, each contiguous [count]
 // Types    f32, f64; squares and sums in double
@@ -10,6 +11,8 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/stream.h"
 #include "kernels/cpu/vector.h"
+
+_Static_assert((int)BT_SQUARES_BLOCK == (int)BT_CHUNK, "a partial sum is one of both");
 
 static int64_t chunks_of(int64_t count) { return (count + BT_CHUNK - 1) / BT_CHUNK; }
 

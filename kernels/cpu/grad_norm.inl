@@ -12,12 +12,60 @@ BT_CLONES static double FN(squares)(const REAL *x, int64_t count)
     return FN(add_lanes)(sum);
 }
 
+// The norm and the scale of a sum of squares.
+static void FN(finish)(double sum, double grad_scale, double max_norm, REAL *norm_out,
+                       REAL *scale_out)
+{
+    const double norm = grad_scale * sqrt(sum);
+    double scale = grad_scale;
+    if (max_norm > 0 && max_norm < norm + 1e-6) {
+        scale *= max_norm / (norm + 1e-6);
+    }
+    *norm_out = (REAL)norm;
+    *scale_out = isfinite((REAL)norm) ? (REAL)scale : R(NAN);
+}
+
+static double FN(in_order)(const double *partial, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        sum += partial[i];
+    }
+    return sum;
+}
+
+bt_status FN(bt_sum_squares_cpu)(const bt_launch *launch, const void *args)
+{
+    (void)launch;
+    const bt_sum_squares_args *op = args;
+#pragma omp parallel
+    for (int64_t i = 0; i < op->item_count; ++i) {
+        const bt_sum_squares_item *item = &op->items[i];
+        const REAL *x = item->x;
+        const int64_t count = item->count, chunks = chunks_of(count);
+#pragma omp for schedule(static) nowait
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+            const int64_t at = chunk * BT_CHUNK, rest = count - at;
+            item->partials[chunk] = FN(squares)(x + at, rest < BT_CHUNK ? rest : BT_CHUNK);
+        }
+    }
+    return BT_OK;
+}
+
+bt_status FN(bt_clip_scale_cpu)(const bt_launch *launch, const void *args)
+{
+    (void)launch;
+    const bt_clip_scale_args *op = args;
+    FN(finish)
+    (FN(in_order)(op->partials, op->count), op->grad_scale, op->max_norm, op->norm, op->scale);
+    return BT_OK;
+}
+
 bt_status FN(bt_grad_norm_cpu)(const bt_launch *launch, const void *args)
 {
     const bt_grad_norm_args *op = args;
     double *partial = launch->workspace;
     int64_t total = 0;
-    double sum = 0;
 #pragma omp parallel
     {
         int64_t first = 0; // of this item's chunks
@@ -34,15 +82,6 @@ bt_status FN(bt_grad_norm_cpu)(const bt_launch *launch, const void *args)
 #pragma omp single
         total = first;
     }
-    for (int64_t i = 0; i < total; ++i) {
-        sum += partial[i];
-    }
-    const double norm = op->grad_scale * sqrt(sum);
-    double scale = op->grad_scale;
-    if (op->max_norm > 0 && op->max_norm < norm + 1e-6) {
-        scale *= op->max_norm / (norm + 1e-6);
-    }
-    *(REAL *)op->norm = (REAL)norm;
-    *(REAL *)op->scale = isfinite((REAL)norm) ? (REAL)scale : R(NAN);
+    FN(finish)(FN(in_order)(partial, total), op->grad_scale, op->max_norm, op->norm, op->scale);
     return BT_OK;
 }

@@ -235,6 +235,47 @@ static void grad_norm(void **state)
     grad_norm_with(1, (double)INFINITY);
 }
 
+// The two halves, of items on and off the alignment of vectors.
+static void sum_squares(void **state)
+{
+    (void)state;
+    enum { PARTIALS = 1 + 1 + 1 + 1 + 1 + 7 + 1 + 3 };
+    bt_sum_squares_item items[TEST_SIDES][TENSORS];
+    bt_sum_squares_args args[TEST_SIDES];
+    bt_clip_scale_args clip[TEST_SIDES];
+    test_twin *partials = test_twin_output(BT_F64, PARTIALS);
+    test_twin *norm = test_twin_output(BT_F32, 1);
+    test_twin *scale = test_twin_output(BT_F32, 1);
+    int64_t first = 0;
+    for (int i = 0; i < TENSORS; ++i) {
+        test_twin_offset(i == 7);
+        test_twin *x = test_twin_random(BT_F32, sizes[i], 8 + (uint64_t)i, -1, 1);
+        test_twin_offset(0);
+        for (test_side side = 0; side < TEST_SIDES; ++side) {
+            items[side][i] = (bt_sum_squares_item){test_at(x, side), sizes[i],
+                                                   (double *)test_at(partials, side) + first};
+        }
+        first += (sizes[i] + BT_SQUARES_BLOCK - 1) / BT_SQUARES_BLOCK;
+    }
+    assert_int_equal(first, PARTIALS);
+    for (test_side side = 0; side < TEST_SIDES; ++side) {
+        args[side] = (bt_sum_squares_args){items[side], TENSORS, test_type(BT_F32, side)};
+        clip[side] = (bt_clip_scale_args){.partials = test_at(partials, side),
+                                          .count = PARTIALS,
+                                          .grad_scale = 0.125,
+                                          .max_norm = 1,
+                                          .norm = test_at(norm, side),
+                                          .scale = test_at(scale, side),
+                                          .dtype = test_type(BT_F32, side)};
+    }
+    test_run(BT_KERNEL_SUM_SQUARES, BT_F32, &args[0], &args[1]);
+    test_twin_check(partials, 0, 64 * EPSILON, "partial sums");
+    test_run(BT_KERNEL_CLIP_SCALE, BT_F32, &clip[0], &clip[1]);
+    test_twin_check(norm, 0, 16 * EPSILON, "norm");
+    test_twin_check(scale, 0, 16 * EPSILON, "scale");
+    test_twins_release();
+}
+
 static void adamw_with(bt_adamw_item items[TEST_SIDES][TENSORS], double scale_value)
 {
     test_twin *state[TENSORS][4];
@@ -325,8 +366,8 @@ static void many_tensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reduce_sum), cmocka_unit_test(embedding),    cmocka_unit_test(grad_norm),
-        cmocka_unit_test(adamw),      cmocka_unit_test(many_tensors),
+        cmocka_unit_test(reduce_sum),  cmocka_unit_test(embedding), cmocka_unit_test(grad_norm),
+        cmocka_unit_test(sum_squares), cmocka_unit_test(adamw),     cmocka_unit_test(many_tensors),
     };
     if (!test_device_open()) {
         return test_skip("no CUDA device");

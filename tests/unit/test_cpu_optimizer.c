@@ -77,6 +77,43 @@ static void test_grad_norm_of_nothing(void **state)
     assert_true(norm == 0 && scale == 2);
 }
 
+// The two halves give the bits of the whole, wherever the parts lie.
+static void test_halves_of_the_norm(void **state)
+{
+    (void)state;
+    enum { ITEMS = 3, COUNT = 3 * BT_SQUARES_BLOCK + 77 };
+    static const int64_t counts[ITEMS] = {COUNT, 1, BT_SQUARES_BLOCK};
+    static float values[ITEMS][COUNT + 1];
+    for (int shift = 0; shift < 2; ++shift) {
+        bt_grad_norm_item whole[ITEMS];
+        bt_sum_squares_item parts[ITEMS + 1];
+        double partials[6] = {0};
+        float norm[2], scale[2];
+        for (int i = 0; i < ITEMS; ++i) {
+            bt_rng_normal_fill((bt_rng){5, (uint64_t)i}, values[i] + shift, counts[i], 0, 1);
+            whole[i] = (bt_grad_norm_item){values[i] + shift, counts[i]};
+        }
+        // The first tensor in two parts, the last part of all first.
+        parts[0] = (bt_sum_squares_item){values[2] + shift, counts[2], partials + 5};
+        parts[1] = (bt_sum_squares_item){values[0] + shift, BT_SQUARES_BLOCK, partials};
+        parts[2] = (bt_sum_squares_item){values[0] + shift + BT_SQUARES_BLOCK,
+                                         COUNT - BT_SQUARES_BLOCK, partials + 1};
+        parts[3] = (bt_sum_squares_item){values[1] + shift, 1, partials + 4};
+        const bt_grad_norm_args once = {whole, ITEMS, 0.25, 1, &norm[0], &scale[0], BT_F32};
+        const bt_sum_squares_args squares = {parts, ITEMS + 1, BT_F32};
+        const bt_clip_scale_args clip = {partials, 6, 0.25, 1, &norm[1], &scale[1], BT_F32};
+        ASSERT_OK(test_kernel_status(BT_KERNEL_GRAD_NORM, BT_F32, &once));
+        ASSERT_OK(test_kernel_status(BT_KERNEL_SUM_SQUARES, BT_F32, &squares));
+        ASSERT_OK(test_kernel_status(BT_KERNEL_CLIP_SCALE, BT_F32, &clip));
+        assert_memory_equal(&norm[0], &norm[1], sizeof norm[0]);
+        assert_memory_equal(&scale[0], &scale[1], sizeof scale[0]);
+        assert_true(norm[0] > 1 && scale[0] < 0.25F);
+        partials[4] = TEST_NAN;
+        ASSERT_OK(test_kernel_status(BT_KERNEL_CLIP_SCALE, BT_F32, &clip));
+        assert_true(isnan(norm[1]) && isnan(scale[1]));
+    }
+}
+
 // ---- AdamW -------------------------------------------------------------------------------------
 
 enum { TENSORS = 3 };
@@ -266,8 +303,11 @@ static void test_count_nonfinite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grad_norm),       cmocka_unit_test(test_grad_norm_of_nothing),
-        cmocka_unit_test(test_adamw),           cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_grad_norm),
+        cmocka_unit_test(test_grad_norm_of_nothing),
+        cmocka_unit_test(test_halves_of_the_norm),
+        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_count_nonfinite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
