@@ -47,6 +47,8 @@ test  cppcheck                  command:cppcheck
 test  shellcheck                command:shellcheck
 test  bats                      command:bats
 test  libcmocka-dev             module:cmocka
+test  libopenmpi-dev            module:ompi-c
+test  openmpi-bin               command:mpirun
 test  jq                        command:jq
 test  openssl                   command:openssl
 test  patchelf                  command:patchelf

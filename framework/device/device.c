@@ -1,31 +1,22 @@
 // framework/device/device.c - opening a backend by name
 #include "framework/device/device.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_CAPACITY = 4096, ADDED_MAX = 4 };
+#include "framework/base/plugin.h"
+
+static const char plugin[] = "libbt_cuda.so";
+
+enum { ADDED_MAX = 4 };
 
 static const bt_backend *added[ADDED_MAX]; // the newest last
 static int added_count;
 
-static const bt_backend *cuda_backend;          // set once by open_plugin
-static char plugin_reason[PATH_CAPACITY + 256]; // why there is none
-
-// The plugin lies next to the library that this code is in.
-static void plugin_path(char path[PATH_CAPACITY])
-{
-    Dl_info self;
-    const char *slash = NULL;
-    if (dladdr((const void *)&bt_cpu_backend, &self) && self.dli_fname) {
-        slash = strrchr(self.dli_fname, '/');
-    }
-    int length = slash ? (int)(slash - self.dli_fname) : 1;
-    (void)snprintf(path, PATH_CAPACITY, "%.*s/libbt_cuda.so", length, slash ? self.dli_fname : ".");
-}
+static const bt_backend *cuda_backend;                 // set once by open_plugin
+static char plugin_reason[BT_PLUGIN_PATH_BYTES + 256]; // why there is none
 
 static const bt_backend *find_added(const char *name)
 {
@@ -50,29 +41,27 @@ bt_status bt_device_add(const bt_backend *backend)
 
 bool bt_device_is_built(const char *name)
 {
-    char path[PATH_CAPACITY];
-    plugin_path(path);
+    char path[BT_PLUGIN_PATH_BYTES];
+    bt_plugin_path(plugin, path);
     return find_added(name) || strcmp(name, "cpu") == 0 ||
            (strcmp(name, "cuda") == 0 && access(path, R_OK) == 0);
 }
 
 static void open_plugin(void)
 {
-    char path[PATH_CAPACITY];
-    plugin_path(path);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        (void)snprintf(plugin_reason, sizeof plugin_reason, "no CUDA backend: %s", dlerror());
+    void *symbol = NULL;
+    bt_backend_entry_fn entry = NULL;
+    if (bt_plugin_symbol(plugin, BT_BACKEND_ENTRY, &symbol) != BT_OK) {
+        (void)snprintf(plugin_reason, sizeof plugin_reason, "no CUDA backend: %s",
+                       bt_error_message());
         return;
     }
-    bt_backend_entry_fn entry = NULL;
     // ISO C has no conversion from object to function pointer; POSIX says that this copy works.
-    void *symbol = dlsym(library, BT_BACKEND_ENTRY);
     memcpy(&entry, &symbol, sizeof entry);
-    const bt_backend *backend = entry ? entry() : NULL;
+    const bt_backend *backend = entry();
     if (!backend || backend->abi != BT_BACKEND_ABI) {
         (void)snprintf(plugin_reason, sizeof plugin_reason,
-                       "%s is not of this build (interface %d, expected %d)", path,
+                       "%s is not of this build (interface %d, expected %d)", plugin,
                        backend ? backend->abi : 0, BT_BACKEND_ABI);
         return;
     }

@@ -8,7 +8,7 @@
 typedef struct slow_channel {
     bt_channel real; // owned
     unsigned state;
-    int64_t until_ns; // nothing moves
+    int64_t until_ns; // nothing is written
 } slow_channel;
 
 static unsigned draw(slow_channel *slow, unsigned below)
@@ -17,16 +17,8 @@ static unsigned draw(slow_channel *slow, unsigned below)
     return (slow->state >> 8) % below;
 }
 
-// How much of `size_bytes` moves now; 0: the channel stands still.
-static int64_t portion(slow_channel *slow, int64_t size_bytes)
+static int64_t cut(slow_channel *slow, int64_t size_bytes)
 {
-    if (bt_clock_ns() < slow->until_ns) {
-        return 0;
-    }
-    if (draw(slow, 8) == 0) {
-        slow->until_ns = bt_clock_ns() + draw(slow, 1000000);
-        return 0;
-    }
     int64_t most = 1 + draw(slow, 5000);
     return size_bytes < most ? size_bytes : most;
 }
@@ -35,16 +27,20 @@ static bt_status slow_write(void *impl, const void *data, int64_t size_bytes, in
 {
     slow_channel *slow = impl;
     *done = 0;
-    int64_t size = portion(slow, size_bytes);
-    return size > 0 ? slow->real.ops->write(slow->real.impl, data, size, done) : BT_OK;
+    if (bt_clock_ns() < slow->until_ns) {
+        return BT_OK;
+    }
+    if (draw(slow, 8) == 0) {
+        slow->until_ns = bt_clock_ns() + draw(slow, 1000000);
+        return BT_OK;
+    }
+    return slow->real.ops->write(slow->real.impl, data, cut(slow, size_bytes), done);
 }
 
 static bt_status slow_read(void *impl, void *data, int64_t size_bytes, int64_t *done)
 {
     slow_channel *slow = impl;
-    *done = 0;
-    int64_t size = portion(slow, size_bytes);
-    return size > 0 ? slow->real.ops->read(slow->real.impl, data, size, done) : BT_OK;
+    return slow->real.ops->read(slow->real.impl, data, cut(slow, size_bytes), done);
 }
 
 static bool slow_closed(void *impl)

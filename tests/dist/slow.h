@@ -5,7 +5,9 @@
 #include "framework/dist/group.h"
 
 // From now on each read and write of this rank's channels moves a random number of bytes, from 1 to
-// 5000, and every eighth makes the channel stand still for up to 1 ms. For backends on the CPU.
+// 5000, and every eighth write makes the channel send nothing for up to 1 ms. What has arrived is
+// not held back: a group may take it that a rank that ended has sent all that can be read. For
+// backends on the CPU.
 void slow_transport(bt_group *group, unsigned seed);
 
 #endif

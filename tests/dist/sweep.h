@@ -1,0 +1,28 @@
+// tests/dist/sweep.h - every collective, type and odd size against an ordered oracle, as one rank
+#ifndef BT_TESTS_DIST_SWEEP_H
+#define BT_TESTS_DIST_SWEEP_H
+
+#include "tests/dist/ranks.h"
+
+typedef struct sweep {
+    unsigned delay_seed; // of the ranks, between calls; 0: none
+    unsigned slow_seed;  // of the transport; 0: as it is
+    bt_device *device;   // where operands are; NULL: the host
+    bt_stream stream;
+    unsigned char *memory; // of the device [SWEEP_MEMORY_BYTES], for the operands
+    int64_t used_bytes;    // of it
+    int shift;             // elements by which operands lie behind an address that is aligned
+    bool any_order;        // sums may follow another tree: they are compared within a bound
+} sweep;
+
+enum { SWEEP_MEMORY_BYTES = 1 << 26 };
+
+// Bodies of ranks (ranks.h); the argument is a sweep.
+// Errors  INTERNAL with operation, type, size and element
+bt_status sweep_all(bt_group *group, void *argument, rank_result *result);
+// A sum of 2,200,001 f32: more than rings and sockets hold, and more than one chunk.
+bt_status sweep_large(bt_group *group, void *argument, rank_result *result);
+// The values that `rank` gives, of widely different magnitudes.
+void sweep_fill(bt_dtype dtype, void *data, int rank, int64_t count);
+
+#endif
