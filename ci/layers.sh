@@ -21,6 +21,7 @@ harness/cli/weights         framework/  sample and hellaswag are thin verbs like
 harness/cli/verb_sample     framework/  likewise
 harness/cli/verb_hellaswag  framework/  likewise
 harness/cli/verb_checkpoint framework/  likewise
+harness/diff      framework/            diff-run and bisect-bits train two sides at once
 harness/env       framework/device/     the environment record names the devices
 TABLE
 }

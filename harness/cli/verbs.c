@@ -201,6 +201,19 @@ static const bt_cli_option hellaswag_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option diff_options[] = {
+    {"suite", 0, "SUITE", "whose first training case both sides train (default: gpt2_124m)"},
+    {"filter", 0, "TEXT", "the case whose name contains TEXT, or matches it as a glob"},
+    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
+    {"set", 0, "KEY=VALUE", "set a key on both sides, as in --set train.sequence=64; repeatable"},
+    {"steps", 0, "N", "how many (default: 3)"},
+    {"dump", 0, "DIR", "write the values of A, or of the side that trains, a file a step"},
+    {"output", 'o', "FILE", "write a page with plots"},
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
 
 const bt_cli_verb bt_cli_verbs[] = {
@@ -344,6 +357,15 @@ const bt_cli_verb bt_cli_verbs[] = {
      "Which of four endings is the likeliest: the share of right answers, by the endings' summed\n"
      "losses and, normalised, by their losses per token.",
      hellaswag_options, 0, 0, bt_verb_hellaswag},
+    {"diff-run", "A B [--suite SUITE]", "train two modes in lockstep and compare every tensor",
+     "A and B are words with commas between them: a precision (fp32, tf32, bf16), a device (cpu,\n"
+     "cuda, cuda:N), a recomputation (none, gelu_ln, block, block_offload), KEY=VALUE as of "
+     "--set;\n"
+     "or a folder, with a / in it, where another program has written the same values\n"
+     "(harness/diff/README.md). Both begin with the same parameters and see the same batches. For\n"
+     "each step, activation, gradient and parameter: L2 and largest difference, and its bound.\n"
+     "Exit codes: 0 all within their bounds, 1 not, 2 usage, 4 unavailable.",
+     diff_options, 2, 2, bt_verb_diff_run},
     {"doctor", "", "what works on this machine, what is missing and how to get it",
      "Exit code 4 when something is bad enough to keep runs from working.", doctor_options, 0, 0,
      bt_verb_doctor},

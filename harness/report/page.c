@@ -8,6 +8,7 @@
 
 #include "bt_report_page.h" // generated from page/ and uPlot
 #include "harness/report/internal.h"
+#include "harness/report/plot.h"
 #include "harness/report/report.h"
 
 static bt_status write_title(const report_set *set, bt_str *out)
@@ -112,6 +113,23 @@ bt_status bt_page_write(const report_set *set, bt_str *out)
         BT_TRY(write_part(set, open + 2, (size_t)(close - open - 2), out));
         at = close + 2;
     }
+}
+
+bt_status bt_report_plain_page(const char *title, const char *body, bt_str *out)
+{
+    bt_str_append(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                       "style-src 'unsafe-inline'; img-src data:\">\n<meta name=\"viewport\" "
+                       "content=\"width=device-width, initial-scale=1\">\n<meta "
+                       "name=\"color-scheme\" content=\"light dark\">\n<title>");
+    bt_html_text(out, title);
+    bt_str_append(out, "</title>\n<style>");
+    bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
+    bt_str_append(out, "</style>\n</head>\n<body>\n<main>\n");
+    bt_str_append(out, body);
+    bt_str_append(out, "</main>\n<footer>Made by bt-bench; this file is complete and needs no "
+                       "network.</footer>\n</body>\n</html>\n");
+    return bt_str_status(out);
 }
 
 bt_status bt_report_page_digest(char digest[65])

@@ -7,6 +7,7 @@
 
 #include "harness/report/axis.h"
 #include "harness/report/marks.h"
+#include "harness/report/plot.h"
 
 enum {
     WIDTH = 960,
@@ -220,6 +221,94 @@ void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
         }
     }
     bt_str_append(out, "</svg>\n");
+}
+
+// ---- lines over a logarithmic axis -------------------------------------------------------------
+
+// The line's points with the decimal logarithm of y; widens the chart's axes.
+static bt_status take_line(const bt_plot_line *line, chart *to, curve *out)
+{
+    void *x = NULL, *y = NULL;
+    BT_TRY(bt_arena_alloc(&to->arena, (size_t)(line->count + 1) * sizeof(double), &x));
+    BT_TRY(bt_arena_alloc(&to->arena, (size_t)(line->count + 1) * sizeof(double), &y));
+    out->x = x;
+    out->y = y;
+    for (int64_t i = 0; i < line->count; i++) {
+        if (line->y[i] > 0.0 && isfinite(line->y[i])) {
+            out->x[out->count] = line->x[i];
+            out->y[out->count] = log10(line->y[i]);
+            to->x_max = fmax(to->x_max, line->x[i]);
+            to->y_min = fmin(to->y_min, floor(out->y[out->count]));
+            to->y_max = fmax(to->y_max, ceil(out->y[out->count]));
+            out->count++;
+        }
+    }
+    return BT_OK;
+}
+
+static void write_plot_legend(const bt_plot_line *lines, const chart *from, bt_str *out)
+{
+    for (int64_t i = 0; i < from->count; i++) {
+        int x = CHART_LEFT + (int)(i % 2) * 420, y = CHART_HEIGHT + 80 + (int)(i / 2) * 20;
+        bt_str_format(out, "<path class=\"s%d\" d=\"M%d %dh26\"/>", from->curves[i].style, x,
+                      y - 4);
+        write_text(out, x + 34, y, "", lines[i].label);
+    }
+}
+
+static void write_plot(const char *title, const char *x_name, const bt_plot_line *lines,
+                       const chart *from, bt_str *out)
+{
+    bt_text label;
+    int width = WIDTH - CHART_LEFT - 30;
+    open_svg(title, CHART_HEIGHT + 80 + 20 * (int)((from->count + 1) / 2), out);
+    write_text(out, 10, 24, "class=\"h\"", title);
+    bt_str_format(out,
+                  "<svg x=\"%d\" y=\"40\" width=\"%d\" height=\"%d\" viewBox=\"0 0 1000 300\" "
+                  "preserveAspectRatio=\"none\">",
+                  CHART_LEFT, width, CHART_HEIGHT);
+    bt_chart_write_paths(from, out);
+    bt_str_append(out, "</svg>\n");
+    for (int i = 0; i < bt_chart_tick_count(from); i++) {
+        chart_tick tick = bt_chart_tick(from, i);
+        (void)snprintf(label.text, sizeof label.text, "%.2g",
+                       pow(10.0, from->y_min + tick.share * (from->y_max - from->y_min)));
+        write_text(out, CHART_LEFT - 8, 44 + CHART_HEIGHT * (1.0 - tick.share),
+                   "class=\"m\" text-anchor=\"end\"", label.text);
+    }
+    (void)snprintf(label.text, sizeof label.text, "%.40s %.0f", x_name, from->x_max);
+    write_text(out, CHART_LEFT + width, CHART_HEIGHT + 58, "class=\"m\" text-anchor=\"end\"",
+               label.text);
+    write_plot_legend(lines, from, out);
+    bt_str_append(out, "</svg>\n");
+}
+
+bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line *lines,
+                      int64_t count, bt_str *out)
+{
+    static const chart_kind kind = {.unit = BT_UNIT_NATS}; // ticks as they are
+    static const report_case nobody;
+    curve curves[BT_PLOT_LINES_MAX] = {{0}};
+    chart from = {
+        .kind = &kind, .curves = curves, .x_max = 1.0, .y_min = INFINITY, .y_max = -INFINITY};
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < count && i < BT_PLOT_LINES_MAX && status == BT_OK; i++) {
+        curves[i].item = &nobody;
+        curves[i].name = "";
+        curves[i].style = (int)i;
+        status = take_line(&lines[i], &from, &curves[i]);
+        from.count++;
+    }
+    if (!(from.y_min < from.y_max)) { // nothing to draw, or one level
+        from.y_max = isfinite(from.y_min) ? from.y_min + 1.0 : 0.0;
+        from.y_min = from.y_max - 2.0;
+    }
+    if (status == BT_OK) {
+        write_plot(title, x_name, lines, &from, out);
+        status = bt_str_status(out);
+    }
+    bt_arena_release(&from.arena);
+    return status;
 }
 
 // ---- roofline ----------------------------------------------------------------------------------

@@ -1,0 +1,247 @@
+// harness/cli/verb_diff.c - diff-run: two trainings in lockstep, value by value
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "harness/cli/cli.h"
+#include "harness/diff/diff.h"
+#include "harness/diff/source.h"
+#include "harness/plan/plan.h"
+
+enum { WORDS_MAX = 32 };
+
+// A side as the user gave it: a folder of values, or words that change the case.
+typedef struct side {
+    char text[BT_DIFF_LABEL_BYTES];  // of which words and keys are parts
+    const char *folder;              // NULL: it trains
+    const char *device;              // NULL: the profile's
+    char keys[WORDS_MAX][64];        // "train.precision=bf16" of "bf16"
+    const char *sets[2 * WORDS_MAX]; // --set of both sides, then this side's
+    int64_t set_count;
+    bt_plan plan;
+    bt_diff_source source;
+} side;
+
+typedef struct differ {
+    bt_suite suite;
+    bt_machine machine;
+    side sides[2];
+    bt_diff_side diff[2];
+    bt_diff_result result;
+} differ;
+
+static bool is_device(const char *word)
+{
+    return strcmp(word, "cpu") == 0 || strcmp(word, "cuda") == 0 || strncmp(word, "cuda:", 5) == 0;
+}
+
+static bt_status read_word(const char *word, side *out)
+{
+    bt_precision precision = BT_PRECISION_FP32;
+    bt_recompute_mode recompute = BT_RECOMPUTE_NONE;
+    char *key = out->keys[out->set_count % WORDS_MAX];
+    if (out->set_count >= WORDS_MAX) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a side has at most %d keys", WORDS_MAX);
+    }
+    if (is_device(word)) {
+        out->device = word;
+        return BT_OK;
+    }
+    if (strchr(word, '=')) {
+        out->sets[out->set_count++] = word;
+        return BT_OK;
+    }
+    if (bt_precision_parse(word, &precision)) {
+        (void)snprintf(key, sizeof out->keys[0], "train.precision=%.32s", word);
+    } else if (bt_recompute_mode_parse(word, &recompute)) {
+        (void)snprintf(key, sizeof out->keys[0], "train.recompute=%.32s", word);
+    } else {
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "%s: expected a precision (fp32, tf32, bf16), a device (cpu, cuda, cuda:N), "
+            "a recomputation (none, gelu_ln, block, block_offload), KEY=VALUE, or a "
+            "folder with a / in it",
+            word);
+    }
+    out->sets[out->set_count++] = key;
+    return BT_OK;
+}
+
+static bt_status read_side(const bt_cli_arguments *arguments, const char *given, side *out)
+{
+    char *rest = NULL;
+    if (strlen(given) >= sizeof out->text) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a side has at most %zu characters",
+                        sizeof out->text - 1);
+    }
+    (void)snprintf(out->text, sizeof out->text, "%s", given);
+    if (strchr(given, '/') && !strchr(given, '=')) {
+        out->folder = given;
+        return BT_OK;
+    }
+    for (int64_t i = 0; i < arguments->repeated_count; ++i) {
+        if (out->set_count == WORDS_MAX) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "--set: at most %d", WORDS_MAX);
+        }
+        out->sets[out->set_count++] = arguments->repeated[i];
+    }
+    for (char *word = strtok_r(out->text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        BT_TRY(read_word(word, out));
+    }
+    return BT_OK;
+}
+
+static void say(void *self, const char *line)
+{
+    (void)self;
+    fprintf(stderr, "%s\n", line);
+}
+
+static const cJSON *training_case(const bt_plan *plan)
+{
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        if (bt_json_get(bt_plan_case(plan, i), "train")) {
+            return bt_plan_case(plan, i);
+        }
+    }
+    return NULL;
+}
+
+static bt_status open_side(const bt_cli_arguments *arguments, differ *self, int index)
+{
+    side *s = &self->sides[index];
+    bt_diff_side *out = &self->diff[index];
+    out->lockstep.name = index ? "B" : "A";
+    if (s->folder) {
+        out->lockstep.folder = s->folder;
+        out->arithmetic.other_program = true;
+        (void)snprintf(out->label, sizeof out->label, "values in %.120s", s->folder);
+        return BT_OK;
+    }
+    const bt_plan_options options = {.profile = bt_cli_value(arguments, "profile"),
+                                     .filter = bt_cli_value(arguments, "filter"),
+                                     .sets = s->sets,
+                                     .set_count = s->set_count,
+                                     .seed = -1};
+    BT_TRY(bt_plan_make(&self->suite, &options, &self->machine, &s->plan));
+    const cJSON *item = training_case(&s->plan);
+    if (!item) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "no training case of suite %s, profile %s",
+                        s->plan.suite, s->plan.profile);
+    }
+    BT_TRY(bt_diff_source_open(item, s->device ? s->device : s->plan.device, say, &s->source));
+    out->lockstep.plan = &s->source.train;
+    out->arithmetic.precision = s->source.train.precision;
+    (void)snprintf(out->label, sizeof out->label, "%.64s: %s on %s, recompute %s",
+                   bt_json_get(item, "name")->valuestring,
+                   bt_precision_name(s->source.train.precision), s->source.device,
+                   bt_recompute_mode_name(s->source.train.recompute));
+    return BT_OK;
+}
+
+// What one side does not say, the other does: a folder's precision; and whether devices differ.
+static void match_sides(differ *self)
+{
+    for (int i = 0; i < 2; ++i) {
+        const side *other = &self->sides[1 - i];
+        if (self->sides[i].folder) {
+            self->diff[i].arithmetic.precision = self->diff[1 - i].arithmetic.precision;
+        }
+        self->diff[i].arithmetic.other_device =
+            !other->folder && strcmp(self->sides[i].source.device, other->source.device) != 0;
+    }
+}
+
+// DIR/case.json: what the values were made with, for whoever makes the same elsewhere.
+static bt_status write_case(const char *folder, const cJSON *item)
+{
+    bt_str path = {0}, text = {0};
+    bt_str_format(&path, "%s/case.json", folder);
+    if (item) {
+        bt_json_write_pretty(item, &text);
+    }
+    bt_status status = bt_str_status(&path) == BT_OK ? bt_str_status(&text) : bt_str_status(&path);
+    if (status == BT_OK) {
+        status = bt_file_write(bt_str_text(&path), bt_str_text(&text), text.length_bytes);
+    }
+    bt_str_release(&path);
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status open_sides(const bt_cli_arguments *arguments, differ *self)
+{
+    const char *suite = bt_cli_value(arguments, "suite");
+    const char *dump = bt_cli_value(arguments, "dump");
+    BT_TRY(bt_suite_load(suite ? suite : "gpt2_124m", &self->suite));
+    BT_TRY(bt_machine_look(&self->machine));
+    for (int i = 0; i < 2; ++i) {
+        BT_TRY(read_side(arguments, arguments->words[i], &self->sides[i]));
+        BT_TRY(bt_error_context(open_side(arguments, self, i), "%s", i ? "B" : "A"));
+    }
+    match_sides(self);
+    if (dump) {
+        const int dumped = self->diff[0].lockstep.plan ? 0 : 1;
+        self->diff[dumped].dump = dump;
+        BT_TRY(bt_dir_make(dump));
+        BT_TRY(write_case(dump, training_case(&self->sides[dumped].plan)));
+    }
+    return BT_OK;
+}
+
+static bt_status write_page(const char *path, const differ *self)
+{
+    bt_str page = {0};
+    bt_status status = bt_diff_page(self->diff, &self->result, &page);
+    if (status == BT_OK) {
+        status = bt_file_write(path, bt_str_text(&page), page.length_bytes);
+    }
+    bt_str_release(&page);
+    return status;
+}
+
+static bt_status run(const bt_cli_arguments *arguments, differ *self, bt_str *out)
+{
+    int64_t steps = 0;
+    bool json = false;
+    const char *page = bt_cli_value(arguments, "output");
+    BT_TRY(bt_cli_wants_json(arguments, &json));
+    BT_TRY(bt_cli_number(arguments, "steps", 1, 1000000, 3, &steps));
+    BT_TRY(open_sides(arguments, self));
+    BT_TRY(bt_diff_run(self->diff, steps, &self->result));
+    if (page) {
+        BT_TRY(write_page(page, self));
+    }
+    return json ? bt_diff_json(self->diff, &self->result, out)
+                : bt_diff_text(self->diff, &self->result, out);
+}
+
+int bt_verb_diff_run(const bt_cli_arguments *arguments)
+{
+    bt_str out = {0};
+    void *block = NULL;
+    bt_status status = bt_mem_alloc(1, sizeof(differ), &block);
+    differ *self = block;
+    int code = 0;
+    if (status == BT_OK) {
+        status = run(arguments, self, &out);
+        code = self->result.first_over >= 0 ? 1 : 0;
+    }
+    if (status == BT_OK) {
+        const int printed = bt_cli_print(&out);
+        code = printed ? printed : code;
+    } else {
+        bt_str_release(&out);
+    }
+    for (int i = 0; self && i < 2; ++i) {
+        bt_diff_source_close(&self->sides[i].source);
+        bt_plan_release(&self->sides[i].plan);
+    }
+    if (self) {
+        bt_diff_result_release(&self->result);
+        bt_suite_release(&self->suite);
+    }
+    bt_mem_free(self);
+    return status == BT_OK ? code : bt_cli_fail(status);
+}

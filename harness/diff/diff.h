@@ -1,0 +1,69 @@
+// harness/diff/diff.h - bt-bench diff-run: two trainings in lockstep, compared value by value
+//
+// Each step's values (framework/train/trace.h) of side B are compared with those of A: activations,
+// gradients, parameters, moments. What is over its bound (measure.h) is counted, and the first of
+// them is named.
+#ifndef BT_HARNESS_DIFF_DIFF_H
+#define BT_HARNESS_DIFF_DIFF_H
+
+#include "harness/diff/lockstep.h"
+#include "harness/diff/measure.h"
+
+enum { BT_DIFF_LABEL_BYTES = 160 };
+
+typedef struct bt_diff_side {
+    char label[BT_DIFF_LABEL_BYTES]; // as the user gave it
+    bt_lockstep_side lockstep;
+    bt_diff_arithmetic arithmetic;
+    const char *dump; // folder that gets the values of each step; NULL: none
+} bt_diff_side;
+
+// A value of a step.
+typedef struct bt_diff_row {
+    const char *name, *layer, *op; // of the arena
+    bt_train_value_kind kind;
+    int64_t depth;
+    bt_shape shape; // of A
+    bt_dtype dtype[2];
+    bt_difference difference;
+    double bound; // of difference.l2_relative
+    bool over;
+} bt_diff_row;
+
+typedef struct bt_diff_step {
+    int64_t step;
+    double loss[2];       // NaN: the side does not say it
+    double drift;         // of the bound
+    int64_t first, count; // rows
+    int64_t over;         // of them
+    int64_t missing;      // values of A that B lacks; more are none of ours
+} bt_diff_step;
+
+typedef struct bt_diff_result {
+    bt_diff_bound bound; // rounding and margin
+    double longest;      // sum of the step
+    bt_diff_step *steps; // owned [step_count]
+    int64_t step_count, step_capacity;
+    bt_diff_row *rows; // owned [row_count], by step, in the order made
+    int64_t row_count, row_capacity;
+    int64_t first_over; // row, -1: all are within their bounds
+    bt_arena arena;
+} bt_diff_result;
+
+// Runs at most `steps` steps of both sides. At least one of them trains.
+// Owns    *out: the caller, until bt_diff_result_release, also when this fails
+// Errors  those of bt_lockstep_run; INVALID_ARGUMENT (shapes that differ, nothing in common)
+BT_CHECKED bt_status bt_diff_run(const bt_diff_side sides[2], int64_t steps, bt_diff_result *out);
+void bt_diff_result_release(bt_diff_result *result);
+
+// ---- print.c, page.c ----------------------------------------------------------------------------
+
+BT_CHECKED bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_result *result,
+                                  bt_str *out);
+BT_CHECKED bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result,
+                                  bt_str *out);
+// One self-contained page: error by depth and by step as plots, and all rows.
+BT_CHECKED bt_status bt_diff_page(const bt_diff_side sides[2], const bt_diff_result *result,
+                                  bt_str *out);
+
+#endif

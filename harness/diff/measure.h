@@ -1,0 +1,53 @@
+// harness/diff/measure.h - how far two tensors are apart, and how far they may be
+#ifndef BT_HARNESS_DIFF_MEASURE_H
+#define BT_HARNESS_DIFF_MEASURE_H
+
+#include "harness/diff/values.h"
+
+// b against a. Relative: of the norm and of the largest magnitude of a; 0 where both sides are 0.
+// NaN and infinity on one side alone make all four infinite; the same on both sides are equal.
+typedef struct bt_difference {
+    double l2, l2_relative;
+    double max, max_relative;
+    double norm;                 // L2 norm of a
+    int64_t elements, differing; // differing: by bits, by value where types differ
+    int64_t first;               // element, row-major; -1: none differs
+    double first_a, first_b;
+    int64_t worst; // element of the largest difference, -1 likewise
+} bt_difference;
+
+// Shapes  a and b have as many elements
+void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_difference *out);
+// "[3, 17]" of an element of a shape, into text[64]. Returns text.
+const char *bt_element_text(const bt_shape *shape, int64_t element, char text[64]);
+
+// What two sides compute with.
+typedef struct bt_diff_arithmetic {
+    bt_precision precision;
+    bool other_device;  // kernels sum in another order than those of the other side
+    bool other_program; // so does another program, which may also round elsewhere
+} bt_diff_arithmetic;
+
+// The bound of the relative L2 difference of a value:
+//   margin * sqrt(depth) * (rounding + drift)
+// rounding  u_A + u_B + u_fp32 * sqrt(longest sum): u of fp32 2^-24, of tf32 2^-11, of bf16 2^-8; 0
+//           where both sides must give the same bits: one precision, one program, one device
+// depth     ops in front of the value: errors of independent roundings add up as their root
+// drift     relative L2 difference of the parameters in front of the step, which is measured
+// A parameter behind s updates may differ by 2 lr an update and element: AdamW's update is at most
+// lr, with either sign. Second moments are squares: twice the bound.
+typedef struct bt_diff_bound {
+    double margin, rounding, drift;
+    double travelled; // sum of the learning rates so far
+} bt_diff_bound;
+
+enum { BT_DIFF_MARGIN = 4 };
+
+// longest: elements of the longest sum of a step. Source: Higham & Mary 2019, SIAM J. Sci. Comput.
+// 41(5), probabilistic rounding error analysis.
+bt_diff_bound bt_diff_bound_make(const bt_diff_arithmetic sides[2], double longest);
+// Of a value of A and its norm.
+double bt_diff_bound_of(const bt_diff_bound *bound, const bt_diff_value *value,
+                        const bt_difference *difference);
+
+#endif

@@ -1,0 +1,180 @@
+// harness/diff/page.c - what diff-run found as a page: error by depth, by step, and every value
+#include <math.h>
+#include <stdio.h>
+
+#include "harness/diff/diff.h"
+#include "harness/report/plot.h"
+
+enum { STEPS_DRAWN = BT_PLOT_LINES_MAX - 1, KINDS_DRAWN = 4 };
+
+static void write_escaped(bt_str *out, const char *text)
+{
+    for (; *text; ++text) {
+        const char *entity = *text == '<'   ? "&lt;"
+                             : *text == '>' ? "&gt;"
+                             : *text == '&' ? "&amp;"
+                             : *text == '"' ? "&quot;"
+                                            : NULL;
+        entity ? bt_str_append(out, entity) : bt_str_append_bytes(out, text, 1);
+    }
+}
+
+// ---- plots --------------------------------------------------------------------------------------
+
+// Points of a plot, as many as there are rows.
+static bt_status make_points(const bt_diff_result *result, bt_arena *arena, double **out)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)(result->row_count + 1) * sizeof(double), &block));
+    *out = block;
+    return BT_OK;
+}
+
+static bool has_depth(const bt_diff_row *row)
+{
+    return row->depth > 0 &&
+           (row->kind == BT_TRAIN_VALUE_FORWARD || row->kind == BT_TRAIN_VALUE_BACKWARD);
+}
+
+// The largest difference of each depth of a step, and for the last step drawn its bound.
+static bt_status add_depths(const bt_diff_result *result, const bt_diff_step *step, bool bounds,
+                            bt_arena *arena, bt_plot_line *line)
+{
+    double *x = NULL, *y = NULL;
+    BT_TRY(make_points(result, arena, &x));
+    BT_TRY(make_points(result, arena, &y));
+    for (int64_t i = step->first; i < step->first + step->count; ++i) {
+        const bt_diff_row *row = &result->rows[i];
+        const double depth = (double)row->depth;
+        const double value = bounds ? row->bound : row->difference.l2_relative;
+        if (!has_depth(row)) {
+            continue;
+        }
+        if (line->count > 0 && x[line->count - 1] >= depth) {
+            // A later micro-batch, or another input of the same call.
+            for (int64_t k = line->count - 1; k >= 0 && x[k] >= depth; --k) {
+                y[k] = x[k] > depth ? y[k] : fmax(y[k], value);
+            }
+            continue;
+        }
+        x[line->count] = depth;
+        y[line->count++] = value;
+    }
+    line->x = x;
+    line->y = y;
+    return BT_OK;
+}
+
+static bt_status write_depths(const bt_diff_result *result, bt_arena *arena, bt_str *out)
+{
+    bt_plot_line lines[BT_PLOT_LINES_MAX] = {{0}};
+    char labels[BT_PLOT_LINES_MAX][48];
+    const int64_t drawn = result->step_count < STEPS_DRAWN ? result->step_count : STEPS_DRAWN;
+    int64_t last = 0;
+    for (int64_t i = 0; i < drawn; ++i) { // the first, the last, and others evenly between
+        last = drawn > 1 ? i * (result->step_count - 1) / (drawn - 1) : 0;
+        (void)snprintf(labels[i], sizeof labels[i], "step %lld",
+                       (long long)result->steps[last].step);
+        lines[i].label = labels[i];
+        BT_TRY(add_depths(result, &result->steps[last], false, arena, &lines[i]));
+    }
+    (void)snprintf(labels[drawn], sizeof labels[drawn], "bound of step %lld",
+                   (long long)result->steps[last].step);
+    lines[drawn].label = labels[drawn];
+    BT_TRY(add_depths(result, &result->steps[last], true, arena, &lines[drawn]));
+    return bt_svg_plot("Relative L2 difference by depth: forward, then backward", "op", lines,
+                       drawn + 1, out);
+}
+
+static bt_status write_steps(const bt_diff_result *result, bt_arena *arena, bt_str *out)
+{
+    static const struct {
+        bt_train_value_kind kind;
+        const char *label;
+    } kinds[KINDS_DRAWN] = {{BT_TRAIN_VALUE_FORWARD, "activations"},
+                            {BT_TRAIN_VALUE_BACKWARD, "gradients of activations"},
+                            {BT_TRAIN_VALUE_GRADIENT, "gradients of parameters"},
+                            {BT_TRAIN_VALUE_STATE, "parameters and moments"}};
+    bt_plot_line lines[KINDS_DRAWN] = {{0}};
+    for (int k = 0; k < KINDS_DRAWN; ++k) {
+        double *x = NULL, *y = NULL;
+        BT_TRY(make_points(result, arena, &x));
+        BT_TRY(make_points(result, arena, &y));
+        for (int64_t s = 0; s < result->step_count; ++s) {
+            const bt_diff_step *step = &result->steps[s];
+            x[s] = (double)step->step;
+            for (int64_t i = step->first; i < step->first + step->count; ++i) {
+                const bt_diff_row *row = &result->rows[i];
+                y[s] = row->kind == kinds[k].kind ? fmax(y[s], row->difference.l2_relative) : y[s];
+            }
+        }
+        lines[k] = (bt_plot_line){kinds[k].label, x, y, result->step_count};
+    }
+    return bt_svg_plot("Largest relative L2 difference by step", "step", lines, KINDS_DRAWN, out);
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+
+static void write_row(const bt_diff_step *step, const bt_diff_row *row, bt_str *out)
+{
+    const bt_difference *d = &row->difference;
+    bt_str_format(out, "<tr%s><td>%lld</td><td>", row->over ? " class=bad" : "",
+                  (long long)step->step);
+    write_escaped(out, row->name);
+    bt_str_format(out,
+                  "</td><td>%s</td><td>%s</td><td>%.3g</td><td>%.3g</td><td>%.3g</td><td>%.3g</td>"
+                  "<td>%.3g</td><td>%lld of %lld</td><td>%s</td></tr>\n",
+                  bt_dtype_name(row->dtype[0]), bt_dtype_name(row->dtype[1]), d->l2, d->l2_relative,
+                  d->max, d->max_relative, row->bound, (long long)d->differing,
+                  (long long)d->elements, row->over ? "over" : "");
+}
+
+static void write_table(const bt_diff_result *result, bt_str *out)
+{
+    bt_str_append(out, "<h2>Every value</h2>\n<div class=scroll><table><thead><tr><th>step</th>"
+                       "<th>value</th><th>type A</th><th>type B</th><th>L2</th><th>relative L2</th>"
+                       "<th>max</th><th>relative max</th><th>bound</th><th>differing</th><th></th>"
+                       "</tr></thead><tbody>\n");
+    for (int64_t s = 0; s < result->step_count; ++s) {
+        const bt_diff_step *step = &result->steps[s];
+        for (int64_t i = step->first; i < step->first + step->count; ++i) {
+            write_row(step, &result->rows[i], out);
+        }
+    }
+    bt_str_append(out, "</tbody></table></div>\n");
+}
+
+static bt_status write_body(const bt_diff_side sides[2], const bt_diff_result *result,
+                            bt_arena *arena, bt_str *out)
+{
+    bt_str_append(out, "<h1>Precision of B against A</h1>\n<p>A: ");
+    write_escaped(out, sides[0].label);
+    bt_str_append(out, "<br>B: ");
+    write_escaped(out, sides[1].label);
+    bt_str_append(out, "</p>\n<p>");
+    if (result->first_over >= 0) {
+        bt_str_append(out, "The first value over its bound is ");
+        write_escaped(out, result->rows[result->first_over].name);
+        bt_str_append(out, ".");
+    } else {
+        bt_str_append(out, "All values are within their bounds.");
+    }
+    bt_str_append(out, "</p>\n");
+    BT_TRY(write_depths(result, arena, out));
+    BT_TRY(write_steps(result, arena, out));
+    write_table(result, out);
+    return bt_str_status(out);
+}
+
+bt_status bt_diff_page(const bt_diff_side sides[2], const bt_diff_result *result, bt_str *out)
+{
+    bt_arena arena = {0};
+    bt_str body = {0};
+    bt_status status = write_body(sides, result, &arena, &body);
+    if (status == BT_OK) {
+        status = bt_report_plain_page("bt-bench diff-run", bt_str_text(&body), out);
+    }
+    bt_str_release(&body);
+    bt_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,26 @@
+// harness/diff/source.h - what a side trains: a case of a plan, its data, the trainer's plan
+#ifndef BT_HARNESS_DIFF_SOURCE_H
+#define BT_HARNESS_DIFF_SOURCE_H
+
+#include <cjson/cJSON.h>
+
+#include "framework/train/train.h"
+#include "harness/run/data.h"
+
+typedef struct bt_diff_source {
+    bt_run_data data;    // owned
+    bt_train_plan train; // borrows from data and from the case
+    char device[16];
+    int ordinal;
+} bt_diff_source;
+
+// A training case, without what is only measured or kept: evaluation, profiled steps, checkpoints.
+// device: "cpu", "cuda", "cuda:1", or a backend that the program has added.
+// say: hears of data that is made; may be NULL.
+// Owns    *out, which must not be moved: the caller, bt_diff_source_close, also when this fails
+// Errors  INVALID_ARGUMENT (not a training case, a value), those of bt_run_data_find
+BT_CHECKED bt_status bt_diff_source_open(const cJSON *item, const char *device, bt_run_data_say say,
+                                         bt_diff_source *out);
+void bt_diff_source_close(bt_diff_source *source);
+
+#endif

@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# bt-bench diff-run: modes against each other, and against values that another program wrote
+
+load ../support/cli
+
+setup() {
+    enter_scratch
+    tiny_shard t.bin
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"] },
+  "profiles": { "cpu": { "device": "cpu",
+      "train": { "steps": 4, "micro_batch": 1, "sequence": 4, "tokens_per_step": 8,
+        "model": { "layers": 1, "heads": 2, "width": 8, "vocab": 16, "context": 4 } },
+      "cases": [ { "name": "a", "kind": "train", "train": { "precision": "fp32" } } ] } } }
+JSON
+}
+
+teardown() {
+    leave_scratch
+}
+
+@test "recomputation gives the same bits: bound 0, exit 0" {
+    run --separate-stderr "$bench" diff-run fp32 block --suite ./s.json
+    [ "$status" = 0 ]
+    [[ $output == *"bound        0: both sides must give the same bits"* ]]
+    [[ $output == *"all values are within their bounds"* ]]
+}
+
+@test "another optimizer is over the bound, and its tensor is named: exit 1" {
+    run --separate-stderr "$bench" diff-run fp32 train.optimizer.beta2=0.5 --suite ./s.json --steps 1
+    [ "$status" = 1 ]
+    [[ $output == *"first over   state.wte.weight, step 0: relative L2 difference "* ]]
+}
+
+@test "json and page" {
+    run --separate-stderr "$bench" diff-run fp32 bf16 --suite ./s.json --steps 2 --format json -o p.html
+    [ "$status" = 0 ]
+    printf %s "$output" >found.json
+    python3 <<'PY'
+import json
+found = json.load(open("found.json"))
+assert found["first_over"] is None and len(found["steps"]) == 2
+kinds = {value["kind"] for value in found["steps"][0]["values"]}
+assert kinds == {"initial", "input", "forward", "backward", "gradient", "state"}, kinds
+assert all(value["l2_relative"] <= value["bound"] for value in found["steps"][1]["values"])
+PY
+    [[ $(<p.html) == *"Relative L2 difference by depth: forward, then backward"* ]]
+}
+
+# A program that is not ours computes embedding, layer normalisation and the first product of the
+# same step in double precision: names, shapes and numbers are what the README says.
+@test "values of another program stand for a side" {
+    "$bench" diff-run fp32 fp32 --suite ./s.json --steps 1 --dump ours >/dev/null
+    [ -s ours/case.json ]
+    mkdir theirs
+    cat >other.py <<'PY'
+import math, struct, sys
+sys.path.insert(0, sys.argv[1])
+import safetensors_file
+given = safetensors_file.read("ours/step-00000000.safetensors")
+def numbers(name, letter):
+    _, shape, data = given[name]
+    flat = struct.unpack(f"<{len(data) // 4}{letter}", data)
+    return [flat[i:i + shape[-1]] for i in range(0, len(flat), shape[-1])]
+def parameter(name):
+    return numbers("initial." + name, "f")
+out = {}
+def put(name, rows, shape):
+    flat = [x for row in rows for x in row]
+    out[name] = ("F32", shape, struct.pack(f"<{len(flat)}f", *flat))
+ids = [i for row in numbers("input.0.ids", "i") for i in row]
+wte, wpe = parameter("wte.weight"), parameter("wpe.weight")
+x = [[a + b for a, b in zip(wte[i], wpe[t])] for t, i in enumerate(ids)]
+put("forward.0.wte.embedding", x, [1, 4, 8])
+g, b = parameter("h.0.ln_1.weight")[0], parameter("h.0.ln_1.bias")[0]
+normed = []
+for row in x:
+    mean = sum(row) / 8
+    scale = 1 / math.sqrt(sum((v - mean) ** 2 for v in row) / 8 + 1e-5)
+    normed.append([(v - mean) * scale * s + o for v, s, o in zip(row, g, b)])
+put("forward.0.h.0.ln_1.layernorm", normed, [1, 4, 8])
+w, c = parameter("h.0.attn.c_attn.weight"), parameter("h.0.attn.c_attn.bias")[0]
+qkv = [[sum(v * u for v, u in zip(row, line)) + o for line, o in zip(w, c)] for row in normed]
+if len(sys.argv) > 2:
+    qkv[2][5] *= 1.001
+put("forward.0.h.0.attn.c_attn.linear", qkv, [1, 4, 24])
+safetensors_file.write("theirs/step-00000000.safetensors", out)
+PY
+    python3 other.py "$root/harness/peers/pytorch"
+    run --separate-stderr "$bench" diff-run fp32 ./theirs --suite ./s.json
+    [ "$status" = 0 ]
+    [[ $output == *"B            values in ./theirs"* ]]
+    [[ $output == *"forward  h.0         2     0  "* ]]
+    # One element that is a thousandth off is over the bound of fp32.
+    python3 other.py "$root/harness/peers/pytorch" spoilt
+    run --separate-stderr "$bench" diff-run fp32 ./theirs --suite ./s.json
+    [ "$status" = 1 ]
+    [[ $output == *"first over   forward.0.h.0.attn.c_attn.linear, step 0: relative L2 difference "* ]]
+}
+
+@test "what is wrong with a side is said" {
+    run --separate-stderr "$bench" diff-run fp32 fp8 --suite ./s.json
+    [ "$status" = 2 ]
+    [[ $stderr == *"fp8: expected a precision (fp32, tf32, bf16), a device"* ]]
+    run --separate-stderr "$bench" diff-run fp32 ./nothing --suite ./s.json
+    [ "$status" = 4 ]
+    [[ $stderr == *"nothing/step-00000000.safetensors"* ]]
+    run --separate-stderr "$bench" diff-run ./a ./b --suite ./s.json
+    [ "$status" = 2 ]
+    [[ $stderr == *"at least one side must train"* ]]
+}
