@@ -1,6 +1,8 @@
 // kernels/operands.c - operands.inl as functions
 #include "kernels/operands.h"
 
+#include <string.h>
+
 #define ARGS(name, text, args) typedef args args_##name;
 BT_KERNEL_OP_LIST(ARGS)
 #undef ARGS
@@ -164,4 +166,22 @@ const bt_kernel_attribute *bt_kernel_attribute_at(bt_kernel_op op, int n)
         }
     }
     return NULL;
+}
+
+bt_dtype bt_kernel_main_dtype(bt_kernel_op op, const void *args)
+{
+    const bt_kernel_attribute *attribute = NULL;
+    bt_dtype dtype = BT_DTYPE_COUNT;
+    if (op == BT_KERNEL_GEMM_GROUPED) {
+        const bt_gemm_grouped_args *grouped = args;
+        return grouped->count ? grouped->products[0].ab_dtype : BT_DTYPE_COUNT;
+    }
+    for (int i = 0; (attribute = bt_kernel_attribute_at(op, i)); ++i) {
+        const size_t length = strlen(attribute->name);
+        if (length >= 5 && strcmp(attribute->name + length - 5, "dtype") == 0) {
+            memcpy(&dtype, (const char *)args + attribute->offset, sizeof dtype);
+            break;
+        }
+    }
+    return dtype;
 }

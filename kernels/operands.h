@@ -48,6 +48,9 @@ bool bt_kernel_operands_has_items(bt_kernel_op op);
 // Bytes that the call reads and writes when it moves each element once.
 int64_t bt_kernel_operands_bytes(bt_kernel_op op, const void *args);
 
+// The type by which the call's row is looked up (bt_kernel_find): its struct's first one.
+bt_dtype bt_kernel_main_dtype(bt_kernel_op op, const void *args);
+
 // The op's n-th attribute, NULL past the last.
 const bt_kernel_attribute *bt_kernel_attribute_at(bt_kernel_op op, int n);
 

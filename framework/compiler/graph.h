@@ -16,6 +16,9 @@
 //      nodes only. Each value that is no input has one producer.
 //   2. All operands of a node that write one storage have the same result.
 //   3. Pointer fields of args are NULL. bt_dag_check checks all of this.
+//   4. A new value whose writer reads no base has no contents but what its producer wrote; nothing
+//      else of it is read.
+//   5. Ops that take lists are not among the nodes: a grouped product is a node per product.
 #ifndef BT_COMPILER_GRAPH_H
 #define BT_COMPILER_GRAPH_H
 
@@ -50,13 +53,11 @@ typedef struct bt_dag_operand {
 
 typedef struct bt_dag_node {
     bt_kernel_op op;
-    bt_dtype dtype; // by which the row is looked up
-    void *args;     // owned, the op's struct
+    void *args; // owned, the op's struct
     int operand_count;
     bt_dag_operand operands[BT_KERNEL_OPERANDS_MOST];
     bt_dag_phase phase;
     char origin[32]; // the op of ops.inl that made the call, "" by hand
-    int group;       // fuse: the group that it belongs to, -1: none
 } bt_dag_node;
 
 typedef struct bt_dag {
@@ -86,7 +87,7 @@ typedef struct bt_dag_binding {
 // results[i] is that of bindings[i], -1 where it is only read. Values that a field writes but does
 // not cover must be given. Pointer fields without a binding are NULL.
 // Errors  INVALID_ARGUMENT naming op and field: unknown, missing, of another size or type
-BT_CHECKED bt_status bt_dag_call(bt_dag *graph, bt_kernel_op op, bt_dtype dtype, const void *args,
+BT_CHECKED bt_status bt_dag_call(bt_dag *graph, bt_kernel_op op, const void *args,
                                  const bt_dag_binding *bindings, int count, int *results);
 // Contiguous operands, of the value's type.
 BT_CHECKED bt_status bt_dag_unary(bt_dag *graph, bt_unary function, double alpha, int x, int *y);
@@ -104,6 +105,11 @@ BT_CHECKED bt_status bt_dag_sum(bt_dag *graph, int x, int64_t outer, int64_t red
                                 double scale, int *y);
 BT_CHECKED bt_status bt_dag_output(bt_dag *graph, int value);
 
+// For capture and passes: appends copies. A value's number is the count before.
+BT_CHECKED bt_status bt_dag_value_append(bt_dag *graph, const bt_dag_value *value, int *number);
+// node->args is copied. The producers of values that it writes become the new node.
+BT_CHECKED bt_status bt_dag_node_append(bt_dag *graph, const bt_dag_node *node);
+
 // ---- looking at it ------------------------------------------------------------------------------
 
 int64_t bt_dag_value_count(const bt_dag_value *value); // elements
@@ -114,13 +120,27 @@ void bt_dag_uses(const bt_dag *graph, int *uses);
 // Errors  INVALID_ARGUMENT naming the node and what is wrong
 BT_CHECKED bt_status bt_dag_check(const bt_dag *graph);
 
+// ---- running it ---------------------------------------------------------------------------------
+
+// The node's struct with pointers: memory[value] is where each value is; a result's memory is that
+// of its operands' base, or new.
+// Shapes  memory [value_count], args bt_kernel_operands_struct_bytes(node->op)
+void bt_dag_bind(const bt_dag *graph, const bt_dag_node *node, void *const *memory, void *args);
+// Runs all nodes in order as eager execution would launch them. memory[value] of inputs is given
+// and not written to; those of outputs are made.
+// Shapes  memory [value_count], device pointers; NULL but for inputs
+// Owns    the caller owns the outputs' memory (bt_pool_free), also after a failure
+// Errors  INVALID_ARGUMENT (an input is missing), UNSUPPORTED, OUT_OF_MEMORY, the launches'
+BT_CHECKED bt_status bt_dag_run(bt_context *context, const bt_dag *graph, void **memory);
+
 // ---- text: the same for the same graph; bt_dag_parse(bt_dag_print(g)) is g
 // -------------------
-//   value 0 f32 21 input "x"
-//   value 1 f32 21 output ""
-//   node unary f32 forward "" x=0 y=>1 function=0 alpha=0x0p+0 count=21 dtype=f32 as_epilogue=0
-// An operand is FIELD=READ, FIELD=>WRITTEN or FIELD=READ>WRITTEN, each with +OFFSET where it is not
-// 0. Attributes that are 0 may be left out.
+//   value 0 f32 84 input "x"
+//   value 1 f32 84 output ""
+//   node unary forward "" x=0 y=>1 function=gelu count=21 dtype=f32
+// A value line has its size in bytes, and base=VALUE where it has one. An operand is FIELD=READ,
+// FIELD=>WRITTEN or FIELD=READ>WRITTEN, with +OFFSET where it is not 0. Attributes that are 0 are
+// left out.
 void bt_dag_print(const bt_dag *graph, bt_str *out);
 // Errors  INVALID_ARGUMENT with the line's number
 BT_CHECKED bt_status bt_dag_parse(const char *text, bt_dag *graph);

@@ -177,6 +177,9 @@ bt_group_order bt_group_lanes(bt_dtype part, int64_t block, bt_dtype sum);
 
 const char *bt_group_op_text(bt_group_op op);
 const char *bt_group_kind_text(bt_group_kind kind);
+const char *bt_group_extent_text(bt_group_extent extent);
+int bt_group_op_uses(bt_group_op op); // how many of a, b, c
+bool bt_group_op_reduces(bt_group_op op);
 // Errors  INVALID_ARGUMENT naming the instruction: invariants 1, 4, 5, operand numbers, extents
 BT_CHECKED bt_status bt_group_check(const bt_group *group);
 // Merges neighbouring axes that every operand walks as one. Axes that INDEX names, and the last one

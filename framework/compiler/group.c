@@ -1,0 +1,421 @@
+// framework/compiler/group.c - building, checking and printing fused groups
+#include "framework/compiler/group.h"
+
+#include <string.h>
+
+static const int op_uses[] = {
+#define USES(name, text, uses) uses,
+    BT_GROUP_OP_LIST(USES)
+#undef USES
+};
+
+bool bt_group_op_reduces(bt_group_op op)
+{
+    return op == BT_GROUP_ROW_SUM || op == BT_GROUP_ROW_DOT || op == BT_GROUP_ROW_MAX ||
+           op == BT_GROUP_COLUMN_SUM;
+}
+
+static bool is_store(bt_group_op op) { return op == BT_GROUP_STORE || op == BT_GROUP_STORE_ADD; }
+
+int bt_group_op_uses(bt_group_op op) { return op_uses[op]; }
+
+static bool uses_operand(bt_group_op op) { return op == BT_GROUP_LOAD || is_store(op); }
+
+bt_group_order bt_group_lanes(bt_dtype part, int64_t block, bt_dtype sum)
+{
+    return (bt_group_order){32, block, part, sum};
+}
+
+bt_status bt_group_init(bt_group *group, bt_group_kind kind, const int64_t *shape, int rank)
+{
+    *group = (bt_group){.kind = kind, .rank = rank, .call_operand = {-1, -1, -1}};
+    if (rank < 1 || rank > BT_MAX_RANK) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a group of rank %d, allowed 1 to %d", rank,
+                        BT_MAX_RANK);
+    }
+    for (int i = 0; i < rank; ++i) {
+        group->shape[i] = shape[i];
+        if (shape[i] < 1) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "axis %d of a group is %lld, allowed from 1", i, (long long)shape[i]);
+        }
+    }
+    return BT_OK;
+}
+
+// ---- building -----------------------------------------------------------------------------------
+
+static bool fail(bt_group_builder *b, bt_status status)
+{
+    b->status = b->status ? b->status : status;
+    return b->status != BT_OK;
+}
+
+int bt_group_operand_add(bt_group_builder *b, bt_dtype dtype, const int64_t *stride)
+{
+    bt_group *g = b->group;
+    if (b->status) {
+        return -1;
+    }
+    if (g->operand_count == BT_GROUP_OPERANDS_MOST) {
+        (void)fail(b, bt_error(BT_STATUS_UNSUPPORTED, "a group of more than %d operands",
+                               BT_GROUP_OPERANDS_MOST));
+        return -1;
+    }
+    bt_group_operand *operand = &g->operands[g->operand_count];
+    *operand = (bt_group_operand){.dtype = dtype, .count = 1, .value = -1};
+    for (int i = g->rank - 1; i >= 0 && !stride; --i) {
+        operand->stride[i] = i == g->rank - 1 ? 1 : operand->stride[i + 1] * g->shape[i + 1];
+    }
+    for (int i = 0; i < g->rank; ++i) {
+        operand->stride[i] = stride ? stride[i] : operand->stride[i];
+        operand->count += (g->shape[i] - 1) * operand->stride[i];
+    }
+    return g->operand_count++;
+}
+
+// An operand differs along the last axis, along any other?
+static bt_group_extent operand_extent(const bt_group *g, const bt_group_operand *operand)
+{
+    bool rows = false;
+    const bool columns = operand->stride[g->rank - 1] != 0 && g->shape[g->rank - 1] > 1;
+    for (int i = 0; i + 1 < g->rank; ++i) {
+        rows = rows || (operand->stride[i] != 0 && g->shape[i] > 1);
+    }
+    return rows && columns ? BT_GROUP_FULL
+           : rows          ? BT_GROUP_PER_ROW
+           : columns       ? BT_GROUP_PER_COLUMN
+                           : BT_GROUP_SCALAR;
+}
+
+static bt_group_extent join(bt_group_extent a, bt_group_extent b)
+{
+    return a == b ? a : a == BT_GROUP_SCALAR ? b : b == BT_GROUP_SCALAR ? a : BT_GROUP_FULL;
+}
+
+static bt_group_extent extent_of(const bt_group *g, const bt_group_instruction *x)
+{
+    const int uses[] = {x->a, x->b, x->c};
+    bt_group_extent extent = BT_GROUP_SCALAR;
+    for (int i = 0; i < op_uses[x->op]; ++i) {
+        extent = join(extent, g->code[uses[i]].extent);
+    }
+    switch (x->op) {
+    case BT_GROUP_LOAD:
+        return operand_extent(g, &g->operands[x->operand]);
+    case BT_GROUP_INDEX:
+        return x->axis == g->rank - 1 ? BT_GROUP_PER_COLUMN : BT_GROUP_PER_ROW;
+    case BT_GROUP_RESULT:
+    case BT_GROUP_KEEP:
+        return BT_GROUP_FULL;
+    case BT_GROUP_ROW_SUM:
+    case BT_GROUP_ROW_DOT:
+    case BT_GROUP_ROW_MAX:
+        return extent == BT_GROUP_FULL || extent == BT_GROUP_PER_ROW ? BT_GROUP_PER_ROW
+                                                                     : BT_GROUP_SCALAR;
+    case BT_GROUP_COLUMN_SUM:
+        return extent == BT_GROUP_FULL || extent == BT_GROUP_PER_COLUMN ? BT_GROUP_PER_COLUMN
+                                                                        : BT_GROUP_SCALAR;
+    case BT_GROUP_CONST:
+    case BT_GROUP_CAST:
+    case BT_GROUP_UNARY:
+    case BT_GROUP_SLOPE:
+    case BT_GROUP_ADD:
+    case BT_GROUP_SUB:
+    case BT_GROUP_MUL:
+    case BT_GROUP_DIV:
+    case BT_GROUP_MAX:
+    case BT_GROUP_FMA:
+    case BT_GROUP_EQUAL:
+    case BT_GROUP_SELECT:
+    case BT_GROUP_STORE:
+    case BT_GROUP_STORE_ADD:
+    case BT_GROUP_OP_COUNT:
+        break;
+    }
+    return extent;
+}
+
+static bt_status check_uses(const bt_group *g, const bt_group_instruction *x, int at)
+{
+    const int uses[] = {x->a, x->b, x->c};
+    if ((unsigned)x->op >= BT_GROUP_OP_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d is of no op", at);
+    }
+    for (int i = 0; i < op_uses[x->op]; ++i) {
+        if (uses[i] < 0 || uses[i] >= at || is_store(g->code[uses[i]].op)) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "instruction %d, %s, uses %d, which is no earlier result", at,
+                            bt_group_op_text(x->op), uses[i]);
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status check_types(const bt_group *g, const bt_group_instruction *x, int at)
+{
+    const int uses[] = {x->a, x->b, x->c};
+    const bool converts = x->op == BT_GROUP_CAST || x->op == BT_GROUP_EQUAL || is_store(x->op);
+    const int first = x->op == BT_GROUP_SELECT ? 1 : 0;
+    for (int i = first; i < op_uses[x->op] && !converts; ++i) {
+        if (g->code[uses[i]].dtype != x->dtype) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d, %s %s, uses %d, %s", at,
+                            bt_group_op_text(x->op), bt_dtype_name(x->dtype), uses[i],
+                            bt_dtype_name(g->code[uses[i]].dtype));
+        }
+    }
+    if (uses_operand(x->op) && (x->operand < 0 || x->operand >= g->operand_count)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d, %s, names operand %d of %d",
+                        at, bt_group_op_text(x->op), x->operand, g->operand_count);
+    }
+    if (x->op == BT_GROUP_LOAD && x->dtype != g->operands[x->operand].dtype) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d loads %s from operand %d, %s",
+                        at, bt_dtype_name(x->dtype), x->operand,
+                        bt_dtype_name(g->operands[x->operand].dtype));
+    }
+    if (x->op == BT_GROUP_INDEX && (x->axis < 0 || x->axis >= g->rank)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d names axis %d of %d", at,
+                        x->axis, g->rank);
+    }
+    if (bt_group_op_reduces(x->op) && (x->order.lanes & (x->order.lanes - 1)) != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "instruction %d reduces in %d lanes; expected a power of two", at,
+                        x->order.lanes);
+    }
+    return BT_OK;
+}
+
+// A store writes each element of its operand once: what it stores varies no further.
+static bt_status check_store(const bt_group *g, const bt_group_instruction *x, int at)
+{
+    const bt_group_extent to = operand_extent(g, &g->operands[x->operand]);
+    const bt_group_extent from = g->code[x->a].extent;
+    if (join(to, from) != to) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "instruction %d stores a value per %s to operand %d, which has one per %s",
+                        at, bt_group_extent_text(from), x->operand, bt_group_extent_text(to));
+    }
+    return BT_OK;
+}
+
+int bt_group_append(bt_group_builder *b, const bt_group_instruction *made)
+{
+    bt_group *g = b->group;
+    const int at = g->code_count;
+    if (b->status) {
+        return -1;
+    }
+    if (at == BT_GROUP_CODE_MOST) {
+        (void)fail(b, bt_error(BT_STATUS_UNSUPPORTED, "a group of more than %d instructions",
+                               BT_GROUP_CODE_MOST));
+        return -1;
+    }
+    if (fail(b, check_uses(g, made, at)) || fail(b, check_types(g, made, at)) ||
+        (is_store(made->op) && fail(b, check_store(g, made, at)))) {
+        return -1;
+    }
+    g->code[at] = *made;
+    g->code[at].extent = extent_of(g, made);
+    if (uses_operand(made->op)) {
+        bt_group_operand *operand = &g->operands[made->operand];
+        operand->is_read = operand->is_read || made->op != BT_GROUP_STORE;
+        operand->is_written = operand->is_written || is_store(made->op);
+    }
+    return g->code_count++;
+}
+
+static bt_group_instruction blank(bt_group_op op, bt_dtype dtype)
+{
+    return (bt_group_instruction){
+        .op = op, .dtype = dtype, .a = -1, .b = -1, .c = -1, .operand = -1};
+}
+
+static bt_dtype dtype_of(const bt_group_builder *b, int a)
+{
+    return a >= 0 && a < b->group->code_count ? b->group->code[a].dtype : BT_F32;
+}
+
+int bt_group_load(bt_group_builder *b, int operand)
+{
+    const bool known = operand >= 0 && operand < b->group->operand_count;
+    bt_group_instruction x =
+        blank(BT_GROUP_LOAD, known ? b->group->operands[operand].dtype : BT_F32);
+    x.operand = operand;
+    return bt_group_append(b, &x);
+}
+
+static void store(bt_group_builder *b, bt_group_op op, int operand, int a)
+{
+    bt_group_instruction x = blank(op, dtype_of(b, a));
+    x.operand = operand;
+    x.a = a;
+    (void)bt_group_append(b, &x);
+}
+
+void bt_group_store(bt_group_builder *b, int operand, int a)
+{
+    store(b, BT_GROUP_STORE, operand, a);
+}
+
+void bt_group_store_add(bt_group_builder *b, int operand, int a)
+{
+    store(b, BT_GROUP_STORE_ADD, operand, a);
+}
+
+int bt_group_const(bt_group_builder *b, bt_dtype dtype, double value)
+{
+    bt_group_instruction x = blank(BT_GROUP_CONST, dtype);
+    x.value = value;
+    return bt_group_append(b, &x);
+}
+
+int bt_group_cast(bt_group_builder *b, int a, bt_dtype dtype)
+{
+    bt_group_instruction x = blank(BT_GROUP_CAST, dtype);
+    x.a = a;
+    return dtype_of(b, a) == dtype ? a : bt_group_append(b, &x);
+}
+
+static int function(bt_group_builder *b, bt_group_op op, bt_unary of, double alpha, int a)
+{
+    bt_group_instruction x = blank(op, dtype_of(b, a));
+    x.a = a;
+    x.function = of;
+    x.value = alpha;
+    return bt_group_append(b, &x);
+}
+
+int bt_group_unary(bt_group_builder *b, bt_unary of, double alpha, int a)
+{
+    return function(b, BT_GROUP_UNARY, of, alpha, a);
+}
+
+int bt_group_slope(bt_group_builder *b, bt_unary of, double alpha, int a)
+{
+    return function(b, BT_GROUP_SLOPE, of, alpha, a);
+}
+
+int bt_group_binary(bt_group_builder *b, bt_group_op op, int first, int second)
+{
+    bt_group_instruction x = blank(op, dtype_of(b, first));
+    x.a = first;
+    x.b = second;
+    return bt_group_append(b, &x);
+}
+
+int bt_group_ternary(bt_group_builder *b, bt_group_op op, int first, int second, int third)
+{
+    bt_group_instruction x = blank(op, dtype_of(b, second));
+    x.a = first;
+    x.b = second;
+    x.c = third;
+    return bt_group_append(b, &x);
+}
+
+int bt_group_reduce(bt_group_builder *b, bt_group_op op, int first, int second,
+                    bt_group_order order)
+{
+    bt_group_instruction x = blank(op, dtype_of(b, first));
+    x.a = first;
+    x.b = second;
+    x.order = order;
+    return bt_group_append(b, &x);
+}
+
+// ---- looking at it ------------------------------------------------------------------------------
+
+bt_status bt_group_check(const bt_group *group)
+{
+    bool writes = false;
+    if (group->rank < 1 || group->rank > BT_MAX_RANK || group->code_count < 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a group of rank %d with %d instructions",
+                        group->rank, group->code_count);
+    }
+    for (int i = 0; i < group->code_count; ++i) {
+        const bt_group_instruction *x = &group->code[i];
+        BT_TRY(check_uses(group, x, i));
+        BT_TRY(check_types(group, x, i));
+        if (is_store(x->op)) {
+            BT_TRY(check_store(group, x, i));
+        }
+        writes = writes || is_store(x->op);
+        if (x->extent != extent_of(group, x)) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d has one value per %s", i,
+                            bt_group_extent_text(extent_of(group, x)));
+        }
+    }
+    return writes ? BT_OK : bt_error(BT_STATUS_INVALID_ARGUMENT, "a group that stores nothing");
+}
+
+// May axis i become one with the axis behind it?
+static bool merges(const bt_group *g, int i, bool reduces)
+{
+    if ((reduces && i + 2 == g->rank) || g->kind >= BT_GROUP_PRODUCT) {
+        return false;
+    }
+    for (int k = 0; k < g->operand_count; ++k) {
+        const int64_t *stride = g->operands[k].stride;
+        if (stride[i] != stride[i + 1] * g->shape[i + 1]) {
+            return false;
+        }
+    }
+    for (int k = 0; k < g->code_count; ++k) {
+        if (g->code[k].op == BT_GROUP_INDEX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void merge(bt_group *g, int i)
+{
+    g->shape[i + 1] *= g->shape[i];
+    for (int k = i; k + 1 < g->rank; ++k) {
+        g->shape[k] = g->shape[k + 1];
+        for (int n = 0; n < g->operand_count; ++n) {
+            g->operands[n].stride[k] = g->operands[n].stride[k + 1];
+        }
+    }
+    g->rank -= 1;
+    g->shape[g->rank] = 0;
+    for (int n = 0; n < g->operand_count; ++n) {
+        g->operands[n].stride[g->rank] = 0;
+    }
+}
+
+void bt_group_collapse(bt_group *group)
+{
+    bool reduces = false;
+    for (int i = 0; i < group->code_count; ++i) {
+        reduces = reduces || bt_group_op_reduces(group->code[i].op);
+    }
+    for (int i = group->rank - 2; i >= 0; --i) {
+        if (merges(group, i, reduces)) {
+            merge(group, i);
+        }
+    }
+    for (int i = 0; i < group->code_count; ++i) {
+        group->code[i].extent = extent_of(group, &group->code[i]);
+    }
+}
+
+// Elements of an operand that differ.
+static int64_t distinct(const bt_group *g, const bt_group_operand *operand)
+{
+    int64_t count = 1;
+    for (int i = 0; i < g->rank; ++i) {
+        count *= operand->stride[i] ? g->shape[i] : 1;
+    }
+    return count;
+}
+
+int64_t bt_group_bytes(const bt_group *group)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < group->operand_count; ++i) {
+        const bt_group_operand *x = &group->operands[i];
+        bytes +=
+            (x->is_read + x->is_written) * distinct(group, x) * (int64_t)bt_dtype_size(x->dtype);
+    }
+    return bytes;
+}

@@ -1,0 +1,401 @@
+// tests/support/random_dag.c - drawing, running and shrinking graphs of kernel calls
+#include "tests/support/random_dag.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/rng.h"
+#include "tests/support/test.h"
+
+// A value and its shape: [rows or 1, cols or 1].
+typedef struct drawn {
+    int value;
+    bool rows, cols;
+    bt_dtype dtype;
+} drawn;
+
+typedef struct maker {
+    bt_dag *graph;
+    bt_rng rng;
+    uint64_t next;
+    int64_t rows, cols;
+    drawn values[4 * RANDOM_DAG_NODES];
+    int count;
+} maker;
+
+static int below(maker *m, int bound)
+{
+    return (int)bt_rng_below(m->rng, m->next++, (uint64_t)bound);
+}
+
+static int64_t count_of(const maker *m, const drawn *x)
+{
+    return (x->rows ? m->rows : 1) * (x->cols ? m->cols : 1);
+}
+
+static void keep(maker *m, int value, bool rows, bool cols, bt_dtype dtype)
+{
+    if (m->count < (int)(sizeof m->values / sizeof m->values[0])) {
+        m->values[m->count++] = (drawn){value, rows, cols, dtype};
+    }
+}
+
+static const drawn *pick(maker *m)
+{
+    // newer ones more often, so that graphs are deep
+    const int a = below(m, m->count), b = below(m, m->count);
+    return &m->values[a > b ? a : b];
+}
+
+static const drawn *pick_like(maker *m, bt_dtype dtype, bool full)
+{
+    for (int tries = 0; tries < 40; ++tries) {
+        const drawn *x = pick(m);
+        if (x->dtype == dtype && (!full || (x->rows && x->cols))) {
+            return x;
+        }
+    }
+    return NULL;
+}
+
+static void draw_unary(maker *m)
+{
+    static const bt_unary functions[] = {BT_UNARY_GELU,    BT_UNARY_RELU,   BT_UNARY_SILU,
+                                         BT_UNARY_TANH,    BT_UNARY_NEGATE, BT_UNARY_SCALE,
+                                         BT_UNARY_SIGMOID, BT_UNARY_SHIFT,  BT_UNARY_NEGATE};
+    static const double alphas[] = {0, 1, -1, 0.5, 2};
+    const drawn x = *pick(m);
+    int y = -1;
+    const bt_unary function = functions[below(m, 9)];
+    ASSERT_OK(bt_dag_unary(m->graph, function, alphas[below(m, 5)], x.value, &y));
+    keep(m, y, x.rows, x.cols, x.dtype);
+}
+
+static void draw_slope(maker *m)
+{
+    const drawn x = *pick(m);
+    const drawn *dy = pick_like(m, x.dtype, x.rows && x.cols);
+    int results[3] = {-1, -1, -1};
+    if (!dy || count_of(m, dy) != count_of(m, &x) || dy->rows != x.rows) {
+        return;
+    }
+    const bt_unary_backward_args args = {.function = below(m, 2) ? BT_UNARY_GELU : BT_UNARY_SILU,
+                                         .count = count_of(m, &x),
+                                         .dtype = x.dtype,
+                                         .accumulate = below(m, 3) == 0};
+    const drawn *to = args.accumulate ? pick_like(m, x.dtype, x.rows && x.cols) : NULL;
+    if (args.accumulate && (!to || count_of(m, to) != args.count || to->rows != x.rows)) {
+        return;
+    }
+    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_UNARY_BACKWARD, &args,
+                          (bt_dag_binding[]){{.field = "x", .value = x.value},
+                                             {.field = "dy", .value = dy->value},
+                                             {.field = "dx", .value = to ? to->value : -1}},
+                          3, results));
+    keep(m, results[2], x.rows, x.cols, x.dtype);
+}
+
+static void draw_binary(maker *m)
+{
+    const drawn a = *pick(m);
+    const drawn *b = pick_like(m, a.dtype, false);
+    int y = -1;
+    if (!b) {
+        return;
+    }
+    const bool rows = a.rows || b->rows, cols = a.cols || b->cols;
+    const int64_t shape[] = {rows ? m->rows : 1, cols ? m->cols : 1};
+    const int64_t as[] = {a.rows ? (a.cols ? m->cols : 1) : 0, a.cols ? 1 : 0};
+    const int64_t bs[] = {b->rows ? (b->cols ? m->cols : 1) : 0, b->cols ? 1 : 0};
+    ASSERT_OK(
+        bt_dag_binary(m->graph, (bt_binary)below(m, 3), 2, shape, a.value, as, b->value, bs, &y));
+    keep(m, y, rows, cols, a.dtype);
+}
+
+static void draw_cast(maker *m)
+{
+    const drawn x = *pick(m);
+    const bt_dtype dtype = below(m, 3) == 0 ? x.dtype : x.dtype == BT_F32 ? BT_F64 : BT_F32;
+    const int64_t shape[] = {count_of(m, &x)}, stride[] = {1};
+    int y = -1;
+    ASSERT_OK(bt_dag_copy_of(m->graph, 1, shape, x.value, stride, dtype, &y));
+    keep(m, y, x.rows, x.cols, dtype);
+}
+
+// A square transpose, or a broadcast of a row, a column or a scalar.
+static void draw_layout(maker *m)
+{
+    const drawn x = *pick(m);
+    const bool turn = x.rows && x.cols && m->rows == m->cols;
+    const int64_t shape[] = {m->rows, m->cols};
+    const int64_t seen[] = {x.rows ? (x.cols ? m->cols : 1) : 0, x.cols ? 1 : 0};
+    const int64_t turned[] = {1, m->cols};
+    int y = -1;
+    ASSERT_OK(bt_dag_copy_of(m->graph, 2, shape, x.value, turn ? turned : seen, x.dtype, &y));
+    keep(m, y, true, true, x.dtype);
+}
+
+static void draw_sum(maker *m)
+{
+    const drawn *x = pick_like(m, below(m, 2) ? BT_F32 : BT_F64, true);
+    const bool last = below(m, 2);
+    int y = -1;
+    if (!x) {
+        return;
+    }
+    const drawn from = *x;
+    ASSERT_OK(last ? bt_dag_sum(m->graph, from.value, m->rows, m->cols, 1, 0.125, &y)
+                   : bt_dag_sum(m->graph, from.value, 1, m->rows, m->cols, 0.25, &y));
+    keep(m, y, last, !last, from.dtype);
+}
+
+static void draw_softmax(maker *m)
+{
+    const drawn *x = pick_like(m, below(m, 2) ? BT_F32 : BT_F64, true);
+    int results[2] = {-1, -1};
+    if (!x) {
+        return;
+    }
+    const drawn from = *x;
+    const bt_softmax_args args = {.rows = m->rows, .cols = m->cols, .dtype = from.dtype};
+    ASSERT_OK(bt_dag_call(
+        m->graph, BT_KERNEL_SOFTMAX, &args,
+        (bt_dag_binding[]){{.field = "x", .value = from.value}, {.field = "y", .value = -1}}, 2,
+        results));
+    keep(m, results[1], true, true, from.dtype);
+}
+
+static const drawn *pick_column(maker *m, bt_dtype dtype)
+{
+    for (int i = 0; i < m->count; ++i) {
+        if (m->values[i].dtype == dtype && !m->values[i].rows && m->values[i].cols) {
+            return &m->values[i];
+        }
+    }
+    return NULL;
+}
+
+static void draw_layernorm(maker *m)
+{
+    const drawn *x = pick_like(m, below(m, 2) ? BT_F32 : BT_F64, true);
+    const drawn *gamma = x ? pick_column(m, x->dtype) : NULL;
+    int results[5] = {-1, -1, -1, -1, -1};
+    if (!gamma) {
+        return;
+    }
+    const drawn from = *x;
+    const bt_layernorm_args args = {.rows = m->rows,
+                                    .cols = m->cols,
+                                    .epsilon = 1e-5,
+                                    .dtype = from.dtype,
+                                    .param_dtype = from.dtype};
+    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_LAYERNORM, &args,
+                          (bt_dag_binding[]){{.field = "x", .value = from.value},
+                                             {.field = "gamma", .value = gamma->value},
+                                             {.field = "y", .value = -1},
+                                             {.field = "mean", .value = -1},
+                                             {.field = "rstd", .value = -1}},
+                          5, results));
+    keep(m, results[2], true, true, from.dtype);
+    keep(m, results[3], true, false, from.dtype);
+}
+
+static void draw_product(maker *m)
+{
+    const drawn *a = pick_like(m, BT_F32, true), *b = pick_like(m, BT_F32, true);
+    int results[3] = {-1, -1, -1};
+    if (!a || !b || m->rows != m->cols) {
+        return;
+    }
+    const int64_t n = m->rows;
+    const bt_gemm_args args = {.m = n,
+                               .n = n,
+                               .k = n,
+                               .trans_b = below(m, 2),
+                               .lda = n,
+                               .ldb = n,
+                               .ldd = n,
+                               .batch = 1,
+                               .alpha = 0.1,
+                               .ab_dtype = BT_F32,
+                               .d_dtype = BT_F32};
+    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_GEMM, &args,
+                          (bt_dag_binding[]){{.field = "a", .value = a->value},
+                                             {.field = "b", .value = b->value},
+                                             {.field = "d", .value = -1}},
+                          3, results));
+    keep(m, results[2], true, true, BT_F32);
+}
+
+static void draw_dropout(maker *m)
+{
+    const drawn x = *pick(m);
+    const bt_dropout_args args = {.count = count_of(m, &x),
+                                  .rate = 0.25,
+                                  .seed = 5,
+                                  .stream = (uint64_t)below(m, 2),
+                                  .dtype = x.dtype};
+    int results[2] = {-1, -1};
+    ASSERT_OK(bt_dag_call(
+        m->graph, BT_KERNEL_DROPOUT, &args,
+        (bt_dag_binding[]){{.field = "x", .value = x.value}, {.field = "y", .value = -1}}, 2,
+        results));
+    keep(m, results[1], x.rows, x.cols, x.dtype);
+}
+
+static void draw_fill(maker *m)
+{
+    static const double values[] = {0, 1, 0.5};
+    const bool rows = below(m, 2), cols = below(m, 2);
+    const drawn like = {0, rows, cols, below(m, 2) ? BT_F32 : BT_F64};
+    int y = -1;
+    ASSERT_OK(bt_dag_fill(m->graph, like.dtype, count_of(m, &like), values[below(m, 3)], &y));
+    keep(m, y, rows, cols, like.dtype);
+}
+
+// Writes one row of a matrix anew.
+static void draw_write(maker *m)
+{
+    const drawn *x = pick_like(m, BT_F32, true);
+    int y = -1;
+    if (!x) {
+        return;
+    }
+    const bt_fill_args args = {.count = m->cols, .dtype = BT_F32, .value = 0.75};
+    ASSERT_OK(bt_dag_call(m->graph, BT_KERNEL_FILL, &args,
+                          &(bt_dag_binding){.field = "y",
+                                            .value = x->value,
+                                            .offset_bytes = (m->rows - 1) * m->cols * 4},
+                          1, &y));
+    keep(m, y, true, true, BT_F32);
+}
+
+void random_dag_make(uint64_t seed, bt_dag *graph)
+{
+    static void (*const draws[])(maker *) = {
+        draw_unary,  draw_unary,   draw_unary,   draw_slope, draw_binary,  draw_binary,
+        draw_binary, draw_cast,    draw_layout,  draw_sum,   draw_softmax, draw_layernorm,
+        draw_fill,   draw_product, draw_dropout, draw_write};
+    maker m = {.graph = graph, .rng = {seed, 77}};
+    *graph = (bt_dag){0};
+    m.rows = 1 + below(&m, 5);
+    m.cols = below(&m, 2) ? m.rows : 1 + below(&m, 70);
+    for (int i = 0; i < 8; ++i) { // two types of matrix, row, column, scalar
+        const drawn x = {0, i & 1, i & 2, i & 4 ? BT_F64 : BT_F32};
+        int value = -1;
+        ASSERT_OK(bt_dag_input(graph, x.dtype, count_of(&m, &x), "input", &value));
+        keep(&m, value, x.rows, x.cols, x.dtype);
+    }
+    const int nodes = 1 + below(&m, RANDOM_DAG_NODES);
+    for (int i = 0; i < nodes; ++i) {
+        draws[below(&m, (int)(sizeof draws / sizeof draws[0]))](&m);
+    }
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_OK(bt_dag_output(graph, pick(&m)->value));
+    }
+    ASSERT_OK(bt_dag_check(graph));
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+static void fill_input(const bt_dag_value *value, int place, void *memory)
+{
+    const int64_t count = bt_dag_value_count(value);
+    float *numbers = calloc((size_t)count + 1, sizeof *numbers);
+    bt_rng_uniform_fill((bt_rng){99, (uint64_t)place}, numbers, count, -1.5, 1.5);
+    for (int64_t i = 0; i < count; ++i) {
+        if (value->dtype == BT_F64) {
+            ((double *)memory)[i] = (double)numbers[i];
+        } else {
+            ((float *)memory)[i] = numbers[i];
+        }
+    }
+    free(numbers);
+}
+
+size_t random_dag_run(fixture *f, const bt_dag *graph, unsigned char **out)
+{
+    void **memory = calloc((size_t)graph->value_count + 1, sizeof *memory);
+    size_t bytes = 0, at = 0;
+    for (int i = 0; i < graph->value_count; ++i) {
+        if (graph->values[i].producer < 0) {
+            memory[i] = calloc(1, (size_t)graph->values[i].size_bytes + 1);
+            fill_input(&graph->values[i], i, memory[i]);
+        }
+        bytes += graph->values[i].is_output ? (size_t)graph->values[i].size_bytes : 0;
+    }
+    ASSERT_OK(bt_dag_run(&f->context, graph, memory));
+    *out = calloc(1, bytes + 1);
+    for (int i = 0; i < graph->value_count; ++i) {
+        const bt_dag_value *value = &graph->values[i];
+        if (value->is_output) {
+            memcpy(*out + at, memory[i], (size_t)value->size_bytes);
+            at += (size_t)value->size_bytes;
+        }
+        if (value->producer < 0) {
+            free(memory[i]);
+        } else if (value->is_output) {
+            bt_pool_free(f->context.pool, memory[i]);
+        } else {
+            assert_null(memory[i]); // what nobody needs any more is given back
+        }
+    }
+    free(memory);
+    return bytes;
+}
+
+// ---- shrinking ----------------------------------------------------------------------------------
+
+// The graph without one node, whose results become inputs.
+static void without_node(const bt_dag *graph, int node, bt_dag *smaller)
+{
+    int number = 0;
+    *smaller = (bt_dag){0};
+    for (int i = 0; i < graph->value_count; ++i) {
+        bt_dag_value value = graph->values[i];
+        value.base = value.producer == node ? -1 : value.base;
+        value.producer = -1;
+        ASSERT_OK(bt_dag_value_append(smaller, &value, &number));
+    }
+    for (int i = 0; i < graph->node_count; ++i) {
+        if (i != node) {
+            ASSERT_OK(bt_dag_node_append(smaller, &graph->nodes[i]));
+        }
+    }
+}
+
+void random_dag_shrink(random_dag_fails fails, void *self, bt_dag *graph)
+{
+    for (bool smaller = true; smaller;) {
+        smaller = false;
+        for (int i = graph->node_count - 1; i >= 0; --i) {
+            bt_dag candidate;
+            without_node(graph, i, &candidate);
+            if (fails(self, &candidate)) {
+                bt_dag_release(graph);
+                *graph = candidate;
+                smaller = true;
+            } else {
+                bt_dag_release(&candidate);
+            }
+        }
+        for (int i = 0; i < graph->value_count; ++i) {
+            if (graph->values[i].is_output) {
+                graph->values[i].is_output = false;
+                const bool still = fails(self, graph);
+                graph->values[i].is_output = !still;
+                smaller = smaller || still;
+            }
+        }
+    }
+}
+
+void random_dag_show(const char *what, uint64_t seed, const bt_dag *graph)
+{
+    bt_str text = {0};
+    bt_dag_print(graph, &text);
+    (void)fprintf(stderr, "%s, seed %llu; the smallest graph that fails:\n%s", what,
+                  (unsigned long long)seed, bt_str_text(&text));
+    bt_str_release(&text);
+}

@@ -1,0 +1,26 @@
+// tests/support/random_dag.h - random graphs of kernel calls, run, compared and shrunk
+//
+// A graph has a few inputs of f32 or f64 over one small matrix shape and its rows, columns and
+// scalar, and up to RANDOM_DAG_NODES calls: elementwise with broadcasts, casts, transposes, sums of
+// rows and columns, softmax, LayerNorm, products, dropout, writes in place. Values stay small.
+#ifndef BT_TESTS_SUPPORT_RANDOM_DAG_H
+#define BT_TESTS_SUPPORT_RANDOM_DAG_H
+
+#include "framework/compiler/graph.h"
+#include "tests/support/fixture.h"
+
+enum { RANDOM_DAG_NODES = 24 };
+
+void random_dag_make(uint64_t seed, bt_dag *graph);
+// Runs it on inputs that are drawn by their place among the inputs. out: the outputs' bytes, one
+// after the other; free() it. Returns their number of bytes. Fails the test where the run fails.
+size_t random_dag_run(fixture *f, const bt_dag *graph, unsigned char **out);
+// True where the graph is of interest: it fails.
+typedef bool (*random_dag_fails)(void *self, const bt_dag *graph);
+// The smallest graph that still fails: nodes are left out one by one, what they made becomes an
+// input; outputs are left out likewise. *graph is replaced.
+void random_dag_shrink(random_dag_fails fails, void *self, bt_dag *graph);
+// Prints it on standard error.
+void random_dag_show(const char *what, uint64_t seed, const bt_dag *graph);
+
+#endif
