@@ -5,30 +5,30 @@
 
 static const int op_uses[] = {
 #define USES(name, text, uses) uses,
-    BT_GROUP_OP_LIST(USES)
+    BT_FUSED_OP_LIST(USES)
 #undef USES
 };
 
-bool bt_group_op_reduces(bt_group_op op)
+bool bt_fused_op_reduces(bt_fused_op op)
 {
-    return op == BT_GROUP_ROW_SUM || op == BT_GROUP_ROW_DOT || op == BT_GROUP_ROW_MAX ||
-           op == BT_GROUP_COLUMN_SUM;
+    return op == BT_FUSED_ROW_SUM || op == BT_FUSED_ROW_DOT || op == BT_FUSED_ROW_MAX ||
+           op == BT_FUSED_COLUMN_SUM;
 }
 
-static bool is_store(bt_group_op op) { return op == BT_GROUP_STORE || op == BT_GROUP_STORE_ADD; }
+static bool is_store(bt_fused_op op) { return op == BT_FUSED_STORE || op == BT_FUSED_STORE_ADD; }
 
-int bt_group_op_uses(bt_group_op op) { return op_uses[op]; }
+int bt_fused_op_uses(bt_fused_op op) { return op_uses[op]; }
 
-static bool uses_operand(bt_group_op op) { return op == BT_GROUP_LOAD || is_store(op); }
+static bool uses_operand(bt_fused_op op) { return op == BT_FUSED_LOAD || is_store(op); }
 
-bt_group_order bt_group_lanes(bt_dtype part, int64_t block, bt_dtype sum)
+bt_fused_order bt_fused_lanes(bt_dtype part, int64_t block, bt_dtype sum)
 {
-    return (bt_group_order){32, block, part, sum};
+    return (bt_fused_order){32, block, part, sum};
 }
 
-bt_status bt_group_init(bt_group *group, bt_group_kind kind, const int64_t *shape, int rank)
+bt_status bt_fused_init(bt_fused *group, bt_fused_kind kind, const int64_t *shape, int rank)
 {
-    *group = (bt_group){.kind = kind, .rank = rank, .call_operand = {-1, -1, -1}};
+    *group = (bt_fused){.kind = kind, .rank = rank, .call_operand = {-1, -1, -1}};
     if (rank < 1 || rank > BT_MAX_RANK) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "a group of rank %d, allowed 1 to %d", rank,
                         BT_MAX_RANK);
@@ -45,25 +45,25 @@ bt_status bt_group_init(bt_group *group, bt_group_kind kind, const int64_t *shap
 
 // ---- building -----------------------------------------------------------------------------------
 
-static bool fail(bt_group_builder *b, bt_status status)
+static bool fail(bt_fused_builder *b, bt_status status)
 {
     b->status = b->status ? b->status : status;
     return b->status != BT_OK;
 }
 
-int bt_group_operand_add(bt_group_builder *b, bt_dtype dtype, const int64_t *stride)
+int bt_fused_operand_add(bt_fused_builder *b, bt_dtype dtype, const int64_t *stride)
 {
-    bt_group *g = b->group;
+    bt_fused *g = b->group;
     if (b->status) {
         return -1;
     }
-    if (g->operand_count == BT_GROUP_OPERANDS_MOST) {
+    if (g->operand_count == BT_FUSED_OPERANDS_MOST) {
         (void)fail(b, bt_error(BT_STATUS_UNSUPPORTED, "a group of more than %d operands",
-                               BT_GROUP_OPERANDS_MOST));
+                               BT_FUSED_OPERANDS_MOST));
         return -1;
     }
-    bt_group_operand *operand = &g->operands[g->operand_count];
-    *operand = (bt_group_operand){.dtype = dtype, .count = 1, .value = -1};
+    bt_fused_operand *operand = &g->operands[g->operand_count];
+    *operand = (bt_fused_operand){.dtype = dtype, .count = 1, .value = -1};
     for (int i = g->rank - 1; i >= 0 && !stride; --i) {
         operand->stride[i] = i == g->rank - 1 ? 1 : operand->stride[i + 1] * g->shape[i + 1];
     }
@@ -75,109 +75,109 @@ int bt_group_operand_add(bt_group_builder *b, bt_dtype dtype, const int64_t *str
 }
 
 // An operand differs along the last axis, along any other?
-static bt_group_extent operand_extent(const bt_group *g, const bt_group_operand *operand)
+static bt_fused_extent operand_extent(const bt_fused *g, const bt_fused_operand *operand)
 {
     bool rows = false;
     const bool columns = operand->stride[g->rank - 1] != 0 && g->shape[g->rank - 1] > 1;
     for (int i = 0; i + 1 < g->rank; ++i) {
         rows = rows || (operand->stride[i] != 0 && g->shape[i] > 1);
     }
-    return rows && columns ? BT_GROUP_FULL
-           : rows          ? BT_GROUP_PER_ROW
-           : columns       ? BT_GROUP_PER_COLUMN
-                           : BT_GROUP_SCALAR;
+    return rows && columns ? BT_FUSED_FULL
+           : rows          ? BT_FUSED_PER_ROW
+           : columns       ? BT_FUSED_PER_COLUMN
+                           : BT_FUSED_SCALAR;
 }
 
-static bt_group_extent join(bt_group_extent a, bt_group_extent b)
+static bt_fused_extent join(bt_fused_extent a, bt_fused_extent b)
 {
-    return a == b ? a : a == BT_GROUP_SCALAR ? b : b == BT_GROUP_SCALAR ? a : BT_GROUP_FULL;
+    return a == b ? a : a == BT_FUSED_SCALAR ? b : b == BT_FUSED_SCALAR ? a : BT_FUSED_FULL;
 }
 
-static bt_group_extent extent_of(const bt_group *g, const bt_group_instruction *x)
+static bt_fused_extent extent_of(const bt_fused *g, const bt_fused_instruction *x)
 {
     const int uses[] = {x->a, x->b, x->c};
-    bt_group_extent extent = BT_GROUP_SCALAR;
+    bt_fused_extent extent = BT_FUSED_SCALAR;
     for (int i = 0; i < op_uses[x->op]; ++i) {
         extent = join(extent, g->code[uses[i]].extent);
     }
     switch (x->op) {
-    case BT_GROUP_LOAD:
+    case BT_FUSED_LOAD:
         return operand_extent(g, &g->operands[x->operand]);
-    case BT_GROUP_INDEX:
-        return x->axis == g->rank - 1 ? BT_GROUP_PER_COLUMN : BT_GROUP_PER_ROW;
-    case BT_GROUP_RESULT:
-    case BT_GROUP_KEEP:
-        return BT_GROUP_FULL;
-    case BT_GROUP_ROW_SUM:
-    case BT_GROUP_ROW_DOT:
-    case BT_GROUP_ROW_MAX:
-        return extent == BT_GROUP_FULL || extent == BT_GROUP_PER_ROW ? BT_GROUP_PER_ROW
-                                                                     : BT_GROUP_SCALAR;
-    case BT_GROUP_COLUMN_SUM:
-        return extent == BT_GROUP_FULL || extent == BT_GROUP_PER_COLUMN ? BT_GROUP_PER_COLUMN
-                                                                        : BT_GROUP_SCALAR;
-    case BT_GROUP_CONST:
-    case BT_GROUP_CAST:
-    case BT_GROUP_UNARY:
-    case BT_GROUP_SLOPE:
-    case BT_GROUP_ADD:
-    case BT_GROUP_SUB:
-    case BT_GROUP_MUL:
-    case BT_GROUP_DIV:
-    case BT_GROUP_MAX:
-    case BT_GROUP_FMA:
-    case BT_GROUP_EQUAL:
-    case BT_GROUP_SELECT:
-    case BT_GROUP_STORE:
-    case BT_GROUP_STORE_ADD:
-    case BT_GROUP_OP_COUNT:
+    case BT_FUSED_INDEX:
+        return x->axis == g->rank - 1 ? BT_FUSED_PER_COLUMN : BT_FUSED_PER_ROW;
+    case BT_FUSED_RESULT:
+    case BT_FUSED_KEEP:
+        return BT_FUSED_FULL;
+    case BT_FUSED_ROW_SUM:
+    case BT_FUSED_ROW_DOT:
+    case BT_FUSED_ROW_MAX:
+        return extent == BT_FUSED_FULL || extent == BT_FUSED_PER_ROW ? BT_FUSED_PER_ROW
+                                                                     : BT_FUSED_SCALAR;
+    case BT_FUSED_COLUMN_SUM:
+        return extent == BT_FUSED_FULL || extent == BT_FUSED_PER_COLUMN ? BT_FUSED_PER_COLUMN
+                                                                        : BT_FUSED_SCALAR;
+    case BT_FUSED_CONST:
+    case BT_FUSED_CAST:
+    case BT_FUSED_UNARY:
+    case BT_FUSED_SLOPE:
+    case BT_FUSED_ADD:
+    case BT_FUSED_SUB:
+    case BT_FUSED_MUL:
+    case BT_FUSED_DIV:
+    case BT_FUSED_MAX:
+    case BT_FUSED_FMA:
+    case BT_FUSED_EQUAL:
+    case BT_FUSED_SELECT:
+    case BT_FUSED_STORE:
+    case BT_FUSED_STORE_ADD:
+    case BT_FUSED_OP_COUNT:
         break;
     }
     return extent;
 }
 
-static bt_status check_uses(const bt_group *g, const bt_group_instruction *x, int at)
+static bt_status check_uses(const bt_fused *g, const bt_fused_instruction *x, int at)
 {
     const int uses[] = {x->a, x->b, x->c};
-    if ((unsigned)x->op >= BT_GROUP_OP_COUNT) {
+    if ((unsigned)x->op >= BT_FUSED_OP_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d is of no op", at);
     }
     for (int i = 0; i < op_uses[x->op]; ++i) {
         if (uses[i] < 0 || uses[i] >= at || is_store(g->code[uses[i]].op)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "instruction %d, %s, uses %d, which is no earlier result", at,
-                            bt_group_op_text(x->op), uses[i]);
+                            bt_fused_op_text(x->op), uses[i]);
         }
     }
     return BT_OK;
 }
 
-static bt_status check_types(const bt_group *g, const bt_group_instruction *x, int at)
+static bt_status check_types(const bt_fused *g, const bt_fused_instruction *x, int at)
 {
     const int uses[] = {x->a, x->b, x->c};
-    const bool converts = x->op == BT_GROUP_CAST || x->op == BT_GROUP_EQUAL || is_store(x->op);
-    const int first = x->op == BT_GROUP_SELECT ? 1 : 0;
+    const bool converts = x->op == BT_FUSED_CAST || x->op == BT_FUSED_EQUAL || is_store(x->op);
+    const int first = x->op == BT_FUSED_SELECT ? 1 : 0;
     for (int i = first; i < op_uses[x->op] && !converts; ++i) {
         if (g->code[uses[i]].dtype != x->dtype) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d, %s %s, uses %d, %s", at,
-                            bt_group_op_text(x->op), bt_dtype_name(x->dtype), uses[i],
+                            bt_fused_op_text(x->op), bt_dtype_name(x->dtype), uses[i],
                             bt_dtype_name(g->code[uses[i]].dtype));
         }
     }
     if (uses_operand(x->op) && (x->operand < 0 || x->operand >= g->operand_count)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d, %s, names operand %d of %d",
-                        at, bt_group_op_text(x->op), x->operand, g->operand_count);
+                        at, bt_fused_op_text(x->op), x->operand, g->operand_count);
     }
-    if (x->op == BT_GROUP_LOAD && x->dtype != g->operands[x->operand].dtype) {
+    if (x->op == BT_FUSED_LOAD && x->dtype != g->operands[x->operand].dtype) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d loads %s from operand %d, %s",
                         at, bt_dtype_name(x->dtype), x->operand,
                         bt_dtype_name(g->operands[x->operand].dtype));
     }
-    if (x->op == BT_GROUP_INDEX && (x->axis < 0 || x->axis >= g->rank)) {
+    if (x->op == BT_FUSED_INDEX && (x->axis < 0 || x->axis >= g->rank)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d names axis %d of %d", at,
                         x->axis, g->rank);
     }
-    if (bt_group_op_reduces(x->op) && (x->order.lanes & (x->order.lanes - 1)) != 0) {
+    if (bt_fused_op_reduces(x->op) && (x->order.lanes & (x->order.lanes - 1)) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "instruction %d reduces in %d lanes; expected a power of two", at,
                         x->order.lanes);
@@ -186,28 +186,28 @@ static bt_status check_types(const bt_group *g, const bt_group_instruction *x, i
 }
 
 // A store writes each element of its operand once: what it stores varies no further.
-static bt_status check_store(const bt_group *g, const bt_group_instruction *x, int at)
+static bt_status check_store(const bt_fused *g, const bt_fused_instruction *x, int at)
 {
-    const bt_group_extent to = operand_extent(g, &g->operands[x->operand]);
-    const bt_group_extent from = g->code[x->a].extent;
+    const bt_fused_extent to = operand_extent(g, &g->operands[x->operand]);
+    const bt_fused_extent from = g->code[x->a].extent;
     if (join(to, from) != to) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "instruction %d stores a value per %s to operand %d, which has one per %s",
-                        at, bt_group_extent_text(from), x->operand, bt_group_extent_text(to));
+                        at, bt_fused_extent_text(from), x->operand, bt_fused_extent_text(to));
     }
     return BT_OK;
 }
 
-int bt_group_append(bt_group_builder *b, const bt_group_instruction *made)
+int bt_fused_append(bt_fused_builder *b, const bt_fused_instruction *made)
 {
-    bt_group *g = b->group;
+    bt_fused *g = b->group;
     const int at = g->code_count;
     if (b->status) {
         return -1;
     }
-    if (at == BT_GROUP_CODE_MOST) {
+    if (at == BT_FUSED_CODE_MOST) {
         (void)fail(b, bt_error(BT_STATUS_UNSUPPORTED, "a group of more than %d instructions",
-                               BT_GROUP_CODE_MOST));
+                               BT_FUSED_CODE_MOST));
         return -1;
     }
     if (fail(b, check_uses(g, made, at)) || fail(b, check_types(g, made, at)) ||
@@ -217,114 +217,114 @@ int bt_group_append(bt_group_builder *b, const bt_group_instruction *made)
     g->code[at] = *made;
     g->code[at].extent = extent_of(g, made);
     if (uses_operand(made->op)) {
-        bt_group_operand *operand = &g->operands[made->operand];
-        operand->is_read = operand->is_read || made->op != BT_GROUP_STORE;
+        bt_fused_operand *operand = &g->operands[made->operand];
+        operand->is_read = operand->is_read || made->op != BT_FUSED_STORE;
         operand->is_written = operand->is_written || is_store(made->op);
     }
     return g->code_count++;
 }
 
-static bt_group_instruction blank(bt_group_op op, bt_dtype dtype)
+static bt_fused_instruction blank(bt_fused_op op, bt_dtype dtype)
 {
-    return (bt_group_instruction){
+    return (bt_fused_instruction){
         .op = op, .dtype = dtype, .a = -1, .b = -1, .c = -1, .operand = -1};
 }
 
-static bt_dtype dtype_of(const bt_group_builder *b, int a)
+static bt_dtype dtype_of(const bt_fused_builder *b, int a)
 {
     return a >= 0 && a < b->group->code_count ? b->group->code[a].dtype : BT_F32;
 }
 
-int bt_group_load(bt_group_builder *b, int operand)
+int bt_fused_load(bt_fused_builder *b, int operand)
 {
     const bool known = operand >= 0 && operand < b->group->operand_count;
-    bt_group_instruction x =
-        blank(BT_GROUP_LOAD, known ? b->group->operands[operand].dtype : BT_F32);
+    bt_fused_instruction x =
+        blank(BT_FUSED_LOAD, known ? b->group->operands[operand].dtype : BT_F32);
     x.operand = operand;
-    return bt_group_append(b, &x);
+    return bt_fused_append(b, &x);
 }
 
-static void store(bt_group_builder *b, bt_group_op op, int operand, int a)
+static void store(bt_fused_builder *b, bt_fused_op op, int operand, int a)
 {
-    bt_group_instruction x = blank(op, dtype_of(b, a));
+    bt_fused_instruction x = blank(op, dtype_of(b, a));
     x.operand = operand;
     x.a = a;
-    (void)bt_group_append(b, &x);
+    (void)bt_fused_append(b, &x);
 }
 
-void bt_group_store(bt_group_builder *b, int operand, int a)
+void bt_fused_store(bt_fused_builder *b, int operand, int a)
 {
-    store(b, BT_GROUP_STORE, operand, a);
+    store(b, BT_FUSED_STORE, operand, a);
 }
 
-void bt_group_store_add(bt_group_builder *b, int operand, int a)
+void bt_fused_store_add(bt_fused_builder *b, int operand, int a)
 {
-    store(b, BT_GROUP_STORE_ADD, operand, a);
+    store(b, BT_FUSED_STORE_ADD, operand, a);
 }
 
-int bt_group_const(bt_group_builder *b, bt_dtype dtype, double value)
+int bt_fused_const(bt_fused_builder *b, bt_dtype dtype, double value)
 {
-    bt_group_instruction x = blank(BT_GROUP_CONST, dtype);
+    bt_fused_instruction x = blank(BT_FUSED_CONST, dtype);
     x.value = value;
-    return bt_group_append(b, &x);
+    return bt_fused_append(b, &x);
 }
 
-int bt_group_cast(bt_group_builder *b, int a, bt_dtype dtype)
+int bt_fused_cast(bt_fused_builder *b, int a, bt_dtype dtype)
 {
-    bt_group_instruction x = blank(BT_GROUP_CAST, dtype);
+    bt_fused_instruction x = blank(BT_FUSED_CAST, dtype);
     x.a = a;
-    return dtype_of(b, a) == dtype ? a : bt_group_append(b, &x);
+    return dtype_of(b, a) == dtype ? a : bt_fused_append(b, &x);
 }
 
-static int function(bt_group_builder *b, bt_group_op op, bt_unary of, double alpha, int a)
+static int function(bt_fused_builder *b, bt_fused_op op, bt_unary of, double alpha, int a)
 {
-    bt_group_instruction x = blank(op, dtype_of(b, a));
+    bt_fused_instruction x = blank(op, dtype_of(b, a));
     x.a = a;
     x.function = of;
     x.value = alpha;
-    return bt_group_append(b, &x);
+    return bt_fused_append(b, &x);
 }
 
-int bt_group_unary(bt_group_builder *b, bt_unary of, double alpha, int a)
+int bt_fused_unary(bt_fused_builder *b, bt_unary of, double alpha, int a)
 {
-    return function(b, BT_GROUP_UNARY, of, alpha, a);
+    return function(b, BT_FUSED_UNARY, of, alpha, a);
 }
 
-int bt_group_slope(bt_group_builder *b, bt_unary of, double alpha, int a)
+int bt_fused_slope(bt_fused_builder *b, bt_unary of, double alpha, int a)
 {
-    return function(b, BT_GROUP_SLOPE, of, alpha, a);
+    return function(b, BT_FUSED_SLOPE, of, alpha, a);
 }
 
-int bt_group_binary(bt_group_builder *b, bt_group_op op, int first, int second)
+int bt_fused_binary(bt_fused_builder *b, bt_fused_op op, int first, int second)
 {
-    bt_group_instruction x = blank(op, dtype_of(b, first));
+    bt_fused_instruction x = blank(op, dtype_of(b, first));
     x.a = first;
     x.b = second;
-    return bt_group_append(b, &x);
+    return bt_fused_append(b, &x);
 }
 
-int bt_group_ternary(bt_group_builder *b, bt_group_op op, int first, int second, int third)
+int bt_fused_ternary(bt_fused_builder *b, bt_fused_op op, int first, int second, int third)
 {
-    bt_group_instruction x = blank(op, dtype_of(b, second));
+    bt_fused_instruction x = blank(op, dtype_of(b, second));
     x.a = first;
     x.b = second;
     x.c = third;
-    return bt_group_append(b, &x);
+    return bt_fused_append(b, &x);
 }
 
-int bt_group_reduce(bt_group_builder *b, bt_group_op op, int first, int second,
-                    bt_group_order order)
+int bt_fused_reduce(bt_fused_builder *b, bt_fused_op op, int first, int second,
+                    bt_fused_order order)
 {
-    bt_group_instruction x = blank(op, dtype_of(b, first));
+    bt_fused_instruction x = blank(op, dtype_of(b, first));
     x.a = first;
     x.b = second;
     x.order = order;
-    return bt_group_append(b, &x);
+    return bt_fused_append(b, &x);
 }
 
 // ---- looking at it ------------------------------------------------------------------------------
 
-bt_status bt_group_check(const bt_group *group)
+bt_status bt_fused_check(const bt_fused *group)
 {
     bool writes = false;
     if (group->rank < 1 || group->rank > BT_MAX_RANK || group->code_count < 1) {
@@ -332,7 +332,7 @@ bt_status bt_group_check(const bt_group *group)
                         group->rank, group->code_count);
     }
     for (int i = 0; i < group->code_count; ++i) {
-        const bt_group_instruction *x = &group->code[i];
+        const bt_fused_instruction *x = &group->code[i];
         BT_TRY(check_uses(group, x, i));
         BT_TRY(check_types(group, x, i));
         if (is_store(x->op)) {
@@ -341,16 +341,16 @@ bt_status bt_group_check(const bt_group *group)
         writes = writes || is_store(x->op);
         if (x->extent != extent_of(group, x)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d has one value per %s", i,
-                            bt_group_extent_text(extent_of(group, x)));
+                            bt_fused_extent_text(extent_of(group, x)));
         }
     }
     return writes ? BT_OK : bt_error(BT_STATUS_INVALID_ARGUMENT, "a group that stores nothing");
 }
 
 // May axis i become one with the axis behind it?
-static bool merges(const bt_group *g, int i, bool reduces)
+static bool merges(const bt_fused *g, int i, bool reduces)
 {
-    if ((reduces && i + 2 == g->rank) || g->kind >= BT_GROUP_PRODUCT) {
+    if ((reduces && i + 2 == g->rank) || g->kind >= BT_FUSED_PRODUCT) {
         return false;
     }
     for (int k = 0; k < g->operand_count; ++k) {
@@ -360,14 +360,14 @@ static bool merges(const bt_group *g, int i, bool reduces)
         }
     }
     for (int k = 0; k < g->code_count; ++k) {
-        if (g->code[k].op == BT_GROUP_INDEX) {
+        if (g->code[k].op == BT_FUSED_INDEX) {
             return false;
         }
     }
     return true;
 }
 
-static void merge(bt_group *g, int i)
+static void merge(bt_fused *g, int i)
 {
     g->shape[i + 1] *= g->shape[i];
     for (int k = i; k + 1 < g->rank; ++k) {
@@ -383,11 +383,11 @@ static void merge(bt_group *g, int i)
     }
 }
 
-void bt_group_collapse(bt_group *group)
+void bt_fused_collapse(bt_fused *group)
 {
     bool reduces = false;
     for (int i = 0; i < group->code_count; ++i) {
-        reduces = reduces || bt_group_op_reduces(group->code[i].op);
+        reduces = reduces || bt_fused_op_reduces(group->code[i].op);
     }
     for (int i = group->rank - 2; i >= 0; --i) {
         if (merges(group, i, reduces)) {
@@ -400,7 +400,7 @@ void bt_group_collapse(bt_group *group)
 }
 
 // Elements of an operand that differ.
-static int64_t distinct(const bt_group *g, const bt_group_operand *operand)
+static int64_t distinct(const bt_fused *g, const bt_fused_operand *operand)
 {
     int64_t count = 1;
     for (int i = 0; i < g->rank; ++i) {
@@ -409,11 +409,11 @@ static int64_t distinct(const bt_group *g, const bt_group_operand *operand)
     return count;
 }
 
-int64_t bt_group_bytes(const bt_group *group)
+int64_t bt_fused_bytes(const bt_fused *group)
 {
     int64_t bytes = 0;
     for (int i = 0; i < group->operand_count; ++i) {
-        const bt_group_operand *x = &group->operands[i];
+        const bt_fused_operand *x = &group->operands[i];
         bytes +=
             (x->is_read + x->is_written) * distinct(group, x) * (int64_t)bt_dtype_size(x->dtype);
     }

@@ -26,32 +26,32 @@
 //   4. dtype is F32 or F64 for arithmetic (bf16 operands are cast at LOAD and STORE), I32 or I64
 //      for ids. A LOAD's dtype is its operand's; STORE rounds to its operand's, to nearest even.
 //   5. The index space has no empty axis; rank is at least 1. Axes that all operands walk as one
-//      are one axis (bt_group_collapse).
+//      are one axis (bt_fused_collapse).
 #ifndef BT_COMPILER_GROUP_H
 #define BT_COMPILER_GROUP_H
 
 #include "framework/base/str.h"
 #include "kernels/kernels.h"
 
-enum { BT_GROUP_OPERANDS_MOST = 24, BT_GROUP_CODE_MOST = 160 };
+enum { BT_FUSED_OPERANDS_MOST = 24, BT_FUSED_CODE_MOST = 160 };
 
 // X(enumerator, text)
-#define BT_GROUP_KIND_LIST(X)                                                                      \
+#define BT_FUSED_KIND_LIST(X)                                                                      \
     X(ELEMENTWISE, "elementwise") /* no reduction */                                               \
     X(ROW, "row")                 /* row reductions, then elementwise; or several of these */      \
     X(COLUMN, "column")           /* column reductions of elementwise values */                    \
     X(PRODUCT, "product")         /* a GEMM, the program is its epilogue */                        \
     X(ATTENTION, "attention")     /* likewise of attention's operands and result */
 
-typedef enum bt_group_kind {
-#define BT_GROUP_KIND_ENUM(name, text) BT_GROUP_##name,
-    BT_GROUP_KIND_LIST(BT_GROUP_KIND_ENUM)
-#undef BT_GROUP_KIND_ENUM
-        BT_GROUP_KIND_COUNT
-} bt_group_kind;
+typedef enum bt_fused_kind {
+#define BT_FUSED_KIND_ENUM(name, text) BT_FUSED_##name,
+    BT_FUSED_KIND_LIST(BT_FUSED_KIND_ENUM)
+#undef BT_FUSED_KIND_ENUM
+        BT_FUSED_KIND_COUNT
+} bt_fused_kind;
 
 // X(enumerator, text, number of earlier results that it uses)
-#define BT_GROUP_OP_LIST(X)                                                                        \
+#define BT_FUSED_OP_LIST(X)                                                                        \
     X(LOAD, "load", 0)     /* element of `operand` */                                              \
     X(CONST, "const", 0)   /* value */                                                             \
     X(RESULT, "result", 0) /* of a PRODUCT or ATTENTION group: what the call made here */          \
@@ -75,12 +75,12 @@ typedef enum bt_group_kind {
     X(STORE, "store", 1)           /* a to `operand` */                                            \
     X(STORE_ADD, "store_add", 1)   /* operand += a: old value widened to dtype, rounded once */
 
-typedef enum bt_group_op {
-#define BT_GROUP_OP_ENUM(name, text, uses) BT_GROUP_##name,
-    BT_GROUP_OP_LIST(BT_GROUP_OP_ENUM)
-#undef BT_GROUP_OP_ENUM
-        BT_GROUP_OP_COUNT
-} bt_group_op;
+typedef enum bt_fused_op {
+#define BT_FUSED_OP_ENUM(name, text, uses) BT_FUSED_##name,
+    BT_FUSED_OP_LIST(BT_FUSED_OP_ENUM)
+#undef BT_FUSED_OP_ENUM
+        BT_FUSED_OP_COUNT
+} bt_fused_op;
 
 // Order of a reduction. Element i belongs to lane i % lanes. A lane adds its elements ascending: in
 // `part` for `block` of them, then the part is added to the lane's sum in `sum` and starts again at
@@ -88,22 +88,22 @@ typedef enum bt_group_op {
 // lane j += lane j + lanes / 2, then lanes / 4, ... 1. lanes 0: any order; the emitter chooses it,
 // fixed for a shape, and its error bound is that of a sum in `sum`.
 // Column sums: element i is row i; lanes 1 is ascending.
-typedef struct bt_group_order {
+typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane
     bt_dtype part, sum;
-} bt_group_order;
+} bt_fused_order;
 
 // Where an instruction's result differs from index to index.
-typedef enum bt_group_extent {
-    BT_GROUP_SCALAR,     // one value
-    BT_GROUP_PER_ROW,    // one a row: it depends on the axes but the last
-    BT_GROUP_PER_COLUMN, // one a column: it depends on the last axis only
-    BT_GROUP_FULL
-} bt_group_extent;
+typedef enum bt_fused_extent {
+    BT_FUSED_SCALAR,     // one value
+    BT_FUSED_PER_ROW,    // one a row: it depends on the axes but the last
+    BT_FUSED_PER_COLUMN, // one a column: it depends on the last axis only
+    BT_FUSED_FULL
+} bt_fused_extent;
 
-typedef struct bt_group_instruction {
-    bt_group_op op;
+typedef struct bt_fused_instruction {
+    bt_fused_op op;
     bt_dtype dtype; // of the result and the arithmetic
     int a, b, c;    // earlier instructions; -1: none
     int operand;    // LOAD, STORE, STORE_ADD; else -1
@@ -114,80 +114,80 @@ typedef struct bt_group_instruction {
         double rate;
         uint64_t seed, stream; // the element's number is its row-major index, as in bt_dropout_args
     } dropout;
-    bt_group_order order;   // of reductions
-    bt_group_extent extent; // the builders write it
-} bt_group_instruction;
+    bt_fused_order order;   // of reductions
+    bt_fused_extent extent; // the builders write it
+} bt_fused_instruction;
 
-typedef struct bt_group_operand {
+typedef struct bt_fused_operand {
     bt_dtype dtype;
     int64_t stride[BT_MAX_RANK]; // elements an axis of the group; 0: broadcast. Of a reduction's
                                  // result the reduced axes have 0
     int64_t count;               // elements from the first to the last that the group touches
     bool is_read, is_written;
     int value; // of the graph that it was made from (the written one if both), -1 by hand
-} bt_group_operand;
+} bt_fused_operand;
 
-typedef struct bt_group {
-    bt_group_kind kind;
+typedef struct bt_fused {
+    bt_fused_kind kind;
     int rank;
     int64_t shape[BT_MAX_RANK];
     bool dynamic_rows; // axis 0 may have another size at each call (batch); others are fixed
     int operand_count;
-    bt_group_operand operands[BT_GROUP_OPERANDS_MOST];
+    bt_fused_operand operands[BT_FUSED_OPERANDS_MOST];
     int code_count;
-    bt_group_instruction code[BT_GROUP_CODE_MOST];
+    bt_fused_instruction code[BT_FUSED_CODE_MOST];
     // PRODUCT: the call whose result the program changes. Shape is [m, n] or [batch, m, n]. Its a,
     // b are operands call_operand[0], [1]. ATTENTION: q, k, v.
     bt_gemm_args product;
     bt_attention_shape attention;
     int call_operand[3]; // -1: none
-} bt_group;
+} bt_fused;
 
 // ---- building; all return the new instruction, and write the first failure to *status -----------
 
-typedef struct bt_group_builder {
-    bt_group *group; // borrowed
+typedef struct bt_fused_builder {
+    bt_fused *group; // borrowed
     bt_status status;
-} bt_group_builder;
+} bt_fused_builder;
 
 // Shapes  shape [rank], each at least 1
-BT_CHECKED bt_status bt_group_init(bt_group *group, bt_group_kind kind, const int64_t *shape,
+BT_CHECKED bt_status bt_fused_init(bt_fused *group, bt_fused_kind kind, const int64_t *shape,
                                    int rank);
 // A new operand with the strides given; returns its number. NULL: contiguous, of the group's shape.
-int bt_group_operand_add(bt_group_builder *b, bt_dtype dtype, const int64_t *stride);
-int bt_group_load(bt_group_builder *b, int operand);
-void bt_group_store(bt_group_builder *b, int operand, int a);
-void bt_group_store_add(bt_group_builder *b, int operand, int a);
-int bt_group_const(bt_group_builder *b, bt_dtype dtype, double value);
-int bt_group_cast(bt_group_builder *b, int a, bt_dtype dtype); // a itself where it is of that type
-int bt_group_unary(bt_group_builder *b, bt_unary function, double alpha, int a);
-int bt_group_slope(bt_group_builder *b, bt_unary function, double alpha, int a);
+int bt_fused_operand_add(bt_fused_builder *b, bt_dtype dtype, const int64_t *stride);
+int bt_fused_load(bt_fused_builder *b, int operand);
+void bt_fused_store(bt_fused_builder *b, int operand, int a);
+void bt_fused_store_add(bt_fused_builder *b, int operand, int a);
+int bt_fused_const(bt_fused_builder *b, bt_dtype dtype, double value);
+int bt_fused_cast(bt_fused_builder *b, int a, bt_dtype dtype); // a itself where it is of that type
+int bt_fused_unary(bt_fused_builder *b, bt_unary function, double alpha, int a);
+int bt_fused_slope(bt_fused_builder *b, bt_unary function, double alpha, int a);
 // ADD, SUB, MUL, DIV, MAX, EQUAL; a and b of one type.
-int bt_group_binary(bt_group_builder *b, bt_group_op op, int first, int second);
-int bt_group_ternary(bt_group_builder *b, bt_group_op op, int first, int second, int third);
-int bt_group_reduce(bt_group_builder *b, bt_group_op op, int first, int second,
-                    bt_group_order order);
+int bt_fused_binary(bt_fused_builder *b, bt_fused_op op, int first, int second);
+int bt_fused_ternary(bt_fused_builder *b, bt_fused_op op, int first, int second, int third);
+int bt_fused_reduce(bt_fused_builder *b, bt_fused_op op, int first, int second,
+                    bt_fused_order order);
 // Any other instruction, checked; `made` is copied, its extent is ignored.
-int bt_group_append(bt_group_builder *b, const bt_group_instruction *made);
+int bt_fused_append(bt_fused_builder *b, const bt_fused_instruction *made);
 
 // The order of the CPU's row sums: 32 lanes, `block` elements of a lane in the row's type.
-bt_group_order bt_group_lanes(bt_dtype part, int64_t block, bt_dtype sum);
+bt_fused_order bt_fused_lanes(bt_dtype part, int64_t block, bt_dtype sum);
 
 // ---- looking at it ------------------------------------------------------------------------------
 
-const char *bt_group_op_text(bt_group_op op);
-const char *bt_group_kind_text(bt_group_kind kind);
-const char *bt_group_extent_text(bt_group_extent extent);
-int bt_group_op_uses(bt_group_op op); // how many of a, b, c
-bool bt_group_op_reduces(bt_group_op op);
+const char *bt_fused_op_text(bt_fused_op op);
+const char *bt_fused_kind_text(bt_fused_kind kind);
+const char *bt_fused_extent_text(bt_fused_extent extent);
+int bt_fused_op_uses(bt_fused_op op); // how many of a, b, c
+bool bt_fused_op_reduces(bt_fused_op op);
 // Errors  INVALID_ARGUMENT naming the instruction: invariants 1, 4, 5, operand numbers, extents
-BT_CHECKED bt_status bt_group_check(const bt_group *group);
+BT_CHECKED bt_status bt_fused_check(const bt_fused *group);
 // Merges neighbouring axes that every operand walks as one. Axes that INDEX names, and the last one
 // of a group with reductions, stay.
-void bt_group_collapse(bt_group *group);
+void bt_fused_collapse(bt_fused *group);
 // Bytes that the kernel reads and writes when each operand is moved once.
-int64_t bt_group_bytes(const bt_group *group);
+int64_t bt_fused_bytes(const bt_fused *group);
 // As text, one instruction a line; the same text for the same group, hence a content to hash.
-void bt_group_print(const bt_group *group, bt_str *out);
+void bt_fused_print(const bt_fused *group, bt_str *out);
 
 #endif

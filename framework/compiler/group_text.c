@@ -3,23 +3,23 @@
 
 static const char *const op_texts[] = {
 #define TEXT(name, text, uses) text,
-    BT_GROUP_OP_LIST(TEXT)
+    BT_FUSED_OP_LIST(TEXT)
 #undef TEXT
 };
 
 static const char *const kind_texts[] = {
 #define TEXT(name, text) text,
-    BT_GROUP_KIND_LIST(TEXT)
+    BT_FUSED_KIND_LIST(TEXT)
 #undef TEXT
 };
 
 static const char *const extent_texts[] = {"scalar", "row", "column", "full"};
 
-const char *bt_group_op_text(bt_group_op op) { return op_texts[op]; }
+const char *bt_fused_op_text(bt_fused_op op) { return op_texts[op]; }
 
-const char *bt_group_kind_text(bt_group_kind kind) { return kind_texts[kind]; }
+const char *bt_fused_kind_text(bt_fused_kind kind) { return kind_texts[kind]; }
 
-const char *bt_group_extent_text(bt_group_extent extent) { return extent_texts[extent]; }
+const char *bt_fused_extent_text(bt_fused_extent extent) { return extent_texts[extent]; }
 
 static void print_sizes(const char *name, const int64_t *sizes, int rank, bt_str *out)
 {
@@ -29,7 +29,7 @@ static void print_sizes(const char *name, const int64_t *sizes, int rank, bt_str
     }
 }
 
-static void print_order(const bt_group_order *order, bt_str *out)
+static void print_order(const bt_fused_order *order, bt_str *out)
 {
     if (order->lanes) {
         bt_str_format(out, " lanes=%d block=%lld part=%s sum=%s", order->lanes,
@@ -40,43 +40,43 @@ static void print_order(const bt_group_order *order, bt_str *out)
     }
 }
 
-static void print_instruction(const bt_group_instruction *x, int at, bt_str *out)
+static void print_instruction(const bt_fused_instruction *x, int at, bt_str *out)
 {
     const int uses[] = {x->a, x->b, x->c};
     bt_str_format(out, "  %%%d = %s %s", at, op_texts[x->op], bt_dtype_name(x->dtype));
-    for (int i = 0; i < bt_group_op_uses(x->op); ++i) {
+    for (int i = 0; i < bt_fused_op_uses(x->op); ++i) {
         bt_str_format(out, " %%%d", uses[i]);
     }
-    if ((x->op == BT_GROUP_LOAD || x->op == BT_GROUP_STORE || x->op == BT_GROUP_STORE_ADD)) {
+    if ((x->op == BT_FUSED_LOAD || x->op == BT_FUSED_STORE || x->op == BT_FUSED_STORE_ADD)) {
         bt_str_format(out, " operand=%d", x->operand);
     }
-    if (x->op == BT_GROUP_CONST) {
+    if (x->op == BT_FUSED_CONST) {
         bt_str_format(out, " value=%a", x->value);
-    } else if (x->op == BT_GROUP_UNARY || x->op == BT_GROUP_SLOPE) {
+    } else if (x->op == BT_FUSED_UNARY || x->op == BT_FUSED_SLOPE) {
         bt_str_format(out, " function=%s alpha=%a", bt_unary_name(x->function), x->value);
-    } else if (x->op == BT_GROUP_INDEX) {
+    } else if (x->op == BT_FUSED_INDEX) {
         bt_str_format(out, " axis=%d", x->axis);
-    } else if (x->op == BT_GROUP_KEEP) {
+    } else if (x->op == BT_FUSED_KEEP) {
         bt_str_format(out, " rate=%a seed=%llu stream=%llu", x->dropout.rate,
                       (unsigned long long)x->dropout.seed, (unsigned long long)x->dropout.stream);
-    } else if (bt_group_op_reduces(x->op)) {
+    } else if (bt_fused_op_reduces(x->op)) {
         print_order(&x->order, out);
     }
     bt_str_format(out, " per=%s\n", extent_texts[x->extent]);
 }
 
-static void print_call(const bt_group *g, bt_str *out)
+static void print_call(const bt_fused *g, bt_str *out)
 {
     const bt_gemm_args *p = &g->product;
     const bt_attention_shape *s = &g->attention;
-    if (g->kind == BT_GROUP_PRODUCT) {
+    if (g->kind == BT_FUSED_PRODUCT) {
         bt_str_format(out, "  product m=%lld n=%lld k=%lld batch=%lld trans=%d%d lda=%lld ldb=%lld",
                       (long long)p->m, (long long)p->n, (long long)p->k, (long long)p->batch,
                       p->trans_a, p->trans_b, (long long)p->lda, (long long)p->ldb);
         bt_str_format(out, " alpha=%a dtype=%s compute=%d operands=%d,%d\n", p->alpha,
                       bt_dtype_name(p->ab_dtype), (int)p->compute, g->call_operand[0],
                       g->call_operand[1]);
-    } else if (g->kind == BT_GROUP_ATTENTION) {
+    } else if (g->kind == BT_FUSED_ATTENTION) {
         bt_str_format(out, "  attention batch=%lld heads=%lld,%lld tokens=%lld,%lld dim=%lld",
                       (long long)s->batch, (long long)s->heads, (long long)s->kv_heads,
                       (long long)s->q_tokens, (long long)s->kv_tokens, (long long)s->head_dim);
@@ -86,13 +86,13 @@ static void print_call(const bt_group *g, bt_str *out)
     }
 }
 
-void bt_group_print(const bt_group *group, bt_str *out)
+void bt_fused_print(const bt_fused *group, bt_str *out)
 {
     bt_str_format(out, "group %s", kind_texts[group->kind]);
     print_sizes("shape", group->shape, group->rank, out);
     bt_str_append(out, group->dynamic_rows ? " dynamic\n" : "\n");
     for (int i = 0; i < group->operand_count; ++i) {
-        const bt_group_operand *x = &group->operands[i];
+        const bt_fused_operand *x = &group->operands[i];
         bt_str_format(out, "  operand %d %s%s%s", i, bt_dtype_name(x->dtype),
                       x->is_read ? " read" : "", x->is_written ? " written" : "");
         print_sizes("stride", x->stride, group->rank, out);

@@ -174,31 +174,31 @@ static void a_failure_shrinks(void **state)
 static void a_group_is_built_and_checked(void **state)
 {
     (void)state;
-    bt_group g;
-    ASSERT_OK(bt_group_init(&g, BT_GROUP_ROW, (int64_t[]){2, 3, 5}, 3));
-    bt_group_builder b = {&g, BT_OK};
-    const int x = bt_group_operand_add(&b, BT_F32, NULL);
-    const int scale = bt_group_operand_add(&b, BT_F32, (int64_t[]){0, 0, 1});
-    const int sums = bt_group_operand_add(&b, BT_F32, (int64_t[]){3, 1, 0});
-    const int full = bt_group_load(&b, x), column = bt_group_load(&b, scale);
-    const int value = bt_group_binary(&b, BT_GROUP_MUL, full, column);
-    const int wide = bt_group_cast(&b, value, BT_F64);
+    bt_fused g;
+    ASSERT_OK(bt_fused_init(&g, BT_FUSED_ROW, (int64_t[]){2, 3, 5}, 3));
+    bt_fused_builder b = {&g, BT_OK};
+    const int x = bt_fused_operand_add(&b, BT_F32, NULL);
+    const int scale = bt_fused_operand_add(&b, BT_F32, (int64_t[]){0, 0, 1});
+    const int sums = bt_fused_operand_add(&b, BT_F32, (int64_t[]){3, 1, 0});
+    const int full = bt_fused_load(&b, x), column = bt_fused_load(&b, scale);
+    const int value = bt_fused_binary(&b, BT_FUSED_MUL, full, column);
+    const int wide = bt_fused_cast(&b, value, BT_F64);
     const int sum =
-        bt_group_reduce(&b, BT_GROUP_ROW_SUM, wide, -1, bt_group_lanes(BT_F64, 0, BT_F64));
-    bt_group_store(&b, sums, bt_group_cast(&b, sum, BT_F32));
+        bt_fused_reduce(&b, BT_FUSED_ROW_SUM, wide, -1, bt_fused_lanes(BT_F64, 0, BT_F64));
+    bt_fused_store(&b, sums, bt_fused_cast(&b, sum, BT_F32));
     assert_int_equal(b.status, BT_OK);
-    ASSERT_OK(bt_group_check(&g));
-    assert_int_equal(g.code[sum].extent, BT_GROUP_PER_ROW);
+    ASSERT_OK(bt_fused_check(&g));
+    assert_int_equal(g.code[sum].extent, BT_FUSED_PER_ROW);
     assert_int_equal(g.operands[x].count, 30);
-    assert_int_equal(bt_group_bytes(&g), 30 * 4 + 5 * 4 + 6 * 4);
-    bt_group_collapse(&g); // [6, 5]: the reduced axis stays alone
+    assert_int_equal(bt_fused_bytes(&g), 30 * 4 + 5 * 4 + 6 * 4);
+    bt_fused_collapse(&g); // [6, 5]: the reduced axis stays alone
     assert_int_equal(g.rank, 2);
     assert_int_equal(g.shape[0], 6);
     assert_int_equal(g.shape[1], 5);
     assert_int_equal(g.operands[sums].stride[0], 1);
-    ASSERT_OK(bt_group_check(&g));
+    ASSERT_OK(bt_fused_check(&g));
     bt_str text = {0};
-    bt_group_print(&g, &text);
+    bt_fused_print(&g, &text);
     assert_string_equal(bt_str_text(&text),
                         "group row shape=6,5\n"
                         "  operand 0 f32 read stride=5,1\n"
@@ -217,19 +217,19 @@ static void a_group_is_built_and_checked(void **state)
 static void wrong_groups_are_refused(void **state)
 {
     (void)state;
-    bt_group g;
+    bt_fused g;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "axis 1 of a group is 0",
-                 bt_group_init(&g, BT_GROUP_ROW, (int64_t[]){2, 0}, 2));
-    ASSERT_OK(bt_group_init(&g, BT_GROUP_ELEMENTWISE, (int64_t[]){4, 4}, 2));
-    bt_group_builder b = {&g, BT_OK};
-    const int x = bt_group_load(&b, bt_group_operand_add(&b, BT_F32, NULL));
-    const int row = bt_group_operand_add(&b, BT_F32, (int64_t[]){1, 0});
-    bt_group_store(&b, row, x);
+                 bt_fused_init(&g, BT_FUSED_ROW, (int64_t[]){2, 0}, 2));
+    ASSERT_OK(bt_fused_init(&g, BT_FUSED_ELEMENTWISE, (int64_t[]){4, 4}, 2));
+    bt_fused_builder b = {&g, BT_OK};
+    const int x = bt_fused_load(&b, bt_fused_operand_add(&b, BT_F32, NULL));
+    const int row = bt_fused_operand_add(&b, BT_F32, (int64_t[]){1, 0});
+    bt_fused_store(&b, row, x);
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "stores a value per full to operand 1", b.status);
     b.status = BT_OK;
-    (void)bt_group_binary(&b, BT_GROUP_ADD, x, bt_group_const(&b, BT_F64, 1));
+    (void)bt_fused_binary(&b, BT_FUSED_ADD, x, bt_fused_const(&b, BT_F64, 1));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "add f32, uses 1, f64", b.status);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "stores nothing", bt_group_check(&g));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "stores nothing", bt_fused_check(&g));
 }
 
 int main(void)
