@@ -45,6 +45,9 @@ static bt_status add_to_slot(bt_context *context, const bt_edge *edge, bt_tensor
                            .b_stride = {1},
                            .y = bt_tensor_data(sum),
                            .dtype = grad->dtype};
+    if (context->trace_hook.accumulate) {
+        context->trace_hook.accumulate(context->trace_hook.self, sum, grad);
+    }
     bt_tensor_touch(sum);
     bt_status status = bt_context_launch(context, BT_KERNEL_BINARY, grad->dtype, &args);
     bt_tensor_release(*slot);
@@ -195,6 +198,9 @@ static bt_status step_back(bt_context *context, bt_node *node)
     }
     if (status == BT_OK) {
         status = request_grads(context, node, &call);
+    }
+    if (status == BT_OK && context->trace_hook.backward) {
+        context->trace_hook.backward(context->trace_hook.self, &call);
     }
     if (status == BT_OK) {
         status = node->op->backward(context, &call);

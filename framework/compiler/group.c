@@ -23,7 +23,7 @@ static bool uses_operand(bt_fused_op op) { return op == BT_FUSED_LOAD || is_stor
 
 bt_fused_order bt_fused_lanes(bt_dtype part, int64_t block, bt_dtype sum)
 {
-    return (bt_fused_order){32, block, part, sum};
+    return (bt_fused_order){.lanes = 32, .block = block, .part = part, .sum = sum};
 }
 
 bt_status bt_fused_init(bt_fused *group, bt_fused_kind kind, const int64_t *shape, int rank)

@@ -91,6 +91,7 @@ typedef enum bt_fused_op {
 typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane
+    bool tail;     // elements behind the last whole round of lanes go to the lane's sum at once
     bt_dtype part, sum;
 } bt_fused_order;
 

@@ -32,9 +32,9 @@ static void print_sizes(const char *name, const int64_t *sizes, int rank, bt_str
 static void print_order(const bt_fused_order *order, bt_str *out)
 {
     if (order->lanes) {
-        bt_str_format(out, " lanes=%d block=%lld part=%s sum=%s", order->lanes,
-                      (long long)order->block, bt_dtype_name(order->part),
-                      bt_dtype_name(order->sum));
+        bt_str_format(out, " lanes=%d block=%lld%s part=%s sum=%s", order->lanes,
+                      (long long)order->block, order->tail ? " tail" : "",
+                      bt_dtype_name(order->part), bt_dtype_name(order->sum));
     } else {
         bt_str_format(out, " order=any sum=%s", bt_dtype_name(order->sum));
     }

@@ -92,6 +92,9 @@ bt_status bt_op_run(bt_context *context, bt_op_call *call)
     BT_TRY(bt_tensors_fetch(context, call->in, call->in_count));
     BT_TRY(make_outputs(context, call));
     bt_range_push(context, call->op->name);
+    if (context->trace_hook.forward) {
+        context->trace_hook.forward(context->trace_hook.self, call);
+    }
     bt_status status = call->op->forward(context, call);
     if (status == BT_OK && context->anomaly) {
         status = bt_anomaly_check_outputs(context, call);

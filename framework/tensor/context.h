@@ -47,6 +47,29 @@ typedef struct bt_value_hook {
     bt_status (*made)(void *self, bt_context *context, const bt_op_value *value);
 } bt_value_hook;
 
+// What is in a storage that the trace is told of.
+typedef enum bt_trace_contents {
+    BT_TRACE_UNDEFINED,
+    BT_TRACE_ZEROS,
+    BT_TRACE_HOST // written by the host
+} bt_trace_contents;
+
+struct bt_op_call;
+struct bt_op_backward;
+
+// Told of what kernel launches follow from, before they are made; with kernel_hook, for recorders
+// (framework/compiler/capture.h). Likewise; all or none of the functions.
+typedef struct bt_trace_hook {
+    void *self; // borrowed
+    // A tensor's storage was made or filled without a kernel.
+    void (*tensor)(void *self, const struct bt_tensor *tensor, bt_trace_contents contents);
+    // An op runs forward, in a backward too (recomputation); an op's backward runs.
+    void (*forward)(void *self, const struct bt_op_call *call);
+    void (*backward)(void *self, const struct bt_op_backward *call);
+    // The tape adds `grad` to `sum`.
+    void (*accumulate)(void *self, const struct bt_tensor *sum, const struct bt_tensor *grad);
+} bt_trace_hook;
+
 struct bt_context {
     bt_device *device;           // borrowed, outlives the context
     bt_pool *pool;               // borrowed, likewise; of `device`
@@ -60,6 +83,7 @@ struct bt_context {
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
     bt_value_hook value_hook;
+    bt_trace_hook trace_hook;
     bt_ranges *ranges; // borrowed; where open ranges are kept for a watching thread, or NULL
     struct bt_gemm_tuner *tuner; // borrowed (linalg/tune.h); NULL: matrix products run by estimates
 };

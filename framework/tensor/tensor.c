@@ -75,6 +75,13 @@ static void release_storage(bt_storage *storage)
     }
 }
 
+static void trace(bt_context *context, const bt_tensor *tensor, bt_trace_contents contents)
+{
+    if (context->trace_hook.tensor) {
+        context->trace_hook.tensor(context->trace_hook.self, tensor, contents);
+    }
+}
+
 bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, const char *name,
                            bt_tensor **out)
 {
@@ -102,6 +109,7 @@ bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, 
                           .name = name};
     bt_shape_strides(&shape, tensor->stride);
     *out = tensor;
+    trace(context, tensor, BT_TRACE_UNDEFINED);
     return BT_OK;
 fail:
     bt_mem_free(tensor_block);
@@ -118,8 +126,10 @@ bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_shape shape, c
                                              context->stream);
     if (status != BT_OK) {
         BT_TENSOR_RELEASE(*out);
+        return status;
     }
-    return status;
+    trace(context, *out, BT_TRACE_ZEROS);
+    return BT_OK;
 }
 
 bt_tensor *bt_tensor_retain(bt_tensor *tensor)
@@ -269,9 +279,11 @@ bt_status bt_tensor_write(bt_context *context, bt_tensor *tensor, const void *ho
 {
     BT_TRY(bt_tensor_expect(tensor, tensor->dtype, "tensor to write"));
     bt_tensor_touch(tensor);
-    return context->device->backend->copy(context->device, bt_tensor_data(tensor), host,
+    BT_TRY(context->device->backend->copy(context->device, bt_tensor_data(tensor), host,
                                           bt_tensor_bytes(tensor), BT_COPY_HOST_TO_DEVICE,
-                                          context->stream);
+                                          context->stream));
+    trace(context, tensor, BT_TRACE_HOST);
+    return BT_OK;
 }
 
 bt_status bt_tensor_read(bt_context *context, const bt_tensor *tensor, void *host)

@@ -118,6 +118,14 @@ double graph_derivative(const graph *g, int leaf, int element);
 // What follows from the graph by the rules of ops.h: which op reads what in its backward.
 graph_answer graph_expect(const graph *g);
 
+// Told of each gradient, before it is read and released; NULL: nobody listens.
+typedef struct graph_listener {
+    void *self;
+    void (*gradient)(void *self, const bt_tensor *grad);
+} graph_listener;
+
+extern graph_listener graph_listening;
+
 // ---- graph_run.c --------------------------------------------------------------------------------
 // Runs the graph on the tape. grads[n] gets the gradient of leaf n (free() it), NULL where it has
 // none. Returns the backward's status; a forward that fails fails the test.

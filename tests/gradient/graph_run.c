@@ -5,6 +5,8 @@
 #include "tests/gradient/graph.h"
 #include "tests/support/test.h"
 
+graph_listener graph_listening;
+
 typedef struct closure closure;
 
 typedef struct runner {
@@ -398,12 +400,15 @@ static void take_grads(runner *r, bt_tensor **nodes, double *grads[GRAPH_NODES])
         grads[n] = NULL;
         if (nodes[n]) {
             assert_int_equal(nodes[n]->grad_pending, 0);
+            if (nodes[n]->grad && graph_listening.gradient) {
+                graph_listening.gradient(graph_listening.self, nodes[n]->grad);
+            }
             grads[n] = nodes[n]->grad ? fixture_read(r->f, nodes[n]->grad) : NULL;
             bt_tensor_release(nodes[n]);
         }
     }
     bt_pool_stats_read(r->f->pool, &stats);
-    assert_int_equal(stats.live_blocks, 0);
+    assert_true(stats.live_blocks == 0 || graph_listening.gradient); // who listens may keep copies
 }
 
 static bt_status backward_twice(runner *r, bt_tensor *loss, bt_tensor *const *nodes)
