@@ -104,15 +104,23 @@ void **bt_kernel_operand_slot(bt_kernel_op op, void *args, int n)
 
 bool bt_kernel_operands_has_items(bt_kernel_op op)
 {
-    return op == BT_KERNEL_GEMM_GROUPED || op == BT_KERNEL_GRAD_NORM || op == BT_KERNEL_ADAMW;
+#define BT_OPERAND_OF(OP, ...)                                                                     \
+    if (op == BT_KERNEL_##OP) {                                                                    \
+        return true;                                                                               \
+    }
+#include "kernels/operands.inl"
+    return op == BT_KERNEL_GEMM_GROUPED;
 }
 
 int64_t bt_kernel_operands_item_count(bt_kernel_op op, const void *args)
 {
-    return op == BT_KERNEL_GEMM_GROUPED ? ((const bt_gemm_grouped_args *)args)->count
-           : op == BT_KERNEL_GRAD_NORM  ? ((const bt_grad_norm_args *)args)->item_count
-           : op == BT_KERNEL_ADAMW      ? ((const bt_adamw_args *)args)->item_count
-                                        : 0;
+#define BT_OPERAND_OF(OP, ...)                                                                     \
+    if (op == BT_KERNEL_##OP) {                                                                    \
+        const args_##OP *o = args;                                                                 \
+        return o->item_count;                                                                      \
+    }
+#include "kernels/operands.inl"
+    return op == BT_KERNEL_GEMM_GROUPED ? ((const bt_gemm_grouped_args *)args)->count : 0;
 }
 
 int bt_kernel_operands_of_item(bt_kernel_op op, const void *args, int64_t item,

@@ -39,7 +39,7 @@ size_t bt_kernel_operands_struct_bytes(bt_kernel_op op);
 int bt_kernel_operands_of(bt_kernel_op op, const void *args, bt_kernel_operand *out);
 // Where field n is in the struct.
 void **bt_kernel_operand_slot(bt_kernel_op op, void *args, int n);
-// Of ops that take lists (GRAD_NORM, ADAMW, GEMM_GROUPED): how many items, and the pointers of one.
+// Of ops that take lists (ADAMW, GEMM_GROUPED and others): how many items, and the pointers of one.
 int64_t bt_kernel_operands_item_count(bt_kernel_op op, const void *args);
 int bt_kernel_operands_of_item(bt_kernel_op op, const void *args, int64_t item,
                                bt_kernel_operand *out);

@@ -337,6 +337,20 @@ BT_ATTRIBUTE(GRAD_NORM, grad_scale, F64)
 BT_ATTRIBUTE(GRAD_NORM, max_norm, F64)
 BT_ATTRIBUTE(GRAD_NORM, dtype, INT)
 
+BT_OPERAND_OF(SUM_SQUARES, items, x, true, false, o->dtype, i->count)
+BT_OPERAND_OF(SUM_SQUARES, items, partials, false, true, BT_F64,
+              (i->count + BT_SQUARES_BLOCK - 1) / BT_SQUARES_BLOCK)
+BT_ATTRIBUTE(SUM_SQUARES, item_count, I64)
+BT_ATTRIBUTE(SUM_SQUARES, dtype, INT)
+
+BT_OPERAND(CLIP_SCALE, partials, true, false, BT_F64, o->count, o->count)
+BT_OPERAND(CLIP_SCALE, norm, false, true, o->dtype, 1, 1)
+BT_OPERAND(CLIP_SCALE, scale, false, true, o->dtype, 1, 1)
+BT_ATTRIBUTE(CLIP_SCALE, count, I64)
+BT_ATTRIBUTE(CLIP_SCALE, grad_scale, F64)
+BT_ATTRIBUTE(CLIP_SCALE, max_norm, F64)
+BT_ATTRIBUTE(CLIP_SCALE, dtype, INT)
+
 BT_OPERAND_OF(ADAMW, items, param, true, true, o->dtype, i->count)
 BT_OPERAND_OF(ADAMW, items, copy, false, true, BT_BF16, i->count)
 BT_OPERAND_OF(ADAMW, items, grad, true, false, o->dtype, i->count)
