@@ -1,6 +1,19 @@
+#define BT_GROUP_WITHOUT_SITES // the functions behind the macros are defined here
 #include "framework/dist/group.h"
 
+#include "framework/dist/flight.h"
 #include "framework/dist/reduce.h"
+
+_Thread_local const char *bt_group_site;
+
+// Around a backend's call: its signature into the flight recorder, where the rank has one.
+#define RECORDED(group, op, dtype, size_bytes, call)                                               \
+    do {                                                                                           \
+        BT_TRY(bt_flight_enter((group)->flight, op, dtype, size_bytes, bt_group_site));            \
+        bt_status recorded_status = (group)->backend->call;                                        \
+        bt_flight_leave((group)->flight, !(group)->backend->queued);                               \
+        return recorded_status;                                                                    \
+    } while (0)
 
 static bt_status check_size(const char *call, int64_t size)
 {
@@ -50,49 +63,53 @@ bt_status bt_all_reduce(bt_group *group, void *data, int64_t count, bt_dtype dty
                         bt_reduction reduction, bt_stream stream)
 {
     BT_TRY(check_reduce(group, "all_reduce", count, dtype, reduction));
-    return group->backend->all_reduce(group, data, count, dtype, reduction, stream);
+    RECORDED(group, "all_reduce", (int)dtype, count * (int64_t)bt_dtype_size(dtype),
+             all_reduce(group, data, count, dtype, reduction, stream));
 }
 
 bt_status bt_reduce_scatter(bt_group *group, const void *in, void *out, int64_t count,
                             bt_dtype dtype, bt_reduction reduction, bt_stream stream)
 {
     BT_TRY(check_reduce(group, "reduce_scatter", count, dtype, reduction));
-    return group->backend->reduce_scatter(group, in, out, count, dtype, reduction, stream);
+    RECORDED(group, "reduce_scatter", (int)dtype, count * (int64_t)bt_dtype_size(dtype),
+             reduce_scatter(group, in, out, count, dtype, reduction, stream));
 }
 
 bt_status bt_all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,
                         bt_stream stream)
 {
     BT_TRY(check_gather(group, "all_gather", size_bytes));
-    return group->backend->all_gather(group, in, out, size_bytes, stream);
+    RECORDED(group, "all_gather", -1, size_bytes, all_gather(group, in, out, size_bytes, stream));
 }
 
 bt_status bt_all_to_all(bt_group *group, const void *in, void *out, int64_t size_bytes,
                         bt_stream stream)
 {
     BT_TRY(check_gather(group, "all_to_all", size_bytes));
-    return group->backend->all_to_all(group, in, out, size_bytes, stream);
+    RECORDED(group, "all_to_all", -1, size_bytes, all_to_all(group, in, out, size_bytes, stream));
 }
 
 bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root, bt_stream stream)
 {
     BT_TRY(check_size("broadcast", size_bytes));
     BT_TRY(check_rank(group, "broadcast", "the root", root));
-    return group->backend->broadcast(group, data, size_bytes, root, stream);
+    RECORDED(group, "broadcast", -1, size_bytes, broadcast(group, data, size_bytes, root, stream));
 }
 
 bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to, bt_stream stream)
 {
     BT_TRY(check_size("send", size_bytes));
     BT_TRY(check_rank(group, "send", "the receiver", to));
-    return group->backend->send_recv(group, data, to, NULL, -1, size_bytes, stream);
+    RECORDED(group, "send", -1, size_bytes,
+             send_recv(group, data, to, NULL, -1, size_bytes, stream));
 }
 
 bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, int from, bt_stream stream)
 {
     BT_TRY(check_size("recv", size_bytes));
     BT_TRY(check_rank(group, "recv", "the sender", from));
-    return group->backend->send_recv(group, NULL, -1, data, from, size_bytes, stream);
+    RECORDED(group, "recv", -1, size_bytes,
+             send_recv(group, NULL, -1, data, from, size_bytes, stream));
 }
 
 bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int from,
@@ -101,12 +118,13 @@ bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int f
     BT_TRY(check_size("send_recv", size_bytes));
     BT_TRY(check_rank(group, "send_recv", "the receiver", to));
     BT_TRY(check_rank(group, "send_recv", "the sender", from));
-    return group->backend->send_recv(group, out, to, in, from, size_bytes, stream);
+    RECORDED(group, "send_recv", -1, size_bytes,
+             send_recv(group, out, to, in, from, size_bytes, stream));
 }
 
 bt_status bt_barrier(bt_group *group, bt_stream stream)
 {
-    return group->backend->barrier(group, stream);
+    RECORDED(group, "barrier", -1, 0, barrier(group, stream));
 }
 
 bt_status bt_group_check(bt_group *group) { return group->backend->check(group); }

@@ -13,6 +13,7 @@
 #ifndef BT_DIST_GROUP_H
 #define BT_DIST_GROUP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/base/dtype.h"
@@ -26,7 +27,8 @@ typedef enum bt_reduction { BT_REDUCE_SUM, BT_REDUCE_MAX, BT_REDUCE_COUNT } bt_r
 typedef struct bt_group {
     const struct bt_group_backend *backend; // unowned
     int rank, size;
-    void *impl; // owned by the backend
+    void *impl;               // owned by the backend
+    struct bt_flight *flight; // borrowed; where calls are recorded (flight.h), NULL: nowhere
 } bt_group;
 
 typedef struct bt_group_backend {
@@ -47,6 +49,7 @@ typedef struct bt_group_backend {
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
+    bool queued; // collectives return before the device has done them
 } bt_group_backend;
 
 // data[i] = reduction over the ranks of data[i], in place.
@@ -89,5 +92,22 @@ BT_CHECKED bt_status bt_group_check(bt_group *group);
 void bt_group_abort(bt_group *group, const char *reason);
 // NULL is allowed. Other ranks see a rank that ended.
 void bt_group_destroy(bt_group *group);
+
+// Where this thread calls a collective from, for flight recorders. Set by the macros below.
+extern _Thread_local const char *bt_group_site;
+
+#ifndef BT_GROUP_WITHOUT_SITES
+#define BT_GROUP_LINE(line)    #line
+#define BT_GROUP_SITE(line)    (bt_group_site = __FILE_NAME__ ":" BT_GROUP_LINE(line))
+#define bt_all_reduce(...)     (BT_GROUP_SITE(__LINE__), bt_all_reduce(__VA_ARGS__))
+#define bt_reduce_scatter(...) (BT_GROUP_SITE(__LINE__), bt_reduce_scatter(__VA_ARGS__))
+#define bt_all_gather(...)     (BT_GROUP_SITE(__LINE__), bt_all_gather(__VA_ARGS__))
+#define bt_all_to_all(...)     (BT_GROUP_SITE(__LINE__), bt_all_to_all(__VA_ARGS__))
+#define bt_broadcast(...)      (BT_GROUP_SITE(__LINE__), bt_broadcast(__VA_ARGS__))
+#define bt_send(...)           (BT_GROUP_SITE(__LINE__), bt_send(__VA_ARGS__))
+#define bt_recv(...)           (BT_GROUP_SITE(__LINE__), bt_recv(__VA_ARGS__))
+#define bt_send_recv(...)      (BT_GROUP_SITE(__LINE__), bt_send_recv(__VA_ARGS__))
+#define bt_barrier(...)        (BT_GROUP_SITE(__LINE__), bt_barrier(__VA_ARGS__))
+#endif
 
 #endif

@@ -1,0 +1,107 @@
+// framework/dist/flight.h - flight recorder: what a rank does, readable after it has died
+//
+// Whoever starts a rank makes one flight recorder for it, in memory that outlives the rank
+// (memfd), and hands the descriptor down. The rank writes heartbeats, its steps and the signature
+// of each collective; the starter reads them at any time, also behind a SIGKILL.
+//
+// Invariants
+//   1. One thread of the rank enters and leaves calls; any thread may beat. Any process may read.
+//   2. A call that is read is whole, or is not read at all: its sequence number is written last.
+//   3. The starter writes one word only, the fence. A rank whose recorder is fenced was replaced:
+//      it may not take part in any further collective.
+#ifndef BT_DIST_FLIGHT_H
+#define BT_DIST_FLIGHT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "framework/base/dtype.h"
+#include "framework/base/status.h"
+#include "framework/base/str.h"
+
+enum {
+    BT_FLIGHT_CALLS = 64, // the last so many are kept
+    BT_FLIGHT_OP_BYTES = 16,
+    BT_FLIGHT_SITE_BYTES = 48,
+    BT_FLIGHT_PATH_BYTES = 128
+};
+
+typedef enum bt_flight_state {
+    BT_FLIGHT_ENTERED, // the rank is in the call
+    BT_FLIGHT_QUEUED,  // the call has returned; the device has yet to finish it
+    BT_FLIGHT_DONE
+} bt_flight_state;
+
+// The signature of a collective: equal on all ranks that call the same.
+typedef struct bt_flight_call {
+    _Atomic uint64_t sequence; // counts from 1; 0: nothing is here
+    _Atomic int state;         // bt_flight_state
+    int32_t dtype;             // bt_dtype; -1: of none
+    int64_t size_bytes;        // of the data that this rank gives
+    int64_t entered_ns;        // monotonic clock of the host
+    char op[BT_FLIGHT_OP_BYTES];
+    char site[BT_FLIGHT_SITE_BYTES]; // where it is called, "bucket.c:120"
+} bt_flight_call;
+
+typedef struct bt_flight_board {
+    uint64_t magic; // of this layout
+    int32_t rank, size;
+    int64_t generation;
+    _Atomic int fence;              // not 0: this rank was replaced
+    _Atomic int joined;             // 1: it is in its group
+    _Atomic int64_t steps;          // done, counted from step 0
+    _Atomic int64_t step_ns;        // when the last one was done; 0: none yet
+    _Atomic uint64_t beats;         // of the host: grows while the rank's code moves
+    _Atomic int64_t beat_ns;        // when it last grew
+    _Atomic uint64_t device_beats;  // grows when the device was seen to have finished work
+    _Atomic int64_t device_beat_ns; // when it last grew
+    _Atomic uint64_t calls;         // entered so far
+    _Atomic uint64_t waited_ns;     // sum of the time spent in calls
+    _Atomic uint32_t path_version;  // odd while `path` is written
+    char path[BT_FLIGHT_PATH_BYTES];
+    bt_flight_call ring[BT_FLIGHT_CALLS]; // call s is at (s - 1) % BT_FLIGHT_CALLS
+} bt_flight_board;
+
+typedef struct bt_flight {
+    bt_flight_board *board; // mapped; NULL: none
+} bt_flight;
+
+// Owns    *fd and *flight: the caller. The descriptor is closed on exec unless that is cleared.
+// Errors  UNAVAILABLE (no memory for it)
+BT_CHECKED bt_status bt_flight_create(int rank, int size, int64_t generation, int *fd,
+                                      bt_flight *flight);
+// Maps one that somebody else made. Errors  INVALID_ARGUMENT (not such a descriptor)
+BT_CHECKED bt_status bt_flight_attach(int fd, bt_flight *flight);
+void bt_flight_detach(bt_flight *flight);
+
+// ---- the rank's side; flight NULL: nothing happens ----------------------------------------------
+
+// A collective begins. Errors  INTERRUPTED when the rank was replaced
+BT_CHECKED bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtype,
+                                     int64_t size_bytes, const char *site);
+// It has returned; `finished`: so has the device.
+void bt_flight_leave(bt_flight *flight, bool finished);
+void bt_flight_joined(bt_flight *flight);
+// So many steps are done and the device was waited for.
+void bt_flight_step(bt_flight *flight, int64_t steps);
+// The rank's code is at `path`. `moves` differs from the last call's if it has moved since.
+void bt_flight_beat(bt_flight *flight, uint64_t moves, const char *path);
+
+// ---- the starter's side -------------------------------------------------------------------------
+
+void bt_flight_fence(bt_flight *flight);
+// The call with this number; false: it was never entered, or is overwritten.
+bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out);
+void bt_flight_path(const bt_flight *flight, char path[BT_FLIGHT_PATH_BYTES]);
+// Compares the calls of all ranks and appends the first difference: a call that is not the same
+// everywhere, with the rank that is alone with it (of two ranks the higher one) and what another
+// rank called; else the rank that did not enter a call in which others wait; else a call of equal
+// sizes that comes from another place. Sends and receives differ by nature and are passed over.
+// *rank: whom it blames; -1: nobody, and nothing is appended.
+// Shapes  flights [size]
+void bt_flight_compare(const bt_flight *flights, int size, int *rank, bt_str *out);
+// "all_reduce of 4096 bytes f32, call 17, at bucket.c:120"
+void bt_flight_describe(const bt_flight_call *call, bt_str *out);
+
+#endif

@@ -1,0 +1,154 @@
+// framework/dist/flight_compare.c - which rank left the common order of collectives, and where
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "framework/dist/flight.h"
+
+static bool is_point_to_point(const bt_flight_call *call)
+{
+    return strcmp(call->op, "send") == 0 || strcmp(call->op, "recv") == 0 ||
+           strcmp(call->op, "send_recv") == 0;
+}
+
+static bool same(const bt_flight_call *a, const bt_flight_call *b, bool sites)
+{
+    if (is_point_to_point(a) && is_point_to_point(b)) {
+        return true;
+    }
+    return strcmp(a->op, b->op) == 0 && a->dtype == b->dtype && a->size_bytes == b->size_bytes &&
+           (!sites || strcmp(a->site, b->site) == 0);
+}
+
+static uint64_t calls_of(const bt_flight *flight)
+{
+    return flight->board ? atomic_load(&flight->board->calls) : 0;
+}
+
+// How many ranks called the same as `rank`; 0: its call is not known.
+static int count_same(const bt_flight *flights, int size, int rank, uint64_t sequence, bool sites)
+{
+    bt_flight_call mine, other;
+    if (!flights[rank].board || !bt_flight_read(&flights[rank], sequence, &mine)) {
+        return 0;
+    }
+    int count = 0;
+    for (int i = 0; i < size; ++i) {
+        count += flights[i].board && bt_flight_read(&flights[i], sequence, &other) &&
+                 same(&mine, &other, sites);
+    }
+    return count;
+}
+
+// The rank whose call has the fewest equals, and one whose call has the most; false: all are equal.
+static bool find_odd(const bt_flight *flights, int size, uint64_t sequence, bool sites, int *odd,
+                     int *usual)
+{
+    int fewest = size + 1, most = 0;
+    for (int rank = 0; rank < size; ++rank) {
+        const int count = count_same(flights, size, rank, sequence, sites);
+        if (count > most) {
+            most = count;
+            *usual = rank;
+        }
+        if (count > 0 && count <= fewest) { // of equals the highest rank
+            fewest = count;
+            *odd = rank;
+        }
+    }
+    if (most > 0 && fewest == most && *odd != *usual) { // a tie, or all are equal
+        bt_flight_call a, b;
+        return bt_flight_read(&flights[*odd], sequence, &a) &&
+               bt_flight_read(&flights[*usual], sequence, &b) && !same(&a, &b, sites);
+    }
+    return most > 0 && fewest < most;
+}
+
+static void say_divergent(const bt_flight *flights, uint64_t sequence, int odd, int usual,
+                          bt_str *out)
+{
+    bt_flight_call a, b;
+    if (bt_flight_read(&flights[odd], sequence, &a) &&
+        bt_flight_read(&flights[usual], sequence, &b)) {
+        bt_str_format(out, "rank %d left the common order of collectives: it called ", odd);
+        bt_flight_describe(&a, out);
+        bt_str_format(out, "; rank %d called ", usual);
+        bt_flight_describe(&b, out);
+    }
+}
+
+// A rank that is waited for: some rank is in a call that this one has not entered.
+static int find_missing(const bt_flight *flights, int size, int *waiting)
+{
+    uint64_t most = 0, fewest = UINT64_MAX;
+    int missing = -1;
+    for (int rank = 0; rank < size; ++rank) {
+        const uint64_t calls = calls_of(&flights[rank]);
+        if (calls > most) {
+            most = calls;
+            *waiting = rank;
+        }
+        if (calls < fewest) {
+            fewest = calls;
+            missing = rank;
+        }
+    }
+    bt_flight_call call;
+    return fewest < most && bt_flight_read(&flights[*waiting], most, &call) &&
+                   atomic_load(&call.state) != BT_FLIGHT_DONE
+               ? missing
+               : -1;
+}
+
+static void say_missing(const bt_flight *flights, int missing, int waiting, bt_str *out)
+{
+    bt_flight_call call;
+    const uint64_t sequence = calls_of(&flights[missing]) + 1;
+    bt_str_format(out, "rank %d did not enter ", missing);
+    if (bt_flight_read(&flights[waiting], sequence, &call)) {
+        bt_flight_describe(&call, out);
+        bt_str_format(out, ", in which rank %d waits since %.3g s", waiting,
+                      (double)(bt_clock_ns() - call.entered_ns) / 1e9);
+    } else {
+        bt_str_format(out, "call %llu", (unsigned long long)sequence);
+    }
+    if (!flights[missing].board) {
+        return;
+    }
+    char path[BT_FLIGHT_PATH_BYTES] = "";
+    bt_flight_path(&flights[missing], path);
+    bt_str_format(out, *path ? "; it is in %s" : "%s", path);
+}
+
+// Appends the first call that is not the same everywhere; returns the rank that is alone with it.
+static int compare_calls(const bt_flight *flights, int size, bool sites, bt_str *out)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < size; ++i) {
+        const uint64_t calls = calls_of(&flights[i]);
+        most = calls > most ? calls : most;
+    }
+    const uint64_t first = most > BT_FLIGHT_CALLS ? most - BT_FLIGHT_CALLS + 1 : 1;
+    for (uint64_t sequence = first; sequence <= most; ++sequence) {
+        int odd = 0, usual = 0;
+        if (find_odd(flights, size, sequence, sites, &odd, &usual)) {
+            say_divergent(flights, sequence, odd, usual, out);
+            return odd;
+        }
+    }
+    return -1;
+}
+
+void bt_flight_compare(const bt_flight *flights, int size, int *rank, bt_str *out)
+{
+    int waiting = 0;
+    *rank = compare_calls(flights, size, false, out);
+    if (*rank >= 0) {
+        return;
+    }
+    *rank = find_missing(flights, size, &waiting);
+    if (*rank >= 0) {
+        say_missing(flights, *rank, waiting, out);
+        return;
+    }
+    *rank = compare_calls(flights, size, true, out);
+}

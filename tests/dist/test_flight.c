@@ -1,0 +1,221 @@
+// tests/dist/test_flight.c - what a rank did is read from outside, also when it is dead; the first
+// rank that leaves the common order is named
+#include "framework/dist/flight.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/dist/ranks.h"
+#include "tests/support/test.h"
+
+enum { SIZE = 3 };
+
+static bt_flight flights[RANKS_MAX];
+
+static void make_flights(int size)
+{
+    for (int rank = 0; rank < size; ++rank) {
+        int fd = -1;
+        ASSERT_OK(bt_flight_create(rank, size, 1, &fd, &flights[rank]));
+        (void)close(fd);
+    }
+}
+
+static void drop_flights(int size)
+{
+    for (int rank = 0; rank < size; ++rank) {
+        bt_flight_detach(&flights[rank]);
+    }
+}
+
+static void call(int rank, const char *op, int64_t size_bytes, const char *site)
+{
+    ASSERT_OK(bt_flight_enter(&flights[rank], op, BT_F32, size_bytes, site));
+    bt_flight_leave(&flights[rank], true);
+}
+
+static void call_all(const char *op, int64_t size_bytes)
+{
+    for (int rank = 0; rank < SIZE; ++rank) {
+        call(rank, op, size_bytes, "a.c:1");
+    }
+}
+
+static int compare(bt_str *text)
+{
+    int rank = -1;
+    bt_str_clear(text);
+    bt_flight_compare(flights, SIZE, &rank, text);
+    return rank;
+}
+
+static void the_first_rank_with_another_call_is_named(void **state)
+{
+    (void)state;
+    bt_str text = {0};
+    make_flights(SIZE);
+    for (int i = 0; i < 100; ++i) {
+        call_all("all_reduce", 64);
+    }
+    assert_int_equal(compare(&text), -1);
+    assert_string_equal(bt_str_text(&text), "");
+    call(0, "all_reduce", 128, "a.c:2");
+    call(1, "all_gather", 128, "a.c:3");
+    call(2, "all_reduce", 128, "a.c:2");
+    call(0, "barrier", 0, "a.c:4"); // later differences are of no interest
+    assert_int_equal(compare(&text), 1);
+    assert_string_equal(bt_str_text(&text),
+                        "rank 1 left the common order of collectives: it called all_gather of 128 "
+                        "bytes f32, call 101, at a.c:3; rank 0 called all_reduce of 128 bytes f32, "
+                        "call 101, at a.c:2");
+    bt_str_release(&text);
+    drop_flights(SIZE);
+}
+
+static void another_size_or_place_counts_but_not_of_sends(void **state)
+{
+    (void)state;
+    bt_str text = {0};
+    make_flights(SIZE);
+    call(0, "send", 8, "a.c:1");
+    call(1, "recv", 8, "a.c:2");
+    call(2, "send_recv", 16, "a.c:3");
+    assert_int_equal(compare(&text), -1);
+    call(0, "all_reduce", 64, "a.c:1");
+    call(1, "all_reduce", 64, "a.c:1");
+    call(2, "all_reduce", 64, "a.c:9"); // two products of equal size, swapped
+    assert_int_equal(compare(&text), 2);
+    assert_non_null(strstr(bt_str_text(&text), "a.c:9"));
+    call(0, "all_reduce", 32, "a.c:1"); // an error for certain, it goes first
+    call(1, "all_reduce", 64, "a.c:1");
+    call(2, "all_reduce", 64, "a.c:1");
+    assert_int_equal(compare(&text), 0);
+    assert_non_null(strstr(bt_str_text(&text), "32 bytes"));
+    bt_str_release(&text);
+    drop_flights(SIZE);
+}
+
+static void the_rank_that_is_waited_for_is_named(void **state)
+{
+    (void)state;
+    bt_str text = {0};
+    make_flights(SIZE);
+    call_all("all_reduce", 64);
+    bt_flight_beat(&flights[1], 1, "step/forward/block");
+    ASSERT_OK(bt_flight_enter(&flights[0], "barrier", -1, 0, "a.c:7"));
+    ASSERT_OK(bt_flight_enter(&flights[2], "barrier", -1, 0, "a.c:7"));
+    assert_int_equal(compare(&text), 1);
+    assert_non_null(strstr(bt_str_text(&text), "rank 1 did not enter barrier of 0 bytes, call 2, "
+                                               "at a.c:7, in which rank"));
+    assert_non_null(strstr(bt_str_text(&text), "it is in step/forward/block"));
+    bt_flight_leave(&flights[0], true); // nobody waits: it is only slower
+    bt_flight_leave(&flights[2], true);
+    assert_int_equal(compare(&text), -1);
+    bt_str_release(&text);
+    drop_flights(SIZE);
+}
+
+static void it_is_read_behind_a_sigkill(void **state)
+{
+    (void)state;
+    int fd = -1, status = 0;
+    bt_flight outside;
+    bt_flight_call last;
+    ASSERT_OK(bt_flight_create(1, 2, 7, &fd, &outside));
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        bt_flight own;
+        bool made = bt_flight_attach(fd, &own) == BT_OK;
+        bt_flight_joined(&own);
+        made = made && bt_flight_enter(&own, "all_reduce", BT_BF16, 512, "b.c:5") == BT_OK;
+        bt_flight_leave(&own, false);
+        bt_flight_step(&own, 4);
+        made = made && bt_flight_enter(&own, "broadcast", -1, 24, "b.c:6") == BT_OK;
+        (void)(made && raise(SIGKILL));
+        _exit(1);
+    }
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_true(WIFSIGNALED(status));
+    const bt_flight_board *board = outside.board;
+    assert_int_equal(board->generation, 7);
+    assert_int_equal(atomic_load(&board->joined), 1);
+    assert_int_equal(atomic_load(&board->steps), 4);
+    assert_int_equal(atomic_load(&board->device_beats), 1);
+    assert_true(atomic_load(&board->beats) >= 5);
+    assert_true(bt_flight_read(&outside, 1, &last));
+    assert_int_equal(atomic_load(&last.state), BT_FLIGHT_DONE); // the device was waited for
+    assert_true(bt_flight_read(&outside, 2, &last));
+    assert_int_equal(atomic_load(&last.state), BT_FLIGHT_ENTERED);
+    assert_string_equal(last.op, "broadcast");
+    assert_string_equal(last.site, "b.c:6");
+    assert_false(bt_flight_read(&outside, 3, &last));
+    bt_flight_detach(&outside);
+    (void)close(fd);
+}
+
+static bt_status reduce_recorded(bt_group *group, void *argument, rank_result *result)
+{
+    float x[4] = {1, 2, 3, 4};
+    (void)argument;
+    (void)result;
+    group->flight = &flights[group->rank];
+    BT_TRY(bt_all_reduce(group, x, 4, BT_F32, BT_REDUCE_SUM, NULL));
+    if (group->rank == 1) {
+        bt_flight_fence(&flights[1]);
+    }
+    return bt_barrier(group, NULL);
+}
+
+// Memory that was mapped before the fork: the processes of ranks.h share it.
+static void calls_of_a_group_are_recorded_and_a_fence_stops_them(void **state)
+{
+    (void)state;
+    rank_result results[2];
+    for (int kind = 0; kind < 2; ++kind) {
+        bt_flight_call seen;
+        make_flights(2);
+        run_ranks(kind ? RANKS_MEMORY : RANKS_THREADS, 2, 2000000000, reduce_recorded, NULL,
+                  results);
+        for (int rank = 0; rank < 2; ++rank) {
+            assert_true(bt_flight_read(&flights[rank], 1, &seen));
+            assert_string_equal(seen.op, "all_reduce");
+            assert_int_equal(seen.size_bytes, 16);
+            assert_int_equal(seen.dtype, BT_F32);
+            assert_memory_equal(seen.site, "test_flight.c:", 14);
+            assert_int_equal(atomic_load(&seen.state), BT_FLIGHT_DONE);
+        }
+        assert_int_equal(results[1].status, BT_STATUS_INTERRUPTED);
+        assert_string_equal(results[1].message,
+                            "rank 1 of generation 1 was replaced and may not call barrier");
+        assert_int_not_equal(results[0].status, BT_OK); // its peer left
+        drop_flights(2);
+    }
+}
+
+static void something_else_is_refused(void **state)
+{
+    (void)state;
+    bt_flight flight;
+    assert_int_equal(bt_flight_attach(STDERR_FILENO, &flight), BT_STATUS_INVALID_ARGUMENT);
+    assert_null(flight.board);
+    ASSERT_OK(bt_flight_enter(&flight, "barrier", -1, 0, NULL)); // no recorder: nothing happens
+    bt_flight_leave(&flight, true);
+    bt_flight_step(NULL, 1);
+    bt_flight_beat(NULL, 1, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_rank_with_another_call_is_named),
+        cmocka_unit_test(another_size_or_place_counts_but_not_of_sends),
+        cmocka_unit_test(the_rank_that_is_waited_for_is_named),
+        cmocka_unit_test(it_is_read_behind_a_sigkill),
+        cmocka_unit_test(calls_of_a_group_are_recorded_and_a_fence_stops_them),
+        cmocka_unit_test(something_else_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
