@@ -59,7 +59,7 @@ static void list_cases(gathering *self)
             known = is_of(round, &self->items[j]);
         }
         if (!known) {
-            bool training = strcmp(round->what.kind, "kernel") != 0;
+            bool training = !bt_summary_times_calls(&round->what);
             self->items[self->out->count++] = (bt_calibrated_case){.bench = round->what.bench,
                                                                    .name = round->what.name,
                                                                    .training = training,

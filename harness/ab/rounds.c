@@ -83,7 +83,7 @@ static bt_status look(bt_ab_rounds *self, const bt_run_schedule *schedule, int64
                       int64_t *rounds)
 {
     const cJSON *item = bt_plan_case(self->plan, case_index);
-    bool training = !bt_json_get(item, "kernel");
+    bool training = !bt_plan_times_calls(item);
     double base_ns = 0;
     BT_TRY(base_time(schedule, case_index, self->logs, &base_ns));
     bt_gate_rule policy =

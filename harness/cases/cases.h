@@ -11,7 +11,7 @@
 
 // What a worker is to do: a case of a plan, where its data lies, what it runs on. Borrowed.
 typedef struct bt_case_work {
-    const cJSON *item; // {name, kind, train or kernel: {...}}
+    const cJSON *item; // {name, kind, train, kernel or command: {...}}
     const char *device;
     int ordinal;
     const char *const *train_shards; // [train_shard_count]
@@ -27,15 +27,18 @@ typedef struct bt_case_work {
 
 // What a kernel case found out besides its samples.
 typedef struct bt_case_measured {
-    double error_share; // the largest error as a share of its tolerance
+    double error_share; // the largest error as a share of its tolerance; NaN: nothing to compare
     int64_t calls_per_sample;
-    const char *stop; // why there are no more samples
+    const char *stop;   // why there are no more samples
+    double cpu_time_ns; // of one call of a command, user and system, mean; 0: not a command
+    int64_t peak_resident_bytes; // of a command's processes; 0: not a command
 } bt_case_measured;
 
 // Who hears of what happens; all callbacks get train.self.
 typedef struct bt_case_listener {
     bt_train_observer train;
-    // Kernel cases: times of one call in ns, [count], in the order taken; then the rest, once.
+    // Cases that time calls: times of one call in ns, [count], in the order taken; a command case
+    // says them in parts. Then the rest, once.
     bt_status (*samples)(void *self, const double *times_ns, int64_t count);
     bt_status (*measured)(void *self, const bt_case_measured *event);
 } bt_case_listener;
@@ -58,6 +61,10 @@ BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_case_listene
 //         INTERNAL (a wrong result, with the worst element: there is no time then)
 BT_CHECKED bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *listener,
                                         bt_train_result *result);
+// A command case. Errors  UNAVAILABLE (the program cannot be started), INTERNAL (another exit code
+//         or output than expected: there is no time then)
+BT_CHECKED bt_status bt_case_run_command(const bt_case_work *work, const bt_case_listener *listener,
+                                         bt_train_result *result);
 
 // The kernel table, of both backends, with what each row accepts: a line each, or a JSON array.
 // Says why CUDA's cannot run here, if so; opens no GPU.

@@ -172,7 +172,8 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
 static const struct {
     const char *kind;
     bt_status (*run)(const bt_case_work *, const bt_case_listener *, bt_train_result *);
-} kinds[] = {{"train", run_train}, {"kernel", bt_case_run_kernel}};
+} kinds[] = {
+    {"train", run_train}, {"kernel", bt_case_run_kernel}, {"command", bt_case_run_command}};
 
 bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                       bt_train_result *result)
@@ -183,6 +184,7 @@ bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener
             return kinds[i].run(work, listener, result);
         }
     }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT, "case kind %s is unknown; allowed: train, kernel",
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "case kind %s is unknown; allowed: train, kernel, command",
                     cJSON_IsString(kind) ? kind->valuestring : "(missing)");
 }

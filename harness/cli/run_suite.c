@@ -52,7 +52,8 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
     memset(out, 0, sizeof *out);
     out->arguments = arguments;
     out->database = database ? database : BT_CLI_DATABASE;
-    out->trusted = bt_cli_value(arguments, "system") || bt_cli_value(arguments, "trust");
+    out->trusts_commands = bt_cli_value(arguments, "trust") != NULL;
+    out->trusted = out->trusts_commands || bt_cli_value(arguments, "system");
     BT_TRY(read_options(arguments, wishes ? wishes : &none, &options));
     BT_TRY(bt_suite_load(name, &out->suite));
     return make_plan(&options, out);
@@ -88,6 +89,7 @@ static bt_status read_recorded_plan(bt_cli_suite *out)
     if (status == BT_OK) {
         // An imported run has no process here, and its programs are of somebody else's choice.
         out->trusted = live.process_id != 0 || bt_cli_value(out->arguments, "trust");
+        out->trusts_commands = out->trusted;
         status = bt_error_context(bt_plan_read(live.plan_json, &out->plan), "run %lld",
                                   (long long)out->resume);
         bt_store_live_release(&live);
@@ -122,6 +124,7 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .worker = bt_cli_value(arguments, "worker"),
                               .command = arguments->command,
                               .trusted = suite->trusted,
+                              .trusts_commands = suite->trusts_commands,
                               .quiet = bt_cli_value(arguments, "quiet") != NULL,
                               .wish = suite->wish,
                               .systems = suite->systems,

@@ -47,8 +47,9 @@ typedef struct bt_cli_suite {
     const bt_peer *systems;
     int64_t system_count;
     uint64_t schedule_seed;
-    int64_t resume; // the run to finish; 0: a new one
-    bool trusted;   // programs by path may start: the user named them, or gave --trust
+    int64_t resume;       // the run to finish; 0: a new one
+    bool trusted;         // programs by path may start: the user named them, or gave --trust
+    bool trusts_commands; // command cases may run: the user gave --trust
 } bt_cli_suite;
 
 // Loads the suite and makes the plan for this machine. A GPU that is there but cannot be opened is

@@ -169,7 +169,7 @@ static bt_status print_all(const bt_comparison *both, bt_table *table, bt_str *o
         bt_str_append(out, "\n");
         BT_TRY(print_metrics(both, pair, table, out));
         print_noise(pair, out);
-        if (strcmp(pair->left->what.kind, "kernel") != 0) {
+        if (!bt_summary_times_calls(&pair->left->what)) {
             print_curve(&pair->loss, out);
             print_digests(pair, out);
         }

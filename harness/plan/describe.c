@@ -42,6 +42,13 @@ static void append_case(const cJSON *item, bt_str *out)
     bt_str_append(out, "\n");
 }
 
+static void append_command_case(const cJSON *item, bt_str *out)
+{
+    bt_str_format(out, "          %-16s ", bt_json_get(item, "name")->valuestring);
+    bt_json_write(bt_json_get(bt_json_get(item, "command"), "run"), out);
+    bt_str_append(out, "\n");
+}
+
 static void append_kernel_case(const cJSON *item, bt_str *out)
 {
     const cJSON *kernel = bt_json_get(item, "kernel");
@@ -66,6 +73,8 @@ void bt_plan_describe(const bt_plan *plan, bt_str *out)
             if (++kernels <= KERNELS_SHOWN) {
                 append_kernel_case(item, out);
             }
+        } else if (bt_json_get(item, "command")) {
+            append_command_case(item, out);
         } else {
             append_case(item, out);
         }

@@ -502,6 +502,38 @@ static bt_status add_kernels(expansion *expand, cJSON *cases)
     return status;
 }
 
+// A command case becomes one case of the plan, if it is selected.
+static bt_status add_command(expansion *expand, cJSON *cases)
+{
+    const char *name = bt_json_get(expand->source, "name")->valuestring;
+    if (!selected(name, expand->options)) {
+        return BT_OK;
+    }
+    expand->item = cJSON_CreateObject();
+    if (!expand->item || !cJSON_AddItemToArray(cases, expand->item)) {
+        cJSON_Delete(expand->item);
+        return no_memory();
+    }
+    BT_TRY(merge_case(expand, "command"));
+    cJSON *command = bt_json_get(expand->item, "command");
+    const cJSON *run = bt_json_get(command, "run");
+    if (!run || (cJSON_IsArray(run) && !run->child)) {
+        return bt_json_error(&expand->suite->json, expand->source, BT_JSON_VALUE,
+                             "case %s: a command case needs command.run, as in \"run\": \"sort "
+                             "words.txt\"",
+                             name);
+    }
+    return bt_suite_fill_defaults(BT_SUITE_COMMAND, command);
+}
+
+static bt_status add_cases(expansion *expand, cJSON *cases)
+{
+    const char *kind = bt_json_get(expand->source, "kind")->valuestring;
+    return strcmp(kind, "kernel") == 0    ? add_kernels(expand, cases)
+           : strcmp(kind, "command") == 0 ? add_command(expand, cases)
+                                          : add_train(expand, cases);
+}
+
 // Cases of a suite that share a name must differ in their axes.
 static bt_status check_names(const expansion *expand, const cJSON *cases, const cJSON *first)
 {
@@ -523,9 +555,8 @@ static bt_status expand_cases(expansion *expand, cJSON *cases)
     for (const cJSON *source = bt_json_get(expand->profile, "cases")->child; source;
          source = source->next) {
         expand->source = source;
-        bool kernel = strcmp(bt_json_get(source, "kind")->valuestring, "kernel") == 0;
         const cJSON *last = cases->child ? cases->child->prev : NULL;
-        BT_TRY(kernel ? add_kernels(expand, cases) : add_train(expand, cases));
+        BT_TRY(add_cases(expand, cases));
         BT_TRY(check_names(expand, cases, last ? last->next : cases->child));
     }
     const char *device = bt_json_get(expand->profile, "device")->valuestring;
@@ -631,4 +662,28 @@ void bt_plan_release(bt_plan *plan)
 const cJSON *bt_plan_case(const bt_plan *plan, int64_t index)
 {
     return cJSON_GetArrayItem(plan->cases, (int)index);
+}
+
+bool bt_plan_times_calls(const cJSON *item)
+{
+    return bt_json_get(item, "kernel") || bt_json_get(item, "command");
+}
+
+bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted)
+{
+    for (const cJSON *item = plan->cases->child; item && !trusted; item = item->next) {
+        const cJSON *run = bt_json_get(bt_json_get(item, "command"), "run");
+        if (run) {
+            bt_str text = {0};
+            bt_json_write(run, &text);
+            bt_status status = bt_error(
+                BT_STATUS_INVALID_ARGUMENT,
+                "case %s runs the command %.300s, and nothing was started: the commands of a suite "
+                "run only when you allow it\nread the suite, then give --trust",
+                bt_json_get(item, "name")->valuestring, bt_str_text(&text));
+            bt_str_release(&text);
+            return status;
+        }
+    }
+    return BT_OK;
 }

@@ -54,6 +54,11 @@ void bt_plan_release(bt_plan *plan);
 
 // The index-th case. Borrowed.
 const cJSON *bt_plan_case(const bt_plan *plan, int64_t index);
+// Whether calls are timed (a kernel or a command case), not training steps.
+bool bt_plan_times_calls(const cJSON *item);
+// Refuses a plan with command cases, whose programs the suite names, unless they are trusted.
+// Errors  INVALID_ARGUMENT, with the program and what to type
+BT_CHECKED bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted);
 // A number in an object by its dotted path, as in bt_plan_number(item, "train.model.layers"); 0
 // when it is not there.
 double bt_plan_number(const cJSON *object, const char *path);

@@ -35,9 +35,11 @@ static bt_status unknown(const char *given, bt_suite_object owner, const char *k
     return status;
 }
 
-static bool is_text(const bt_suite_key *key)
+// A list of texts may be a single one: --set command.run=true is a text, no boolean.
+static bool is_text(const bt_suite_key *key, const char *value)
 {
-    return key->type == BT_SUITE_TEXT || key->type == BT_SUITE_NAME || key->type == BT_SUITE_CHOICE;
+    return (key->type == BT_SUITE_TEXTS && *value != '[' && *value != '"') ||
+           key->type == BT_SUITE_TEXT || key->type == BT_SUITE_NAME || key->type == BT_SUITE_CHOICE;
 }
 
 // The value as a node: JSON where it is JSON and the key is not a text, the plain text otherwise.
@@ -46,7 +48,8 @@ static bt_status value_node(const bt_suite_key *key, const char *name, const cha
 {
     bt_json_doc parsed = {0};
     *node = NULL;
-    if (!is_text(key) && *value && bt_json_parse(name, value, strlen(value), &parsed) == BT_OK) {
+    if (!is_text(key, value) && *value &&
+        bt_json_parse(name, value, strlen(value), &parsed) == BT_OK) {
         *node = cJSON_Duplicate(parsed.root, 1);
         bt_json_release(&parsed);
     } else {

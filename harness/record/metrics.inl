@@ -37,6 +37,8 @@ X(OUTPUT_ERROR_SHARE, "output_error_share", SHARE, LOWER,
   "tolerance; a peer without it was checked by itself alone")
 X(ENERGY_PER_CALL, "energy_per_call_j", JOULES, LOWER,
   "energy per call: mean power while the GPU worked, by its counter, times the time of a call")
+X(CPU_TIME, "cpu_time_ns", NS, LOWER,
+  "processor time of one call of a command, user and system, mean over the calls")
 X(CHECKPOINT_STALL, "checkpoint_stall_ns", NS, LOWER,
   "training time added by a checkpoint: the call, and what the steps while it is written take "
   "longer "

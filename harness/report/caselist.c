@@ -60,7 +60,9 @@ static void write_row(const report_set *set, int64_t index, bt_str *out)
 static void write_list(const report_set *set, bool kernels, bt_str *out)
 {
     int64_t count = 0;
+    bool commands = kernels;
     for (int64_t i = 0; i < set->case_count; i++) {
+        commands = commands && bt_report_is_command(set->cases[i].round);
         count += bt_report_is_kernel(set->cases[i].round) == kernels;
     }
     if (count == 0 || (count == 1 && set->case_count == 1)) {
@@ -68,7 +70,9 @@ static void write_list(const report_set *set, bool kernels, bt_str *out)
     }
     bool folded = count > OPEN_UP_TO;
     bt_str_format(out, "<section id=%s><h2>%s</h2>\n", kernels ? "kernel-cases" : "cases",
-                  kernels ? "Kernel cases" : "Cases");
+                  commands  ? "Commands"
+                  : kernels ? "Kernel cases"
+                            : "Cases");
     if (folded) {
         bt_str_format(out, "<details><summary>All cases <span class=muted>%lld</span></summary>\n",
                       (long long)count);

@@ -11,7 +11,12 @@
 
 bool bt_report_is_kernel(const bt_store_round *round)
 {
-    return strcmp(round->what.kind, "kernel") == 0;
+    return bt_summary_times_calls(&round->what);
+}
+
+bool bt_report_is_command(const bt_store_round *round)
+{
+    return strcmp(round->what.kind, "command") == 0;
 }
 
 const char *bt_noise_of(const bt_store_round *round)
@@ -125,6 +130,8 @@ const report_column bt_report_columns[] = {
     {"bandwidth", BT_METRIC_BANDWIDTH, true},
     {"compute", BT_METRIC_COMPUTE, true},
     {"of copy", BT_METRIC_COPY_SHARE, true},
+    {"processor time", BT_METRIC_CPU_TIME, true},
+    {"peak memory", BT_METRIC_PEAK_RESIDENT, true},
 };
 const int bt_report_column_count = (int)(sizeof bt_report_columns / sizeof bt_report_columns[0]);
 
@@ -139,7 +146,10 @@ bool bt_report_column_shown(const report_set *set, const report_column *column)
     bool shown = !column->of_kernels && set->case_count == 0;
     for (int64_t i = 0; i < set->case_count && !shown; ++i) {
         const report_case *item = &set->cases[i];
+        // Of a kernel case the resident memory is that of our own worker: no property of the
+        // kernel.
         shown = bt_report_is_kernel(item->round) == column->of_kernels &&
+                (column->metric != BT_METRIC_PEAK_RESIDENT || bt_report_is_command(item->round)) &&
                 item->summary.metrics[column->metric].count > 0;
     }
     return shown;

@@ -135,6 +135,8 @@ static void write_bests(const report_set *set, bt_str *out)
         const char *name;
         bt_metric metric;
     } bests[] = {{"Fastest", BT_METRIC_TOKENS_PER_S},
+                 {"Shortest time", BT_METRIC_TIME},
+                 {"Least processor time", BT_METRIC_CPU_TIME},
                  {"Lowest validation loss", BT_METRIC_VAL_LOSS},
                  {"Least memory", BT_METRIC_PEAK_ALLOCATED}};
     for (size_t i = 0; i < sizeof bests / sizeof bests[0]; i++) {
@@ -241,13 +243,13 @@ static bt_status write_numbers(const report_set *set, bt_str *out)
 {
     bt_status status = BT_OK;
     const ratio_list *list = set->run_count == 1 ? bt_report_main_list(set) : NULL;
-    bool kernels = set->case_count > 0 && bt_report_is_kernel(set->cases[0].round);
+    bool kernels = set->case_count > 0 && set->cases[0].kernel.op[0] != '\0';
     bt_str_append(out, "<dl class=numbers>\n");
     if (list && list->count > 0) {
         write_ratios(list, out);
     } else if (kernels) {
         status = write_shares(set, out);
-    } else if (set->case_count == 1) {
+    } else if (set->case_count == 1 && !bt_report_is_command(set->cases[0].round)) {
         write_one_case(set, out);
     } else {
         write_bests(set, out);

@@ -92,7 +92,9 @@ BT_CHECKED bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *ou
 
 // ---- cases.c -----------------------------------------------------------------------------------
 
+// Whether calls are timed: a kernel case, or a command case. Whether it is a command case.
 bool bt_report_is_kernel(const bt_store_round *round);
+bool bt_report_is_command(const bt_store_round *round);
 // "recompute block in 17 blocks" as the case's plan says; "" where nothing is recomputed.
 BT_CHECKED bt_status bt_report_recompute(const bt_store_round *round,
                                          char text[BT_REPORT_RECOMPUTE_BYTES]);

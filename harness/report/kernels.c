@@ -216,7 +216,7 @@ bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
     kernel_row *rows = block;
     bt_status status = BT_OK;
     for (int64_t i = 0; i < run->round_count && status == BT_OK; ++i) {
-        if (bt_report_is_kernel(&run->rounds[i])) {
+        if (bt_report_is_kernel(&run->rounds[i]) && !bt_report_is_command(&run->rounds[i])) {
             status = read_row(&run->rounds[i], &rows[count++]);
         }
     }

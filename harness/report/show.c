@@ -45,12 +45,39 @@ static void print_speed(const bt_summary *summary, bt_str *out)
                   (long long)rate->count);
 }
 
+static void print_calls(const bt_summary *summary, bt_str *out)
+{
+    const bt_metric_value *metrics = summary->metrics, *time = &metrics[BT_METRIC_TIME];
+    bt_text number, interval;
+    if (time->count == 0) {
+        return;
+    }
+    bt_format_interval(BT_UNIT_NS, time->value, time->low, time->high, &number, &interval);
+    bt_str_format(out, "  time         %s %s   mean of %lld calls; median %s", number.text,
+                  interval.text, (long long)time->count,
+                  bt_format_value(BT_UNIT_NS, metrics[BT_METRIC_TIME_MEDIAN].value).text);
+    if (metrics[BT_METRIC_TIME_P95].count > 0) {
+        bt_str_format(out, ", p95 %s",
+                      bt_format_value(BT_UNIT_NS, metrics[BT_METRIC_TIME_P95].value).text);
+    }
+    bt_str_append(out, "\n");
+    if (metrics[BT_METRIC_CPU_TIME].count > 0) {
+        bt_str_format(out, "  processor    %s a call, user and system\n",
+                      bt_format_value(BT_UNIT_NS, metrics[BT_METRIC_CPU_TIME].value).text);
+    }
+}
+
 static bt_status print_memory(const bt_store_round *round, const bt_summary *summary, bt_str *out)
 {
     char recompute[BT_REPORT_RECOMPUTE_BYTES];
     const bt_metric_value *ours = &summary->metrics[BT_METRIC_PEAK_ALLOCATED];
     const bt_metric_value *resident = &summary->metrics[BT_METRIC_PEAK_RESIDENT];
     if (ours->count == 0 && resident->count == 0) {
+        return BT_OK;
+    }
+    if (ours->count == 0) {
+        bt_str_format(out, "  memory       peak %s resident\n",
+                      bt_format_value(BT_UNIT_BYTES, resident->value).text);
         return BT_OK;
     }
     BT_TRY(bt_report_recompute(round, recompute));
@@ -104,6 +131,9 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     print_loss(round, &summary, out);
     print_score(round, out);
     print_speed(&summary, out);
+    if (bt_report_is_command(round)) {
+        print_calls(&summary, out);
+    }
     BT_TRY(print_memory(round, &summary, out));
     BT_TRY(bt_show_machine(round, out));
     if (round->params_digest[0]) {
@@ -158,7 +188,7 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
     BT_TRY(bt_store_run_read(store, id, &run));
     print_head(&run, out);
     for (int64_t i = 0; status == BT_OK && i < run.round_count; i++) {
-        if (!bt_report_is_kernel(&run.rounds[i])) {
+        if (!bt_report_is_kernel(&run.rounds[i]) || bt_report_is_command(&run.rounds[i])) {
             status = print_round(&run.rounds[i], out);
         }
     }

@@ -71,6 +71,7 @@ static const field fields[] = {
     FIELD(MEASURED, "calls_per_sample", INTEGER, false, measured.calls_per_sample),
     FIELD(MEASURED, "error_share", REAL_NULL, false, measured.error_share),
     FIELD(MEASURED, "stop", TEXT, false, measured.stop),
+    FIELD(MEASURED, "cpu_time_ns", REAL, false, measured.cpu_time_ns),
     FIELD(SCORE, "step", INTEGER, true, score.step),
     FIELD(SCORE, "questions", INTEGER, true, score.questions),
     FIELD(SCORE, "correct", INTEGER, true, score.correct),
@@ -244,10 +245,10 @@ static bt_status refuse_more(const bt_run_event_state *state, const char *what, 
 static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
 {
     const char *kind = state->limits.kind;
-    bool of_kernel = kind && strcmp(kind, "kernel") == 0;
     bool of_train = kind && strcmp(kind, "train") == 0;
-    return !(of_kernel && (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL ||
-                           type == BT_RUN_EVENT_SAVE || type == BT_RUN_EVENT_SCORE)) &&
+    return !(kind && !of_train &&
+             (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
+              type == BT_RUN_EVENT_SCORE)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }

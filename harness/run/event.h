@@ -60,11 +60,12 @@ typedef struct bt_run_event_samples {
     int64_t count;
 } bt_run_event_samples;
 
-// Said once by a kernel case that was correct, behind its samples.
+// Said once by a kernel or command case that was correct, behind its samples.
 typedef struct bt_run_event_measured {
     int64_t calls_per_sample;
     double error_share; // largest error as a share of its tolerance; NaN: not said
     const char *stop;   // why there are no more samples
+    double cpu_time_ns; // of one call, mean; 0: not said
 } bt_run_event_measured;
 
 typedef struct bt_run_event_result {
@@ -122,7 +123,7 @@ typedef struct bt_run_event {
 
 // What a round may say at most; zeros: no limit.
 typedef struct bt_run_event_limits {
-    const char *kind;   // "kernel": no steps, no evaluations; "train": no samples
+    const char *kind;   // "kernel", "command": no steps, no evaluations; "train": no samples
     int64_t steps;      // of the plan
     int64_t first_step; // the largest that start may say
     int64_t lines, samples;

@@ -66,7 +66,7 @@ static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
     bt_store_shape shape = {.device = start->device,
                             .precision = cJSON_IsString(precision) ? precision->valuestring : "",
                             .dataset = cJSON_IsString(name) ? name->valuestring
-                                       : kernel             ? ""
+                                       : !train             ? ""
                                                             : "shards by path",
                             .parameters = start->parameters,
                             .tensors = start->tensors,
@@ -163,6 +163,7 @@ static void take_measured(bt_recorder *self, const bt_run_event_measured *measur
 {
     self->measured = true;
     self->error_share = measured->error_share;
+    self->cpu_time_ns = measured->cpu_time_ns;
     for (int64_t i = 0; i < self->time_count; ++i) {
         self->total_ns += self->times_ns[i] *
                           (double)(measured->calls_per_sample ? measured->calls_per_sample : 1);
@@ -292,7 +293,7 @@ static bt_status measure_steps(bt_recorder *self)
     return status;
 }
 
-// A rate of a kernel case: an amount per call over the times of a call.
+// An amount per call over the times of a call.
 static bt_status measure_rate(const bt_recorder *self, bt_metric metric, double amount,
                               const bt_stats *time)
 {
@@ -304,11 +305,22 @@ static bt_status measure_rate(const bt_recorder *self, bt_metric metric, double 
     return amount > 0 ? bt_store_measure(self->store, self->round, &row) : BT_OK;
 }
 
-// What a kernel case took, if it was correct: without `measured` there is no time.
-static bt_status measure_kernel(bt_recorder *self)
+static bt_status measure_rates(bt_recorder *self, const cJSON *kernel, const bt_stats *time)
+{
+    const double bytes = bt_json_number_of(kernel, "bytes");
+    self->bandwidth_bytes_per_s = bytes * 1e9 / time->mean;
+    BT_TRY(measure(self, BT_METRIC_BYTES_MOVED, bytes));
+    BT_TRY(measure_rate(self, BT_METRIC_BANDWIDTH, bytes, time));
+    BT_TRY(measure_rate(self, BT_METRIC_COMPUTE, bt_json_number_of(kernel, "flops"), time));
+    return self->copy_bytes_per_s > 0 && bt_plan_kernel_has_share(kernel)
+               ? measure_rate(self, BT_METRIC_COPY_SHARE, bytes / self->copy_bytes_per_s, time)
+               : BT_OK;
+}
+
+// What calls took, if they were correct: without `measured` there is no time.
+static bt_status measure_calls(bt_recorder *self)
 {
     const cJSON *kernel = bt_json_get(self->item, "kernel");
-    double bytes = bt_json_number_of(kernel, "bytes");
     bt_stats time;
     if (!self->measured || self->time_count == 0) {
         return BT_OK;
@@ -316,12 +328,11 @@ static bt_status measure_kernel(bt_recorder *self)
     BT_TRY(bt_stats_of_series(self->times_ns, self->time_count, &time));
     BT_TRY(measure_timed(self, &bt_timed_call, &time, self->times_ns));
     self->time_ns = time.mean;
-    self->bandwidth_bytes_per_s = bytes * 1e9 / time.mean;
-    BT_TRY(measure(self, BT_METRIC_BYTES_MOVED, bytes));
-    BT_TRY(measure_rate(self, BT_METRIC_BANDWIDTH, bytes, &time));
-    BT_TRY(measure_rate(self, BT_METRIC_COMPUTE, bt_json_number_of(kernel, "flops"), &time));
-    if (self->copy_bytes_per_s > 0 && bt_plan_kernel_has_share(kernel)) {
-        BT_TRY(measure_rate(self, BT_METRIC_COPY_SHARE, bytes / self->copy_bytes_per_s, &time));
+    if (kernel) {
+        BT_TRY(measure_rates(self, kernel, &time));
+    }
+    if (self->cpu_time_ns > 0) {
+        BT_TRY(measure(self, BT_METRIC_CPU_TIME, self->cpu_time_ns));
     }
     if (!isnan(self->output_error_share)) {
         BT_TRY(measure(self, BT_METRIC_OUTPUT_ERROR_SHARE, self->output_error_share));
@@ -365,7 +376,7 @@ bt_status bt_recorder_take_machine(bt_recorder *self, const bt_store_telemetry *
 
 static bt_status measure_energy(const bt_recorder *self)
 {
-    double calls_ns = bt_json_get(self->item, "kernel") ? self->time_ns : (double)NAN;
+    double calls_ns = bt_plan_times_calls(self->item) ? self->time_ns : (double)NAN;
     const struct {
         bt_metric metric;
         double value;
@@ -382,7 +393,7 @@ static bt_status measure_energy(const bt_recorder *self)
 
 static bt_status measure_all(bt_recorder *self)
 {
-    BT_TRY(measure_kernel(self));
+    BT_TRY(measure_calls(self));
     if (self->step_count > 0) {
         BT_TRY(measure_steps(self));
         BT_TRY(measure(self, BT_METRIC_LOSS_FIRST, (double)self->steps[0].loss));

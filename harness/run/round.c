@@ -266,9 +266,9 @@ static void heed_interrupts(listening *self)
     }
 }
 
-static bool is_kernel(const listening *self)
+static const char *kind_of(const listening *self)
 {
-    return bt_json_get(self->request->item, "kernel") != NULL;
+    return bt_json_get(self->request->item, "kind")->valuestring;
 }
 
 // A worker that has been silent for longer than the plan allows is given up: true.
@@ -282,8 +282,7 @@ static bool give_up(listening *self)
     (void)snprintf(message, sizeof message,
                    "the worker said nothing for %.4g s and was ended, after %lld lines; "
                    "%s.timeout_s says how long it may be silent",
-                   self->timeout_s, (long long)self->state.line,
-                   is_kernel(self) ? "kernel" : "train");
+                   self->timeout_s, (long long)self->state.line, kind_of(self));
     judge(self, BT_RUN_FAILED, BT_STATUS_UNAVAILABLE, message);
     return true;
 }
@@ -390,7 +389,7 @@ static double wall_ns(const listening *self)
     return (double)(bt_clock_ns() - self->recorder.started_ns);
 }
 
-static void judge_kernel_times(listening *self)
+static void judge_call_times(listening *self)
 {
     const cJSON *kernel = bt_json_get(self->request->item, "kernel");
     const cJSON *cache = bt_json_get(kernel, "cache");
@@ -434,7 +433,7 @@ static void judge_step_times(listening *self)
     bt_str_release(&wrong);
 }
 
-// A kernel case must have been measured.
+// Calls must have been measured.
 static void judge_measured(listening *self)
 {
     bt_recorder *recorder = &self->recorder;
@@ -447,7 +446,7 @@ static void judge_measured(listening *self)
         recorder->measured = false; // a wrong result has no time
     } else if (recorder->measured && recorder->time_count > 0) {
         judge(self, BT_RUN_PASSED, BT_OK, "");
-        judge_kernel_times(self);
+        judge_call_times(self);
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
               "the worker ended without having said samples and measured");
@@ -457,7 +456,7 @@ static void judge_measured(listening *self)
 // A worker that ended well must have done all steps of the plan.
 static void judge_good_end(listening *self)
 {
-    if (is_kernel(self)) {
+    if (bt_plan_times_calls(self->request->item)) {
         judge_measured(self);
         return;
     }
@@ -588,9 +587,8 @@ static void set_limits(listening *self)
 {
     const cJSON *item = self->request->item;
     int64_t steps = (int64_t)bt_plan_number(item, "train.steps");
-    self->timeout_s =
-        bt_plan_number(item, is_kernel(self) ? "kernel.timeout_s" : "train.timeout_s");
-    self->state.limits = (bt_run_event_limits){.kind = is_kernel(self) ? "kernel" : "train",
+    self->timeout_s = bt_plan_number(bt_json_get(item, kind_of(self)), "timeout_s");
+    self->state.limits = (bt_run_event_limits){.kind = kind_of(self),
                                                .steps = steps,
                                                .first_step = recorded_steps(self->request),
                                                .lines = bt_run_event_lines_max(steps),

@@ -204,7 +204,7 @@ static void show_round(bt_running *self, const cJSON *item, const char *label)
 {
     int64_t wanted = 0, open = 0;
     bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"));
-    if (bt_json_get(item, "kernel")) {
+    if (bt_plan_times_calls(item)) {
         bt_run_schedule_count(&self->schedule, &wanted, &open);
         bt_progress_case(&self->view, wanted - open, wanted);
     }
@@ -237,8 +237,8 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
                          status == BT_OK ? round.message : bt_error_message());
     BT_TRY(status);
     BT_TRY(bt_versions_save(&self->versions, self->store, self->outcome->run));
-    if (!bt_json_get(item, "kernel")) {
-        bt_progress_pause(&self->view); // lines of kernel cases rewrite each other
+    if (!bt_plan_times_calls(item)) {
+        bt_progress_pause(&self->view); // lines of cases that time calls rewrite each other
     }
     bt_running_take_ceiling(self, item, round.bandwidth_bytes_per_s, round.time_ns);
     bt_run_schedule_note(&self->schedule, what, round.status, round.time_ns);

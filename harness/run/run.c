@@ -128,7 +128,7 @@ static void describe(bt_running *self)
     const bt_plan *plan = self->request->plan;
     const bt_build *build = bt_build_get();
     const cJSON *first = bt_plan_case(plan, 0);
-    const cJSON *values = bt_json_get(first, bt_json_get(first, "kernel") ? "kernel" : "train");
+    const cJSON *values = bt_json_get(first, bt_json_get(first, "kind")->valuestring);
     const char *path = self->request->suite ? self->request->suite->json.name : NULL;
     bt_build_digest(self->build_digest);
     self->info = (bt_store_run_info){
@@ -304,6 +304,7 @@ static bt_status execute(bt_running *self)
     if (!self->request->system_count) {
         BT_TRY(bt_peers_find(self->request->plan->systems, self->request->trusted, &self->peers));
     }
+    BT_TRY(bt_plan_check_commands(self->request->plan, self->request->trusts_commands));
     BT_TRY(bt_store_open(self->request->database, BT_STORE_WRITE, &self->store));
     BT_TRY(find_data(self));
     const bt_machine *machine = self->request->machine;

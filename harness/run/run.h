@@ -29,6 +29,7 @@ typedef struct bt_run_request {
     const char *command;     // as typed
     bool quiet;
     bool trusted;           // the user named the plan's programs by path, or allowed them all
+    bool trusts_commands;   // the user allowed the commands of the plan's cases
     const bt_peer *systems; // [system_count], in place of the plan's
     int64_t system_count;
     uint64_t schedule_seed;  // of the order of rounds; 0: the plan's order

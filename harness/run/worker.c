@@ -26,7 +26,8 @@ typedef struct worker {
     const char **shards; // owned, train and then val
     bt_ranges ranges;    // of the case that runs
     bt_watchdog *watchdog;
-    pthread_mutex_t speaking; // held while a line is written
+    int64_t peak_resident_bytes; // of the processes of a command; 0: this process is measured
+    pthread_mutex_t speaking;    // held while a line is written
 } worker;
 
 // ---- saying ------------------------------------------------------------------------------------
@@ -171,10 +172,12 @@ static bt_status on_samples(void *context, const double *times_ns, int64_t count
 
 static bt_status on_measured(void *context, const bt_case_measured *measured)
 {
-    bt_run_event event = {
-        .type = BT_RUN_EVENT_MEASURED,
-        .as.measured = {measured->calls_per_sample, measured->error_share, measured->stop}};
-    return say(context, &event);
+    worker *self = context;
+    bt_run_event event = {.type = BT_RUN_EVENT_MEASURED,
+                          .as.measured = {measured->calls_per_sample, measured->error_share,
+                                          measured->stop, measured->cpu_time_ns}};
+    self->peak_resident_bytes = measured->peak_resident_bytes;
+    return say(self, &event);
 }
 
 // Any line on the input means 'stop', and so does its end: the recorder is gone.
@@ -273,7 +276,9 @@ static bt_status say_memory(worker *self, const bt_train_result *result)
         .as.memory = {.phase = "run",
                       .peak_allocated_bytes = (int64_t)result->peak_allocated_bytes,
                       .peak_reserved_bytes = (int64_t)result->peak_reserved_bytes,
-                      .peak_resident_bytes = known ? (int64_t)usage.ru_maxrss * 1024 : 0}};
+                      .peak_resident_bytes = self->peak_resident_bytes ? self->peak_resident_bytes
+                                             : known ? (int64_t)usage.ru_maxrss * 1024
+                                                     : 0}};
     return say(self, &event);
 }
 

@@ -35,6 +35,8 @@ typedef struct bt_timed_metrics {
 
 extern const bt_timed_metrics bt_timed_call, bt_timed_step, bt_timed_device;
 
+// Whether calls are timed, of a kernel or a command, not training steps.
+bool bt_summary_times_calls(const bt_store_case *what);
 // Whether the recorded value of a time or rate is the mean or total. Rounds recorded before that
 // decided have the median in its place, and no measurement of the median beside it.
 bool bt_summary_is_total(const bt_store_round *round);

@@ -35,16 +35,18 @@ static bt_status add_missing(cJSON *into, const cJSON *from)
 // A copy of the case that stands on its own: with what its profile and suite say.
 static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON *item, cJSON *cases)
 {
-    static const char *const groups[] = {"dataset", "train", "kernel"};
-    bool kernel = strcmp(bt_json_get(item, "kind")->valuestring, "kernel") == 0;
+    static const char *const groups[] = {"dataset", "train", "kernel", "command"};
+    const char *kind = bt_json_get(item, "kind")->valuestring;
     cJSON *copy = cJSON_Duplicate(item, 1);
     if (!copy || !cJSON_AddItemToArray(cases, copy)) {
         cJSON_Delete(copy);
         return no_memory();
     }
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 4; ++i) {
         const cJSON *levels[] = {profile, suite};
-        for (int l = 0; l < 2 && kernel == (i == 2); ++l) {
+        const bool wanted =
+            strcmp(groups[i], i ? kind : "dataset") == 0 && (i || strcmp(kind, "train") == 0);
+        for (int l = 0; l < 2 && wanted; ++l) {
             const cJSON *values = bt_json_get(levels[l], groups[i]);
             cJSON *own = bt_json_get(copy, groups[i]);
             if (own && values && cJSON_IsObject(own) && i > 0) {

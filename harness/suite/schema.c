@@ -65,6 +65,7 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(SUITE, "train", GROUP, TRAIN, NULL, false, false,
                "Values of all training cases, unless their profile or they themselves say other."),
     OBJECT_ROW(SUITE, "kernel", GROUP, KERNEL, NULL, false, false, "The same for kernel cases."),
+    OBJECT_ROW(SUITE, "command", GROUP, COMMAND, NULL, false, false, "The same for command cases."),
     OBJECT_ROW(SUITE, "profiles", MAP, PROFILE, NULL, false, false,
                "Profiles by name, the best first: with no --profile the first that this machine "
                "can run is taken."),
@@ -83,13 +84,15 @@ const bt_suite_key bt_suite_keys[] = {
                "Values of this profile's training cases."),
     OBJECT_ROW(PROFILE, "kernel", GROUP, KERNEL, NULL, false, false,
                "Values of this profile's kernel cases."),
+    OBJECT_ROW(PROFILE, "command", GROUP, COMMAND, NULL, false, false,
+               "Values of this profile's command cases."),
     {BT_SUITE_PROFILE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
      "What runs the cases, round by round: blutrain, or peers (harness/peers); a program by its "
      "path starts only with --trust; default: blutrain."},
     OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false, "What is run, in this order."),
 
     NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),
-    CHOICE_ROW(CASE, "kind", "train|kernel", NULL, true, false, "What is run."),
+    CHOICE_ROW(CASE, "kind", "train|kernel|command", NULL, true, false, "What is run."),
     TEXT_ROW(CASE, "description", false, "For people."),
     {BT_SUITE_CASE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
      "Which of the run's systems run this case; default: all of them."},
@@ -98,6 +101,8 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(
         CASE, "kernel", GROUP, KERNEL, NULL, false, true,
         "What is called; each combination of its lists is a case NAME.DIRECTION.DTYPE.SHAPE."),
+    OBJECT_ROW(CASE, "command", GROUP, COMMAND, NULL, false, true,
+               "The program that is run and timed."),
 
     {BT_SUITE_DATASET, "train", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, true, true,
      "Shards to train on; paths are relative to the suite file."},
@@ -180,6 +185,25 @@ const bt_suite_key bt_suite_keys[] = {
     REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Bound on the measuring of one case."),
     REAL_ROW(KERNEL, "timeout_s", 0.1, 1e6, "600",
              "Seconds of silence after which a round is given up and its process ended."),
+
+    {BT_SUITE_COMMAND, "run", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
+     "The program: a line for /bin/sh, or a list of the program and its arguments. It starts only "
+     "with --trust."},
+    {BT_SUITE_COMMAND, "prepare", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
+     "Run before each call, not timed; it must end with exit code 0."},
+    {BT_SUITE_COMMAND, "folder", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
+     "Where it runs; default: the working directory."},
+    WHOLE_ROW(COMMAND, "warmup", 0, 1e6, "3", "First calls, which are checked and not timed."),
+    WHOLE_ROW(COMMAND, "calls", 1, 100000, "10",
+              "Calls at least; more are made until the 95 % interval of the mean is within 1 %, or "
+              "max_time_s has passed."),
+    REAL_ROW(COMMAND, "max_time_s", 0, 1e6, "10", "No further call begins behind it."),
+    WHOLE_ROW(COMMAND, "exit_code", 0, 255, "0", "With which every call must end."),
+    {BT_SUITE_COMMAND, "output", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
+     "A text that the standard output of every call must contain; left out: it is not read."},
+    REAL_ROW(COMMAND, "timeout_s", 0.1, 1e6, "600",
+             "Seconds without a finished call after which a round is given up and its processes "
+             "ended."),
 
     WHOLE_ROW(MODEL, "layers", 1, 4096, "12", "Transformer blocks."),
     WHOLE_ROW(MODEL, "heads", 1, 4096, "12", "Attention heads; must divide width."),
