@@ -20,6 +20,8 @@
     {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
     {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},     \
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
+    {"name", 0, "NAME", "what other verbs may call the run instead of its number"},                \
+    {"note", 0, "TEXT", "kept with the run, for people"},                                          \
     {"out", 0, "DIR", "where the run's files go (default: run-N beside the database)"},                        \
     {"quiet", 'q', NULL, "no progress"},                                                           \
     {"worker", 0, "PROGRAM", NULL}

@@ -170,19 +170,6 @@ bt_status bt_cli_wants_json(const bt_cli_arguments *arguments, bool *out)
     return BT_OK;
 }
 
-bt_status bt_cli_run_number(const char *word, int64_t *run)
-{
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(word, &end, 10);
-    if (errno || end == word || *end || value < 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "\"%s\" is no run: expected its number, as in 'bt-bench list runs'", word);
-    }
-    *run = value;
-    return BT_OK;
-}
-
 // Fills getopt's tables from the verb's rows.
 static void getopt_tables(const bt_cli_verb *verb, struct option *longs, char *shorts)
 {

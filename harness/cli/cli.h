@@ -58,8 +58,6 @@ BT_CHECKED bt_status bt_cli_number(const bt_cli_arguments *arguments, const char
                                    int64_t *out);
 // Whether --format is json. Errors  INVALID_ARGUMENT for other words than text and json
 BT_CHECKED bt_status bt_cli_wants_json(const bt_cli_arguments *arguments, bool *out);
-// Reads a word as a run's number.
-BT_CHECKED bt_status bt_cli_run_number(const char *word, int64_t *run);
 
 // Prints this thread's message on standard error and returns the exit code of the status.
 int bt_cli_fail(bt_status status);
@@ -77,6 +75,7 @@ int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json);
 int bt_verb_run(const bt_cli_arguments *arguments);
 int bt_verb_list(const bt_cli_arguments *arguments);
 int bt_verb_show(const bt_cli_arguments *arguments);
+int bt_verb_label(const bt_cli_arguments *arguments);
 int bt_verb_rm(const bt_cli_arguments *arguments);
 int bt_verb_compare(const bt_cli_arguments *arguments);
 int bt_verb_watch(const bt_cli_arguments *arguments);

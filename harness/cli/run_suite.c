@@ -1,5 +1,6 @@
 // harness/cli/run_suite.c - a suite, planned and run as the options of a verb say
 #include "harness/cli/run_suite.h"
+#include "harness/cli/run_name.h"
 
 #include <string.h>
 
@@ -54,6 +55,7 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
     out->database = database ? database : BT_CLI_DATABASE;
     out->trusts_commands = bt_cli_value(arguments, "trust") != NULL;
     out->trusted = out->trusts_commands || bt_cli_value(arguments, "system");
+    BT_TRY(bt_cli_check_run_name(bt_cli_value(arguments, "name")));
     BT_TRY(read_options(arguments, wishes ? wishes : &none, &options));
     BT_TRY(bt_suite_load(name, &out->suite));
     return make_plan(&options, out);
@@ -62,9 +64,10 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
 // The plan says all of this already.
 static bt_status refuse_options(const bt_cli_arguments *arguments)
 {
-    static const char *const names[] = {
-        "profile", "filter",  "set",    "baseline",  "seed",       "system",   "rounds",
-        "out",     "dry-run", "policy", "tolerance", "rounds-max", "slowdown", "inject-slowdown"};
+    static const char *const names[] = {"profile",   "filter",     "set",      "baseline",
+                                        "seed",      "system",     "rounds",   "out",
+                                        "name",      "note",       "dry-run",  "policy",
+                                        "tolerance", "rounds-max", "slowdown", "inject-slowdown"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (bt_cli_value(arguments, names[i])) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -104,7 +107,7 @@ bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run
     memset(out, 0, sizeof *out);
     out->arguments = arguments;
     out->database = database ? database : BT_CLI_DATABASE;
-    BT_TRY(bt_cli_run_number(run, &out->resume));
+    BT_TRY(bt_cli_run(arguments, run, &out->resume));
     BT_TRY(refuse_options(arguments));
     BT_TRY(read_recorded_plan(out));
     BT_TRY(bt_machine_look(&out->machine));
@@ -120,6 +123,8 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .machine = &suite->machine,
                               .database = suite->database,
                               .out_dir = bt_cli_value(arguments, "out"),
+                              .name = bt_cli_value(arguments, "name"),
+                              .note = bt_cli_value(arguments, "note"),
                               .metrics_dir = bt_cli_value(arguments, "metrics"),
                               .worker = bt_cli_value(arguments, "worker"),
                               .command = arguments->command,

@@ -19,6 +19,8 @@
      "what runs the cases: blutrain, pytorch-eager, pytorch-compile, or a peer's program"},        \
     {"rounds", 0, "N", "fresh processes per case (default: the profile's)"},                       \
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
+    {"name", 0, "NAME", "what other verbs may call the run instead of its number"},                \
+    {"note", 0, "TEXT", "kept with the run, for people"},                                          \
     {"out", 0, "DIR", "where the run's files go (default: run-N beside the database)"},                        \
     {"metrics", 0, "DIR", "keep metrics.jsonl and bt_bench.prom (Prometheus) in DIR up to date"},  \
     {"quiet", 'q', NULL, "no progress"},                                                           \

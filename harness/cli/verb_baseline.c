@@ -5,6 +5,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/gate/baseline_find.h"
 #include "harness/gate/describe.h"
 #include "harness/stats/sessions.h"
@@ -31,7 +32,7 @@ static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, r
     out->in_turn = block;
     for (int64_t i = 0; i < given; ++i) {
         int64_t number = 0;
-        BT_TRY(bt_cli_run_number(arguments->words[2 + i], &number));
+        BT_TRY(bt_cli_run_in(store, arguments->words[2 + i], &number));
         BT_TRY(bt_store_run_read(store, number, &out->runs[i]));
         out->in_turn[i] = &out->runs[i];
         ++out->count;

@@ -5,6 +5,7 @@
 #include "framework/base/file.h"
 #include "harness/bundle/bundle.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/text/json_writer.h"
 
 // The file of -o, which must be given.
@@ -94,7 +95,7 @@ int bt_verb_export(const bt_cli_arguments *arguments)
     bt_str out = {0}, notes = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
     if (status == BT_OK) {
-        status = bt_cli_run_number(arguments->words[0], &run);
+        status = bt_cli_run(arguments, arguments->words[0], &run);
     }
     if (status == BT_OK) {
         status = output_of(arguments, "where to, as in -o run-3.tar.zst", &path);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/compare/compare.h"
 #include "harness/env/blas.h"
 #include "harness/env/facts.h"
@@ -30,7 +31,7 @@ static bt_status gather_here(bool with_gpu, bt_facts *facts)
 static bt_status read_run(bt_store *store, const char *word, side *out)
 {
     int64_t number = 0;
-    BT_TRY(bt_cli_run_number(word, &number));
+    BT_TRY(bt_cli_run_in(store, word, &number));
     (void)snprintf(out->name, sizeof out->name, "run %lld", (long long)number);
     BT_TRY(bt_store_run_read(store, number, &out->run));
     out->env = out->run.info.env;

@@ -1,5 +1,4 @@
 // harness/cli/verb_gate.c - judge a recorded run, or run a suite and judge that
-#include <ctype.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +6,7 @@
 #include "framework/base/mem.h"
 #include "harness/cli/gate_pace.h"
 #include "harness/cli/gate_resume.h"
+#include "harness/cli/run_name.h"
 #include "harness/cli/run_suite.h"
 #include "harness/env/facts.h"
 #include "harness/gate/baseline_find.h"
@@ -24,11 +24,6 @@ typedef struct gate_verb {
     bt_str out; // what is printed
     int verdict;
 } gate_verb;
-
-static bool is_run(const char *word)
-{
-    return isdigit((unsigned char)word[0]) && !strpbrk(word, "./");
-}
 
 // The baseline that was asked for, of this type of machine if there is one.
 static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_env *env)
@@ -229,8 +224,8 @@ static bt_status gate(gate_verb *self)
         BT_TRY(bt_policy_load(bt_cli_value(arguments, "policy"), &self->policy));
     }
     self->outcome.status = BT_RUN_PASSED;
-    BT_TRY(!resumes && is_run(arguments->words[0])
-               ? bt_cli_run_number(arguments->words[0], &self->outcome.run)
+    BT_TRY(!resumes && bt_cli_is_run(arguments, arguments->words[0])
+               ? bt_cli_run(arguments, arguments->words[0], &self->outcome.run)
                : run_suite(self));
     return self->outcome.status == BT_RUN_INTERRUPTED ? BT_OK : judge(self);
 }

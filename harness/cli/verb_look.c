@@ -3,6 +3,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/compare/compare.h"
 #include "harness/report/report.h"
 #include "harness/suite/json.h"
@@ -34,7 +35,7 @@ int bt_verb_show(const bt_cli_arguments *arguments)
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
     if (status == BT_OK) {
-        status = bt_cli_run_number(arguments->words[0], &run);
+        status = bt_cli_run(arguments, arguments->words[0], &run);
     }
     if (status == BT_OK) {
         status = open_database(arguments, &store);
@@ -53,10 +54,10 @@ int bt_verb_compare(const bt_cli_arguments *arguments)
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
     if (status == BT_OK) {
-        status = bt_cli_run_number(arguments->words[0], &left);
+        status = bt_cli_run(arguments, arguments->words[0], &left);
     }
     if (status == BT_OK) {
-        status = bt_cli_run_number(arguments->words[1], &right);
+        status = bt_cli_run(arguments, arguments->words[1], &right);
     }
     if (status == BT_OK) {
         status = open_database(arguments, &store);
@@ -73,6 +74,10 @@ static void append_row(const bt_store_run_row *row, bt_str *out)
     bt_str_format(out, "%s{\"run\":%lld,\"suite\":", out->length_bytes > 1 ? "," : "",
                   (long long)row->id);
     bt_json_string(row->suite, out);
+    bt_str_append(out, ",\"name\":");
+    bt_json_string(row->name, out);
+    bt_str_append(out, ",\"note\":");
+    bt_json_string(row->note, out);
     bt_str_append(out, ",\"profile\":");
     bt_json_string(row->profile, out);
     bt_str_format(out,

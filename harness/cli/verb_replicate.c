@@ -1,11 +1,11 @@
 // harness/cli/verb_replicate.c - run the cases that a paper's claims are about, and judge them
-#include <ctype.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/cli/claims_file.h"
+#include "harness/cli/run_name.h"
 #include "harness/cli/run_suite.h"
 #include "harness/replicate/replicate.h"
 #include "harness/report/report.h"
@@ -60,9 +60,8 @@ static bt_status find_run(const bt_cli_arguments *arguments, const bt_claims *cl
 {
     const char *word = arguments->words[0];
     *outcome = (bt_run_outcome){.status = BT_RUN_PASSED};
-    return isdigit((unsigned char)word[0]) && !strpbrk(word, "./")
-               ? bt_cli_run_number(word, &outcome->run)
-               : run_suite(arguments, claims, outcome);
+    return bt_cli_is_run(arguments, word) ? bt_cli_run(arguments, word, &outcome->run)
+                                          : run_suite(arguments, claims, outcome);
 }
 
 // ---- judging -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "framework/base/mem.h"
 #include "harness/cli/claims_file.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/report/publish.h"
 #include "harness/report/report.h"
 #include "harness/suite/suite.h"
@@ -80,7 +81,7 @@ int bt_verb_report(const bt_cli_arguments *arguments)
     }
     int64_t *runs = block;
     for (int64_t i = 0; status == BT_OK && i < arguments->word_count; ++i) {
-        status = bt_cli_run_number(arguments->words[i], &runs[i]);
+        status = bt_cli_run(arguments, arguments->words[i], &runs[i]);
     }
     if (status == BT_OK) {
         status = write_reports(arguments, runs);

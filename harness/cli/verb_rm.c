@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
+#include "framework/base/mem.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/store/store.h"
 #include "harness/text/format.h"
 
@@ -78,32 +80,30 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
     return status;
 }
 
-static bt_status check_once(const bt_cli_arguments *arguments, int64_t index, int64_t number)
+static bt_status check_once(const int64_t *runs, int64_t index)
 {
     for (int64_t i = 0; i < index; ++i) {
-        int64_t other = 0;
-        BT_TRY(bt_cli_run_number(arguments->words[i], &other));
-        if (other == number) {
+        if (runs[i] == runs[index]) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld is named twice",
-                            (long long)number);
+                            (long long)runs[i]);
         }
     }
     return BT_OK;
 }
 
-// All are checked before the first is removed.
-static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, bt_str *out)
+// All are found and checked before the first is removed: `last` is another run then.
+static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store, int64_t *runs,
+                             bt_str *out)
 {
     const bool force = bt_cli_value(arguments, "force") != NULL;
-    int64_t number = 0, freed_bytes = 0;
+    int64_t freed_bytes = 0;
     for (int64_t i = 0; i < arguments->word_count; ++i) {
-        BT_TRY(bt_cli_run_number(arguments->words[i], &number));
-        BT_TRY(check_once(arguments, i, number));
-        BT_TRY(check_references(store, number, force));
+        BT_TRY(bt_cli_run_in(store, arguments->words[i], &runs[i]));
+        BT_TRY(check_once(runs, i));
+        BT_TRY(check_references(store, runs[i], force));
     }
     for (int64_t i = 0; i < arguments->word_count; ++i) {
-        BT_TRY(bt_cli_run_number(arguments->words[i], &number));
-        BT_TRY(remove_run(arguments, store, number, out));
+        BT_TRY(remove_run(arguments, store, runs[i], out));
     }
     bt_str_format(out, "removed %lld run%s from %s; ", (long long)arguments->word_count,
                   arguments->word_count == 1 ? "" : "s", bt_store_path(store));
@@ -114,6 +114,15 @@ static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, 
         bt_str_append(out, "the database is in use, so later runs take the space\n");
     }
     return bt_str_status(out);
+}
+
+static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, bt_str *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block));
+    bt_status status = remove_runs(arguments, store, block, out);
+    bt_mem_free(block);
+    return status;
 }
 
 int bt_verb_rm(const bt_cli_arguments *arguments)

@@ -9,6 +9,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/environment.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
 #include "harness/watch/watch.h"
 
 enum { POLL_MS = 500, PLAIN_EVERY_S = 10, ROWS_MAX = 14 };
@@ -123,7 +124,7 @@ static bt_status choose(const bt_cli_arguments *arguments, watching *self)
 {
     int64_t last = 0;
     if (arguments->word_count) {
-        return bt_cli_run_number(arguments->words[0], &self->run);
+        return bt_cli_run_in(self->store, arguments->words[0], &self->run);
     }
     BT_TRY(bt_store_newest_running(self->store, &self->run));
     if (self->run) {

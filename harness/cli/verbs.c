@@ -22,6 +22,11 @@
         0                                                                                          \
     }
 
+// How a RUN is named, in the help of the verbs that look at runs.
+#define BT_CLI_RUN_WORDS                                                                           \
+    "RUN is a number, last (the newest run), last-1 (the one before it), @BASELINE (the newest\n"  \
+    "run that made this baseline), or what the run was called with --name."
+
 static const bt_cli_option run_options[] = {
     BT_CLI_RUN_OPTIONS,
     {"resume", 0, "RUN", "finish an interrupted run: what has ended is not run again"},
@@ -41,6 +46,14 @@ static const bt_cli_option doctor_options[] = {
     FORMAT_ROW,
     HELP_ROW,
     END_ROW};
+
+static const bt_cli_option label_options[] = {
+    {"name", 0, "NAME", "what other verbs may call the run instead of its number"},
+    {"note", 0, "TEXT", "kept with the run, for people"},
+    DB_ROW,
+    HELP_ROW,
+    END_ROW,
+};
 
 static const bt_cli_option rm_options[] = {
     {"files", 0, NULL, "also remove the files that the runs wrote"},
@@ -232,8 +245,10 @@ const bt_cli_verb bt_cli_verbs[] = {
      "per change. The run goes on when its own terminal is lost; kill PROCESS stops it cleanly.\n"
      "Exit codes of the run when it ends: 0 passed, 4 unavailable, 5 failed, 130 interrupted.",
      watch_options, 0, 1, bt_verb_watch},
-    {"show", "RUN", "what a run was and what came of it", NULL, look_options, 1, 1, bt_verb_show},
-    {"compare", "RUN RUN", "two runs side by side", NULL, look_options, 2, 2, bt_verb_compare},
+    {"show", "RUN", "what a run was and what came of it", BT_CLI_RUN_WORDS, look_options, 1, 1,
+     bt_verb_show},
+    {"compare", "RUN RUN", "two runs side by side", BT_CLI_RUN_WORDS, look_options, 2, 2,
+     bt_verb_compare},
     {"history", "CASE", "one case over all runs, with the places where it changed",
      "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
      "same settings are a series; a change is a shift of its level that lasts (p at most 0.01).",
@@ -305,6 +320,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "reads\n"
      "         such a file",
      baseline_options, 1, 2 + BT_LOSS_RUNS_MAX, bt_verb_baseline},
+    {"label", "RUN --name NAME | --note TEXT", "name a recorded run, or note something about it",
+     BT_CLI_RUN_WORDS, label_options, 1, 1, bt_verb_label},
     {"rm", "RUN...", "remove runs from the record",
      "Removes the runs with all that was recorded of them, verdicts and calibrations too, and says "
      "how\n"

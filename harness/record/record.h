@@ -292,6 +292,7 @@ typedef struct bt_store_run {
     const char *message;
     int64_t started_ns, ended_ns; // wall clock; ended_ns 0: not ended
     int64_t process_id;
+    const char *name, *note;      // of the user, on this machine alone; "" or NULL: none
     const bt_store_round *rounds; // in the order begun
     int64_t round_count;
     const bt_store_artifact *artifacts; // in the order recorded

@@ -168,6 +168,12 @@ static void print_head(const bt_store_run *run, bt_str *out)
                   suite->plan_hash, run->info.env.digest, run->info.build.version,
                   run->info.build.git_commit, run->info.build.git_diff[0] ? " modified" : "",
                   (unsigned long long)run->info.seed);
+    if (run->name && run->name[0]) {
+        bt_str_format(out, "name    %s\n", run->name);
+    }
+    if (run->note && run->note[0]) {
+        bt_str_format(out, "note    %s\n", run->note);
+    }
     if (run->message[0]) {
         bt_str_format(out, "message %s\n", run->message);
     }
@@ -251,6 +257,8 @@ void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
     bt_json_writer_integer(json, "run", run->id);
     bt_json_writer_text(json, "status", bt_run_status_name(run->status));
     bt_json_writer_text(json, "message", run->message);
+    bt_json_writer_text(json, "name", run->name ? run->name : "");
+    bt_json_writer_text(json, "note", run->note ? run->note : "");
     bt_json_writer_text(json, "suite", run->info.suite.name);
     bt_json_writer_text(json, "profile", run->info.suite.profile);
     bt_json_writer_text(json, "plan_hash", run->info.suite.plan_hash);
@@ -298,8 +306,15 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
 {
     bt_store_run_list list;
     BT_TRY(bt_store_run_list_read(store, &list));
-    bt_table table = {.align = "rlllrrl"};
-    const char *const heads[] = {"run", "suite", "profile", "status", "rounds", "steps", "started"};
+    bt_table table = {.align = "rlllrrlll"};
+    bool named = false, noted = false;
+    for (int64_t i = 0; i < list.count; i++) {
+        named = named || list.rows[i].name[0];
+        noted = noted || list.rows[i].note[0];
+    }
+    const char *const heads[] = {
+        "run",   "suite",   "profile",           "status",           "rounds",
+        "steps", "started", named ? "name" : "", noted ? "note" : ""};
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         bt_table_cell(&table, "%s", heads[i]);
     }
@@ -312,6 +327,8 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
         bt_table_cell(&table, "%lld", (long long)row->round_count);
         bt_table_cell(&table, "%s", bt_format_count(row->step_count).text);
         bt_table_cell(&table, "%s", bt_format_date(row->started_ns).text);
+        bt_table_cell(&table, "%s", row->name);
+        bt_table_cell(&table, "%s", row->note);
     }
     size_t start = out->length_bytes;
     bt_status status = bt_table_print(&table, 0, out);

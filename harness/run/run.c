@@ -158,6 +158,10 @@ static void default_out_dir(const char *database, int64_t run, bt_str *out)
 static bt_status begin_run(bt_running *self)
 {
     BT_TRY(bt_store_run_begin(self->store, &self->info, &self->outcome->run));
+    if (self->request->name || self->request->note) {
+        BT_TRY(bt_store_run_label(self->store, self->outcome->run, self->request->name,
+                                  self->request->note));
+    }
     const bt_json_doc *suite = &self->request->suite->json;
     bt_store_file file = {"suite", suite->name, suite->text, (int64_t)strlen(suite->text)};
     BT_TRY(bt_store_file_set(self->store, self->outcome->run, &file));

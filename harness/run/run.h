@@ -27,6 +27,7 @@ typedef struct bt_run_request {
     const char *worker;      // program to run in place of our own worker; NULL: our own
     const char *metrics_dir; // where harness/run/metrics.h writes; NULL: nowhere
     const char *command;     // as typed
+    const char *name, *note; // of the run, by the user; NULL: none
     bool quiet;
     bool trusted;           // the user named the plan's programs by path, or allowed them all
     bool trusts_commands;   // the user allowed the commands of the plan's cases

@@ -117,11 +117,24 @@ static bt_status read_session(bt_reader *in, bt_store_run *run, int64_t *env_id,
     return status;
 }
 
+static bt_status read_label(bt_reader *in, bt_store_run *run)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    const char **const texts[] = {&run->name, &run->note, NULL};
+    BT_TRY(bt_sql_bind(in->store, SQL_RUN_LABEL, &row, "i", run->id));
+    BT_TRY(bt_sql_next(in->store, row, &more));
+    bt_status status = more ? bt_reader_texts(in, row, 0, texts) : BT_OK;
+    sqlite3_reset(row);
+    return status;
+}
+
 static bt_status read_run(bt_reader *in, bt_store_run *run)
 {
     int64_t env_id = 0;
     bool alive = false;
     BT_TRY(read_session(in, run, &env_id, &alive));
+    BT_TRY(read_label(in, run));
     BT_READER_RECORDS(in, BT_FIELDS_FACT, env_id, run->info.env.facts, run->info.env.fact_count);
     BT_READER_RECORDS(in, BT_FIELDS_ARTIFACT, run->id, run->artifacts, run->artifact_count);
     BT_READER_RECORDS(in, BT_FIELDS_VERDICT, run->id, run->verdicts, run->verdict_count);
@@ -181,6 +194,11 @@ static bt_status read_run_rows(bt_reader *in, bt_store_run_list *list)
         item->ended_ns = sqlite3_column_int64(row, 5);
         item->round_count = sqlite3_column_int64(row, 9);
         item->step_count = sqlite3_column_int64(row, 10);
+        const char **const labels[] = {&item->name, &item->note, NULL};
+        if ((status = bt_reader_texts(in, row, 11, labels)) != BT_OK) {
+            sqlite3_reset(row);
+            return status;
+        }
         BT_TRY(bt_sql_next(in->store, row, &more));
     }
     sqlite3_reset(row);

@@ -224,9 +224,15 @@ static const char *const version_14[] = {
     " host_ns INTEGER NOT NULL, PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
     NULL};
 
+// What a user calls a run, and says about it.
+static const char *const version_15[] = {
+    "ALTER TABLE session ADD COLUMN name TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE session ADD COLUMN note TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX session_of_name ON session(name)", NULL};
+
 static const char *const *const migrations[] = {
-    version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
-    version_8, version_9, version_10, version_11, version_12, version_13, version_14};
+    version_1, version_2,  version_3,  version_4,  version_5,  version_6,  version_7, version_8,
+    version_9, version_10, version_11, version_12, version_13, version_14, version_15};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -65,6 +65,11 @@ static int bind_one(sqlite3_stmt *statement, int index, char letter, va_list *ar
         const char *text = va_arg(*arguments, const char *);
         return sqlite3_bind_text(statement, index, text ? text : "", -1, SQLITE_TRANSIENT);
     }
+    case 'T': { // NULL stays NULL
+        const char *text = va_arg(*arguments, const char *);
+        return text ? sqlite3_bind_text(statement, index, text, -1, SQLITE_TRANSIENT)
+                    : sqlite3_bind_null(statement, index);
+    }
     case 'b': {
         const void *bytes = va_arg(*arguments, const void *);
         int64_t size_bytes = va_arg(*arguments, int64_t);

@@ -19,6 +19,7 @@ X(SESSION_ADD, "INSERT INTO session(suite_id, build_id, env_id, command, out_dir
                " message, started_ns, ended_ns, pid, pid_started, boot_id)"
                " VALUES(?,?,?,?,?,?,0,'',?,0,?,?,?)")
 X(SESSION_OUT_DIR, "UPDATE session SET out_dir=? WHERE id=?")
+X(SESSION_LABEL, "UPDATE session SET name=ifnull(?,name), note=ifnull(?,note) WHERE id=?")
 X(SESSION_END, "UPDATE session SET status=?, message=?, ended_ns=? WHERE id=?")
 X(BENCH_ADD, "INSERT OR IGNORE INTO bench(name, kind) VALUES(?,?)")
 X(BENCH_ID, "SELECT id FROM bench WHERE name=? AND kind=?")
@@ -59,11 +60,15 @@ X(SESSION_SAME, "SELECT ifnull(min(s.id), 0) FROM session s JOIN suite ON suite.
 // Reading
 X(RUNS_COUNT, "SELECT count(*) FROM session")
 X(RUNS_RANGE, "SELECT ifnull(max(id), 0) FROM session")
+X(RUN_LABEL, "SELECT name, note FROM session WHERE id=?")
+X(RUN_NAMED, "SELECT ifnull(max(id), 0) FROM session WHERE name=?")
+X(RUN_BACK, "SELECT ifnull((SELECT id FROM session ORDER BY id DESC LIMIT 1 OFFSET ?), 0)")
+X(RUN_NAMES, "SELECT DISTINCT name FROM session WHERE name<>'' ORDER BY name")
 X(RUNS, "SELECT s.id, suite.name, suite.profile, s.status, s.started_ns, s.ended_ns, s.pid,"
         " s.pid_started, s.boot_id, (SELECT count(*) FROM round WHERE session_id=s.id),"
         // Steps count from 0 without a gap, so the last one says how many there are.
         " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
-        " AS steps FROM round WHERE session_id=s.id))"
+        " AS steps FROM round WHERE session_id=s.id)), s.name, s.note"
         " FROM session s JOIN suite ON suite.id=s.suite_id ORDER BY s.id DESC")
 X(SESSION, "SELECT s.pid, s.pid_started, s.boot_id, s.env_id, env.digest, s.out_dir, {RUN s},"
            " {SUITE suite}, {BUILD build} FROM session s JOIN suite ON suite.id=s.suite_id"

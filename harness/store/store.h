@@ -54,6 +54,15 @@ BT_CHECKED bt_status bt_store_run_begin(bt_store *store, const bt_store_run_info
                                         int64_t *run);
 // Sets where its files go, once the run's number is known.
 BT_CHECKED bt_status bt_store_run_set_out_dir(bt_store *store, int64_t run, const char *out_dir);
+// What the user calls the run and says about it; NULL leaves it as it is.
+// Errors  INVALID_ARGUMENT (no such run)
+BT_CHECKED bt_status bt_store_run_label(bt_store *store, int64_t run, const char *name,
+                                        const char *note);
+// The newest run of this name, and the one `back` runs before the newest of all; 0: none.
+BT_CHECKED bt_status bt_store_run_named(bt_store *store, const char *name, int64_t *run);
+BT_CHECKED bt_status bt_store_run_back(bt_store *store, int64_t back, int64_t *run);
+// Appends the names that runs have, each once, separated by '|'.
+BT_CHECKED bt_status bt_store_run_names(bt_store *store, bt_str *out);
 // status must not be RUNNING. message: why it failed, "" otherwise.
 BT_CHECKED bt_status bt_store_run_end(bt_store *store, int64_t run, bt_run_status status,
                                       const char *message);
@@ -161,6 +170,7 @@ typedef struct bt_store_run_row {
     bt_run_status status;
     int64_t started_ns, ended_ns;
     int64_t round_count, step_count;
+    const char *name, *note; // of the user; "": none
 } bt_store_run_row;
 
 typedef struct bt_store_run_list {

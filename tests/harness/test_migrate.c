@@ -13,7 +13,7 @@
 #include "tests/harness/sample_run.h"
 #include "tests/harness/scratch_store.h"
 
-static const char *const add_column[] = {"ALTER TABLE session ADD COLUMN note TEXT NOT NULL "
+static const char *const add_column[] = {"ALTER TABLE session ADD COLUMN remark TEXT NOT NULL "
                                          "DEFAULT 'none'",
                                          "CREATE TABLE extra(x INTEGER NOT NULL) STRICT", NULL};
 static const char *const break_midway[] = {"CREATE TABLE half(x INTEGER) STRICT",
@@ -56,7 +56,7 @@ static void later_version_is_migrated_to_and_then_refused(void **state)
     ASSERT_OK(bt_store_migrate_through(store, later, known + 1)); // a second time does nothing
     ASSERT_OK(bt_store_close(store));
     assert_int_equal(scratch_query("PRAGMA user_version"), known + 1);
-    assert_int_equal(scratch_query("SELECT count(*) FROM session WHERE note='none'"), 1);
+    assert_int_equal(scratch_query("SELECT count(*) FROM session WHERE remark='none'"), 1);
     assert_int_equal(scratch_query("SELECT count(*) FROM step"), 60);
     store = NULL; // and to this program that one is newer
     char words[96];

@@ -1,0 +1,133 @@
+// harness/cli/run_name.c - how a user names a run: number, last, last-N, @BASELINE, its --name
+#include "harness/cli/run_name.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/suite/schema.h"
+
+enum { NAME_BYTES_MAX = 64 };
+
+static bool read_number(const char *text, int64_t least, int64_t *number)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    *number = value;
+    return !errno && isdigit((unsigned char)*text) && !*end && value >= least;
+}
+
+// "last" is 0 runs back, "last-2" two; false: it is another word.
+static bool read_back(const char *word, int64_t *back)
+{
+    *back = 0;
+    return strcmp(word, "last") == 0 ||
+           (strncmp(word, "last-", 5) == 0 && read_number(word + 5, 0, back));
+}
+
+static bt_status newest_of_baseline(bt_store *store, const char *name, int64_t *run)
+{
+    bt_store_baseline_list list;
+    BT_TRY(bt_store_baseline_list_read(store, name, &list));
+    const int64_t count = list.count;
+    *run = 0;
+    for (int64_t i = 0; i < count && !*run; ++i) { // from the newest on
+        *run = list.rows[i].run;
+    }
+    bt_store_baseline_list_release(&list);
+    if (*run) {
+        return BT_OK;
+    }
+    return count
+               ? bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "@%s: this baseline came from a file; its run is not in the database",
+                          name)
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "@%s: no baseline of this name; 'bt-bench baseline list' has them", name);
+}
+
+static bt_status no_such_name(bt_store *store, const char *word)
+{
+    bt_str names = {0}, nearest = {0};
+    BT_TRY(bt_store_run_names(store, &names));
+    bt_suite_nearest(word, bt_str_text(&names), &nearest);
+    bt_status status = bt_error(
+        BT_STATUS_INVALID_ARGUMENT,
+        "\"%s\" is no run%s%s%s: expected its number or --name, as in 'bt-bench list runs', last, "
+        "last-1 or @BASELINE",
+        word, nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
+        nearest.length_bytes ? "\"?" : "");
+    bt_str_release(&names);
+    bt_str_release(&nearest);
+    return status;
+}
+
+bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run)
+{
+    int64_t back = 0;
+    if (read_number(word, 1, run)) {
+        return BT_OK;
+    }
+    if (*word == '@') {
+        return newest_of_baseline(store, word + 1, run);
+    }
+    if (read_back(word, &back)) {
+        BT_TRY(bt_store_run_back(store, back, run));
+        return *run ? BT_OK
+                    : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s has no run so far back", word,
+                               bt_store_path(store));
+    }
+    BT_TRY(bt_store_run_named(store, word, run));
+    return *run ? BT_OK : no_such_name(store, word);
+}
+
+bt_status bt_cli_run(const bt_cli_arguments *arguments, const char *word, int64_t *run)
+{
+    bt_store *store = NULL;
+    if (read_number(word, 1, run)) {
+        return BT_OK;
+    }
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
+    bt_status status = bt_cli_run_in(store, word, run);
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+bool bt_cli_is_run(const bt_cli_arguments *arguments, const char *word)
+{
+    int64_t run = 0;
+    if (*word == '@' || read_back(word, &run) ||
+        (isdigit((unsigned char)*word) && !strpbrk(word, "./"))) {
+        return true;
+    }
+    bt_store *store = NULL;
+    if (strchr(word, '/') || access(word, F_OK) == 0 ||
+        access(bt_cli_database(arguments), F_OK) != 0) {
+        return false;
+    }
+    bt_error_quiet_begin();
+    const bool named = bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store) == BT_OK &&
+                       bt_store_run_named(store, word, &run) == BT_OK && run != 0;
+    (void)!bt_store_close(store);
+    bt_error_quiet_end();
+    return named;
+}
+
+bt_status bt_cli_check_run_name(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "-_.";
+    const size_t length = name ? strlen(name) : 1;
+    int64_t back = 0;
+    if (name && (!isalpha((unsigned char)*name) || strspn(name, allowed) != length ||
+                 length > NAME_BYTES_MAX || read_back(name, &back))) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--name %s: a run's name has 1 to %d letters, digits, '-', '_' or '.', "
+                        "begins with a letter and is not last or last-N",
+                        name, NAME_BYTES_MAX);
+    }
+    return BT_OK;
+}

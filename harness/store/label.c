@@ -1,0 +1,33 @@
+// harness/store/label.c - what a user calls a run, and how a run is found by it
+#include "harness/store/internal.h"
+
+bt_status bt_store_run_label(bt_store *store, int64_t run, const char *name, const char *note)
+{
+    BT_TRY(bt_store_flush(store));
+    BT_TRY(bt_sql_run(store, SQL_SESSION_LABEL, "TTi", name, note, run));
+    return sqlite3_changes(store->db) == 1 ? BT_OK : bt_store_no_such_run(store, run);
+}
+
+bt_status bt_store_run_named(bt_store *store, const char *name, int64_t *run)
+{
+    return bt_sql_integer(store, SQL_RUN_NAMED, run, "t", name);
+}
+
+bt_status bt_store_run_back(bt_store *store, int64_t back, int64_t *run)
+{
+    return bt_sql_integer(store, SQL_RUN_BACK, run, "i", back);
+}
+
+bt_status bt_store_run_names(bt_store *store, bt_str *out)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    BT_TRY(bt_sql_bind(store, SQL_RUN_NAMES, &row, ""));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more) {
+        const void *name = sqlite3_column_text(row, 0);
+        bt_str_format(out, "%s%s", out->length_bytes ? "|" : "", name ? (const char *)name : "");
+        BT_TRY(bt_sql_next(store, row, &more));
+    }
+    return bt_str_status(out);
+}
