@@ -18,7 +18,9 @@
     {"seed", 0, "N", "of the order of rounds (default: drawn, and recorded)"},                     \
     {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},  \
     {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
-    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},     \
+    {"set", 0, "KEY=VALUE",                                                                        \
+     "set a key of every case, as in --set train.steps=3; repeatable. Of a list, as in\n"         \
+     "                           train.optimizer.lr=[3e-4,6e-4], a case for each value"},          \
     {"trust", 0, NULL, "start programs that the suite or an imported run names by path"},          \
     {"name", 0, "NAME", "what other verbs may call the run instead of its number"},                \
     {"note", 0, "TEXT", "kept with the run, for people"},                                          \

@@ -13,7 +13,9 @@
 #define BT_CLI_RUN_OPTIONS                                                                         \
     {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},  \
     {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},         \
-    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.steps=3; repeatable"},     \
+    {"set", 0, "KEY=VALUE",                                                                        \
+     "set a key of every case, as in --set train.steps=3; repeatable. Of a list, as in\n"         \
+     "                           train.optimizer.lr=[3e-4,6e-4], a case for each value"},          \
     {"seed", 0, "N", "of all cases, the same as --set train.seed=N"},                              \
     {"system", 0, "LIST",                                                                          \
      "what runs the cases: blutrain, pytorch-eager, pytorch-compile, or a peer's program"},        \

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
+#include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
 
 // Where the values of a case came from, the most specific first, for messages.
@@ -15,11 +16,14 @@ typedef struct expansion {
     const bt_suite *suite;
     const bt_plan_options *options;
     const bt_machine *machine;
-    const cJSON *profile; // member of profiles
-    const cJSON *source;  // the case in the file
-    cJSON *item;          // the case being expanded
-    cJSON *train;         // its member
-    bool does_not_fit;    // not even the smallest micro-batch fits the device
+    const cJSON *profile;    // member of profiles
+    const cJSON *source;     // the case in the file
+    cJSON *item;             // the case being expanded
+    cJSON *train;            // its member
+    const char *const *sets; // [set_count] of --set, for this case
+    int64_t set_count;
+    const char *suffix; // of its name: what a sweep adds, or ""
+    bool does_not_fit;  // not even the smallest micro-batch fits the device
 } expansion;
 
 static bt_status no_memory(void)
@@ -394,6 +398,15 @@ static bt_status bound_untimed_steps(cJSON *train)
 
 // ---- one case, then all ------------------------------------------------------------------------
 
+enum { CASE_NAME_BYTES = 512 };
+
+// The name in the file, and what a sweep adds to it.
+static void case_name(const expansion *expand, char name[CASE_NAME_BYTES])
+{
+    (void)snprintf(name, CASE_NAME_BYTES, "%s%s", bt_json_get(expand->source, "name")->valuestring,
+                   expand->suffix);
+}
+
 // Name, kind, and the group of that name merged from all levels and --set.
 static bt_status merge_case(expansion *expand, const char *group)
 {
@@ -413,10 +426,12 @@ static bt_status merge_case(expansion *expand, const char *group)
     for (int i = 0; i < 3; ++i) {
         BT_TRY(merge(values, bt_json_get(levels[i], group)));
     }
-    for (int64_t i = 0; i < expand->options->set_count; ++i) {
-        BT_TRY(bt_plan_set(expand->options->sets[i], expand->item));
+    for (int64_t i = 0; i < expand->set_count; ++i) {
+        BT_TRY(bt_plan_set(expand->sets[i], expand->item));
     }
-    return BT_OK;
+    char name[CASE_NAME_BYTES];
+    case_name(expand, name);
+    return replace(expand->item, "name", cJSON_CreateString(name));
 }
 
 static bt_status expand_train(expansion *expand)
@@ -424,6 +439,7 @@ static bt_status expand_train(expansion *expand)
     BT_TRY(merge_dataset(expand));
     BT_TRY(merge_case(expand, "train"));
     cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "kernel");
+    cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "command");
     expand->train = bt_json_get(expand->item, "train");
     if (expand->options->seed >= 0) {
         BT_TRY(replace(expand->train, "seed", cJSON_CreateNumber((double)expand->options->seed)));
@@ -469,7 +485,8 @@ static bt_status no_case(const expansion *expand)
 // A training case becomes one case of the plan, if it is selected.
 static bt_status add_train(expansion *expand, cJSON *cases)
 {
-    const char *name = bt_json_get(expand->source, "name")->valuestring;
+    char name[CASE_NAME_BYTES];
+    case_name(expand, name);
     if (!selected(name, expand->options)) {
         return BT_OK;
     }
@@ -505,7 +522,8 @@ static bt_status add_kernels(expansion *expand, cJSON *cases)
 // A command case becomes one case of the plan, if it is selected.
 static bt_status add_command(expansion *expand, cJSON *cases)
 {
-    const char *name = bt_json_get(expand->source, "name")->valuestring;
+    char name[CASE_NAME_BYTES];
+    case_name(expand, name);
     if (!selected(name, expand->options)) {
         return BT_OK;
     }
@@ -523,15 +541,46 @@ static bt_status add_command(expansion *expand, cJSON *cases)
                              "words.txt\"",
                              name);
     }
+    static const char *const others[] = {"dataset", "train", "kernel"}; // of --set
+    for (int i = 0; i < 3; ++i) {
+        cJSON_DeleteItemFromObjectCaseSensitive(expand->item, others[i]);
+    }
     return bt_suite_fill_defaults(BT_SUITE_COMMAND, command);
 }
 
+static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_sweep *sweep,
+                                  cJSON *cases)
+{
+    for (int64_t i = 0; i < sweep->combinations; ++i) {
+        bt_str suffix = {0};
+        bt_status status = bt_plan_sweep_at(sweep, i, &suffix);
+        expand->sets = sweep->sets;
+        expand->set_count = sweep->set_count;
+        expand->suffix = bt_str_text(&suffix);
+        if (status == BT_OK) {
+            status = strcmp(kind, "kernel") == 0    ? add_kernels(expand, cases)
+                     : strcmp(kind, "command") == 0 ? add_command(expand, cases)
+                                                    : add_train(expand, cases);
+        }
+        expand->suffix = "";
+        bt_str_release(&suffix);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
+
+// What a case of the file stands for: one, or one for each combination of the lists of --set.
 static bt_status add_cases(expansion *expand, cJSON *cases)
 {
+    bt_plan_sweep sweep;
+    const bt_plan_options *options = expand->options;
     const char *kind = bt_json_get(expand->source, "kind")->valuestring;
-    return strcmp(kind, "kernel") == 0    ? add_kernels(expand, cases)
-           : strcmp(kind, "command") == 0 ? add_command(expand, cases)
-                                          : add_train(expand, cases);
+    bt_status status = bt_plan_sweep_make(options->sets, options->set_count, kind, &sweep);
+    if (status == BT_OK) {
+        status = add_combinations(expand, kind, &sweep, cases);
+    }
+    bt_plan_sweep_release(&sweep);
+    return status;
 }
 
 // Cases of a suite that share a name must differ in their axes.
@@ -641,7 +690,7 @@ bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
                        const bt_machine *machine, bt_plan *out)
 {
     memset(out, 0, sizeof *out);
-    expansion expand = {.suite = suite, .options = options, .machine = machine};
+    expansion expand = {.suite = suite, .options = options, .machine = machine, .suffix = ""};
     bt_status status = build(&expand, out);
     if (status == BT_OK) {
         status = bt_plan_index(out);

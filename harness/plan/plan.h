@@ -12,6 +12,7 @@
 #include "framework/base/recompute.h"
 #include "harness/env/machine.h"
 #include "harness/plan/kernel.h"
+#include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
 
 typedef struct bt_plan_options {
@@ -101,6 +102,8 @@ int64_t bt_plan_parameters(const cJSON *train);
 // ---- set.c
 // ---------------------------------------------------------------------------------------
 
+// The row of the key that "key.key=value" sets, NULL where there is none.
+const bt_suite_key *bt_plan_set_key(const char *given);
 // Applies "key.key=value" to an expanded case.
 BT_CHECKED bt_status bt_plan_set(const char *given, cJSON *target);
 

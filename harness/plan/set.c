@@ -138,3 +138,25 @@ bt_status bt_plan_set(const char *given, cJSON *target)
         at += length + 1;
     }
 }
+
+const bt_suite_key *bt_plan_set_key(const char *given)
+{
+    const bt_suite_key *key = NULL;
+    bt_suite_object owner = BT_SUITE_CASE;
+    for (const char *at = given; *at && *at != '=';) {
+        const size_t length = strcspn(at, ".=");
+        char word[65];
+        if ((key && !key->object) || length >= sizeof word) {
+            return NULL;
+        }
+        memcpy(word, at, length);
+        word[length] = '\0';
+        key = bt_suite_key_find(owner, word);
+        if (!key) {
+            return NULL;
+        }
+        owner = key->object;
+        at += length + (at[length] == '.');
+    }
+    return key;
+}

@@ -479,6 +479,76 @@ static void every_failed_allocation_is_reported(void **state)
     }
 }
 
+// The names of the plan's cases, and what each of two keys is in them.
+static void assert_cases(const bt_plan *plan, const char *keys[2], const char *expected)
+{
+    bt_str got = {0};
+    for (const cJSON *item = plan->cases->child; item; item = item->next) {
+        bt_str_format(&got, "%s %g %g\n", bt_json_get(item, "name")->valuestring,
+                      bt_plan_number(item, keys[0]), bt_plan_number(item, keys[1]));
+    }
+    assert_string_equal(bt_str_text(&got), expected);
+    bt_str_release(&got);
+}
+
+static void lists_of_set_make_a_case_of_each_combination(void **state)
+{
+    (void)state;
+    bt_plan plan;
+    const char *keys[2] = {"train.optimizer.lr", "train.seed"};
+    const char *const both[] = {"train.optimizer.lr=[3e-4,6e-4]", "train.steps=4",
+                                "train.seed=[1, 2]", "kernel.seed=[7,8,9]"};
+    bt_plan_options options = {.sets = both, .set_count = 4, .seed = -1};
+    ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
+    assert_cases(&plan, keys,
+                 "one.lr=3e-4.seed=1 0.0003 1\none.lr=3e-4.seed=2 0.0003 2\n"
+                 "one.lr=6e-4.seed=1 0.0006 1\none.lr=6e-4.seed=2 0.0006 2\n");
+    assert_int_equal((int)bt_plan_number(bt_plan_case(&plan, 3), "train.steps"), 4);
+    bt_plan_release(&plan);
+    options.filter = "one.lr=6e-4.seed=2";
+    ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
+    assert_int_equal(plan.case_count, 1);
+    bt_plan_release(&plan);
+    // Words are values, too; keys that end alike are told apart; a list of micro-batches is none.
+    const char *const words[] = {"train.precision=[fp32,\"tf32\"]", "train.micro_batch=[4,2]"};
+    options = (bt_plan_options){.sets = words, .set_count = 2, .seed = -1};
+    keys[0] = "train.micro_batch";
+    ASSERT_OK(bt_plan_make(&suite, &options, &plain, &plan));
+    assert_cases(&plan, keys, "one.precision=fp32 4 1337\none.precision=tf32 4 1337\n");
+    bt_plan_release(&plan);
+}
+
+static void lists_of_set_that_cannot_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set, *message;
+    } wrong[] = {
+        {"train.seed=[1,,2]", "--set train.seed=[1,,2]: expected values between the commas"},
+        {"train.seed=[]", "--set train.seed=[]: expected values between the commas"},
+        {"train.seed=[3,3]", "two cases named \"one.seed=3\""},
+        {"train.seed=[1,x]", "--set train.seed=x: \"seed\" must be a whole number"},
+        {"train.sed=[1,2]", "did you mean \"seed\""},
+        {"train=[1,2]", "train is a group"}};
+    bt_plan plan;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+        const bt_plan_options options = {.sets = &wrong[i].set, .set_count = 1, .seed = -1};
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, wrong[i].message,
+                     bt_plan_make(&suite, &options, &plain, &plan));
+    }
+    bt_str many = {0};
+    bt_str_append(&many, "train.seed=[0");
+    for (int i = 1; i <= 1000; ++i) {
+        bt_str_format(&many, ",%d", i);
+    }
+    bt_str_append(&many, "]");
+    const char *set = bt_str_text(&many);
+    const bt_plan_options options = {.sets = &set, .set_count = 1, .seed = -1};
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "more than 1000 combinations",
+                 bt_plan_make(&suite, &options, &plain, &plan));
+    bt_str_release(&many);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +568,8 @@ int main(void)
         cmocka_unit_test(paper_profile_is_e1),
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
         cmocka_unit_test(hash_depends_on_content_alone),
+        cmocka_unit_test(lists_of_set_make_a_case_of_each_combination),
+        cmocka_unit_test(lists_of_set_that_cannot_be),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, load, unload);
