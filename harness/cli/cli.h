@@ -97,6 +97,7 @@ int bt_verb_hellaswag(const bt_cli_arguments *arguments);
 int bt_verb_diff_run(const bt_cli_arguments *arguments);
 int bt_verb_doctor(const bt_cli_arguments *arguments);
 int bt_verb_env(const bt_cli_arguments *arguments);
+int bt_verb_completion(const bt_cli_arguments *arguments);
 int bt_verb_version(const bt_cli_arguments *arguments);
 int bt_verb_worker(const bt_cli_arguments *arguments);
 int bt_verb_probe(const bt_cli_arguments *arguments);

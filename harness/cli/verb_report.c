@@ -60,8 +60,8 @@ static bt_status check(const bt_cli_arguments *arguments)
     if (!publishes && !bt_cli_value(arguments, "output")) {
         return bt_error(
             BT_STATUS_INVALID_ARGUMENT,
-            "bt-bench report: -o FILE is missing (its ending says what it is: .html, .md "
-            "or .json), or --publish DIR");
+            "bt-bench report: -o FILE is missing (its ending says what it is: .html, .md, "
+            ".json or .csv), or --publish DIR");
     }
     for (size_t i = 0; i < sizeof of_publish / sizeof of_publish[0]; i++) {
         if (!publishes && bt_cli_value(arguments, of_publish[i])) {

@@ -130,7 +130,8 @@ static const bt_cli_option baseline_options[] = {
 };
 
 static const bt_cli_option report_options[] = {
-    {"output", 'o', "FILE", "where to; .html (one page), .md or .json"},
+    {"output", 'o', "FILE",
+     "where to; .html (one page), .md, .json, .csv (metrics), .steps.csv, .samples.csv"},
     {"publish", 0, "DIR",
      "a folder for others: page, Markdown, JSON, plots; a name alone lies under reports/"},
     {"bundle", 0, "FILE", "publish: a bundle of bt-bench export --public to put beside it"},
@@ -254,8 +255,8 @@ const bt_cli_verb bt_cli_verbs[] = {
      "same settings are a series; a change is a shift of its level that lasts (p at most 0.01).",
      history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE | --publish DIR",
-     "write runs as a page, Markdown or JSON, or as a folder for others", NULL, report_options, 1,
-     1000, bt_verb_report},
+     "write runs as a page, Markdown, JSON or CSV, or as a folder for others", BT_CLI_RUN_WORDS,
+     report_options, 1, 1000, bt_verb_report},
     {"calibrate", "SUITE | list | rm CASE | --resume RUN",
      "measure the noise floor: false alarms, smallest detectable slowdown",
      "Runs this build against itself, and against itself made slower on purpose, in turns. Per "
@@ -395,6 +396,10 @@ const bt_cli_verb bt_cli_verbs[] = {
      "diff says only what differs, hard facts first; 'here' is this machine, now.\n"
      "Exit codes of diff: 0 the hard facts are the same, 4 not comparable.",
      look_options, 0, 3, bt_verb_env},
+    {"completion", "bash | zsh", "completion of verbs, options, suites and runs for a shell",
+     "For bash:  eval \"$(bt-bench completion bash)\"   in ~/.bashrc\n"
+     "For zsh:   eval \"$(bt-bench completion zsh)\"    in ~/.zshrc",
+     plain_options, 1, 1, bt_verb_completion},
     {"version", "", NULL, NULL, plain_options, 0, 0, bt_verb_version},
     {"worker", "", NULL, NULL, plain_options, 0, 0, bt_verb_worker},
     {"probe", "", NULL, NULL, plain_options, 0, 0, bt_verb_probe},

@@ -22,7 +22,8 @@ BT_CHECKED bt_status bt_show_list_text(bt_store *store, bt_str *out);
 // ---- report: files -----------------------------------------------------------------------------
 
 // Writes a report of runs [count >= 1], in their order, into one file whose ending says what it is:
-// .html (one self-contained page), .md, .json (suites/schema/report.schema.json).
+// .html (one self-contained page), .md, .json (suites/schema/report.schema.json), .csv (a line per
+// round and metric), .steps.csv, .samples.csv.
 // Errors  INVALID_ARGUMENT (ending, no runs, no such run), IO
 BT_CHECKED bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count,
                                      const char *path);
@@ -34,6 +35,13 @@ BT_CHECKED bt_status bt_report_markdown(bt_store *store, const int64_t *runs, in
                                         bt_str *out);
 BT_CHECKED bt_status bt_report_json(bt_store *store, const int64_t *runs, int64_t count,
                                     bt_str *out);
+// A line per round and metric, per training step, and per timed call.
+BT_CHECKED bt_status bt_report_csv(bt_store *store, const int64_t *runs, int64_t count,
+                                   bt_str *out);
+BT_CHECKED bt_status bt_report_steps_csv(bt_store *store, const int64_t *runs, int64_t count,
+                                         bt_str *out);
+BT_CHECKED bt_status bt_report_samples_csv(bt_store *store, const int64_t *runs, int64_t count,
+                                           bt_str *out);
 
 // SHA-256 of what every page of this build has in common: frame, style and scripts. The same run
 // read by programs of one revision and one such digest gives the same page.

@@ -38,13 +38,23 @@ bt_status bt_report_json(bt_store *store, const int64_t *runs, int64_t count, bt
 static const struct {
     const char *ending;
     bt_status (*write)(bt_store *store, const int64_t *runs, int64_t count, bt_str *out);
-} formats[] = {{".html", bt_report_html}, {".md", bt_report_markdown}, {".json", bt_report_json}};
+} formats[] = {{".html", bt_report_html},
+               {".md", bt_report_markdown},
+               {".json", bt_report_json},
+               {".steps.csv", bt_report_steps_csv},
+               {".samples.csv", bt_report_samples_csv},
+               {".csv", bt_report_csv}};
+
+static bool ends_with(const char *path, const char *ending)
+{
+    const size_t length = strlen(path), part = strlen(ending);
+    return length >= part && strcmp(path + length - part, ending) == 0;
+}
 
 bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count, const char *path)
 {
-    const char *ending = strrchr(path, '.');
-    for (size_t i = 0; ending && i < sizeof formats / sizeof formats[0]; i++) {
-        if (strcmp(ending, formats[i].ending) != 0) {
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (!ends_with(path, formats[i].ending)) {
             continue;
         }
         bt_str text = {0};
@@ -56,6 +66,7 @@ bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count, c
         return status;
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "report '%s': the ending says the format; it must be .html, .md or .json",
+                    "report '%s': the ending says the format; it must be .html, .md, .json, .csv, "
+                    ".steps.csv or .samples.csv",
                     path);
 }

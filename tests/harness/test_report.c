@@ -398,9 +398,9 @@ static void bad_requests_are_refused(void **state)
     (void)state;
     sample_run sample = sample_run_default();
     int64_t run = record(&sample), missing = 77;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md or .json",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md, .json, .csv",
                  bt_report_write(scratch_store, &run, 1, "report.pdf"));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md or .json",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "must be .html, .md, .json, .csv",
                  bt_report_write(scratch_store, &run, 1, "report"));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "at least one run",
                  bt_report_write(scratch_store, &run, 0, "/tmp/x.html"));
