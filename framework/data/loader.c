@@ -21,7 +21,7 @@ struct bt_loader {
     bt_shard *shards; // [shard_count], owned
     int64_t *first;   // [shard_count + 1], owned: index of a shard's first sequence
     int64_t shard_count;
-    int64_t micro_batch, sequence, vocab, rank, world;
+    int64_t micro_batch, sequence, vocab, rank, world, turn;
     int64_t sequences, tokens; // in all shards
     bool shuffle;
     uint64_t seed;
@@ -41,6 +41,7 @@ static bt_status check_options(const bt_loader_options *options)
         {"vocab", options->vocab, 1, INT32_MAX},
         {"world", options->world, 0, INT32_MAX},
         {"rank", options->rank, 0, options->world > 0 ? options->world - 1 : 0},
+        {"turn", options->turn, 0, INT32_MAX},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i) {
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high) {
@@ -99,6 +100,7 @@ bt_status bt_loader_create(const bt_loader_options *options, bt_loader **out)
     loader->vocab = options->vocab;
     loader->rank = options->rank;
     loader->world = options->world > 0 ? options->world : 1;
+    loader->turn = options->turn > 0 ? options->turn : 1;
     loader->shuffle = options->shuffle;
     loader->seed = options->seed;
     bt_status status = open_shards(loader, options->shards);
@@ -193,7 +195,8 @@ static bt_status fill_sequence(const bt_loader *loader, int64_t index, int32_t *
     return BT_OK;
 }
 
-// The cursor so many sequences on; epochs follow each other without a gap.
+// The beginning of a turn so many sequences behind that of the turn under way; epochs follow each
+// other without a gap.
 static bt_loader_cursor moved(const bt_loader *loader, int64_t sequences)
 {
     const int64_t position = loader->cursor.position + sequences;
@@ -203,14 +206,17 @@ static bt_loader_cursor moved(const bt_loader *loader, int64_t sequences)
 
 bt_status bt_loader_next(bt_loader *loader, int32_t *inputs, int32_t *targets)
 {
-    const int64_t start = loader->rank * loader->micro_batch;
+    const int64_t call = loader->rank * loader->turn + loader->cursor.within;
+    const int64_t start = call * loader->micro_batch;
     for (int64_t row = 0; row < loader->micro_batch; ++row) {
         const bt_loader_cursor at = moved(loader, start + row);
         int64_t index = sequence_at(loader, at.epoch, at.position);
         BT_TRY(fill_sequence(loader, index, inputs + row * loader->sequence,
                              targets + row * loader->sequence));
     }
-    loader->cursor = moved(loader, batch_sequences(loader));
+    if (++loader->cursor.within == loader->turn) {
+        loader->cursor = moved(loader, batch_sequences(loader) * loader->turn);
+    }
     return BT_OK;
 }
 
@@ -219,12 +225,14 @@ bt_loader_cursor bt_loader_cursor_get(const bt_loader *loader) { return loader->
 bt_status bt_loader_cursor_set(bt_loader *loader, bt_loader_cursor cursor)
 {
     if (cursor.epoch < 0 || cursor.epoch > EPOCHS_MOST || cursor.position < 0 ||
-        cursor.position > loader->sequences) {
+        cursor.position > loader->sequences || cursor.within < 0 || cursor.within >= loader->turn) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "loader: a cursor at epoch %lld, position %lld is not one of these shards: "
-                        "allowed are epochs 0 to 2^40, positions 0 to %lld",
+                        "loader: a cursor at epoch %lld, position %lld, call %lld is not one of "
+                        "these shards: allowed are epochs 0 to 2^40, positions 0 to %lld, calls "
+                        "below %lld",
                         (long long)cursor.epoch, (long long)cursor.position,
-                        (long long)loader->sequences);
+                        (long long)cursor.within, (long long)loader->sequences,
+                        (long long)loader->turn);
     }
     loader->cursor = cursor;
     return BT_OK;

@@ -5,14 +5,14 @@
 // that one token and never cross a shard's end (the rest of a shard, under T + 1 tokens, is left
 // out). An epoch is an order of all sequences: as they lie, or a permutation that is a function of
 // (seed, epoch) alone; epochs follow each other without a gap, so that a batch may hold the end of
-// one and the beginning of the next. One call takes world * B sequences; rank r fills its batch
-// with the r-th B of them.
+// one and the beginning of the next. A turn is `turn` calls and takes world * turn * B sequences,
+// of which rank r has the r-th turn * B, in order.
 //
 // Invariants
 //   1. What a call delivers depends on options and cursor alone, never on earlier calls.
 //   2. The n-th sequence of a run is a function of shards, T, shuffle, seed and n alone. It does
-//   not
-//      depend on B or world, in any epoch: 4 batches of 16 hold the sequences of one of 64.
+//      not depend on B, world or turn, in any epoch: 4 batches of 16 hold the sequences of one of
+//      64, and a step's turn those of the step on one rank.
 //   3. No allocation after bt_loader_create.
 #ifndef BT_DATA_LOADER_H
 #define BT_DATA_LOADER_H
@@ -29,6 +29,7 @@ typedef struct bt_loader_options {
     int64_t sequence;    // T, tokens per sequence
     int64_t vocab;       // token ids are below this
     int64_t rank, world; // 0 <= rank < world; world 0 is taken as 1
+    int64_t turn;        // calls of a turn; 0 is taken as 1
     bool shuffle;
     uint64_t seed; // of the shuffle
 } bt_loader_options;
@@ -36,7 +37,8 @@ typedef struct bt_loader_options {
 // Where in the data a run stands; belongs into a checkpoint.
 typedef struct bt_loader_cursor {
     int64_t epoch;
-    int64_t position; // sequences of this epoch that all ranks together have taken
+    int64_t position; // sequences of this epoch that all ranks together have taken in whole turns
+    int64_t within;   // calls of the turn under way
 } bt_loader_cursor;
 
 typedef struct bt_loader bt_loader;

@@ -197,7 +197,7 @@ static void the_cursor_is_the_consumed_one(void **state)
                  bt_feed_next(&feed, &ids, &targets));
     // The second time a batch that was read ahead is dropped.
     for (int64_t limit = 2; limit > 0; --limit) {
-        ASSERT_OK(bt_feed_seek(&feed, (bt_loader_cursor){0, batch}, limit));
+        ASSERT_OK(bt_feed_seek(&feed, (bt_loader_cursor){0, batch, 0}, limit));
         expect_cursor(&feed, 0, batch);
         ASSERT_OK(bt_feed_next(&feed, &ids, &targets));
         ASSERT_OK(bt_tensor_read(&session.context, ids, seen[1]));

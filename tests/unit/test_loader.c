@@ -103,14 +103,15 @@ enum { ROWS = 5 * SEQUENCES + 2 }; // five epochs and more
 // The order of a run on several ranks: each fills its places of it.
 static void collect_ranks(bt_loader_options options, int32_t got[ROWS])
 {
-    const int64_t batch = options.micro_batch, all = batch * options.world;
+    const int64_t batch = options.micro_batch * options.turn, all = batch * options.world;
     for (int64_t rank = 0; rank < options.world; ++rank) {
-        int32_t mine[2 * ROWS];
-        const int64_t calls = (ROWS + all - 1) / all;
+        int32_t mine[3 * ROWS];
+        const int64_t turns = (ROWS + all - 1) / all;
         options.rank = rank;
         bt_loader *loader = open_loader(options);
-        collect(loader, batch, calls * batch, mine);
-        for (int64_t i = 0; i < calls * batch; ++i) {
+        collect(loader, options.micro_batch, turns * batch, mine);
+        assert_int_equal(bt_loader_cursor_get(loader).within, 0);
+        for (int64_t i = 0; i < turns * batch; ++i) {
             const int64_t place = i / batch * all + rank * batch + i % batch;
             if (place < ROWS) {
                 got[place] = mine[i];
@@ -130,6 +131,7 @@ static void order_does_not_depend_on_batch_or_world(void **state)
         options.shuffle = shuffle;
         options.seed = 1337;
         options.micro_batch = 1;
+        options.turn = 1;
         bt_loader *loader = open_loader(options);
         collect(loader, 1, ROWS, expected);
         bt_loader_destroy(loader);
@@ -137,8 +139,10 @@ static void order_does_not_depend_on_batch_or_world(void **state)
             for (int64_t batch = 1; batch * world <= SEQUENCES; ++batch) {
                 options.micro_batch = batch;
                 options.world = world;
-                collect_ranks(options, got);
-                assert_memory_equal(got, expected, sizeof got);
+                for (options.turn = 1; options.turn <= 3; ++options.turn) {
+                    collect_ranks(options, got);
+                    assert_memory_equal(got, expected, sizeof got);
+                }
             }
         }
     }
@@ -184,7 +188,7 @@ static void shuffle_is_even(void **state)
     bt_loader *loader = open_loader(options);
     int64_t counts[LARGEST + 1] = {0};
     for (int64_t epoch = 0; epoch < EPOCHS; ++epoch) {
-        ASSERT_OK(bt_loader_cursor_set(loader, (bt_loader_cursor){epoch, 4}));
+        ASSERT_OK(bt_loader_cursor_set(loader, (bt_loader_cursor){epoch, 4, 0}));
         int32_t first = 0;
         collect(loader, 1, 1, &first);
         ++counts[first];
@@ -227,6 +231,7 @@ static void cursor_resumes(void **state)
     (void)state;
     bt_loader_options options = base_options();
     options.shuffle = true;
+    options.turn = 3; // the cursor stands within one
     bt_loader *loader = open_loader(options);
     int32_t firsts[24];
     collect(loader, 2, 10, firsts);
@@ -237,12 +242,13 @@ static void cursor_resumes(void **state)
     int32_t again[14];
     collect(resumed, 2, 14, again);
     assert_memory_equal(again, firsts, sizeof again);
-    const bt_loader_cursor bad[] = {
-        {-1, 0}, {0, -1}, {0, SEQUENCES + 1}, {INT64_MAX, 0}, {0, INT64_MAX}};
+    const bt_loader_cursor bad[] = {{-1, 0, 0},        {0, -1, 0},        {0, SEQUENCES + 1, 0},
+                                    {INT64_MAX, 0, 0}, {0, INT64_MAX, 0}, {0, 0, -1},
+                                    {0, 0, 3}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; ++i) {
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "cursor", bt_loader_cursor_set(resumed, bad[i]));
     }
-    ASSERT_OK(bt_loader_cursor_set(resumed, (bt_loader_cursor){0, SEQUENCES}));
+    ASSERT_OK(bt_loader_cursor_set(resumed, (bt_loader_cursor){0, SEQUENCES, 0}));
     bt_loader_destroy(loader);
     bt_loader_destroy(resumed);
 }
