@@ -84,7 +84,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
     bt_range_push(context, "step");
     bt_status status = bt_step_gradients(t);
     if (status == BT_OK) {
-        status = bt_adamw_measure(context, &t->optimizer, 1.0 / (double)t->accumulation);
+        status = bt_step_measure(t);
     }
     if (status == BT_OK) {
         status = bt_step_read(t);
@@ -109,6 +109,14 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
 static bt_status diagnose(bt_trainer *t, int64_t step, char message[MESSAGE_BYTES])
 {
     const double loss = (double)t->loss, norm = (double)t->grad_norm;
+    if (bt_ranks_count(t) > 1) {
+        (void)snprintf(
+            message, MESSAGE_BYTES,
+            "loss %g, gradient norm %g, on %d ranks, which replay no step: one rank does "
+            "and names the op",
+            loss, norm, bt_ranks_count(t));
+        return BT_OK;
+    }
     const bt_status status = replay_in_anomaly_mode(t, step);
     char why[BT_ERROR_CAPACITY + 128];
     if (status == BT_STATUS_CORRUPT_DATA) {

@@ -26,6 +26,28 @@ const char *bt_train_save_name(bt_train_save_kind kind)
 
 // ---- the list -----------------------------------------------------------------------------------
 
+enum { MASTER, FIRST_MOMENT, SECOND_MOMENT };
+
+// What is kept of parameter i, whole on this rank.
+static bt_tensor *kept_tensor(const bt_trainer *t, int64_t i, int kind)
+{
+    bt_tensor *of[3] = {t->params.items[i].master, NULL, NULL};
+    if (t->parallel) {
+        bt_data_parallel_state(t->parallel, &t->optimizer, i, &of[MASTER], &of[FIRST_MOMENT],
+                               &of[SECOND_MOMENT]);
+    } else {
+        of[FIRST_MOMENT] = t->optimizer.m[i];
+        of[SECOND_MOMENT] = t->optimizer.v[i];
+    }
+    return of[kind];
+}
+
+// The state of all ranks, where each has a part of it, in the tensors of rank 0's list.
+static bt_status collect(bt_trainer *t)
+{
+    return t->parallel ? bt_data_parallel_collect(t->parallel, &t->optimizer) : BT_OK;
+}
+
 static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name, bt_tensor *tensor)
 {
     bt_str text = {0};
@@ -50,14 +72,21 @@ static bt_status list_state(bt_trainer *t)
     bt_keep *keep = &t->keep;
     const bt_params *params = &t->params;
     void *names = NULL;
+    if (t->parallel) {
+        BT_TRY(bt_data_parallel_open_state(t->parallel));
+        if (bt_data_parallel_is_sharded(t->parallel) && bt_ranks_own(t) != 0) {
+            return BT_OK; // rank 0 has the list
+        }
+    }
     BT_TRY(bt_mem_alloc(2 * (size_t)params->count, sizeof *keep->names, &names));
     keep->names = names;
     for (int64_t i = 0; i < params->count; ++i) {
-        BT_TRY(bt_state_add(&keep->state, params->items[i].name, params->items[i].master));
+        BT_TRY(bt_state_add(&keep->state, params->items[i].name, kept_tensor(t, i, MASTER)));
     }
     for (int64_t i = 0; i < params->count; ++i) {
-        BT_TRY(add_moment(keep, "adamw.m.", params->items[i].name, t->optimizer.m[i]));
-        BT_TRY(add_moment(keep, "adamw.v.", params->items[i].name, t->optimizer.v[i]));
+        const char *name = params->items[i].name;
+        BT_TRY(add_moment(keep, "adamw.m.", name, kept_tensor(t, i, FIRST_MOMENT)));
+        BT_TRY(add_moment(keep, "adamw.v.", name, kept_tensor(t, i, SECOND_MOMENT)));
     }
     const bt_state part = saved_part(t);
     for (int64_t i = 0; i < part.count; ++i) {
@@ -99,8 +128,13 @@ bt_status bt_keep_open(bt_trainer *t)
     if (!plan->folder) {
         return BT_OK;
     }
-    BT_TRY(plan->resume ? bt_keep_load(t, plan->resume_below, &t->first_step)
-                        : expect_empty(&keep->store));
+    if (plan->resume) {
+        BT_TRY(bt_keep_load(t, plan->resume_below, &t->first_step));
+    }
+    if (bt_ranks_own(t) != 0) {
+        return BT_OK; // rank 0 writes
+    }
+    BT_TRY(plan->resume ? BT_OK : expect_empty(&keep->store));
     const bool saves = plan->every_steps > 0 || plan->every_minutes > 0 || plan->at_end;
     const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU;
     if (saves && (plan->asynchronous || !on_cpu)) {
@@ -147,14 +181,19 @@ void bt_keep_values(const bt_trainer *t, int64_t step, bt_state_values *values)
 bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])
 {
     bt_keep_values(t, step, &t->keep.state.values);
-    return bt_state_digest(&t->session.context, &t->keep.state, digest);
+    BT_TRY(collect(t));
+    if (bt_ranks_own(t) == 0) {
+        BT_TRY(bt_state_digest(&t->session.context, &t->keep.state, digest));
+    }
+    return bt_ranks_share(t, digest, 33);
 }
 
 // ---- loading ------------------------------------------------------------------------------------
 
 static bt_status report(const bt_trainer *t, const bt_train_save *event)
 {
-    return t->observer->save ? t->observer->save(t->observer->self, event) : BT_OK;
+    const bool hears = t->observer->save && bt_ranks_own(t) == 0;
+    return hears ? t->observer->save(t->observer->self, event) : BT_OK;
 }
 
 // The values that must be the plan's; the plan's hash says more, where there is one.
@@ -189,14 +228,17 @@ static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded
 // What follows from the state's tensors and values.
 bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
 {
-    for (int64_t i = 0; i < t->params.count; ++i) {
+    if (t->parallel) {
+        BT_TRY(bt_data_parallel_spread(t->parallel, &t->optimizer));
+    }
+    for (int64_t i = 0; i < t->params.count && !t->parallel; ++i) {
         const bt_param *param = &t->params.items[i];
         if (param->value != param->master) {
             BT_TRY(bt_tensor_copy(&t->session.context, param->master, param->value));
         }
     }
     t->optimizer.step = values->step;
-    return bt_feed_seek(&t->feed, (bt_loader_cursor){values->epoch, values->position},
+    return bt_feed_seek(&t->feed, (bt_loader_cursor){values->epoch, values->position, 0},
                         (t->plan->steps - values->step) * t->accumulation);
 }
 
@@ -239,16 +281,20 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
     const int64_t start_ns = bt_clock_ns();
     *step = 0;
     bt_state part = saved_part(t);
-    BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &part, info));
+    if (bt_ranks_own(t) == 0) {
+        BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &part, info));
+        BT_TRY(info->step >= 0 ? check_values(t, &info->values) : BT_OK);
+    }
+    BT_TRY(bt_ranks_share(t, &info->step, sizeof info->step));
+    BT_TRY(bt_ranks_share(t, &info->values, sizeof info->values));
     if (info->step >= 0) {
-        BT_TRY(check_values(t, &info->values));
         BT_TRY(bt_keep_take_state(t, &info->values));
         BT_TRY(bt_context_synchronize(&t->session.context));
         *step = info->step;
     }
     keep->load_ns = bt_clock_ns() - start_ns;
     keep->given_step = info->step;
-    return below > 0 ? remove_newer(keep, below) : BT_OK;
+    return below > 0 && bt_ranks_own(t) == 0 ? remove_newer(keep, below) : BT_OK;
 }
 
 // ---- saving -------------------------------------------------------------------------------------
@@ -321,7 +367,13 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
     if (keep->in_flight && !bt_checkpoint_is_busy(keep->writer)) {
         BT_TRY(report_end(t, step, bt_checkpoint_wait(keep->writer)));
     }
-    return is_due(t, step) ? begin_save(t, step) : BT_OK;
+    bool due = is_due(t, step); // rank 0's clock decides
+    BT_TRY(bt_ranks_share(t, &due, sizeof due));
+    if (!due) {
+        return BT_OK;
+    }
+    BT_TRY(collect(t));
+    return bt_ranks_own(t) == 0 ? begin_save(t, step) : BT_OK;
 }
 
 bool bt_keep_copies(const bt_trainer *t)
@@ -354,11 +406,13 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
     if (!plan->at_end && !(stopped && periodic)) {
         return BT_OK;
     }
-    if (keep->given_step != step) {
+    BT_TRY(collect(t));
+    const bool writes = bt_ranks_own(t) == 0;
+    if (writes && keep->given_step != step) {
         BT_TRY(begin_save(t, step));
         BT_TRY(end_save(t, step));
     }
-    if (keep->given_step != step) {
+    if (writes && keep->given_step != step) {
         return bt_error(keep->failure, "the state behind step %lld is not saved: %s",
                         (long long)step, keep->failure_message);
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "framework/base/clock.h"
+#include "framework/base/mem.h"
 #include "framework/train/trainer.h"
 
 enum { MEMORY_TRAINING, MEMORY_EVALUATION }; // kinds of repeated steps that the pool plans
@@ -32,34 +33,47 @@ static bt_status report_start(bt_trainer *t)
 
 // ---- evaluation ---------------------------------------------------------------------------------
 
-static bt_status evaluate(bt_trainer *t, int64_t step, double *loss)
+// The losses of this rank's batches: of each round of a batch a rank, its own.
+static bt_status evaluate_rounds(bt_trainer *t, int64_t rounds, float *losses)
 {
     const bt_train_plan *plan = t->plan;
     bt_feed feed = {0};
-    double sum = 0;
-    int64_t start_ns = bt_clock_ns();
     t->session.context.tape = NULL;
-    BT_TRY(bt_loader_cursor_set(t->val, (bt_loader_cursor){0, 0}));
-    BT_TRY(bt_feed_init(&t->session.context, t->val, plan->micro_batch, plan->sequence,
-                        plan->eval_batches, &feed));
+    BT_TRY(bt_loader_cursor_set(t->val, (bt_loader_cursor){0}));
+    BT_TRY(bt_feed_init(&t->session.context, t->val, plan->micro_batch, plan->sequence, rounds,
+                        &feed));
     bt_status status = BT_OK;
     bt_range_push(&t->session.context, "evaluation");
-    for (int64_t i = 0; i < plan->eval_batches && status == BT_OK; ++i) {
+    for (int64_t i = 0; i < rounds && status == BT_OK; ++i) {
         bt_tensor *ids = NULL;
         bt_tensor *targets = NULL;
         bt_tensor *batch_loss = NULL;
-        float value = 0;
         BT_TRY_GOTO(bt_feed_next(&feed, &ids, &targets), done);
         BT_TRY_GOTO(bt_gpt2_loss(&t->session.context, &t->model, ids, targets, &batch_loss), done);
         BT_TRY_GOTO(bt_feed_done(&feed), next);
-        BT_TRY_GOTO(bt_tensor_read(&t->session.context, batch_loss, &value), next);
-        sum += (double)value;
+        BT_TRY_GOTO(bt_tensor_read(&t->session.context, batch_loss, &losses[i]), next);
     next:
         bt_tensor_release(batch_loss);
     }
 done:
     bt_range_pop(&t->session.context);
     bt_feed_release(&feed);
+    return status;
+}
+
+static bt_status evaluate(bt_trainer *t, int64_t step, double *loss)
+{
+    const bt_train_plan *plan = t->plan;
+    const int64_t ranks = bt_ranks_count(t), rounds = (plan->eval_batches + ranks - 1) / ranks;
+    const int64_t start_ns = bt_clock_ns();
+    double sum = 0;
+    void *losses = NULL;
+    BT_TRY(bt_mem_alloc((size_t)rounds, sizeof(float), &losses));
+    bt_status status = evaluate_rounds(t, rounds, losses);
+    if (status == BT_OK) {
+        status = bt_ranks_sum_rounds(t, losses, rounds, plan->eval_batches, &sum);
+    }
+    bt_mem_free(losses);
     BT_TRY(bt_error_context(status, "evaluation"));
     *loss = sum / (double)plan->eval_batches;
     bt_train_eval event = {.step = step,
@@ -130,9 +144,17 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
                                        bt_tensor_data(loss), sizeof(float),
                                        BT_COPY_DEVICE_TO_DEVICE, t->session.context.stream);
     }
+    if (status == BT_OK && t->parallel) {
+        status = bt_data_parallel_begin(t->parallel, i);
+    }
     if (status == BT_OK) {
         bt_range_push(&t->session.context, "backward");
         status = bt_backward(&t->session.context, loss, NULL);
+        bt_range_pop(&t->session.context);
+    }
+    if (status == BT_OK && t->parallel) {
+        bt_range_push(&t->session.context, "reduce gradients");
+        status = bt_data_parallel_end(t->parallel);
         bt_range_pop(&t->session.context);
     }
     bt_tensor_release(loss);
@@ -149,15 +171,23 @@ bt_status bt_step_gradients(bt_trainer *t)
     return status;
 }
 
+bt_status bt_step_measure(bt_trainer *t)
+{
+    const double scale = 1.0 / (double)t->micro_batches;
+    return t->parallel ? bt_data_parallel_measure(t->parallel, &t->optimizer, scale)
+                       : bt_adamw_measure(&t->session.context, &t->optimizer, scale);
+}
+
 static bt_status update(bt_trainer *t, double lr)
 {
     bt_context *context = &t->session.context;
     bool allowed = true;
     BT_TRY(bt_trace_gradients(&t->trace, context, &t->params));
-    BT_TRY(bt_adamw_measure(context, &t->optimizer, 1.0 / (double)t->accumulation));
+    BT_TRY(bt_step_measure(t));
     BT_TRY(bt_faults_allow(t, &allowed));
     if (allowed) {
-        return bt_adamw_update(context, &t->optimizer, lr);
+        return t->parallel ? bt_data_parallel_update(t->parallel, &t->optimizer, lr)
+                           : bt_adamw_update(context, &t->optimizer, lr);
     }
     bt_adamw_skip(&t->optimizer);
     return BT_OK;
@@ -180,15 +210,15 @@ bt_status bt_step_read(bt_trainer *t)
 {
     double sum = 0;
     bt_ranges_push(t->session.context.ranges, "wait for the device");
-    bt_status status = bt_tensor_read(&t->session.context, t->losses, t->host_losses);
+    bt_status status = bt_ranks_read_losses(t);
     if (status == BT_OK) {
         status = bt_tensor_read(&t->session.context, t->optimizer.norm, &t->grad_norm);
     }
     bt_ranges_pop(t->session.context.ranges);
-    for (int64_t i = 0; i < t->accumulation; ++i) {
+    for (int64_t i = 0; i < t->micro_batches; ++i) {
         sum += (double)t->host_losses[i];
     }
-    t->loss = (float)(sum / (double)t->accumulation);
+    t->loss = (float)(sum / (double)t->micro_batches);
     return status;
 }
 
@@ -290,12 +320,20 @@ static bt_status watched_step(bt_trainer *t, int64_t step)
 
 // ---- the run ------------------------------------------------------------------------------------
 
+// What rank 0's observer says.
+static bt_status ask_to_stop(bt_trainer *t, bool *stop)
+{
+    const bt_train_observer *o = t->observer;
+    *stop = bt_ranks_own(t) == 0 && o->should_stop && o->should_stop(o->self);
+    return bt_ranks_share(t, stop, sizeof *stop);
+}
+
 static bt_status loop(bt_trainer *t, bt_train_result *result)
 {
     result->steps_done = t->first_step;
     for (int64_t step = t->first_step; step < t->plan->steps; ++step) {
-        if (t->observer->should_stop && t->observer->should_stop(t->observer->self)) {
-            result->stopped = true;
+        BT_TRY(ask_to_stop(t, &result->stopped));
+        if (result->stopped) {
             break;
         }
         BT_TRY(examine(t, step, result));
@@ -320,6 +358,9 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
 {
     *result = (bt_train_result){.val_loss = (double)NAN};
     BT_TRY(bt_train_check(plan));
+    if (observer->value && plan->parallel.group && plan->parallel.group->size > 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "values of a step are told by one rank alone");
+    }
     bt_trainer t = {.plan = plan, .observer = observer};
     bt_status status = bt_trainer_open(&t);
     if (status == BT_OK) {
@@ -330,6 +371,9 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
     }
     if (status == BT_OK) {
         status = loop(&t, result);
+    }
+    if (status != BT_OK) {
+        bt_ranks_fail(plan);
     }
     bt_trainer_close(&t);
     return status;

@@ -69,9 +69,10 @@ typedef struct bt_train_checkpoints {
 } bt_train_checkpoints;
 
 // Data parallel: this process or thread is one of several ranks, and each calls bt_train_run with
-// the same plan but for device ordinal and group. Events, result and digest are the same on every
-// rank; only rank 0 writes and reads checkpoints. A rank that fails aborts the group: the others
-// fail with its reason. Only rank 0's should_stop is asked. See framework/dist/README.md.
+// the same plan but for device ordinal and group. Losses, scores, result and digest are the same on
+// every rank; rank 0 alone writes, reads and reports checkpoints. A rank that fails aborts the
+// group: the others fail with its reason. Only rank 0's should_stop is asked. See
+// framework/dist/README.md.
 typedef struct bt_train_parallel {
     bt_group *group;      // borrowed, this rank's; NULL: one rank. Its size divides the step's
                           // micro-batches evenly
@@ -140,7 +141,7 @@ typedef struct bt_train_plan {
 typedef struct bt_train_start {
     const bt_device_info *device;
     int64_t parameters, tensors; // 124,475,904 in 148 for d12 with vocab 50304
-    int64_t accumulation;        // micro-batches per step
+    int64_t accumulation;        // micro-batches per step and rank
     int64_t train_tokens, val_tokens;
     int64_t first_step; // 0, or that of the checkpoint from which the run goes on
 } bt_train_start;

@@ -55,12 +55,15 @@ bt_status bt_trainer_report_kernels(bt_trainer *t)
 static bt_status open_loaders(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
+    const int ranks = bt_ranks_count(t);
     bt_loader_options options = {.shards = plan->train_shards,
                                  .shard_count = plan->train_shard_count,
                                  .micro_batch = plan->micro_batch,
                                  .sequence = plan->sequence,
                                  .vocab = plan->model.vocab,
-                                 .world = 1,
+                                 .rank = bt_ranks_own(t),
+                                 .world = ranks,
+                                 .turn = ranks > 1 ? t->accumulation : 1,
                                  .shuffle = !plan->sequential,
                                  .seed = plan->seed};
     BT_TRY(bt_loader_create(&options, &t->train));
@@ -70,6 +73,7 @@ static bt_status open_loaders(bt_trainer *t)
     options.shards = plan->val_shards;
     options.shard_count = plan->val_shard_count;
     options.shuffle = false;
+    options.turn = 1;
     return bt_error_context(bt_loader_create(&options, &t->val), "validation data");
 }
 
@@ -130,21 +134,26 @@ static bt_status open_model(bt_trainer *t)
                                 .min_lr = o->min_lr,
                                 .warmup_steps = o->warmup_steps,
                                 .decay_steps = o->decay_steps ? o->decay_steps : plan->steps};
-    return bt_adamw_init(&t->params, &config, &t->optimizer);
+    return bt_ranks_open(t, &config);
 }
 
 bt_status bt_trainer_open(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
-    t->accumulation = plan->tokens_per_step / (plan->micro_batch * plan->sequence);
+    t->micro_batches = plan->tokens_per_step / (plan->micro_batch * plan->sequence);
+    t->accumulation = t->micro_batches / bt_ranks_count(t);
     void *losses = NULL;
-    BT_TRY(bt_mem_alloc((size_t)t->accumulation, sizeof *t->host_losses, &losses));
+    BT_TRY(bt_mem_alloc((size_t)t->micro_batches, sizeof *t->host_losses, &losses));
     t->host_losses = losses;
     BT_TRY(open_loaders(t)); // before the device: bad data is the likelier mistake
     BT_TRY(open_device(t));
     BT_TRY(open_model(t));
     BT_TRY(bt_tensor_create(&t->session.context, BT_F32, BT_SHAPE(t->accumulation), "losses",
                             &t->losses));
+    if (bt_ranks_count(t) > 1) {
+        BT_TRY(bt_tensor_create(&t->session.context, BT_F32, BT_SHAPE(t->micro_batches), "losses",
+                                &t->all_losses));
+    }
     BT_TRY(bt_feed_init(&t->session.context, t->train, plan->micro_batch, plan->sequence,
                         plan->steps * t->accumulation, &t->feed));
     BT_TRY(bt_profile_create(&t->session.context, &t->profile));
@@ -160,7 +169,9 @@ void bt_trainer_close(bt_trainer *t)
     bt_trace_release(&t->trace);
     bt_feed_release(&t->feed);
     bt_tensor_release(t->losses);
+    bt_tensor_release(t->all_losses);
     bt_adamw_release(&t->optimizer);
+    bt_data_parallel_destroy(t->parallel);
     bt_gpt2_release(&t->model);
     bt_params_release(&t->params);
     if (t->step_start) {

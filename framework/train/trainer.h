@@ -1,13 +1,15 @@
 // framework/train/trainer.h - a training run that is open: what its files share
 //
 // For this folder only: train.h is what others call. trainer.c opens and closes, train.c runs the
-// steps, keep.c keeps the training state: its list, its digest, checkpoints.
+// steps, keep.c keeps the training state: its list, its digest, checkpoints; ranks.c is for runs by
+// several ranks.
 #ifndef BT_TRAIN_TRAINER_H
 #define BT_TRAIN_TRAINER_H
 
 #include "framework/autograd/session.h"
 #include "framework/checkpoint/writer.h"
 #include "framework/device/region.h"
+#include "framework/dist/data_parallel.h"
 #include "framework/optim/adamw.h"
 #include "framework/optim/schedule.h"
 #include "framework/train/feed.h"
@@ -57,16 +59,18 @@ typedef struct bt_trainer {
     bt_params params;
     bt_gpt2 model;
     bt_adamw optimizer;
+    bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
     bt_schedule schedule;
     bt_loader *train, *val; // owned; val NULL: there is no evaluation
     bt_feed feed;
     bt_profile *profile;
-    bt_tensor *losses; // retained [accumulation] f32, a step's micro-batch losses
-    float *host_losses;
+    bt_tensor *losses;     // retained [accumulation] f32, losses of this rank's micro-batches
+    bt_tensor *all_losses; // retained [micro_batches] f32, of all ranks; NULL on one rank
+    float *host_losses;    // owned [micro_batches]
     bt_event step_start, step_stop;
-    bt_region steps; // timed
-    int64_t accumulation;
-    int64_t first_step; // 0, or that of the checkpoint from which the run went on
+    bt_region steps;                     // timed
+    int64_t micro_batches, accumulation; // of a step: of all ranks, of this one
+    int64_t first_step;                  // 0, or that of the checkpoint from which the run went on
     bt_keep keep;
     bt_faults faults;
     bt_trace trace;
@@ -94,10 +98,30 @@ BT_CHECKED bt_status bt_trainer_report_kernels(bt_trainer *t);
 BT_CHECKED bt_status bt_step_gradients(bt_trainer *t);
 // The same and the update, unless bt_faults_allow refuses it.
 BT_CHECKED bt_status bt_step_work(bt_trainer *t, double lr);
+// Norm and scale of the step's gradients, on the device.
+BT_CHECKED bt_status bt_step_measure(bt_trainer *t);
 // Waits for the step and reads its loss and gradient norm into t.
 BT_CHECKED bt_status bt_step_read(bt_trainer *t);
 // The step once more, with the pool's plan.
 BT_CHECKED bt_status bt_step_again(bt_trainer *t, int64_t step);
+
+// ---- ranks.c ------------------------------------------------------------------------------------
+
+int bt_ranks_count(const bt_trainer *t);
+int bt_ranks_own(const bt_trainer *t);
+// The optimizer, and what is between ranks. Errors  INVALID_ARGUMENT naming a rank that runs
+// another plan
+BT_CHECKED bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config);
+// Everybody's `data`, host memory, becomes rank 0's.
+BT_CHECKED bt_status bt_ranks_share(bt_trainer *t, void *data, size_t size_bytes);
+// The sum, in order, of `count` numbers, of which the i-th is own[i / ranks] of rank i % ranks.
+// Shapes  own [rounds], rounds = ceil(count / ranks)
+BT_CHECKED bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_t rounds,
+                                         int64_t count, double *sum);
+// host_losses = the losses of all micro-batches of the step, in order. Waits for the device.
+BT_CHECKED bt_status bt_ranks_read_losses(bt_trainer *t);
+// The run has failed here: the other ranks fail too, with this thread's error message.
+void bt_ranks_fail(const bt_train_plan *plan);
 
 // ---- faults.c -----------------------------------------------------------------------------------
 

@@ -1,0 +1,380 @@
+// framework/dist/data_parallel.c - homes of gradients, their sums over shards and ranks
+//
+// Level k of a bucket holds a sum of shards that waits for its sibling: shard s is written at level
+// popcount(s), and behind it as many sums are closed as s + 1 has trailing zeros. So level 0 holds
+// the tree of all shards of the rank in the end, and log2(shards) + 1 levels are enough.
+#include "framework/base/mem.h"
+#include "framework/dist/data_parallel_impl.h"
+
+enum { DEFAULT_BUCKET_MB = 25 };
+
+bt_status bt_flat_view(bt_tensor *flat, int64_t first, int64_t count, bt_tensor **out)
+{
+    const int64_t stride[] = {1};
+    return bt_tensor_view(flat, BT_SHAPE(count), stride, first, out);
+}
+
+bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, int64_t from_at, bt_tensor *to,
+                       int64_t to_at, int64_t count)
+{
+    const size_t size = bt_dtype_size(from->dtype);
+    bt_tensor_touch(to);
+    return context->device->backend->copy(
+        context->device, (char *)bt_tensor_data(to) + (size_t)to_at * size,
+        (const char *)bt_tensor_data(from) + (size_t)from_at * size, (size_t)count * size,
+        BT_COPY_DEVICE_TO_DEVICE, context->stream);
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+static bt_status check(const bt_data_parallel_options *options, int ranks)
+{
+    const int64_t shards = options->shards ? options->shards : ranks;
+    if ((options->shards & (options->shards - 1)) != 0 || shards < ranks || shards % ranks != 0 ||
+        options->micro_batches < 1 || options->micro_batches % (shards / ranks) != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%lld virtual shards of steps of %lld micro-batches on each of %d ranks: "
+                        "shards must be a power of 2, a multiple of the ranks, and share the "
+                        "micro-batches evenly",
+                        (long long)options->shards, (long long)options->micro_batches, ranks);
+    }
+    return BT_OK;
+}
+
+static int levels_of(int64_t shards)
+{
+    int levels = 1;
+    for (; shards > 1; shards /= 2) {
+        ++levels;
+    }
+    return levels;
+}
+
+static bt_status fetch_zeros(void *self, bt_context *context, bt_storage *storage)
+{
+    (void)self;
+    if (storage->data) {
+        return BT_OK;
+    }
+    BT_TRY(bt_storage_take_back(context, storage, "gradients"));
+    return context->device->backend->fill(context->device, storage->data, 0, storage->size_bytes,
+                                          context->stream);
+}
+
+// The flat gradients of a bucket, and each leaf's view of them at each level.
+static bt_status open_gradients(bt_data_parallel *p, int64_t b)
+{
+    const bt_bucket *layout = &p->layout.items[b];
+    bt_bucket_memory *memory = &p->buckets[b];
+    memory->owner = p;
+    for (int level = 0; level < p->levels; ++level) {
+        BT_TRY(bt_tensor_zeros(p->context, BT_F32, BT_SHAPE(layout->count), "gradients",
+                               &memory->grads[level]));
+        for (int64_t s = 0; s < layout->slot_count; ++s) {
+            const bt_bucket_slot *slot = &p->layout.slots[layout->first + s];
+            const bt_tensor *leaf = p->params->items[slot->param].value;
+            int64_t stride[BT_MAX_RANK];
+            bt_shape_strides(&leaf->shape, stride);
+            BT_TRY(bt_tensor_view(memory->grads[level], leaf->shape, stride, slot->offset,
+                                  &p->homes[level * p->params->count + slot->param]));
+        }
+    }
+    if (!p->sharded) {
+        return BT_OK;
+    }
+    if (p->options.sharding == BT_SHARDING_ZERO2) { // the flat ones live while they are written
+        memory->grads[0]->storage->source.fetch = fetch_zeros;
+        bt_storage_give_up(memory->grads[0]->storage);
+        return bt_tensor_zeros(p->context, BT_F32, BT_SHAPE(layout->part), "gradients",
+                               &memory->reduced);
+    }
+    return bt_flat_view(memory->grads[0], p->rank * layout->part, layout->part, &memory->reduced);
+}
+
+static bt_status ready(void *self, bt_context *context, bt_tensor *grad);
+
+static bt_status open(bt_data_parallel *p)
+{
+    const bt_backend *backend = p->context->device->backend;
+    const double mb = p->options.bucket_mb > 0 ? p->options.bucket_mb : DEFAULT_BUCKET_MB;
+    void *block = NULL;
+    BT_TRY(bt_buckets_make(p->params, p->ranks, (int64_t)(mb * (1 << 20)), &p->layout));
+    BT_TRY(bt_mem_alloc((size_t)p->layout.count, sizeof *p->buckets, &block));
+    p->buckets = block;
+    BT_TRY(bt_mem_alloc((size_t)p->params->count * (size_t)p->levels, sizeof *p->homes, &block));
+    p->homes = block;
+    BT_TRY(backend->stream_create(p->context->device, true, &p->stream));
+    BT_TRY(backend->event_create(p->context->device, &p->produced));
+    BT_TRY(backend->event_create(p->context->device, &p->reduced));
+    if (p->sharded) {
+        BT_TRY(bt_sharded_create(p));
+    }
+    for (int64_t b = 0; b < p->layout.count; ++b) {
+        BT_TRY(open_gradients(p, b));
+    }
+    for (int64_t i = 0; i < p->layout.slot_count; ++i) {
+        const bt_bucket_slot *slot = &p->layout.slots[i];
+        p->params->items[slot->param].value->grad_hook =
+            (bt_grad_hook){&p->buckets[slot->bucket], ready};
+    }
+    return BT_OK;
+}
+
+bt_status bt_data_parallel_create(bt_params *params, const bt_data_parallel_options *options,
+                                  bt_data_parallel **out)
+{
+    const int ranks = options->group ? options->group->size : 1;
+    void *block = NULL;
+    *out = NULL;
+    BT_TRY(check(options, ranks));
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_data_parallel), &block));
+    bt_data_parallel *p = block;
+    *p = (bt_data_parallel){.context = params->context,
+                            .params = params,
+                            .options = *options,
+                            .rank = options->group ? options->group->rank : 0,
+                            .ranks = ranks,
+                            .sharded = ranks > 1 && options->sharding != BT_SHARDING_DDP};
+    const bool each = p->sharded && options->sharding == BT_SHARDING_ZERO2;
+    const int64_t shards = each              ? options->micro_batches
+                           : options->shards ? options->shards / ranks
+                                             : 1;
+    p->levels = each ? 1 : levels_of(shards);
+    p->shard_batches = options->micro_batches / shards;
+    bt_status status = open(p);
+    if (status != BT_OK) {
+        bt_data_parallel_destroy(p);
+        return status;
+    }
+    *out = p;
+    return BT_OK;
+}
+
+void bt_data_parallel_destroy(bt_data_parallel *p)
+{
+    if (!p) {
+        return;
+    }
+    const bt_backend *backend = p->context->device->backend;
+    for (int64_t i = 0; i < p->params->count; ++i) {
+        bt_tensor *leaf = p->params->items[i].value;
+        leaf->grad_hook = (bt_grad_hook){0};
+        BT_TENSOR_RELEASE(leaf->grad);
+        BT_TENSOR_RELEASE(leaf->home);
+    }
+    for (int64_t i = 0; p->homes && i < p->levels * p->params->count; ++i) {
+        bt_tensor_release(p->homes[i]);
+    }
+    for (int64_t b = 0; p->buckets && b < p->layout.count; ++b) {
+        for (int level = 0; level < p->levels; ++level) {
+            bt_tensor_release(p->buckets[b].grads[level]);
+        }
+        bt_tensor_release(p->buckets[b].reduced);
+    }
+    bt_sharded_release(p);
+    bt_tensor_release(p->partials);
+    if (p->produced) {
+        backend->event_destroy(p->context->device, p->produced);
+    }
+    if (p->reduced) {
+        backend->event_destroy(p->context->device, p->reduced);
+    }
+    if (p->stream) {
+        (void)!bt_pool_retire_stream(p->context->pool, p->stream);
+        backend->stream_destroy(p->context->device, p->stream);
+    }
+    bt_mem_free(p->homes);
+    bt_mem_free(p->buckets);
+    bt_buckets_release(&p->layout);
+    bt_mem_free(p);
+}
+
+bool bt_data_parallel_is_sharded(const bt_data_parallel *p) { return p->sharded; }
+
+// ---- sums ---------------------------------------------------------------------------------------
+
+// to += from, of `count` elements.
+static bt_status add(bt_context *context, bt_tensor *to, const bt_tensor *from, int64_t count)
+{
+    const bt_binary_args args = {.function = BT_BINARY_ADD,
+                                 .rank = 1,
+                                 .shape = {count},
+                                 .a = bt_tensor_data(to),
+                                 .a_stride = {1},
+                                 .b = bt_tensor_data(from),
+                                 .b_stride = {1},
+                                 .y = bt_tensor_data(to),
+                                 .dtype = BT_F32};
+    bt_tensor_touch(to);
+    return bt_context_launch(context, BT_KERNEL_BINARY, BT_F32, &args);
+}
+
+static bool is_last(const bt_data_parallel *p) { return p->index + 1 == p->options.micro_batches; }
+
+static bool sends_each(const bt_data_parallel *p)
+{
+    return p->sharded && p->options.sharding == BT_SHARDING_ZERO2;
+}
+
+static int level_of(const bt_data_parallel *p, int64_t shard)
+{
+    return sends_each(p) ? 0 : __builtin_popcountll((unsigned long long)shard);
+}
+
+// Closes the sums that the shard under way completes.
+static bt_status fold(bt_data_parallel *p, int64_t b)
+{
+    const int64_t shard = p->index / p->shard_batches;
+    const int level = level_of(p, shard);
+    const int closed = sends_each(p) ? 0 : __builtin_ctzll((unsigned long long)shard + 1);
+    bt_tensor **grads = p->buckets[b].grads;
+    for (int i = 0; i < closed; ++i) {
+        BT_TRY(add(p->context, grads[level - i - 1], grads[level - i], p->layout.items[b].count));
+    }
+    return BT_OK;
+}
+
+static bt_status reduce(bt_data_parallel *p, int64_t b)
+{
+    const bt_bucket *layout = &p->layout.items[b];
+    void *data = bt_tensor_data(p->buckets[b].grads[0]);
+    if (p->sharded) {
+        char *own = (char *)data + (size_t)(p->rank * layout->part) * sizeof(float);
+        return bt_reduce_scatter(p->options.group, data, own, layout->part, BT_F32, BT_REDUCE_SUM,
+                                 p->stream);
+    }
+    return bt_all_reduce(p->options.group, data, layout->count, BT_F32, BT_REDUCE_SUM, p->stream);
+}
+
+// The context's stream goes on behind what was reduced so far.
+static bt_status join(bt_data_parallel *p)
+{
+    bt_device *device = p->context->device;
+    BT_TRY(device->backend->event_record(device, p->reduced, p->stream));
+    return device->backend->event_wait(device, p->reduced, p->context->stream);
+}
+
+// ZERO2: this rank's part of the sum over ranks joins those of the micro-batches before, and the
+// flat gradients go.
+static bt_status keep_part(bt_data_parallel *p, int64_t b)
+{
+    const bt_bucket *layout = &p->layout.items[b];
+    bt_bucket_memory *memory = &p->buckets[b];
+    bt_tensor *part = NULL;
+    BT_TRY(join(p));
+    BT_TRY(bt_flat_view(memory->grads[0], p->rank * layout->part, layout->part, &part));
+    bt_status status = p->index == 0
+                           ? bt_flat_copy(p->context, part, 0, memory->reduced, 0, layout->part)
+                           : add(p->context, memory->reduced, part, layout->part);
+    bt_tensor_release(part);
+    bt_storage_give_up(memory->grads[0]->storage);
+    return status;
+}
+
+// All gradients of the bucket are complete.
+static bt_status finish(bt_data_parallel *p, int64_t b)
+{
+    bt_device *device = p->context->device;
+    BT_TRY(fold(p, b));
+    if (p->ranks == 1 || (!is_last(p) && !sends_each(p))) {
+        return BT_OK;
+    }
+    BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
+    BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
+    BT_TRY(reduce(p, b));
+    return sends_each(p) ? keep_part(p, b) : BT_OK;
+}
+
+// In their order, whatever the order in which they become complete: ranks agree on it.
+static bt_status finish_complete(bt_data_parallel *p)
+{
+    for (; p->next < p->layout.count && p->buckets[p->next].pending == 0; ++p->next) {
+        BT_TRY(finish(p, p->next));
+    }
+    return BT_OK;
+}
+
+static bool ends_shard(const bt_data_parallel *p) { return (p->index + 1) % p->shard_batches == 0; }
+
+static bt_status ready(void *self, bt_context *context, bt_tensor *grad)
+{
+    bt_bucket_memory *bucket = self;
+    bt_data_parallel *p = bucket->owner;
+    (void)context, (void)grad;
+    --bucket->pending;
+    return ends_shard(p) && !p->options.no_overlap ? finish_complete(p) : BT_OK;
+}
+
+static void give_homes(bt_data_parallel *p, int level, bool as_gradients)
+{
+    for (int64_t i = 0; i < p->params->count; ++i) {
+        bt_tensor *leaf = p->params->items[i].value;
+        bt_tensor *home = p->homes[level * p->params->count + i];
+        BT_TENSOR_RELEASE(leaf->grad);
+        bt_tensor_release(leaf->home);
+        leaf->home = bt_tensor_retain(home);
+        leaf->grad = as_gradients ? bt_tensor_retain(home) : NULL;
+    }
+}
+
+bt_status bt_data_parallel_begin(bt_data_parallel *p, int64_t index)
+{
+    p->index = index;
+    p->next = 0;
+    for (int64_t b = 0; b < p->layout.count; ++b) {
+        p->buckets[b].pending = p->layout.items[b].slot_count;
+    }
+    if (index % p->shard_batches == 0) {
+        give_homes(p, level_of(p, index / p->shard_batches), false);
+    }
+    return BT_OK;
+}
+
+static bt_status expect_all(const bt_data_parallel *p)
+{
+    for (int64_t i = 0; i < p->params->count; ++i) {
+        if (!p->params->items[i].value->grad) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "parameter %s got no gradient: the model does not use it",
+                            p->params->items[i].name);
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_data_parallel_end(bt_data_parallel *p)
+{
+    BT_TRY(expect_all(p));
+    if (ends_shard(p)) {
+        BT_TRY(finish_complete(p));
+    }
+    if (!is_last(p)) {
+        return BT_OK;
+    }
+    give_homes(p, 0, true);
+    return p->ranks > 1 ? join(p) : BT_OK;
+}
+
+// ---- update -------------------------------------------------------------------------------------
+
+bt_status bt_data_parallel_measure(bt_data_parallel *p, bt_adamw *optimizer, double grad_scale)
+{
+    bt_device *device = p->context->device;
+    if (p->sharded) { // a sum with zeros is exact
+        BT_TRY(device->backend->fill(device, bt_tensor_data(p->partials), 0,
+                                     bt_tensor_bytes(p->partials), p->context->stream));
+    }
+    BT_TRY(bt_adamw_squares(p->context, optimizer, p->partials));
+    if (p->sharded) {
+        BT_TRY(bt_all_reduce(p->options.group, bt_tensor_data(p->partials),
+                             bt_tensor_count(p->partials), BT_F64, BT_REDUCE_SUM,
+                             p->context->stream));
+    }
+    return bt_adamw_clip(p->context, optimizer, p->partials, grad_scale);
+}
+
+bt_status bt_data_parallel_update(bt_data_parallel *p, bt_adamw *optimizer, double lr)
+{
+    BT_TRY(bt_adamw_update(p->context, optimizer, lr));
+    return p->sharded ? bt_sharded_gather(p) : BT_OK;
+}

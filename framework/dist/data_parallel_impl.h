@@ -1,0 +1,64 @@
+// framework/dist/data_parallel_impl.h - what the files of data parallelism share
+//
+// data_parallel.c: homes, sums, reduction. sharded.c: parts of weights and optimizer state.
+// sharded_state.c: whole state out of the parts and back.
+#ifndef BT_DIST_DATA_PARALLEL_IMPL_H
+#define BT_DIST_DATA_PARALLEL_IMPL_H
+
+#include "framework/dist/bucket.h"
+#include "framework/dist/data_parallel.h"
+
+enum {
+    BT_LEVELS_MOST = 31,    // sums of shards under way: log2(shards of a rank) + 1
+    BT_RESIDENT_BUCKETS = 4 // ZERO3: of weights; an op has parameters of at most as many
+};
+
+// What a rank keeps of a bucket. Flat tensors are [count], parts [part].
+typedef struct bt_bucket_memory {
+    struct bt_data_parallel *owner;   // borrowed
+    bt_tensor *grads[BT_LEVELS_MOST]; // retained; flat, f32; of each level
+    bt_tensor *reduced;               // retained; ZERO: part, f32: this rank's gradients
+    bt_tensor *values, *value_part;   // retained; ZERO: flat, and this rank's part
+    bt_tensor *master_part;           // retained; ZERO: part, f32; value_part where f32
+    int64_t pending;                  // gradients that are not complete
+    int64_t used;                     // ZERO3: when an op last read it
+} bt_bucket_memory;
+
+typedef struct bt_leaf_hook {
+    bt_bucket_memory *bucket; // borrowed
+} bt_leaf_hook;
+
+struct bt_data_parallel {
+    bt_context *context; // borrowed
+    bt_params *params;   // borrowed
+    bt_data_parallel_options options;
+    int rank, ranks;
+    bool sharded; // ZERO on more than one rank
+    bt_buckets layout;
+    bt_bucket_memory *buckets; // owned [layout.count]
+    bt_tensor **homes;         // owned [levels * params->count], retained: views
+    int levels;
+    int64_t shard_batches;      // micro-batches of a shard
+    int64_t index;              // of the micro-batch under way
+    int64_t next;               // first bucket that was not finished in this micro-batch
+    int64_t clock;              // ZERO3: reads so far
+    bt_stream stream;           // owned; collectives beside the backward
+    bt_event produced, reduced; // owned
+    bt_tensor *partials;        // retained f64; of the norm
+    bt_tensor **whole[3];       // owned [params->count], retained; rank 0: masters, m, v
+};
+
+// Elements [first, first + count) of a flat tensor.
+BT_CHECKED bt_status bt_flat_view(bt_tensor *flat, int64_t first, int64_t count, bt_tensor **out);
+// Copies `count` elements between tensors of one type.
+BT_CHECKED bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, int64_t from_at,
+                                  bt_tensor *to, int64_t to_at, int64_t count);
+
+// ---- sharded.c ----------------------------------------------------------------------------------
+// Moves the weights into buckets, of which this rank keeps its part.
+BT_CHECKED bt_status bt_sharded_create(bt_data_parallel *parallel);
+// The weights behind an update of the parts.
+BT_CHECKED bt_status bt_sharded_gather(bt_data_parallel *parallel);
+void bt_sharded_release(bt_data_parallel *parallel);
+
+#endif

@@ -1,0 +1,190 @@
+// framework/train/ranks.c - a run by several ranks: what they agree on, and what they bring
+// together
+//
+// On one rank everything here is the identity. Ranks call the same functions in the same order.
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "framework/base/mem.h"
+#include "framework/train/trainer.h"
+
+static const bt_train_parallel *options_of(const bt_trainer *t) { return &t->plan->parallel; }
+
+int bt_ranks_count(const bt_trainer *t)
+{
+    return options_of(t)->group ? options_of(t)->group->size : 1;
+}
+
+int bt_ranks_own(const bt_trainer *t)
+{
+    return options_of(t)->group ? options_of(t)->group->rank : 0;
+}
+
+// ---- small exchanges ----------------------------------------------------------------------------
+
+// out [ranks, size_bytes] = in [size_bytes] of each rank, host memory.
+static bt_status gather(bt_trainer *t, const void *in, size_t size_bytes, void *out)
+{
+    bt_context *context = &t->session.context;
+    const int64_t bytes = (int64_t)size_bytes, ranks = bt_ranks_count(t);
+    bt_tensor *own = NULL, *all = NULL;
+    bt_status status = BT_OK;
+    if (ranks == 1) {
+        memcpy(out, in, size_bytes);
+        return BT_OK;
+    }
+    BT_TRY_GOTO(bt_tensor_create(context, BT_U8, BT_SHAPE(bytes), "exchange", &own), done);
+    BT_TRY_GOTO(bt_tensor_create(context, BT_U8, BT_SHAPE(ranks * bytes), "exchange", &all), done);
+    BT_TRY_GOTO(bt_tensor_write(context, own, in), done);
+    BT_TRY_GOTO(bt_all_gather(options_of(t)->group, bt_tensor_data(own), bt_tensor_data(all), bytes,
+                              context->stream),
+                done);
+    BT_TRY_GOTO(bt_tensor_read(context, all, out), done);
+done:
+    bt_tensor_release(own);
+    bt_tensor_release(all);
+    return status;
+}
+
+bt_status bt_ranks_share(bt_trainer *t, void *data, size_t size_bytes)
+{
+    bt_context *context = &t->session.context;
+    bt_tensor *tensor = NULL;
+    bt_status status = BT_OK;
+    if (bt_ranks_count(t) == 1) {
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_create(context, BT_U8, BT_SHAPE((int64_t)size_bytes), "exchange", &tensor));
+    BT_TRY_GOTO(bt_tensor_write(context, tensor, data), done);
+    BT_TRY_GOTO(bt_broadcast(options_of(t)->group, bt_tensor_data(tensor), (int64_t)size_bytes, 0,
+                             context->stream),
+                done);
+    BT_TRY_GOTO(bt_tensor_read(context, tensor, data), done);
+done:
+    bt_tensor_release(tensor);
+    return status;
+}
+
+bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_t rounds, int64_t count,
+                              double *sum)
+{
+    const int64_t ranks = bt_ranks_count(t);
+    void *block = NULL;
+    *sum = 0;
+    BT_TRY(bt_mem_alloc((size_t)(ranks * rounds), sizeof(float), &block));
+    const float *all = block;
+    bt_status status = gather(t, own, (size_t)rounds * sizeof(float), block);
+    for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+        *sum += (double)all[i % ranks * rounds + i / ranks];
+    }
+    bt_mem_free(block);
+    return status;
+}
+
+bt_status bt_ranks_read_losses(bt_trainer *t)
+{
+    bt_context *context = &t->session.context;
+    if (bt_ranks_count(t) == 1) {
+        return bt_tensor_read(context, t->losses, t->host_losses);
+    }
+    BT_TRY(bt_all_gather(options_of(t)->group, bt_tensor_data(t->losses),
+                         bt_tensor_data(t->all_losses), (int64_t)bt_tensor_bytes(t->losses),
+                         context->stream));
+    return bt_tensor_read(context, t->all_losses, t->host_losses);
+}
+
+// ---- do the ranks run the same plan? ------------------------------------------------------------
+
+// What decides on sizes and order of the exchanges, and on the bits.
+static uint64_t fingerprint(const bt_train_plan *plan)
+{
+    const bt_gpt2_config *model = &plan->model;
+    const bt_train_optimizer *o = &plan->optimizer;
+    const int64_t whole[] = {model->layers,
+                             model->heads,
+                             model->width,
+                             model->vocab,
+                             model->context,
+                             plan->precision,
+                             plan->micro_batch,
+                             plan->sequence,
+                             plan->tokens_per_step,
+                             plan->steps,
+                             plan->eval_every,
+                             plan->eval_batches,
+                             plan->hellaswag_every,
+                             plan->train_shard_count,
+                             plan->val_shard_count,
+                             plan->sequential,
+                             (int64_t)plan->seed,
+                             plan->on_nonfinite,
+                             plan->recompute,
+                             plan->recompute_blocks,
+                             o->warmup_steps,
+                             o->decay_steps,
+                             plan->parallel.sharding,
+                             plan->parallel.invariant,
+                             plan->checkpoints.folder != NULL,
+                             plan->checkpoints.resume,
+                             plan->checkpoints.every_steps,
+                             plan->checkpoints.at_end,
+                             plan->checkpoints.reload};
+    const double real[] = {o->lr,
+                           o->min_lr,
+                           o->beta1,
+                           o->beta2,
+                           o->epsilon,
+                           o->weight_decay,
+                           o->clip,
+                           plan->parallel.bucket_mb,
+                           plan->checkpoints.every_minutes};
+    return XXH3_64bits_withSeed(real, sizeof real, XXH3_64bits(whole, sizeof whole));
+}
+
+static bt_status expect_same_plan(bt_trainer *t)
+{
+    const uint64_t own = fingerprint(t->plan);
+    void *block = NULL;
+    int other = 0;
+    BT_TRY(bt_mem_alloc((size_t)bt_ranks_count(t), sizeof own, &block));
+    const uint64_t *all = block;
+    bt_status status = gather(t, &own, sizeof own, block);
+    while (status == BT_OK && other < bt_ranks_count(t) && all[other] == all[0]) {
+        ++other;
+    }
+    bt_mem_free(block);
+    BT_TRY(status);
+    return other == bt_ranks_count(t)
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "rank %d runs another plan than rank 0: all ranks must be given the same "
+                          "suite, case and build",
+                          other);
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
+{
+    const bt_train_parallel *plan = options_of(t);
+    if (!plan->group && plan->invariant == 0) {
+        return bt_adamw_init(&t->params, config, &t->optimizer);
+    }
+    const bt_data_parallel_options options = {.group = plan->group,
+                                              .sharding = plan->sharding,
+                                              .bucket_mb = plan->bucket_mb,
+                                              .shards = plan->invariant,
+                                              .micro_batches = t->accumulation,
+                                              .no_overlap = plan->no_overlap};
+    BT_TRY(expect_same_plan(t));
+    BT_TRY(bt_data_parallel_create(&t->params, &options, &t->parallel));
+    return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
+}
+
+void bt_ranks_fail(const bt_train_plan *plan)
+{
+    if (plan->parallel.group) {
+        bt_group_abort(plan->parallel.group, bt_error_message());
+    }
+}
