@@ -34,11 +34,14 @@ typedef enum bt_dag_phase {
     BT_DAG_PHASE_COUNT
 } bt_dag_phase;
 
+// Producer of a value that no node makes any more and nobody reads.
+enum { BT_DAG_REMOVED = -2 };
+
 typedef struct bt_dag_value {
     char name[48]; // "" or the tensor's; for messages and dumps
     bt_dtype dtype;
     int64_t size_bytes;       // of the storage
-    int producer;             // node; -1: an input, whose contents the caller gives
+    int producer;             // node; -1: an input, whose contents the caller gives; or REMOVED
     int base;                 // the value of the same storage before, -1: none
     bool is_output;           // read by the caller afterwards
     uint64_t serial, version; // where it was captured, 0 by hand

@@ -48,7 +48,9 @@ static void print_value(const bt_dag_value *value, int number, bt_str *out)
     if (value->base >= 0) {
         bt_str_format(out, " base=%d", value->base);
     }
-    bt_str_append(out, value->producer < 0 ? " input" : "");
+    bt_str_append(out, value->producer == BT_DAG_REMOVED ? " removed"
+                       : value->producer < 0             ? " input"
+                                                         : "");
     bt_str_append(out, value->is_output ? " output" : "");
     print_name(value->name, out);
     bt_str_append(out, "\n");
@@ -237,6 +239,8 @@ static bt_status parse_value(reader *r, bt_dag *graph)
             made.base = (int)number;
         } else if (strcmp(r->word, "output") == 0) {
             made.is_output = true;
+        } else if (strcmp(r->word, "removed") == 0) {
+            made.producer = BT_DAG_REMOVED;
         } else if (strcmp(r->word, "input") != 0) {
             return bad("expected base=VALUE, input, output or a quoted name", r->word);
         }

@@ -45,6 +45,9 @@ static const drawn *pick(maker *m)
 {
     // newer ones more often, so that graphs are deep
     const int a = below(m, m->count), b = below(m, m->count);
+    if (below(m, 4) == 0) {
+        return &m->values[m->count - 1];
+    }
     return &m->values[a > b ? a : b];
 }
 

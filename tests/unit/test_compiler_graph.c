@@ -156,7 +156,7 @@ static void a_failure_shrinks(void **state)
 {
     (void)state;
     int seen = 0;
-    for (uint64_t seed = 1; seed <= 40; ++seed) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
         bt_dag g;
         random_dag_make(seed, &g);
         if (g.node_count > 3 && has_gelu(NULL, &g)) {
