@@ -1,6 +1,7 @@
 #!/bin/sh
-# ci/setup.sh [--missing] [run|test] - installs what building and running (run) or testing (test,
-# which includes run) needs on Debian 12 and 13, Ubuntu 22.04 and 24.04
+# ci/setup.sh [--missing] [run|compiler|test] - installs what building and running (run), the
+# compiler of fused kernels (compiler, which includes run; 185 MB) or testing (test, which includes
+# both) needs on Debian 12 and 13, Ubuntu 22.04 and 24.04
 #
 #   Nothing missing: says nothing, asks apt nothing, takes some 20 ms.
 #   --missing: prints what is missing, one item a line, and installs nothing.
@@ -37,6 +38,8 @@ run   libopenblas-openmp-dev    module:openblas
 run   libcurl4-openssl-dev      module:libcurl
 npm   npm                       command:npm
 cuda  g++                       command:g++
+compiler ?libmlir-19-dev        -
+compiler ?llvm-19-dev           -
 test  ccache                    command:ccache
 test  clang                     command:clang
 test  libomp-dev                -
@@ -89,7 +92,8 @@ missing_locks() {
 # Rows of the wanted groups: "packages proof".
 wanted_rows() {
     groups=" run "
-    [ "$group" = test ] && groups="$groups test "
+    [ "$group" = compiler ] && groups="$groups compiler "
+    [ "$group" = test ] && groups="$groups compiler test "
     [ -n "$(find_nvcc)" ] && groups="$groups cuda "
     [ -n "$(missing_locks)" ] && groups="$groups npm "
     needs | while read -r row_group packages proof; do
@@ -242,9 +246,9 @@ group=run
 for argument in "$@"; do
     case $argument in
     --missing) only_list=true ;;
-    run | test) group=$argument ;;
+    run | compiler | test) group=$argument ;;
     *)
-        echo "usage: ci/setup.sh [--missing] [run|test]" >&2
+        echo "usage: ci/setup.sh [--missing] [run|compiler|test]" >&2
         exit 2
         ;;
     esac

@@ -1,0 +1,56 @@
+// framework/compiler/code_cache.h - generated code kept in a folder that processes share
+//
+// An entry is a file named by its key, the XXH3-128 hash of everything that the code depends on
+// (lower.h). It is written under another name and renamed, so a reader sees all of it or nothing;
+// where two processes make the same entry, the later rename wins, with the same contents.
+//
+// Invariants
+//   1. What find() returns was hashed as it was read: a damaged entry is removed and not found.
+//   2. After add() the folder holds at most limit_bytes, or nothing but the new entry. Keys are
+//      hashes, so removing entries in the order of their names removes any of them alike.
+//   3. The cache is never needed: a failure to write is an error of add() that a caller may record
+//      and ignore.
+// Several threads may call find and add of one cache.
+#ifndef BT_COMPILER_CODE_CACHE_H
+#define BT_COMPILER_CODE_CACHE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "framework/checkpoint/file_ops.h"
+
+enum { BT_CODE_KEY_BYTES = 33 };                 // 32 hexadecimal digits and a zero
+#define BT_CODE_CACHE_BYTES ((int64_t)256 << 20) // the usual limit
+
+typedef struct bt_code {
+    void *bytes; // owned (bt_mem_free), zero-terminated
+    size_t size_bytes;
+} bt_code;
+
+void bt_code_release(bt_code *code);
+
+typedef struct bt_code_cache {
+    const bt_file_ops *ops;             // borrowed
+    char *folder;                       // owned; NULL: nothing is kept
+    int64_t limit_bytes;                // of all files in the folder
+    atomic_llong hits, misses, damaged; // finds; damaged ones are misses too
+    atomic_llong unwritten;             // adds that failed
+    atomic_uint writes;                 // makes temporary names distinct
+} bt_code_cache;
+
+// folder NULL: a cache that finds nothing. The folder is made when something is added.
+BT_CHECKED bt_status bt_code_cache_open(const bt_file_ops *ops, const char *folder,
+                                        int64_t limit_bytes, bt_code_cache *out);
+// The same with the system's files in BT_CACHE_DIR/code, XDG_CACHE_HOME/blutrain/code or
+// ~/.cache/blutrain/code; without any of these, a cache that finds nothing.
+BT_CHECKED bt_status bt_code_cache_from_environment(bt_code_cache *out);
+void bt_code_cache_close(bt_code_cache *cache);
+// *found false: no such entry, or none that can be used.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_code_cache_find(bt_code_cache *cache, const char *key, bt_code *code,
+                                        bool *found);
+// Errors  IO naming the file (full disk, no permission), OUT_OF_MEMORY; no part of it is left
+BT_CHECKED bt_status bt_code_cache_add(bt_code_cache *cache, const char *key, const void *bytes,
+                                       size_t size_bytes);
+
+#endif

@@ -1,0 +1,54 @@
+// framework/compiler/lower.h - MLIR text to machine code, through libbt_mlir.so and the cache
+//
+// The library lies beside libblutrain and is opened when the first text is lowered; where it was
+// not built or cannot be loaded, everything else works and these functions answer UNAVAILABLE,
+// 'compiler: not built' or the loader's reason. Code that the cache has needs no library.
+#ifndef BT_COMPILER_LOWER_H
+#define BT_COMPILER_LOWER_H
+
+#include <stdbool.h>
+
+#include "framework/compiler/code_cache.h"
+
+typedef enum bt_target_kind { BT_TARGET_CPU, BT_TARGET_CUDA } bt_target_kind;
+
+// What code is generated for.
+typedef struct bt_target {
+    bt_target_kind kind;
+    char processor[16]; // "x86-64-v4", "sm_90a"
+    char features[16];  // "+ptx80", ""
+} bt_target;
+
+// The instruction set that the kernels of kernels/cpu would choose on this machine: x86-64, -v3 or
+// -v4 (kernels/cpu/vector.h).
+// Errors  UNSUPPORTED on another machine
+BT_CHECKED bt_status bt_target_host(bt_target *out);
+// arch: compute capability x10. Of 90 the target is sm_90a.
+// Errors  UNSUPPORTED below 80
+BT_CHECKED bt_status bt_target_cuda(int arch, bt_target *out);
+
+// BT_OK where text can be lowered. Opens the library.
+// Errors  UNAVAILABLE with the reason
+BT_CHECKED bt_status bt_compiler_available(void);
+
+typedef struct bt_lower_options {
+    const char *libdevice; // file to read instead of the CUDA toolkit's; NULL: that one
+    bool keep_llvm;
+} bt_lower_options;
+
+// Code of a text: an object file of the CPU, PTX of CUDA. options NULL: none.
+// Owns    the caller: code, and *llvm (bt_mem_free), which is LLVM IR as text; NULL: not wanted
+// Errors  INVALID_ARGUMENT with place and reason (the text does not parse, or a pass refuses it);
+//         UNAVAILABLE; UNSUPPORTED (a function that needs libdevice, which is missing);
+//         INTERNAL (LLVM failed); OUT_OF_MEMORY
+BT_CHECKED bt_status bt_lower(const bt_target *target, const char *text,
+                              const bt_lower_options *options, bt_code *code, char **llvm);
+
+// The hash of text, target and the versions of LLVM and of this interface.
+void bt_lower_key(const bt_target *target, const char *text, char key[BT_CODE_KEY_BYTES]);
+// From the cache, or lowered and added to it. Not being able to write the cache is no error
+// (cache->unwritten counts it).
+BT_CHECKED bt_status bt_lower_cached(bt_code_cache *cache, const bt_target *target,
+                                     const char *text, bt_code *code);
+
+#endif

@@ -1,0 +1,22 @@
+// framework/compiler/mlir/lower.h - what the files of libbt_mlir.so share
+#ifndef BT_COMPILER_MLIR_LOWER_H
+#define BT_COMPILER_MLIR_LOWER_H
+
+#include <llvm-c/Types.h>
+#include <mlir-c/IR.h>
+
+#include "framework/compiler/mlir/library.h"
+
+bt_mlir_status bt_mlir_lower(const bt_mlir_request *request, bt_mlir_result *result);
+
+// Registers the passes that lower.c names. Once a process.
+void bt_mlir_register_passes(void);
+// A context of one thread that knows the dialects which the emitters write.
+MlirContext bt_mlir_context(void);
+
+// Adds the functions __nv_* that the module calls and makes them internal. Nothing to do without
+// such calls. Errors  UNSUPPORTED without a libdevice
+bt_mlir_status bt_mlir_link_libdevice(LLVMModuleRef module, const bt_mlir_request *request,
+                                      bt_mlir_result *result);
+
+#endif
