@@ -112,6 +112,9 @@ static bt_status check_finite(bt_context *context, const bt_node *node, int i,
                           bt_anomaly_where(context, where));
 }
 
+// Whether the gradient of this input is computed later, with others (weight_grads.h).
+static bool waits(const bt_grad *din) { return din->leaf && din->leaf->grad_pending > 1; }
+
 static bt_status tell(bt_context *context, const bt_node *node, int i, const bt_tensor *grad)
 {
     const bt_op_value value = {
@@ -172,8 +175,7 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
             din->spec.dtype == edge->spec.dtype && !shares_slot(node, i)) {
             BT_TRY(lend_target(context, edge, din));
         }
-        const bool watched = context->anomaly || context->value_hook.made;
-        if (edge->leaf && edge->leaf->grad_pending == 1 && !watched) {
+        if (edge->leaf && edge->leaf->grad_pending == 1 && !context->anomaly) {
             din->leaf = edge->leaf; // nobody else reads its gradient or adds to it in this backward
         }
     }
@@ -215,7 +217,8 @@ static bt_status step_back(bt_context *context, bt_node *node)
         if (status == BT_OK && din->wanted && context->anomaly && din->tensor) {
             status = check_finite(context, node, i, din->tensor);
         }
-        if (status == BT_OK && din->wanted && context->value_hook.made && din->tensor) {
+        if (status == BT_OK && din->wanted && context->value_hook.made && din->tensor &&
+            !waits(din)) {
             status = tell(context, node, i, din->tensor);
         }
         if (status == BT_OK && din->wanted) {

@@ -53,9 +53,10 @@ typedef struct bt_checkpoint_info {
     int64_t tensor_count; // in all of them
     bt_state_values values;
     char plan_hash[256], build[256];
-    char digest[33];       // bt_state_digest of the state that was saved
-    int64_t skipped;       // newer checkpoints that do not verify
-    char skip_reason[512]; // of the newest of them
+    char digest[33];         // bt_state_digest of the state that was saved
+    char tensors_digest[33]; // likewise of the tensors without the values
+    int64_t skipped;         // newer checkpoints that do not verify
+    char skip_reason[512];   // of the newest of them
 } bt_checkpoint_info;
 
 // Reads all of a checkpoint and compares it with its hashes.

@@ -21,7 +21,8 @@ static bt_status fill_info(const bt_manifest *manifest, bt_checkpoint_info *info
     }
     (void)snprintf(info->plan_hash, sizeof info->plan_hash, "%s", manifest->plan_hash);
     (void)snprintf(info->build, sizeof info->build, "%s", manifest->build);
-    return bt_manifest_digest(manifest, info->digest);
+    BT_TRY(bt_manifest_digest(manifest, false, info->tensors_digest));
+    return bt_manifest_digest(manifest, true, info->digest);
 }
 
 bt_status bt_checkpoint_verify(const bt_checkpoint_store *store, int64_t step,

@@ -30,10 +30,10 @@ static int compare_names(const void *a, const void *b)
                   (*(const bt_manifest_tensor *const *)b)->name);
 }
 
-bt_status bt_manifest_digest(const bt_manifest *manifest, char digest[33])
+// A line a tensor, by name: type, shape, hash.
+static bt_status list_tensors(const bt_manifest *manifest, bt_str *text)
 {
     void *block = NULL;
-    bt_str text = {0};
     BT_TRY(bt_mem_alloc((size_t)manifest->tensor_count + 1, sizeof(void *), &block));
     const bt_manifest_tensor **sorted = block;
     for (int64_t i = 0; i < manifest->tensor_count; ++i) {
@@ -42,13 +42,22 @@ bt_status bt_manifest_digest(const bt_manifest *manifest, char digest[33])
     qsort(sorted, (size_t)manifest->tensor_count, sizeof(void *), compare_names);
     for (int64_t i = 0; i < manifest->tensor_count; ++i) {
         char shape[BT_SHAPE_TEXT_BYTES];
-        bt_json_append(&text, sorted[i]->name);
-        bt_str_format(&text, " %s %s %s\n", bt_dtype_name(sorted[i]->dtype),
+        bt_json_append(text, sorted[i]->name);
+        bt_str_format(text, " %s %s %s\n", bt_dtype_name(sorted[i]->dtype),
                       bt_shape_text(&sorted[i]->shape, shape), sorted[i]->xxh3);
     }
     bt_mem_free(block);
-    bt_state_values_print(&manifest->values, &text);
-    bt_status status = bt_str_status(&text);
+    return bt_str_status(text);
+}
+
+bt_status bt_manifest_digest(const bt_manifest *manifest, bool values, char digest[33])
+{
+    bt_str text = {0};
+    bt_status status = list_tensors(manifest, &text);
+    if (status == BT_OK && values) {
+        bt_state_values_print(&manifest->values, &text);
+        status = bt_str_status(&text);
+    }
     if (status == BT_OK) {
         bt_xxh3_hex(bt_str_text(&text), text.length_bytes, digest);
     }

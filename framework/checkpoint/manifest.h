@@ -45,8 +45,9 @@ typedef struct bt_manifest {
 } bt_manifest;
 
 void bt_manifest_release(bt_manifest *manifest);
-// XXH3-128 of names, types, shapes, tensors' hashes and values: bt_state_digest of the same state.
-BT_CHECKED bt_status bt_manifest_digest(const bt_manifest *manifest, char digest[33]);
+// XXH3-128 of names, types, shapes, tensors' hashes and, where asked for, values: with them it is
+// bt_state_digest of the same state.
+BT_CHECKED bt_status bt_manifest_digest(const bt_manifest *manifest, bool values, char digest[33]);
 // Errors  OUT_OF_MEMORY, INVALID_ARGUMENT (a value that JSON cannot hold exactly)
 BT_CHECKED bt_status bt_manifest_print(const bt_manifest *manifest, bt_str *json);
 // Puts the hash of what is behind it at its place in a manifest's JSON.

@@ -81,7 +81,7 @@ bt_status bt_state_digest(bt_context *context, const bt_state *state, char diges
         ++manifest.tensor_count;
         BT_TRY_GOTO(hash_tensor(context, tensor, host, row->xxh3), done);
     }
-    BT_TRY_GOTO(bt_manifest_digest(&manifest, digest), done);
+    BT_TRY_GOTO(bt_manifest_digest(&manifest, true, digest), done);
 done:
     bt_mem_free(host);
     bt_manifest_release(&manifest);

@@ -41,7 +41,8 @@ typedef struct bt_op_value {
 } bt_op_value;
 
 // Told of every such value, behind the op and before anybody else reads it; for recorders.
-// Likewise. Views and recomputed bodies as a whole make no values of their own.
+// Likewise. Views, recomputed bodies as a whole and weight
+// gradients that are computed later are not told.
 typedef struct bt_value_hook {
     void *self; // borrowed
     bt_status (*made)(void *self, bt_context *context, const bt_op_value *value);

@@ -17,8 +17,9 @@
 //   1. Forward calls that a backward makes again are not told.
 //   2. A backward walks the forward's calls from the newest to the oldest, so a gradient belongs to
 //      the newest call of its op that has not been walked. Recomputation keeps that order.
-//   3. Nothing is computed otherwise than without an observer of values, but that weight gradients
-//      do not wait for each other (autograd/weight_grads.h).
+//   3. Nothing is computed otherwise than without an observer of values. So a weight's gradient
+//   that
+//      waits for others (autograd/weight_grads.h) is told as gradient.PARAMETER alone.
 #ifndef BT_TRAIN_TRACE_H
 #define BT_TRAIN_TRACE_H
 

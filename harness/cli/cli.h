@@ -95,6 +95,7 @@ int bt_verb_checkpoint(const bt_cli_arguments *arguments);
 int bt_verb_sample(const bt_cli_arguments *arguments);
 int bt_verb_hellaswag(const bt_cli_arguments *arguments);
 int bt_verb_diff_run(const bt_cli_arguments *arguments);
+int bt_verb_bisect_bits(const bt_cli_arguments *arguments);
 int bt_verb_doctor(const bt_cli_arguments *arguments);
 int bt_verb_env(const bt_cli_arguments *arguments);
 int bt_verb_completion(const bt_cli_arguments *arguments);

@@ -228,6 +228,15 @@ static const bt_cli_option diff_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option bisect_options[] = {
+    {"case", 0, "NAME", "which training case (default: the first with other bits at the end)"},
+    {"device", 0, "NAME", "train again on cpu, cuda or cuda:N (default: that of the runs)"},
+    DB_ROW,
+    FORMAT_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option plain_options[] = {HELP_ROW, END_ROW};
 
 const bt_cli_verb bt_cli_verbs[] = {
@@ -384,6 +393,15 @@ const bt_cli_verb bt_cli_verbs[] = {
      "each step, activation, gradient and parameter: L2 and largest difference, and its bound.\n"
      "Exit codes: 0 all within their bounds, 1 not, 2 usage, 4 unavailable.",
      diff_options, 2, 2, bt_verb_diff_run},
+    {"bisect-bits", "RUN RUN", "the first step, op, tensor and element at which two runs part",
+     "Recorded are the bits of each step's loss and gradient norm, and of each checkpoint a digest "
+     "of\n"
+     "the state. They say between which steps the runs part; those are trained again by this "
+     "build,\n"
+     "both runs in lockstep from the last checkpoint that is the same in both, and every value is\n"
+     "compared. A replay with other bits than its record: another build, or hardware that erred.\n"
+     "Exit codes: 0 the same bits, 1 not, 2 usage, 4 unavailable.",
+     bisect_options, 2, 2, bt_verb_bisect_bits},
     {"doctor", "", "what works on this machine, what is missing and how to get it",
      "Exit code 4 when something is bad enough to keep runs from working.", doctor_options, 0, 0,
      bt_verb_doctor},

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# bt-bench diff-run: modes against each other, and against values that another program wrote
+# bt-bench diff-run: modes against each other, and against values that another program wrote;
+# bisect-bits: where two runs part
 
 load ../support/cli
 
@@ -108,4 +109,45 @@ PY
     run --separate-stderr "$bench" diff-run ./a ./b --suite ./s.json
     [ "$status" = 2 ]
     [[ $stderr == *"at least one side must train"* ]]
+}
+
+# ---- bisect-bits --------------------------------------------------------------------------------
+
+record() { # option...
+    "$bench" run ./s.json --db r.sqlite --quiet --set train.steps=6 --set train.eval_every=0 "$@" >/dev/null
+}
+
+@test "two runs of the same bits" {
+    record
+    record --set train.recompute=block
+    run --separate-stderr "$bench" bisect-bits 1 2 --db r.sqlite
+    [ "$status" = 0 ]
+    [[ $output == *"run 1 and run 2 have the same bits"* ]]
+}
+
+@test "two runs that part: step, op, tensor and element" {
+    record --set train.checkpoint.every_steps=2
+    # The rate of the schedule's end matters from the first step behind the warm-up on.
+    record --set train.checkpoint.every_steps=2 --set train.optimizer.warmup_steps=3 \
+        --set train.optimizer.min_lr=0.0001
+    record --set train.checkpoint.every_steps=2 --set train.optimizer.warmup_steps=3 \
+        --set train.optimizer.min_lr=0.0002
+    run --separate-stderr "$bench" bisect-bits 2 3 --db r.sqlite
+    [ "$status" = 1 ]
+    [[ $output == *"from the checkpoint of step "*", which is the same in run 2 and run 3"* ]]
+    [[ $output == *": op adamw, layer "* ]]
+    [[ $output == *"record       run 2: the replay has the recorded bits"* ]]
+    run --separate-stderr "$bench" bisect-bits 1 2 --db r.sqlite --format json
+    [ "$status" = 1 ]
+    [[ $output == *'"replayed_from": 0'* ]]
+    [[ $output == *'"step": 0'* ]]
+}
+
+@test "runs that cannot be compared" {
+    record
+    run --separate-stderr "$bench" bisect-bits 1 7 --db r.sqlite
+    [ "$status" = 2 ]
+    run --separate-stderr "$bench" bisect-bits 1 1 --db r.sqlite --case nothing
+    [ "$status" = 2 ]
+    [[ $stderr == *"no training case nothing of this program in common"* ]]
 }

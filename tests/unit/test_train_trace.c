@@ -97,7 +97,7 @@ static void values_have_names(void **state)
                 {"forward.0.wte.linear_cross_entropy", "wte"},
                 {"backward.1.wte.linear_cross_entropy.in0", "wte"},
                 {"backward.0.h.1.attention.in0", "h.1"},
-                {"backward.0.h.0.attn.c_attn.linear.in1", "h.0"},
+                {"backward.0.h.0.ln_1.layernorm.in1", "h.0"},
                 {"gradient.h.0.ln_1.bias", "h.0"},
                 {"state.h.1.mlp.c_proj.weight", "h.1"},
                 {"state.adamw.v.ln_f.weight", "ln_f"}};

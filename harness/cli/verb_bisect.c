@@ -1,0 +1,172 @@
+// harness/cli/verb_bisect.c - bisect-bits: where two recorded runs part
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/cli/cli.h"
+#include "harness/cli/run_name.h"
+#include "harness/diff/bisect.h"
+#include "harness/diff/source.h"
+#include "harness/plan/plan.h"
+
+typedef struct side {
+    char name[32]; // "run 3"
+    bt_store_run run;
+    bt_plan plan;
+    bt_diff_source source;
+    bt_str checkpoints;
+} side;
+
+static bool is_ours(const bt_store_round *round)
+{
+    return strcmp(round->what.system, "blutrain") == 0 && round->step_count > 0 &&
+           !round->superseded;
+}
+
+static const bt_store_round *round_of(const bt_store_run *run, const char *name, int64_t ordinal)
+{
+    for (int64_t i = 0; i < run->round_count; ++i) {
+        const bt_store_round *round = &run->rounds[i];
+        if (is_ours(round) && round->ordinal == ordinal && strcmp(round->what.name, name) == 0) {
+            return round;
+        }
+    }
+    return NULL;
+}
+
+// The first training case that both runs have: the given one, else one with other digests where
+// there is one.
+static bt_status find_rounds(const side sides[2], const char *given, const bt_store_round *out[2])
+{
+    bool differs = false;
+    out[0] = out[1] = NULL;
+    for (int64_t i = 0; i < sides[0].run.round_count && !differs; ++i) {
+        const bt_store_round *a = &sides[0].run.rounds[i];
+        const bt_store_round *b = NULL;
+        if (is_ours(a) && (!given || strcmp(given, a->what.name) == 0)) {
+            b = round_of(&sides[1].run, a->what.name, a->ordinal);
+        }
+        differs = b && strcmp(a->params_digest, b->params_digest) != 0;
+        if (b && (!out[0] || differs)) {
+            out[0] = a;
+            out[1] = b;
+        }
+    }
+    return out[0] ? BT_OK
+                  : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                             "%s and %s have no training case%s%s of this program in common",
+                             sides[0].name, sides[1].name, given ? " " : "", given ? given : "");
+}
+
+static const cJSON *case_of(const bt_plan *plan, const char *name)
+{
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        const cJSON *item = bt_plan_case(plan, i);
+        if (strcmp(bt_json_get(item, "name")->valuestring, name) == 0) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+static void say(void *self, const char *line)
+{
+    (void)self;
+    fprintf(stderr, "%s\n", line);
+}
+
+// FOLDER/CASE-SYSTEM-ORDINAL, as run/rounds.c makes it.
+static bt_status find_checkpoints(const cJSON *item, const bt_store_round *round, side *s)
+{
+    const cJSON *keys = bt_json_get(bt_json_get(item, "train"), "checkpoint");
+    const cJSON *folder = bt_json_get(keys, "folder");
+    if (!keys) {
+        return BT_OK;
+    }
+    if (cJSON_IsString(folder)) {
+        bt_str_append(&s->checkpoints, folder->valuestring);
+    } else {
+        bt_str_format(&s->checkpoints, "%s/checkpoints", s->run.info.out_dir);
+    }
+    bt_str_format(&s->checkpoints, "/%s-%s-%lld", round->what.name, round->what.system,
+                  (long long)round->ordinal);
+    return bt_str_status(&s->checkpoints);
+}
+
+static bt_status open_side(const bt_store_round *round, const char *device, side *s,
+                           bt_bisect_side *out)
+{
+    BT_TRY(bt_plan_read(s->run.info.suite.plan_json, &s->plan));
+    const cJSON *item = case_of(&s->plan, round->what.name);
+    if (!item) {
+        return bt_error(BT_STATUS_CORRUPT_DATA, "its plan has no case %s", round->what.name);
+    }
+    BT_TRY(bt_diff_source_open(item, device ? device : s->plan.device, say, &s->source));
+    BT_TRY(find_checkpoints(item, round, s));
+    *out = (bt_bisect_side){.name = s->name,
+                            .round = round,
+                            .plan = &s->source.train,
+                            .checkpoints =
+                                s->checkpoints.length_bytes ? bt_str_text(&s->checkpoints) : NULL};
+    return BT_OK;
+}
+
+static bt_status read_runs(const bt_cli_arguments *arguments, side sides[2])
+{
+    bt_store *store = NULL;
+    int64_t runs[2] = {0, 0};
+    for (int i = 0; i < 2; ++i) {
+        BT_TRY(bt_cli_run(arguments, arguments->words[i], &runs[i]));
+        (void)snprintf(sides[i].name, sizeof sides[i].name, "run %lld", (long long)runs[i]);
+    }
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
+    bt_status status = bt_store_run_read(store, runs[0], &sides[0].run);
+    status = status == BT_OK ? bt_store_run_read(store, runs[1], &sides[1].run) : status;
+    const bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+static bt_status run(const bt_cli_arguments *arguments, side sides[2], bt_bisect_result *result,
+                     bt_str *out)
+{
+    const bt_store_round *rounds[2];
+    bt_bisect_side both[2];
+    bool json = false;
+    BT_TRY(bt_cli_wants_json(arguments, &json));
+    BT_TRY(read_runs(arguments, sides));
+    BT_TRY(find_rounds(sides, bt_cli_value(arguments, "case"), rounds));
+    for (int i = 0; i < 2; ++i) {
+        BT_TRY(bt_error_context(
+            open_side(rounds[i], bt_cli_value(arguments, "device"), &sides[i], &both[i]), "%s",
+            sides[i].name));
+    }
+    BT_TRY(bt_bisect_run(both, result));
+    if (json) {
+        return bt_bisect_json(both, result, out);
+    }
+    bt_str_format(out, "case         %s\n", rounds[0]->what.name);
+    bt_bisect_text(both, result, out);
+    return bt_str_status(out);
+}
+
+int bt_verb_bisect_bits(const bt_cli_arguments *arguments)
+{
+    side sides[2];
+    bt_bisect_result result = {0};
+    bt_str out = {0};
+    int code = 0;
+    memset(sides, 0, sizeof sides);
+    const bt_status status = run(arguments, sides, &result, &out);
+    if (status == BT_OK) {
+        code = bt_cli_print(&out);
+        code = code ? code : result.span.differs != BT_BISECT_NOTHING;
+    } else {
+        bt_str_release(&out);
+    }
+    for (int i = 0; i < 2; ++i) {
+        bt_diff_source_close(&sides[i].source);
+        bt_plan_release(&sides[i].plan);
+        bt_store_run_release(&sides[i].run);
+        bt_str_release(&sides[i].checkpoints);
+    }
+    return status == BT_OK ? code : bt_cli_fail(status);
+}
