@@ -21,7 +21,7 @@ static void resumed_bits_are_those_of_the_whole_run(void **state)
 {
     (void)state;
     for (int precision = 0; precision < BT_PRECISION_COUNT; ++precision) {
-        train_history whole;
+        train_history whole = {0};
         for (int mode = 0; mode < 3; ++mode) {
             char folder[64];
             bt_train_plan plan = gpu_plan(checkpoint_folder_make(folder), precision, mode);

@@ -86,7 +86,7 @@ static int find_samples(const char *name, sample *out, int most)
     assert_int_equal(text[strlen(text) - 1], '\n');
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char given[64], type[16];
-        sample one;
+        sample one = {0};
         if (strncmp(line, "# HELP ", 7) == 0) {
             assert_true(strchr(line + 7, ' ')[1] != '\0');
         } else if (sscanf(line, "# TYPE %63s %15s", given, type) == 2) {
@@ -115,7 +115,7 @@ static double value_of(const char *name)
 
 static bool is_there(const char *name)
 {
-    sample one;
+    sample one = {0};
     return find_samples(name, &one, 1) == 1;
 }
 
