@@ -1,0 +1,76 @@
+// framework/compiler/ir.h - writes MLIR text, an operation a call
+//
+// A value is the number of an SSA name, %v<number>; types are given by the caller. Nothing is
+// checked here but memory (bt_ir.out is sticky): the text is verified when it is lowered.
+#ifndef BT_COMPILER_IR_H
+#define BT_COMPILER_IR_H
+
+#include <stdint.h>
+
+#include "framework/base/dtype.h"
+#include "framework/base/str.h"
+
+typedef enum bt_ir_kind {
+    BT_IR_F32,
+    BT_IR_F64,
+    BT_IR_I1,
+    BT_IR_I16, // also the bits of a bf16
+    BT_IR_I32,
+    BT_IR_I64,
+    BT_IR_KIND_COUNT
+} bt_ir_kind;
+
+typedef struct bt_ir_type {
+    bt_ir_kind kind;
+    int lanes; // of a vector; 0: a scalar
+} bt_ir_type;
+
+typedef struct bt_ir {
+    bt_str out; // owned
+    int next;   // the next value's number
+    int depth;  // of nested regions, for the layout
+} bt_ir;
+
+typedef struct bt_ir_name { // the text of a type
+    char text[32];
+} bt_ir_name;
+
+// bf16 is I16: its bits.
+bt_ir_kind bt_ir_kind_of(bt_dtype dtype);
+static inline bt_ir_type bt_ir_make(bt_ir_kind kind, int lanes)
+{
+    return (bt_ir_type){kind, lanes};
+}
+bt_ir_name bt_ir_type_name(bt_ir_type type);
+
+// A line of text, laid out at the depth. The caller writes the newline's contents only.
+void bt_ir_line(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
+// "%v7 = " of a new value begins a line that the caller ends with bt_ir_rest.
+int bt_ir_begin(bt_ir *ir);
+void bt_ir_rest(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
+
+int bt_ir_float(bt_ir *ir, bt_ir_type type, double value);
+int bt_ir_int(bt_ir *ir, bt_ir_type type, int64_t value);
+// 0, 1, 2 ... of a vector of integers.
+int bt_ir_lane_numbers(bt_ir *ir, bt_ir_type type);
+// "op %a : type", "op %a, %b : type".
+int bt_ir_one(bt_ir *ir, const char *op, bt_ir_type type, int a);
+int bt_ir_two(bt_ir *ir, const char *op, bt_ir_type type, int a, int b);
+// "arith.cmpf ogt, %a, %b : type": predicate "cmpf ogt", "cmpi slt". A value of I1.
+int bt_ir_compare(bt_ir *ir, const char *predicate, bt_ir_type type, int a, int b);
+int bt_ir_select(bt_ir *ir, bt_ir_type type, int condition, int a, int b);
+// "op %a : from to to": arith.extf, truncf, bitcast, extsi ...
+int bt_ir_convert(bt_ir *ir, const char *op, bt_ir_type from, bt_ir_type to, int a);
+// LLVM's fma, sqrt, fabs, copysign: "llvm.intr.name(%a, ...) : (type, ...) -> type", count 1 to 3.
+int bt_ir_call(bt_ir *ir, const char *name, bt_ir_type type, int count, int a, int b, int c);
+int bt_ir_fma(bt_ir *ir, bt_ir_type type, int a, int b, int c);
+int bt_ir_broadcast(bt_ir *ir, bt_ir_type type, int scalar);
+int bt_ir_extract(bt_ir *ir, bt_ir_type type, int vector, int lane);
+// Lanes [first, first + count) of a vector.
+int bt_ir_slice(bt_ir *ir, bt_ir_type type, int vector, int first, int count);
+
+// From one element type of tensors to another, to nearest even; lanes of both are equal.
+// Errors  UNSUPPORTED, which makes ir->out fail: floats to integers, f64 to bf16
+int bt_ir_cast(bt_ir *ir, bt_dtype from, bt_dtype to, int lanes, int a);
+
+#endif

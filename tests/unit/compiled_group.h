@@ -1,0 +1,30 @@
+// tests/unit/compiled_group.h - fused groups that tests construct, compile and run
+#ifndef BT_TESTS_UNIT_COMPILED_GROUP_H
+#define BT_TESTS_UNIT_COMPILED_GROUP_H
+
+#include "framework/compiler/run.h"
+#include "tests/support/kernel.h"
+
+enum { GROUP_OPERANDS = 8 };
+
+// Compiles the group for 1, 2 and 5 threads, runs each from the buffers' contents and fails unless
+// all give the same bits. Keeps code in the scratch folder (tests/support/scratch.h). operands[i]
+// belongs to operand i of the group.
+void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands);
+// Both buffers' elements are the same bits, or NaN.
+void assert_same_bits(const test_buffer *got, const test_buffer *expected, const char *what);
+
+// y = f(x), dx = f'(x): operands x, y, dx.
+bt_fused group_unary(bt_dtype dtype, int64_t count, bt_unary function, double alpha);
+// Operands x, y; [rows, cols], in the order of the CPU's kernel.
+bt_fused group_softmax(bt_dtype dtype, int64_t rows, int64_t cols);
+// Operands x, gamma, beta, y, mean, rstd, likewise.
+bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon);
+// Operands x, residual, gamma, sum, y: y = sum / sqrt(mean(sum^2) + epsilon) gamma.
+bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon);
+// Operands logits, targets [rows, 1], loss [rows, 1].
+bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols);
+// Operands x, weight [1, cols], y, total: y = x weight, total += sums of y's columns.
+bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols);
+
+#endif
