@@ -30,6 +30,9 @@ BT_ENVIRONMENT(OMP_THREAD_LIMIT, "OMP_THREAD_LIMIT", "a number",
                "OpenMP runtime")
 BT_ENVIRONMENT(OMP_DYNAMIC, "OMP_DYNAMIC", "false",
                "teams of varying size; corrected to false with a note", "OpenMP runtime")
+BT_ENVIRONMENT(NCCL_NVLS_ENABLE, "NCCL_NVLS_ENABLE", "0",
+               "NVLink multicast; the launcher sets 0, and ranks on GPUs refuse anything else",
+               "bt-bench, NCCL")
 BT_ENVIRONMENT(HOME, "HOME", "a folder", "~/.cache when XDG_CACHE_HOME is not set", "libblutrain")
 BT_ENVIRONMENT(XDG_CACHE_HOME, "XDG_CACHE_HOME", "a folder", "where caches are kept",
                "libblutrain, ci/lint.sh")

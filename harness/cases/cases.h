@@ -23,6 +23,8 @@ typedef struct bt_case_work {
     const char *checkpoints; // folder of this round alone; NULL: a training case saves nothing
     bool resume;             // go on from a checkpoint there
     int64_t resume_below;    // of a step below this; higher ones are removed
+    bt_group *group;         // of the ranks that train together; NULL: one
+    bool memory_state;       // checkpoints are the launcher's: each step, the last two, in memory
 } bt_case_work;
 
 // What a kernel case found out besides its samples.

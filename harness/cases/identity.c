@@ -18,6 +18,20 @@ static const char *const without_effect[] = {
     "recompute_blocks", "timeout_s",       "verify_every",       "warmup_timing_steps",
 };
 
+// Of a mesh whose bits do not depend on the number of ranks, only the virtual shards matter.
+static void reduce_mesh(cJSON *mesh)
+{
+    static const char *const never[] = {"bucket_mb", "shrink", "faults"};
+    static const char *const of_invariant[] = {"data", "sharding"};
+    const bool invariant = bt_json_number_of(mesh, "invariant") > 0;
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; ++i) {
+        cJSON_DeleteItemFromObjectCaseSensitive(mesh, never[i]);
+    }
+    for (size_t i = 0; invariant && i < sizeof of_invariant / sizeof of_invariant[0]; ++i) {
+        cJSON_DeleteItemFromObjectCaseSensitive(mesh, of_invariant[i]);
+    }
+}
+
 bt_status bt_case_identity(const cJSON *item, bt_str *out)
 {
     cJSON *root = cJSON_CreateObject();
@@ -26,6 +40,7 @@ bt_status bt_case_identity(const cJSON *item, bt_str *out)
     for (size_t i = 0; i < sizeof without_effect / sizeof without_effect[0]; ++i) {
         cJSON_DeleteItemFromObjectCaseSensitive(train, without_effect[i]);
     }
+    reduce_mesh(cJSON_GetObjectItemCaseSensitive(train, "mesh"));
     bool whole = root && train && cJSON_AddItemToObject(root, "train", train);
     if (whole && dataset) {
         whole = cJSON_AddItemToObject(root, "dataset", dataset);

@@ -52,9 +52,19 @@ static double checkpoint_value(const cJSON *train, const char *key)
     return bt_json_number_of(bt_json_get(train, "checkpoint"), key);
 }
 
+// The launcher's copy of the state: two in turn, each whole and verified when it is loaded.
+static bt_train_checkpoints memory_checkpoints(const bt_case_work *work)
+{
+    return (bt_train_checkpoints){
+        .folder = work->checkpoints, .every_steps = 1, .max_to_keep = 2, .resume = work->resume};
+}
+
 static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON *train)
 {
     const cJSON *keys = bt_json_get(train, "checkpoint");
+    if (work->memory_state) {
+        return memory_checkpoints(work);
+    }
     if (!keys || !work->checkpoints) {
         return (bt_train_checkpoints){0};
     }
@@ -71,6 +81,27 @@ static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON
         .resume = work->resume,
         .resume_below = work->resume_below,
     };
+}
+
+static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_train_parallel *out)
+{
+    const cJSON *mesh = bt_json_get(train, "mesh");
+    const char *sharding = text_of(mesh, "sharding");
+    *out = (bt_train_parallel){.group = work->group};
+    if (!mesh) {
+        return BT_OK;
+    }
+    out->invariant = (int64_t)bt_json_number_of(mesh, "invariant");
+    out->bucket_mb = bt_json_number_of(mesh, "bucket_mb");
+    if (sharding && !bt_sharding_parse(sharding, &out->sharding)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.sharding is %s", sharding);
+    }
+    const int64_t data = (int64_t)bt_json_number_of(mesh, "data");
+    if (!work->group && data > 1) {
+        return bt_error(BT_STATUS_INTERNAL, "a rank of %lld was started without a group",
+                        (long long)data);
+    }
+    return BT_OK;
 }
 
 bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
@@ -106,6 +137,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .verify_every = whole(train, "verify_every"),
         .init = text_of(train, "init"),
     };
+    BT_TRY(parallel_of(work, train, &out->parallel));
     if (!cJSON_IsString(precision) ||
         !bt_precision_parse(precision->valuestring, &out->precision)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.precision is %s",
@@ -155,7 +187,9 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
         bt_build_digest(build);
         plan.checkpoints.plan_hash = hash;
         plan.checkpoints.build = build;
-        status = bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity));
+        status = !work->group || work->group->rank == 0 // one writes
+                     ? bt_case_settle(plan.checkpoints.folder, bt_str_text(&identity))
+                     : BT_OK;
     }
     bt_str_release(&identity);
     plan.hellaswag = &questions;

@@ -21,7 +21,8 @@ enum {
     BT_NVML_CLOCK_SM = 1,
     BT_NVML_CLOCK_MEMORY = 2,
     BT_NVML_TEMPERATURE_GPU = 0,
-    BT_NVML_LINKS_MAX = 18
+    BT_NVML_LINKS_MAX = 18,
+    BT_NVML_EVENT_XID = 8
 };
 
 typedef struct bt_nvml_memory { // nvmlMemory_t
@@ -36,13 +37,22 @@ typedef struct bt_nvml_process { // nvmlProcessInfo_t, of _v3
 
 #define BT_NVML_UNKNOWN (~0ULL)
 
+typedef struct bt_nvml_events_impl *bt_nvml_events; // nvmlEventSet_t
+
+typedef struct bt_nvml_event { // nvmlEventData_t
+    bt_nvml_device device;
+    unsigned long long type, data; // data: the XID
+    unsigned gpu_instance, compute_instance;
+} bt_nvml_event;
+
 typedef struct bt_nvml_pci { // nvmlPciInfo_t, of _v3
     char bus_id_legacy[16];
     unsigned domain, bus, device, device_id, subsystem_id;
     char bus_id[32]; // "00000000:1B:00.0"
 } bt_nvml_pci;
 
-_Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68,
+_Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68 &&
+                   sizeof(bt_nvml_event) == 32,
                "NVML's structures have other sizes");
 
 // X(member, symbol, parameters): all return BT_NVML_OK or an error number. Those without which the
@@ -95,7 +105,13 @@ _Static_assert(sizeof(bt_nvml_process) == 24 && sizeof(bt_nvml_pci) == 68,
     X(throttle_reasons, "nvmlDeviceGetCurrentClocksThrottleReasons", /* its name up to 530 */      \
       (bt_nvml_device device, unsigned long long *bits))                                           \
     X(processes, "nvmlDeviceGetComputeRunningProcesses_v3",                                        \
-      (bt_nvml_device device, unsigned *count, bt_nvml_process *list))
+      (bt_nvml_device device, unsigned *count, bt_nvml_process *list))                             \
+    X(event_set_create, "nvmlEventSetCreate", (bt_nvml_events * events))                           \
+    X(event_set_free, "nvmlEventSetFree", (bt_nvml_events events))                                 \
+    X(register_events, "nvmlDeviceRegisterEvents",                                                 \
+      (bt_nvml_device device, unsigned long long types, bt_nvml_events events))                    \
+    X(event_set_wait, "nvmlEventSetWait_v2",                                                       \
+      (bt_nvml_events events, bt_nvml_event * event, unsigned timeout_ms))
 
 typedef struct bt_nvml {
     void *library; // owned

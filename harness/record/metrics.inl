@@ -47,3 +47,11 @@ X(CHECKPOINT_SAVE, "checkpoint_save_ns", NS, LOWER,
   "from the call that saves to when the checkpoint is there, as noticed behind a step; mean")
 X(CHECKPOINT_LOAD, "checkpoint_load_ns", NS, LOWER,
   "loading a checkpoint into the device's memory, verification included")
+X(RECOVERY, "recovery_ns", NS, LOWER,
+  "from the loss of a rank to when training goes on from the state; mean of the round's")
+X(RECOVERY_DETECT, "recovery_detect_ns", NS, LOWER,
+  "from a fault that was caused on purpose to when it was noticed; mean of the round's")
+X(RECOVERY_GROUP, "recovery_group_ns", NS, LOWER,
+  "from the loss of a rank to when all ranks are in a group again; mean of the round's")
+X(RECOVERY_STEP, "recovery_step_ns", NS, LOWER,
+  "from the loss of a rank to the end of the first step behind it; mean of the round's")

@@ -56,10 +56,22 @@ static bt_status failed(const char *what)
 
 // What a worker is started with, made before the fork.
 typedef struct worker_program {
-    const char *path;         // NULL: this program
-    bool build;               // another bt-bench: its verb `worker` is run
+    const char *path; // NULL: this program
+    bool build;       // another bt-bench: its verb `worker` is run
+    const bt_child_start *start;
     const char **environment; // owned
 } worker_program;
+
+// In the child: descriptors that it keeps, processors that it gets.
+static void prepare(const bt_child_start *start)
+{
+    for (int i = 0; i < start->kept_count; ++i) {
+        (void)fcntl(start->kept[i], F_SETFD, 0);
+    }
+    if (start->processors) {
+        (void)sched_setaffinity(0, sizeof *start->processors, start->processors);
+    }
+}
 
 // In the child, after fork: only calls that are safe there.
 static void become_worker(const worker_program *program, int input, int output, int errors,
@@ -74,6 +86,7 @@ static void become_worker(const worker_program *program, int input, int output, 
     for (int i = 0; i < 3; ++i) {
         (void)signal(defaults[i], SIG_DFL);
     }
+    prepare(program->start);
     (void)signal(SIGHUP, SIG_IGN); // it outlives the terminal, as its recorder does
     (void)dup2(input, STDIN_FILENO);
     (void)dup2(output, STDOUT_FILENO);
@@ -139,23 +152,35 @@ static bt_status fork_worker(const worker_program *program, bt_child *out)
     return status;
 }
 
-bt_status bt_child_spawn(const char *program, bool build, const char *log_path, bt_child *out)
+static bt_status open_log(const char *path, bt_child *out)
 {
-    worker_program worker = {.path = program, .build = build};
+    if (!path) {
+        return BT_OK;
+    }
+    out->log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    return out->log < 0 ? bt_error(BT_STATUS_IO, "cannot create %s: %s", path, strerror(errno))
+                        : BT_OK;
+}
+
+bt_status bt_child_begin(const bt_child_start *start, bt_child *out)
+{
+    worker_program worker = {.path = start->program, .build = start->build, .start = start};
     memset(out, 0, sizeof *out);
     out->input = out->output = out->errors = out->log = -1;
     bt_status status = bt_child_env_make(&worker.environment);
-    if (status == BT_OK) {
-        out->log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        status = out->log < 0
-                     ? bt_error(BT_STATUS_IO, "cannot create %s: %s", log_path, strerror(errno))
-                     : fork_worker(&worker, out);
-    }
+    status = status == BT_OK ? open_log(start->log_path, out) : status;
+    status = status == BT_OK ? fork_worker(&worker, out) : status;
     bt_mem_free(worker.environment);
     if (status != BT_OK) {
         bt_child_release(out);
     }
     return status;
+}
+
+bt_status bt_child_spawn(const char *program, bool build, const char *log_path, bt_child *out)
+{
+    return bt_child_begin(
+        &(bt_child_start){.program = program, .build = build, .log_path = log_path}, out);
 }
 
 bt_status bt_child_give(bt_child *child, const char *task)

@@ -9,6 +9,7 @@
 #ifndef BT_HARNESS_RUN_CHILD_H
 #define BT_HARNESS_RUN_CHILD_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -36,10 +37,21 @@ typedef enum bt_child_said {
     BT_CHILD_END      // it ended, or its output did
 } bt_child_said;
 
-// Starts `program` (NULL: this program's own worker; `build`: another bt-bench's) with its standard
-// error in the file `log_path`; it waits for its task.
+// How a worker is started.
+typedef struct bt_child_start {
+    const char *program;  // NULL: this program's own worker
+    bool build;           // another bt-bench: its verb `worker` is run
+    const char *log_path; // file for its standard error; NULL: the caller reads child->errors
+    const int *kept;      // [kept_count] descriptors that it inherits under the same numbers
+    int kept_count;
+    const cpu_set_t *processors; // on which it may run; NULL: on all
+} bt_child_start;
+
+// Starts a worker, which waits for its task.
 // Owns    *out: the caller, bt_child_release, which kills what still lives
 // Errors  IO
+BT_CHECKED bt_status bt_child_begin(const bt_child_start *start, bt_child *out);
+// The same for a program alone, with its standard error in the file `log_path`.
 BT_CHECKED bt_status bt_child_spawn(const char *program, bool build, const char *log_path,
                                     bt_child *out);
 // Gives it `task` and a newline as its input, which bt_child_listen writes.

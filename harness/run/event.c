@@ -102,6 +102,14 @@ static const field fields[] = {
     FIELD(SAVE, "blocked_ns", INTEGER, false, save.blocked_ns),
     FIELD(SAVE, "size_bytes", INTEGER, false, save.size_bytes),
     FIELD(SAVE, "message", TEXT, false, save.message),
+    FIELD(RECOVERY, "step", INTEGER, true, recovery.step),
+    FIELD(RECOVERY, "generation", INTEGER, true, recovery.generation),
+    FIELD(RECOVERY, "ranks", INTEGER, true, recovery.ranks),
+    FIELD(RECOVERY, "kind", TEXT, true, recovery.kind),
+    FIELD(RECOVERY, "detect_ns", INTEGER, false, recovery.detect_ns),
+    FIELD(RECOVERY, "group_ns", INTEGER, true, recovery.group_ns),
+    FIELD(RECOVERY, "resume_ns", INTEGER, true, recovery.resume_ns),
+    FIELD(RECOVERY, "step_ns", INTEGER, true, recovery.step_ns),
 };
 
 static const size_t field_count = sizeof fields / sizeof fields[0];
@@ -248,7 +256,7 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     bool of_train = kind && strcmp(kind, "train") == 0;
     return !(kind && !of_train &&
              (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
-              type == BT_RUN_EVENT_SCORE)) &&
+              type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_RECOVERY)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }

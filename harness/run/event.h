@@ -35,7 +35,8 @@
     X(ERROR, "error")                                                                              \
     X(VERSIONS, "versions")                                                                        \
     X(OUTPUTS, "outputs")                                                                          \
-    X(SAVE, "save")
+    X(SAVE, "save")                                                                                \
+    X(RECOVERY, "recovery")
 
 typedef enum bt_run_event_type {
 #define BT_RUN_EVENT_ENUM(name, text) BT_RUN_EVENT_##name,
@@ -93,6 +94,18 @@ typedef struct bt_run_event_save {
     const char *message;
 } bt_run_event_save;
 
+// Ranks that were lost are back. Times since the fault was caused, or noticed.
+typedef struct bt_run_event_recovery {
+    int64_t step;       // behind which the fault came
+    int64_t generation; // that goes on
+    int64_t ranks;      // that go on
+    const char *kind;   // of the fault
+    int64_t detect_ns;  // until it was noticed; 0: not known
+    int64_t group_ns;   // until all ranks are in a group again
+    int64_t resume_ns;  // until training goes on from the state
+    int64_t step_ns;    // until the first step is done
+} bt_run_event_recovery;
+
 typedef struct bt_run_event_error {
     const char *status; // a status text, such as "out of memory"
     const char *message;
@@ -116,6 +129,7 @@ typedef struct bt_run_event {
         bt_run_event_versions versions;
         bt_run_event_outputs outputs;
         bt_run_event_save save;
+        bt_run_event_recovery recovery;
     } as;
     bt_json_doc json; // owned; texts of the union lie in it
     double *numbers;  // owned: those of an event read

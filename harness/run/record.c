@@ -211,6 +211,8 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
         return BT_OK;
     case BT_RUN_EVENT_SAVE:
         return take_save(self, &event->as.save);
+    case BT_RUN_EVENT_RECOVERY:
+        return bt_recorder_take_recovery(self, &event->as.recovery);
     case BT_RUN_EVENT_ERROR:
     case BT_RUN_EVENT_VERSIONS:
     case BT_RUN_EVENT_OUTPUTS:
@@ -420,6 +422,7 @@ static bt_status measure_all(bt_recorder *self)
     BT_TRY(measure_last(self, BT_METRIC_VAL_LOSS, self->val_losses, self->eval_count));
     BT_TRY(measure_energy(self));
     BT_TRY(bt_recorder_measure_saves(self));
+    BT_TRY(bt_recorder_measure_recoveries(self));
     return measure(self, BT_METRIC_WALL_TIME, (double)(bt_clock_ns() - self->started_ns));
 }
 
@@ -445,5 +448,6 @@ void bt_recorder_release(bt_recorder *self)
     bt_mem_free(self->times_ns);
     bt_mem_free(self->val_losses);
     bt_mem_free(self->saves);
+    bt_mem_free(self->recoveries);
     memset(self, 0, sizeof *self);
 }

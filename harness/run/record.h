@@ -26,6 +26,8 @@ typedef struct bt_recorder {
     int64_t first_step;           // steps of it that were taken over
     bt_run_event_save *saves;     // owned, [save_count]: of those that succeeded, texts are gone
     int64_t save_count, save_capacity;
+    bt_run_event_recovery *recoveries; // owned, [recovery_count], texts are gone
+    int64_t recovery_count, recovery_capacity;
     double load_ns; // 0: nothing was loaded
     int64_t failed_saves;
     char failed_save[256];               // why the last of them failed
@@ -56,6 +58,10 @@ BT_CHECKED bt_status bt_recorder_end(bt_recorder *recorder, bt_run_status status
                                      const char *message);
 // record_saves.c: what the checkpoints cost, where there were any.
 BT_CHECKED bt_status bt_recorder_measure_saves(const bt_recorder *recorder);
+// record_recoveries.c: how ranks came back, where some were lost.
+BT_CHECKED bt_status bt_recorder_take_recovery(bt_recorder *recorder,
+                                               const bt_run_event_recovery *recovery);
+BT_CHECKED bt_status bt_recorder_measure_recoveries(const bt_recorder *recorder);
 void bt_recorder_release(bt_recorder *recorder);
 
 #endif

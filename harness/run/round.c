@@ -109,6 +109,11 @@ static void append_task(const bt_round_request *request, bt_str *out)
         bt_str_format(out, ",\"resume\":%s,\"below\":%lld}", request->resume ? "true" : "false",
                       request->resume ? (long long)recorded_steps(request) + 1 : 0LL);
     }
+    const cJSON *train = bt_json_get(request->item, "train");
+    if (bt_json_number_of(bt_json_get(train, "mesh"), "data") > 1) {
+        bt_str_append(out, ",\"ranks_file\":");
+        bt_json_string(request->ranks_path, out);
+    }
     if (request->inject_slowdown > 0) {
         bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
     }

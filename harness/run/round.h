@@ -33,6 +33,7 @@ typedef struct bt_round_request {
     double product_flop_per_s;     // of this run's large product of the case's type; 0: not known
     double copy_bytes_per_s;       // of this run's copy in the same cache mode; 0: not known
     const char *log_path;          // of its standard error
+    const char *ranks_path;        // file that says how the ranks of a mesh are
     const char *checkpoints;       // folder of the round's checkpoints; NULL: it saves none
     bool resume;                   // from them
     const bt_store_round *before; // what was recorded of the round that is gone on with; NULL: none

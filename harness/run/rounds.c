@@ -227,12 +227,16 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     const bool alone = self->schedule.alone[what->case_index];
     bt_ahead_take(&self->ahead, systems, alone ? count : what->system, log_path, &started);
     request.started = &started;
-    bt_str folder = {0};
-    bt_status status = find_checkpoints(self, what, &request, &folder);
+    bt_str folder = {0}, ranks = {0};
+    bt_str_format(&ranks, "%s/ranks.json", bt_str_text(&self->out_dir));
+    request.ranks_path = bt_str_text(&ranks);
+    bt_status status = bt_str_status(&ranks);
+    status = status == BT_OK ? find_checkpoints(self, what, &request, &folder) : status;
     if (status == BT_OK) {
         status = bt_round_run(&request, &round);
     }
     bt_str_release(&folder);
+    bt_str_release(&ranks);
     bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
                          status == BT_OK ? round.message : bt_error_message());
     BT_TRY(status);

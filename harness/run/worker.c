@@ -13,6 +13,7 @@
 #include "harness/cases/cases.h"
 #include "harness/plan/plan.h"
 #include "harness/run/event.h"
+#include "harness/run/ranks.h"
 #include "harness/run/watchdog.h"
 #include "harness/stats/loss.h"
 
@@ -26,6 +27,7 @@ typedef struct worker {
     const char **shards; // owned, train and then val
     bt_ranges ranges;    // of the case that runs
     bt_watchdog *watchdog;
+    bt_ranks *ranks;             // owned; NULL: this is the only rank
     int64_t peak_resident_bytes; // of the processes of a command; 0: this process is measured
     pthread_mutex_t speaking;    // held while a line is written
 } worker;
@@ -102,7 +104,9 @@ static bt_status on_step(void *context, const bt_train_step *step)
                                       .resident_bytes = (int64_t)step->resident_bytes,
                                       .warmup = step->warmup,
                                       .profiled = step->profiled}};
-    return say(context, &event);
+    worker *self = context;
+    bt_ranks_step(self->ranks, step->step + 1);
+    return say(self, &event);
 }
 
 static bt_status on_eval(void *context, const bt_train_eval *eval)
@@ -250,12 +254,16 @@ static bt_status understand(worker *self, bt_case_work *work)
     BT_TRY(bt_mem_alloc(count, sizeof(char *), &block));
     self->shards = block;
     work->device = device->valuestring;
-    work->ordinal = (int)bt_json_number_of(root, "ordinal");
+    work->group = bt_ranks_group(self->ranks);
+    const bool on_cpu = strcmp(device->valuestring, "cpu") == 0; // of which there is one
+    work->ordinal =
+        (int)bt_json_number_of(root, "ordinal") + (on_cpu ? 0 : bt_ranks_slot(self->ranks));
     const cJSON *slowdown = bt_json_get(root, "inject_slowdown");
     work->inject_slowdown = cJSON_IsNumber(slowdown) ? slowdown->valuedouble : 0;
     const cJSON *checkpoints = bt_json_get(root, "checkpoints");
     const cJSON *folder = bt_json_get(checkpoints, "folder");
     work->checkpoints = cJSON_IsString(folder) ? folder->valuestring : NULL;
+    work->memory_state = cJSON_IsTrue(bt_json_get(checkpoints, "memory"));
     work->resume = cJSON_IsTrue(bt_json_get(checkpoints, "resume"));
     work->resume_below = (int64_t)bt_json_number_of(checkpoints, "below");
     work->questions = text_in(bt_json_get(root, "hellaswag"), "questions");
@@ -282,7 +290,7 @@ static bt_status say_memory(worker *self, const bt_train_result *result)
     return say(self, &event);
 }
 
-static bt_status work_on(worker *self, const char *text, size_t size_bytes)
+static bt_status run_case(worker *self)
 {
     bt_case_work work = {0};
     bt_train_result result = {0};
@@ -298,7 +306,6 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
                                            .save = on_save},
                                  .samples = on_samples,
                                  .measured = on_measured};
-    BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
     BT_TRY(understand(self, &work));
     listener.train.fault = on_fault;
     listener.train.ranges = &self->ranges;
@@ -320,6 +327,23 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
     return say(self, &event);
 }
 
+static bt_status pass_on(void *context, const bt_run_event *event) { return say(context, event); }
+
+static bt_status work_on(worker *self, const char *text, size_t size_bytes)
+{
+    BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
+    if (bt_ranks_wanted(self->task.root)) {
+        const bt_ranks_listener listener = {self, pass_on, should_stop};
+        return bt_ranks_launch(self->task.root, NULL, &listener);
+    }
+    BT_TRY(bt_ranks_join(self->task.root, &self->ranges, &self->ranks));
+    const bt_status status = run_case(self);
+    if (status != BT_OK && self->ranks) {
+        bt_group_abort(bt_ranks_group(self->ranks), bt_error_message());
+    }
+    return status;
+}
+
 int bt_worker_main(int input, int output)
 {
     worker self = {.input = input, .output = output, .speaking = PTHREAD_MUTEX_INITIALIZER};
@@ -335,6 +359,7 @@ int bt_worker_main(int input, int output)
         // Who cannot hear the error is gone; the exit code remains.
         (void)!say(&self, &event);
     }
+    bt_ranks_leave(self.ranks);
     bt_str_release(&task);
     bt_str_release(&self.line);
     bt_json_release(&self.task);

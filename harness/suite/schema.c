@@ -118,6 +118,8 @@ const bt_suite_key bt_suite_keys[] = {
         TRAIN, "checkpoint", GROUP, CHECKPOINT, NULL, false, true,
         "When the training state is saved; default: never. With every_steps or every_minutes "
         "also when the run is stopped (SIGINT, SIGTERM)."),
+    OBJECT_ROW(TRAIN, "mesh", GROUP, MESH, NULL, false, true,
+               "Several ranks, processes of this host, that train together; default: one."),
     {BT_SUITE_TRAIN, "micro_batch", BT_SUITE_COUNTS, 1, 65536, NULL, 0, "\"auto\"", false, true,
      "Sequences per forward pass: a number; a list, of which the first that fits the device's "
      "memory is taken; or \"auto\", the largest power of two up to 64 that fits."},
@@ -229,6 +231,22 @@ const bt_suite_key bt_suite_keys[] = {
      "Load the checkpoint of at_end again, to measure."},
     {BT_SUITE_CHECKPOINT, "folder", BT_SUITE_TEXT, 0, 0, NULL, 0, NULL, false, true,
      "Where each round has a folder of its own; default: beside the run's logs."},
+
+    WHOLE_ROW(MESH, "data", 1, 64, "1", "Data-parallel ranks, which share each step's tokens."),
+    CHOICE_ROW(MESH, "sharding", "ddp|zero1|zero2|zero3", "\"zero1\"", false, true,
+               "What each rank keeps a part of: nothing; optimizer state and master weights; "
+               "gradients besides; the weights besides."),
+    WHOLE_ROW(MESH, "invariant", 0, 1024, "8",
+              "Virtual shards of a step: the bits are those of any number of ranks that divides "
+              "them. A power of 2 that divides the step's micro-batches; 0: the bits depend on "
+              "the number of ranks."),
+    REAL_ROW(MESH, "bucket_mb", 0.001, 65536, "25", "MiB of gradients that are reduced at once."),
+    {BT_SUITE_MESH, "shrink", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
+     "Go on with fewer ranks when one is lost twice in a row or its GPU must not be used any "
+     "more; else the run ends."},
+    {BT_SUITE_MESH, "faults", BT_SUITE_TEXTS, 0, 0, NULL, 0, "[]", false, true,
+     "Faults to cause, one after the other, to try and measure recovery: \"kill rank 1 at step "
+     "20\"; also stop and segv."},
 
     REAL_ROW(OPTIMIZER, "lr", 0, 100, "6e-4", "Peak learning rate."),
     REAL_ROW(OPTIMIZER, "min_lr", 0, 100, "6e-5", "Where the cosine ends."),

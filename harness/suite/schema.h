@@ -25,6 +25,8 @@
     X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")  \
     X(CHECKPOINT, "checkpoint", "train.checkpoint",                                                \
       "Saving the training state, from which 'run --resume' goes on with the same bits.")          \
+    X(MESH, "mesh", "train.mesh",                                                                  \
+      "Ranks that train together, and what becomes of them when one is lost.")                     \
     X(POLICY, "policy", "a policy", "What a gate lets pass.")                                      \
     X(TOLERANCE, "tolerance", "tolerance",                                                         \
       "Shares of the time by which a case may be slower and still be the same.")                   \

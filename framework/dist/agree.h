@@ -1,0 +1,20 @@
+// framework/dist/agree.h - ranks make sure that they are of one build, one plan, one kind of device
+#ifndef BT_DIST_AGREE_H
+#define BT_DIST_AGREE_H
+
+#include "framework/dist/group.h"
+
+typedef struct bt_agreement {
+    const char *key;   // "build"
+    const char *value; // at most 127 bytes; must be the same on all ranks
+    const char *help;  // what to do when it is not
+} bt_agreement;
+
+enum { BT_AGREEMENTS_MAX = 8 };
+
+// Collective. Every rank gets the same error, which names the first rank whose value differs from
+// rank 0's, its host, the key and both values.
+// Errors  INVALID_ARGUMENT, those of bt_all_gather
+BT_CHECKED bt_status bt_group_agree(bt_group *group, const bt_agreement *rows, int count);
+
+#endif

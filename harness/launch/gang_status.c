@@ -1,0 +1,56 @@
+// harness/launch/gang_status.c - how the ranks are, for 'bt-bench watch': a small JSON file
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "harness/launch/gang.h"
+
+static void append_rank(const bt_rank *rank, bt_str *out)
+{
+    const bt_flight_board *board = rank->flight.board;
+    const int64_t now_ns = bt_clock_ns();
+    bt_flight_call call;
+    char path[BT_FLIGHT_PATH_BYTES] = "";
+    bt_str_format(out, "{\"rank\":%d,\"slot\":%d,\"process\":%d,\"joined\":%s,\"steps\":%lld",
+                  rank->rank, rank->slot, (int)rank->child.process,
+                  atomic_load(&board->joined) ? "true" : "false",
+                  (long long)atomic_load(&board->steps));
+    const int64_t beat_ns = atomic_load(&board->beat_ns);
+    if (beat_ns > 0) {
+        bt_str_format(out, ",\"silent_s\":%.3f", (double)(now_ns - beat_ns) / 1e9);
+    }
+    bt_str_format(out, ",\"waited_s\":%.3f", (double)atomic_load(&board->waited_ns) / 1e9);
+    bt_flight_path(&rank->flight, path);
+    bt_str_append(out, ",\"in\":");
+    bt_json_string(path, out);
+    if (bt_flight_read(&rank->flight, atomic_load(&board->calls), &call)) {
+        bt_str text = {0};
+        bt_flight_describe(&call, &text);
+        bt_str_format(out, ",\"call_done\":%s,\"call\":",
+                      atomic_load(&call.state) == BT_FLIGHT_ENTERED ? "false" : "true");
+        bt_json_string(bt_str_text(&text), out);
+        bt_str_release(&text);
+    }
+    bt_str_append(out, "}");
+}
+
+void bt_gang_write_status(bt_gang *gang, bool now)
+{
+    const int64_t now_ns = bt_clock_ns();
+    bt_str text = {0};
+    if (!gang->launch->status_path || (!now && now_ns - gang->status_ns < 1000000000)) {
+        return;
+    }
+    gang->status_ns = now_ns;
+    bt_str_format(&text, "{\"time_ns\":%lld,\"generation\":%lld,\"size\":%d,\"ranks\":[",
+                  (long long)bt_clock_wall_ns(), (long long)gang->generation, gang->size);
+    for (int i = 0; i < gang->size; ++i) {
+        bt_str_append(&text, i ? "," : "");
+        append_rank(&gang->ranks[i], &text);
+    }
+    bt_str_append(&text, "]}\n");
+    // A status that cannot be written is no reason to end a run.
+    if (bt_str_status(&text) != BT_OK ||
+        bt_file_write(gang->launch->status_path, bt_str_text(&text), text.length_bytes) != BT_OK) {
+        bt_error_clear();
+    }
+    bt_str_release(&text);
+}

@@ -1,0 +1,176 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/clock.h"
+#include "harness/launch/gang.h"
+
+enum { STRAGGLER_STEPS = 50, STRAGGLER_PERCENT = 5, HANG_STEPS = 5, KNOWN_STEPS = 3 };
+
+static const int64_t second_ns = 1000000000;
+
+void bt_gang_note_steps(bt_gang *gang)
+{
+    int64_t fewest = INT64_MAX;
+    for (int i = 0; i < gang->size; ++i) {
+        bt_rank *rank = &gang->ranks[i];
+        const int64_t step_ns = atomic_load(&rank->flight.board->step_ns);
+        const int64_t steps = atomic_load(&rank->flight.board->steps);
+        if (rank->seen_step_ns > 0 && steps == rank->seen_steps + 1) {
+            const int64_t took_ns = step_ns - rank->seen_step_ns;
+            rank->step_max_ns = took_ns > rank->step_max_ns ? took_ns : rank->step_max_ns;
+            ++rank->known_steps;
+        }
+        rank->seen_steps = steps;
+        rank->seen_step_ns = step_ns;
+        fewest = steps < fewest ? steps : fewest;
+    }
+    gang->steps = fewest > gang->steps ? fewest : gang->steps;
+}
+
+// In a training step, or in a call that a rank in a step keeps waiting.
+static bool is_in_step(const bt_rank *rank)
+{
+    char path[BT_FLIGHT_PATH_BYTES] = "";
+    bt_flight_call call;
+    bt_flight_path(&rank->flight, path);
+    return strncmp(path, "step", 4) == 0 ||
+           (bt_flight_read(&rank->flight, atomic_load(&rank->flight.board->calls), &call) &&
+            atomic_load(&call.state) == BT_FLIGHT_ENTERED);
+}
+
+double bt_gang_silence_s(const bt_gang *gang)
+{
+    int64_t last_ns = 0, longest_ns = 0;
+    bool in_steps = true;
+    for (int i = 0; i < gang->size; ++i) {
+        const bt_rank *rank = &gang->ranks[i];
+        const int64_t beat_ns = atomic_load(&rank->flight.board->beat_ns);
+        last_ns = beat_ns > last_ns ? beat_ns : last_ns;
+        longest_ns = rank->step_max_ns > longest_ns ? rank->step_max_ns : longest_ns;
+        in_steps = in_steps && rank->known_steps >= KNOWN_STEPS && is_in_step(rank);
+    }
+    const double hang_s = gang->launch->hang_s;
+    const double steps_s = 1 + HANG_STEPS * (double)longest_ns / 1e9;
+    const double limit_s = in_steps && (hang_s <= 0 || steps_s < hang_s) ? steps_s : hang_s;
+    const double silent_s = (double)(bt_clock_ns() - last_ns) / 1e9;
+    return last_ns > 0 && limit_s > 0 && silent_s > limit_s ? silent_s : 0;
+}
+
+bool bt_gang_look_for_xids(bt_gang *gang, bt_cause *cause)
+{
+    int gpu = -1;
+    unsigned long long xid = 0;
+    const int64_t now_ns = bt_clock_ns();
+    if (!gang->xids.open || now_ns - gang->xids_ns < second_ns / 10) {
+        return false;
+    }
+    gang->xids_ns = now_ns;
+    while (bt_xid_watch_next(&gang->xids, &gpu, &xid)) {
+        const char *meaning = "";
+        const bt_xid_action action = bt_xid_action_of(xid, &meaning);
+        for (int i = 0; i < gang->size && action != BT_XID_NONE; ++i) {
+            if (gang->ranks[i].slot == gpu) {
+                *cause = (bt_cause){.kind = action == BT_XID_QUARANTINE ? BT_CAUSE_GPU_LOST
+                                                                        : BT_CAUSE_XID,
+                                    .rank = i,
+                                    .status = BT_STATUS_UNAVAILABLE};
+                (void)snprintf(cause->message, sizeof cause->message,
+                               "rank %d: the driver reports XID %llu for GPU %d: %s", i, xid, gpu,
+                               meaning);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void bt_gang_cause_faults(bt_gang *gang)
+{
+    const bt_launch *launch = gang->launch;
+    if (gang->recovering || gang->caused_ns || gang->next_fault >= launch->fault_count) {
+        return;
+    }
+    const bt_launch_fault *fault = &launch->faults[gang->next_fault];
+    if (fault->rank >= gang->size) { // the ranks have become fewer
+        ++gang->next_fault;
+        return;
+    }
+    const bt_rank *rank = &gang->ranks[fault->rank];
+    if (rank->over || atomic_load(&rank->flight.board->step_ns) == 0 ||
+        atomic_load(&rank->flight.board->steps) < fault->step) {
+        return;
+    }
+    const int64_t now_ns = bt_clock_ns();
+    gang->fault_due_ns = gang->fault_due_ns ? gang->fault_due_ns : now_ns + fault->delay_ns;
+    if (now_ns >= gang->fault_due_ns) {
+        gang->caused_ns = now_ns;
+        gang->fault_due_ns = 0;
+        ++gang->next_fault;
+        (void)kill(rank->child.process, fault->signal);
+    }
+}
+
+// ---- stragglers ---------------------------------------------------------------------------------
+
+static int compare_ns(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static int64_t waited_ns(const bt_rank *rank)
+{
+    return (int64_t)atomic_load(&rank->flight.board->waited_ns);
+}
+
+static bt_status report_straggler(bt_gang *gang, int rank, double share)
+{
+    char message[256];
+    (void)snprintf(message, sizeof message,
+                   "rank %d worked %.1f %% longer than the median rank in the last %d steps; the "
+                   "others waited for it",
+                   rank, 100 * share, STRAGGLER_STEPS);
+    const bt_run_event event = {
+        .type = BT_RUN_EVENT_FAULT,
+        .as.fault = {gang->relay.next_step, "straggler", "report", message}};
+    (void)fprintf(stderr, "launcher: %s\n", message);
+    return gang->launch->listener.event(gang->launch->listener.self, &event);
+}
+
+static void open_window(bt_gang *gang)
+{
+    gang->window_ns = bt_clock_ns();
+    gang->straggler_step = gang->steps;
+    for (int i = 0; i < gang->size; ++i) {
+        gang->waited_ns[i] = waited_ns(&gang->ranks[i]);
+    }
+}
+
+bt_status bt_gang_note_stragglers(bt_gang *gang)
+{
+    int64_t worked_ns[BT_LAUNCH_RANKS_MAX], sorted_ns[BT_LAUNCH_RANKS_MAX];
+    if (gang->window_ns == 0 && gang->ranks[0].known_steps >= KNOWN_STEPS) {
+        open_window(gang);
+    }
+    if (gang->window_ns == 0 || gang->size < 2 ||
+        gang->steps - gang->straggler_step < STRAGGLER_STEPS) {
+        return BT_OK;
+    }
+    const int64_t passed_ns = bt_clock_ns() - gang->window_ns;
+    int slowest = 0;
+    for (int i = 0; i < gang->size; ++i) {
+        worked_ns[i] = passed_ns - (waited_ns(&gang->ranks[i]) - gang->waited_ns[i]);
+        sorted_ns[i] = worked_ns[i];
+        slowest = worked_ns[i] > worked_ns[slowest] ? i : slowest;
+    }
+    qsort(sorted_ns, (size_t)gang->size, sizeof *sorted_ns, compare_ns);
+    const int64_t median_ns = sorted_ns[(gang->size - 1) / 2]; // of two the faster one
+    open_window(gang);
+    // Of passed_ns, so that ranks that nearly always wait are no stragglers of each other.
+    const double share = (double)(worked_ns[slowest] - median_ns) / (double)passed_ns;
+    return passed_ns > second_ns / 10 && share > STRAGGLER_PERCENT / 100.0
+               ? report_straggler(gang, slowest, share)
+               : BT_OK;
+}

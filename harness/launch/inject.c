@@ -1,0 +1,33 @@
+#include "harness/launch/inject.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *word;
+    int signal;
+} kinds[] = {{"kill", SIGKILL}, {"stop", SIGSTOP}, {"segv", SIGSEGV}};
+
+bt_status bt_launch_fault_parse(const char *text, int size, bt_launch_fault *out)
+{
+    char word[16] = "";
+    long long rank = -1, step = -1;
+    int end = 0;
+    *out = (bt_launch_fault){0};
+    const int found = sscanf(text, "%15s rank %lld at step %lld%n", word, &rank, &step, &end);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+        if (strcmp(word, kinds[i].word) == 0) {
+            out->signal = kinds[i].signal;
+        }
+    }
+    if (found != 3 || text[end] != '\0' || !out->signal || rank < 0 || rank >= size || step < 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.faults: expected '(kill, stop or segv) rank R at step S' with "
+                        "R below %d ranks, got '%s'",
+                        size, text);
+    }
+    out->rank = (int)rank;
+    out->step = step;
+    return BT_OK;
+}

@@ -1,0 +1,22 @@
+// harness/launch/inject.h - faults that a launcher causes on purpose: recovery is tried, not hoped
+#ifndef BT_HARNESS_LAUNCH_INJECT_H
+#define BT_HARNESS_LAUNCH_INJECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "framework/base/status.h"
+
+typedef struct bt_launch_fault {
+    int signal;       // SIGKILL, SIGSTOP, SIGSEGV
+    int rank;         // below the number of ranks
+    int64_t step;     // as soon as this rank has done so many steps
+    int64_t delay_ns; // and so much time has passed
+} bt_launch_fault;
+
+// "kill rank 1 at step 20", also with stop, segv.
+// Errors  INVALID_ARGUMENT: says what is allowed
+BT_CHECKED bt_status bt_launch_fault_parse(const char *text, int size, bt_launch_fault *out);
+
+#endif

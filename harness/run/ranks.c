@@ -1,0 +1,146 @@
+// harness/run/ranks.c - one rank of several: its group and its flight recorder
+#include "harness/run/ranks.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "framework/base/environment.h"
+#include "framework/base/mem.h"
+#include "framework/dist/agree.h"
+#include "framework/dist/host.h"
+#include "harness/cases/cases.h"
+#include "harness/env/build.h"
+#include "harness/plan/plan.h"
+
+enum { BEAT_MS = 10 };
+
+struct bt_ranks {
+    bt_group *group;
+    bt_flight flight;
+    const bt_ranges *ranges;
+    int slot;
+    atomic_bool quit;
+    bool beating;
+    pthread_t thread;
+};
+
+static void *beat(void *context)
+{
+    bt_ranks *ranks = context;
+    uint64_t seen = 0;
+    while (!atomic_load(&ranks->quit)) {
+        char path[BT_RANGES_TEXT_BYTES];
+        const uint64_t moves = bt_ranges_moves(ranks->ranges);
+        bt_flight_beat(&ranks->flight, moves != seen, bt_ranges_text(ranks->ranges, path));
+        seen = moves;
+        (void)nanosleep(&(struct timespec){.tv_nsec = BEAT_MS * 1000000L}, NULL);
+    }
+    return NULL;
+}
+
+// Signals stay with the thread that works.
+static bt_status start_beating(bt_ranks *ranks)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    ranks->beating = pthread_create(&ranks->thread, NULL, beat, ranks) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ranks->beating ? BT_OK : bt_error(BT_STATUS_UNAVAILABLE, "no thread for the heartbeats");
+}
+
+// Ranks of other builds or plans would sum other things.
+static bt_status check_equal(const cJSON *task, bt_group *group)
+{
+    bt_str identity = {0};
+    char build[33], plan[33];
+    bt_status status = bt_case_identity(bt_json_get(task, "case"), &identity);
+    if (status == BT_OK) {
+        bt_build_digest(build);
+        bt_plan_hash(bt_str_text(&identity), plan);
+        const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"},
+                                     {"plan", plan, "start all ranks with the same suite"}};
+        status = bt_group_agree(group, rows, 2);
+    }
+    bt_str_release(&identity);
+    return status;
+}
+
+static bt_status check_multicast(const cJSON *task)
+{
+    const cJSON *device = bt_json_get(task, "device");
+    const char *nvls = bt_environment(BT_VARIABLE_NCCL_NVLS_ENABLE);
+    const bool gpu = cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
+    return !gpu || (nvls && strcmp(nvls, "0") == 0)
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "NCCL_NVLS_ENABLE is %s; ranks on GPUs start only with 0, since NVLink "
+                          "multicast must not be used here",
+                          nvls ? nvls : "not set");
+}
+
+static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
+{
+    const int rank = (int)bt_json_number_of(keys, "rank");
+    const int size = (int)bt_json_number_of(keys, "size");
+    // Longer than the launcher waits: it is the launcher that ends a hang.
+    const double silence_s = bt_json_number_of(keys, "timeout_s");
+    const int64_t timeout_ns = (int64_t)((silence_s > 0 ? silence_s : 600) * 1e9);
+    BT_TRY(check_multicast(task));
+    ranks->slot = (int)bt_json_number_of(keys, "slot");
+    BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &ranks->flight));
+    BT_TRY(start_beating(ranks));
+    BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), rank, size, timeout_ns,
+                              &ranks->group));
+    BT_TRY(check_equal(task, ranks->group));
+    ranks->group->flight = &ranks->flight;
+    bt_flight_joined(&ranks->flight);
+    return BT_OK;
+}
+
+bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out)
+{
+    const cJSON *keys = bt_json_get(task, "ranks");
+    *out = NULL;
+    if (!keys) {
+        return BT_OK;
+    }
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_ranks), &block));
+    bt_ranks *ranks = block;
+    ranks->ranges = ranges;
+    const bt_status status = join(task, keys, ranks);
+    if (status != BT_OK) {
+        bt_ranks_leave(ranks);
+        return status;
+    }
+    *out = ranks;
+    return BT_OK;
+}
+
+bt_group *bt_ranks_group(const bt_ranks *ranks) { return ranks ? ranks->group : NULL; }
+
+int bt_ranks_slot(const bt_ranks *ranks) { return ranks ? ranks->slot : 0; }
+
+void bt_ranks_step(bt_ranks *ranks, int64_t steps)
+{
+    if (ranks) {
+        bt_flight_step(&ranks->flight, steps);
+    }
+}
+
+void bt_ranks_leave(bt_ranks *ranks)
+{
+    if (!ranks) {
+        return;
+    }
+    atomic_store(&ranks->quit, true);
+    if (ranks->beating) {
+        (void)pthread_join(ranks->thread, NULL);
+    }
+    bt_group_destroy(ranks->group);
+    bt_flight_detach(&ranks->flight);
+    bt_mem_free(ranks);
+}

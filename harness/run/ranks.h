@@ -1,0 +1,44 @@
+// harness/run/ranks.h - training with several ranks, seen from a worker
+//
+// A worker whose task has train.mesh.data above 1 and no key "ranks" is the launcher: it starts a
+// worker for each rank, whose task says in "ranks" which rank it is and where its group is.
+#ifndef BT_HARNESS_RUN_RANKS_H
+#define BT_HARNESS_RUN_RANKS_H
+
+#include "framework/base/ranges.h"
+#include "framework/dist/flight.h"
+#include "framework/dist/group.h"
+#include "harness/run/event.h"
+
+// Whether this task is one for a launcher.
+bool bt_ranks_wanted(const cJSON *task);
+
+// ---- ranks_launch.c: the launcher ---------------------------------------------------------------
+
+typedef struct bt_ranks_listener {
+    void *self;
+    bt_status (*event)(void *self, const bt_run_event *event);
+    bool (*should_stop)(void *self);
+} bt_ranks_listener;
+
+// Runs the case with its ranks. Adds keys to `task`. `program`: of the ranks, NULL: our own worker.
+// Errors  those of bt_launch_run; INVALID_ARGUMENT for a mesh that cannot be
+BT_CHECKED bt_status bt_ranks_launch(cJSON *task, const char *program,
+                                     const bt_ranks_listener *listener);
+
+// ---- ranks.c: a rank ----------------------------------------------------------------------------
+
+typedef struct bt_ranks bt_ranks;
+
+// Joins the group that the task names; a thread keeps the flight recorder up to date from `ranges`.
+// Without the key "ranks" *out is NULL.
+// Owns    *out: the caller, bt_ranks_leave
+// Errors  INVALID_ARGUMENT, UNAVAILABLE; a rank on a GPU without NCCL_NVLS_ENABLE=0 is refused
+BT_CHECKED bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out);
+bt_group *bt_ranks_group(const bt_ranks *ranks);
+int bt_ranks_slot(const bt_ranks *ranks);
+// So many steps are done. NULL is allowed, here and below.
+void bt_ranks_step(bt_ranks *ranks, int64_t steps);
+void bt_ranks_leave(bt_ranks *ranks);
+
+#endif

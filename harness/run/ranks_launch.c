@@ -1,0 +1,211 @@
+// harness/run/ranks_launch.c - a training case's ranks: their tasks, their state, their events
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/environment.h"
+#include "harness/launch/devices.h"
+#include "harness/launch/launch.h"
+#include "harness/launch/shelf.h"
+#include "harness/plan/plan.h"
+#include "harness/run/ranks.h"
+
+enum { FAULTS_MAX = 1024 };
+
+typedef struct launching {
+    cJSON *task; // borrowed; its keys ranks and checkpoints are set anew for each rank
+    const bt_ranks_listener *listener;
+    bt_shelf shelf;
+    bool memory_state; // the state is on the shelf; else in the case's own checkpoints
+    bool devices[BT_LAUNCH_RANKS_MAX];
+    bt_launch_fault faults[FAULTS_MAX];
+    double hang_s;
+} launching;
+
+static const cJSON *mesh_of(const cJSON *task)
+{
+    return bt_json_get(bt_json_get(bt_json_get(task, "case"), "train"), "mesh");
+}
+
+bool bt_ranks_wanted(const cJSON *task)
+{
+    return bt_json_number_of(mesh_of(task), "data") > 1 && !bt_json_get(task, "ranks");
+}
+
+// ---- tasks --------------------------------------------------------------------------------------
+
+static void put(cJSON *object, const char *key, cJSON *item)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+    (void)cJSON_AddItemToObject(object, key, item);
+}
+
+static void put_checkpoints(launching *self, int64_t generation)
+{
+    cJSON *keys = cJSON_GetObjectItemCaseSensitive(self->task, "checkpoints");
+    if (self->memory_state) {
+        put(self->task, "checkpoints", cJSON_CreateObject());
+        keys = cJSON_GetObjectItemCaseSensitive(self->task, "checkpoints");
+        put(keys, "folder", cJSON_CreateString(self->shelf.path));
+        put(keys, "memory", cJSON_CreateTrue());
+    }
+    if (self->memory_state || generation > 1) {
+        put(keys, "resume", cJSON_CreateBool(generation > 1));
+        put(keys, "below", cJSON_CreateNumber(0));
+    }
+}
+
+static bt_status write_task(void *context, const bt_rank_start *rank, int flight_fd, bt_str *out)
+{
+    launching *self = context;
+    cJSON *keys = cJSON_CreateObject();
+    put_checkpoints(self, rank->generation);
+    put(self->task, "ranks", keys);
+    put(keys, "rank", cJSON_CreateNumber(rank->rank));
+    put(keys, "size", cJSON_CreateNumber(rank->size));
+    put(keys, "slot", cJSON_CreateNumber(rank->slot));
+    put(keys, "generation", cJSON_CreateNumber((double)rank->generation));
+    put(keys, "group_fd", cJSON_CreateNumber(rank->group_fd));
+    put(keys, "flight_fd", cJSON_CreateNumber(flight_fd));
+    put(keys, "timeout_s", cJSON_CreateNumber(self->hang_s > 0 ? 2 * self->hang_s : 86400));
+    bt_json_write(self->task, out);
+    return bt_str_status(out);
+}
+
+// The number of ranks must divide the micro-batches of a step, and the virtual shards.
+static bool fits(void *context, int size)
+{
+    const launching *self = context;
+    const cJSON *train = bt_json_get(bt_json_get(self->task, "case"), "train");
+    const int64_t tokens = (int64_t)bt_json_number_of(train, "tokens_per_step");
+    const int64_t batch =
+        (int64_t)(bt_json_number_of(train, "micro_batch") * bt_json_number_of(train, "sequence"));
+    const int64_t shards = (int64_t)bt_json_number_of(mesh_of(self->task), "invariant");
+    return size > 0 && batch > 0 && tokens / batch % size == 0 && shards % size == 0;
+}
+
+// ---- events -------------------------------------------------------------------------------------
+
+static bt_status tell(void *context, const bt_run_event *event)
+{
+    const launching *self = context;
+    // The state in memory is the launcher's business, no checkpoint of the case.
+    return self->memory_state && event->type == BT_RUN_EVENT_SAVE
+               ? BT_OK
+               : self->listener->event(self->listener->self, event);
+}
+
+static bt_status tell_recovery(void *context, const bt_launch_recovery *recovery)
+{
+    const launching *self = context;
+    const bt_cause_row *row = bt_cause_row_of(recovery->cause->kind);
+    char action[96];
+    (void)snprintf(action, sizeof action, "restart with %d ranks", recovery->size);
+    const bt_run_event fault = {
+        .type = BT_RUN_EVENT_FAULT,
+        .as.fault = {recovery->step, row->name, action, recovery->cause->message}};
+    BT_TRY(self->listener->event(self->listener->self, &fault));
+    const bt_run_event event = {
+        .type = BT_RUN_EVENT_RECOVERY,
+        .as.recovery = {.step = recovery->step,
+                        .generation = recovery->generation,
+                        .ranks = recovery->size,
+                        .kind = row->name,
+                        .detect_ns = recovery->detect_ns < 0 ? 0 : recovery->detect_ns,
+                        .group_ns = recovery->group_ns,
+                        .resume_ns = recovery->resume_ns,
+                        .step_ns = recovery->first_step_ns}};
+    return self->listener->event(self->listener->self, &event);
+}
+
+static bool should_stop(void *context)
+{
+    const launching *self = context;
+    return self->listener->should_stop(self->listener->self);
+}
+
+// ---- the mesh -----------------------------------------------------------------------------------
+
+static bt_status read_faults(launching *self, const cJSON *list, int size, int64_t *count)
+{
+    *count = 0;
+    const cJSON *node = NULL;
+    cJSON_ArrayForEach(node, list)
+    {
+        if (*count == FAULTS_MAX || !cJSON_IsString(node)) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "train.mesh.faults: expected at most %d texts", FAULTS_MAX);
+        }
+        BT_TRY(bt_launch_fault_parse(node->valuestring, size, &self->faults[*count]));
+        ++*count;
+    }
+    return BT_OK;
+}
+
+static bt_status check_mesh(launching *self, const cJSON *mesh, int size)
+{
+    const int shards = (int)bt_json_number_of(mesh, "invariant");
+    if (!fits(self, size)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.data: %d ranks must divide the micro-batches of a step "
+                        "(tokens_per_step / micro_batch / sequence)%s%.0d",
+                        size, shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
+    }
+    return BT_OK;
+}
+
+static bool saves_itself(const cJSON *task)
+{
+    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
+    const cJSON *keys = bt_json_get(train, "checkpoint");
+    return bt_json_get(task, "checkpoints") && (bt_json_number_of(keys, "every_steps") > 0 ||
+                                                bt_json_number_of(keys, "every_minutes") > 0);
+}
+
+static bt_status launch(launching *self, const char *program)
+{
+    const cJSON *train = bt_json_get(bt_json_get(self->task, "case"), "train");
+    const cJSON *mesh = mesh_of(self->task);
+    const cJSON *device = bt_json_get(self->task, "device");
+    const cJSON *status_path = bt_json_get(self->task, "ranks_file");
+    const bool gpu = cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
+    const int size = (int)bt_json_number_of(mesh, "data");
+    bt_launch how = {
+        .size = size,
+        .program = program,
+        .shrink = cJSON_IsTrue(bt_json_get(mesh, "shrink")),
+        .hang_s = self->hang_s,
+        .steps = (int64_t)bt_json_number_of(train, "steps"),
+        .first_step = (int64_t)bt_json_number_of(bt_json_get(self->task, "checkpoints"), "below"),
+        .faults = self->faults,
+        .status_path = cJSON_IsString(status_path) ? status_path->valuestring : NULL,
+        .devices = gpu ? self->devices : NULL,
+        .listener = {.self = self,
+                     .task = write_task,
+                     .fits = fits,
+                     .event = tell,
+                     .recovered = tell_recovery,
+                     .should_stop = should_stop}};
+    BT_TRY(check_mesh(self, mesh, size));
+    BT_TRY(read_faults(self, bt_json_get(mesh, "faults"), size, &how.fault_count));
+    if (gpu) {
+        BT_TRY(bt_launch_devices(size, self->devices));
+        (void)setenv(bt_environment_row(BT_VARIABLE_NCCL_NVLS_ENABLE)->name, "0", 1);
+    }
+    return bt_launch_run(&how);
+}
+
+bt_status bt_ranks_launch(cJSON *task, const char *program, const bt_ranks_listener *listener)
+{
+    launching self = {.task = task, .listener = listener, .shelf = {.lock = -1}};
+    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
+    self.hang_s = bt_json_number_of(train, "hang_s");
+    self.memory_state = !saves_itself(task);
+    BT_TRY(self.memory_state ? bt_shelf_make(&self.shelf) : BT_OK);
+    (void)fprintf(stderr, "launcher: ranks that are lost go on from %s\n",
+                  self.memory_state ? "the state of the last step, which is kept in memory"
+                                    : "the newest checkpoint");
+    const bt_status status = launch(&self, program);
+    bt_shelf_remove(&self.shelf);
+    return status;
+}

@@ -1,0 +1,479 @@
+// tests/harness/test_launch.c - ranks that are lost come back with the same result, and what cannot
+// come back is named
+//
+// The ranks are this program under another name: they add up numbers in all-reduces and keep their
+// sum in a file. What goes wrong stands in their task.
+#include "harness/launch/launch.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/dist/agree.h"
+#include "framework/dist/host.h"
+#include "harness/launch/relay.h"
+#include "tests/support/scratch.h"
+#include "tests/support/test.h"
+
+enum { STEPS = 60 };
+
+// ---- a rank -------------------------------------------------------------------------------------
+
+typedef struct rank_work {
+    int rank, size, generation;
+    bt_group *group;
+    bt_flight flight;
+    const char *folder, *act; // what goes wrong in the first generation; "always-...": in each
+    int act_rank, act_step;
+    double sum;
+} rank_work;
+
+static void say(const bt_run_event *event)
+{
+    bt_str line = {0};
+    bt_run_event_write(event, &line);
+    (void)!write(STDOUT_FILENO, bt_str_text(&line), line.length_bytes);
+    bt_str_release(&line);
+}
+
+static void state_path(const rank_work *work, char path[PATH_MAX])
+{
+    (void)snprintf(path, PATH_MAX, "%s/state", work->folder);
+}
+
+static int load(rank_work *work)
+{
+    char path[PATH_MAX];
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    int step = 0;
+    state_path(work, path);
+    if (work->generation > 1 && bt_file_exists(path)) {
+        ASSERT_OK(bt_file_read(path, &bytes, &size_bytes));
+        assert_int_equal(sscanf(bytes, "%d %la", &step, &work->sum), 2);
+        bt_mem_free(bytes);
+    }
+    return step;
+}
+
+static void save(const rank_work *work, int step)
+{
+    char path[PATH_MAX], new_path[PATH_MAX + 8];
+    state_path(work, path);
+    (void)snprintf(new_path, sizeof new_path, "%s.new", path);
+    FILE *file = work->rank == 0 ? fopen(new_path, "we") : NULL; // without a wait for the disk
+    if (file) {
+        (void)fprintf(file, "%d %a", step, work->sum);
+        (void)fclose(file);
+        (void)rename(new_path, path);
+    }
+}
+
+static bool acts(const rank_work *work, const char *what, int step)
+{
+    const bool always = strncmp(work->act, "always-", 7) == 0;
+    return work->rank == work->act_rank && step == work->act_step &&
+           (always || work->generation == 1) && strcmp(work->act + (always ? 7 : 0), what) == 0;
+}
+
+static bt_status do_step(rank_work *work, int step)
+{
+    double value = 1.0 / (1 + step * work->size + work->rank);
+    float other[4] = {0};
+    bt_flight_beat(&work->flight, 1, "step/forward");
+    if (acts(work, "exit", step)) {
+        (void)fprintf(stderr, "last words of rank %d", work->rank);
+        _exit(3);
+    }
+    if (acts(work, "memory", step)) {
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for a tensor");
+    }
+    if (acts(work, "segv", step)) {
+        (void)raise(SIGSEGV);
+    }
+    if (acts(work, "spin", step)) {
+        for (;;) {
+            (void)pause();
+        }
+    }
+    if (acts(work, "diverge", step)) {
+        return bt_all_reduce(work->group, other, 4, BT_F32, BT_REDUCE_SUM, NULL);
+    }
+    BT_TRY(bt_all_reduce(work->group, &value, 1, BT_F64, BT_REDUCE_SUM, NULL));
+    work->sum += value + (acts(work, "flip", step) ? 1e-9 : 0);
+    (void)nanosleep(&(struct timespec){.tv_nsec = acts(work, "slow", -1) ? 12000000 : 1000000},
+                    NULL);
+    return BT_OK;
+}
+
+static bt_status work_on(rank_work *work, const cJSON *task)
+{
+    const cJSON *keys = bt_json_get(task, "ranks");
+    BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &work->flight));
+    BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), work->rank, work->size,
+                              20000000000, &work->group));
+    work->group->flight = &work->flight;
+    const char *build = strcmp(work->act, "build") == 0 && work->rank == 1 ? "bbb" : "aaa";
+    const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"}};
+    BT_TRY(bt_group_agree(work->group, rows, 1));
+    bt_flight_joined(&work->flight);
+    const int first = load(work);
+    say(&(bt_run_event){
+        .type = BT_RUN_EVENT_START,
+        .as.start = {
+            .protocol = BT_RUN_EVENT_PROTOCOL, .system = "t", .device = "d", .first_step = first}});
+    for (int step = first; step < STEPS; ++step) {
+        BT_TRY(do_step(work, step));
+        const float loss = (float)work->sum;
+        bt_flight_step(&work->flight, step + 1);
+        say(&(bt_run_event){.type = BT_RUN_EVENT_STEP,
+                            .as.step = {.step = step, .loss = loss, .tokens = 1, .host_ns = 1}});
+        save(work, step + 1);
+    }
+    char digest[64];
+    (void)snprintf(digest, sizeof digest, "%a%s", work->sum, acts(work, "digest", -1) ? "x" : "");
+    say(&(bt_run_event){.type = BT_RUN_EVENT_RESULT,
+                        .as.result = {.steps_done = STEPS, .params_digest = digest}});
+    return BT_OK;
+}
+
+static int rank_main(void)
+{
+    char line[4096] = "";
+    bt_json_doc task = {0};
+    if (!fgets(line, sizeof line, stdin) ||
+        bt_json_parse("task", line, strcspn(line, "\n"), &task) != BT_OK) {
+        return 2;
+    }
+    const cJSON *keys = bt_json_get(task.root, "ranks");
+    rank_work work = {.rank = (int)bt_json_number_of(keys, "rank"),
+                      .size = (int)bt_json_number_of(keys, "size"),
+                      .generation = (int)bt_json_number_of(keys, "generation"),
+                      .folder = bt_json_get(task.root, "folder")->valuestring,
+                      .act = bt_json_get(task.root, "act")->valuestring,
+                      .act_rank = (int)bt_json_number_of(task.root, "act_rank"),
+                      .act_step = (int)bt_json_number_of(task.root, "act_step")};
+    const bt_status status = work_on(&work, task.root);
+    if (status != BT_OK) {
+        say(&(bt_run_event){.type = BT_RUN_EVENT_ERROR,
+                            .as.error = {bt_status_text(status), bt_error_message()}});
+    }
+    bt_group_destroy(work.group);
+    bt_flight_detach(&work.flight);
+    bt_json_release(&task);
+    return bt_status_exit_code(status);
+}
+
+// ---- the launcher's side ------------------------------------------------------------------------
+
+typedef struct seen {
+    const char *act;
+    int act_rank, act_step;
+    bool keep_state; // do not remove what a run before left
+    int steps, recoveries, stragglers, smallest;
+    float last_loss;
+    char digest[80], kind[32], message[1200], straggler[256];
+    int64_t detect_ns[256], group_ns[256], resume_ns[256];
+} seen;
+
+static bt_status make_task(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out)
+{
+    const seen *what = self;
+    bt_str_format(
+        out,
+        "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,\"ranks\":{"
+        "\"rank\":%d,\"size\":%d,\"generation\":%" PRId64 ",\"group_fd\":%d,\"flight_fd\":%d}}",
+        test_scratch_path("."), what->act ? what->act : "", what->act_rank, what->act_step,
+        rank->rank, rank->size, rank->generation, rank->group_fd, flight_fd);
+    return BT_OK;
+}
+
+static bool any_size(void *self, int size)
+{
+    (void)self;
+    return size >= 1;
+}
+
+static bt_status on_event(void *self, const bt_run_event *event)
+{
+    seen *what = self;
+    if (event->type == BT_RUN_EVENT_STEP) {
+        assert_int_equal(event->as.step.step, what->steps); // each once, in order
+        ++what->steps;
+        what->last_loss = event->as.step.loss;
+    } else if (event->type == BT_RUN_EVENT_RESULT) {
+        (void)snprintf(what->digest, sizeof what->digest, "%s", event->as.result.params_digest);
+    } else if (event->type == BT_RUN_EVENT_FAULT) {
+        ++what->stragglers;
+        assert_string_equal(event->as.fault.kind, "straggler");
+        (void)snprintf(what->straggler, sizeof what->straggler, "%s", event->as.fault.message);
+    }
+    return BT_OK;
+}
+
+static bt_status on_recovered(void *self, const bt_launch_recovery *recovery)
+{
+    seen *what = self;
+    if (what->recoveries < 256) {
+        what->detect_ns[what->recoveries] = recovery->detect_ns;
+        what->group_ns[what->recoveries] = recovery->group_ns;
+        what->resume_ns[what->recoveries] = recovery->resume_ns;
+    }
+    ++what->recoveries;
+    what->smallest = recovery->size;
+    (void)snprintf(what->kind, sizeof what->kind, "%s",
+                   bt_cause_row_of(recovery->cause->kind)->name);
+    (void)snprintf(what->message, sizeof what->message, "%s", recovery->cause->message);
+    assert_true(recovery->group_ns >= 0 && recovery->group_ns <= recovery->first_step_ns);
+    return BT_OK;
+}
+
+static bool never(void *self)
+{
+    (void)self;
+    return false;
+}
+
+static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *faults,
+                     int64_t fault_count)
+{
+    char rank[PATH_MAX], own[PATH_MAX] = "";
+    (void)snprintf(rank, sizeof rank, "%s", test_scratch_path("rank"));
+    assert_true(readlink("/proc/self/exe", own, sizeof own - 1) > 0);
+    (void)unlink(rank);
+    assert_int_equal(symlink(own, rank), 0);
+    if (!what->keep_state) {
+        (void)unlink(test_scratch_path("state"));
+    }
+    bt_launch launch = {.size = size,
+                        .program = rank,
+                        .shrink = shrink,
+                        .hang_s = 2,
+                        .steps = STEPS,
+                        .faults = faults,
+                        .fault_count = fault_count,
+                        .listener = {.self = what,
+                                     .task = make_task,
+                                     .fits = any_size,
+                                     .event = on_event,
+                                     .recovered = on_recovered,
+                                     .should_stop = never}};
+    return bt_launch_run(&launch);
+}
+
+static void expect_same(const seen *undisturbed, const seen *what)
+{
+    assert_int_equal(what->steps, STEPS);
+    assert_string_equal(what->digest, undisturbed->digest);
+}
+
+static void print_times(const char *name, const int64_t *times_ns, int count)
+{
+    int64_t most = 0, sum = 0;
+    for (int i = 0; i < count; ++i) {
+        sum += times_ns[i];
+        most = times_ns[i] > most ? times_ns[i] : most;
+    }
+    print_message("%s: mean %.1f ms, at most %.1f ms\n", name, (double)sum / 1e6 / count,
+                  (double)most / 1e6);
+}
+
+// Every fault that ranks come back from: what causes it, what it is called, what the message says.
+static void ranks_come_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *act;
+        int rank, step;
+        const char *kind, *message;
+    } rows[] = {
+        {"exit", 1, 7, "rank_exit", "rank 1 "},
+        {"segv", 0, 9, "rank_killed", "rank 0 "},
+        {"spin", 1, 12, "rank_hang", "rank 1 did not enter all_reduce of 8 bytes f64"},
+        {"diverge", 1, 5, "divergent_collectives",
+         "rank 1 left the common order of collectives: it called all_reduce of 16 bytes f32, call "
+         "7, at test_launch.c:"},
+    };
+    seen undisturbed = {0};
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    assert_int_equal(undisturbed.steps, STEPS);
+    assert_int_equal(undisturbed.recoveries, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        seen what = {.act = rows[i].act, .act_rank = rows[i].rank, .act_step = rows[i].step};
+        ASSERT_OK(run(&what, 2, false, NULL, 0));
+        expect_same(&undisturbed, &what);
+        assert_int_equal(what.recoveries, 1);
+        assert_string_equal(what.kind, rows[i].kind);
+        if (!strstr(what.message, rows[i].message)) {
+            fail_msg("%s: %s", rows[i].act, what.message);
+        }
+    }
+}
+
+static void faults_can_be_caused(void **state)
+{
+    (void)state;
+    const bt_launch_fault faults[] = {
+        {SIGKILL, 1, 5, 0}, {SIGKILL, 0, 20, 300000}, {SIGSTOP, 1, 35, 0}, {SIGSEGV, 0, 36, 0}};
+    seen undisturbed = {0}, what = {0};
+    ASSERT_OK(run(&undisturbed, 3, false, NULL, 0));
+    ASSERT_OK(run(&what, 3, false, faults, 4));
+    expect_same(&undisturbed, &what);
+    assert_int_equal(what.recoveries, 4);
+    for (int i = 0; i < 4; ++i) {
+        assert_true(what.detect_ns[i] >= 0);
+        assert_true(what.group_ns[i] >= what.detect_ns[i]);
+    }
+}
+
+static void soak(int kills)
+{
+    bt_launch_fault faults[256];
+    seen undisturbed = {0}, what = {0};
+    uint64_t random = 12345;
+    for (int i = 0; i < kills; ++i) {
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        faults[i] = (bt_launch_fault){.signal = SIGKILL,
+                                      .rank = (int)(random >> 33) % 2,
+                                      .step = (int64_t)(i * (STEPS - 2) / kills),
+                                      .delay_ns = (int64_t)((random >> 40) % 1500000)};
+    }
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    ASSERT_OK(run(&what, 2, false, faults, kills));
+    expect_same(&undisturbed, &what);
+    // A kill may come when its rank has given its result already.
+    assert_true(what.recoveries <= kills && what.recoveries >= kills - 1);
+    print_message("%d kills\n", what.recoveries);
+    print_times("noticed", what.detect_ns, what.recoveries);
+    print_times("group again", what.group_ns, what.recoveries);
+    print_times("training again", what.resume_ns, what.recoveries);
+}
+
+static void twenty_kills_in_a_row(void **state)
+{
+    (void)state;
+    soak(20);
+}
+
+static void what_would_happen_again_ends_the_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *act;
+        int rank, step;
+        bt_status status;
+        const char *message;
+    } rows[] = {
+        {"memory", 1, 3, BT_STATUS_OUT_OF_MEMORY, "rank 1: no memory for a tensor"},
+        {"always-exit", 1, 3, BT_STATUS_UNAVAILABLE, "the third fault in a row"},
+        {"digest", 1, -1, BT_STATUS_CORRUPT_DATA, "rank 1 ended with the state"},
+        {"build", 0, 0, BT_STATUS_INVALID_ARGUMENT, "ranks differ in their build: rank 1 on "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        seen what = {.act = rows[i].act, .act_rank = rows[i].rank, .act_step = rows[i].step};
+        assert_int_equal(run(&what, 2, false, NULL, 0), rows[i].status);
+        if (!strstr(bt_error_message(), rows[i].message)) {
+            fail_msg("%s: %s", rows[i].act, bt_error_message());
+        }
+    }
+    seen what = {0};
+    assert_int_equal(run(&what, BT_LAUNCH_RANKS_MAX + 1, false, NULL, 0),
+                     BT_STATUS_INVALID_ARGUMENT);
+}
+
+// Rank 1 of two can never take step 3, rank 0 alone can.
+static void fewer_ranks_go_on(void **state)
+{
+    (void)state;
+    seen what = {.act = "always-exit", .act_rank = 1, .act_step = 3};
+    ASSERT_OK(run(&what, 2, true, NULL, 0));
+    assert_int_equal(what.steps, STEPS);
+    assert_int_equal(what.smallest, 1);
+    assert_true(what.recoveries >= 1);
+}
+
+static void a_slow_rank_is_reported(void **state)
+{
+    (void)state;
+    seen what = {.act = "always-slow", .act_rank = 1, .act_step = -1};
+    ASSERT_OK(run(&what, 2, false, NULL, 0));
+    assert_int_equal(what.recoveries, 0);
+    assert_int_equal(what.stragglers, 1);
+    assert_memory_equal(what.straggler, "rank 1 worked ", 14);
+}
+
+static bt_status count_event(void *self, const bt_run_event *event)
+{
+    (void)event;
+    ++*(int *)self;
+    return BT_OK;
+}
+
+static bt_run_event step_event(int64_t step, float loss)
+{
+    return (bt_run_event){.type = BT_RUN_EVENT_STEP, .as.step = {.step = step, .loss = loss}};
+}
+
+static void events_are_told_once(void **state)
+{
+    (void)state;
+    int told = 0;
+    bt_relay relay = {.tell = count_event, .self = &told};
+    const bt_run_event start = {.type = BT_RUN_EVENT_START};
+    const bt_run_event kernel = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {"gelu", "gelu_cpu"}};
+    const bt_run_event range = {.type = BT_RUN_EVENT_RANGE,
+                                .as.range = {.step = 1, .path = "step", .count = 1}};
+    const bt_run_event eval = {.type = BT_RUN_EVENT_EVAL, .as.eval = {.step = 0}};
+    const bt_run_event first = step_event(0, 3), second = step_event(1, 2),
+                       other = step_event(0, 4);
+    ASSERT_OK(bt_relay_take(&relay, &start));
+    ASSERT_OK(bt_relay_take(&relay, &eval));
+    ASSERT_OK(bt_relay_take(&relay, &first));
+    ASSERT_OK(bt_relay_take(&relay, &kernel));
+    ASSERT_OK(bt_relay_take(&relay, &range)); // of a step that is lost
+    assert_int_equal(told, 4);
+    bt_relay_restart(&relay);
+    ASSERT_OK(bt_relay_take(&relay, &start));
+    ASSERT_OK(bt_relay_take(&relay, &eval));
+    ASSERT_OK(bt_relay_take(&relay, &first));
+    ASSERT_OK(bt_relay_take(&relay, &kernel));
+    assert_int_equal(told, 4);
+    ASSERT_OK(bt_relay_take(&relay, &range));
+    ASSERT_OK(bt_relay_take(&relay, &second));
+    assert_int_equal(told, 6);
+    bt_relay_restart(&relay);
+    assert_int_equal(bt_relay_take(&relay, &other), BT_STATUS_CORRUPT_DATA);
+    assert_non_null(strstr(bt_error_message(), "step 0 was done again"));
+    bt_relay_release(&relay);
+}
+
+int main(int argc, char **argv)
+{
+    const char *slash = strrchr(argv[0], '/');
+    if (strcmp(slash ? slash + 1 : argv[0], "rank") == 0) {
+        return rank_main();
+    }
+    bt_interrupt_watch();
+    if (argc == 2) { // the number of kills of a long soak
+        soak((int)strtol(argv[1], NULL, 10) % 257);
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_are_told_once),
+        cmocka_unit_test(ranks_come_back),
+        cmocka_unit_test(faults_can_be_caused),
+        cmocka_unit_test(what_would_happen_again_ends_the_run),
+        cmocka_unit_test(fewer_ranks_go_on),
+        cmocka_unit_test(a_slow_rank_is_reported),
+        cmocka_unit_test(twenty_kills_in_a_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
