@@ -464,6 +464,16 @@ void bt_pool_free(bt_pool *pool, void *address)
     make_free(pool, freed);
 }
 
+bt_status bt_pool_free_behind(bt_pool *pool, void *address, bt_event event)
+{
+    const pool_block *block = address ? bt_address_map_find(&pool->live, address) : NULL;
+    const bt_stream own = block ? block->segment->heap->stream : NULL; // the arena is of NULL
+    bt_status status =
+        address ? pool->device->backend->event_wait(pool->device, event, own) : BT_OK;
+    bt_pool_free(pool, address);
+    return status;
+}
+
 // ---- streams -----------------------------------------------------------------------------------
 
 static void move_segments(bt_pool *pool, pool_heap *from, pool_heap *to)

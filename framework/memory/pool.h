@@ -2,7 +2,8 @@
 //
 // Blocks come from large segments of the device, are split on demand, merged with their free
 // neighbours and kept for reuse. Stream-aware: a block freed on the stream that used it is at once
-// reusable on that stream; another stream gets it only after bt_pool_release_cached.
+// reusable on that stream; another stream gets it only after bt_pool_release_cached. A block that
+// another stream used is freed behind an event of that stream.
 //
 // Invariants (checked by bt_pool_check)
 //   1. Blocks tile their segment without gap or overlap; two free neighbours are merged.
@@ -49,6 +50,10 @@ BT_CHECKED bt_status bt_pool_alloc(bt_pool *pool, size_t size_bytes, bt_stream s
 BT_CHECKED bt_status bt_pool_alloc_aside(bt_pool *pool, size_t size_bytes, bt_stream stream,
                                          const char *tag, void **out);
 void bt_pool_free(bt_pool *pool, void *block);
+// The same for a block that another stream may still use until `event`, recorded there: the block's
+// own stream waits for the event, so whoever gets the memory next comes behind that use.
+// Errors  those of the wait; the block is free all the same
+BT_CHECKED bt_status bt_pool_free_behind(bt_pool *pool, void *block, bt_event event);
 // Call before a stream is destroyed. Waits for it; its memory then belongs to the default stream.
 // Sync    the stream
 // Errors  faults of the stream, whose memory is handed over all the same

@@ -8,6 +8,7 @@
 #include "framework/base/rng.h"
 #include "framework/memory/address_map.h"
 #include "framework/memory/pool.h"
+#include "tests/support/lazy_device.h"
 
 static const size_t MIB = (size_t)1 << 20;
 
@@ -139,6 +140,44 @@ static void test_streams_do_not_share(void **state)
     ASSERT_OK(bt_pool_release_cached(pool));
     assert_int_equal(stats().reserved_bytes, 2 * MIB); // the other stream's, which is live
     bt_pool_free(pool, other);
+}
+
+// A stream that runs late still reads a block that was freed; who gets the memory next must not
+// write before. Without the wait the bytes are the next owner's.
+static void test_a_block_is_freed_behind_another_streams_use(void **state)
+{
+    (void)state;
+    bt_device lazy;
+    bt_pool *own = NULL;
+    bt_stream late = NULL;
+    bt_event used = NULL;
+    void *block = NULL, *next = NULL, *copy = NULL;
+    lazy_device_open(&lazy);
+    const bt_backend *backend = lazy.backend;
+    ASSERT_OK(bt_pool_create(&lazy, 0, &own));
+    ASSERT_OK(backend->stream_create(&lazy, false, &late));
+    ASSERT_OK(backend->event_create(&lazy, &used));
+    ASSERT_OK(bt_pool_alloc(own, 256, NULL, "block", &block));
+    ASSERT_OK(bt_pool_alloc(own, 256, NULL, "copy", &copy));
+    ASSERT_OK(backend->fill(&lazy, block, 1, 256, NULL));
+    ASSERT_OK(backend->stream_synchronize(&lazy, NULL));
+    ASSERT_OK(backend->copy(&lazy, copy, block, 256, BT_COPY_DEVICE_TO_DEVICE, late));
+    ASSERT_OK(backend->event_record(&lazy, used, late));
+    ASSERT_OK(bt_pool_free_behind(own, block, used));
+    ASSERT_OK(bt_pool_free_behind(own, NULL, used));
+    ASSERT_OK(bt_pool_alloc(own, 256, NULL, "next", &next));
+    assert_ptr_equal(next, block);
+    ASSERT_OK(backend->fill(&lazy, next, 2, 256, NULL));
+    ASSERT_OK(backend->stream_synchronize(&lazy, NULL));
+    ASSERT_OK(backend->stream_synchronize(&lazy, late));
+    assert_int_equal(*(unsigned char *)copy, 1);
+    bt_pool_free(own, next);
+    bt_pool_free(own, copy);
+    backend->event_destroy(&lazy, used);
+    ASSERT_OK(bt_pool_retire_stream(own, late));
+    backend->stream_destroy(&lazy, late);
+    bt_pool_destroy(own);
+    lazy_device_close(&lazy);
 }
 
 static void test_release_cached_and_peaks(void **state)
@@ -319,6 +358,7 @@ int main(void)
         POOL_TEST(test_a_retired_stream_is_not_waited_for),
         POOL_TEST(test_report_adds_up_by_tag),
         POOL_TEST(test_random_histories),
+        cmocka_unit_test(test_a_block_is_freed_behind_another_streams_use),
         cmocka_unit_test(test_address_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
