@@ -2,6 +2,7 @@
 #include "framework/linalg/tune.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -49,7 +50,8 @@ struct bt_gemm_tuner {
     bt_plan_cache *cache; // owned
     choice *choices;      // owned, [count]
     int64_t count, capacity, measured;
-    bt_event start, stop; // owned
+    bt_event start, stop;        // owned
+    bt_gemm_agreement agreement; // share NULL: this rank decides for itself
 };
 
 // ---- opening and closing -----------------------------------------------------------------------
@@ -416,8 +418,43 @@ static int find_kept(const bt_gemm_tuner *tuner, const char *key, const candidat
     return -1;
 }
 
-static bt_status decide(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_args *args,
-                        const gemm_key *key, candidate *list, int count)
+void bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement)
+{
+    tuner->agreement = agreement;
+}
+
+// By name: ranks may list candidates in different orders.
+typedef struct agreed {
+    char kernel[64], plan[sizeof((bt_kernel_plan *)NULL)->name];
+} agreed;
+
+// *best becomes what the rank that measures has chosen.
+static bt_status agree(const bt_gemm_tuner *tuner, const candidate *list, int count, int *best)
+{
+    const bt_gemm_agreement *with = &tuner->agreement;
+    agreed chosen = {"", ""};
+    if (with->measures) {
+        (void)snprintf(chosen.kernel, sizeof chosen.kernel, "%s", list[*best].kernel->name);
+        (void)snprintf(chosen.plan, sizeof chosen.plan, "%s", list[*best].plan.name);
+    }
+    BT_TRY(with->share(with->self, &chosen, sizeof chosen));
+    for (int i = 0; i < count; ++i) {
+        if (strcmp(list[i].kernel->name, chosen.kernel) == 0 &&
+            strcmp(list[i].plan.name, chosen.plan) == 0) {
+            *best = i;
+            return BT_OK;
+        }
+    }
+    return bt_error(
+        BT_STATUS_INTERNAL,
+        "the rank that measures chose \"%s %s\" for a product, which this rank does not "
+        "have: all ranks need one build and one kind of device",
+        chosen.kernel, chosen.plan);
+}
+
+// What the file names, or what is fastest now.
+static bt_status find_best(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_args *args,
+                           const gemm_key *key, candidate *list, int count, int *out)
 {
     bt_str text = {0};
     bt_status status = write_key(key, &text);
@@ -431,7 +468,20 @@ static bt_status decide(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_ar
         }
     }
     bt_str_release(&text);
-    return status == BT_OK ? remember(tuner, key, &list[best]) : status;
+    *out = best;
+    return status;
+}
+
+static bt_status decide(bt_gemm_tuner *tuner, bt_stream stream, const bt_gemm_args *args,
+                        const gemm_key *key, candidate *list, int count)
+{
+    const bt_gemm_agreement *with = &tuner->agreement;
+    int best = 0;
+    if (!with->share || with->measures) {
+        BT_TRY(find_best(tuner, stream, args, key, list, count, &best));
+    }
+    BT_TRY(with->share ? agree(tuner, list, count, &best) : BT_OK);
+    return remember(tuner, key, &list[best]);
 }
 
 static bool is_capturing(const bt_gemm_tuner *tuner, bt_stream stream)

@@ -36,6 +36,18 @@ BT_CHECKED bt_status bt_gemm_tuner_from_environment(bt_device *device, bt_pool *
                                                     bt_gemm_tuner **out);
 void bt_gemm_tuner_close(bt_gemm_tuner *tuner);
 
+// Several ranks that make the same calls in the same order: one measures, all take its choices.
+typedef struct bt_gemm_agreement {
+    void *self;    // borrowed, outlives the tuner
+    bool measures; // true on one rank
+    // `data` of the rank that measures becomes everybody's.
+    bt_status (*share)(void *self, void *data, size_t size_bytes);
+} bt_gemm_agreement;
+
+// From now on; before the first choice. Errors  of a choice then: also INTERNAL where a rank cannot
+// do what was chosen: another build or device
+void bt_gemm_tuner_agree(bt_gemm_tuner *tuner, bt_gemm_agreement agreement);
+
 // The row and plan for a call whose operands are ready on `stream`, measured if need be.
 // *plan is borrowed until the next call; NULL: what the row chooses by itself.
 // Sync    waits for the stream when it measures

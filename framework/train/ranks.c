@@ -163,6 +163,11 @@ static bt_status expect_same_plan(bt_trainer *t)
                           other);
 }
 
+static bt_status share_choice(void *self, void *data, size_t size_bytes)
+{
+    return bt_ranks_share(self, data, size_bytes);
+}
+
 // ---- opening ------------------------------------------------------------------------------------
 
 bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
@@ -178,6 +183,10 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
                                               .micro_batches = t->accumulation,
                                               .no_overlap = plan->no_overlap};
     BT_TRY(expect_same_plan(t));
+    if (t->session.tuner && bt_ranks_count(t) > 1) {
+        bt_gemm_tuner_agree(t->session.tuner,
+                            (bt_gemm_agreement){t, bt_ranks_own(t) == 0, share_choice});
+    }
     BT_TRY(bt_data_parallel_create(&t->params, &options, &t->parallel));
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
 }

@@ -252,6 +252,47 @@ static void test_changes_no_operand(void **state)
     bt_gemm_tuner_close(tuner);
 }
 
+// What the leader sent last; the followers read it.
+typedef struct wire {
+    bool leads;
+    char bytes[256];
+} wire;
+
+static bt_status share(void *self, void *data, size_t size_bytes)
+{
+    wire *w = self;
+    assert_true(size_bytes <= sizeof w->bytes);
+    memcpy(w->leads ? w->bytes : data, w->leads ? data : w->bytes, size_bytes);
+    return BT_OK;
+}
+
+// One rank measures; another takes its choice, whatever its own clock or file would say.
+static void test_ranks_agree(void **state)
+{
+    (void)state;
+    wire w = {.leads = true};
+    make_device();
+    const bt_gemm_args args = call_of(4);
+    bt_gemm_tuner *leader = open_tuner(NULL), *follower = open_tuner(NULL);
+    bt_gemm_tuner_agree(leader, (bt_gemm_agreement){&w, true, share});
+    bt_gemm_tuner_agree(follower, (bt_gemm_agreement){&w, false, share});
+    expect_choice(leader, &args, "tiles plan 3");
+    w.leads = false;
+    fake.costs_ns[0] = 1; // the follower would choose otherwise
+    fake.launches = 0;
+    expect_choice(follower, &args, "tiles plan 3");
+    assert_int_equal(fake.launches, 0);
+    assert_int_equal(bt_gemm_tuner_measured(follower), 0);
+    const bt_gemm_args other = call_of(3);
+    const bt_kernel *kernel = NULL;
+    const bt_kernel_plan *plan = NULL;
+    memcpy(w.bytes, "cutlass", sizeof "cutlass");
+    ASSERT_FAILS(BT_STATUS_INTERNAL, "chose \"cutlass plan 3\"",
+                 bt_gemm_tuner_choose(follower, NULL, &other, &kernel, &plan));
+    bt_gemm_tuner_close(leader);
+    bt_gemm_tuner_close(follower);
+}
+
 static void test_not_while_capturing(void **state)
 {
     (void)state;
@@ -380,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_keeps_what_is_as_good),
         cmocka_unit_test(test_changes_no_operand),
         cmocka_unit_test(test_measures_within_the_limit_of_the_pool),
+        cmocka_unit_test(test_ranks_agree),
         cmocka_unit_test(test_not_while_capturing),
         cmocka_unit_test(test_passes_over_what_fails),
         cmocka_unit_test(test_serves_products),
