@@ -88,6 +88,16 @@ static bt_fused_extent operand_extent(const bt_fused *g, const bt_fused_operand 
                            : BT_FUSED_SCALAR;
 }
 
+// Of what differs at every index.
+static bt_fused_extent whole(const bt_fused *g)
+{
+    bt_fused_operand contiguous = {.dtype = BT_F32};
+    for (int i = 0; i < g->rank; ++i) {
+        contiguous.stride[i] = 1;
+    }
+    return operand_extent(g, &contiguous);
+}
+
 static bt_fused_extent join(bt_fused_extent a, bt_fused_extent b)
 {
     return a == b ? a : a == BT_FUSED_SCALAR ? b : b == BT_FUSED_SCALAR ? a : BT_FUSED_FULL;
@@ -107,7 +117,7 @@ static bt_fused_extent extent_of(const bt_fused *g, const bt_fused_instruction *
         return x->axis == g->rank - 1 ? BT_FUSED_PER_COLUMN : BT_FUSED_PER_ROW;
     case BT_FUSED_RESULT:
     case BT_FUSED_KEEP:
-        return BT_FUSED_FULL;
+        return whole(g);
     case BT_FUSED_ROW_SUM:
     case BT_FUSED_ROW_DOT:
     case BT_FUSED_ROW_MAX:
@@ -409,13 +419,20 @@ static int64_t distinct(const bt_fused *g, const bt_fused_operand *operand)
     return count;
 }
 
+// The product's or attention's own operands are walked by no stride of the group.
+static bool is_of_call(const bt_fused *g, int operand)
+{
+    return operand == g->call_operand[0] || operand == g->call_operand[1] ||
+           operand == g->call_operand[2];
+}
+
 int64_t bt_fused_bytes(const bt_fused *group)
 {
     int64_t bytes = 0;
     for (int i = 0; i < group->operand_count; ++i) {
         const bt_fused_operand *x = &group->operands[i];
-        bytes +=
-            (x->is_read + x->is_written) * distinct(group, x) * (int64_t)bt_dtype_size(x->dtype);
+        const int64_t count = is_of_call(group, i) ? x->count : distinct(group, x);
+        bytes += (x->is_read + x->is_written) * count * (int64_t)bt_dtype_size(x->dtype);
     }
     return bytes;
 }

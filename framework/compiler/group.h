@@ -67,7 +67,7 @@ typedef enum bt_fused_kind {
     X(EQUAL, "equal", 2)           /* a == b ? 1 : 0; dtype is the result's */                     \
     X(SELECT, "select", 3)         /* a != 0 ? b : c */                                            \
     X(INDEX, "index", 0)           /* I64: place along `axis` */                                   \
-    X(KEEP, "keep", 0)             /* dropout: 1 / (1 - rate) where kept, else 0; `dropout` */     \
+    X(KEEP, "keep", 0)             /* dropout: 1 where kept, else 0; `dropout` */                  \
     X(ROW_SUM, "row_sum", 1)       /* sum of a along the last axis */                              \
     X(ROW_DOT, "row_dot", 2)       /* sum of a b, each term added with one rounding (fma) */       \
     X(ROW_MAX, "row_max", 1)       /* largest a; -infinity first, NaN passes over */               \
@@ -87,7 +87,8 @@ typedef enum bt_fused_op {
 // 0; block 0 adds each element to the lane's sum at once. The lanes' sums are added by halves:
 // lane j += lane j + lanes / 2, then lanes / 4, ... 1. lanes 0: any order; the emitter chooses it,
 // fixed for a shape, and its error bound is that of a sum in `sum`.
-// Column sums: element i is row i; lanes 1 is ascending.
+// Each element is rounded to `part`, or to `sum` where it is added to that, and the result to the
+// instruction's dtype. Column sums: element i is row i; lanes 1 is ascending.
 typedef struct bt_fused_order {
     int lanes;     // 0 or a power of two
     int64_t block; // elements of a lane
@@ -126,6 +127,7 @@ typedef struct bt_fused_operand {
     int64_t count;               // elements from the first to the last that the group touches
     bool is_read, is_written;
     int value; // of the graph that it was made from (the written one if both), -1 by hand
+    int64_t offset_bytes; // where the operand begins in it
 } bt_fused_operand;
 
 typedef struct bt_fused {

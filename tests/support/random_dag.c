@@ -8,6 +8,9 @@
 #include "framework/base/rng.h"
 #include "tests/support/test.h"
 
+const bt_fusion_plan *random_dag_plan;
+bt_fused_launch random_dag_launch;
+
 // A value and its shape: [rows or 1, cols or 1].
 typedef struct drawn {
     int value;
@@ -328,7 +331,8 @@ size_t random_dag_run(fixture *f, const bt_dag *graph, unsigned char **out)
         }
         bytes += graph->values[i].is_output ? (size_t)graph->values[i].size_bytes : 0;
     }
-    ASSERT_OK(bt_dag_run(&f->context, graph, memory));
+    ASSERT_OK(
+        bt_dag_run_fused(&f->context, graph, random_dag_plan, random_dag_launch, NULL, memory));
     *out = calloc(1, bytes + 1);
     for (int i = 0; i < graph->value_count; ++i) {
         const bt_dag_value *value = &graph->values[i];

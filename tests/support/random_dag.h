@@ -6,12 +6,16 @@
 #ifndef BT_TESTS_SUPPORT_RANDOM_DAG_H
 #define BT_TESTS_SUPPORT_RANDOM_DAG_H
 
-#include "framework/compiler/graph.h"
+#include "framework/compiler/fuse.h"
 #include "tests/support/fixture.h"
 
 enum { RANDOM_DAG_NODES = 24 };
 
 void random_dag_make(uint64_t seed, bt_dag *graph);
+// By what random_dag_run runs groups; NULL: there are none.
+extern const bt_fusion_plan *random_dag_plan;
+extern bt_fused_launch random_dag_launch;
+
 // Runs it on inputs that are drawn by their place among the inputs. out: the outputs' bytes, one
 // after the other; free() it. Returns their number of bytes. Fails the test where the run fails.
 size_t random_dag_run(fixture *f, const bt_dag *graph, unsigned char **out);

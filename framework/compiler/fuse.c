@@ -1,0 +1,250 @@
+// framework/compiler/fuse.c - joining calls into groups, as long as that costs less
+//
+// A unit is a group or a call that is in none. Along each edge of the graph, in order, the two
+// units are tried as one: they must form a group (bt_fused_of_nodes), no path may lead from one to
+// the other through a third, and what the group costs must be less than what its parts do.
+#include "framework/compiler/fuse.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "framework/compiler/fuse_build.h"
+
+static const int64_t LAUNCH_BYTES = 1 << 20;
+
+typedef struct fuser {
+    const bt_dag *graph;
+    bt_fuse_options options;
+    bt_fusion_plan *plan;
+    int *unit;       // owned [node_count]: number of the node's unit, that of its first node
+    int *joined;     // owned [node_count]: nodes of the unit that is tried
+    bool *reached;   // owned [node_count]: units
+    bt_fused *trial; // owned
+} fuser;
+
+static int64_t node_bytes(const bt_dag *graph, const bt_dag_node *node)
+{
+    static char somewhere;
+    int64_t bytes = 0;
+    bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
+    (void)graph;
+    for (int i = 0; i < node->operand_count; ++i) { // args are ours to point somewhere meanwhile
+        *bt_kernel_operand_slot(node->op, node->args, node->operands[i].field) = &somewhere;
+    }
+    (void)bt_kernel_operands_of(node->op, node->args, fields);
+    for (int i = 0; i < node->operand_count; ++i) {
+        const bt_kernel_operand *x = &fields[node->operands[i].field];
+        bytes += (x->reads + x->writes) * x->count * (int64_t)bt_dtype_size(x->dtype);
+        *bt_kernel_operand_slot(node->op, node->args, node->operands[i].field) = NULL;
+    }
+    return bytes;
+}
+
+// Nodes of two units in ascending order.
+static int join(fuser *f, int a, int b)
+{
+    int count = 0;
+    for (int i = 0; i < f->graph->node_count; ++i) {
+        if (f->unit[i] == a || f->unit[i] == b) {
+            f->joined[count++] = i;
+        }
+    }
+    return count;
+}
+
+// Does a path lead from unit a to unit b through a third one?
+static bool is_around(fuser *f, int a, int b)
+{
+    const bt_dag *g = f->graph;
+    memset(f->reached, 0, (size_t)g->node_count * sizeof *f->reached);
+    f->reached[a] = true;
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < g->node_count; ++i) {
+            const bt_dag_node *node = &g->nodes[i];
+            for (int k = 0; k < node->operand_count; ++k) {
+                const int value = node->operands[k].value;
+                const int producer = value >= 0 ? g->values[value].producer : -1;
+                if (producer < 0 || !f->reached[f->unit[producer]]) {
+                    continue;
+                }
+                const int from = f->unit[producer], to = f->unit[i];
+                if (to == b && from != a) {
+                    return true;
+                }
+                if (to != a && to != b && !f->reached[to]) {
+                    f->reached[to] = true;
+                    more = true;
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static void decide(fuser *f, int a, int b, const char *what)
+{
+    bt_str_format(&f->plan->decisions, "%s of node %d and %s of node %d: %s\n",
+                  bt_kernel_op_name(f->graph->nodes[a].op), a,
+                  bt_kernel_op_name(f->graph->nodes[b].op), b, what);
+}
+
+static int64_t parts_bytes(const fuser *f, int count)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < count; ++i) {
+        bytes += node_bytes(f->graph, &f->graph->nodes[f->joined[i]]);
+    }
+    return bytes;
+}
+
+static void try_join(fuser *f, int producer, int consumer)
+{
+    const int a = f->unit[producer], b = f->unit[consumer];
+    const char *why = NULL;
+    const int count = join(f, a, b);
+    bt_fused_of_nodes(f->graph, f->joined, count, f->trial, &why);
+    if (!why && f->options.kinds && !(f->options.kinds >> f->trial->kind & 1U)) {
+        why = "groups of this kind are not made";
+    }
+    if (!why && (is_around(f, a, b) || is_around(f, b, a))) {
+        why = "a path between them leads through another call";
+    }
+    if (why) {
+        decide(f, producer, consumer, why);
+        return;
+    }
+    const int64_t before = parts_bytes(f, count), after = bt_fused_bytes(f->trial);
+    const int64_t launch = f->options.launch_bytes ? f->options.launch_bytes : LAUNCH_BYTES;
+    if (after >= before + (count - 1) * launch) {
+        decide(f, producer, consumer, "they cost more together");
+        return;
+    }
+    for (int i = 0; i < count; ++i) {
+        f->unit[f->joined[i]] = a < b ? a : b;
+    }
+    bt_str_format(&f->plan->decisions,
+                  "%s of node %d joins node %d: %s group of %d calls moves %" PRId64
+                  " bytes instead of %" PRId64 "\n",
+                  bt_kernel_op_name(f->graph->nodes[consumer].op), consumer, producer,
+                  bt_fused_kind_text(f->trial->kind), count, after, before);
+}
+
+static void join_all(fuser *f)
+{
+    const bt_dag *g = f->graph;
+    for (int i = 0; i < g->node_count; ++i) {
+        const bt_dag_node *node = &g->nodes[i];
+        for (int k = 0; k < node->operand_count; ++k) {
+            const int value = node->operands[k].value;
+            const int producer = value >= 0 ? g->values[value].producer : -1;
+            if (producer >= 0 && f->unit[producer] != f->unit[i]) {
+                try_join(f, producer, i);
+            }
+        }
+    }
+}
+
+// ---- the plan -----------------------------------------------------------------------------------
+
+static bt_status keep_group(fuser *f, int unit, int count)
+{
+    bt_fusion_plan *plan = f->plan;
+    void *items = plan->groups, *nodes = NULL, *group = NULL;
+    const char *why = NULL;
+    BT_TRY(bt_mem_resize(&items, (size_t)plan->count + 1, sizeof *plan->groups));
+    plan->groups = items;
+    bt_fusion *made = &plan->groups[plan->count];
+    *made = (bt_fusion){0};
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *made->nodes, &nodes));
+    made->nodes = nodes;
+    plan->count += 1;
+    BT_TRY(bt_mem_alloc(1, sizeof *made->group, &group));
+    made->group = group;
+    (void)join(f, unit, unit);
+    memcpy(made->nodes, f->joined, (size_t)count * sizeof *made->nodes);
+    made->node_count = count;
+    bt_fused_of_nodes(f->graph, made->nodes, count, made->group, &why);
+    if (why) {
+        return bt_error(BT_STATUS_INTERNAL, "a group of %d nodes: %s", count, why);
+    }
+    made->bytes_before = parts_bytes(f, count);
+    made->bytes_after = bt_fused_bytes(made->group);
+    if (made->group->kind < BT_FUSED_PRODUCT) {
+        bt_fused_collapse(made->group);
+    }
+    return BT_OK;
+}
+
+static bt_status keep_groups(fuser *f)
+{
+    for (int i = 0; i < f->graph->node_count; ++i) {
+        f->plan->unit_of[i] = -1;
+    }
+    for (int i = 0; i < f->graph->node_count; ++i) {
+        if (f->unit[i] == i) {
+            const int count = join(f, i, i);
+            if (count > 1) {
+                BT_TRY(keep_group(f, i, count));
+                for (int k = 0; k < count; ++k) {
+                    f->plan->unit_of[f->joined[k]] = f->plan->count - 1;
+                }
+            }
+        }
+    }
+    return bt_str_status(&f->plan->decisions);
+}
+
+bt_status bt_dag_fuse(const bt_dag *graph, const bt_fuse_options *options, bt_fusion_plan *plan)
+{
+    fuser f = {.graph = graph, .options = *options, .plan = plan};
+    const size_t count = (size_t)graph->node_count + 1;
+    void *unit = NULL, *joined = NULL, *reached = NULL, *trial = NULL, *of = NULL;
+    *plan = (bt_fusion_plan){.node_count = graph->node_count};
+    bt_status status = bt_mem_alloc(count, sizeof *f.unit, &unit);
+    status = status ? status : bt_mem_alloc(count, sizeof *f.joined, &joined);
+    status = status ? status : bt_mem_alloc(count, sizeof *f.reached, &reached);
+    status = status ? status : bt_mem_alloc(1, sizeof *f.trial, &trial);
+    status = status ? status : bt_mem_alloc(count, sizeof *plan->unit_of, &of);
+    plan->unit_of = of;
+    f.unit = unit, f.joined = joined, f.reached = reached, f.trial = trial;
+    if (status == BT_OK) {
+        for (int i = 0; i < graph->node_count; ++i) {
+            f.unit[i] = i;
+        }
+        join_all(&f);
+        status = keep_groups(&f);
+    }
+    bt_mem_free(unit);
+    bt_mem_free(joined);
+    bt_mem_free(reached);
+    bt_mem_free(trial);
+    return status;
+}
+
+void bt_fusion_plan_release(bt_fusion_plan *plan)
+{
+    for (int i = 0; i < plan->count; ++i) {
+        bt_mem_free(plan->groups[i].group);
+        bt_mem_free(plan->groups[i].nodes);
+    }
+    bt_mem_free(plan->groups);
+    bt_mem_free(plan->unit_of);
+    bt_str_release(&plan->decisions);
+    *plan = (bt_fusion_plan){0};
+}
+
+void bt_fusion_plan_print(const bt_dag *graph, const bt_fusion_plan *plan, bt_str *out)
+{
+    for (int i = 0; i < plan->count; ++i) {
+        const bt_fusion *x = &plan->groups[i];
+        bt_str_format(out, "fusion %d bytes=%" PRId64 " before=%" PRId64 " nodes=", i,
+                      x->bytes_after, x->bytes_before);
+        for (int k = 0; k < x->node_count; ++k) {
+            bt_str_format(out, "%s%d:%s", k ? "," : "", x->nodes[k],
+                          bt_kernel_op_name(graph->nodes[x->nodes[k]].op));
+        }
+        bt_str_append(out, "\n");
+        bt_fused_print(x->group, out);
+    }
+}

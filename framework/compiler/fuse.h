@@ -1,0 +1,65 @@
+// framework/compiler/fuse.h - which calls of a graph become one generated kernel
+//
+// fuse joins calls that share values into groups (group.h) as long as a group can be expressed and
+// costs less than its parts: bytes that no longer move, plus a launch that is no longer made. Each
+// decision is a line of text with its reason.
+//
+// Invariants
+//   1. A group is convex: no path leaves it and comes back. So it can run as one call.
+//   2. What a group computes has the bits of the calls it replaces where every reduction in it has
+//      an order (bt_fused_order.lanes > 0); column sums have none.
+//   3. A call that is in no group runs as before.
+#ifndef BT_COMPILER_FUSE_H
+#define BT_COMPILER_FUSE_H
+
+#include "framework/compiler/graph.h"
+#include "framework/compiler/group.h"
+
+typedef struct bt_fuse_options {
+    unsigned kinds;       // bit k: groups of bt_fused_kind k may be made; 0: all
+    int64_t launch_bytes; // what a launch costs, in bytes that memory moves meanwhile; 0: 1 MiB
+} bt_fuse_options;
+
+typedef struct bt_fusion {
+    bt_fused *group; // owned; operands[i].value is the graph's
+    int *nodes;      // owned [node_count], ascending
+    int node_count;
+    int64_t bytes_before, bytes_after; // that the calls move, that the group moves
+} bt_fusion;
+
+typedef struct bt_fusion_plan {
+    bt_fusion *groups; // owned [count]
+    int count;
+    int *unit_of; // owned [node_count]: the node's group, -1: none
+    int node_count;
+    bt_str decisions; // a line each
+} bt_fusion_plan;
+
+// Owns    the caller, until bt_fusion_plan_release, also after a failure
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_dag_fuse(const bt_dag *graph, const bt_fuse_options *options,
+                                 bt_fusion_plan *plan);
+void bt_fusion_plan_release(bt_fusion_plan *plan);
+// The groups as text: their nodes, bytes before and after, programs.
+void bt_fusion_plan_print(const bt_dag *graph, const bt_fusion_plan *plan, bt_str *out);
+
+// One group of the nodes (ascending); *why is NULL, or the reason why there is none:
+// a constant, or the message of the thread's last error (valid until the next).
+void bt_fused_of_nodes(const bt_dag *graph, const int *nodes, int count, bt_fused *group,
+                       const char **why);
+
+// ---- running ------------------------------------------------------------------------------------
+
+// Runs a group; at[i]: the memory of operand i.
+typedef bt_status (*bt_fused_launch)(void *self, bt_context *context, const bt_fused *group,
+                                     void *const *at);
+// bt_dag_run with groups given to `launch`, other calls as before.
+BT_CHECKED bt_status bt_dag_run_fused(bt_context *context, const bt_dag *graph,
+                                      const bt_fusion_plan *plan, bt_fused_launch launch,
+                                      void *self, void **memory);
+// A bt_fused_launch that interprets the program on the CPU, instruction by instruction: the oracle
+// of generated kernels. `self` is unused. Errors  UNSUPPORTED on a GPU
+BT_CHECKED bt_status bt_fused_interpret(void *self, bt_context *context, const bt_fused *group,
+                                        void *const *at);
+
+#endif

@@ -1,0 +1,391 @@
+// tests/unit/test_compiler_fuse.c - fused groups, interpreted, against the calls they replace
+//
+//   unit_compiler_fuse_test [graphs [first seed]]
+// Random graphs keep the bits of their outputs where each reduction has an order; with column sums
+// they stay within rounding. A failure prints the smallest graph that still fails.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/compiler/capture.h"
+#include "framework/compiler/fuse.h"
+#include "framework/compiler/simplify.h"
+#include "tests/support/random_dag.h"
+#include "tests/support/test.h"
+
+static int64_t graph_count = 1000;
+static uint64_t first_seed = 1;
+
+static const unsigned ordered =
+    1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW | 1U << BT_FUSED_PRODUCT;
+
+typedef struct checker {
+    fixture f;
+    unsigned kinds;
+    bool simplify;
+    int groups[BT_FUSED_KIND_COUNT];
+    int64_t before, after; // bytes
+    bool spoil;            // the checker's own test
+} checker;
+
+static bt_status spoilt(void *self, bt_context *context, const bt_fused *group, void *const *at)
+{
+    bt_fused wrong = *group;
+    (void)self;
+    for (int i = 0; i < wrong.code_count; ++i) {
+        if (wrong.code[i].op == BT_FUSED_ROW_SUM) { // another order of summation
+            wrong.code[i].op = BT_FUSED_ROW_MAX;
+        }
+    }
+    return bt_fused_interpret(NULL, context, &wrong, at);
+}
+
+static size_t run(checker *c, const bt_dag *graph, const bt_fusion_plan *plan, unsigned char **out)
+{
+    random_dag_plan = plan;
+    random_dag_launch = c->spoil ? spoilt : bt_fused_interpret;
+    const size_t bytes = random_dag_run(&c->f, graph, out);
+    random_dag_plan = NULL;
+    return bytes;
+}
+
+// Outputs are the same bits; with column sums they are close, element by element.
+static bool agree(const checker *c, const bt_dag *graph, const unsigned char *a,
+                  const unsigned char *b)
+{
+    bool same = true;
+    for (int i = 0; i < graph->value_count; ++i) {
+        const bt_dag_value *value = &graph->values[i];
+        for (int64_t k = 0; value->is_output && k < bt_dag_value_count(value); ++k) {
+            const size_t size = bt_dtype_size(value->dtype);
+            float x = 0, y = 0;
+            double wide_x = 0, wide_y = 0;
+            memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);
+            if (value->dtype == BT_F64) {
+                memcpy(&wide_x, a, sizeof wide_x), memcpy(&wide_y, b, sizeof wide_y);
+            } else {
+                wide_x = (double)x, wide_y = (double)y;
+            }
+            const double error = fabs(wide_x - wide_y);
+            const bool close = error <= 1e-4 * (1 + fabs(wide_x)) || isnan(wide_x);
+            same = same && (c->kinds == ordered ? memcmp(a, b, size) == 0 : close);
+            a += size, b += size;
+        }
+    }
+    return same;
+}
+
+static bool differs(void *self, const bt_dag *given)
+{
+    checker *c = self;
+    unsigned char *expected = NULL, *got = NULL;
+    bt_dag graph;
+    bt_dag_simplified report;
+    bt_fusion_plan plan;
+    ASSERT_OK(bt_dag_copy(given, &graph));
+    if (c->simplify) {
+        ASSERT_OK(bt_dag_simplify(&graph, &report));
+    }
+    ASSERT_OK(bt_dag_fuse(&graph, &(bt_fuse_options){.kinds = c->kinds}, &plan));
+    for (int i = 0; i < plan.count; ++i) {
+        ASSERT_OK(bt_fused_check(plan.groups[i].group));
+        c->groups[plan.groups[i].group->kind] += 1;
+        c->before += plan.groups[i].bytes_before;
+        c->after += plan.groups[i].bytes_after;
+    }
+    const size_t bytes = run(c, &graph, NULL, &expected);
+    assert_int_equal(run(c, &graph, &plan, &got), bytes);
+    const bool same = agree(c, &graph, expected, got);
+    free(expected);
+    free(got);
+    bt_fusion_plan_release(&plan);
+    bt_dag_release(&graph);
+    return !same;
+}
+
+static void check_random(checker *c)
+{
+    fixture_open(&c->f, 0);
+    for (uint64_t seed = first_seed; seed < first_seed + (uint64_t)graph_count; ++seed) {
+        bt_dag g;
+        random_dag_make(seed, &g);
+        if (differs(c, &g)) {
+            random_dag_shrink(differs, c, &g);
+            random_dag_show("fused groups make other bits", seed, &g);
+            fail();
+        }
+        bt_dag_release(&g);
+    }
+    fixture_close(&c->f);
+    assert_true(c->after < c->before * 3 / 4);
+    for (int i = 0; i < BT_FUSED_ATTENTION; ++i) {
+        assert_true((c->groups[i] > 0) == (c->kinds == 0 || (c->kinds >> i & 1U)));
+    }
+}
+
+static void random_graphs_keep_their_bits(void **state)
+{
+    (void)state;
+    check_random(&(checker){.kinds = ordered});
+}
+
+static void simplified_graphs_keep_their_bits(void **state)
+{
+    (void)state;
+    check_random(&(checker){.kinds = ordered, .simplify = true});
+}
+
+static void column_sums_stay_within_rounding(void **state)
+{
+    (void)state;
+    check_random(&(checker){.kinds = 0});
+}
+
+static void a_wrong_group_is_found(void **state)
+{
+    (void)state;
+    checker c = {.kinds = ordered, .spoil = true};
+    int found = 0;
+    fixture_open(&c.f, 0);
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+        bt_dag g;
+        random_dag_make(seed, &g);
+        if (differs(&c, &g)) {
+            random_dag_shrink(differs, &c, &g);
+            assert_true(g.node_count >= 2); // a group has two calls
+            assert_true(g.node_count <= 6);
+            ++found;
+        }
+        bt_dag_release(&g);
+    }
+    assert_true(found > 5);
+    fixture_close(&c.f);
+}
+
+// ---- by hand ------------------------------------------------------------------------------------
+
+// RMSNorm from elementwise and reduce calls: x / sqrt(mean(x^2) + epsilon) * gamma is one group.
+static void rmsnorm_is_one_group(void **state)
+{
+    (void)state;
+    const int64_t rows = 3, cols = 40, shape[] = {rows, cols}, full[] = {cols, 1};
+    const int64_t per_row[] = {1, 0}, per_column[] = {0, 1};
+    checker c = {.kinds = ordered};
+    bt_dag g = {0};
+    bt_fusion_plan plan;
+    int x, gamma, square, mean, shifted, root, normal, y;
+    ASSERT_OK(bt_dag_input(&g, BT_F32, rows * cols, "x", &x));
+    ASSERT_OK(bt_dag_input(&g, BT_F32, cols, "gamma", &gamma));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQUARE, 0, x, &square));
+    ASSERT_OK(bt_dag_sum(&g, square, rows, cols, 1, 1.0 / 40, &mean));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SHIFT, 1e-5, mean, &shifted));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQRT, 0, shifted, &root));
+    ASSERT_OK(bt_dag_binary(&g, BT_BINARY_DIV, 2, shape, x, full, root, per_row, &normal));
+    ASSERT_OK(bt_dag_binary(&g, BT_BINARY_MUL, 2, shape, normal, full, gamma, per_column, &y));
+    ASSERT_OK(bt_dag_output(&g, y));
+    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = 0}, &plan));
+    assert_int_equal(plan.count, 1);
+    assert_int_equal(plan.groups[0].node_count, 6);
+    assert_int_equal(plan.groups[0].group->kind, BT_FUSED_ROW);
+    assert_int_equal(plan.groups[0].group->operand_count, 3);
+    assert_int_equal(plan.groups[0].bytes_after, (2 * rows * cols + cols) * 4);
+    bt_fusion_plan_release(&plan);
+    fixture_open(&c.f, 0);
+    assert_false(differs(&c, &g));
+    fixture_close(&c.f);
+    bt_dag_release(&g);
+}
+
+// b = f(a), c = product(b), d = b + c: b and d must not be one group, for c lies between them.
+static void a_group_is_convex(void **state)
+{
+    (void)state;
+    const bt_gemm_args product = {.m = 4,
+                                  .n = 4,
+                                  .k = 4,
+                                  .lda = 4,
+                                  .ldb = 4,
+                                  .ldd = 4,
+                                  .batch = 1,
+                                  .alpha = 1,
+                                  .ab_dtype = BT_F32,
+                                  .d_dtype = BT_F32};
+    const int64_t shape[] = {16}, stride[] = {1};
+    const unsigned elementwise = 1U << BT_FUSED_ELEMENTWISE;
+    bt_dag g = {0};
+    bt_fusion_plan plan;
+    int a, b, d, results[3];
+    ASSERT_OK(bt_dag_input(&g, BT_F32, 16, "a", &a));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_GELU, 0, a, &b));
+    ASSERT_OK(bt_dag_call(&g, BT_KERNEL_GEMM, &product,
+                          (bt_dag_binding[]){{.field = "a", .value = b},
+                                             {.field = "b", .value = a},
+                                             {.field = "d", .value = -1}},
+                          3, results));
+    ASSERT_OK(bt_dag_binary(&g, BT_BINARY_ADD, 1, shape, b, stride, results[2], stride, &d));
+    ASSERT_OK(bt_dag_output(&g, d));
+    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = elementwise}, &plan));
+    assert_int_equal(plan.count, 0);
+    assert_non_null(strstr(bt_str_text(&plan.decisions), "leads through another call"));
+    assert_non_null(strstr(bt_str_text(&plan.decisions), "groups of this kind are not made"));
+    bt_fusion_plan_release(&plan);
+    // As its epilogue, the sum is the product's.
+    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = 0}, &plan));
+    assert_int_equal(plan.count, 1);
+    assert_int_equal(plan.groups[0].group->kind, BT_FUSED_PRODUCT);
+    assert_non_null(strstr(bt_str_text(&plan.decisions), "joins node 1: product group of 2 calls"));
+    bt_fusion_plan_release(&plan);
+    bt_dag_release(&g);
+}
+
+// What a call costs decides.
+static void a_launch_has_its_price(void **state)
+{
+    (void)state;
+    bt_dag g = {0};
+    bt_fusion_plan plan;
+    bt_str text = {0};
+    int x, y, z;
+    ASSERT_OK(bt_dag_input(&g, BT_F32, 8, "x", &x));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_GELU, 0, x, &y));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_TANH, 0, y, &z));
+    ASSERT_OK(bt_dag_output(&g, z));
+    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.launch_bytes = 1}, &plan));
+    assert_int_equal(plan.count, 1);
+    assert_int_equal(plan.groups[0].bytes_before, 128);
+    assert_int_equal(plan.groups[0].bytes_after, 64);
+    bt_fusion_plan_print(&g, &plan, &text);
+    assert_non_null(strstr(bt_str_text(&text),
+                           "fusion 0 bytes=64 before=128 nodes=0:unary,1:unary\n"
+                           "group elementwise shape=8\n"));
+    bt_str_release(&text);
+    bt_fusion_plan_release(&plan);
+    bt_dag_release(&g);
+}
+
+// ---- a training step ----------------------------------------------------------------------------
+
+enum { WIDTH = 24, HIDDEN = 40, TOKENS = 6 };
+
+// Keeps the newest tensor of a chain of ops.
+static void advance(bt_tensor **x, bt_tensor *next)
+{
+    bt_tensor_release(*x);
+    *x = next;
+}
+
+// x / sqrt(mean(x^2) + epsilon) gamma, from elementwise and reduce ops.
+static bt_tensor *rmsnorm(bt_context *c, bt_tensor *x, bt_tensor *gamma)
+{
+    bt_tensor *y = NULL, *next = NULL;
+    ASSERT_OK(bt_unary_op(c, BT_UNARY_SQUARE, 0, x, &y));
+    ASSERT_OK(bt_sum(c, y, -1, &next));
+    advance(&y, next);
+    ASSERT_OK(bt_scale(c, y, 1.0 / WIDTH, &next));
+    advance(&y, next);
+    ASSERT_OK(bt_unary_op(c, BT_UNARY_SHIFT, 1e-5, y, &next));
+    advance(&y, next);
+    ASSERT_OK(bt_unary_op(c, BT_UNARY_SQRT, 0, y, &next));
+    advance(&y, next);
+    ASSERT_OK(bt_reshape(c, y, BT_SHAPE(TOKENS, 1), &next));
+    advance(&y, next);
+    ASSERT_OK(bt_div(c, x, y, &next));
+    advance(&y, next);
+    ASSERT_OK(bt_mul(c, y, gamma, &next));
+    advance(&y, next);
+    return y;
+}
+
+// x + down(silu(gate(norm x)) up(norm x)), and the mean of its squares.
+static bt_tensor *swiglu_loss(bt_context *c, bt_tensor *const *p, bt_tensor *x)
+{
+    bt_tensor *norm = rmsnorm(c, x, p[0]), *gate = NULL, *up = NULL, *next = NULL, *loss = NULL;
+    ASSERT_OK(bt_linear(c, norm, p[1], NULL, NULL, BT_ACTIVATION_NONE, &gate));
+    ASSERT_OK(bt_linear(c, norm, p[2], NULL, NULL, BT_ACTIVATION_NONE, &up));
+    ASSERT_OK(bt_unary_op(c, BT_UNARY_SILU, 0, gate, &next));
+    advance(&gate, next);
+    ASSERT_OK(bt_mul(c, gate, up, &next));
+    advance(&gate, next);
+    ASSERT_OK(bt_linear(c, gate, p[3], NULL, x, BT_ACTIVATION_NONE, &next));
+    advance(&gate, next);
+    ASSERT_OK(bt_unary_op(c, BT_UNARY_SQUARE, 0, gate, &next));
+    advance(&gate, next);
+    ASSERT_OK(bt_mean_all(c, gate, &loss));
+    bt_tensor_release(norm), bt_tensor_release(gate), bt_tensor_release(up);
+    return loss;
+}
+
+// Forward and backward of a block that users compose from our ops fuse without further work.
+static void composed_blocks_fuse_and_keep_their_bits(void **state)
+{
+    (void)state;
+    const bt_shape shapes[] = {BT_SHAPE(WIDTH), BT_SHAPE(HIDDEN, WIDTH), BT_SHAPE(HIDDEN, WIDTH),
+                               BT_SHAPE(WIDTH, HIDDEN)};
+    fixture f;
+    bt_dag_capture capture;
+    bt_dag g;
+    bt_dag_simplified report;
+    bt_fusion_plan plan;
+    bt_tensor *p[4];
+    int values[4];
+    int64_t offsets[4];
+    fixture_open(&f, 0);
+    for (int i = 0; i < 4; ++i) {
+        p[i] = fixture_random(&f, BT_F32, shapes[i], -1, 1, (uint64_t)i + 5);
+        p[i]->requires_grad = true;
+    }
+    bt_tensor *x = fixture_random(&f, BT_F32, BT_SHAPE(TOKENS, WIDTH), -1, 1, 3);
+    ASSERT_OK(bt_dag_capture_begin(&f.context, true, &capture));
+    bt_tensor *loss = swiglu_loss(&f.context, p, x);
+    ASSERT_OK(bt_backward(&f.context, loss, NULL));
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_OK(bt_dag_capture_output(&capture, p[i]->grad));
+        values[i] = bt_dag_capture_value(&capture, p[i]->grad, &offsets[i]);
+    }
+    ASSERT_OK(bt_dag_capture_end(&capture, &g));
+    ASSERT_OK(bt_dag_simplify(&g, &report));
+    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = ordered}, &plan));
+    assert_true(report.nodes_after < report.nodes_before);
+    int fused = 0;
+    for (int i = 0; i < plan.count; ++i) {
+        fused += plan.groups[i].node_count;
+    }
+    assert_int_equal(g.node_count, 27); // 8 of them products
+    assert_int_equal(plan.count, 5);
+    assert_int_equal(fused, 18);
+    void **memory = calloc((size_t)g.value_count, sizeof *memory);
+    for (int i = 0; i < g.value_count; ++i) {
+        memory[i] = g.values[i].producer == -1 ? bt_dag_capture_input(&capture, i) : NULL;
+    }
+    ASSERT_OK(bt_dag_run_fused(&f.context, &g, &plan, bt_fused_interpret, NULL, memory));
+    for (int i = 0; i < 4; ++i) {
+        assert_memory_equal((char *)memory[values[i]] + offsets[i], bt_tensor_data(p[i]->grad),
+                            bt_tensor_bytes(p[i]->grad));
+        bt_pool_free(f.context.pool, memory[values[i]]);
+        bt_tensor_release(p[i]);
+    }
+    free(memory);
+    bt_fusion_plan_release(&plan);
+    bt_dag_release(&g);
+    bt_dag_capture_release(&capture);
+    bt_tensor_release(x), bt_tensor_release(loss);
+    fixture_close(&f);
+}
+
+int main(int argc, char **argv)
+{
+    graph_count = argc > 1 ? strtoll(argv[1], NULL, 10) : graph_count;
+    first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : first_seed;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rmsnorm_is_one_group),
+        cmocka_unit_test(a_group_is_convex),
+        cmocka_unit_test(a_launch_has_its_price),
+        cmocka_unit_test(composed_blocks_fuse_and_keep_their_bits),
+        cmocka_unit_test(random_graphs_keep_their_bits),
+        cmocka_unit_test(simplified_graphs_keep_their_bits),
+        cmocka_unit_test(column_sums_stay_within_rounding),
+        cmocka_unit_test(a_wrong_group_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
