@@ -11,6 +11,12 @@
 // is theirs. A reduction of order {0} is made in 32 lanes, 16 elements of a lane in its type, then
 // in f64; a column sum ascends in f64.
 //
+// CUDA. The text has one kernel: kernel(ptr operand 0, ptr operand 1, ..., i64 rows), to be
+// launched with bt_emitted_cuda's shape. Row groups keep a row in registers: it is read once. Sums
+// of order {0} are made in `sum` by the tree of kernels/cuda/rows.cuh: a thread's elements
+// ascending, lanes by butterfly, warps ascending; the same bits at every launch. Functions:
+// emit_math_cuda.c. Not yet: column groups, inner strides but 0 and 1, orders with lanes.
+//
 // Operands do not overlap, or are the same memory with the same strides.
 #ifndef BT_COMPILER_EMIT_H
 #define BT_COMPILER_EMIT_H
@@ -30,5 +36,22 @@ BT_CHECKED bt_status bt_emit_cpu(const bt_fused *group, bt_emitted *out);
 void bt_emitted_release(bt_emitted *emitted);
 // How many tasks a call has; `rows` is the size of axis 0.
 int64_t bt_emit_tasks(const bt_fused *group, const bt_emitted *emitted, int64_t rows);
+
+enum { BT_CUDA_ROW_MOST = 16384 }; // columns of a row group
+
+// How a kernel is launched.
+typedef struct bt_emitted_cuda {
+    bt_str text;            // owned
+    int threads;            // of a block
+    int64_t block_rows;     // ROW: rows of a block
+    int64_t block_elements; // ELEMENTWISE: elements of a block, all axes together
+    int alignment_bytes;    // that every operand's memory must have
+} bt_emitted_cuda;
+
+// Errors  UNSUPPORTED, naming the instruction; OUT_OF_MEMORY
+// Owns    the caller: text (bt_str_release), also after a failure
+BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out);
+// Blocks of a call; `rows` is the size of axis 0.
+int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows);
 
 #endif

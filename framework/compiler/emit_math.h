@@ -1,11 +1,12 @@
-// framework/compiler/emit_math.h - the functions of UNARY as MLIR, for both devices
+// framework/compiler/emit_math.h - arithmetic as MLIR: instructions, and the functions of UNARY of
+// both devices
 #ifndef BT_COMPILER_EMIT_MATH_H
 #define BT_COMPILER_EMIT_MATH_H
 
 #include <stdbool.h>
 
+#include "framework/compiler/group.h"
 #include "framework/compiler/ir.h"
-#include "kernels/kernels.h"
 
 // f(x) and f'(x) of f32 or f64, with the bits of the CPU's kernels (kernels/cpu/math.h).
 int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
@@ -13,8 +14,23 @@ int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type typ
 // exp(x) for x <= 1: the same bits with fewer steps.
 int bt_emit_exp_falling_cpu(bt_ir *ir, bt_ir_type type, int x);
 
-// The same of f32 for CUDA: the operations of kernels/cuda/unary.cu.
+// The same of f32 for CUDA: what kernels/cuda/unary.cu and softmax.cu do, operation by operation.
+// f64 has NEGATE, SQUARE, SQRT, SCALE, SHIFT and RELU only; others make ir->out UNSUPPORTED.
 int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
 int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
+// exp(x) for x <= 0, by ex2.approx: relative error below 2^-21 where x > -10.
+int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type type, int x);
+
+// A device's functions.
+typedef struct bt_emit_functions {
+    int (*unary)(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
+    int (*slope)(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
+    int (*exp_falling)(bt_ir *ir, bt_ir_type type, int x);
+} bt_emit_functions;
+
+// The result of an instruction of a group, as a vector or a scalar (lanes 0); in: what it uses.
+// -1: not an instruction of values (LOAD, INDEX, reductions, stores).
+int bt_emit_arithmetic(bt_ir *ir, const bt_fused *group, int i, int lanes, const int *in,
+                       const bt_emit_functions *functions);
 
 #endif

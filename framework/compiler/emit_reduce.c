@@ -32,12 +32,12 @@ static bt_fused_order order_of(const bt_emitter *e, int i)
 
 static bt_ir_type part_type(const bt_emitter *e, int i)
 {
-    return bt_ir_make(bt_ir_kind_of(order_of(e, i).part), e->lanes);
+    return bt_ir_make(bt_ir_kind_of(&e->ir, order_of(e, i).part), e->lanes);
 }
 
 bt_ir_type bt_emit_sum_type(const bt_emitter *e, int i)
 {
-    return bt_ir_make(bt_ir_kind_of(order_of(e, i).sum), e->lanes);
+    return bt_ir_make(bt_ir_kind_of(&e->ir, order_of(e, i).sum), e->lanes);
 }
 
 static int initial(bt_emitter *e, int i, bt_ir_type type)
@@ -62,7 +62,7 @@ static int add_term(bt_emitter *e, int i, bool to_part, int sum)
     const bt_fused_instruction *x = &e->group->code[i];
     const bt_fused_order order = order_of(e, i);
     const bt_dtype dtype = to_part ? order.part : order.sum;
-    const bt_ir_type type = bt_ir_make(bt_ir_kind_of(dtype), e->lanes);
+    const bt_ir_type type = bt_ir_make(bt_ir_kind_of(&e->ir, dtype), e->lanes);
     const double neutral = x->op == BT_FUSED_ROW_MAX ? (double)-INFINITY : 0;
     const int a = term(e, i, x->a, dtype, type, neutral);
     if (x->op == BT_FUSED_ROW_MAX) {
@@ -235,7 +235,7 @@ static void walk_row(bt_emitter *e, const walk *w, int64_t cols)
         const bool is_max = e->group->code[i].op == BT_FUSED_ROW_MAX;
         int value = sums[k];
         for (int lanes = e->lanes / 2; lanes >= 1; lanes /= 2) {
-            const bt_ir_type from = bt_ir_make(bt_ir_kind_of(order.sum), 2 * lanes);
+            const bt_ir_type from = bt_ir_make(bt_ir_kind_of(&e->ir, order.sum), 2 * lanes);
             const bt_ir_type type = bt_ir_make(from.kind, lanes > 1 ? lanes : 0);
             const int low = lanes > 1 ? bt_ir_slice(&e->ir, from, value, 0, lanes)
                                       : bt_ir_extract(&e->ir, from, value, 0);

@@ -4,7 +4,7 @@
 
 static bt_ir_type type_of(const bt_emitter *e, int i, int lanes)
 {
-    return bt_ir_make(bt_ir_kind_of(e->group->code[i].dtype), lanes);
+    return bt_ir_make(bt_ir_kind_of(&e->ir, e->group->code[i].dtype), lanes);
 }
 
 void bt_emit_fail(bt_emitter *e, int i, const char *what)
@@ -37,12 +37,6 @@ void bt_emit_mask(bt_emitter *e, int column, int end)
 
 // ---- memory -------------------------------------------------------------------------------------
 
-static const char *element_text(bt_dtype dtype)
-{
-    static const char *const names[] = {"f32", "f64", "i1", "i16", "i32", "i64"};
-    return names[bt_ir_kind_of(dtype)];
-}
-
 static int64_t inner_stride(const bt_emitter *e, int operand)
 {
     return e->group->operands[operand].stride[e->group->rank - 1];
@@ -64,7 +58,7 @@ static int address(bt_emitter *e, int operand, bool row_only)
     const int v = bt_ir_begin(&e->ir);
     bt_ir_rest(&e->ir,
                "llvm.getelementptr inbounds %%v%d[%%v%d] : (!llvm.ptr, i64) -> !llvm.ptr, %s",
-               e->pointer[operand], index, element_text(o->dtype));
+               e->pointer[operand], index, bt_ir_kind_name(bt_ir_kind_of(&e->ir, o->dtype)));
     return v;
 }
 
@@ -80,7 +74,8 @@ static int lane_addresses(bt_emitter *e, int operand)
     bt_ir_rest(&e->ir,
                "llvm.getelementptr %%v%d[%%v%d] : (!llvm.ptr, vector<%dxi64>) -> !llvm.vec<%d x "
                "ptr>, %s",
-               first, places, e->lanes, e->lanes, element_text(e->group->operands[operand].dtype));
+               first, places, e->lanes, e->lanes,
+               bt_ir_kind_name(bt_ir_kind_of(&e->ir, e->group->operands[operand].dtype)));
     return v;
 }
 
@@ -91,22 +86,16 @@ static int every_lane(bt_emitter *e)
     return v;
 }
 
-static int zero(bt_emitter *e, bt_ir_type type)
-{
-    return type.kind == BT_IR_F32 || type.kind == BT_IR_F64 ? bt_ir_float(&e->ir, type, 0)
-                                                            : bt_ir_int(&e->ir, type, 0);
-}
-
 static int load(bt_emitter *e, int operand, int lanes)
 {
     const bt_dtype dtype = e->group->operands[operand].dtype;
-    const bt_ir_type type = bt_ir_make(bt_ir_kind_of(dtype), lanes);
+    const bt_ir_type type = bt_ir_make(bt_ir_kind_of(&e->ir, dtype), lanes);
     const bt_ir_name name = bt_ir_type_name(type);
     const int alignment = (int)bt_dtype_size(dtype);
     if (lanes && inner_stride(e, operand) != 1) {
         const int from = lane_addresses(e, operand);
         const int mask = e->mask != BT_EMIT_NONE ? e->mask : every_lane(e);
-        const int none = zero(e, type), v = bt_ir_begin(&e->ir);
+        const int none = bt_ir_zero(&e->ir, type), v = bt_ir_begin(&e->ir);
         bt_ir_rest(&e->ir,
                    "llvm.intr.masked.gather %%v%d, %%v%d, %%v%d {alignment = %d : i32} : "
                    "(!llvm.vec<%d x ptr>, vector<%dxi1>, %s) -> %s",
@@ -115,7 +104,7 @@ static int load(bt_emitter *e, int operand, int lanes)
     }
     const int from = address(e, operand, !lanes);
     if (lanes && e->mask != BT_EMIT_NONE) {
-        const int none = zero(e, type), v = bt_ir_begin(&e->ir);
+        const int none = bt_ir_zero(&e->ir, type), v = bt_ir_begin(&e->ir);
         bt_ir_rest(&e->ir,
                    "llvm.intr.masked.load %%v%d, %%v%d, %%v%d {alignment = %d : i32} : (!llvm.ptr, "
                    "vector<%dxi1>, %s) -> %s",
@@ -131,7 +120,7 @@ static int load(bt_emitter *e, int operand, int lanes)
 static void store(bt_emitter *e, int operand, int lanes, int value)
 {
     const bt_dtype dtype = e->group->operands[operand].dtype;
-    const bt_ir_name name = bt_ir_type_name(bt_ir_make(bt_ir_kind_of(dtype), lanes));
+    const bt_ir_name name = bt_ir_type_name(bt_ir_make(bt_ir_kind_of(&e->ir, dtype), lanes));
     const int bytes = (int)bt_dtype_size(dtype), all = lanes * bytes;
     if (lanes && inner_stride(e, operand) != 1) {
         const int to = lane_addresses(e, operand);
@@ -160,26 +149,6 @@ static void store(bt_emitter *e, int operand, int lanes, int value)
 
 // ---- arithmetic ---------------------------------------------------------------------------------
 
-static int equal(bt_emitter *e, const bt_fused_instruction *x, int lanes, int a, int b)
-{
-    const bt_ir_type from = type_of(e, x->a, lanes),
-                     to = bt_ir_make(bt_ir_kind_of(x->dtype), lanes);
-    const bool floats = from.kind == BT_IR_F32 || from.kind == BT_IR_F64;
-    const int same = bt_ir_compare(&e->ir, floats ? "cmpf oeq" : "cmpi eq", from, a, b);
-    const bool made_float = to.kind == BT_IR_F32 || to.kind == BT_IR_F64;
-    const int one = made_float ? bt_ir_float(&e->ir, to, 1) : bt_ir_int(&e->ir, to, 1);
-    return bt_ir_select(&e->ir, to, same, one, zero(e, to));
-}
-
-static int choose(bt_emitter *e, const bt_fused_instruction *x, int lanes, int a, int b, int c)
-{
-    const bt_ir_type from = type_of(e, x->a, lanes),
-                     to = bt_ir_make(bt_ir_kind_of(x->dtype), lanes);
-    const bool floats = from.kind == BT_IR_F32 || from.kind == BT_IR_F64;
-    const int set = bt_ir_compare(&e->ir, floats ? "cmpf une" : "cmpi ne", from, a, zero(e, from));
-    return bt_ir_select(&e->ir, to, set, b, c);
-}
-
 static int place(bt_emitter *e, const bt_fused_instruction *x, int lanes)
 {
     const bt_ir_type type = bt_ir_make(BT_IR_I64, lanes);
@@ -190,64 +159,22 @@ static int place(bt_emitter *e, const bt_fused_instruction *x, int lanes)
                      bt_ir_lane_numbers(&e->ir, type));
 }
 
-// exp(x - max x): not above 1.
-static bool is_falling(const bt_fused *g, const bt_fused_instruction *x)
-{
-    const bt_fused_instruction *a = &g->code[x->a];
-    return x->function == BT_UNARY_EXP && a->op == BT_FUSED_SUB &&
-           g->code[a->b].op == BT_FUSED_ROW_MAX && g->code[a->b].a == a->a;
-}
-
 static int arithmetic(bt_emitter *e, int i, int lanes, const int *in)
 {
-    static const char *const floats[] = {"arith.addf", "arith.subf", "arith.mulf", "arith.divf"};
-    static const char *const ints[] = {"arith.addi", "arith.subi", "arith.muli", "arith.divsi"};
+    static const bt_emit_functions functions = {bt_emit_unary_cpu, bt_emit_slope_cpu,
+                                                bt_emit_exp_falling_cpu};
     const bt_fused_instruction *x = &e->group->code[i];
-    const bt_ir_type type = type_of(e, i, lanes);
-    const bool floating = type.kind == BT_IR_F32 || type.kind == BT_IR_F64;
-    bt_ir *ir = &e->ir;
-    switch (x->op) {
-    case BT_FUSED_LOAD:
+    if (x->op == BT_FUSED_LOAD) {
         return load(e, x->operand, lanes);
-    case BT_FUSED_CONST:
-        return floating ? bt_ir_float(ir, type, x->value) : bt_ir_int(ir, type, (int64_t)x->value);
-    case BT_FUSED_CAST:
-        return bt_ir_cast(ir, e->group->code[x->a].dtype, x->dtype, lanes, in[0]);
-    case BT_FUSED_UNARY:
-        return is_falling(e->group, x) ? bt_emit_exp_falling_cpu(ir, type, in[0])
-                                       : bt_emit_unary_cpu(ir, x->function, x->value, type, in[0]);
-    case BT_FUSED_SLOPE:
-        return bt_emit_slope_cpu(ir, x->function, x->value, type, in[0]);
-    case BT_FUSED_ADD:
-    case BT_FUSED_SUB:
-    case BT_FUSED_MUL:
-    case BT_FUSED_DIV:
-        return bt_ir_two(ir, (floating ? floats : ints)[x->op - BT_FUSED_ADD], type, in[0], in[1]);
-    case BT_FUSED_MAX:
-        return bt_ir_select(
-            ir, type, bt_ir_compare(ir, floating ? "cmpf ogt" : "cmpi sgt", type, in[0], in[1]),
-            in[0], in[1]);
-    case BT_FUSED_FMA:
-        return bt_ir_fma(ir, type, in[0], in[1], in[2]);
-    case BT_FUSED_EQUAL:
-        return equal(e, x, lanes, in[0], in[1]);
-    case BT_FUSED_SELECT:
-        return choose(e, x, lanes, in[0], in[1], in[2]);
-    case BT_FUSED_INDEX:
-        return place(e, x, lanes);
-    case BT_FUSED_RESULT:
-    case BT_FUSED_KEEP:
-    case BT_FUSED_ROW_SUM:
-    case BT_FUSED_ROW_DOT:
-    case BT_FUSED_ROW_MAX:
-    case BT_FUSED_COLUMN_SUM:
-    case BT_FUSED_STORE:
-    case BT_FUSED_STORE_ADD:
-    case BT_FUSED_OP_COUNT:
-        break;
     }
-    bt_emit_fail(e, i, "not on the CPU, or not at this place");
-    return 0;
+    if (x->op == BT_FUSED_INDEX) {
+        return place(e, x, lanes);
+    }
+    const int made = bt_emit_arithmetic(&e->ir, e->group, i, lanes, in, &functions);
+    if (made == BT_EMIT_NONE) {
+        bt_emit_fail(e, i, "not on the CPU, or not at this place");
+    }
+    return made;
 }
 
 // The address of a kept vector in scratch.

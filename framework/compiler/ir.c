@@ -5,13 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_names[BT_IR_KIND_COUNT] = {"f32", "f64", "i1", "i16", "i32", "i64"};
+static const char *const kind_names[BT_IR_KIND_COUNT] = {"f32", "f64", "i1", "bf16",
+                                                         "i16", "i32", "i64"};
 
-bt_ir_kind bt_ir_kind_of(bt_dtype dtype)
+const char *bt_ir_kind_name(bt_ir_kind kind) { return kind_names[kind]; }
+
+bt_ir_kind bt_ir_kind_of(const bt_ir *ir, bt_dtype dtype)
 {
     return dtype == BT_F32    ? BT_IR_F32
            : dtype == BT_F64  ? BT_IR_F64
-           : dtype == BT_BF16 ? BT_IR_I16
+           : dtype == BT_BF16 ? (ir->native_bf16 ? BT_IR_BF16 : BT_IR_I16)
            : dtype == BT_I32  ? BT_IR_I32
                               : BT_IR_I64;
 }
@@ -101,6 +104,18 @@ int bt_ir_int(bt_ir *ir, bt_ir_type type, int64_t value)
     return v;
 }
 
+int bt_ir_zero(bt_ir *ir, bt_ir_type type)
+{
+    if (type.kind == BT_IR_BF16) {
+        const int v = bt_ir_begin(ir);
+        bt_ir_rest(ir, type.lanes ? "arith.constant dense<0.0> : %s" : "arith.constant 0.0 : %s",
+                   bt_ir_type_name(type).text);
+        return v;
+    }
+    return type.kind == BT_IR_F32 || type.kind == BT_IR_F64 ? bt_ir_float(ir, type, 0)
+                                                            : bt_ir_int(ir, type, 0);
+}
+
 int bt_ir_lane_numbers(bt_ir *ir, bt_ir_type type)
 {
     const int v = bt_ir_begin(ir);
@@ -183,6 +198,14 @@ int bt_ir_broadcast(bt_ir *ir, bt_ir_type type, int scalar)
     return bt_ir_convert(ir, "vector.broadcast", bt_ir_make(type.kind, 0), type, scalar);
 }
 
+int bt_ir_insert(bt_ir *ir, bt_ir_type type, int scalar, int vector, int lane)
+{
+    const int v = bt_ir_begin(ir);
+    bt_ir_rest(ir, "vector.insert %%v%d, %%v%d [%d] : %s into %s", scalar, vector, lane,
+               kind_names[type.kind], bt_ir_type_name(type).text);
+    return v;
+}
+
 int bt_ir_extract(bt_ir *ir, bt_ir_type type, int vector, int lane)
 {
     const int v = bt_ir_begin(ir);
@@ -237,12 +260,15 @@ static bool is_float(bt_dtype dtype)
 
 int bt_ir_cast(bt_ir *ir, bt_dtype from, bt_dtype to, int lanes, int a)
 {
-    const bt_ir_type f = bt_ir_make(bt_ir_kind_of(from), lanes);
-    const bt_ir_type t = bt_ir_make(bt_ir_kind_of(to), lanes);
+    const bt_ir_type f = bt_ir_make(bt_ir_kind_of(ir, from), lanes);
+    const bt_ir_type t = bt_ir_make(bt_ir_kind_of(ir, to), lanes);
     if (from == to) {
         return a;
     }
-    if (from == BT_BF16) {
+    if (ir->native_bf16 && (from == BT_BF16 || to == BT_BF16) && (from == BT_F32 || to == BT_F32)) {
+        return bt_ir_convert(ir, from == BT_BF16 ? "arith.extf" : "arith.truncf", f, t, a);
+    }
+    if (from == BT_BF16 && !ir->native_bf16) {
         return bt_ir_cast(ir, BT_F32, to, lanes, widen_bf16(ir, lanes, a));
     }
     if (to == BT_BF16 && from == BT_F32) {

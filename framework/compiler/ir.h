@@ -5,6 +5,7 @@
 #ifndef BT_COMPILER_IR_H
 #define BT_COMPILER_IR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/base/dtype.h"
@@ -14,6 +15,7 @@ typedef enum bt_ir_kind {
     BT_IR_F32,
     BT_IR_F64,
     BT_IR_I1,
+    BT_IR_BF16,
     BT_IR_I16, // also the bits of a bf16
     BT_IR_I32,
     BT_IR_I64,
@@ -26,17 +28,19 @@ typedef struct bt_ir_type {
 } bt_ir_type;
 
 typedef struct bt_ir {
-    bt_str out; // owned
-    int next;   // the next value's number
-    int depth;  // of nested regions, for the layout
+    bt_str out;       // owned
+    int next;         // the next value's number
+    int depth;        // of nested regions, for the layout
+    bool native_bf16; // bf16 is a type of the device, not bits in an I16
 } bt_ir;
 
 typedef struct bt_ir_name { // the text of a type
     char text[32];
 } bt_ir_name;
 
-// bf16 is I16: its bits.
-bt_ir_kind bt_ir_kind_of(bt_dtype dtype);
+// bf16 is I16, its bits, unless the device has the type.
+bt_ir_kind bt_ir_kind_of(const bt_ir *ir, bt_dtype dtype);
+const char *bt_ir_kind_name(bt_ir_kind kind);
 static inline bt_ir_type bt_ir_make(bt_ir_kind kind, int lanes)
 {
     return (bt_ir_type){kind, lanes};
@@ -50,6 +54,7 @@ int bt_ir_begin(bt_ir *ir);
 void bt_ir_rest(bt_ir *ir, const char *format, ...) BT_PRINTF(2, 3);
 
 int bt_ir_float(bt_ir *ir, bt_ir_type type, double value);
+int bt_ir_zero(bt_ir *ir, bt_ir_type type); // of any type
 int bt_ir_int(bt_ir *ir, bt_ir_type type, int64_t value);
 // 0, 1, 2 ... of a vector of integers.
 int bt_ir_lane_numbers(bt_ir *ir, bt_ir_type type);
@@ -65,6 +70,8 @@ int bt_ir_convert(bt_ir *ir, const char *op, bt_ir_type from, bt_ir_type to, int
 int bt_ir_call(bt_ir *ir, const char *name, bt_ir_type type, int count, int a, int b, int c);
 int bt_ir_fma(bt_ir *ir, bt_ir_type type, int a, int b, int c);
 int bt_ir_broadcast(bt_ir *ir, bt_ir_type type, int scalar);
+// The vector with one lane replaced.
+int bt_ir_insert(bt_ir *ir, bt_ir_type type, int scalar, int vector, int lane);
 int bt_ir_extract(bt_ir *ir, bt_ir_type type, int vector, int lane);
 // Lanes [first, first + count) of a vector.
 int bt_ir_slice(bt_ir *ir, bt_ir_type type, int vector, int first, int count);

@@ -94,6 +94,12 @@ static void stored(bt_fused_builder *b, bt_dtype dtype, const int64_t *stride, i
     bt_fused_store(b, bt_fused_operand_add(b, dtype, stride), value);
 }
 
+// The CPU's order where sums are f64, else any.
+static bt_fused_order sum_order(bt_dtype part, int64_t block, bt_dtype wide)
+{
+    return wide == BT_F64 ? bt_fused_lanes(part, block, BT_F64) : (bt_fused_order){.sum = wide};
+}
+
 bt_fused group_unary(bt_dtype dtype, int64_t count, bt_unary function, double alpha)
 {
     bt_fused_builder b;
@@ -106,25 +112,25 @@ bt_fused group_unary(bt_dtype dtype, int64_t count, bt_unary function, double al
     return g;
 }
 
-bt_fused group_softmax(bt_dtype dtype, int64_t rows, int64_t cols)
+bt_fused group_softmax(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide)
 {
     bt_fused_builder b;
     bt_fused g = started(BT_FUSED_ROW, 2, rows, cols, &b);
     b.group = &g;
     const bt_dtype work = dtype == BT_F64 ? BT_F64 : BT_F32;
-    bt_fused_order order = bt_fused_lanes(work, 16, BT_F64);
+    bt_fused_order order = sum_order(work, 16, wide);
     order.tail = true;
     const int x = loaded(&b, dtype, NULL);
     const int max = bt_fused_reduce(&b, BT_FUSED_ROW_MAX, x, -1, bt_fused_lanes(work, 0, work));
     const int e = bt_fused_unary(&b, BT_UNARY_EXP, 0, bt_fused_binary(&b, BT_FUSED_SUB, x, max));
-    const int sum = bt_fused_reduce(&b, BT_FUSED_ROW_SUM, bt_fused_cast(&b, e, BT_F64), -1, order);
-    const int inverse = bt_fused_binary(&b, BT_FUSED_DIV, bt_fused_const(&b, BT_F64, 1), sum);
+    const int sum = bt_fused_reduce(&b, BT_FUSED_ROW_SUM, bt_fused_cast(&b, e, wide), -1, order);
+    const int inverse = bt_fused_binary(&b, BT_FUSED_DIV, bt_fused_const(&b, wide, 1), sum);
     stored(&b, dtype, NULL, bt_fused_binary(&b, BT_FUSED_MUL, e, bt_fused_cast(&b, inverse, work)));
     ASSERT_OK(b.status);
     return g;
 }
 
-bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon)
+bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon, bt_dtype wide)
 {
     bt_fused_builder b;
     bt_fused g = started(BT_FUSED_ROW, 2, rows, cols, &b);
@@ -132,25 +138,25 @@ bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsi
     const bt_dtype work = dtype == BT_F64 ? BT_F64 : BT_F32;
     const int x = loaded(&b, dtype, NULL);
     const int gamma = loaded(&b, dtype, per_column), beta = loaded(&b, dtype, per_column);
-    const int count = bt_fused_const(&b, BT_F64, (double)cols);
-    const int sum = bt_fused_reduce(&b, BT_FUSED_ROW_SUM, bt_fused_cast(&b, x, BT_F64), -1,
-                                    bt_fused_lanes(BT_F64, 0, BT_F64));
+    const int count = bt_fused_const(&b, wide, (double)cols);
+    const int sum = bt_fused_reduce(&b, BT_FUSED_ROW_SUM, bt_fused_cast(&b, x, wide), -1,
+                                    sum_order(BT_F64, 0, wide));
     const int mean = bt_fused_binary(&b, BT_FUSED_DIV, sum, count);
     const int center = bt_fused_cast(&b, mean, work);
     const int distance = bt_fused_binary(&b, BT_FUSED_SUB, x, center);
-    const int wide = bt_fused_cast(&b, distance, BT_F64);
+    const int offset = bt_fused_cast(&b, distance, wide);
     const int squares =
-        bt_fused_reduce(&b, BT_FUSED_ROW_DOT, wide, wide, bt_fused_lanes(work, 8, BT_F64));
-    const int off = bt_fused_binary(&b, BT_FUSED_SUB, mean, bt_fused_cast(&b, center, BT_F64));
+        bt_fused_reduce(&b, BT_FUSED_ROW_DOT, offset, offset, sum_order(work, 8, wide));
+    const int off = bt_fused_binary(&b, BT_FUSED_SUB, mean, bt_fused_cast(&b, center, wide));
     const int raw =
         bt_fused_binary(&b, BT_FUSED_SUB, bt_fused_binary(&b, BT_FUSED_DIV, squares, count),
                         bt_fused_binary(&b, BT_FUSED_MUL, off, off));
-    const int variance = bt_fused_binary(&b, BT_FUSED_MAX, raw, bt_fused_const(&b, BT_F64, 0));
+    const int variance = bt_fused_binary(&b, BT_FUSED_MAX, raw, bt_fused_const(&b, wide, 0));
     const int root = bt_fused_unary(
         &b, BT_UNARY_SQRT, 0,
-        bt_fused_binary(&b, BT_FUSED_ADD, variance, bt_fused_const(&b, BT_F64, epsilon)));
+        bt_fused_binary(&b, BT_FUSED_ADD, variance, bt_fused_const(&b, wide, epsilon)));
     const int rstd = bt_fused_cast(
-        &b, bt_fused_binary(&b, BT_FUSED_DIV, bt_fused_const(&b, BT_F64, 1), root), work);
+        &b, bt_fused_binary(&b, BT_FUSED_DIV, bt_fused_const(&b, wide, 1), root), work);
     const int normal = bt_fused_binary(&b, BT_FUSED_MUL, distance, rstd);
     stored(&b, dtype, NULL, bt_fused_ternary(&b, BT_FUSED_FMA, normal, gamma, beta));
     stored(&b, work, per_row, center);
@@ -159,7 +165,7 @@ bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsi
     return g;
 }
 
-bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon)
+bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon, bt_dtype wide)
 {
     bt_fused_builder b;
     bt_fused g = started(BT_FUSED_ROW, 2, rows, cols, &b);
@@ -168,8 +174,7 @@ bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilo
     const int x = loaded(&b, dtype, NULL), residual = loaded(&b, dtype, NULL);
     const int gamma = loaded(&b, dtype, per_column);
     const int s = bt_fused_binary(&b, BT_FUSED_ADD, x, residual);
-    const int squares =
-        bt_fused_reduce(&b, BT_FUSED_ROW_DOT, s, s, (bt_fused_order){.lanes = 0, .sum = BT_F64});
+    const int squares = bt_fused_reduce(&b, BT_FUSED_ROW_DOT, s, s, (bt_fused_order){.sum = wide});
     const int mean =
         bt_fused_binary(&b, BT_FUSED_DIV, squares, bt_fused_const(&b, work, (double)cols));
     const int root =
@@ -182,13 +187,13 @@ bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilo
     return g;
 }
 
-bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols)
+bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide)
 {
     bt_fused_builder b;
     bt_fused g = started(BT_FUSED_ROW, 2, rows, cols, &b);
     b.group = &g;
     const bt_dtype work = dtype == BT_F64 ? BT_F64 : BT_F32;
-    const bt_fused_order any = {.lanes = 0, .sum = BT_F64};
+    const bt_fused_order any = {.sum = wide};
     const int x = loaded(&b, dtype, NULL);
     const int target = bt_fused_cast(&b, loaded(&b, BT_I32, per_row), BT_I64);
     const int column = bt_fused_append(&b, &(bt_fused_instruction){.op = BT_FUSED_INDEX,

@@ -16,14 +16,15 @@ void assert_same_bits(const test_buffer *got, const test_buffer *expected, const
 
 // y = f(x), dx = f'(x): operands x, y, dx.
 bt_fused group_unary(bt_dtype dtype, int64_t count, bt_unary function, double alpha);
-// Operands x, y; [rows, cols], in the order of the CPU's kernel.
-bt_fused group_softmax(bt_dtype dtype, int64_t rows, int64_t cols);
+// Operands x, y; [rows, cols]. wide F64: sums in the order of the CPU's kernel; F32: in any order.
+bt_fused group_softmax(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide);
 // Operands x, gamma, beta, y, mean, rstd, likewise.
-bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon);
+bt_fused group_layernorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon, bt_dtype wide);
+// The reductions that follow are in any order, and sums in `wide`.
 // Operands x, residual, gamma, sum, y: y = sum / sqrt(mean(sum^2) + epsilon) gamma.
-bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon);
+bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilon, bt_dtype wide);
 // Operands logits, targets [rows, 1], loss [rows, 1].
-bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols);
+bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide);
 // Operands x, weight [1, cols], y, total: y = x weight, total += sums of y's columns.
 bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols);
 

@@ -84,7 +84,7 @@ static void test_softmax(void **state)
         const bt_softmax_args args = {
             .x = in.data, .y = own.data, .rows = rows, .cols = cols, .dtype = dtype};
         TEST_KERNEL(BT_KERNEL_SOFTMAX, dtype, &args, &own);
-        bt_fused group = group_softmax(dtype, rows, cols);
+        bt_fused group = group_softmax(dtype, rows, cols, BT_F64);
         run_group(&group, rows, (test_buffer *[]){&in, &y});
         assert_same_bits(&y, &own, "softmax");
         test_buffer_release(&in), test_buffer_release(&y), test_buffer_release(&own);
@@ -122,7 +122,7 @@ static void test_layernorm(void **state)
                                         .dtype = dtype,
                                         .param_dtype = dtype};
         TEST_KERNEL(BT_KERNEL_LAYERNORM, dtype, &args, &y[1], &mean[1], &rstd[1]);
-        bt_fused group = group_layernorm(dtype, rows, cols, 1e-5);
+        bt_fused group = group_layernorm(dtype, rows, cols, 1e-5, BT_F64);
         run_group(&group, rows, (test_buffer *[]){&in, &gamma, &beta, &y[0], &mean[0], &rstd[0]});
         assert_same_bits(&mean[0], &mean[1], "mean");
         assert_same_bits(&rstd[0], &rstd[1], "rstd");
@@ -178,7 +178,7 @@ static void test_rmsnorm(void **state)
                 y[i * cols + c] = s[i * cols + c] / sqrt(squares / (double)cols + 1e-6) * g[c];
             }
         }
-        bt_fused group = group_rmsnorm(dtype, rows, cols, 1e-6);
+        bt_fused group = group_rmsnorm(dtype, rows, cols, 1e-6, BT_F64);
         run_group(&group, rows, (test_buffer *[]){&in, &res, &gamma, &sum, &out});
         assert_near(&sum, s, 1, "sum");
         assert_near(&out, y, 16, "rmsnorm");
@@ -209,7 +209,7 @@ static void test_cross_entropy(void **state)
         test_buffer in = test_buffer_make(dtype, x, count), out = in;
         test_buffer target = test_buffer_integers(t, rows);
         out = test_buffer_make(dtype, NULL, rows);
-        bt_fused group = group_cross_entropy(dtype, rows, cols);
+        bt_fused group = group_cross_entropy(dtype, rows, cols, BT_F64);
         run_group(&group, rows, (test_buffer *[]){&in, &target, &out});
         assert_near(&out, loss, 24, "cross-entropy");
         test_buffer_release(&in), test_buffer_release(&target), test_buffer_release(&out);

@@ -72,7 +72,7 @@ static void rows_table(void)
     float *s = memory(count, 0, 1), *gamma = memory(COLS, 0.5, 1.5), *beta = memory(COLS, -1, 1);
     float *mean = memory(ROWS, 0, 1), *rstd = memory(ROWS, 0, 1);
     const bt_softmax_args softmax = {.x = x, .y = y, .rows = ROWS, .cols = COLS, .dtype = BT_F32};
-    bt_fused group = group_softmax(BT_F32, ROWS, COLS);
+    bt_fused group = group_softmax(BT_F32, ROWS, COLS, BT_F64);
     compare("softmax", &(call){BT_KERNEL_SOFTMAX, &softmax}, 1, BT_F32, &group, (void *[]){x, y});
     const bt_layernorm_args norm = {.x = x,
                                     .gamma = gamma,
@@ -85,13 +85,13 @@ static void rows_table(void)
                                     .epsilon = 1e-5,
                                     .dtype = BT_F32,
                                     .param_dtype = BT_F32};
-    group = group_layernorm(BT_F32, ROWS, COLS, 1e-5);
+    group = group_layernorm(BT_F32, ROWS, COLS, 1e-5, BT_F64);
     compare("LayerNorm", &(call){BT_KERNEL_LAYERNORM, &norm}, 1, BT_F32, &group,
             (void *[]){x, gamma, beta, y, mean, rstd});
     bt_layernorm_args added = norm;
     added.residual = r;
     added.sum = s;
-    group = group_rmsnorm(BT_F32, ROWS, COLS, 1e-5);
+    group = group_rmsnorm(BT_F32, ROWS, COLS, 1e-5, BT_F64);
     compare("residual + RMSNorm; eager: residual + LayerNorm", &(call){BT_KERNEL_LAYERNORM, &added},
             1, BT_F32, &group, (void *[]){x, r, gamma, s, y});
     int32_t *targets = calloc(ROWS, sizeof *targets);
@@ -109,7 +109,7 @@ static void rows_table(void)
                                         .logits_stride = COLS,
                                         .ignore = -100,
                                         .dtype = BT_F32};
-    group = group_cross_entropy(BT_F32, ROWS, COLS);
+    group = group_cross_entropy(BT_F32, ROWS, COLS, BT_F64);
     compare("cross-entropy", &(call){BT_KERNEL_CROSS_ENTROPY, &loss}, 1, BT_F32, &group,
             (void *[]){x, targets, mean});
     const bt_unary_args gelu = {

@@ -1,0 +1,73 @@
+// framework/compiler/emit_arithmetic.c - instructions that are the same on every device
+#include "framework/compiler/emit_math.h"
+
+static bool is_floating(bt_ir_type type)
+{
+    return type.kind == BT_IR_F32 || type.kind == BT_IR_F64;
+}
+
+static bt_ir_type type_of(const bt_ir *ir, const bt_fused *g, int i, int lanes)
+{
+    return bt_ir_make(bt_ir_kind_of(ir, g->code[i].dtype), lanes);
+}
+
+static int equal(bt_ir *ir, bt_ir_type from, bt_ir_type to, const int *in)
+{
+    const int same =
+        bt_ir_compare(ir, is_floating(from) ? "cmpf oeq" : "cmpi eq", from, in[0], in[1]);
+    const int one = is_floating(to) ? bt_ir_float(ir, to, 1) : bt_ir_int(ir, to, 1);
+    return bt_ir_select(ir, to, same, one, bt_ir_zero(ir, to));
+}
+
+static int choose(bt_ir *ir, bt_ir_type from, bt_ir_type to, const int *in)
+{
+    const int set = bt_ir_compare(ir, is_floating(from) ? "cmpf une" : "cmpi ne", from, in[0],
+                                  bt_ir_zero(ir, from));
+    return bt_ir_select(ir, to, set, in[1], in[2]);
+}
+
+// exp(x - max x): not above 1.
+static bool is_falling(const bt_fused *g, const bt_fused_instruction *x)
+{
+    const bt_fused_instruction *a = &g->code[x->a];
+    return x->function == BT_UNARY_EXP && a->op == BT_FUSED_SUB &&
+           g->code[a->b].op == BT_FUSED_ROW_MAX && g->code[a->b].a == a->a;
+}
+
+int bt_emit_arithmetic(bt_ir *ir, const bt_fused *g, int i, int lanes, const int *in,
+                       const bt_emit_functions *functions)
+{
+    static const char *const floats[] = {"arith.addf", "arith.subf", "arith.mulf", "arith.divf"};
+    static const char *const ints[] = {"arith.addi", "arith.subi", "arith.muli", "arith.divsi"};
+    const bt_fused_instruction *x = &g->code[i];
+    const bt_ir_type type = type_of(ir, g, i, lanes);
+    const bool floating = is_floating(type);
+    switch ((int)x->op) {
+    case BT_FUSED_CONST:
+        return floating ? bt_ir_float(ir, type, x->value) : bt_ir_int(ir, type, (int64_t)x->value);
+    case BT_FUSED_CAST:
+        return bt_ir_cast(ir, g->code[x->a].dtype, x->dtype, lanes, in[0]);
+    case BT_FUSED_UNARY:
+        return is_falling(g, x) ? functions->exp_falling(ir, type, in[0])
+                                : functions->unary(ir, x->function, x->value, type, in[0]);
+    case BT_FUSED_SLOPE:
+        return functions->slope(ir, x->function, x->value, type, in[0]);
+    case BT_FUSED_ADD:
+    case BT_FUSED_SUB:
+    case BT_FUSED_MUL:
+    case BT_FUSED_DIV:
+        return bt_ir_two(ir, (floating ? floats : ints)[x->op - BT_FUSED_ADD], type, in[0], in[1]);
+    case BT_FUSED_MAX:
+        return bt_ir_select(
+            ir, type, bt_ir_compare(ir, floating ? "cmpf ogt" : "cmpi sgt", type, in[0], in[1]),
+            in[0], in[1]);
+    case BT_FUSED_FMA:
+        return bt_ir_fma(ir, type, in[0], in[1], in[2]);
+    case BT_FUSED_EQUAL:
+        return equal(ir, type_of(ir, g, x->a, lanes), type, in);
+    case BT_FUSED_SELECT:
+        return choose(ir, type_of(ir, g, x->a, lanes), type, in);
+    default:
+        return -1;
+    }
+}

@@ -1,0 +1,356 @@
+// framework/compiler/emit_cuda.c - writes elementwise and row groups as MLIR for CUDA
+//
+// A pack is `lanes` neighbouring elements, 16 bytes of the narrowest operand: what one access
+// moves. Elementwise: a pack a thread. Rows: T threads hold a row, thread t the packs t, t + T, t +
+// 2T ..., in straight code; a row of 32 threads shares its block with others. Reductions: a
+// thread's elements ascending, the lanes of a warp by butterfly, warps ascending through shared
+// memory.
+//
+// A vector is written once a pack, where it is first asked for, outside of every region: only loads
+// and stores past a row's end are in one.
+#include "framework/compiler/emit_cuda.h"
+
+#include <string.h>
+
+#include "framework/base/mem.h"
+
+enum {
+    STREAM_THREADS = 128, // of an elementwise block
+    SHARED_THREADS = 128  // of a block of several rows
+};
+
+static bt_ir_type i32(void) { return bt_ir_make(BT_IR_I32, 0); }
+
+static int constant(bt_cuda_emitter *e, int64_t value)
+{
+    return bt_ir_int(&e->ir, bt_cuda_i64(), value);
+}
+
+static int64_t inner_stride(const bt_cuda_emitter *e, int operand)
+{
+    return e->group->operands[operand].stride[e->group->rank - 1];
+}
+
+// ---- the kernel ---------------------------------------------------------------------------------
+
+// axis_index and offset of a row; row BT_CUDA_NONE: 0.
+static void enter_row(bt_cuda_emitter *e, int row)
+{
+    const bt_fused *g = e->group;
+    int rest = row;
+    for (int i = g->rank - 2; i >= 0 && row != BT_CUDA_NONE; --i) {
+        const int size = i ? constant(e, g->shape[i]) : BT_CUDA_NONE;
+        e->axis_index[i] = i ? bt_cuda_math64(e, "arith.remui", rest, size) : rest;
+        rest = i ? bt_cuda_math64(e, "arith.divui", rest, size) : rest;
+    }
+    for (int k = 0; k < g->operand_count; ++k) {
+        e->offset[k] = constant(e, 0);
+        for (int i = 0; i + 1 < g->rank && row != BT_CUDA_NONE; ++i) {
+            if (g->operands[k].stride[i]) {
+                const int step = constant(e, g->operands[k].stride[i]);
+                e->offset[k] =
+                    bt_cuda_math64(e, "arith.addi", e->offset[k],
+                                   bt_cuda_math64(e, "arith.muli", e->axis_index[i], step));
+            }
+        }
+    }
+}
+
+// The block's or thread's number as i64.
+static int number(bt_cuda_emitter *e, const char *what)
+{
+    const int v = bt_ir_begin(&e->ir);
+    bt_ir_rest(&e->ir, "gpu.%s x", what);
+    const int wide = bt_ir_begin(&e->ir);
+    bt_ir_rest(&e->ir, "arith.index_castui %%v%d : index to i64", v);
+    return wide;
+}
+
+static bool stores_scalar(const bt_cuda_emitter *e, int i)
+{
+    return inner_stride(e, e->group->code[i].operand) == 0;
+}
+
+static void region_begin(bt_cuda_emitter *e, int condition)
+{
+    bt_ir_line(&e->ir, "scf.if %%v%d {", condition);
+    ++e->ir.depth;
+}
+
+static void region_end(bt_cuda_emitter *e)
+{
+    --e->ir.depth;
+    bt_ir_line(&e->ir, "}");
+}
+
+static void stores_of_pack(bt_cuda_emitter *e, int pack)
+{
+    for (int pass = 0; pass < 2; ++pass) { // values before stores: operands may be the same memory
+        for (int i = 0; i < e->group->code_count; ++i) {
+            if (bt_cuda_is_store(e->group->code[i].op) && !stores_scalar(e, i)) {
+                if (pass == 0) {
+                    (void)bt_cuda_use(e, e->group->code[i].a, pack);
+                } else {
+                    bt_cuda_store(e, i, pack);
+                }
+            }
+        }
+    }
+}
+
+// A pack a thread; `all` elements of the last axis. Rank 1 may end within a pack.
+static void elementwise(bt_cuda_emitter *e)
+{
+    const bt_fused *g = e->group;
+    const int lanes = e->lanes;
+    const int64_t cols = g->shape[g->rank - 1];
+    const int block = number(e, "block_id"), thread = number(e, "thread_id");
+    const int first = bt_cuda_math64(e, "arith.muli", block, constant(e, e->threads));
+    const int pack = bt_cuda_math64(e, "arith.addi", first, thread);
+    if (g->rank > 1) {
+        const int each = constant(e, cols / lanes);
+        int rows = g->dynamic_rows ? e->rows : constant(e, g->shape[0]);
+        for (int i = 1; i + 1 < g->rank; ++i) {
+            rows = bt_cuda_math64(e, "arith.muli", rows, constant(e, g->shape[i]));
+        }
+        const int all = bt_cuda_math64(e, "arith.muli", rows, each);
+        region_begin(e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), pack, all));
+        enter_row(e, bt_cuda_math64(e, "arith.divui", pack, each));
+        e->column[0] = bt_cuda_math64(e, "arith.muli", bt_cuda_math64(e, "arith.remui", pack, each),
+                                      constant(e, lanes));
+        stores_of_pack(e, 0);
+        region_end(e);
+        return;
+    }
+    const int count = g->dynamic_rows ? e->rows : constant(e, cols);
+    const int from = bt_cuda_math64(e, "arith.muli", pack, constant(e, lanes));
+    const int to = bt_cuda_math64(e, "arith.addi", from, constant(e, lanes));
+    enter_row(e, BT_CUDA_NONE);
+    e->column[0] = from;
+    region_begin(e, bt_ir_compare(&e->ir, "cmpi ule", bt_cuda_i64(), to, count));
+    stores_of_pack(e, 0);
+    --e->ir.depth;
+    bt_ir_line(&e->ir, "} else {");
+    ++e->ir.depth;
+    e->lanes = 1; // what is left, one element at a time
+    const int one = constant(e, 1), at = e->ir.next++;
+    bt_ir_line(&e->ir, "scf.for %%v%d = %%v%d to %%v%d step %%v%d : i64 {", at, from, count, one);
+    ++e->ir.depth;
+    e->column[0] = at;
+    bt_cuda_forget(e);
+    stores_of_pack(e, 0);
+    region_end(e);
+    e->lanes = lanes;
+    region_end(e);
+}
+
+static void row(bt_cuda_emitter *e)
+{
+    const bt_fused *g = e->group;
+    const int64_t cols = g->shape[g->rank - 1], span = (int64_t)e->row_threads * e->lanes;
+    const int block = number(e, "block_id");
+    int thread = number(e, "thread_id"), at = block;
+    if (e->block_rows > 1) {
+        const int width = constant(e, e->row_threads);
+        int rows = g->dynamic_rows ? e->rows : constant(e, g->shape[0]);
+        for (int i = 1; i + 1 < g->rank; ++i) {
+            rows = bt_cuda_math64(e, "arith.muli", rows, constant(e, g->shape[i]));
+        }
+        at = bt_cuda_math64(e, "arith.addi",
+                            bt_cuda_math64(e, "arith.muli", block, constant(e, e->block_rows)),
+                            bt_cuda_math64(e, "arith.divui", thread, width));
+        thread = bt_cuda_math64(e, "arith.remui", thread, width);
+        region_begin(e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), at, rows)); // whole warps
+    }
+    e->thread = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), thread);
+    enter_row(e, at);
+    const int start = bt_cuda_math64(e, "arith.muli", thread, constant(e, e->lanes));
+    for (int k = 0; k < e->packs; ++k) {
+        e->column[k] = bt_cuda_math64(e, "arith.addi", start, constant(e, k * span));
+        e->inside[k] = (k + 1) * span > cols ? bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(),
+                                                             e->column[k], constant(e, cols))
+                                             : BT_CUDA_NONE;
+    }
+    // Loads first, so that all are under way before the first reduction waits; what is overwritten
+    // is read before.
+    for (int i = 0; i < g->code_count; ++i) {
+        for (int k = 0; k < e->packs && g->code[i].op == BT_FUSED_LOAD; ++k) {
+            (void)bt_cuda_use(e, i, bt_cuda_is_scalar(e, i) ? BT_CUDA_NONE : k);
+        }
+    }
+    for (int i = 0; i < g->code_count; ++i) {
+        if (bt_fused_op_reduces(g->code[i].op)) {
+            bt_cuda_reduce(e, i);
+        }
+    }
+    for (int k = 0; k < e->packs; ++k) {
+        stores_of_pack(e, k);
+    }
+    const int zero = bt_ir_int(&e->ir, i32(), 0);
+    const int leader = bt_ir_compare(&e->ir, "cmpi eq", i32(), e->thread, zero);
+    for (int i = 0; i < g->code_count; ++i) {
+        if (bt_cuda_is_store(g->code[i].op) && stores_scalar(e, i)) {
+            (void)bt_cuda_use(e, g->code[i].a, BT_CUDA_NONE);
+            region_begin(e, leader);
+            bt_cuda_store(e, i, BT_CUDA_NONE);
+            region_end(e);
+        }
+    }
+    if (e->block_rows > 1) {
+        region_end(e);
+    }
+}
+
+static void shared_arrays(bt_cuda_emitter *e)
+{
+    for (int i = 0; i < e->group->code_count && e->row_threads > BT_CUDA_WARP; ++i) {
+        if (bt_fused_op_reduces(e->group->code[i].op)) {
+            bt_ir_line(&e->ir,
+                       "llvm.mlir.global internal @shared%d() {addr_space = 3 : i32} : "
+                       "!llvm.array<%d x %s>",
+                       i, e->row_threads / BT_CUDA_WARP,
+                       bt_ir_type_name(bt_cuda_type(e, bt_cuda_sum_dtype(e, i), 0)).text);
+        }
+    }
+}
+
+static void kernel(bt_cuda_emitter *e)
+{
+    const int count = e->group->operand_count;
+    bt_str_append(&e->ir.out, "module attributes {gpu.container_module} {\ngpu.module @m {\n");
+    e->ir.depth = 1;
+    shared_arrays(e);
+    bt_str_append(&e->ir.out, "  gpu.func @kernel(");
+    for (int k = 0; k < count; ++k) {
+        bt_str_format(&e->ir.out, "%%v%d: !llvm.ptr<1>, ", k);
+    }
+    bt_str_format(&e->ir.out,
+                  "%%v%d: i64) kernel attributes {known_block_size = array<i32: %d, 1, 1>} {\n",
+                  count, e->threads);
+    e->rows = count;
+    e->ir.next = count + 1;
+    e->ir.depth = 2;
+    bt_cuda_forget(e);
+    if (e->group->kind == BT_FUSED_ROW) {
+        row(e);
+    } else {
+        elementwise(e);
+    }
+    bt_ir_line(&e->ir, "gpu.return");
+    bt_str_append(&e->ir.out, "  }\n}\n}\n");
+}
+
+// ---- shapes -------------------------------------------------------------------------------------
+
+// Elements of a pack: 16 bytes of the narrowest operand that is walked, fewer where rows or strides
+// are no multiple of that.
+static int choose_lanes(const bt_fused *g)
+{
+    int lanes = 1;
+    for (int k = 0; k < g->operand_count; ++k) {
+        const int fit = 16 / (int)bt_dtype_size(g->operands[k].dtype);
+        if (g->operands[k].stride[g->rank - 1] == 1) {
+            lanes = fit > lanes ? fit : lanes;
+        }
+    }
+    for (int k = 0; k < g->operand_count; ++k) {
+        for (int i = 0; i + 1 < g->rank; ++i) {
+            while (g->operands[k].stride[g->rank - 1] == 1 && g->operands[k].stride[i] % lanes) {
+                lanes /= 2;
+            }
+        }
+    }
+    while (g->rank > 1 && g->shape[g->rank - 1] % lanes) {
+        lanes /= 2;
+    }
+    return lanes;
+}
+
+// The threads of a row: those of kernels/cuda/rows.cuh where a row has 32 at least.
+static void choose_row_threads(bt_cuda_emitter *e)
+{
+    static const struct {
+        int cols, f32_threads, bf16_threads;
+    } table[] = {{256, 32, 32},    {512, 64, 32},    {768, 96, 32},
+                 {1024, 128, 32},  {2048, 256, 128}, {3072, 384, 192},
+                 {4096, 256, 256}, {8192, 512, 256}, {BT_CUDA_ROW_MOST, 1024, 512}};
+    const int64_t cols = e->group->shape[e->group->rank - 1];
+    for (size_t i = 0; i < sizeof table / sizeof *table; ++i) {
+        if (cols <= table[i].cols) {
+            e->row_threads = e->lanes >= 8 ? table[i].bf16_threads : table[i].f32_threads;
+            break;
+        }
+    }
+    const int64_t span = (int64_t)e->row_threads * e->lanes;
+    e->packs = e->row_threads ? (int)((cols + span - 1) / span) : BT_CUDA_PACKS_MOST + 1;
+    e->block_rows = e->row_threads == BT_CUDA_WARP ? SHARED_THREADS / BT_CUDA_WARP : 1;
+    e->threads = e->row_threads * e->block_rows;
+}
+
+static bt_status check(const bt_cuda_emitter *e)
+{
+    const bt_fused *g = e->group;
+    if (g->kind != BT_FUSED_ELEMENTWISE && g->kind != BT_FUSED_ROW) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "no CUDA code is generated for groups of kind %s",
+                        bt_fused_kind_text(g->kind));
+    }
+    if (g->kind == BT_FUSED_ROW &&
+        (e->packs > BT_CUDA_PACKS_MOST || (g->rank == 1 && g->dynamic_rows))) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "no CUDA code is generated for rows of %lld elements, %d at a time",
+                        (long long)g->shape[g->rank - 1], e->lanes);
+    }
+    for (int k = 0; k < g->operand_count; ++k) {
+        const int64_t stride = g->operands[k].stride[g->rank - 1];
+        if ((stride != 0 && stride != 1) ||
+            (g->kind == BT_FUSED_ELEMENTWISE && stride == 0 && g->operands[k].is_written)) {
+            return bt_error(BT_STATUS_UNSUPPORTED,
+                            "no CUDA code is generated for operand %d with an inner stride of %lld",
+                            k, (long long)stride);
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
+{
+    void *block = NULL;
+    memset(out, 0, sizeof *out);
+    BT_TRY(bt_fused_check(group));
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_cuda_emitter), &block));
+    bt_cuda_emitter *e = block;
+    e->group = group;
+    e->ir.native_bf16 = true;
+    e->lanes = choose_lanes(group);
+    e->threads = STREAM_THREADS;
+    e->packs = 1;
+    e->inside[0] = BT_CUDA_NONE;
+    if (group->kind == BT_FUSED_ROW) {
+        choose_row_threads(e);
+    }
+    const int lanes = e->lanes;
+    bt_status status = check(e);
+    if (status == BT_OK) {
+        kernel(e);
+        status = bt_str_status(&e->ir.out);
+    }
+    out->text = e->ir.out;
+    out->threads = e->threads;
+    out->block_rows = e->block_rows;
+    out->block_elements = (int64_t)e->threads * lanes;
+    out->alignment_bytes = 16;
+    bt_mem_free(e);
+    return status;
+}
+
+int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows)
+{
+    const bool by_row = group->kind == BT_FUSED_ROW;
+    int64_t count = group->dynamic_rows ? rows : group->shape[0];
+    for (int i = 1; i < group->rank - by_row; ++i) {
+        count *= group->shape[i];
+    }
+    count = by_row && group->rank == 1 ? 1 : count;
+    const int64_t each = by_row ? emitted->block_rows : emitted->block_elements;
+    return (count + each - 1) / each;
+}

@@ -1,0 +1,51 @@
+// framework/compiler/emit_cuda.h - what the files of the CUDA emitter share
+#ifndef BT_COMPILER_EMIT_CUDA_H
+#define BT_COMPILER_EMIT_CUDA_H
+
+#include "framework/compiler/emit.h"
+#include "framework/compiler/ir.h"
+
+enum { BT_CUDA_NONE = -1, BT_CUDA_PACKS_MOST = 8, BT_CUDA_WARP = 32 };
+
+// A group that is being written. A vector is written once a pack, where it is first asked for,
+// outside of every region but the kernel's own: only loads and stores past a row's end are in one.
+typedef struct bt_cuda_emitter {
+    bt_ir ir;
+    const bt_fused *group; // borrowed
+    int lanes, packs, threads;
+    int row_threads, block_rows;        // ROW
+    int rows;                           // value: the argument
+    int offset[BT_FUSED_OPERANDS_MOST]; // values: the row's first element
+    int axis_index[BT_MAX_RANK];        // values: places on the outer axes
+    int column[BT_CUDA_PACKS_MOST];     // values: the pack's first column
+    int inside[BT_CUDA_PACKS_MOST];     // values: is it in the row? NONE: always
+    int thread;                         // value: of the row, i32
+    int scalar[BT_FUSED_CODE_MOST];     // values, NONE: not yet
+    int vector[BT_FUSED_CODE_MOST][BT_CUDA_PACKS_MOST];
+} bt_cuda_emitter;
+
+static inline bool bt_cuda_is_scalar(const bt_cuda_emitter *e, int i)
+{
+    const bt_fused_extent extent = e->group->code[i].extent;
+    return extent == BT_FUSED_SCALAR || extent == BT_FUSED_PER_ROW;
+}
+
+static inline bool bt_cuda_is_store(bt_fused_op op)
+{
+    return op == BT_FUSED_STORE || op == BT_FUSED_STORE_ADD;
+}
+
+static inline bt_ir_type bt_cuda_i64(void) { return bt_ir_make(BT_IR_I64, 0); }
+
+int bt_cuda_math64(bt_cuda_emitter *e, const char *op, int a, int b);
+bt_ir_type bt_cuda_type(const bt_cuda_emitter *e, bt_dtype dtype, int lanes);
+// An instruction's result at a pack; pack NONE: a scalar.
+int bt_cuda_use(bt_cuda_emitter *e, int i, int pack);
+void bt_cuda_forget(bt_cuda_emitter *e);
+void bt_cuda_store(bt_cuda_emitter *e, int i, int pack);
+// Writes a reduction of the row, whose result is a scalar from then on.
+void bt_cuda_reduce(bt_cuda_emitter *e, int i);
+// What a reduction adds up in.
+bt_dtype bt_cuda_sum_dtype(const bt_cuda_emitter *e, int i);
+
+#endif

@@ -1,0 +1,176 @@
+// framework/compiler/emit_math_cuda.c - the functions of UNARY as MLIR for CUDA
+//
+// What kernels/cuda/unary.cu and gelu.cuh compute. Exponentials in GELU, SILU, SIGMOID and softmax
+// are ex2.approx and their quotients rcp.approx, both of which flush subnormal numbers; EXP, LOG
+// and TANH are libdevice's. nvcc may contract a product and a sum where nothing is contracted here,
+// so results may differ from those kernels by an ulp.
+#include "framework/compiler/emit_math.h"
+
+#include <stdio.h>
+
+#define K(value)     bt_ir_float(ir, t, (value))
+#define ADD(a, b)    bt_ir_two(ir, "arith.addf", t, a, b)
+#define SUB(a, b)    bt_ir_two(ir, "arith.subf", t, a, b)
+#define MUL(a, b)    bt_ir_two(ir, "arith.mulf", t, a, b)
+#define DIV(a, b)    bt_ir_two(ir, "arith.divf", t, a, b)
+#define FMA(a, b, c) bt_ir_fma(ir, t, a, b, c)
+
+static const double gelu_a = 0.7978845608028654, log2_of_e = 1.4426950408889634;
+static const double gelu_b = 0.7978845608028654 * 0.044715;
+
+// format has %d for the operand's number and ends in the types; of a vector, lane by lane.
+static int each_lane(bt_ir *ir, bt_ir_type t, const char *before, const char *after, int x)
+{
+    if (!t.lanes) {
+        const int v = bt_ir_begin(ir);
+        bt_ir_rest(ir, "%s%%v%d%s", before, x, after);
+        return v;
+    }
+    int all = K(0);
+    for (int i = 0; i < t.lanes; ++i) {
+        const int one = bt_ir_extract(ir, t, x, i), made = bt_ir_begin(ir);
+        bt_ir_rest(ir, "%s%%v%d%s", before, one, after);
+        all = bt_ir_insert(ir, t, made, all, i);
+    }
+    return all;
+}
+
+static int intrinsic(bt_ir *ir, bt_ir_type t, const char *name, int x)
+{
+    char before[96];
+    (void)snprintf(before, sizeof before, "llvm.call_intrinsic \"llvm.nvvm.%s\"(", name);
+    return each_lane(ir, t, before, ") : (f32) -> f32", x);
+}
+
+static int library(bt_ir *ir, bt_ir_type t, const char *name, int x)
+{
+    char before[32];
+    (void)snprintf(before, sizeof before, "math.%s ", name);
+    return each_lane(ir, t, before, " : f32", x);
+}
+
+static int exp_base2(bt_ir *ir, bt_ir_type t, int x)
+{
+    return intrinsic(ir, t, "ex2.approx.ftz.f", MUL(x, K(log2_of_e)));
+}
+
+int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type t, int x)
+{
+    return t.kind == BT_IR_F32 ? exp_base2(ir, t, x)
+                               : bt_emit_unary_cuda(ir, BT_UNARY_EXP, 0, t, x);
+}
+
+static int sigmoid(bt_ir *ir, bt_ir_type t, int x)
+{
+    const int e = intrinsic(ir, t, "ex2.approx.ftz.f", MUL(x, K(-log2_of_e)));
+    return intrinsic(ir, t, "rcp.approx.ftz.f", ADD(K(1), e));
+}
+
+static int negative(bt_ir *ir, bt_ir_type t, int x)
+{
+    return bt_ir_compare(ir, "cmpf olt", t, x, K(0));
+}
+
+// Rounded to nearest, as nvcc's. (The pass to NVVM makes libdevice's of MLIR's own.)
+static int root(bt_ir *ir, bt_ir_type t, int x)
+{
+    return t.kind == BT_IR_F32 ? intrinsic(ir, t, "sqrt.rn.f", x)
+                               : each_lane(ir, t, "llvm.call_intrinsic \"llvm.nvvm.sqrt.rn.d\"(",
+                                           ") : (f64) -> f64", x);
+}
+
+static bool is_refused(bt_ir *ir, bt_unary function, bt_ir_type t)
+{
+    const bool simple =
+        function == BT_UNARY_RELU || function == BT_UNARY_SQRT || function >= BT_UNARY_NEGATE;
+    if (t.kind != BT_IR_F32 && !simple && ir->out.status == BT_OK) {
+        ir->out.status = bt_error(BT_STATUS_UNSUPPORTED, "no generated %s of f64 for CUDA",
+                                  bt_unary_name(function));
+    }
+    return t.kind != BT_IR_F32 && !simple;
+}
+
+int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, int x)
+{
+    if (is_refused(ir, function, t)) {
+        return x;
+    }
+    switch (function) {
+    case BT_UNARY_GELU:
+        return MUL(x, sigmoid(ir, t, MUL(x, FMA(MUL(K(2 * gelu_b), x), x, K(2 * gelu_a)))));
+    case BT_UNARY_RELU:
+        return bt_ir_select(ir, t, negative(ir, t, x), K(0), x);
+    case BT_UNARY_SILU:
+        return MUL(x, sigmoid(ir, t, x));
+    case BT_UNARY_TANH:
+        return library(ir, t, "tanh", x);
+    case BT_UNARY_SIGMOID:
+        return sigmoid(ir, t, x);
+    case BT_UNARY_EXP:
+        return library(ir, t, "exp", x);
+    case BT_UNARY_LOG:
+        return library(ir, t, "log", x);
+    case BT_UNARY_SQRT:
+        return root(ir, t, x);
+    case BT_UNARY_NEGATE:
+        return bt_ir_one(ir, "arith.negf", t, x);
+    case BT_UNARY_SQUARE:
+        return MUL(x, x);
+    case BT_UNARY_SCALE:
+        return MUL(K(alpha), x);
+    case BT_UNARY_SHIFT:
+        return ADD(x, K(alpha));
+    case BT_UNARY_COUNT:
+        break;
+    }
+    return x;
+}
+
+// s + x s (1 - s) inner'
+static int gated_slope(bt_ir *ir, bt_ir_type t, int x, int s, int inner_slope)
+{
+    const int rise = MUL(MUL(x, s), SUB(K(1), s));
+    return FMA(rise, inner_slope, s);
+}
+
+int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, int x)
+{
+    int s = 0, inner = 0;
+    if (is_refused(ir, function, t)) {
+        return x;
+    }
+    switch (function) {
+    case BT_UNARY_GELU:
+        inner = MUL(x, FMA(MUL(K(2 * gelu_b), x), x, K(2 * gelu_a)));
+        s = sigmoid(ir, t, inner);
+        return gated_slope(ir, t, x, s, FMA(MUL(K(6 * gelu_b), x), x, K(2 * gelu_a)));
+    case BT_UNARY_RELU:
+        s = bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf ole", t, x, K(0)), K(0), K(1));
+        return bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf uno", t, x, x), x, s);
+    case BT_UNARY_SILU:
+        return gated_slope(ir, t, x, sigmoid(ir, t, x), K(1));
+    case BT_UNARY_TANH:
+        s = library(ir, t, "tanh", x);
+        return SUB(K(1), MUL(s, s));
+    case BT_UNARY_SIGMOID:
+        s = sigmoid(ir, t, x);
+        return MUL(s, SUB(K(1), s));
+    case BT_UNARY_EXP:
+        return library(ir, t, "exp", x);
+    case BT_UNARY_LOG:
+        return DIV(K(1), x);
+    case BT_UNARY_SQRT:
+        return DIV(K(0.5), root(ir, t, x));
+    case BT_UNARY_NEGATE:
+        return K(-1);
+    case BT_UNARY_SQUARE:
+        return MUL(K(2), x);
+    case BT_UNARY_SCALE:
+        return K(alpha);
+    case BT_UNARY_SHIFT:
+        return K(1);
+    case BT_UNARY_COUNT:
+        break;
+    }
+    return x;
+}
