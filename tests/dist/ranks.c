@@ -68,7 +68,9 @@ static void process_main(rank_start *start)
         _exit(3);
     }
     run_body(start);
-    bt_group_destroy(start->group);
+    if (!start->result->took_group) {
+        bt_group_destroy(start->group);
+    }
     _exit(0);
 }
 

@@ -22,6 +22,7 @@ typedef struct rank_result {
     int64_t time_ns;   // of the body
     uint64_t digest;   // for the body
     bool ended;        // by a signal, or without a result
+    bool took_group;   // the body has destroyed the group; for processes
 } rank_result;
 
 typedef bt_status (*rank_body)(bt_group *group, void *argument, rank_result *result);

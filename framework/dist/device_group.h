@@ -1,0 +1,75 @@
+// framework/dist/device_group.h - what groups on GPUs share: a control group, a monitor, failure
+//
+// Work of a GPU is asynchronous: a rank that waits in a kernel is no place to notice that another
+// one has died. So each group on GPUs has a control group on the CPU, over which it is made, and a
+// thread that asks the control group and the device for failures. The first one is kept, makes
+// waiting kernels leave, and aborts the control group so that the other ranks learn of it.
+//
+// Invariants
+//   1. From start to finish only the monitor uses the control group, or whoever holds `lock`.
+//   2. give_up is called at most once, by any thread, before the failure is visible to calls.
+#ifndef BT_DIST_DEVICE_GROUP_H
+#define BT_DIST_DEVICE_GROUP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "framework/dist/group.h"
+#include "kernels/collectives.h"
+
+enum { BT_DEVICE_GROUP_FAILURE_BYTES = 512 };
+
+// Words of page-locked host memory that the device reads or writes.
+typedef struct bt_device_words {
+    uint32_t abort; // read by kernels that wait
+    uint32_t fault; // written by them
+    uint32_t begun; // calls that the stream has come to
+    uint32_t done;  // and finished
+} bt_device_words;
+
+typedef struct bt_device_group {
+    bt_group group;    // impl points here
+    bt_group *control; // owned
+    bt_device *device; // unowned: outlives the group
+    const bt_device_collectives *table;
+    int64_t timeout_ns;
+    bt_device_words *words; // owned
+    uint32_t issued;        // calls between marks
+    pthread_mutex_t lock;   // of control
+    pthread_t monitor;
+    bool is_monitored;
+    atomic_bool stopping;
+    atomic_int failing; // 0 no, 1 being written, 2 `failed` and `failure` are there
+    bt_status failed;
+    char failure[BT_DEVICE_GROUP_FAILURE_BYTES];
+    // What has failed on the device since; by the monitor. NULL: nothing to ask.
+    bt_status (*ask)(struct bt_device_group *group);
+    void (*give_up)(struct bt_device_group *group); // makes work on the device leave
+} bt_device_group;
+
+// Fills the parts above but for ask and give_up; `group` is zeroed, and whole after BT_OK.
+BT_CHECKED bt_status bt_device_group_init(bt_device_group *group, const bt_group_backend *backend,
+                                          bt_group *control, bt_device *device, int64_t timeout_ns);
+// Frees them. The control group is destroyed when `with_control`.
+void bt_device_group_release(bt_device_group *group, bool with_control);
+BT_CHECKED bt_status bt_device_group_start(bt_device_group *group);
+// Stops the monitor, waits for the device and, in a group that works, for the other ranks.
+void bt_device_group_finish(bt_device_group *group);
+
+// Another table than the CUDA backend's: for tests. Borrowed for the rest of the process.
+void bt_device_group_use(const bt_device_collectives *table);
+// The table of the CUDA backend. Errors  UNAVAILABLE (no backend, another build)
+BT_CHECKED bt_status bt_device_group_table(const bt_device_collectives **out);
+// Every rank says how it went; all return BT_OK, or an error that names a rank and its reason.
+BT_CHECKED bt_status bt_device_group_agree(bt_group *control, bt_status mine);
+// Around work whose waits the device cannot bound itself: not while a graph is captured.
+BT_CHECKED bt_status bt_device_group_begin(bt_device_group *group, bt_stream stream);
+BT_CHECKED bt_status bt_device_group_end(bt_device_group *group, bt_stream stream);
+
+// Keeps the first failure.
+void bt_device_group_fail(bt_device_group *group, bt_status status, const char *text);
+// Of bt_group_backend; the first is what every collective begins with.
+bt_status bt_device_group_check(bt_group *group);
+void bt_device_group_abort(bt_group *group, const char *reason);
+
+#endif

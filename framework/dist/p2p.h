@@ -1,0 +1,37 @@
+// framework/dist/p2p.h - ranks with a GPU each on one host, over the GPUs' own links
+//
+// Our collectives: every rank maps memory of the others (unicast; no multicast), and sums follow
+// the tree of reduce.h, so that all ranks and all ways of computing a sum have the same bits.
+#ifndef BT_DIST_P2P_H
+#define BT_DIST_P2P_H
+
+#include "framework/dist/group.h"
+
+typedef struct bt_p2p_options {
+    int64_t timeout_ns;    // how long work on the GPU waits for another rank
+    int64_t staging_bytes; // of device memory, for operands elsewhere and for slots; 0: 128 MiB
+    bool engines;          // sums and gathers by copy engines whatever their size: to run beside
+                           // computation, which they take no SM from
+} bt_p2p_options;
+
+// Joins 2, 4 or 8 ranks of one host that are the ranks of `control`, which it takes over on
+// success. All ranks succeed or all fail. `device` outlives the group.
+// Calls run in one stream order. Operands in memory of the group (below) are used where they lie;
+// others are copied through staging memory.
+// Errors   UNAVAILABLE (no CUDA backend, ranks on several hosts, GPUs without peer access, kernels
+//          that are loaded lazily), UNSUPPORTED (number of ranks), OUT_OF_MEMORY: naming the rank
+BT_CHECKED bt_status bt_group_p2p_create(bt_group *control, bt_device *device,
+                                         const bt_p2p_options *options, bt_group **out);
+// Memory of the device that the other ranks map too: all ranks call it, with the same size, and use
+// operands at equal places of it. Not while a graph is captured. Freed with the group.
+// Errors   as bt_group_p2p_create; INVALID_ARGUMENT: not a group of this kind
+BT_CHECKED bt_status bt_group_p2p_memory(bt_group *group, int64_t size_bytes, void **out);
+
+// The above, or where it is not possible NCCL with the same order of sums, which gives the same
+// bits: `note` says why; "" for p2p.
+// Shapes   note [note_capacity]
+BT_CHECKED bt_status bt_group_gpu_create(bt_group *control, bt_device *device,
+                                         const bt_p2p_options *options, char *note,
+                                         size_t note_capacity, bt_group **out);
+
+#endif

@@ -1,0 +1,196 @@
+// framework/dist/p2p_move.c - all-gather, all-to-all, broadcast, point to point, barrier
+//
+// The sender stores into the receiver's memory: where the result lies when that is memory of the
+// group, else into a slot of the receiver's staging memory, in pieces.
+#include "framework/dist/p2p_group.h"
+
+enum { ENGINE_BYTES = 64 << 20 }; // of one rank; from here on copy engines gather faster
+
+enum { CALL_ALL_GATHER = 16, CALL_ALL_TO_ALL, CALL_BROADCAST, CALL_SEND_RECV, CALL_BARRIER };
+
+// This rank's part of a move: `size_bytes` to each receiver and from each sender.
+typedef struct move {
+    const char *from[BT_P2P_RANKS_MAX]; // what each rank gets; NULL: nothing
+    char *to[BT_P2P_RANKS_MAX];         // where what each rank sends belongs here; NULL: nothing
+    int64_t size_bytes;
+    uint32_t mask; // of the ranks that take part
+    uint32_t call;
+    bt_stream stream;
+    const bt_p2p_region *region; // of the result; NULL: staged
+    const char *land;            // where this rank's bytes belong at the others, as an address here
+} move;
+
+static bt_p2p_group *self_of(bt_group *group) { return group->impl; }
+
+static uint32_t everyone(const bt_p2p_group *group)
+{
+    return ((1U << group->base.group.size) - 1) & ~(1U << group->base.group.rank);
+}
+
+static bt_status launch(bt_p2p_group *group, const move *what, bt_p2p_push *push,
+                        int64_t size_bytes)
+{
+    push->mask = what->mask;
+    push->call = what->call;
+    push->blocks = bt_p2p_blocks(size_bytes);
+    return group->base.table->push(group->base.device, what->stream, &group->view, push);
+}
+
+static bt_status own_part(bt_p2p_group *group, const move *what)
+{
+    int rank = group->base.group.rank;
+    return what->from[rank] != NULL && what->to[rank] != NULL
+               ? bt_p2p_copy(group, what->to[rank], what->from[rank], what->size_bytes,
+                             what->stream)
+               : BT_OK;
+}
+
+static bt_status direct(bt_p2p_group *group, const move *what)
+{
+    bt_p2p_push push = {0};
+    for (int peer = 0; peer < group->base.group.size; ++peer) {
+        if (peer != group->base.group.rank && what->from[peer] != NULL) {
+            push.from[peer] = what->from[peer];
+            push.to[peer] = bt_p2p_region_at(group, what->region, what->land, peer);
+            push.bytes[peer] = what->size_bytes;
+        }
+    }
+    BT_TRY(launch(group, what, &push, what->size_bytes));
+    return own_part(group, what);
+}
+
+static bt_status staged(bt_p2p_group *group, const move *what)
+{
+    int rank = group->base.group.rank;
+    int size = group->base.group.size;
+    int64_t slot = group->options.staging_bytes / size / 16 * 16;
+    for (int64_t at = 0; at < what->size_bytes; at += slot) {
+        int64_t bytes = what->size_bytes - at < slot ? what->size_bytes - at : slot;
+        bt_p2p_push push = {0};
+        for (int peer = 0; peer < size; ++peer) {
+            if (peer != rank && what->from[peer] != NULL) {
+                push.from[peer] = what->from[peer] + at;
+                push.to[peer] = bt_p2p_staging(group, peer) + slot * rank;
+                push.bytes[peer] = bytes;
+            }
+        }
+        BT_TRY(launch(group, what, &push, bytes));
+        for (int peer = 0; peer < size; ++peer) {
+            if (peer != rank && what->to[peer] != NULL) {
+                BT_TRY(bt_p2p_copy(group, what->to[peer] + at,
+                                   bt_p2p_staging(group, rank) + slot * peer, bytes, what->stream));
+            }
+        }
+    }
+    return own_part(group, what);
+}
+
+static bt_status by_engines(bt_p2p_group *group, const move *what)
+{
+    bt_device *device = group->base.device;
+    int size = group->base.group.size;
+    BT_TRY(bt_device_group_begin(&group->base, what->stream));
+    BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 0));
+    for (int step = 1; step < size; ++step) {
+        int peer = (group->base.group.rank + step) % size;
+        char *to = bt_p2p_region_at(group, what->region, what->land, peer);
+        BT_TRY(bt_p2p_copy(group, to, what->from[peer], what->size_bytes, what->stream));
+    }
+    BT_TRY(own_part(group, what));
+    BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 1));
+    return bt_device_group_end(&group->base, what->stream);
+}
+
+static bt_status run(bt_p2p_group *group, const move *what)
+{
+    if (what->size_bytes == 0) {
+        return BT_OK;
+    }
+    return what->region != NULL ? direct(group, what) : staged(group, what);
+}
+
+// What all ranks send to all and keep in out, of which each rank has a part.
+static bt_status to_everyone(bt_group *base, move *what, void *out, int64_t size_bytes)
+{
+    bt_p2p_group *group = self_of(base);
+    what->size_bytes = size_bytes;
+    what->mask = everyone(group);
+    what->region = bt_p2p_region_find(group, out, size_bytes * base->size);
+    what->land = (char *)out + size_bytes * base->rank;
+    for (int peer = 0; peer < base->size; ++peer) {
+        what->to[peer] = (char *)out + size_bytes * peer;
+    }
+    bool engines = group->options.engines || size_bytes >= ENGINE_BYTES;
+    return what->region != NULL && engines && size_bytes > 0 ? by_engines(group, what)
+                                                             : run(group, what);
+}
+
+bt_status bt_p2p_all_gather(bt_group *base, const void *in, void *out, int64_t size_bytes,
+                            bt_stream stream)
+{
+    BT_TRY(bt_device_group_check(base));
+    move what = {.call = bt_p2p_call(CALL_ALL_GATHER, size_bytes, -1, -1, -1), .stream = stream};
+    for (int peer = 0; peer < base->size; ++peer) {
+        what.from[peer] = in;
+    }
+    return to_everyone(base, &what, out, size_bytes);
+}
+
+bt_status bt_p2p_all_to_all(bt_group *base, const void *in, void *out, int64_t size_bytes,
+                            bt_stream stream)
+{
+    BT_TRY(bt_device_group_check(base));
+    move what = {.call = bt_p2p_call(CALL_ALL_TO_ALL, size_bytes, -1, -1, -1), .stream = stream};
+    for (int peer = 0; peer < base->size; ++peer) {
+        what.from[peer] = (const char *)in + size_bytes * peer;
+    }
+    return to_everyone(base, &what, out, size_bytes);
+}
+
+bt_status bt_p2p_broadcast(bt_group *base, void *data, int64_t size_bytes, int root,
+                           bt_stream stream)
+{
+    bt_p2p_group *group = self_of(base);
+    BT_TRY(bt_device_group_check(base));
+    move what = {.size_bytes = size_bytes,
+                 .mask = everyone(group),
+                 .call = bt_p2p_call(CALL_BROADCAST, size_bytes, -1, -1, root),
+                 .stream = stream,
+                 .region = bt_p2p_region_find(group, data, size_bytes),
+                 .land = data};
+    for (int peer = 0; peer < base->size && base->rank == root; ++peer) {
+        what.from[peer] = peer != root ? data : NULL;
+    }
+    what.to[root] = base->rank != root ? data : NULL;
+    return run(group, &what);
+}
+
+bt_status bt_p2p_send_recv(bt_group *base, const void *out, int to, void *in, int from,
+                           int64_t size_bytes, bt_stream stream)
+{
+    BT_TRY(bt_device_group_check(base));
+    move what = {.size_bytes = size_bytes,
+                 .call = bt_p2p_call(CALL_SEND_RECV, size_bytes, -1, -1, -1),
+                 .stream = stream};
+    if (to >= 0) {
+        what.from[to] = out;
+        what.mask |= 1U << to;
+    }
+    if (from >= 0) {
+        what.to[from] = in;
+        what.mask |= 1U << from;
+    }
+    what.mask &= ~(1U << base->rank);
+    return what.mask != 0 ? run(self_of(base), &what) : own_part(self_of(base), &what);
+}
+
+bt_status bt_p2p_barrier(bt_group *base, bt_stream stream)
+{
+    bt_p2p_group *group = self_of(base);
+    BT_TRY(bt_device_group_check(base));
+    bt_p2p_push nothing = {0};
+    move what = {.mask = everyone(group),
+                 .call = bt_p2p_call(CALL_BARRIER, 0, -1, -1, -1),
+                 .stream = stream};
+    return launch(group, &what, &nothing, 0);
+}

@@ -1,0 +1,305 @@
+// framework/dist/p2p_sum.c - sums over the GPUs' own links
+//
+// The form follows from the size and from where the operands lie, by a table and never by a
+// measurement; every form has the tree's bits, so the choice cannot change a result.
+//   small sum   up to 256 KiB of f32 or f64: data and flag in one store (small_sum.cu)
+//   two-shot    a rank sums its shard from all windows and stores it into all (sum.cu)
+//   engines     above that, or always when asked to: copy engines bring the parts of a shard into
+//               slots, a kernel folds them, copy engines take the sum to the others
+// Operands in other memory go through the staging memory, in pieces.
+#include "framework/dist/p2p_group.h"
+
+enum { TWO_SHOT_BYTES = 100 << 20 }; // most that the kernel sums faster than engines
+
+enum { CALL_ALL_REDUCE = 1, CALL_REDUCE_SCATTER };
+
+static bt_p2p_group *self_of(bt_group *group) { return group->impl; }
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// A whole number of 16 bytes, so that every part of the staging memory is aligned.
+static int64_t whole_vectors(int64_t count, int64_t width)
+{
+    return (count * width + 15) / 16 * 16 / width;
+}
+
+uint32_t bt_p2p_call(int call, int64_t size, int dtype, int reduction, int root)
+{
+    const int64_t parts[] = {call, size, dtype, reduction, root};
+    uint64_t hash = 14695981039346656037U;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
+        hash = (hash ^ (uint64_t)parts[i]) * 1099511628211U;
+        hash ^= hash >> 29;
+    }
+    return (uint32_t)(hash >> 16);
+}
+
+int32_t bt_p2p_blocks(int64_t size_bytes)
+{
+    int64_t blocks = size_bytes / 16384; // 16 fill the links
+    return blocks < 1 ? 1 : blocks > 16 ? 16 : (int32_t)blocks;
+}
+
+bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t size_bytes,
+                      bt_stream stream)
+{
+    bt_device *device = group->base.device;
+    return to == from || size_bytes == 0
+               ? BT_OK
+               : device->backend->copy(device, to, from, (size_t)size_bytes,
+                                       BT_COPY_DEVICE_TO_DEVICE, stream);
+}
+
+// What a reduction of `count` elements needs on its way down.
+typedef struct reduction {
+    bt_p2p_group *group;
+    bt_dtype dtype;
+    bt_reduction kind;
+    int64_t width;
+    uint32_t call;
+    bt_stream stream;
+} reduction;
+
+static bt_p2p_sum sum_of(const reduction *how, int64_t count, int64_t shared_count)
+{
+    return (bt_p2p_sum){.in_count = how->group->base.group.size,
+                        .out_count = 1,
+                        .dtype = how->dtype,
+                        .maximum = how->kind == BT_REDUCE_MAX,
+                        .count = count,
+                        .blocks = bt_p2p_blocks(shared_count * how->width),
+                        .call = how->call};
+}
+
+// ---- two-shot ----------------------------------------------------------------------------------
+
+// data[r]: the operand of rank r, as mapped here.
+static bt_status two_shot(const reduction *how, char *const *data, int64_t count)
+{
+    const bt_device_group *base = &how->group->base;
+    int64_t stride = whole_vectors((count + base->group.size - 1) / base->group.size, how->width);
+    int64_t first = least(stride * base->group.rank, count);
+    bt_p2p_sum args = sum_of(how, least(first + stride, count) - first, stride);
+    args.out_count = base->group.size;
+    for (int peer = 0; peer < base->group.size; ++peer) {
+        args.in[peer] = args.out[peer] = data[peer] + first * how->width;
+    }
+    return base->table->sum(base->device, how->stream, &how->group->view, &args);
+}
+
+// ---- engines -----------------------------------------------------------------------------------
+
+typedef struct engine_sum {
+    char *in[BT_P2P_RANKS_MAX];  // this rank's shard in each rank's operand
+    char *out;                   // where its sum goes
+    char *all[BT_P2P_RANKS_MAX]; // where else, at each rank; NULL: nowhere
+    int64_t count;
+} engine_sum;
+
+// Brings the parts [at, at + count) of the shard into slots of one half of the staging memory.
+static bt_status pull_piece(const reduction *how, const engine_sum *sum, int64_t at, int64_t count,
+                            int half, bt_p2p_sum *fold)
+{
+    bt_p2p_group *group = how->group;
+    int rank = group->base.group.rank;
+    int size = group->base.group.size;
+    int64_t slot = group->options.staging_bytes / BT_P2P_PIECES / size / 16 * 16;
+    char *slots = bt_p2p_staging(group, rank) + half * slot * size;
+    for (int step = 0; step < size; ++step) { // each rank begins with another peer
+        int peer = (rank + step) % size;
+        char *from = sum->in[peer] + at * how->width;
+        fold->in[peer] = peer == rank ? from : slots + slot * peer;
+        if (peer != rank) {
+            BT_TRY(bt_p2p_copy(group, slots + slot * peer, from, count * how->width, group->pull));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status push_piece(const reduction *how, const engine_sum *sum, int64_t at, int64_t count)
+{
+    bt_p2p_group *group = how->group;
+    int size = group->base.group.size;
+    for (int step = 1; step < size; ++step) {
+        int peer = (group->base.group.rank + step) % size;
+        if (sum->all[peer] != NULL) {
+            BT_TRY(bt_p2p_copy(group, sum->all[peer] + at * how->width, sum->out + at * how->width,
+                               count * how->width, group->push));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status run_pieces(const reduction *how, const engine_sum *sum)
+{
+    bt_p2p_group *group = how->group;
+    bt_device *device = group->base.device;
+    const bt_backend *backend = device->backend;
+    int64_t piece = group->options.staging_bytes / BT_P2P_PIECES / group->base.group.size / 16 *
+                    16 / how->width;
+    int64_t index = 0;
+    for (int64_t at = 0; at < sum->count; at += piece, ++index) {
+        int half = (int)(index % BT_P2P_PIECES);
+        int64_t count = least(piece, sum->count - at);
+        bt_p2p_sum fold = sum_of(how, count, count);
+        fold.out[0] = sum->out + at * how->width;
+        if (index >= BT_P2P_PIECES) { // the slots are free
+            BT_TRY(backend->event_wait(device, group->folded[half], group->pull));
+        }
+        BT_TRY(pull_piece(how, sum, at, count, half, &fold));
+        BT_TRY(backend->event_record(device, group->pulled[half], group->pull));
+        BT_TRY(backend->event_wait(device, group->pulled[half], how->stream));
+        BT_TRY(group->base.table->fold(device, how->stream, &fold));
+        BT_TRY(backend->event_record(device, group->folded[half], how->stream));
+        BT_TRY(backend->event_wait(device, group->folded[half], group->push));
+        BT_TRY(push_piece(how, sum, at, count));
+    }
+    return BT_OK;
+}
+
+static bt_status by_engines(const reduction *how, const engine_sum *sum)
+{
+    bt_p2p_group *group = how->group;
+    bt_device *device = group->base.device;
+    const bt_backend *backend = device->backend;
+    BT_TRY(bt_device_group_begin(&group->base, how->stream));
+    BT_TRY(group->base.table->handshake(device, how->stream, &group->view, 0));
+    BT_TRY(backend->event_record(device, group->begun, how->stream));
+    BT_TRY(backend->event_wait(device, group->begun, group->pull));
+    BT_TRY(backend->event_wait(device, group->begun, group->push));
+    BT_TRY(run_pieces(how, sum));
+    // Joined whether or not there was a piece: a captured graph must have no loose ends.
+    BT_TRY(backend->event_record(device, group->pushed, group->push));
+    BT_TRY(backend->event_wait(device, group->pushed, how->stream));
+    BT_TRY(backend->event_record(device, group->begun, group->pull));
+    BT_TRY(backend->event_wait(device, group->begun, how->stream));
+    BT_TRY(group->base.table->handshake(device, how->stream, &group->view, 1));
+    return bt_device_group_end(&group->base, how->stream);
+}
+
+static bt_status all_reduce_by_engines(const reduction *how, char *const *data, int64_t count)
+{
+    const bt_group *base = &how->group->base.group;
+    int64_t stride = whole_vectors((count + base->size - 1) / base->size, how->width);
+    int64_t first = least(stride * base->rank, count);
+    engine_sum sum = {.out = data[base->rank] + first * how->width,
+                      .count = least(first + stride, count) - first};
+    for (int peer = 0; peer < base->size; ++peer) {
+        sum.in[peer] = sum.all[peer] = data[peer] + first * how->width;
+    }
+    return by_engines(how, &sum);
+}
+
+// ---- through the staging memory ----------------------------------------------------------------
+
+static bt_status all_reduce_staged(const reduction *how, char *data, int64_t count)
+{
+    bt_p2p_group *group = how->group;
+    int rank = group->base.group.rank;
+    int64_t piece = group->options.staging_bytes / how->width;
+    char *staging[BT_P2P_RANKS_MAX];
+    for (int peer = 0; peer < group->base.group.size; ++peer) {
+        staging[peer] = bt_p2p_staging(group, peer);
+    }
+    for (int64_t at = 0; at < count; at += piece) {
+        int64_t length = least(piece, count - at);
+        char *part = data + at * how->width;
+        BT_TRY(bt_p2p_copy(group, staging[rank], part, length * how->width, how->stream));
+        BT_TRY(two_shot(how, staging, length));
+        BT_TRY(bt_p2p_copy(group, part, staging[rank], length * how->width, how->stream));
+    }
+    return BT_OK;
+}
+
+static bt_status reduce_scatter_staged(const reduction *how, const char *in, char *out,
+                                       int64_t count)
+{
+    bt_p2p_group *group = how->group;
+    const bt_device_group *base = &group->base;
+    int rank = base->group.rank;
+    int64_t slot = group->options.staging_bytes / base->group.size / 16 * 16;
+    int64_t piece = slot / how->width;
+    for (int64_t at = 0; at < count; at += piece) {
+        int64_t length = least(piece, count - at);
+        bt_p2p_sum args = sum_of(how, length, length);
+        args.out[0] = out + at * how->width;
+        for (int peer = 0; peer < base->group.size; ++peer) {
+            BT_TRY(bt_p2p_copy(group, bt_p2p_staging(group, rank) + slot * peer,
+                               in + (count * peer + at) * how->width, length * how->width,
+                               how->stream));
+            args.in[peer] = bt_p2p_staging(group, peer) + slot * rank;
+        }
+        BT_TRY(base->table->sum(base->device, how->stream, &group->view, &args));
+    }
+    return BT_OK;
+}
+
+// ---- the calls ---------------------------------------------------------------------------------
+
+static reduction reduction_of(bt_p2p_group *group, int call, int64_t count, bt_dtype dtype,
+                              bt_reduction kind, bt_stream stream)
+{
+    return (reduction){.group = group,
+                       .dtype = dtype,
+                       .kind = kind,
+                       .width = (int64_t)bt_dtype_size(dtype),
+                       .call = bt_p2p_call(call, count, (int)dtype, (int)kind, -1),
+                       .stream = stream};
+}
+
+bt_status bt_p2p_all_reduce(bt_group *base, void *data, int64_t count, bt_dtype dtype,
+                            bt_reduction kind, bt_stream stream)
+{
+    bt_p2p_group *group = self_of(base);
+    BT_TRY(bt_device_group_check(base));
+    if (count == 0) {
+        return bt_p2p_barrier(base, stream);
+    }
+    reduction how = reduction_of(group, CALL_ALL_REDUCE, count, dtype, kind, stream);
+    int64_t size_bytes = count * how.width;
+    bool summable = kind == BT_REDUCE_SUM && (dtype == BT_F32 || dtype == BT_F64);
+    if (summable && size_bytes <= BT_P2P_LOW_LATENCY_BYTES) {
+        int64_t blocks = (size_bytes / 8 + 511) / 512; // of 512 threads, 8 bytes each
+        bt_p2p_small_sum args = {data, count, dtype,
+                                 blocks < 1    ? 1
+                                 : blocks > 32 ? 32
+                                               : (int32_t)blocks};
+        return group->base.table->small_sum(group->base.device, stream, &group->view, &args);
+    }
+    const bt_p2p_region *region = bt_p2p_region_find(group, data, size_bytes);
+    if (region == NULL) {
+        return all_reduce_staged(&how, data, count);
+    }
+    char *at[BT_P2P_RANKS_MAX];
+    for (int peer = 0; peer < base->size; ++peer) {
+        at[peer] = bt_p2p_region_at(group, region, data, peer);
+    }
+    bool engines = group->options.engines || size_bytes > TWO_SHOT_BYTES;
+    return engines ? all_reduce_by_engines(&how, at, count) : two_shot(&how, at, count);
+}
+
+bt_status bt_p2p_reduce_scatter(bt_group *base, const void *in, void *out, int64_t count,
+                                bt_dtype dtype, bt_reduction kind, bt_stream stream)
+{
+    bt_p2p_group *group = self_of(base);
+    BT_TRY(bt_device_group_check(base));
+    if (count == 0) {
+        return bt_p2p_barrier(base, stream);
+    }
+    reduction how = reduction_of(group, CALL_REDUCE_SCATTER, count, dtype, kind, stream);
+    int64_t shard_bytes = count * how.width;
+    const bt_p2p_region *region = bt_p2p_region_find(group, in, shard_bytes * base->size);
+    if (region == NULL) {
+        return reduce_scatter_staged(&how, in, out, count);
+    }
+    const char *mine = (const char *)in + shard_bytes * base->rank;
+    engine_sum sum = {.out = out, .count = count};
+    bt_p2p_sum args = sum_of(&how, count, count);
+    args.out[0] = out;
+    for (int peer = 0; peer < base->size; ++peer) {
+        args.in[peer] = sum.in[peer] = bt_p2p_region_at(group, region, mine, peer);
+    }
+    return group->options.engines
+               ? by_engines(&how, &sum)
+               : group->base.table->sum(group->base.device, stream, &group->view, &args);
+}

@@ -1,0 +1,14 @@
+// tests/dist/fake_gpu.h - the device side of groups on GPUs, on the CPU
+//
+// Windows are files in memory that processes map, kernels run when they are launched, and flags are
+// atomics in the windows: what framework/dist does with the table of kernels/collectives.h is
+// tested without a GPU, with real processes, descriptors and deaths.
+#ifndef BT_TESTS_DIST_FAKE_GPU_H
+#define BT_TESTS_DIST_FAKE_GPU_H
+
+#include "kernels/collectives.h"
+
+// It has no NCCL. `ready`: what p2p_ready answers.
+const bt_device_collectives *fake_gpu_table(bt_status ready);
+
+#endif

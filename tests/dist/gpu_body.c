@@ -1,0 +1,161 @@
+#include "tests/dist/gpu_body.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "framework/base/clock.h"
+#include "framework/dist/nccl.h"
+#include "framework/dist/p2p.h"
+
+static bt_status create(const gpu_case *what, bt_group *control, bt_device *device, bt_group **out)
+{
+    if (what->backend == GPU_P2P) {
+        bt_p2p_options options = {.timeout_ns = what->timeout_ns,
+                                  .staging_bytes = what->staging_bytes,
+                                  .engines = what->engines};
+        return bt_group_p2p_create(control, device, &options, out);
+    }
+    bt_nccl_options options = {.timeout_ns = what->timeout_ns,
+                               .own_order = what->backend == GPU_NCCL};
+    return bt_group_nccl_create(control, device, &options, out);
+}
+
+static bt_status run(const gpu_case *what, bt_group *group, bt_device *device, rank_result *result)
+{
+    void *memory = NULL;
+    sweep how = {.device = device, .shift = what->shift, .any_order = what->backend == GPU_NCCL};
+    BT_TRY(device->backend->stream_create(device, true, &how.stream));
+    bt_status status = what->in_memory
+                           ? bt_group_p2p_memory(group, SWEEP_MEMORY_BYTES, &memory)
+                           : device->backend->memory_alloc(device, SWEEP_MEMORY_BYTES, &memory);
+    how.memory = memory;
+    status = status ? status : what->body(group, &how, result);
+    if (!what->in_memory && memory != NULL) {
+        (void)!device->backend->stream_synchronize(device, how.stream);
+        device->backend->memory_free(device, memory);
+    }
+    device->backend->stream_destroy(device, how.stream);
+    return status;
+}
+
+bt_status gpu_body(bt_group *control, void *argument, rank_result *result)
+{
+    const gpu_case *what = argument;
+    bt_device device;
+    bt_group *group;
+    int ordinal = strcmp(what->device, "cpu") == 0 ? 0 : control->rank;
+    BT_TRY(bt_device_open(what->device, ordinal, &device));
+    bt_status status = create(what, control, &device, &group);
+    if (status == BT_OK) {
+        result->took_group = true;
+        status = run(what, group, &device, result);
+        bt_error_quiet_begin();
+        bt_group_destroy(group);
+        bt_error_quiet_end();
+    }
+    bt_error_quiet_begin();
+    bt_device_close(&device);
+    bt_error_quiet_end();
+    return status;
+}
+
+// The work ends, then the group says what became of it.
+static bt_status outcome(bt_group *group, const sweep *how, bt_status given)
+{
+    bt_status status = how->device->backend->stream_synchronize(how->device, how->stream);
+    for (int i = 0; i < 500 && given == BT_OK && status == BT_OK; ++i) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        status = bt_group_check(group);
+    }
+    return given != BT_OK ? given : status;
+}
+
+enum { COUNT = 1 << 20 }; // f32: no small sum
+
+bt_status gpu_diverges(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    sweep *how = argument;
+    bt_status given = bt_barrier(group, how->stream);
+    given = given ? given
+                  : bt_all_reduce(group, how->memory, group->rank == 1 ? COUNT - 1 : COUNT, BT_F32,
+                                  BT_REDUCE_SUM, how->stream);
+    return outcome(group, how, given);
+}
+
+bt_status gpu_is_silent(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    sweep *how = argument;
+    if (group->rank == 1) {
+        (void)nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+        return BT_OK;
+    }
+    bt_status given = bt_all_reduce(group, how->memory, COUNT, BT_F32, BT_REDUCE_SUM, how->stream);
+    return outcome(group, how, given);
+}
+
+bt_status gpu_is_killed(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    sweep *how = argument;
+    bt_status given = bt_all_reduce(group, how->memory, COUNT, BT_F32, BT_REDUCE_SUM, how->stream);
+    given = given ? given : how->device->backend->stream_synchronize(how->device, how->stream);
+    if (group->rank == 1) {
+        (void)raise(SIGKILL);
+    }
+    given = given ? given
+                  : bt_all_reduce(group, how->memory, COUNT, BT_F32, BT_REDUCE_SUM, how->stream);
+    return outcome(group, how, given);
+}
+
+bt_status gpu_aborts(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    sweep *how = argument;
+    if (group->rank == 0) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        bt_group_abort(group, "the loss is NaN");
+        return bt_barrier(group, how->stream);
+    }
+    return outcome(group, how, bt_barrier(group, how->stream));
+}
+
+bt_status gpu_stress(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    enum { CALLS = 40, SUMMED = 1310984 };
+    sweep *how = argument;
+    const bt_backend *backend = how->device->backend;
+    float *host = malloc(SUMMED * sizeof *host);
+    unsigned state = (unsigned)group->rank + 1;
+    bt_status status = BT_OK;
+    for (int call = 0; call < CALLS && status == BT_OK; ++call) {
+        for (int i = 0; i < SUMMED; ++i) {
+            host[i] = (float)((i + call) % 1000 + group->rank);
+        }
+        status = backend->copy(how->device, how->memory, host, SUMMED * sizeof *host,
+                               BT_COPY_HOST_TO_DEVICE, how->stream);
+        state = state * 1664525 + 1013904223;
+        (void)nanosleep(&(struct timespec){.tv_nsec = (long)(state >> 8) % 300000}, NULL);
+        status =
+            status ? status
+                   : bt_all_reduce(group, how->memory, SUMMED, BT_F32, BT_REDUCE_SUM, how->stream);
+        status = status ? status
+                        : backend->copy(how->device, host, how->memory, SUMMED * sizeof *host,
+                                        BT_COPY_DEVICE_TO_HOST, how->stream);
+        status = status ? status : backend->stream_synchronize(how->device, how->stream);
+        int ranks = group->size;
+        for (int i = 0; i < SUMMED && status == BT_OK; ++i) {
+            int expected = (i + call) % 1000 * ranks + ranks * (ranks - 1) / 2;
+            if (host[i] != (float)expected) {
+                status = bt_error(BT_STATUS_INTERNAL, "call %d is wrong at %d", call, i);
+            }
+        }
+    }
+    free(host);
+    return status;
+}

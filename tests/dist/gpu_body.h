@@ -1,0 +1,33 @@
+// tests/dist/gpu_body.h - a rank of a group on GPUs: made over the group that it is given
+#ifndef BT_TESTS_DIST_GPU_BODY_H
+#define BT_TESTS_DIST_GPU_BODY_H
+
+#include "tests/dist/sweep.h"
+
+typedef enum gpu_backend { GPU_P2P, GPU_NCCL_TREE, GPU_NCCL } gpu_backend;
+
+typedef struct gpu_case {
+    const char *name;
+    gpu_backend backend;
+    const char *device; // "cuda", or "cpu" beneath fake_gpu.h
+    bool engines;
+    bool in_memory; // operands lie in memory of the group
+    int shift;      // as in sweep
+    int64_t staging_bytes;
+    int64_t timeout_ns;
+    rank_body body; // gets the group on GPUs, and a sweep
+} gpu_case;
+
+// The body of a rank of run_ranks; the argument is a gpu_case. Rank r opens device r.
+bt_status gpu_body(bt_group *control, void *argument, rank_result *result);
+
+// Bodies: ranks that diverge, that are silent, of which one is killed, of which one aborts. Each
+// runs until the device is idle and returns what the group then says.
+bt_status gpu_diverges(bt_group *group, void *argument, rank_result *result);
+bt_status gpu_is_silent(bt_group *group, void *argument, rank_result *result);
+bt_status gpu_is_killed(bt_group *group, void *argument, rank_result *result);
+bt_status gpu_aborts(bt_group *group, void *argument, rank_result *result);
+// Sums of 5 MiB + 1056 bytes over and over, with ranks late by up to 300 us.
+bt_status gpu_stress(bt_group *group, void *argument, rank_result *result);
+
+#endif

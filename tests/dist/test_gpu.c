@@ -1,0 +1,193 @@
+// Groups on two GPUs: over their links and over NCCL, against the oracle, in graphs, and failing.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/dist/gpu_body.h"
+#include "tests/support/test.h"
+
+enum { RANKS = 2 };
+
+static const int64_t second_ns = 1000000000;
+
+// Asked by a child: a process that has begun to use CUDA must not fork ranks.
+static int count_devices(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        int count = 0;
+        _exit(bt_device_count("cuda", &count) == BT_OK ? count : 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : 0;
+}
+
+static void run_case(gpu_case what, rank_result *results)
+{
+    what.device = "cuda";
+    what.timeout_ns = what.timeout_ns > 0 ? what.timeout_ns : 30 * second_ns;
+    run_ranks(RANKS_MEMORY, RANKS, 60 * second_ns, gpu_body, &what, results);
+}
+
+static void expect_right(gpu_case what)
+{
+    rank_result results[RANKS_MAX];
+    run_case(what, results);
+    for (int rank = 0; rank < RANKS; ++rank) {
+        if (results[rank].ended || results[rank].status != BT_OK) {
+            fail_msg("%s, rank %d: %s", what.name, rank,
+                     results[rank].ended ? "ended" : results[rank].message);
+        }
+    }
+}
+
+// Sums of several sizes, captured once and launched three times on other values.
+static bt_status captured(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    static const int64_t counts[] = {257, 60000, 1310984, 4194304};
+    sweep *how = argument;
+    const bt_backend *backend = how->device->backend;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c) {
+        int64_t count = counts[c];
+        size_t bytes = (size_t)count * sizeof(float);
+        float *host = malloc(bytes);
+        bt_graph graph = NULL;
+        bt_status status = backend->graph_begin(how->device, how->stream);
+        bt_status given =
+            bt_all_reduce(group, how->memory, count, BT_F32, BT_REDUCE_SUM, how->stream);
+        status = status ? status : backend->graph_end(how->device, how->stream, &graph);
+        status = given ? given : status;
+        for (int launch = 0; launch < 3 && status == BT_OK; ++launch) {
+            for (int64_t i = 0; i < count; ++i) {
+                host[i] = (float)(i % 977 + launch * 3 + group->rank);
+            }
+            status = backend->copy(how->device, how->memory, host, bytes, BT_COPY_HOST_TO_DEVICE,
+                                   how->stream);
+            status = status ? status : backend->graph_launch(how->device, graph, how->stream);
+            status = status ? status
+                            : backend->copy(how->device, host, how->memory, bytes,
+                                            BT_COPY_DEVICE_TO_HOST, how->stream);
+            status = status ? status : backend->stream_synchronize(how->device, how->stream);
+            for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+                if (host[i] != (float)(2 * (i % 977 + launch * 3) + 1)) {
+                    status = bt_error(BT_STATUS_INTERNAL, "%lld elements, launch %d, wrong at %lld",
+                                      (long long)count, launch, (long long)i);
+                }
+            }
+        }
+        if (graph != NULL) {
+            backend->graph_destroy(how->device, graph);
+        }
+        free(host);
+        BT_TRY(status);
+    }
+    return BT_OK;
+}
+
+static void links_agree_with_the_oracle(void **state)
+{
+    (void)state;
+    expect_right((gpu_case){.name = "staged", .body = sweep_all});
+    expect_right((gpu_case){.name = "pieces", .body = sweep_all, .staging_bytes = 4096});
+    expect_right((gpu_case){.name = "memory", .body = sweep_all, .in_memory = true});
+    expect_right(
+        (gpu_case){.name = "not aligned", .body = sweep_all, .in_memory = true, .shift = 1});
+    expect_right(
+        (gpu_case){.name = "engines", .body = sweep_all, .in_memory = true, .engines = true});
+    expect_right((gpu_case){.name = "large", .body = sweep_large, .in_memory = true});
+    expect_right((gpu_case){.name = "large, engines",
+                            .body = sweep_large,
+                            .in_memory = true,
+                            .engines = true,
+                            .staging_bytes = 1 << 20});
+    expect_right((gpu_case){.name = "stress", .body = gpu_stress, .in_memory = true});
+    expect_right((gpu_case){.name = "stress, staged", .body = gpu_stress});
+}
+
+static void graphs_replay(void **state)
+{
+    (void)state;
+    expect_right((gpu_case){.name = "graphs", .body = captured, .in_memory = true});
+    expect_right((gpu_case){.name = "graphs, staged", .body = captured});
+    expect_right((gpu_case){
+        .name = "graphs, engines", .body = captured, .in_memory = true, .engines = true});
+    expect_right((gpu_case){.name = "graphs, NCCL", .backend = GPU_NCCL, .body = captured});
+    expect_right(
+        (gpu_case){.name = "graphs, NCCL, tree", .backend = GPU_NCCL_TREE, .body = captured});
+}
+
+static void nccl_agrees_with_the_oracle(void **state)
+{
+    (void)state;
+    expect_right((gpu_case){.name = "NCCL", .backend = GPU_NCCL, .body = sweep_all});
+    expect_right((gpu_case){.name = "NCCL, tree", .backend = GPU_NCCL_TREE, .body = sweep_all});
+    expect_right((gpu_case){.name = "NCCL, large", .backend = GPU_NCCL_TREE, .body = sweep_large});
+    expect_right((gpu_case){.name = "NCCL, stress", .backend = GPU_NCCL, .body = gpu_stress});
+}
+
+static void expect_words(gpu_case what, const char *words, int64_t within_ns)
+{
+    rank_result results[RANKS_MAX];
+    run_case(what, results);
+    const rank_result *first = &results[0];
+    if (first->ended || first->status == BT_OK || strstr(first->message, words) == NULL) {
+        fail_msg("%s: expected '%s', got '%s'", what.name, words, first->message);
+    }
+    if (first->time_ns > within_ns) {
+        fail_msg("%s: took %.3f s", what.name, (double)first->time_ns / 1e9);
+    }
+}
+
+static void failures_are_named(void **state)
+{
+    (void)state;
+    expect_words((gpu_case){.name = "diverges", .body = gpu_diverges, .in_memory = true},
+                 "different collectives", 10 * second_ns);
+    expect_words((gpu_case){.name = "silent", .body = gpu_is_silent, .timeout_ns = second_ns},
+                 "for rank 1 in a collective on its GPU", 10 * second_ns);
+    expect_words((gpu_case){.name = "silent, engines",
+                            .body = gpu_is_silent,
+                            .in_memory = true,
+                            .engines = true,
+                            .timeout_ns = second_ns},
+                 "which did not end", 10 * second_ns);
+    expect_words((gpu_case){.name = "killed", .body = gpu_is_killed}, "rank 1 ended",
+                 10 * second_ns);
+    expect_words(
+        (gpu_case){
+            .name = "killed, engines", .body = gpu_is_killed, .in_memory = true, .engines = true},
+        "rank 1 ended", 10 * second_ns);
+    expect_words((gpu_case){.name = "killed, NCCL", .backend = GPU_NCCL, .body = gpu_is_killed},
+                 "rank 1 ended", 20 * second_ns);
+    expect_words((gpu_case){.name = "aborts", .body = gpu_aborts}, "the loss is NaN",
+                 10 * second_ns);
+    expect_words((gpu_case){.name = "silent, NCCL",
+                            .backend = GPU_NCCL,
+                            .body = gpu_is_silent,
+                            .timeout_ns = 2 * second_ns},
+                 "which did not end", 20 * second_ns);
+}
+
+// An argument: the name of the one test to run, or a pattern.
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_agree_with_the_oracle),
+        cmocka_unit_test(graphs_replay),
+        cmocka_unit_test(nccl_agrees_with_the_oracle),
+        cmocka_unit_test(failures_are_named),
+    };
+    (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    if (count_devices() < RANKS) {
+        return test_skip("two GPUs are needed");
+    }
+    return cmocka_run_group_tests_name("dist.gpu", tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+// Groups over the links of GPUs, with processes and descriptors but without GPUs (fake_gpu.h).
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "framework/dist/device_group.h"
+#include "framework/dist/host.h"
+#include "framework/dist/p2p.h"
+#include "tests/dist/fake_gpu.h"
+#include "tests/dist/gpu_body.h"
+#include "tests/support/test.h"
+
+static const int64_t second_ns = 1000000000;
+
+static void run_case(gpu_case what, int ranks, rank_result *results)
+{
+    bt_device_group_use(fake_gpu_table(BT_OK));
+    what.device = "cpu";
+    what.timeout_ns = what.timeout_ns > 0 ? what.timeout_ns : 20 * second_ns;
+    run_ranks(RANKS_MEMORY, ranks, 20 * second_ns, gpu_body, &what, results);
+}
+
+static void expect_right(gpu_case what, int ranks)
+{
+    rank_result results[RANKS_MAX];
+    run_case(what, ranks, results);
+    for (int rank = 0; rank < ranks; ++rank) {
+        if (results[rank].ended || results[rank].status != BT_OK) {
+            fail_msg("%s, rank %d of %d: %s", what.name, rank, ranks,
+                     results[rank].ended ? "ended" : results[rank].message);
+        }
+    }
+}
+
+static void ranks_agree_with_the_oracle(void **state)
+{
+    (void)state;
+    static const gpu_case cases[] = {
+        {.name = "staged", .body = sweep_all},
+        {.name = "staged in pieces", .body = sweep_all, .staging_bytes = 4096},
+        {.name = "in memory of the group", .body = sweep_all, .in_memory = true},
+        {.name = "not aligned", .body = sweep_all, .in_memory = true, .shift = 1},
+        {.name = "engines", .body = sweep_all, .in_memory = true, .engines = true},
+        {.name = "engines in pieces",
+         .body = sweep_all,
+         .in_memory = true,
+         .engines = true,
+         .staging_bytes = 4096},
+        {.name = "large", .body = sweep_large, .staging_bytes = 1 << 20},
+        {.name = "large, engines",
+         .body = sweep_large,
+         .in_memory = true,
+         .engines = true,
+         .staging_bytes = 1 << 20},
+        {.name = "stress", .body = gpu_stress, .in_memory = true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        for (int ranks = 2; ranks <= (i == 0 ? 8 : 4); ranks *= 2) {
+            expect_right(cases[i], ranks);
+        }
+    }
+}
+
+static void expect_words(gpu_case what, int ranks, const char *words)
+{
+    rank_result results[RANKS_MAX];
+    bool said = false;
+    run_case(what, ranks, results);
+    for (int rank = 0; rank < ranks; ++rank) {
+        if (!results[rank].ended && results[rank].status != BT_OK) {
+            said = said || strstr(results[rank].message, words) != NULL;
+        }
+    }
+    if (!said) {
+        fail_msg("%s: nobody says '%s', but '%s'", what.name, words, results[0].message);
+    }
+}
+
+static void failures_are_named(void **state)
+{
+    (void)state;
+    expect_words((gpu_case){.name = "diverges", .body = gpu_diverges, .in_memory = true}, 2,
+                 "call different collectives");
+    expect_words((gpu_case){.name = "diverges, staged", .body = gpu_diverges}, 2,
+                 "call different collectives");
+    expect_words((gpu_case){.name = "silent", .body = gpu_is_silent, .timeout_ns = second_ns}, 2,
+                 "rank 0 waited 1.0 s for rank 1 in a collective on its GPU");
+    expect_words((gpu_case){.name = "silent, engines",
+                            .body = gpu_is_silent,
+                            .in_memory = true,
+                            .engines = true,
+                            .timeout_ns = second_ns},
+                 2, "rank 0 waited 1.0 s in a collective on its GPU, which did not end");
+    expect_words((gpu_case){.name = "aborts", .body = gpu_aborts}, 4, "the loss is NaN");
+}
+
+static void a_killed_rank_is_named_at_once(void **state)
+{
+    (void)state;
+    for (int engines = 0; engines < 2; ++engines) {
+        rank_result results[RANKS_MAX];
+        bool named = false;
+        run_case((gpu_case){.name = "killed",
+                            .body = gpu_is_killed,
+                            .in_memory = true,
+                            .engines = engines != 0},
+                 4, results);
+        for (int rank = 0; rank < 4; ++rank) {
+            assert_true(rank == 1 || (results[rank].status != BT_OK && !results[rank].ended));
+            assert_true(rank == 1 || results[rank].time_ns < 2 * second_ns);
+            named = named || strstr(results[rank].message, "rank 1 ended") != NULL;
+        }
+        assert_true(named);
+    }
+}
+
+// ---- what is refused ---------------------------------------------------------------------------
+
+static bt_status falls_back(bt_group *control, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    bt_device device;
+    bt_group *group;
+    char note[512];
+    bt_p2p_options options = {.timeout_ns = second_ns};
+    BT_TRY(bt_device_open("cpu", 0, &device));
+    bt_status status = bt_group_gpu_create(control, &device, &options, note, sizeof note, &group);
+    bt_device_close(&device);
+    return status;
+}
+
+static void what_is_missing_is_said(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    bt_device_group_use(fake_gpu_table(BT_STATUS_UNAVAILABLE));
+    (void)setenv("NCCL_NVLS_ENABLE", "1", 1);
+    run_ranks(RANKS_MEMORY, 2, 20 * second_ns, falls_back, NULL, results);
+    for (int rank = 0; rank < 2; ++rank) {
+        assert_int_equal(results[rank].status, BT_STATUS_UNAVAILABLE);
+        assert_non_null(strstr(results[rank].message,
+                               "collectives go over NCCL: rank 0: this GPU shares no memory"));
+        assert_non_null(strstr(results[rank].message, "start the process with NCCL_NVLS_ENABLE=0"));
+    }
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 1);
+    run_ranks(RANKS_MEMORY, 2, 20 * second_ns, falls_back, NULL, results);
+    assert_non_null(strstr(results[1].message, "no NCCL: this is not a GPU"));
+    bt_device_group_use(fake_gpu_table(BT_OK));
+    run_ranks(RANKS_MEMORY, 3, 20 * second_ns, falls_back, NULL, results);
+    assert_int_equal(results[2].status, BT_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(results[2].message, "take 2, 4 or 8 ranks, there are 3"));
+}
+
+static bt_status asks_for_memory(bt_group *control, void *argument, rank_result *result)
+{
+    (void)argument, (void)result;
+    void *memory;
+    return bt_group_p2p_memory(control, 4096, &memory);
+}
+
+static void other_groups_have_no_such_memory(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    run_ranks(RANKS_MEMORY, 2, 20 * second_ns, asks_for_memory, NULL, results);
+    assert_int_equal(results[0].status, BT_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(results[0].message, "expected a group of kind p2p, got host"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_agree_with_the_oracle),
+        cmocka_unit_test(failures_are_named),
+        cmocka_unit_test(a_killed_rank_is_named_at_once),
+        cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(other_groups_have_no_such_memory),
+    };
+    return cmocka_run_group_tests_name("dist.p2p", tests, NULL, NULL);
+}
