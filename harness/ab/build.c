@@ -38,7 +38,7 @@ typedef struct building {
 // ---- the repository ----------------------------------------------------------------------------
 
 // Where the sources are: the installation when it is a repository, else the working directory.
-static bt_status find_root(bt_str *root)
+bt_status bt_build_root(bt_str *root)
 {
     bt_str git = {0};
     bt_home_path(root);
@@ -55,7 +55,7 @@ bt_status bt_build_commit(const char *revision, bt_str *commit)
 {
     bt_str root = {0}, wanted = {0};
     int code = 0;
-    bt_status status = find_root(&root);
+    bt_status status = bt_build_root(&root);
     bt_str_format(&wanted, "%s^{commit}", revision);
     const char *const arguments[] = {
         "git",      "-C",      bt_str_text(&root), "rev-parse",
@@ -290,7 +290,7 @@ static bt_status name_paths(building *self, bt_str *program)
 bt_status bt_build_revision(const char *commit, bt_progress_view *view, bt_str *program)
 {
     building self = {.commit = commit, .view = view};
-    bt_status status = find_root(&self.root);
+    bt_status status = bt_build_root(&self.root);
     if (status == BT_OK) {
         status = name_paths(&self, program);
     }

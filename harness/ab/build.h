@@ -14,6 +14,8 @@
 #include "framework/base/str.h"
 #include "harness/run/progress.h"
 
+// The repository: that of this program's sources, or else the working directory.
+BT_CHECKED bt_status bt_build_root(bt_str *root);
 // The commit, 40 hex digits, that a revision names in the repository of this program's sources, or
 // else of the working directory.
 // Errors  INVALID_ARGUMENT (no such revision, no repository)

@@ -9,8 +9,7 @@
 
 // Rows of a verb's table of options.
 // clang-format off
-#define BT_CLI_AB_OPTIONS                                                                          \
-    {"resume", 0, "RUN", "finish an interrupted session: what has ended is not run again"},        \
+#define BT_CLI_AB_OPTIONS_NEW                                                                          \
     {"tolerance", 0, "SHARE",                                                                      \
      "slower by more is SLOWER (default: 0.01; 0.02 below 20 us; 0.005 of a step)"},               \
     {"rounds-max", 0, "N", "pairs of rounds per case at most (default: 24)"},                      \
@@ -27,6 +26,10 @@
     {"out", 0, "DIR", "where the run's files go (default: run-N beside the database)"},                        \
     {"quiet", 'q', NULL, "no progress"},                                                           \
     {"worker", 0, "PROGRAM", NULL}
+// The same of verbs that can go on with a session.
+#define BT_CLI_AB_OPTIONS                                                                          \
+    {"resume", 0, "RUN", "finish an interrupted session: what has ended is not run again"},        \
+    BT_CLI_AB_OPTIONS_NEW
 // clang-format on
 
 // A share, such as 0.02; the fallback when it was not given.

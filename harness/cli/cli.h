@@ -83,6 +83,7 @@ int bt_verb_history(const bt_cli_arguments *arguments);
 int bt_verb_report(const bt_cli_arguments *arguments);
 int bt_verb_calibrate(const bt_cli_arguments *arguments);
 int bt_verb_ab(const bt_cli_arguments *arguments);
+int bt_verb_bisect(const bt_cli_arguments *arguments);
 int bt_verb_replicate(const bt_cli_arguments *arguments);
 int bt_verb_gate(const bt_cli_arguments *arguments);
 int bt_verb_baseline(const bt_cli_arguments *arguments);

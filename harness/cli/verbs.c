@@ -94,6 +94,10 @@ static const bt_cli_option ab_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option bisect_commits_options[] = {
+    BT_CLI_AB_OPTIONS_NEW, DB_ROW, FORMAT_ROW, HELP_ROW, END_ROW,
+};
+
 static const bt_cli_option calibrate_options[] = {
     {"slowdown", 0, "SHARE", "of the third system (default: 0.02, 2 %)"},
     {"rounds", 0, "N", "rounds per case and system (default: 24)"},
@@ -293,6 +297,16 @@ const bt_cli_verb bt_cli_verbs[] = {
      "not\n"
      "comparable, 5 a case crashed or was wrong, or a build failed, 130 interrupted.",
      ab_options, 0, 3, bt_verb_ab},
+    {"bisect", "GOOD BAD SUITE", "the first commit that made a suite slower",
+     "Compares commits between GOOD and BAD (first parents) with GOOD, each as 'bt-bench ab' "
+     "does:\n"
+     "built once under results/builds/, rounds in turns, a recorded run. A commit that does not "
+     "build\n"
+     "or stays inconclusive is left out. Name the slow cases with --filter: fewer cases, less "
+     "time.\n"
+     "Exit codes: 0 found, 2 usage, 3 BAD is not slower, or only a range is known, 130 "
+     "interrupted.",
+     bisect_commits_options, 3, 3, bt_verb_bisect},
     {"replicate", "SUITE | RUN [options]", "a verdict per claim of the paper",
      "SUITE: those of its cases that claims are about run, in turns with the systems that the "
      "paper\n"

@@ -1,0 +1,130 @@
+// harness/ab/bisect.c - commits between two, and which of them to ask next
+#include "harness/ab/bisect.h"
+
+#include <string.h>
+
+#include "harness/ab/build.h"
+#include "harness/ab/command.h"
+
+enum { HASH_BYTES = 40 };
+
+// Each line is "HASH subject".
+static bt_status read_lines(const char *text, bt_bisect *out)
+{
+    void *block = NULL;
+    for (const char *at = text; *at; ++at) {
+        out->count += *at == '\n';
+    }
+    BT_TRY(bt_arena_alloc(&out->arena, (size_t)out->count * sizeof *out->commits + 1, &block));
+    out->commits = block;
+    for (int64_t i = 0; i < out->count; ++i) {
+        bt_bisect_commit *commit = &out->commits[i];
+        const size_t length = strcspn(text, "\n");
+        const size_t subject = length > HASH_BYTES + 1 ? length - HASH_BYTES - 1 : 0;
+        BT_TRY(bt_arena_alloc(&out->arena, subject + 1, &block));
+        memcpy(block, text + length - subject, subject);
+        ((char *)block)[subject] = '\0';
+        *commit = (bt_bisect_commit){.subject = block};
+        memcpy(commit->hash, text, length < HASH_BYTES ? length : HASH_BYTES);
+        text += length + 1;
+    }
+    return BT_OK;
+}
+
+static bt_status list_commits(const char *root, const char *good, const char *bad, bt_bisect *out)
+{
+    bt_str range = {0}, text = {0};
+    int code = 0, ancestor = 0;
+    bt_str_format(&range, "%s..%s", good, bad);
+    const char *const is_ancestor[] = {"git",           "-C", root, "merge-base",
+                                       "--is-ancestor", good, bad,  (char *)NULL};
+    const char *const log[] = {"git",
+                               "-C",
+                               root,
+                               "log",
+                               "--first-parent",
+                               "--reverse",
+                               "--no-decorate",
+                               "--format=%H %s",
+                               bt_str_text(&range),
+                               NULL};
+    bt_status status = bt_str_status(&range);
+    if (status == BT_OK) {
+        status = bt_command_run(is_ancestor, NULL, &text, &ancestor);
+        bt_str_clear(&text);
+    }
+    if (status == BT_OK) {
+        status = bt_command_run(log, NULL, &text, &code);
+    }
+    if (status == BT_OK && (ancestor != 0 || code != 0 || text.length_bytes == 0)) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
+                          "of %.10s, or the same",
+                          good, bad);
+    }
+    if (status == BT_OK) {
+        status = read_lines(bt_str_text(&text), out);
+    }
+    bt_str_release(&range);
+    bt_str_release(&text);
+    return status;
+}
+
+bt_status bt_bisect_open(const char *good, const char *bad, bt_bisect *out)
+{
+    bt_str root = {0}, first = {0}, last = {0};
+    memset(out, 0, sizeof *out);
+    bt_status status = bt_build_root(&root);
+    if (status == BT_OK) {
+        status = bt_build_commit(good, &first);
+    }
+    if (status == BT_OK) {
+        status = bt_build_commit(bad, &last);
+    }
+    if (status == BT_OK) {
+        status = list_commits(bt_str_text(&root), bt_str_text(&first), bt_str_text(&last), out);
+    }
+    out->low = -1;
+    out->high = out->count - 1;
+    if (status != BT_OK) {
+        bt_bisect_release(out);
+    }
+    bt_str_release(&root);
+    bt_str_release(&first);
+    bt_str_release(&last);
+    return status;
+}
+
+void bt_bisect_release(bt_bisect *bisect)
+{
+    bt_arena_release(&bisect->arena);
+    memset(bisect, 0, sizeof *bisect);
+}
+
+int64_t bt_bisect_next(const bt_bisect *bisect)
+{
+    const int64_t last = bisect->count - 1, middle = bisect->low + (bisect->high - bisect->low) / 2;
+    if (bisect->commits[last].verdict != BT_BISECT_SLOWER) {
+        return bisect->commits[last].verdict == BT_BISECT_OPEN ? last : -1;
+    }
+    for (int64_t away = 0; away < bisect->count; ++away) {
+        const int64_t around[] = {middle - away, middle + away};
+        for (int i = 0; i < 2; ++i) {
+            if (around[i] > bisect->low && around[i] < bisect->high &&
+                bisect->commits[around[i]].verdict == BT_BISECT_OPEN) {
+                return around[i];
+            }
+        }
+    }
+    return -1;
+}
+
+void bt_bisect_take(bt_bisect *bisect, int64_t index, bt_bisect_verdict verdict)
+{
+    bisect->commits[index].verdict = verdict;
+    if (verdict == BT_BISECT_SLOWER) {
+        bisect->high = index;
+    } else if (verdict == BT_BISECT_SAME) {
+        bisect->low = index;
+    }
+}

@@ -1,0 +1,181 @@
+// harness/cli/verb_bisect_commits.c - which commit made a suite slower: `ab` against GOOD, each
+// time
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/ab/bisect.h"
+#include "harness/ab/command.h"
+#include "harness/cli/cli.h"
+#include "harness/run/child.h"
+#include "harness/text/json_writer.h"
+
+enum { AB_SAME = 0, AB_SLOWER = 1, AB_USAGE = 2, AB_INTERRUPTED = 130 };
+
+static const char *const verdicts[] = {"-", "not slower", "SLOWER", "cannot be judged"};
+
+typedef struct bisect_verb {
+    const bt_cli_arguments *arguments;
+    bt_bisect search;
+    int code; // of a call of `ab` that ends the search; 0: none
+} bisect_verb;
+
+// ---- one comparison ----------------------------------------------------------------------------
+
+// Appends a word of a command line; words are parted by zero bytes.
+static void add_word(const char *word, bt_str *words)
+{
+    bt_str_append_bytes(words, word, strlen(word) + 1);
+}
+
+// `ab GOOD COMMIT SUITE` with the options that were given to this verb.
+static bt_status write_words(const bisect_verb *self, const char *commit, bt_str *words)
+{
+    const bt_cli_arguments *arguments = self->arguments;
+    const char *own[] = {"/proc/self/exe", "ab", arguments->words[0], commit, arguments->words[2]};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; ++i) {
+        add_word(own[i], words);
+    }
+    const bt_cli_option *options = arguments->verb->options;
+    for (int i = 0; options[i].name; ++i) {
+        const char *value = arguments->values[i];
+        const bool repeated = strcmp(options[i].name, "set") == 0;
+        if (!value || repeated || strcmp(options[i].name, "format") == 0) {
+            continue;
+        }
+        bt_str_format(words, "--%s%s%s", options[i].name, options[i].argument ? "=" : "", value);
+        bt_str_append_bytes(words, "", 1);
+    }
+    for (int64_t i = 0; i < arguments->repeated_count; ++i) {
+        bt_str_format(words, "--set=%s", arguments->repeated[i]);
+        bt_str_append_bytes(words, "", 1);
+    }
+    return bt_str_status(words);
+}
+
+static bt_status call_ab(const bt_str *words, int *code)
+{
+    void *block = NULL;
+    bt_str output = {0};
+    int64_t count = 0;
+    const char *text = words->text, *end = text + words->length_bytes;
+    BT_TRY(bt_mem_alloc(words->length_bytes + 1, sizeof(char *), &block));
+    const char **arguments = block;
+    for (const char *at = text; at < end; at += strlen(at) + 1) {
+        arguments[count++] = at;
+    }
+    arguments[count] = NULL;
+    bt_status status = bt_command_run(arguments, "/dev/stderr", &output, code);
+    bt_mem_free(arguments);
+    bt_str_release(&output);
+    return status;
+}
+
+static bt_status ask(bisect_verb *self, int64_t index)
+{
+    const bt_bisect_commit *commit = &self->search.commits[index];
+    bt_str words = {0};
+    int code = 0;
+    (void)fprintf(stderr, "bisect    %.10s %s: %lld commits are left\n", commit->hash,
+                  commit->subject, (long long)(self->search.high - self->search.low));
+    bt_status status = write_words(self, commit->hash, &words);
+    if (status == BT_OK) {
+        status = call_ab(&words, &code);
+    }
+    bt_str_release(&words);
+    BT_TRY(status);
+    self->code = code == AB_USAGE || code == AB_INTERRUPTED || bt_interrupt_count() > 0 ? code : 0;
+    if (!self->code) {
+        const bt_bisect_verdict verdict = code == AB_SAME     ? BT_BISECT_SAME
+                                          : code == AB_SLOWER ? BT_BISECT_SLOWER
+                                                              : BT_BISECT_UNKNOWN;
+        (void)fprintf(stderr, "bisect    %.10s %s\n", commit->hash, verdicts[verdict]);
+        bt_bisect_take(&self->search, index, verdict);
+    }
+    return BT_OK;
+}
+
+// ---- the answer --------------------------------------------------------------------------------
+
+static bool is_found(const bt_bisect *search)
+{
+    return search->commits[search->count - 1].verdict == BT_BISECT_SLOWER &&
+           search->high - search->low == 1;
+}
+
+static void print_text(const bisect_verb *self, bt_str *out)
+{
+    const bt_bisect *search = &self->search;
+    for (int64_t i = 0; i < search->count; ++i) {
+        const bt_bisect_commit *commit = &search->commits[i];
+        if (commit->verdict != BT_BISECT_OPEN) {
+            bt_str_format(out, "%.10s  %-16s  %s\n", commit->hash, verdicts[commit->verdict],
+                          commit->subject);
+        }
+    }
+    const bt_bisect_commit *high = &search->commits[search->high];
+    if (is_found(search)) {
+        bt_str_format(out, "\nfirst slower commit: %s\n%s\n", high->hash, high->subject);
+    } else if (high->verdict != BT_BISECT_SLOWER) {
+        bt_str_format(out, "\nnothing to find: %s %s against %s\n", self->arguments->words[1],
+                      high->verdict == BT_BISECT_SAME ? "is not slower" : "cannot be judged",
+                      self->arguments->words[0]);
+    } else {
+        bt_str_format(out, "\none of %lld commits, up to %s; those before it cannot be judged\n",
+                      (long long)(search->high - search->low), high->hash);
+    }
+}
+
+static void print_json(const bisect_verb *self, bt_str *out)
+{
+    const bt_bisect *search = &self->search;
+    bt_json_writer json = {.out = out, .indent = 2};
+    bt_json_writer_open(&json, NULL, '{');
+    if (is_found(search)) {
+        bt_json_writer_text(&json, "first_slower", search->commits[search->high].hash);
+    } else {
+        bt_json_writer_null(&json, "first_slower");
+    }
+    bt_json_writer_open(&json, "commits", '[');
+    for (int64_t i = 0; i < search->count; ++i) {
+        bt_json_writer_open(&json, NULL, '{');
+        bt_json_writer_text(&json, "commit", search->commits[i].hash);
+        bt_json_writer_text(&json, "subject", search->commits[i].subject);
+        bt_json_writer_text(&json, "verdict", verdicts[search->commits[i].verdict]);
+        bt_json_writer_close(&json, '}');
+    }
+    bt_json_writer_close(&json, ']');
+    bt_json_writer_close(&json, '}');
+    bt_str_append(out, "\n");
+}
+
+int bt_verb_bisect(const bt_cli_arguments *arguments)
+{
+    bisect_verb self = {.arguments = arguments};
+    bt_str out = {0};
+    bool json = false;
+    bt_interrupt_watch();
+    bt_status status = bt_cli_wants_json(arguments, &json);
+    if (status == BT_OK) {
+        status = bt_bisect_open(arguments->words[0], arguments->words[1], &self.search);
+    }
+    for (int64_t next = 0; status == BT_OK && !self.code;) {
+        next = bt_bisect_next(&self.search);
+        if (next < 0) {
+            break;
+        }
+        status = ask(&self, next);
+    }
+    int code = self.code;
+    if (status == BT_OK && !code) {
+        json ? print_json(&self, &out) : print_text(&self, &out);
+        code = is_found(&self.search) ? 0 : 3;
+    }
+    bt_bisect_release(&self.search);
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    const int printed = bt_cli_print(&out);
+    return printed ? printed : code;
+}
