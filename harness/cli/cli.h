@@ -81,6 +81,7 @@ int bt_verb_compare(const bt_cli_arguments *arguments);
 int bt_verb_watch(const bt_cli_arguments *arguments);
 int bt_verb_history(const bt_cli_arguments *arguments);
 int bt_verb_report(const bt_cli_arguments *arguments);
+int bt_verb_index(const bt_cli_arguments *arguments);
 int bt_verb_calibrate(const bt_cli_arguments *arguments);
 int bt_verb_ab(const bt_cli_arguments *arguments);
 int bt_verb_bisect(const bt_cli_arguments *arguments);

@@ -149,6 +149,13 @@ static const bt_cli_option report_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option index_options[] = {
+    {"output", 'o', "FILE", "where to (default: index.html beside the database)"},
+    DB_ROW,
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option export_options[] = {
     {"output", 'o', "FILE", "where to, as in run-3.tar.zst"},
     {"sign", 0, "KEYFILE", "sign with this Ed25519 key (PEM, as 'bt-bench keygen' makes it)"},
@@ -270,6 +277,8 @@ const bt_cli_verb bt_cli_verbs[] = {
     {"report", "RUN... -o FILE | --publish DIR",
      "write runs as a page, Markdown, JSON or CSV, or as a folder for others", BT_CLI_RUN_WORDS,
      report_options, 1, 1000, bt_verb_report},
+    {"index", "[-o FILE]", "one page over all runs: a table with filters, each case over time",
+     NULL, index_options, 0, 0, bt_verb_index},
     {"calibrate", "SUITE | list | rm CASE | --resume RUN",
      "measure the noise floor: false alarms, smallest detectable slowdown",
      "Runs this build against itself, and against itself made slower on purpose, in turns. Per "

@@ -127,6 +127,9 @@ BT_CHECKED bt_status bt_json_write_report(const report_set *set, bt_str *out);
 
 // The keys "build" and "environment" of an open object.
 void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run);
+// A whole page around `body` (HTML), with the style of the report, whose tables sort and copy and
+// whose rows the filters of index.js choose.
+BT_CHECKED bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out);
 // Parts of the Markdown, which a publication puts together in its own way.
 void bt_markdown_headline(const report_set *set, bt_str *out);
 void bt_markdown_ratios(const report_set *set, bt_str *out);

@@ -150,3 +150,41 @@ bt_status bt_report_page_digest(char digest[65])
     (void)sodium_bin2hex(digest, 65, raw, sizeof raw);
     return BT_OK;
 }
+
+bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out)
+{
+    static const struct {
+        const unsigned char *bytes;
+        const size_t *size_bytes;
+    } needed[] = {{bt_numbers_js, &bt_numbers_js_size},
+                  {bt_tables_js, &bt_tables_js_size},
+                  {bt_index_js, &bt_index_js_size}};
+    if (sodium_init() < 0) {
+        return bt_error(BT_STATUS_INTERNAL, "libsodium does not start");
+    }
+    bt_str_append(out,
+                  "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+                  "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+                  "style-src 'unsafe-inline'; img-src data:; script-src");
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        write_digest(needed[i].bytes, *needed[i].size_bytes, out);
+    }
+    bt_str_append(out,
+                  "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
+                  "href=\"data:,\">\n<title>");
+    bt_html_text(out, title);
+    bt_str_append(out, "</title>\n<style>");
+    bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
+    bt_str_format(out,
+                  "</style>\n</head>\n<body>\n<main>\n%s</main>\n<footer>Made by bt-bench; this "
+                  "file is complete and needs no network.</footer>\n",
+                  body);
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        bt_str_append(out, "<script>");
+        bt_str_append_bytes(out, needed[i].bytes, *needed[i].size_bytes);
+        bt_str_append(out, "</script>\n");
+    }
+    bt_str_append(out, "</body>\n</html>\n");
+    return bt_str_status(out);
+}

@@ -43,6 +43,10 @@ BT_CHECKED bt_status bt_report_steps_csv(bt_store *store, const int64_t *runs, i
 BT_CHECKED bt_status bt_report_samples_csv(bt_store *store, const int64_t *runs, int64_t count,
                                            bt_str *out);
 
+// One page over all runs: a table with filters, and how each case went from run to run. `folder`,
+// empty or with a slash at its end, is where the page will be: links to reports are relative to it.
+BT_CHECKED bt_status bt_report_index(bt_store *store, const char *folder, bt_str *out);
+
 // SHA-256 of what every page of this build has in common: frame, style and scripts. The same run
 // read by programs of one revision and one such digest gives the same page.
 BT_CHECKED bt_status bt_report_page_digest(char digest[65]);

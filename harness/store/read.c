@@ -194,7 +194,9 @@ static bt_status read_run_rows(bt_reader *in, bt_store_run_list *list)
         item->ended_ns = sqlite3_column_int64(row, 5);
         item->round_count = sqlite3_column_int64(row, 9);
         item->step_count = sqlite3_column_int64(row, 10);
-        const char **const labels[] = {&item->name, &item->note, NULL};
+        const char **const labels[] = {&item->name, &item->note, &item->report, &item->git_commit,
+                                       NULL};
+        item->modified = sqlite3_column_int(row, 15) != 0;
         if ((status = bt_reader_texts(in, row, 11, labels)) != BT_OK) {
             sqlite3_reset(row);
             return status;

@@ -64,12 +64,26 @@ X(RUN_LABEL, "SELECT name, note FROM session WHERE id=?")
 X(RUN_NAMED, "SELECT ifnull(max(id), 0) FROM session WHERE name=?")
 X(RUN_BACK, "SELECT ifnull((SELECT id FROM session ORDER BY id DESC LIMIT 1 OFFSET ?), 0)")
 X(RUN_NAMES, "SELECT DISTINCT name FROM session WHERE name<>'' ORDER BY name")
-X(RUNS, "SELECT s.id, suite.name, suite.profile, s.status, s.started_ns, s.ended_ns, s.pid,"
-        " s.pid_started, s.boot_id, (SELECT count(*) FROM round WHERE session_id=s.id),"
-        // Steps count from 0 without a gap, so the last one says how many there are.
-        " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
-        " AS steps FROM round WHERE session_id=s.id)), s.name, s.note"
-        " FROM session s JOIN suite ON suite.id=s.suite_id ORDER BY s.id DESC")
+X(RUNS,
+  "SELECT s.id, suite.name, suite.profile, s.status, s.started_ns, s.ended_ns, s.pid,"
+  " s.pid_started, s.boot_id, (SELECT count(*) FROM round WHERE session_id=s.id),"
+  // Steps count from 0 without a gap, so the last one says how many there are.
+  " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
+  " AS steps FROM round WHERE session_id=s.id)), s.name, s.note,"
+  " ifnull((SELECT path FROM artifact WHERE session_id=s.id AND kind='report' ORDER BY id DESC"
+  " LIMIT 1), ''), build.git_commit, build.git_diff<>''"
+  " FROM session s JOIN suite ON suite.id=s.suite_id"
+  " JOIN build ON build.id=s.build_id ORDER BY s.id DESC")
+#define POINTS_FROM                                                                                \
+    " FROM round r JOIN session s ON s.id=r.session_id JOIN env ON env.id=s.env_id"                \
+    " JOIN bench_case c ON c.id=r.case_id JOIN bench b ON b.id=c.bench_id"                         \
+    " JOIN measurement m ON m.round_id=r.id WHERE r.status=1 AND m.value IS NOT NULL AND"          \
+    " m.metric=CASE WHEN b.kind IN ('kernel','command') THEN 'time_ns' ELSE 'tokens_per_s' END"
+X(POINTS_COUNT, "SELECT count(*)" POINTS_FROM)
+X(POINTS,
+  "SELECT r.session_id, b.name, c.name, r.system, b.kind, m.value, c.id, env.digest" POINTS_FROM
+  " ORDER BY b.name, c.name, c.id, r.system, env.digest, r.session_id, r.id")
+#undef POINTS_FROM
 X(SESSION, "SELECT s.pid, s.pid_started, s.boot_id, s.env_id, env.digest, s.out_dir, {RUN s},"
            " {SUITE suite}, {BUILD build} FROM session s JOIN suite ON suite.id=s.suite_id"
            " JOIN build ON build.id=s.build_id JOIN env ON env.id=s.env_id WHERE s.id=?")

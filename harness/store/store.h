@@ -171,6 +171,9 @@ typedef struct bt_store_run_row {
     int64_t started_ns, ended_ns;
     int64_t round_count, step_count;
     const char *name, *note; // of the user; "": none
+    const char *report;      // path of its page, "": none
+    const char *git_commit;  // of its build, "": not known
+    bool modified;           // the build had changes that are not committed
 } bt_store_run_row;
 
 typedef struct bt_store_run_list {
@@ -182,6 +185,26 @@ typedef struct bt_store_run_list {
 // Owns    the caller, until bt_store_run_list_release
 BT_CHECKED bt_status bt_store_run_list_read(bt_store *store, bt_store_run_list *out);
 void bt_store_run_list_release(bt_store_run_list *list);
+
+// ---- index.c: a value per case, system and round over all runs ---------------------------------
+
+// A round that passed and was timed.
+typedef struct bt_store_point {
+    int64_t run, case_id; // one case_id: the same case with the same settings
+    const char *suite, *name, *system, *kind;
+    const char *environment; // digest of the hard facts
+    double value;            // ns of a call; tokens/s of a training case
+} bt_store_point;
+
+typedef struct bt_store_points {
+    bt_store_point *rows; // by suite, case, system, environment and run
+    int64_t count;
+    bt_arena arena; // holds the rows
+} bt_store_points;
+
+// Owns    the caller, until bt_store_points_release
+BT_CHECKED bt_status bt_store_points_read(bt_store *store, bt_store_points *out);
+void bt_store_points_release(bt_store_points *points);
 
 // ---- history.c: one case over all runs ---------------------------------------------------------
 

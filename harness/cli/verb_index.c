@@ -1,0 +1,56 @@
+// harness/cli/verb_index.c - one page over all runs
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "harness/cli/cli.h"
+#include "harness/report/report.h"
+
+// Up to the last slash, with it.
+static void append_folder(const char *path, bt_str *out)
+{
+    const char *slash = strrchr(path, '/');
+    bt_str_append_bytes(out, path, slash ? (size_t)(slash - path) + 1 : 0);
+}
+
+static bt_status write_index(const bt_cli_arguments *arguments, const char *path)
+{
+    bt_store *store = NULL;
+    bt_str folder = {0}, page = {0};
+    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
+    append_folder(path, &folder);
+    bt_status status = bt_str_status(&folder);
+    if (status == BT_OK) {
+        status = bt_report_index(store, bt_str_text(&folder), &page);
+    }
+    if (status == BT_OK) {
+        status = bt_file_write(path, bt_str_text(&page), page.length_bytes);
+    }
+    bt_str_release(&folder);
+    bt_str_release(&page);
+    bt_status closed = bt_store_close(store);
+    return status == BT_OK ? closed : status;
+}
+
+int bt_verb_index(const bt_cli_arguments *arguments)
+{
+    const char *given = bt_cli_value(arguments, "output");
+    bt_str path = {0}, out = {0};
+    if (given) {
+        bt_str_append(&path, given);
+    } else {
+        append_folder(bt_cli_database(arguments), &path);
+        bt_str_append(&path, "index.html");
+    }
+    bt_status status = bt_str_status(&path);
+    if (status == BT_OK) {
+        status = write_index(arguments, bt_str_text(&path));
+    }
+    bt_str_format(&out, "index          %s\n", bt_str_text(&path));
+    bt_str_release(&path);
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&out);
+}

@@ -1,0 +1,298 @@
+// harness/report/index.c - one page over all runs: a table with filters, and how each case went
+//
+// A series is a case with the same settings, on one system and on machines with equal hard facts;
+// its points are runs, each the median of its rounds. Times are lower, rates higher when better.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/report/internal.h"
+#include "harness/report/marks.h"
+#include "harness/report/report.h"
+
+enum { SPARK_WIDTH = 160, SPARK_HEIGHT = 28, SPARK_EDGE = 3 };
+
+typedef struct index_page {
+    const char *folder; // of the page, "" for the working directory
+    bt_store_run_list runs;
+    bt_store_points points;
+    double *values; // [points.count], scratch
+} index_page;
+
+static bool is_rate(const bt_store_point *point)
+{
+    const bt_store_case what = {.kind = point->kind};
+    return !bt_summary_times_calls(&what);
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+// The words by which a row is filtered, as an attribute. run 0: the row is no run.
+static void open_row(int64_t run, const char *const *words, int count, const char *status,
+                     const char *suite, bt_str *out)
+{
+    bt_str_append(out, "<tr");
+    if (run > 0) {
+        bt_str_format(out, " id=run-%lld", (long long)run);
+    }
+    bt_str_append(out, " data-words=\"");
+    for (int i = 0; i < count; ++i) {
+        bt_html_text(out, words[i]);
+        bt_str_append(out, " ");
+    }
+    bt_str_append(out, "\" data-status=\"");
+    bt_html_text(out, status);
+    bt_str_append(out, "\" data-suite=\"");
+    bt_html_text(out, suite);
+    bt_str_append(out, "\">");
+}
+
+// A link to the run's own page, as seen from the index.
+static void write_number(const index_page *page, const bt_store_run_row *row, bt_str *out)
+{
+    const size_t length = strlen(page->folder);
+    const char *path = row->report;
+    if (*path && strncmp(path, page->folder, length) == 0) {
+        path += length;
+    } else if (*path && *path != '/') {
+        path = ""; // elsewhere, and not known from where
+    }
+    bt_str_append(out, "<th scope=row class=n>");
+    if (*path) {
+        bt_str_append(out, "<a href=\"");
+        bt_html_text(out, path);
+        bt_str_format(out, "\">%lld</a>", (long long)row->id);
+    } else {
+        bt_str_format(out, "%lld", (long long)row->id);
+    }
+}
+
+static void write_text(const char *text, bt_str *out)
+{
+    bt_str_append(out, "<td>");
+    bt_html_text(out, text);
+}
+
+static void write_run(const index_page *page, const bt_store_run_row *row, bt_str *out)
+{
+    const char *status = bt_run_status_name(row->status);
+    const char *words[] = {row->suite, row->profile, row->name, row->note, row->git_commit};
+    const double time_ns = (double)(row->ended_ns - row->started_ns);
+    open_row(row->id, words, 5, status, row->suite, out);
+    write_number(page, row, out);
+    write_text(row->name, out);
+    write_text(row->suite, out);
+    bt_str_append(out, " <span class=muted>");
+    bt_html_text(out, row->profile);
+    bt_str_append(out, "</span><td>");
+    bt_mark_write(status, out);
+    bt_str_format(out, "<td data-v=%lld>%s<td class=n data-v=%.0f>%s<td class=n>%lld",
+                  (long long)row->started_ns, bt_format_date(row->started_ns).text,
+                  row->ended_ns > 0 ? time_ns : 0,
+                  row->ended_ns > 0 ? bt_format_value(BT_UNIT_NS, time_ns).text : "",
+                  (long long)row->round_count);
+    bt_str_format(out, "<td><code>%.10s%s</code>", row->git_commit, row->modified ? "+" : "");
+    write_text(row->note, out);
+    bt_str_append(out, "\n");
+}
+
+static void write_runs(const index_page *page, bt_str *out)
+{
+    bt_str_append(out, "<section id=runs><h2>Runs</h2>\n<div class=scroll><table data-name=runs>"
+                       "<thead><tr><th class=n>run<th>name<th>suite<th>status<th>started"
+                       "<th class=n>time<th class=n>rounds<th>commit<th>note</thead><tbody>\n");
+    for (int64_t i = 0; i < page->runs.count; ++i) {
+        write_run(page, &page->runs.rows[i], out);
+    }
+    bt_str_append(out, "</tbody></table></div></section>\n");
+}
+
+// ---- cases -------------------------------------------------------------------------------------
+
+static bool same_series(const bt_store_point *a, const bt_store_point *b)
+{
+    return a->case_id == b->case_id && strcmp(a->system, b->system) == 0 &&
+           strcmp(a->environment, b->environment) == 0;
+}
+
+// The medians of the runs among points [count], in the order of runs; how many.
+static bt_status take_medians(const index_page *page, const bt_store_point *points, int64_t count,
+                              int64_t *runs)
+{
+    *runs = 0;
+    for (int64_t from = 0, to = 0; from < count; from = to) {
+        bt_stats stats;
+        for (to = from; to < count && points[to].run == points[from].run; ++to) {
+            page->values[to] = points[to].value;
+        }
+        BT_TRY(bt_stats_of(page->values + from, to - from, &stats));
+        page->values[(*runs)++] = stats.median; // behind what was read already
+    }
+    return BT_OK;
+}
+
+static void write_spark(const double *values, int64_t count, const char *label, bt_str *out)
+{
+    double low = values[0], high = values[0];
+    for (int64_t i = 1; i < count; ++i) {
+        low = fmin(low, values[i]);
+        high = fmax(high, values[i]);
+    }
+    const double span = high > low ? high - low : 1, wide = SPARK_WIDTH - 2 * SPARK_EDGE;
+    double x = 0, y = 0;
+    bt_str_format(out,
+                  "<svg class=spark width=%d height=%d viewBox=\"0 0 %d %d\" role=img "
+                  "aria-label=\"",
+                  SPARK_WIDTH, SPARK_HEIGHT, SPARK_WIDTH, SPARK_HEIGHT);
+    bt_html_text(out, label);
+    bt_str_append(out, "\"><polyline points=\"");
+    for (int64_t i = 0; i < count; ++i) {
+        x = SPARK_EDGE + (count > 1 ? wide * (double)i / (double)(count - 1) : wide / 2);
+        y = SPARK_EDGE +
+            (SPARK_HEIGHT - 2 * SPARK_EDGE) * (high > low ? (high - values[i]) / span : 0.5);
+        bt_str_format(out, "%s%.1f,%.1f", i ? " " : "", x, y);
+    }
+    bt_str_format(out, "\"/><circle cx=%.1f cy=%.1f r=2.5 /></svg>", x, y);
+}
+
+static bt_status write_series(const index_page *page, const bt_store_point *points, int64_t count,
+                              bt_str *out)
+{
+    int64_t runs = 0;
+    BT_TRY(take_medians(page, points, count, &runs));
+    const bt_unit unit = is_rate(points) ? BT_UNIT_TOKENS_PER_S : BT_UNIT_NS;
+    const double *values = page->values, last = values[runs - 1];
+    const char *words[] = {points->suite, points->name, points->system, points->kind};
+    char label[160], change[32] = "";
+    (void)snprintf(label, sizeof label, "%lld runs, the last %s", (long long)runs,
+                   bt_format_value(unit, last).text);
+    if (runs > 1) {
+        (void)snprintf(change, sizeof change, "%+.1f %%", 100 * (last / values[runs - 2] - 1));
+    }
+    open_row(0, words, 4, "", points->suite, out);
+    bt_str_append(out, "<th scope=row>");
+    bt_html_text(out, points->name);
+    bt_str_append(out, "<td class=plot-cell>");
+    write_spark(values, runs, label, out);
+    bt_str_format(out,
+                  "<td class=n data-v=%.17g>%s<td class=n>%s<td class=n>%lld<td class=n>"
+                  "<a href=\"#run-%lld\">%lld</a>",
+                  last, bt_format_value(unit, last).text, change, (long long)runs,
+                  (long long)points[count - 1].run, (long long)points[count - 1].run);
+    write_text(points->suite, out);
+    write_text(points->system, out);
+    bt_str_append(out, "\n");
+    return BT_OK;
+}
+
+static bt_status write_cases(const index_page *page, bt_str *out)
+{
+    const bt_store_point *points = page->points.rows;
+    bt_str_append(out, "<section id=cases><h2>Cases over runs</h2>\n<p class=muted>A point is a "
+                       "run: the median of its rounds, from the oldest to the newest. Training: "
+                       "tokens/s, higher is better; calls: time, lower is better. A line is one "
+                       "case with the same settings on machines with equal hard facts; 'bt-bench "
+                       "history CASE' says where it changed.</p>\n"
+                       "<div class=scroll><table data-name=cases><thead><tr><th>case"
+                       "<th class=axis-head>runs, oldest to newest<th class=n>last"
+                       "<th class=n>against the one before<th class=n>runs<th class=n>last run"
+                       "<th>suite<th>system</thead><tbody>\n");
+    for (int64_t from = 0, to = 0; from < page->points.count; from = to) {
+        for (to = from; to < page->points.count && same_series(&points[from], &points[to]); ++to) {
+        }
+        BT_TRY(write_series(page, points + from, to - from, out));
+    }
+    bt_str_append(out, "</tbody></table></div></section>\n");
+    return BT_OK;
+}
+
+// ---- the head ----------------------------------------------------------------------------------
+
+static void write_choice(const char *word, bt_str *out)
+{
+    bt_str_append(out, "<option value=\"");
+    bt_html_text(out, word);
+    bt_str_append(out, "\">");
+    bt_html_text(out, word);
+}
+
+static void write_suites(const index_page *page, bt_str *out)
+{
+    for (int64_t i = 0; i < page->runs.count; ++i) {
+        bool known = false;
+        for (int64_t j = 0; j < i && !known; ++j) {
+            known = strcmp(page->runs.rows[i].suite, page->runs.rows[j].suite) == 0;
+        }
+        if (!known) {
+            write_choice(page->runs.rows[i].suite, out);
+        }
+    }
+}
+
+static void write_head(const index_page *page, const char *database, bt_str *out)
+{
+    int64_t counts[BT_RUN_STATUS_COUNT] = {0};
+    for (int64_t i = 0; i < page->runs.count; ++i) {
+        ++counts[page->runs.rows[i].status];
+    }
+    bt_str_append(out, "<header><p class=eyebrow>bt-bench</p><h1>");
+    bt_str_format(out, "%lld run%s in ", (long long)page->runs.count,
+                  page->runs.count == 1 ? "" : "s");
+    bt_html_text(out, database);
+    bt_str_append(out, "</h1>\n<ul class=tiles>");
+    for (int i = 0; i < BT_RUN_STATUS_COUNT; ++i) {
+        if (counts[i] > 0) {
+            const report_mark *mark = bt_mark_of(bt_run_status_name((bt_run_status)i));
+            bt_str_format(out,
+                          "<li class=tile><span class=\"status %s\"><i aria-hidden=true>%s</i> "
+                          "%lld %s</span></li>",
+                          mark->tone, mark->shape, (long long)counts[i], mark->word);
+        }
+    }
+    bt_str_append(out, "</ul>\n<form class=filters hidden><label>Words <input type=search id=words>"
+                       "</label> <label>Status <select id=status><option value=\"\">all");
+    for (int i = 0; i < BT_RUN_STATUS_COUNT; ++i) {
+        if (counts[i] > 0) {
+            write_choice(bt_run_status_name((bt_run_status)i), out);
+        }
+    }
+    bt_str_append(out, "</select></label> <label>Suite <select id=suite><option value=\"\">all");
+    write_suites(page, out);
+    bt_str_append(out,
+                  "</select></label> <output class=muted id=shown></output></form></header>\n");
+}
+
+static bt_status write_page(const index_page *page, const char *database, bt_str *out)
+{
+    bt_str body = {0};
+    write_head(page, database, &body);
+    write_runs(page, &body);
+    bt_status status = write_cases(page, &body);
+    status = status == BT_OK ? bt_str_status(&body) : status;
+    if (status == BT_OK) {
+        status = bt_page_of_tables("bt-bench: all runs", bt_str_text(&body), out);
+    }
+    bt_str_release(&body);
+    return status;
+}
+
+bt_status bt_report_index(bt_store *store, const char *folder, bt_str *out)
+{
+    index_page page = {.folder = folder};
+    void *block = NULL;
+    BT_TRY(bt_store_run_list_read(store, &page.runs));
+    bt_status status = bt_store_points_read(store, &page.points);
+    if (status == BT_OK) {
+        status = bt_mem_alloc((size_t)page.points.count + 1, sizeof(double), &block);
+    }
+    page.values = block;
+    if (status == BT_OK) {
+        status = write_page(&page, bt_store_path(store), out);
+    }
+    bt_mem_free(block);
+    bt_store_points_release(&page.points);
+    bt_store_run_list_release(&page.runs);
+    return status;
+}
