@@ -1,0 +1,107 @@
+// framework/compiler/lab/ptx.c - writes the PTX of some groups, for an emulator or a GPU to run
+//
+//   write_ptx FOLDER ARCH ROWS    NAME.ptx per case, and FOLDER/cases: a line per case with
+//                                 name kind dtype rows cols blocks threads
+// What a kind computes and its operands are tests/unit/compiled_group.h's. ROWS: of the row cases;
+// elementwise cases have ROWS * 1024 + 3 elements.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/file.h"
+#include "framework/compiler/lower.h"
+#include "tests/unit/compiled_group.h"
+
+typedef struct ptx_case {
+    const char *kind;
+    bt_dtype dtype;
+    int64_t cols;
+} ptx_case;
+
+static const ptx_case cases[] = {
+    {"gelu", BT_F32, 0},
+    {"gelu", BT_BF16, 0},
+    {"silu", BT_F32, 0},
+    {"softmax", BT_F32, 100},
+    {"softmax", BT_F32, 1024},
+    {"softmax", BT_BF16, 1024},
+    {"softmax", BT_F32, 4096},
+    {"layernorm", BT_F32, 768},
+    {"layernorm", BT_BF16, 768},
+    {"layernorm", BT_F32, 1024},
+    {"rmsnorm", BT_F32, 1024},
+    {"rmsnorm", BT_BF16, 1024},
+    {"cross_entropy", BT_F32, 1000},
+    {"cross_entropy", BT_BF16, 1024},
+};
+
+static bt_fused group_of(const ptx_case *c, int64_t rows)
+{
+    if (strcmp(c->kind, "softmax") == 0) {
+        return group_softmax(c->dtype, rows, c->cols, BT_F32);
+    }
+    if (strcmp(c->kind, "layernorm") == 0) {
+        return group_layernorm(c->dtype, rows, c->cols, 1e-5, BT_F32);
+    }
+    if (strcmp(c->kind, "rmsnorm") == 0) {
+        return group_rmsnorm(c->dtype, rows, c->cols, 1e-5, BT_F32);
+    }
+    if (strcmp(c->kind, "cross_entropy") == 0) {
+        return group_cross_entropy(c->dtype, rows, c->cols, BT_F32);
+    }
+    return group_unary(c->dtype, rows * 1024 + 3,
+                       strcmp(c->kind, "silu") == 0 ? BT_UNARY_SILU : BT_UNARY_GELU, 0);
+}
+
+static bt_status write_case(const char *folder, const bt_target *target, const ptx_case *c,
+                            int64_t rows, bt_str *list)
+{
+    char path[4096], name[64];
+    bt_emitted_cuda emitted;
+    bt_code ptx = {0};
+    const bt_fused group = group_of(c, rows);
+    const int64_t cols = group.shape[group.rank - 1], all = group.rank > 1 ? rows : 1;
+    (void)snprintf(name, sizeof name, "%s_%s_%lld", c->kind, bt_dtype_name(c->dtype),
+                   (long long)cols);
+    (void)snprintf(path, sizeof path, "%s/%s.ptx", folder, name);
+    bt_status status = bt_emit_cuda(&group, &emitted);
+    status = status ? status : bt_lower(target, bt_str_text(&emitted.text), NULL, &ptx, NULL);
+    status = status ? status : bt_file_write(path, ptx.bytes, ptx.size_bytes);
+    bt_str_format(list, "%s %s %s %lld %lld %lld %d\n", name, c->kind, bt_dtype_name(c->dtype),
+                  (long long)all, (long long)cols, (long long)bt_emit_blocks(&group, &emitted, all),
+                  emitted.threads);
+    bt_code_release(&ptx);
+    bt_str_release(&emitted.text);
+    return bt_error_context(status, "%s", name);
+}
+
+int main(int count, char **arguments)
+{
+    if (count != 4) {
+        (void)fprintf(stderr, "usage: write_ptx FOLDER ARCH ROWS\n");
+        return 2;
+    }
+    bt_target target;
+    bt_str list = {0};
+    char path[4096];
+    const int64_t rows = strtoll(arguments[3], NULL, 10);
+    bt_status status = bt_compiler_available();
+    if (status == BT_STATUS_UNAVAILABLE) {
+        printf("skipped: %s\n", bt_error_message());
+        return 77;
+    }
+    status = bt_target_cuda((int)strtol(arguments[2], NULL, 10), &target);
+    status = status ? status : bt_dir_make(arguments[1]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && status == BT_OK; ++i) {
+        status = write_case(arguments[1], &target, &cases[i], rows, &list);
+    }
+    (void)snprintf(path, sizeof path, "%s/cases", arguments[1]);
+    status = status ? status : bt_str_status(&list);
+    status = status ? status : bt_file_write(path, bt_str_text(&list), list.length_bytes);
+    bt_str_release(&list);
+    if (status) {
+        (void)fprintf(stderr, "%s: %s\n", bt_status_text(status), bt_error_message());
+        return 1;
+    }
+    return 0;
+}
