@@ -5,10 +5,15 @@
 #     -> nn, optim, data, checkpoint, dist, compiler -> eval -> train -> harness
 #
 # Checks every #include of framework, kernels and harness under FOLDER (default: the repository):
-# a file may include its own layer, its own rank's and lower ones. Besides: sqlite3.h only in
-# harness/store, framework layers above base only in harness/run and harness/cases, C++ only in
-# .cu and .cuh files, no include by a path with "..". Exceptions stand in the table below, each with
-# its reason.
+# a file may include its own layer, its own rank's and lower ones. The folders of the harness are
+# ranked too, and there a folder may include lower ones only:
+#
+#   record, suite -> text -> env, stats -> plan, store -> redact, compare, history, replicate, cases
+#     -> run, report -> gate, watch -> ab -> bundle, diff -> cli
+#
+# Besides: sqlite3.h only in harness/store, framework layers above base only in harness/run and
+# harness/cases, C++ only in .cu and .cuh files, no include by a path with "..". Exceptions stand in
+# the table below, each with its reason. tests/support/no_circles.sh checks single files.
 # Exit 0 clean, 1 with one line a finding: file:line: what is wrong.
 set -eu
 cd "${1:-$(dirname -- "$0")/..}"
@@ -51,6 +56,12 @@ BEGIN {
     }
     rank["kernels"] = 2
     rank["harness"] = 8
+    split("record:1 suite:1 text:2 env:3 stats:3 plan:4 store:4 redact:5 compare:5 history:5" \
+          " replicate:5 cases:5 run:6 report:6 gate:7 watch:7 ab:8 bundle:9 diff:9 cli:10", pairs, " ")
+    for (i in pairs) {
+        split(pairs[i], pair, ":")
+        inner["harness/" pair[1]] = pair[2]
+    }
 }
 
 function layer_of(path, parts) {
@@ -72,6 +83,22 @@ function is_excepted(file, target, i) {
     return 0
 }
 
+function folder_of(path, parts) {
+    split(path, parts, "/")
+    return parts[1] "/" parts[2]
+}
+
+function check_folders(mine, theirs, target) {
+    if (mine == theirs) {
+        return
+    }
+    if (!(mine in inner)) {
+        say("the folder " mine " has no rank among those of the harness")
+    } else if (!(theirs in inner) || inner[theirs] >= inner[mine]) {
+        say(mine " may not include " target ": " theirs " is not below it")
+    }
+}
+
 function check_ours(target, mine, theirs) {
     if (target ~ /\.\./) {
         say("include by the path from the root, not by \"..\"")
@@ -88,6 +115,9 @@ function check_ours(target, mine, theirs) {
     }
     if (rank[theirs] > rank[mine]) {
         say(mine " may not include " target ": " theirs " is a layer above it")
+    }
+    if (mine == "harness" && theirs == "harness") {
+        check_folders(folder_of(FILENAME), folder_of(target), target)
     }
     if (mine == "harness" && theirs != "harness" && theirs != "framework/base" &&
         FILENAME !~ /^harness\/(run|cases|launch)\// && !is_excepted(FILENAME, target)) {

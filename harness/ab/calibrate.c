@@ -6,6 +6,7 @@
 
 #include "harness/gate/card.h"
 #include "harness/gate/gate.h"
+#include "harness/record/keep.h"
 #include "harness/stats/stats.h"
 #include "harness/stats/summary.h"
 
@@ -271,16 +272,6 @@ int bt_calibration_exit_code(const bt_calibration_result *result)
 
 // ---- storing -----------------------------------------------------------------------------------
 
-static bt_status keep(bt_arena *arena, const char *text, const char **out)
-{
-    void *copy = NULL;
-    size_t size_bytes = strlen(text) + 1;
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
-    memcpy(copy, text, size_bytes);
-    *out = copy;
-    return BT_OK;
-}
-
 static bt_status add_row(const bt_calibration_result *result, const bt_calibrated_case *item,
                          bt_arena *arena, bt_store_calibration *row)
 {
@@ -305,12 +296,12 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
     BT_TRY(bt_gate_environment(&result->run->info.env, item->name, axes_of(result->run, item),
                                environment));
     bt_gate_card(&result->run->info.env, card);
-    BT_TRY(keep(arena, environment, &row->environment));
-    BT_TRY(keep(arena, card, &row->card));
+    BT_TRY(bt_keep(arena, environment, &row->environment));
+    BT_TRY(bt_keep(arena, card, &row->card));
     bt_gate_calibrated_rule(&item->rule, &rule);
     bt_status status = bt_str_status(&rule);
     if (status == BT_OK) {
-        status = keep(arena, bt_str_text(&rule), &row->rule_json);
+        status = bt_keep(arena, bt_str_text(&rule), &row->rule_json);
     }
     bt_str_release(&rule);
     return status;

@@ -10,17 +10,9 @@
 #include "harness/ab/build.h"
 #include "harness/ab/command.h"
 #include "harness/env/build.h"
+#include "harness/record/keep.h"
 
 // ---- what a program is -------------------------------------------------------------------------
-
-static bt_status keep(bt_arena *arena, const char *text, size_t length, const char **out)
-{
-    void *copy = NULL;
-    BT_TRY(bt_arena_alloc(arena, length + 1, &copy));
-    memcpy(copy, text, length);
-    *out = copy;
-    return BT_OK;
-}
 
 // The rest of the line that starts with `key`, "" without one.
 static bt_status line_of(const char *text, const char *key, bt_arena *arena, const char **out)
@@ -31,10 +23,10 @@ static bt_status line_of(const char *text, const char *key, bt_arena *arena, con
         if (strncmp(line, key, length) == 0) {
             line += length;
             line += strspn(line, " ");
-            return keep(arena, line, strcspn(line, "\n"), out);
+            return bt_keep_part(arena, line, strcspn(line, "\n"), out);
         }
     }
-    return keep(arena, "", 0, out);
+    return bt_keep_part(arena, "", 0, out);
 }
 
 // Cuts `text` before its last `mark`; what is behind it goes into *rest, "" without a mark.
@@ -76,7 +68,7 @@ bt_status bt_ab_build_parse(const char *text, bt_arena *arena, bt_store_build *o
     const bt_build build = {out->version, out->git_commit, out->git_diff, out->compiler,
                             out->flags,   out->type,       out->cuda};
     BT_TRY(bt_build_digest_of(&build, digest));
-    return keep(arena, digest, sizeof digest - 1, &out->digest);
+    return bt_keep_part(arena, digest, sizeof digest - 1, &out->digest);
 }
 
 static bt_status ask(const char *program, bt_ab_side *out)

@@ -11,19 +11,6 @@
 #include "harness/bundle/files.h"
 #include "harness/record/record.h"
 
-// What stands in the place of what identifies a machine.
-#define BT_CONTENT_LEFT_OUT "(left out)"
-
-// Shortens the paths of the exporting machine in every text of the run (see paths.c), in place;
-// with `identity` also leaves out what identifies the machine (private.c). `kinds` gets the words
-// for what was changed, apart by ", ".
-BT_CHECKED bt_status bt_content_redact(bt_store_run *run, bool identity, bt_str *kinds);
-// Appends `text` with its paths shortened; true when that changed it.
-bool bt_content_shorten(const char *text, size_t length, bt_str *out);
-
-// Whether a text looks as if something in it had been shortened or left out.
-bool bt_content_is_short(const char *text);
-
 // Adds the files that say what a run was.
 BT_CHECKED bt_status bt_content_write(const bt_store_run *run, bt_files *files);
 // Reads them back; rounds are numbered from 1.

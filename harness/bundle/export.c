@@ -7,6 +7,7 @@
 #include "harness/bundle/content.h"
 #include "harness/bundle/sign.h"
 #include "harness/env/facts.h"
+#include "harness/redact/redact.h"
 
 // What the run lacks, a line each.
 static void note_missing(const bt_store_run *run, bt_str *notes)
@@ -68,7 +69,7 @@ static bt_status build(bt_store_run *run, const bt_bundle_options *options, bt_s
                        bt_files *files)
 {
     bt_str kinds = {0};
-    bt_status status = bt_content_redact(run, options->is_public, &kinds);
+    bt_status status = bt_redact_run(run, options->is_public, &kinds);
     if (status == BT_OK && kinds.length_bytes) {
         bt_str_format(notes, "paths%s of this machine were %s in: %s\n",
                       options->is_public ? " and names" : "",
@@ -122,7 +123,7 @@ bt_status bt_bundle_check_public(const char *name, const void *bytes, size_t siz
     bt_status status = bt_error_context(bt_content_read(&files, &run), "%s", name);
     for (int64_t i = 0; status == BT_OK && i < run.info.env.fact_count; i++) {
         const bt_store_fact *fact = &run.info.env.facts[i];
-        if (bt_fact_is_private(fact->key) && strcmp(fact->value, BT_CONTENT_LEFT_OUT) != 0) {
+        if (bt_fact_is_private(fact->key) && strcmp(fact->value, BT_REDACT_LEFT_OUT) != 0) {
             status = bt_error(BT_STATUS_INVALID_ARGUMENT,
                               "%s: gives %s, which identifies the machine; 'bt-bench export "
                               "--public' leaves such things out",

@@ -10,6 +10,7 @@
 #include "harness/ab/ab.h"
 #include "harness/bundle/content.h"
 #include "harness/bundle/recompute.h"
+#include "harness/redact/redact.h"
 #include "harness/replicate/replicate.h"
 #include "harness/suite/json.h"
 
@@ -141,7 +142,7 @@ static bt_status check_baseline(const bt_store_verdict *item, const bt_baseline 
     BT_TRY(bt_json_parse("rule_json", item->rule_json, strlen(item->rule_json), &rule));
     const cJSON *digest = bt_json_get(rule.root, "baseline_digest");
     const bool named = bt_json_get(rule.root, "baseline_system") && cJSON_IsString(digest);
-    if (named && baseline->document && bt_content_is_short(baseline->document)) {
+    if (named && baseline->document && bt_redact_is_short(baseline->document)) {
         bt_str_append(&check->notes,
                       "the baseline's digest is not checked: something in it was shortened\n");
     } else if (named && baseline->document) {

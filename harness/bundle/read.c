@@ -5,6 +5,7 @@
 
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
+#include "harness/record/keep.h"
 #include "harness/text/record_json.h"
 
 enum { ROUNDS_MAX = 100000 };
@@ -283,7 +284,7 @@ static bt_status read_environment(const content_reader *in, const cJSON *json)
     if (!cJSON_IsString(digest)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "environment.json: \"digest\" is missing");
     }
-    BT_TRY(bt_fields_copy(in->arena, digest->valuestring, &env->digest));
+    BT_TRY(bt_keep(in->arena, digest->valuestring, &env->digest));
     READ_LIST(in, bt_json_get(json, "facts"), "environment.json", BT_FIELDS_FACT, env->facts,
               env->fact_count);
     return BT_OK;
@@ -307,7 +308,7 @@ static bt_status read_all(const content_reader *in)
     bt_json_release(&json);
     BT_TRY(status);
     BT_TRY(find_file(in, "plan.json", &plan));
-    BT_TRY(bt_fields_copy(in->arena, plan->bytes, &run->info.suite.plan_json));
+    BT_TRY(bt_keep(in->arena, plan->bytes, &run->info.suite.plan_json));
     run->info.out_dir = "";
     BT_TRY(read_origins(in));
     BT_TRY(parse_file(in, "environment.json", &json));

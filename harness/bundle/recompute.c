@@ -6,16 +6,34 @@
 #include "harness/bundle/recompute.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/bundle/content.h"
 #include "harness/env/facts.h"
 #include "harness/plan/plan.h"
+#include "harness/redact/redact.h"
 #include "harness/run/plausible.h"
 #include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 #include "harness/suite/json.h"
+
+enum { FINDINGS_MAX = 100 };
+
+void bt_bundle_find(bt_bundle_check *check, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (check->finding_count++ >= FINDINGS_MAX) {
+        return; // counted all the same
+    }
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    bt_str_format(&check->findings, "%s\n", text);
+}
 
 bool bt_recompute_same(double left, double right)
 {
@@ -404,7 +422,7 @@ static bt_status check_environment(const bt_store_env *env, bt_bundle_check *che
     bt_facts facts = {0};
     bt_status status = BT_OK;
     for (int64_t i = 0; i < env->fact_count; i++) {
-        if (env->facts[i].level == BT_FACT_HARD && bt_content_is_short(env->facts[i].value)) {
+        if (env->facts[i].level == BT_FACT_HARD && bt_redact_is_short(env->facts[i].value)) {
             bt_str_format(&check->notes,
                           "the environment's digest is not checked: a path in %.80s was "
                           "shortened\n",

@@ -239,12 +239,6 @@ typedef struct envelope {
     unsigned char signature[crypto_sign_ed25519_BYTES];
 } envelope;
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
 // An envelope that is written in another way than ours is none, so that no byte of it is free.
 static bt_status take_apart(const char *name, const bt_json_doc *json, size_t size_bytes,
                             envelope *out)
@@ -253,9 +247,9 @@ static bt_status take_apart(const char *name, const bt_json_doc *json, size_t si
     const cJSON *first = cJSON_IsArray(list) ? list->child : NULL;
     bt_str again = {0};
     size_t length = 0;
-    *out = (envelope){.payload = text_of(json->root, "payload"),
-                      .key_id = text_of(first, "keyid"),
-                      .code = text_of(first, "sig")};
+    *out = (envelope){.payload = bt_json_text_of(json->root, "payload"),
+                      .key_id = bt_json_text_of(first, "keyid"),
+                      .code = bt_json_text_of(first, "sig")};
     write_envelope(out->payload, out->key_id, out->code, &again);
     BT_TRY(bt_str_status(&again));
     bool same = again.length_bytes == size_bytes &&

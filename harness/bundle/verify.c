@@ -4,7 +4,6 @@
 // again, then everything that follows from raw numbers. Nothing later is looked at when the run
 // cannot be read.
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,21 +13,6 @@
 #include "harness/bundle/recompute.h"
 #include "harness/bundle/sign.h"
 #include "harness/suite/json.h"
-
-enum { FINDINGS_MAX = 100 };
-
-void bt_bundle_find(bt_bundle_check *check, const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    if (check->finding_count++ >= FINDINGS_MAX) {
-        return; // counted all the same
-    }
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    bt_str_format(&check->findings, "%s\n", text);
-}
 
 // What a file of the bundle says wrongly is a finding; anything else stays an error.
 static bt_status take_mistake(bt_bundle_check *check, bt_status status)
@@ -49,12 +33,6 @@ static bool is_outside_manifest(const char *name)
            strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
 }
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
 static void check_listed(const bt_file *file, const cJSON *row, bt_bundle_check *check)
 {
     char digest[65];
@@ -62,9 +40,9 @@ static void check_listed(const bt_file *file, const cJSON *row, bt_bundle_check 
     if ((double)file->size_bytes != bt_json_number_of(row, "size_bytes")) {
         bt_bundle_find(check, "%s has %zu bytes, by the manifest %.0f", file->name,
                        file->size_bytes, bt_json_number_of(row, "size_bytes"));
-    } else if (strcmp(digest, text_of(row, "sha256")) != 0) {
+    } else if (strcmp(digest, bt_json_text_of(row, "sha256")) != 0) {
         bt_bundle_find(check, "%s has the SHA-256 %s, by the manifest %.64s", file->name, digest,
-                       text_of(row, "sha256"));
+                       bt_json_text_of(row, "sha256"));
     }
 }
 
@@ -78,11 +56,12 @@ static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check
             i++;
             continue;
         }
-        int order = !file ? 1 : !row ? -1 : strcmp(file->name, text_of(row, "name"));
+        int order = !file ? 1 : !row ? -1 : strcmp(file->name, bt_json_text_of(row, "name"));
         if (order < 0) {
             bt_bundle_find(check, "%s is there and not in the manifest", file->name);
         } else if (order > 0) {
-            bt_bundle_find(check, "%.99s is in the manifest and not there", text_of(row, "name"));
+            bt_bundle_find(check, "%.99s is in the manifest and not there",
+                           bt_json_text_of(row, "name"));
         } else if (file) {
             check_listed(file, row, check);
         }

@@ -4,55 +4,6 @@
 
 #include "harness/cases/operands/make.h"
 
-// ---- what the makers say it with ---------------------------------------------------------------
-
-bt_dtype bt_operand_type(const body *self, bool wide) { return wide ? BT_F64 : self->dtype; }
-
-bt_dtype bt_operand_sum_type(const body *self, bool wide)
-{
-    // Frameworks return sums in the type of the operands.
-    return wide || self->dtype == BT_F64 ? BT_F64 : self->peer ? self->dtype : BT_F32;
-}
-
-bt_operand *bt_operand_add(body *self, const char *name, bt_operand_role role, int64_t per_row)
-{
-    bt_operand *out = &self->operands[self->count++];
-    *out = (bt_operand){.name = name,
-                        .role = role,
-                        .dtype = self->dtype,
-                        .per_row = per_row,
-                        .fill = BT_FILL_NORMAL,
-                        .b = 1};
-    return out;
-}
-
-bt_operand *bt_operand_add_whole(body *self, const char *name, bt_operand_role role, int64_t count)
-{
-    bt_operand *out = bt_operand_add(self, name, role, 0);
-    out->whole = count;
-    return out;
-}
-
-void bt_operand_filled(bt_operand *operand, bt_operand_fill fill, double a, double b)
-{
-    operand->fill = fill;
-    operand->a = a;
-    operand->b = b;
-}
-
-void bt_operand_within(bt_operand *operand, double relative, double terms)
-{
-    operand->relative = relative;
-    operand->terms = terms;
-}
-
-void bt_operands_of(body *self, bt_kernel_op op, int64_t rows)
-{
-    self->op = op;
-    self->rows = rows;
-    self->in_chunks = true;
-}
-
 // ---- the table ---------------------------------------------------------------------------------
 
 static void (*const makers[BT_KERNEL_CASE_OP_COUNT])(body *) = {
@@ -63,25 +14,19 @@ static void (*const makers[BT_KERNEL_CASE_OP_COUNT])(body *) = {
 #undef BT_KERNEL_CASE_OP
 };
 
-static const char *text_of(const cJSON *kernel, const char *key)
-{
-    const cJSON *node = bt_json_get(kernel, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
 static bt_status make_body(const cJSON *kernel, bool peer, bt_kernel_body *out)
 {
     memset(out, 0, sizeof *out);
-    const char *dtype = text_of(kernel, "dtype");
+    const char *dtype = bt_json_text_of(kernel, "dtype");
     out->tf32 = strcmp(dtype, "tf32") == 0;
-    out->backward = strcmp(text_of(kernel, "direction"), "backward") == 0;
+    out->backward = strcmp(bt_json_text_of(kernel, "direction"), "backward") == 0;
     out->peer = peer;
-    if (!bt_kernel_case_op_parse(text_of(kernel, "op"), &out->what) ||
-        !bt_kernel_shape_parse(text_of(kernel, "shape"), &out->shape) ||
+    if (!bt_kernel_case_op_parse(bt_json_text_of(kernel, "op"), &out->what) ||
+        !bt_kernel_shape_parse(bt_json_text_of(kernel, "shape"), &out->shape) ||
         !bt_dtype_parse(out->tf32 ? "f32" : dtype, &out->dtype) || !bt_dtype_is_float(out->dtype)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "a kernel case of op \"%s\", dtype \"%s\", shape \"%s\"",
-                        text_of(kernel, "op"), dtype, text_of(kernel, "shape"));
+                        bt_json_text_of(kernel, "op"), dtype, bt_json_text_of(kernel, "shape"));
     }
     out->main = out->dtype;
     makers[out->what](out);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "harness/report/report.h"
 #include "harness/store/live.h"
 
 static bt_status read_options(const bt_cli_arguments *arguments, const bt_cli_suite_wishes *wishes,
@@ -128,6 +129,7 @@ bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
                               .metrics_dir = bt_cli_value(arguments, "metrics"),
                               .worker = bt_cli_value(arguments, "worker"),
                               .command = arguments->command,
+                              .report = bt_report_write,
                               .trusted = suite->trusted,
                               .trusts_commands = suite->trusts_commands,
                               .quiet = bt_cli_value(arguments, "quiet") != NULL,

@@ -4,6 +4,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/bundle/bundle.h"
 #include "harness/cli/claims_file.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
@@ -25,6 +26,7 @@ static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, con
     if (status == BT_OK) {
         bt_publication publication = {.folder = bt_str_text(&folder),
                                       .bundle = bt_cli_value(arguments, "bundle"),
+                                      .check_bundle = bt_bundle_check_public,
                                       .claims = &claims,
                                       .force = bt_cli_value(arguments, "force") != NULL,
                                       .draft = bt_cli_value(arguments, "draft") != NULL};

@@ -4,19 +4,10 @@
 #include <string.h>
 
 #include "harness/compare/items.h"
+#include "harness/record/keep.h"
 #include "harness/suite/json.h"
 
 enum { PATH_BYTES = 512 };
-
-static bt_status copy_text(bt_arena *arena, const char *text, const char **out)
-{
-    void *copy = NULL;
-    size_t size_bytes = strlen(text) + 1;
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
-    memcpy(copy, text, size_bytes);
-    *out = copy;
-    return BT_OK;
-}
 
 bt_status bt_items_add(item_list *list, const char *group, const char *key, const char *left,
                        const char *right, bt_fact_level level)
@@ -32,10 +23,10 @@ bt_status bt_items_add(item_list *list, const char *group, const char *key, cons
         list->capacity = capacity;
     }
     bt_compare_item item = {.level = level};
-    BT_TRY(copy_text(list->arena, group, &item.group));
-    BT_TRY(copy_text(list->arena, key, &item.key));
-    BT_TRY(copy_text(list->arena, left, &item.left));
-    BT_TRY(copy_text(list->arena, right, &item.right));
+    BT_TRY(bt_keep(list->arena, group, &item.group));
+    BT_TRY(bt_keep(list->arena, key, &item.key));
+    BT_TRY(bt_keep(list->arena, left, &item.left));
+    BT_TRY(bt_keep(list->arena, right, &item.right));
     list->items[list->count++] = item;
     return BT_OK;
 }
@@ -48,13 +39,13 @@ static bt_status value_text(bt_arena *arena, const cJSON *value, const char **ou
         return BT_OK;
     }
     if (cJSON_IsString(value)) {
-        return copy_text(arena, value->valuestring, out);
+        return bt_keep(arena, value->valuestring, out);
     }
     char *text = cJSON_PrintUnformatted(value);
     if (!text) {
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "printing a value of the plan");
     }
-    bt_status status = copy_text(arena, text, out);
+    bt_status status = bt_keep(arena, text, out);
     cJSON_free(text);
     return status;
 }

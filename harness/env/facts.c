@@ -1,23 +1,12 @@
 // harness/env/facts.c - the list, its order and its digest
 #include "harness/env/facts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
-
-static bt_status keep(bt_facts *facts, const char *text, const char **out)
-{
-    size_t size_bytes = strlen(text) + 1;
-    void *copy = NULL;
-    BT_TRY(bt_arena_alloc(&facts->arena, size_bytes, &copy));
-    memcpy(copy, text, size_bytes);
-    *out = copy;
-    return BT_OK;
-}
+#include "harness/record/keep.h"
 
 // ---- the table ---------------------------------------------------------------------------------
 
@@ -80,8 +69,8 @@ bt_status bt_facts_add_as(bt_facts *facts, const char *key, const char *value, b
         facts->capacity = capacity;
     }
     bt_store_fact fact = {.level = level};
-    BT_TRY(keep(facts, key, &fact.key));
-    BT_TRY(keep(facts, value, &fact.value));
+    BT_TRY(bt_keep(&facts->arena, key, &fact.key));
+    BT_TRY(bt_keep(&facts->arena, value, &fact.value));
     facts->rows[facts->count++] = fact;
     return BT_OK;
 }
@@ -111,30 +100,9 @@ bt_status bt_facts_finish(bt_facts *facts)
     }
     bt_status status = bt_str_status(&hard);
     if (status == BT_OK) {
-        XXH128_canonical_t canonical;
-        XXH128_canonicalFromHash(&canonical, XXH3_128bits(bt_str_text(&hard), hard.length_bytes));
-        for (int i = 0; i < 16; ++i) {
-            (void)snprintf(facts->digest + 2 * i, 3, "%02x", canonical.digest[i]);
-        }
+        bt_record_digest(bt_str_text(&hard), hard.length_bytes, facts->digest);
     }
     bt_str_release(&hard);
-    return status;
-}
-
-bt_status bt_facts_gather(const bt_machine *machine, bool with_gpu, bt_facts *out)
-{
-    memset(out, 0, sizeof *out);
-    bt_status status = bt_facts_add_host(out, machine);
-    if (status == BT_OK) {
-        status = bt_facts_add_software(out);
-    }
-    if (status == BT_OK && with_gpu) {
-        status = machine->has_cuda ? bt_facts_add_gpu(out, machine)
-                                   : bt_facts_add(out, "gpu.unavailable", machine->cuda_reason);
-    }
-    if (status != BT_OK) {
-        bt_facts_release(out);
-    }
     return status;
 }
 

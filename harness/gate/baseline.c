@@ -13,6 +13,7 @@
 #include "harness/gate/card.h"
 #include "harness/gate/curves.h"
 #include "harness/gate/merge.h"
+#include "harness/record/keep.h"
 #include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 
@@ -35,20 +36,10 @@ bt_status bt_baseline_check_name(const char *name)
 
 // ---- machine -----------------------------------------------------------------------------------
 
-static const char *fact_of(const bt_store_env *env, const char *key)
-{
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        if (strcmp(env->facts[i].key, key) == 0) {
-            return env->facts[i].value;
-        }
-    }
-    return NULL;
-}
-
 void bt_baseline_machine(const bt_store_env *env, bt_str *out)
 {
-    const char *name = fact_of(env, "gpu.name");
-    name = name ? name : fact_of(env, "cpu.model");
+    const char *name = bt_fact_of(env, "gpu.name");
+    name = name ? name : bt_fact_of(env, "cpu.model");
     size_t start = out->length_bytes;
     bool gap = false;
     for (const char *at = name ? name : ""; *at; ++at) {
@@ -321,16 +312,6 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
 
 // ---- making one --------------------------------------------------------------------------------
 
-static bt_status keep(bt_arena *arena, const char *text, const char **out)
-{
-    void *copy = NULL;
-    size_t size_bytes = strlen(text) + 1;
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
-    memcpy(copy, text, size_bytes);
-    *out = copy;
-    return BT_OK;
-}
-
 // A baseline of one run.
 static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
 {
@@ -343,11 +324,11 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     BT_TRY(check_rounds(run, &out->sides, arena));
     BT_TRY(bt_gate_ceilings_of_run(run, arena, &out->ceilings));
     bt_gate_card(&run->info.env, card);
-    BT_TRY(keep(arena, card, &out->card));
+    BT_TRY(bt_keep(arena, card, &out->card));
     bt_baseline_machine(&run->info.env, &machine);
     bt_status status = bt_str_status(&machine);
     if (status == BT_OK) {
-        status = keep(arena, bt_str_text(&machine), &out->machine);
+        status = bt_keep(arena, bt_str_text(&machine), &out->machine);
     }
     bt_str_release(&machine);
     BT_TRY(status);
@@ -362,7 +343,7 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     }
     BT_TRY(bt_arena_alloc(arena, sizeof *out->sessions, &session));
     bt_baseline_session first = {.run = run->id, .disturbed = disturbed};
-    BT_TRY(keep(arena, bt_format_date(run->started_ns).text, &first.started));
+    BT_TRY(bt_keep(arena, bt_format_date(run->started_ns).text, &first.started));
     *(bt_baseline_session *)session = first;
     out->sessions = session;
     out->session_count = 1;
@@ -392,7 +373,7 @@ static bt_status make(const bt_store_run *const *runs, int64_t count, const bt_b
     out->name = wish->name;
     out->reason = wish->reason;
     out->noise_accepted = disturbed ? wish->accept_noise : out->noise_accepted;
-    return keep(&out->arena, bt_format_date(wish->created_ns).text, &out->created);
+    return bt_keep(&out->arena, bt_format_date(wish->created_ns).text, &out->created);
 }
 
 bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,

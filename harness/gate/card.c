@@ -7,19 +7,9 @@
 
 #define SALT "bt-bench card\n"
 
-static const char *fact_of(const bt_store_env *env, const char *key)
-{
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        if (strcmp(env->facts[i].key, key) == 0) {
-            return env->facts[i].value;
-        }
-    }
-    return NULL;
-}
-
 void bt_gate_card(const bt_store_env *env, char digest[33])
 {
-    const char *uuid = fact_of(env, "gpu.uuid");
+    const char *uuid = bt_fact_of(env, "gpu.uuid");
     unsigned char bytes[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state state;
     digest[0] = '\0';
@@ -39,6 +29,6 @@ bool bt_gate_same_card(const bt_store_env *base, const char *base_card, const bt
 {
     char card[33];
     bt_gate_card(env, card);
-    bool gpu = fact_of(base, "gpu.name") || fact_of(env, "gpu.name");
+    bool gpu = bt_fact_of(base, "gpu.name") || bt_fact_of(env, "gpu.name");
     return !gpu || (*card && strcmp(card, base_card) == 0);
 }

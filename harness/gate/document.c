@@ -6,17 +6,13 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/record/keep.h"
 
 // ---- reading -----------------------------------------------------------------------------------
 
 bt_status bt_document_copy(bt_document *in, const char *text, const char **out)
 {
-    void *copy = NULL;
-    size_t size_bytes = strlen(text) + 1;
-    BT_TRY(bt_arena_alloc(in->arena, size_bytes, &copy));
-    memcpy(copy, text, size_bytes);
-    *out = copy;
-    return BT_OK;
+    return bt_keep(in->arena, text, out);
 }
 
 static bt_status lacks(bt_document *in, const cJSON *object, const char *key, const char *expected)

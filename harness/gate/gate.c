@@ -10,6 +10,7 @@
 #include "framework/base/mem.h"
 #include "harness/gate/card.h"
 #include "harness/gate/explain.h"
+#include "harness/record/keep.h"
 #include "harness/text/format.h"
 
 enum { SUSPICIOUS_MIN = 5 }; // cases that are slower
@@ -124,27 +125,12 @@ static int64_t count_family(const gating *self)
 
 // ---- one verdict -------------------------------------------------------------------------------
 
-static bt_status copy_text(bt_arena *arena, bt_str *text, const char **out)
-{
-    void *copy = NULL;
-    bt_status status = bt_str_status(text);
-    if (status == BT_OK) {
-        status = bt_arena_alloc(arena, text->length_bytes + 1, &copy);
-    }
-    if (status == BT_OK) {
-        memcpy(copy, bt_str_text(text), text->length_bytes + 1);
-        *out = copy;
-    }
-    bt_str_release(text);
-    return status;
-}
-
 static bt_status set_subject(gating *self, const bt_gate_side *side, bt_gate_item *item)
 {
     bool plain = strcmp(recorded_system(side->system), BT_GATE_SYSTEM_OURS) == 0;
     bt_str text = {0};
     bt_str_format(&text, "%s%s%s", side->name, plain ? "" : " ", plain ? "" : side->system);
-    return copy_text(&self->out->arena, &text, &item->subject);
+    return bt_keep_str(&self->out->arena, &text, &item->subject);
 }
 
 // Does the interval of an INCONCLUSIVE time end early enough? Losses have no ratio.
@@ -222,7 +208,7 @@ static bt_status describe(gating *self, const bt_gate_side *base, const bt_gate_
         bt_str_release(&sentence);
         return status;
     }
-    BT_TRY(copy_text(arena, &sentence, &item->sentence));
+    BT_TRY(bt_keep_str(arena, &sentence, &item->sentence));
     item->changes = "";
     if (!base || !side) {
         return BT_OK;
@@ -233,7 +219,7 @@ static bt_status describe(gating *self, const bt_gate_side *base, const bt_gate_
         bt_str_release(&changes);
         return status;
     }
-    return copy_text(arena, &changes, &item->changes);
+    return bt_keep_str(arena, &changes, &item->changes);
 }
 
 // Median of the base's time, for the tolerance; NaN when not known.
@@ -320,7 +306,7 @@ static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_sid
         bt_str_release(&rule);
         return status;
     }
-    BT_TRY(copy_text(&self->out->arena, &rule, &item->rule_json));
+    BT_TRY(bt_keep_str(&self->out->arena, &rule, &item->rule_json));
     BT_TRY(bt_gate_judge(&self->sides, self->baseline ? &self->baseline->sides : NULL,
                          item->rule_json, &item->verdict));
     BT_TRY(set_subject(self, side ? side : base, item));
@@ -472,7 +458,7 @@ static bt_status stored_of(const bt_gate_item *item, bt_arena *arena, bt_store_v
     bool changes = *item->changes && item->verdict.word != BT_GATE_SAME;
     bt_str_format(&reason, "%s%s%s", item->sentence, changes ? "; " : "",
                   changes ? item->changes : "");
-    BT_TRY(copy_text(arena, &reason, &text));
+    BT_TRY(bt_keep_str(arena, &reason, &text));
     *out = (bt_store_verdict){
         .kind = BT_GATE_KIND,
         .subject = item->subject,

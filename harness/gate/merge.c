@@ -7,6 +7,7 @@
 
 #include "harness/gate/card.h"
 #include "harness/gate/gate.h"
+#include "harness/record/keep.h"
 #include "harness/text/format.h"
 
 // ---- settings ----------------------------------------------------------------------------------
@@ -381,12 +382,11 @@ static bt_status add_sessions(const further *runs, int64_t count, bt_baseline *i
     into->sessions = sessions;
     for (int64_t i = 0; i < count; ++i) {
         const bt_text started = bt_format_date(runs[i].run->started_ns);
-        void *text = NULL;
+        const char *text = NULL;
         if (!runs[i].session) {
             continue;
         }
-        BT_TRY(bt_arena_alloc(&into->arena, strlen(started.text) + 1, &text));
-        memcpy(text, started.text, strlen(started.text) + 1);
+        BT_TRY(bt_keep(&into->arena, started.text, &text));
         sessions[into->session_count++] = (bt_baseline_session){
             .run = runs[i].run->id, .started = text, .disturbed = disturbed_rounds(&runs[i].sides)};
     }

@@ -6,6 +6,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/plan/plan.h"
+#include "harness/record/keep.h"
 #include "harness/stats/stats.h"
 #include "harness/suite/schema.h"
 
@@ -305,12 +306,9 @@ static bt_status read_record(bt_store *store, const char *metric, const char *sy
 bt_status bt_history_read(bt_store *store, const char *name, const char *metric, const char *system,
                           bt_history *out)
 {
-    void *copy = NULL;
     memset(out, 0, sizeof *out);
-    bt_status status = bt_arena_alloc(&out->arena, strlen(name) + 1, &copy);
+    bt_status status = bt_keep(&out->arena, name, &out->name);
     if (status == BT_OK) {
-        memcpy(copy, name, strlen(name) + 1);
-        out->name = copy;
         status = read_record(store, metric, system, out);
     }
     if (status == BT_OK) {

@@ -31,28 +31,6 @@ static bt_status no_memory(void)
     return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
 }
 
-void bt_plan_hash(const char *text, char hash[33])
-{
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, strlen(text)));
-    for (int i = 0; i < 16; ++i) {
-        (void)snprintf(hash + 2 * i, 3, "%02x", canonical.digest[i]);
-    }
-}
-
-double bt_plan_number(const cJSON *object, const char *path)
-{
-    const cJSON *node = object;
-    while (node && *path) {
-        char key[64];
-        size_t length = strcspn(path, ".");
-        (void)snprintf(key, sizeof key, "%.*s", (int)length, path);
-        node = bt_json_get(node, key);
-        path += length + (path[length] == '.');
-    }
-    return node && cJSON_IsNumber(node) ? node->valuedouble : 0;
-}
-
 // ---- choosing the profile ----------------------------------------------------------------------
 
 static bool can_run(const cJSON *profile, const bt_machine *machine)
@@ -699,40 +677,4 @@ bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
         bt_plan_release(out);
     }
     return status;
-}
-
-void bt_plan_release(bt_plan *plan)
-{
-    cJSON_Delete(plan->root);
-    bt_mem_free(plan->text);
-    memset(plan, 0, sizeof *plan);
-}
-
-const cJSON *bt_plan_case(const bt_plan *plan, int64_t index)
-{
-    return cJSON_GetArrayItem(plan->cases, (int)index);
-}
-
-bool bt_plan_times_calls(const cJSON *item)
-{
-    return bt_json_get(item, "kernel") || bt_json_get(item, "command");
-}
-
-bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted)
-{
-    for (const cJSON *item = plan->cases->child; item && !trusted; item = item->next) {
-        const cJSON *run = bt_json_get(bt_json_get(item, "command"), "run");
-        if (run) {
-            bt_str text = {0};
-            bt_json_write(run, &text);
-            bt_status status = bt_error(
-                BT_STATUS_INVALID_ARGUMENT,
-                "case %s runs the command %.300s, and nothing was started: the commands of a suite "
-                "run only when you allow it\nread the suite, then give --trust",
-                bt_json_get(item, "name")->valuestring, bt_str_text(&text));
-            bt_str_release(&text);
-            return status;
-        }
-    }
-    return BT_OK;
 }

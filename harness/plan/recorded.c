@@ -1,8 +1,25 @@
-// harness/plan/recorded.c - a plan from its recorded text
+// harness/plan/recorded.c - a plan as it is recorded: its text, hash, cases and numbers
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
 #include "harness/plan/plan.h"
+#include "harness/record/record.h"
+
+void bt_plan_hash(const char *text, char hash[33]) { bt_record_digest(text, strlen(text), hash); }
+
+double bt_plan_number(const cJSON *object, const char *path)
+{
+    const cJSON *node = object;
+    while (node && *path) {
+        char key[64];
+        size_t length = strcspn(path, ".");
+        (void)snprintf(key, sizeof key, "%.*s", (int)length, path);
+        node = bt_json_get(node, key);
+        path += length + (path[length] == '.');
+    }
+    return node && cJSON_IsNumber(node) ? node->valuedouble : 0;
+}
 
 bt_status bt_plan_index(bt_plan *plan)
 {
@@ -41,4 +58,40 @@ bt_status bt_plan_read(const char *text, bt_plan *out)
         bt_plan_release(out);
     }
     return status;
+}
+
+void bt_plan_release(bt_plan *plan)
+{
+    cJSON_Delete(plan->root);
+    bt_mem_free(plan->text);
+    memset(plan, 0, sizeof *plan);
+}
+
+const cJSON *bt_plan_case(const bt_plan *plan, int64_t index)
+{
+    return cJSON_GetArrayItem(plan->cases, (int)index);
+}
+
+bool bt_plan_times_calls(const cJSON *item)
+{
+    return bt_json_get(item, "kernel") || bt_json_get(item, "command");
+}
+
+bt_status bt_plan_check_commands(const bt_plan *plan, bool trusted)
+{
+    for (const cJSON *item = plan->cases->child; item && !trusted; item = item->next) {
+        const cJSON *run = bt_json_get(bt_json_get(item, "command"), "run");
+        if (run) {
+            bt_str text = {0};
+            bt_json_write(run, &text);
+            bt_status status = bt_error(
+                BT_STATUS_INVALID_ARGUMENT,
+                "case %s runs the command %.300s, and nothing was started: the commands of a suite "
+                "run only when you allow it\nread the suite, then give --trust",
+                bt_json_get(item, "name")->valuestring, bt_str_text(&text));
+            bt_str_release(&text);
+            return status;
+        }
+    }
+    return BT_OK;
 }

@@ -1,7 +1,7 @@
 // harness/record/fields.c - the table of all members
 #include "harness/record/fields.h"
 
-#include <string.h>
+#include "harness/record/keep.h"
 
 #define AS(record, type, member, key, column)                                                      \
     {                                                                                              \
@@ -163,23 +163,13 @@ const bt_fields *bt_fields_info(bt_fields_of kind)
     return &kinds[kind];
 }
 
-bt_status bt_fields_copy(bt_arena *arena, const char *text, const char **out)
-{
-    size_t size_bytes = text ? strlen(text) + 1 : 1;
-    void *copy = NULL;
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
-    memcpy(copy, text ? text : "", size_bytes);
-    *out = copy;
-    return BT_OK;
-}
-
 bt_status bt_fields_keep(bt_arena *arena, bt_fields_of kind, void *item)
 {
     const bt_fields *fields = bt_fields_info(kind);
     for (size_t i = 0; i < fields->count; i++) {
         if (fields->rows[i].type == BT_FIELD_TEXT) {
             const char **text = (const char **)((char *)item + fields->rows[i].offset);
-            BT_TRY(bt_fields_copy(arena, *text, text));
+            BT_TRY(bt_keep(arena, *text, text));
         }
     }
     return BT_OK;

@@ -73,7 +73,5 @@ typedef struct bt_fields {
 const bt_fields *bt_fields_info(bt_fields_of kind);
 // Copies every text of a record into the arena; NULL becomes "".
 BT_CHECKED bt_status bt_fields_keep(bt_arena *arena, bt_fields_of kind, void *item);
-// Copies one text. NULL becomes "".
-BT_CHECKED bt_status bt_fields_copy(bt_arena *arena, const char *text, const char **out);
 
 #endif

@@ -1,7 +1,26 @@
 // harness/record/record.c - what a run says about itself
 #include "harness/record/record.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
+
+const char *bt_fact_of(const bt_store_env *env, const char *key)
+{
+    for (int64_t i = 0; i < env->fact_count; ++i) {
+        if (strcmp(env->facts[i].key, key) == 0) {
+            return env->facts[i].value;
+        }
+    }
+    return NULL;
+}
+
+void bt_record_digest(const void *bytes, size_t size_bytes, char hex[33])
+{
+    const XXH128_hash_t hash = XXH3_128bits(bytes, size_bytes);
+    (void)snprintf(hex, 33, "%016llx%016llx", (unsigned long long)hash.high64,
+                   (unsigned long long)hash.low64);
+}
 
 // Only what did not pass is ever run again.
 void bt_store_rounds_mark(bt_store_round *rounds, int64_t count)

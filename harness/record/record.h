@@ -307,6 +307,10 @@ typedef struct bt_store_run {
     bt_arena arena; // holds everything that this struct points to
 } bt_store_run;
 
+// The value of a fact, NULL when there is none. Borrowed.
+const char *bt_fact_of(const bt_store_env *env, const char *key);
+// XXH3-128 of bytes as 32 hex digits: what plans, builds, environments and files are known by.
+void bt_record_digest(const void *bytes, size_t size_bytes, char hex[33]);
 // Sets `superseded` of rounds in the order begun, for whoever reads them from elsewhere.
 void bt_store_rounds_mark(bt_store_round *rounds, int64_t count);
 // A zeroed run is fine.

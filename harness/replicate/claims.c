@@ -30,20 +30,14 @@ static const struct {
 
 #define MARGIN_LEAST 0.02 // of two exact values
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
 // The system here that stands for one of the paper.
 static const char *stand_in(const cJSON *root, const char *name)
 {
     const cJSON *alias = NULL;
     cJSON_ArrayForEach(alias, bt_json_get(root, "stands_for"))
     {
-        if (strcmp(text_of(alias, "name"), name) == 0) {
-            return text_of(alias, "system");
+        if (strcmp(bt_json_text_of(alias, "name"), name) == 0) {
+            return bt_json_text_of(alias, "system");
         }
     }
     return name;
@@ -74,7 +68,7 @@ static const cJSON *ours_of(const cJSON *claim)
     const cJSON *value = NULL;
     cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
     {
-        if (strcmp(text_of(value, "system"), OURS) == 0) {
+        if (strcmp(bt_json_text_of(value, "system"), OURS) == 0) {
             return value;
         }
     }
@@ -88,7 +82,7 @@ static int64_t count_others(const cJSON *claim)
     const cJSON *value = NULL;
     cJSON_ArrayForEach(value, bt_json_get(claim, "values"))
     {
-        count += strcmp(text_of(value, "system"), OURS) != 0;
+        count += strcmp(bt_json_text_of(value, "system"), OURS) != 0;
     }
     return count;
 }
@@ -125,15 +119,17 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
     const cJSON *own = ours_of(node);
     double ours = own ? bt_json_number_of(own, "value") : (double)NAN,
            theirs = bt_json_number_of(value, "value");
-    bool lower = strcmp(text_of(node, "better"), "lower") == 0;
-    *out = (bt_claim){.node = node,
-                      .rule = BT_CLAIM_RULE,
-                      .id = text_of(node, "id"),
-                      .title = text_of(node, "title"),
-                      .other = value ? stand_in(claims->json->root, text_of(value, "system")) : "",
-                      .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
-                      .margin = bt_claim_margin(text_of(own, "printed"), text_of(value, "printed")),
-                      .untested = text_of(node, "untested")};
+    bool lower = strcmp(bt_json_text_of(node, "better"), "lower") == 0;
+    *out = (bt_claim){
+        .node = node,
+        .rule = BT_CLAIM_RULE,
+        .id = bt_json_text_of(node, "id"),
+        .title = bt_json_text_of(node, "title"),
+        .other = value ? stand_in(claims->json->root, bt_json_text_of(value, "system")) : "",
+        .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
+        .margin =
+            bt_claim_margin(bt_json_text_of(own, "printed"), bt_json_text_of(value, "printed")),
+        .untested = bt_json_text_of(node, "untested")};
     const cJSON *stated = bt_json_get(node, "margin"); // of files of before the printed digits
     if (cJSON_IsNumber(stated)) {
         out->margin = stated->valuedouble;
@@ -145,7 +141,7 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
     }
     if (!(out->claimed > 0)) {
         out->untested = "compares no two systems";
-    } else if (!find_metric(text_of(node, "metric"), &out->metric)) {
+    } else if (!find_metric(bt_json_text_of(node, "metric"), &out->metric)) {
         out->untested = "nothing here measures that";
     }
     return BT_OK;
@@ -171,7 +167,7 @@ static bt_status read_claims(bt_claims *claims, const cJSON *list)
         }
         cJSON_ArrayForEach(value, bt_json_get(node, "values"))
         {
-            if (strcmp(text_of(value, "system"), OURS) != 0) {
+            if (strcmp(bt_json_text_of(value, "system"), OURS) != 0) {
                 BT_TRY(add_pair(claims, node, value, others > 1));
             }
         }
@@ -204,14 +200,14 @@ void bt_claims_release(bt_claims *claims)
 
 static bool is_of_kernels(const cJSON *item)
 {
-    return strncmp(text_of(item, "suite"), "kernels/", 8) == 0;
+    return strncmp(bt_json_text_of(item, "suite"), "kernels/", 8) == 0;
 }
 
 static bool is_case(const cJSON *item, const char *suite, const char *profile, const char *name)
 {
-    return item && strcmp(text_of(item, "name"), name) == 0 &&
-           (is_of_kernels(item) || (strcmp(text_of(item, "suite"), suite) == 0 &&
-                                    strcmp(text_of(item, "profile"), profile) == 0));
+    return item && strcmp(bt_json_text_of(item, "name"), name) == 0 &&
+           (is_of_kernels(item) || (strcmp(bt_json_text_of(item, "suite"), suite) == 0 &&
+                                    strcmp(bt_json_text_of(item, "profile"), profile) == 0));
 }
 
 const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char *profile,
@@ -245,10 +241,10 @@ bool bt_claims_want(const char *name, const void *by)
 // Whether a case or stand-in of this claim is of the suite, under any name.
 static bool names_suite(const cJSON *item, const bt_claims_suite *suite)
 {
-    return item &&
-           (is_of_kernels(item) ? strncmp(suite->suite, "kernels", 7) == 0
-                                : strcmp(text_of(item, "suite"), suite->suite) == 0 &&
-                                      strcmp(text_of(item, "profile"), suite->profile) == 0);
+    return item && (is_of_kernels(item)
+                        ? strncmp(suite->suite, "kernels", 7) == 0
+                        : strcmp(bt_json_text_of(item, "suite"), suite->suite) == 0 &&
+                              strcmp(bt_json_text_of(item, "profile"), suite->profile) == 0);
 }
 
 static bool is_of_suite(const bt_claim *claim, const bt_claims_suite *suite)
@@ -289,13 +285,13 @@ const char *bt_claims_profile(const bt_claims *claims, const char *suite)
         const cJSON *item = NULL;
         cJSON_ArrayForEach(item, bt_json_get(claims->items[i].node, "stand_ins"))
         {
-            if (strcmp(text_of(item, "suite"), suite) == 0) {
-                return text_of(item, "profile");
+            if (strcmp(bt_json_text_of(item, "suite"), suite) == 0) {
+                return bt_json_text_of(item, "profile");
             }
         }
         item = bt_json_get(claims->items[i].node, "case");
-        if (!own && strcmp(text_of(item, "suite"), suite) == 0) {
-            own = text_of(item, "profile");
+        if (!own && strcmp(bt_json_text_of(item, "suite"), suite) == 0) {
+            own = bt_json_text_of(item, "profile");
         }
     }
     return own;

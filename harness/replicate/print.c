@@ -7,12 +7,6 @@
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *node = bt_json_get(object, key);
-    return cJSON_IsString(node) ? node->valuestring : "";
-}
-
 static const char *device_of(const bt_store_run *run)
 {
     for (int64_t i = 0; i < run->round_count; ++i) {
@@ -99,7 +93,7 @@ bt_status bt_replications_text(const bt_claims *claims, const bt_store_run *run,
     size_t start = out->length_bytes;
     const int64_t *verdicts = replications->verdicts;
     bt_str_format(out, "%s on %s, run %lld (the paper's kernels: one RTX 6000 Ada)\n",
-                  text_of(claims->json->root, "paper"), device_of(run), (long long)run->id);
+                  bt_json_text_of(claims->json->root, "paper"), device_of(run), (long long)run->id);
     if (verdicts[BT_VERDICT_NOT_TESTABLE] < replications->count) {
         bt_str_append(out, "ratios are advantages: more than 1 where BluTrain is better\n\n");
         BT_TRY(print_tested(replications, out));
@@ -131,8 +125,8 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
 {
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "paper", text_of(claims->json->root, "paper"));
-    bt_json_writer_text(&json, "url", text_of(claims->json->root, "url"));
+    bt_json_writer_text(&json, "paper", bt_json_text_of(claims->json->root, "paper"));
+    bt_json_writer_text(&json, "url", bt_json_text_of(claims->json->root, "url"));
     bt_json_writer_integer(&json, "run", run->id);
     bt_json_writer_text(&json, "device", device_of(run));
     bt_json_writer_open(&json, "claims", '[');

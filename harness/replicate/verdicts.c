@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/record/keep.h"
 #include "harness/replicate/replicate.h"
 #include "harness/text/json_writer.h"
 
@@ -14,7 +15,6 @@
 static bt_status write_rule(const bt_replication *item, bt_arena *arena, const char **out)
 {
     bt_str text = {0};
-    void *copy = NULL;
     bt_json_writer json = {.out = &text};
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_integer(&json, "rule", item->rule);
@@ -26,16 +26,7 @@ static bt_status write_rule(const bt_replication *item, bt_arena *arena, const c
     bt_json_writer_real(&json, "margin", item->margin);
     bt_json_writer_text(&json, "deviations", item->deviations);
     bt_json_writer_close(&json, '}');
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_arena_alloc(arena, text.length_bytes + 1, &copy);
-    }
-    if (status == BT_OK) {
-        memcpy(copy, bt_str_text(&text), text.length_bytes + 1);
-    }
-    *out = copy;
-    bt_str_release(&text);
-    return status;
+    return bt_keep_str(arena, &text, out);
 }
 
 bt_status bt_replications_verdicts(bt_replications *replications, const bt_store_verdict **verdicts)
@@ -66,15 +57,10 @@ bt_status bt_replications_verdicts(bt_replications *replications, const bt_store
 static bt_status take_text(const cJSON *rule, const char *key, bt_arena *arena, const char **out)
 {
     const cJSON *node = bt_json_get(rule, key);
-    void *copy = NULL;
     if (!cJSON_IsString(node)) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "the rule has no \"%s\"", key);
     }
-    size_t size_bytes = strlen(node->valuestring) + 1;
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &copy));
-    memcpy(copy, node->valuestring, size_bytes);
-    *out = copy;
-    return BT_OK;
+    return bt_keep(arena, node->valuestring, out);
 }
 
 // A number, NaN where it is null.

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
 
@@ -32,21 +33,6 @@ bool bt_round_counts(const report_case *item, int64_t index)
     return item->round_count == 1 || item->rounds[index]->status == BT_RUN_PASSED;
 }
 
-static bt_status copy_member(const cJSON *kernel, const char *key, bt_arena *arena,
-                             const char **out)
-{
-    const cJSON *node = bt_json_get(kernel, key);
-    void *block = NULL;
-    *out = "";
-    if (cJSON_IsString(node)) {
-        size_t size_bytes = strlen(node->valuestring) + 1;
-        BT_TRY(bt_arena_alloc(arena, size_bytes, &block));
-        memcpy(block, node->valuestring, size_bytes);
-        *out = block;
-    }
-    return BT_OK;
-}
-
 static bt_status read_kernel(report_case *item, bt_arena *arena)
 {
     bt_json_doc axes;
@@ -58,12 +44,12 @@ static bt_status read_kernel(report_case *item, bt_arena *arena)
     item->kernel.ceiling = strncmp(item->round->what.name, "ceiling.", 8) == 0;
     BT_TRY(bt_json_parse("axes", text, strlen(text), &axes));
     const cJSON *kernel = bt_json_get(axes.root, "kernel");
-    bt_status status = copy_member(kernel, "op", arena, &item->kernel.op);
+    bt_status status = bt_keep(arena, bt_json_text_of(kernel, "op"), &item->kernel.op);
     if (status == BT_OK) {
-        status = copy_member(kernel, "direction", arena, &item->kernel.direction);
+        status = bt_keep(arena, bt_json_text_of(kernel, "direction"), &item->kernel.direction);
     }
     if (status == BT_OK) {
-        status = copy_member(kernel, "dtype", arena, &item->kernel.dtype);
+        status = bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype);
     }
     bt_json_release(&axes);
     return status;

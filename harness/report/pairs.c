@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/report/ratios.h"
 #include "harness/stats/decide.h"
@@ -76,7 +77,7 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
         bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
         bt_status status = bt_str_status(&text);
         if (status == BT_OK) {
-            status = bt_ratios_text(&set->arena, bt_str_text(&text), text.length_bytes, &row->name);
+            status = bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, &row->name);
         }
         bt_str_release(&text);
         BT_TRY(status);
@@ -140,7 +141,7 @@ static bt_status name_in_run(report_set *set, const report_case *item, const cha
                   (long long)item->run->id);
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {
-        status = bt_ratios_text(&set->arena, bt_str_text(&text), text.length_bytes, name);
+        status = bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, name);
     }
     bt_str_release(&text);
     return status;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "framework/base/file.h"
-#include "harness/bundle/bundle.h"
-#include "harness/bundle/content.h"
+#include "harness/record/keep.h"
+#include "harness/redact/redact.h"
 #include "harness/report/publish_rules.h"
 #include "harness/report/publish_text.h"
 #include "harness/report/report.h"
@@ -186,15 +186,16 @@ static bt_status put_roofline(publishing *self, const report_set *set)
 }
 
 // Reads the bundle, if there is one: that of the run, without what identifies the machine.
-static bt_status read_bundle(const report_set *set, const char *path, bt_str *out)
+static bt_status read_bundle(const report_set *set, const bt_publication *publication, bt_str *out)
 {
+    const char *path = publication->bundle;
     void *bytes = NULL;
     size_t size_bytes = 0;
     if (!path) {
         return BT_OK;
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
-    bt_status status = bt_bundle_check_public(path, bytes, size_bytes, &set->runs[0]);
+    bt_status status = publication->check_bundle(path, bytes, size_bytes, &set->runs[0]);
     bt_str_append_bytes(out, bytes, size_bytes);
     bt_mem_free(bytes);
     return status == BT_OK ? bt_str_status(out) : status;
@@ -246,7 +247,7 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
 static bt_status make_public(bt_store_run *run)
 {
     bt_str kinds = {0};
-    bt_status status = bt_content_redact(run, true, &kinds);
+    bt_status status = bt_redact_run(run, true, &kinds);
     bt_str_release(&kinds);
     return status;
 }
@@ -277,8 +278,8 @@ static bt_status apply_rules(report_set *set, const bt_publication *publication)
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "not published: %s; --draft publishes it marked as a draft", text);
     } else if (status == BT_OK && publication->draft) {
-        status = bt_ratios_text(&set->arena, *text ? text : "asked for as a draft",
-                                *text ? strlen(text) : strlen("asked for as a draft"), &set->draft);
+        status = bt_keep_part(&set->arena, *text ? text : "asked for as a draft",
+                              *text ? strlen(text) : strlen("asked for as a draft"), &set->draft);
     }
     bt_str_release(&faults);
     return status;
@@ -296,7 +297,7 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
     bt_str bundle = {0};
     bt_status status = apply_rules(&set, publication);
     if (status == BT_OK) { // before the folder is touched
-        status = read_bundle(&set, publication->bundle, &bundle);
+        status = read_bundle(&set, publication, &bundle);
     }
     if (status == BT_OK) {
         status = check_folder(publication);

@@ -11,13 +11,17 @@
 #define BT_HARNESS_REPORT_PUBLISH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "harness/store/store.h"
 #include "harness/suite/json.h"
 
 typedef struct bt_publication {
-    const char *folder;        // made if missing
-    const char *bundle;        // a public one, to put beside the report; NULL: none
+    const char *folder; // made if missing
+    const char *bundle; // a public one, to put beside the report; NULL: none
+    // Says whether it may be put there (bt_bundle_check_public).
+    bt_status (*check_bundle)(const char *name, const void *bytes, size_t size_bytes,
+                              const bt_store_run *of);
     const bt_json_doc *claims; // for the paper's own conditions; NULL: they are left out
     bool force;
     bool draft; // publish what breaks the rules, marked as a draft

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "harness/bundle/content.h"
+#include "harness/redact/redact.h"
 #include "harness/report/marks.h"
 #include "harness/report/publish_rules.h"
 #include "harness/stats/loss.h"
@@ -185,7 +185,7 @@ static void write_left_out(const bt_store_run *run, bt_str *out)
     const char *before = " What identifies this machine is left out: ";
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
-        if (strcmp(fact->value, BT_CONTENT_LEFT_OUT) == 0) {
+        if (strcmp(fact->value, BT_REDACT_LEFT_OUT) == 0) {
             bt_str_append(out, before);
             bt_markdown_text(out, fact->key);
             before = ", ";

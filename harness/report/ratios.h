@@ -74,8 +74,6 @@ ratio_mean bt_ratios_mean(const ratio_row *rows, int64_t count);
 // ---- between ratios.c and pairs.c --------------------------------------------------------------
 
 // A copy of `length` bytes of text, with a terminator.
-BT_CHECKED bt_status bt_ratios_text(bt_arena *arena, const char *text, size_t length,
-                                    const char **out);
 // Puts rows with a ratio into the list's rows, the others into its rest, both in their order.
 BT_CHECKED bt_status bt_ratios_sort(bt_arena *arena, ratio_row *rows, int64_t count,
                                     ratio_list *list);

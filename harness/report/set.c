@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/record/keep.h"
 #include "harness/report/internal.h"
 
 static bool systems_differ(const report_set *set)
@@ -18,7 +19,6 @@ static bool systems_differ(const report_set *set)
 static bt_status make_label(report_set *set, report_case *item, bool with_system)
 {
     char text[256];
-    void *copy = NULL;
     const bt_store_case *what = &item->round->what;
     int length = 0;
     if (set->run_count > 1) {
@@ -26,10 +26,7 @@ static bt_status make_label(report_set *set, report_case *item, bool with_system
     }
     (void)snprintf(text + length, sizeof text - (size_t)length, "%s%s%s", what->name,
                    with_system ? ", " : "", with_system ? what->system : "");
-    BT_TRY(bt_arena_alloc(&set->arena, strlen(text) + 1, &copy));
-    memcpy(copy, text, strlen(text) + 1);
-    item->label = copy;
-    return BT_OK;
+    return bt_keep(&set->arena, text, &item->label);
 }
 
 static void make_tag(report_case *item, int64_t index)

@@ -67,65 +67,6 @@ static bt_status check_kind(const bt_running *self)
                     (long long)self->record->id, kind, kind);
 }
 
-// ---- what was run ------------------------------------------------------------------------------
-
-// What this run's ceilings reached, which other cases are held against: the last that was measured.
-static bt_status take_ceilings(bt_running *self)
-{
-    const bt_plan *plan = self->request->plan;
-    for (int64_t i = 0; i < self->record->round_count; ++i) {
-        const bt_store_round *round = &self->record->rounds[i];
-        for (int64_t c = 0; round->status == BT_RUN_PASSED && c < plan->case_count; ++c) {
-            const cJSON *item = bt_plan_case(plan, c);
-            bt_summary summary;
-            if (bt_plan_kernel_is_ceiling(item) &&
-                strcmp(bt_json_get(item, "name")->valuestring, round->what.name) == 0) {
-                BT_TRY(bt_summary_of(round, &summary));
-                bt_running_take_ceiling(self, item, summary.metrics[BT_METRIC_BANDWIDTH].value,
-                                        summary.metrics[BT_METRIC_TIME].value);
-            }
-        }
-    }
-    return BT_OK;
-}
-
-// A round that failed before makes the run a failed one, whatever comes now.
-static void take_failure(bt_running *self)
-{
-    for (int64_t i = 0; i < self->record->round_count; ++i) {
-        const bt_store_round *round = &self->record->rounds[i];
-        if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED) {
-            self->outcome->status = BT_RUN_FAILED;
-            self->outcome->reason = BT_STATUS_INTERNAL; // which one it was is not recorded
-            (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s: %.900s",
-                           round->what.name, round->message);
-        }
-    }
-}
-
-bt_status bt_running_note_record(bt_running *self)
-{
-    const char **names = NULL;
-    void *block = NULL;
-    if (!self->record) {
-        return BT_OK;
-    }
-    bt_versions_take(&self->versions, self->record);
-    int64_t count = 0;
-    (void)bt_running_systems(self, &count);
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *names, &block));
-    names = block;
-    for (int64_t i = 0; i < count; ++i) {
-        names[i] = bt_running_system_name(self, i);
-    }
-    bt_status status =
-        bt_run_schedule_note_run(&self->schedule, self->request->plan, names, self->record);
-    bt_mem_free(names);
-    BT_TRY(status);
-    take_failure(self);
-    return take_ceilings(self);
-}
-
 // ---- taking it up ------------------------------------------------------------------------------
 
 static bt_status check_plan(const bt_running *self)

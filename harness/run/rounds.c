@@ -38,63 +38,6 @@ static void take_outcome(bt_running *self, const char *name, const bt_round_outc
     }
 }
 
-static double *copy_of(bt_running *self, const cJSON *item)
-{
-    const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
-    int mode = !cache                                        ? -1
-               : strcmp(cache->valuestring, "cold") == 0     ? 0
-               : strcmp(cache->valuestring, "rotating") == 0 ? 1
-                                                             : 2;
-    return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
-}
-
-// Where the rate of the large product of this case's type is kept, NULL when it has no such type.
-static double *product_of(bt_running *self, const cJSON *item)
-{
-    static const char *const types[] = {"f32", "tf32", "bf16", "f64"};
-    const cJSON *dtype = bt_json_get(bt_json_get(item, "kernel"), "dtype");
-    for (int i = 0; i < 4 && cJSON_IsString(dtype); ++i) {
-        if (strcmp(types[i], dtype->valuestring) == 0) {
-            return &self->product_flop_per_s[i];
-        }
-    }
-    return NULL;
-}
-
-void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,
-                             double time_ns)
-{
-    const bool ceiling = bt_plan_kernel_is_ceiling(item), is_copy = bt_plan_kernel_is_copy(item);
-    double *copy = ceiling ? copy_of(self, item) : NULL;
-    double *product = ceiling ? product_of(self, item) : NULL;
-    if (is_copy && copy && bandwidth_bytes_per_s > 0) {
-        *copy = bandwidth_bytes_per_s;
-    } else if (!is_copy && product && time_ns > 0) {
-        *product = bt_json_number_of(bt_json_get(item, "kernel"), "flops") * 1e9 / time_ns;
-    }
-}
-
-const bt_peer *bt_running_systems(const bt_running *self, int64_t *count)
-{
-    bool given = self->request->system_count > 0;
-    *count = given ? self->request->system_count : self->peers.count;
-    return given ? self->request->systems : self->peers.items;
-}
-
-// Our own worker has no name in logs, unless it is one of several systems that the request names.
-static bool is_named(const bt_running *self, const bt_peer *peer)
-{
-    return peer->program || (self->request->system_count && peer->name);
-}
-
-const char *bt_running_system_name(const bt_running *self, int64_t system)
-{
-    int64_t count = 0;
-    const bt_peer *peer = &bt_running_systems(self, &count)[system];
-    return bt_round_system(peer->program ? peer->program : self->request->worker,
-                           is_named(self, peer) ? peer->name : NULL);
-}
-
 // ---- one round ---------------------------------------------------------------------------------
 
 // "layernorm pytorch-eager 2/8", and the log's path: "<dir>/layernorm-pytorch-eager-1.log", behind
@@ -104,15 +47,15 @@ static bt_status name_round(const bt_running *self, const bt_run_schedule_round 
 {
     int64_t wanted = self->schedule.wanted[what->case_index];
     bt_str_append(label, name);
-    if (is_named(self, peer)) {
+    if (bt_running_is_named(self, peer)) {
         bt_str_format(label, " %s", peer->name);
     }
     if (wanted > 1) {
         bt_str_format(label, " %lld/%lld", (long long)what->ordinal + 1, (long long)wanted);
     }
     bt_str_format(log, "%s/%s%s%s-%lld", bt_str_text(&self->out_dir), name,
-                  is_named(self, peer) ? "-" : "", is_named(self, peer) ? peer->name : "",
-                  (long long)what->ordinal);
+                  bt_running_is_named(self, peer) ? "-" : "",
+                  bt_running_is_named(self, peer) ? peer->name : "", (long long)what->ordinal);
     if (what->attempt > 0) {
         bt_str_format(log, ".%d", what->attempt);
     }
@@ -172,8 +115,9 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
 {
     const bt_run_data *data = &self->data[what->case_index];
     const cJSON *item = bt_plan_case(self->request->plan, what->case_index);
-    const double *copy = copy_of(self, item), *product = product_of(self, item);
-    bool named = is_named(self, peer);
+    const double *copy = bt_running_copy_of(self, item),
+                 *product = bt_running_product_of(self, item);
+    bool named = bt_running_is_named(self, peer);
     bool shared = copy && !bt_plan_kernel_is_ceiling(item);
     return (bt_round_request){.store = self->store,
                               .run = self->outcome->run,

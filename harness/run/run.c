@@ -13,7 +13,6 @@
 #include "harness/env/blas.h"
 #include "harness/env/build.h"
 #include "harness/env/facts.h"
-#include "harness/report/report.h"
 #include "harness/run/child.h"
 #include "harness/run/running.h"
 #include "harness/text/format.h"
@@ -212,10 +211,13 @@ static void say_plan(bt_running *self)
 static bt_status write_report(const bt_running *self)
 {
     bt_str path = {0};
+    if (!self->request->report) {
+        return BT_OK;
+    }
     bt_str_format(&path, "%s/report.html", bt_str_text(&self->out_dir));
     bt_status status = bt_str_status(&path);
     if (status == BT_OK) {
-        status = bt_report_write(self->store, &self->outcome->run, 1, bt_str_text(&path));
+        status = self->request->report(self->store, &self->outcome->run, 1, bt_str_text(&path));
     }
     if (status == BT_OK) {
         status = bt_running_artifact(self, "report", bt_str_text(&path));

@@ -28,6 +28,8 @@ typedef struct bt_run_request {
     const char *metrics_dir; // where harness/run/metrics.h writes; NULL: nowhere
     const char *command;     // as typed
     const char *name, *note; // of the run, by the user; NULL: none
+    // Writes the report of a run that ended into a file (bt_report_write); NULL: there is none.
+    bt_status (*report)(bt_store *store, const int64_t *runs, int64_t count, const char *path);
     bool quiet;
     bool trusted;           // the user named the plan's programs by path, or allowed them all
     bool trusts_commands;   // the user allowed the commands of the plan's cases

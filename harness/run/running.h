@@ -41,6 +41,12 @@ const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);
 BT_CHECKED bt_status bt_running_resume(bt_running *self);
 // Notes what a resumed run had: rounds in the schedule, failures, what ceilings reached.
 BT_CHECKED bt_status bt_running_note_record(bt_running *self);
+// Where what the copy of this case's cache mode reached is kept, and the large product of its type;
+// NULL when it has no such mode or type.
+double *bt_running_copy_of(bt_running *self, const cJSON *item);
+double *bt_running_product_of(bt_running *self, const cJSON *item);
+// Our own worker has no name in logs, unless it is one of several systems that the request names.
+bool bt_running_is_named(const bt_running *self, const bt_peer *peer);
 // What the record calls a system.
 const char *bt_running_system_name(const bt_running *self, int64_t system);
 // Keeps what a round of a ceiling reached, for the cases that are held against it; a round of

@@ -1,18 +1,12 @@
 // harness/store/file.c - copies of the files that a run was made from
-#include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "harness/store/internal.h"
 
 bt_status bt_file_row_write(bt_store *store, int64_t run, const bt_store_file *file)
 {
     char digest[33];
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(file->bytes, (size_t)file->size_bytes));
-    for (int i = 0; i < 16; i++) {
-        (void)snprintf(digest + 2 * i, 3, "%02x", canonical.digest[i]);
-    }
+    bt_record_digest(file->bytes, (size_t)file->size_bytes, digest);
     BT_TRY(bt_sql_run(store, SQL_CONTENT_ADD, "tb", digest, file->bytes, file->size_bytes));
     return bt_sql_run(store, SQL_FILE_SET, "ittt", run, file->kind, file->name, digest);
 }

@@ -46,6 +46,11 @@ struct bt_store {
     int64_t flushed_at_ns; // monotonic
 };
 
+// ---- statements.c ------------------------------------------------------------------------------
+
+// Appends the text of a statement.
+void bt_sql_text(int which, bt_str *out);
+
 // ---- seal.c ------------------------------------------------------------------------------------
 
 // Sets the digest of a round over all of its rows. Within a transaction that changes them.
@@ -110,6 +115,11 @@ BT_CHECKED bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int colum
 // A number of a column; NULL is how the database holds NaN.
 double bt_reader_real(sqlite3_stmt *row, int column);
 
+// The status of a run or a round, and whether the process of a run (number, start and boot in three
+// columns) is still there: without it nothing is running.
+bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive);
+bool bt_reader_alive(sqlite3_stmt *row, int column);
+
 // Fills the item that it is given from a row.
 typedef bt_status (*bt_reader_take)(bt_reader *in, sqlite3_stmt *row, void *item);
 
@@ -137,10 +147,6 @@ BT_CHECKED bt_status bt_reader_rows(bt_reader *in, int listing, int64_t owner, s
 
 // ---- rows.c: records as rows -------------------------------------------------------------------
 
-// The text of a statement with its "{KIND}" replaced by columns; of the statement that adds a row
-// of this kind, or lists them.
-void bt_sql_expand(const char *text, bt_str *out);
-void bt_sql_text_of_rows(bt_fields_of kind, bool adds, bt_str *out);
 enum { NO_OWNER = -1 };
 // Runs a statement whose parameters are the owner, unless it is NO_OWNER, and the record's members.
 BT_CHECKED bt_status bt_row_run(bt_store *store, int which, int64_t owner, bt_fields_of kind,
@@ -190,10 +196,6 @@ BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *roun
 
 // ---- read.c ------------------------------------------------------------------------------------
 
-// The status of a run or a round, and whether the process of a run (number, start and boot in three
-// columns) is still there: without it nothing is running.
-bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive);
-bool bt_reader_alive(sqlite3_stmt *row, int column);
 // Says which runs there are. Returns INVALID_ARGUMENT, or what reading them failed with.
 bt_status bt_store_no_such_run(bt_store *store, int64_t run);
 

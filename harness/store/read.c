@@ -4,23 +4,6 @@
 
 #include "harness/store/internal.h"
 
-bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive)
-{
-    int64_t value = sqlite3_column_int64(row, column);
-    bt_run_status status =
-        value >= 0 && value < BT_RUN_STATUS_COUNT ? (bt_run_status)value : BT_RUN_FAILED;
-    return status == BT_RUN_RUNNING && !alive ? BT_RUN_INTERRUPTED : status;
-}
-
-bool bt_reader_alive(sqlite3_stmt *row, int column)
-{
-    process_mark mark = {.pid = sqlite3_column_int64(row, column),
-                         .started = sqlite3_column_int64(row, column + 1)};
-    const void *boot = sqlite3_column_text(row, column + 2);
-    sqlite3_snprintf(sizeof mark.boot_id, mark.boot_id, "%s", boot ? (const char *)boot : "");
-    return bt_process_mark_alive(&mark);
-}
-
 static bt_status take_measurement(bt_reader *in, sqlite3_stmt *row, void *item)
 {
     bt_store_measurement *measurement = item;

@@ -30,3 +30,20 @@ double bt_reader_real(sqlite3_stmt *row, int column)
     return sqlite3_column_type(row, column) == SQLITE_NULL ? (double)NAN
                                                            : sqlite3_column_double(row, column);
 }
+
+bt_run_status bt_reader_status(sqlite3_stmt *row, int column, bool alive)
+{
+    int64_t value = sqlite3_column_int64(row, column);
+    bt_run_status status =
+        value >= 0 && value < BT_RUN_STATUS_COUNT ? (bt_run_status)value : BT_RUN_FAILED;
+    return status == BT_RUN_RUNNING && !alive ? BT_RUN_INTERRUPTED : status;
+}
+
+bool bt_reader_alive(sqlite3_stmt *row, int column)
+{
+    process_mark mark = {.pid = sqlite3_column_int64(row, column),
+                         .started = sqlite3_column_int64(row, column + 1)};
+    const void *boot = sqlite3_column_text(row, column + 2);
+    sqlite3_snprintf(sizeof mark.boot_id, mark.boot_id, "%s", boot ? (const char *)boot : "");
+    return bt_process_mark_alive(&mark);
+}

@@ -2,8 +2,6 @@
 //
 // Each call is one transaction behind a flush of the queue, so that rows appear in the order given.
 #include <math.h>
-#include <stdio.h>
-#include <xxhash.h>
 
 #include "framework/base/clock.h"
 #include "framework/base/str.h"
@@ -39,9 +37,7 @@ static bt_status digest_facts(const bt_store_env *env, char digest[33])
     }
     bt_status status = bt_str_status(&lines);
     if (status == BT_OK) {
-        XXH128_hash_t hash = XXH3_128bits(bt_str_text(&lines), lines.length_bytes);
-        (void)snprintf(digest, 33, "%016llx%016llx", (unsigned long long)hash.high64,
-                       (unsigned long long)hash.low64);
+        bt_record_digest(bt_str_text(&lines), lines.length_bytes, digest);
     }
     bt_str_release(&lines);
     return status;

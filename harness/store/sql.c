@@ -5,12 +5,6 @@
 
 #include "harness/store/internal.h"
 
-static const char *const texts[SQL_COUNT] = {
-#define X(name, text) [SQL_##name] = text,
-#include "harness/store/statements.inl"
-#undef X
-};
-
 bt_status bt_sql_error(const bt_store *store, int code, const char *doing)
 {
     const char *detail = store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(code);
@@ -81,25 +75,10 @@ static int bind_one(sqlite3_stmt *statement, int index, char letter, va_list *ar
     }
 }
 
-static void text_of(int which, bt_str *out)
-{
-    if (which >= SQL_COUNT_OF(0)) {
-        bt_str_append(out, "SELECT count(*) FROM (");
-        text_of(which - SQL_COUNT_OF(0), out);
-        bt_str_append(out, ")");
-    } else if (which >= SQL_ADD_OF(0)) {
-        bool adds = which < SQL_LIST_OF(0);
-        int kind = which - (adds ? SQL_ADD_OF(0) : SQL_LIST_OF(0));
-        bt_sql_text_of_rows((bt_fields_of)kind, adds, out);
-    } else {
-        bt_sql_expand(texts[which], out);
-    }
-}
-
 static bt_status prepare(bt_store *store, int which)
 {
     bt_str text = {0};
-    text_of(which, &text);
+    bt_sql_text(which, &text);
     bt_status status = bt_str_status(&text);
     if (status == BT_OK) {
         int code = sqlite3_prepare_v3(store->db, bt_str_text(&text), -1, SQLITE_PREPARE_PERSISTENT,

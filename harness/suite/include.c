@@ -92,7 +92,7 @@ static bt_status add_profiles(const cJSON *from, cJSON *into)
     return BT_OK;
 }
 
-static bt_status include(bt_suite *suite, cJSON *profiles, const char *given)
+static bt_status include(bt_suite *suite, bt_suite_load_fn load, cJSON *profiles, const char *given)
 {
     static _Thread_local int depth;
     bt_str path = {0};
@@ -109,18 +109,18 @@ static bt_status include(bt_suite *suite, cJSON *profiles, const char *given)
     }
     if (status == BT_OK) {
         ++depth;
-        status = bt_suite_load(bt_str_text(&path), &other);
+        status = load(bt_str_text(&path), &other);
         --depth;
     }
     if (status == BT_OK) {
         status = add_profiles(other.json.root, profiles);
     }
-    bt_suite_release(&other);
+    bt_json_release(&other.json);
     bt_str_release(&path);
     return status;
 }
 
-bt_status bt_suite_include(bt_suite *suite)
+bt_status bt_suite_include(bt_suite *suite, bt_suite_load_fn load)
 {
     const cJSON *list = bt_json_get(suite->json.root, "include");
     if (!list) {
@@ -131,10 +131,10 @@ bt_status bt_suite_include(bt_suite *suite)
         return no_memory();
     }
     if (cJSON_IsString(list)) {
-        return include(suite, profiles, list->valuestring);
+        return include(suite, load, profiles, list->valuestring);
     }
     for (const cJSON *node = list->child; node; node = node->next) {
-        BT_TRY(include(suite, profiles, node->valuestring));
+        BT_TRY(include(suite, load, profiles, node->valuestring));
     }
     return BT_OK;
 }

@@ -439,6 +439,12 @@ double bt_json_number_of(const cJSON *object, const char *key)
     return cJSON_IsNumber(node) ? node->valuedouble : 0;
 }
 
+const char *bt_json_text_of(const cJSON *object, const char *key)
+{
+    const cJSON *node = bt_json_get(object, key);
+    return cJSON_IsString(node) ? node->valuestring : "";
+}
+
 const char *bt_json_type_name(const cJSON *node)
 {
     return cJSON_IsString(node)   ? "a text"

@@ -52,6 +52,8 @@ void bt_json_place(const bt_json_doc *json, const cJSON *node, bt_json_part part
 cJSON *bt_json_get(const cJSON *object, const char *key);
 // A number member of an object, 0 when it has none.
 double bt_json_number_of(const cJSON *object, const char *key);
+// A text member of an object, "" when it has none. Borrowed.
+const char *bt_json_text_of(const cJSON *object, const char *key);
 // "text", "number" ... for messages.
 const char *bt_json_type_name(const cJSON *node);
 

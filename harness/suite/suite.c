@@ -275,7 +275,7 @@ bt_status bt_suite_load(const char *given, bt_suite *out)
         status = bt_suite_parse(bt_str_text(&path), bytes, size_bytes, out);
     }
     if (status == BT_OK) {
-        status = bt_suite_include(out);
+        status = bt_suite_include(out, bt_suite_load);
         if (status != BT_OK) {
             bt_suite_release(out);
         }

@@ -24,9 +24,10 @@ void bt_suite_release(bt_suite *suite);
 // Puts the profiles of the suites that this one includes into it: a profile of the same name from
 // several suites has the cases of all, each with the values of its own suite and profile.
 // bt_suite_load has done it already.
-// Errors  those of bt_suite_load for each of them; INVALID_ARGUMENT (suites that include each
+// Errors  those of `load`, which reads each of them; INVALID_ARGUMENT (suites that include each
 // other)
-BT_CHECKED bt_status bt_suite_include(bt_suite *suite);
+typedef bt_status (*bt_suite_load_fn)(const char *path, bt_suite *out);
+BT_CHECKED bt_status bt_suite_include(bt_suite *suite, bt_suite_load_fn load);
 
 // Where suites/ and data/ of this installation are: $BT_ROOT, or the nearest folder above the
 // program that holds suites/, or "." (false: there is none). Without a slash at the end.

@@ -1,5 +1,6 @@
 // harness/text/record_json.c - records as JSON objects, both ways from the table of their members
 #include "harness/text/record_json.h"
+#include "harness/record/keep.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -260,7 +261,7 @@ bt_status bt_fields_read(const cJSON *object, const char *place, bt_fields_of ki
                             "%s: \"%s\" is missing, or not what it must be", place, row->key);
         }
         if (row->type == BT_FIELD_TEXT) {
-            BT_TRY(bt_fields_copy(arena, bt_json_get(object, row->key)->valuestring, at));
+            BT_TRY(bt_keep(arena, bt_json_get(object, row->key)->valuestring, at));
         }
     }
     return BT_OK;

@@ -57,6 +57,19 @@ refuses() { # words
     refuses "harness is a layer above it"
 }
 
+@test "a folder of the harness includes lower folders only, and has a rank" {
+    source_file harness/stats/stats.c '#include "harness/record/record.h"' '#include "harness/stats/stats.h"'
+    accepts
+    source_file harness/stats/more.c '#include "harness/store/store.h"'
+    refuses "harness/stats/more.c:1: harness/stats may not include harness/store/store.h: harness/store is not below it"
+    rm "$tree/harness/stats/more.c"
+    source_file harness/gate/gate.c '#include "harness/watch/watch.h"'
+    refuses "harness/gate may not include harness/watch/watch.h"
+    rm "$tree/harness/gate/gate.c"
+    source_file harness/newcomer/a.c '#include "harness/record/record.h"'
+    refuses "the folder harness/newcomer has no rank among those of the harness"
+}
+
 @test "only three folders of harness call the framework" {
     source_file harness/report/html.c '#include "framework/train/train.h"'
     refuses "harness/report/html.c:1: only harness/run, harness/cases and harness/launch call"
@@ -95,4 +108,25 @@ refuses() { # words
 @test "a tree without sources is not called clean" {
     rm -rf "$tree/framework"
     refuses "no sources"
+}
+
+@test "no_circles.sh finds files that need each other, and a shared table is no circle" {
+    cd "$tree"
+    printf 'int bt_b(void); int bt_a(void); int bt_a(void) { return bt_b(); }\n' >a.c
+    printf 'int bt_c(void); int bt_b(void); int bt_b(void) { return bt_c(); }\n' >b.c
+    printf 'int bt_c(void); int bt_c(void) { return 3; }\n' >c.c
+    cc -c a.c b.c c.c
+    run "$root/tests/support/no_circles.sh" "" a.o b.o c.o
+    echo "$output"
+    [ "$status" -eq 0 ]
+    printf 'int bt_a(void); int bt_c(void); int bt_c(void) { return bt_a(); }\n' >c.c
+    cc -c c.c
+    run "$root/tests/support/no_circles.sh" "" a.o b.o c.o
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *a.o*b.o*c.o* ]]
+    run "$root/tests/support/no_circles.sh" bt_a a.o b.o c.o
+    [ "$status" -eq 0 ]
+    run "$root/tests/support/no_circles.sh" "" no-such-file.o
+    [ "$status" -eq 2 ]
 }

@@ -1,5 +1,6 @@
 // tests/harness/scratch_run.c - suites that fakes run, into the database of scratch_store.h
 #include "tests/harness/scratch_run.h"
+#include "harness/report/report.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@ bt_run_request scratch_run_request(const bt_suite *suite, const bt_plan *plan,
                             .out_dir = out_dir,
                             .worker = worker,
                             .command = "a test",
+                            .report = bt_report_write,
                             .quiet = true,
                             .trusted = true};
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/redact/redact.h"
 #include "harness/suite/json.h"
 #include "tests/harness/sample_bundle.h"
 #include "tests/harness/scratch_store.h"
@@ -137,10 +138,10 @@ static void paths_are_shortened_by_their_text(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bt_str out = {0}, twice = {0};
-        bool changed = bt_content_shorten(rows[i][0], strlen(rows[i][0]), &out);
+        bool changed = bt_redact_shorten(rows[i][0], strlen(rows[i][0]), &out);
         assert_string_equal(bt_str_text(&out), rows[i][1]);
         assert_int_equal(changed, strcmp(rows[i][0], rows[i][1]) != 0);
-        assert_false(bt_content_shorten(rows[i][1], strlen(rows[i][1]), &twice));
+        assert_false(bt_redact_shorten(rows[i][1], strlen(rows[i][1]), &twice));
         bt_str_release(&out);
         bt_str_release(&twice);
     }

@@ -5,7 +5,8 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
-#include "harness/bundle/private.h"
+#include "harness/redact/private.h"
+#include "harness/redact/redact.h"
 #include "tests/harness/sample_bundle.h"
 #include "tests/harness/scratch_store.h"
 #include "tests/support/scratch.h"
@@ -75,7 +76,7 @@ static void a_public_bundle_holds_without_naming_the_machine(void **state)
                 memmem(file->bytes, file->size_bytes, names.release, strlen(names.release)));
         }
         const bt_file *facts = bt_files_find(&files, "environment.json");
-        assert_non_null(strstr(facts->bytes, BT_CONTENT_LEFT_OUT));
+        assert_non_null(strstr(facts->bytes, BT_REDACT_LEFT_OUT));
         bt_files_release(&files);
         bt_mem_free(bundle.bytes);
     }

@@ -11,6 +11,7 @@
 #include "framework/base/mem.h"
 #include "harness/bundle/bundle.h"
 #include "harness/bundle/content.h"
+#include "harness/redact/redact.h"
 #include "harness/report/publish.h"
 #include "harness/report/publish_rules.h"
 #include "tests/harness/sample_kernels.h"
@@ -226,7 +227,7 @@ static void what_identifies_the_machine_stays_here(void **state)
     assert_has(readme, "| os.kernel | (left out) | soft |");
     bt_mem_free(readme);
     char *page = file_text("index.html");
-    assert_has(page, BT_CONTENT_LEFT_OUT);
+    assert_has(page, BT_REDACT_LEFT_OUT);
     bt_mem_free(page);
     char *environment = file_text("environment.json");
     assert_has(environment, "\"key\": \"gpu.uuid\",\n     \"value\": \"(left out)\"");
@@ -270,7 +271,8 @@ static void a_bundle_lies_beside_it(void **state)
     int64_t run = record_training("bt-bench run x");
     char path[256];
     (void)snprintf(path, sizeof path, "%s", test_scratch_path("given.tar.zst"));
-    bt_publication publication = {.folder = target, .bundle = path, .draft = true};
+    bt_publication publication = {
+        .folder = target, .bundle = path, .check_bundle = bt_bundle_check_public, .draft = true};
     ASSERT_FAILS(BT_STATUS_IO, "given.tar.zst",
                  bt_report_publish(scratch_store, &run, 1, &publication));
     ASSERT_OK(bt_file_write(path, "ab\0c", 4));
@@ -360,8 +362,10 @@ static void rules_are_kept_or_the_draft_says_so(void **state)
         const bt_bundle_options options = {.is_public = true};
         ASSERT_OK(bt_bundle_export(scratch_store, run, &options, path, &notes));
         bt_str_release(&notes);
-        bt_publication publication = {
-            .folder = target, .bundle = cases[i].bundle ? path : NULL, .force = true};
+        bt_publication publication = {.folder = target,
+                                      .bundle = cases[i].bundle ? path : NULL,
+                                      .check_bundle = bt_bundle_check_public,
+                                      .force = true};
         if (cases[i].refused) {
             ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, cases[i].refused,
                          bt_report_publish(scratch_store, &run, 1, &publication));
@@ -411,7 +415,8 @@ static void a_bundle_of_another_run_is_refused(void **state)
     (void)snprintf(path, sizeof path, "%s", test_scratch_path("other.tar.zst"));
     ASSERT_OK(bt_bundle_export(scratch_store, first, &options, path, &notes));
     bt_str_release(&notes);
-    bt_publication publication = {.folder = target, .bundle = path, .draft = true};
+    bt_publication publication = {
+        .folder = target, .bundle = path, .check_bundle = bt_bundle_check_public, .draft = true};
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "holds another run than run",
                  bt_report_publish(scratch_store, &second, 1, &publication));
 }

@@ -1,6 +1,6 @@
-// harness/bundle/private.h - what identifies a machine, found in texts; private to this folder
-#ifndef BT_HARNESS_BUNDLE_PRIVATE_H
-#define BT_HARNESS_BUNDLE_PRIVATE_H
+// harness/redact/private.h - what identifies a machine, found in texts; private to this folder
+#ifndef BT_HARNESS_REDACT_PRIVATE_H
+#define BT_HARNESS_REDACT_PRIVATE_H
 
 #include <stdbool.h>
 
@@ -15,7 +15,7 @@ typedef struct bt_secrets {
 // Owns    in the arena; borrows the facts' values. Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_secrets_gather(const bt_store_env *env, bt_arena *arena, bt_secrets *out);
 // Appends `text` with those words, every UUID and every MAC address replaced by
-// BT_CONTENT_LEFT_OUT; true when that changed it.
+// BT_REDACT_LEFT_OUT; true when that changed it.
 bool bt_secrets_mask(const bt_secrets *secrets, const char *text, size_t length, bt_str *out);
 
 #endif

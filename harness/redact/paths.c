@@ -1,12 +1,11 @@
-// harness/bundle/paths.c - paths of the exporting machine, cut to what says something to others
+// harness/redact/paths.c - paths of the exporting machine, cut to what says something to others
 //
 // A path that begins at the root, or with ~, keeps its last part: "/data/ada/x.bin" becomes
 // ".../x.bin". What lies in someone's home loses the owner's name too, so that "/home/ada" alone is
 // "~". Paths of the system (/usr, /opt, /dev ...) stay. The rule looks at the text alone, never at
 // the machine: equal runs give equal bundles wherever they are exported.
+#include "harness/redact/redact.h"
 #include <string.h>
-
-#include "harness/bundle/content.h"
 
 static bool is_path_byte(char byte)
 {
@@ -72,7 +71,7 @@ static void append_short(const char *path, size_t size, bt_str *out)
     }
 }
 
-bool bt_content_shorten(const char *text, size_t length, bt_str *out)
+bool bt_redact_shorten(const char *text, size_t length, bt_str *out)
 {
     bool changed = false;
     for (size_t at = 0; at < length;) {
@@ -89,7 +88,7 @@ bool bt_content_shorten(const char *text, size_t length, bt_str *out)
     return changed;
 }
 
-bool bt_content_is_short(const char *text)
+bool bt_redact_is_short(const char *text)
 {
-    return strstr(text, ".../") || strchr(text, '~') || strstr(text, BT_CONTENT_LEFT_OUT);
+    return strstr(text, ".../") || strchr(text, '~') || strstr(text, BT_REDACT_LEFT_OUT);
 }

@@ -1,15 +1,14 @@
-// harness/bundle/private.c - what identifies a machine, out of what others will read
+// harness/redact/private.c - what identifies a machine, out of what others will read
 //
 // A private fact is named, its value is not; the same value in a command, a message or a file of
 // the run is left out as well, and so is whatever has the form of a UUID (GPUs, boot ids) or of a
 // MAC address. Like the rule for paths this looks at the run alone, never at the machine.
-#include "harness/bundle/private.h"
+#include "harness/redact/private.h"
+#include "harness/redact/redact.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "harness/bundle/content.h"
 
 enum { WORD_BYTES_MIN = 8 }; // a shorter one ("Linux") is found in texts that do not mean it
 
@@ -110,7 +109,7 @@ bool bt_secrets_mask(const bt_secrets *secrets, const char *text, size_t length,
         size_t size_bytes = secret_at(secrets, text, at, length);
         if (size_bytes > 0) {
             bt_str_append_bytes(out, text + kept, at - kept);
-            bt_str_append(out, BT_CONTENT_LEFT_OUT);
+            bt_str_append(out, BT_REDACT_LEFT_OUT);
             kept = at + size_bytes;
             changed = true;
         }

@@ -1,12 +1,13 @@
-// harness/bundle/redact.c - a run as others may read it
+// harness/redact/redact.c - a run as others may read it
 //
 // Every text of the run goes through two rules: paths are shortened (paths.c), and, where that is
 // asked for, what identifies the machine is left out (private.c).
 #include <string.h>
 
-#include "harness/bundle/content.h"
-#include "harness/bundle/private.h"
 #include "harness/plan/plan.h"
+#include "harness/record/keep.h"
+#include "harness/redact/private.h"
+#include "harness/redact/redact.h"
 
 typedef struct redaction {
     bt_arena *arena;
@@ -26,17 +27,14 @@ static bt_status shorten(redaction *self, const char *kind, const char **text, i
     BT_TRY(bt_str_status(&self->masked));
     const char *from = masked ? bt_str_text(&self->masked) : *text;
     length = masked ? self->masked.length_bytes : length;
-    if (!bt_content_shorten(from, length, &self->text) && !masked) {
+    if (!bt_redact_shorten(from, length, &self->text) && !masked) {
         return bt_str_status(&self->text);
     }
     BT_TRY(bt_str_status(&self->text));
     if (!strstr(bt_str_text(self->kinds), kind)) {
         bt_str_format(self->kinds, "%s%s", self->kinds->length_bytes ? ", " : "", kind);
     }
-    void *copy = NULL;
-    BT_TRY(bt_arena_alloc(self->arena, self->text.length_bytes + 1, &copy));
-    memcpy(copy, bt_str_text(&self->text), self->text.length_bytes);
-    *text = copy;
+    BT_TRY(bt_keep_part(self->arena, bt_str_text(&self->text), self->text.length_bytes, text));
     if (size_bytes) {
         *size_bytes = (int64_t)self->text.length_bytes;
     }
@@ -84,7 +82,7 @@ static bt_status redact_facts(redaction *self, bt_store_run *run)
     run->info.env.facts = facts;
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         if (self->identity && bt_fact_is_private(facts[i].key)) {
-            facts[i].value = BT_CONTENT_LEFT_OUT;
+            facts[i].value = BT_REDACT_LEFT_OUT;
         }
         BT_TRY(shorten(self, "environment", &facts[i].value, NULL));
     }
@@ -155,7 +153,7 @@ static bt_status redact_all(redaction *self, bt_store_run *run)
     return bt_str_status(self->kinds);
 }
 
-bt_status bt_content_redact(bt_store_run *run, bool identity, bt_str *kinds)
+bt_status bt_redact_run(bt_store_run *run, bool identity, bt_str *kinds)
 {
     redaction self = {.arena = &run->arena, .kinds = kinds, .identity = identity};
     bt_status status =

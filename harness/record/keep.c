@@ -1,0 +1,29 @@
+// harness/record/keep.c - copies of texts in an arena
+#include "harness/record/keep.h"
+
+#include <string.h>
+
+bt_status bt_keep_part(bt_arena *arena, const char *text, size_t length, const char **out)
+{
+    void *copy = NULL;
+    BT_TRY(bt_arena_alloc(arena, length + 1, &copy)); // zeroed
+    memcpy(copy, text, length);
+    *out = copy;
+    return BT_OK;
+}
+
+bt_status bt_keep(bt_arena *arena, const char *text, const char **out)
+{
+    text = text ? text : "";
+    return bt_keep_part(arena, text, strlen(text), out);
+}
+
+bt_status bt_keep_str(bt_arena *arena, bt_str *string, const char **out)
+{
+    bt_status status = bt_str_status(string);
+    if (status == BT_OK) {
+        status = bt_keep_part(arena, bt_str_text(string), string->length_bytes, out);
+    }
+    bt_str_release(string);
+    return status;
+}

@@ -1,0 +1,90 @@
+// harness/report/ratio_order.c - groups and order of ratios
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/record/keep.h"
+#include "harness/report/ratios.h"
+
+// ---- groups and order --------------------------------------------------------------------------
+
+// "layernorm" of "layernorm.forward.f32.4096x768"; "B.7" of "B.7.16384x50304.time": up to the first
+// point, or the second where a letter alone stands before the first.
+static size_t group_length(const char *name)
+{
+    const char *point = strchr(name, '.');
+    const char *second = point ? strchr(point + 1, '.') : NULL;
+    if (!point) {
+        return 0;
+    }
+    return (size_t)((point == name + 1 && second ? second : point) - name);
+}
+
+// Text order in which 9 comes before 10.
+static int natural_order(const char *left, const char *right)
+{
+    while (*left && *right) {
+        bool digits = *left >= '0' && *left <= '9' && *right >= '0' && *right <= '9';
+        if (digits) {
+            char *left_end = NULL, *right_end = NULL;
+            unsigned long long a = strtoull(left, &left_end, 10);
+            unsigned long long b = strtoull(right, &right_end, 10);
+            if (a != b) {
+                return a < b ? -1 : 1;
+            }
+            left = left_end;
+            right = right_end;
+        } else if (*left != *right) {
+            return (unsigned char)*left < (unsigned char)*right ? -1 : 1;
+        } else {
+            left++;
+            right++;
+        }
+    }
+    return (*left != 0) - (*right != 0);
+}
+
+static int by_group(const ratio_row *left, const ratio_row *right)
+{
+    return natural_order(left->group, right->group);
+}
+
+static int by_name(const ratio_row *left, const ratio_row *right)
+{
+    int order = natural_order(left->name, right->name);
+    return order ? order : strcmp(left->metric, right->metric);
+}
+
+static int slowest_first(const void *left, const void *right)
+{
+    const ratio_row *a = left, *b = right;
+    int order = by_group(a, b);
+    return order ? order : a->ratio != b->ratio ? (a->ratio > b->ratio ? -1 : 1) : by_name(a, b);
+}
+
+static int smallest_first(const void *left, const void *right)
+{
+    const ratio_row *a = left, *b = right;
+    int order = by_group(a, b);
+    return order ? order : a->ratio != b->ratio ? (a->ratio < b->ratio ? -1 : 1) : by_name(a, b);
+}
+
+// Puts rows with a ratio into `rows`, the others into `rest`, both in order.
+bt_status bt_ratios_sort(bt_arena *arena, ratio_row *all, int64_t count, ratio_list *list)
+{
+    void *block = NULL;
+    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof *all, &block));
+    list->rows = all;
+    list->rest = block;
+    for (int64_t i = 0; i < count; i++) {
+        BT_TRY(bt_keep_part(arena, all[i].name, group_length(all[i].name), &all[i].group));
+        if (all[i].ratio > 0.0 && isfinite(all[i].ratio)) {
+            list->rows[list->count++] = all[i];
+        } else {
+            list->rest[list->rest_count++] = all[i];
+        }
+    }
+    qsort(list->rows, (size_t)list->count, sizeof *list->rows,
+          list->more_is_slower ? slowest_first : smallest_first);
+    return BT_OK;
+}

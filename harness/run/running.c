@@ -1,0 +1,124 @@
+// harness/run/running.c - what a run knows while it goes on: its systems, its ceilings, its record
+#include "harness/run/running.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "harness/plan/kernel.h"
+#include "harness/run/round.h"
+#include "harness/stats/summary.h"
+
+double *bt_running_copy_of(bt_running *self, const cJSON *item)
+{
+    const cJSON *cache = bt_json_get(bt_json_get(item, "kernel"), "cache");
+    int mode = !cache                                        ? -1
+               : strcmp(cache->valuestring, "cold") == 0     ? 0
+               : strcmp(cache->valuestring, "rotating") == 0 ? 1
+                                                             : 2;
+    return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
+}
+
+double *bt_running_product_of(bt_running *self, const cJSON *item)
+{
+    static const char *const types[] = {"f32", "tf32", "bf16", "f64"};
+    const cJSON *dtype = bt_json_get(bt_json_get(item, "kernel"), "dtype");
+    for (int i = 0; i < 4 && cJSON_IsString(dtype); ++i) {
+        if (strcmp(types[i], dtype->valuestring) == 0) {
+            return &self->product_flop_per_s[i];
+        }
+    }
+    return NULL;
+}
+
+void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,
+                             double time_ns)
+{
+    const bool ceiling = bt_plan_kernel_is_ceiling(item), is_copy = bt_plan_kernel_is_copy(item);
+    double *copy = ceiling ? bt_running_copy_of(self, item) : NULL;
+    double *product = ceiling ? bt_running_product_of(self, item) : NULL;
+    if (is_copy && copy && bandwidth_bytes_per_s > 0) {
+        *copy = bandwidth_bytes_per_s;
+    } else if (!is_copy && product && time_ns > 0) {
+        *product = bt_json_number_of(bt_json_get(item, "kernel"), "flops") * 1e9 / time_ns;
+    }
+}
+
+const bt_peer *bt_running_systems(const bt_running *self, int64_t *count)
+{
+    bool given = self->request->system_count > 0;
+    *count = given ? self->request->system_count : self->peers.count;
+    return given ? self->request->systems : self->peers.items;
+}
+
+bool bt_running_is_named(const bt_running *self, const bt_peer *peer)
+{
+    return peer->program || (self->request->system_count && peer->name);
+}
+
+const char *bt_running_system_name(const bt_running *self, int64_t system)
+{
+    int64_t count = 0;
+    const bt_peer *peer = &bt_running_systems(self, &count)[system];
+    return bt_round_system(peer->program ? peer->program : self->request->worker,
+                           bt_running_is_named(self, peer) ? peer->name : NULL);
+}
+
+// ---- what was run ------------------------------------------------------------------------------
+
+// What this run's ceilings reached, which other cases are held against: the last that was measured.
+static bt_status take_ceilings(bt_running *self)
+{
+    const bt_plan *plan = self->request->plan;
+    for (int64_t i = 0; i < self->record->round_count; ++i) {
+        const bt_store_round *round = &self->record->rounds[i];
+        for (int64_t c = 0; round->status == BT_RUN_PASSED && c < plan->case_count; ++c) {
+            const cJSON *item = bt_plan_case(plan, c);
+            bt_summary summary;
+            if (bt_plan_kernel_is_ceiling(item) &&
+                strcmp(bt_json_get(item, "name")->valuestring, round->what.name) == 0) {
+                BT_TRY(bt_summary_of(round, &summary));
+                bt_running_take_ceiling(self, item, summary.metrics[BT_METRIC_BANDWIDTH].value,
+                                        summary.metrics[BT_METRIC_TIME].value);
+            }
+        }
+    }
+    return BT_OK;
+}
+
+// A round that failed before makes the run a failed one, whatever comes now.
+static void take_failure(bt_running *self)
+{
+    for (int64_t i = 0; i < self->record->round_count; ++i) {
+        const bt_store_round *round = &self->record->rounds[i];
+        if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED) {
+            self->outcome->status = BT_RUN_FAILED;
+            self->outcome->reason = BT_STATUS_INTERNAL; // which one it was is not recorded
+            (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s: %.900s",
+                           round->what.name, round->message);
+        }
+    }
+}
+
+bt_status bt_running_note_record(bt_running *self)
+{
+    const char **names = NULL;
+    void *block = NULL;
+    if (!self->record) {
+        return BT_OK;
+    }
+    bt_versions_take(&self->versions, self->record);
+    int64_t count = 0;
+    (void)bt_running_systems(self, &count);
+    BT_TRY(bt_mem_alloc((size_t)count, sizeof *names, &block));
+    names = block;
+    for (int64_t i = 0; i < count; ++i) {
+        names[i] = bt_running_system_name(self, i);
+    }
+    bt_status status =
+        bt_run_schedule_note_run(&self->schedule, self->request->plan, names, self->record);
+    bt_mem_free(names);
+    BT_TRY(status);
+    take_failure(self);
+    return take_ceilings(self);
+}
