@@ -39,27 +39,17 @@ static bt_text interval(double low, double high)
 static bt_status print_table(const bt_calibration_result *result, bt_str *out)
 {
     bt_table table = {.align = "lrrrrrrrrrlr"};
-    static const char *const heads[] = {"case",    "time",         "pairs",   "pairs differ",
-                                        "b to a",  "false alarms", "at most", "finds 9 in 10",
-                                        "at most", "slowed, seen", "",        "found"};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "case|time|pairs|pairs differ|b to a|false alarms|at most|finds 9 in "
+                           "10|at most|slowed, seen||found");
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_calibrated_case *item = &result->items[i];
         const bt_noise_rates *rates = &item->rates;
-        bt_table_cell(&table, "%s", item->name);
-        bt_table_cell(&table, "%s", bt_format_value(BT_UNIT_NS, item->base_ns).text);
-        bt_table_cell(&table, "%" PRId64, rates->pairs);
-        bt_table_cell(&table, "%s", percent(rates->deviation).text);
-        bt_table_cell(&table, "%s", percent(expm1(rates->bias)).text);
-        bt_table_cell(&table, "%s", percent(rates->false_alarm_rate).text);
-        bt_table_cell(&table, "%s", percent(rates->false_alarm_high).text);
-        bt_table_cell(&table, "%s", percent(rates->smallest).text);
-        bt_table_cell(&table, "%s", percent(rates->smallest_high).text);
-        bt_table_cell(&table, "%s", percent(item->seen).text);
-        bt_table_cell(&table, "%s", interval(item->seen_low, item->seen_high).text);
-        bt_table_cell(&table, "%s", percent(item->found).text);
+        BT_TABLE_ROW(&table, item->name, bt_format_value(BT_UNIT_NS, item->base_ns).text,
+                     bt_textf("%" PRId64, rates->pairs).text, percent(rates->deviation).text,
+                     percent(expm1(rates->bias)).text, percent(rates->false_alarm_rate).text,
+                     percent(rates->false_alarm_high).text, percent(rates->smallest).text,
+                     percent(rates->smallest_high).text, percent(item->seen).text,
+                     interval(item->seen_low, item->seen_high).text, percent(item->found).text);
     }
     bt_status status = bt_table_print(&table, 0, out);
     bt_table_release(&table);
@@ -141,29 +131,14 @@ static void write_item(const bt_calibrated_case *item, bt_json_writer *json)
 {
     const bt_noise_rates *rates = &item->rates;
     bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "bench", item->bench);
-    bt_json_writer_text(json, "case", item->name);
-    bt_json_writer_real(json, "time_ns", item->base_ns);
-    bt_json_writer_integer(json, "pairs", rates->pairs);
-    bt_json_writer_integer(json, "pairs_needed", rates->needed);
-    bt_json_writer_integer(json, "sessions", rates->sessions);
-    bt_json_writer_real(json, "pair_deviation", rates->deviation);
-    bt_json_writer_real(json, "bias", rates->bias);
-    bt_json_writer_real(json, "block_deviation", rates->block_deviation);
-    bt_json_writer_real(json, "false_alarm_rate", rates->false_alarm_rate);
-    bt_json_writer_real(json, "false_alarm_high", rates->false_alarm_high);
-    bt_json_writer_real(json, "smallest", rates->smallest);
-    bt_json_writer_real(json, "smallest_high", rates->smallest_high);
-    bt_json_writer_bool(json, "found_by_none", isinf(rates->smallest) != 0);
-    bt_json_writer_real(json, "injected", item->injected);
-    bt_json_writer_real(json, "seen", item->seen);
-    bt_json_writer_real(json, "seen_low", item->seen_low);
-    bt_json_writer_real(json, "seen_high", item->seen_high);
-    bt_json_writer_real(json, "found", item->found);
-    bt_json_writer_bool(json, "misses", item->misses);
-    bt_json_writer_bool(json, "coarse", item->coarse);
-    bt_json_writer_bool(json, "failed", item->failed);
-    bt_json_writer_text(json, "message", item->message);
+    BT_JSON(json, BT_OF(item, bench), BT_KV("case", item->name), BT_KV("time_ns", item->base_ns),
+            BT_OF(rates, pairs), BT_KV("pairs_needed", rates->needed), BT_OF(rates, sessions),
+            BT_KV("pair_deviation", rates->deviation), BT_OF(rates, bias),
+            BT_OF(rates, block_deviation), BT_OF(rates, false_alarm_rate),
+            BT_OF(rates, false_alarm_high), BT_OF(rates, smallest), BT_OF(rates, smallest_high),
+            BT_FLAG("found_by_none", isinf(rates->smallest) != 0), BT_OF(item, injected),
+            BT_OF(item, seen), BT_OF(item, seen_low), BT_OF(item, seen_high), BT_OF(item, found),
+            BT_OF(item, misses), BT_OF(item, coarse), BT_OF(item, failed), BT_OF(item, message));
     bt_json_writer_open(json, "rule", '{');
     bt_decision_rule_write(&item->rule, json);
     bt_json_writer_close(json, '}');
@@ -174,10 +149,9 @@ bt_status bt_calibration_json(const bt_calibration_result *result, bt_str *out)
 {
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "run", result->run->id);
-    bt_json_writer_text(&json, "suite", result->run->info.suite.name);
-    bt_json_writer_integer(&json, "seed", (int64_t)result->run->schedule.seed);
-    bt_json_writer_integer(&json, "exit_code", bt_calibration_exit_code(result));
+    BT_JSON(&json, BT_KV("run", result->run->id), BT_KV("suite", result->run->info.suite.name),
+            BT_KV("seed", (int64_t)result->run->schedule.seed),
+            BT_KV("exit_code", bt_calibration_exit_code(result)));
     bt_json_writer_open(&json, "cases", '[');
     for (int64_t i = 0; i < result->count; ++i) {
         write_item(&result->items[i], &json);

@@ -45,11 +45,10 @@ static void print_values(const bt_gate_item *item, bt_table *table)
     const bt_gate_verdict *verdict = &item->verdict;
     bool timed = item->metric < BT_GATE_METRIC_COUNT && item->metric != BT_GATE_LOSS;
     bt_unit unit = timed ? unit_of(item->metric) : BT_UNIT_NS;
-    bt_table_cell(table, "%s", timed ? bt_format_value(unit, verdict->base).text : "");
-    bt_table_cell(table, "%s", timed ? bt_format_value(unit, verdict->candidate).text : "");
+    BT_TABLE_ROW(table, timed ? bt_format_value(unit, verdict->base).text : "",
+                 timed ? bt_format_value(unit, verdict->candidate).text : "");
     if (isnan(verdict->ratio)) {
-        bt_table_cell(table, "%s", "");
-        bt_table_cell(table, "%s", "");
+        BT_TABLE_ROW(table, "", "");
         return;
     }
     bt_table_cell(table, "%.3f", verdict->ratio);
@@ -62,17 +61,12 @@ static void print_values(const bt_gate_item *item, bt_table *table)
 
 static bt_status print_table(const bt_gate_result *result, bt_str *out)
 {
-    static const char *const heads[] = {"case",  "",     "base",  "candidate",
-                                        "ratio", "95 %", "pairs", "verdict"};
     bt_table table = {.align = "llrrrlrl"};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "case||base|candidate|ratio|95 %|pairs|verdict");
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_gate_item *item = &result->items[i];
         bool metric = item->metric < BT_GATE_METRIC_COUNT;
-        bt_table_cell(&table, "%s", item->subject);
-        bt_table_cell(&table, "%s", metric ? bt_gate_metric_info(item->metric)->words : "");
+        BT_TABLE_ROW(&table, item->subject, metric ? bt_gate_metric_info(item->metric)->words : "");
         print_values(item, &table);
         bt_table_cell(&table, "%" PRId64, item->verdict.rounds);
         bt_table_cell(&table, "%s%s", bt_gate_word_name(item->verdict.word),
@@ -127,18 +121,10 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
 static void write_system(const bt_store_system *system, bt_json_writer *json)
 {
     const bt_store_build *build = &system->build;
-    bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "name", system->name);
-    bt_json_writer_text(json, "program", system->program);
-    bt_json_writer_text(json, "build", build->digest);
-    bt_json_writer_text(json, "version", build->version);
-    bt_json_writer_text(json, "git_commit", build->git_commit);
-    bt_json_writer_text(json, "git_diff", build->git_diff);
-    bt_json_writer_text(json, "compiler", build->compiler);
-    bt_json_writer_text(json, "flags", build->flags);
-    bt_json_writer_text(json, "type", build->type);
-    bt_json_writer_text(json, "cuda", build->cuda);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, NULL, BT_OF(system, name), BT_OF(system, program),
+                   BT_KV("build", build->digest), BT_OF(build, version), BT_OF(build, git_commit),
+                   BT_OF(build, git_diff), BT_OF(build, compiler), BT_OF(build, flags),
+                   BT_OF(build, type), BT_OF(build, cuda));
 }
 
 bt_status bt_ab_json(const bt_gate_result *result, bt_str *out)
@@ -146,8 +132,7 @@ bt_status bt_ab_json(const bt_gate_result *result, bt_str *out)
     const bt_store_schedule *schedule = &result->request.run->schedule;
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "run", result->request.run->id);
-    bt_json_writer_integer(&json, "seed", (int64_t)schedule->seed);
+    BT_JSON(&json, BT_KV("run", result->request.run->id), BT_KV("seed", (int64_t)schedule->seed));
     bt_json_writer_open(&json, "systems", '[');
     for (int64_t i = 0; i < schedule->system_count; ++i) {
         write_system(&schedule->systems[i], &json);

@@ -98,16 +98,13 @@ bt_status bt_content_add_report(const bt_store_run *run, bt_files *files)
 
 static void write_reference(bt_json_writer *json, const char *key, const char *id)
 {
-    bt_json_writer_open(json, key, '{');
-    bt_json_writer_text(json, "@id", id);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, key, BT_KV("@id", id));
 }
 
 static void open_entity(bt_json_writer *json, const char *id, const char *type)
 {
     bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "@id", id);
-    bt_json_writer_text(json, "@type", type);
+    BT_JSON(json, BT_KV("@id", id), BT_KV("@type", type));
 }
 
 static const char *encoding_of(const char *name)
@@ -132,8 +129,7 @@ static void write_file_entity(bt_json_writer *json, const bt_file *file)
 {
     char text[72];
     open_entity(json, file->name, "File");
-    bt_json_writer_text(json, "name", file->name);
-    bt_json_writer_text(json, "encodingFormat", encoding_of(file->name));
+    BT_JSON(json, BT_OF(file, name), BT_KV("encodingFormat", encoding_of(file->name)));
     (void)snprintf(text, sizeof text, "%zu", file->size_bytes);
     bt_json_writer_text(json, "contentSize", text);
     bt_files_digest(file->bytes, file->size_bytes, text);
@@ -154,9 +150,8 @@ static void write_root(bt_json_writer *json, const bt_store_run *run, const bt_f
                    "Raw samples, steps, environment, plan and verdicts of %lld rounds of the suite "
                    "%.200s, profile %.100s. FORMAT.md says how to read them.",
                    (long long)run->round_count, run->info.suite.name, run->info.suite.profile);
-    bt_json_writer_text(json, "description", text);
-    bt_json_writer_text(json, "datePublished", time[0] ? time : "1970-01-01");
-    bt_json_writer_text(json, "license", "Not stated: ask whoever published this bundle");
+    BT_JSON(json, BT_KV("description", text), BT_KV("datePublished", time[0] ? time : "1970-01-01"),
+            BT_KV("license", "Not stated: ask whoever published this bundle"));
     bt_json_writer_open(json, "hasPart", '[');
     for (int64_t i = 0; i < files->count; i++) {
         write_reference(json, NULL, files->items[i].name);
@@ -181,15 +176,13 @@ static void write_action(bt_json_writer *json, const bt_store_run *run,
     write_reference(json, "result", "./");
     bt_json_writer_close(json, '}');
     open_entity(json, "#bt-bench", "SoftwareApplication");
-    bt_json_writer_text(json, "name", "bt-bench");
-    bt_json_writer_text(json, "softwareVersion",
-                        run->info.build.git_commit[0] ? run->info.build.git_commit
-                                                      : run->info.build.version);
+    BT_JSON(json, BT_KV("name", "bt-bench"),
+            BT_KV("softwareVersion", run->info.build.git_commit[0] ? run->info.build.git_commit
+                                                                   : run->info.build.version));
     bt_json_writer_close(json, '}');
     open_entity(json, "#packer", "SoftwareApplication");
-    bt_json_writer_text(json, "name", "bt-bench export");
-    bt_json_writer_text(json, "softwareVersion",
-                        maker->git_commit[0] ? maker->git_commit : maker->version);
+    BT_JSON(json, BT_KV("name", "bt-bench export"),
+            BT_KV("softwareVersion", maker->git_commit[0] ? maker->git_commit : maker->version));
     bt_json_writer_close(json, '}');
 }
 
@@ -226,22 +219,15 @@ bt_status bt_content_add_manifest(const bt_content_maker *maker, bt_files *files
     bt_files_sort(files);
     bt_json_writer_open(&json, NULL, '{');
     bt_json_writer_text(&json, "format", BT_BUNDLE_FORMAT);
-    bt_json_writer_open(&json, "made_by", '{');
-    bt_json_writer_text(&json, "version", maker->version);
-    bt_json_writer_text(&json, "git_commit", maker->git_commit);
-    bt_json_writer_text(&json, "git_diff", maker->git_diff);
-    bt_json_writer_text(&json, "zstd", maker->zstd);
-    bt_json_writer_text(&json, "page", maker->page);
-    bt_json_writer_close(&json, '}');
+    BT_JSON_OBJECT(&json, "made_by", BT_OF(maker, version), BT_OF(maker, git_commit),
+                   BT_OF(maker, git_diff), BT_OF(maker, zstd), BT_OF(maker, page));
     bt_json_writer_open(&json, "files", '[');
     for (int64_t i = 0; i < files->count; i++) {
         char digest[65];
         bt_files_digest(files->items[i].bytes, files->items[i].size_bytes, digest);
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "name", files->items[i].name);
-        bt_json_writer_integer(&json, "size_bytes", (int64_t)files->items[i].size_bytes);
-        bt_json_writer_text(&json, "sha256", digest);
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_OF(&files->items[i], name),
+                       BT_KV("size_bytes", (int64_t)files->items[i].size_bytes),
+                       BT_KV("sha256", digest));
     }
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
@@ -257,9 +243,7 @@ static void write_digest_of(bt_json_writer *json, const bt_file *file)
     }
     bt_json_writer_open(json, NULL, '{');
     bt_json_writer_text(json, "name", file ? file->name : "");
-    bt_json_writer_open(json, "digest", '{');
-    bt_json_writer_text(json, "sha256", digest);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, "digest", BT_KV("sha256", digest));
     bt_json_writer_close(json, '}');
 }
 

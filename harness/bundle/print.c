@@ -62,19 +62,15 @@ void bt_bundle_check_json(const char *path, const bt_bundle_check *check, bt_str
 {
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "bundle", path);
-    bt_json_writer_bool(&json, "passed", check->finding_count == 0);
-    bt_json_writer_integer(&json, "finding_count", check->finding_count);
+    BT_JSON(&json, BT_KV("bundle", path), BT_FLAG("passed", check->finding_count == 0),
+            BT_OF(check, finding_count));
     write_lines(&json, "findings", &check->findings);
     write_lines(&json, "notes", &check->notes);
-    bt_json_writer_integer(&json, "files", check->file_count);
-    bt_json_writer_integer(&json, "rounds", check->round_count);
-    bt_json_writer_integer(&json, "measurements", check->measurement_count);
-    bt_json_writer_integer(&json, "verdicts", check->verdict_count);
-    bt_json_writer_text(&json, "manifest_sha256", check->digest);
-    bt_json_writer_bool(&json, "signed", check->is_signed);
-    bt_json_writer_bool(&json, "signature_holds", check->signature_holds);
-    bt_json_writer_text(&json, "key_id", check->key_id);
+    BT_JSON(&json, BT_KV("files", check->file_count), BT_KV("rounds", check->round_count),
+            BT_KV("measurements", check->measurement_count),
+            BT_KV("verdicts", check->verdict_count), BT_KV("manifest_sha256", check->digest),
+            BT_FLAG("signed", check->is_signed), BT_OF(check, signature_holds),
+            BT_OF(check, key_id));
     bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");
 }

@@ -182,13 +182,9 @@ static void write_envelope(const char *payload, const char *key_id, const char *
 {
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "payloadType", PAYLOAD_TYPE);
-    bt_json_writer_text(&json, "payload", payload);
+    BT_JSON(&json, BT_KV("payloadType", PAYLOAD_TYPE), BT_KV("payload", payload));
     bt_json_writer_open(&json, "signatures", '[');
-    bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "keyid", key_id);
-    bt_json_writer_text(&json, "sig", code);
-    bt_json_writer_close(&json, '}');
+    BT_JSON_OBJECT(&json, NULL, BT_KV("keyid", key_id), BT_KV("sig", code));
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');
     bt_str_append(out, "\n");

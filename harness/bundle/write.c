@@ -107,8 +107,7 @@ static void write_measurements(bt_json_writer *json, const bt_store_round *round
         const bt_store_measurement *item = &round->measurements[i];
         const bt_metric_row *metric = bt_metric_info(item->metric);
         bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "metric", metric->tag);
-        bt_json_writer_text(json, "unit", bt_unit_name(metric->unit));
+        BT_JSON(json, BT_KV("metric", metric->tag), BT_KV("unit", bt_unit_name(metric->unit)));
         bt_fields_write_real(json, "value", item->value);
         bt_fields_write_real(json, "low", item->low);
         bt_fields_write_real(json, "high", item->high);

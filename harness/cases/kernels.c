@@ -53,14 +53,10 @@ static void append_json(bt_str *out)
     bt_json_writer_open(&json, NULL, '[');
     for (int i = 0; i < ROW_COUNT; ++i) {
         const kernel_row *row = &rows[i];
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "op", bt_kernel_op_name(row->op));
-        bt_json_writer_text(&json, "device", row->device);
-        bt_json_writer_text(&json, "dtype", dtype_of(row));
-        bt_json_writer_integer(&json, "min_arch", row->min_arch);
-        bt_json_writer_text(&json, "kernel", row->name);
-        bt_json_writer_text(&json, "accepts", bt_kernel_accepts_text(row->accepts));
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_KV("op", bt_kernel_op_name(row->op)), BT_OF(row, device),
+                       BT_KV("dtype", dtype_of(row)), BT_OF(row, min_arch),
+                       BT_KV("kernel", row->name),
+                       BT_KV("accepts", bt_kernel_accepts_text(row->accepts)));
     }
     bt_json_writer_close(&json, ']');
     bt_str_append(out, "\n");

@@ -54,14 +54,12 @@ static row describe(const bt_checkpoint_store *store, int64_t step, bool quick)
 
 static void list_cells(const row *r, bt_table *table)
 {
-    bt_table_cell(table, "%lld", (long long)r->step);
-    bt_table_cell(table, "%s",
-                  r->read ? bt_format_value(BT_UNIT_BYTES, (double)r->info.size_bytes).text : "-");
-    bt_table_cell(table, "%s", r->written_ns ? bt_format_date(r->written_ns).text : "-");
-    bt_table_cell(table, "%s", r->read ? bt_format_count(r->info.tensor_count).text : "-");
-    bt_table_cell(table, "%.12s", r->read && *r->info.plan_hash ? r->info.plan_hash : "-");
-    bt_table_cell(table, "%.12s", r->read && *r->info.build ? r->info.build : "-");
-    bt_table_cell(table, "%s", r->valid);
+    BT_TABLE_ROW(table, bt_textf("%lld", (long long)r->step).text,
+                 r->read ? bt_format_value(BT_UNIT_BYTES, (double)r->info.size_bytes).text : "-",
+                 r->written_ns ? bt_format_date(r->written_ns).text : "-",
+                 r->read ? bt_format_count(r->info.tensor_count).text : "-",
+                 bt_textf("%.12s", r->read && *r->info.plan_hash ? r->info.plan_hash : "-").text,
+                 bt_textf("%.12s", r->read && *r->info.build ? r->info.build : "-").text, r->valid);
 }
 
 static void list_json(const row *r, bt_json_writer *json)
@@ -69,14 +67,11 @@ static void list_json(const row *r, bt_json_writer *json)
     bt_json_writer_open(json, NULL, '{');
     bt_json_writer_integer(json, "step", r->step);
     if (r->read) {
-        bt_json_writer_integer(json, "size_bytes", (int64_t)r->info.size_bytes);
-        bt_json_writer_integer(json, "tensors", r->info.tensor_count);
-        bt_json_writer_text(json, "plan_hash", r->info.plan_hash);
-        bt_json_writer_text(json, "build", r->info.build);
-        bt_json_writer_text(json, "digest", r->info.digest);
+        BT_JSON(json, BT_KV("size_bytes", (int64_t)r->info.size_bytes),
+                BT_KV("tensors", r->info.tensor_count), BT_OF(&r->info, plan_hash),
+                BT_OF(&r->info, build), BT_OF(&r->info, digest));
     }
-    bt_json_writer_integer(json, "written_ns", r->written_ns);
-    bt_json_writer_text(json, "valid", r->valid);
+    BT_JSON(json, BT_OF(r, written_ns), BT_OF(r, valid));
     if (*r->reason) {
         bt_json_writer_text(json, "reason", r->reason);
     }
@@ -90,11 +85,7 @@ static bt_status list_steps(const bt_checkpoint_store *store, const int64_t *ste
     bt_table table = {.align = "rrlrlll"};
     bt_str reasons = {0};
     bt_json_writer json = {.out = out};
-    static const char *const heads[] = {"step", "size",  "written", "tensors",
-                                        "plan", "build", "valid"};
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "step|size|written|tensors|plan|build|valid");
     if (as_json) {
         bt_json_writer_open(&json, NULL, '[');
     }
@@ -150,9 +141,7 @@ static void say_valid(const bt_pretrained *from, const bt_checkpoint_info *info,
     }
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "path", from->path);
-    bt_json_writer_integer(&json, "step", info->step);
-    bt_json_writer_text(&json, "digest", info->digest);
+    BT_JSON(&json, BT_OF(from, path), BT_OF(info, step), BT_OF(info, digest));
     bt_status unused = bt_json_writer_end(&json, '}'); // it sticks in `out`
     (void)unused;
 }

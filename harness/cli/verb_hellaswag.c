@@ -21,10 +21,8 @@ static bt_status write_answer(scoring *self, int64_t question, const bt_hellaswa
     bt_str line = {0};
     bt_json_writer json = {.out = &line};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "question", question);
-    bt_json_writer_integer(&json, "label", answer->label);
-    bt_json_writer_integer(&json, "choice", answer->choice);
-    bt_json_writer_integer(&json, "normalised", answer->normalised);
+    BT_JSON(&json, BT_KV("question", question), BT_OF(answer, label), BT_OF(answer, choice),
+            BT_OF(answer, normalised));
     bt_json_writer_open(&json, "loss", '[');
     for (int i = 0; i < BT_HELLASWAG_ENDINGS; ++i) {
         bt_json_writer_real(&json, NULL, answer->loss[i]);
@@ -76,13 +74,9 @@ static void print_score(const bt_pretrained *from, const bt_hellaswag_score *sco
     }
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "from", from->path);
-    bt_json_writer_integer(&json, "questions", score->questions);
-    bt_json_writer_integer(&json, "correct", score->correct);
-    bt_json_writer_integer(&json, "normalised_correct", score->normalised_correct);
-    bt_json_writer_real(&json, "accuracy", plain);
-    bt_json_writer_real(&json, "normalised_accuracy", normalised);
-    bt_json_writer_integer(&json, "shortened_rows", score->shortened);
+    BT_JSON(&json, BT_KV("from", from->path), BT_OF(score, questions), BT_OF(score, correct),
+            BT_OF(score, normalised_correct), BT_KV("accuracy", plain),
+            BT_KV("normalised_accuracy", normalised), BT_KV("shortened_rows", score->shortened));
     bt_status unused = bt_json_writer_end(&json, '}'); // it sticks in `out`
     (void)unused;
 }

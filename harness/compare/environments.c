@@ -77,15 +77,11 @@ bt_status bt_compare_environments_text(const bt_compare_item *items, int64_t cou
         bt_str_format(out, "the environments of %s and %s are the same\n", left, right);
         return bt_str_status(out);
     }
-    bt_table_cell(&table, "weight");
-    bt_table_cell(&table, "fact");
-    bt_table_cell(&table, "%s", left);
-    bt_table_cell(&table, "%s", right);
+    BT_TABLE_ROW(&table, "weight", "fact", left, right);
     for (int64_t i = 0; i < count; i++) {
-        bt_table_cell(&table, "%s", bt_fact_level_name(items[i].level));
-        bt_table_cell(&table, "%s", items[i].key);
-        bt_table_cell(&table, "%s", items[i].left[0] ? items[i].left : "-");
-        bt_table_cell(&table, "%s", items[i].right[0] ? items[i].right : "-");
+        BT_TABLE_ROW(&table, bt_fact_level_name(items[i].level), items[i].key,
+                     items[i].left[0] ? items[i].left : "-",
+                     items[i].right[0] ? items[i].right : "-");
     }
     bt_status status = bt_table_print(&table, 0, out);
     bt_table_release(&table);
@@ -110,17 +106,13 @@ bt_status bt_compare_environments_json(const bt_compare_item *items, int64_t cou
 {
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "left", left);
-    bt_json_writer_text(&json, "right", right);
-    bt_json_writer_bool(&json, "hard_facts_differ", hard_differs);
+    BT_JSON(&json, BT_KV("left", left), BT_KV("right", right),
+            BT_FLAG("hard_facts_differ", hard_differs));
     bt_json_writer_open(&json, "differs", '[');
     for (int64_t i = 0; i < count; i++) {
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "key", items[i].key);
-        bt_json_writer_text(&json, "level", bt_fact_level_name(items[i].level));
-        bt_json_writer_text(&json, "left", items[i].left);
-        bt_json_writer_text(&json, "right", items[i].right);
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_OF(&items[i], key),
+                       BT_KV("level", bt_fact_level_name(items[i].level)), BT_OF(&items[i], left),
+                       BT_OF(&items[i], right));
     }
     bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');

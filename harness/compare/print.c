@@ -34,21 +34,15 @@ static void side_cells(bt_table *table, bt_unit unit, const bt_metric_value *val
     bt_text number, interval;
     bt_format_interval(unit, value->value, value->low, value->high, &number, &interval);
     bool wide = value->low < value->high; // equal rounds need none
-    bt_table_cell(table, "%s", number.text);
-    bt_table_cell(table, "%s", wide ? interval.text : "");
+    BT_TABLE_ROW(table, number.text, wide ? interval.text : "");
 }
 
 static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair *pair,
                                bt_table *table, bt_str *out)
 {
     table->align = "lrlrlrl";
-    bt_table_cell(table, "%s", "");
-    bt_table_cell(table, "run %lld", (long long)both->left.id);
-    bt_table_cell(table, "%s", "");
-    bt_table_cell(table, "run %lld", (long long)both->right.id);
-    bt_table_cell(table, "%s", "");
-    bt_table_cell(table, "ratio");
-    bt_table_cell(table, "%s", "");
+    BT_TABLE_ROW(table, "", bt_textf("run %lld", (long long)both->left.id).text, "",
+                 bt_textf("run %lld", (long long)both->right.id).text, "", "ratio", "");
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_row *row = bt_metric_info((bt_metric)i);
         const bt_metric_value *left = &pair->left_summary.metrics[i];
@@ -59,8 +53,8 @@ static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair 
         bt_table_cell(table, "%s", row->tag);
         side_cells(table, row->unit, left);
         side_cells(table, row->unit, right);
-        bt_table_cell(table, "%s", bt_format_ratio(ratio_of(left, right)).text);
-        bt_table_cell(table, "%s", tendency(pair, row->direction, left, right));
+        BT_TABLE_ROW(table, bt_format_ratio(ratio_of(left, right)).text,
+                     tendency(pair, row->direction, left, right));
     }
     return bt_table_print(table, 2, out);
 }
@@ -116,11 +110,9 @@ static bt_status print_runs(const bt_comparison *both, bt_table *table, bt_str *
     const bt_store_run *runs[] = {&both->left, &both->right};
     table->align = "lllll";
     for (int i = 0; i < 2; i++) {
-        bt_table_cell(table, "run %lld", (long long)runs[i]->id);
-        bt_table_cell(table, "%s", runs[i]->info.suite.name);
-        bt_table_cell(table, "%s", runs[i]->info.suite.profile);
-        bt_table_cell(table, "%s", bt_run_status_name(runs[i]->status));
-        bt_table_cell(table, "%s", bt_format_date(runs[i]->started_ns).text);
+        BT_TABLE_ROW(table, bt_textf("run %lld", (long long)runs[i]->id).text,
+                     runs[i]->info.suite.name, runs[i]->info.suite.profile,
+                     bt_run_status_name(runs[i]->status), bt_format_date(runs[i]->started_ns).text);
     }
     return bt_table_print(table, 0, out);
 }
@@ -148,8 +140,7 @@ static bt_status print_items(const bt_comparison *both, bt_table *table, bt_str 
     for (int64_t i = 0; i < both->item_count; i++) {
         const bt_compare_item *item = &both->items[i];
         bool fact = strcmp(item->group, "environment") == 0;
-        bt_table_cell(table, "%s", item->group);
-        bt_table_cell(table, "%s", item->key);
+        BT_TABLE_ROW(table, item->group, item->key);
         add_value(table, item->left);
         add_value(table, item->right);
         bt_table_cell(table, "%s", fact ? bt_fact_level_name(item->level) : "");
@@ -202,20 +193,15 @@ bt_status bt_compare_text(bt_store *store, int64_t left, int64_t right, bt_str *
 
 static void json_side(bt_json_writer *json, const char *key, const bt_metric_value *value)
 {
-    bt_json_writer_open(json, key, '{');
-    bt_json_writer_real(json, "value", value->value);
-    bt_json_writer_real(json, "low", value->low);
-    bt_json_writer_real(json, "high", value->high);
-    bt_json_writer_integer(json, "count", value->count);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, key, BT_OF(value, value), BT_OF(value, low), BT_OF(value, high),
+                   BT_OF(value, count));
 }
 
 static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
 {
     bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "name", pair->left->what.name);
-    bt_json_writer_text(json, "left_system", pair->left->what.system);
-    bt_json_writer_text(json, "right_system", pair->right->what.system);
+    BT_JSON(json, BT_OF(&pair->left->what, name), BT_KV("left_system", pair->left->what.system),
+            BT_KV("right_system", pair->right->what.system));
     bt_json_writer_open(json, "metrics", '{');
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_value *left = &pair->left_summary.metrics[i];
@@ -230,18 +216,12 @@ static void json_pair(bt_json_writer *json, const bt_compare_pair *pair)
         bt_json_writer_close(json, '}');
     }
     bt_json_writer_close(json, '}');
-    bt_json_writer_integer(json, "left_rounds", pair->left_side.count);
-    bt_json_writer_integer(json, "right_rounds", pair->right_side.count);
-    bt_json_writer_text(json, "left_label", pair->left->label);
-    bt_json_writer_text(json, "right_label", pair->right->label);
-    bt_json_writer_bool(json, "clocks_comparable", pair->clocks_comparable);
-    bt_json_writer_open(json, "loss", '{');
-    bt_json_writer_integer(json, "shared_steps", pair->loss.shared);
-    bt_json_writer_bool(json, "bitwise_equal", pair->loss.bitwise_equal);
-    bt_json_writer_integer(json, "first_step", pair->loss.first_step);
-    bt_json_writer_real(json, "max_difference", pair->loss.max_difference);
-    bt_json_writer_integer(json, "max_step", pair->loss.max_step);
-    bt_json_writer_close(json, '}');
+    BT_JSON(json, BT_KV("left_rounds", pair->left_side.count),
+            BT_KV("right_rounds", pair->right_side.count), BT_KV("left_label", pair->left->label),
+            BT_KV("right_label", pair->right->label), BT_OF(pair, clocks_comparable));
+    BT_JSON_OBJECT(json, "loss", BT_KV("shared_steps", pair->loss.shared),
+                   BT_OF(&pair->loss, bitwise_equal), BT_OF(&pair->loss, first_step),
+                   BT_OF(&pair->loss, max_difference), BT_OF(&pair->loss, max_step));
     if (pair->digests_known) {
         bt_json_writer_bool(json, "params_digest_equal", pair->digests_equal);
     } else {
@@ -256,9 +236,8 @@ bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *
     bt_json_writer json = {.out = out, .indent = 2};
     BT_TRY(bt_compare_runs(store, left, right, &both));
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "left", both.left.id);
-    bt_json_writer_integer(&json, "right", both.right.id);
-    bt_json_writer_bool(&json, "hard_facts_differ", both.hard_differs);
+    BT_JSON(&json, BT_KV("left", both.left.id), BT_KV("right", both.right.id),
+            BT_FLAG("hard_facts_differ", both.hard_differs));
     bt_json_writer_open(&json, "cases", '[');
     for (int64_t i = 0; i < both.pair_count; i++) {
         json_pair(&json, &both.pairs[i]);
@@ -271,13 +250,9 @@ bt_status bt_compare_json(bt_store *store, int64_t left, int64_t right, bt_str *
     bt_json_writer_close(&json, ']');
     bt_json_writer_open(&json, "differs", '[');
     for (int64_t i = 0; i < both.item_count; i++) {
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "group", both.items[i].group);
-        bt_json_writer_text(&json, "key", both.items[i].key);
-        bt_json_writer_text(&json, "left", both.items[i].left);
-        bt_json_writer_text(&json, "right", both.items[i].right);
-        bt_json_writer_text(&json, "level", bt_fact_level_name(both.items[i].level));
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_OF(&both.items[i], group), BT_OF(&both.items[i], key),
+                       BT_OF(&both.items[i], left), BT_OF(&both.items[i], right),
+                       BT_KV("level", bt_fact_level_name(both.items[i].level)));
     }
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/diff/diff.h"
+#include "harness/text/format.h"
 #include "harness/text/json_writer.h"
 #include "harness/text/table.h"
 
@@ -31,25 +32,19 @@ static void write_bound(const bt_diff_result *result, bt_str *out)
 static bt_status write_steps(const bt_diff_result *result, bt_str *out)
 {
     bt_table table = {.align = "rrrrrrrr"};
-    static const char *const heads[] = {"step",    "loss A", "loss B", "values",
-                                        "missing", "over",   "drift",  "worst rel. L2"};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "step|loss A|loss B|values|missing|over|drift|worst rel. L2");
     for (int64_t i = 0; i < result->step_count; ++i) {
         const bt_diff_step *step = &result->steps[i];
         double worst = 0;
         for (int64_t r = step->first; r < step->first + step->count; ++r) {
             worst = fmax(worst, result->rows[r].difference.l2_relative);
         }
-        bt_table_cell(&table, "%lld", (long long)step->step);
-        bt_table_cell(&table, "%.7g", step->loss[0]);
-        bt_table_cell(&table, "%.7g", step->loss[1]);
-        bt_table_cell(&table, "%lld", (long long)step->count);
-        bt_table_cell(&table, "%lld", (long long)step->missing);
-        bt_table_cell(&table, "%lld", (long long)step->over);
-        bt_table_cell(&table, "%.2e", step->drift);
-        bt_table_cell(&table, "%.2e", worst);
+        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)step->step).text,
+                     bt_textf("%.7g", step->loss[0]).text, bt_textf("%.7g", step->loss[1]).text,
+                     bt_textf("%lld", (long long)step->count).text,
+                     bt_textf("%lld", (long long)step->missing).text,
+                     bt_textf("%lld", (long long)step->over).text,
+                     bt_textf("%.2e", step->drift).text, bt_textf("%.2e", worst).text);
     }
     bt_status status = bt_table_print(&table, 0, out);
     bt_table_release(&table);
@@ -67,17 +62,11 @@ static void write_worst(bt_table *table, const bt_diff_row *row, int64_t values,
 {
     const bt_difference *d = &row->difference;
     char type[16];
-    bt_table_cell(table, "%s", bt_train_value_name(row->kind));
-    bt_table_cell(table, "%s", row->layer);
-    bt_table_cell(table, "%lld", (long long)values);
-    bt_table_cell(table, "%lld", (long long)over);
-    bt_table_cell(table, "%s", row->name);
-    bt_table_cell(table, "%s", dtype_text(row, type));
-    bt_table_cell(table, "%.2e", d->l2);
-    bt_table_cell(table, "%.2e", d->max);
-    bt_table_cell(table, "%.2e", d->max_relative);
-    bt_table_cell(table, "%.2e", d->l2_relative);
-    bt_table_cell(table, "%.2e", row->bound);
+    BT_TABLE_ROW(table, bt_train_value_name(row->kind), row->layer,
+                 bt_textf("%lld", (long long)values).text, bt_textf("%lld", (long long)over).text,
+                 row->name, dtype_text(row, type), bt_textf("%.2e", d->l2).text,
+                 bt_textf("%.2e", d->max).text, bt_textf("%.2e", d->max_relative).text,
+                 bt_textf("%.2e", d->l2_relative).text, bt_textf("%.2e", row->bound).text);
 }
 
 static bool same_group(const bt_diff_row *a, const bt_diff_row *b)
@@ -89,12 +78,8 @@ static bool same_group(const bt_diff_row *a, const bt_diff_row *b)
 static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *step, bt_str *out)
 {
     bt_table table = {.align = "llrrllrrrrr"};
-    static const char *const heads[] = {"kind", "layer", "values",   "over",    "worst", "type",
-                                        "L2",   "max",   "rel. max", "rel. L2", "bound"};
     const int64_t end = step->first + step->count;
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "kind|layer|values|over|worst|type|L2|max|rel. max|rel. L2|bound");
     for (int64_t i = step->first, next = i; i < end; i = next) {
         int64_t worst = i, over = 0;
         for (next = i; next < end && same_group(&result->rows[i], &result->rows[next]); ++next) {
@@ -159,36 +144,20 @@ bt_status bt_diff_text(const bt_diff_side sides[2], const bt_diff_result *result
 static void write_row(bt_json_writer *json, const bt_diff_row *row)
 {
     const bt_difference *d = &row->difference;
-    bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "name", row->name);
-    bt_json_writer_text(json, "kind", bt_train_value_name(row->kind));
-    bt_json_writer_text(json, "layer", row->layer);
-    bt_json_writer_text(json, "op", row->op);
-    bt_json_writer_integer(json, "depth", row->depth);
-    bt_json_writer_text(json, "dtype_a", bt_dtype_name(row->dtype[0]));
-    bt_json_writer_text(json, "dtype_b", bt_dtype_name(row->dtype[1]));
-    bt_json_writer_integer(json, "elements", d->elements);
-    bt_json_writer_integer(json, "differing", d->differing);
-    bt_json_writer_integer(json, "first_differing", d->first);
-    bt_json_writer_integer(json, "worst", d->worst);
-    bt_json_writer_real(json, "l2", d->l2);
-    bt_json_writer_real(json, "l2_relative", d->l2_relative);
-    bt_json_writer_real(json, "max", d->max);
-    bt_json_writer_real(json, "max_relative", d->max_relative);
-    bt_json_writer_real(json, "bound", row->bound);
-    bt_json_writer_bool(json, "over", row->over);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, NULL, BT_OF(row, name), BT_KV("kind", bt_train_value_name(row->kind)),
+                   BT_OF(row, layer), BT_OF(row, op), BT_OF(row, depth),
+                   BT_KV("dtype_a", bt_dtype_name(row->dtype[0])),
+                   BT_KV("dtype_b", bt_dtype_name(row->dtype[1])), BT_OF(d, elements),
+                   BT_OF(d, differing), BT_KV("first_differing", d->first), BT_OF(d, worst),
+                   BT_OF(d, l2), BT_OF(d, l2_relative), BT_OF(d, max), BT_OF(d, max_relative),
+                   BT_OF(row, bound), BT_OF(row, over));
 }
 
 static void write_step(bt_json_writer *json, const bt_diff_result *result, const bt_diff_step *step)
 {
     bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_integer(json, "step", step->step);
-    bt_json_writer_real(json, "loss_a", step->loss[0]);
-    bt_json_writer_real(json, "loss_b", step->loss[1]);
-    bt_json_writer_real(json, "drift", step->drift);
-    bt_json_writer_integer(json, "over", step->over);
-    bt_json_writer_integer(json, "missing", step->missing);
+    BT_JSON(json, BT_OF(step, step), BT_KV("loss_a", step->loss[0]), BT_KV("loss_b", step->loss[1]),
+            BT_OF(step, drift), BT_OF(step, over), BT_OF(step, missing));
     bt_json_writer_open(json, "values", '[');
     for (int64_t i = step->first; i < step->first + step->count; ++i) {
         write_row(json, &result->rows[i]);
@@ -201,15 +170,12 @@ bt_status bt_diff_json(const bt_diff_side sides[2], const bt_diff_result *result
 {
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "a", sides[0].label);
-    bt_json_writer_text(&json, "b", sides[1].label);
-    bt_json_writer_real(&json, "margin", result->bound.margin);
-    bt_json_writer_real(&json, "rounding", result->bound.rounding);
+    BT_JSON(&json, BT_KV("a", sides[0].label), BT_KV("b", sides[1].label),
+            BT_OF(&result->bound, margin), BT_OF(&result->bound, rounding));
     if (result->first_over >= 0) {
-        bt_json_writer_open(&json, "first_over", '{');
-        bt_json_writer_integer(&json, "step", step_of(result, result->first_over)->step);
-        bt_json_writer_text(&json, "name", result->rows[result->first_over].name);
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, "first_over",
+                       BT_KV("step", step_of(result, result->first_over)->step),
+                       BT_OF(&result->rows[result->first_over], name));
     } else {
         bt_json_writer_null(&json, "first_over");
     }

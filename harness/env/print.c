@@ -19,8 +19,7 @@ bt_status bt_facts_text(const bt_facts *facts, bt_str *out)
         bt_str_format(out, "\n%s\n", titles[level]);
         for (int64_t i = 0; i < facts->count; ++i) {
             if ((int)facts->rows[i].level == level) {
-                bt_table_cell(&table, "%s", facts->rows[i].key);
-                bt_table_cell(&table, "%s", facts->rows[i].value);
+                BT_TABLE_ROW(&table, facts->rows[i].key, facts->rows[i].value);
             }
         }
         status = bt_table_print(&table, 2, out);
@@ -39,11 +38,8 @@ bt_status bt_facts_json(const bt_facts *facts, bt_str *out)
     bt_json_writer_text(&json, "environment", facts->digest);
     bt_json_writer_open(&json, "facts", '[');
     for (int64_t i = 0; i < facts->count; ++i) {
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "key", facts->rows[i].key);
-        bt_json_writer_text(&json, "value", facts->rows[i].value);
-        bt_json_writer_text(&json, "level", bt_fact_level_name(facts->rows[i].level));
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_OF(&facts->rows[i], key), BT_OF(&facts->rows[i], value),
+                       BT_KV("level", bt_fact_level_name(facts->rows[i].level)));
     }
     bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');

@@ -90,12 +90,9 @@ static bt_status write_side(const bt_gate_side *side, bt_json_writer *json)
         return status;
     }
     bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "bench", side->bench);
-    bt_json_writer_text(json, "kind", side->kind);
-    bt_json_writer_text(json, "name", side->name);
-    bt_json_writer_text(json, "system", side->system);
-    bt_json_writer_text(json, "precision", side->precision);
-    bt_json_writer_text(json, "settings", side->axes_json); // unfolded when all is written
+    BT_JSON(json, BT_OF(side, bench), BT_OF(side, kind), BT_OF(side, name), BT_OF(side, system),
+            BT_OF(side, precision),
+            BT_KV("settings", side->axes_json)); // unfolded when all is written
     bt_json_writer_open(json, "kernels", '[');
     for (int64_t i = 0; i < side->kernel_count; ++i) {
         bt_json_writer_text(json, NULL, side->kernels[i]);
@@ -137,15 +134,9 @@ static void write_environment(const bt_store_env *env, bt_json_writer *json)
 
 static void write_build(const bt_store_build *build, bt_json_writer *json)
 {
-    bt_json_writer_open(json, "build", '{');
-    bt_json_writer_text(json, "digest", build->digest);
-    bt_json_writer_text(json, "git_commit", build->git_commit);
-    bt_json_writer_text(json, "git_diff", build->git_diff);
-    bt_json_writer_text(json, "compiler", build->compiler);
-    bt_json_writer_text(json, "flags", build->flags);
-    bt_json_writer_text(json, "type", build->type);
-    bt_json_writer_text(json, "cuda", build->cuda);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, "build", BT_OF(build, digest), BT_OF(build, git_commit),
+                   BT_OF(build, git_diff), BT_OF(build, compiler), BT_OF(build, flags),
+                   BT_OF(build, type), BT_OF(build, cuda));
 }
 
 static void write_ceilings(const bt_gate_ceilings *ceilings, bt_json_writer *json)
@@ -165,11 +156,8 @@ static void write_sessions(const bt_baseline *of, bt_json_writer *json)
 {
     bt_json_writer_open(json, "sessions", '[');
     for (int64_t i = 0; i < of->session_count; ++i) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_integer(json, "run", of->sessions[i].run);
-        bt_json_writer_text(json, "started", of->sessions[i].started);
-        bt_json_writer_integer(json, "disturbed", of->sessions[i].disturbed);
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&of->sessions[i], run), BT_OF(&of->sessions[i], started),
+                       BT_OF(&of->sessions[i], disturbed));
     }
     bt_json_writer_close(json, ']');
 }
@@ -178,15 +166,9 @@ static bt_status write_raw(const bt_baseline *of, bt_str *out)
 {
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "format", BT_BASELINE_FORMAT);
-    bt_json_writer_text(&json, "name", of->name);
-    bt_json_writer_text(&json, "reason", of->reason);
-    bt_json_writer_text(&json, "created", of->created);
-    bt_json_writer_text(&json, "machine", of->machine);
-    bt_json_writer_text(&json, "card", of->card);
-    bt_json_writer_text(&json, "suite", of->suite);
-    bt_json_writer_text(&json, "profile", of->profile);
-    bt_json_writer_text(&json, "plan", of->plan_hash);
+    BT_JSON(&json, BT_KV("format", BT_BASELINE_FORMAT), BT_OF(of, name), BT_OF(of, reason),
+            BT_OF(of, created), BT_OF(of, machine), BT_OF(of, card), BT_OF(of, suite),
+            BT_OF(of, profile), BT_KV("plan", of->plan_hash));
     if (*of->noise_accepted) {
         bt_json_writer_text(&json, "noise_accepted", of->noise_accepted);
     }

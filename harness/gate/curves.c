@@ -159,9 +159,8 @@ static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve
     if (*source) {
         bt_json_writer_text(json, "of", source);
     }
-    bt_json_writer_text(json, "parameters", curve->params_digest);
-    bt_json_writer_integer(json, "rounds", rounds);
-    bt_json_writer_integer(json, "steps", curve->count);
+    BT_JSON(json, BT_KV("parameters", curve->params_digest), BT_KV("rounds", rounds),
+            BT_KV("steps", curve->count));
     write_tokens(curve, json);
     bt_json_writer_close(json, '}');
     bt_str_release(&bits);

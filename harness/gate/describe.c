@@ -24,30 +24,25 @@ static bool is_past(const bt_store_baseline_list *list, int64_t index)
 
 bt_status bt_baseline_list_text(const bt_store_baseline_list *list, bool all, bt_str *out)
 {
-    static const char *const heads[] = {"baseline", "machine", "run", "set", "reason"};
     size_t start = out->length_bytes;
     bt_table table = {.align = "llrll"};
     if (list->count == 0) {
         bt_str_append(out, "no baselines; bt-bench baseline set NAME RUN --reason TEXT\n");
         return bt_str_status(out);
     }
-    for (int i = 0; i < 5; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "baseline|machine|run|set|reason");
     for (int64_t i = 0; i < list->count; ++i) {
         const bt_store_baseline *row = &list->rows[i];
         if (!all && is_past(list, i)) {
             continue;
         }
-        bt_table_cell(&table, "%s", row->name);
-        bt_table_cell(&table, "%s", row->machine);
+        BT_TABLE_ROW(&table, row->name, row->machine);
         if (row->run > 0) {
             bt_table_cell(&table, "%" PRId64, row->run);
         } else {
             bt_table_cell(&table, "%s", "file");
         }
-        bt_table_cell(&table, "%s", bt_format_date(row->created_ns).text);
-        bt_table_cell(&table, "%s", row->reason);
+        BT_TABLE_ROW(&table, bt_format_date(row->created_ns).text, row->reason);
     }
     bt_status status = bt_table_print(&table, 0, out);
     bt_table_release(&table);
@@ -67,14 +62,9 @@ bt_status bt_baseline_list_json(const bt_store_baseline_list *list, bool all, bt
         if (!all && past) {
             continue;
         }
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "name", row->name);
-        bt_json_writer_text(&json, "machine", row->machine);
-        bt_json_writer_integer(&json, "run", row->run);
-        bt_json_writer_text(&json, "set", bt_format_date(row->created_ns).text);
-        bt_json_writer_text(&json, "reason", row->reason);
-        bt_json_writer_bool(&json, "current", !past);
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_OF(row, name), BT_OF(row, machine), BT_OF(row, run),
+                       BT_KV("set", bt_format_date(row->created_ns).text), BT_OF(row, reason),
+                       BT_FLAG("current", !past));
     }
     return bt_json_writer_end(&json, ']');
 }
@@ -114,9 +104,7 @@ static bt_status curves_cell(const bt_gate_side *side, bt_table *table)
 
 static bt_status side_row(const bt_gate_side *side, bt_table *table)
 {
-    bt_table_cell(table, "%s", side->name);
-    bt_table_cell(table, "%s", side->system);
-    bt_table_cell(table, "%" PRId64, side->round_count);
+    BT_TABLE_ROW(table, side->name, side->system, bt_textf("%" PRId64, side->round_count).text);
     BT_TRY(metric_cell(side, BT_GATE_TIME, table));
     BT_TRY(metric_cell(side, BT_GATE_STEP_TIME, table));
     BT_TRY(metric_cell(side, BT_GATE_TOKENS_PER_S, table));
@@ -136,8 +124,6 @@ static void append_sessions(const bt_baseline *baseline, bt_str *out)
 
 bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out)
 {
-    static const char *const heads[] = {"case",      "system",   "rounds", "time",
-                                        "step time", "tokens/s", "memory", "loss curves"};
     size_t start = out->length_bytes;
     bt_table table = {.align = "llrrrrrr"};
     bt_status status = BT_OK;
@@ -152,9 +138,7 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     }
     append_sessions(baseline, out);
     bt_str_append(out, "\n");
-    for (int i = 0; i < 8; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "case|system|rounds|time|step time|tokens/s|memory|loss curves");
     for (int64_t i = 0; status == BT_OK && i < baseline->sides.count; ++i) {
         status = side_row(&baseline->sides.items[i], &table);
     }

@@ -211,24 +211,14 @@ static void write_item(const bt_gate_item *item, bt_json_writer *json)
 {
     const bt_gate_verdict *verdict = &item->verdict;
     bool metric = item->metric < BT_GATE_METRIC_COUNT;
-    bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "subject", item->subject);
-    bt_json_writer_text(json, "metric", metric ? bt_gate_metric_info(item->metric)->tag : "");
-    bt_json_writer_text(json, "verdict", bt_gate_word_name(verdict->word));
-    bt_json_writer_real(json, "ratio", verdict->ratio);
-    bt_json_writer_real(json, "low", verdict->low);
-    bt_json_writer_real(json, "high", verdict->high);
-    bt_json_writer_real(json, "base", verdict->base);
-    bt_json_writer_real(json, "candidate", verdict->candidate);
-    bt_json_writer_integer(json, "rounds", verdict->rounds);
-    bt_json_writer_integer(json, "next_rounds", verdict->next_rounds);
-    bt_json_writer_real(json, "blind_share", verdict->blind_share);
-    bt_json_writer_real(json, "tolerance", item->rule.tolerance);
-    bt_json_writer_bool(json, "gated", item->rule.gated);
-    bt_json_writer_bool(json, "excused", item->excused);
-    bt_json_writer_text(json, "reason", item->sentence);
-    bt_json_writer_text(json, "changes", item->changes);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, NULL, BT_OF(item, subject),
+                   BT_KV("metric", metric ? bt_gate_metric_info(item->metric)->tag : ""),
+                   BT_KV("verdict", bt_gate_word_name(verdict->word)), BT_OF(verdict, ratio),
+                   BT_OF(verdict, low), BT_OF(verdict, high), BT_OF(verdict, base),
+                   BT_OF(verdict, candidate), BT_OF(verdict, rounds), BT_OF(verdict, next_rounds),
+                   BT_OF(verdict, blind_share), BT_OF(&item->rule, tolerance),
+                   BT_OF(&item->rule, gated), BT_OF(item, excused), BT_KV("reason", item->sentence),
+                   BT_OF(item, changes));
 }
 
 bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
@@ -236,34 +226,25 @@ bt_status bt_gate_json(const bt_gate_result *result, bt_str *out)
     bt_json_writer json = {.out = out, .indent = 2};
     const bt_baseline *baseline = result->request.baseline;
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "run", result->request.run->id);
-    bt_json_writer_text(&json, "suite", result->request.run->info.suite.name);
+    BT_JSON(&json, BT_KV("run", result->request.run->id),
+            BT_KV("suite", result->request.run->info.suite.name));
     if (baseline) {
-        bt_json_writer_open(&json, "baseline", '{');
-        bt_json_writer_text(&json, "name", baseline->name);
-        bt_json_writer_text(&json, "digest", baseline->digest);
-        bt_json_writer_text(&json, "created", baseline->created);
-        bt_json_writer_text(&json, "machine", baseline->machine);
-        bt_json_writer_text(&json, "reason", baseline->reason);
-        bt_json_writer_text(&json, "git_commit", baseline->build.git_commit);
-        bt_json_writer_integer(&json, "sessions", bt_baseline_sessions(baseline));
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, "baseline", BT_OF(baseline, name), BT_OF(baseline, digest),
+                       BT_OF(baseline, created), BT_OF(baseline, machine), BT_OF(baseline, reason),
+                       BT_OF(&baseline->build, git_commit),
+                       BT_KV("sessions", bt_baseline_sessions(baseline)));
     } else {
         bt_json_writer_null(&json, "baseline");
     }
-    bt_json_writer_open(&json, "policy", '{');
-    bt_json_writer_text(&json, "name", result->request.policy->name);
-    bt_json_writer_text(&json, "digest", result->request.policy->digest);
-    bt_json_writer_close(&json, '}');
+    BT_JSON_OBJECT(&json, "policy", BT_OF(result->request.policy, name),
+                   BT_OF(result->request.policy, digest));
     bt_str besides = {0};
     bt_status status = bt_gate_besides(result, true, &besides);
     bt_json_writer_text(&json, "besides", bt_str_text(&besides));
     bt_str_release(&besides);
     BT_TRY(status);
-    bt_json_writer_text(&json, "warning", result->warning);
-    bt_json_writer_integer(&json, "exit_code", result->exit_code);
-    bt_json_writer_integer(&json, "cases", result->case_count);
-    bt_json_writer_integer(&json, "excused", result->excused);
+    BT_JSON(&json, BT_OF(result, warning), BT_OF(result, exit_code),
+            BT_KV("cases", result->case_count), BT_OF(result, excused));
     bt_json_writer_open(&json, "counts", '{');
     for (int i = 0; i < BT_GATE_WORD_COUNT; ++i) {
         bt_json_writer_integer(&json, bt_gate_word_name((bt_gate_word)i), result->words[i]);

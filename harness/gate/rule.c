@@ -30,30 +30,22 @@ bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, const bt_gate_ru
 static void write_loss(const bt_gate_terms *terms, bt_json_writer *json)
 {
     bt_loss_rule rule = bt_loss_rule_default(terms->precision);
-    bt_json_writer_text(json, "tier", terms->rule.loss);
-    bt_json_writer_real(json, "start", rule.start);
-    bt_json_writer_real(json, "growth", rule.growth);
-    bt_json_writer_real(json, "limit", rule.limit);
-    bt_json_writer_real(json, "widen", rule.widen);
-    bt_json_writer_real(json, "margin_nats", rule.margin_nats);
-    bt_json_writer_real(json, "alpha", rule.alpha);
-    bt_json_writer_integer(json, "segments", rule.segments);
+    BT_JSON(json, BT_KV("tier", terms->rule.loss), BT_OF(&rule, start), BT_OF(&rule, growth),
+            BT_OF(&rule, limit), BT_OF(&rule, widen), BT_OF(&rule, margin_nats),
+            BT_OF(&rule, alpha), BT_OF(&rule, segments));
 }
 
 static void write_calibration(const bt_gate_calibration *calibration, bt_json_writer *json)
 {
     bt_json_writer_open(json, "calibration", '{');
-    bt_json_writer_bool(json, "required", calibration->required);
-    bt_json_writer_bool(json, "known", calibration->known);
+    BT_JSON(json, BT_OF(calibration, required), BT_OF(calibration, known));
     if (calibration->known) {
-        bt_json_writer_real(json, "false_alarm_rate", calibration->false_alarm_rate);
-        bt_json_writer_real(json, "smallest", calibration->smallest);
+        BT_JSON(json, BT_OF(calibration, false_alarm_rate), BT_OF(calibration, smallest));
     }
     if (*calibration->why) {
         bt_json_writer_text(json, "why", calibration->why);
     }
-    bt_json_writer_real(json, "false_alarm_limit", calibration->false_alarm_limit);
-    bt_json_writer_real(json, "smallest_limit", calibration->smallest_limit);
+    BT_JSON(json, BT_OF(calibration, false_alarm_limit), BT_OF(calibration, smallest_limit));
     bt_json_writer_close(json, '}');
 }
 
@@ -64,11 +56,9 @@ static void write_base(const bt_gate_terms *terms, bt_json_writer *json)
         bt_json_writer_text(json, "base", terms->base);
         return;
     }
-    bt_json_writer_text(json, "baseline", terms->baseline);
-    bt_json_writer_text(json, "baseline_digest", terms->baseline_digest);
+    BT_JSON(json, BT_OF(terms, baseline), BT_OF(terms, baseline_digest));
     if (terms->recorded) {
-        bt_json_writer_text(json, "baseline_system", terms->recorded->system);
-        bt_json_writer_bool(json, "other_card", terms->other_card);
+        BT_JSON(json, BT_KV("baseline_system", terms->recorded->system), BT_OF(terms, other_card));
     }
 }
 
@@ -77,15 +67,12 @@ bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
     bt_json_writer json = {.out = out};
     bool metric = terms->metric < BT_GATE_METRIC_COUNT;
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "version", BT_GATE_RULE_VERSION);
-    bt_json_writer_text(&json, "policy", terms->policy->name);
-    bt_json_writer_text(&json, "policy_digest", terms->policy->digest);
-    bt_json_writer_text(&json, "bench", terms->bench);
-    bt_json_writer_text(&json, "case", terms->name);
-    bt_json_writer_text(&json, "candidate", terms->candidate);
-    bt_json_writer_text(&json, "presence", presence_words[terms->presence]);
-    bt_json_writer_text(&json, "metric", metric ? bt_gate_metric_info(terms->metric)->tag : "");
-    bt_json_writer_real(&json, "clock_tolerance", terms->policy->clock_tolerance);
+    BT_JSON(&json, BT_KV("version", BT_GATE_RULE_VERSION), BT_KV("policy", terms->policy->name),
+            BT_KV("policy_digest", terms->policy->digest), BT_OF(terms, bench),
+            BT_KV("case", terms->name), BT_OF(terms, candidate),
+            BT_KV("presence", presence_words[terms->presence]),
+            BT_KV("metric", metric ? bt_gate_metric_info(terms->metric)->tag : ""),
+            BT_OF(terms->policy, clock_tolerance));
     write_calibration(&terms->calibration, &json);
     if (terms->metric == BT_GATE_MEMORY) {
         bt_json_writer_real(&json, "memory_tolerance_bytes", terms->rule.memory_tolerance_bytes);

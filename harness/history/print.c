@@ -89,14 +89,10 @@ static void append_change(bt_metric metric, const bt_change *change, bt_str *out
 static bt_status append_sessions(const bt_history *history, const bt_history_series *series,
                                  bt_str *out)
 {
-    static const char *const heads[] = {"run",    "date",     "commit", "rounds",
-                                        "median", "interval", ""};
     bt_unit unit = bt_metric_info(history->metric)->unit;
     bt_table table = {.align = "rllrrll"};
     int64_t next = 0;
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "run|date|commit|rounds|median|interval|");
     for (int64_t i = 0; i < series->session_count; i++) {
         const bt_history_session *session = &series->sessions[i];
         bt_text number, interval, date = bt_format_date(session->started_ns);
@@ -105,13 +101,11 @@ static bt_status append_sessions(const bt_history *history, const bt_history_ser
         if (next < series->change_count && series->changes[next].index == i) {
             append_change(history->metric, &series->changes[next++], &mark);
         }
-        bt_table_cell(&table, "%lld", (long long)session->run);
-        bt_table_cell(&table, "%.16s", date.text);
+        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)session->run).text,
+                     bt_textf("%.16s", date.text).text);
         bt_table_cell(&table, "%.8s%s", session->git_commit, session->modified ? "+" : "");
-        bt_table_cell(&table, "%lld", (long long)session->rounds);
-        bt_table_cell(&table, "%s", number.text);
-        bt_table_cell(&table, "%s", interval.text);
-        bt_table_cell(&table, "%s", bt_str_text(&mark));
+        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)session->rounds).text, number.text,
+                     interval.text, bt_str_text(&mark));
         bt_str_release(&mark);
     }
     bt_status status = bt_table_print(&table, 0, out);
@@ -172,30 +166,19 @@ bt_status bt_history_text(const bt_history *history, bt_str *out)
 
 static void json_session(bt_json_writer *json, const bt_history_session *session)
 {
-    bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_integer(json, "run", session->run);
-    bt_json_writer_integer(json, "started_ns", session->started_ns);
-    bt_json_writer_text(json, "suite", session->suite);
-    bt_json_writer_text(json, "git_commit", session->git_commit);
-    bt_json_writer_bool(json, "modified", session->modified);
-    bt_json_writer_integer(json, "rounds", session->rounds);
-    bt_json_writer_real(json, "median", session->median);
-    bt_json_writer_real(json, "low", session->low);
-    bt_json_writer_real(json, "high", session->high);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, NULL, BT_OF(session, run), BT_OF(session, started_ns),
+                   BT_OF(session, suite), BT_OF(session, git_commit), BT_OF(session, modified),
+                   BT_OF(session, rounds), BT_OF(session, median), BT_OF(session, low),
+                   BT_OF(session, high));
 }
 
 static void json_change(bt_json_writer *json, const bt_history *history,
                         const bt_history_series *series, const bt_change *change)
 {
-    bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_integer(json, "run", series->sessions[change->index].run);
-    bt_json_writer_text(json, "change", bt_history_change_word(history->metric, change));
-    bt_json_writer_real(json, "before", change->before);
-    bt_json_writer_real(json, "after", change->after);
-    bt_json_writer_real(json, "ratio", change->after / change->before);
-    bt_json_writer_real(json, "p", change->p);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, NULL, BT_OF(&series->sessions[change->index], run),
+                   BT_KV("change", bt_history_change_word(history->metric, change)),
+                   BT_OF(change, before), BT_OF(change, after),
+                   BT_KV("ratio", change->after / change->before), BT_OF(change, p));
 }
 
 bt_status bt_history_json(const bt_history *history, bt_str *out)
@@ -203,17 +186,14 @@ bt_status bt_history_json(const bt_history *history, bt_str *out)
     bt_json_writer json = {.out = out, .indent = 2};
     const bt_metric_row *metric = bt_metric_info(history->metric);
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "case", history->name);
-    bt_json_writer_text(&json, "metric", metric->tag);
+    BT_JSON(&json, BT_KV("case", history->name), BT_KV("metric", metric->tag));
     bt_json_writer_open(&json, "series", '[');
     for (int64_t i = 0; i < history->series_count; i++) {
         const bt_history_series *series = &history->series[i];
         bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "system", series->system);
-        bt_json_writer_text(&json, "environment", series->environment);
-        bt_json_writer_text(&json, "device", device_of(series->env));
-        bt_json_writer_text(&json, "settings", series->axes_json);
-        bt_json_writer_bool(&json, "total", series->total);
+        BT_JSON(&json, BT_OF(series, system), BT_OF(series, environment),
+                BT_KV("device", device_of(series->env)), BT_KV("settings", series->axes_json),
+                BT_OF(series, total));
         bt_json_writer_open(&json, "sessions", '[');
         for (int64_t j = 0; j < series->session_count; j++) {
             json_session(&json, &series->sessions[j]);

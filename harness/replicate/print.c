@@ -21,19 +21,14 @@ static const char *device_of(const bt_store_run *run)
 static bt_status print_tested(const bt_replications *replications, bt_str *out)
 {
     bt_table table = {.align = "llrrlll"};
-    static const char *const heads[] = {"claim", "", "paper", "here", "95 %", "verdict", ""};
-    for (int i = 0; i < 7; ++i) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    bt_table_heads(&table, "claim||paper|here|95 %|verdict|");
     for (int64_t i = 0; i < replications->count; ++i) {
         const bt_replication *item = &replications->items[i];
         if (item->verdict == BT_VERDICT_NOT_TESTABLE) {
             continue;
         }
-        bt_table_cell(&table, "%s", item->subject);
-        bt_table_cell(&table, "%s", item->title);
-        bt_table_cell(&table, "%s", bt_format_ratio(item->claimed).text);
-        bt_table_cell(&table, "%s", bt_format_ratio(item->ratio).text);
+        BT_TABLE_ROW(&table, item->subject, item->title, bt_format_ratio(item->claimed).text,
+                     bt_format_ratio(item->ratio).text);
         if (isnan(item->low)) {
             bt_table_cell(&table, "%s", "");
         } else {
@@ -125,30 +120,18 @@ bt_status bt_replications_json(const bt_claims *claims, const bt_store_run *run,
 {
     bt_json_writer json = {.out = out, .indent = 2};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "paper", bt_json_text_of(claims->json->root, "paper"));
-    bt_json_writer_text(&json, "url", bt_json_text_of(claims->json->root, "url"));
-    bt_json_writer_integer(&json, "run", run->id);
-    bt_json_writer_text(&json, "device", device_of(run));
+    BT_JSON(&json, BT_KV("paper", bt_json_text_of(claims->json->root, "paper")),
+            BT_KV("url", bt_json_text_of(claims->json->root, "url")), BT_KV("run", run->id),
+            BT_KV("device", device_of(run)));
     bt_json_writer_open(&json, "claims", '[');
     for (int64_t i = 0; i < replications->count; ++i) {
         const bt_replication *item = &replications->items[i];
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "id", item->subject);
-        bt_json_writer_text(&json, "title", item->title);
-        bt_json_writer_bool(&json, "counted", item->counted);
-        bt_json_writer_text(&json, "case", item->case_name);
-        bt_json_writer_text(&json, "other", item->other);
-        bt_json_writer_text(&json, "metric", bt_metric_info(item->metric)->tag);
-        bt_json_writer_text(&json, "verdict", bt_verdict_name(item->verdict));
-        bt_json_writer_real(&json, "claimed", item->claimed);
-        bt_json_writer_real(&json, "margin", item->margin);
-        bt_json_writer_real(&json, "ratio", item->ratio);
-        bt_json_writer_real(&json, "low", item->low);
-        bt_json_writer_real(&json, "high", item->high);
-        bt_json_writer_integer(&json, "pairs", item->pairs);
-        bt_json_writer_text(&json, "reason", item->reason);
-        bt_json_writer_text(&json, "deviations", item->deviations);
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_KV("id", item->subject), BT_OF(item, title),
+                       BT_OF(item, counted), BT_KV("case", item->case_name), BT_OF(item, other),
+                       BT_KV("metric", bt_metric_info(item->metric)->tag),
+                       BT_KV("verdict", bt_verdict_name(item->verdict)), BT_OF(item, claimed),
+                       BT_OF(item, margin), BT_OF(item, ratio), BT_OF(item, low), BT_OF(item, high),
+                       BT_OF(item, pairs), BT_OF(item, reason), BT_OF(item, deviations));
     }
     bt_json_writer_close(&json, ']');
     return bt_json_writer_end(&json, '}');

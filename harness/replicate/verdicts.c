@@ -16,16 +16,9 @@ static bt_status write_rule(const bt_replication *item, bt_arena *arena, const c
 {
     bt_str text = {0};
     bt_json_writer json = {.out = &text};
-    bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "rule", item->rule);
-    bt_json_writer_text(&json, "title", item->title);
-    bt_json_writer_bool(&json, "counted", item->counted);
-    bt_json_writer_text(&json, "case", item->case_name);
-    bt_json_writer_text(&json, "other", item->other);
-    bt_json_writer_real(&json, "claimed", item->claimed);
-    bt_json_writer_real(&json, "margin", item->margin);
-    bt_json_writer_text(&json, "deviations", item->deviations);
-    bt_json_writer_close(&json, '}');
+    BT_JSON_OBJECT(&json, NULL, BT_OF(item, rule), BT_OF(item, title), BT_OF(item, counted),
+                   BT_KV("case", item->case_name), BT_OF(item, other), BT_OF(item, claimed),
+                   BT_OF(item, margin), BT_OF(item, deviations));
     return bt_keep_str(arena, &text, out);
 }
 

@@ -201,18 +201,15 @@ void bt_chart_write_data(const chart *from, const report_set *set, bt_json_write
 #undef CURVE_SHAPE_WORD
     };
     bt_json_writer_open(json, NULL, '{');
-    bt_json_writer_text(json, "id", from->kind->id);
-    bt_json_writer_bool(json, "fromZero", from->kind->from_zero);
+    BT_JSON(json, BT_OF(from->kind, id), BT_FLAG("fromZero", from->kind->from_zero));
     bt_json_writer_rounded(json, "last", from->x_max, 9);
     bt_json_writer_open(json, "curves", '[');
     for (int64_t i = 0; i < from->count; i++) {
         const curve *line = &from->curves[i];
         bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "tag", set->case_count > 1 ? line->item->tag : "");
-        bt_json_writer_text(json, "label", line->name);
-        bt_json_writer_integer(json, "style", line->style);
-        bt_json_writer_text(json, "shape", shapes[line->shape]);
-        bt_json_writer_bool(json, "quiet", line->quiet);
+        BT_JSON(json, BT_KV("tag", set->case_count > 1 ? line->item->tag : ""),
+                BT_KV("label", line->name), BT_OF(line, style), BT_KV("shape", shapes[line->shape]),
+                BT_OF(line, quiet));
         bt_json_writer_open(json, "dx", '['); // differences: short, and exact for whole steps
         for (int64_t j = 0; j < line->count; j++) {
             bt_json_writer_rounded(json, NULL, line->x[j] - (j ? line->x[j - 1] : 0.0), 9);

@@ -37,15 +37,10 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
         bt_json_writer_rounded(json, NULL, (double)step->loss, 9);
         bt_json_writer_text(json, NULL, bits_text);
         bt_json_writer_rounded(json, NULL, (double)step->grad_norm, 9);
-        bt_json_writer_real(json, NULL, step->lr);
-        bt_json_writer_integer(json, NULL, step->tokens);
-        bt_json_writer_integer(json, NULL, step->host_ns);
-        bt_json_writer_integer(json, NULL, step->device_ns);
-        bt_json_writer_integer(json, NULL, step->peak_allocated_bytes);
-        bt_json_writer_integer(json, NULL, step->reserved_bytes);
-        bt_json_writer_integer(json, NULL, step->resident_bytes);
-        bt_json_writer_bool(json, NULL, step->warmup);
-        bt_json_writer_bool(json, NULL, step->profiled);
+        BT_JSON(json, BT_KV(NULL, step->lr), BT_KV(NULL, step->tokens), BT_KV(NULL, step->host_ns),
+                BT_KV(NULL, step->device_ns), BT_KV(NULL, step->peak_allocated_bytes),
+                BT_KV(NULL, step->reserved_bytes), BT_KV(NULL, step->resident_bytes),
+                BT_FLAG(NULL, step->warmup), BT_FLAG(NULL, step->profiled));
         bt_json_writer_close(json, ']');
     }
     bt_json_writer_close(json, ']');
@@ -56,13 +51,10 @@ static void json_scores(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "scores", '[');
     for (int64_t i = 0; i < round->score_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_integer(json, "step", round->scores[i].step);
-        bt_json_writer_integer(json, "questions", round->scores[i].questions);
-        bt_json_writer_integer(json, "correct", round->scores[i].correct);
-        bt_json_writer_integer(json, "normalised_correct", round->scores[i].normalised_correct);
-        bt_json_writer_integer(json, "host_ns", round->scores[i].host_ns);
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&round->scores[i], step),
+                       BT_OF(&round->scores[i], questions), BT_OF(&round->scores[i], correct),
+                       BT_OF(&round->scores[i], normalised_correct),
+                       BT_OF(&round->scores[i], host_ns));
     }
     bt_json_writer_close(json, ']');
 }
@@ -71,12 +63,8 @@ static void json_faults(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "faults", '[');
     for (int64_t i = 0; i < round->fault_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_integer(json, "step", round->faults[i].step);
-        bt_json_writer_text(json, "kind", round->faults[i].kind);
-        bt_json_writer_text(json, "action", round->faults[i].action);
-        bt_json_writer_text(json, "message", round->faults[i].message);
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&round->faults[i], step), BT_OF(&round->faults[i], kind),
+                       BT_OF(&round->faults[i], action), BT_OF(&round->faults[i], message));
     }
     bt_json_writer_close(json, ']');
 }
@@ -85,12 +73,8 @@ static void json_evals(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "evals", '[');
     for (int64_t i = 0; i < round->eval_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_integer(json, "step", round->evals[i].step);
-        bt_json_writer_real(json, "loss", round->evals[i].loss);
-        bt_json_writer_integer(json, "tokens", round->evals[i].tokens);
-        bt_json_writer_integer(json, "host_ns", round->evals[i].host_ns);
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&round->evals[i], step), BT_OF(&round->evals[i], loss),
+                       BT_OF(&round->evals[i], tokens), BT_OF(&round->evals[i], host_ns));
     }
     bt_json_writer_close(json, ']');
 }
@@ -102,13 +86,9 @@ static bt_status json_ranges(bt_json_writer *json, const bt_store_round *round)
     bt_status status = bt_range_tree_make(round, &arena, &tree);
     bt_json_writer_open(json, "ranges", '[');
     for (int64_t i = 0; status == BT_OK && i < tree.count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "path", tree.nodes[i].path);
-        bt_json_writer_real(json, "time_ns", tree.nodes[i].time_ns);
-        bt_json_writer_real(json, "own_ns", tree.nodes[i].rest_ns);
-        bt_json_writer_real(json, "calls", tree.nodes[i].calls);
-        bt_json_writer_text(json, "clock", tree.on_device ? "device" : "host");
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&tree.nodes[i], path), BT_OF(&tree.nodes[i], time_ns),
+                       BT_KV("own_ns", tree.nodes[i].rest_ns), BT_OF(&tree.nodes[i], calls),
+                       BT_KV("clock", tree.on_device ? "device" : "host"));
     }
     bt_json_writer_close(json, ']');
     bt_arena_release(&arena);
@@ -121,10 +101,8 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
     bt_json_writer_integer(json, "ordinal", round->ordinal);
     bt_json_writer_open(json, "kernels", '[');
     for (int64_t i = 0; i < round->kernel_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "op", round->kernels[i].op);
-        bt_json_writer_text(json, "kernel", round->kernels[i].kernel);
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&round->kernels[i], op),
+                       BT_OF(&round->kernels[i], kernel));
     }
     bt_json_writer_close(json, ']');
     json_faults(json, round);
@@ -142,18 +120,10 @@ static void json_verdicts(bt_json_writer *json, const bt_store_run *run)
     bt_json_writer_open(json, "verdicts", '[');
     for (int64_t i = 0; i < run->verdict_count; i++) {
         const bt_store_verdict *verdict = &run->verdicts[i];
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "kind", verdict->kind);
-        bt_json_writer_text(json, "subject", verdict->subject);
-        bt_json_writer_text(json, "metric", verdict->metric);
-        bt_json_writer_text(json, "verdict", verdict->verdict);
-        bt_json_writer_real(json, "ratio", verdict->ratio);
-        bt_json_writer_real(json, "low", verdict->low);
-        bt_json_writer_real(json, "high", verdict->high);
-        bt_json_writer_integer(json, "rounds", verdict->rounds);
-        bt_json_writer_text(json, "reason", verdict->reason);
-        bt_json_writer_text(json, "rule_json", verdict->rule_json);
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(verdict, kind), BT_OF(verdict, subject),
+                       BT_OF(verdict, metric), BT_OF(verdict, verdict), BT_OF(verdict, ratio),
+                       BT_OF(verdict, low), BT_OF(verdict, high), BT_OF(verdict, rounds),
+                       BT_OF(verdict, reason), BT_OF(verdict, rule_json));
     }
     bt_json_writer_close(json, ']');
 }
@@ -161,22 +131,14 @@ static void json_verdicts(bt_json_writer *json, const bt_store_run *run)
 void bt_json_write_setting(bt_json_writer *json, const bt_store_run *run)
 {
     const bt_store_build *build = &run->info.build;
-    bt_json_writer_open(json, "build", '{');
-    bt_json_writer_text(json, "version", build->version);
-    bt_json_writer_text(json, "git_commit", build->git_commit);
-    bt_json_writer_text(json, "git_diff", build->git_diff);
-    bt_json_writer_text(json, "compiler", build->compiler);
-    bt_json_writer_text(json, "flags", build->flags);
-    bt_json_writer_text(json, "type", build->type);
-    bt_json_writer_text(json, "cuda", build->cuda);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, "build", BT_OF(build, version), BT_OF(build, git_commit),
+                   BT_OF(build, git_diff), BT_OF(build, compiler), BT_OF(build, flags),
+                   BT_OF(build, type), BT_OF(build, cuda));
     bt_json_writer_open(json, "environment", '[');
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_text(json, "key", run->info.env.facts[i].key);
-        bt_json_writer_text(json, "value", run->info.env.facts[i].value);
-        bt_json_writer_text(json, "level", bt_fact_level_name(run->info.env.facts[i].level));
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&run->info.env.facts[i], key),
+                       BT_OF(&run->info.env.facts[i], value),
+                       BT_KV("level", bt_fact_level_name(run->info.env.facts[i].level)));
     }
     bt_json_writer_close(json, ']');
 }

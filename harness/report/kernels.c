@@ -121,11 +121,10 @@ static void print_case(const kernel_row *rows, int64_t count, const kernel_row *
     double flops = median_of(rows, count, row, systems[0], BT_METRIC_COMPUTE);
     const bool computes = bt_report_flops_dominate(flops, rate);
     double share = median_of(rows, count, row, systems[0], BT_METRIC_COPY_SHARE);
-    bt_table_cell(table, "%s",
-                  computes ? bt_format_value(BT_UNIT_FLOP_PER_S, flops).text
-                           : bt_format_value(BT_UNIT_BYTES_PER_S, rate).text);
-    bt_table_cell(table, "%s",
-                  computes || isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
+    BT_TABLE_ROW(table,
+                 computes ? bt_format_value(BT_UNIT_FLOP_PER_S, flops).text
+                          : bt_format_value(BT_UNIT_BYTES_PER_S, rate).text,
+                 computes || isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
     const bt_store_round *round = row->round;
     bt_table_cell(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
 }
@@ -145,9 +144,7 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
             bt_table_cell(&table, "%s", "ratio");
         }
     }
-    bt_table_cell(&table, "rate");
-    bt_table_cell(&table, "of copy");
-    bt_table_cell(&table, "kernel");
+    BT_TABLE_ROW(&table, "rate", "of copy", "kernel");
     for (int64_t i = 0; i < count; ++i) {
         if (rows[i].printed || strcmp(rows[i].group, group) != 0) {
             continue;

@@ -69,18 +69,11 @@ bt_status bt_report_json_machine(bt_json_writer *json, const bt_store_round *rou
     bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
     bt_throttle_words(summary.throttle, words, sizeof words);
     bt_json_writer_text(json, "label", round->label);
-    bt_json_writer_open(json, "machine", '{');
-    bt_json_writer_integer(json, "samples", round->telemetry_count);
-    bt_json_writer_text(json, "noise", verdict.reason);
-    bt_json_writer_real(json, "sm_clock_mhz", summary.sm_clock_mhz);
-    bt_json_writer_real(json, "memory_clock_mhz", summary.memory_clock_mhz);
-    bt_json_writer_real(json, "power_w", summary.power_w);
-    bt_json_writer_real(json, "temperature_c", summary.temperature_c);
-    bt_json_writer_text(json, "throttle", words);
-    bt_json_writer_real(json, "power_cap_share", summary.power_cap_share);
-    bt_json_writer_real(json, "other_cores", summary.other_cores);
-    bt_json_writer_real(json, "cost_share", summary.cost_share);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(
+        json, "machine", BT_KV("samples", round->telemetry_count), BT_KV("noise", verdict.reason),
+        BT_OF(&summary, sm_clock_mhz), BT_OF(&summary, memory_clock_mhz), BT_OF(&summary, power_w),
+        BT_OF(&summary, temperature_c), BT_KV("throttle", words), BT_OF(&summary, power_cap_share),
+        BT_OF(&summary, other_cores), BT_OF(&summary, cost_share));
     return BT_OK;
 }
 

@@ -420,8 +420,7 @@ bt_status bt_publish_environment(const report_set *set, bt_str *out)
     bt_json_writer_open(&json, "runs", '[');
     for (int64_t i = 0; i < set->run_count; i++) {
         bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_integer(&json, "run", set->runs[i].id);
-        bt_json_writer_text(&json, "digest", set->runs[i].info.env.digest);
+        BT_JSON(&json, BT_KV("run", set->runs[i].id), BT_OF(&set->runs[i].info.env, digest));
         bt_json_write_setting(&json, &set->runs[i]);
         bt_json_writer_close(&json, '}');
     }

@@ -227,8 +227,7 @@ static void json_metrics(bt_json_writer *json, const bt_summary *summary)
         const bt_metric_value *value = &summary->metrics[i];
         if (value->count > 0 && !isnan(value->low)) {
             bt_json_writer_open(json, bt_metric_info((bt_metric)i)->tag, '[');
-            bt_json_writer_real(json, NULL, value->low);
-            bt_json_writer_real(json, NULL, value->high);
+            BT_JSON(json, BT_KV(NULL, value->low), BT_KV(NULL, value->high));
             bt_json_writer_close(json, ']');
         }
     }
@@ -239,14 +238,10 @@ bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round)
 {
     bt_summary summary;
     BT_TRY(bt_summary_of(round, &summary));
-    bt_json_writer_text(json, "name", round->what.name);
-    bt_json_writer_text(json, "system", round->what.system);
-    bt_json_writer_text(json, "status", bt_run_status_name(round->status));
-    bt_json_writer_text(json, "message", round->message);
-    bt_json_writer_text(json, "outputs", bt_outputs_of(round));
-    bt_json_writer_text(json, "device", round->shape.device);
-    bt_json_writer_text(json, "precision", round->shape.precision);
-    bt_json_writer_integer(json, "steps", round->step_count);
+    BT_JSON(json, BT_OF(&round->what, name), BT_OF(&round->what, system),
+            BT_KV("status", bt_run_status_name(round->status)), BT_OF(round, message),
+            BT_KV("outputs", bt_outputs_of(round)), BT_OF(&round->shape, device),
+            BT_OF(&round->shape, precision), BT_KV("steps", round->step_count));
     json_metrics(json, &summary);
     bt_json_writer_text(json, "params_digest", round->params_digest);
     return bt_report_json_machine(json, round);
@@ -254,23 +249,17 @@ bt_status bt_report_json_case(bt_json_writer *json, const bt_store_round *round)
 
 void bt_report_json_run(bt_json_writer *json, const bt_store_run *run)
 {
-    bt_json_writer_integer(json, "run", run->id);
-    bt_json_writer_text(json, "status", bt_run_status_name(run->status));
-    bt_json_writer_text(json, "message", run->message);
-    bt_json_writer_text(json, "name", run->name ? run->name : "");
-    bt_json_writer_text(json, "note", run->note ? run->note : "");
-    bt_json_writer_text(json, "suite", run->info.suite.name);
-    bt_json_writer_text(json, "profile", run->info.suite.profile);
-    bt_json_writer_text(json, "plan_hash", run->info.suite.plan_hash);
-    bt_json_writer_integer(json, "started_ns", run->started_ns);
-    bt_json_writer_integer(json, "ended_ns", run->ended_ns);
+    BT_JSON(json, BT_KV("run", run->id), BT_KV("status", bt_run_status_name(run->status)),
+            BT_OF(run, message), BT_KV("name", run->name ? run->name : ""),
+            BT_KV("note", run->note ? run->note : ""), BT_KV("suite", run->info.suite.name),
+            BT_KV("profile", run->info.suite.profile),
+            BT_KV("plan_hash", run->info.suite.plan_hash), BT_OF(run, started_ns),
+            BT_OF(run, ended_ns));
     bt_json_writer_open(json, "gaps", '[');
     for (int64_t i = 0; i < run->gap_count; i++) {
-        bt_json_writer_open(json, NULL, '{');
-        bt_json_writer_integer(json, "stopped_ns", run->gaps[i].stopped_ns);
-        bt_json_writer_integer(json, "resumed_ns", run->gaps[i].resumed_ns);
-        bt_json_writer_text(json, "status", bt_run_status_name(run->gaps[i].status));
-        bt_json_writer_close(json, '}');
+        BT_JSON_OBJECT(json, NULL, BT_OF(&run->gaps[i], stopped_ns),
+                       BT_OF(&run->gaps[i], resumed_ns),
+                       BT_KV("status", bt_run_status_name(run->gaps[i].status)));
     }
     bt_json_writer_close(json, ']');
     const char *report = bt_run_report_path(run);
@@ -312,23 +301,15 @@ bt_status bt_show_list_text(bt_store *store, bt_str *out)
         named = named || list.rows[i].name[0];
         noted = noted || list.rows[i].note[0];
     }
-    const char *const heads[] = {
-        "run",   "suite",   "profile",           "status",           "rounds",
-        "steps", "started", named ? "name" : "", noted ? "note" : ""};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
-        bt_table_cell(&table, "%s", heads[i]);
-    }
+    BT_TABLE_ROW(&table, "run", "suite", "profile", "status", "rounds", "steps", "started",
+                 named ? "name" : "", noted ? "note" : "");
     for (int64_t i = 0; i < list.count; i++) {
         const bt_store_run_row *row = &list.rows[i];
-        bt_table_cell(&table, "%lld", (long long)row->id);
-        bt_table_cell(&table, "%s", row->suite);
-        bt_table_cell(&table, "%s", row->profile);
-        bt_table_cell(&table, "%s", bt_run_status_name(row->status));
-        bt_table_cell(&table, "%lld", (long long)row->round_count);
-        bt_table_cell(&table, "%s", bt_format_count(row->step_count).text);
-        bt_table_cell(&table, "%s", bt_format_date(row->started_ns).text);
-        bt_table_cell(&table, "%s", row->name);
-        bt_table_cell(&table, "%s", row->note);
+        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)row->id).text, row->suite, row->profile,
+                     bt_run_status_name(row->status),
+                     bt_textf("%lld", (long long)row->round_count).text,
+                     bt_format_count(row->step_count).text, bt_format_date(row->started_ns).text,
+                     row->name, row->note);
     }
     size_t start = out->length_bytes;
     bt_status status = bt_table_print(&table, 0, out);

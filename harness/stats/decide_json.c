@@ -7,12 +7,9 @@
 
 void bt_decision_rule_write(const bt_decision_rule *rule, bt_json_writer *json)
 {
-    bt_json_writer_real(json, "tolerance", rule->tolerance);
-    bt_json_writer_real(json, "alpha", rule->alpha);
-    bt_json_writer_real(json, "miss", rule->miss);
+    BT_JSON(json, BT_OF(rule, tolerance), BT_OF(rule, alpha), BT_OF(rule, miss));
     if (rule->bad_ratio > 0.0) {
-        bt_json_writer_real(json, "bad_ratio", rule->bad_ratio);
-        bt_json_writer_real(json, "far_spreads", rule->far_spreads);
+        BT_JSON(json, BT_OF(rule, bad_ratio), BT_OF(rule, far_spreads));
     }
     bt_json_writer_integer(json, "family", rule->family);
     bt_json_writer_open(json, "looks", '[');

@@ -2,6 +2,7 @@
 #include "harness/text/format.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,16 @@ static bt_text not_finite(double value)
                    isnan(value)  ? "-"
                    : value > 0.0 ? "inf"
                                  : "-inf");
+    return out;
+}
+
+bt_text bt_textf(const char *format, ...)
+{
+    bt_text out;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(out.text, sizeof out.text, format, arguments);
+    va_end(arguments);
     return out;
 }
 

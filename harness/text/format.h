@@ -7,12 +7,15 @@
 
 #include <stdint.h>
 
+#include "framework/base/status.h"
 #include "harness/record/metrics.h"
 
 typedef struct bt_text {
     char text[80];
 } bt_text;
 
+// As printf, for a number or two: what is longer is cut.
+bt_text bt_textf(const char *format, ...) BT_PRINTF(1, 2);
 // In the unit's own scale: 27.1 us, 1.90 s, 5 min 12 s; 2.40 GiB; 213 tok/s, 412K tok/s; 3.71 TB/s;
 // 799 TFLOP/s; a loss with three decimals.
 bt_text bt_format_value(bt_unit unit, double value);

@@ -130,3 +130,32 @@ void bt_json_writer_null(bt_json_writer *json, const char *key)
     begin(json, key);
     bt_str_append(json->out, "null");
 }
+
+void bt_json_writer_members(bt_json_writer *json, const bt_json_member *members)
+{
+    for (const bt_json_member *at = members; at->type != BT_JSON_END; at++) {
+        switch (at->type) {
+        case BT_JSON_TEXT:
+            bt_json_writer_text(json, at->key, at->as.text);
+            break;
+        case BT_JSON_INTEGER:
+            bt_json_writer_integer(json, at->key, at->as.integer);
+            break;
+        case BT_JSON_REAL:
+            bt_json_writer_real(json, at->key, at->as.real);
+            break;
+        case BT_JSON_BOOL:
+            bt_json_writer_bool(json, at->key, at->as.flag);
+            break;
+        case BT_JSON_END:
+            break;
+        }
+    }
+}
+
+void bt_json_writer_object(bt_json_writer *json, const char *key, const bt_json_member *members)
+{
+    bt_json_writer_open(json, key, '{');
+    bt_json_writer_members(json, members);
+    bt_json_writer_close(json, '}');
+}

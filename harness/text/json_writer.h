@@ -32,4 +32,59 @@ void bt_json_writer_rounded(bt_json_writer *json, const char *key, double value,
 void bt_json_writer_bool(bt_json_writer *json, const char *key, bool value);
 void bt_json_writer_null(bt_json_writer *json, const char *key);
 
+// ---- several values at once --------------------------------------------------------------------
+
+// A value with its key, made by BT_KV from a text, an integer, a double or a bool, by BT_FLAG
+// from a condition. Borrows.
+typedef struct bt_json_member {
+    enum { BT_JSON_END, BT_JSON_TEXT, BT_JSON_INTEGER, BT_JSON_REAL, BT_JSON_BOOL } type;
+    const char *key;
+    union {
+        const char *text;
+        int64_t integer;
+        double real;
+        bool flag;
+    } as;
+} bt_json_member;
+
+static inline bt_json_member bt_json_of_text(const char *key, const char *value)
+{
+    return (bt_json_member){BT_JSON_TEXT, key, {.text = value}};
+}
+
+static inline bt_json_member bt_json_of_integer(const char *key, int64_t value)
+{
+    return (bt_json_member){BT_JSON_INTEGER, key, {.integer = value}};
+}
+
+static inline bt_json_member bt_json_of_real(const char *key, double value)
+{
+    return (bt_json_member){BT_JSON_REAL, key, {.real = value}};
+}
+
+static inline bt_json_member bt_json_of_bool(const char *key, bool value)
+{
+    return (bt_json_member){BT_JSON_BOOL, key, {.flag = value}};
+}
+
+#define BT_KV(key, value)                                                                          \
+    _Generic((value),                                                                              \
+        char *: bt_json_of_text,                                                                   \
+        const char *: bt_json_of_text,                                                             \
+        bool: bt_json_of_bool,                                                                     \
+        double: bt_json_of_real,                                                                   \
+        default: bt_json_of_integer)(key, value)
+#define BT_FLAG(key, value) bt_json_of_bool(key, value)
+// A member of a struct, under its own name.
+#define BT_OF(object, member) BT_KV(#member, (object)->member)
+
+// Writes members up to BT_JSON_END, as they are or as an object of their own.
+void bt_json_writer_members(bt_json_writer *json, const bt_json_member *members);
+void bt_json_writer_object(bt_json_writer *json, const char *key, const bt_json_member *members);
+
+#define BT_JSON(json, ...)                                                                         \
+    bt_json_writer_members(json, (const bt_json_member[]){__VA_ARGS__, {.type = BT_JSON_END}})
+#define BT_JSON_OBJECT(json, key, ...)                                                             \
+    bt_json_writer_object(json, key, (const bt_json_member[]){__VA_ARGS__, {.type = BT_JSON_END}})
+
 #endif

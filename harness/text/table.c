@@ -18,6 +18,21 @@ void bt_table_cell(bt_table *table, const char *format, ...)
     table->count++;
 }
 
+void bt_table_row(bt_table *table, const char *const cells[])
+{
+    for (int i = 0; cells[i]; i++) {
+        bt_table_cell(table, "%s", cells[i]);
+    }
+}
+
+void bt_table_heads(bt_table *table, const char *heads)
+{
+    for (const char *end = heads; *end; heads = end + 1) {
+        end = heads + strcspn(heads, "|");
+        bt_table_cell(table, "%.*s", (int)(end - heads), heads);
+    }
+}
+
 static int width_of(const char *text)
 {
     int width = 0;

@@ -16,6 +16,13 @@ typedef struct bt_table {
 } bt_table;
 
 void bt_table_cell(bt_table *table, const char *format, ...) BT_PRINTF(2, 3);
+// Several cells, up to a NULL.
+void bt_table_row(bt_table *table, const char *const cells[]);
+// The cells of "run|suite|started".
+void bt_table_heads(bt_table *table, const char *heads);
+
+#define BT_TABLE_ROW(table, ...) bt_table_row(table, (const char *const[]){__VA_ARGS__, NULL})
+
 // Appends the rows to `out`, each behind `indent` spaces, columns two spaces apart, no spaces at
 // line ends; then empties the table.
 BT_CHECKED bt_status bt_table_print(bt_table *table, int indent, bt_str *out);

@@ -95,11 +95,9 @@ static void add_ended(const bt_store_live_round *round, bt_table *table)
     } else if (!isnan(round->time_ns)) {
         measured = bt_format_value(BT_UNIT_NS, round->time_ns);
     }
-    bt_table_cell(table, "%s", round->name);
-    bt_table_cell(table, "%s", round->system);
-    bt_table_cell(table, "round %lld", (long long)round->ordinal + 1);
-    bt_table_cell(table, "%s", bt_run_status_name(round->status));
-    bt_table_cell(table, "%s", measured.text);
+    BT_TABLE_ROW(table, round->name, round->system,
+                 bt_textf("round %lld", (long long)round->ordinal + 1).text,
+                 bt_run_status_name(round->status), measured.text);
     bt_text took = {""};
     if (round->ended_ns) {
         took = bt_format_value(BT_UNIT_NS, (double)(round->ended_ns - round->started_ns));
@@ -273,16 +271,12 @@ static void json_current(bt_json_writer *json, const bt_watch_view *view)
         return;
     }
     bt_json_writer_open(json, "current", '{');
-    bt_json_writer_text(json, "case", round->name);
-    bt_json_writer_text(json, "system", round->system);
-    bt_json_writer_integer(json, "ordinal", round->ordinal);
-    bt_json_writer_integer(json, "started_ns", round->started_ns);
+    BT_JSON(json, BT_KV("case", round->name), BT_OF(round, system), BT_OF(round, ordinal),
+            BT_OF(round, started_ns));
     if (view->step) {
-        bt_json_writer_integer(json, "step", view->step->step);
-        bt_json_writer_integer(json, "steps", round->steps);
-        bt_json_writer_real(json, "loss", (double)view->step->loss);
-        bt_json_writer_real(json, "tokens_per_s", view->rate_tok_s);
-        bt_json_writer_integer(json, "memory_bytes", view->memory_bytes);
+        BT_JSON(json, BT_OF(view->step, step), BT_OF(round, steps),
+                BT_KV("loss", (double)view->step->loss), BT_KV("tokens_per_s", view->rate_tok_s),
+                BT_OF(view, memory_bytes));
     }
     bt_json_writer_close(json, '}');
 }
@@ -297,15 +291,10 @@ static void json_last(bt_json_writer *json, const bt_store_live *live)
         bt_json_writer_null(json, "last");
         return;
     }
-    bt_json_writer_open(json, "last", '{');
-    bt_json_writer_text(json, "case", round->name);
-    bt_json_writer_text(json, "system", round->system);
-    bt_json_writer_integer(json, "ordinal", round->ordinal);
-    bt_json_writer_text(json, "status", bt_run_status_name(round->status));
-    bt_json_writer_text(json, "message", round->message);
-    bt_json_writer_real(json, "time_ns", round->time_ns);
-    bt_json_writer_real(json, "tokens_per_s", round->rate_tok_s);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, "last", BT_KV("case", round->name), BT_OF(round, system),
+                   BT_OF(round, ordinal), BT_KV("status", bt_run_status_name(round->status)),
+                   BT_OF(round, message), BT_OF(round, time_ns),
+                   BT_KV("tokens_per_s", round->rate_tok_s));
 }
 
 bt_status bt_watch_json(const bt_watch_view *view, bt_str *out)
@@ -313,15 +302,10 @@ bt_status bt_watch_json(const bt_watch_view *view, bt_str *out)
     const bt_store_live *live = view->live;
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_integer(&json, "run", live->run);
-    bt_json_writer_text(&json, "status", bt_run_status_name(live->status));
-    bt_json_writer_text(&json, "suite", live->suite);
-    bt_json_writer_text(&json, "profile", live->profile);
-    bt_json_writer_integer(&json, "process_id", live->process_id);
-    bt_json_writer_integer(&json, "started_ns", live->started_ns);
-    bt_json_writer_integer(&json, "ended_ns", live->ended_ns);
-    bt_json_writer_integer(&json, "rounds_done", view->rounds_done);
-    bt_json_writer_integer(&json, "rounds_planned", view->rounds_planned);
+    BT_JSON(&json, BT_OF(live, run), BT_KV("status", bt_run_status_name(live->status)),
+            BT_OF(live, suite), BT_OF(live, profile), BT_OF(live, process_id),
+            BT_OF(live, started_ns), BT_OF(live, ended_ns), BT_OF(view, rounds_done),
+            BT_OF(view, rounds_planned));
     bt_json_writer_open(&json, "rounds", '{');
     for (int i = 0; i < BT_RUN_STATUS_COUNT; i++) {
         bt_json_writer_integer(&json, bt_run_status_name((bt_run_status)i), live->counts[i]);
