@@ -24,18 +24,15 @@ static void append_change(const bt_gate_item *item, bt_str *out)
 
 static void append_row(const bt_gate_item *item, bt_str *out)
 {
-    bt_str_append(out, "| ");
-    bt_markdown_text(out, item->subject);
+    bt_markdown(out, "| %s", item->subject);
     bt_str_format(out, " | %s | %s%s | ",
                   item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->words
                                                       : "",
                   bt_gate_word_name(item->verdict.word), item->excused ? " (let pass)" : "");
     append_change(item, out);
-    bt_str_append(out, " | ");
-    bt_markdown_text(out, item->sentence);
+    bt_markdown(out, " | %s", item->sentence);
     if (*item->changes && item->verdict.word != BT_GATE_SAME) {
-        bt_str_append(out, "; ");
-        bt_markdown_text(out, item->changes);
+        bt_markdown(out, "; %s", item->changes);
     }
     bt_str_append(out, " |\n");
 }
@@ -66,8 +63,7 @@ static void append_line(const char *name, const bt_str *text, bt_str *out)
 {
     if (text->length_bytes > 0) {
         bt_str_format(out, "\n%s: ", name);
-        bt_markdown_text(out, bt_str_text(text));
-        bt_str_append(out, "\n");
+        bt_markdown(out, "%s\n", bt_str_text(text));
     }
     out->status = out->status == BT_OK ? text->status : out->status;
 }
@@ -103,9 +99,7 @@ bt_status bt_gate_markdown(const bt_gate_result *result, bt_str *out)
     if (result->excused > 0) {
         bt_str_format(out, ", of which the policy lets %" PRId64 " pass", result->excused);
     }
-    bt_str_append(out, "  \n");
-    bt_markdown_text(out, bt_str_text(&heading));
-    bt_str_append(out, "\n");
+    bt_markdown(out, "  \n%s\n", bt_str_text(&heading));
     bt_status status = append_advice(result, out);
     if (result->count > same) {
         bt_str_append(out, "\n");

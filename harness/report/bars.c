@@ -74,9 +74,7 @@ static void write_kernel(const report_set *set, const report_case *item, const r
     if (link) {
         bt_str_append(out, "<a href=\"#");
         bt_html_case_id(out, set, link);
-        bt_str_append(out, "\" title=\"the kernel alone: ");
-        bt_html_text(out, link->label);
-        bt_str_append(out, "\">");
+        bt_html(out, "\" title=\"the kernel alone: %s\">", link->label);
     }
     for (int64_t i = 0; i < item->round->kernel_count; i++) {
         const bt_store_kernel *kernel = &item->round->kernels[i];
@@ -92,13 +90,11 @@ static void write_kernel(const report_set *set, const report_case *item, const r
 static void write_node(bt_str *out, const range_node *node, const range_tree *tree, int64_t index,
                        int64_t at)
 {
-    bt_str_format(out, "<tr id=\"c%lld-range-%lld\"><th scope=row style=\"--depth:%d\">",
-                  (long long)index, (long long)at, node->depth);
-    bt_str_format(out, "<a href=\"#c%lld-range-%lld\" title=\"", (long long)index, (long long)at);
-    bt_html_text(out, node->path);
-    bt_str_append(out, "\">");
-    bt_html_text(out, node->name);
-    bt_str_append(out, "</a></th>");
+    bt_html(out,
+            "<tr id=\"c%lld-range-%lld\"><th scope=row style=\"--depth:%d\"><a "
+            "href=\"#c%lld-range-%lld\" title=\"%s\">%s</a></th>",
+            (long long)index, (long long)at, node->depth, (long long)index, (long long)at,
+            node->path, node->name);
     write_bar(out, node->offset_ns, node->time_ns, tree->total_ns, node->depth);
     bt_str_format(out, "<td class=n data-v=\"%.0f\">%s<td class=n data-v=\"%.4f\">%.1f %%",
                   node->time_ns, bt_format_value(BT_UNIT_NS, node->time_ns).text,

@@ -26,22 +26,16 @@ static void write_row(const report_set *set, int64_t index, bt_str *out)
     const report_case *item = &set->cases[index];
     bt_str_format(out, "<tr id=\"c%lld-row\"><th scope=row>", (long long)index);
     bt_html_tag(out, item);
-    bt_str_format(out, "<a href=\"#c%lld-row\">", (long long)index);
-    bt_html_text(out, item->label);
-    bt_str_append(out, "</a>");
+    bt_html(out, "<a href=\"#c%lld-row\">%s</a>", (long long)index, item->label);
     if (item->recompute[0]) {
-        bt_str_append(out, " <span class=muted>");
-        bt_html_text(out, item->recompute);
-        bt_str_append(out, "</span>");
+        bt_html(out, " <span class=muted>%s</span>", item->recompute);
     }
     if (item->noisy > 0) {
         bt_str_format(out, " <span class=noise>\xe2\x96\xb3 %lld noisy</span>",
                       (long long)item->noisy);
     }
     if (item->round->message[0] && item->round->status != BT_RUN_PASSED) {
-        bt_str_append(out, "<small class=muted>");
-        bt_html_text(out, item->round->message);
-        bt_str_append(out, "</small>");
+        bt_html(out, "<small class=muted>%s</small>", item->round->message);
     }
     bt_str_append(out, "</th><td>");
     bt_mark_write(bt_run_status_name(item->round->status), out);

@@ -132,8 +132,7 @@ static void write_legend(const chart *from, bt_str *out)
                       "aria-hidden=true><path class=\"s%d\" d=\"M0 4H30\"/></svg>",
                       line->item->tag, line->quiet ? " class=quiet" : "", line->style);
         bt_html_tag(out, line->item);
-        bt_html_text(out, line->name[0] ? line->name : line->item->label);
-        bt_str_append(out, "</li>");
+        bt_html(out, "%s</li>", line->name[0] ? line->name : line->item->label);
     }
     bt_str_append(out, "</ul>");
 }

@@ -6,13 +6,9 @@
 
 static void write_row(bt_str *out, const char *key, const char *value, const char *level)
 {
-    bt_str_append(out, "<tr><th scope=row>");
-    bt_html_text(out, key);
-    bt_str_append(out, "</th><td>");
-    bt_html_text(out, value[0] ? value : "-");
+    bt_html(out, "<tr><th scope=row>%s</th><td>%s", key, value[0] ? value : "-");
     if (level) {
-        bt_str_append(out, "<td class=muted>");
-        bt_html_text(out, level);
+        bt_html(out, "<td class=muted>%s", level);
     }
     bt_str_append(out, "\n");
 }
@@ -113,16 +109,12 @@ static void write_difference(const report_set *set, const difference *found, bt_
     bt_html_anchor(out, "differs", item->group, item->key);
     bt_str_append(out, "\"><th scope=row><a href=\"#");
     bt_html_anchor(out, "differs", item->group, item->key);
-    bt_str_append(out, "\">");
-    bt_html_text(out, item->key);
-    bt_str_append(out, "</a></th><td>");
-    bt_html_text(out, item->group);
+    bt_html(out, "\">%s</a></th><td>%s", item->key, item->group);
     if (set->run_count > COLUMNS_UP_TO) {
         write_distinct(set, found, out);
     }
     for (int64_t i = 0; i < set->run_count && set->run_count <= COLUMNS_UP_TO; i++) {
-        bt_str_append(out, "<td>");
-        bt_html_text(out, found->values[i][0] ? found->values[i] : "-");
+        bt_html(out, "<td>%s", found->values[i][0] ? found->values[i] : "-");
     }
     bool fact = strcmp(item->group, "environment") == 0;
     bt_str_format(out, "<td>%s\n", fact ? bt_fact_level_name(item->level) : "");
@@ -223,11 +215,8 @@ static bt_status write_plan(const bt_store_run *run, bt_str *out)
     const bt_store_suite *suite = &run->info.suite;
     bt_str_format(out, "<details><summary>Plan of run %lld <span class=muted>%.8s, seed %llu",
                   (long long)run->id, suite->plan_hash, (unsigned long long)run->info.seed);
-    bt_str_append(out, "</span></summary><p class=muted><code>");
-    bt_html_text(out, run->info.command);
-    bt_str_append(out, "</code> from ");
-    bt_html_text(out, suite->path);
-    bt_str_append(out, "</p><pre>");
+    bt_html(out, "</span></summary><p class=muted><code>%s</code> from %s</p><pre>",
+            run->info.command, suite->path);
     BT_TRY(write_json(suite->plan_json, out));
     bt_str_append(out, "</pre></details>\n");
     return BT_OK;

@@ -87,17 +87,12 @@ static void write_link(const ratio_list *list, const ratio_row *row, bt_str *out
     bt_html_anchor(out, list->id, row->name, row->metric);
     bt_str_append(out, "\"><th scope=row><a href=\"#");
     bt_html_anchor(out, list->id, row->name, row->metric);
-    bt_str_append(out, "\">");
-    bt_html_text(out, row->name);
-    bt_str_append(out, "</a>");
+    bt_html(out, "\">%s</a>", row->name);
     if (row->metric[0]) {
-        bt_str_append(out, " <span class=muted>");
-        bt_html_text(out, row->metric);
-        bt_str_append(out, "</span>");
+        bt_html(out, " <span class=muted>%s</span>", row->metric);
     }
     if (row->title[0]) {
-        bt_str_append(out, "<small class=muted>");
-        bt_html_text(out, row->title);
+        bt_html(out, "<small class=muted>%s", row->title);
         bt_str_append(out, row->repeated ? "; another claim is about the same measurement" : "");
         bt_str_append(out, "</small>");
     }
@@ -113,9 +108,7 @@ static void write_name(const ratio_list *list, const ratio_row *row, bt_str *out
                       (long long)row->noisy);
     }
     if (row->reason[0] && bt_mark_of(row->verdict)->weight > 0) { // of a good one the row says it
-        bt_str_append(out, "<small class=muted>");
-        bt_html_text(out, row->reason);
-        bt_str_append(out, "</small>");
+        bt_html(out, "<small class=muted>%s</small>", row->reason);
     }
     bt_str_append(out, "</th>");
 }
@@ -167,12 +160,10 @@ static void write_group_head(const ratio_list *list, int64_t begin, int64_t end,
 {
     const ratio_row *rows = &list->rows[begin];
     ratio_mean mean = bt_ratios_mean(rows, end - begin);
-    bt_str_append(out, "<tr class=group-head><th scope=rowgroup><b>");
-    bt_html_text(out, rows->group[0] ? rows->group : "cases");
-    bt_str_format(out,
-                  "</b> <span class=muted>%lld</span></th><td class=plot-cell><span class=axis "
-                  "aria-hidden=true>",
-                  (long long)(end - begin));
+    bt_html(out,
+            "<tr class=group-head><th scope=rowgroup><b>%s</b> <span "
+            "class=muted>%lld</span></th><td class=plot-cell><span class=axis aria-hidden=true>",
+            rows->group[0] ? rows->group : "cases", (long long)(end - begin));
     for (int64_t i = 0; i < end - begin; i++) {
         bt_str_format(out, "<i class=tick style=\"left:%.2f%%\"></i>",
                       bt_axis_place(on, rows[i].ratio));
@@ -228,9 +219,7 @@ static void write_rest(const ratio_list *list, bt_str *out)
         write_link(list, row, out);
         bt_str_append(out, "</th><td>");
         bt_mark_write(row->verdict, out);
-        bt_str_append(out, "<td class=long>");
-        bt_html_text(out, row->reason);
-        bt_str_append(out, "\n");
+        bt_html(out, "<td class=long>%s\n", row->reason);
     }
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
@@ -269,9 +258,7 @@ static void write_title(const ratio_list *list, bt_str *out)
         }
         if (strcmp(list->kind, "pairs") == 0) {
             bt_str_format(out, "<h3 id=\"%s\">", list->id);
-            bt_html_text(out, list->base);
-            bt_str_append(out, " and ");
-            bt_html_text(out, list->other);
+            bt_html(out, "%s and %s", list->base, list->other);
         } else {
             bt_str_format(out, "<h3 id=\"%s\">%s", list->id, titles[i].title);
         }
@@ -319,12 +306,10 @@ bt_status bt_page_forest(const report_set *set, bt_str *out)
         const ratio_list *list = &set->ratios[i];
         bool folded = judged && strcmp(list->kind, "pairs") == 0;
         if (folded) {
-            bt_str_append(out, "<details><summary>All cases: ");
-            bt_html_text(out, list->base);
-            bt_str_append(out, " and ");
-            bt_html_text(out, list->other);
-            bt_str_format(out, " <span class=muted>%lld</span></summary>\n",
-                          (long long)(list->count + list->rest_count));
+            bt_html(
+                out,
+                "<details><summary>All cases: %s and %s <span class=muted>%lld</span></summary>\n",
+                list->base, list->other, (long long)(list->count + list->rest_count));
         }
         write_list(list, out);
         bt_str_append(out, folded ? "</details>\n" : "");

@@ -14,13 +14,9 @@ static void write_tile(const report_case *item, int64_t index, bt_str *out)
     bt_str_format(out, "<li class=tile id=\"c%lld\">", (long long)index);
     bt_mark_write(bt_run_status_name(item->round->status), out);
     bt_html_tag(out, item);
-    bt_str_append(out, " <strong>");
-    bt_html_text(out, item->label);
-    bt_str_append(out, "</strong>");
+    bt_html(out, " <strong>%s</strong>", item->label);
     if (item->round->message[0]) {
-        bt_str_append(out, "<p class=why>");
-        bt_html_text(out, item->round->message);
-        bt_str_append(out, "</p>");
+        bt_html(out, "<p class=why>%s</p>", item->round->message);
     }
     bt_str_append(out, "</li>\n");
 }
@@ -271,14 +267,11 @@ static void write_shape(const report_case *item, bt_str *out)
                       (long long)shape->tensors);
     }
     if (shape->dataset[0]) {
-        bt_str_append(out, " \xc2\xb7 trained on ");
-        bt_html_text(out, shape->dataset);
+        bt_html(out, " \xc2\xb7 trained on %s", shape->dataset);
         bt_str_format(out, ", %s tokens", bt_format_count(shape->train_tokens).text);
     }
     if (item->round->params_digest[0]) {
-        bt_str_append(out, " \xc2\xb7 digest <code>");
-        bt_html_text(out, item->round->params_digest);
-        bt_str_append(out, "</code>");
+        bt_html(out, " \xc2\xb7 digest <code>%s</code>", item->round->params_digest);
     }
     bt_str_append(out, "</p>\n");
 }
@@ -343,17 +336,13 @@ static void write_faults(const report_set *set, bt_str *out)
             continue;
         }
         const bt_store_fault *first = &round->faults[0];
-        bt_str_append(out, "<p class=why>");
-        bt_html_text(out, set->cases[i].label);
+        bt_html(out, "<p class=why>%s", set->cases[i].label);
         bt_str_format(out,
                       ": %lld fault%s, the first at step %lld: ", (long long)round->fault_count,
                       round->fault_count == 1 ? "" : "s", (long long)first->step);
-        bt_html_text(out, first->kind);
-        bt_str_append(out, ", ");
-        bt_html_text(out, first->action);
+        bt_html(out, "%s, %s", first->kind, first->action);
         bt_str_append(out, first->message[0] ? ". " : "");
-        bt_html_text(out, first->message);
-        bt_str_append(out, "</p>\n");
+        bt_html(out, "%s</p>\n", first->message);
     }
 }
 
@@ -363,16 +352,14 @@ bt_status bt_page_head(const report_set *set, bt_str *out)
     bt_str_format(out, "<header%s>", set->case_count == 1 ? " class=single" : "");
     write_eyebrow(set, out);
     bt_report_headline(set, &sentence);
-    bt_str_append(out, "<h1>");
-    bt_html_text(out, bt_str_text(&sentence));
+    bt_html(out, "<h1>%s", bt_str_text(&sentence));
     bt_status status = bt_str_status(&sentence);
     bt_str_release(&sentence);
     bt_str_append(out, "</h1>\n");
     for (int64_t i = 0; i < set->run_count; i++) {
         if (set->runs[i].message[0]) {
-            bt_str_format(out, "<p class=why>run %lld: ", (long long)set->runs[i].id);
-            bt_html_text(out, set->runs[i].message);
-            bt_str_append(out, "</p>\n");
+            bt_html(out, "<p class=why>run %lld: %s</p>\n", (long long)set->runs[i].id,
+                    set->runs[i].message);
         }
     }
     BT_TRY(status);

@@ -27,6 +27,14 @@ void bt_html_text(bt_str *out, const char *text)
     }
 }
 
+void bt_html(bt_str *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bt_escape_format(out, bt_html_text, format, arguments);
+    va_end(arguments);
+}
+
 void bt_html_anchor(bt_str *out, const char *prefix, const char *name, const char *metric)
 {
     const char *const texts[] = {prefix, name, metric};

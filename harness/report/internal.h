@@ -174,6 +174,8 @@ void bt_report_json_telemetry(bt_json_writer *json, const bt_store_round *round)
 
 // Appends text escaped for HTML content and quoted attributes.
 void bt_html_text(bt_str *out, const char *text);
+// A format whose own text is markup, and whose %s are escaped so.
+void bt_html(bt_str *out, const char *format, ...) BT_PRINTF(2, 3);
 
 // Appends the id of a case's row in the table of cases.
 void bt_html_case_id(bt_str *out, const report_set *set, const report_case *item);

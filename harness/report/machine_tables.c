@@ -14,9 +14,7 @@ static void write_memory(const report_case *item, int64_t index, bt_str *out)
         bt_str_format(out, "<tr id=\"c%lld-memory-%lld\"><th scope=row>", (long long)index,
                       (long long)i);
         bt_html_tag(out, item);
-        bt_html_text(out, item->label);
-        bt_str_append(out, "</th><td>");
-        bt_html_text(out, memory->phase);
+        bt_html(out, "%s</th><td>%s", item->label, memory->phase);
         const int64_t values[] = {memory->peak_allocated_bytes, memory->peak_reserved_bytes,
                                   memory->device_used_bytes, memory->peak_resident_bytes};
         for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {

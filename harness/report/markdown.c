@@ -15,8 +15,7 @@ static void markdown_cell(bt_str *out, bt_unit unit, const bt_metric_value *valu
 static void markdown_case(const report_set *set, const report_case *item, bt_str *out)
 {
     const bt_metric_value *metrics = item->summary.metrics;
-    bt_str_append(out, "| ");
-    bt_markdown_text(out, item->label);
+    bt_markdown(out, "| %s", item->label);
     bt_str_format(out, " | %s |", bt_run_status_name(item->round->status));
     for (int c = 0; c < bt_report_column_count; c++) {
         const report_column *column = &bt_report_columns[c];
@@ -24,9 +23,7 @@ static void markdown_case(const report_set *set, const report_case *item, bt_str
             markdown_cell(out, bt_metric_info(column->metric)->unit, &metrics[column->metric]);
         }
     }
-    bt_str_append(out, " ");
-    bt_markdown_text(out, item->round->params_digest[0] ? item->round->params_digest : "-");
-    bt_str_append(out, " |\n");
+    bt_markdown(out, " %s |\n", item->round->params_digest[0] ? item->round->params_digest : "-");
 }
 
 static bt_status markdown_ranges(const report_case *item, bt_str *out)
@@ -35,15 +32,13 @@ static bt_status markdown_ranges(const report_case *item, bt_str *out)
     range_tree tree;
     bt_status status = bt_range_tree_make(item->round, &arena, &tree);
     if (status == BT_OK && tree.count > 0) {
-        bt_str_append(out, "\n## Time of a step: ");
-        bt_markdown_text(out, item->label);
+        bt_markdown(out, "\n## Time of a step: %s", item->label);
         bt_str_format(out, "\n\nMean of %lld profiled steps, %s time.\n\n", (long long)tree.steps,
                       tree.on_device ? "device" : "host");
         bt_str_append(out, "| range | time | share | calls |\n|---|--:|--:|--:|\n");
         for (int64_t i = 0; i < tree.count; i++) {
             const range_node *node = &tree.nodes[i];
-            bt_str_append(out, "| ");
-            bt_markdown_text(out, node->path);
+            bt_markdown(out, "| %s", node->path);
             bt_str_format(out, " | %s | %.1f %% | %.4g |\n",
                           bt_format_value(BT_UNIT_NS, node->time_ns).text,
                           100.0 * node->time_ns / tree.total_ns, node->calls);
@@ -59,10 +54,7 @@ static void markdown_facts(const bt_store_run *run, bt_str *out)
                   (long long)run->id);
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
-        bt_str_append(out, "| ");
-        bt_markdown_text(out, fact->key);
-        bt_str_append(out, " | ");
-        bt_markdown_text(out, fact->value);
+        bt_markdown(out, "| %s | %s", fact->key, fact->value);
         bt_str_format(out, " | %s |\n", bt_fact_level_name(fact->level));
     }
 }
@@ -71,9 +63,7 @@ void bt_markdown_headline(const report_set *set, bt_str *out)
 {
     bt_str sentence = {0};
     bt_report_headline(set, &sentence);
-    bt_str_append(out, "# ");
-    bt_markdown_text(out, bt_str_text(&sentence));
-    bt_str_append(out, "\n");
+    bt_markdown(out, "# %s\n", bt_str_text(&sentence));
     if (bt_str_status(&sentence) != BT_OK) {
         out->status = bt_str_status(&sentence);
     }
@@ -84,11 +74,9 @@ void bt_markdown_headline(const report_set *set, bt_str *out)
 
 static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
 {
-    bt_str_append(out, "| ");
-    bt_markdown_text(out, row->name);
+    bt_markdown(out, "| %s", row->name);
     if (row->metric[0]) {
-        bt_str_append(out, " ");
-        bt_markdown_text(out, row->metric);
+        bt_markdown(out, " %s", row->metric);
     }
     if (paper) {
         bt_str_append(out, row->title[0] ? ": " : "");
@@ -97,10 +85,7 @@ static void ratio_line(const ratio_row *row, bool paper, bt_str *out)
     }
     bt_str_format(out, " | %s | ", bt_format_ratio(row->ratio).text);
     bt_str_append(out, bt_format_ratio_interval(row).text);
-    bt_str_append(out, " | ");
-    bt_markdown_text(out, row->verdict);
-    bt_str_append(out, " | ");
-    bt_markdown_text(out, row->reason);
+    bt_markdown(out, " | %s | %s", row->verdict, row->reason);
     if (row->repeated) {
         bt_str_append(out, row->reason[0] != '\0' ? "; " : "");
         bt_str_append(out, "not counted: another claim is about this measurement");
@@ -146,17 +131,14 @@ static void write_folded_claims(const ratio_list *list, bt_str *out)
         if (!is_first(list, i, false)) {
             continue;
         }
-        bt_str_append(out, "- ");
-        bt_markdown_text(out, row->verdict);
-        bt_str_format(out, ", %lld: ", (long long)count_alike(list, row, NULL));
-        bt_markdown_text(out, row->reason);
+        bt_markdown(out, "- %s, %lld: %s", row->verdict, (long long)count_alike(list, row, NULL),
+                    row->reason);
         const char *between = " (";
         for (int64_t j = i; j < list->rest_count; j++) {
             if (is_alike(&list->rest[j], row) && is_first(list, j, true)) {
                 bt_str_append(out, between);
-                bt_markdown_text(out, list->rest[j].group);
-                bt_str_format(out, ": %lld",
-                              (long long)count_alike(list, row, list->rest[j].group));
+                bt_markdown(out, "%s: %lld", list->rest[j].group,
+                            (long long)count_alike(list, row, list->rest[j].group));
                 between = ", ";
             }
         }
@@ -167,8 +149,7 @@ static void write_folded_claims(const ratio_list *list, bt_str *out)
 static void ratio_list_table(const ratio_list *list, bt_str *out)
 {
     bool paper = strcmp(list->kind, "replicate") == 0;
-    bt_str_append(out, "\n## ");
-    bt_markdown_text(out, list->more_is_slower ? list->other : list->base);
+    bt_markdown(out, "\n## %s", list->more_is_slower ? list->other : list->base);
     bt_str_append(out, list->more_is_slower ? " over " : " and ");
     bt_markdown_text(out, list->more_is_slower ? list->base : list->other);
     bt_str_format(

@@ -55,8 +55,7 @@ void bt_mark_write(const char *word, bt_str *out)
     const report_mark *mark = bt_mark_of(word);
     bt_str_format(out, "<span class=\"status %s\"><i aria-hidden=true>%s</i> ", mark->tone,
                   mark->shape);
-    bt_html_text(out, word);
-    bt_str_append(out, "</span>");
+    bt_html(out, "%s</span>", word);
 }
 
 static long long count_of(const ratio_row *rows, int64_t count, const char *word)

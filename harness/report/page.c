@@ -13,8 +13,7 @@
 
 static bt_status write_title(const report_set *set, bt_str *out)
 {
-    bt_str_append(out, "bt-bench ");
-    bt_html_text(out, set->runs[0].info.suite.name);
+    bt_html(out, "bt-bench %s", set->runs[0].info.suite.name);
     for (int64_t i = 0; i < set->run_count; i++) {
         bt_str_format(out, "%s%lld", i == 0 ? ", run " : " and ", (long long)set->runs[i].id);
     }
@@ -117,13 +116,13 @@ bt_status bt_page_write(const report_set *set, bt_str *out)
 
 bt_status bt_report_plain_page(const char *title, const char *body, bt_str *out)
 {
-    bt_str_append(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                       "style-src 'unsafe-inline'; img-src data:\">\n<meta name=\"viewport\" "
-                       "content=\"width=device-width, initial-scale=1\">\n<meta "
-                       "name=\"color-scheme\" content=\"light dark\">\n<title>");
-    bt_html_text(out, title);
-    bt_str_append(out, "</title>\n<style>");
+    bt_html(out,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+            "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+            "'unsafe-inline'; img-src data:\">\n<meta name=\"viewport\" "
+            "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
+            "content=\"light dark\">\n<title>%s</title>\n<style>",
+            title);
     bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
     bt_str_append(out, "</style>\n</head>\n<body>\n<main>\n");
     bt_str_append(out, body);

@@ -17,9 +17,7 @@ static void write_origin(const report_set *set, bt_str *out)
     for (int64_t i = 0; i < set->run_count; i++) {
         const bt_store_run *run = &set->runs[i];
         bt_str_format(out, "%s %lld (", i ? "," : "", (long long)run->id);
-        bt_markdown_text(out, run->info.suite.name);
-        bt_str_append(out, ", profile ");
-        bt_markdown_text(out, run->info.suite.profile);
+        bt_markdown(out, "%s, profile %s", run->info.suite.name, run->info.suite.profile);
         bt_str_format(out, ", %s)", bt_format_date(run->started_ns).text);
     }
     bt_str_append(out,
@@ -83,9 +81,7 @@ static void write_row_deviations(const ratio_list *list, bt_str *out)
         if (!row->deviations[0] || said_before(list, i)) {
             continue;
         }
-        bt_str_append(out, "- ");
-        bt_markdown_text(out, row->deviations);
-        bt_str_append(out, " (");
+        bt_markdown(out, "- %s (", row->deviations);
         const char *comma = "";
         for (int64_t j = i; j < list->count; j++) {
             if (strcmp(list->rows[j].deviations, row->deviations) == 0) {
@@ -130,11 +126,7 @@ static void write_conditions(const ratio_list *list, const bt_json_doc *claims, 
                     *text = bt_json_get(conditions, "text");
         if (cJSON_IsString(name) && cJSON_IsString(text) &&
             is_concerned(list, bt_json_get(claims->root, "claims"), name->valuestring)) {
-            bt_str_append(out, "- the paper (");
-            bt_markdown_text(out, name->valuestring);
-            bt_str_append(out, "): ");
-            bt_markdown_text(out, text->valuestring);
-            bt_str_append(out, "\n");
+            bt_markdown(out, "- the paper (%s): %s\n", name->valuestring, text->valuestring);
         }
     }
 }
@@ -143,17 +135,13 @@ static void write_conditions(const ratio_list *list, const bt_json_doc *claims, 
 static void write_here(const report_set *set, const bt_store_run *run, bt_str *out)
 {
     static const char *const starts[] = {"gpu.", "cuda", "lib.", "data.", "peer."};
-    bt_str_append(out, "- here: ");
-    bt_markdown_text(out, bt_report_device(set));
+    bt_markdown(out, "- here: %s", bt_report_device(set));
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
         for (size_t s = 0; s < sizeof starts / sizeof starts[0]; s++) {
             if (strncmp(fact->key, starts[s], strlen(starts[s])) == 0 &&
                 fact->level != BT_FACT_INFO) {
-                bt_str_append(out, "; ");
-                bt_markdown_text(out, fact->key);
-                bt_str_append(out, " ");
-                bt_markdown_text(out, fact->value);
+                bt_markdown(out, "; %s %s", fact->key, fact->value);
             }
         }
     }
@@ -207,10 +195,7 @@ static void write_environment(const bt_store_run *run, bt_str *out)
         if (fact->level == BT_FACT_INFO) {
             continue;
         }
-        bt_str_append(out, "| ");
-        bt_markdown_text(out, fact->key);
-        bt_str_append(out, " | ");
-        bt_markdown_text(out, fact->value);
+        bt_markdown(out, "| %s | %s", fact->key, fact->value);
         bt_str_format(out, " | %s |\n", bt_fact_level_name(fact->level));
     }
 }
@@ -273,24 +258,15 @@ static void write_command(const char *command, bt_str *out)
 
 static void write_digests(const report_set *set, const bt_store_run *run, bt_str *out)
 {
-    bt_str_append(out, "\nThe plan and the data come out the same anywhere; on one machine and "
-                       "build the parameters and the training state do, to the bit.\n\n| part | "
-                       "digest |\n|---|---|\n"
-                       "| plan | ");
-    bt_markdown_text(out, run->info.suite.plan_hash);
-    bt_str_append(out, " |\n| build | ");
-    bt_markdown_text(out, run->info.build.digest);
-    bt_str_append(out, " |\n| environment | ");
-    bt_markdown_text(out, run->info.env.digest);
-    bt_str_append(out, " |\n");
+    bt_markdown(out,
+                "\nThe plan and the data come out the same anywhere; on one machine and build the "
+                "parameters and the training state do, to the bit.\n\n| part | digest "
+                "|\n|---|---|\n| plan | %s |\n| build | %s |\n| environment | %s |\n",
+                run->info.suite.plan_hash, run->info.build.digest, run->info.env.digest);
     for (int64_t i = 0; i < run->info.env.fact_count; i++) {
         const bt_store_fact *fact = &run->info.env.facts[i];
         if (strncmp(fact->key, "data.", 5) == 0) {
-            bt_str_append(out, "| ");
-            bt_markdown_text(out, fact->key);
-            bt_str_append(out, " | ");
-            bt_markdown_text(out, fact->value);
-            bt_str_append(out, " |\n");
+            bt_markdown(out, "| %s | %s |\n", fact->key, fact->value);
         }
     }
     for (int64_t i = 0; i < set->case_count; i++) {
@@ -299,10 +275,7 @@ static void write_digests(const report_set *set, const bt_store_run *run, bt_str
             bt_str_append(out, bt_digest_is_of_state(item->round->params_digest)
                                    ? "| training state of "
                                    : "| parameters of ");
-            bt_markdown_text(out, item->label);
-            bt_str_append(out, " | ");
-            bt_markdown_text(out, item->round->params_digest);
-            bt_str_append(out, " |\n");
+            bt_markdown(out, "%s | %s |\n", item->label, item->round->params_digest);
         }
     }
 }
@@ -319,9 +292,7 @@ static void write_versions(const bt_store_run *run, bt_str *out)
     bt_str_format(out, "\n## Versions of the peers, run %lld\n", (long long)run->id);
     cJSON_ArrayForEach(system, said)
     {
-        bt_str_append(out, "\n<details><summary>");
-        bt_markdown_text(out, system->string);
-        bt_str_append(out, "</summary>\n\n```\n");
+        bt_markdown(out, "\n<details><summary>%s</summary>\n\n```\n", system->string);
         for (const char *at = cJSON_IsString(system) ? system->valuestring : ""; *at; at++) {
             bt_str_append_bytes(out, *at == '`' ? "'" : at, 1);
         }
@@ -339,8 +310,7 @@ static void write_own_suite(const bt_store_run *run, bool bundled, bt_str *out)
     if (!*path || strncmp(path, shipped, strlen(shipped)) == 0) {
         return;
     }
-    bt_str_append(out, "\nThe suite file ");
-    bt_markdown_text(out, path);
+    bt_markdown(out, "\nThe suite file %s", path);
     bt_str_append(out, bundled ? " is not part of the repository. The bundle holds a copy:\n\n```\n"
                                  "tar --zstd -xf bundle.tar.zst from/suite.json\n```\n"
                                : " is not part of the repository.\n");
@@ -361,10 +331,9 @@ static void write_rerun(const report_set *set, bool bundled, bt_str *out)
         bt_str_append(out, "```\n");
         write_own_suite(run, bundled, out);
         if (run->info.build.git_diff[0]) {
-            bt_str_append(out,
-                          "\nThe build had changes that are not in that commit; their digest is ");
-            bt_markdown_text(out, run->info.build.git_diff);
-            bt_str_append(out, ".\n");
+            bt_markdown(
+                out, "\nThe build had changes that are not in that commit; their digest is %s.\n",
+                run->info.build.git_diff);
         }
         write_digests(set, run, out);
     }
@@ -388,9 +357,7 @@ bt_status bt_publish_readme(const report_set *set, const bt_publication *publica
 {
     bt_markdown_headline(set, out);
     if (set->draft) {
-        bt_str_append(out, "\n**This is a draft, not to be relied on**: ");
-        bt_markdown_text(out, set->draft);
-        bt_str_append(out, ".\n");
+        bt_markdown(out, "\n**This is a draft, not to be relied on**: %s.\n", set->draft);
     }
     write_origin(set, out);
     write_verdicts(set, out);

@@ -266,8 +266,7 @@ static void write_point(const report_set *set, const roofline *self, const roofl
     bt_str_format(out, "<a class=\"pt m%d%s%s\" style=\"left:%.2f%%;bottom:%.2f%%\" href=\"#",
                   at->series, x > 60.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
     bt_html_case_id(out, set, at->item);
-    bt_str_append(out, "\"><span>");
-    bt_html_text(out, at->item->label);
+    bt_html(out, "\"><span>%s", at->item->label);
     bt_str_format(out, ": %s at %.3g FLOP a byte",
                   bt_format_value(BT_UNIT_FLOP_PER_S, at->rate).text, at->intensity);
     if (isfinite(at->roof)) {
@@ -284,8 +283,7 @@ static void write_legend(const report_set *set, const roofline *self, bt_str *ou
         if (set->run_count > 1) {
             bt_str_format(out, "run %lld, ", (long long)self->series[i]->run->id);
         }
-        bt_html_text(out, self->series[i]->round->what.system);
-        bt_str_append(out, "</li>");
+        bt_html(out, "%s</li>", self->series[i]->round->what.system);
     }
     bt_str_append(out, "</ul>\n");
 }
@@ -301,8 +299,7 @@ static void write_table(const report_set *set, const roofline *self, bt_str *out
         double bytes_per_s = at->rate / at->intensity;
         bt_str_append(out, "<tr><th scope=row><a href=\"#");
         bt_html_case_id(out, set, at->item);
-        bt_str_append(out, "\">");
-        bt_html_text(out, at->item->label);
+        bt_html(out, "\">%s", at->item->label);
         bt_str_format(out,
                       "</a></th><td class=n>%.3g<td class=n data-v=\"%.6g\">%s<td class=n "
                       "data-v=\"%.6g\">%s<td class=n data-v=\"%.4g\">",

@@ -30,14 +30,10 @@ static void write_row(const report_case *item, int64_t index, bt_str *out)
     long long id = (long long)round->id;
     bt_metric metric = main_metric(item);
     double value = item->summaries[index].metrics[metric].value;
-    bt_str_format(
-        out,
-        "<tr id=\"round-%lld\"><th scope=row class=n><a href=\"#round-%lld\">%lld</a></th>"
-        "<td class=n>%lld<td>",
-        id, id, id, (long long)item->run->id);
-    bt_html_text(out, round->what.name);
-    bt_str_append(out, "<td>");
-    bt_html_text(out, round->what.system);
+    bt_html(out,
+            "<tr id=\"round-%lld\"><th scope=row class=n><a href=\"#round-%lld\">%lld</a></th><td "
+            "class=n>%lld<td>%s<td>%s",
+            id, id, id, (long long)item->run->id, round->what.name, round->what.system);
     bt_str_format(out, "<td class=n>%lld<td>%s<td>", (long long)round->ordinal,
                   bt_run_status_name(round->status));
     bt_html_text(out, bt_noise_of(round));

@@ -45,20 +45,17 @@ static const char *const style =
 
 static void open_svg(const char *title, int height, bt_str *out)
 {
-    bt_str_format(out,
-                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
-                  "role=\"img\"><title>",
-                  WIDTH, height, WIDTH);
-    bt_html_text(out, title);
-    bt_str_append(out, "</title>\n");
+    bt_html(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+            "role=\"img\"><title>%s</title>\n",
+            WIDTH, height, WIDTH, title);
     bt_str_append(out, style);
 }
 
 static void write_text(bt_str *out, double x, double y, const char *kind, const char *text)
 {
     bt_str_format(out, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, kind);
-    bt_html_text(out, text);
-    bt_str_append(out, "</text>");
+    bt_html(out, "%s</text>", text);
 }
 
 // ---- ratios ------------------------------------------------------------------------------------
@@ -113,8 +110,7 @@ static void write_row(const ratio_row *row, const ratio_axis *on, double y, bt_s
     if (row->verdict[0]) {
         bt_str_format(out, "<text x=\"%d\" y=\"%.1f\" class=\"%s\">%s ",
                       PLOT_LEFT + PLOT_WIDTH + 86, text, mark->tone, mark->shape);
-        bt_html_text(out, row->verdict);
-        bt_str_append(out, "</text>");
+        bt_html(out, "%s</text>", row->verdict);
     }
     bt_str_append(out, "\n");
 }

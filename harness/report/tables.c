@@ -157,12 +157,11 @@ static void write_metrics(const report_set *set, bt_str *out)
         if (item->round->params_digest[0]) {
             bt_str_format(out, "<tr id=\"c%lld-params_digest\"><th scope=row>", (long long)i);
             bt_html_tag(out, item);
-            bt_html_text(out, item->label);
-            bt_str_append(out, "</th><td title=\"of the training state after the last step; "
-                               "without state: before it, of the parameters alone\">"
-                               "params_digest<td class=n><code>");
-            bt_html_text(out, item->round->params_digest);
-            bt_str_append(out, "</code><td class=n><td class=n>\n");
+            bt_html(out,
+                    "%s</th><td title=\"of the training state after the last step; without state: "
+                    "before it, of the parameters alone\">params_digest<td "
+                    "class=n><code>%s</code><td class=n><td class=n>\n",
+                    item->label, item->round->params_digest);
         }
     }
     bt_str_append(out, "</tbody></table></div></details>\n");

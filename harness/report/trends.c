@@ -251,12 +251,10 @@ static void write_trend(const report_set *set, int64_t index, bt_str *out)
     bt_html_anchor(out, "trend", trend->history.name, "");
     bt_str_append(out, "\"><figcaption><h3><a href=\"#");
     bt_html_anchor(out, "trend", trend->history.name, "");
-    bt_str_append(out, "\">");
-    bt_html_text(out, trend->history.name);
+    bt_html(out, "\">%s", trend->history.name);
     bt_str_format(out, "</a></h3><span class=muted>%s, ",
                   bt_metric_info(trend->history.metric)->tag);
-    bt_html_text(out, trend->series->system);
-    bt_str_append(out, ": ");
+    bt_html(out, "%s: ", trend->series->system);
     write_changes(trend, out);
     bt_str_append(out, "</span></figcaption>\n");
     write_plot(set, trend, out);

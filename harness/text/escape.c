@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 // A backslash keeps a character from being markup, but mentions and references are looked for in
@@ -51,4 +52,59 @@ void bt_csv_text(bt_str *out, const char *text)
         bool ends = is_control(*text) || strchr("<\",", *text);
         bt_str_append_bytes(out, ends ? "_" : text, 1);
     }
+}
+
+// Prints one conversion and steps over its argument.
+static void append_number(bt_str *out, const char *conversion, va_list *arguments)
+{
+    char text[64];
+    const char type = conversion[strlen(conversion) - 1];
+    va_list same;
+    va_copy(same, *arguments);
+    (void)vsnprintf(text, sizeof text, conversion, same);
+    va_end(same);
+    if (strchr("eEfFgG", type)) {
+        (void)va_arg(*arguments, double);
+    } else if (strstr(conversion, "ll")) {
+        (void)va_arg(*arguments, long long);
+    } else if (strchr(conversion, 'z')) {
+        (void)va_arg(*arguments, size_t);
+    } else {
+        (void)va_arg(*arguments, int);
+    }
+    bt_str_append(out, text);
+}
+
+void bt_escape_format(bt_str *out, void (*escape)(bt_str *out, const char *text),
+                      const char *format, va_list arguments)
+{
+    va_list rest;
+    va_copy(rest, arguments);
+    while (*format) {
+        size_t plain = strcspn(format, "%");
+        bt_str_append_bytes(out, format, plain);
+        format += plain;
+        if (format[0] == '%' && format[1] == '%') {
+            bt_str_append(out, "%");
+            format += 2;
+        } else if (format[0] == '%' && format[1] == 's') {
+            escape(out, va_arg(rest, const char *));
+            format += 2;
+        } else if (format[0] == '%') {
+            char conversion[16];
+            size_t length = strcspn(format, "diuxXceEfFgG") + 1;
+            (void)snprintf(conversion, sizeof conversion, "%.*s", (int)length, format);
+            append_number(out, conversion, &rest);
+            format += length;
+        }
+    }
+    va_end(rest);
+}
+
+void bt_markdown(bt_str *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bt_escape_format(out, bt_markdown_text, format, arguments);
+    va_end(arguments);
 }

@@ -45,6 +45,19 @@ static void markdown_mentions_nobody(void **state)
     expect(bt_markdown_text, "ends with @", "ends with @");
 }
 
+static void a_format_escapes_its_texts_alone(void **state)
+{
+    (void)state;
+    bt_str out = {0};
+    bt_markdown(&out, "| %s | %lld | %.2f %% | %d%s |", "a|b", 1LL << 40, 1.5, -3, "");
+    bt_markdown(&out, "%s", "@x%s");
+    bt_markdown(&out, " %zu %4x", (size_t)7, 255u);
+    assert_int_equal(bt_str_status(&out), BT_OK);
+    assert_string_equal(bt_str_text(&out),
+                        "| a\\|b | 1099511627776 | 1.50 % | -3 |@" WJ "x%" WJ "s 7   ff");
+    bt_str_release(&out);
+}
+
 static void csv_has_no_formula(void **state)
 {
     (void)state;
@@ -64,6 +77,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(markdown_has_no_markup),
         cmocka_unit_test(markdown_mentions_nobody),
+        cmocka_unit_test(a_format_escapes_its_texts_alone),
         cmocka_unit_test(csv_has_no_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
