@@ -33,6 +33,28 @@ BT_ENVIRONMENT(OMP_DYNAMIC, "OMP_DYNAMIC", "false",
 BT_ENVIRONMENT(NCCL_NVLS_ENABLE, "NCCL_NVLS_ENABLE", "0",
                "NVLink multicast; the launcher sets 0, and ranks on GPUs refuse anything else",
                "bt-bench, NCCL")
+BT_ENVIRONMENT(RANK, "RANK", "a number", "which rank of train.mesh this process is", "torchrun")
+BT_ENVIRONMENT(WORLD_SIZE, "WORLD_SIZE", "a number", "how many ranks there are", "torchrun")
+BT_ENVIRONMENT(LOCAL_RANK, "LOCAL_RANK", "a number", "which rank of its host", "torchrun")
+BT_ENVIRONMENT(LOCAL_WORLD_SIZE, "LOCAL_WORLD_SIZE", "a number", "ranks of this host", "torchrun")
+BT_ENVIRONMENT(TORCHELASTIC_RUN_ID, "TORCHELASTIC_RUN_ID", "a name", "names the start", "torchrun")
+BT_ENVIRONMENT(MASTER_ADDR, "MASTER_ADDR", "a host", "where rank 0 listens", "bt-bench, torchrun")
+BT_ENVIRONMENT(MASTER_PORT, "MASTER_PORT", "1 to 65534",
+               "its port; under torchrun, which uses it itself, the next one", "bt-bench, torchrun")
+BT_ENVIRONMENT(SLURM_PROCID, "SLURM_PROCID", "a number", "which rank this process is", "srun")
+BT_ENVIRONMENT(SLURM_STEP_NUM_TASKS, "SLURM_STEP_NUM_TASKS", "a number", "how many ranks", "srun")
+BT_ENVIRONMENT(SLURM_LOCALID, "SLURM_LOCALID", "a number", "which rank of its host", "srun")
+BT_ENVIRONMENT(SLURM_JOB_ID, "SLURM_JOB_ID", "a number", "names the start", "srun")
+BT_ENVIRONMENT(SLURM_STEP_NODELIST, "SLURM_STEP_NODELIST", "hosts", "the first has rank 0", "srun")
+BT_ENVIRONMENT(OMPI_COMM_WORLD_RANK, "OMPI_COMM_WORLD_RANK", "a number",
+               "which rank this process is", "mpirun of Open MPI")
+BT_ENVIRONMENT(OMPI_COMM_WORLD_SIZE, "OMPI_COMM_WORLD_SIZE", "a number", "how many ranks",
+               "mpirun of Open MPI")
+BT_ENVIRONMENT(OMPI_COMM_WORLD_LOCAL_RANK, "OMPI_COMM_WORLD_LOCAL_RANK", "a number",
+               "which rank of its host", "mpirun of Open MPI")
+BT_ENVIRONMENT(OMPI_COMM_WORLD_LOCAL_SIZE, "OMPI_COMM_WORLD_LOCAL_SIZE", "a number",
+               "ranks of this host", "mpirun of Open MPI")
+BT_ENVIRONMENT(PMIX_NAMESPACE, "PMIX_NAMESPACE", "a name", "names the start", "mpirun of Open MPI")
 BT_ENVIRONMENT(HOME, "HOME", "a folder", "~/.cache when XDG_CACHE_HOME is not set", "libblutrain")
 BT_ENVIRONMENT(XDG_CACHE_HOME, "XDG_CACHE_HOME", "a folder", "where caches are kept",
                "libblutrain, ci/lint.sh")

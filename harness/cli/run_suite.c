@@ -116,14 +116,59 @@ bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run
     return opens && out->machine.has_cuda ? bt_machine_open_cuda(&out->machine) : BT_OK;
 }
 
+// Ranks that somebody else starts train one case together: the others could not follow the
+// recorder of rank 0 through several rounds.
+static bt_status check_world(const bt_cli_suite *suite)
+{
+    const bt_world *world = &suite->world;
+    const cJSON *train = bt_json_get(bt_plan_case(&suite->plan, 0), "train");
+    const double data = bt_json_number_of(bt_json_get(train, "mesh"), "data");
+    if (suite->plan.case_count != 1 || suite->plan.rounds != 1 || !train) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s started %d ranks, which train one case in one round; the plan has "
+                        "%lld cases and %lld rounds: choose with --filter and --rounds 1",
+                        world->launcher, world->size, (long long)suite->plan.case_count,
+                        (long long)suite->plan.rounds);
+    }
+    if (data < world->size || data > world->size) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "rank %d: train.mesh.data is %.0f, but %s started %d ranks (%s): make them "
+                        "equal",
+                        world->rank, data < 1 ? 1 : data, world->launcher, world->size,
+                        world->size_variable);
+    }
+    return BT_OK;
+}
+
+bt_status bt_cli_suite_join(bt_cli_suite *suite)
+{
+    const char *out = bt_cli_value(suite->arguments, "out");
+    BT_TRY(bt_world_read(&suite->world));
+    if (!suite->world.launcher) {
+        return BT_OK;
+    }
+    BT_TRY(check_world(suite));
+    if (suite->world.rank > 0) { // rank 0's record is the run's
+        bt_str_format(&suite->rank_database, "%s.rank%d", suite->database, suite->world.rank);
+        bt_str_format(&suite->rank_out, "%s.rank%d", out ? out : "ranks", suite->world.rank);
+        BT_TRY(bt_str_status(&suite->rank_database));
+        BT_TRY(bt_str_status(&suite->rank_out));
+        suite->database = bt_str_text(&suite->rank_database);
+    }
+    return BT_OK;
+}
+
 bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome)
 {
     const bt_cli_arguments *arguments = suite->arguments;
+    const bool other_rank = suite->world.rank > 0;
     bt_run_request request = {.suite = suite->resume ? NULL : &suite->suite,
                               .plan = &suite->plan,
                               .machine = &suite->machine,
                               .database = suite->database,
-                              .out_dir = bt_cli_value(arguments, "out"),
+                              .out_dir = other_rank ? bt_str_text(&suite->rank_out)
+                                                    : bt_cli_value(arguments, "out"),
+                              .world = &suite->world,
                               .name = bt_cli_value(arguments, "name"),
                               .note = bt_cli_value(arguments, "note"),
                               .metrics_dir = bt_cli_value(arguments, "metrics"),
@@ -152,5 +197,7 @@ void bt_cli_suite_release(bt_cli_suite *suite)
 {
     bt_plan_release(&suite->plan);
     bt_suite_release(&suite->suite);
+    bt_str_release(&suite->rank_database);
+    bt_str_release(&suite->rank_out);
     memset(suite, 0, sizeof *suite);
 }

@@ -43,6 +43,8 @@ typedef struct bt_cli_suite_wishes {
 typedef struct bt_cli_suite {
     const bt_cli_arguments *arguments; // borrowed
     const char *database;              // borrowed
+    bt_world world;                    // who started this process as one rank of several
+    bt_str rank_database, rank_out;    // owned; of a rank above 0
     bt_suite suite;
     bt_machine machine;
     bt_plan plan;
@@ -70,6 +72,10 @@ BT_CHECKED bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, cons
                                          bt_cli_suite *out);
 // Runs the plan and records it.
 // Errors  UNAVAILABLE (the profile needs a GPU and there is none), those of bt_run_execute
+// Takes part in a start by torchrun, SLURM or Open MPI, where there is one: ranks above 0 record
+// into a database of their own, NAME.rankR.
+// Errors  INVALID_ARGUMENT when plan and start do not fit
+BT_CHECKED bt_status bt_cli_suite_join(bt_cli_suite *suite);
 BT_CHECKED bt_status bt_cli_suite_run(const bt_cli_suite *suite, bt_run_outcome *outcome);
 void bt_cli_suite_release(bt_cli_suite *suite);
 

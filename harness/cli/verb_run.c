@@ -72,7 +72,8 @@ int bt_verb_run(const bt_cli_arguments *arguments)
     if (status == BT_OK && bt_cli_value(arguments, "dry-run")) {
         code = print_plan(&suite.plan, json);
     } else if (status == BT_OK) {
-        status = run_and_show(&suite, json, &code);
+        status = bt_cli_suite_join(&suite);
+        status = status == BT_OK ? run_and_show(&suite, json, &code) : status;
     }
     bt_cli_suite_release(&suite);
     return status == BT_OK ? code : bt_cli_fail(status);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,7 +15,7 @@
 #include "harness/env/build.h"
 #include "harness/plan/plan.h"
 
-enum { BEAT_MS = 10 };
+enum { BEAT_MS = 10, MEET_S = 60 };
 
 struct bt_ranks {
     bt_group *group;
@@ -81,6 +82,23 @@ static bt_status check_multicast(const cJSON *task)
                           nvls ? nvls : "not set");
 }
 
+// Ranks that were started by the launcher of a cluster meet at rank 0's address. Nobody outside
+// reads a flight recorder there.
+static bt_status connect_hosts(const cJSON *keys, int rank, int size, int64_t timeout_ns,
+                               bt_ranks *ranks)
+{
+    const cJSON *host = bt_json_get(keys, "host"), *job = bt_json_get(keys, "job");
+    const int64_t meet_ns = MEET_S * 1000000000LL;
+    const bt_rendezvous who = {.rank = rank,
+                               .size = size,
+                               .host = cJSON_IsString(host) ? host->valuestring : "",
+                               .port = (int)bt_json_number_of(keys, "port"),
+                               .job =
+                                   cJSON_IsString(job) ? strtoull(job->valuestring, NULL, 16) : 0,
+                               .timeout_ns = timeout_ns < meet_ns ? timeout_ns : meet_ns};
+    return bt_group_host_connect(&who, timeout_ns, &ranks->group);
+}
+
 static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
 {
     const int rank = (int)bt_json_number_of(keys, "rank");
@@ -90,10 +108,14 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
     const int64_t timeout_ns = (int64_t)((silence_s > 0 ? silence_s : 600) * 1e9);
     BT_TRY(check_multicast(task));
     ranks->slot = (int)bt_json_number_of(keys, "slot");
-    BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &ranks->flight));
-    BT_TRY(start_beating(ranks));
-    BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), rank, size, timeout_ns,
-                              &ranks->group));
+    if (bt_json_get(keys, "host")) {
+        BT_TRY(connect_hosts(keys, rank, size, timeout_ns, ranks));
+    } else {
+        BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &ranks->flight));
+        BT_TRY(start_beating(ranks));
+        BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), rank, size, timeout_ns,
+                                  &ranks->group));
+    }
     BT_TRY(check_equal(task, ranks->group));
     ranks->group->flight = &ranks->flight;
     bt_flight_joined(&ranks->flight);

@@ -80,6 +80,31 @@ static int64_t recorded_steps(const bt_round_request *request)
     return request->before ? request->before->step_count : 0;
 }
 
+// Where this rank meets the others; the hosts' launcher, not ours, has started them.
+static void append_world(const bt_world *world, const cJSON *train, bt_str *out)
+{
+    const double hang_s = bt_json_number_of(train, "hang_s");
+    bt_str_format(out,
+                  ",\"ranks\":{\"rank\":%d,\"size\":%d,\"slot\":%d,\"port\":%d,"
+                  "\"timeout_s\":%.17g,\"job\":\"%016llx\",\"host\":",
+                  world->rank, world->size, world->local_rank, world->port,
+                  hang_s > 0 ? hang_s : 86400, (unsigned long long)world->job);
+    bt_json_string(world->host, out);
+    bt_str_append(out, "}");
+}
+
+static void append_mesh(const bt_round_request *request, bt_str *out)
+{
+    const cJSON *train = bt_json_get(request->item, "train");
+    if (bt_json_number_of(bt_json_get(train, "mesh"), "data") > 1) {
+        bt_str_append(out, ",\"ranks_file\":");
+        bt_json_string(request->ranks_path, out);
+        if (request->world && request->world->launcher) {
+            append_world(request->world, train, out);
+        }
+    }
+}
+
 // But for the brace that ends it.
 static void append_task(const bt_round_request *request, bt_str *out)
 {
@@ -109,11 +134,7 @@ static void append_task(const bt_round_request *request, bt_str *out)
         bt_str_format(out, ",\"resume\":%s,\"below\":%lld}", request->resume ? "true" : "false",
                       request->resume ? (long long)recorded_steps(request) + 1 : 0LL);
     }
-    const cJSON *train = bt_json_get(request->item, "train");
-    if (bt_json_number_of(bt_json_get(train, "mesh"), "data") > 1) {
-        bt_str_append(out, ",\"ranks_file\":");
-        bt_json_string(request->ranks_path, out);
-    }
+    append_mesh(request, out);
     if (request->inject_slowdown > 0) {
         bt_str_format(out, ",\"inject_slowdown\":%.17g", request->inject_slowdown);
     }

@@ -2,6 +2,7 @@
 #ifndef BT_HARNESS_RUN_ROUND_H
 #define BT_HARNESS_RUN_ROUND_H
 
+#include "harness/launch/world.h"
 #include "harness/run/child.h"
 #include "harness/run/metrics.h"
 #include "harness/run/progress.h"
@@ -33,6 +34,7 @@ typedef struct bt_round_request {
     double product_flop_per_s;     // of this run's large product of the case's type; 0: not known
     double copy_bytes_per_s;       // of this run's copy in the same cache mode; 0: not known
     const char *log_path;          // of its standard error
+    const bt_world *world;         // this process is one of several that somebody else started
     const char *ranks_path;        // file that says how the ranks of a mesh are
     const char *checkpoints;       // folder of the round's checkpoints; NULL: it saves none
     bool resume;                   // from them

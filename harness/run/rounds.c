@@ -174,6 +174,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     bt_str folder = {0}, ranks = {0};
     bt_str_format(&ranks, "%s/ranks.json", bt_str_text(&self->out_dir));
     request.ranks_path = bt_str_text(&ranks);
+    request.world = self->request->world;
     bt_status status = bt_str_status(&ranks);
     status = status == BT_OK ? find_checkpoints(self, what, &request, &folder) : status;
     if (status == BT_OK) {

@@ -2,6 +2,7 @@
 #ifndef BT_HARNESS_RUN_RUN_H
 #define BT_HARNESS_RUN_RUN_H
 
+#include "harness/launch/world.h"
 #include "harness/plan/plan.h"
 #include "harness/run/peer.h"
 #include "harness/run/schedule.h"
@@ -19,6 +20,7 @@ typedef struct bt_run_wish {
 } bt_run_wish;
 
 typedef struct bt_run_request {
+    const bt_world *world; // who started this process as one rank of several; NULL: nobody
     const bt_suite *suite; // not looked at in a run that is resumed
     const bt_plan *plan;
     const bt_machine *machine;

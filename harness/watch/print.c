@@ -8,7 +8,7 @@
 #include "harness/text/table.h"
 #include "harness/watch/watch.h"
 
-enum { BAR_MAX = 60, BAR_BESIDE = 42, LINES_BESIDE = 6 };
+enum { BAR_MAX = 60, BAR_BESIDE = 42, LINES_BESIDE = 6, RANK_COLUMNS = 240, RANKS_SHOWN = 64 };
 
 // ---- parts of lines ----------------------------------------------------------------------------
 
@@ -169,6 +169,7 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
         append_bar(view, columns, &text);
     }
     bt_str_append(&text, "\n");
+    bt_watch_ranks(view, columns, rows - LINES_BESIDE, &text);
     bt_status status = append_ended_table(view, rows - LINES_BESIDE, &text);
     if (status == BT_OK) {
         status = bt_str_status(&text);
@@ -182,12 +183,17 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
     return status;
 }
 
-static bt_status finish_line(bt_str *out, size_t start)
+static bt_status end_lines(bt_str *out, size_t start)
 {
-    bt_str_append(out, "\n");
     BT_TRY(bt_str_status(out));
     bt_text_make_printable(out->text + start);
     return BT_OK;
+}
+
+static bt_status finish_line(bt_str *out, size_t start)
+{
+    bt_str_append(out, "\n");
+    return end_lines(out, start);
 }
 
 bt_status bt_watch_heading(const bt_watch_view *view, bt_str *out)
@@ -230,7 +236,9 @@ bt_status bt_watch_line(const bt_watch_view *view, bt_str *out)
         bt_str_append(out, "   ");
         append_step(view, out);
     }
-    return finish_line(out, start);
+    bt_str_append(out, "\n");
+    bt_watch_ranks(view, RANK_COLUMNS, RANKS_SHOWN, out);
+    return end_lines(out, start);
 }
 
 bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
@@ -315,5 +323,12 @@ bt_status bt_watch_json(const bt_watch_view *view, bt_str *out)
                         isnan(view->left_ns) ? view->left_ns : round(view->left_ns / 1e8) / 10);
     json_current(&json, view);
     json_last(&json, live);
+    bt_str ranks = {0};
+    bt_watch_ranks_json(view, &ranks);
+    if (ranks.length_bytes > 0) {
+        bt_str_append(out, ",\"ranks\":");
+        bt_str_append(out, bt_str_text(&ranks));
+    }
+    bt_str_release(&ranks);
     return bt_json_writer_end(&json, '}');
 }

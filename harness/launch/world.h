@@ -1,0 +1,27 @@
+// harness/launch/world.h - ranks that somebody else starts: torchrun, SLURM, Open MPI
+#ifndef BT_HARNESS_LAUNCH_WORLD_H
+#define BT_HARNESS_LAUNCH_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "framework/base/status.h"
+
+typedef struct bt_world {
+    const char *launcher;      // "torchrun", "SLURM", "Open MPI"; NULL: this process is no rank
+    const char *size_variable; // the variable that says `size`
+    int rank, size, local_rank;
+    char host[256]; // of rank 0
+    int port;       // of rank 0
+    uint64_t job;   // equal on all ranks of this start
+} bt_world;
+
+// Reads what the environment says. Without such a launcher, or with one rank, launcher is NULL.
+// MASTER_ADDR and MASTER_PORT win over what is derived.
+// Errors  INVALID_ARGUMENT: names the variable, its value and what is missing
+BT_CHECKED bt_status bt_world_read(bt_world *out);
+// "node[07-12,15],other" -> "node07". False: no list of hosts.
+bool bt_world_first_host(const char *list, char *host, size_t capacity);
+
+#endif

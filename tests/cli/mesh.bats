@@ -1,0 +1,185 @@
+#!/usr/bin/env bats
+# bt-bench run with train.mesh: several ranks of this host, lost ranks, meshes that cannot be
+
+load ../support/cli
+
+setup() {
+    enter_scratch
+    export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+    { # a shard of 1,024 tokens below 64
+        printf '\x88\xd8\x34\x01\x01\0\0\0\0\x04\0\0'
+        head -c 1012 /dev/zero
+        for i in $(seq 1024); do
+            # shellcheck disable=SC2059 # the format is the token
+            printf "\\x$(printf %x $((i * i * 7 % 64)))\\0"
+        done
+    } >t.bin
+}
+
+teardown() {
+    leave_scratch
+}
+
+fails() { # command...
+    if "$@"; then
+        echo "this should have failed: $*"
+        return 1
+    fi
+}
+
+# A suite of one case: 8 micro-batches a step, 24 steps. mesh: JSON
+mesh_suite() { # mesh [more keys of train]
+    cat >m.json <<JSON
+{ "name": "m", "dataset": { "train": ["t.bin"] },
+  "profiles": { "cpu": { "device": "cpu", "cases": [ { "name": "a", "kind": "train", "train": {
+      "model": { "layers": 1, "heads": 1, "width": 16, "vocab": 64, "context": 16 },
+      "micro_batch": 1, "sequence": 16, "tokens_per_step": 128, "steps": 24, "profile_steps": 0,
+      "hang_s": 20, ${2:-} "mesh": $1 } } ] } } }
+JSON
+}
+
+# Runs it and prints the digest of the state.
+digest() { # mesh [more keys]
+    mesh_suite "$@"
+    rm -rf r.db out
+    "$bench" run m.json --db r.db --out out >out.txt 2>&1 || {
+        cat out.txt >&2
+        return 1
+    }
+    "$bench" show last --db r.db --format json | grep -o 'state:[0-9a-f]*' | head -1
+}
+
+@test "one, two and four ranks end with the same state under every sharding" {
+    one=$(digest '{"data": 1}')
+    [ -n "$one" ]
+    for sharding in ddp zero1 zero3; do
+        [ "$(digest "{\"data\": 2, \"sharding\": \"$sharding\"}")" = "$one" ]
+    done
+    [ "$(digest '{"data": 4}')" = "$one" ]
+}
+
+@test "ranks that are killed and stopped come back, and the state is the undisturbed one" {
+    undisturbed=$(digest '{"data": 2}')
+    faults='["kill rank 1 at step 3", "kill rank 0 at step 8", "segv rank 1 at step 12", "stop rank 0 at step 16"]'
+    [ "$(digest "{\"data\": 2, \"faults\": $faults}")" = "$undisturbed" ]
+    grep -q 'rank_killed, restart with 2 ranks: rank 1 .* was killed by SIGKILL behind 3 steps' out.txt
+    grep -q 'rank_hang, restart with 2 ranks: no rank has moved for' out.txt
+    "$bench" show last --db r.db --format json >shown.json
+    grep -q '"recovery_ns"' shown.json
+    grep -q '"recovery_detect_ns"' shown.json
+    [ "$(grep -o '"rank":' out/ranks.json | wc -l)" = 2 ]
+    grep -q '"generation":5' out/ranks.json
+    # Nothing stays in memory.
+    for folder in /dev/shm/bt-state-*; do # of other runs, which are going on
+        [ ! -e "$folder/lock" ] || fails flock -n "$folder/lock" true
+    done
+}
+
+@test "the newest checkpoint is gone on from where the case saves by itself" {
+    undisturbed=$(digest '{"data": 2}')
+    save='"checkpoint": { "every_steps": 5 },'
+    [ "$(digest '{"data": 2, "faults": ["kill rank 1 at step 13"]}' "$save")" = "$undisturbed" ]
+    grep -rq 'go on from the newest checkpoint' out/*.log
+}
+
+@test "a mesh that cannot be is refused with the key and what is allowed" {
+    mesh_suite '{"data": 3}'
+    run "$bench" run m.json --db r.db --out out
+    [ "$status" != 0 ]
+    [[ $output == *"train.mesh.data: 3 ranks must divide the micro-batches of a step"* ]]
+    mesh_suite '{"data": 2, "faults": ["kill rank 2 at step 1"]}'
+    run "$bench" run m.json --db r.db --out out2
+    [ "$status" != 0 ]
+    [[ $output == *"train.mesh.faults: expected"*"R below 2 ranks, got 'kill rank 2 at step 1'"* ]]
+    mesh_suite '{"data": 65}'
+    run "$bench" run m.json --db r.db --out out3
+    [ "$status" = 2 ]
+    [[ $output == *"data"*"64"* ]]
+}
+
+# A TCP port of the loopback address that was free a moment ago.
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# Rank R of two, as torchrun would start it; its output goes to rR.txt.
+torchrun_rank() { # rank port [options of run]
+    local rank=$1 port=$2
+    shift 2
+    RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=${address:-127.0.0.1} \
+        MASTER_PORT=$port "$bench" run m.json --db r.db --out out "$@" >"r$rank.txt" 2>&1
+}
+
+# Both of them; prints the digest that rank R recorded.
+torchrun_digests() { # port
+    rm -rf r.db* out*
+    torchrun_rank 1 "$1" &
+    torchrun_rank 0 "$1"
+    wait $!
+    for database in r.db r.db.rank1; do
+        "$bench" show last --db "$database" --format json | grep -o 'state:[0-9a-f]*' | head -1
+    done
+}
+
+@test "ranks that torchrun, srun or mpirun starts train together" {
+    own=$(digest '{"data": 2}')
+    [ "$(torchrun_digests "$(free_port)" | uniq)" = "$own" ]
+    rm -rf r.db* out*
+    for rank in 1 0; do
+        SLURM_PROCID=$rank SLURM_LOCALID=$rank SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=$$ \
+            SLURM_STEP_NODELIST='localhost' "$bench" run m.json --db r.db --out out >"s$rank.txt" 2>&1 &
+    done
+    wait
+    [ "$("$bench" show last --db r.db --format json | grep -o 'state:[0-9a-f]*' | head -1)" = "$own" ]
+    command -v mpirun >/dev/null || return 0
+    rm -rf r.db* out*
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 2 \
+        "$bench" run m.json --db r.db --out out >mpi.txt 2>&1
+    [ "$("$bench" show last --db r.db --format json | grep -o 'state:[0-9a-f]*' | head -1)" = "$own" ]
+}
+
+@test "ranks of other plans, missing ranks and addresses that are none are named, and nothing hangs" {
+    mesh_suite '{"data": 2}' '"hang_s": 4, "verify_every": 0,'
+    sed -i 's/"hang_s": 20, //' m.json
+    port=$(free_port)
+    torchrun_rank 1 "$port" --set train.seed=7 & # another plan
+    fails torchrun_rank 0 "$port"
+    fails wait $!
+    grep -q 'ranks differ in their plan: rank 1 on .*; start all ranks with the same suite' r0.txt
+    grep -q 'ranks differ in their plan: rank 1 on' r1.txt
+    fails torchrun_rank 0 "$port" # rank 1 is missing
+    grep -q 'rank 1 did not connect to rank 0 within 4 s' r0.txt
+    fails torchrun_rank 1 "$port" # rank 0 is
+    grep -q "rank 1 cannot reach rank 0 at 127.0.0.1 port $((port + 1)) within 4 s" r1.txt
+    address=no.such.host.invalid fails torchrun_rank 1 "$port"
+    grep -q "cannot resolve the host 'no.such.host.invalid'" r1.txt
+    port=$(free_port)
+    python3 -c '
+import socket, sys, time
+s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.sleep(20)' $((port + 1)) &
+    other=$!
+    sleep 0.5
+    fails torchrun_rank 0 "$port"
+    kill $other
+    grep -q "rank 0 cannot listen at 127.0.0.1 port $((port + 1)): Address already in use" r0.txt
+    mesh_suite '{"data": 4}'
+    fails torchrun_rank 0 "$port"
+    grep -q 'rank 0: train.mesh.data is 4, but torchrun started 2 ranks (WORLD_SIZE)' r0.txt
+    fails env RANK=2 WORLD_SIZE=2 "$bench" run m.json --db r.db >r2.txt 2>&1
+    grep -q 'torchrun: RANK is 2, expected 0 to 1' r2.txt
+    fails env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 \
+        OMPI_COMM_WORLD_LOCAL_SIZE=1 "$bench" run m.json --db r.db >r2.txt 2>&1
+    grep -q 'Open MPI started 2 ranks on several hosts and does not say where rank 0 is: set MASTER_ADDR' r2.txt
+}
+
+@test "watch shows every rank" {
+    mesh_suite '{"data": 2}' '"warmup_timing_steps": 0,'
+    sed -i 's/"steps": 24/"steps": 4000/' m.json
+    "$bench" run m.json --db r.db --out files >out 2>err &
+    run_pid=$!
+    # shellcheck disable=SC2016 # for the inner shell
+    eventually bash -c '"$0" watch --once --db r.db | grep -q "^rank 1 .* steps  *silent .* waited "' "$bench"
+    "$bench" watch --once --db r.db --format json | grep -q '"ranks":\[{.*"rank":1'
+    kill -TERM $run_pid
+    fails wait $run_pid
+}
