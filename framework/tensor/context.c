@@ -5,6 +5,12 @@ bt_status bt_context_launch_row(bt_context *context, const bt_kernel *kernel,
                                 const bt_kernel_plan *plan, const void *args)
 {
     bt_launch launch = {.device = context->device, .stream = context->stream};
+    if (context->kernel_hook.launched && context->dry) {
+        context->kernel_hook.launched(context->kernel_hook.self, kernel, plan, args);
+    }
+    if (context->dry) {
+        return BT_OK;
+    }
     if (plan) {
         launch.plan = plan->number;
         launch.workspace_bytes = plan->workspace_bytes;

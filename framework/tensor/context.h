@@ -81,6 +81,7 @@ struct bt_context {
     struct bt_weight_grads *weight_grads; // borrowed; those of the backward under way that wait
     struct bt_captures *captures; // borrowed; of the recomputed body that runs forward, or NULL
     bool anomaly;                 // name the op that made the first NaN (framework/ops/anomaly.h)
+    bool dry; // no kernel is launched: hooks hear of them, memory is not computed
     bt_kernel_hook kernel_hook;
     bt_range_hook range_hook;
     bt_value_hook value_hook;

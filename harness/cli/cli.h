@@ -94,6 +94,7 @@ int bt_verb_import(const bt_cli_arguments *arguments);
 int bt_verb_keygen(const bt_cli_arguments *arguments);
 int bt_verb_data(const bt_cli_arguments *arguments);
 int bt_verb_checkpoint(const bt_cli_arguments *arguments);
+int bt_verb_compile(const bt_cli_arguments *arguments);
 int bt_verb_sample(const bt_cli_arguments *arguments);
 int bt_verb_hellaswag(const bt_cli_arguments *arguments);
 int bt_verb_diff_run(const bt_cli_arguments *arguments);

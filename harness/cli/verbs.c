@@ -202,6 +202,16 @@ static const bt_cli_option checkpoint_options[] = {
     END_ROW,
 };
 
+static const bt_cli_option compile_options[] = {
+    {"profile", 0, "NAME", "profile of the suite (default: the best that this machine can run)"},
+    {"filter", 0, "TEXT", "only cases whose name contains TEXT, or matches it as a glob"},
+    {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.micro_batch=1; repeatable"},
+    {"dump", 0, "LIST", "what to write: graph, simple, groups, or several with commas between"},
+    {"output", 'o', "DIR", "where to: DIR/CASE.graph.txt and so on"},
+    HELP_ROW,
+    END_ROW,
+};
+
 static const bt_cli_option sample_options[] = {
     BT_CLI_WEIGHTS_OPTIONS,
     {"prompt", 0, "TEXT", "what the text begins with (default: nothing)"},
@@ -396,6 +406,16 @@ const bt_cli_verb bt_cli_verbs[] = {
      "import  makes a store with one checkpoint, step 0, of the weights alone\n"
      "Exit codes: 0 done or valid, 2 usage or no GPT-2, 4 not there, 5 damaged.",
      checkpoint_options, 2, 2, bt_verb_checkpoint},
+    {"compile", "SUITE [--dump LIST -o DIR]", "what the compiler makes of a suite's training steps",
+     "Captures one micro-batch of each training case, forward and backward, as a graph of kernel\n"
+     "calls, without running a kernel; simplifies it; joins calls into groups. The table says how\n"
+     "many calls there are, how many activations are saved for the backward, how many calls are "
+     "in\n"
+     "groups, and what those calls and the groups move. Dumps say the rest: 'groups' has a line "
+     "for\n"
+     "each decision with its reason.\n"
+     "  bt-bench compile suites/gpt2_124m --profile cpu --dump graph,groups -o compiled",
+     compile_options, 1, 1, bt_verb_compile},
     {"sample", "--from MODEL [--prompt TEXT]", "text from a model",
      "A MODEL is what 'bt-bench checkpoint' takes. The same build, device, model, prompt and seed "
      "give\n"

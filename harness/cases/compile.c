@@ -1,0 +1,178 @@
+// harness/cases/compile.c - capturing, simplifying and fusing the step of a training case
+#include "harness/cases/compile.h"
+
+#include <string.h>
+
+#include "framework/autograd/session.h"
+#include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/compiler/capture.h"
+#include "framework/compiler/fuse.h"
+#include "framework/compiler/simplify.h"
+#include "framework/nn/gpt2.h"
+
+static const char *const words[BT_COMPILE_DUMP_COUNT] = {
+#define WORD(name, word, text) word,
+    BT_COMPILE_DUMP_LIST(WORD)
+#undef WORD
+};
+
+bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps)
+{
+    *dumps = 0;
+    for (const char *at = list; *at;) {
+        const size_t length = strcspn(at, ",");
+        unsigned found = 0;
+        for (unsigned i = 0; i < BT_COMPILE_DUMP_COUNT; ++i) {
+            found |= strlen(words[i]) == length && strncmp(words[i], at, length) == 0 ? 1U << i : 0;
+        }
+        if (!found) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "--dump %s: \"%.*s\" is none of graph, simple, groups", list,
+                            (int)length, at);
+        }
+        *dumps |= found;
+        at += length + (at[length] == ',');
+    }
+    return BT_OK;
+}
+
+typedef struct step {
+    bt_train_plan plan;
+    bt_session session;
+    bt_params params;
+    bt_gpt2 model;
+    bt_tensor *ids, *targets, *loss;
+    bt_dag graph;
+    bt_fusion_plan fusion;
+    const char *name, *folder;
+    unsigned dumps;
+} step;
+
+static bt_status write_text(const step *s, bt_compile_dump which, bt_str *text)
+{
+    bt_str path = {0};
+    bt_str_format(&path, "%s/%s.%s.txt", s->folder, s->name, words[which]);
+    bt_status status = bt_str_status(text);
+    status = status ? status : bt_str_status(&path);
+    status =
+        status ? status : bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
+    bt_str_release(&path);
+    return status;
+}
+
+static bt_status dump_graph(const step *s, bt_compile_dump which)
+{
+    bt_str text = {0};
+    if (!(s->dumps >> which & 1U)) {
+        return BT_OK;
+    }
+    bt_dag_print(&s->graph, &text);
+    bt_status status = write_text(s, which, &text);
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status dump_groups(const step *s)
+{
+    bt_str text = {0};
+    if (!(s->dumps >> BT_COMPILE_DUMP_GROUPS & 1U)) {
+        return BT_OK;
+    }
+    bt_fusion_plan_print(&s->graph, &s->fusion, &text);
+    bt_str_append(&text, bt_str_text(&s->fusion.decisions));
+    bt_status status = write_text(s, BT_COMPILE_DUMP_GROUPS, &text);
+    bt_str_release(&text);
+    return status;
+}
+
+static bt_status open_step(step *s)
+{
+    bt_context *context = &s->session.context;
+    const bt_dtype compute = s->plan.precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32;
+    const bt_shape shape = BT_SHAPE(s->plan.micro_batch, s->plan.sequence);
+    BT_TRY(bt_session_open("cpu", 0, 0, &s->session));
+    context->compute = s->plan.precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
+    bt_params_init(&s->params, context, BT_F32, compute, s->plan.seed);
+    BT_TRY(bt_gpt2_init(&s->params, &s->plan.model, &s->model));
+    s->model.recompute = s->plan.recompute;
+    s->model.recompute_blocks = s->plan.recompute_blocks;
+    context->dry = true;
+    BT_TRY(bt_tensor_create(context, BT_I32, shape, "ids", &s->ids));
+    return bt_tensor_create(context, BT_I32, shape, "targets", &s->targets);
+}
+
+static bt_status run_step(step *s, bt_dag_capture *capture)
+{
+    bt_context *context = &s->session.context;
+    BT_TRY(bt_gpt2_loss(context, &s->model, s->ids, s->targets, &s->loss));
+    BT_TRY(bt_dag_capture_output(capture, s->loss));
+    BT_TRY(bt_backward(context, s->loss, NULL));
+    for (int64_t i = 0; i < s->params.count; ++i) {
+        const bt_tensor *value = s->params.items[i].value;
+        BT_TRY(value->grad ? bt_dag_capture_output(capture, value->grad) : BT_OK);
+    }
+    return BT_OK;
+}
+
+static bt_status capture_step(step *s)
+{
+    bt_dag_capture capture;
+    BT_TRY(bt_dag_capture_begin(&s->session.context, false, &capture));
+    const bt_status ran = run_step(s, &capture);
+    bt_status status = bt_dag_capture_end(&capture, &s->graph);
+    status = status ? status : ran;
+    bt_dag_capture_release(&capture);
+    return status;
+}
+
+static bt_status compile(step *s, bt_case_compiled *out)
+{
+    bt_dag_simplified simplified;
+    BT_TRY(open_step(s));
+    BT_TRY(capture_step(s));
+    out->calls = s->graph.node_count;
+    for (int i = 0; i < s->graph.value_count; ++i) {
+        out->saved += s->graph.values[i].producer >= 0 && bt_dag_is_saved(&s->graph, i);
+    }
+    BT_TRY(dump_graph(s, BT_COMPILE_DUMP_GRAPH));
+    BT_TRY(bt_dag_simplify(&s->graph, &simplified));
+    out->simple_calls = s->graph.node_count;
+    BT_TRY(dump_graph(s, BT_COMPILE_DUMP_SIMPLE));
+    BT_TRY(bt_dag_fuse(&s->graph, &(bt_fuse_options){.kinds = 0}, &s->fusion));
+    out->groups = s->fusion.count;
+    for (int i = 0; i < s->fusion.count; ++i) {
+        out->fused_calls += s->fusion.groups[i].node_count;
+        out->bytes_before += s->fusion.groups[i].bytes_before;
+        out->bytes_after += s->fusion.groups[i].bytes_after;
+    }
+    return dump_groups(s);
+}
+
+bt_status bt_case_compile(const cJSON *item, const char *folder, unsigned dumps,
+                          bt_case_compiled *out)
+{
+    static const char *const shard = "none"; // the plan wants some; none is read
+    step s = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
+              .folder = folder,
+              .dumps = dumps};
+    const bt_case_work work = {.item = item,
+                               .device = "cpu",
+                               .train_shards = &shard,
+                               .train_shard_count = 1,
+                               .val_shards = &shard,
+                               .val_shard_count = 1};
+    *out = (bt_case_compiled){0};
+    BT_TRY(bt_case_train_plan(&work, &s.plan));
+    BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
+    bt_status status = compile(&s, out);
+    bt_fusion_plan_release(&s.fusion);
+    bt_dag_release(&s.graph);
+    bt_tensor_release(s.ids);
+    bt_tensor_release(s.targets);
+    bt_tensor_release(s.loss);
+    bt_gpt2_release(&s.model);
+    bt_params_release(&s.params);
+    bt_session_close(&s.session);
+    return bt_error_context(status, "compile %s", s.name);
+}

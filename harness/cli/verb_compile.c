@@ -1,0 +1,84 @@
+// harness/cli/verb_compile.c - what the compiler makes of a suite's training cases
+#include <string.h>
+
+#include "harness/cases/compile.h"
+#include "harness/cli/run_suite.h"
+#include "harness/text/format.h"
+#include "harness/text/table.h"
+
+static void row(const char *name, const bt_case_compiled *x, bt_table *table)
+{
+    bt_table_cell(table, "%s", name);
+    bt_table_cell(table, "%s", bt_format_count(x->calls).text);
+    bt_table_cell(table, "%s", bt_format_count(x->saved).text);
+    bt_table_cell(table, "%s", bt_format_count(x->simple_calls).text);
+    bt_table_cell(table, "%s", bt_format_count(x->groups).text);
+    bt_table_cell(table, "%s", bt_format_count(x->fused_calls).text);
+    bt_table_cell(table, "%s", bt_format_value(BT_UNIT_BYTES, (double)x->bytes_before).text);
+    bt_table_cell(table, "%s", bt_format_value(BT_UNIT_BYTES, (double)x->bytes_after).text);
+}
+
+static void heading(bt_table *table)
+{
+    static const char *const names[] = {"case",   "calls", "saved",  "simplified",
+                                        "groups", "fused", "before", "after"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        bt_table_cell(table, "%s", names[i]);
+    }
+}
+
+static bt_status compile_cases(const bt_plan *plan, const char *folder, unsigned dumps,
+                               bt_table *table)
+{
+    int64_t compiled = 0;
+    for (int64_t i = 0; i < plan->case_count; ++i) {
+        const cJSON *item = bt_plan_case(plan, i);
+        bt_case_compiled result;
+        if (!bt_plan_times_calls(item)) {
+            BT_TRY(bt_case_compile(item, folder, dumps, &result));
+            row(bt_json_get(item, "name")->valuestring, &result, table);
+            ++compiled;
+        }
+    }
+    return compiled ? BT_OK
+                    : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                               "suite %s, profile %s: no case trains, so there is no step to "
+                               "compile; choose another --profile",
+                               plan->suite, plan->profile);
+}
+
+static bt_status compile_suite(const bt_cli_arguments *arguments, bt_str *out)
+{
+    const char *dump = bt_cli_value(arguments, "dump"), *folder = bt_cli_value(arguments, "output");
+    unsigned dumps = 0;
+    bt_cli_suite suite = {0};
+    bt_table table = {.align = "lrrrrrrr"};
+    if (dump) {
+        BT_TRY(bt_compile_dumps_parse(dump, &dumps));
+    }
+    if (dumps && !folder) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--dump %s: -o DIR says where to", dump);
+    }
+    bt_status status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
+    if (status == BT_OK) {
+        heading(&table);
+        status = compile_cases(&suite.plan, folder, dumps, &table);
+    }
+    if (status == BT_OK) {
+        status = bt_table_print(&table, 0, out);
+    }
+    bt_table_release(&table);
+    bt_cli_suite_release(&suite);
+    return status;
+}
+
+int bt_verb_compile(const bt_cli_arguments *arguments)
+{
+    bt_str out = {0};
+    bt_status status = compile_suite(arguments, &out);
+    if (status != BT_OK) {
+        bt_str_release(&out);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(&out);
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# bt-bench compile: graphs of training steps, from a user's side
+
+load ../support/cli
+
+setup() {
+    enter_scratch
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": "books",
+  "train": { "model": { "layers": 2, "heads": 2, "width": 32, "vocab": 64, "context": 16 },
+             "optimizer": { "lr": 1e-3 }, "seed": 1 },
+  "profiles": { "cpu": { "device": "cpu",
+    "train": { "precision": "fp32", "micro_batch": 2, "sequence": 16, "tokens_per_step": 32, "steps": 1 },
+    "cases": [ { "name": "fp32", "kind": "train" },
+               { "name": "less", "kind": "train", "train": { "recompute": "block" } } ] } } }
+JSON
+}
+
+teardown() {
+    leave_scratch
+}
+
+@test "a step is captured, simplified and fused; dumps are readable and the same each time" {
+    run --separate-stderr "$bench" compile s.json --dump graph,simple,groups -o d
+    [ "$status" = 0 ]
+    [[ $output =~ case\ +calls\ +saved\ +simplified\ +groups\ +fused\ +before\ +after ]]
+    [[ $output =~ fp32\ +[0-9]+ ]]
+    grep -q '^value [0-9]* f32 8192 input "wte.weight"$' d/fp32.graph.txt
+    grep -q '^node attention forward "attention" q.base=' d/fp32.graph.txt
+    grep -q '^node layernorm_backward backward ' d/fp32.graph.txt
+    # What is made again in the backward is there twice.
+    [ "$(grep -c '^node layernorm ' d/less.graph.txt)" -gt "$(grep -c '^node layernorm ' d/fp32.graph.txt)" ]
+    [ "$(grep -c '^node' d/fp32.simple.txt)" -lt "$(grep -c '^node' d/fp32.graph.txt)" ]
+    grep -q 'gathers by ids' d/fp32.groups.txt
+    "$bench" compile s.json --dump graph -o again >/dev/null
+    cmp d/fp32.graph.txt again/fp32.graph.txt
+}
+
+@test "a dump without a folder, an unknown one and a suite without training are refused" {
+    run "$bench" compile s.json --dump graph
+    [ "$status" = 2 ]
+    [[ $output == *"-o DIR says where to"* ]]
+    run "$bench" compile s.json --dump graph,tree -o d
+    [ "$status" = 2 ]
+    [[ $output == *'"tree" is none of graph, simple, groups'* ]]
+    cat >k.json <<'JSON'
+{ "name": "k", "profiles": { "cpu": { "device": "cpu", "cases": [
+    { "name": "gelu", "kind": "kernel", "kernel": { "op": "gelu", "shape": ["4x5"] } } ] } } }
+JSON
+    run "$bench" compile k.json
+    [ "$status" = 2 ]
+    [[ $output == *"no case trains"* ]]
+}
