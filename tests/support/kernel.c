@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "framework/base/rng.h"
+#include "kernels/operands.h"
 #include "tests/support/test.h"
 
 enum { GUARD_BYTES = 256, GUARD = 0xA5, MAX_OUTPUTS = 8 };
@@ -114,6 +115,43 @@ bt_status test_kernel_status(bt_kernel_op op, bt_dtype dtype, const void *args)
     return run_once(op, dtype, args);
 }
 
+// Marks those bytes of an output that one of the operands, by operands.inl, covers as written; they
+// must end in it.
+static void mark_written(const bt_kernel_operand *operands, int count, const test_buffer *output,
+                         unsigned char *written)
+{
+    const char *data = output->data;
+    for (int i = 0; i < count; ++i) {
+        const bt_kernel_operand *x = &operands[i];
+        const char *at = x->pointer;
+        const size_t bytes = (size_t)x->span * bt_dtype_size(x->dtype);
+        if (x->writes && at >= data && at < data + output->size_bytes) {
+            assert_true(at + bytes <= data + output->size_bytes);
+            memset(written + (at - data), 1, bytes);
+        }
+    }
+}
+
+// What operands.inl does not call written is as it was.
+static void check_written(bt_kernel_op op, const void *args, const test_buffer *output,
+                          const void *before)
+{
+    bt_kernel_operand operands[BT_KERNEL_OPERANDS_MOST];
+    unsigned char *written = checked_alloc(output->size_bytes);
+    mark_written(operands, bt_kernel_operands_of(op, args, operands), output, written);
+    for (int64_t item = 0; item < bt_kernel_operands_item_count(op, args); ++item) {
+        mark_written(operands, bt_kernel_operands_of_item(op, args, item, operands), output,
+                     written);
+    }
+    for (size_t i = 0; i < output->size_bytes; ++i) {
+        if (!written[i] && ((const char *)output->data)[i] != ((const char *)before)[i]) {
+            fail_msg("%s: byte %zu of an output changed, which operands.inl does not call written",
+                     bt_kernel_op_name(op), i);
+        }
+    }
+    free(written);
+}
+
 void test_kernel(bt_kernel_op op, bt_dtype dtype, const void *args, test_buffer **outputs,
                  int output_count)
 {
@@ -133,6 +171,7 @@ void test_kernel(bt_kernel_op op, bt_dtype dtype, const void *args, test_buffer 
             void *data = outputs[i]->data;
             const size_t size_bytes = outputs[i]->size_bytes;
             check_guards(outputs[i]);
+            check_written(op, args, outputs[i], before[i]);
             if (run == 0) {
                 memcpy(first[i], data, size_bytes);
             } else if (memcmp(first[i], data, size_bytes) != 0) {

@@ -38,7 +38,8 @@ void test_random(double *values, int64_t count, uint64_t seed, double low, doubl
 // A block of `count` doubles, zeroed; free() it.
 double *test_doubles(int64_t count);
 
-// Runs the row that serves the call on the CPU. `outputs` are the buffers that it may change.
+// Runs the row that serves the call on the CPU. `outputs` are the buffers that it may change, and
+// in them what operands.inl says it writes.
 void test_kernel(bt_kernel_op op, bt_dtype dtype, const void *args, test_buffer **outputs,
                  int output_count);
 // What the call returned, without any check.
