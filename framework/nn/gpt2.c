@@ -153,3 +153,17 @@ bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids
     bt_tensor_release(x);
     return status;
 }
+
+static bt_status loss_of(bt_context *context, const void *self, const bt_batch *batch,
+                         bt_tensor **loss)
+{
+    bt_tensor *ids = NULL, *targets = NULL;
+    BT_TRY(bt_batch_find(batch, "ids", &ids));
+    BT_TRY(bt_batch_find(batch, "targets", &targets));
+    return bt_gpt2_loss(context, self, ids, targets, loss);
+}
+
+bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params)
+{
+    return (bt_model){.family = "gpt2", .self = model, .params = params, .loss = loss_of};
+}

@@ -7,6 +7,7 @@
 #define BT_NN_GPT2_H
 
 #include "framework/nn/layers.h"
+#include "framework/nn/model.h"
 
 typedef struct bt_gpt2_config {
     int64_t layers, heads, width; // width divisible by heads
@@ -38,5 +39,6 @@ BT_CHECKED bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, 
 // Shapes  ids, targets [B, T] i32, loss scalar
 BT_CHECKED bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                                   bt_tensor *targets, bt_tensor **loss);
+bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params);
 
 #endif

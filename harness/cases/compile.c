@@ -105,7 +105,9 @@ static bt_status open_step(step *s)
 static bt_status run_step(step *s, bt_dag_capture *capture)
 {
     bt_context *context = &s->session.context;
-    BT_TRY(bt_gpt2_loss(context, &s->model, s->ids, s->targets, &s->loss));
+    const bt_model model = bt_gpt2_model(&s->model, &s->params);
+    const bt_batch batch = {.count = 2, .items = {{"ids", s->ids}, {"targets", s->targets}}};
+    BT_TRY(bt_model_loss(context, &model, &batch, &s->loss));
     BT_TRY(bt_dag_capture_output(capture, s->loss));
     BT_TRY(bt_backward(context, s->loss, NULL));
     for (int64_t i = 0; i < s->params.count; ++i) {

@@ -1,0 +1,30 @@
+// framework/nn/model.c - batches by name
+#include "framework/nn/model.h"
+
+#include <string.h>
+
+#include "framework/base/str.h"
+
+bt_status bt_batch_find(const bt_batch *batch, const char *name, bt_tensor **tensor)
+{
+    bt_str names = {0};
+    *tensor = NULL;
+    for (int i = 0; i < batch->count; ++i) {
+        if (strcmp(batch->items[i].name, name) == 0) {
+            *tensor = batch->items[i].tensor;
+            return BT_OK;
+        }
+        bt_str_format(&names, "%s%s", i ? ", " : "", batch->items[i].name);
+    }
+    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the batch has no \"%s\", only: %s",
+                                name, bt_str_text(&names));
+    bt_str_release(&names);
+    return status;
+}
+
+bt_status bt_model_loss(bt_context *context, const bt_model *model, const bt_batch *batch,
+                        bt_tensor **loss)
+{
+    *loss = NULL;
+    return bt_error_context(model->loss(context, model->self, batch, loss), "%s", model->family);
+}
