@@ -242,7 +242,7 @@ static bt_status write_value(bt_dag_capture *c, bt_dag_storage *s, const bt_kern
 static bt_status add_call(bt_dag_capture *c, bt_kernel_op op, const void *args)
 {
     bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST], used[BT_KERNEL_OPERANDS_MOST];
-    bt_dag_storage *storages[BT_KERNEL_OPERANDS_MOST];
+    bt_dag_storage *storages[BT_KERNEL_OPERANDS_MOST] = {NULL};
     bt_dag_node node = {.op = op, .phase = c->phase};
     const size_t bytes = bt_kernel_operands_struct_bytes(op);
     const int count = bt_kernel_operands_of(op, args, fields);
@@ -257,7 +257,7 @@ static bt_status add_call(bt_dag_capture *c, bt_kernel_op op, const void *args)
         }
     }
     for (int n = 0; n < node.operand_count; ++n) {
-        if (used[n].writes) {
+        if (storages[n] && used[n].writes) {
             BT_TRY(write_value(c, storages[n], &used[n], &node, n, (int64_t)storages[n]->serial));
         }
     }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { USES_MOST = 3 }; // a, b, c
+
 static const int op_uses[] = {
 #define USES(name, text, uses) uses,
     BT_FUSED_OP_LIST(USES)
@@ -107,7 +109,7 @@ static bt_fused_extent extent_of(const bt_fused *g, const bt_fused_instruction *
 {
     const int uses[] = {x->a, x->b, x->c};
     bt_fused_extent extent = BT_FUSED_SCALAR;
-    for (int i = 0; i < op_uses[x->op]; ++i) {
+    for (int i = 0; i < USES_MOST && i < op_uses[x->op]; ++i) {
         extent = join(extent, g->code[uses[i]].extent);
     }
     switch (x->op) {
@@ -152,7 +154,7 @@ static bt_status check_uses(const bt_fused *g, const bt_fused_instruction *x, in
     if ((unsigned)x->op >= BT_FUSED_OP_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d is of no op", at);
     }
-    for (int i = 0; i < op_uses[x->op]; ++i) {
+    for (int i = 0; i < USES_MOST && i < op_uses[x->op]; ++i) {
         if (uses[i] < 0 || uses[i] >= at || is_store(g->code[uses[i]].op)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "instruction %d, %s, uses %d, which is no earlier result", at,
@@ -167,7 +169,7 @@ static bt_status check_types(const bt_fused *g, const bt_fused_instruction *x, i
     const int uses[] = {x->a, x->b, x->c};
     const bool converts = x->op == BT_FUSED_CAST || x->op == BT_FUSED_EQUAL || is_store(x->op);
     const int first = x->op == BT_FUSED_SELECT ? 1 : 0;
-    for (int i = first; i < op_uses[x->op] && !converts; ++i) {
+    for (int i = first; i < USES_MOST && i < op_uses[x->op] && !converts; ++i) {
         if (g->code[uses[i]].dtype != x->dtype) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d, %s %s, uses %d, %s", at,
                             bt_fused_op_text(x->op), bt_dtype_name(x->dtype), uses[i],

@@ -44,7 +44,7 @@ static void print_instruction(const bt_fused_instruction *x, int at, bt_str *out
 {
     const int uses[] = {x->a, x->b, x->c};
     bt_str_format(out, "  %%%d = %s %s", at, op_texts[x->op], bt_dtype_name(x->dtype));
-    for (int i = 0; i < bt_fused_op_uses(x->op); ++i) {
+    for (int i = 0; i < 3 && i < bt_fused_op_uses(x->op); ++i) {
         bt_str_format(out, " %%%d", uses[i]);
     }
     if ((x->op == BT_FUSED_LOAD || x->op == BT_FUSED_STORE || x->op == BT_FUSED_STORE_ADD)) {

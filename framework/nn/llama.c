@@ -181,7 +181,7 @@ static bt_tensor *linear(bt_expression *e, bt_tensor *x, bt_tensor *w, bt_tensor
 static bt_tensor *rms_norm(bt_expression *e, const bt_llama *model, bt_tensor *x, bt_tensor *weight)
 {
     const double epsilon = model->config.epsilon > 0 ? model->config.epsilon : 1e-5;
-    if (e->status) {
+    if (e->status || !x) {
         return NULL;
     }
     const bt_dtype dtype = x->dtype;
@@ -208,7 +208,7 @@ static bt_tensor *positions(bt_expression *e, bt_tensor *table, int64_t tokens)
 // Turns the pairs of each head by their position. x [B, T, heads D]
 static bt_tensor *rotate(bt_expression *e, const bt_llama *model, bt_tensor *x, int64_t heads)
 {
-    if (e->status) {
+    if (e->status || !x) {
         return NULL;
     }
     const int64_t batch = x->shape.size[0], tokens = x->shape.size[1];

@@ -144,8 +144,8 @@ static void its_step_fuses_and_keeps_its_bits(void **state)
     bt_dag g;
     bt_dag_simplified report;
     bt_fusion_plan plan;
-    int values[32];
-    int64_t offsets[32];
+    int values[32] = {0};
+    int64_t offsets[32] = {0};
     open_llama(&l, BT_F32);
     ASSERT_OK(bt_dag_capture_begin(&l.f.context, true, &capture));
     bt_tensor *loss = run(&l);

@@ -381,8 +381,8 @@ static void composed_blocks_fuse_and_keep_their_bits(void **state)
     bt_dag_simplified report;
     bt_fusion_plan plan;
     bt_tensor *p[4];
-    int values[4];
-    int64_t offsets[4];
+    int values[4] = {0};
+    int64_t offsets[4] = {0};
     fixture_open(&f, 0);
     for (int i = 0; i < 4; ++i) {
         p[i] = fixture_random(&f, BT_F32, shapes[i], -1, 1, (uint64_t)i + 5);
