@@ -2,6 +2,7 @@
 // together
 //
 // On one rank everything here is the identity. Ranks call the same functions in the same order.
+#include <stdio.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -189,6 +190,22 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     }
     BT_TRY(bt_data_parallel_create(&t->params, &options, &t->parallel));
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
+}
+
+// What the bits depend on, where they depend on the number of ranks.
+bt_status bt_ranks_note(bt_trainer *t)
+{
+    const bt_train_parallel *plan = options_of(t);
+    const bool summed_first = plan->sharding == BT_SHARDING_ZERO2 && t->accumulation > 1;
+    char text[160];
+    if (bt_ranks_count(t) == 1 || !t->observer->note || (plan->invariant > 0 && !summed_first)) {
+        return BT_OK;
+    }
+    (void)snprintf(text, sizeof text, "losses and weights repeat to the bit on %d ranks alone: %s",
+                   bt_ranks_count(t),
+                   summed_first ? "zero2 sums over ranks first, then over micro-batches"
+                                : "there are no virtual shards (invariant is 0)");
+    return t->observer->note(t->observer->self, text);
 }
 
 void bt_ranks_fail(const bt_train_plan *plan)

@@ -21,6 +21,7 @@ static bt_status report_start(bt_trainer *t)
     if (*note && t->observer->note) {
         BT_TRY(t->observer->note(t->observer->self, note));
     }
+    BT_TRY(bt_ranks_note(t));
     bt_train_start event = {.device = &t->session.device.info,
                             .parameters = bt_params_element_count(&t->params),
                             .tensors = t->params.count,

@@ -112,6 +112,8 @@ int bt_ranks_own(const bt_trainer *t);
 // The optimizer, and what is between ranks. Errors  INVALID_ARGUMENT naming a rank that runs
 // another plan
 BT_CHECKED bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config);
+// Tells the observer where the bits depend on the number of ranks.
+BT_CHECKED bt_status bt_ranks_note(bt_trainer *t);
 // Everybody's `data`, host memory, becomes rank 0's.
 BT_CHECKED bt_status bt_ranks_share(bt_trainer *t, void *data, size_t size_bytes);
 // The sum, in order, of `count` numbers, of which the i-th is own[i / ranks] of rank i % ranks.

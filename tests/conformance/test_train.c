@@ -60,6 +60,30 @@ static void losses_follow_the_cpu(void **state)
     }
 }
 
+// Gradients in flat buckets, summed in a tree of shards: losses of the run without, and the same
+// bits twice.
+static void virtual_shards_repeat_their_bits(void **state)
+{
+    (void)state;
+    for (int precision = 0; precision < BT_PRECISION_COUNT; ++precision) {
+        bt_train_plan plan = gpu_plan((bt_precision)precision);
+        curve plain, sharded[2];
+        plan.micro_batch = 2; // 8 micro-batches a step
+        train(&plan, &plain);
+        plan.parallel.bucket_mb = 0.5;
+        for (int i = 0; i < 2; ++i) {
+            plan.parallel.invariant = 4;
+            train(&plan, &sharded[i]);
+        }
+        assert_memory_equal(sharded[0].loss, sharded[1].loss, sizeof plain.loss);
+        assert_string_equal(sharded[0].result.state_digest, sharded[1].result.state_digest);
+        for (int i = 0; i < SMALL_STEPS; ++i) {
+            const double error = fabs((double)sharded[0].loss[i] / (double)plain.loss[i] - 1);
+            assert_true(error <= (precision == BT_PRECISION_FP32 ? 1e-5 : 2e-2) * (1 + i / 4.0));
+        }
+    }
+}
+
 // GPT-2 124M in fp32: 1e-4 relative over the first 5 steps, on the same data.
 static void gpt2_124m_equals_the_cpu(void **state)
 {
@@ -124,6 +148,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_follow_the_cpu),
+        cmocka_unit_test(virtual_shards_repeat_their_bits),
         cmocka_unit_test(gpt2_124m_equals_the_cpu),
         cmocka_unit_test(bits_repeat),
         cmocka_unit_test(a_full_device_is_reported),

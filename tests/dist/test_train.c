@@ -41,11 +41,12 @@ typedef struct run {
     bool ring;          // sums in the order of a ring
     bool state_alone;   // the digest is that of the state
     int64_t stop_after; // steps; 0: never
+    int64_t notes;      // that tell of bits which depend on the ranks
 } run;
 
 typedef struct watch {
     uint64_t digest;
-    int64_t steps, stop_after;
+    int64_t steps, stop_after, notes;
 } watch;
 
 static bt_status mix_step(void *self, const bt_train_step *event)
@@ -69,6 +70,12 @@ static bool should_stop(void *self)
     return w->stop_after > 0 && w->steps >= w->stop_after;
 }
 
+static bt_status count_note(void *self, const char *text)
+{
+    ((watch *)self)->notes += strstr(text, "repeat to the bit on") != NULL;
+    return BT_OK;
+}
+
 // Trains as one rank; the digest is that of losses, norms, evaluations and the state's digest.
 static bt_status train(bt_group *group, void *argument, rank_result *result)
 {
@@ -76,8 +83,11 @@ static bt_status train(bt_group *group, void *argument, rank_result *result)
     bt_group ring;
     bt_train_result trained;
     watch seen = {.digest = 0xcbf29ce484222325, .stop_after = r.stop_after};
-    const bt_train_observer observer = {
-        .self = &seen, .step = mix_step, .eval = mix_eval, .should_stop = should_stop};
+    const bt_train_observer observer = {.self = &seen,
+                                        .step = mix_step,
+                                        .eval = mix_eval,
+                                        .should_stop = should_stop,
+                                        .note = count_note};
     omp_set_num_threads(1);
     r.plan.parallel.group = group;
     if (r.ring) {
@@ -85,6 +95,9 @@ static bt_status train(bt_group *group, void *argument, rank_result *result)
         r.plan.parallel.group = &ring;
     }
     bt_status status = bt_train_run(&r.plan, &observer, &trained);
+    if (status == BT_OK && seen.notes != r.notes) {
+        status = bt_error(BT_STATUS_INTERNAL, "%lld notes", (long long)seen.notes);
+    }
     result->digest = r.state_alone ? 0xcbf29ce484222325 : seen.digest;
     mix(&result->digest, trained.state_digest, strlen(trained.state_digest));
     return status;
@@ -194,6 +207,7 @@ static void modes_that_repeat_at_fixed_ranks(void **state)
     const uint64_t expected = digest_alone(&r);
     r.plan.parallel.sharding = BT_SHARDING_ZERO2;
     assert_true(digest_of(RANKS_THREADS, 8, &r) == expected); // a micro-batch each
+    r.notes = 1;                                              // said at the start
     const uint64_t four = digest_of(RANKS_THREADS, 4, &r);
     assert_true(four != expected && digest_of(RANKS_THREADS, 4, &r) == four);
     r.plan.parallel.invariant = 0;
