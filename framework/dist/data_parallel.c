@@ -101,7 +101,7 @@ static bt_status open(bt_data_parallel *p)
     BT_TRY(bt_buckets_make(p->params, p->ranks, (int64_t)(mb * (1 << 20)), &p->layout));
     BT_TRY(bt_mem_alloc((size_t)p->layout.count, sizeof *p->buckets, &block));
     p->buckets = block;
-    BT_TRY(bt_mem_alloc((size_t)p->params->count * (size_t)p->levels, sizeof *p->homes, &block));
+    BT_TRY(bt_mem_alloc((size_t)p->params->count * (size_t)p->levels, sizeof(bt_tensor *), &block));
     p->homes = block;
     BT_TRY(backend->stream_create(p->context->device, true, &p->stream));
     BT_TRY(backend->event_create(p->context->device, &p->produced));

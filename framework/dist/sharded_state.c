@@ -115,7 +115,7 @@ bt_status bt_data_parallel_open_state(bt_data_parallel *p)
         if (p->whole[kind]) {
             continue;
         }
-        BT_TRY(bt_mem_alloc((size_t)p->params->count, sizeof *p->whole[kind], &block));
+        BT_TRY(bt_mem_alloc((size_t)p->params->count, sizeof(bt_tensor *), &block));
         p->whole[kind] = block;
         for (int64_t i = 0; i < p->params->count; ++i) {
             BT_TRY(bt_tensor_zeros(p->context, BT_F32, p->params->items[i].master->shape,

@@ -38,8 +38,8 @@ static bt_status allocate(bt_adamw *optimizer)
         void *at;
         size_t size_bytes;
     } rows[] = {{&optimizer->slices, sizeof *optimizer->slices},
-                {&optimizer->m, sizeof *optimizer->m},
-                {&optimizer->v, sizeof *optimizer->v},
+                {&optimizer->m, sizeof(bt_tensor *)},
+                {&optimizer->v, sizeof(bt_tensor *)},
                 {&optimizer->items, sizeof *optimizer->items},
                 {&optimizer->norm_items, sizeof *optimizer->norm_items}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {

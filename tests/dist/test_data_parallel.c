@@ -130,7 +130,7 @@ static void buckets_are_in_the_order_of_the_backward(void **state)
     for (int c = 0; c < 2; ++c) {
         gpt g;
         emission leaves[64];
-        int64_t place[64], next = 0, last = -1;
+        int64_t place[64] = {0}, next = 0, last = -1;
         bt_buckets buckets;
         bt_tensor *loss = NULL;
         open_gpt(&g, computes[c]);
