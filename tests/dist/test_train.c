@@ -161,6 +161,22 @@ static void bits_do_not_depend_on_buckets(void **state)
     }
 }
 
+// With a bucket a parameter ZeRO-3 has few of them at a time; blocks that run again in the backward
+// read weights that went away meanwhile.
+static void recomputed_blocks_fetch_their_weights(void **state)
+{
+    (void)state;
+    run r = {.plan = base_plan()};
+    r.plan.parallel.bucket_mb = 0.0625;
+    for (int mode = BT_RECOMPUTE_NONE; mode < BT_RECOMPUTE_COUNT; ++mode) {
+        r.plan.recompute = (bt_recompute_mode)mode;
+        r.plan.precision = mode % 2 ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
+        r.plan.parallel.sharding = BT_SHARDING_ZERO3;
+        const uint64_t sharded = digest_of(RANKS_THREADS, 2, &r);
+        assert_true(digest_alone(&r) == sharded);
+    }
+}
+
 // Fewer shards than micro-batches: other sums, the same on every number of ranks.
 static void shards_of_several_micro_batches(void **state)
 {
@@ -339,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_do_not_depend_on_ranks),
         cmocka_unit_test(bits_do_not_depend_on_buckets),
+        cmocka_unit_test(recomputed_blocks_fetch_their_weights),
         cmocka_unit_test(shards_of_several_micro_batches),
         cmocka_unit_test(a_ring_is_noticed),
         cmocka_unit_test(modes_that_repeat_at_fixed_ranks),
