@@ -60,4 +60,5 @@ BT_ENVIRONMENT(XDG_CACHE_HOME, "XDG_CACHE_HOME", "a folder", "where caches are k
                "libblutrain, ci/lint.sh")
 BT_ENVIRONMENT(TMPDIR, "TMPDIR", "a folder", "where device locks are; default /tmp", "bt-bench")
 BT_ENVIRONMENT(PATH, "PATH", "folders", "where programs are looked for", "bt-bench doctor")
+BT_ENVIRONMENT(NO_COLOR, "NO_COLOR", "anything", "no colour and no bars on a terminal", "bt-bench")
 BT_ENVIRONMENT(TERM, "TERM", "a terminal type", "dumb: no line is drawn over", "bt-bench")

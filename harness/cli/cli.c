@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/mem.h"
 #include "harness/run/child.h"
 #include "harness/suite/schema.h"
+#include "harness/text/paint.h"
 
 #define OPTION_BASE 1000 // getopt codes of the verb's options
 
@@ -62,9 +65,30 @@ int bt_cli_fail(bt_status status)
     return bt_status_exit_code(status);
 }
 
+// Whether standard output is a terminal that shows colour, and the text is for people.
+static bool is_painted(const bt_str *text)
+{
+    const char *terminal = bt_environment(BT_VARIABLE_TERM);
+    const bool json = text->length_bytes > 0 && (text->text[0] == '{' || text->text[0] == '[');
+    return !json && isatty(STDOUT_FILENO) && !bt_environment(BT_VARIABLE_NO_COLOR) && terminal &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+static void paint(bt_str *text)
+{
+    bt_str painted = {0};
+    bt_paint_text(bt_str_text(text), &painted);
+    bt_str_release(text);
+    *text = painted;
+}
+
 int bt_cli_print(bt_str *text)
 {
     bt_status status = bt_str_status(text);
+    if (status == BT_OK && is_painted(text)) {
+        paint(text);
+        status = bt_str_status(text);
+    }
     if (status == BT_OK) {
         const char *bytes = bt_str_text(text);
         size_t length = text->length_bytes;
