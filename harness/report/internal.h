@@ -197,6 +197,7 @@ bt_status bt_page_kernel_cases(const report_set *set, bt_str *out); // caselist.
 bt_status bt_page_cases(const report_set *set, bt_str *out);        // caselist.c
 bt_status bt_page_trends(const report_set *set, bt_str *out);       // trends.c
 bt_status bt_page_roofline(const report_set *set, bt_str *out);     // roofline.c
+bt_status bt_page_density(const report_set *set, bt_str *out);      // density.c: histograms
 bt_status bt_page_curves(const report_set *set, bt_str *out);       // curves.c: loss, speed, memory
 bt_status bt_page_data(const report_set *set, bt_str *out);         // curves.c: JSON for the script
 bt_status bt_page_ranges(const report_set *set, bt_str *out);       // bars.c

@@ -79,10 +79,10 @@ static const struct {
     {"forest", bt_page_forest},     {"cases", bt_page_cases},
     {"trends", bt_page_trends},     {"kernel_cases", bt_page_kernel_cases},
     {"roofline", bt_page_roofline}, {"curves", bt_page_curves},
-    {"ranges", bt_page_ranges},     {"differs", bt_page_differs},
-    {"facts", bt_page_facts},       {"tables", bt_page_tables},
-    {"data", bt_page_data},         {"csv", bt_page_csv},
-    {"scripts", write_scripts},
+    {"density", bt_page_density},   {"ranges", bt_page_ranges},
+    {"differs", bt_page_differs},   {"facts", bt_page_facts},
+    {"tables", bt_page_tables},     {"data", bt_page_data},
+    {"csv", bt_page_csv},           {"scripts", write_scripts},
 };
 
 static bt_status write_part(const report_set *set, const char *name, size_t length, bt_str *out)

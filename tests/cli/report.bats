@@ -71,3 +71,18 @@ teardown() {
     grep -q '^# DRAFT: ' out/README.md
     grep -q '"draft": ' out/report.json
 }
+
+@test "the samples of each case are a histogram; too few of them are none" {
+    gelu_suite '"4x5"' >k.json
+    export OMP_NUM_THREADS=1
+    "$bench" run k.json -q --rounds 2 --db k.sqlite --set kernel.max_time_s=0.2 >/dev/null
+    "$bench" report 1 --db k.sqlite -o k.html
+    "$bench" report 1 --db k.sqlite -o k.samples.csv
+    count=$(grep -c 'gelu.*,passed,' k.samples.csv)
+    [ "$count" -ge 20 ]
+    [ "$(grep -c '<svg class=density' k.html)" = 1 ] # of the case, not of the machine's own copy
+    grep -q "aria-label=\"$count samples: median " k.html
+    "$bench" run k.json -q --db few.sqlite --worker "$root/tests/support/timed_worker.sh" >/dev/null
+    "$bench" report 1 --db few.sqlite -o few.html
+    [ "$(grep -c '<svg class=density' few.html)" = 0 ]
+}
