@@ -331,8 +331,18 @@ static bt_status set_recompute(expansion *expand, bt_plan_recompute how)
                    cJSON_CreateNumber(none ? 0 : (double)how.blocks));
 }
 
+// Whether a case is so much larger than the host's memory that no estimate is so wrong.
+static bool exceeds_host(const expansion *expand, int64_t micro_batch)
+{
+    const uint64_t host = expand->machine->host_memory_bytes;
+    const bt_plan_recompute least = {BT_RECOMPUTE_BLOCK,
+                                     (int64_t)bt_plan_number(expand->train, "model.layers")};
+    return host && bt_plan_memory_bytes(expand->train, micro_batch, least) / 2 > host;
+}
+
 // Takes the first candidate that divides the step and fits the device. A single number is taken as
-// it is: the device has the last word. Without knowledge of the device the first is taken.
+// it is: the device has the last word, but a host that cannot hold it by far has none: it would
+// swap. Without knowledge of the device the first is taken.
 static bt_status resolve_memory(expansion *expand, bool cuda)
 {
     int64_t candidates[CANDIDATES_MAX];
@@ -346,7 +356,8 @@ static bt_status resolve_memory(expansion *expand, bool cuda)
     for (int64_t i = 0; i < count && !taken; ++i) {
         if (divides(expand, candidates[i])) {
             smallest = !smallest || candidates[i] < smallest ? candidates[i] : smallest;
-            taken = fits(expand, candidates[i], available, &how) || count == 1 ? candidates[i] : 0;
+            const bool given = count == 1 && (cuda || !exceeds_host(expand, candidates[i]));
+            taken = fits(expand, candidates[i], available, &how) || given ? candidates[i] : 0;
         }
     }
     if (!taken) {

@@ -151,10 +151,12 @@ bt_status bt_run_data_questions(const char *given, bt_str *path)
 
 static bt_status not_there(const char *name, const char *folder)
 {
-    return bt_error(BT_STATUS_UNAVAILABLE,
-                    "dataset \"%s\" is not there: no folder %s\nget it with 'bt-bench data fetch "
-                    "%s', or name shards: --set dataset.train=FILE",
-                    name, folder, name);
+    return bt_error(
+        BT_STATUS_UNAVAILABLE,
+        "dataset \"%s\" is not there: no folder %s\n'bt-bench data fetch' lists what can be "
+        "fetched, 'bt-bench data tokenize FILE... -o data/%s' makes it from text, or "
+        "name shards: --set dataset.train=FILE",
+        name, folder, name);
 }
 
 // Whether a folder holds part of a corpus: a file still being fetched and no manifest yet.

@@ -84,7 +84,7 @@ start_slow() { # starts a run of four seconds in the background: $pid
 }
 
 @test "on a terminal the block is drawn anew, as wide as it is" {
-    command -v script >/dev/null || skip "no script"
+    script -qec true /dev/null </dev/null >/dev/null 2>&1 || skip "no pseudo-terminal can be made here"
     start_slow
     # shellcheck disable=SC2016 # for the shell inside
     bench=$bench TERM=xterm script -qec 'stty cols 50 rows 20; "$bench" watch' drawn >/dev/null 3>&-

@@ -397,7 +397,7 @@ static void missing_and_broken_data_is_named(void **state)
     bt_run_data data;
     char text[1024];
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE,
-                 "dataset \"no_such\" is not there: no folder data/no_such\nget",
+                 "dataset \"no_such\" is not there: no folder data/no_such\n'bt-bench data fetch'",
                  find("{\"name\": \"no_such\"}", &data));
     ASSERT_FAILS(BT_STATUS_IO, "/no/shard.bin", find("{\"train\": [\"/no/shard.bin\"]}", &data));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "names no shard", find("{\"train\": []}", &data));
