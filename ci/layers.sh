@@ -30,6 +30,7 @@ harness/diff      framework/            diff-run and bisect-bits train two sides
 harness/env       framework/device/     the environment record names the devices
 harness/launch    harness/run/child  ranks are children that speak the protocol of workers
 harness/launch    harness/run/event  likewise
+harness/env/doctor framework/compiler/  the doctor says whether kernels can be generated
 TABLE
 }
 

@@ -10,6 +10,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/file.h"
 #include "framework/base/str.h"
+#include "framework/compiler/lower.h"
 #include "harness/env/blas.h"
 #include "harness/env/cgroup.h"
 #include "harness/env/nvml.h"
@@ -207,6 +208,16 @@ static void check_chromium(const looking *self, bt_check *check)
     check_program(check, "chromium", "chromium", "only the tests of the report page need it");
 }
 
+static void check_compiler(const looking *self, bt_check *check)
+{
+    (void)self;
+    const bool works = bt_compiler_available() == BT_OK;
+    set(check, works ? BT_CHECK_GOOD : BT_CHECK_MISSING,
+        works ? "generates kernels for groups of ops" : bt_error_message(),
+        works ? ""
+              : "fused kernels need it: ci/setup.sh compiler installs MLIR 19, then build anew");
+}
+
 static void check_disk(const looking *self, bt_check *check)
 {
     (void)self;
@@ -246,6 +257,7 @@ static const struct {
             {"dataset", check_dataset},
             {"npm", check_npm},
             {"chromium", check_chromium},
+            {"compiler", check_compiler},
             {"disk", check_disk},
             {"database", check_database}};
 

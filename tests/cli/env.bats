@@ -116,6 +116,11 @@ db.commit()'
     [[ $output == *'"check":"gpu alone"'* ]]
 }
 
+@test "doctor says whether kernels can be generated" {
+    run --separate-stderr "$bench" doctor --format json
+    [[ $output == *'"check":"compiler","state":"ok"'* || $output == *'compiler: '* ]]
+}
+
 @test "doctor --env lists the variables that are read, and what is set" {
     BT_GEMM_TUNE=1 TERM='a "b"' run --separate-stderr "$bench" doctor --env
     [ "$status" -eq 0 ]
