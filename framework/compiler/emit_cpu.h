@@ -28,6 +28,7 @@ typedef struct bt_emitter {
     int loop_value[BT_FUSED_CODE_MOST];  // vectors of this place in the loop
     int rows, begin, end, scratch;       // the function's arguments
     int axis_index[BT_MAX_RANK];         // places on the outer axes
+    int row;                             // the row's number
     int column, mask;                    // of the vector; mask NONE: all lanes
     int phase;                           // that is being written
 } bt_emitter;
@@ -57,7 +58,7 @@ void bt_emit_row_values(bt_emitter *e, int phase);
 // The stores of vectors of a phase; `first` as well the loads of memory that the phase overwrites.
 void bt_emit_stores(bt_emitter *e, int phase);
 // What later phases read back.
-void bt_emit_keep(bt_emitter *e, int phase);
+void bt_emit_save(bt_emitter *e, int phase);
 void bt_emit_fail(bt_emitter *e, int i, const char *what);
 // Sets mask and column for the lanes below `end`, a value, from `column` on.
 void bt_emit_mask(bt_emitter *e, int column, int end);

@@ -38,6 +38,7 @@ static void enter_row(bt_cuda_emitter *e, int row)
 {
     const bt_fused *g = e->group;
     int rest = row;
+    e->row = row == BT_CUDA_NONE ? constant(e, 0) : row;
     for (int i = g->rank - 2; i >= 0 && row != BT_CUDA_NONE; --i) {
         const int size = i ? constant(e, g->shape[i]) : BT_CUDA_NONE;
         e->axis_index[i] = i ? bt_cuda_math64(e, "arith.remui", rest, size) : rest;

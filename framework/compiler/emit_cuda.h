@@ -17,6 +17,7 @@ typedef struct bt_cuda_emitter {
     int rows;                           // value: the argument
     int offset[BT_FUSED_OPERANDS_MOST]; // values: the row's first element
     int axis_index[BT_MAX_RANK];        // values: places on the outer axes
+    int row;                            // value: the row's number
     int column[BT_CUDA_PACKS_MOST];     // values: the pack's first column
     int inside[BT_CUDA_PACKS_MOST];     // values: is it in the row? NONE: always
     int thread;                         // value: of the row, i32

@@ -112,6 +112,20 @@ static int place(bt_cuda_emitter *e, const bt_fused_instruction *x, int pack)
                      bt_ir_lane_numbers(&e->ir, type));
 }
 
+// The row-major numbers of a pack's elements; a scalar is the only one of its row.
+static int element_numbers(bt_cuda_emitter *e, int pack)
+{
+    const bt_ir_type type = bt_ir_make(BT_IR_I64, e->lanes);
+    const int cols = bt_ir_int(&e->ir, bt_cuda_i64(), e->group->shape[e->group->rank - 1]);
+    const int before = bt_cuda_math64(e, "arith.muli", e->row, cols);
+    if (pack == BT_CUDA_NONE) {
+        return before;
+    }
+    const int first = bt_cuda_math64(e, "arith.addi", before, e->column[pack]);
+    return bt_ir_two(&e->ir, "arith.addi", type, bt_ir_broadcast(&e->ir, type, first),
+                     bt_ir_lane_numbers(&e->ir, type));
+}
+
 static int make(bt_cuda_emitter *e, int i, int pack)
 {
     const bt_fused_instruction *x = &e->group->code[i];
@@ -122,6 +136,9 @@ static int make(bt_cuda_emitter *e, int i, int pack)
     }
     if (x->op == BT_FUSED_INDEX) {
         return place(e, x, pack);
+    }
+    if (x->op == BT_FUSED_KEEP) {
+        return bt_emit_keep(&e->ir, x, lanes, element_numbers(e, pack));
     }
     for (int k = 0; k < bt_fused_op_uses(x->op); ++k) {
         in[k] = bt_cuda_use(e, uses[k], pack);

@@ -32,5 +32,7 @@ typedef struct bt_emit_functions {
 // -1: not an instruction of values (LOAD, INDEX, reductions, stores).
 int bt_emit_arithmetic(bt_ir *ir, const bt_fused *group, int i, int lanes, const int *in,
                        const bt_emit_functions *functions);
+// KEEP: 1 where the element of this number is kept, else 0, of x's type.
+int bt_emit_keep(bt_ir *ir, const bt_fused_instruction *x, int lanes, int number);
 
 #endif

@@ -82,7 +82,7 @@ static void step(bt_emitter *e, const walk *w, bool to_part, const int *in, int 
         out[k] = add_term(e, w->at[k], to_part, in[k]);
     }
     if (w->stores) {
-        bt_emit_keep(e, e->phase);
+        bt_emit_save(e, e->phase);
         bt_emit_stores(e, e->phase);
     }
 }

@@ -159,6 +159,20 @@ static int place(bt_emitter *e, const bt_fused_instruction *x, int lanes)
                      bt_ir_lane_numbers(&e->ir, type));
 }
 
+// The row-major numbers of this place's elements; a scalar is the only one of its row.
+static int element_numbers(bt_emitter *e, int lanes)
+{
+    const bt_ir_type type = bt_ir_make(BT_IR_I64, e->lanes);
+    const int cols = bt_ir_int(&e->ir, bt_emit_i64(), e->group->shape[e->group->rank - 1]);
+    const int before = bt_ir_two(&e->ir, "arith.muli", bt_emit_i64(), e->row, cols);
+    if (!lanes) {
+        return before;
+    }
+    const int first = bt_ir_two(&e->ir, "arith.addi", bt_emit_i64(), before, e->column);
+    return bt_ir_two(&e->ir, "arith.addi", type, bt_ir_broadcast(&e->ir, type, first),
+                     bt_ir_lane_numbers(&e->ir, type));
+}
+
 static int arithmetic(bt_emitter *e, int i, int lanes, const int *in)
 {
     static const bt_emit_functions functions = {bt_emit_unary_cpu, bt_emit_slope_cpu,
@@ -169,6 +183,9 @@ static int arithmetic(bt_emitter *e, int i, int lanes, const int *in)
     }
     if (x->op == BT_FUSED_INDEX) {
         return place(e, x, lanes);
+    }
+    if (x->op == BT_FUSED_KEEP) {
+        return bt_emit_keep(&e->ir, x, lanes, element_numbers(e, lanes));
     }
     const int made = bt_emit_arithmetic(&e->ir, e->group, i, lanes, in, &functions);
     if (made == BT_EMIT_NONE) {
@@ -281,7 +298,7 @@ void bt_emit_stores(bt_emitter *e, int phase)
     }
 }
 
-void bt_emit_keep(bt_emitter *e, int phase)
+void bt_emit_save(bt_emitter *e, int phase)
 {
     for (int i = 0; i < e->group->code_count; ++i) {
         if (e->kept[i] && e->ready[i] == phase) {

@@ -69,89 +69,91 @@ func.func @kernel(%v0: !llvm.ptr, %v1: i64, %v2: i64, %v3: i64, %v4: !llvm.ptr) 
       %v70 = arith.constant 0 : i64
       %v71 = arith.constant 0 : i64
       %v72 = arith.constant 0 : i64
-      %v73 = arith.truncf %v23 : vector<64xf64> to vector<64xf32>
-      %v74 = arith.addi %v72, %v16 : i64
-      %v75 = llvm.getelementptr inbounds %v12[%v74] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      %v76 = llvm.load %v75 {alignment = 4 : i64} : !llvm.ptr -> vector<64xf32>
-      %v77 = arith.addf %v76, %v73 : vector<64xf32>
-      %v78 = arith.addi %v72, %v16 : i64
-      %v79 = llvm.getelementptr inbounds %v12[%v78] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.store %v77, %v79 {alignment = 4 : i64} : vector<64xf32>, !llvm.ptr
+      %v73 = arith.constant 0 : i64
+      %v74 = arith.truncf %v23 : vector<64xf64> to vector<64xf32>
+      %v75 = arith.addi %v73, %v16 : i64
+      %v76 = llvm.getelementptr inbounds %v12[%v75] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %v77 = llvm.load %v76 {alignment = 4 : i64} : !llvm.ptr -> vector<64xf32>
+      %v78 = arith.addf %v77, %v74 : vector<64xf32>
+      %v79 = arith.addi %v73, %v16 : i64
+      %v80 = llvm.getelementptr inbounds %v12[%v79] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.store %v78, %v80 {alignment = 4 : i64} : vector<64xf32>, !llvm.ptr
     } else {
-      %v80 = arith.constant 100 : i64
-      %v81 = arith.subi %v80, %v16 : i64
-      %v82 = arith.trunci %v81 : i64 to i32
-      %v83 = vector.broadcast %v82 : i32 to vector<64xi32>
-      %v84 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63]> : vector<64xi32>
-      %v85 = arith.cmpi slt, %v84, %v83 : vector<64xi32>
-      %v86 = arith.constant dense<0x0000000000000000> : vector<64xf64>
-      %v87 = arith.constant 8 : i64
-      %v88 = arith.constant 0 : i64
-      %v89 = arith.constant 1 : i64
-      %v90 = scf.for %v91 = %v88 to %v87 step %v89 iter_args(%v92 = %v86) -> (vector<64xf64>) : i64 {
-        %v93 = arith.constant 0 : i64
-        %v94 = arith.constant 100 : i64
-        %v95 = arith.muli %v91, %v94 : i64
-        %v96 = arith.addi %v93, %v95 : i64
-        %v97 = arith.constant 0 : i64
+      %v81 = arith.constant 100 : i64
+      %v82 = arith.subi %v81, %v16 : i64
+      %v83 = arith.trunci %v82 : i64 to i32
+      %v84 = vector.broadcast %v83 : i32 to vector<64xi32>
+      %v85 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63]> : vector<64xi32>
+      %v86 = arith.cmpi slt, %v85, %v84 : vector<64xi32>
+      %v87 = arith.constant dense<0x0000000000000000> : vector<64xf64>
+      %v88 = arith.constant 8 : i64
+      %v89 = arith.constant 0 : i64
+      %v90 = arith.constant 1 : i64
+      %v91 = scf.for %v92 = %v89 to %v88 step %v90 iter_args(%v93 = %v87) -> (vector<64xf64>) : i64 {
+        %v94 = arith.constant 0 : i64
+        %v95 = arith.constant 100 : i64
+        %v96 = arith.muli %v92, %v95 : i64
+        %v97 = arith.addi %v94, %v96 : i64
         %v98 = arith.constant 0 : i64
-        %v99 = arith.constant 100 : i64
-        %v100 = arith.muli %v91, %v99 : i64
-        %v101 = arith.addi %v98, %v100 : i64
-        %v102 = arith.constant 0 : i64
-        %v103 = arith.addi %v96, %v16 : i64
-        %v104 = llvm.getelementptr inbounds %v6[%v103] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-        %v105 = arith.constant dense<0> : vector<64xi16>
-        %v106 = llvm.intr.masked.load %v104, %v85, %v105 {alignment = 2 : i32} : (!llvm.ptr, vector<64xi1>, vector<64xi16>) -> vector<64xi16>
-        %v107 = arith.extui %v106 : vector<64xi16> to vector<64xi32>
-        %v108 = arith.constant dense<16> : vector<64xi32>
-        %v109 = arith.shli %v107, %v108 : vector<64xi32>
-        %v110 = arith.bitcast %v109 : vector<64xi32> to vector<64xf32>
-        %v111 = arith.addi %v97, %v16 : i64
-        %v112 = llvm.getelementptr inbounds %v8[%v111] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-        %v113 = arith.constant dense<0> : vector<64xi16>
-        %v114 = llvm.intr.masked.load %v112, %v85, %v113 {alignment = 2 : i32} : (!llvm.ptr, vector<64xi1>, vector<64xi16>) -> vector<64xi16>
-        %v115 = arith.extui %v114 : vector<64xi16> to vector<64xi32>
-        %v116 = arith.constant dense<16> : vector<64xi32>
-        %v117 = arith.shli %v115, %v116 : vector<64xi32>
-        %v118 = arith.bitcast %v117 : vector<64xi32> to vector<64xf32>
-        %v119 = arith.mulf %v110, %v118 : vector<64xf32>
-        %v120 = arith.extf %v119 : vector<64xf32> to vector<64xf64>
-        %v121 = arith.constant dense<0x0000000000000000> : vector<64xf64>
-        %v122 = arith.select %v85, %v120, %v121 : vector<64xi1>, vector<64xf64>
-        %v123 = arith.addf %v92, %v122 : vector<64xf64>
-        %v124 = arith.bitcast %v119 : vector<64xf32> to vector<64xi32>
-        %v125 = arith.constant dense<16> : vector<64xi32>
-        %v126 = arith.shrui %v124, %v125 : vector<64xi32>
-        %v127 = arith.constant dense<1> : vector<64xi32>
-        %v128 = arith.andi %v126, %v127 : vector<64xi32>
-        %v129 = arith.constant dense<32767> : vector<64xi32>
-        %v130 = arith.addi %v128, %v129 : vector<64xi32>
-        %v131 = arith.addi %v124, %v130 : vector<64xi32>
-        %v132 = arith.shrui %v131, %v125 : vector<64xi32>
-        %v133 = arith.constant dense<64> : vector<64xi32>
-        %v134 = arith.ori %v126, %v133 : vector<64xi32>
-        %v135 = arith.cmpf uno, %v119, %v119 : vector<64xf32>
-        %v136 = arith.select %v135, %v134, %v132 : vector<64xi1>, vector<64xi32>
-        %v137 = arith.trunci %v136 : vector<64xi32> to vector<64xi16>
-        %v138 = arith.addi %v101, %v16 : i64
-        %v139 = llvm.getelementptr inbounds %v10[%v138] : (!llvm.ptr, i64) -> !llvm.ptr, i16
-        llvm.intr.masked.store %v137, %v139, %v85 {alignment = 2 : i32} : vector<64xi16>, vector<64xi1> into !llvm.ptr
-        scf.yield %v123 : vector<64xf64>
+        %v99 = arith.constant 0 : i64
+        %v100 = arith.constant 100 : i64
+        %v101 = arith.muli %v92, %v100 : i64
+        %v102 = arith.addi %v99, %v101 : i64
+        %v103 = arith.constant 0 : i64
+        %v104 = arith.addi %v97, %v16 : i64
+        %v105 = llvm.getelementptr inbounds %v6[%v104] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+        %v106 = arith.constant dense<0> : vector<64xi16>
+        %v107 = llvm.intr.masked.load %v105, %v86, %v106 {alignment = 2 : i32} : (!llvm.ptr, vector<64xi1>, vector<64xi16>) -> vector<64xi16>
+        %v108 = arith.extui %v107 : vector<64xi16> to vector<64xi32>
+        %v109 = arith.constant dense<16> : vector<64xi32>
+        %v110 = arith.shli %v108, %v109 : vector<64xi32>
+        %v111 = arith.bitcast %v110 : vector<64xi32> to vector<64xf32>
+        %v112 = arith.addi %v98, %v16 : i64
+        %v113 = llvm.getelementptr inbounds %v8[%v112] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+        %v114 = arith.constant dense<0> : vector<64xi16>
+        %v115 = llvm.intr.masked.load %v113, %v86, %v114 {alignment = 2 : i32} : (!llvm.ptr, vector<64xi1>, vector<64xi16>) -> vector<64xi16>
+        %v116 = arith.extui %v115 : vector<64xi16> to vector<64xi32>
+        %v117 = arith.constant dense<16> : vector<64xi32>
+        %v118 = arith.shli %v116, %v117 : vector<64xi32>
+        %v119 = arith.bitcast %v118 : vector<64xi32> to vector<64xf32>
+        %v120 = arith.mulf %v111, %v119 : vector<64xf32>
+        %v121 = arith.extf %v120 : vector<64xf32> to vector<64xf64>
+        %v122 = arith.constant dense<0x0000000000000000> : vector<64xf64>
+        %v123 = arith.select %v86, %v121, %v122 : vector<64xi1>, vector<64xf64>
+        %v124 = arith.addf %v93, %v123 : vector<64xf64>
+        %v125 = arith.bitcast %v120 : vector<64xf32> to vector<64xi32>
+        %v126 = arith.constant dense<16> : vector<64xi32>
+        %v127 = arith.shrui %v125, %v126 : vector<64xi32>
+        %v128 = arith.constant dense<1> : vector<64xi32>
+        %v129 = arith.andi %v127, %v128 : vector<64xi32>
+        %v130 = arith.constant dense<32767> : vector<64xi32>
+        %v131 = arith.addi %v129, %v130 : vector<64xi32>
+        %v132 = arith.addi %v125, %v131 : vector<64xi32>
+        %v133 = arith.shrui %v132, %v126 : vector<64xi32>
+        %v134 = arith.constant dense<64> : vector<64xi32>
+        %v135 = arith.ori %v127, %v134 : vector<64xi32>
+        %v136 = arith.cmpf uno, %v120, %v120 : vector<64xf32>
+        %v137 = arith.select %v136, %v135, %v133 : vector<64xi1>, vector<64xi32>
+        %v138 = arith.trunci %v137 : vector<64xi32> to vector<64xi16>
+        %v139 = arith.addi %v102, %v16 : i64
+        %v140 = llvm.getelementptr inbounds %v10[%v139] : (!llvm.ptr, i64) -> !llvm.ptr, i16
+        llvm.intr.masked.store %v138, %v140, %v86 {alignment = 2 : i32} : vector<64xi16>, vector<64xi1> into !llvm.ptr
+        scf.yield %v124 : vector<64xf64>
       }
-      %v140 = arith.constant 0 : i64
       %v141 = arith.constant 0 : i64
       %v142 = arith.constant 0 : i64
       %v143 = arith.constant 0 : i64
-      %v144 = arith.truncf %v90 : vector<64xf64> to vector<64xf32>
-      %v145 = arith.addi %v143, %v16 : i64
-      %v146 = llvm.getelementptr inbounds %v12[%v145] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      %v147 = arith.constant dense<0x00000000> : vector<64xf32>
-      %v148 = llvm.intr.masked.load %v146, %v85, %v147 {alignment = 4 : i32} : (!llvm.ptr, vector<64xi1>, vector<64xf32>) -> vector<64xf32>
-      %v149 = arith.addf %v148, %v144 : vector<64xf32>
-      %v150 = arith.addi %v143, %v16 : i64
-      %v151 = llvm.getelementptr inbounds %v12[%v150] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.intr.masked.store %v149, %v151, %v85 {alignment = 4 : i32} : vector<64xf32>, vector<64xi1> into !llvm.ptr
+      %v144 = arith.constant 0 : i64
+      %v145 = arith.constant 0 : i64
+      %v146 = arith.truncf %v91 : vector<64xf64> to vector<64xf32>
+      %v147 = arith.addi %v145, %v16 : i64
+      %v148 = llvm.getelementptr inbounds %v12[%v147] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %v149 = arith.constant dense<0x00000000> : vector<64xf32>
+      %v150 = llvm.intr.masked.load %v148, %v86, %v149 {alignment = 4 : i32} : (!llvm.ptr, vector<64xi1>, vector<64xf32>) -> vector<64xf32>
+      %v151 = arith.addf %v150, %v146 : vector<64xf32>
+      %v152 = arith.addi %v145, %v16 : i64
+      %v153 = llvm.getelementptr inbounds %v12[%v152] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.intr.masked.store %v151, %v153, %v86 {alignment = 4 : i32} : vector<64xf32>, vector<64xi1> into !llvm.ptr
     }
   }
   return
