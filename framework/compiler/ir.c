@@ -31,6 +31,8 @@ bt_ir_name bt_ir_type_name(bt_ir_type type)
     return name;
 }
 
+static void append(bt_ir *ir, const char *format, va_list arguments) BT_PRINTF(2, 0);
+
 static void append(bt_ir *ir, const char *format, va_list arguments)
 {
     char line[1024];
