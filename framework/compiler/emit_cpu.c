@@ -1,5 +1,6 @@
 // framework/compiler/emit_cpu.c - the CPU's emitter: functions, tasks, loops
 #include "framework/compiler/emit_cpu.h"
+#include "framework/compiler/emit_math.h"
 
 #include <string.h>
 
@@ -37,9 +38,10 @@ static void set_phases(bt_emitter *e)
     const bt_fused *g = e->group;
     for (int i = 0; i < g->code_count; ++i) {
         const bt_fused_instruction *x = &g->code[i];
-        const int uses[] = {x->a, x->b, x->c};
+        int uses[3];
+        const int count = bt_emit_uses(x, uses);
         int ready = 0;
-        for (int k = 0; k < bt_fused_op_uses(x->op); ++k) {
+        for (int k = 0; k < count; ++k) {
             ready = e->ready[uses[k]] > ready ? e->ready[uses[k]] : ready;
         }
         e->ready[i] = ready + bt_fused_op_reduces(x->op);
@@ -53,20 +55,22 @@ static void set_kept(bt_emitter *e, int64_t cols)
 {
     const bt_fused *g = e->group;
     uint64_t needs[BT_FUSED_CODE_MOST] = {0};
-    int cost[BT_FUSED_CODE_MOST];
+    int cost[BT_FUSED_CODE_MOST] = {0};
     const int64_t padded = (cols + ROW_LANES - 1) / ROW_LANES * ROW_LANES;
     for (int i = 0; i < g->code_count; ++i) {
         const bt_fused_instruction *x = &g->code[i];
-        const int uses[] = {x->a, x->b, x->c};
+        int uses[3];
+        const int count = bt_emit_uses(x, uses);
         cost[i] = own_cost(x);
-        for (int k = 0; k < bt_fused_op_uses(x->op); ++k) {
+        for (int k = 0; k < count; ++k) {
             cost[i] += bt_emit_is_scalar(e, uses[k]) ? 0 : cost[uses[k]];
         }
         cost[i] = cost[i] < COST_MOST ? cost[i] : COST_MOST;
     }
     for (int i = g->code_count - 1; i >= 0; --i) {
         const bt_fused_instruction *x = &g->code[i];
-        const int uses[] = {x->a, x->b, x->c};
+        int uses[3];
+        const int count = bt_emit_uses(x, uses);
         const uint64_t now = (uint64_t)1 << (e->ready[i] & 63);
         const bool reduces = bt_fused_op_reduces(x->op);
         if (bt_emit_is_store(x->op)) {
@@ -84,7 +88,7 @@ static void set_kept(bt_emitter *e, int64_t cols)
             e->kept_bytes[i] = e->scratch_bytes;
             e->scratch_bytes += (padded * (int64_t)bt_dtype_size(x->dtype) + 63) / 64 * 64;
         }
-        for (int k = 0; k < bt_fused_op_uses(x->op); ++k) {
+        for (int k = 0; k < count; ++k) {
             needs[uses[k]] |= needs[i];
         }
     }

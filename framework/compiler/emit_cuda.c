@@ -256,12 +256,13 @@ static int choose_lanes(const bt_fused *g)
     }
     for (int k = 0; k < g->operand_count; ++k) {
         for (int i = 0; i + 1 < g->rank; ++i) {
-            while (g->operands[k].stride[g->rank - 1] == 1 && g->operands[k].stride[i] % lanes) {
+            while (lanes > 1 && g->operands[k].stride[g->rank - 1] == 1 &&
+                   g->operands[k].stride[i] % lanes) {
                 lanes /= 2;
             }
         }
     }
-    while (g->rank > 1 && g->shape[g->rank - 1] % lanes) {
+    while (lanes > 1 && g->rank > 1 && g->shape[g->rank - 1] % lanes) {
         lanes /= 2;
     }
     return lanes;

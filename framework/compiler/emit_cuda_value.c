@@ -129,7 +129,9 @@ static int element_numbers(bt_cuda_emitter *e, int pack)
 static int make(bt_cuda_emitter *e, int i, int pack)
 {
     const bt_fused_instruction *x = &e->group->code[i];
-    const int uses[] = {x->a, x->b, x->c}, lanes = pack == BT_CUDA_NONE ? 0 : e->lanes;
+    const int lanes = pack == BT_CUDA_NONE ? 0 : e->lanes;
+    int uses[3];
+    const int count = bt_emit_uses(x, uses);
     int in[3] = {BT_CUDA_NONE, BT_CUDA_NONE, BT_CUDA_NONE};
     if (x->op == BT_FUSED_LOAD) {
         return load(e, x->operand, lanes, pack);
@@ -140,7 +142,7 @@ static int make(bt_cuda_emitter *e, int i, int pack)
     if (x->op == BT_FUSED_KEEP) {
         return bt_emit_keep(&e->ir, x, lanes, element_numbers(e, pack));
     }
-    for (int k = 0; k < bt_fused_op_uses(x->op); ++k) {
+    for (int k = 0; k < count; ++k) {
         in[k] = bt_cuda_use(e, uses[k], pack);
     }
     const int made = bt_emit_arithmetic(&e->ir, e->group, i, lanes, in, &functions);

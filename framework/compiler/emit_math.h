@@ -21,6 +21,14 @@ int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type ty
 // exp(x) for x <= 0, by ex2.approx: relative error below 2^-21 where x > -10.
 int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type type, int x);
 
+// What an instruction uses; returns how many.
+static inline int bt_emit_uses(const bt_fused_instruction *x, int uses[3])
+{
+    const int count = bt_fused_op_uses(x->op);
+    uses[0] = x->a, uses[1] = x->b, uses[2] = x->c;
+    return count < 3 ? count : 3;
+}
+
 // A device's functions.
 typedef struct bt_emit_functions {
     int (*unary)(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);

@@ -212,7 +212,8 @@ static int kept_address(bt_emitter *e, int i)
 static int make(bt_emitter *e, int i, int lanes)
 {
     const bt_fused_instruction *x = &e->group->code[i];
-    const int uses[] = {x->a, x->b, x->c};
+    int uses[3];
+    const int count = bt_emit_uses(x, uses);
     int in[3] = {BT_EMIT_NONE, BT_EMIT_NONE, BT_EMIT_NONE};
     if (lanes && e->kept[i] && e->phase > e->ready[i]) {
         const int from = kept_address(e, i), v = bt_ir_begin(&e->ir);
@@ -220,7 +221,7 @@ static int make(bt_emitter *e, int i, int lanes)
                    bt_ir_type_name(type_of(e, i, lanes)).text);
         return v;
     }
-    for (int k = 0; k < bt_fused_op_uses(x->op); ++k) {
+    for (int k = 0; k < count; ++k) {
         in[k] = bt_emit_use(e, uses[k], lanes);
     }
     return arithmetic(e, i, lanes, in);

@@ -10,7 +10,7 @@
 
 void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands)
 {
-    const int threads[] = {1, 2, 5}, usual = omp_get_max_threads();
+    const int threads[] = {1, 3}, usual = omp_get_max_threads();
     bt_code_cache cache;
     ASSERT_OK(bt_code_cache_open(&bt_file_ops_system, test_scratch_path("code"), 1 << 24, &cache));
     const int count = group->operand_count;
@@ -23,7 +23,7 @@ void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands
         memcpy(before[k], operands[k]->data, operands[k]->size_bytes);
         data[k] = operands[k]->data;
     }
-    for (int t = 0; t < 3; ++t) {
+    for (int t = 0; t < 2; ++t) {
         bt_compiled *compiled = NULL;
         omp_set_num_threads(threads[t]);
         ASSERT_OK(bt_compile(group, &cache, &compiled));
@@ -40,7 +40,7 @@ void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands
         }
     }
     omp_set_num_threads(usual);
-    assert_true(cache.hits >= 2); // lowered once at most
+    assert_true(cache.hits >= 1); // lowered once at most
     bt_code_cache_close(&cache);
     for (int k = 0; k < count; ++k) {
         free(before[k]);

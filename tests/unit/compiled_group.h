@@ -7,7 +7,7 @@
 
 enum { GROUP_OPERANDS = 8 };
 
-// Compiles the group for 1, 2 and 5 threads, runs each from the buffers' contents and fails unless
+// Compiles the group for 1 and 3 threads, runs each from the buffers' contents and fails unless
 // all give the same bits. Keeps code in the scratch folder (tests/support/scratch.h). operands[i]
 // belongs to operand i of the group.
 void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands);
