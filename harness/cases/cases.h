@@ -68,6 +68,13 @@ BT_CHECKED bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_
 BT_CHECKED bt_status bt_case_run_command(const bt_case_work *work, const bt_case_listener *listener,
                                          bt_train_result *result);
 
+// A collective case: starts the processes of the other ranks.
+// Errors  UNSUPPORTED (no such group on this device), UNAVAILABLE (a GPU or library is missing),
+//         INTERNAL (a wrong result, a rank that ended)
+BT_CHECKED bt_status bt_case_run_collective(const bt_case_work *work,
+                                            const bt_case_listener *listener,
+                                            bt_train_result *result);
+
 // The kernel table, of both backends, with what each row accepts: a line each, or a JSON array.
 // Says why CUDA's cannot run here, if so; opens no GPU.
 BT_CHECKED bt_status bt_case_list_kernels(bool json, bt_str *out);

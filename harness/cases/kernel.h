@@ -136,6 +136,11 @@ typedef struct kernel_times {
 // The cache that a mode is about: L2 on a GPU. On the CPU the last-level cache, but at most 128 MiB
 // per processor: virtual machines report the cache of the whole socket.
 uint64_t bt_kernel_cache_bytes(const bt_device *device);
+// Adds a sample.
+BT_CHECKED bt_status bt_kernel_times_keep(kernel_times *times, double sample_ns);
+// Why measuring may end now, NULL: it may not. Units  passed_ns: since it began
+BT_CHECKED bt_status bt_kernel_times_stop(const kernel_times *times, int64_t passed_ns,
+                                          double max_time_s, const char **why);
 // Samples by the rule of the method: at least 30 and 0.3 s, until the interval of the median is
 // within 0.25 % or max_time_s has passed.
 BT_CHECKED bt_status bt_kernel_time(kernel_run *run, kernel_cache cache, double max_time_s,

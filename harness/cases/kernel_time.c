@@ -131,7 +131,7 @@ static bt_status sample_whole(void *context, double *sample_ns)
     return BT_OK;
 }
 
-static bt_status keep(kernel_times *out, double sample_ns)
+bt_status bt_kernel_times_keep(kernel_times *out, double sample_ns)
 {
     if (out->count == out->capacity) {
         int64_t capacity = out->capacity ? 2 * out->capacity : 256;
@@ -144,9 +144,8 @@ static bt_status keep(kernel_times *out, double sample_ns)
     return BT_OK;
 }
 
-// Why it may end now, NULL: it may not.
-static bt_status why_stop(const kernel_times *times, int64_t passed_ns, double max_time_s,
-                          const char **why)
+bt_status bt_kernel_times_stop(const kernel_times *times, int64_t passed_ns, double max_time_s,
+                               const char **why)
 {
     *why = NULL;
     if ((double)passed_ns >= max_time_s * 1e9 && times->count >= 3) {
@@ -170,12 +169,12 @@ static bt_status take_samples(timing *self, double max_time_s, const bt_case_lis
     while (!out->stop) {
         double sample_ns = 0;
         BT_TRY(take_sample(self, &sample_ns));
-        BT_TRY(keep(out, sample_ns));
+        BT_TRY(bt_kernel_times_keep(out, sample_ns));
         int64_t passed_ns = bt_clock_ns() - started_ns;
         // Each look sorts all samples: they grow by an eighth from one look to the next.
         if (out->count >= next_look || (double)passed_ns >= max_time_s * 1e9) {
             next_look = out->count + (out->count / 8 > 1 ? out->count / 8 : 1);
-            BT_TRY(why_stop(out, passed_ns, max_time_s, &out->stop));
+            BT_TRY(bt_kernel_times_stop(out, passed_ns, max_time_s, &out->stop));
         }
         if (!out->stop && listener->train.should_stop(listener->train.self)) {
             out->stop = "interrupted";

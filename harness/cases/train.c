@@ -206,8 +206,10 @@ static bt_status run_train(const bt_case_work *work, const bt_case_listener *lis
 static const struct {
     const char *kind;
     bt_status (*run)(const bt_case_work *, const bt_case_listener *, bt_train_result *);
-} kinds[] = {
-    {"train", run_train}, {"kernel", bt_case_run_kernel}, {"command", bt_case_run_command}};
+} kinds[] = {{"train", run_train},
+             {"kernel", bt_case_run_kernel},
+             {"collective", bt_case_run_collective},
+             {"command", bt_case_run_command}};
 
 bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                       bt_train_result *result)
@@ -219,6 +221,6 @@ bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "case kind %s is unknown; allowed: train, kernel, command",
+                    "case kind %s is unknown; allowed: train, kernel, collective, command",
                     cJSON_IsString(kind) ? kind->valuestring : "(missing)");
 }

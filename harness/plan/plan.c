@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
+#include "harness/plan/collective.h"
 #include "harness/plan/sweep.h"
 #include "harness/suite/schema.h"
 
@@ -428,6 +429,7 @@ static bt_status expand_train(expansion *expand)
     BT_TRY(merge_dataset(expand));
     BT_TRY(merge_case(expand, "train"));
     cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "kernel");
+    cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "collective");
     cJSON_DeleteItemFromObjectCaseSensitive(expand->item, "command");
     expand->train = bt_json_get(expand->item, "train");
     if (expand->options->seed >= 0) {
@@ -508,6 +510,24 @@ static bt_status add_kernels(expansion *expand, cJSON *cases)
     return status;
 }
 
+// A collective case becomes as many as its lists have combinations.
+static bt_status add_collectives(expansion *expand, cJSON *cases)
+{
+    expand->item = cJSON_CreateObject();
+    bt_status status = expand->item ? merge_case(expand, "collective") : no_memory();
+    if (status == BT_OK) {
+        status =
+            bt_suite_fill_defaults(BT_SUITE_COLLECTIVE, bt_json_get(expand->item, "collective"));
+    }
+    if (status == BT_OK) {
+        status = bt_plan_collective_expand(&expand->suite->json, expand->source, expand->item,
+                                           selected, expand->options, cases);
+    }
+    cJSON_Delete(expand->item);
+    expand->item = NULL;
+    return status;
+}
+
 // A command case becomes one case of the plan, if it is selected.
 static bt_status add_command(expansion *expand, cJSON *cases)
 {
@@ -530,8 +550,8 @@ static bt_status add_command(expansion *expand, cJSON *cases)
                              "words.txt\"",
                              name);
     }
-    static const char *const others[] = {"dataset", "train", "kernel"}; // of --set
-    for (int i = 0; i < 3; ++i) {
+    static const char *const others[] = {"dataset", "train", "kernel", "collective"}; // of --set
+    for (int i = 0; i < 4; ++i) {
         cJSON_DeleteItemFromObjectCaseSensitive(expand->item, others[i]);
     }
     return bt_suite_fill_defaults(BT_SUITE_COMMAND, command);
@@ -547,9 +567,10 @@ static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_s
         expand->set_count = sweep->set_count;
         expand->suffix = bt_str_text(&suffix);
         if (status == BT_OK) {
-            status = strcmp(kind, "kernel") == 0    ? add_kernels(expand, cases)
-                     : strcmp(kind, "command") == 0 ? add_command(expand, cases)
-                                                    : add_train(expand, cases);
+            status = strcmp(kind, "kernel") == 0       ? add_kernels(expand, cases)
+                     : strcmp(kind, "collective") == 0 ? add_collectives(expand, cases)
+                     : strcmp(kind, "command") == 0    ? add_command(expand, cases)
+                                                       : add_train(expand, cases);
         }
         expand->suffix = "";
         bt_str_release(&suffix);

@@ -35,9 +35,15 @@ static bt_status read_row(const bt_store_round *round, kernel_row *out)
     BT_TRY(bt_summary_of(round, &out->summary));
     BT_TRY(bt_json_parse("axes", text, strlen(text), &axes));
     const cJSON *kernel = bt_json_get(axes.root, "kernel");
-    (void)snprintf(out->group, sizeof out->group, "%.60s %.20s, %.20s, %.20s cache",
-                   text_of(kernel, "op"), text_of(kernel, "direction"), text_of(kernel, "dtype"),
-                   text_of(kernel, "cache"));
+    if (bt_json_get(kernel, "ranks")) { // a collective; its bandwidth is bus bandwidth
+        (void)snprintf(out->group, sizeof out->group, "%.60s, %.20s, %d ranks over %.20s",
+                       text_of(kernel, "op"), text_of(kernel, "dtype"),
+                       (int)bt_json_number_of(kernel, "ranks"), text_of(kernel, "group"));
+    } else {
+        (void)snprintf(out->group, sizeof out->group, "%.60s %.20s, %.20s, %.20s cache",
+                       text_of(kernel, "op"), text_of(kernel, "direction"),
+                       text_of(kernel, "dtype"), text_of(kernel, "cache"));
+    }
     (void)snprintf(out->shape, sizeof out->shape, "%.60s", text_of(kernel, "shape"));
     bt_json_release(&axes);
     return BT_OK;

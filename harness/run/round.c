@@ -613,7 +613,9 @@ static void set_limits(listening *self)
 {
     const cJSON *item = self->request->item;
     int64_t steps = (int64_t)bt_plan_number(item, "train.steps");
-    self->timeout_s = bt_plan_number(bt_json_get(item, kind_of(self)), "timeout_s");
+    const cJSON *kernel = bt_json_get(item, "kernel"); // of collective cases, too
+    self->timeout_s =
+        bt_plan_number(kernel ? kernel : bt_json_get(item, kind_of(self)), "timeout_s");
     self->state.limits = (bt_run_event_limits){.kind = kind_of(self),
                                                .steps = steps,
                                                .first_step = recorded_steps(self->request),

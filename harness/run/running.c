@@ -15,7 +15,8 @@ double *bt_running_copy_of(bt_running *self, const cJSON *item)
     int mode = !cache                                        ? -1
                : strcmp(cache->valuestring, "cold") == 0     ? 0
                : strcmp(cache->valuestring, "rotating") == 0 ? 1
-                                                             : 2;
+               : strcmp(cache->valuestring, "hot") == 0      ? 2
+                                                             : -1;
     return mode < 0 ? NULL : &self->copy_bytes_per_s[mode];
 }
 

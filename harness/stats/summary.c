@@ -153,7 +153,8 @@ bt_status bt_summary_of(const bt_store_round *round, bt_summary *out)
 
 bool bt_summary_times_calls(const bt_store_case *what)
 {
-    return strcmp(what->kind, "kernel") == 0 || strcmp(what->kind, "command") == 0;
+    return strcmp(what->kind, "kernel") == 0 || strcmp(what->kind, "collective") == 0 ||
+           strcmp(what->kind, "command") == 0;
 }
 
 bt_status bt_summary_time(const bt_store_round *round, double *time_ns)

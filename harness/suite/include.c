@@ -35,14 +35,14 @@ static bt_status add_missing(cJSON *into, const cJSON *from)
 // A copy of the case that stands on its own: with what its profile and suite say.
 static bt_status add_case(const cJSON *suite, const cJSON *profile, const cJSON *item, cJSON *cases)
 {
-    static const char *const groups[] = {"dataset", "train", "kernel", "command"};
+    static const char *const groups[] = {"dataset", "train", "kernel", "collective", "command"};
     const char *kind = bt_json_get(item, "kind")->valuestring;
     cJSON *copy = cJSON_Duplicate(item, 1);
     if (!copy || !cJSON_AddItemToArray(cases, copy)) {
         cJSON_Delete(copy);
         return no_memory();
     }
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 5; ++i) {
         const cJSON *levels[] = {profile, suite};
         const bool wanted =
             strcmp(groups[i], i ? kind : "dataset") == 0 && (i || strcmp(kind, "train") == 0);

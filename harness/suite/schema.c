@@ -51,6 +51,14 @@ static const char kernel_ops[] =
 #undef BT_KERNEL_CASE_OP
     ;
 
+// Those that a collective case may name.
+#define COLLECTIVE_OP_WORD(name, factor) "|" #name
+static const char collective_ops[] =
+#define BT_COLLECTIVE_CASE_OP COLLECTIVE_OP_WORD
+#include "harness/suite/collective_ops.inl"
+#undef BT_COLLECTIVE_CASE_OP
+    ;
+
 #define CHOICES_ROW(owner, key, choices, fallback, meaning)                                        \
     {                                                                                              \
         BT_SUITE_##owner, key, BT_SUITE_CHOICES, 0, 0, choices, 0, fallback, false, true, meaning  \
@@ -65,6 +73,8 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(SUITE, "train", GROUP, TRAIN, NULL, false, false,
                "Values of all training cases, unless their profile or they themselves say other."),
     OBJECT_ROW(SUITE, "kernel", GROUP, KERNEL, NULL, false, false, "The same for kernel cases."),
+    OBJECT_ROW(SUITE, "collective", GROUP, COLLECTIVE, NULL, false, false,
+               "The same for collective cases."),
     OBJECT_ROW(SUITE, "command", GROUP, COMMAND, NULL, false, false, "The same for command cases."),
     OBJECT_ROW(SUITE, "profiles", MAP, PROFILE, NULL, false, false,
                "Profiles by name, the best first: with no --profile the first that this machine "
@@ -84,6 +94,8 @@ const bt_suite_key bt_suite_keys[] = {
                "Values of this profile's training cases."),
     OBJECT_ROW(PROFILE, "kernel", GROUP, KERNEL, NULL, false, false,
                "Values of this profile's kernel cases."),
+    OBJECT_ROW(PROFILE, "collective", GROUP, COLLECTIVE, NULL, false, false,
+               "Values of this profile's collective cases."),
     OBJECT_ROW(PROFILE, "command", GROUP, COMMAND, NULL, false, false,
                "Values of this profile's command cases."),
     {BT_SUITE_PROFILE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
@@ -92,7 +104,7 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(PROFILE, "cases", GROUPS, CASE, NULL, true, false, "What is run, in this order."),
 
     NAME_ROW(CASE, "name", true, "Name of the case, unique in its profile."),
-    CHOICE_ROW(CASE, "kind", "train|kernel|command", NULL, true, false, "What is run."),
+    CHOICE_ROW(CASE, "kind", "train|kernel|collective|command", NULL, true, false, "What is run."),
     TEXT_ROW(CASE, "description", false, "For people."),
     {BT_SUITE_CASE, "systems", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, false,
      "Which of the run's systems run this case; default: all of them."},
@@ -101,6 +113,8 @@ const bt_suite_key bt_suite_keys[] = {
     OBJECT_ROW(
         CASE, "kernel", GROUP, KERNEL, NULL, false, true,
         "What is called; each combination of its lists is a case NAME.DIRECTION.DTYPE.SHAPE."),
+    OBJECT_ROW(CASE, "collective", GROUP, COLLECTIVE, NULL, false, true,
+               "What is called; each combination of its lists is a case NAME.OP.DTYPE.SIZE.GROUP."),
     OBJECT_ROW(CASE, "command", GROUP, COMMAND, NULL, false, true,
                "The program that is run and timed."),
 
@@ -186,6 +200,20 @@ const bt_suite_key bt_suite_keys[] = {
     WHOLE_ROW(KERNEL, "seed", 0, WHOLE_MAX, "1337", "Of the operands."),
     REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Bound on the measuring of one case."),
     REAL_ROW(KERNEL, "timeout_s", 0.1, 1e6, "600",
+             "Seconds of silence after which a round is given up and its process ended."),
+
+    CHOICES_ROW(COLLECTIVE, "op", collective_ops + 1, NULL, "The operation."),
+    CHOICES_ROW(COLLECTIVE, "dtype", "f32|bf16|f64", "\"f32\"", "Type of the elements."),
+    {BT_SUITE_COLLECTIVE, "size", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
+     "Of a rank's largest operand: bytes, KiB or MiB, as in 25MiB."},
+    WHOLE_ROW(COLLECTIVE, "ranks", 2, 64, "2", "Processes; on GPUs one for each GPU."),
+    CHOICES_ROW(
+        COLLECTIVE, "group", "host|p2p|p2p_engines|nccl|nccl_tree", "\"host\"",
+        "host: CPU ranks over shared memory; p2p: our collectives over the links of GPUs; "
+        "p2p_engines: those by copy engines whatever the size; nccl: NCCL, which sums in an "
+        "order of its own; nccl_tree: NCCL with our order of sums."),
+    REAL_ROW(COLLECTIVE, "max_time_s", 0.01, 3600, "5", "Bound on the measuring of one case."),
+    REAL_ROW(COLLECTIVE, "timeout_s", 0.1, 1e6, "300",
              "Seconds of silence after which a round is given up and its process ended."),
 
     {BT_SUITE_COMMAND, "run", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,

@@ -20,6 +20,8 @@
     X(TRAIN, "train", "train", "A training run.")                                                  \
     X(KERNEL, "kernel", "kernel",                                                                  \
       "Calls of one operation; lists make a case of each combination.")                            \
+    X(COLLECTIVE, "collective", "collective",                                                      \
+      "Calls of one collective by several ranks; lists make a case of each combination.")          \
     X(COMMAND, "command", "command", "Calls of any program.")                                      \
     X(MODEL, "model", "train.model", "The shape of a GPT-2.")                                      \
     X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")  \
