@@ -183,7 +183,7 @@ void bt_device_group_finish(bt_device_group *group)
         (void)pthread_join(group->monitor, NULL);
     }
     if (status == BT_OK && atomic_load(&group->failing) == 0) {
-        status = bt_barrier(group->control, NULL); // a failure is theirs to report
+        (void)!bt_barrier(group->control, NULL); // a failure is theirs to report
     }
     bt_error_quiet_end();
 }

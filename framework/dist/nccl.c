@@ -88,8 +88,8 @@ static bt_status all_reduce_piece(nccl_group *self, char *data, int64_t count, b
     int64_t width = (int64_t)bt_dtype_size(dtype);
     int64_t stride = (count + group->size - 1) / group->size;
     stride = (stride * width + 15) / 16 * 16 / width;
-    const char *parts[BT_P2P_RANKS_MAX];
-    int64_t counts[BT_P2P_RANKS_MAX];
+    const char *parts[BT_P2P_RANKS_MAX] = {0};
+    int64_t counts[BT_P2P_RANKS_MAX] = {0};
     nccl_legs legs = {0};
     for (int peer = 0; peer < group->size; ++peer) {
         int64_t first = cut(stride * peer, count);
@@ -144,8 +144,8 @@ static bt_status nccl_reduce_scatter(bt_group *group, const void *in, void *out,
     }
     int64_t piece = (SCRATCH_BYTES / group->size - 16) / width;
     for (int64_t at = 0; at < count && status == BT_OK; at += piece) {
-        const char *parts[BT_P2P_RANKS_MAX];
-        int64_t counts[BT_P2P_RANKS_MAX];
+        const char *parts[BT_P2P_RANKS_MAX] = {0};
+        int64_t counts[BT_P2P_RANKS_MAX] = {0};
         for (int peer = 0; peer < group->size; ++peer) {
             parts[peer] = (const char *)in + (count * peer + at) * width;
             counts[peer] = count - at < piece ? count - at : piece;

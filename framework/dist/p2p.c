@@ -21,17 +21,18 @@ static void give_up(bt_device_group *base)
 
 static void release_queues(bt_p2p_group *group)
 {
+    enum { EVENTS = 2 + 2 * BT_P2P_PIECES, STREAMS = 3 };
     bt_device *device = group->base.device;
     const bt_backend *backend = device->backend;
-    bt_event events[] = {group->begun,     group->pushed,    group->pulled[0],
-                         group->pulled[1], group->folded[0], group->folded[1]};
-    bt_stream streams[] = {group->pull, group->push, group->rescue};
-    for (size_t i = 0; i < sizeof events / sizeof *events; ++i) {
+    bt_event events[EVENTS] = {group->begun,     group->pushed,    group->pulled[0],
+                               group->pulled[1], group->folded[0], group->folded[1]};
+    bt_stream streams[STREAMS] = {group->pull, group->push, group->rescue};
+    for (int i = 0; i < EVENTS; ++i) {
         if (events[i] != NULL) {
             backend->event_destroy(device, events[i]);
         }
     }
-    for (size_t i = 0; i < sizeof streams / sizeof *streams; ++i) {
+    for (int i = 0; i < STREAMS; ++i) {
         if (streams[i] != NULL) {
             backend->stream_destroy(device, streams[i]);
         }

@@ -197,7 +197,7 @@ static bt_status all_reduce_staged(const reduction *how, char *data, int64_t cou
     bt_p2p_group *group = how->group;
     int rank = group->base.group.rank;
     int64_t piece = group->options.staging_bytes / how->width;
-    char *staging[BT_P2P_RANKS_MAX];
+    char *staging[BT_P2P_RANKS_MAX] = {0};
     for (int peer = 0; peer < group->base.group.size; ++peer) {
         staging[peer] = bt_p2p_staging(group, peer);
     }
@@ -270,7 +270,7 @@ bt_status bt_p2p_all_reduce(bt_group *base, void *data, int64_t count, bt_dtype 
     if (region == NULL) {
         return all_reduce_staged(&how, data, count);
     }
-    char *at[BT_P2P_RANKS_MAX];
+    char *at[BT_P2P_RANKS_MAX] = {0};
     for (int peer = 0; peer < base->size; ++peer) {
         at[peer] = bt_p2p_region_at(group, region, data, peer);
     }

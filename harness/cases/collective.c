@@ -143,7 +143,7 @@ static void close_rank(collective_rank *self)
     }
     bt_group_destroy(self->group);
     bt_group_destroy(self->meeting);
-    if (self->stream) {
+    if (device->backend && self->stream) {
         device->backend->stream_destroy(device, self->stream);
     }
     bt_device_close(device);

@@ -78,8 +78,8 @@ static void run(const char *op, bool spoilt, one_rank *ranks)
         rank->dtype = BT_F32;
         rank->count = COUNT;
         rank->part = COUNT / RANKS;
-        rank->in = calloc(COUNT, sizeof(float));
-        rank->out = calloc(COUNT, sizeof(float));
+        rank->in = calloc(COUNT, 4);
+        rank->out = calloc(COUNT, 4);
         assert_int_equal(pthread_create(&threads[i], NULL, check, &ranks[i]), 0);
     }
     for (int i = 0; i < RANKS; ++i) {

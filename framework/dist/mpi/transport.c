@@ -30,6 +30,10 @@ typedef struct mpi_channel {
 static MPI_Comm world = MPI_COMM_NULL;
 static bool is_ours; // MPI was initialised here
 
+// The analyzer looks for a wait for each request in the function that makes it; ours are tested by
+// later calls.
+// NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker)
+
 static bt_status gone(void) { return bt_error(BT_STATUS_UNAVAILABLE, "MPI lost the other rank"); }
 
 static bt_status mpi_write(void *impl, const void *data, int64_t size_bytes, int64_t *done)
@@ -125,6 +129,8 @@ static void mpi_close(void *impl)
     }
     bt_mem_free(channel);
 }
+
+// NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 
 static const bt_channel_ops channel_ops = {mpi_write, mpi_read, mpi_closed, mpi_abort, mpi_close};
 
