@@ -183,3 +183,12 @@ s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.s
     kill -TERM $run_pid
     fails wait $run_pid
 }
+
+@test "a rank on a GPU does not start while NVLink multicast is allowed" {
+    task='{"protocol":1,"device":"cuda","case":{"name":"a","kind":"train","train":{}},"ranks":{"rank":0,"size":2}}'
+    for value in "" 1; do
+        run env ${value:+NCCL_NVLS_ENABLE=$value} "$bench" worker <<<"$task"
+        [ "$status" = 2 ]
+        [[ $output == *"NCCL_NVLS_ENABLE is ${value:-not set}; ranks on GPUs start only with 0"* ]]
+    done
+}

@@ -8,6 +8,8 @@
 //   FAKE_NVML_PIDS      processes on the device, "17,18:0": each with memory, or with so much
 //   FAKE_NVML_LOST      calls that still succeed before the device is lost
 //   FAKE_NVML_SLOW      milliseconds that asking for the power takes
+//   FAKE_NVML_XID       "1:48": an event of device 1 with this XID, told once
+//   FAKE_NVML_SAME      both devices are of one model
 // With FAKE_NVML_OLD defined it lacks what old drivers lack, and calls itself 450.0.
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ BT_NVML_REQUIRED_LIST(DECLARE)
 BT_NVML_OPTIONAL_LIST(DECLARE)
 #undef DECLARE
 
-enum { NOT_FOUND = 6 };
+enum { NOT_FOUND = 6, TIMED_OUT = 10 };
 
 struct bt_nvml_device_impl {
     const char *name, *uuid;
@@ -90,7 +92,7 @@ int fake_by_uuid(const char *uuid, bt_nvml_device *device)
 
 int fake_name(bt_nvml_device device, char *text, unsigned size_bytes)
 {
-    return put(device->name, text, size_bytes);
+    return put(getenv("FAKE_NVML_SAME") ? devices[0].name : device->name, text, size_bytes);
 }
 
 int fake_uuid(bt_nvml_device device, char *text, unsigned size_bytes)
@@ -273,6 +275,43 @@ int fake_topology(bt_nvml_device a, bt_nvml_device b, unsigned *level)
 int fake_event_reasons(bt_nvml_device device, unsigned long long *bits)
 {
     return fake_throttle_reasons(device, bits);
+}
+
+int fake_event_set_create(bt_nvml_events *events)
+{
+    *events = NULL;
+    return BT_NVML_OK;
+}
+
+int fake_event_set_free(bt_nvml_events events)
+{
+    (void)events;
+    return BT_NVML_OK;
+}
+
+int fake_register_events(bt_nvml_device device, unsigned long long types, bt_nvml_events events)
+{
+    (void)device;
+    (void)events;
+    return types == BT_NVML_EVENT_XID ? BT_NVML_OK : BT_NVML_NOT_SUPPORTED;
+}
+
+int fake_event_set_wait(bt_nvml_events events, bt_nvml_event *event, unsigned timeout_ms)
+{
+    static char told[32];
+    const char *text = getenv("FAKE_NVML_XID");
+    (void)events;
+    (void)timeout_ms;
+    if (!text || strcmp(text, told) == 0) {
+        (void)snprintf(told, sizeof told, "%s", text ? text : "");
+        return TIMED_OUT;
+    }
+    (void)snprintf(told, sizeof told, "%s", text);
+    char *colon = NULL;
+    *event = (bt_nvml_event){.type = BT_NVML_EVENT_XID};
+    event->device = &devices[strtoul(text, &colon, 10) & 1];
+    event->data = strtoull(colon + 1, NULL, 10);
+    return BT_NVML_OK;
 }
 
 int fake_processes(bt_nvml_device device, unsigned *count, bt_nvml_process *list)

@@ -20,6 +20,7 @@
 #include "framework/dist/agree.h"
 #include "framework/dist/host.h"
 #include "harness/launch/relay.h"
+#include "tests/harness/need_nvml.h"
 #include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
@@ -32,7 +33,7 @@ typedef struct rank_work {
     bt_group *group;
     bt_flight flight;
     const char *folder, *act; // what goes wrong in the first generation; "always-...": in each
-    int act_rank, act_step;
+    int act_rank, act_step, steps;
     double sum;
 } rank_work;
 
@@ -130,7 +131,7 @@ static bt_status work_on(rank_work *work, const cJSON *task)
         .type = BT_RUN_EVENT_START,
         .as.start = {
             .protocol = BT_RUN_EVENT_PROTOCOL, .system = "t", .device = "d", .first_step = first}});
-    for (int step = first; step < STEPS; ++step) {
+    for (int step = first; step < work->steps; ++step) {
         BT_TRY(do_step(work, step));
         const float loss = (float)work->sum;
         bt_flight_step(&work->flight, step + 1);
@@ -141,7 +142,7 @@ static bt_status work_on(rank_work *work, const cJSON *task)
     char digest[64];
     (void)snprintf(digest, sizeof digest, "%a%s", work->sum, acts(work, "digest", -1) ? "x" : "");
     say(&(bt_run_event){.type = BT_RUN_EVENT_RESULT,
-                        .as.result = {.steps_done = STEPS, .params_digest = digest}});
+                        .as.result = {.steps_done = work->steps, .params_digest = digest}});
     return BT_OK;
 }
 
@@ -160,7 +161,8 @@ static int rank_main(void)
                       .folder = bt_json_get(task.root, "folder")->valuestring,
                       .act = bt_json_get(task.root, "act")->valuestring,
                       .act_rank = (int)bt_json_number_of(task.root, "act_rank"),
-                      .act_step = (int)bt_json_number_of(task.root, "act_step")};
+                      .act_step = (int)bt_json_number_of(task.root, "act_step"),
+                      .steps = (int)bt_json_number_of(task.root, "steps")};
     const bt_status status = work_on(&work, task.root);
     if (status != BT_OK) {
         say(&(bt_run_event){.type = BT_RUN_EVENT_ERROR,
@@ -177,7 +179,8 @@ static int rank_main(void)
 typedef struct seen {
     const char *act;
     int act_rank, act_step;
-    bool keep_state; // do not remove what a run before left
+    bool gpus;   // each rank has one; which of them failed, FAKE_NVML_XID says
+    int planned; // steps; 0: STEPS
     int steps, recoveries, stragglers, smallest;
     float last_loss;
     char digest[80], kind[32], message[1200], straggler[256];
@@ -189,10 +192,11 @@ static bt_status make_task(void *self, const bt_rank_start *rank, int flight_fd,
     const seen *what = self;
     bt_str_format(
         out,
-        "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,\"ranks\":{"
+        "{\"folder\":\"%s\",\"act\":\"%s\",\"act_rank\":%d,\"act_step\":%d,\"steps\":%d,\"ranks\":{"
         "\"rank\":%d,\"size\":%d,\"generation\":%" PRId64 ",\"group_fd\":%d,\"flight_fd\":%d}}",
         test_scratch_path("."), what->act ? what->act : "", what->act_rank, what->act_step,
-        rank->rank, rank->size, rank->generation, rank->group_fd, flight_fd);
+        what->planned ? what->planned : STEPS, rank->rank, rank->size, rank->generation,
+        rank->group_fd, flight_fd);
     return BT_OK;
 }
 
@@ -250,16 +254,16 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
     assert_true(readlink("/proc/self/exe", own, sizeof own - 1) > 0);
     (void)unlink(rank);
     assert_int_equal(symlink(own, rank), 0);
-    if (!what->keep_state) {
-        (void)unlink(test_scratch_path("state"));
-    }
+    static const bool usable[BT_LAUNCH_RANKS_MAX] = {true, true, true, true};
+    (void)unlink(test_scratch_path("state"));
     bt_launch launch = {.size = size,
                         .program = rank,
                         .shrink = shrink,
                         .hang_s = 2,
-                        .steps = STEPS,
+                        .steps = what->planned ? what->planned : STEPS,
                         .faults = faults,
                         .fault_count = fault_count,
+                        .devices = what->gpus ? usable : NULL,
                         .listener = {.self = what,
                                      .task = make_task,
                                      .fits = any_size,
@@ -271,7 +275,7 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
 
 static void expect_same(const seen *undisturbed, const seen *what)
 {
-    assert_int_equal(what->steps, STEPS);
+    assert_int_equal(what->steps, what->planned ? what->planned : STEPS);
     assert_string_equal(what->digest, undisturbed->digest);
 }
 
@@ -337,30 +341,32 @@ static void faults_can_be_caused(void **state)
 static void soak(int kills)
 {
     bt_launch_fault faults[256];
-    seen undisturbed = {0}, what = {0};
+    // The launcher looks every 20 ms, in which some ten steps are done.
+    seen undisturbed = {.planned = 40 * kills}, what = {.planned = 40 * kills};
     uint64_t random = 12345;
     for (int i = 0; i < kills; ++i) {
         random = random * 6364136223846793005U + 1442695040888963407U;
         faults[i] = (bt_launch_fault){.signal = SIGKILL,
                                       .rank = (int)(random >> 33) % 2,
-                                      .step = (int64_t)(i * (STEPS - 2) / kills),
+                                      .step = 30 * (int64_t)i,
                                       .delay_ns = (int64_t)((random >> 40) % 1500000)};
     }
     ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
     ASSERT_OK(run(&what, 2, false, faults, kills));
     expect_same(&undisturbed, &what);
-    // A kill may come when its rank has given its result already.
-    assert_true(what.recoveries <= kills && what.recoveries >= kills - 1);
+    assert_int_equal(what.recoveries, kills);
     print_message("%d kills\n", what.recoveries);
     print_times("noticed", what.detect_ns, what.recoveries);
     print_times("group again", what.group_ns, what.recoveries);
     print_times("training again", what.resume_ns, what.recoveries);
 }
 
-static void twenty_kills_in_a_row(void **state)
+static int kills_in_a_row = 20; // or the program's argument
+
+static void many_kills_in_a_row(void **state)
 {
     (void)state;
-    soak(20);
+    soak(kills_in_a_row);
 }
 
 static void what_would_happen_again_ends_the_run(void **state)
@@ -398,6 +404,32 @@ static void fewer_ranks_go_on(void **state)
     assert_int_equal(what.steps, STEPS);
     assert_int_equal(what.smallest, 1);
     assert_true(what.recoveries >= 1);
+}
+
+// An error of the program: the same GPUs again. An error of the memory: without this GPU.
+static void errors_of_gpus_restart_or_leave_them_out(void **state)
+{
+    (void)state;
+    seen undisturbed = {0}, restarted = {.gpus = true}, smaller = {.gpus = true},
+         none = {.gpus = true};
+    if (need_fake_nvml()) {
+        return;
+    }
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    assert_int_equal(setenv("FAKE_NVML_XID", "0:31", 1), 0);
+    ASSERT_OK(run(&restarted, 2, false, NULL, 0));
+    expect_same(&undisturbed, &restarted);
+    assert_int_equal(restarted.recoveries, 1);
+    assert_string_equal(restarted.kind, "gpu_xid");
+    assert_int_equal(setenv("FAKE_NVML_XID", "1:79", 1), 0);
+    ASSERT_OK(run(&smaller, 2, true, NULL, 0));
+    assert_int_equal(smaller.smallest, 1);
+    assert_string_equal(smaller.kind, "gpu_lost");
+    assert_non_null(strstr(smaller.message, "rank 1: the driver reports XID 79 for GPU 1: the GPU "
+                                            "has fallen off the bus"));
+    assert_int_equal(setenv("FAKE_NVML_XID", "1:95", 1), 0); // and none may be left out
+    assert_int_equal(run(&none, 2, false, NULL, 0), BT_STATUS_UNAVAILABLE);
+    assert_int_equal(unsetenv("FAKE_NVML_XID"), 0);
 }
 
 static void a_slow_rank_is_reported(void **state)
@@ -462,9 +494,10 @@ int main(int argc, char **argv)
         return rank_main();
     }
     bt_interrupt_watch();
-    if (argc == 2) { // the number of kills of a long soak
-        soak((int)strtol(argv[1], NULL, 10) % 257);
-        return 0;
+    if (argc == 2) {
+        const struct CMUnitTest long_soak[] = {cmocka_unit_test(many_kills_in_a_row)};
+        kills_in_a_row = (int)strtol(argv[1], NULL, 10) % 257;
+        return cmocka_run_group_tests(long_soak, NULL, NULL);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_told_once),
@@ -472,8 +505,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(faults_can_be_caused),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
         cmocka_unit_test(fewer_ranks_go_on),
+        cmocka_unit_test(errors_of_gpus_restart_or_leave_them_out),
         cmocka_unit_test(a_slow_rank_is_reported),
-        cmocka_unit_test(twenty_kills_in_a_row),
+        cmocka_unit_test(many_kills_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,197 @@
+// tests/harness/test_launch_parts.c - what a launcher decides by: processors, GPUs, XIDs, faults to
+// cause, where rank 0 is
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "framework/base/file.h"
+#include "harness/launch/cause.h"
+#include "harness/launch/devices.h"
+#include "harness/launch/inject.h"
+#include "harness/launch/places.h"
+#include "harness/launch/shelf.h"
+#include "harness/launch/world.h"
+#include "tests/harness/need_nvml.h"
+#include "tests/support/test.h"
+
+static cpu_set_t set_of(const char *text)
+{
+    cpu_set_t set;
+    assert_true(bt_places_parse(text, &set));
+    return set;
+}
+
+static void assert_set(const cpu_set_t *got, const char *expected)
+{
+    const cpu_set_t set = set_of(expected);
+    assert_true(CPU_EQUAL(got, &set));
+}
+
+static void lists_of_processors_are_read(void **state)
+{
+    (void)state;
+    cpu_set_t set;
+    assert_true(bt_places_parse("0-2,8,10-11\n", &set));
+    assert_int_equal(CPU_COUNT(&set), 6);
+    assert_true(CPU_ISSET(8, &set) && CPU_ISSET(10, &set) && !CPU_ISSET(9, &set));
+    assert_true(bt_places_parse("", &set));
+    assert_int_equal(CPU_COUNT(&set), 0);
+    static const char *const wrong[] = {"a", "3-", "5-2", "0-99999", "1;2", "-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+        assert_false(bt_places_parse(wrong[i], &set));
+    }
+}
+
+static void ranks_get_equal_shares_of_whole_nodes(void **state)
+{
+    (void)state;
+    // Nodes as they lie on many hosts: every other processor.
+    const cpu_set_t nodes[] = {set_of("0,2,4,6"), set_of("1,3,5,7")};
+    const cpu_set_t all = set_of("0-7"), some = set_of("0-3");
+    cpu_set_t got;
+    assert_true(bt_places_split(&all, nodes, 2, -1, 0, 2, &got));
+    assert_set(&got, "0,2,4,6");
+    assert_true(bt_places_split(&all, nodes, 2, -1, 1, 2, &got));
+    assert_set(&got, "1,3,5,7");
+    assert_true(bt_places_split(&all, nodes, 2, -1, 3, 4, &got));
+    assert_set(&got, "5,7");
+    assert_true(bt_places_split(&some, nodes, 2, -1, 1, 2, &got)); // only what is allowed
+    assert_set(&got, "1,3");
+    assert_false(bt_places_split(&some, nodes, 2, -1, 0, 5, &got)); // more ranks than processors
+    assert_true(bt_places_split(&all, nodes, 2, 1, 0, 2, &got));    // near its GPU
+    assert_set(&got, "1,3,5,7");
+    assert_false(bt_places_split(&all, nodes, 2, 7, 0, 2, &got)); // a node that is not there
+}
+
+static void faults_to_cause_are_read(void **state)
+{
+    (void)state;
+    bt_launch_fault fault;
+    ASSERT_OK(bt_launch_fault_parse("stop rank 1 at step 20", 2, &fault));
+    assert_int_equal(fault.signal, SIGSTOP);
+    assert_int_equal(fault.rank, 1);
+    assert_int_equal(fault.step, 20);
+    static const char *const wrong[] = {"",
+                                        "kill",
+                                        "kill rank 2 at step 1",
+                                        "kill rank -1 at step 1",
+                                        "kill rank 1 at step -1",
+                                        "hug rank 1 at step 1",
+                                        "kill rank 1 at step 1 and more"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+        assert_int_equal(bt_launch_fault_parse(wrong[i], 2, &fault), BT_STATUS_INVALID_ARGUMENT);
+    }
+}
+
+static void every_kind_of_fault_says_what_is_done(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BT_CAUSE_COUNT; ++i) {
+        const bt_cause_row *row = bt_cause_row_of((bt_cause_kind)i);
+        assert_true(*row->name && *row->description);
+    }
+    assert_int_equal(bt_cause_row_of(BT_CAUSE_KILLED)->action, BT_LAUNCH_RESTART);
+    assert_int_equal(bt_cause_row_of(BT_CAUSE_MEMORY)->action, BT_LAUNCH_END);
+}
+
+static void the_first_host_of_a_list_is_found(void **state)
+{
+    (void)state;
+    char host[32];
+    static const char *const rows[][2] = {
+        {"node[07-12,15],other", "node07"}, {"node3", "node3"}, {"a,b", "a"}, {"gpu[1,3]", "gpu1"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        assert_true(bt_world_first_host(rows[i][0], host, sizeof host));
+        assert_string_equal(host, rows[i][1]);
+    }
+    assert_false(bt_world_first_host("", host, sizeof host));
+    assert_false(bt_world_first_host("node[", host, sizeof host));
+    assert_false(bt_world_first_host("a-host-with-a-name-that-is-too-long-for-this", host, 8));
+}
+
+static void the_state_in_memory_leaves_nothing(void **state)
+{
+    (void)state;
+    bt_shelf shelf, other;
+    char below[200], file[256];
+    ASSERT_OK(bt_shelf_make(&shelf));
+    (void)snprintf(below, sizeof below, "%s/step-1", shelf.path);
+    (void)snprintf(file, sizeof file, "%s/data", below);
+    ASSERT_OK(bt_dir_make(below));
+    ASSERT_OK(bt_file_write(file, "x", 1));
+    ASSERT_OK(bt_shelf_make(&other)); // does not touch one that is in use
+    assert_true(bt_file_exists(file));
+    // As if its launcher had been killed: the lock is gone, the folder is there.
+    (void)close(shelf.lock);
+    shelf.lock = -1;
+    bt_shelf_remove(&other);
+    ASSERT_OK(bt_shelf_make(&other));
+    assert_false(bt_file_exists(file));
+    assert_false(bt_file_exists(shelf.path));
+    bt_shelf_remove(&other);
+    bt_shelf_remove(&shelf); // what is gone is no error
+}
+
+static void gpus_must_be_there_and_of_one_model(void **state)
+{
+    (void)state;
+    bool usable[64];
+    if (need_fake_nvml()) {
+        return;
+    }
+    ASSERT_OK(bt_launch_devices(1, usable));
+    assert_true(usable[0]);
+    assert_int_equal(bt_launch_devices(3, usable), BT_STATUS_UNAVAILABLE);
+    assert_string_equal(bt_error_message(),
+                        "train.mesh.data: 3 ranks need a GPU each, this host has 2");
+    assert_int_equal(bt_launch_devices(2, usable), BT_STATUS_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(bt_error_message(), "rank 1 would run on GPU 1, a Second; rank 0 runs on a First"));
+    assert_int_equal(setenv("FAKE_NVML_ERROR", "9", 1), 0);
+    assert_int_equal(bt_launch_devices(1, usable), BT_STATUS_UNAVAILABLE);
+    assert_int_equal(unsetenv("FAKE_NVML_ERROR"), 0);
+}
+
+static void xids_are_told(void **state)
+{
+    (void)state;
+    bt_xid_watch watch;
+    const char *meaning = "";
+    int gpu = -1;
+    unsigned long long xid = 0;
+    assert_int_equal(bt_xid_action_of(31, &meaning), BT_XID_RESTART);
+    assert_int_equal(bt_xid_action_of(79, &meaning), BT_XID_QUARANTINE);
+    assert_string_equal(meaning, "the GPU has fallen off the bus");
+    assert_int_equal(bt_xid_action_of(12345, &meaning), BT_XID_NONE);
+    if (need_fake_nvml()) {
+        return;
+    }
+    bt_xid_watch_open(2, &watch);
+    assert_true(watch.open);
+    assert_false(bt_xid_watch_next(&watch, &gpu, &xid));
+    assert_int_equal(setenv("FAKE_NVML_XID", "1:48", 1), 0);
+    assert_true(bt_xid_watch_next(&watch, &gpu, &xid));
+    assert_int_equal(gpu, 1);
+    assert_int_equal(xid, 48);
+    assert_false(bt_xid_watch_next(&watch, &gpu, &xid)); // once
+    bt_xid_watch_close(&watch);
+    assert_int_equal(unsetenv("FAKE_NVML_XID"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_of_processors_are_read),
+        cmocka_unit_test(ranks_get_equal_shares_of_whole_nodes),
+        cmocka_unit_test(faults_to_cause_are_read),
+        cmocka_unit_test(every_kind_of_fault_says_what_is_done),
+        cmocka_unit_test(the_first_host_of_a_list_is_found),
+        cmocka_unit_test(the_state_in_memory_leaves_nothing),
+        cmocka_unit_test(gpus_must_be_there_and_of_one_model),
+        cmocka_unit_test(xids_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
