@@ -55,6 +55,8 @@ BT_ENVIRONMENT(OMPI_COMM_WORLD_LOCAL_RANK, "OMPI_COMM_WORLD_LOCAL_RANK", "a numb
 BT_ENVIRONMENT(OMPI_COMM_WORLD_LOCAL_SIZE, "OMPI_COMM_WORLD_LOCAL_SIZE", "a number",
                "ranks of this host", "mpirun of Open MPI")
 BT_ENVIRONMENT(PMIX_NAMESPACE, "PMIX_NAMESPACE", "a name", "names the start", "mpirun of Open MPI")
+BT_ENVIRONMENT(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "see the NCCL documentation",
+               "which network interfaces ranks use; checked before they meet", "bt-bench, NCCL")
 BT_ENVIRONMENT(HOME, "HOME", "a folder", "~/.cache when XDG_CACHE_HOME is not set", "libblutrain")
 BT_ENVIRONMENT(XDG_CACHE_HOME, "XDG_CACHE_HOME", "a folder", "where caches are kept",
                "libblutrain, ci/lint.sh")

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,8 @@
 #include "framework/dist/host.h"
 #include "harness/cases/cases.h"
 #include "harness/env/build.h"
+#include "harness/env/nvml.h"
+#include "harness/launch/interface.h"
 #include "harness/plan/plan.h"
 
 enum { BEAT_MS = 10, MEET_S = 60 };
@@ -52,9 +55,31 @@ static bt_status start_beating(bt_ranks *ranks)
     return ranks->beating ? BT_OK : bt_error(BT_STATUS_UNAVAILABLE, "no thread for the heartbeats");
 }
 
-// Ranks of other builds or plans would sum other things.
-static bt_status check_equal(const cJSON *task, bt_group *group)
+static bool is_on_gpu(const cJSON *task)
 {
+    const cJSON *device = bt_json_get(task, "device");
+    return cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
+}
+
+// "none" for a rank on the CPU, or where the driver does not say.
+static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
+{
+    bt_nvml nvml;
+    bt_nvml_device device;
+    int error = 0;
+    (void)snprintf(text, capacity, "none");
+    if (is_on_gpu(task) && bt_nvml_open(&nvml, &error)) {
+        if (nvml.by_index((unsigned)slot, &device) == BT_NVML_OK) {
+            (void)nvml.name(device, text, capacity);
+        }
+        bt_nvml_close(&nvml);
+    }
+}
+
+// Ranks of other builds or plans would sum other things.
+static bt_status check_equal(const cJSON *task, int slot, bt_group *group)
+{
+    char model[96] = "";
     bt_str identity = {0};
     char build[33], plan[33];
     bt_status status = bt_case_identity(bt_json_get(task, "case"), &identity);
@@ -62,8 +87,10 @@ static bt_status check_equal(const cJSON *task, bt_group *group)
         bt_build_digest(build);
         bt_plan_hash(bt_str_text(&identity), plan);
         const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"},
-                                     {"plan", plan, "start all ranks with the same suite"}};
-        status = bt_group_agree(group, rows, 2);
+                                     {"plan", plan, "start all ranks with the same suite"},
+                                     {"GPU model", model, "use hosts with the same GPUs"}};
+        name_gpu(task, slot, model, sizeof model);
+        status = bt_group_agree(group, rows, 3);
     }
     bt_str_release(&identity);
     return status;
@@ -71,10 +98,8 @@ static bt_status check_equal(const cJSON *task, bt_group *group)
 
 static bt_status check_multicast(const cJSON *task)
 {
-    const cJSON *device = bt_json_get(task, "device");
     const char *nvls = bt_environment(BT_VARIABLE_NCCL_NVLS_ENABLE);
-    const bool gpu = cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
-    return !gpu || (nvls && strcmp(nvls, "0") == 0)
+    return !is_on_gpu(task) || (nvls && strcmp(nvls, "0") == 0)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "NCCL_NVLS_ENABLE is %s; ranks on GPUs start only with 0, since NVLink "
@@ -107,6 +132,7 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
     const double silence_s = bt_json_number_of(keys, "timeout_s");
     const int64_t timeout_ns = (int64_t)((silence_s > 0 ? silence_s : 600) * 1e9);
     BT_TRY(check_multicast(task));
+    BT_TRY(bt_interface_check(bt_environment(BT_VARIABLE_NCCL_SOCKET_IFNAME), rank));
     ranks->slot = (int)bt_json_number_of(keys, "slot");
     if (bt_json_get(keys, "host")) {
         BT_TRY(connect_hosts(keys, rank, size, timeout_ns, ranks));
@@ -116,7 +142,7 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
         BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), rank, size, timeout_ns,
                                   &ranks->group));
     }
-    BT_TRY(check_equal(task, ranks->group));
+    BT_TRY(check_equal(task, ranks->slot, ranks->group));
     ranks->group->flight = &ranks->flight;
     bt_flight_joined(&ranks->flight);
     return BT_OK;

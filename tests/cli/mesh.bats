@@ -97,9 +97,10 @@ digest() { # mesh [more keys]
     [[ $output == *"data"*"64"* ]]
 }
 
-# A TCP port of the loopback address that was free a moment ago.
+# The number before that of a TCP port that was free a moment ago: under torchrun rank 0 listens at
+# MASTER_PORT + 1.
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1] - 1)'
 }
 
 # Rank R of two, as torchrun would start it; its output goes to rR.txt.
@@ -153,15 +154,21 @@ torchrun_digests() { # port
     grep -q "rank 1 cannot reach rank 0 at 127.0.0.1 port $((port + 1)) within 4 s" r1.txt
     address=no.such.host.invalid fails torchrun_rank 1 "$port"
     grep -q "cannot resolve the host 'no.such.host.invalid'" r1.txt
-    port=$(free_port)
     python3 -c '
-import socket, sys, time
-s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.sleep(20)' $((port + 1)) &
+import socket, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
+print(s.getsockname()[1] - 1, flush=True); time.sleep(60)' >taken.txt &
     other=$!
-    sleep 0.5
+    for _ in $(seq 100); do
+        [ -s taken.txt ] && break
+        sleep 0.1
+    done
+    port=$(cat taken.txt)
     fails torchrun_rank 0 "$port"
     kill $other
     grep -q "rank 0 cannot listen at 127.0.0.1 port $((port + 1)): Address already in use" r0.txt
+    NCCL_SOCKET_IFNAME=nosuch7 fails torchrun_rank 0 "$port"
+    grep -q 'rank 0: NCCL_SOCKET_IFNAME is nosuch7, which no interface of this host has; it has .*lo' r0.txt
     mesh_suite '{"data": 4}'
     fails torchrun_rank 0 "$port"
     grep -q 'rank 0: train.mesh.data is 4, but torchrun started 2 ranks (WORLD_SIZE)' r0.txt

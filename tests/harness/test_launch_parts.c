@@ -11,6 +11,7 @@
 #include "harness/launch/cause.h"
 #include "harness/launch/devices.h"
 #include "harness/launch/inject.h"
+#include "harness/launch/interface.h"
 #include "harness/launch/places.h"
 #include "harness/launch/shelf.h"
 #include "harness/launch/world.h"
@@ -95,6 +96,20 @@ static void every_kind_of_fault_says_what_is_done(void **state)
     }
     assert_int_equal(bt_cause_row_of(BT_CAUSE_KILLED)->action, BT_LAUNCH_RESTART);
     assert_int_equal(bt_cause_row_of(BT_CAUSE_MEMORY)->action, BT_LAUNCH_END);
+}
+
+static void an_interface_must_be_there(void **state)
+{
+    (void)state;
+    static const char *const there[] = {NULL, "", "lo", "nosuch,l", "=lo", "^nosuch"};
+    static const char *const not_there[] = {"nosuch", "=l", "lo0"};
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; ++i) {
+        ASSERT_OK(bt_interface_check(there[i], 0));
+    }
+    for (size_t i = 0; i < sizeof not_there / sizeof not_there[0]; ++i) {
+        assert_int_equal(bt_interface_check(not_there[i], 3), BT_STATUS_INVALID_ARGUMENT);
+        assert_memory_equal(bt_error_message(), "rank 3: NCCL_SOCKET_IFNAME is ", 30);
+    }
 }
 
 static void the_first_host_of_a_list_is_found(void **state)
@@ -188,6 +203,7 @@ int main(void)
         cmocka_unit_test(ranks_get_equal_shares_of_whole_nodes),
         cmocka_unit_test(faults_to_cause_are_read),
         cmocka_unit_test(every_kind_of_fault_says_what_is_done),
+        cmocka_unit_test(an_interface_must_be_there),
         cmocka_unit_test(the_first_host_of_a_list_is_found),
         cmocka_unit_test(the_state_in_memory_leaves_nothing),
         cmocka_unit_test(gpus_must_be_there_and_of_one_model),
