@@ -204,7 +204,9 @@ bt_status bt_dag_call(bt_dag *graph, bt_kernel_op op, const void *args,
         results[place] = -1;
         if (fields[i].reads || fields[i].writes) {
             status = bind(graph, op, &fields[i], i, binding, &node);
-            results[place] = node.operands[node.operand_count - 1].result;
+            if (status == BT_OK) {
+                results[place] = node.operands[node.operand_count - 1].result;
+            }
         }
     }
     status = status == BT_OK ? bt_dag_node_append(graph, &node) : status;

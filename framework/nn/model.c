@@ -14,6 +14,8 @@ bt_status bt_batch_find(const bt_batch *batch, const char *name, bt_tensor **ten
             *tensor = batch->items[i].tensor;
             return BT_OK;
         }
+    }
+    for (int i = 0; i < batch->count; ++i) {
         bt_str_format(&names, "%s%s", i ? ", " : "", batch->items[i].name);
     }
     bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "the batch has no \"%s\", only: %s",
