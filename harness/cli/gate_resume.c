@@ -11,9 +11,8 @@ bt_status bt_cli_gate_rule_write(const bt_cli_gate_pace *pace, const char *basel
 {
     bt_json_writer json = {.out = out};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "baseline", baseline);
-    bt_json_writer_text(&json, "digest", pace->baseline->digest);
-    bt_json_writer_bool(&json, "fixed", pace->fixed);
+    BT_JSON(&json, BT_KV("baseline", baseline), BT_KV("digest", pace->baseline->digest),
+            BT_FLAG("fixed", pace->fixed));
     bt_str_append(out, ",\"policy\":");
     bt_json_write(pace->policy->root, out);
     bt_json_writer_close(&json, '}');

@@ -138,11 +138,9 @@ static void print_json(const bisect_verb *self, bt_str *out)
     }
     bt_json_writer_open(&json, "commits", '[');
     for (int64_t i = 0; i < search->count; ++i) {
-        bt_json_writer_open(&json, NULL, '{');
-        bt_json_writer_text(&json, "commit", search->commits[i].hash);
-        bt_json_writer_text(&json, "subject", search->commits[i].subject);
-        bt_json_writer_text(&json, "verdict", verdicts[search->commits[i].verdict]);
-        bt_json_writer_close(&json, '}');
+        BT_JSON_OBJECT(&json, NULL, BT_KV("commit", search->commits[i].hash),
+                       BT_KV("subject", search->commits[i].subject),
+                       BT_KV("verdict", verdicts[search->commits[i].verdict]));
     }
     bt_json_writer_close(&json, ']');
     bt_json_writer_close(&json, '}');

@@ -60,11 +60,9 @@ static void describe_export(const char *path, const bt_bundle_key *key, bool jso
     }
     if (json) {
         bt_json_writer writer = {.out = out, .indent = 1};
-        bt_json_writer_open(&writer, NULL, '{');
-        bt_json_writer_text(&writer, "bundle", path);
-        bt_json_writer_integer(&writer, "size_bytes", (int64_t)size_bytes);
-        bt_json_writer_text(&writer, "key_id", key ? key->id : "");
-        bt_json_writer_close(&writer, '}');
+        BT_JSON_OBJECT(&writer, NULL, BT_KV("bundle", path),
+                       BT_KV("size_bytes", (int64_t)size_bytes),
+                       BT_KV("key_id", key ? key->id : ""));
         bt_str_append(out, "\n");
         return;
     }

@@ -88,18 +88,11 @@ static void write_found(bt_json_writer *json, const bt_bisect_result *result)
 {
     const bt_difference *d = &result->difference;
     char element[64];
-    bt_json_writer_open(json, "first", '{');
-    bt_json_writer_integer(json, "step", result->step);
-    bt_json_writer_text(json, "name", result->name);
-    bt_json_writer_text(json, "op", result->op);
-    bt_json_writer_text(json, "layer", result->layer);
-    bt_json_writer_text(json, "element", bt_element_text(&result->shape, d->first, element));
-    bt_json_writer_integer(json, "index", d->first);
-    bt_json_writer_real(json, "a", d->first_a);
-    bt_json_writer_real(json, "b", d->first_b);
-    bt_json_writer_integer(json, "differing", d->differing);
-    bt_json_writer_integer(json, "elements", d->elements);
-    bt_json_writer_close(json, '}');
+    BT_JSON_OBJECT(json, "first", BT_KV("step", result->step), BT_KV("name", result->name),
+                   BT_KV("op", result->op), BT_KV("layer", result->layer),
+                   BT_KV("element", bt_element_text(&result->shape, d->first, element)),
+                   BT_KV("index", d->first), BT_KV("a", d->first_a), BT_KV("b", d->first_b),
+                   BT_KV("differing", d->differing), BT_KV("elements", d->elements));
 }
 
 bt_status bt_bisect_json(const bt_bisect_side sides[2], const bt_bisect_result *result, bt_str *out)
@@ -107,12 +100,10 @@ bt_status bt_bisect_json(const bt_bisect_side sides[2], const bt_bisect_result *
     static const char *const keys[] = {"unlike_record_a", "unlike_record_b"};
     bt_json_writer json = {.out = out, .indent = 1};
     bt_json_writer_open(&json, NULL, '{');
-    bt_json_writer_text(&json, "a", sides[0].name);
-    bt_json_writer_text(&json, "b", sides[1].name);
-    bt_json_writer_text(&json, "differs", bt_bisect_record_name(result->span.differs));
-    bt_json_writer_integer(&json, "replayed_from", result->span.first);
-    bt_json_writer_integer(&json, "last_step", result->span.last);
-    bt_json_writer_integer(&json, "replayed", result->replayed);
+    BT_JSON(&json, BT_KV("a", sides[0].name), BT_KV("b", sides[1].name),
+            BT_KV("differs", bt_bisect_record_name(result->span.differs)),
+            BT_KV("replayed_from", result->span.first), BT_KV("last_step", result->span.last),
+            BT_KV("replayed", result->replayed));
     for (int i = 0; i < 2; ++i) {
         if (result->strange[i] >= 0) {
             bt_json_writer_integer(&json, keys[i], result->strange[i]);

@@ -39,14 +39,9 @@ static void open_row(int64_t run, const char *const *words, int count, const cha
     }
     bt_str_append(out, " data-words=\"");
     for (int i = 0; i < count; ++i) {
-        bt_html_text(out, words[i]);
-        bt_str_append(out, " ");
+        bt_html(out, "%s ", words[i]);
     }
-    bt_str_append(out, "\" data-status=\"");
-    bt_html_text(out, status);
-    bt_str_append(out, "\" data-suite=\"");
-    bt_html_text(out, suite);
-    bt_str_append(out, "\">");
+    bt_html(out, "\" data-status=\"%s\" data-suite=\"%s\">", status, suite);
 }
 
 // A link to the run's own page, as seen from the index.
@@ -61,19 +56,13 @@ static void write_number(const index_page *page, const bt_store_run_row *row, bt
     }
     bt_str_append(out, "<th scope=row class=n>");
     if (*path) {
-        bt_str_append(out, "<a href=\"");
-        bt_html_text(out, path);
-        bt_str_format(out, "\">%lld</a>", (long long)row->id);
+        bt_html(out, "<a href=\"%s\">%lld</a>", path, (long long)row->id);
     } else {
         bt_str_format(out, "%lld", (long long)row->id);
     }
 }
 
-static void write_text(const char *text, bt_str *out)
-{
-    bt_str_append(out, "<td>");
-    bt_html_text(out, text);
-}
+static void write_text(const char *text, bt_str *out) { bt_html(out, "<td>%s", text); }
 
 static void write_run(const index_page *page, const bt_store_run_row *row, bt_str *out)
 {
@@ -84,9 +73,7 @@ static void write_run(const index_page *page, const bt_store_run_row *row, bt_st
     write_number(page, row, out);
     write_text(row->name, out);
     write_text(row->suite, out);
-    bt_str_append(out, " <span class=muted>");
-    bt_html_text(out, row->profile);
-    bt_str_append(out, "</span><td>");
+    bt_html(out, " <span class=muted>%s</span><td>", row->profile);
     bt_mark_write(status, out);
     bt_str_format(out, "<td data-v=%lld>%s<td class=n data-v=%.0f>%s<td class=n>%lld",
                   (long long)row->started_ns, bt_format_date(row->started_ns).text,
@@ -142,12 +129,10 @@ static void write_spark(const double *values, int64_t count, const char *label, 
     }
     const double span = high > low ? high - low : 1, wide = SPARK_WIDTH - 2 * SPARK_EDGE;
     double x = 0, y = 0;
-    bt_str_format(out,
-                  "<svg class=spark width=%d height=%d viewBox=\"0 0 %d %d\" role=img "
-                  "aria-label=\"",
-                  SPARK_WIDTH, SPARK_HEIGHT, SPARK_WIDTH, SPARK_HEIGHT);
-    bt_html_text(out, label);
-    bt_str_append(out, "\"><polyline points=\"");
+    bt_html(out,
+            "<svg class=spark width=%d height=%d viewBox=\"0 0 %d %d\" role=img "
+            "aria-label=\"%s\"><polyline points=\"",
+            SPARK_WIDTH, SPARK_HEIGHT, SPARK_WIDTH, SPARK_HEIGHT, label);
     for (int64_t i = 0; i < count; ++i) {
         x = SPARK_EDGE + (count > 1 ? wide * (double)i / (double)(count - 1) : wide / 2);
         y = SPARK_EDGE +
@@ -172,9 +157,7 @@ static bt_status write_series(const index_page *page, const bt_store_point *poin
         (void)snprintf(change, sizeof change, "%+.1f %%", 100 * (last / values[runs - 2] - 1));
     }
     open_row(0, words, 4, "", points->suite, out);
-    bt_str_append(out, "<th scope=row>");
-    bt_html_text(out, points->name);
-    bt_str_append(out, "<td class=plot-cell>");
+    bt_html(out, "<th scope=row>%s<td class=plot-cell>", points->name);
     write_spark(values, runs, label, out);
     bt_str_format(out,
                   "<td class=n data-v=%.17g>%s<td class=n>%s<td class=n>%lld<td class=n>"
@@ -212,10 +195,7 @@ static bt_status write_cases(const index_page *page, bt_str *out)
 
 static void write_choice(const char *word, bt_str *out)
 {
-    bt_str_append(out, "<option value=\"");
-    bt_html_text(out, word);
-    bt_str_append(out, "\">");
-    bt_html_text(out, word);
+    bt_html(out, "<option value=\"%s\">%s", word, word);
 }
 
 static void write_suites(const index_page *page, bt_str *out)
@@ -240,8 +220,7 @@ static void write_head(const index_page *page, const char *database, bt_str *out
     bt_str_append(out, "<header><p class=eyebrow>bt-bench</p><h1>");
     bt_str_format(out, "%lld run%s in ", (long long)page->runs.count,
                   page->runs.count == 1 ? "" : "s");
-    bt_html_text(out, database);
-    bt_str_append(out, "</h1>\n<ul class=tiles>");
+    bt_html(out, "%s</h1>\n<ul class=tiles>", database);
     for (int i = 0; i < BT_RUN_STATUS_COUNT; ++i) {
         if (counts[i] > 0) {
             const report_mark *mark = bt_mark_of(bt_run_status_name((bt_run_status)i));

@@ -168,12 +168,11 @@ bt_status bt_page_of_tables(const char *title, const char *body, bt_str *out)
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
         write_digest(needed[i].bytes, *needed[i].size_bytes, out);
     }
-    bt_str_append(out,
-                  "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                  "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
-                  "href=\"data:,\">\n<title>");
-    bt_html_text(out, title);
-    bt_str_append(out, "</title>\n<style>");
+    bt_html(out,
+            "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
+            "name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
+            "href=\"data:,\">\n<title>%s</title>\n<style>",
+            title);
     bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
     bt_str_format(out,
                   "</style>\n</head>\n<body>\n<main>\n%s</main>\n<footer>Made by bt-bench; this "

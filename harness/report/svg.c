@@ -285,8 +285,11 @@ bt_status bt_svg_plot(const char *title, const char *x_name, const bt_plot_line 
     static const chart_kind kind = {.unit = BT_UNIT_NATS}; // ticks as they are
     static const report_case nobody;
     curve curves[BT_PLOT_LINES_MAX] = {{0}};
-    chart from = {
-        .kind = &kind, .curves = curves, .x_max = 1.0, .y_min = INFINITY, .y_max = -INFINITY};
+    chart from = {.kind = &kind,
+                  .curves = curves,
+                  .x_max = 1.0,
+                  .y_min = (double)INFINITY,
+                  .y_max = -(double)INFINITY};
     bt_status status = BT_OK;
     for (int64_t i = 0; i < count && i < BT_PLOT_LINES_MAX && status == BT_OK; i++) {
         curves[i].item = &nobody;

@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // A backslash keeps a character from being markup, but mentions and references are looked for in
@@ -54,25 +54,31 @@ void bt_csv_text(bt_str *out, const char *text)
     }
 }
 
-// Prints one conversion and steps over its argument.
-static void append_number(bt_str *out, const char *conversion, va_list *arguments)
+// Appends the next argument as a conversion of this length says.
+static void append_number(bt_str *out, const char *conversion, size_t length, va_list *arguments)
 {
-    char text[64];
-    const char type = conversion[strlen(conversion) - 1];
-    va_list same;
-    va_copy(same, *arguments);
-    (void)vsnprintf(text, sizeof text, conversion, same);
-    va_end(same);
-    if (strchr("eEfFgG", type)) {
-        (void)va_arg(*arguments, double);
-    } else if (strstr(conversion, "ll")) {
-        (void)va_arg(*arguments, long long);
-    } else if (strchr(conversion, 'z')) {
-        (void)va_arg(*arguments, size_t);
-    } else {
-        (void)va_arg(*arguments, int);
+    const char *point = memchr(conversion, '.', length);
+    const int digits = point ? atoi(point + 1) : -1; // -1: as without
+    switch (conversion[length - 1]) {
+    case 'e':
+        bt_str_format(out, "%.*e", digits, va_arg(*arguments, double));
+        break;
+    case 'f':
+        bt_str_format(out, "%.*f", digits, va_arg(*arguments, double));
+        break;
+    case 'g':
+        bt_str_format(out, "%.*g", digits, va_arg(*arguments, double));
+        break;
+    case 'u':
+        bt_str_format(out, "%zu", va_arg(*arguments, size_t));
+        break;
+    default:
+        if (memchr(conversion, 'l', length)) {
+            bt_str_format(out, "%lld", va_arg(*arguments, long long));
+        } else {
+            bt_str_format(out, "%d", va_arg(*arguments, int));
+        }
     }
-    bt_str_append(out, text);
 }
 
 void bt_escape_format(bt_str *out, void (*escape)(bt_str *out, const char *text),
@@ -91,10 +97,8 @@ void bt_escape_format(bt_str *out, void (*escape)(bt_str *out, const char *text)
             escape(out, va_arg(rest, const char *));
             format += 2;
         } else if (format[0] == '%') {
-            char conversion[16];
-            size_t length = strcspn(format, "diuxXceEfFgG") + 1;
-            (void)snprintf(conversion, sizeof conversion, "%.*s", (int)length, format);
-            append_number(out, conversion, &rest);
+            size_t length = strcspn(format, "dufeg") + 1;
+            append_number(out, format, length, &rest);
             format += length;
         }
     }

@@ -51,10 +51,10 @@ static void a_format_escapes_its_texts_alone(void **state)
     bt_str out = {0};
     bt_markdown(&out, "| %s | %lld | %.2f %% | %d%s |", "a|b", 1LL << 40, 1.5, -3, "");
     bt_markdown(&out, "%s", "@x%s");
-    bt_markdown(&out, " %zu %4x", (size_t)7, 255u);
+    bt_markdown(&out, " %zu %.3g %.1e", (size_t)7, 0.12345, 25000.0);
     assert_int_equal(bt_str_status(&out), BT_OK);
     assert_string_equal(bt_str_text(&out),
-                        "| a\\|b | 1099511627776 | 1.50 % | -3 |@" WJ "x%" WJ "s 7   ff");
+                        "| a\\|b | 1099511627776 | 1.50 % | -3 |@" WJ "x%" WJ "s 7 0.123 2.5e+04");
     bt_str_release(&out);
 }
 
