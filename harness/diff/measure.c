@@ -86,7 +86,7 @@ void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_differe
 
 const char *bt_element_text(const bt_shape *shape, int64_t element, char text[64])
 {
-    int64_t index[BT_MAX_RANK];
+    int64_t index[BT_MAX_RANK] = {0};
     size_t at = 1;
     for (int i = shape->rank - 1; i >= 0; --i) {
         const int64_t size = shape->size[i] > 0 ? shape->size[i] : 1;

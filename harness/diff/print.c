@@ -80,7 +80,7 @@ static bt_status write_layers(const bt_diff_result *result, const bt_diff_step *
     bt_table table = {.align = "llrrllrrrrr"};
     const int64_t end = step->first + step->count;
     bt_table_heads(&table, "kind|layer|values|over|worst|type|L2|max|rel. max|rel. L2|bound");
-    for (int64_t i = step->first, next = i; i < end; i = next) {
+    for (int64_t i = step->first, next; i < end; i = next) {
         int64_t worst = i, over = 0;
         for (next = i; next < end && same_group(&result->rows[i], &result->rows[next]); ++next) {
             over += result->rows[next].over;
