@@ -60,7 +60,7 @@ static bt_status hash_tensor(bt_context *context, const bt_tensor *tensor, void 
     return status;
 }
 
-bt_status bt_state_digest(bt_context *context, const bt_state *state, char digest[33])
+static bt_status digest_of(bt_context *context, const bt_state *state, bool values, char digest[33])
 {
     bt_manifest manifest = {.values = state->values};
     void *tensors = NULL;
@@ -81,9 +81,19 @@ bt_status bt_state_digest(bt_context *context, const bt_state *state, char diges
         ++manifest.tensor_count;
         BT_TRY_GOTO(hash_tensor(context, tensor, host, row->xxh3), done);
     }
-    BT_TRY_GOTO(bt_manifest_digest(&manifest, true, digest), done);
+    BT_TRY_GOTO(bt_manifest_digest(&manifest, values, digest), done);
 done:
     bt_mem_free(host);
     bt_manifest_release(&manifest);
     return status;
+}
+
+bt_status bt_state_digest(bt_context *context, const bt_state *state, char digest[33])
+{
+    return digest_of(context, state, true, digest);
+}
+
+bt_status bt_state_tensors_digest(bt_context *context, const bt_state *state, char digest[33])
+{
+    return digest_of(context, state, false, digest);
 }

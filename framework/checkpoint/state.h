@@ -45,5 +45,8 @@ BT_CHECKED bt_status bt_state_check_values(const bt_state_values *values);
 // XXH3-128 of everything. Waits for the context's stream.
 // Errors  INVALID_ARGUMENT, OUT_OF_MEMORY
 BT_CHECKED bt_status bt_state_digest(bt_context *context, const bt_state *state, char digest[33]);
+// Likewise of the tensors without the values.
+BT_CHECKED bt_status bt_state_tensors_digest(bt_context *context, const bt_state *state,
+                                             char digest[33]);
 
 #endif

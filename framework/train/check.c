@@ -52,6 +52,7 @@ static bt_status check_integers(const bt_train_plan *plan)
         {"profile_steps", plan->profile_steps, 0, 20},
         {"recompute_blocks", plan->recompute_blocks, 0, 40},
         {"verify_every", plan->verify_every, 0, 40},
+        {"digest_every", plan->digest_every, 0, 40},
         {"optimizer.warmup_steps", plan->optimizer.warmup_steps, 0, 40},
         {"optimizer.decay_steps", plan->optimizer.decay_steps, 0, 40},
         {"checkpoint.every_steps", plan->checkpoints.every_steps, 0, 40},

@@ -188,6 +188,23 @@ bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])
     return bt_ranks_share(t, digest, 33);
 }
 
+bt_status bt_keep_report_state(bt_trainer *t, int64_t step)
+{
+    const int64_t every = t->plan->digest_every;
+    bt_train_state event = {.step = step};
+    if (every == 0 || step % every != 0) {
+        return BT_OK;
+    }
+    const int64_t start_ns = bt_clock_ns();
+    BT_TRY(collect(t));
+    if (bt_ranks_own(t) != 0 || !t->observer->state) {
+        return BT_OK;
+    }
+    BT_TRY(bt_state_tensors_digest(&t->session.context, &t->keep.state, event.digest));
+    event.host_ns = bt_clock_ns() - start_ns;
+    return t->observer->state(t->observer->self, &event);
+}
+
 // ---- loading ------------------------------------------------------------------------------------
 
 static bt_status report(const bt_trainer *t, const bt_train_save *event)

@@ -340,6 +340,7 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
         BT_TRY(examine(t, step, result));
         BT_TRY(bt_error_context(watched_step(t, step), "step %lld", (long long)step));
         result->steps_done = step + 1;
+        BT_TRY(bt_keep_report_state(t, step + 1));
         BT_TRY(bt_keep_tick(t, step + 1));
     }
     BT_TRY(bt_keep_finish(t, result->steps_done));

@@ -134,6 +134,7 @@ typedef struct bt_train_plan {
     int64_t hellaswag_every;       // before step 0, every so many steps and at the end; 0: never
     bt_train_policy on_nonfinite;  // other than CONTINUE: the host waits before each update
     bool anomaly;                  // name the op that makes the first NaN or infinity: slow
+    int64_t digest_every;          // report a digest of the state every so many steps; 0: never
     int64_t verify_every;          // replay every so many steps and compare bits; 0: never
     bt_train_parallel parallel;
 } bt_train_plan;
@@ -173,6 +174,13 @@ typedef struct bt_train_score {
     bt_hellaswag_score score;
     int64_t host_ns;
 } bt_train_score;
+
+// Digest of parameters and moments (bt_state_tensors_digest). Its time is not part of any step's.
+typedef struct bt_train_state {
+    int64_t step; // behind so many steps
+    char digest[33];
+    int64_t host_ns;
+} bt_train_state;
 
 // One NVTX range, aggregated over one profiled step. The path is slash-separated, outermost first:
 // "step/forward/block/attention".
@@ -286,6 +294,7 @@ typedef struct bt_train_observer {
     bt_status (*step)(void *self, const bt_train_step *event);
     bt_status (*eval)(void *self, const bt_train_eval *event);
     bt_status (*score)(void *self, const bt_train_score *event);
+    bt_status (*state)(void *self, const bt_train_state *event);
     bt_status (*range)(void *self, const bt_train_range *event);
     bt_status (*kernel)(void *self, const bt_train_kernel *event);
     bool (*should_stop)(void *self); // asked between steps

@@ -184,5 +184,7 @@ BT_CHECKED bt_status bt_keep_roll_back(bt_trainer *t, int64_t step, int64_t *fro
 // The values and the digest of the state behind `step` steps.
 void bt_keep_values(const bt_trainer *t, int64_t step, bt_state_values *values);
 BT_CHECKED bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33]);
+// Reports the digest of parameters and moments behind `step` steps where the plan asks for it.
+BT_CHECKED bt_status bt_keep_report_state(bt_trainer *t, int64_t step);
 
 #endif

@@ -134,6 +134,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .slowdown = work->inject_slowdown,
         .checkpoints = checkpoints_of(work, train),
         .anomaly = cJSON_IsTrue(bt_json_get(train, "anomaly")),
+        .digest_every = whole(train, "digest_every"),
         .verify_every = whole(train, "verify_every"),
         .init = text_of(train, "init"),
     };

@@ -105,10 +105,29 @@ static bt_status compare_checkpoints(const bt_bisect_side sides[2], bt_bisect_sp
     return BT_OK;
 }
 
+// The first recorded digest of the state that differs moves the end down: it is that behind a step.
+static void compare_states(const bt_bisect_side sides[2], bt_bisect_span *out)
+{
+    const bt_store_round *a = sides[0].round, *b = sides[1].round;
+    for (int64_t i = 0, k = 0; i < a->state_count && k < b->state_count;) {
+        const bt_store_state *x = &a->states[i], *y = &b->states[k];
+        if (x->step == y->step && strcmp(x->digest, y->digest) != 0) {
+            if (x->step - 1 < out->last || out->differs == BT_BISECT_NOTHING) {
+                out->last = x->step - 1;
+                out->differs = BT_BISECT_STATE;
+            }
+            return;
+        }
+        i += x->step <= y->step;
+        k += y->step <= x->step;
+    }
+}
+
 bt_status bt_bisect_span_of(const bt_bisect_side sides[2], bt_bisect_span *out)
 {
     *out = (bt_bisect_span){.differs = BT_BISECT_NOTHING, .last = -1};
     BT_TRY(compare_steps(sides, out));
+    compare_states(sides, out);
     return compare_checkpoints(sides, out);
 }
 

@@ -1,10 +1,11 @@
 // harness/diff/bisect.h - bt-bench bisect-bits: where two recorded runs part
 //
 // What is recorded of every step are the bits of its loss and its gradient norm; of every
-// checkpoint, a digest of parameters and moments. They say between which steps the runs part:
-// behind the last checkpoint that both have with one digest, and not later than the first record
-// that differs. Those steps are trained again, both sides in lockstep, and every value is compared
-// bit by bit: the first that differs is named, with the op that made it and its element.
+// checkpoint, and of every so many steps where train.digest_every asks for it, a digest of
+// parameters and moments. They say between which steps the runs part: behind the last checkpoint
+// that both have with one digest, and not later than the first record that differs. Those steps are
+// trained again, both sides in lockstep, and every value is compared bit by bit: the first that
+// differs is named, with the op that made it and its element.
 //
 // A replay is held against its record, too. Where it gives other bits than the record, either
 // another build made the run, or the hardware erred in one of the two.
@@ -27,6 +28,7 @@ typedef struct bt_bisect_side {
     X(NOTHING, "nothing")                                                                          \
     X(LOSS, "loss")                                                                                \
     X(NORM, "gradient norm")                                                                       \
+    X(STATE, "state")                                                                              \
     X(CHECKPOINT, "state of the checkpoint")                                                       \
     X(DIGEST, "state at the end")
 

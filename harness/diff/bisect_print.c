@@ -10,6 +10,9 @@ static void write_span(const bt_bisect_side sides[2], const bt_bisect_result *re
                       "recorded     losses and gradient norms are the same, the checkpoints of "
                       "step %lld are not\n",
                       (long long)span->last + 1);
+    } else if (span->differs == BT_BISECT_STATE) {
+        bt_str_format(out, "recorded     the first difference is the state behind step %lld\n",
+                      (long long)span->last);
     } else if (span->differs == BT_BISECT_DIGEST) {
         bt_str_append(out,
                       "recorded     every loss and gradient norm is the same, the state at the "

@@ -43,7 +43,7 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bt_run_data
                                .val_shard_count = out->data.val_count};
     BT_TRY(bt_case_train_plan(&work, &out->train));
     out->train.eval_every = out->train.profile_steps = out->train.warmup_timing_steps = 0;
-    out->train.verify_every = 0;
+    out->train.verify_every = out->train.digest_every = 0;
     return BT_OK;
 }
 

@@ -24,7 +24,7 @@ static bt_status take_start(bt_relay *relay, const bt_run_event *event)
     }
     relay->started = true;
     relay->first_step = relay->next_step = relay->next_eval = relay->next_score =
-        relay->replayed_to = event->as.start.first_step;
+        relay->next_state = relay->replayed_to = event->as.start.first_step;
     return relay->tell(relay->self, event);
 }
 
@@ -119,6 +119,8 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return take_counted(relay, event, event->as.eval.step, &relay->next_eval);
     case BT_RUN_EVENT_SCORE:
         return take_counted(relay, event, event->as.score.step, &relay->next_score);
+    case BT_RUN_EVENT_STATE:
+        return take_counted(relay, event, event->as.state.step, &relay->next_state);
     case BT_RUN_EVENT_RANGE:
         bt_run_event_write(event, &relay->ranges);
         return bt_str_status(&relay->ranges);

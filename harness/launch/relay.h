@@ -9,7 +9,7 @@ typedef struct bt_relay {
     void *self;
     bool started;
     int64_t next_step; // that has not been told
-    int64_t next_eval, next_score;
+    int64_t next_eval, next_score, next_state;
     uint32_t *bits; // owned [bit_count]: of the losses told, from first_step on
     int64_t bit_count, bit_capacity, first_step;
     int64_t replayed_to; // steps below were told by an earlier generation

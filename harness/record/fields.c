@@ -134,6 +134,10 @@ static const bt_field SCORE_fields[] = {
     F(bt_store_score, INTEGER, correct), F(bt_store_score, INTEGER, normalised_correct),
     F(bt_store_score, INTEGER, host_ns)};
 
+static const bt_field STATE_fields[] = {F(bt_store_state, INTEGER, step),
+                                        F(bt_store_state, TEXT, digest),
+                                        F(bt_store_state, INTEGER, host_ns)};
+
 static const bt_field FAULT_fields[] = {
     F(bt_store_fault, INTEGER, step), F(bt_store_fault, TEXT, kind),
     F(bt_store_fault, TEXT, action), F(bt_store_fault, TEXT, message)};

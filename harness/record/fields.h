@@ -53,6 +53,7 @@ typedef struct bt_field {
     X(RANGE, bt_store_range)                                                                       \
     X(KERNEL, bt_store_kernel)                                                                     \
     X(SCORE, bt_store_score)                                                                       \
+    X(STATE, bt_store_state)                                                                       \
     X(FAULT, bt_store_fault)                                                                       \
     X(MEMORY, bt_store_memory)                                                                     \
     X(TELEMETRY, bt_store_telemetry)

@@ -145,6 +145,13 @@ typedef struct bt_store_kernel {
     const char *op, *kernel; // once per round
 } bt_store_kernel;
 
+// A digest of parameters and moments during training (bt_train_state).
+typedef struct bt_store_state {
+    int64_t step;       // behind so many steps, once per round
+    const char *digest; // 32 hex digits
+    int64_t host_ns;
+} bt_store_state;
+
 // A score on HellaSwag during training (framework/eval/hellaswag.h).
 typedef struct bt_store_score {
     int64_t step; // parameters after so many steps, once per round
@@ -273,6 +280,8 @@ typedef struct bt_store_round {
     int64_t kernel_count;
     const bt_store_score *scores; // ascending
     int64_t score_count;
+    const bt_store_state *states; // ascending
+    int64_t state_count;
     const bt_store_fault *faults; // in the order recorded
     int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded

@@ -77,6 +77,9 @@ static const field fields[] = {
     FIELD(SCORE, "correct", INTEGER, true, score.correct),
     FIELD(SCORE, "normalised_correct", INTEGER, true, score.normalised_correct),
     FIELD(SCORE, "host_ns", INTEGER, false, score.host_ns),
+    FIELD(STATE, "step", INTEGER, true, state.step),
+    FIELD(STATE, "digest", TEXT, true, state.digest),
+    FIELD(STATE, "host_ns", INTEGER, false, state.host_ns),
     FIELD(FAULT, "step", INTEGER, true, fault.step),
     FIELD(FAULT, "kind", TEXT, true, fault.kind),
     FIELD(FAULT, "action", TEXT, true, fault.action),
@@ -256,7 +259,8 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     bool of_train = kind && strcmp(kind, "train") == 0;
     return !(kind && !of_train &&
              (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
-              type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_RECOVERY)) &&
+              type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_STATE ||
+              type == BT_RUN_EVENT_RECOVERY)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }
@@ -297,6 +301,18 @@ static bt_status check_score(bt_run_event_state *state, const bt_store_score *sc
     return BT_OK;
 }
 
+static bt_status check_state(bt_run_event_state *state, const bt_store_state *given)
+{
+    if (given->step < state->next_state || given->step > state->next_step) {
+        return refuse(state, "a state of a step that is not there, or that had one", "");
+    }
+    if (strlen(given->digest) != 32 || strspn(given->digest, "0123456789abcdef") != 32) {
+        return refuse(state, "a state's digest is not 32 hex digits", "");
+    }
+    state->next_state = given->step + 1;
+    return BT_OK;
+}
+
 // Order within the measuring: evaluations count up, measured is behind the samples and comes once.
 static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *event)
 {
@@ -313,6 +329,9 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
     }
     if (event->type == BT_RUN_EVENT_SCORE) {
         return check_score(state, &event->as.score);
+    }
+    if (event->type == BT_RUN_EVENT_STATE) {
+        return check_state(state, &event->as.state);
     }
     return BT_OK;
 }

@@ -30,6 +30,7 @@
     X(MEASURED, "measured")                                                                        \
     X(FAULT, "fault")                                                                              \
     X(SCORE, "hellaswag")                                                                          \
+    X(STATE, "state")                                                                              \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
@@ -120,6 +121,7 @@ typedef struct bt_run_event {
         bt_store_range range;
         bt_store_kernel kernel;
         bt_store_score score;
+        bt_store_state state;
         bt_store_fault fault;
         bt_store_memory memory;
         bt_run_event_samples samples;
@@ -156,6 +158,7 @@ typedef struct bt_run_event_state {
     int64_t next_step;  // the step that must come next
     int64_t next_eval;  // the earliest step of which an evaluation may come
     int64_t next_score; // likewise a score
+    int64_t next_state; // likewise a digest of the state
     int64_t samples;    // taken
     bool started, measured, done, failed;
 } bt_run_event_state;

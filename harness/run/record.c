@@ -189,6 +189,9 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
     case BT_RUN_EVENT_SCORE:
         self->evals_ns += (double)event->as.score.host_ns;
         return bt_store_score_add(self->store, self->round, &event->as.score);
+    case BT_RUN_EVENT_STATE:
+        self->evals_ns += (double)event->as.state.host_ns;
+        return bt_store_state_add(self->store, self->round, &event->as.state);
     case BT_RUN_EVENT_FAULT:
         return bt_store_fault_add(self->store, self->round, &event->as.fault);
     case BT_RUN_EVENT_MEMORY: {

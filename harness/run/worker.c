@@ -124,6 +124,13 @@ static bt_status on_score(void *context, const bt_train_score *score)
     return say(context, &event);
 }
 
+static bt_status on_state(void *context, const bt_train_state *state)
+{
+    bt_run_event event = {.type = BT_RUN_EVENT_STATE,
+                          .as.state = {state->step, state->digest, state->host_ns}};
+    return say(context, &event);
+}
+
 static bt_status on_range(void *context, const bt_train_range *range)
 {
     bt_run_event event = {
@@ -299,6 +306,7 @@ static bt_status run_case(worker *self)
                                            .step = on_step,
                                            .eval = on_eval,
                                            .score = on_score,
+                                           .state = on_state,
                                            .range = on_range,
                                            .kernel = on_kernel,
                                            .should_stop = should_stop,

@@ -38,9 +38,9 @@ bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
 
 static bt_status remove_rows(bt_store *store, int64_t run)
 {
-    static const char *const of_rounds[] = {"measurement", "step",       "eval",
-                                            "range_stat",  "kernel_use", "score",
-                                            "fault",       "memory",     "telemetry"};
+    static const char *const of_rounds[] = {"measurement", "step",     "eval",  "range_stat",
+                                            "kernel_use",  "score",    "state", "fault",
+                                            "memory",      "telemetry"};
     static const char *const of_session[] = {"round",        "artifact",         "verdict",
                                              "session_file", "session_schedule", "session_system",
                                              "session_gap",  "calibration"};

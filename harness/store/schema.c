@@ -230,9 +230,16 @@ static const char *const version_15[] = {
     "ALTER TABLE session ADD COLUMN note TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX session_of_name ON session(name)", NULL};
 
+// Digests of parameters and moments during training.
+static const char *const version_16[] = {
+    "CREATE TABLE state("
+    " round_id INTEGER NOT NULL REFERENCES round(id), step INTEGER NOT NULL, digest TEXT NOT NULL,"
+    " host_ns INTEGER NOT NULL, PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
+    NULL};
+
 static const char *const *const migrations[] = {
-    version_1, version_2,  version_3,  version_4,  version_5,  version_6,  version_7, version_8,
-    version_9, version_10, version_11, version_12, version_13, version_14, version_15};
+    version_1, version_2,  version_3,  version_4,  version_5,  version_6,  version_7,  version_8,
+    version_9, version_10, version_11, version_12, version_13, version_14, version_15, version_16};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -154,6 +154,9 @@ const bt_suite_key bt_suite_keys[] = {
      "Weights to begin with: a checkpoint, a folder of them, or GPT-2 as model.safetensors; from "
      "the "
      "working directory. Left out: drawn from the seed."},
+    WHOLE_ROW(TRAIN, "digest_every", 0, 1e9, NULL,
+              "Record a digest of parameters and moments every so many steps, for bisect-bits; it "
+              "reads all of them back. 0 or left out: never."),
     WHOLE_ROW(TRAIN, "profile_steps", 0, 1000, "2",
               "Steps on which NVTX ranges are timed; their own times are no measurements."),
     CHOICE_ROW(TRAIN, "order", "shuffled|sequential", "\"shuffled\"", false, true,

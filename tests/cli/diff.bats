@@ -151,3 +151,17 @@ record() { # option...
     [ "$status" = 2 ]
     [[ $stderr == *"no training case nothing of this program in common"* ]]
 }
+
+@test "recorded digests of the state show what no loss shows yet" {
+    record --set train.digest_every=1 --set train.optimizer.weight_decay=0.1
+    record --set train.digest_every=1 --set train.optimizer.weight_decay=0.1000001
+    run --separate-stderr "$bench" bisect-bits 1 2 --db r.sqlite --format json
+    [ "$status" = 1 ]
+    [[ $output == *'"differs": "state"'* ]]
+    [[ $output == *'"last_step": '[01]','* ]]
+    [[ $output == *'"op": "adamw"'* ]]
+    "$bench" export 1 -o a.tar.zst --db r.sqlite >/dev/null
+    "$bench" verify a.tar.zst >/dev/null
+    "$bench" import a.tar.zst --db other.sqlite >/dev/null
+    [ "$(sqlite3 other.sqlite 'SELECT count(*) FROM state')" = 6 ]
+}

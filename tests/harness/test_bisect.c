@@ -20,10 +20,13 @@ typedef struct recorded {
     bt_train_plan plan;
     bt_store_step steps[STEPS];
     bt_store_round round;
+    bt_store_state states[STEPS];
+    char state_digests[STEPS][33];
     char digest[64], checkpoints[256];
 } recorded;
 
-static double decay; // of the weights, of what is recorded next; 0: the usual one
+static int64_t digests; // recorded every so many steps, of what is recorded next; 0: never
+static double decay;    // of the weights, of what is recorded next; 0: the usual one
 
 static bt_status on_step(void *self, const bt_train_step *event)
 {
@@ -33,10 +36,19 @@ static bt_status on_step(void *self, const bt_train_step *event)
     return BT_OK;
 }
 
+static bt_status on_state(void *self, const bt_train_state *event)
+{
+    recorded *to = self;
+    const int64_t at = to->round.state_count++;
+    memcpy(to->state_digests[at], event->digest, sizeof event->digest);
+    to->states[at] = (bt_store_state){.step = event->step, .digest = to->state_digests[at]};
+    return BT_OK;
+}
+
 // Trains on the device that fails, by this plan of faults. every: checkpoints; 0: none.
 static void record(recorded *out, const char *name, const faulty_plan *fault, int64_t every)
 {
-    const bt_train_observer observer = {.self = out, .step = on_step};
+    const bt_train_observer observer = {.self = out, .step = on_step, .state = on_state};
     bt_train_result result;
     *out = (recorded){.plan = small_train_plan()};
     out->plan.device = "faulty";
@@ -45,6 +57,7 @@ static void record(recorded *out, const char *name, const faulty_plan *fault, in
     out->plan.eval_every = out->plan.profile_steps = out->plan.warmup_timing_steps = 0;
     (void)snprintf(out->checkpoints, sizeof out->checkpoints, "%s", test_scratch_path(name));
     bt_train_plan saving = out->plan;
+    saving.digest_every = digests;
     if (every > 0) {
         saving.checkpoints =
             (bt_train_checkpoints){.folder = out->checkpoints, .every_steps = every};
@@ -53,6 +66,7 @@ static void record(recorded *out, const char *name, const faulty_plan *fault, in
     ASSERT_OK(bt_train_run(&saving, &observer, &result));
     (void)snprintf(out->digest, sizeof out->digest, "state:%s", result.state_digest);
     out->round.steps = out->steps;
+    out->round.states = out->states;
     out->round.params_digest = out->digest;
 }
 
@@ -220,6 +234,24 @@ static void digests_of_the_state_narrow_the_span(void **state)
     assert_int_equal(span.differs, BT_BISECT_CHECKPOINT);
     assert_int_equal(span.first, 0);
     assert_int_equal(span.last, 0);
+    // The same without checkpoints, by recorded digests of every second step.
+    digests = 2;
+    record(&a, "span-f", &none, 0);
+    decay = 0.2;
+    record(&other, "span-g", &none, 0);
+    decay = 0;
+    digests = 0;
+    assert_int_equal(a.round.state_count, 4);
+    assert_int_equal(a.states[3].step, 8);
+    const float loss = other.steps[1].loss;
+    for (int i = 0; i < STEPS; ++i) { // as if no loss had shown it
+        other.steps[i] = a.steps[i];
+    }
+    ASSERT_OK(bt_bisect_span_of(sides, &span));
+    assert_int_equal(span.differs, BT_BISECT_STATE);
+    assert_int_equal(span.first, 0);
+    assert_int_equal(span.last, 1);
+    other.steps[1].loss = loss;
     // Nothing in common.
     for (int i = 0; i < STEPS; ++i) {
         other.steps[i].step += 100;

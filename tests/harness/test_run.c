@@ -32,6 +32,9 @@ static const char step_line[] =
     "{\"event\":\"hellaswag\",\"step\":" step ",\"questions\":" questions ",\"correct\":" correct  \
     ",\"normalised_correct\":" normalised "}"
 
+#define DIGEST              "0123456789abcdef0123456789abcdef"
+#define STATE(step, digest) "{\"event\":\"state\",\"step\":" step ",\"digest\":\"" digest "\"}"
+
 static bt_status take(bt_run_event_state *state, const char *line, bt_run_event *event)
 {
     return bt_run_event_parse(state, line, strlen(line), event);
@@ -82,6 +85,10 @@ static void events_are_read_strictly(void **state)
         {{start_line, "{\"event\":\"measured\",\"calls_per_sample\":1.5}"},
          "range of calls_per_sample"},
         {{start_line, SCORE("1", "40", "9", "9")}, "a score of a step that is not there"},
+        {{start_line, STATE("1", DIGEST)}, "a state of a step that is not there"},
+        {{start_line, STATE("0", DIGEST), STATE("0", DIGEST)}, "or that had one"},
+        {{start_line, STATE("0", "0123abc")}, "is not 32 hex digits"},
+        {{start_line, STATE("0", "0123456789ABCDEF0123456789ABCDEF")}, "is not 32 hex digits"},
         {{start_line, SCORE("0", "40", "9", "9"), SCORE("0", "40", "9", "9")}, "or that had one"},
         {{start_line, SCORE("0", "40", "41", "9")}, "more right answers than questions"},
         {{start_line, SCORE("0", "40", "9", "41")}, "more right answers than questions"},

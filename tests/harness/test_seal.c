@@ -32,6 +32,7 @@ static int64_t record(void)
     ASSERT_OK(bt_store_round_begin(store, run, &what, 0, &round));
     ASSERT_OK(bt_store_eval_add(store, round, &eval));
     ASSERT_OK(bt_store_score_add(store, round, &(bt_store_score){0, 40, 9, 14, 1000}));
+    ASSERT_OK(bt_store_state_add(store, round, &(bt_store_state){5, "0123", 1000}));
     ASSERT_OK(bt_store_range_add(store, round, &range));
     ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", "d1"));
     ASSERT_OK(bt_store_close(store));
@@ -79,7 +80,8 @@ static int list_columns(column *out)
 {
     static const char sql[] =
         "SELECT t.column1, c.name FROM (VALUES('round'),('step'),('eval'),('range_stat'),"
-        "('kernel_use'),('fault'),('score'),('memory'),('measurement'),('samples'),('telemetry')) t"
+        "('kernel_use'),('fault'),('score'),('state'),('memory'),('measurement'),('samples'),('"
+        "telemetry')) t"
         " JOIN pragma_table_info(t.column1) c WHERE c.name NOT LIKE '%id' AND c.name<>'seal'";
     sqlite3 *db = NULL;
     sqlite3_stmt *row = NULL;
@@ -133,6 +135,7 @@ static void a_row_more_or_less_counts(void **state)
     static const char *const edits[] = {"DELETE FROM step WHERE step=4",
                                         "DELETE FROM fault",
                                         "DELETE FROM score",
+                                        "DELETE FROM state",
                                         "DELETE FROM telemetry",
                                         "DELETE FROM samples",
                                         "INSERT INTO kernel_use VALUES(1, 'gemm', 'another')",
