@@ -124,7 +124,7 @@ bt_status bt_report_plain_page(const char *title, const char *body, bt_str *out)
             "content=\"light dark\">\n<title>%s</title>\n<style>",
             title);
     bt_str_append_bytes(out, bt_page_css, bt_page_css_size);
-    bt_str_append(out, "</style>\n</head>\n<body>\n<main>\n");
+    bt_str_append(out, "main>svg{max-width:100%;height:auto}</style>\n</head>\n<body>\n<main>\n");
     bt_str_append(out, body);
     bt_str_append(out, "</main>\n<footer>Made by bt-bench; this file is complete and needs no "
                        "network.</footer>\n</body>\n</html>\n");
