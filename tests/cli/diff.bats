@@ -111,6 +111,35 @@ PY
     [[ $stderr == *"at least one side must train"* ]]
 }
 
+@test "values of diff-run: PyTorch's activations, gradients and updates are ours" {
+    python=
+    for p in python3 /usr/bin/python3; do
+        "$p" -c 'import importlib.util as i; exit(not i.find_spec("torch"))' && python=$p && break
+    done
+    [ -n "$python" ] || skip "no PyTorch"
+    cat >s.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["train.bin"] },
+  "profiles": { "cpu": { "device": "cpu",
+      "train": { "steps": 4, "micro_batch": 2, "sequence": 16, "tokens_per_step": 64,
+        "model": { "layers": 2, "heads": 2, "width": 32, "vocab": 64, "context": 16 } },
+      "cases": [ { "name": "a", "kind": "train", "train": { "precision": "fp32" } } ] } } }
+JSON
+    "$root"/tests/support/small_shard.sh train.bin
+    for precision in fp32 bf16; do
+        "$bench" diff-run $precision $precision --suite ./s.json --dump ours-$precision >/dev/null
+        "$python" "$root/harness/peers/pytorch/values.py" ours-$precision theirs-$precision --precision $precision
+        run --separate-stderr "$bench" diff-run $precision ./theirs-$precision --suite ./s.json
+        [ "$status" = 0 ]
+        [[ $output == *"backward  h.1         6     0  "* ]]
+        [[ $output == *"gradient  h.0        12     0  "* ]]
+        [[ $output == *"state     wte         2     0  "* ]]
+    done
+    # The bound of fp32 does not take bf16 for it.
+    run --separate-stderr "$bench" diff-run fp32 ./theirs-bf16 --suite ./s.json
+    [ "$status" = 1 ]
+    [[ $output == *"first over   forward.0."* ]]
+}
+
 # ---- bisect-bits --------------------------------------------------------------------------------
 
 record() { # option...

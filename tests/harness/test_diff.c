@@ -278,6 +278,37 @@ static void json_and_page_are_whole(void **state)
     bt_diff_result_release(&result);
 }
 
+// The n-th allocation of either side or of the comparison fails: a clear error, both sides end and
+// nothing is left. Every one of the first, then ever sparser: there are thousands.
+static void allocations_may_fail(void **state)
+{
+    (void)state;
+    const bt_train_plan plans[2] = {plan_on("cpu"), plan_on("cpu")};
+    bt_diff_side sides[2];
+    int64_t failures = 0;
+    make_sides(plans, sides);
+    for (int64_t n = 1;; n += 1 + n / 8) {
+        bt_diff_result result;
+        bt_str text = {0};
+        const int64_t live = bt_mem_live_count();
+        bt_mem_fail_at(n);
+        bt_status status = bt_diff_run(sides, 1, &result);
+        status = status == BT_OK ? bt_diff_page(sides, &result, &text) : status;
+        const bool pending = bt_mem_fail_pending();
+        bt_mem_fail_at(0);
+        bt_str_release(&text);
+        bt_diff_result_release(&result);
+        assert_int_equal(bt_mem_live_count(), live);
+        if (pending) {
+            ASSERT_OK(status);
+            break;
+        }
+        assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
+        ++failures;
+    }
+    assert_true(failures > 40);
+}
+
 static int set_up(void **state)
 {
     faulty_device_add();
@@ -302,6 +333,7 @@ int main(void)
         cmocka_unit_test(values_of_a_folder_stand_for_a_side),
         cmocka_unit_test(a_side_that_fails_ends_both),
         cmocka_unit_test(json_and_page_are_whole),
+        cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests_name("trainings in lockstep", tests, set_up, tear_down);
 }

@@ -64,18 +64,21 @@ class Order:
 
 # ---- model ---------------------------------------------------------------------------------------
 
+def attend(torch, q, k, v):
+    """Causal attention of [batch, heads, length, width]."""
+    functional = torch.nn.functional
+    if hasattr(functional, "scaled_dot_product_attention"):
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    length = q.shape[-2]  # before PyTorch 2
+    mask = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+    scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
+    return torch.softmax(scores.masked_fill(mask, -math.inf), -1) @ v
+
+
 def make_model(torch, shape, recomputed):
     nn, functional = torch.nn, torch.nn.functional
     again = importlib.import_module("torch.utils.checkpoint").checkpoint
     width, heads = shape["width"], shape["heads"]
-
-    def attend(q, k, v):
-        if hasattr(functional, "scaled_dot_product_attention"):
-            return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        length = q.shape[-2]  # before PyTorch 2
-        mask = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
-        scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
-        return torch.softmax(scores.masked_fill(mask, -math.inf), -1) @ v
 
     class Block(nn.Module):
         def __init__(self):
@@ -88,7 +91,7 @@ def make_model(torch, shape, recomputed):
             batch, length, _ = x.shape
             q, k, v = (part.view(batch, length, heads, -1).transpose(1, 2)
                        for part in self.qkv(self.ln_1(x)).split(width, dim=2))
-            y = attend(q, k, v).transpose(1, 2).reshape(batch, length, width)
+            y = attend(torch, q, k, v).transpose(1, 2).reshape(batch, length, width)
             x = x + self.projection(y)
             hidden = functional.gelu(self.up(self.ln_2(x)), approximate="tanh")
             return x + self.down(hidden)

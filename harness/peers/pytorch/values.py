@@ -15,7 +15,7 @@ import math
 import os
 
 import safetensors_file
-from training import rate_at
+from training import attend, rate_at
 
 TYPES = {"F32": "float32", "BF16": "bfloat16", "I32": "int32"}
 
@@ -30,8 +30,8 @@ def from_torch(torch, tensor):
     names = {torch.float32: "F32", torch.bfloat16: "BF16", torch.int32: "I32"}
     if tensor.dtype not in names:
         tensor = tensor.float()
-    raw = tensor.view(torch.uint8) if tensor.dim() else tensor.reshape(1).view(torch.uint8)
-    return names[tensor.dtype], list(tensor.shape), bytes(raw.flatten().tolist())
+    return names[tensor.dtype], list(tensor.shape), \
+        tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 class Model:
@@ -59,7 +59,7 @@ class Model:
         width //= 3
         q, k, v = (part.view(batch, length, self.shape["heads"], -1).transpose(1, 2)
                    for part in qkv.split(width, dim=2))
-        y = self.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attend(self.torch, q, k, v)
         return y.transpose(1, 2).reshape(batch, length, width)
 
     def block(self, x, h):
