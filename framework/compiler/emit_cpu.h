@@ -55,9 +55,9 @@ int bt_emit_use(bt_emitter *e, int i, int lanes);
 void bt_emit_forget(bt_emitter *e);
 // The scalars that phase `phase` can use, and its stores of scalars.
 void bt_emit_row_values(bt_emitter *e, int phase);
-// The stores of vectors of a phase; `first` as well the loads of memory that the phase overwrites.
+// The stores of vectors of a phase: all of their values first, so that none is overwritten before.
 void bt_emit_stores(bt_emitter *e, int phase);
-// What later phases read back.
+// Writes what later phases read back to scratch.
 void bt_emit_save(bt_emitter *e, int phase);
 void bt_emit_fail(bt_emitter *e, int i, const char *what);
 // Sets mask and column for the lanes below `end`, a value, from `column` on.
