@@ -99,7 +99,8 @@ void bt_device_group_fail(bt_device_group *group, bt_status status, const char *
     bt_group_abort(group->control, text);
 }
 
-static uint32_t read_word(const uint32_t *word) { return *(const volatile uint32_t *)word; }
+// Words that the device writes, or reads, at any time.
+static uint32_t read_word(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
 static void ask_fault(bt_device_group *group)
 {

@@ -15,7 +15,7 @@ static bt_p2p_group *self_of(bt_device_group *group) { return (bt_p2p_group *)(v
 static void give_up(bt_device_group *base)
 {
     bt_p2p_group *group = self_of(base);
-    *(volatile uint32_t *)&base->words->abort = 1;
+    __atomic_store_n(&base->words->abort, 1, __ATOMIC_RELEASE);
     base->table->handshake_release(base->device, group->rescue, &group->view);
 }
 

@@ -67,14 +67,19 @@ static fake_head *head_of(const bt_p2p_view *view, int rank)
     return (fake_head *)(void *)view->window[rank];
 }
 
+static void say_fault(const bt_p2p_view *view, uint32_t kind, int peer)
+{
+    __atomic_store_n(view->fault, kind + 1U + (uint32_t)peer, __ATOMIC_RELEASE);
+}
+
 static bool may_wait(const bt_p2p_view *view, int64_t since_ns, int peer)
 {
     (void)sched_yield();
-    if (*(const volatile uint32_t *)view->abort_word != 0) {
+    if (__atomic_load_n(view->abort_word, __ATOMIC_ACQUIRE) != 0) {
         return false;
     }
     if ((uint64_t)(bt_clock_ns() - since_ns) > view->patience_ns) {
-        *(volatile uint32_t *)view->fault = BT_P2P_FAULT_SILENT + 1U + (uint32_t)peer;
+        say_fault(view, BT_P2P_FAULT_SILENT, peer);
         return false;
     }
     return true;
@@ -90,7 +95,7 @@ static bool wait_for(const bt_p2p_view *view, int peer, uint32_t meeting, uint32
         if ((int32_t)((uint32_t)(seen >> 32) - meeting) >= 0) {
             bool same = !begins || (uint32_t)seen == call;
             if (!same) {
-                *(volatile uint32_t *)view->fault = BT_P2P_FAULT_OTHER_CALL + 1U + (uint32_t)peer;
+                say_fault(view, BT_P2P_FAULT_OTHER_CALL, peer);
             }
             return same;
         }
@@ -217,7 +222,7 @@ static void handshake_release(bt_device *device, bt_stream stream, const bt_p2p_
 static bt_status mark(bt_device *device, bt_stream stream, uint32_t *word, uint32_t value)
 {
     (void)device, (void)stream;
-    *(volatile uint32_t *)word = value;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
     return BT_OK;
 }
 
