@@ -141,7 +141,10 @@ static bt_status join(bt_p2p_group *group)
     for (int peer = 0; peer < base->group.size; ++peer) {
         group->view.window[peer] = group->regions[0].of[peer].base;
     }
-    return bt_device_group_agree(base->control, bt_device_group_start(base));
+    (void)pthread_mutex_lock(&base->lock); // the monitor asks the control group, too
+    bt_status status = bt_device_group_agree(base->control, bt_device_group_start(base));
+    (void)pthread_mutex_unlock(&base->lock);
+    return status;
 }
 
 bt_status bt_group_p2p_create(bt_group *control, bt_device *device, const bt_p2p_options *options,
