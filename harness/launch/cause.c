@@ -112,6 +112,20 @@ static bool find_divergence(const bt_rank *ranks, int size, int *rank, bt_str *t
     return *rank >= 0;
 }
 
+// Whether a signal has stopped the process (SIGSTOP, a debugger).
+static bool is_stopped(const bt_rank *rank)
+{
+    char path[64], text[512] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)rank->child.process);
+    FILE *file = fopen(path, "re");
+    const bool read = file && fgets(text, sizeof text, file);
+    if (file) {
+        (void)fclose(file);
+    }
+    const char *name_end = read ? strrchr(text, ')') : NULL;
+    return name_end && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
 static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *out, bt_str *text)
 {
     int rank = -1;
@@ -125,6 +139,11 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
             silent = i;
         }
     }
+    bool stopped = false;
+    for (int i = 0; i < size && !stopped; ++i) {
+        stopped = is_stopped(&ranks[i]);
+        silent = stopped ? i : silent;
+    }
     rank = found ? rank : silent;
     char path[BT_FLIGHT_PATH_BYTES] = "";
     bt_flight_path(&ranks[rank].flight, path);
@@ -132,7 +151,8 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
     if (found) {
         bt_str_append(text, bt_str_text(&why));
     } else {
-        bt_str_format(text, "rank %d was silent first%s%s", rank, *path ? ", in " : "", path);
+        bt_str_format(text, "rank %d %s%s%s", rank, stopped ? "is stopped" : "was silent first",
+                      *path ? ", in " : "", path);
     }
     bt_str_release(&why);
     set(out, divergent ? BT_CAUSE_DIVERGENT : BT_CAUSE_HANG, rank, BT_STATUS_UNAVAILABLE, text);

@@ -338,6 +338,20 @@ static void faults_can_be_caused(void **state)
     }
 }
 
+static void a_rank_that_is_stopped_is_named(void **state)
+{
+    (void)state;
+    for (int64_t delay_ns = 0; delay_ns < 3000000; delay_ns += 700000) { // also inside of calls
+        const bt_launch_fault fault = {SIGSTOP, 1, 5, delay_ns};
+        seen what = {0};
+        ASSERT_OK(run(&what, 3, false, &fault, 1));
+        assert_string_equal(what.kind, "rank_hang");
+        if (!strstr(what.message, "; rank 1 ")) {
+            fail_msg("%s", what.message);
+        }
+    }
+}
+
 static void soak(int kills)
 {
     bt_launch_fault faults[256];
@@ -503,6 +517,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(events_are_told_once),
         cmocka_unit_test(ranks_come_back),
         cmocka_unit_test(faults_can_be_caused),
+        cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
         cmocka_unit_test(fewer_ranks_go_on),
         cmocka_unit_test(errors_of_gpus_restart_or_leave_them_out),
