@@ -78,7 +78,8 @@ static void read_manifest(const uint8_t *bytes, size_t size_bytes)
     if (bt_manifest_parse("manifest", text.text, text.length_bytes, &manifest) == BT_OK) {
         bt_str again = {0};
         char digest[33];
-        demand(bt_manifest_digest(&manifest, digest) == BT_OK && strlen(digest) == 32);
+        demand(bt_manifest_digest(&manifest, bytes[0] & 1, digest) == BT_OK &&
+               strlen(digest) == 32);
         demand(bt_manifest_print(&manifest, &again) == BT_OK);
         bt_str_release(&again);
     } else {
