@@ -11,7 +11,7 @@ _Thread_local const char *bt_group_site;
     do {                                                                                           \
         BT_TRY(bt_flight_enter((group)->flight, op, dtype, size_bytes, bt_group_site));            \
         bt_status recorded_status = (group)->backend->call;                                        \
-        bt_flight_leave((group)->flight, !(group)->backend->queued);                               \
+        bt_flight_leave((group)->flight, !(group)->backend->on_gpu);                               \
         return recorded_status;                                                                    \
     } while (0)
 

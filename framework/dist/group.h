@@ -49,7 +49,7 @@ typedef struct bt_group_backend {
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
-    bool queued; // collectives return before the device has done them
+    bool on_gpu; // calls take memory of a GPU and return before the GPU has done them
 } bt_group_backend;
 
 // data[i] = reduction over the ranks of data[i], in place.

@@ -278,7 +278,8 @@ static const bt_group_backend nccl_backend = {.name = "nccl",
                                               .barrier = nccl_barrier,
                                               .check = bt_device_group_check,
                                               .abort = bt_device_group_abort,
-                                              .destroy = nccl_destroy};
+                                              .destroy = nccl_destroy,
+                                              .on_gpu = true};
 
 static bt_status refuse(const bt_group *control, const bt_device_collectives *table,
                         const bt_nccl_options *options)

@@ -71,7 +71,8 @@ static const bt_group_backend p2p_backend = {.name = "p2p",
                                              .barrier = bt_p2p_barrier,
                                              .check = bt_device_group_check,
                                              .abort = bt_device_group_abort,
-                                             .destroy = p2p_destroy};
+                                             .destroy = p2p_destroy,
+                                             .on_gpu = true};
 
 static bt_status create_queues(bt_p2p_group *group)
 {

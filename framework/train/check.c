@@ -137,6 +137,14 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "bucket_mb is %g, allowed: 0 to 65536",
                         parallel->bucket_mb);
     }
+    const bool on_gpu = parallel->group && parallel->group->backend->on_gpu;
+    if (parallel->group && on_gpu == (strcmp(plan->device, "cpu") == 0)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%lld ranks that exchange data as '%s' use memory of the %s, the device to "
+                        "train on is %s",
+                        (long long)ranks, parallel->group->backend->name, on_gpu ? "GPU" : "host",
+                        plan->device);
+    }
     if (micro_batches % ranks != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "a step has %lld micro-batches (tokens_per_step %lld), which %lld ranks "

@@ -335,7 +335,8 @@ static void a_rank_that_fails_ends_the_others(void **state)
 static void steps_that_ranks_cannot_share_are_refused(void **state)
 {
     (void)state;
-    bt_group group = {.size = 3};
+    const bt_group_backend host = {.name = "host"};
+    bt_group group = {.backend = &host, .size = 3};
     bt_train_plan plan = base_plan();
     plan.parallel.group = &group;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "8 micro-batches", bt_train_check(&plan));
