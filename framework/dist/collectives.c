@@ -43,17 +43,22 @@ static void move(void *to, const void *from, int64_t size_bytes)
     }
 }
 
-// `count` elements dealt out to the ranks: segment s is [s * stride, (s + 1) * stride), cut at
-// count.
+// What is dealt out to the ranks: segment s is [s * stride, s * stride + length), cut at count.
 typedef struct bt_split {
     const char *in;
-    int64_t count, stride;
+    int64_t count, stride, length;
 } bt_split;
 
 static int64_t split_begin(const bt_split *split, int segment)
 {
     int64_t begin = split->stride * segment;
     return begin < split->count ? begin : split->count;
+}
+
+static int64_t split_length(const bt_split *split, int segment)
+{
+    int64_t left = split->count - split_begin(split, segment);
+    return left < split->length ? left : split->length;
 }
 
 // out = the reduction over the ranks of this rank's segment.
@@ -63,12 +68,12 @@ static bt_status reduce_segment(bt_cpu_group *group, const bt_signature *call,
     bt_dtype dtype = (bt_dtype)call->dtype;
     int64_t width = (int64_t)bt_dtype_size(dtype);
     int rank = group->group.rank;
-    int64_t own = split_begin(split, rank + 1) - split_begin(split, rank);
+    int64_t own = split_length(split, rank);
     int64_t own_bytes = own * width;
     BT_TRY(reserve(group, own_bytes * group->group.size));
     for (int peer = 0; peer < group->group.size; ++peer) {
         int64_t begin = split_begin(split, peer);
-        int64_t bytes = (split_begin(split, peer + 1) - begin) * width;
+        int64_t bytes = split_length(split, peer) * width;
         char *slot = (char *)group->scratch + own_bytes * peer;
         set_leg(group, peer, split->in + begin * width, bytes, slot, own_bytes);
         group->parts[peer] = slot;
@@ -96,14 +101,15 @@ static bt_status all_reduce_chunk(bt_cpu_group *group, const bt_signature *call,
 {
     int64_t width = (int64_t)bt_dtype_size((bt_dtype)call->dtype);
     int size = group->group.size;
-    bt_split split = {.in = data, .count = count, .stride = (count + size - 1) / size};
+    int64_t stride = (count + size - 1) / size;
+    bt_split split = {.in = data, .count = count, .stride = stride, .length = stride};
     int64_t begin = split_begin(&split, group->group.rank);
-    int64_t bytes = (split_begin(&split, group->group.rank + 1) - begin) * width;
+    int64_t bytes = split_length(&split, group->group.rank) * width;
     BT_TRY(reduce_segment(group, call, &split, data + begin * width));
     for (int peer = 0; peer < size; ++peer) {
         int64_t at = split_begin(&split, peer);
         set_leg(group, peer, data + begin * width, bytes, data + at * width,
-                (split_begin(&split, peer + 1) - at) * width);
+                split_length(&split, peer) * width);
     }
     return bt_exchange(group, call);
 }
@@ -130,8 +136,18 @@ bt_status bt_cpu_reduce_scatter(bt_group *group, const void *in, void *out, int6
     (void)stream;
     bt_cpu_group *self = cpu_group(group);
     bt_signature call = reduce_signature(BT_CALL_REDUCE_SCATTER, count, dtype, reduction);
-    bt_split split = {.in = in, .count = count * group->size, .stride = count};
-    return reduce_segment(self, &call, &split, out);
+    int64_t width = (int64_t)bt_dtype_size(dtype);
+    int64_t chunk = SEGMENT_BYTES / width;
+    int64_t begin = 0;
+    do {
+        bt_split split = {.in = (const char *)in + begin * width,
+                          .count = count * group->size - begin,
+                          .stride = count,
+                          .length = count - begin < chunk ? count - begin : chunk};
+        BT_TRY(reduce_segment(self, &call, &split, (char *)out + begin * width));
+        begin += split.length;
+    } while (begin < count);
+    return BT_OK;
 }
 
 bt_status bt_cpu_all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,

@@ -382,6 +382,5 @@ bt_status sweep_large(bt_group *group, void *argument, rank_result *result)
 {
     (void)result;
     sweep how = *(const sweep *)argument;
-    reduced call = {"all_reduce", BT_F32, BT_REDUCE_SUM, 0, 2200001};
-    return all_reduce(&how, group, &call);
+    return check_reductions(&how, group, BT_F32, BT_REDUCE_SUM, 2200001);
 }
