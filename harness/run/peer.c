@@ -28,11 +28,30 @@ static bool find_program(const char *root, const char *system, bt_str *program)
     return false;
 }
 
+// The folders in harness/peers that hold a program, separated by '|'. Others hold what peers share.
+static void list_peers(const char *root, const char *folder, bt_str *names)
+{
+    bt_str all = {0}, name = {0}, program = {0};
+    bt_home_names(folder, "", &all);
+    for (const char *at = bt_str_text(&all); *at; at += at[0] == '|') {
+        const size_t length = strcspn(at, "|");
+        bt_str_clear(&name);
+        bt_str_append_bytes(&name, at, length);
+        if (find_program(root, bt_str_text(&name), &program)) {
+            bt_str_format(names, "%s%s", names->length_bytes > 0 ? "|" : "", bt_str_text(&name));
+        }
+        at += length;
+    }
+    bt_str_release(&all);
+    bt_str_release(&name);
+    bt_str_release(&program);
+}
+
 static bt_status no_system(const char *root, const char *given)
 {
     bt_str folder = {0}, names = {0}, nearest = {0}, listed = {0};
     bt_str_format(&folder, "%s/harness/peers", root);
-    bt_home_names(bt_str_text(&folder), "", &names);
+    list_peers(root, bt_str_text(&folder), &names);
     bt_home_hint(given, bt_str_text(&names), &nearest, &listed);
     bt_status status =
         bt_error(BT_STATUS_INVALID_ARGUMENT,

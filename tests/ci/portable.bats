@@ -78,13 +78,13 @@ pack() {
     [ "$status" -eq 0 ]
 }
 
-@test "more than 60 MiB is an error that names the largest" {
+@test "more than 64 MiB is an error that names the largest" {
     head -c 70000000 /dev/zero >"$tree/zeros"
     echo 'const char zeros[70000000] = {1};' >"$tree/big.c"
     gcc -shared -fPIC -o "$tree/build/bin/libbt_cuda.so" "$tree/big.c"
     pack
     [ "$status" -eq 1 ]
-    [[ "$output" == *"more than 60 MiB"*"bin/libbt_cuda.so"* ]]
+    [[ "$output" == *"more than 64 MiB"*"bin/libbt_cuda.so"* ]]
 }
 
 @test "a build without the program, and a library that is nowhere, are errors" {
