@@ -49,7 +49,7 @@ typedef struct bt_plausible_steps {
     int64_t count;
     double evals_ns;    // of all evaluations
     double wall_ns;     // of the round so far
-    double arrivals_ns; // between the first step's event and the last one's
+    double arrivals_ns; // between the first step's event and the last one's; 0: not known
 } bt_plausible_steps;
 
 void bt_plausible_check_steps(const bt_plausible_steps *seen, bt_str *out);

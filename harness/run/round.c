@@ -448,12 +448,14 @@ static void judge_step_times(listening *self)
 {
     const bt_recorder *recorder = &self->recorder;
     bt_str wrong = {0};
-    bt_plausible_steps seen = {.steps = recorder->steps + recorder->first_step,
-                               .count = recorder->step_count - recorder->first_step,
-                               .evals_ns = recorder->evals_ns + recorder->saves_ns,
-                               .wall_ns = wall_ns(self),
-                               .arrivals_ns =
-                                   (double)(recorder->last_step_ns - recorder->first_step_ns)};
+    // Where ranks were lost, an unknown time passed without steps.
+    const bool gaps = recorder->recovery_count > 0;
+    bt_plausible_steps seen = {
+        .steps = recorder->steps + recorder->first_step,
+        .count = recorder->step_count - recorder->first_step,
+        .evals_ns = recorder->evals_ns + recorder->saves_ns,
+        .wall_ns = wall_ns(self),
+        .arrivals_ns = gaps ? 0 : (double)(recorder->last_step_ns - recorder->first_step_ns)};
     bt_plausible_check_steps(&seen, &wrong);
     judge_times(self, &wrong);
     bt_str_release(&wrong);
