@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 {
     state *own = reinterpret_cast<state *>(view.state);
     uint32_t epoch = *(volatile uint32_t *)&own->small_epoch + 1;
-    epoch += epoch == 0; // slots are zero at first
+    epoch = epoch == 0 ? 2 : epoch; // slots are zero at first; parities alternate past 2^32 - 1
     bool go_on = true;
     for (int64_t i = blockIdx.x * (int64_t)THREADS + threadIdx.x; i < pairs && go_on;
          i += (int64_t)gridDim.x * THREADS) {
