@@ -2,9 +2,10 @@
 //
 // All-gather, all-to-all, broadcast and point to point differ in what goes where; with nothing to
 // copy it is the barrier. The first meeting says that the receivers' memory is free, the second
-// that the bytes are there. Stores travel faster than loads, so the sender moves the bytes. Shapes
-// any bytes; 16 at a time where both addresses are aligned Cost     bytes of each rank once over
-// its link
+// that the bytes are there. Stores travel faster than loads, so the sender moves the bytes.
+//
+// Shapes   any bytes; 16 at a time where both addresses are aligned
+// Cost     bytes of each rank once over its link
 #include "kernels/cuda/collective/collective.h"
 #include "kernels/cuda/collective/wait.cuh"
 
