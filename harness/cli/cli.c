@@ -11,6 +11,7 @@
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
 #include "harness/run/child.h"
+#include "harness/store/store.h"
 #include "harness/suite/schema.h"
 #include "harness/text/paint.h"
 
@@ -101,6 +102,17 @@ int bt_cli_print(bt_str *text)
     }
     bt_str_release(text);
     return status == BT_OK ? 0 : bt_cli_fail(status);
+}
+
+int bt_cli_finish(struct bt_store *store, bt_status status, bt_str *text)
+{
+    bt_status closed = bt_store_close(store);
+    status = status == BT_OK ? closed : status;
+    if (status != BT_OK) {
+        bt_str_release(text);
+        return bt_cli_fail(status);
+    }
+    return bt_cli_print(text);
 }
 
 static int unknown_verb(const char *given)

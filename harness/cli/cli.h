@@ -23,6 +23,8 @@ typedef struct bt_cli_option {
     const char *meaning;  // NULL: works, but is not in the help
 } bt_cli_option;
 
+struct bt_store;
+
 typedef struct bt_cli_arguments {
     const struct bt_cli_verb *verb;
     const char *values[BT_CLI_OPTIONS_MAX]; // last value of each option, "" for a flag, or NULL
@@ -68,6 +70,9 @@ const char *bt_cli_database(const bt_cli_arguments *arguments);
 void bt_cli_append_database(const char *database, bt_str *out);
 // Prints data on standard output; the exit code, 4 when it cannot be written.
 int bt_cli_print(bt_str *text);
+// Closes the store, which may be NULL, and prints the text, or the error of the status or of
+// closing. The text is released. Returns the exit code
+int bt_cli_finish(struct bt_store *store, bt_status status, bt_str *text);
 
 // The list of runs, for bt-bench list.
 int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json);

@@ -158,13 +158,7 @@ static int run_deed(size_t which, const bt_cli_arguments *arguments)
     if (status == BT_OK) {
         status = deeds[which].run(store, arguments, &out);
     }
-    bt_status closed = bt_store_close(store);
-    status = status == BT_OK ? closed : status;
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
+    return bt_cli_finish(store, status, &out);
 }
 
 int bt_verb_calibrate(const bt_cli_arguments *arguments)

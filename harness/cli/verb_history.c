@@ -21,11 +21,5 @@ int bt_verb_history(const bt_cli_arguments *arguments)
         status = json ? bt_history_json(&history, &out) : bt_history_text(&history, &out);
     }
     bt_history_release(&history);
-    bt_status closed = bt_store_close(store);
-    status = status == BT_OK ? closed : status;
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
+    return bt_cli_finish(store, status, &out);
 }

@@ -15,18 +15,6 @@ static bt_status open_database(const bt_cli_arguments *arguments, bt_store **sto
     return bt_store_open(path ? path : BT_CLI_DATABASE, BT_STORE_READ, store);
 }
 
-// Prints what was gathered, or the error.
-static int finish(bt_store *store, bt_status status, bt_str *out)
-{
-    bt_status closed = bt_store_close(store);
-    status = status == BT_OK ? closed : status;
-    if (status != BT_OK) {
-        bt_str_release(out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(out);
-}
-
 int bt_verb_show(const bt_cli_arguments *arguments)
 {
     bool json = false;
@@ -43,7 +31,7 @@ int bt_verb_show(const bt_cli_arguments *arguments)
     if (status == BT_OK) {
         status = json ? bt_show_json(store, run, &out) : bt_show_text(store, run, &out);
     }
-    return finish(store, status, &out);
+    return bt_cli_finish(store, status, &out);
 }
 
 int bt_verb_compare(const bt_cli_arguments *arguments)
@@ -66,7 +54,7 @@ int bt_verb_compare(const bt_cli_arguments *arguments)
         status = json ? bt_compare_json(store, left, right, &out)
                       : bt_compare_text(store, left, right, &out);
     }
-    return finish(store, status, &out);
+    return bt_cli_finish(store, status, &out);
 }
 
 static void append_row(const bt_store_run_row *row, bt_str *out)
@@ -109,5 +97,5 @@ int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json)
     if (status == BT_OK) {
         status = json ? append_rows(store, &out) : bt_show_list_text(store, &out);
     }
-    return finish(store, status, &out);
+    return bt_cli_finish(store, status, &out);
 }

@@ -134,11 +134,5 @@ int bt_verb_rm(const bt_cli_arguments *arguments)
     if (status == BT_OK) {
         status = remove_all(arguments, store, &out);
     }
-    bt_status closed = bt_store_close(store);
-    status = status == BT_OK ? closed : status;
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
+    return bt_cli_finish(store, status, &out);
 }

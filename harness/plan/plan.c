@@ -473,11 +473,10 @@ static bt_status no_case(const expansion *expand)
     return status;
 }
 
-// A training case becomes one case of the plan, if it is selected.
-static bt_status add_train(expansion *expand, cJSON *cases)
+// The case as an empty item of the plan, which owns it; NULL when it is not selected.
+static bt_status begin_case(expansion *expand, const char *name, cJSON *cases)
 {
-    char name[CASE_NAME_BYTES];
-    case_name(expand, name);
+    expand->item = NULL;
     if (!selected(name, expand->options)) {
         return BT_OK;
     }
@@ -486,7 +485,16 @@ static bt_status add_train(expansion *expand, cJSON *cases)
         cJSON_Delete(expand->item);
         return no_memory();
     }
-    return expand_train(expand);
+    return BT_OK;
+}
+
+// A training case becomes one case of the plan, if it is selected.
+static bt_status add_train(expansion *expand, cJSON *cases)
+{
+    char name[CASE_NAME_BYTES];
+    case_name(expand, name);
+    BT_TRY(begin_case(expand, name, cases));
+    return expand->item ? expand_train(expand) : BT_OK;
 }
 
 // A kernel case becomes as many as its lists have combinations.
@@ -533,13 +541,9 @@ static bt_status add_command(expansion *expand, cJSON *cases)
 {
     char name[CASE_NAME_BYTES];
     case_name(expand, name);
-    if (!selected(name, expand->options)) {
+    BT_TRY(begin_case(expand, name, cases));
+    if (!expand->item) {
         return BT_OK;
-    }
-    expand->item = cJSON_CreateObject();
-    if (!expand->item || !cJSON_AddItemToArray(cases, expand->item)) {
-        cJSON_Delete(expand->item);
-        return no_memory();
     }
     BT_TRY(merge_case(expand, "command"));
     cJSON *command = bt_json_get(expand->item, "command");

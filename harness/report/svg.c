@@ -180,6 +180,19 @@ void bt_svg_ratios(const ratio_list *list, bt_str *out)
 
 // ---- curves ------------------------------------------------------------------------------------
 
+// A picture with its title and the lines of the chart; the caller adds axes and closes it.
+static void open_chart(const chart *from, const char *title, int height, bt_str *out)
+{
+    open_svg(title, height, out);
+    write_text(out, 10, 24, "class=\"h\"", title);
+    bt_str_format(out,
+                  "<svg x=\"%d\" y=\"40\" width=\"%d\" height=\"%d\" viewBox=\"0 0 1000 300\" "
+                  "preserveAspectRatio=\"none\">",
+                  CHART_LEFT, WIDTH - CHART_LEFT - 30, CHART_HEIGHT);
+    bt_chart_write_paths(from, out);
+    bt_str_append(out, "</svg>\n");
+}
+
 void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
 {
     int legend = 0;
@@ -188,14 +201,7 @@ void bt_svg_chart(const report_set *set, const chart *from, bt_str *out)
     }
     legend = set->case_count > 1 ? (legend + 1) / 2 : 0;
     int height = CHART_HEIGHT + 80 + 20 * legend, width = WIDTH - CHART_LEFT - 30, at = 0;
-    open_svg(from->kind->title, height, out);
-    write_text(out, 10, 24, "class=\"h\"", from->kind->title);
-    bt_str_format(out,
-                  "<svg x=\"%d\" y=\"40\" width=\"%d\" height=\"%d\" viewBox=\"0 0 1000 300\" "
-                  "preserveAspectRatio=\"none\">",
-                  CHART_LEFT, width, CHART_HEIGHT);
-    bt_chart_write_paths(from, out);
-    bt_str_append(out, "</svg>\n");
+    open_chart(from, from->kind->title, height, out);
     for (int i = 0; i < bt_chart_tick_count(from); i++) {
         chart_tick tick = bt_chart_tick(from, i);
         write_text(out, CHART_LEFT - 8, 44 + CHART_HEIGHT * (1.0 - tick.share),
@@ -257,14 +263,7 @@ static void write_plot(const char *title, const char *x_name, const bt_plot_line
 {
     bt_text label;
     int width = WIDTH - CHART_LEFT - 30;
-    open_svg(title, CHART_HEIGHT + 80 + 20 * (int)((from->count + 1) / 2), out);
-    write_text(out, 10, 24, "class=\"h\"", title);
-    bt_str_format(out,
-                  "<svg x=\"%d\" y=\"40\" width=\"%d\" height=\"%d\" viewBox=\"0 0 1000 300\" "
-                  "preserveAspectRatio=\"none\">",
-                  CHART_LEFT, width, CHART_HEIGHT);
-    bt_chart_write_paths(from, out);
-    bt_str_append(out, "</svg>\n");
+    open_chart(from, title, CHART_HEIGHT + 80 + 20 * (int)((from->count + 1) / 2), out);
     for (int i = 0; i < bt_chart_tick_count(from); i++) {
         chart_tick tick = bt_chart_tick(from, i);
         (void)snprintf(label.text, sizeof label.text, "%.2g",
