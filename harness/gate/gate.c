@@ -90,7 +90,8 @@ static bt_gate_way way_of(bt_gate_metric metric) { return bt_gate_metric_info(me
 // Is it decided by the rule of stats/decide.h?
 static bool is_timed(bt_gate_metric metric)
 {
-    return way_of(metric) == BT_GATE_WAY_TOTAL || way_of(metric) == BT_GATE_WAY_P95;
+    const bt_gate_way way = way_of(metric);
+    return way == BT_GATE_WAY_TOTAL || way == BT_GATE_WAY_P95 || way == BT_GATE_WAY_RECOVERY;
 }
 
 static bool has_metric(const bt_gate_side *side, bt_gate_metric metric)

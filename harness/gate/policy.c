@@ -173,11 +173,14 @@ bt_gate_rule bt_policy_rule(const bt_policy *policy, const char *name, bt_gate_m
                             bool training, double base_ns)
 {
     const cJSON *tolerance = bt_json_get(policy->root, "tolerance");
-    bool p95 = metric < BT_GATE_METRIC_COUNT && metric_rows[metric].way == BT_GATE_WAY_P95;
-    const char *kind = p95                         ? "p95"
-                       : training                  ? "train"
-                       : base_ns < SHORT_KERNEL_NS ? "short_kernel"
-                                                   : "kernel";
+    const bt_gate_way way =
+        metric < BT_GATE_METRIC_COUNT ? metric_rows[metric].way : BT_GATE_WAY_TOTAL;
+    const bool p95 = way == BT_GATE_WAY_P95;
+    const char *kind = p95                           ? "p95"
+                       : way == BT_GATE_WAY_RECOVERY ? "recovery"
+                       : training                    ? "train"
+                       : base_ns < SHORT_KERNEL_NS   ? "short_kernel"
+                                                     : "kernel";
     bt_gate_rule rule = {.tolerance = bt_json_number_of(tolerance, kind),
                          .memory_tolerance_bytes =
                              bt_json_number_of(policy->root, "memory_tolerance_bytes"),

@@ -14,9 +14,10 @@
 // How a metric is judged. One of time and rate decides, because they are one measurement: the rate
 // is shown beside the time.
 typedef enum bt_gate_way {
-    BT_GATE_WAY_TOTAL, // the time that a round is worth (stats/summary.h)
-    BT_GATE_WAY_P95,   // its 95th percentile, where both sides have one
-    BT_GATE_WAY_SHOWN, // not judged (but by rules of version 1)
+    BT_GATE_WAY_TOTAL,    // the time that a round is worth (stats/summary.h)
+    BT_GATE_WAY_P95,      // its 95th percentile, where both sides have one
+    BT_GATE_WAY_SHOWN,    // not judged (but by rules of version 1)
+    BT_GATE_WAY_RECOVERY, // the mean of the round's recoveries, with a tolerance of its own
     BT_GATE_WAY_MEMORY,
     BT_GATE_WAY_LOSS // by its curve
 } bt_gate_way;
@@ -29,6 +30,9 @@ typedef enum bt_gate_way {
     X(STEP_TIME, "step_time_ns", BT_METRIC_STEP_TIME, TOTAL, "step time")                          \
     X(STEP_TIME_P95, "step_time_p95_ns", BT_METRIC_STEP_TIME_P95, P95,                             \
       "95th percentile of the step time")                                                          \
+    X(RECOVERY, "recovery_ns", BT_METRIC_RECOVERY, RECOVERY, "recovery")                           \
+    X(RECOVERY_DETECT, "recovery_detect_ns", BT_METRIC_RECOVERY_DETECT, RECOVERY,                  \
+      "detection of a lost rank")                                                                  \
     X(TOKENS_PER_S, "tokens_per_s", BT_METRIC_TOKENS_PER_S, SHOWN, "tokens/s")                     \
     X(MEMORY, "peak_allocated_bytes", BT_METRIC_PEAK_ALLOCATED, MEMORY, "peak memory")             \
     X(LOSS, "loss", BT_METRIC_COUNT, LOSS, "loss")

@@ -109,6 +109,19 @@ bt_store_round *made_train_round(made_run *made, const char *name, const char *s
     return round;
 }
 
+void made_recovery(made_run *made, bt_store_round *round, double detect_ns, double recovery_ns)
+{
+    const bt_metric metrics[] = {BT_METRIC_RECOVERY_DETECT, BT_METRIC_RECOVERY};
+    const double values[] = {detect_ns, recovery_ns};
+    bt_store_measurement *list = take(made, 2 * sizeof *list);
+    for (int i = 0; i < 2; ++i) {
+        list[i] = (bt_store_measurement){
+            .metric = metrics[i], .value = values[i], .low = (double)NAN, .high = (double)NAN};
+    }
+    round->measurements = list;
+    round->measurement_count = 2;
+}
+
 double made_noise(int64_t i, double spread)
 {
     static const double deviates[] = {0.3, -1.1, 0.8, -0.2, 1.4,  -0.7, 0.1,  -0.5,

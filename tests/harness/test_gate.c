@@ -89,6 +89,53 @@ static void a_rate_is_shown_and_the_time_decides(void **state)
     gate_expect_words(gate_item_of("tiny", BT_GATE_STEP_TIME)->rule_json, "\"family\":2");
 }
 
+// A planted slower recovery fails, a slower detection too, and each has its own tolerance.
+static void a_slower_recovery_fails(void **state)
+{
+    static const struct {
+        double detect_ns, recovery_ns;
+        const char *policy;
+        bt_gate_word detect, recovery;
+        int exit_code;
+    } rows[] = {
+        {6e6, 5e8, "", BT_GATE_SAME, BT_GATE_SAME, 0},
+        {6e6, 5.2e8, "", BT_GATE_SAME, BT_GATE_SAME, 0}, // tolerance 10 %
+        {6e6, 6e8, "", BT_GATE_SAME, BT_GATE_SLOWER, 1},
+        {9e6, 5e8, "", BT_GATE_SLOWER, BT_GATE_SAME, 1},
+        {6e6, 3e8, "", BT_GATE_SAME, BT_GATE_FASTER, 0},
+        {6e6, 6e8, "\"tolerance\":{\"recovery\":0.3}", BT_GATE_SAME, BT_GATE_SAME, 0},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; ++row) {
+        (void)gate_begin(state);
+        for (int i = 0; i < GATE_ROUNDS; ++i) {
+            const double noise = made_noise(i, GATE_SPREAD);
+            made_recovery(&gate_it.base,
+                          made_train_round(&gate_it.base, "kill", "blutrain", 5e6 * noise, GATE_MIB,
+                                           20, 20, 0),
+                          6e6 * noise, 5e8 * noise);
+            made_recovery(&gate_it.run,
+                          made_train_round(&gate_it.run, "kill", "blutrain", 5e6 * noise, GATE_MIB,
+                                           20, 20, 0),
+                          rows[row].detect_ns * noise, rows[row].recovery_ns * noise);
+        }
+        gate_judge(rows[row].policy);
+        gate_expect("kill", BT_GATE_RECOVERY, rows[row].recovery, rows[row].exit_code);
+        gate_expect("kill", BT_GATE_RECOVERY_DETECT, rows[row].detect, rows[row].exit_code);
+        gate_expect("kill", BT_GATE_STEP_TIME, BT_GATE_SAME, rows[row].exit_code);
+        (void)gate_end(state);
+    }
+    // A run whose recovery was not measured does not pass for one that recovers.
+    (void)gate_begin(state);
+    gate_add_train(&gate_it.base, GATE_MIB, 20, 0);
+    gate_add_train(&gate_it.run, GATE_MIB, 20, 0);
+    for (int i = 0; i < GATE_ROUNDS; ++i) {
+        made_recovery(&gate_it.base, &gate_it.base.rounds[i], 6e6, 5e8);
+    }
+    gate_judge("");
+    gate_expect("tiny", BT_GATE_RECOVERY, BT_GATE_NOT_COMPARABLE, 4);
+    (void)gate_end(state);
+}
+
 static void a_peer_is_a_subject_of_its_own(void **state)
 {
     (void)state;
@@ -645,6 +692,7 @@ int main(void)
         cmocka_unit_test(times_have_all_four_words),
         TEST(pairs_are_held_against_each_other),
         TEST(a_rate_is_shown_and_the_time_decides),
+        cmocka_unit_test(a_slower_recovery_fails),
         TEST(a_peer_is_a_subject_of_its_own),
         TEST(a_case_has_as_many_rounds_as_the_sessions_of_the_baseline),
         TEST(a_baseline_of_few_sessions_is_advisory),
