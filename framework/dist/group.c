@@ -33,6 +33,17 @@ static bt_status check_rank(const bt_group *group, const char *call, const char 
                           group->size - 1);
 }
 
+// A message of a rank to itself is whole in one call: nobody keeps it until a later one.
+static bt_status check_own(const bt_group *group, const char *call, int to, int from)
+{
+    return (to == group->rank) == (from == group->rank)
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%s: rank %d is one end alone of a message to itself; send_recv with "
+                          "both ends moves it",
+                          call, group->rank);
+}
+
 // Counts are bounded so that size x count x 8 bytes fits.
 static bt_status check_reduce(const bt_group *group, const char *call, int64_t count,
                               bt_dtype dtype, bt_reduction reduction)
@@ -100,6 +111,7 @@ bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to,
 {
     BT_TRY(check_size("send", size_bytes));
     BT_TRY(check_rank(group, "send", "the receiver", to));
+    BT_TRY(check_own(group, "send", to, -1));
     RECORDED(group, "send", -1, size_bytes,
              send_recv(group, data, to, NULL, -1, size_bytes, stream));
 }
@@ -108,6 +120,7 @@ bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, int from, bt_
 {
     BT_TRY(check_size("recv", size_bytes));
     BT_TRY(check_rank(group, "recv", "the sender", from));
+    BT_TRY(check_own(group, "recv", -1, from));
     RECORDED(group, "recv", -1, size_bytes,
              send_recv(group, NULL, -1, data, from, size_bytes, stream));
 }
@@ -118,6 +131,7 @@ bt_status bt_send_recv(bt_group *group, const void *out, int to, void *in, int f
     BT_TRY(check_size("send_recv", size_bytes));
     BT_TRY(check_rank(group, "send_recv", "the receiver", to));
     BT_TRY(check_rank(group, "send_recv", "the sender", from));
+    BT_TRY(check_own(group, "send_recv", to, from));
     RECORDED(group, "send_recv", -1, size_bytes,
              send_recv(group, out, to, in, from, size_bytes, stream));
 }

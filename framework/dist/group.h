@@ -75,7 +75,7 @@ BT_CHECKED bt_status bt_all_to_all(bt_group *group, const void *in, void *out, i
 BT_CHECKED bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root,
                                   bt_stream stream);
 // Point to point; the other rank calls the counterpart. Both directions at once, as a ring needs
-// them, is send_recv; `to` and `from` may be the same rank or this one.
+// them, is send_recv; `to` and `from` may be the same rank, and both may be this one.
 BT_CHECKED bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to,
                              bt_stream stream);
 BT_CHECKED bt_status bt_recv(bt_group *group, void *data, int64_t size_bytes, int from,

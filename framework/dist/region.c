@@ -115,11 +115,11 @@ void bt_region_detach(bt_region *region)
 bt_status bt_region_join(bt_region *region, int rank)
 {
     bt_member *member = &region->members[rank];
-    int absent = BT_MEMBER_ABSENT;
-    atomic_store(&member->pid, (int)getpid());
-    if (!atomic_compare_exchange_strong(&member->state, &absent, BT_MEMBER_JOINED)) {
+    int nobody = 0; // the word that decides is the one that says who: a second one changes nothing
+    if (!atomic_compare_exchange_strong(&member->pid, &nobody, (int)getpid())) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "two ranks have joined as rank %d", rank);
     }
+    atomic_store(&member->state, BT_MEMBER_JOINED);
     return BT_OK;
 }
 

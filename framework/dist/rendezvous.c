@@ -183,6 +183,17 @@ static bt_status listen_anywhere(meeting *m, int family)
     return BT_OK;
 }
 
+// TCP lets a socket connect to itself when nobody listens at a port that the system gave it as its
+// own. Who retries until rank 0 listens would then greet himself, and hold rank 0's port.
+bool bt_rendezvous_is_self(int socket)
+{
+    inet_address own = {.storage = {.ss_family = AF_UNSPEC}}, peer = own;
+    socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+    return getsockname(socket, &own.any, &own_bytes) == 0 &&
+           getpeername(socket, &peer.any, &peer_bytes) == 0 && own_bytes == peer_bytes &&
+           memcmp(&own, &peer, own_bytes) == 0;
+}
+
 // -1: not reached, errno says why.
 static int connect_to(const meeting *m, const struct sockaddr *address, socklen_t bytes)
 {
@@ -198,6 +209,7 @@ static int connect_to(const meeting *m, const struct sockaddr *address, socklen_
             error = ETIMEDOUT;
         }
     }
+    error = error == 0 && bt_rendezvous_is_self(fd) ? ECONNREFUSED : error;
     if (error != 0) {
         (void)close(fd);
         errno = error;

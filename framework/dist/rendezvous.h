@@ -7,6 +7,7 @@
 #ifndef BT_DIST_RENDEZVOUS_H
 #define BT_DIST_RENDEZVOUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/base/status.h"
@@ -28,6 +29,9 @@ typedef struct bt_place {
 // A number for this machine and boot, process and network namespace; never 0. Processes that have
 // the same can send each other file descriptors and see each other's process ids.
 uint64_t bt_rendezvous_machine(void);
+
+// Whether a connected TCP socket is its own peer.
+bool bt_rendezvous_is_self(int socket);
 
 // sockets[r] is connected to rank r; sockets[rank] is -1. places[r] is what rank r said.
 // Shapes  sockets, places [size]

@@ -297,6 +297,53 @@ static void two_processes_of_one_rank_are_refused(void **state)
     (void)close(fd);
 }
 
+// A process that takes a rank which is taken, and ends: the others still watch the first one.
+static void a_second_process_of_a_rank_does_no_harm(void **state)
+{
+    (void)state;
+    int fd, status = 0;
+    bt_group *groups[2], *none = NULL;
+    ASSERT_OK(bt_group_host_memory(2, &fd));
+    for (int rank = 0; rank < 2; ++rank) {
+        ASSERT_OK(bt_group_host_join(fd, rank, 2, second_ns, &groups[rank]));
+    }
+    const pid_t second = fork();
+    assert_true(second >= 0);
+    if (second == 0) {
+        _exit(bt_group_host_join(fd, 1, 2, second_ns, &none) == BT_STATUS_INVALID_ARGUMENT ? 0 : 1);
+    }
+    assert_int_equal(waitpid(second, &status, 0), second);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ASSERT_OK(bt_group_check(groups[0]));
+    for (int rank = 0; rank < 2; ++rank) {
+        bt_group_destroy(groups[rank]);
+    }
+    (void)close(fd);
+}
+
+// Where nobody listens, a socket may reach itself.
+static void a_connection_to_itself_is_none(void **state)
+{
+    (void)state;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)free_port()),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int own = socket(AF_INET, SOCK_STREAM, 0), pair[2];
+    assert_int_equal(bind(own, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(connect(own, (struct sockaddr *)&at, sizeof at), 0);
+    assert_true(bt_rendezvous_is_self(own));
+    (void)close(own);
+    at.sin_port = htons((uint16_t)free_port());
+    pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+    pair[1] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(pair[0], (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(pair[0], 1), 0);
+    assert_int_equal(connect(pair[1], (struct sockaddr *)&at, sizeof at), 0);
+    assert_false(bt_rendezvous_is_self(pair[1]));
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+}
+
 static void a_missing_rank_is_named(void **state)
 {
     (void)state;
@@ -389,6 +436,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_left_is_named),
         cmocka_unit_test(wrong_ranks_are_refused),
         cmocka_unit_test(two_processes_of_one_rank_are_refused),
+        cmocka_unit_test(a_second_process_of_a_rank_does_no_harm),
+        cmocka_unit_test(a_connection_to_itself_is_none),
         cmocka_unit_test(a_missing_rank_is_named),
         cmocka_unit_test(a_port_in_use_is_named),
         cmocka_unit_test(strangers_are_dropped),
