@@ -17,7 +17,7 @@ enum {
 
 typedef struct scorer {
     bt_context *context;           // borrowed
-    const bt_gpt2 *model;          // borrowed
+    const bt_model *model;         // borrowed
     const bt_hellaswag *questions; // borrowed
     int32_t *ids, *targets;        // owned [ROWS, longest row, padded]
     float *losses;                 // owned, likewise
@@ -34,7 +34,7 @@ static const bt_hellaswag_row *row_at(const scorer *s, int64_t first, int64_t r)
 // is shorter.
 static int64_t inputs_of(const scorer *s, const bt_hellaswag_row *row)
 {
-    const int64_t context = s->model->config.context;
+    const int64_t context = s->model->context;
     return row->count - 1 < context ? row->count - 1 : context;
 }
 
@@ -47,7 +47,7 @@ static int64_t pass_length(const scorer *s, int64_t first, int64_t rows)
         length = inputs > length ? inputs : length;
     }
     length = (length + PAD - 1) / PAD * PAD;
-    return length < s->model->config.context ? length : s->model->config.context;
+    return length < s->model->context ? length : s->model->context;
 }
 
 static void fill(const scorer *s, int64_t first, int64_t rows, int64_t length)
@@ -111,7 +111,7 @@ static bt_status run_pass(scorer *s, int64_t rows, int64_t length)
                 done);
     BT_TRY_GOTO(bt_tensor_write(context, ids, s->ids), done);
     BT_TRY_GOTO(bt_tensor_write(context, targets, s->targets), done);
-    BT_TRY_GOTO(bt_gpt2_forward(context, s->model, ids, &logits), done);
+    BT_TRY_GOTO(s->model->logits(context, s->model->self, ids, &logits), done);
     BT_TRY_GOTO(row_losses(context, logits, targets, &losses), done);
     BT_TRY_GOTO(bt_tensor_read(context, losses, s->losses), done);
 done:
@@ -156,23 +156,22 @@ static bt_hellaswag_answer answer_of(const scorer *s, int64_t question, int64_t 
     return answer;
 }
 
-static bt_status check(const bt_gpt2 *model, const bt_hellaswag *questions,
+static bt_status check(const bt_model *model, const bt_hellaswag *questions,
                        bt_hellaswag_score *score)
 {
-    const bt_gpt2_config *config = &model->config;
-    if (questions->highest >= config->vocab) {
+    if (questions->highest >= model->vocab) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "the questions have the token %u; the model's vocabulary ends at %lld",
-                        (unsigned)questions->highest, (long long)config->vocab - 1);
+                        (unsigned)questions->highest, (long long)model->vocab - 1);
     }
     for (int64_t i = 0; i < questions->count * BT_HELLASWAG_ENDINGS; ++i) {
         const bt_hellaswag_row *row = &questions->rows[i];
-        score->shortened += row->count - 1 > config->context;
-        if (row->ending > config->context) {
+        score->shortened += row->count - 1 > model->context;
+        if (row->ending > model->context) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "an ending of question %lld has %lld tokens, the model's context %lld",
                             (long long)(i / BT_HELLASWAG_ENDINGS), (long long)row->ending,
-                            (long long)config->context);
+                            (long long)model->context);
         }
     }
     return BT_OK;
@@ -212,8 +211,9 @@ static bt_status run_all(scorer *s, bt_hellaswag_listener listener, bt_hellaswag
     return BT_OK;
 }
 
-bt_status bt_hellaswag_run(bt_context *context, const bt_gpt2 *model, const bt_hellaswag *questions,
-                           bt_hellaswag_listener listener, bt_hellaswag_score *score)
+bt_status bt_hellaswag_run(bt_context *context, const bt_model *model,
+                           const bt_hellaswag *questions, bt_hellaswag_listener listener,
+                           bt_hellaswag_score *score)
 {
     scorer s = {.context = context, .model = model, .questions = questions};
     *score = (bt_hellaswag_score){0};

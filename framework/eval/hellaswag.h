@@ -12,7 +12,7 @@
 #define BT_EVAL_HELLASWAG_H
 
 #include "framework/data/tokenizer.h"
-#include "framework/nn/gpt2.h"
+#include "framework/nn/model.h"
 
 enum { BT_HELLASWAG_ENDINGS = 4 };
 
@@ -62,7 +62,7 @@ typedef struct bt_hellaswag_listener {
 // Scores all questions. The context must have no tape.
 // Errors  INVALID_ARGUMENT (a token beyond the model's vocabulary; an ending as long as the model's
 //         context), OUT_OF_MEMORY, the listener's
-BT_CHECKED bt_status bt_hellaswag_run(bt_context *context, const bt_gpt2 *model,
+BT_CHECKED bt_status bt_hellaswag_run(bt_context *context, const bt_model *model,
                                       const bt_hellaswag *questions, bt_hellaswag_listener listener,
                                       bt_hellaswag_score *score);
 

@@ -163,7 +163,19 @@ static bt_status loss_of(bt_context *context, const void *self, const bt_batch *
     return bt_gpt2_loss(context, self, ids, targets, loss);
 }
 
+static bt_status logits_of(bt_context *context, const void *self, bt_tensor *ids,
+                           bt_tensor **logits)
+{
+    return bt_gpt2_forward(context, self, ids, logits);
+}
+
 bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params)
 {
-    return (bt_model){.family = "gpt2", .self = model, .params = params, .loss = loss_of};
+    return (bt_model){.family = "gpt2",
+                      .self = model,
+                      .params = params,
+                      .vocab = model->config.vocab,
+                      .context = model->config.context,
+                      .logits = logits_of,
+                      .loss = loss_of};
 }

@@ -284,30 +284,64 @@ static bt_status check_ids(const bt_llama *model, const bt_tensor *ids)
     return BT_OK;
 }
 
+// The last layer's input, [B, T, width].
+static bt_status features(bt_context *context, const bt_llama *model, bt_tensor *ids, bt_tensor **x)
+{
+    *x = NULL;
+    BT_TRY(check_ids(model, ids));
+    bt_range_push(context, "embedding");
+    bt_status status = bt_embedding(context, ids, model->embedding, NULL, x, NULL);
+    bt_range_pop(context);
+    for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
+        const bt_llama_block *block = &model->blocks[i];
+        bt_range_push(context, "block");
+        status = pass(context, model, block, attention, x);
+        status = status ? status : pass(context, model, block, gated_mlp, x);
+        bt_range_pop(context);
+    }
+    status = status ? status : pass(context, model, NULL, last_norm, x);
+    if (status) {
+        BT_TENSOR_RELEASE(*x);
+    }
+    return status;
+}
+
+bt_status bt_llama_forward(bt_context *context, const bt_llama *model, bt_tensor *ids,
+                           bt_tensor **logits)
+{
+    bt_tensor *x = NULL, *rows = NULL;
+    *logits = NULL;
+    BT_TRY(features(context, model, ids, &x));
+    bt_status status =
+        bt_reshape(context, x, BT_SHAPE(bt_tensor_count(ids), model->config.width), &rows);
+    bt_range_push(context, "head");
+    if (status == BT_OK) {
+        status = bt_linear(context, rows, model->head, NULL, NULL, BT_ACTIVATION_NONE, logits);
+    }
+    bt_range_pop(context);
+    bt_tensor_release(rows);
+    bt_tensor_release(x);
+    return status;
+}
+
 bt_status bt_llama_loss(bt_context *context, const bt_llama *model, bt_tensor *ids,
                         bt_tensor *targets, bt_tensor **loss)
 {
     bt_tensor *x = NULL;
     *loss = NULL;
-    BT_TRY(check_ids(model, ids));
-    bt_range_push(context, "embedding");
-    bt_status status = bt_embedding(context, ids, model->embedding, NULL, &x, NULL);
+    BT_TRY(features(context, model, ids, &x));
+    bt_range_push(context, "head");
+    bt_status status =
+        bt_linear_cross_entropy(context, x, model->head, targets, -100, 0, loss, NULL);
     bt_range_pop(context);
-    for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
-        const bt_llama_block *block = &model->blocks[i];
-        bt_range_push(context, "block");
-        status = pass(context, model, block, attention, &x);
-        status = status ? status : pass(context, model, block, gated_mlp, &x);
-        bt_range_pop(context);
-    }
-    status = status ? status : pass(context, model, NULL, last_norm, &x);
-    if (status == BT_OK) {
-        bt_range_push(context, "head");
-        status = bt_linear_cross_entropy(context, x, model->head, targets, -100, 0, loss, NULL);
-        bt_range_pop(context);
-    }
     bt_tensor_release(x);
     return status;
+}
+
+static bt_status logits_of(bt_context *context, const void *self, bt_tensor *ids,
+                           bt_tensor **logits)
+{
+    return bt_llama_forward(context, self, ids, logits);
 }
 
 static bt_status loss_of(bt_context *context, const void *self, const bt_batch *batch,
@@ -321,5 +355,11 @@ static bt_status loss_of(bt_context *context, const void *self, const bt_batch *
 
 bt_model bt_llama_model(const bt_llama *model, bt_params *params)
 {
-    return (bt_model){.family = "llama", .self = model, .params = params, .loss = loss_of};
+    return (bt_model){.family = "llama",
+                      .self = model,
+                      .params = params,
+                      .vocab = model->config.vocab,
+                      .context = model->config.context,
+                      .logits = logits_of,
+                      .loss = loss_of};
 }

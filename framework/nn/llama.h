@@ -44,6 +44,9 @@ BT_CHECKED bt_status bt_llama_init(bt_params *params, const bt_llama_config *con
                                    bt_llama *model);
 void bt_llama_release(bt_llama *model);
 
+// Shapes  ids [B, T <= context] i32, logits [B * T, vocab]
+BT_CHECKED bt_status bt_llama_forward(bt_context *context, const bt_llama *model, bt_tensor *ids,
+                                      bt_tensor **logits);
 // Mean cross-entropy of the next tokens. Shapes  ids, targets [B, T <= context] i32, loss scalar
 BT_CHECKED bt_status bt_llama_loss(bt_context *context, const bt_llama *model, bt_tensor *ids,
                                    bt_tensor *targets, bt_tensor **loss);

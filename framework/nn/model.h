@@ -1,5 +1,8 @@
 // framework/nn/model.h - what training and the compiler know of a model: parameters and a loss
 //
+// A family of models is a row in model.c: its name, and the function that makes one of a
+// configuration.
+//
 // A batch is tensors with names; a model takes those that it knows: language models "ids" and
 // "targets", [B, T] i32 both.
 #ifndef BT_NN_MODEL_H
@@ -17,14 +20,38 @@ typedef struct bt_batch {
     } items[BT_BATCH_TENSORS];
 } bt_batch;
 
+typedef struct bt_model_config {
+    const char *family;           // "gpt2", "llama"; NULL: gpt2
+    int64_t layers, heads, width; // width divisible by heads
+    int64_t vocab, context;       // rows of the embedding, longest sequence
+    int64_t kv_heads, hidden;     // of llama (llama.h), kv_heads 0: heads; 0 of others
+} bt_model_config;
+
 typedef struct bt_model {
-    const char *family; // "gpt2", "llama"
-    const void *self;   // borrowed: the family's struct, which outlives this one
-    bt_params *params;  // borrowed, all that the loss depends on
+    const char *family;     // "gpt2", "llama"
+    const void *self;       // borrowed: the family's struct, which outlives this one
+    void *owned;            // the same where bt_model_open made it, else NULL
+    bt_params *params;      // borrowed, all that the loss depends on
+    int64_t vocab, context; // as in the configuration
+    // What scores the next tokens, [B * T, vocab]. Shapes  ids [B, T <= context] i32
+    bt_status (*logits)(bt_context *context, const void *self, bt_tensor *ids, bt_tensor **logits);
     // The scalar that is made smaller. Errors  INVALID_ARGUMENT (a tensor is missing, a shape)
     bt_status (*loss)(bt_context *context, const void *self, const bt_batch *batch,
                       bt_tensor **loss);
 } bt_model;
+
+// Makes a model of the configuration and adds its parameters to the list. What blocks keep for the
+// backward: as in bt_gpt2.
+// Owns    the caller, bt_model_close, which leaves the parameters alone
+// Errors  INVALID_ARGUMENT (an unknown family, a size, a recompute mode that the family lacks),
+//         OUT_OF_MEMORY
+BT_CHECKED bt_status bt_model_open(bt_params *params, const bt_model_config *config,
+                                   bt_recompute_mode recompute, int64_t recompute_blocks,
+                                   bt_model *out);
+// Safe on a zeroed model.
+void bt_model_close(bt_model *model);
+// Whether there is a family of this name; NULL: gpt2.
+bool bt_model_family_known(const char *name);
 
 // The tensor of a name. Errors  INVALID_ARGUMENT: the batch has none, with the names that it has
 BT_CHECKED bt_status bt_batch_find(const bt_batch *batch, const char *name, bt_tensor **tensor);

@@ -41,6 +41,8 @@ static bt_status check_integers(const bt_train_plan *plan)
         {"model.width", plan->model.width, 1, 40},
         {"model.vocab", plan->model.vocab, 1, 40},
         {"model.context", plan->model.context, 1, 40},
+        {"model.kv_heads", plan->model.kv_heads, 0, 40},
+        {"model.hidden", plan->model.hidden, 0, 40},
         {"micro_batch", plan->micro_batch, 1, 40},
         {"sequence", plan->sequence, 1, 40},
         {"tokens_per_step", plan->tokens_per_step, 1, 40},
@@ -72,7 +74,7 @@ static bt_status check_integers(const bt_train_plan *plan)
 // these: *micro_tokens is a micro-batch, the others are its largest tensors and the whole run.
 static bt_status check_products(const bt_train_plan *plan, int64_t *micro_tokens)
 {
-    const bt_gpt2_config *model = &plan->model;
+    const bt_model_config *model = &plan->model;
     *micro_tokens = 0;
     if (!bt_checked_count(plan->micro_batch, plan->sequence, micro_tokens)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -87,6 +89,8 @@ static bt_status check_products(const bt_train_plan *plan, int64_t *micro_tokens
     } rows[] = {
         {"micro_batch x sequence x model.vocab", *micro_tokens, model->vocab},
         {"micro_batch x sequence x 4 model.width", *micro_tokens, 4 * model->width},
+        {"micro_batch x sequence x model.hidden", *micro_tokens, model->hidden},
+        {"model.hidden x model.width", model->hidden, model->width},
         {"model.layers x 12 model.width^2", square ? matrix : INT64_MAX, 3 * model->layers},
         {"model.vocab x model.width", model->vocab, model->width},
         {"model.context x model.width", model->context, model->width},
@@ -172,6 +176,10 @@ bt_status bt_train_check(const bt_train_plan *plan)
     BT_TRY(check_numbers(&plan->optimizer));
     int64_t micro_tokens = 0;
     BT_TRY(check_products(plan, &micro_tokens));
+    if (!bt_model_family_known(plan->model.family)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "model.family is \"%s\", which is unknown",
+                        plan->model.family);
+    }
     if (plan->model.width % plan->model.heads != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "model.width %lld is not divisible by model.heads %lld",

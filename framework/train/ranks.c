@@ -100,13 +100,15 @@ bt_status bt_ranks_read_losses(bt_trainer *t)
 // What decides on sizes and order of the exchanges, and on the bits.
 static uint64_t fingerprint(const bt_train_plan *plan)
 {
-    const bt_gpt2_config *model = &plan->model;
+    const bt_model_config *model = &plan->model;
     const bt_train_optimizer *o = &plan->optimizer;
     const int64_t whole[] = {model->layers,
                              model->heads,
                              model->width,
                              model->vocab,
                              model->context,
+                             model->kv_heads,
+                             model->hidden,
                              plan->precision,
                              plan->micro_batch,
                              plan->sequence,
@@ -140,7 +142,10 @@ static uint64_t fingerprint(const bt_train_plan *plan)
                            o->clip,
                            plan->parallel.bucket_mb,
                            plan->checkpoints.every_minutes};
-    return XXH3_64bits_withSeed(real, sizeof real, XXH3_64bits(whole, sizeof whole));
+    const char *family = model->family ? model->family : "";
+    const uint64_t seed =
+        XXH3_64bits_withSeed(family, strlen(family), XXH3_64bits(whole, sizeof whole));
+    return XXH3_64bits_withSeed(real, sizeof real, seed);
 }
 
 static bt_status expect_same_plan(bt_trainer *t)

@@ -50,7 +50,8 @@ static bt_status evaluate_rounds(bt_trainer *t, int64_t rounds, float *losses)
         bt_tensor *targets = NULL;
         bt_tensor *batch_loss = NULL;
         BT_TRY_GOTO(bt_feed_next(&feed, &ids, &targets), done);
-        BT_TRY_GOTO(bt_gpt2_loss(&t->session.context, &t->model, ids, targets, &batch_loss), done);
+        const bt_batch batch = {.count = 2, .items = {{"ids", ids}, {"targets", targets}}};
+        BT_TRY_GOTO(bt_model_loss(&t->session.context, &t->model, &batch, &batch_loss), done);
         BT_TRY_GOTO(bt_feed_done(&feed), next);
         BT_TRY_GOTO(bt_tensor_read(&t->session.context, batch_loss, &losses[i]), next);
     next:
@@ -138,7 +139,8 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
     BT_TRY(bt_trace_micro(&t->trace, &t->session.context, i, ids, targets));
     t->session.context.tape = t->session.tape;
     bt_range_push(&t->session.context, "forward");
-    bt_status status = bt_gpt2_loss(&t->session.context, &t->model, ids, targets, &loss);
+    const bt_batch batch = {.count = 2, .items = {{"ids", ids}, {"targets", targets}}};
+    bt_status status = bt_model_loss(&t->session.context, &t->model, &batch, &loss);
     bt_range_pop(&t->session.context);
     if (status == BT_OK) {
         status = device->backend->copy(device, (float *)bt_tensor_data(t->losses) + i,

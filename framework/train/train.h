@@ -1,4 +1,4 @@
-// framework/train/train.h - train a GPT-2: plan in, events out
+// framework/train/train.h - train a model: plan in, events out
 //
 // bt_train_run is a plain loop that anyone can read: batches, forward, backward, accumulate, clip,
 // AdamW, report. It prints nothing and writes no file but checkpoints; whoever runs it hears of
@@ -22,7 +22,7 @@
 #include "framework/device/device.h"
 #include "framework/dist/group.h"
 #include "framework/eval/hellaswag.h"
-#include "framework/nn/gpt2.h"
+#include "framework/nn/model.h"
 
 // X(enumerator, name, what it means)
 #define BT_PRECISION_LIST(X)                                                                       \
@@ -108,7 +108,7 @@ typedef struct bt_train_plan {
     const char *device; // "cpu", "cuda"
     int ordinal;
     bt_precision precision;
-    bt_gpt2_config model;
+    bt_model_config model;
     bt_train_optimizer optimizer;
     const char *const *train_shards; // [train_shard_count] paths of 20240520 shards, in order
     int64_t train_shard_count;
@@ -123,7 +123,7 @@ typedef struct bt_train_plan {
     int64_t eval_batches;  // micro-batches per evaluation
     int64_t profile_steps; // steps spread over the run on which NVTX ranges are timed
     bt_recompute_mode recompute; // what blocks keep for the backward: less memory, more time
-    int64_t recompute_blocks;    // as in bt_gpt2
+    int64_t recompute_blocks;    // of the first blocks; 0: all
     bool sequential;             // training data as it lies; else shuffled by the seed
     uint64_t seed;
     uint64_t memory_limit_bytes; // of the device pool; 0: none

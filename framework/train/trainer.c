@@ -93,7 +93,7 @@ static bt_status open_device(bt_trainer *t)
 // Weights of a file, whose model must be the plan's.
 static bt_status load_weights(bt_trainer *t)
 {
-    const bt_gpt2_config *planned = &t->plan->model;
+    const bt_model_config *planned = &t->plan->model;
     bt_pretrained from;
     BT_TRY(bt_pretrained_find(t->plan->init, planned->heads, &from));
     const struct {
@@ -124,9 +124,8 @@ static bt_status open_model(bt_trainer *t)
                               .weight_decay = o->weight_decay,
                               .clip = o->clip};
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
-    BT_TRY(bt_gpt2_init(&t->params, &plan->model, &t->model));
-    t->model.recompute = plan->recompute;
-    t->model.recompute_blocks = plan->recompute_blocks;
+    BT_TRY(bt_model_open(&t->params, &plan->model, plan->recompute, plan->recompute_blocks,
+                         &t->model));
     if (plan->init) {
         BT_TRY(bt_error_context(load_weights(t), "init"));
     }
@@ -172,7 +171,7 @@ void bt_trainer_close(bt_trainer *t)
     bt_tensor_release(t->all_losses);
     bt_adamw_release(&t->optimizer);
     bt_data_parallel_destroy(t->parallel);
-    bt_gpt2_release(&t->model);
+    bt_model_close(&t->model);
     bt_params_release(&t->params);
     if (t->step_start) {
         t->session.device.backend->event_destroy(&t->session.device, t->step_start);

@@ -57,7 +57,7 @@ typedef struct bt_trainer {
     const bt_train_observer *observer; // borrowed
     bt_session session;
     bt_params params;
-    bt_gpt2 model;
+    bt_model model;
     bt_adamw optimizer;
     bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
     bt_schedule schedule;

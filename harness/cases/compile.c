@@ -9,7 +9,7 @@
 #include "framework/compiler/capture.h"
 #include "framework/compiler/fuse.h"
 #include "framework/compiler/simplify.h"
-#include "framework/nn/gpt2.h"
+#include "framework/nn/model.h"
 
 static const char *const words[BT_COMPILE_DUMP_COUNT] = {
 #define WORD(name, word, text) word,
@@ -41,7 +41,7 @@ typedef struct step {
     bt_train_plan plan;
     bt_session session;
     bt_params params;
-    bt_gpt2 model;
+    bt_model model;
     bt_tensor *ids, *targets, *loss;
     bt_dag graph;
     bt_fusion_plan fusion;
@@ -94,9 +94,8 @@ static bt_status open_step(step *s)
     BT_TRY(bt_session_open("cpu", 0, 0, &s->session));
     context->compute = s->plan.precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
     bt_params_init(&s->params, context, BT_F32, compute, s->plan.seed);
-    BT_TRY(bt_gpt2_init(&s->params, &s->plan.model, &s->model));
-    s->model.recompute = s->plan.recompute;
-    s->model.recompute_blocks = s->plan.recompute_blocks;
+    BT_TRY(bt_model_open(&s->params, &s->plan.model, s->plan.recompute, s->plan.recompute_blocks,
+                         &s->model));
     context->dry = true;
     BT_TRY(bt_tensor_create(context, BT_I32, shape, "ids", &s->ids));
     return bt_tensor_create(context, BT_I32, shape, "targets", &s->targets);
@@ -105,9 +104,8 @@ static bt_status open_step(step *s)
 static bt_status run_step(step *s, bt_dag_capture *capture)
 {
     bt_context *context = &s->session.context;
-    const bt_model model = bt_gpt2_model(&s->model, &s->params);
     const bt_batch batch = {.count = 2, .items = {{"ids", s->ids}, {"targets", s->targets}}};
-    BT_TRY(bt_model_loss(context, &model, &batch, &s->loss));
+    BT_TRY(bt_model_loss(context, &s->model, &batch, &s->loss));
     BT_TRY(bt_dag_capture_output(capture, s->loss));
     BT_TRY(bt_backward(context, s->loss, NULL));
     for (int64_t i = 0; i < s->params.count; ++i) {
@@ -173,7 +171,7 @@ bt_status bt_case_compile(const cJSON *item, const char *folder, unsigned dumps,
     bt_tensor_release(s.ids);
     bt_tensor_release(s.targets);
     bt_tensor_release(s.loss);
-    bt_gpt2_release(&s.model);
+    bt_model_close(&s.model);
     bt_params_release(&s.params);
     bt_session_close(&s.session);
     return bt_error_context(status, "compile %s", s.name);

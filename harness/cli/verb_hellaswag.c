@@ -119,7 +119,8 @@ static bt_status score_model(const bt_cli_arguments *arguments, bt_cli_weights *
     BT_TRY(status);
     self.questions = questions->count;
     BT_TRY(open_answers(arguments, &self));
-    status = bt_hellaswag_run(&weights->session.context, &weights->model, questions,
+    const bt_model model = bt_gpt2_model(&weights->model, &weights->params);
+    status = bt_hellaswag_run(&weights->session.context, &model, questions,
                               (bt_hellaswag_listener){&self, on_answer}, &score);
     BT_TRY(close_answers(&self, status));
     print_score(&weights->from, &score, as_json, out);

@@ -3,12 +3,37 @@
 
 #include "harness/plan/plan.h"
 
+// Sizes of a Llama-style decoder; its keys' defaults.
+static bool is_llama(const cJSON *train)
+{
+    return strcmp(bt_json_text_of(bt_json_get(train, "model"), "family"), "llama") == 0;
+}
+
+static int64_t hidden_of(const cJSON *train)
+{
+    return (int64_t)bt_json_number_of(bt_json_get(train, "model"), "hidden");
+}
+
+// Width of keys, and of values.
+static int64_t keys_width(const cJSON *train)
+{
+    const int64_t heads = (int64_t)bt_plan_number(train, "model.heads");
+    const int64_t given = (int64_t)bt_json_number_of(bt_json_get(train, "model"), "kv_heads");
+    return (int64_t)bt_plan_number(train, "model.width") / heads * (given ? given : heads);
+}
+
 int64_t bt_plan_parameters(const cJSON *train)
 {
     int64_t layers = (int64_t)bt_plan_number(train, "model.layers");
     int64_t width = (int64_t)bt_plan_number(train, "model.width");
     int64_t vocab = (int64_t)bt_plan_number(train, "model.vocab");
     int64_t context = (int64_t)bt_plan_number(train, "model.context");
+    if (is_llama(train)) { // embedding and head; q, o, k, v, the gated MLP, two norms; the last
+        return 2 * vocab * width +
+               layers * (2 * width * width + 2 * keys_width(train) * width +
+                         3 * hidden_of(train) * width + 2 * width) +
+               width;
+    }
     // Embeddings; per block: qkv, projection and the two of the MLP with biases, two norms; the
     // last norm. The head is tied.
     return (vocab + context) * width + layers * (12 * width * width + 13 * width) + 2 * width;
@@ -27,6 +52,15 @@ static const double used_by_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 7
                                                          [BT_RECOMPUTE_GELU_LN] = 12,
                                                          [BT_RECOMPUTE_BLOCK] = 16,
                                                          [BT_RECOMPUTE_BLOCK_OFFLOAD] = 22};
+
+// Of a Llama's block: norms keep what they divide and multiply, in fp32; queries, keys and their
+// turned halves, values, attention's output; the gate before and behind its function, the other
+// half and their product.
+static double llama_block(const cJSON *train, double width, bool narrow)
+{
+    const double keys = (double)keys_width(train) / width, norm = narrow ? 7 : 4;
+    return 2 * norm + 4 + 4 * keys + 4 * (double)hidden_of(train) / width;
+}
 
 // Logits that exist at a time, at most (bt_linear_cross_entropy_rows).
 #define HEAD_LOGITS_BYTES (1.125 * 1024 * 1024 * 1024)
@@ -64,6 +98,9 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double blocks = (double)how.blocks;
     double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
     double unit = tokens * width * element_bytes;
+    if (is_llama(train)) {
+        kept = layers * llama_block(train, width, narrow);
+    }
     // The head: logits of some rows, whose place their gradient takes (the fused head's pieces),
     // the gradients of its input and of the tied embedding, which is fp32.
     double logits = smaller_of(tokens * vocab * element_bytes, HEAD_LOGITS_BYTES);

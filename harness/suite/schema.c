@@ -238,11 +238,19 @@ const bt_suite_key bt_suite_keys[] = {
              "Seconds without a finished call after which a round is given up and its processes "
              "ended."),
 
+    CHOICE_ROW(
+        MODEL,
+        "family", "gpt2|llama", NULL, false, true,
+        "GPT-2 with a tied head, or a Llama-style decoder: RMSNorm, rotary positions, SwiGLU, "
+        "a head of its own; left out: gpt2."),
     WHOLE_ROW(MODEL, "layers", 1, 4096, "12", "Transformer blocks."),
     WHOLE_ROW(MODEL, "heads", 1, 4096, "12", "Attention heads; must divide width."),
     WHOLE_ROW(MODEL, "width", 1, 1048576, "768", "Channels of the residual stream."),
     WHOLE_ROW(MODEL, "vocab", 1, 65536, "50304", "Rows of the token embedding."),
-    WHOLE_ROW(MODEL, "context", 1, 1048576, "1024", "Rows of the position table."),
+    WHOLE_ROW(MODEL, "context", 1, 1048576, "1024", "Longest sequence."),
+    WHOLE_ROW(MODEL, "kv_heads", 1, 4096, NULL,
+              "llama: heads of keys and values, which must divide heads; left out: heads."),
+    WHOLE_ROW(MODEL, "hidden", 1, 1048576, NULL, "llama: width of the gated MLP."),
 
     WHOLE_ROW(CHECKPOINT, "every_steps", 0, 1e9, "0", "Save every so many steps; 0: not by steps."),
     REAL_ROW(CHECKPOINT, "every_minutes", 0, 1e6, "0",

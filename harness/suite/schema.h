@@ -23,7 +23,7 @@
     X(COLLECTIVE, "collective", "collective",                                                      \
       "Calls of one collective by several ranks; lists make a case of each combination.")          \
     X(COMMAND, "command", "command", "Calls of any program.")                                      \
-    X(MODEL, "model", "train.model", "The shape of a GPT-2.")                                      \
+    X(MODEL, "model", "train.model", "The shape of a model.")                                      \
     X(OPTIMIZER, "optimizer", "train.optimizer", "AdamW, clipping and the schedule of its rate.")  \
     X(CHECKPOINT, "checkpoint", "train.checkpoint",                                                \
       "Saving the training state, from which 'run --resume' goes on with the same bits.")          \

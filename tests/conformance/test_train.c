@@ -91,7 +91,7 @@ static void gpt2_124m_equals_the_cpu(void **state)
     bt_train_plan plan = small_train_plan();
     curve on[2];
     plan.model =
-        (bt_gpt2_config){.layers = 12, .heads = 12, .width = 768, .vocab = 50304, .context = 1024};
+        (bt_model_config){.layers = 12, .heads = 12, .width = 768, .vocab = 50304, .context = 1024};
     plan.optimizer.lr = 6e-4;
     plan.micro_batch = 4;
     plan.sequence = 128;

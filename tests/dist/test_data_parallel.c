@@ -298,7 +298,7 @@ static void each_rank_keeps_a_part(void **state)
     int64_t peak[4];
     for (int m = 0; m < 4; ++m) {
         traffic t = {.plan = plan_of(modes[m], 2)};
-        t.plan.model = (bt_gpt2_config){
+        t.plan.model = (bt_model_config){
             .layers = 6, .heads = 2, .width = 256, .vocab = SMALL_VOCAB, .context = 16};
         t.plan.tokens_per_step = 4 * 2 * 16; // a micro-batch a rank
         t.plan.parallel.invariant = 4;

@@ -7,6 +7,7 @@
 
 #include "framework/autograd/session.h"
 #include "framework/base/mem.h"
+#include "framework/nn/gpt2.h"
 #include "framework/optim/adamw.h"
 #include "tests/support/faulty_device.h"
 #include "tests/support/small_train.h"

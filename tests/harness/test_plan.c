@@ -174,7 +174,7 @@ static void bad_set_is_refused(void **state)
         {"=3", "expected key=value"},
         {"", "expected key=value"},
         {"train=3", "train is a group; set one of its keys: precision"},
-        {"train.model={}", "train.model is a group; set one of its keys: layers"},
+        {"train.model={}", "train.model is a group; set one of its keys: family, layers"},
         {"train.steps.more=3", "\"steps\" has no keys below it"},
         {"train..steps=3", "\"\" is not a key of train"},
         {"train.precision=int4", "allowed: fp32, tf32, bf16"},
@@ -341,7 +341,7 @@ static void estimate_is_what_this_cpu_takes(void **state)
     (void)state;
     bt_train_plan plan = small_train_plan();
     bt_train_result result;
-    plan.model = (bt_gpt2_config){.layers = 3, .heads = 2, .width = 64, .vocab = 4096};
+    plan.model = (bt_model_config){.layers = 3, .heads = 2, .width = 64, .vocab = 4096};
     plan.model.context = plan.sequence = 128;
     plan.micro_batch = 4;
     plan.tokens_per_step = plan.sequence * plan.micro_batch;
@@ -356,6 +356,23 @@ static void estimate_is_what_this_cpu_takes(void **state)
                           .micro_batch = plan.micro_batch,
                           .peak_gib = (double)result.peak_allocated_bytes / 1073741824.0};
     expect_close(&row);
+}
+
+static void parameters_of_a_llama_are_exact(void **state)
+{
+    (void)state;
+    bt_suite shipped;
+    bt_plan plan;
+    ASSERT_OK(bt_suite_load("suites/llama_124m", &shipped));
+    const bt_plan_options cpu = {.profile = "cpu", .seed = -1};
+    ASSERT_OK(bt_plan_make(&shipped, &cpu, &with_gpu, &plan));
+    // Embedding and head; a block: q and o, k and v of 4 heads of 64, the gated MLP, two norms; the
+    // last norm.
+    assert_int_equal(bt_plan_parameters(bt_json_get(bt_plan_case(&plan, 0), "train")),
+                     2 * 50304 * 768 +
+                         12 * (2 * 768 * 768 + 2 * 256 * 768 + 3 * 2048 * 768 + 2 * 768) + 768);
+    bt_plan_release(&plan);
+    bt_suite_release(&shipped);
 }
 
 static void parameters_of_d12_are_exact(void **state)
@@ -572,6 +589,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(estimate_is_what_this_cpu_takes, small_corpus_write,
                                         small_corpus_remove),
         cmocka_unit_test(parameters_of_d12_are_exact),
+        cmocka_unit_test(parameters_of_a_llama_are_exact),
         cmocka_unit_test(paper_profile_is_e1),
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
         cmocka_unit_test(hash_depends_on_content_alone),

@@ -8,6 +8,7 @@
 
 #include "framework/base/mem.h"
 #include "framework/eval/hellaswag.h"
+#include "framework/nn/gpt2.h"
 #include "tests/support/corpus.h"
 #include "tests/support/fixture.h"
 #include "tests/support/scratch.h"
@@ -108,17 +109,17 @@ static void refused(void **state)
 typedef struct world {
     fixture session;
     bt_params params;
-    bt_gpt2 model;
+    bt_model model;
 } world;
 
 static void open_world(world *w, int64_t context, int64_t vocab)
 {
-    const bt_gpt2_config shape = {
+    const bt_model_config shape = {
         .layers = 2, .heads = 2, .width = 16, .vocab = vocab, .context = context};
     fixture_open(&w->session, 0);
     w->session.context.tape = NULL;
     bt_params_init(&w->params, &w->session.context, BT_F32, BT_F32, 11);
-    ASSERT_OK(bt_gpt2_init(&w->params, &shape, &w->model));
+    ASSERT_OK(bt_model_open(&w->params, &shape, BT_RECOMPUTE_NONE, 0, &w->model));
     for (int64_t i = 0; i < 2; ++i) { // the tables, so that tokens differ
         bt_tensor *scaled = NULL;
         ASSERT_OK(bt_scale(&w->session.context, w->params.items[i].master, 30, &scaled));
@@ -129,7 +130,7 @@ static void open_world(world *w, int64_t context, int64_t vocab)
 
 static void close_world(world *w)
 {
-    bt_gpt2_release(&w->model);
+    bt_model_close(&w->model);
     bt_params_release(&w->params);
     fixture_close(&w->session);
 }
@@ -137,7 +138,7 @@ static void close_world(world *w)
 // Sum over the ending by one forward pass of that row alone, from the mean that training has.
 static double expected_loss(world *w, const bt_hellaswag_row *row)
 {
-    const int64_t context = w->model.config.context;
+    const int64_t context = w->model.context;
     const int64_t inputs = row->count - 1 < context ? row->count - 1 : context;
     const uint16_t *tokens = questions.tokens.ids + row->start + row->count - 1 - inputs;
     int32_t *ids = calloc((size_t)inputs, sizeof *ids);
@@ -149,7 +150,7 @@ static double expected_loss(world *w, const bt_hellaswag_row *row)
     bt_tensor *in = fixture_values(&w->session, BT_I32, BT_SHAPE(1, inputs), ids);
     bt_tensor *out = fixture_values(&w->session, BT_I32, BT_SHAPE(1, inputs), targets);
     bt_tensor *loss = NULL;
-    ASSERT_OK(bt_gpt2_loss(&w->session.context, &w->model, in, out, &loss));
+    ASSERT_OK(bt_gpt2_loss(&w->session.context, w->model.self, in, out, &loss));
     double *value = fixture_read(&w->session, loss);
     const double sum = *value * (double)row->ending;
     free(value);

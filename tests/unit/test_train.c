@@ -441,9 +441,56 @@ static void impossible_plans_are_refused(void **state)
                  bt_train_run(&plan, &quiet, &result));
 }
 
+// The second family: no kernel of its own.
+static bt_train_plan llama_plan(void)
+{
+    bt_train_plan plan = small_train_plan();
+    plan.model.family = "llama";
+    plan.model.kv_heads = 1;
+    plan.model.hidden = 48;
+    return plan;
+}
+
+static void a_llama_learns(void **state)
+{
+    (void)state;
+    bt_train_plan plan = llama_plan();
+    bt_train_result result;
+    record r = {0};
+    const bt_train_observer told = {
+        .self = &r, .start = on_start, .step = on_step, .eval = on_eval};
+    ASSERT_OK(bt_train_run(&plan, &told, &result));
+    // Embedding and head; a block: q, o [32, 32], k, v [16, 32], three of [48, 32], norms; a norm.
+    assert_int_equal(r.start.parameters,
+                     2 * 48 * 32 + 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32 + 64) + 32);
+    assert_int_equal(r.steps, STEPS);
+    assert_true(r.loss[STEPS - 1] < 0.9F * r.loss[0]);
+    assert_true(r.eval_loss[r.evals - 1] < r.eval_loss[0]);
+}
+
+static void models_are_refused(void **state)
+{
+    (void)state;
+    bt_train_plan plan = llama_plan();
+    bt_train_result result;
+    const bt_train_observer quiet = {0};
+    plan.recompute = BT_RECOMPUTE_BLOCK;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "family llama keep everything: allowed: none",
+                 bt_train_run(&plan, &quiet, &result));
+    plan = llama_plan();
+    plan.model.hidden = 0;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "model.hidden is 0",
+                 bt_train_run(&plan, &quiet, &result));
+    plan = llama_plan();
+    plan.model.family = "lama";
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"lama\", which is unknown", bt_train_check(&plan));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_llama_learns),
+        cmocka_unit_test(models_are_refused),
         cmocka_unit_test(a_run_learns_and_reports),
         cmocka_unit_test(a_slowdown_lengthens_steps),
         cmocka_unit_test(bits_depend_on_nothing_but_the_plan),

@@ -1,6 +1,6 @@
-"""Training cases in PyTorch: the same GPT-2, as its users would write it.
+"""Training cases in PyTorch: the same GPT-2 or Llama, as its users would write it.
 
-One model for both modes: scaled_dot_product_attention, fused AdamW, clip_grad_norm_; bf16 by
+One model a family for both modes: scaled_dot_product_attention, fused AdamW, clip_grad_norm_; bf16 by
 autocast over fp32 weights, tf32 and fp32 by the precision of matrix products. Initial weights have
 the distributions of ours and sequences are those of ours, but the random numbers are PyTorch's:
 losses agree in distribution, not in bits.
@@ -75,7 +75,79 @@ def attend(torch, q, k, v):
     return torch.softmax(scores.masked_fill(mask, -math.inf), -1) @ v
 
 
-def make_model(torch, shape, recomputed):
+def make_llama(torch, shape, recomputed):
+    nn, functional = torch.nn, torch.nn.functional
+    again = importlib.import_module("torch.utils.checkpoint").checkpoint
+    width, heads = shape["width"], shape["heads"]
+    groups, hidden, dim = shape.get("kv_heads", heads), shape["hidden"], width // heads
+
+    class RmsNorm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            wide = x.float()
+            normal = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+            return (normal * self.weight).to(x.dtype)
+
+    def rotate(x, cos, sin):
+        """Turns the pairs (i, i + dim / 2) of [batch, heads, length, dim] by their position."""
+        first, second = x.chunk(2, dim=-1)
+        return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention_norm, self.mlp_norm = RmsNorm(), RmsNorm()
+            self.q, self.o = (nn.Linear(width, width, bias=False) for _ in range(2))
+            self.k, self.v = (nn.Linear(width, groups * dim, bias=False) for _ in range(2))
+            self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
+            self.down = nn.Linear(hidden, width, bias=False)
+
+        def forward(self, x, cos, sin):
+            batch, length, _ = x.shape
+            normed = self.attention_norm(x)
+            q, k, v = (part.view(batch, length, -1, dim).transpose(1, 2)
+                       for part in (self.q(normed), self.k(normed), self.v(normed)))
+            cos, sin = cos.to(q.dtype), sin.to(q.dtype)
+            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+            k, v = (part.repeat_interleave(heads // groups, dim=1) for part in (k, v))
+            y = attend(torch, q, k, v).transpose(1, 2).reshape(batch, length, width)
+            x = x + self.o(y)
+            normed = self.mlp_norm(x)
+            return x + self.down(functional.silu(self.gate(normed)) * self.up(normed))
+
+    class Llama(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(shape["vocab"], width)
+            self.blocks = nn.ModuleList(Block() for _ in range(shape["layers"]))
+            self.norm = RmsNorm()
+            self.head = nn.Linear(width, shape["vocab"], bias=False)
+            frequency = 10000.0 ** (-torch.arange(0, dim, 2).float() / dim)
+            angle = torch.arange(shape["context"]).float()[:, None] * frequency.repeat(2)
+            self.register_buffer("cos", angle.cos(), persistent=False)
+            self.register_buffer("sin", angle.sin(), persistent=False)
+            for name, parameter in self.named_parameters():
+                residual = name.endswith((".o.weight", "down.weight"))
+                if parameter.dim() >= 2:
+                    std = 0.02 / math.sqrt(2 * shape["layers"]) if residual else 0.02
+                    nn.init.normal_(parameter, 0.0, std)
+
+        def forward(self, ids, targets):
+            x = self.embedding(ids)
+            cos, sin = self.cos[:ids.shape[1]], self.sin[:ids.shape[1]]
+            for i, block in enumerate(self.blocks):
+                x = again(block, x, cos, sin, use_reentrant=False) \
+                    if i < recomputed and self.training else block(x, cos, sin)
+            logits = self.head(self.norm(x))
+            return functional.cross_entropy(logits.flatten(0, 1), targets.reshape(-1))
+
+    return Llama()
+
+
+def make_gpt2(torch, shape, recomputed):
     nn, functional = torch.nn, torch.nn.functional
     again = importlib.import_module("torch.utils.checkpoint").checkpoint
     width, heads = shape["width"], shape["heads"]
@@ -120,6 +192,16 @@ def make_model(torch, shape, recomputed):
             return functional.cross_entropy(logits.flatten(0, 1), targets.reshape(-1))
 
     return Gpt2()
+
+
+FAMILIES = {"gpt2": make_gpt2, "llama": make_llama}
+
+
+def make_model(torch, shape, recomputed):
+    family = shape.get("family", "gpt2")
+    if family not in FAMILIES:
+        raise Cannot("unsupported", f"PyTorch's peer has no models of family {family}")
+    return FAMILIES[family](torch, shape, recomputed)
 
 
 def make_optimizer(torch, model, values, device):
