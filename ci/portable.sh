@@ -119,6 +119,8 @@ copy_tests() {
     # shellcheck disable=SC2016 # $ORIGIN is the loader's
     relocate '$ORIGIN/../bin:$ORIGIN/../lib' "$out"/tests/*_test
     take_libraries "$out"/tests/*_test
+    mkdir -p "$out/tests/golden"
+    cp "$root"/tests/golden/*.json "$out/tests/golden/"
 }
 
 size_mib() { # file...

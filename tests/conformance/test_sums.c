@@ -242,10 +242,7 @@ static void sum_squares(void **state)
     enum { PARTIALS = 1 + 1 + 1 + 1 + 1 + 7 + 1 + 3 };
     bt_sum_squares_item items[TEST_SIDES][TENSORS];
     bt_sum_squares_args args[TEST_SIDES];
-    bt_clip_scale_args clip[TEST_SIDES];
     test_twin *partials = test_twin_output(BT_F64, PARTIALS);
-    test_twin *norm = test_twin_output(BT_F32, 1);
-    test_twin *scale = test_twin_output(BT_F32, 1);
     int64_t first = 0;
     for (int i = 0; i < TENSORS; ++i) {
         test_twin_offset(i == 7);
@@ -258,22 +255,46 @@ static void sum_squares(void **state)
         first += (sizes[i] + BT_SQUARES_BLOCK - 1) / BT_SQUARES_BLOCK;
     }
     assert_int_equal(first, PARTIALS);
+    test_case_name("sums of squares of %d tensors", (int)TENSORS);
     for (test_side side = 0; side < TEST_SIDES; ++side) {
         args[side] = (bt_sum_squares_args){items[side], TENSORS, test_type(BT_F32, side)};
-        clip[side] = (bt_clip_scale_args){.partials = test_at(partials, side),
-                                          .count = PARTIALS,
-                                          .grad_scale = 0.125,
-                                          .max_norm = 1,
-                                          .norm = test_at(norm, side),
-                                          .scale = test_at(scale, side),
-                                          .dtype = test_type(BT_F32, side)};
     }
     test_run(BT_KERNEL_SUM_SQUARES, BT_F32, &args[0], &args[1]);
     test_twin_check(partials, 0, 64 * EPSILON, "partial sums");
-    test_run(BT_KERNEL_CLIP_SCALE, BT_F32, &clip[0], &clip[1]);
-    test_twin_check(norm, 0, 16 * EPSILON, "norm");
-    test_twin_check(scale, 0, 16 * EPSILON, "scale");
     test_twins_release();
+}
+
+// On partial sums of its own: a run restores every operand first.
+static void clip_scale(void **state)
+{
+    (void)state;
+    static const double max_norms[] = {0, 1, 1e6};
+    double values[300];
+    for (size_t i = 0; i < sizeof values / sizeof *values; ++i) {
+        values[i] = 0.25 + (double)(i % 17);
+    }
+    for (size_t count = 1; count <= sizeof values / sizeof *values; count += 1 + count / 2) {
+        for (size_t m = 0; m < sizeof max_norms / sizeof *max_norms; ++m) {
+            bt_clip_scale_args args[TEST_SIDES];
+            test_twin *partials = test_twin_values(BT_F64, values, (int64_t)count);
+            test_case_name("clip scale of %zu sums, norm at most %g", count, max_norms[m]);
+            test_twin *norm = test_twin_output(BT_F32, 1);
+            test_twin *scale = test_twin_output(BT_F32, 1);
+            for (test_side side = 0; side < TEST_SIDES; ++side) {
+                args[side] = (bt_clip_scale_args){.partials = test_at(partials, side),
+                                                  .count = (int64_t)count,
+                                                  .grad_scale = 0.125,
+                                                  .max_norm = max_norms[m],
+                                                  .norm = test_at(norm, side),
+                                                  .scale = test_at(scale, side),
+                                                  .dtype = test_type(BT_F32, side)};
+            }
+            test_run(BT_KERNEL_CLIP_SCALE, BT_F32, &args[0], &args[1]);
+            test_twin_check(norm, 0, 16 * EPSILON, "norm");
+            test_twin_check(scale, 0, 16 * EPSILON, "scale");
+            test_twins_release();
+        }
+    }
 }
 
 static void adamw_with(bt_adamw_item items[TEST_SIDES][TENSORS], double scale_value)
@@ -366,8 +387,9 @@ static void many_tensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reduce_sum),  cmocka_unit_test(embedding), cmocka_unit_test(grad_norm),
-        cmocka_unit_test(sum_squares), cmocka_unit_test(adamw),     cmocka_unit_test(many_tensors),
+        cmocka_unit_test(reduce_sum),   cmocka_unit_test(embedding),  cmocka_unit_test(grad_norm),
+        cmocka_unit_test(sum_squares),  cmocka_unit_test(clip_scale), cmocka_unit_test(adamw),
+        cmocka_unit_test(many_tensors),
     };
     if (!test_device_open()) {
         return test_skip("no CUDA device");

@@ -88,6 +88,10 @@ void test_twin_set(test_twin *twin, int64_t at, double value)
         memcpy(near, &half, sizeof half);
         ((double *)twin->host)[at] = (double)bt_bf16_to_f32(half);
         break;
+    case BT_F64:
+        memcpy(near, &value, sizeof value);
+        ((double *)twin->host)[at] = value;
+        break;
     case BT_I32:
         memcpy(near, &small, sizeof small);
         ((int32_t *)twin->host)[at] = small;
@@ -261,6 +265,7 @@ double test_twin_get(const test_twin *twin, test_side side, int64_t at)
     }
     float single = 0;
     uint16_t half = 0;
+    double wide = 0;
     int32_t small = 0;
     int64_t large = 0;
     switch ((int)twin->dtype) {
@@ -270,6 +275,9 @@ double test_twin_get(const test_twin *twin, test_side side, int64_t at)
     case BT_BF16:
         memcpy(&half, from, sizeof half);
         return (double)bt_bf16_to_f32(half);
+    case BT_F64:
+        memcpy(&wide, from, sizeof wide);
+        return wide;
     case BT_I32:
         memcpy(&small, from, sizeof small);
         return small;

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# ci/gpu-tests.sh [-j N] [-o DIR] [-l LIMIT_S] [FOLDER] - every GPU test of a build, then under compute-sanitizer
+#
+#   FOLDER      what `ci/portable.sh --tests` made, or a build folder (default: build-ci)
+#   -j N        programs at a time, default 6: they compare numbers and take no times
+#   -o DIR      where the logs go, default gpu-tests
+#   -l LIMIT_S  seconds a program may take, default 300
+#   --quick     without compute-sanitizer
+#
+# Runs conformance_*, golden_*, gradient_twice, unit_overlap and, with two GPUs, dist_gpu; the GEMM
+# tests also with our own rows alone (BT_GEMM). memcheck looks at every program that launches kernels;
+# racecheck and initcheck at those whose kernels share memory and end in reasonable time: racecheck
+# stops with an error of its own in cuBLASLt's kernels and in ours in clusters.
+# API errors are not reported: a test of a full device causes them on purpose.
+# Prints one row for each run. Exit 0 all passed, 1 a test or a check failed, 2 usage, 4 no GPU,
+# no such folder, or compute-sanitizer is missing.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+jobs=6 out=gpu-tests limit=300 sanitize=true folder=build-ci
+
+usage() {
+    echo "usage: ci/gpu-tests.sh [-j N] [-o DIR] [-l LIMIT_S] [--quick] [FOLDER]" >&2
+    exit 2
+}
+
+missing() { # message
+    printf 'gpu-tests: %s\n' "$1" >&2
+    exit 4
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    -j | -o | -l)
+        [ $# -gt 1 ] || usage
+        case $1 in
+        -j) jobs=$2 ;;
+        -o) out=$2 ;;
+        -l) limit=$2 ;;
+        esac
+        shift
+        ;;
+    --quick) sanitize=false ;;
+    -*) usage ;;
+    *) folder=$1 ;;
+    esac
+    shift
+done
+[[ $jobs =~ ^[1-9][0-9]*$ && $limit =~ ^[1-9][0-9]*$ ]] || usage
+[ -d "$folder/tests" ] || missing "$folder has no tests: make them with ci/portable.sh --tests"
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
+[ "$gpus" -gt 0 ] || missing 'no GPU here (nvidia-smi lists none)'
+! $sanitize || command -v compute-sanitizer >/dev/null || missing 'compute-sanitizer is not in PATH; --quick does without'
+tests=$(cd "$folder/tests" && pwd -P)
+mkdir -p "$out"
+out=$(cd "$out" && pwd -P)
+export limit out tests OMP_WAIT_POLICY=passive CUDA_MODULE_LOADING=EAGER NCCL_NVLS_ENABLE=0
+
+# One run: its row, and its name in $out/failed where it did not pass.
+one() { # name command...
+    local name=$1 start=$SECONDS code=0
+    shift
+    timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1 || code=$?
+    printf '%-36s %-6s %4d s  %s\n' "$name" "$([ $code = 0 ] && echo passed || echo "rc $code")" \
+        $((SECONDS - start)) \
+        "$(grep -aoE '(PASSED  \] [0-9]+|SUMMARY: .*|ERROR: .*)' "$out/$name.log" | tail -1 | cut -c 1-90)"
+    [ $code = 0 ] || echo "$name" >>"$out/failed"
+}
+export -f one
+rm -f "$out/failed"
+
+# Name and command of each run, the longest first.
+list() {
+    local test name
+    for test in rows attention gemm gemm_values train_resume attention_features train; do
+        echo "conformance_$test $tests/conformance_${test}_test"
+    done
+    for test in "$tests"/conformance_*_test "$tests"/golden_{gpt2,llama}_test "$tests"/gradient_twice_test; do
+        name=$(basename "$test" _test)
+        case $name in
+        conformance_rows | conformance_attention | conformance_gemm | conformance_gemm_values) ;;
+        conformance_train_resume | conformance_attention_features | conformance_train) ;;
+        *) echo "$name $test" ;;
+        esac
+    done
+    for test in own sm80; do
+        echo "gemm_$test env BT_GEMM=$test $tests/conformance_gemm_test"
+    done
+    echo "gemm_values_own env BT_GEMM=own $tests/conformance_gemm_values_test"
+    $sanitize || return 0
+    local check='compute-sanitizer --report-api-errors no --error-exitcode 9 --tool'
+    for test in "$tests"/conformance_*_test; do
+        name=$(basename "$test" _test)
+        # 2^31 elements take too long; what the tuner times is no longer a time
+        [[ $name =~ _(huge|tune)$ ]] || echo "memcheck_$name $check memcheck $test"
+    done
+    for test in sums elementwise; do
+        echo "racecheck_$test $check racecheck $tests/conformance_${test}_test"
+        echo "initcheck_$test $check initcheck $tests/conformance_${test}_test"
+    done
+}
+# Golden values lie at tests/golden, in the checkout as in a portable folder.
+cd "$(dirname "$tests")"
+if [ -d suites ]; then export BT_ROOT=$PWD; else cd "$root"; fi
+list | xargs -P "$jobs" -L 1 bash -c 'one "$@"' _
+one unit_overlap "$tests/unit_overlap_test" # takes times: alone
+[ "$gpus" -lt 2 ] || one dist_gpu "$tests/dist_gpu_test"
+if [ -e "$out/failed" ]; then
+    echo "gpu-tests: failed: $(sort "$out/failed" | tr '\n' ' ')(logs in $out)"
+    exit 1
+fi
+echo 'gpu-tests: all passed'

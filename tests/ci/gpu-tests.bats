@@ -1,0 +1,72 @@
+# ci/gpu-tests.sh over planted programs, with a GPU that only nvidia-smi knows
+
+setup() {
+    root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+    tree=$(mktemp -d /tmp/bt-gpu-tests.XXXXXX)
+    mkdir -p "$tree/bin" "$tree/build/tests"
+    for name in conformance_{rows,attention,gemm,gemm_values,train_resume,attention_features,train,sums,elementwise,huge,tune} \
+        golden_gpt2 golden_llama gradient_twice unit_overlap dist_gpu; do
+        program "$tree/build/tests/${name}_test" "echo '[  PASSED  ] 3 test(s).'"
+    done
+    program "$tree/bin/nvidia-smi" 'echo "GPU 0: planted"'
+    # the last argument is the program under test
+    program "$tree/bin/compute-sanitizer" "echo \"\$*\" >>'$tree/sanitized'; \"\${@: -1}\"; echo 'ERROR SUMMARY: 0 errors'"
+    PATH=$tree/bin:$PATH
+}
+
+teardown() {
+    rm -rf "$tree"
+}
+
+program() { # file body
+    printf '#!/bin/bash\n%s\n' "$2" >"$1"
+    chmod +x "$1"
+}
+
+tests() {
+    run "$root/ci/gpu-tests.sh" -o "$tree/out" "$@" "$tree/build"
+    echo "$output"
+}
+
+@test "every program runs, alone and under the sanitizer" {
+    tests -j 4
+    [ "$status" -eq 0 ]
+    [[ $output == *'all passed'* ]]
+    for name in conformance_rows conformance_sums golden_llama gradient_twice unit_overlap gemm_own gemm_sm80 \
+        memcheck_conformance_rows memcheck_conformance_sums racecheck_sums initcheck_elementwise; do
+        [ "$(grep -cE "^$name +passed" <<<"$output")" -eq 1 ]
+    done
+    ! grep -q '^dist_gpu' <<<"$output" # one GPU
+    ! grep -qE 'huge|tune' "$tree/sanitized"
+}
+
+@test "a failure, a finding of the sanitizer and a hang are named, and the rest still runs" {
+    program "$tree/build/tests/conformance_sums_test" 'exit 1'
+    program "$tree/build/tests/golden_gpt2_test" 'sleep 60'
+    program "$tree/bin/compute-sanitizer" "[[ \$* != *memcheck*rows* ]]"
+    tests -l 1
+    [ "$status" -eq 1 ]
+    [[ $output == *'failed: conformance_sums golden_gpt2 memcheck_conformance_rows '* ]]
+    [[ $output == *'conformance_elementwise '*passed* ]]
+}
+
+@test "two GPUs add the test of ranks; --quick leaves the sanitizer out" {
+    program "$tree/bin/nvidia-smi" 'echo "GPU 0: planted"; echo "GPU 1: planted"'
+    rm "$tree/bin/compute-sanitizer"
+    tests --quick
+    [ "$status" -eq 0 ]
+    [[ $output == *'dist_gpu '*passed* ]]
+    [[ $output != *memcheck* ]]
+}
+
+@test "no GPU, no tests and no sanitizer are exit 4, a wrong word is 2" {
+    program "$tree/bin/nvidia-smi" 'exit 9'
+    tests
+    [ "$status" -eq 4 ]
+    [[ $output == *'no GPU here'* ]]
+    run "$root/ci/gpu-tests.sh" /nonexistent
+    [ "$status" -eq 4 ]
+    [[ $output == *'ci/portable.sh --tests'* ]]
+    tests -j none
+    [ "$status" -eq 2 ]
+}
