@@ -11,6 +11,7 @@ typedef struct bt_session {
     bt_tape *tape;
     bt_gemm_tuner *tuner; // NULL unless BT_GEMM_TUNE=1
     bt_context context;   // points to the others; records on tape
+    bool borrows_device;
 } bt_session;
 
 // Opens device `ordinal` of a backend ("cpu", "cuda") with a pool of at most limit_bytes (0: no
@@ -20,6 +21,9 @@ typedef struct bt_session {
 // linalg/tune.h)
 BT_CHECKED bt_status bt_session_open(const char *backend, int ordinal, uint64_t limit_bytes,
                                      bt_session *session);
+// The same on a device that is open: borrowed, with its stream, and outlives the session.
+BT_CHECKED bt_status bt_session_open_on(const bt_device *device, uint64_t limit_bytes,
+                                        bt_session *session);
 // All tensors must have been released. Safe on a zeroed session.
 void bt_session_close(bt_session *session);
 

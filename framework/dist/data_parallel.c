@@ -68,8 +68,10 @@ static bt_status open_gradients(bt_data_parallel *p, int64_t b)
     bt_bucket_memory *memory = &p->buckets[b];
     memory->owner = p;
     for (int level = 0; level < p->levels; ++level) {
-        BT_TRY(bt_tensor_zeros(p->context, BT_F32, BT_SHAPE(layout->count), "gradients",
-                               &memory->grads[level]));
+        BT_TRY(level == 0
+                   ? bt_bucket_tensor(p, BT_F32, layout->count, "gradients", &memory->grads[level])
+                   : bt_tensor_zeros(p->context, BT_F32, BT_SHAPE(layout->count), "gradients",
+                                     &memory->grads[level]));
         for (int64_t s = 0; s < layout->slot_count; ++s) {
             const bt_bucket_slot *slot = &p->layout.slots[layout->first + s];
             const bt_tensor *leaf = p->params->items[slot->param].value;
@@ -78,6 +80,9 @@ static bt_status open_gradients(bt_data_parallel *p, int64_t b)
             BT_TRY(bt_tensor_view(memory->grads[level], leaf->shape, stride, slot->offset,
                                   &p->homes[level * p->params->count + slot->param]));
         }
+    }
+    if (p->window) {
+        BT_TRY(bt_bucket_tensor(p, BT_F32, layout->count, "slots", &memory->slots));
     }
     if (!p->sharded) {
         return BT_OK;
@@ -88,7 +93,9 @@ static bt_status open_gradients(bt_data_parallel *p, int64_t b)
         return bt_tensor_zeros(p->context, BT_F32, BT_SHAPE(layout->part), "gradients",
                                &memory->reduced);
     }
-    return bt_flat_view(memory->grads[0], p->rank * layout->part, layout->part, &memory->reduced);
+    return memory->slots ? bt_flat_view(memory->slots, 0, layout->part, &memory->reduced)
+                         : bt_flat_view(memory->grads[0], p->rank * layout->part, layout->part,
+                                        &memory->reduced);
 }
 
 static bt_status ready(void *self, bt_context *context, bt_tensor *grad);
@@ -103,6 +110,7 @@ static bt_status open(bt_data_parallel *p)
     p->buckets = block;
     BT_TRY(bt_mem_alloc((size_t)p->params->count * (size_t)p->levels, sizeof(bt_tensor *), &block));
     p->homes = block;
+    BT_TRY(bt_bucket_slots_open(p));
     BT_TRY(backend->stream_create(p->context->device, true, &p->stream));
     BT_TRY(backend->event_create(p->context->device, &p->produced));
     BT_TRY(backend->event_create(p->context->device, &p->reduced));
@@ -169,6 +177,7 @@ void bt_data_parallel_destroy(bt_data_parallel *p)
         for (int level = 0; level < p->levels; ++level) {
             bt_tensor_release(p->buckets[b].grads[level]);
         }
+        bt_tensor_release(p->buckets[b].slots);
         bt_tensor_release(p->buckets[b].reduced);
     }
     bt_sharded_release(p);
@@ -193,17 +202,18 @@ bool bt_data_parallel_is_sharded(const bt_data_parallel *p) { return p->sharded;
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-// to += from, of `count` elements.
-static bt_status add(bt_context *context, bt_tensor *to, const bt_tensor *from, int64_t count)
+bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_at, const bt_tensor *from,
+                      int64_t from_at, int64_t count)
 {
+    float *sum = (float *)bt_tensor_data(to) + to_at;
     const bt_binary_args args = {.function = BT_BINARY_ADD,
                                  .rank = 1,
                                  .shape = {count},
-                                 .a = bt_tensor_data(to),
+                                 .a = sum,
                                  .a_stride = {1},
-                                 .b = bt_tensor_data(from),
+                                 .b = (const float *)bt_tensor_data(from) + from_at,
                                  .b_stride = {1},
-                                 .y = bt_tensor_data(to),
+                                 .y = sum,
                                  .dtype = BT_F32};
     bt_tensor_touch(to);
     return bt_context_launch(context, BT_KERNEL_BINARY, BT_F32, &args);
@@ -229,7 +239,8 @@ static bt_status fold(bt_data_parallel *p, int64_t b)
     const int closed = sends_each(p) ? 0 : __builtin_ctzll((unsigned long long)shard + 1);
     bt_tensor **grads = p->buckets[b].grads;
     for (int i = 0; i < closed; ++i) {
-        BT_TRY(add(p->context, grads[level - i - 1], grads[level - i], p->layout.items[b].count));
+        BT_TRY(bt_flat_add(p->context, grads[level - i - 1], 0, grads[level - i], 0,
+                           p->layout.items[b].count));
     }
     return BT_OK;
 }
@@ -238,6 +249,9 @@ static bt_status reduce(bt_data_parallel *p, int64_t b)
 {
     const bt_bucket *layout = &p->layout.items[b];
     void *data = bt_tensor_data(p->buckets[b].grads[0]);
+    if (p->window) {
+        return bt_bucket_slots_send(p, b);
+    }
     if (p->sharded) {
         char *own = (char *)data + (size_t)(p->rank * layout->part) * sizeof(float);
         return bt_reduce_scatter(p->options.group, data, own, layout->part, BT_F32, BT_REDUCE_SUM,
@@ -246,8 +260,7 @@ static bt_status reduce(bt_data_parallel *p, int64_t b)
     return bt_all_reduce(p->options.group, data, layout->count, BT_F32, BT_REDUCE_SUM, p->stream);
 }
 
-// The context's stream goes on behind what was reduced so far.
-static bt_status join(bt_data_parallel *p)
+bt_status bt_data_parallel_join(bt_data_parallel *p)
 {
     bt_device *device = p->context->device;
     BT_TRY(device->backend->event_record(device, p->reduced, p->stream));
@@ -261,11 +274,11 @@ static bt_status keep_part(bt_data_parallel *p, int64_t b)
     const bt_bucket *layout = &p->layout.items[b];
     bt_bucket_memory *memory = &p->buckets[b];
     bt_tensor *part = NULL;
-    BT_TRY(join(p));
+    BT_TRY(bt_data_parallel_join(p));
     BT_TRY(bt_flat_view(memory->grads[0], p->rank * layout->part, layout->part, &part));
     bt_status status = p->index == 0
                            ? bt_flat_copy(p->context, part, 0, memory->reduced, 0, layout->part)
-                           : add(p->context, memory->reduced, part, layout->part);
+                           : bt_flat_add(p->context, memory->reduced, 0, part, 0, layout->part);
     bt_tensor_release(part);
     bt_storage_give_up(memory->grads[0]->storage);
     return status;
@@ -352,7 +365,8 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
         return BT_OK;
     }
     give_homes(p, 0, true);
-    return p->ranks > 1 ? join(p) : BT_OK;
+    BT_TRY(p->ranks > 1 ? bt_data_parallel_join(p) : BT_OK);
+    return p->window ? bt_bucket_slots_sum(p) : BT_OK;
 }
 
 // ---- update -------------------------------------------------------------------------------------

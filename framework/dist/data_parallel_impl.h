@@ -1,7 +1,8 @@
 // framework/dist/data_parallel_impl.h - what the files of data parallelism share
 //
 // data_parallel.c: homes, sums, reduction. sharded.c: parts of weights and optimizer state.
-// sharded_state.c: whole state out of the parts and back.
+// sharded_state.c: whole state out of the parts and back. bucket_slots.c: sums over ranks whose
+// memory the others map.
 #ifndef BT_DIST_DATA_PARALLEL_IMPL_H
 #define BT_DIST_DATA_PARALLEL_IMPL_H
 
@@ -17,11 +18,14 @@ enum {
 typedef struct bt_bucket_memory {
     struct bt_data_parallel *owner;   // borrowed
     bt_tensor *grads[BT_LEVELS_MOST]; // retained; flat, f32; of each level
+    bt_tensor *slots;                 // retained; f32 [ranks, part]; NULL: the group sums
     bt_tensor *reduced;               // retained; ZERO: part, f32: this rank's gradients
     bt_tensor *values, *value_part;   // retained; ZERO: flat, and this rank's part
     bt_tensor *master_part;           // retained; ZERO: part, f32; value_part where f32
     int64_t pending;                  // gradients that are not complete
     int64_t used;                     // ZERO3: when an op last read it
+    bt_event gathered;                // owned; ZERO1, ZERO2: behind the weights' gather
+    bool gathering;                   // nobody has waited for it yet
 } bt_bucket_memory;
 
 typedef struct bt_leaf_hook {
@@ -44,8 +48,10 @@ struct bt_data_parallel {
     int64_t clock;              // ZERO3: reads so far
     bt_stream stream;           // owned; collectives beside the backward
     bt_event produced, reduced; // owned
-    bt_tensor *partials;        // retained f64; of the norm
-    bt_tensor **whole[3];       // owned [params->count], retained; rank 0: masters, m, v
+    char *window;               // the group's memory for buckets; NULL: they come from the pool
+    int64_t window_bytes, window_used;
+    bt_tensor *partials;  // retained f64; of the norm
+    bt_tensor **whole[3]; // owned [params->count], retained; rank 0: masters, m, v
 };
 
 // Elements [first, first + count) of a flat tensor.
@@ -53,6 +59,22 @@ BT_CHECKED bt_status bt_flat_view(bt_tensor *flat, int64_t first, int64_t count,
 // Copies `count` elements between tensors of one type.
 BT_CHECKED bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, int64_t from_at,
                                   bt_tensor *to, int64_t to_at, int64_t count);
+// to[to_at ..] += from[from_at ..], `count` elements of f32.
+BT_CHECKED bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_at,
+                                 const bt_tensor *from, int64_t from_at, int64_t count);
+// The context's stream goes on behind what was given to the group's.
+BT_CHECKED bt_status bt_data_parallel_join(bt_data_parallel *parallel);
+
+// ---- bucket_slots.c -----------------------------------------------------------------------------
+// Memory of the group for the buckets, where it has such; all ranks call it.
+BT_CHECKED bt_status bt_bucket_slots_open(bt_data_parallel *parallel);
+// Zeros, in that memory or, where there is none, of the pool.
+BT_CHECKED bt_status bt_bucket_tensor(bt_data_parallel *parallel, bt_dtype dtype, int64_t count,
+                                      const char *name, bt_tensor **out);
+// Sends the parts of a bucket to their ranks, beside other work.
+BT_CHECKED bt_status bt_bucket_slots_send(bt_data_parallel *parallel, int64_t bucket);
+// Sums what came, of all buckets; for DDP everywhere.
+BT_CHECKED bt_status bt_bucket_slots_sum(bt_data_parallel *parallel);
 
 // ---- sharded.c ----------------------------------------------------------------------------------
 // Moves the weights into buckets, of which this rank keeps its part.

@@ -58,8 +58,11 @@ bt_status bt_device_group_init(bt_device_group *group, const bt_group_backend *b
                                bt_group *control, bt_device *device, int64_t timeout_ns)
 {
     void *words = NULL;
-    group->group =
-        (bt_group){.backend = backend, .rank = control->rank, .size = control->size, .impl = group};
+    group->group = (bt_group){.backend = backend,
+                              .rank = control->rank,
+                              .size = control->size,
+                              .impl = group,
+                              .device = device};
     group->control = control;
     group->device = device;
     group->timeout_ns = timeout_ns;

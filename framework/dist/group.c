@@ -141,6 +141,14 @@ bt_status bt_barrier(bt_group *group, bt_stream stream)
     RECORDED(group, "barrier", -1, 0, barrier(group, stream));
 }
 
+bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out)
+{
+    *out = NULL;
+    BT_TRY(check_size("memory", size_bytes));
+    return group->backend->memory && size_bytes > 0 ? group->backend->memory(group, size_bytes, out)
+                                                    : BT_OK;
+}
+
 bt_status bt_group_check(bt_group *group) { return group->backend->check(group); }
 
 void bt_group_abort(bt_group *group, const char *reason) { group->backend->abort(group, reason); }

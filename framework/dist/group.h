@@ -27,7 +27,8 @@ typedef enum bt_reduction { BT_REDUCE_SUM, BT_REDUCE_MAX, BT_REDUCE_COUNT } bt_r
 typedef struct bt_group {
     const struct bt_group_backend *backend; // unowned
     int rank, size;
-    void *impl;               // owned by the backend
+    void *impl;        // owned by the backend
+    bt_device *device; // unowned: outlives the group; whose memory calls take, NULL: the host
     struct bt_flight *flight; // borrowed; where calls are recorded (flight.h), NULL: nowhere
 } bt_group;
 
@@ -49,6 +50,8 @@ typedef struct bt_group_backend {
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
+    // NULL: the ranks of such a group map no memory of each other.
+    bt_status (*memory)(bt_group *group, int64_t size_bytes, void **out);
     bool on_gpu; // calls take memory of a GPU and return before the GPU has done them
 } bt_group_backend;
 
@@ -84,6 +87,11 @@ BT_CHECKED bt_status bt_send_recv(bt_group *group, const void *out, int to, void
                                   int64_t size_bytes, bt_stream stream);
 // Returns when every rank has called it.
 BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
+// Memory of the group's device, zeroed, on which collectives need no copies. All ranks call it with
+// the same size and use operands at equal places. Freed with the group. *out is NULL where the
+// group has no such memory.
+// Errors  OUT_OF_MEMORY, UNAVAILABLE, naming the rank
+BT_CHECKED bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out);
 // Whether the group still works: an abort, a rank that ended or left, and on a GPU what went wrong
 // in a stream since. Waits for nothing. A failure fails the group as that of a collective does.
 BT_CHECKED bt_status bt_group_check(bt_group *group);

@@ -61,6 +61,15 @@ static void p2p_destroy(bt_group *group)
     release(self, true);
 }
 
+static bt_status p2p_memory(bt_group *group, int64_t size_bytes, void **out)
+{
+    bt_p2p_group *self = group->impl;
+    BT_TRY(bt_device_group_check(group));
+    BT_TRY(bt_p2p_region_create(self, size_bytes));
+    *out = self->regions[self->region_count - 1].of[group->rank].base;
+    return BT_OK;
+}
+
 static const bt_group_backend p2p_backend = {.name = "p2p",
                                              .all_reduce = bt_p2p_all_reduce,
                                              .reduce_scatter = bt_p2p_reduce_scatter,
@@ -72,6 +81,7 @@ static const bt_group_backend p2p_backend = {.name = "p2p",
                                              .check = bt_device_group_check,
                                              .abort = bt_device_group_abort,
                                              .destroy = p2p_destroy,
+                                             .memory = p2p_memory,
                                              .on_gpu = true};
 
 static bt_status create_queues(bt_p2p_group *group)
@@ -164,20 +174,6 @@ bt_status bt_group_p2p_create(bt_group *control, bt_device *device, const bt_p2p
         return status;
     }
     *out = &group->base.group;
-    return BT_OK;
-}
-
-bt_status bt_group_p2p_memory(bt_group *group, int64_t size_bytes, void **out)
-{
-    bt_p2p_group *self = group->impl;
-    if (group->backend != &p2p_backend) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "memory that ranks map: expected a group of kind p2p, got %s",
-                        group->backend->name);
-    }
-    BT_TRY(bt_device_group_check(group));
-    BT_TRY(bt_p2p_region_create(self, size_bytes));
-    *out = self->regions[self->region_count - 1].of[group->rank].base;
     return BT_OK;
 }
 

@@ -16,17 +16,13 @@ typedef struct bt_p2p_options {
 
 // Joins 2, 4 or 8 ranks of one host that are the ranks of `control`, which it takes over on
 // success. All ranks succeed or all fail. `device` outlives the group.
-// Calls run in one stream order. Operands in memory of the group (below) are used where they lie;
-// others are copied through staging memory.
+// Operands in memory of the group (bt_group_memory) are used where they lie; others are copied
+// through staging memory. Calls run in one stream order; with `engines`, all_to_all and all_gather
+// into memory of the group may run in another one beside it.
 // Errors   UNAVAILABLE (no CUDA backend, ranks on several hosts, GPUs without peer access, kernels
 //          that are loaded lazily), UNSUPPORTED (number of ranks), OUT_OF_MEMORY: naming the rank
 BT_CHECKED bt_status bt_group_p2p_create(bt_group *control, bt_device *device,
                                          const bt_p2p_options *options, bt_group **out);
-// Memory of the device that the other ranks map too: all ranks call it, with the same size, and use
-// operands at equal places of it. Not while a graph is captured. Freed with the group.
-// Errors   as bt_group_p2p_create; INVALID_ARGUMENT: not a group of this kind
-BT_CHECKED bt_status bt_group_p2p_memory(bt_group *group, int64_t size_bytes, void **out);
-
 // The above, or where it is not possible NCCL with the same order of sums, which gives the same
 // bits: `note` says why; "" for p2p.
 // Shapes   note [note_capacity]

@@ -1,8 +1,10 @@
 // framework/dist/sharded.c - weights in buckets, and the part of them that a rank updates
 //
-// ZERO1 and ZERO2 keep the flat weights; ZERO3 keeps this rank's part and gathers a bucket when an
-// op reads a parameter of it. At most BT_RESIDENT_BUCKETS are there at a time: the one that was
-// read longest ago goes first. All ranks run the same ops, so they gather in the same order.
+// ZERO1 and ZERO2 keep the flat weights, which are gathered behind an update beside what follows:
+// an op that reads a parameter waits for its bucket. ZERO3 keeps this rank's part and gathers a
+// bucket when an op reads a parameter of it. At most BT_RESIDENT_BUCKETS are there at a time: the
+// one that was read longest ago goes first. All ranks run the same ops, so they gather in the same
+// order.
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
@@ -29,11 +31,11 @@ static void make_room(bt_data_parallel *p)
     }
 }
 
-static bt_status gather_bucket(bt_data_parallel *p, bt_bucket_memory *memory)
+static bt_status gather_bucket(bt_data_parallel *p, bt_bucket_memory *memory, bt_stream stream)
 {
     return bt_all_gather(p->options.group, bt_tensor_data(memory->value_part),
                          bt_tensor_data(memory->values),
-                         (int64_t)bt_tensor_bytes(memory->value_part), p->context->stream);
+                         (int64_t)bt_tensor_bytes(memory->value_part), stream);
 }
 
 static bt_status fetch_weights(void *self, bt_context *context, bt_storage *storage)
@@ -46,7 +48,36 @@ static bt_status fetch_weights(void *self, bt_context *context, bt_storage *stor
     }
     make_room(p);
     BT_TRY(bt_storage_take_back(context, storage, "weights"));
-    return gather_bucket(p, memory);
+    return gather_bucket(p, memory, p->context->stream);
+}
+
+// ---- ZERO1, ZERO2: weights on their way ---------------------------------------------------------
+
+static bt_status await_weights(void *self, bt_context *context, bt_storage *storage)
+{
+    bt_bucket_memory *memory = self;
+    (void)storage;
+    if (!memory->gathering) {
+        return BT_OK;
+    }
+    memory->gathering = false;
+    return context->device->backend->event_wait(context->device, memory->gathered, context->stream);
+}
+
+// In the order in which the forward reads them, which is about the reverse of the buckets'.
+static bt_status gather_beside(bt_data_parallel *p)
+{
+    bt_device *device = p->context->device;
+    BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
+    BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
+    for (int64_t b = p->layout.count - 1; b >= 0; --b) {
+        bt_bucket_memory *memory = &p->buckets[b];
+        BT_TRY(gather_bucket(p, memory, p->stream));
+        BT_TRY(device->backend->event_record(device, memory->gathered, p->stream));
+        memory->gathering = true;
+        bt_tensor_touch(memory->values);
+    }
+    return p->options.no_overlap ? bt_data_parallel_join(p) : BT_OK;
 }
 
 // ---- opening ------------------------------------------------------------------------------------
@@ -80,14 +111,19 @@ static bt_status open_bucket(bt_data_parallel *p, int64_t b)
     const bt_bucket *layout = &p->layout.items[b];
     bt_bucket_memory *memory = &p->buckets[b];
     memory->owner = p;
-    BT_TRY(bt_tensor_zeros(p->context, layout->dtype, BT_SHAPE(layout->count), "weights",
-                           &memory->values));
+    BT_TRY(holds_weights(p)
+               ? bt_bucket_tensor(p, layout->dtype, layout->count, "weights", &memory->values)
+               : bt_tensor_zeros(p->context, layout->dtype, BT_SHAPE(layout->count), "weights",
+                                 &memory->values));
     for (int64_t s = 0; s < layout->slot_count; ++s) {
         const bt_bucket_slot *slot = &p->layout.slots[layout->first + s];
         BT_TRY(bt_tensor_move_into(p->context, p->params->items[slot->param].value, memory->values,
                                    slot->offset));
     }
     if (holds_weights(p)) {
+        const bt_device *device = p->context->device;
+        BT_TRY(device->backend->event_create(p->context->device, &memory->gathered));
+        memory->values->storage->source = (bt_storage_source){memory, await_weights};
         BT_TRY(bt_flat_view(memory->values, p->rank * layout->part, layout->part,
                             &memory->value_part));
         return take_masters(p, b);
@@ -119,6 +155,9 @@ void bt_sharded_release(bt_data_parallel *p)
         bt_tensor_release(memory->values);
         bt_tensor_release(memory->value_part);
         bt_tensor_release(memory->master_part);
+        if (memory->gathered) {
+            p->context->device->backend->event_destroy(p->context->device, memory->gathered);
+        }
     }
     for (int kind = 0; kind < 3; ++kind) {
         for (int64_t i = 0; p->whole[kind] && i < p->params->count; ++i) {
@@ -130,16 +169,10 @@ void bt_sharded_release(bt_data_parallel *p)
 
 bt_status bt_sharded_gather(bt_data_parallel *p)
 {
-    for (int64_t b = 0; b < p->layout.count; ++b) {
-        bt_bucket_memory *memory = &p->buckets[b];
-        if (holds_weights(p)) {
-            BT_TRY(gather_bucket(p, memory));
-            bt_tensor_touch(memory->values);
-        } else {
-            bt_storage_give_up(memory->values->storage); // what is there is out of date
-        }
+    for (int64_t b = 0; b < p->layout.count && !holds_weights(p); ++b) {
+        bt_storage_give_up(p->buckets[b].values->storage); // what is there is out of date
     }
-    return BT_OK;
+    return holds_weights(p) ? gather_beside(p) : BT_OK;
 }
 
 // ---- the optimizer ------------------------------------------------------------------------------

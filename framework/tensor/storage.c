@@ -3,7 +3,7 @@
 
 void bt_storage_give_up(bt_storage *storage)
 {
-    if (storage->data) {
+    if (storage->data && storage->pool) {
         bt_pool_free(storage->pool, storage->data);
     }
     storage->data = NULL;

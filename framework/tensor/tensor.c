@@ -82,8 +82,9 @@ static void trace(bt_context *context, const bt_tensor *tensor, bt_trace_content
     }
 }
 
-bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, const char *name,
-                           bt_tensor **out)
+// data NULL: memory of the context's pool.
+static bt_status make(bt_context *context, bt_dtype dtype, bt_shape shape, void *data,
+                      const char *name, bt_tensor **out)
 {
     *out = NULL;
     BT_TRY(bt_shape_check(&shape, name));
@@ -94,12 +95,15 @@ bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, 
     BT_TRY_GOTO(bt_mem_alloc(1, sizeof(bt_storage), &storage_block), fail);
     bt_storage *storage = storage_block;
     storage->size_bytes = (size_t)bt_shape_count(&shape) * bt_dtype_size(dtype);
-    BT_TRY_GOTO(
-        bt_pool_alloc(context->pool, storage->size_bytes, context->stream, name, &storage->data),
-        fail);
+    storage->data = data;
+    if (!data) {
+        BT_TRY_GOTO(bt_pool_alloc(context->pool, storage->size_bytes, context->stream, name,
+                                  &storage->data),
+                    fail);
+        storage->pool = context->pool;
+    }
     storage->refs = 1;
     storage->serial = atomic_fetch_add(&storage_serial, 1);
-    storage->pool = context->pool;
     bt_tensor *tensor = tensor_block;
     *tensor = (bt_tensor){.refs = 1,
                           .storage = storage,
@@ -109,12 +113,27 @@ bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, 
                           .name = name};
     bt_shape_strides(&shape, tensor->stride);
     *out = tensor;
-    trace(context, tensor, BT_TRACE_UNDEFINED);
     return BT_OK;
 fail:
     bt_mem_free(tensor_block);
     bt_mem_free(storage_block);
     return status;
+}
+
+bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_shape shape, const char *name,
+                           bt_tensor **out)
+{
+    BT_TRY(make(context, dtype, shape, NULL, name, out));
+    trace(context, *out, BT_TRACE_UNDEFINED);
+    return BT_OK;
+}
+
+bt_status bt_tensor_over(bt_context *context, bt_dtype dtype, bt_shape shape, void *data,
+                         const char *name, bt_tensor **out)
+{
+    BT_TRY(make(context, dtype, shape, data, name, out));
+    trace(context, *out, BT_TRACE_HOST);
+    return BT_OK;
 }
 
 bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_shape shape, const char *name,

@@ -29,8 +29,8 @@ typedef struct bt_storage_source {
 
 typedef struct bt_storage {
     int64_t refs;
-    bt_pool *pool; // borrowed; where data came from
-    void *data;    // owned; NULL while the memory is given up
+    bt_pool *pool; // borrowed; where data came from; NULL: data is somebody else's
+    void *data;    // owned if of a pool; NULL while the memory is given up
     size_t size_bytes;
     uint64_t version;
     uint64_t serial;          // unique in the process, ascending
@@ -101,6 +101,9 @@ BT_CHECKED bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_sh
                                       const char *name, bt_tensor **out);
 BT_CHECKED bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_shape shape,
                                      const char *name, bt_tensor **out);
+// Contiguous, in memory of the device that somebody else owns and that outlives the tensor.
+BT_CHECKED bt_status bt_tensor_over(bt_context *context, bt_dtype dtype, bt_shape shape, void *data,
+                                    const char *name, bt_tensor **out);
 bt_tensor *bt_tensor_retain(bt_tensor *tensor);
 // NULL is fine.
 void bt_tensor_release(bt_tensor *tensor);

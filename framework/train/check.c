@@ -141,13 +141,13 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "bucket_mb is %g, allowed: 0 to 65536",
                         parallel->bucket_mb);
     }
-    const bool on_gpu = parallel->group && parallel->group->backend->on_gpu;
-    if (parallel->group && on_gpu == (strcmp(plan->device, "cpu") == 0)) {
+    const bt_device *memory = parallel->group ? parallel->group->device : NULL;
+    const char *device = memory ? memory->backend->name : "cpu";
+    if (parallel->group && plan->device && strcmp(plan->device, device) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%lld ranks that exchange data as '%s' use memory of the %s, the device to "
-                        "train on is %s",
-                        (long long)ranks, parallel->group->backend->name, on_gpu ? "GPU" : "host",
-                        plan->device);
+                        "%lld ranks that exchange data as '%s' use memory of the device %s, the "
+                        "device to train on is %s",
+                        (long long)ranks, parallel->group->backend->name, device, plan->device);
     }
     if (micro_batches % ranks != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

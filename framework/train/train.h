@@ -75,7 +75,7 @@ typedef struct bt_train_checkpoints {
 // framework/dist/README.md.
 typedef struct bt_train_parallel {
     bt_group *group;      // borrowed, this rank's; NULL: one rank. Its size divides the step's
-                          // micro-batches evenly
+                          // micro-batches evenly. Training runs on its device, where it has one
     bt_sharding sharding; // of no effect on one rank
     double bucket_mb;     // gradients are reduced in parts of about so many MiB; 0: 25
     int64_t invariant;    // S, virtual shards of a step: the bits are those of any number of ranks

@@ -80,7 +80,10 @@ static bt_status open_loaders(bt_trainer *t)
 static bt_status open_device(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
-    BT_TRY(bt_session_open(plan->device, plan->ordinal, plan->memory_limit_bytes, &t->session));
+    const bt_device *given = plan->parallel.group ? plan->parallel.group->device : NULL;
+    BT_TRY(given ? bt_session_open_on(given, plan->memory_limit_bytes, &t->session)
+                 : bt_session_open(plan->device, plan->ordinal, plan->memory_limit_bytes,
+                                   &t->session));
     t->session.context.compute =
         plan->precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
     t->session.context.kernel_hook = (bt_kernel_hook){t, on_kernel};

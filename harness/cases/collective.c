@@ -56,7 +56,7 @@ static bt_status make_nccl_tree(bt_group *control, bt_device *device, bt_group *
 
 typedef struct group_row {
     const char *name, *device;
-    bool has_memory; // bt_group_p2p_memory
+    bool has_memory; // bt_group_memory
     bt_status (*make)(bt_group *control, bt_device *device, bt_group **out);
 } group_row;
 
@@ -100,7 +100,7 @@ static bt_status allocate(collective_rank *self, const group_row *row, size_t by
 {
     void *block = NULL;
     bt_status status = row->has_memory
-                           ? bt_group_p2p_memory(self->group, (int64_t)bytes, &block)
+                           ? bt_group_memory(self->group, (int64_t)bytes, &block)
                            : self->device.backend->memory_alloc(&self->device, bytes, &block);
     *out = block;
     return status;

@@ -11,7 +11,9 @@
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
 #include "framework/dist/agree.h"
+#include "framework/dist/device_group.h"
 #include "framework/dist/host.h"
+#include "framework/dist/p2p.h"
 #include "harness/cases/cases.h"
 #include "harness/env/build.h"
 #include "harness/env/nvml.h"
@@ -22,6 +24,7 @@ enum { BEAT_MS = 10, MEET_S = 60 };
 
 struct bt_ranks {
     bt_group *group;
+    bt_device device; // of the group; without a backend on the CPU
     bt_flight flight;
     const bt_ranges *ranges;
     int slot;
@@ -124,6 +127,26 @@ static bt_status connect_hosts(const cJSON *keys, int rank, int size, int64_t ti
     return bt_group_host_connect(&who, timeout_ns, &ranks->group);
 }
 
+// The group so far becomes the control group of one on GPUs.
+static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks)
+{
+    const cJSON *kind = bt_json_get(task, "device");
+    const int ordinal = (int)bt_json_number_of(task, "ordinal") + ranks->slot;
+    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = true};
+    bt_group *control = ranks->group;
+    char note[512];
+    bt_status status = bt_device_open(kind->valuestring, ordinal, &ranks->device);
+    status = bt_error_context(status, "GPU %d", ordinal);
+    BT_TRY(bt_device_group_agree(control, status));
+    BT_TRY(bt_error_context(
+        bt_group_gpu_create(control, &ranks->device, &options, note, sizeof note, &ranks->group),
+        "train.mesh.data: %d ranks on GPUs", control->size));
+    if (*note && ranks->group->rank == 0) {
+        (void)fprintf(stderr, "note: %s\n", note);
+    }
+    return BT_OK;
+}
+
 static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
 {
     const int rank = (int)bt_json_number_of(keys, "rank");
@@ -143,6 +166,7 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
                                   &ranks->group));
     }
     BT_TRY(check_equal(task, ranks->slot, ranks->group));
+    BT_TRY(is_on_gpu(task) ? take_gpu(task, timeout_ns, ranks) : BT_OK);
     ranks->group->flight = &ranks->flight;
     bt_flight_joined(&ranks->flight);
     return BT_OK;
@@ -189,6 +213,7 @@ void bt_ranks_leave(bt_ranks *ranks)
         (void)pthread_join(ranks->thread, NULL);
     }
     bt_group_destroy(ranks->group);
+    bt_device_close(&ranks->device);
     bt_flight_detach(&ranks->flight);
     bt_mem_free(ranks);
 }

@@ -31,7 +31,8 @@ BT_CHECKED bt_status bt_ranks_launch(cJSON *task, const char *program,
 typedef struct bt_ranks bt_ranks;
 
 // Joins the group that the task names; a thread keeps the flight recorder up to date from `ranges`.
-// Without the key "ranks" *out is NULL.
+// Ranks on GPUs exchange over the GPUs' links or, with a note in the log, over NCCL; training runs
+// on the group's device. Without the key "ranks" *out is NULL.
 // Owns    *out: the caller, bt_ranks_leave
 // Errors  INVALID_ARGUMENT, UNAVAILABLE; a rank on a GPU without NCCL_NVLS_ENABLE=0 is refused
 BT_CHECKED bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out);

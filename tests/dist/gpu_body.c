@@ -29,7 +29,7 @@ static bt_status run(const gpu_case *what, bt_group *group, bt_device *device, r
     sweep how = {.device = device, .shift = what->shift, .any_order = what->backend == GPU_NCCL};
     BT_TRY(device->backend->stream_create(device, true, &how.stream));
     bt_status status = what->in_memory
-                           ? bt_group_p2p_memory(group, SWEEP_MEMORY_BYTES, &memory)
+                           ? bt_group_memory(group, SWEEP_MEMORY_BYTES, &memory)
                            : device->backend->memory_alloc(device, SWEEP_MEMORY_BYTES, &memory);
     how.memory = memory;
     status = status ? status : what->body(group, &how, result);

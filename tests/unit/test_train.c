@@ -425,13 +425,16 @@ static void impossible_plans_are_refused(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "bucket_mb is nan", bt_train_check(&plan));
     plan = small_train_plan();
     const bt_group_backend host = {.name = "host"}, links = {.name = "p2p", .on_gpu = true};
-    bt_group ranks = {.backend = &links, .size = 2};
+    const bt_backend cuda = {.name = "cuda"};
+    bt_device gpu = {.backend = &cuda};
+    bt_group ranks = {.backend = &links, .size = 2, .device = &gpu};
     plan.parallel.group = &ranks;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "'p2p' use memory of the GPU", bt_train_check(&plan));
-    ranks.backend = &host;
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "'p2p' use memory of the device cuda",
+                 bt_train_check(&plan));
+    ranks = (bt_group){.backend = &host, .size = 2};
     ASSERT_OK(bt_train_check(&plan));
     plan.device = "cuda";
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "'host' use memory of the host",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "'host' use memory of the device cpu",
                  bt_train_check(&plan));
     plan = small_train_plan();
     plan.model.vocab = 40; // the text has tokens up to 47

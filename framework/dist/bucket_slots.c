@@ -1,0 +1,87 @@
+// framework/dist/bucket_slots.c - sums over ranks whose memory the others map
+//
+// A rank sends part r of a bucket into its slot at rank r while the backward goes on: copies that
+// take no kernel. The sum of the slots follows behind the backward, in the tree's order. For DDP
+// the sums then go to all ranks.
+//
+// Invariants
+//   1. Gradients, slots and weights that are gathered lie in one block of the group's memory, at
+//      equal places on all ranks.
+//   2. Another rank writes a slot only behind this rank's update of the step before: it waits for
+//      this rank's stream, whose work on a bucket lies behind that update.
+#include "framework/dist/data_parallel_impl.h"
+
+static bool gathers_weights(const bt_data_parallel *p)
+{
+    return p->sharded && p->options.sharding != BT_SHARDING_ZERO3;
+}
+
+bt_status bt_bucket_slots_open(bt_data_parallel *p)
+{
+    int64_t size_bytes = 0;
+    void *block = NULL;
+    // ZERO2 gives its gradients up after each micro-batch.
+    if (p->ranks == 1 || (p->ranks & (p->ranks - 1)) != 0 ||
+        p->options.sharding == BT_SHARDING_ZERO2) {
+        return BT_OK;
+    }
+    for (int64_t b = 0; b < p->layout.count; ++b) {
+        const bt_bucket *bucket = &p->layout.items[b];
+        const int64_t weights = gathers_weights(p) ? (int64_t)bt_dtype_size(bucket->dtype) : 0;
+        size_bytes += bucket->count * (2 * (int64_t)sizeof(float) + weights);
+    }
+    BT_TRY(bt_group_memory(p->options.group, size_bytes, &block));
+    p->window = block;
+    p->window_bytes = block ? size_bytes : 0;
+    return BT_OK;
+}
+
+bt_status bt_bucket_tensor(bt_data_parallel *p, bt_dtype dtype, int64_t count, const char *name,
+                           bt_tensor **out)
+{
+    if (!p->window) {
+        return bt_tensor_zeros(p->context, dtype, BT_SHAPE(count), name, out);
+    }
+    void *data = p->window + p->window_used;
+    p->window_used += count * (int64_t)bt_dtype_size(dtype);
+    return bt_tensor_over(p->context, dtype, BT_SHAPE(count), data, name, out);
+}
+
+bt_status bt_bucket_slots_send(bt_data_parallel *p, int64_t b)
+{
+    const bt_bucket_memory *memory = &p->buckets[b];
+    return bt_all_to_all(p->options.group, bt_tensor_data(memory->grads[0]),
+                         bt_tensor_data(memory->slots),
+                         p->layout.items[b].part * (int64_t)sizeof(float), p->stream);
+}
+
+// slots [ranks, part]: the first becomes the sum of all.
+static bt_status sum_slots(bt_data_parallel *p, int64_t b)
+{
+    const int64_t part = p->layout.items[b].part;
+    bt_tensor *slots = p->buckets[b].slots;
+    for (int step = 1; step < p->ranks; step *= 2) {
+        for (int slot = 0; slot < p->ranks; slot += 2 * step) {
+            BT_TRY(bt_flat_add(p->context, slots, slot * part, slots, (slot + step) * part, part));
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_bucket_slots_sum(bt_data_parallel *p)
+{
+    const bt_backend *backend = p->context->device->backend;
+    for (int64_t b = 0; b < p->layout.count; ++b) {
+        const bt_bucket_memory *memory = &p->buckets[b];
+        BT_TRY(sum_slots(p, b));
+        if (p->sharded) {
+            continue;
+        }
+        BT_TRY(backend->event_record(p->context->device, p->produced, p->context->stream));
+        BT_TRY(backend->event_wait(p->context->device, p->produced, p->stream));
+        BT_TRY(bt_all_gather(p->options.group, bt_tensor_data(memory->slots),
+                             bt_tensor_data(memory->grads[0]),
+                             p->layout.items[b].part * (int64_t)sizeof(float), p->stream));
+    }
+    return p->sharded ? BT_OK : bt_data_parallel_join(p);
+}
