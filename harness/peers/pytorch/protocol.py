@@ -7,9 +7,12 @@ import sys
 from importlib import metadata
 
 
+SAY = {"to": None}  # a file; None: standard output
+
+
 def say(event, **values):
     """One event, a JSON object on a line. None is null: a number that is not finite."""
-    print(json.dumps({"event": event, **values}, allow_nan=False), flush=True)
+    print(json.dumps({"event": event, **values}, allow_nan=False), file=SAY["to"], flush=True)
 
 
 def read_task():

@@ -11,7 +11,9 @@ import resource
 import time
 from contextlib import nullcontext
 
-from protocol import Cannot, device_name, finite, load_torch, say, say_versions, stop_asked
+import protocol
+import ranks as several
+from protocol import Cannot, device_name, finite, load_torch, say_versions, stop_asked
 from saving import Saver
 
 SHARD_MAGIC, SHARD_HEADER_BYTES = 20240520, 1024
@@ -229,7 +231,8 @@ def rate_at(values, step, steps):
 # ---- training ------------------------------------------------------------------------------------
 
 class Trainer:
-    def __init__(self, torch, task):
+    def __init__(self, torch, task, ranks=None):
+        self.ranks, self.first = ranks, not ranks or ranks.rank == 0  # the first one speaks
         self.torch, self.plan, self.device = torch, task["case"]["train"], task["device"]
         plan, shards = self.plan, task["shards"]
         self.system = task["system"]
@@ -239,14 +242,22 @@ class Trainer:
         self.val = Sequences(shards["val"], plan["sequence"])
         self.order = Order(torch, len(self.train.starts), plan["order"] != "sequential",
                            plan["seed"])
-        self.accumulation = plan["tokens_per_step"] // (plan["micro_batch"] * plan["sequence"])
+        self.micro_batches = plan["tokens_per_step"] // (plan["micro_batch"] * plan["sequence"])
+        self.accumulation = self.micro_batches // (ranks.size if ranks else 1)
         recomputed = plan["recompute_blocks"] or plan["model"]["layers"] \
             if plan["recompute"].startswith("block") else 0  # gelu_ln: PyTorch keeps these
         raw = make_model(torch, plan["model"], recomputed).to(self.device)
         self.parameters = list(raw.parameters())
         self.optimizer = make_optimizer(torch, raw, plan["optimizer"], self.device)
-        self.raw, self.model = raw, self.compiled(raw)
-        self.saver = Saver(torch, task, raw, self.optimizer)
+        self.raw = raw
+        self.parallel = ranks.wrap(raw) if ranks else raw
+        self.model = self.compiled(self.parallel)
+        self.saver = Saver(torch, task if self.first else {**task, "checkpoints": None}, raw,
+                           self.optimizer)
+
+    def say(self, event, **values):
+        if self.first:
+            protocol.say(event, **values)
 
     def compiled(self, model):
         if not self.system.endswith("-compile"):
@@ -269,23 +280,29 @@ class Trainer:
                 "reserved_bytes": cuda.memory_reserved(), "resident_bytes": resident}
 
     def step(self, number):
-        """One optimizer step; loss, norm and learning rate."""
+        """One optimizer step; loss, norm, learning rate, and whether to stop behind it."""
         plan, total = self.plan, None
         rate = rate_at(plan["optimizer"], number, plan["steps"])
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        for _ in range(self.accumulation):
-            ids, targets = self.train.batch(self.torch, self.order.take(plan["micro_batch"]),
-                                            self.device)
-            with self.cast():
-                loss = self.model(ids, targets) / self.accumulation
-            loss.backward()
+        batches = [self.order.take(plan["micro_batch"]) for _ in range(self.micro_batches)]
+        batches = self.ranks.own(batches) if self.ranks else batches
+        for number, batch in enumerate(batches):
+            ids, targets = self.train.batch(self.torch, batch, self.device)
+            quiet = self.ranks and number + 1 < len(batches)
+            with self.parallel.no_sync() if quiet else nullcontext():
+                with self.cast():
+                    loss = self.model(ids, targets) / self.accumulation
+                loss.backward()
             total = loss.detach() if total is None else total + loss.detach()
         clip = plan["optimizer"]["clip"]
         norm = self.torch.nn.utils.clip_grad_norm_(self.parameters, clip if clip > 0 else math.inf)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return total.item(), norm.item(), rate  # waits for the device
+        if self.ranks:
+            mean, stop = self.ranks.agree(total)
+            return mean, norm.item(), rate, stop
+        return total.item(), norm.item(), rate, stop_asked()  # waits for the device
 
     def evaluate(self, step):
         plan = self.plan
@@ -301,7 +318,7 @@ class Trainer:
                 total += self.model(ids, targets).item()
         self.model.train()
         loss = total / plan["eval_batches"]
-        say("eval", step=step, loss=finite(loss), tokens=plan["eval_batches"] * batch * plan["sequence"],
+        self.say("eval", step=step, loss=finite(loss), tokens=plan["eval_batches"] * batch * plan["sequence"],
             host_ns=time.perf_counter_ns() - started)
         return finite(loss)
 
@@ -312,33 +329,41 @@ class Trainer:
             if every and done % every == 0:
                 val_loss = self.evaluate(done)
             started = time.perf_counter_ns()
-            loss, norm, rate = self.step(done)
+            loss, norm, rate, stopped = self.step(done)
             host_ns = time.perf_counter_ns() - started
-            say("step", step=done, loss=finite(loss), grad_norm=finite(norm), lr=rate,
+            self.say("step", step=done, loss=finite(loss), grad_norm=finite(norm), lr=rate,
                 tokens=plan["tokens_per_step"], host_ns=host_ns,
                 warmup=done < max(1, plan["warmup_timing_steps"]), **self.memory())
             done += 1
             self.saver.tick(done)
-            stopped = stop_asked()
         self.saver.finish(done)
         if every and not stopped:
             val_loss = self.evaluate(done)
-        say("memory", phase="train", peak_resident_bytes=self.memory()["resident_bytes"],
+        self.say("memory", phase="train", peak_resident_bytes=self.memory()["resident_bytes"],
             **({"peak_allocated_bytes": self.torch.cuda.max_memory_allocated(),
                 "peak_reserved_bytes": self.torch.cuda.max_memory_reserved()}
                if self.device == "cuda" else {}))
-        say("result", steps_done=done, stopped=stopped, val_loss=val_loss)
+        self.say("result", steps_done=done, stopped=stopped, val_loss=val_loss)
+
+
+def train(torch, task, ranks=None):
+    if task["system"].endswith("-power-of-two") and task["device"] == "cuda":
+        torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:1")
+    trainer = Trainer(torch, task, ranks)
+    trainer.say("start", protocol=1, system=task["system"], device=device_name(torch, task["device"]),
+                parameters=sum(p.numel() for p in trainer.parameters),
+                tensors=len(trainer.parameters), accumulation=trainer.accumulation,
+                train_tokens=trainer.train.tokens, val_tokens=trainer.val.tokens)
+    if trainer.first:
+        say_versions(task)
+    trainer.say("kernel", op="model", kernel=f"torch {torch.__version__}")
+    if ranks:
+        trainer.say("kernel", op="ranks", kernel=f"DistributedDataParallel, {ranks.size} x {ranks.backend}")
+    trainer.run()
 
 
 def run(task):
-    torch = load_torch(task["device"])
-    if task["system"].endswith("-power-of-two") and task["device"] == "cuda":
-        torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:1")
-    trainer = Trainer(torch, task)
-    say("start", protocol=1, system=task["system"], device=device_name(torch, task["device"]),
-        parameters=sum(p.numel() for p in trainer.parameters), tensors=len(trainer.parameters),
-        accumulation=trainer.accumulation, train_tokens=trainer.train.tokens,
-        val_tokens=trainer.val.tokens)
-    say_versions(task)
-    say("kernel", op="model", kernel=f"torch {torch.__version__}")
-    trainer.run()
+    if several.count(task) > 1:
+        several.launch(task)
+    else:
+        train(load_torch(task["device"]), task)
