@@ -158,6 +158,7 @@ static bt_status refuse(bt_trainer *t, int64_t step)
     const bool last = ++t->faults.refused > BT_TRAIN_REFUSALS_MAX;
     if (policy == BT_TRAIN_POLICY_STOP || last) {
         BT_TRY(report(t, step, BT_TRAIN_FAULT_NONFINITE, "stop", message));
+        t->faults.alike = true;
         return bt_error(BT_STATUS_CORRUPT_DATA, "%s%s", message,
                         last ? "; too many such steps in a row" : "");
     }

@@ -363,7 +363,10 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
     *result = (bt_train_result){.val_loss = (double)NAN};
     BT_TRY(bt_train_check(plan));
     if (observer->value && plan->parallel.group && plan->parallel.group->size > 1) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "values of a step are told by one rank alone");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "values of a step are told by one rank alone, and train.mesh has %d; with "
+                        "train.mesh.invariant one rank has the same bits",
+                        plan->parallel.group->size);
     }
     bt_trainer t = {.plan = plan, .observer = observer};
     bt_status status = bt_trainer_open(&t);
@@ -376,7 +379,7 @@ bt_status bt_train_run(const bt_train_plan *plan, const bt_train_observer *obser
     if (status == BT_OK) {
         status = loop(&t, result);
     }
-    if (status != BT_OK) {
+    if (status != BT_OK && !t.faults.alike) { // an abort could overtake the values
         bt_ranks_fail(plan);
     }
     bt_trainer_close(&t);

@@ -48,6 +48,7 @@ typedef struct bt_faults {
     bt_loader_cursor from;  // where the data stood before the step
     bool nonfinite;         // the last step was
     int64_t refused;        // steps in a row that were skipped or rolled back
+    bool alike;             // the run ends by values that all ranks have: nobody must be told
     char *snapshot;         // owned, of the pool: the state before the step; NULL: none
     bt_state_values values; // of the snapshot
 } bt_faults;

@@ -24,6 +24,7 @@ typedef struct bt_case_work {
     bool resume;             // go on from a checkpoint there
     int64_t resume_below;    // of a step below this; higher ones are removed
     bt_group *group;         // of the ranks that train together; NULL: one
+    bool alone;              // one rank takes a mesh's part of all, where that has the same bits
     bool memory_state;       // checkpoints are the launcher's: each step, the last two, in memory
 } bt_case_work;
 

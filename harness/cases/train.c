@@ -83,6 +83,23 @@ static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON
     };
 }
 
+// Whether one rank has the bits of `data` ranks (framework/dist/README.md).
+static bt_status check_alone(const cJSON *train, int64_t data, const bt_train_parallel *parallel)
+{
+    const int64_t of_rank = data * whole(train, "micro_batch") * whole(train, "sequence");
+    const bool summed_first = parallel->sharding == BT_SHARDING_ZERO2 &&
+                              of_rank > 0 && whole(train, "tokens_per_step") > of_rank;
+    if (parallel->invariant > 0 && !summed_first) {
+        return BT_OK;
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "values of a step are those of one rank, which has not the bits of the %lld "
+                    "ranks of train.mesh where %s; set %s",
+                    (long long)data,
+                    summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
+                    summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
+}
+
 static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_train_parallel *out)
 {
     const cJSON *mesh = bt_json_get(train, "mesh");
@@ -98,8 +115,10 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
     }
     const int64_t data = (int64_t)bt_json_number_of(mesh, "data");
     if (!work->group && data > 1) {
-        return bt_error(BT_STATUS_INTERNAL, "a rank of %lld was started without a group",
-                        (long long)data);
+        return work->alone ? check_alone(train, data, out)
+                           : bt_error(BT_STATUS_INTERNAL,
+                                      "a rank of %lld was started without a group",
+                                      (long long)data);
     }
     return BT_OK;
 }

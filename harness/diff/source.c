@@ -37,6 +37,7 @@ bt_status bt_diff_source_open(const cJSON *item, const char *device, bt_run_data
     const bt_case_work work = {.item = item,
                                .device = out->device,
                                .ordinal = out->ordinal,
+                               .alone = true,
                                .train_shards = (const char *const *)out->data.train,
                                .train_shard_count = out->data.train_count,
                                .val_shards = (const char *const *)out->data.val,

@@ -15,6 +15,7 @@ typedef struct bt_diff_source {
 } bt_diff_source;
 
 // A training case, without what is only measured or kept: evaluation, profiled steps, checkpoints.
+// A case of several ranks is trained by one, which has the same bits; where it has not it is refused.
 // device: "cpu", "cuda", "cuda:1", or a backend that the program has added.
 // say: hears of data that is made; may be NULL.
 // Owns    *out, which must not be moved: the caller, bt_diff_source_close, also when this fails

@@ -194,3 +194,22 @@ record() { # option...
     "$bench" import a.tar.zst --db other.sqlite >/dev/null
     [ "$(sqlite3 other.sqlite 'SELECT count(*) FROM state')" = 6 ]
 }
+
+# A mesh's values are those of one rank, where the bits do not depend on the ranks.
+@test "runs on several ranks are compared by one rank that has their bits" {
+    export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+    mesh=(--set train.mesh.data=2 --set train.mesh.invariant=2)
+    record --set train.mesh.data=1 --set train.mesh.invariant=2
+    record "${mesh[@]}" --set train.mesh.sharding=zero1
+    record "${mesh[@]}" --set train.mesh.sharding=zero3 --set train.optimizer.beta2=0.9
+    run --separate-stderr "$bench" bisect-bits 1 2 --db r.sqlite
+    [ "$status" = 0 ]
+    run --separate-stderr "$bench" bisect-bits 2 3 --db r.sqlite
+    [ "$status" = 1 ]
+    [[ $output == *": op adamw, layer "* ]]
+    [[ $output == *"record       run 2: the replay has the recorded bits"* ]]
+    record --set train.mesh.data=2 --set train.mesh.invariant=0
+    run --separate-stderr "$bench" bisect-bits 2 4 --db r.sqlite
+    [ "$status" = 2 ]
+    [[ $stderr == *"train.mesh.invariant is 0; set it, or train.mesh.data to 1"* ]]
+}
