@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "framework/base/mem.h"
+#include "framework/eval/pretrained.h"
 #include "framework/train/trainer.h"
 
 static const bt_train_parallel *options_of(const bt_trainer *t) { return &t->plan->parallel; }
@@ -98,8 +99,9 @@ bt_status bt_ranks_read_losses(bt_trainer *t)
 // ---- do the ranks run the same plan? ------------------------------------------------------------
 
 // What decides on sizes and order of the exchanges, and on the bits.
-static uint64_t fingerprint(const bt_train_plan *plan)
+static uint64_t fingerprint(const bt_trainer *t)
 {
+    const bt_train_plan *plan = t->plan;
     const bt_model_config *model = &plan->model;
     const bt_train_optimizer *o = &plan->optimizer;
     const int64_t whole[] = {model->layers,
@@ -117,8 +119,11 @@ static uint64_t fingerprint(const bt_train_plan *plan)
                              plan->eval_every,
                              plan->eval_batches,
                              plan->hellaswag_every,
+                             plan->digest_every,
                              plan->train_shard_count,
                              plan->val_shard_count,
+                             bt_loader_tokens(t->train),
+                             t->val ? bt_loader_tokens(t->val) : 0,
                              plan->sequential,
                              (int64_t)plan->seed,
                              plan->on_nonfinite,
@@ -128,6 +133,7 @@ static uint64_t fingerprint(const bt_train_plan *plan)
                              o->decay_steps,
                              plan->parallel.sharding,
                              plan->parallel.invariant,
+                             plan->init != NULL,
                              plan->checkpoints.folder != NULL,
                              plan->checkpoints.resume,
                              plan->checkpoints.every_steps,
@@ -148,24 +154,57 @@ static uint64_t fingerprint(const bt_train_plan *plan)
     return XXH3_64bits_withSeed(real, sizeof real, seed);
 }
 
-static bt_status expect_same_plan(bt_trainer *t)
+// The lowest rank whose `size_bytes` are not those of rank 0; the number of ranks: all are equal.
+static bt_status find_other(bt_trainer *t, const void *own, size_t size_bytes, int *other)
 {
-    const uint64_t own = fingerprint(t->plan);
+    const int ranks = bt_ranks_count(t);
     void *block = NULL;
-    int other = 0;
-    BT_TRY(bt_mem_alloc((size_t)bt_ranks_count(t), sizeof own, &block));
-    const uint64_t *all = block;
-    bt_status status = gather(t, &own, sizeof own, block);
-    while (status == BT_OK && other < bt_ranks_count(t) && all[other] == all[0]) {
-        ++other;
+    BT_TRY(bt_mem_alloc((size_t)ranks, size_bytes, &block));
+    const char *all = block;
+    bt_status status = gather(t, own, size_bytes, block);
+    for (*other = 0; status == BT_OK && *other < ranks; ++*other) {
+        if (memcmp(all + (size_t)*other * size_bytes, all, size_bytes) != 0) {
+            break;
+        }
     }
     bt_mem_free(block);
-    BT_TRY(status);
+    return status;
+}
+
+static bt_status expect_same_plan(bt_trainer *t)
+{
+    const uint64_t own = fingerprint(t);
+    int other = 0;
+    BT_TRY(find_other(t, &own, sizeof own, &other));
     return other == bt_ranks_count(t)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "rank %d runs another plan than rank 0: all ranks must be given the same "
-                          "suite, case and build",
+                          "suite, case, data and build",
+                          other);
+}
+
+// Weights that are drawn follow from the plan; those of a file may be another host's.
+static bt_status expect_same_weights(bt_trainer *t)
+{
+    char digest[33] = "";
+    int other = 0;
+    bt_state state = {0};
+    if (!t->plan->init || bt_ranks_count(t) == 1) {
+        return BT_OK;
+    }
+    bt_status status = bt_pretrained_state(&t->params, &state);
+    if (status == BT_OK) {
+        status = bt_state_tensors_digest(&t->session.context, &state, digest);
+    }
+    bt_state_release(&state);
+    BT_TRY(status);
+    BT_TRY(find_other(t, digest, sizeof digest, &other));
+    return other == bt_ranks_count(t)
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "rank %d begins with other weights than rank 0: train.init must be the "
+                          "same file on all hosts",
                           other);
 }
 
@@ -189,6 +228,7 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
                                               .micro_batches = t->accumulation,
                                               .no_overlap = plan->no_overlap};
     BT_TRY(expect_same_plan(t));
+    BT_TRY(expect_same_weights(t));
     if (t->session.tuner && bt_ranks_count(t) > 1) {
         bt_gemm_tuner_agree(t->session.tuner,
                             (bt_gemm_agreement){t, bt_ranks_own(t) == 0, share_choice});

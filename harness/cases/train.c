@@ -87,8 +87,8 @@ static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON
 static bt_status check_alone(const cJSON *train, int64_t data, const bt_train_parallel *parallel)
 {
     const int64_t of_rank = data * whole(train, "micro_batch") * whole(train, "sequence");
-    const bool summed_first = parallel->sharding == BT_SHARDING_ZERO2 &&
-                              of_rank > 0 && whole(train, "tokens_per_step") > of_rank;
+    const bool summed_first = parallel->sharding == BT_SHARDING_ZERO2 && of_rank > 0 &&
+                              whole(train, "tokens_per_step") > of_rank;
     if (parallel->invariant > 0 && !summed_first) {
         return BT_OK;
     }
@@ -115,10 +115,10 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
     }
     const int64_t data = (int64_t)bt_json_number_of(mesh, "data");
     if (!work->group && data > 1) {
-        return work->alone ? check_alone(train, data, out)
-                           : bt_error(BT_STATUS_INTERNAL,
-                                      "a rank of %lld was started without a group",
-                                      (long long)data);
+        return work->alone
+                   ? check_alone(train, data, out)
+                   : bt_error(BT_STATUS_INTERNAL, "a rank of %lld was started without a group",
+                              (long long)data);
     }
     return BT_OK;
 }

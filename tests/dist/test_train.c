@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/data/shard.h"
 #include "tests/dist/ranks.h"
 #include "tests/dist/ring_order.h"
 #include "tests/support/scratch.h"
@@ -307,6 +308,59 @@ static void a_rank_with_another_plan_is_named(void **state)
     }
 }
 
+// Both ranks refuse, with the same words.
+static void expect_refused(const run *r, rank_body body, const char *words)
+{
+    rank_result results[RANKS_MAX];
+    run_ranks(RANKS_THREADS, 2, timeout_ns, body, (void *)(uintptr_t)r, results);
+    for (int rank = 0; rank < 2; ++rank) {
+        if (results[rank].status == BT_OK || !strstr(results[rank].message, words)) {
+            fail_msg("rank %d: %s", rank, results[rank].message);
+        }
+    }
+}
+
+static char other_files[3][128]; // a shard; weights of either rank
+
+static bt_status train_on_other_data(bt_group *group, void *argument, rank_result *result)
+{
+    static const char *const shards[] = {other_files[0]};
+    run r = *(const run *)argument;
+    r.plan.train_shards = group->rank == 1 ? shards : r.plan.train_shards;
+    return train(group, &r, result);
+}
+
+static bt_status train_other_weights(bt_group *group, void *argument, rank_result *result)
+{
+    run r = *(const run *)argument;
+    r.plan.init = other_files[1 + group->rank];
+    return train(group, &r, result);
+}
+
+// What differs between hosts though the plan is the same.
+static void a_rank_with_other_files_is_named(void **state)
+{
+    (void)state;
+    static const uint16_t tokens[2000] = {1, 2, 3};
+    static const char *const names[] = {"short.bin", "a", "b"};
+    run r = {.plan = base_plan()};
+    assert_non_null(test_scratch_make());
+    for (int i = 0; i < 3; ++i) {
+        (void)snprintf(other_files[i], sizeof other_files[i], "%s", test_scratch_path(names[i]));
+    }
+    ASSERT_OK(bt_shard_write(other_files[0], tokens, 2000));
+    expect_refused(&r, train_on_other_data, "rank 1 runs another plan than rank 0");
+    for (int i = 0; i < 2; ++i) {
+        run saved = {.plan = base_plan()};
+        saved.plan.seed += (uint64_t)i;
+        saved.plan.checkpoints =
+            (bt_train_checkpoints){.folder = other_files[1 + i], .at_end = true};
+        (void)digest_alone(&saved);
+    }
+    expect_refused(&r, train_other_weights, "rank 1 begins with other weights than rank 0");
+    test_scratch_remove();
+}
+
 static bt_status train_without_memory(bt_group *group, void *argument, rank_result *result)
 {
     run r = *(const run *)argument;
@@ -360,6 +414,7 @@ int main(void)
         cmocka_unit_test(processes_have_the_same_bits),
         cmocka_unit_test(checkpoints_load_under_any_mesh),
         cmocka_unit_test(a_rank_with_another_plan_is_named),
+        cmocka_unit_test(a_rank_with_other_files_is_named),
         cmocka_unit_test(a_rank_that_fails_ends_the_others),
         cmocka_unit_test(steps_that_ranks_cannot_share_are_refused),
     };
