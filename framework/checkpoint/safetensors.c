@@ -100,12 +100,6 @@ static bt_status read_offsets(const char *path, const cJSON *item, uint64_t head
                         (unsigned long long)(head_bytes + begin), bt_dtype_name(entry->dtype),
                         bt_shape_text(&entry->shape, text));
     }
-    if (begin % bt_dtype_size(entry->dtype) != 0) {
-        return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "%s: tensor %s begins at byte %llu of the data, not a multiple of its "
-                        "elements' %zu bytes",
-                        path, entry->name, (unsigned long long)begin, bt_dtype_size(entry->dtype));
-    }
     entry->offset_bytes = head_bytes + begin;
     entry->size_bytes = expected;
     return BT_OK;

@@ -8,8 +8,8 @@
 // Invariants of what a read accepts
 //   1. The tensors cover the data exactly: no overlap, no gap, nothing behind the last one.
 //   2. Names are valid UTF-8, not empty, and unique; so is every key of an object.
-//   3. A tensor's bytes are its shape's product times its element size, computed without overflow,
-//      and begin at a multiple of the element size from the start of the data.
+//   3. A tensor's bytes are its shape's product times its element size, computed without overflow.
+//      They may begin anywhere: other writers do not align them.
 // It does not read or write the data: callers do, by the offsets.
 #ifndef BT_CHECKPOINT_SAFETENSORS_H
 #define BT_CHECKPOINT_SAFETENSORS_H

@@ -125,7 +125,7 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]," AT(4, 8) "}", 8, "gap", BT_STATUS_CORRUPT_DATA},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1]," AT(
          0, 1) ",\"b\":{\"dtype\":\"F32\",\"shape\":[1]," AT(1, 5) "}",
-     5, "not a multiple of its elements' 4 bytes", BT_STATUS_CORRUPT_DATA},
+     5, NULL, BT_OK}, // not aligned
 };
 
 static void headers(void **state)
