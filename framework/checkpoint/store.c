@@ -93,7 +93,9 @@ bt_status bt_store_clean(const bt_checkpoint_store *store)
     char path[BT_PATH_CAPACITY];
     bt_status status = list_names(store, &names);
     for (int64_t i = 0; i < names.count && status == BT_OK; ++i) {
-        if (strncmp(names.items[i], temporary_prefix, sizeof temporary_prefix - 1) == 0) {
+        const size_t prefix = sizeof temporary_prefix - 1;
+        if (strncmp(names.items[i], temporary_prefix, prefix) == 0 &&
+            step_of(names.items[i] + prefix) >= 0) {
             status = bt_io_path(store->folder, names.items[i], path);
             status = status == BT_OK ? bt_io_remove_folder(bt_store_ops(store), path) : status;
         }
@@ -114,6 +116,8 @@ bt_status bt_checkpoint_remove(const bt_checkpoint_store *store, int64_t step)
     return error < 0 ? bt_io_failed(error, "remove", path) : bt_io_remove_folder(ops, temporary);
 }
 
+// Newer ones than the one just saved go first: training went on below them because they are
+// damaged. Then the oldest.
 bt_status bt_store_retain(const bt_checkpoint_store *store, int64_t saved, int64_t max_to_keep)
 {
     int64_t *steps = NULL;
@@ -123,8 +127,14 @@ bt_status bt_store_retain(const bt_checkpoint_store *store, int64_t saved, int64
     }
     bt_status status = bt_checkpoint_list(store, &steps, &count);
     int64_t left = count;
+    for (int64_t i = count - 1; i >= 0 && left > max_to_keep && status == BT_OK; --i) {
+        if (steps[i] > saved) {
+            status = bt_checkpoint_remove(store, steps[i]);
+            --left;
+        }
+    }
     for (int64_t i = 0; i < count && left > max_to_keep && status == BT_OK; ++i) {
-        if (steps[i] != saved) {
+        if (steps[i] < saved) {
             status = bt_checkpoint_remove(store, steps[i]);
             --left;
         }
