@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ARENA_CHUNK_BYTES = 64 * 1024, GROW_FROM = 64 };
+
 static atomic_llong live_count;
 static atomic_llong fail_countdown;
 
@@ -85,8 +87,6 @@ struct bt_arena_chunk {
     _Alignas(16) unsigned char bytes[];
 };
 
-enum { ARENA_CHUNK_BYTES = 64 * 1024 };
-
 bt_status bt_arena_alloc(bt_arena *arena, size_t size_bytes, void **out)
 {
     struct bt_arena_chunk *chunk = arena->chunks;
@@ -109,6 +109,39 @@ bt_status bt_arena_alloc(bt_arena *arena, size_t size_bytes, void **out)
     memset(*out, 0, rounded);
     arena->used_bytes += rounded;
     return BT_OK;
+}
+
+bt_status bt_mem_array(size_t count, size_t size_bytes, void *out)
+{
+    void *block = NULL;
+    bt_status status = bt_mem_alloc(count, size_bytes, &block);
+    memcpy(out, &block, sizeof block);
+    return status;
+}
+
+bt_status bt_mem_grow(int64_t count, int64_t *capacity, size_t size_bytes, void *out)
+{
+    const int64_t twice = *capacity > 0 ? 2 * *capacity : GROW_FROM;
+    const int64_t larger = count > twice ? count : twice;
+    void *block = NULL;
+    if (count <= *capacity) {
+        return BT_OK;
+    }
+    memcpy(&block, out, sizeof block);
+    BT_TRY(bt_mem_resize(&block, (size_t)larger, size_bytes));
+    memcpy(out, &block, sizeof block);
+    *capacity = larger;
+    return BT_OK;
+}
+
+bt_status bt_arena_array(bt_arena *arena, size_t count, size_t size_bytes, void *out)
+{
+    void *block = NULL;
+    bt_status status = size_bytes > 0 && count > SIZE_MAX / size_bytes
+                           ? refuse(count, size_bytes)
+                           : bt_arena_alloc(arena, count * size_bytes, &block);
+    memcpy(out, &block, sizeof block);
+    return status;
 }
 
 static void free_chunks(struct bt_arena_chunk *chunk)

@@ -49,6 +49,22 @@ typedef struct bt_arena {
 } bt_arena;
 
 BT_CHECKED bt_status bt_arena_alloc(bt_arena *arena, size_t size_bytes, void **out);
+
+// Zeroed items for the pointer *out, whose type says how large one is; NULL on failure. They are
+// owned as a block of bt_mem_alloc or bt_arena_alloc is.
+#define BT_MEM_ARRAY(count, out) bt_mem_array((size_t)(count), sizeof **(out), (out))
+#define BT_ARENA_ARRAY(arena, count, out)                                                          \
+    bt_arena_array((arena), (size_t)(count), sizeof **(out), (out))
+// Makes room for at least `count` items (int64_t) at *items, *capacity of them (int64_t) in the
+// end: twice as many each time. Contents are kept, new ones not zeroed. On failure all is as it
+// was.
+#define BT_MEM_GROW(count, capacity, items)                                                        \
+    bt_mem_grow((count), (capacity), sizeof **(items), (items))
+// Their functions: `out` is the address of a pointer to an object.
+BT_CHECKED bt_status bt_mem_array(size_t count, size_t size_bytes, void *out);
+BT_CHECKED bt_status bt_arena_array(bt_arena *arena, size_t count, size_t size_bytes, void *out);
+BT_CHECKED bt_status bt_mem_grow(int64_t count, int64_t *capacity, size_t size_bytes, void *out);
+
 // Forgets all blocks but keeps the newest chunk for reuse.
 void bt_arena_reset(bt_arena *arena);
 void bt_arena_release(bt_arena *arena);

@@ -98,4 +98,14 @@ int bt_status_exit_code(bt_status status);
 #ifdef __cplusplus
 }
 #endif
+
+// Evaluates a bt_status expression into the variable `status` unless that holds a failure already:
+// for steps before a release that must run whatever happens.
+#define BT_IF_OK(status, expression)                                                               \
+    do {                                                                                           \
+        if ((status) == BT_OK) {                                                                   \
+            (status) = (expression);                                                               \
+        }                                                                                          \
+    } while (0)
+
 #endif

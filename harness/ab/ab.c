@@ -43,9 +43,8 @@ bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, 
                         "a tolerance of %g is none: a share above 0, 0.01 for 1 %%", tolerance);
     }
     bt_status status = policy_of(tolerance, rounds_max, &text);
-    if (status == BT_OK) {
-        status = bt_policy_parse("the policy of ab", bt_str_text(&text), text.length_bytes, out);
-    }
+    BT_IF_OK(status,
+             bt_policy_parse("the policy of ab", bt_str_text(&text), text.length_bytes, out));
     bt_str_release(&text);
     return status;
 }
@@ -71,9 +70,8 @@ bt_status bt_ab_policy_recorded(const char *rule_json, bt_policy *out)
         bt_json_write(policy, &text);
         status = bt_str_status(&text);
     }
-    if (status == BT_OK) {
-        status = bt_policy_parse("the policy of a run", bt_str_text(&text), text.length_bytes, out);
-    }
+    BT_IF_OK(status,
+             bt_policy_parse("the policy of a run", bt_str_text(&text), text.length_bytes, out));
     bt_str_release(&text);
     bt_json_release(&json);
     return status;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "harness/record/keep.h"
+
 #include "harness/ab/build.h"
 #include "harness/ab/command.h"
 
@@ -11,20 +13,15 @@ enum { HASH_BYTES = 40 };
 // Each line is "HASH subject".
 static bt_status read_lines(const char *text, bt_bisect *out)
 {
-    void *block = NULL;
     for (const char *at = text; *at; ++at) {
         out->count += *at == '\n';
     }
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)out->count * sizeof *out->commits + 1, &block));
-    out->commits = block;
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, out->count, &out->commits));
     for (int64_t i = 0; i < out->count; ++i) {
         bt_bisect_commit *commit = &out->commits[i];
         const size_t length = strcspn(text, "\n");
         const size_t subject = length > HASH_BYTES + 1 ? length - HASH_BYTES - 1 : 0;
-        BT_TRY(bt_arena_alloc(&out->arena, subject + 1, &block));
-        memcpy(block, text + length - subject, subject);
-        ((char *)block)[subject] = '\0';
-        *commit = (bt_bisect_commit){.subject = block};
+        BT_TRY(bt_keep_part(&out->arena, text + length - subject, subject, &commit->subject));
         memcpy(commit->hash, text, length < HASH_BYTES ? length : HASH_BYTES);
         text += length + 1;
     }
@@ -53,18 +50,14 @@ static bt_status list_commits(const char *root, const char *good, const char *ba
         status = bt_command_run(is_ancestor, NULL, &text, &ancestor);
         bt_str_clear(&text);
     }
-    if (status == BT_OK) {
-        status = bt_command_run(log, NULL, &text, &code);
-    }
+    BT_IF_OK(status, bt_command_run(log, NULL, &text, &code));
     if (status == BT_OK && (ancestor != 0 || code != 0 || text.length_bytes == 0)) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "bisect needs a GOOD commit that comes before BAD: %.10s is no ancestor "
                           "of %.10s, or the same",
                           good, bad);
     }
-    if (status == BT_OK) {
-        status = read_lines(bt_str_text(&text), out);
-    }
+    BT_IF_OK(status, read_lines(bt_str_text(&text), out));
     bt_str_release(&range);
     bt_str_release(&text);
     return status;
@@ -75,15 +68,10 @@ bt_status bt_bisect_open(const char *good, const char *bad, bt_bisect *out)
     bt_str root = {0}, first = {0}, last = {0};
     memset(out, 0, sizeof *out);
     bt_status status = bt_build_root(&root);
-    if (status == BT_OK) {
-        status = bt_build_commit(good, &first);
-    }
-    if (status == BT_OK) {
-        status = bt_build_commit(bad, &last);
-    }
-    if (status == BT_OK) {
-        status = list_commits(bt_str_text(&root), bt_str_text(&first), bt_str_text(&last), out);
-    }
+    BT_IF_OK(status, bt_build_commit(good, &first));
+    BT_IF_OK(status, bt_build_commit(bad, &last));
+    BT_IF_OK(status,
+             list_commits(bt_str_text(&root), bt_str_text(&first), bt_str_text(&last), out));
     out->low = -1;
     out->high = out->count - 1;
     if (status != BT_OK) {

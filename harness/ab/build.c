@@ -61,9 +61,7 @@ bt_status bt_build_commit(const char *revision, bt_str *commit)
         "git",      "-C",      bt_str_text(&root), "rev-parse",
         "--verify", "--quiet", "--end-of-options", bt_str_text(&wanted),
         NULL};
-    if (status == BT_OK) {
-        status = bt_command_run(arguments, NULL, commit, &code);
-    }
+    BT_IF_OK(status, bt_command_run(arguments, NULL, commit, &code));
     if (status == BT_OK && (code != 0 || commit->length_bytes < 40)) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "\"%s\" is neither a bt-bench program, nor a folder with one, nor a git "
@@ -217,10 +215,8 @@ static bt_status mark_ready(const building *self)
     bt_str path = {0};
     bt_str_format(&path, "%s/ready", bt_str_text(&self->folder));
     bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_file_write(bt_str_text(&path), bt_str_text(&self->chosen),
-                               self->chosen.length_bytes);
-    }
+    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(&self->chosen),
+                                   self->chosen.length_bytes));
     bt_str_release(&path);
     return status;
 }
@@ -291,15 +287,9 @@ bt_status bt_build_revision(const char *commit, bt_progress_view *view, bt_str *
 {
     building self = {.commit = commit, .view = view};
     bt_status status = bt_build_root(&self.root);
-    if (status == BT_OK) {
-        status = name_paths(&self, program);
-    }
-    if (status == BT_OK) {
-        status = choose(&self);
-    }
-    if (status == BT_OK) {
-        status = make_locked(&self, bt_str_text(program));
-    }
+    BT_IF_OK(status, name_paths(&self, program));
+    BT_IF_OK(status, choose(&self));
+    BT_IF_OK(status, make_locked(&self, bt_str_text(program)));
     bt_str *const texts[] = {&self.root,   &self.folder, &self.log,
                              &self.source, &self.build,  &self.chosen};
     for (int i = 0; i < 6; ++i) {

@@ -208,21 +208,15 @@ static bt_status judge(gathering *self, bt_calibrated_case *item)
 static bt_status gather(gathering *self)
 {
     bt_arena *arena = &self->out->arena;
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)self->run->round_count * sizeof *self->items, &block));
-    self->items = block;
+    BT_TRY(BT_ARENA_ARRAY(arena, self->run->round_count, &self->items));
     self->out->items = self->items;
     list_cases(self);
     count_ordinals(self);
     for (int i = 0; i < SYSTEMS; ++i) {
-        BT_TRY(bt_arena_alloc(arena, (size_t)self->ordinals * sizeof(double), &block));
-        self->times[i] = block;
+        BT_TRY(BT_ARENA_ARRAY(arena, self->ordinals, &self->times[i]));
     }
-    BT_TRY(
-        bt_arena_alloc(arena, (size_t)(self->ordinals * self->run_count) * sizeof(double), &block));
-    self->logs = block;
-    BT_TRY(bt_arena_alloc(arena, (size_t)self->run_count * sizeof(int64_t), &block));
-    self->rounds = block;
+    BT_TRY(BT_ARENA_ARRAY(arena, self->ordinals * self->run_count, &self->logs));
+    BT_TRY(BT_ARENA_ARRAY(arena, self->run_count, &self->rounds));
     for (int64_t i = 0; i < self->out->count; ++i) {
         self->items[i].injected = self->run->schedule.systems[SLOWED].inject_slowdown;
         BT_TRY(judge(self, &self->items[i]));
@@ -300,9 +294,7 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
     BT_TRY(bt_keep(arena, card, &row->card));
     bt_gate_calibrated_rule(&item->rule, &rule);
     bt_status status = bt_str_status(&rule);
-    if (status == BT_OK) {
-        status = bt_keep(arena, bt_str_text(&rule), &row->rule_json);
-    }
+    BT_IF_OK(status, bt_keep(arena, bt_str_text(&rule), &row->rule_json));
     bt_str_release(&rule);
     return status;
 }
@@ -317,9 +309,7 @@ bt_status bt_calibration_store(bt_store *store, const bt_calibration_result *res
     for (int64_t i = 0; status == BT_OK && i < result->count; ++i) {
         status = add_row(result, &result->items[i], &arena, &rows[i]);
     }
-    if (status == BT_OK) {
-        status = bt_store_calibrations_set(store, result->run->id, rows, result->count);
-    }
+    BT_IF_OK(status, bt_store_calibrations_set(store, result->run->id, rows, result->count));
     bt_arena_release(&arena);
     return status;
 }

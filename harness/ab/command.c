@@ -91,9 +91,7 @@ bt_status bt_command_run(const char *const *arguments, const char *log_path, bt_
     }
     const char **environment = NULL;
     bt_status status = bt_child_env_make(&environment);
-    if (status == BT_OK) {
-        status = start(arguments, environment, log, output, code);
-    }
+    BT_IF_OK(status, start(arguments, environment, log, output, code));
     bt_mem_free(environment);
     if (log >= 0) {
         close(log);

@@ -160,11 +160,8 @@ static void describe(const bt_sessions *pairs, const bt_decision_rule *rule, bt_
 
 static bt_status open_window(const bt_decision_rule *rule, const bt_sessions *pairs, replaying *out)
 {
-    void *block = NULL;
     *out = (replaying){.rule = rule, .pairs = pairs};
-    BT_TRY(bt_mem_alloc((size_t)last_look(rule), sizeof(double), &block));
-    out->window = block;
-    return BT_OK;
+    return BT_MEM_ARRAY(last_look(rule), &out->window);
 }
 
 bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *rule,

@@ -30,16 +30,13 @@ static int64_t rounds_max_of(const bt_policy *policy)
 
 bt_status bt_ab_rounds_make(const bt_plan *plan, const bt_policy *policy, bt_ab_rounds *out)
 {
-    void *block = NULL;
     *out = (bt_ab_rounds){.plan = plan, .policy = policy, .logs_max = rounds_max_of(policy)};
     for (int64_t i = 0; i < plan->case_count; ++i) {
         const cJSON *item = bt_plan_case(plan, i);
         // A case is judged by its total and by its 95th percentile.
         out->family += bt_plan_kernel_is_ceiling(item) ? 0 : 2;
     }
-    BT_TRY(bt_mem_alloc((size_t)out->logs_max, sizeof *out->logs, &block));
-    out->logs = block;
-    return BT_OK;
+    return BT_MEM_ARRAY(out->logs_max, &out->logs);
 }
 
 void bt_ab_rounds_release(bt_ab_rounds *rounds)

@@ -93,9 +93,7 @@ static bt_status describe_self(bt_ab_side *out)
     bt_str text = {0};
     bt_build_describe(&text);
     bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build);
-    }
+    BT_IF_OK(status, bt_ab_build_parse(bt_str_text(&text), &out->arena, &out->build));
     bt_str_release(&text);
     return status;
 }
@@ -128,12 +126,8 @@ static bt_status build_revision(const char *word, bt_progress_view *view, bt_ab_
 {
     bt_str commit = {0}, program = {0};
     bt_status status = bt_build_commit(word, &commit);
-    if (status == BT_OK) {
-        status = bt_build_revision(bt_str_text(&commit), view, &program);
-    }
-    if (status == BT_OK) {
-        status = bt_str_take(&program, &out->program);
-    }
+    BT_IF_OK(status, bt_build_revision(bt_str_text(&commit), view, &program));
+    BT_IF_OK(status, bt_str_take(&program, &out->program));
     bt_str_release(&commit);
     bt_str_release(&program);
     return status;

@@ -74,9 +74,7 @@ static bt_status make_page(const bt_store_run *run, bt_str *out)
     int64_t id = 0;
     BT_TRY(bt_store_open(":memory:", BT_STORE_WRITE, &store));
     bt_status status = bt_store_run_import(store, run, true, &id);
-    if (status == BT_OK) {
-        status = bt_report_html(store, &id, 1, out);
-    }
+    BT_IF_OK(status, bt_report_html(store, &id, 1, out));
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
 }

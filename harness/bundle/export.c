@@ -32,10 +32,8 @@ static bt_status add_statement(const bt_store_run *run, const bt_bundle_key *key
     if (status == BT_OK && key) {
         status = bt_sign_envelope(&statement, key, &envelope);
     }
-    if (status == BT_OK) {
-        status = key ? bt_files_add(files, BT_BUNDLE_ENVELOPE, &envelope)
-                     : bt_files_add(files, BT_BUNDLE_STATEMENT, &statement);
-    }
+    BT_IF_OK(status, key ? bt_files_add(files, BT_BUNDLE_ENVELOPE, &envelope)
+                         : bt_files_add(files, BT_BUNDLE_STATEMENT, &statement));
     bt_str_release(&statement);
     bt_str_release(&envelope);
     return status;
@@ -58,9 +56,7 @@ bt_status bt_content_build(const bt_store_run *run, const bt_bundle_key *key, bt
     bt_store_run again = {0};
     BT_TRY(bt_content_write(run, files));
     bt_status status = bt_content_read(files, &again);
-    if (status == BT_OK) {
-        status = add_generated(&again, key, files);
-    }
+    BT_IF_OK(status, add_generated(&again, key, files));
     bt_store_run_release(&again);
     return status;
 }
@@ -76,9 +72,7 @@ static bt_status build(bt_store_run *run, const bt_bundle_options *options, bt_s
                       options->is_public ? "shortened and left out" : "shortened",
                       bt_str_text(&kinds));
     }
-    if (status == BT_OK) {
-        status = bt_content_build(run, options->key, files);
-    }
+    BT_IF_OK(status, bt_content_build(run, options->key, files));
     bt_str_release(&kinds);
     return status;
 }
@@ -102,12 +96,8 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options
         note_missing(&record, notes);
         status = build(&record, options, notes, &files);
     }
-    if (status == BT_OK) {
-        status = bt_files_pack(&files, &packed);
-    }
-    if (status == BT_OK) {
-        status = bt_file_write(path, bt_str_text(&packed), packed.length_bytes);
-    }
+    BT_IF_OK(status, bt_files_pack(&files, &packed));
+    BT_IF_OK(status, bt_file_write(path, bt_str_text(&packed), packed.length_bytes));
     bt_str_release(&packed);
     bt_files_release(&files);
     bt_store_run_release(&record);

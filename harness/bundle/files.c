@@ -20,13 +20,7 @@ static const unsigned char frame_head[4] = {0x28, 0xb5, 0x2f, 0xfd};
 
 static bt_status append_file(bt_files *files, const char *name, char *bytes, size_t size_bytes)
 {
-    if (files->count == files->capacity) {
-        int64_t capacity = files->capacity ? 2 * files->capacity : 32;
-        void *block = files->items;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *files->items));
-        files->items = block;
-        files->capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(files->count + 1, &files->capacity, &files->items));
     char *copy = NULL;
     BT_TRY(bt_mem_strdup(name, &copy));
     files->sorted = files->count == 0 ||
@@ -40,9 +34,7 @@ bt_status bt_files_add(bt_files *files, const char *name, bt_str *text)
     char *bytes = NULL;
     size_t size_bytes = text->length_bytes;
     bt_status status = bt_str_take(text, &bytes);
-    if (status == BT_OK) {
-        status = append_file(files, name, bytes, size_bytes);
-    }
+    BT_IF_OK(status, append_file(files, name, bytes, size_bytes));
     if (status != BT_OK) {
         bt_mem_free(bytes);
         bt_str_release(text);
@@ -192,12 +184,8 @@ bt_status bt_files_pack(bt_files *files, bt_str *out)
     bt_status status =
         context ? BT_OK : bt_error(BT_STATUS_OUT_OF_MEMORY, "packing a bundle: no memory");
     bt_files_sort(files);
-    if (status == BT_OK) {
-        status = write_tar(files, &tar);
-    }
-    if (status == BT_OK) {
-        status = compress_with(context, &tar, out);
-    }
+    BT_IF_OK(status, write_tar(files, &tar));
+    BT_IF_OK(status, compress_with(context, &tar, out));
     ZSTD_freeCCtx(context);
     bt_str_release(&tar);
     BT_TRY(status);
@@ -308,9 +296,7 @@ static bt_status take_entry(struct archive *tar, struct archive_entry *entry, si
     if (bt_archive.read_data(tar, bytes, size_bytes) != (la_ssize_t)size_bytes) {
         status = bt_error(BT_STATUS_CORRUPT_DATA, "%s: cut off", bt_archive.entry_pathname(entry));
     }
-    if (status == BT_OK) {
-        status = append_file(files, bt_archive.entry_pathname(entry), bytes, size_bytes);
-    }
+    BT_IF_OK(status, append_file(files, bt_archive.entry_pathname(entry), bytes, size_bytes));
     if (status != BT_OK) {
         bt_mem_free(bytes);
     }
@@ -345,12 +331,8 @@ bt_status bt_files_unpack(const void *bytes, size_t size_bytes, bt_files *out)
     memset(out, 0, sizeof *out);
     BT_TRY(check_footer(bytes, size_bytes));
     bt_status status = decompress(bytes, size_bytes - FOOTER_BYTES, &tar, &tar_bytes);
-    if (status == BT_OK) {
-        status = read_tar(tar, tar_bytes, out);
-    }
-    if (status == BT_OK) {
-        status = write_tar(out, &again);
-    }
+    BT_IF_OK(status, read_tar(tar, tar_bytes, out));
+    BT_IF_OK(status, write_tar(out, &again));
     if (status == BT_OK &&
         (again.length_bytes != tar_bytes || memcmp(bt_str_text(&again), tar, tar_bytes) != 0)) {
         status = damaged("its tar headers are not as bt-bench writes them");

@@ -175,9 +175,7 @@ static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorde
     bt_gate_sides sides;
     bt_baseline baseline = {0};
     bt_status status = bt_gate_sides_of_run(run, &arena, &sides);
-    if (status == BT_OK) {
-        status = read_baseline(run, &baseline);
-    }
+    BT_IF_OK(status, read_baseline(run, &baseline));
     for (int64_t i = 0; status == BT_OK && i < recorded->count; i++) {
         const bt_store_verdict *item = &recorded->items[i];
         status = judge_gate_item(&sides, &baseline, item, check);
@@ -192,9 +190,8 @@ static bt_status judge_gate(const bt_store_run *run, const verdict_list *recorde
 
 static bt_status list_of_gate(const bt_gate_result *result, bt_arena *arena, verdict_list *out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)result->count * sizeof(bt_store_verdict) + 1, &block));
-    bt_store_verdict *items = block;
+    bt_store_verdict *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, result->count, &items));
     for (int64_t i = 0; i < result->count; i++) {
         const bt_gate_item *item = &result->items[i];
         items[i] = (bt_store_verdict){.subject = item->subject,
@@ -294,10 +291,8 @@ static bt_status judge_ab(const bt_store_run *run, const verdict_list *recorded,
     }
     bt_json_release(&json);
     bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text),
-                                 text.length_bytes, &policy);
-    }
+    BT_IF_OK(status, bt_policy_parse("run.json, schedule: its policy", bt_str_text(&text),
+                                     text.length_bytes, &policy));
     bt_str_release(&text);
     BT_TRY(status);
     status = judge_by_policy(run, &policy, recorded, check);
@@ -316,12 +311,8 @@ static bt_status judge_by_claims(const bt_store_run *run, const bt_store_file *f
     const bt_store_verdict *items = NULL;
     BT_TRY(bt_json_parse("from/claims.json", file->bytes, (size_t)file->size_bytes, &json));
     bt_status status = bt_claims_read(&json, &claims);
-    if (status == BT_OK) {
-        status = bt_replicate(&claims, run, &got);
-    }
-    if (status == BT_OK) {
-        status = bt_replications_verdicts(&got, &items);
-    }
+    BT_IF_OK(status, bt_replicate(&claims, run, &got));
+    BT_IF_OK(status, bt_replications_verdicts(&got, &items));
     if (status == BT_OK) {
         const verdict_list follows = {items, got.count};
         compare_lists(recorded, &follows, check);

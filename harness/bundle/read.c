@@ -147,13 +147,12 @@ static bt_status read_measurement(const content_reader *in, const char *folder, 
 static bt_status read_measurements(const content_reader *in, const char *folder, const char *place,
                                    const cJSON *list, bt_store_round *round)
 {
-    void *block = NULL;
     size_t count = cJSON_IsArray(list) ? (size_t)cJSON_GetArraySize(list) : 0;
     if (!cJSON_IsArray(list)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: \"measurements\" is missing", place);
     }
-    BT_TRY(bt_arena_alloc(in->arena, count * sizeof *round->measurements + 1, &block));
-    bt_store_measurement *items = block;
+    bt_store_measurement *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &items));
     round->measurements = items;
     for (const cJSON *node = list->child; node; node = node->next) {
         BT_TRY(read_measurement(in, folder, place, node, &items[round->measurement_count++]));
@@ -303,7 +302,6 @@ static bt_status read_all(const content_reader *in)
     bt_store_run *run = in->run;
     const bt_file *plan = NULL;
     bt_json_doc json;
-    void *block = NULL;
     BT_TRY(parse_file(in, "run.json", &json));
     bt_status status = read_run_object(in, json.root);
     bt_json_release(&json);
@@ -320,8 +318,8 @@ static bt_status read_all(const content_reader *in)
     status = read_verdicts(in, json.root);
     bt_json_release(&json);
     BT_TRY(status);
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)run->round_count * sizeof *run->rounds + 1, &block));
-    bt_store_round *rounds = block;
+    bt_store_round *rounds = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, run->round_count, &rounds));
     run->rounds = rounds;
     for (int64_t i = 0; i < run->round_count; i++) {
         BT_TRY(read_round(in, i, &rounds[i]));

@@ -434,9 +434,7 @@ static bt_status check_environment(const bt_store_env *env, bt_bundle_check *che
         status =
             bt_facts_add_as(&facts, env->facts[i].key, env->facts[i].value, env->facts[i].level);
     }
-    if (status == BT_OK) {
-        status = bt_facts_finish(&facts);
-    }
+    BT_IF_OK(status, bt_facts_finish(&facts));
     if (status == BT_OK && strcmp(facts.digest, env->digest) != 0) {
         bt_bundle_find(check, "environment: its digest is recorded as %s, follows as %s",
                        env->digest, facts.digest);

@@ -91,9 +91,7 @@ bt_status bt_bundle_key_make(const char *secret_path, const char *open_path)
     (void)crypto_sign_ed25519_keypair(open_key, secret);
     bt_status status =
         write_pem(secret_path, "PRIVATE", secret_head, sizeof secret_head, secret, 0600);
-    if (status == BT_OK) {
-        status = write_pem(open_path, "PUBLIC", open_head, sizeof open_head, open_key, 0644);
-    }
+    BT_IF_OK(status, write_pem(open_path, "PUBLIC", open_head, sizeof open_head, open_key, 0644));
     sodium_memzero(secret, sizeof secret);
     return status;
 }
@@ -202,9 +200,7 @@ bt_status bt_sign_envelope(const bt_str *statement, const bt_bundle_key *key, bt
                                            form.length_bytes, key->secret);
         status = append_code(bt_str_text(statement), statement->length_bytes, &payload);
     }
-    if (status == BT_OK) {
-        status = append_code(signature, sizeof signature, &code);
-    }
+    BT_IF_OK(status, append_code(signature, sizeof signature, &code));
     if (status == BT_OK) {
         write_envelope(bt_str_text(&payload), key->id, bt_str_text(&code), out);
         status = bt_str_status(out);

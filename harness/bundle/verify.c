@@ -184,9 +184,7 @@ static bt_status check_statement(const bt_files *files, const bt_store_run *run,
 {
     bt_str found = {0}, expected = {0};
     bt_status status = open_statement(files, key, check, &found);
-    if (status == BT_OK) {
-        status = bt_content_statement(run, files, &expected);
-    }
+    BT_IF_OK(status, bt_content_statement(run, files, &expected));
     if (status == BT_OK &&
         (found.length_bytes != expected.length_bytes ||
          memcmp(bt_str_text(&found), bt_str_text(&expected), expected.length_bytes) != 0)) {
@@ -253,12 +251,8 @@ bt_status bt_bundle_verify_bytes(const char *name, const void *bytes, size_t siz
     BT_TRY(bt_error_context(bt_files_unpack(bytes, size_bytes, &files), "%s", name));
     bt_status status = check_files(&files, key, out);
     bt_files_release(&files);
-    if (status == BT_OK) {
-        status = bt_str_status(&out->findings);
-    }
-    if (status == BT_OK) {
-        status = bt_str_status(&out->notes);
-    }
+    BT_IF_OK(status, bt_str_status(&out->findings));
+    BT_IF_OK(status, bt_str_status(&out->notes));
     if (status != BT_OK) {
         bt_bundle_check_release(out);
         return bt_error_context(status, "%s", name);

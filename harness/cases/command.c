@@ -71,13 +71,11 @@ typedef struct call_totals {
 // A text is a line for the shell, a list is a program and its arguments.
 static bt_status read_program(const cJSON *node, program *out)
 {
-    void *block = NULL;
     const int count = cJSON_IsArray(node) ? cJSON_GetArraySize(node) : 3;
     if (!node) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)count + 1, sizeof(char *), &block));
-    out->words = block;
+    BT_TRY(BT_MEM_ARRAY(count + 1, &out->words));
     out->shown = cJSON_IsArray(node) ? node->child->valuestring : node->valuestring;
     if (cJSON_IsArray(node)) {
         int at = 0;
@@ -253,13 +251,7 @@ static bt_status take_call(command *self, call *out)
 
 static bt_status keep(call_totals *totals, const call *one)
 {
-    if (totals->count == totals->capacity) {
-        const int64_t capacity = 2 * totals->capacity + 64;
-        void *block = totals->walls_ns;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof(double)));
-        totals->walls_ns = block;
-        totals->capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(totals->count + 1, &totals->capacity, &totals->walls_ns));
     totals->walls_ns[totals->count++] = one->wall_ns;
     totals->cpu_ns += one->cpu_ns;
     if (one->peak_resident_bytes > totals->peak_resident_bytes) {
@@ -341,9 +333,7 @@ static bt_status measure(command *self, const cJSON *values, const bt_case_liste
         status = take_call(self, &one);
         stop = listener->train.should_stop(listener->train.self) ? "interrupted" : NULL;
     }
-    if (status == BT_OK) {
-        status = take_samples(self, values, listener, &totals, &stop);
-    }
+    BT_IF_OK(status, take_samples(self, values, listener, &totals, &stop));
     result->stopped = stop && strcmp(stop, "interrupted") == 0;
     if (status == BT_OK && totals.count > 0) {
         const bt_case_measured measured = {.error_share = (double)NAN,
@@ -389,15 +379,9 @@ bt_status bt_case_run_command(const bt_case_work *work, const bt_case_listener *
     const bt_train_start start = {.device = &device.info};
     bt_status status = listener->train.start(listener->train.self, &start);
     bt_device_close(&device);
-    if (status == BT_OK) {
-        status = read_program(bt_json_get(values, "run"), &self.run);
-    }
-    if (status == BT_OK) {
-        status = read_program(bt_json_get(values, "prepare"), &self.prepare);
-    }
-    if (status == BT_OK) {
-        status = measure(&self, values, listener, result);
-    }
+    BT_IF_OK(status, read_program(bt_json_get(values, "run"), &self.run));
+    BT_IF_OK(status, read_program(bt_json_get(values, "prepare"), &self.prepare));
+    BT_IF_OK(status, measure(&self, values, listener, result));
     bt_mem_free(self.run.words);
     bt_mem_free(self.prepare.words);
     bt_str_release(&self.output);

@@ -87,9 +87,7 @@ static bt_status compare(const char *folder, const char *path, const char *was, 
     bt_status status = bt_json_parse(path, was, strlen(was), &a);
     status = status == BT_STATUS_INVALID_ARGUMENT ? bt_error_context(BT_STATUS_CORRUPT_DATA, "plan")
                                                   : status;
-    if (status == BT_OK) {
-        status = bt_json_parse("case", is, strlen(is), &b);
-    }
+    BT_IF_OK(status, bt_json_parse("case", is, strlen(is), &b));
     if (status == BT_OK) {
         list_differences(a.root, b.root, "", &differs);
         status = bt_str_status(&differs);
@@ -114,15 +112,11 @@ bt_status bt_case_settle(const char *folder, const char *identity)
     bt_status status = bt_str_status(&path);
     if (status == BT_OK && access(bt_str_text(&path), F_OK) == 0) {
         status = bt_file_read(bt_str_text(&path), &text, &size_bytes);
-        if (status == BT_OK) {
-            status = compare(folder, bt_str_text(&path), text, identity);
-        }
+        BT_IF_OK(status, compare(folder, bt_str_text(&path), text, identity));
     } else if (status == BT_OK) {
         status = bt_io_make_folders(&bt_file_ops_system, folder);
-        if (status == BT_OK) {
-            status =
-                bt_io_create(&bt_file_ops_system, bt_str_text(&path), identity, strlen(identity));
-        }
+        BT_IF_OK(status,
+                 bt_io_create(&bt_file_ops_system, bt_str_text(&path), identity, strlen(identity)));
     }
     bt_mem_free(text);
     bt_str_release(&path);

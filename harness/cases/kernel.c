@@ -39,9 +39,7 @@ static int64_t copies_of(const kernel_run *run, kernel_cache cache)
 
 static bt_status make_calls(kernel_run *run, int64_t count)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *run->calls, &block));
-    run->calls = block;
+    BT_TRY(BT_MEM_ARRAY(count, &run->calls));
     while (run->call_count < count) {
         BT_TRY(bt_kernel_call_make(run, &run->calls[run->call_count++]));
     }
@@ -72,9 +70,7 @@ static bt_status check_again(kernel_run *run, double *worst)
     }
     ++run->seed;
     bt_status status = bt_kernel_call_make(run, &fresh);
-    if (status == BT_OK) {
-        status = launch_and_check(run, &fresh, worst);
-    }
+    BT_IF_OK(status, launch_and_check(run, &fresh, worst));
     bt_kernel_call_release(run, &fresh);
     return status;
 }
@@ -123,9 +119,7 @@ static bt_status measure(kernel_run *run, const cJSON *kernel, const bt_case_lis
         measured.stop = times.stop;
         status = listener->samples(listener->train.self, times.samples, times.count);
     }
-    if (status == BT_OK) {
-        status = listener->measured(listener->train.self, &measured);
-    }
+    BT_IF_OK(status, listener->measured(listener->train.self, &measured));
     result->stopped = times.stopped;
     result->behind_ns = times.behind_ns;
     bt_mem_free(times.samples);

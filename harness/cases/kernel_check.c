@@ -56,9 +56,7 @@ static bt_status draw_tiles(checking *self, uint64_t seed)
         if (is_input(&self->body->operands[i])) {
             int64_t all = bt_operand_count(&self->body->operands[i], self->body->rows);
             int64_t tile = all < BT_OPERAND_TILE ? all : BT_OPERAND_TILE;
-            void *block = NULL;
-            BT_TRY(bt_mem_alloc((size_t)tile, sizeof(double), &block));
-            self->tiles[i] = block;
+            BT_TRY(BT_MEM_ARRAY(tile, &self->tiles[i]));
             BT_TRY(bt_kernel_tile(self->body, seed, i, self->tiles[i], tile));
         }
     }
@@ -82,14 +80,12 @@ static bt_status make_room(checking *self)
             self->room[i] = count;
         }
         if (is_output(&self->body->operands[i]) && (!self->narrow || count > self->window_room)) {
-            void *pieces = NULL;
             bt_mem_free(self->narrow);
             bt_mem_free(self->pieces);
             self->narrow = NULL;
             self->pieces = NULL;
             BT_TRY(bt_mem_alloc((size_t)count, sizeof(double), &self->narrow));
-            BT_TRY(bt_mem_alloc((size_t)pieces_of(count) + 1, sizeof *self->pieces, &pieces));
-            self->pieces = pieces;
+            BT_TRY(BT_MEM_ARRAY(pieces_of(count) + 1, &self->pieces));
             self->window_room = count;
         }
     }
@@ -345,9 +341,7 @@ static bt_status read_call(void *context, int index, const kernel_window *window
     bt_status status = device->backend->copy(
         device, block ? block : out, (char *)self->call->at[index] + (size_t)window->first * size,
         span_bytes, BT_COPY_DEVICE_TO_HOST, self->run->stream);
-    if (status == BT_OK) {
-        status = device->backend->stream_synchronize(device, self->run->stream);
-    }
+    BT_IF_OK(status, device->backend->stream_synchronize(device, self->run->stream));
     for (int64_t i = 0; block && status == BT_OK && i < window->runs; ++i) {
         memcpy((char *)out + (size_t)i * run_bytes,
                (const char *)block + (size_t)(i * window->stride) * size, run_bytes);

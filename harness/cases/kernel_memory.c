@@ -67,9 +67,8 @@ bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index, d
 {
     const bt_operand *operand = &body->operands[index];
     bt_rng rng = {seed, (uint64_t)index};
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof(float), &block));
-    float *drawn = block;
+    float *drawn = NULL;
+    BT_TRY(BT_MEM_ARRAY(count, &drawn));
     if (operand->fill == BT_FILL_NORMAL) {
         bt_rng_normal_fill(rng, drawn, count, operand->a, operand->b);
     } else if (operand->fill == BT_FILL_UNIFORM) {
@@ -82,7 +81,7 @@ bt_status bt_kernel_tile(const bt_kernel_body *body, uint64_t seed, int index, d
                         : (double)drawn[i];
     }
     round_to(operand->dtype, values, count);
-    bt_mem_free(block);
+    bt_mem_free(drawn);
     return BT_OK;
 }
 
@@ -96,12 +95,8 @@ static bt_status fill(kernel_run *run, int index, void *target)
     size_t size = bt_dtype_size(operand->dtype);
     void *values = NULL, *narrow = NULL;
     bt_status status = bt_mem_alloc((size_t)tile, sizeof(double), &values);
-    if (status == BT_OK) {
-        status = bt_mem_alloc((size_t)tile, size, &narrow);
-    }
-    if (status == BT_OK) {
-        status = bt_kernel_tile(&run->body, run->seed, index, values, tile);
-    }
+    BT_IF_OK(status, bt_mem_alloc((size_t)tile, size, &narrow));
+    BT_IF_OK(status, bt_kernel_tile(&run->body, run->seed, index, values, tile));
     if (status == BT_OK) {
         bt_kernel_narrow(operand->dtype, values, tile, narrow);
         status = backend->copy(run->device, target, narrow, (size_t)tile * size,

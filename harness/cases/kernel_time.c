@@ -133,13 +133,7 @@ static bt_status sample_whole(void *context, double *sample_ns)
 
 bt_status bt_kernel_times_keep(kernel_times *out, double sample_ns)
 {
-    if (out->count == out->capacity) {
-        int64_t capacity = out->capacity ? 2 * out->capacity : 256;
-        void *block = out->samples;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *out->samples));
-        out->samples = block;
-        out->capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(out->count + 1, &out->capacity, &out->samples));
     out->samples[out->count++] = sample_ns;
     return BT_OK;
 }

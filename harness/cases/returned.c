@@ -66,15 +66,9 @@ static bt_status write_input(const bt_kernel_body *body, int index, uint64_t see
     bt_str path = {0};
     bt_str_format(&path, "%s/%s.%d", folder, operand->name, which);
     bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_mem_alloc((size_t)tile, sizeof(double), &values);
-    }
-    if (status == BT_OK) {
-        status = bt_mem_alloc((size_t)tile, sizeof(double), &narrow);
-    }
-    if (status == BT_OK) {
-        status = bt_kernel_tile(body, seed, index, values, tile);
-    }
+    BT_IF_OK(status, bt_mem_alloc((size_t)tile, sizeof(double), &values));
+    BT_IF_OK(status, bt_mem_alloc((size_t)tile, sizeof(double), &narrow));
+    BT_IF_OK(status, bt_kernel_tile(body, seed, index, values, tile));
     if (status == BT_OK) {
         bt_kernel_narrow(operand->dtype, values, tile, narrow);
         status =
@@ -249,9 +243,8 @@ bt_status bt_returned_check(const cJSON *kernel, const char *folder, const char 
     returned self = {.body = &body, .folder = folder};
     const kernel_outputs outputs = {&self, read_returned};
     bt_status status = open_outputs(&self);
-    if (status == BT_OK) {
-        status = bt_kernel_check_outputs(&body, seed_of(kernel) + 1, &outputs, "the peer", worst);
-    }
+    BT_IF_OK(status,
+             bt_kernel_check_outputs(&body, seed_of(kernel) + 1, &outputs, "the peer", worst));
     return close_outputs(&self, status);
 }
 

@@ -20,12 +20,8 @@ bt_status bt_cli_claims_read(const bt_cli_arguments *arguments, bt_json_doc *jso
         bt_str_append(&path, CLAIMS);
     }
     bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
-    }
-    if (status == BT_OK) {
-        status = bt_json_parse(bt_str_text(&path), bytes, size_bytes, json);
-    }
+    BT_IF_OK(status, bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
+    BT_IF_OK(status, bt_json_parse(bt_str_text(&path), bytes, size_bytes, json));
     bt_mem_free(bytes);
     bt_str_release(&path);
     return status;

@@ -49,9 +49,7 @@ bt_status bt_cli_gate_resume(const bt_cli_arguments *arguments, bt_cli_suite *su
             bt_error(BT_STATUS_INVALID_ARGUMENT, "run %lld was begun by 'bt-bench %s', not by gate",
                      (long long)suite->resume, *run.schedule.kind ? run.schedule.kind : "run");
     }
-    if (status == BT_OK) {
-        status = read_rule(run.id, run.schedule.rule_json, policy, record);
-    }
+    BT_IF_OK(status, read_rule(run.id, run.schedule.rule_json, policy, record));
     bt_store_run_release(&run);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;

@@ -76,10 +76,8 @@ static bt_status write_result(const bt_cli_ab_session *self, bt_store *store,
     if (status == BT_OK) { // the run's own, now with the verdicts
         status = bt_report_write(store, &run->id, 1, bt_str_text(&report));
     }
-    if (status == BT_OK) {
-        status =
-            self->json ? bt_ab_json(result, out) : bt_ab_text(result, bt_str_text(&report), out);
-    }
+    BT_IF_OK(status,
+             self->json ? bt_ab_json(result, out) : bt_ab_text(result, bt_str_text(&report), out));
     bt_str_release(&report);
     return status;
 }
@@ -97,9 +95,7 @@ static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t n
         result.request.database = bt_str_text(&database);
         status = bt_str_status(&database);
     }
-    if (status == BT_OK) {
-        status = write_result(self, store, &result, out);
-    }
+    BT_IF_OK(status, write_result(self, store, &result, out));
     bt_str_release(&database);
     bt_gate_result_release(&result);
     bt_store_run_release(&run);

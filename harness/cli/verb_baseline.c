@@ -22,14 +22,11 @@ typedef struct run_list {
 
 static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, run_list *out)
 {
-    void *block = NULL;
     const int64_t given = arguments->word_count - 2;
     bt_cli_append_database(bt_cli_database(arguments), &out->database);
     BT_TRY(bt_str_status(&out->database));
-    BT_TRY(bt_mem_alloc((size_t)given, sizeof *out->runs, &block));
-    out->runs = block;
-    BT_TRY(bt_mem_alloc((size_t)given, sizeof(void *), &block));
-    out->in_turn = block;
+    BT_TRY(BT_MEM_ARRAY(given, &out->runs));
+    BT_TRY(BT_MEM_ARRAY(given, &out->in_turn));
     for (int64_t i = 0; i < given; ++i) {
         int64_t number = 0;
         BT_TRY(bt_cli_run_in(store, arguments->words[2 + i], &number));
@@ -116,9 +113,7 @@ static bt_status read_before(bt_store *store, const char *name, const bt_store_e
     bt_str machine = {0};
     bt_baseline_machine(env, &machine);
     bt_status status = bt_str_status(&machine);
-    if (status == BT_OK) {
-        status = bt_baseline_find(store, name, bt_str_text(&machine), out);
-    }
+    BT_IF_OK(status, bt_baseline_find(store, name, bt_str_text(&machine), out));
     bt_str_release(&machine);
     return status;
 }
@@ -138,12 +133,8 @@ static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *stor
         status = read_before(store, wish.name, &list->runs[0].info.env, &before);
         wish.reason = wish.reason ? wish.reason : before.reason;
     }
-    if (status == BT_OK) {
-        status = bt_baseline_write(list->in_turn, list->count, &wish, &document);
-    }
-    if (status == BT_OK) {
-        status = keep_document(store, list, &wish, &document, out);
-    }
+    BT_IF_OK(status, bt_baseline_write(list->in_turn, list->count, &wish, &document));
+    BT_IF_OK(status, keep_document(store, list, &wish, &document, out));
     bt_baseline_release(&before);
     bt_str_release(&document);
     return status;
@@ -155,9 +146,7 @@ static bt_status set_or_add(const bt_cli_arguments *arguments, bool add, bt_str 
     run_list list = {0};
     BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_AMEND, &store));
     bt_status status = read_runs(arguments, store, &list);
-    if (status == BT_OK) {
-        status = set_from_runs(arguments, store, &list, add, out);
-    }
+    BT_IF_OK(status, set_from_runs(arguments, store, &list, add, out));
     release_runs(&list);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
@@ -193,10 +182,8 @@ static bt_status list_rows(const bt_cli_arguments *arguments, const char *name, 
         status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
                           bt_store_path(store), name);
     }
-    if (status == BT_OK) {
-        status =
-            json ? bt_baseline_list_json(&list, all, out) : bt_baseline_list_text(&list, all, out);
-    }
+    BT_IF_OK(status, json ? bt_baseline_list_json(&list, all, out)
+                          : bt_baseline_list_text(&list, all, out));
     bt_store_baseline_list_release(&list);
     bt_status closed = bt_store_close(store);
     return status == BT_OK ? closed : status;
@@ -252,9 +239,7 @@ static bt_status baseline_show(const bt_cli_arguments *arguments, bt_str *out)
     bt_arena arena = {0};
     bt_store_baseline row;
     bt_status status = read_row(arguments, &arena, &row);
-    if (status == BT_OK) {
-        status = show_row(arguments, &row, out);
-    }
+    BT_IF_OK(status, show_row(arguments, &row, out));
     bt_arena_release(&arena);
     return status;
 }
@@ -274,12 +259,8 @@ static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_ba
         status = bt_dir_make(bt_str_text(&folder));
     }
     const char *target = given ? given : bt_str_text(&path);
-    if (status == BT_OK) {
-        status = bt_baseline_write_public(row->document, &document);
-    }
-    if (status == BT_OK) {
-        status = bt_file_write(target, bt_str_text(&document), document.length_bytes);
-    }
+    BT_IF_OK(status, bt_baseline_write_public(row->document, &document));
+    BT_IF_OK(status, bt_file_write(target, bt_str_text(&document), document.length_bytes));
     if (status == BT_OK) {
         bt_str_format(out, "wrote %s\n", target);
     }
@@ -294,9 +275,7 @@ static bt_status baseline_export(const bt_cli_arguments *arguments, bt_str *out)
     bt_arena arena = {0};
     bt_store_baseline row;
     bt_status status = read_row(arguments, &arena, &row);
-    if (status == BT_OK) {
-        status = write_file(arguments, &row, out);
-    }
+    BT_IF_OK(status, write_file(arguments, &row, out));
     bt_arena_release(&arena);
     return status;
 }
@@ -333,9 +312,7 @@ static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_baseline_parse(path, bytes, size_bytes, &baseline);
-    if (status == BT_OK) {
-        status = import_document(arguments, bytes, &baseline, out);
-    }
+    BT_IF_OK(status, import_document(arguments, bytes, &baseline, out));
     bt_mem_free(bytes);
     bt_baseline_release(&baseline);
     return status;
@@ -380,9 +357,7 @@ int bt_verb_baseline(const bt_cli_arguments *arguments)
     size_t which = 0;
     bt_str out = {0};
     bt_status status = find_deed(arguments, &which);
-    if (status == BT_OK) {
-        status = deeds[which].run(arguments, &out);
-    }
+    BT_IF_OK(status, deeds[which].run(arguments, &out));
     if (status != BT_OK) {
         bt_str_release(&out);
         return bt_cli_fail(status);

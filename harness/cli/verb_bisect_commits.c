@@ -55,12 +55,11 @@ static bt_status write_words(const bisect_verb *self, const char *commit, bt_str
 
 static bt_status call_ab(const bt_str *words, int *code)
 {
-    void *block = NULL;
     bt_str output = {0};
     int64_t count = 0;
     const char *text = words->text, *end = text + words->length_bytes;
-    BT_TRY(bt_mem_alloc(words->length_bytes + 1, sizeof(char *), &block));
-    const char **arguments = block;
+    const char **arguments = NULL;
+    BT_TRY(BT_MEM_ARRAY(words->length_bytes + 1, &arguments));
     for (const char *at = text; at < end; at += strlen(at) + 1) {
         arguments[count++] = at;
     }
@@ -79,9 +78,7 @@ static bt_status ask(bisect_verb *self, int64_t index)
     (void)fprintf(stderr, "bisect    %.10s %s: %lld commits are left\n", commit->hash,
                   commit->subject, (long long)(self->search.high - self->search.low));
     bt_status status = write_words(self, commit->hash, &words);
-    if (status == BT_OK) {
-        status = call_ab(&words, &code);
-    }
+    BT_IF_OK(status, call_ab(&words, &code));
     bt_str_release(&words);
     BT_TRY(status);
     self->code = code == AB_USAGE || code == AB_INTERRUPTED || bt_interrupt_count() > 0 ? code : 0;
@@ -154,9 +151,7 @@ int bt_verb_bisect(const bt_cli_arguments *arguments)
     bool json = false;
     bt_interrupt_watch();
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_bisect_open(arguments->words[0], arguments->words[1], &self.search);
-    }
+    BT_IF_OK(status, bt_bisect_open(arguments->words[0], arguments->words[1], &self.search));
     for (int64_t next = 0; status == BT_OK && !self.code;) {
         next = bt_bisect_next(&self.search);
         if (next < 0) {

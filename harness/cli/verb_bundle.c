@@ -92,21 +92,11 @@ int bt_verb_export(const bt_cli_arguments *arguments)
     const bt_bundle_key *key = NULL;
     bt_str out = {0}, notes = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_cli_run(arguments, arguments->words[0], &run);
-    }
-    if (status == BT_OK) {
-        status = output_of(arguments, "where to, as in -o run-3.tar.zst", &path);
-    }
-    if (status == BT_OK) {
-        status = check_ending(path);
-    }
-    if (status == BT_OK) {
-        status = read_key(arguments, "sign", true, &secret, &key);
-    }
-    if (status == BT_OK) {
-        status = export_run(arguments, run, path, key, &notes);
-    }
+    BT_IF_OK(status, bt_cli_run(arguments, arguments->words[0], &run));
+    BT_IF_OK(status, output_of(arguments, "where to, as in -o run-3.tar.zst", &path));
+    BT_IF_OK(status, check_ending(path));
+    BT_IF_OK(status, read_key(arguments, "sign", true, &secret, &key));
+    BT_IF_OK(status, export_run(arguments, run, path, key, &notes));
     if (status == BT_OK) {
         fprintf(stderr, "%s", bt_str_text(&notes));
         describe_export(path, key, json, &out);
@@ -135,9 +125,7 @@ int bt_verb_verify(const bt_cli_arguments *arguments)
     bt_bundle_check check = {0};
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = verify(arguments, &check);
-    }
+    BT_IF_OK(status, verify(arguments, &check));
     if (status == BT_OK) {
         (json ? bt_bundle_check_json : bt_bundle_check_text)(arguments->words[0], &check, &out);
         status = bt_str_status(&out);
@@ -184,9 +172,7 @@ int bt_verb_import(const bt_cli_arguments *arguments)
     bt_bundle_check check = {0};
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = verify(arguments, &check);
-    }
+    BT_IF_OK(status, verify(arguments, &check));
     int verdict = check.finding_count > 0;
     if (status == BT_OK && verdict) {
         bt_bundle_check_text(arguments->words[0], &check, &out);
@@ -215,15 +201,9 @@ int bt_verb_keygen(const bt_cli_arguments *arguments)
         bt_str_format(&open, "%s.pub", name);
         status = bt_str_status(&secret);
     }
-    if (status == BT_OK) {
-        status = bt_str_status(&open);
-    }
-    if (status == BT_OK) {
-        status = bt_bundle_key_make(bt_str_text(&secret), bt_str_text(&open));
-    }
-    if (status == BT_OK) {
-        status = bt_bundle_key_read(bt_str_text(&open), false, &key);
-    }
+    BT_IF_OK(status, bt_str_status(&open));
+    BT_IF_OK(status, bt_bundle_key_make(bt_str_text(&secret), bt_str_text(&open)));
+    BT_IF_OK(status, bt_bundle_key_read(bt_str_text(&open), false, &key));
     if (status == BT_OK) {
         bt_str_format(&out, "key       %.16s\nsecret    %s: keep it to yourself\npublic    %s\n",
                       key.id, bt_str_text(&secret), bt_str_text(&open));

@@ -70,9 +70,7 @@ static bt_status judge_sessions(const bt_cli_ab_session *self, bt_store *store,
 {
     bt_calibration_result result = {0};
     bt_status status = bt_calibrate(list->in_turn, list->count, &self->policy, &result);
-    if (status == BT_OK) {
-        status = bt_calibration_store(store, &result);
-    }
+    BT_IF_OK(status, bt_calibration_store(store, &result));
     if (status == BT_OK) {
         *code = bt_calibration_exit_code(&result);
         status = self->json ? bt_calibration_json(&result, out) : bt_calibration_text(&result, out);
@@ -84,13 +82,10 @@ static bt_status judge_sessions(const bt_cli_ab_session *self, bt_store *store,
 static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t number, bt_str *out,
                        int *code)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof(session_list), &block));
-    session_list *list = block;
+    session_list *list = NULL;
+    BT_TRY(BT_MEM_ARRAY(1, &list));
     bt_status status = read_sessions(store, number, self->policy.calibration_days, list);
-    if (status == BT_OK) {
-        status = judge_sessions(self, store, list, out, code);
-    }
+    BT_IF_OK(status, judge_sessions(self, store, list, out, code));
     for (int64_t i = 0; i < list->count; ++i) {
         bt_store_run_release(&list->runs[i]);
     }
@@ -155,9 +150,7 @@ static int run_deed(size_t which, const bt_cli_arguments *arguments)
     bt_store *store = NULL;
     bt_str out = {0};
     bt_status status = bt_store_open(path ? path : BT_CLI_DATABASE, deeds[which].mode, &store);
-    if (status == BT_OK) {
-        status = deeds[which].run(store, arguments, &out);
-    }
+    BT_IF_OK(status, deeds[which].run(store, arguments, &out));
     return bt_cli_finish(store, status, &out);
 }
 

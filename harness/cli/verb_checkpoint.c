@@ -229,9 +229,7 @@ static bt_status write_config(const bt_gpt2_config *model, const char *folder)
     bt_hugging_face_gpt2_config_print(&config, &json);
     bt_status status = bt_str_status(&path);
     status = status == BT_OK ? bt_str_status(&json) : status;
-    if (status == BT_OK) {
-        status = bt_file_write(bt_str_text(&path), bt_str_text(&json), json.length_bytes);
-    }
+    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(&json), json.length_bytes));
     bt_str_release(&path);
     bt_str_release(&json);
     return status;
@@ -251,10 +249,8 @@ static bt_status export_model(const bt_cli_arguments *arguments, const char *pat
     }
     status = status == BT_OK ? open_model(arguments, path, &o) : status;
     status = status == BT_OK ? bt_dir_make(folder) : status;
-    if (status == BT_OK) {
-        status = bt_hugging_face_gpt2_export(&o.session.context, &bt_file_ops_system,
-                                             bt_str_text(&file), &o.state);
-    }
+    BT_IF_OK(status, bt_hugging_face_gpt2_export(&o.session.context, &bt_file_ops_system,
+                                                 bt_str_text(&file), &o.state));
     status = status == BT_OK ? write_config(&o.from.model, folder) : status;
     if (status == BT_OK) {
         bt_str_format(out, "%s: %s parameters of %s; config.json beside it\n", bt_str_text(&file),
@@ -290,9 +286,7 @@ static bt_status import_model(const bt_cli_arguments *arguments, const char *pat
 {
     opened o = {0};
     bt_status status = open_model(arguments, path, &o);
-    if (status == BT_OK) {
-        status = save_imported(&o, folder, out);
-    }
+    BT_IF_OK(status, save_imported(&o, folder, out));
     close_model(&o);
     return status;
 }

@@ -64,9 +64,7 @@ static bt_status compile_suite(const bt_cli_arguments *arguments, bt_str *out)
         heading(&table);
         status = compile_cases(&suite.plan, folder, dumps, &table);
     }
-    if (status == BT_OK) {
-        status = bt_table_print(&table, 0, out);
-    }
+    BT_IF_OK(status, bt_table_print(&table, 0, out));
     bt_table_release(&table);
     bt_cli_suite_release(&suite);
     return status;

@@ -85,9 +85,7 @@ static int prepare(const bt_cli_arguments *arguments, bool json)
         void *quiet = bt_cli_value(arguments, "quiet") ? (void *)&folder : NULL;
         status = bt_run_data_prepare(bt_str_text(&folder), say, quiet);
     }
-    if (status == BT_OK) {
-        status = bt_dataset_open(bt_str_text(&folder), &dataset);
-    }
+    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
     bt_str_release(&folder);
     return finish(status, &dataset, json);
 }
@@ -127,9 +125,7 @@ static int tokenize(const bt_cli_arguments *arguments, bool json)
         status = bt_run_data_ranks(&ranks);
         options.ranks = ranks;
     }
-    if (status == BT_OK) {
-        status = bt_data_tokenize(&options, &dataset);
-    }
+    BT_IF_OK(status, bt_data_tokenize(&options, &dataset));
     bt_mem_free(ranks);
     return finish(status, &dataset, json);
 }
@@ -170,9 +166,7 @@ static int fetch_into(const bt_cli_arguments *arguments, const char *list, const
         options.progress.self = &options;
     }
     bt_status status = bt_cli_number(arguments, "files", 1, 1000000, 0, &options.max_files);
-    if (status == BT_OK) {
-        status = bt_data_fetch(&options, &dataset);
-    }
+    BT_IF_OK(status, bt_data_fetch(&options, &dataset));
     return finish(status, &dataset, json);
 }
 
@@ -207,12 +201,8 @@ static int verify(const bt_cli_arguments *arguments, bool json)
         bt_run_data_folder(name, &folder, &found);
     }
     bt_status status = bt_str_status(&folder);
-    if (status == BT_OK) {
-        status = bt_dataset_open(bt_str_text(&folder), &dataset);
-    }
-    if (status == BT_OK) {
-        status = bt_dataset_verify(&dataset);
-    }
+    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
+    BT_IF_OK(status, bt_dataset_verify(&dataset));
     bt_str_release(&folder);
     return finish(status, &dataset, json);
 }

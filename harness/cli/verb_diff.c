@@ -162,9 +162,7 @@ static bt_status write_case(const char *folder, const cJSON *item)
         bt_json_write_pretty(item, &text);
     }
     bt_status status = bt_str_status(&path) == BT_OK ? bt_str_status(&text) : bt_str_status(&path);
-    if (status == BT_OK) {
-        status = bt_file_write(bt_str_text(&path), bt_str_text(&text), text.length_bytes);
-    }
+    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(&text), text.length_bytes));
     bt_str_release(&path);
     bt_str_release(&text);
     return status;
@@ -194,9 +192,7 @@ static bt_status write_page(const char *path, const differ *self)
 {
     bt_str page = {0};
     bt_status status = bt_diff_page(self->diff, &self->result, &page);
-    if (status == BT_OK) {
-        status = bt_file_write(path, bt_str_text(&page), page.length_bytes);
-    }
+    BT_IF_OK(status, bt_file_write(path, bt_str_text(&page), page.length_bytes));
     bt_str_release(&page);
     return status;
 }

@@ -20,9 +20,7 @@ static void check_store(const char *path, bt_check *check)
 {
     bt_store *store = NULL;
     bt_status status = bt_store_open(path, BT_STORE_READ, &store);
-    if (status == BT_OK) {
-        status = bt_store_close(store);
-    }
+    BT_IF_OK(status, bt_store_close(store));
     if (status != BT_OK) {
         check->state = BT_CHECK_BAD;
         (void)snprintf(check->found, sizeof check->found, "%.250s", bt_error_message());
@@ -84,9 +82,7 @@ int bt_verb_doctor(const bt_cli_arguments *arguments)
     if (status == BT_OK && bt_cli_value(arguments, "env")) {
         return print_environment(json);
     }
-    if (status == BT_OK) {
-        status = bt_machine_look(&machine);
-    }
+    BT_IF_OK(status, bt_machine_look(&machine));
     if (status == BT_OK && machine.has_cuda) {
         status = bt_machine_open_cuda(&machine);
     }

@@ -86,10 +86,8 @@ static bt_status print_difference(const side sides[2], bool json, bt_str *out, b
     bt_status status =
         bt_compare_environments(&sides[0].env, &sides[1].env, sides[0].here || sides[1].here,
                                 &arena, &items, &count, hard_differs);
-    if (status == BT_OK) {
-        status = (json ? bt_compare_environments_json : bt_compare_environments_text)(
-            items, count, *hard_differs, sides[0].name, sides[1].name, out);
-    }
+    BT_IF_OK(status, (json ? bt_compare_environments_json : bt_compare_environments_text)(
+                         items, count, *hard_differs, sides[0].name, sides[1].name, out));
     bt_arena_release(&arena);
     return status;
 }
@@ -100,9 +98,7 @@ static int diff(const bt_cli_arguments *arguments, bool json)
     bt_str out = {0};
     bool hard_differs = false;
     bt_status status = read_sides(arguments, sides);
-    if (status == BT_OK) {
-        status = print_difference(sides, json, &out, &hard_differs);
-    }
+    BT_IF_OK(status, print_difference(sides, json, &out, &hard_differs));
     for (int i = 0; i < 2; ++i) {
         bt_store_run_release(&sides[i].run);
         bt_facts_release(&sides[i].facts);
@@ -120,9 +116,7 @@ static int print_here(bool json)
     bt_facts facts = {0};
     bt_str out = {0};
     bt_status status = gather_here(true, &facts);
-    if (status == BT_OK) {
-        status = json ? bt_facts_json(&facts, &out) : bt_facts_text(&facts, &out);
-    }
+    BT_IF_OK(status, json ? bt_facts_json(&facts, &out) : bt_facts_text(&facts, &out));
     bt_facts_release(&facts);
     if (status != BT_OK) {
         bt_str_release(&out);

@@ -34,9 +34,7 @@ static bt_status find_baseline(gate_verb *self, bt_store *store, const bt_store_
     }
     bt_baseline_machine(env, &machine);
     bt_status status = bt_str_status(&machine);
-    if (status == BT_OK) {
-        status = bt_baseline_find(store, self->given, bt_str_text(&machine), &self->baseline);
-    }
+    BT_IF_OK(status, bt_baseline_find(store, self->given, bt_str_text(&machine), &self->baseline));
     self->has_baseline = status == BT_OK;
     bt_str_release(&machine);
     return status;
@@ -75,9 +73,7 @@ static bt_status find_for_machine(gate_verb *self, const bt_cli_suite *suite)
     if (bt_file_exists(suite->database)) {
         status = bt_store_open(suite->database, BT_STORE_READ, &store);
     }
-    if (status == BT_OK) {
-        status = find_baseline(self, store, &env);
-    }
+    BT_IF_OK(status, find_baseline(self, store, &env));
     bt_status closed = bt_store_close(store);
     bt_facts_release(&facts);
     return status == BT_OK ? closed : status;
@@ -104,9 +100,7 @@ static bt_status run_suite(gate_verb *self)
 {
     bt_cli_suite suite = {0};
     bt_status status = plan(self, &suite);
-    if (status == BT_OK) {
-        status = run_planned(self, &suite);
-    }
+    BT_IF_OK(status, run_planned(self, &suite));
     bt_cli_suite_release(&suite);
     return status;
 }
@@ -128,9 +122,7 @@ static bt_status write_files(const gate_verb *self, const bt_gate_result *result
             continue;
         }
         bt_status status = files[i].write(result, &text);
-        if (status == BT_OK) {
-            status = bt_file_write(path, bt_str_text(&text), text.length_bytes);
-        }
+        BT_IF_OK(status, bt_file_write(path, bt_str_text(&text), text.length_bytes));
         bt_str_release(&text);
         BT_TRY(status);
     }
@@ -155,13 +147,9 @@ static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *res
 {
     bt_str page = {0};
     bt_status status = keep(store, result, &page);
-    if (status == BT_OK) {
-        status = write_files(self, result);
-    }
-    if (status == BT_OK) {
-        status = self->json ? bt_gate_json(result, &self->out)
-                            : bt_gate_text(result, bt_str_text(&page), &self->out);
-    }
+    BT_IF_OK(status, write_files(self, result));
+    BT_IF_OK(status, self->json ? bt_gate_json(result, &self->out)
+                                : bt_gate_text(result, bt_str_text(&page), &self->out));
     self->verdict = result->exit_code;
     bt_str_release(&page);
     return status;
@@ -183,12 +171,8 @@ static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run 
     bt_cli_append_database(bt_cli_database(self->arguments), &database);
     request.database = bt_str_text(&database);
     bt_status status = bt_str_status(&database);
-    if (status == BT_OK) {
-        status = bt_gate_run(&request, &result);
-    }
-    if (status == BT_OK) {
-        status = say(self, store, &result);
-    }
+    BT_IF_OK(status, bt_gate_run(&request, &result));
+    BT_IF_OK(status, say(self, store, &result));
     bt_gate_result_release(&result);
     bt_str_release(&database);
     return status;

@@ -109,12 +109,8 @@ static bt_status score_model(const bt_cli_arguments *arguments, bt_cli_weights *
     BT_TRY(bt_cli_wants_json(arguments, &as_json));
     BT_TRY(bt_cli_number(arguments, "limit", 1, 1000000000, 0, &limit));
     bt_status status = bt_run_data_questions(bt_cli_value(arguments, "questions"), &path);
-    if (status == BT_OK) {
-        status = bt_cli_weights_open(arguments, weights);
-    }
-    if (status == BT_OK) {
-        status = bt_hellaswag_read(bt_str_text(&path), weights->tokenizer, limit, questions);
-    }
+    BT_IF_OK(status, bt_cli_weights_open(arguments, weights));
+    BT_IF_OK(status, bt_hellaswag_read(bt_str_text(&path), weights->tokenizer, limit, questions));
     bt_str_release(&path);
     BT_TRY(status);
     self.questions = questions->count;

@@ -10,16 +10,10 @@ int bt_verb_history(const bt_cli_arguments *arguments)
     bt_history history = {0};
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &store);
-    }
-    if (status == BT_OK) {
-        status = bt_history_read(store, arguments->words[0], bt_cli_value(arguments, "metric"),
-                                 bt_cli_value(arguments, "system"), &history);
-    }
-    if (status == BT_OK) {
-        status = json ? bt_history_json(&history, &out) : bt_history_text(&history, &out);
-    }
+    BT_IF_OK(status, bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &store));
+    BT_IF_OK(status, bt_history_read(store, arguments->words[0], bt_cli_value(arguments, "metric"),
+                                     bt_cli_value(arguments, "system"), &history));
+    BT_IF_OK(status, json ? bt_history_json(&history, &out) : bt_history_text(&history, &out));
     bt_history_release(&history);
     return bt_cli_finish(store, status, &out);
 }

@@ -20,12 +20,8 @@ static bt_status write_index(const bt_cli_arguments *arguments, const char *path
     BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
     append_folder(path, &folder);
     bt_status status = bt_str_status(&folder);
-    if (status == BT_OK) {
-        status = bt_report_index(store, bt_str_text(&folder), &page);
-    }
-    if (status == BT_OK) {
-        status = bt_file_write(path, bt_str_text(&page), page.length_bytes);
-    }
+    BT_IF_OK(status, bt_report_index(store, bt_str_text(&folder), &page));
+    BT_IF_OK(status, bt_file_write(path, bt_str_text(&page), page.length_bytes));
     bt_str_release(&folder);
     bt_str_release(&page);
     bt_status closed = bt_store_close(store);
@@ -43,9 +39,7 @@ int bt_verb_index(const bt_cli_arguments *arguments)
         bt_str_append(&path, "index.html");
     }
     bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = write_index(arguments, bt_str_text(&path));
-    }
+    BT_IF_OK(status, write_index(arguments, bt_str_text(&path)));
     bt_str_format(&out, "index          %s\n", bt_str_text(&path));
     bt_str_release(&path);
     if (status != BT_OK) {

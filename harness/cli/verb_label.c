@@ -29,8 +29,6 @@ int bt_verb_label(const bt_cli_arguments *arguments)
     bt_store *store = NULL;
     bt_str out = {0};
     bt_status status = bt_store_open(bt_cli_database(arguments), BT_STORE_AMEND, &store);
-    if (status == BT_OK) {
-        status = label(arguments, store, &out);
-    }
+    BT_IF_OK(status, label(arguments, store, &out));
     return bt_cli_finish(store, status, &out);
 }

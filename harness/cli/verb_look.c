@@ -22,15 +22,9 @@ int bt_verb_show(const bt_cli_arguments *arguments)
     bt_store *store = NULL;
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_cli_run(arguments, arguments->words[0], &run);
-    }
-    if (status == BT_OK) {
-        status = open_database(arguments, &store);
-    }
-    if (status == BT_OK) {
-        status = json ? bt_show_json(store, run, &out) : bt_show_text(store, run, &out);
-    }
+    BT_IF_OK(status, bt_cli_run(arguments, arguments->words[0], &run));
+    BT_IF_OK(status, open_database(arguments, &store));
+    BT_IF_OK(status, json ? bt_show_json(store, run, &out) : bt_show_text(store, run, &out));
     return bt_cli_finish(store, status, &out);
 }
 
@@ -41,19 +35,11 @@ int bt_verb_compare(const bt_cli_arguments *arguments)
     bt_store *store = NULL;
     bt_str out = {0};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_cli_run(arguments, arguments->words[0], &left);
-    }
-    if (status == BT_OK) {
-        status = bt_cli_run(arguments, arguments->words[1], &right);
-    }
-    if (status == BT_OK) {
-        status = open_database(arguments, &store);
-    }
-    if (status == BT_OK) {
-        status = json ? bt_compare_json(store, left, right, &out)
-                      : bt_compare_text(store, left, right, &out);
-    }
+    BT_IF_OK(status, bt_cli_run(arguments, arguments->words[0], &left));
+    BT_IF_OK(status, bt_cli_run(arguments, arguments->words[1], &right));
+    BT_IF_OK(status, open_database(arguments, &store));
+    BT_IF_OK(status, json ? bt_compare_json(store, left, right, &out)
+                          : bt_compare_text(store, left, right, &out));
     return bt_cli_finish(store, status, &out);
 }
 
@@ -94,8 +80,6 @@ int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json)
     bt_store *store = NULL;
     bt_str out = {0};
     bt_status status = open_database(arguments, &store);
-    if (status == BT_OK) {
-        status = json ? append_rows(store, &out) : bt_show_list_text(store, &out);
-    }
+    BT_IF_OK(status, json ? append_rows(store, &out) : bt_show_list_text(store, &out));
     return bt_cli_finish(store, status, &out);
 }

@@ -35,9 +35,7 @@ static bt_status run_cases(const bt_cli_arguments *arguments, const bt_claims *c
                                       .wants_by = &wanted};
         status = bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &suite);
     }
-    if (status == BT_OK) {
-        status = bt_cli_suite_run(&suite, outcome);
-    }
+    BT_IF_OK(status, bt_cli_suite_run(&suite, outcome));
     bt_cli_suite_release(&suite);
     bt_str_release(&systems);
     return status;
@@ -92,13 +90,9 @@ static bt_status judge(const bt_claims *claims, bt_store *store, int64_t number,
     bt_replications got = {0};
     BT_TRY(bt_store_run_read(store, number, &run));
     bt_status status = bt_replicate(claims, &run, &got);
-    if (status == BT_OK) {
-        status = keep_verdicts(claims, store, &run, &got);
-    }
-    if (status == BT_OK) {
-        status = json ? bt_replications_json(claims, &run, &got, out)
-                      : bt_replications_text(claims, &run, &got, out);
-    }
+    BT_IF_OK(status, keep_verdicts(claims, store, &run, &got));
+    BT_IF_OK(status, json ? bt_replications_json(claims, &run, &got, out)
+                          : bt_replications_text(claims, &run, &got, out));
     *verdict = bt_replications_exit_code(&got);
     bt_replications_release(&got);
     bt_store_run_release(&run);
@@ -117,9 +111,7 @@ static bt_status replicate(const bt_cli_arguments *arguments, const bt_json_doc 
     bt_status status = find_run(arguments, &claims, outcome);
     if (status == BT_OK && outcome->status != BT_RUN_INTERRUPTED) {
         status = bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_AMEND, &store);
-        if (status == BT_OK) {
-            status = judge(&claims, store, outcome->run, wants_json, out, verdict);
-        }
+        BT_IF_OK(status, judge(&claims, store, outcome->run, wants_json, out, verdict));
         bt_status closed = bt_store_close(store);
         status = status == BT_OK ? closed : status;
     }
@@ -134,9 +126,7 @@ int bt_verb_replicate(const bt_cli_arguments *arguments)
     bt_str out = {0};
     int verdict = 0;
     bt_status status = bt_cli_claims_read(arguments, &json);
-    if (status == BT_OK) {
-        status = replicate(arguments, &json, &outcome, &out, &verdict);
-    }
+    BT_IF_OK(status, replicate(arguments, &json, &outcome, &out, &verdict));
     bt_json_release(&json);
     if (status != BT_OK) {
         bt_str_release(&out);

@@ -20,9 +20,7 @@ static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, con
     bt_json_doc claims = {0};
     bt_str_format(&folder, "%s%s", strchr(name, '/') || name[0] == '.' ? "" : "reports/", name);
     bt_status status = bt_str_status(&folder);
-    if (status == BT_OK) {
-        status = bt_cli_claims_read(arguments, &claims);
-    }
+    BT_IF_OK(status, bt_cli_claims_read(arguments, &claims));
     if (status == BT_OK) {
         bt_publication publication = {.folder = bt_str_text(&folder),
                                       .bundle = bt_cli_value(arguments, "bundle"),
@@ -78,16 +76,12 @@ int bt_verb_report(const bt_cli_arguments *arguments)
 {
     void *block = NULL;
     bt_status status = check(arguments);
-    if (status == BT_OK) {
-        status = bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block);
-    }
+    BT_IF_OK(status, bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block));
     int64_t *runs = block;
     for (int64_t i = 0; status == BT_OK && i < arguments->word_count; ++i) {
         status = bt_cli_run(arguments, arguments->words[i], &runs[i]);
     }
-    if (status == BT_OK) {
-        status = write_reports(arguments, runs);
-    }
+    BT_IF_OK(status, write_reports(arguments, runs));
     bt_mem_free(block);
     return status == BT_OK ? 0 : bt_cli_fail(status);
 }

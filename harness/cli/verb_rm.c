@@ -131,8 +131,6 @@ int bt_verb_rm(const bt_cli_arguments *arguments)
     bt_store *store = NULL;
     bt_str out = {0};
     bt_status status = bt_store_open(path ? path : BT_CLI_DATABASE, BT_STORE_AMEND, &store);
-    if (status == BT_OK) {
-        status = remove_all(arguments, store, &out);
-    }
+    BT_IF_OK(status, remove_all(arguments, store, &out));
     return bt_cli_finish(store, status, &out);
 }

@@ -105,9 +105,7 @@ static bt_status look(watching *self, bool *gone)
     bt_str out = {0};
     BT_TRY(bt_store_live_read(self->store, self->run, &live));
     bt_status status = bt_watch_look(&live, bt_clock_wall_ns(), &view);
-    if (status == BT_OK) {
-        status = show(self, &view, &out);
-    }
+    BT_IF_OK(status, show(self, &view, &out));
     if (status == BT_OK && out.length_bytes > 0) {
         errno = 0;
         *gone = fwrite(bt_str_text(&out), 1, out.length_bytes, stdout) != out.length_bytes ||
@@ -157,12 +155,9 @@ int bt_verb_watch(const bt_cli_arguments *arguments)
     bool json = false;
     watching self = {.once = bt_cli_value(arguments, "once") != NULL};
     bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK) {
-        status = bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &self.store);
-    }
-    if (status == BT_OK) {
-        status = choose(arguments, &self);
-    }
+    BT_IF_OK(status,
+             bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &self.store));
+    BT_IF_OK(status, choose(arguments, &self));
     if (status == BT_OK) {
         self.form = json ? FORM_JSON : on_terminal() && !self.once ? FORM_BLOCK : FORM_PLAIN;
         status = watch(&self);

@@ -86,9 +86,7 @@ static bool stands_for_its_case(const bt_store_run *run, const bt_store_round *r
 static bt_status summarise_side(const bt_store_run *run, const bt_store_round *first,
                                 bt_arena *arena, bt_compare_side *side, bt_summary *out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof(void *), &block));
-    side->rounds = block;
+    BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &side->rounds));
     for (int64_t i = 0; i < run->round_count; i++) {
         const bt_store_round *round = &run->rounds[i];
         bool counts = is_kept(round) && is_same_case(round, first) &&
@@ -101,15 +99,13 @@ static bt_status summarise_side(const bt_store_run *run, const bt_store_round *f
     if (side->count == 1) {
         return bt_summary_of(first, out);
     }
-    BT_TRY(bt_mem_alloc((size_t)side->count, sizeof(bt_summary), &block));
-    bt_summary *rounds = block;
+    bt_summary *rounds = NULL;
+    BT_TRY(BT_MEM_ARRAY(side->count, &rounds));
     bt_status status = BT_OK;
     for (int64_t i = 0; i < side->count && status == BT_OK; i++) {
         status = bt_summary_of(side->rounds[i], &rounds[i]);
     }
-    if (status == BT_OK) {
-        status = bt_summary_over(rounds, side->count, out);
-    }
+    BT_IF_OK(status, bt_summary_over(rounds, side->count, out));
     bt_mem_free(rounds);
     return status;
 }

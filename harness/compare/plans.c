@@ -112,9 +112,7 @@ bt_status bt_items_add_plans(item_list *list, const char *left, const char *righ
     }
     bt_json_doc a = {0}, b = {0};
     status = bt_json_parse("plan", left, strlen(left), &a);
-    if (status == BT_OK) {
-        status = bt_json_parse("plan", right, strlen(right), &b);
-    }
+    BT_IF_OK(status, bt_json_parse("plan", right, strlen(right), &b));
     if (status == BT_OK) {
         status = compare_values(list, "", a.root, b.root);
     } else if (status == BT_STATUS_INVALID_ARGUMENT) {

@@ -5,53 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/record/keep.h"
+
 typedef struct differ {
     const bt_diff_side *sides;
     int64_t steps;
     bt_diff_bound bound;
     bt_diff_result *out;
 } differ;
-
-// ---- keeping ------------------------------------------------------------------------------------
-
-static bt_status grow(void **block, int64_t count, int64_t *capacity, size_t size_bytes)
-{
-    if (count < *capacity) {
-        return BT_OK;
-    }
-    const int64_t larger = *capacity ? 2 * *capacity : 64;
-    BT_TRY(bt_mem_resize(block, (size_t)larger, size_bytes));
-    *capacity = larger;
-    return BT_OK;
-}
-
-static bt_status next_row(bt_diff_result *out, bt_diff_row **row)
-{
-    void *block = out->rows;
-    bt_status status = grow(&block, out->row_count, &out->row_capacity, sizeof *out->rows);
-    out->rows = block;
-    *row = status == BT_OK ? &out->rows[out->row_count] : NULL;
-    return status;
-}
-
-static bt_status next_step(bt_diff_result *out, bt_diff_step **step)
-{
-    void *block = out->steps;
-    bt_status status = grow(&block, out->step_count, &out->step_capacity, sizeof *out->steps);
-    out->steps = block;
-    *step = status == BT_OK ? &out->steps[out->step_count] : NULL;
-    return status;
-}
-
-static bt_status keep_text(bt_arena *arena, const char *text, const char **out)
-{
-    const size_t size_bytes = strlen(text) + 1;
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, size_bytes, &block));
-    memcpy(block, text, size_bytes);
-    *out = block;
-    return BT_OK;
-}
 
 // ---- a step -------------------------------------------------------------------------------------
 
@@ -73,12 +34,13 @@ static bt_status compare_value(differ *self, const bt_diff_value *a, const bt_di
                         bt_shape_text(&a->shape, shapes[0]), self->sides[0].lockstep.name,
                         bt_shape_text(&b->shape, shapes[1]), self->sides[1].lockstep.name);
     }
-    BT_TRY(next_row(self->out, &row));
+    BT_TRY(BT_MEM_GROW(self->out->row_count + 1, &self->out->row_capacity, &self->out->rows));
+    row = &self->out->rows[self->out->row_count];
     *row = (bt_diff_row){
         .kind = told->kind, .depth = told->depth, .shape = a->shape, .dtype = {a->dtype, b->dtype}};
-    BT_TRY(keep_text(&self->out->arena, told->name, &row->name));
-    BT_TRY(keep_text(&self->out->arena, told->layer, &row->layer));
-    BT_TRY(keep_text(&self->out->arena, told->op, &row->op));
+    BT_TRY(bt_keep(&self->out->arena, told->name, &row->name));
+    BT_TRY(bt_keep(&self->out->arena, told->layer, &row->layer));
+    BT_TRY(bt_keep(&self->out->arena, told->op, &row->op));
     bt_difference_of(a, b, &row->difference);
     row->bound = bt_diff_bound_of(&self->bound, told, &row->difference);
     row->over = is_over(row);
@@ -143,7 +105,8 @@ static bt_status on_step(void *context, const bt_lockstep_step *given, bool *sto
     differ *self = context;
     bt_diff_step *step = NULL;
     BT_TRY(dump(self, given));
-    BT_TRY(next_step(self->out, &step));
+    BT_TRY(BT_MEM_GROW(self->out->step_count + 1, &self->out->step_capacity, &self->out->steps));
+    step = &self->out->steps[self->out->step_count];
     *step = (bt_diff_step){.step = given->step,
                            .loss = {(double)NAN, (double)NAN},
                            .drift = self->bound.drift,

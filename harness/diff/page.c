@@ -24,10 +24,7 @@ static void write_escaped(bt_str *out, const char *text)
 // Points of a plot, as many as there are rows.
 static bt_status make_points(const bt_diff_result *result, bt_arena *arena, double **out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)(result->row_count + 1) * sizeof(double), &block));
-    *out = block;
-    return BT_OK;
+    return BT_ARENA_ARRAY(arena, result->row_count + 1, out);
 }
 
 static bool has_depth(const bt_diff_row *row)
@@ -171,9 +168,7 @@ bt_status bt_diff_page(const bt_diff_side sides[2], const bt_diff_result *result
     bt_arena arena = {0};
     bt_str body = {0};
     bt_status status = write_body(sides, result, &arena, &body);
-    if (status == BT_OK) {
-        status = bt_report_plain_page("bt-bench diff-run", bt_str_text(&body), out);
-    }
+    BT_IF_OK(status, bt_report_plain_page("bt-bench diff-run", bt_str_text(&body), out));
     bt_str_release(&body);
     bt_arena_release(&arena);
     return status;

@@ -22,13 +22,7 @@ static bt_status keep_text(bt_diff_values *values, const char *text, const char 
 // A new row at the end, which counts only once the caller has filled it.
 static bt_status next_row(bt_diff_values *values, bt_diff_value **out)
 {
-    if (values->count == values->capacity) {
-        const int64_t capacity = values->capacity ? 2 * values->capacity : 256;
-        void *block = values->items;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *values->items));
-        values->items = block;
-        values->capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(values->count + 1, &values->capacity, &values->items));
     *out = &values->items[values->count];
     **out = (bt_diff_value){0};
     return BT_OK;
@@ -166,9 +160,7 @@ static bt_status write_file(const bt_diff_values *values, bt_safetensors_entry *
     if (status == BT_OK && file < 0) {
         status = bt_io_failed(file, "make", path);
     }
-    if (status == BT_OK) {
-        status = write_parts(values, entries, &head, file, path);
-    }
+    BT_IF_OK(status, write_parts(values, entries, &head, file, path));
     const int closed = file >= 0 ? ops->close(ops->self, file) : 0;
     bt_str_release(&head);
     return status == BT_OK && closed < 0 ? bt_io_failed(closed, "close", path) : status;
@@ -176,9 +168,8 @@ static bt_status write_file(const bt_diff_values *values, bt_safetensors_entry *
 
 bt_status bt_diff_values_write(const bt_diff_values *values, const char *path)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)values->count, sizeof(bt_safetensors_entry), &block));
-    bt_safetensors_entry *entries = block;
+    bt_safetensors_entry *entries = NULL;
+    BT_TRY(BT_MEM_ARRAY(values->count, &entries));
     for (int64_t i = 0; i < values->count; ++i) {
         const bt_diff_value *row = &values->items[i];
         // The name is only read.

@@ -61,13 +61,7 @@ bt_status bt_facts_add_as(bt_facts *facts, const char *key, const char *value, b
     if (!*value) {
         return BT_OK;
     }
-    if (facts->count == facts->capacity) {
-        int64_t capacity = facts->capacity ? 2 * facts->capacity : 64;
-        void *block = facts->rows;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *facts->rows));
-        facts->rows = block;
-        facts->capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(facts->count + 1, &facts->capacity, &facts->rows));
     bt_store_fact fact = {.level = level};
     BT_TRY(bt_keep(&facts->arena, key, &fact.key));
     BT_TRY(bt_keep(&facts->arena, value, &fact.value));

@@ -129,9 +129,7 @@ static bt_status add_topology(const asking *self)
         }
     }
     bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_facts_add(self->facts, "gpu.topology", bt_str_text(&text));
-    }
+    BT_IF_OK(status, bt_facts_add(self->facts, "gpu.topology", bt_str_text(&text)));
     bt_str_release(&text);
     return status;
 }

@@ -83,9 +83,7 @@ static bt_status add_cpu_features(bt_facts *facts)
         }
     }
     bt_status status = bt_str_status(&found);
-    if (status == BT_OK) {
-        status = bt_facts_add(facts, "cpu.features", bt_str_text(&found));
-    }
+    BT_IF_OK(status, bt_facts_add(facts, "cpu.features", bt_str_text(&found)));
     bt_str_release(&found);
     return status;
 }

@@ -62,9 +62,7 @@ static bt_status take(bt_machine *machine, const char *line, size_t size_bytes)
 {
     bt_json_doc json;
     bt_status status = bt_json_parse("device probe", line, size_bytes, &json);
-    if (status != BT_OK) {
-        return status;
-    }
+    BT_TRY(status);
     bt_device_info *cuda = &machine->cuda;
     copy_text(json.root, "name", cuda->name, sizeof cuda->name);
     copy_text(json.root, "uuid", cuda->uuid, sizeof cuda->uuid);

@@ -309,9 +309,7 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     BT_TRY(bt_keep(arena, card, &out->card));
     bt_baseline_machine(&run->info.env, &machine);
     bt_status status = bt_str_status(&machine);
-    if (status == BT_OK) {
-        status = bt_keep(arena, bt_str_text(&machine), &out->machine);
-    }
+    BT_IF_OK(status, bt_keep(arena, bt_str_text(&machine), &out->machine));
     bt_str_release(&machine);
     BT_TRY(status);
     out->suite = run->info.suite.name;
@@ -369,12 +367,8 @@ bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
                         "a baseline needs a reason, for whoever asks later why it is what it is");
     }
     bt_status status = make(runs, count, wish, &made);
-    if (status == BT_OK) {
-        status = write_raw(&made, &raw);
-    }
-    if (status == BT_OK) {
-        status = format_document(&raw, out);
-    }
+    BT_IF_OK(status, write_raw(&made, &raw));
+    BT_IF_OK(status, format_document(&raw, out));
     bt_str_release(&raw);
     bt_arena_release(&made.arena);
     return status;

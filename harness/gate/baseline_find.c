@@ -98,9 +98,7 @@ bt_status bt_baseline_find(bt_store *store, const char *given, const char *machi
         bt_str home = {0};
         bt_home_path(&home);
         bt_status status = bt_str_status(&home);
-        if (status == BT_OK) {
-            status = find_committed(bt_str_text(&home), given, machine, out, &found);
-        }
+        BT_IF_OK(status, find_committed(bt_str_text(&home), given, machine, out, &found));
         bt_str_release(&home);
         BT_TRY(status);
     }

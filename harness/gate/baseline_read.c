@@ -70,10 +70,9 @@ static bt_status read_build(bt_document *in, const cJSON *root, bt_store_build *
 static bt_status read_kernels(bt_document *in, const cJSON *item, bt_gate_side *out)
 {
     const cJSON *list = NULL;
-    void *block = NULL;
     BT_TRY(bt_document_member(in, item, "kernels", true, &list));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(list) * sizeof(char *), &block));
-    const char **kernels = block;
+    const char **kernels = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &kernels));
     for (const cJSON *node = list->child; node; node = node->next) {
         if (!cJSON_IsString(node)) {
             return bt_json_error(in->json, node, BT_JSON_VALUE, "\"kernels\" holds texts");
@@ -138,7 +137,6 @@ static int64_t rounds_of(const metric_values *values, int64_t session)
 static bt_status make_rounds(bt_document *in, const cJSON *metrics, const metric_values *values,
                              bt_gate_side *out)
 {
-    void *block = NULL;
     int64_t sessions = 0;
     for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
         sessions = values[i].session_count > sessions ? values[i].session_count : sessions;
@@ -152,8 +150,8 @@ static bt_status make_rounds(bt_document *in, const cJSON *metrics, const metric
                                  BT_BASELINE_ROUNDS_MIN);
         }
     }
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)out->round_count * sizeof *out->rounds, &block));
-    bt_gate_round *rounds = block;
+    bt_gate_round *rounds = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, out->round_count, &rounds));
     out->rounds = rounds;
     for (int64_t s = 0, at = 0; s < sessions; ++s) {
         for (int64_t i = 0, count = rounds_of(values, s); i < count; ++i, ++at) {
@@ -218,14 +216,12 @@ static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_en
 static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out)
 {
     const cJSON *cases = NULL;
-    void *block = NULL;
     BT_TRY(bt_document_member(in, root, "cases", true, &cases));
     if (!cases->child) {
         return bt_json_error(in->json, cases, BT_JSON_VALUE, "a baseline needs a case");
     }
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(cases) * sizeof *out->sides.items,
-                          &block));
-    bt_gate_side *items = block;
+    bt_gate_side *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(cases), &items));
     for (const cJSON *item = cases->child; item; item = item->next) {
         BT_TRY(read_case(in, item, &out->env, &items[out->sides.count]));
         const bt_gate_side *side = &items[out->sides.count];
@@ -242,11 +238,9 @@ static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out
 static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceilings *out)
 {
     const cJSON *ceilings = NULL;
-    void *block = NULL;
     BT_TRY(bt_document_member(in, root, "ceilings", false, &ceilings));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(ceilings) * sizeof *out->items,
-                          &block));
-    bt_gate_ceiling *items = block;
+    bt_gate_ceiling *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(ceilings), &items));
     for (const cJSON *node = ceilings->child; node; node = node->next) {
         bt_gate_ceiling *item = &items[out->count++];
         size_t length = strlen(BT_GATE_CEILING_PREFIX);
@@ -265,16 +259,14 @@ static bt_status read_ceilings(bt_document *in, const cJSON *root, bt_gate_ceili
 static bt_status read_sessions(bt_document *in, const cJSON *root, bt_baseline *out)
 {
     const cJSON *list = NULL;
-    void *block = NULL;
     BT_TRY(bt_document_text_if(in, root, "card", &out->card));
     BT_TRY(bt_document_text_if(in, root, "noise_accepted", &out->noise_accepted));
     if (!bt_json_get(root, "sessions")) {
         return BT_OK;
     }
     BT_TRY(bt_document_member(in, root, "sessions", true, &list));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(list) * sizeof *out->sessions,
-                          &block));
-    bt_baseline_session *sessions = block;
+    bt_baseline_session *sessions = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &sessions));
     for (const cJSON *node = list->child; node; node = node->next) {
         bt_baseline_session *session = &sessions[out->session_count++];
         double run = 0, disturbed = 0;
@@ -319,13 +311,9 @@ static bt_status keep_public(bt_document *in, const char *text, bt_baseline *out
     bt_json_doc json = {0};
     bt_str public = {0}, canonical = {0};
     bt_status status = bt_baseline_write_public(text, &public);
-    if (status == BT_OK) {
-        status = bt_document_copy(in, bt_str_text(&public), &out->document);
-    }
-    if (status == BT_OK) {
-        status = bt_json_parse_within("baseline", bt_str_text(&public), public.length_bytes,
-                                      BT_BASELINE_BYTES_MAX, &json);
-    }
+    BT_IF_OK(status, bt_document_copy(in, bt_str_text(&public), &out->document));
+    BT_IF_OK(status, bt_json_parse_within("baseline", bt_str_text(&public), public.length_bytes,
+                                          BT_BASELINE_BYTES_MAX, &json));
     if (status == BT_OK) {
         bt_json_write(json.root, &canonical);
         status = bt_str_status(&canonical);
@@ -346,9 +334,7 @@ bt_status bt_baseline_parse(const char *path, const char *text, size_t size_byte
     BT_TRY(bt_json_parse_within(path, text, size_bytes, BT_BASELINE_BYTES_MAX, &json));
     bt_document in = {&json, &out->arena};
     bt_status status = read_document(&in, json.root, out);
-    if (status == BT_OK) {
-        status = keep_public(&in, json.text, out);
-    }
+    BT_IF_OK(status, keep_public(&in, json.text, out));
     if (status != BT_OK) {
         bt_baseline_release(out);
     }

@@ -31,9 +31,7 @@ static bt_status append_ceilings(const bt_baseline *baseline, const bt_store_run
     bt_arena arena = {0};
     bt_gate_ceilings ceilings;
     bt_status status = bt_gate_ceilings_of_run(run, &arena, &ceilings);
-    if (status == BT_OK) {
-        status = bt_gate_ceilings_differ(&baseline->ceilings, &ceilings, out);
-    }
+    BT_IF_OK(status, bt_gate_ceilings_differ(&baseline->ceilings, &ceilings, out));
     bt_arena_release(&arena);
     return status;
 }

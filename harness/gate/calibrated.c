@@ -74,9 +74,7 @@ bt_status bt_gate_calibration_find(void *context, const bt_gate_calibration_quer
     bt_str rule = {0};
     bt_gate_calibrated_rule(query->rule, &rule);
     bt_status status = bt_str_status(&rule);
-    if (status == BT_OK) {
-        status = find(context, query, bt_str_text(&rule), out);
-    }
+    BT_IF_OK(status, find(context, query, bt_str_text(&rule), out));
     bt_str_release(&rule);
     return status;
 }

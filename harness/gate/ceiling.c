@@ -33,9 +33,8 @@ static const bt_gate_ceiling *find(const bt_gate_ceilings *list, const char *nam
 static bt_status gather(const bt_store_run *run, const char *name, bt_arena *arena,
                         bt_gate_ceiling *out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof(double), &block));
-    double *values = block;
+    double *values = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &values));
     *out = (bt_gate_ceiling){.name = name, .rates = values};
     for (int64_t i = 0; i < run->round_count; ++i) {
         const bt_store_round *round = &run->rounds[i];
@@ -55,10 +54,9 @@ static bt_status gather(const bt_store_run *run, const char *name, bt_arena *are
 
 bt_status bt_gate_ceilings_of_run(const bt_store_run *run, bt_arena *arena, bt_gate_ceilings *out)
 {
-    void *block = NULL;
     memset(out, 0, sizeof *out);
-    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof *out->items, &block));
-    bt_gate_ceiling *items = block;
+    bt_gate_ceiling *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &items));
     out->items = items;
     for (int64_t i = 0; i < run->round_count; ++i) {
         const bt_store_round *round = &run->rounds[i];

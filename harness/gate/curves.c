@@ -62,10 +62,9 @@ static bt_status compress_planes(const uint8_t *planes, size_t size_bytes, bt_st
 
 static bt_status pack(const bt_loss_curve *reference, const bt_loss_curve *curve, bt_str *out)
 {
-    void *block = NULL;
     size_t count = (size_t)curve->count;
-    BT_TRY(bt_mem_alloc(count, sizeof(uint32_t), &block));
-    uint8_t *planes = block;
+    uint8_t *planes = NULL;
+    BT_TRY(BT_MEM_ARRAY(count * sizeof(uint32_t), &planes));
     for (size_t i = 0; i < count; ++i) {
         uint32_t word = bits_at(curve, (int64_t)i) ^ mask_at(reference, curve, (int64_t)i);
         for (size_t plane = 0; plane < sizeof word; ++plane) {
@@ -73,7 +72,7 @@ static bt_status pack(const bt_loss_curve *reference, const bt_loss_curve *curve
         }
     }
     bt_status status = compress_planes(planes, count * sizeof(uint32_t), out);
-    bt_mem_free(block);
+    bt_mem_free(planes);
     return status;
 }
 
@@ -232,7 +231,6 @@ static bt_status read_bits(bt_document *in, const cJSON *object, const bt_loss_c
                            bt_loss_curve *out)
 {
     const char *text = "";
-    void *block = NULL;
     double steps_given = 0;
     bool packed = bt_json_get(object, "steps") != NULL, right = true;
     BT_TRY(bt_document_text(in, object, "bits", &text));
@@ -240,8 +238,8 @@ static bt_status read_bits(bt_document *in, const cJSON *object, const bt_loss_c
         BT_TRY(bt_document_number(in, object, "steps", 1, BT_GATE_STEPS_MAX, &steps_given));
     }
     out->count = packed ? (int64_t)steps_given : (int64_t)(strlen(text) / DIGITS);
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)out->count * sizeof(bt_store_step), &block));
-    bt_store_step *steps = block;
+    bt_store_step *steps = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, out->count, &steps));
     if (packed) {
         BT_TRY(unpack(text, first ? reference_of(first, 1, out->count) : NULL, steps,
                       (size_t)out->count, &right));

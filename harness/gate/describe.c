@@ -142,9 +142,7 @@ bt_status bt_baseline_text(const bt_baseline *baseline, int64_t run, bt_str *out
     for (int64_t i = 0; status == BT_OK && i < baseline->sides.count; ++i) {
         status = side_row(&baseline->sides.items[i], &table);
     }
-    if (status == BT_OK) {
-        status = bt_table_print(&table, 2, out);
-    }
+    BT_IF_OK(status, bt_table_print(&table, 2, out));
     bt_table_release(&table);
     bt_str_append(out, "\n  hard facts\n");
     for (int64_t i = 0; i < baseline->env.fact_count; ++i) {

@@ -63,13 +63,12 @@ bt_status bt_document_number(bt_document *in, const cJSON *object, const char *k
 bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,
                               const double **out, int64_t *count)
 {
-    void *block = NULL;
     if (!cJSON_IsArray(list)) {
         return bt_json_error(in->json, list, BT_JSON_VALUE, "\"%s\" must be a list, not %s", key,
                              bt_json_type_name(list));
     }
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)cJSON_GetArraySize(list) * sizeof(double), &block));
-    double *values = block;
+    double *values = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &values));
     *count = 0;
     for (const cJSON *node = list->child; node; node = node->next) {
         if (!cJSON_IsNumber(node) || !(node->valuedouble > 0)) {

@@ -349,12 +349,10 @@ static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gat
 
 static bt_status judge_all(gating *self)
 {
-    void *block = NULL;
     int64_t recorded = self->baseline ? self->baseline->sides.count : 0;
     size_t capacity =
         (size_t)(self->sides.count * BT_GATE_METRIC_COUNT + self->sides.count + recorded);
-    BT_TRY(bt_arena_alloc(&self->out->arena, capacity * sizeof *self->items, &block));
-    self->items = block;
+    BT_TRY(BT_ARENA_ARRAY(&self->out->arena, capacity, &self->items));
     self->out->items = self->items;
     self->family = count_family(self);
     for (int64_t i = 0; i < self->sides.count; ++i) {
@@ -432,9 +430,7 @@ bt_status bt_gate_run(const bt_gate_request *request, bt_gate_result *out)
     out->request = *request;
     out->paired = !request->baseline;
     bt_status status = bt_gate_sides_of_run(request->run, &out->arena, &self.sides);
-    if (status == BT_OK) {
-        status = judge_all(&self);
-    }
+    BT_IF_OK(status, judge_all(&self));
     if (status != BT_OK) {
         bt_gate_result_release(out);
         return status;
@@ -493,17 +489,13 @@ static bt_status store_baseline(bt_store *store, const bt_gate_result *result)
 bt_status bt_gate_store_as(bt_store *store, const char *kind, const bt_gate_result *result)
 {
     bt_arena arena = {0};
-    void *block = NULL;
-    bt_status status =
-        bt_arena_alloc(&arena, (size_t)result->count * sizeof(bt_store_verdict), &block);
-    bt_store_verdict *verdicts = block;
+    bt_store_verdict *verdicts = NULL;
+    bt_status status = BT_ARENA_ARRAY(&arena, result->count, &verdicts);
     for (int64_t i = 0; status == BT_OK && i < result->count; ++i) {
         status = stored_of(&result->items[i], &arena, &verdicts[i]);
     }
-    if (status == BT_OK) {
-        status =
-            bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count);
-    }
+    BT_IF_OK(status,
+             bt_store_verdicts_set(store, result->request.run->id, kind, verdicts, result->count));
     if (status == BT_OK && result->request.baseline) {
         status = store_baseline(store, result);
     }

@@ -183,10 +183,9 @@ static bt_status decide_pairs(const judging *self, bt_decision *out)
 {
     bt_gate_metric metric = self->rule->metric;
     const bt_gate_side *base = self->base, *side = self->candidate;
-    void *block = NULL;
     int64_t count = 0;
-    BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
-    double *logs = block;
+    double *logs = NULL;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, side->round_count, &logs));
     for (int64_t i = 0, j = 0; i < base->round_count && j < side->round_count;) {
         const bt_gate_round *a = &base->rounds[i], *b = &side->rounds[j];
         double before = value_of(self, a), now = value_of(self, b);
@@ -205,10 +204,9 @@ static bt_status decide_recorded(const judging *self, bt_decision *out)
 {
     const bt_rule *rule = self->rule;
     const bt_gate_side *side = self->candidate;
-    void *base_block = NULL, *block = NULL;
-    BT_TRY(bt_arena_alloc(self->arena, (size_t)rule->value_count * sizeof(double), &base_block));
-    BT_TRY(bt_arena_alloc(self->arena, (size_t)side->round_count * sizeof(double), &block));
-    double *base_logs = base_block, *logs = block;
+    double *base_logs = NULL, *logs = NULL;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rule->value_count, &base_logs));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, side->round_count, &logs));
     for (int64_t i = 0; i < rule->value_count; ++i) {
         base_logs[i] = log_of(rule->metric, rule->values[i]);
     }
@@ -398,10 +396,9 @@ static void judge_curves(const judging *self, const bt_gate_side *base, bt_loss_
 static bt_status curves_of_seeds(const judging *self, const bt_gate_side *side,
                                  const bt_loss_curve **out, int64_t *count)
 {
-    void *block = NULL;
     int64_t others = side->curve_count - side->data_count;
-    BT_TRY(bt_arena_alloc(self->arena, (size_t)(1 + others) * sizeof(bt_loss_curve), &block));
-    bt_loss_curve *curves = block;
+    bt_loss_curve *curves = NULL;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, 1 + others, &curves));
     curves[0] = side->curves[0];
     for (int64_t i = 0; i < others; ++i) {
         curves[1 + i] = side->curves[side->data_count + i];
@@ -556,9 +553,7 @@ bt_status bt_gate_judge(const bt_gate_sides *sides, const bt_gate_sides *recorde
     BT_TRY(bt_json_parse("the rule of a verdict", rule_json, strlen(rule_json), &json));
     bt_document in = {&json, &arena};
     bt_status status = bt_rule_read(&in, json.root, &rule);
-    if (status == BT_OK) {
-        status = judge_rule(sides, recorded, &rule, &arena, out);
-    }
+    BT_IF_OK(status, judge_rule(sides, recorded, &rule, &arena, out));
     if (status == BT_OK && out->word == BT_GATE_SAME && out->rounds > 0 && rule.version > 1) {
         out->blind_share = bt_blind_share(out->rounds);
     }

@@ -34,9 +34,7 @@ static bt_status compare_settings(const bt_gate_side *first, const bt_gate_side 
 {
     bt_str expected = {0}, got = {0};
     bt_status status = common_settings(first, &expected, &seeds[0]);
-    if (status == BT_OK) {
-        status = common_settings(side, &got, &seeds[1]);
-    }
+    BT_IF_OK(status, common_settings(side, &got, &seeds[1]));
     *same = status == BT_OK && strcmp(bt_str_text(&expected), bt_str_text(&got)) == 0;
     bt_str_release(&expected);
     bt_str_release(&got);
@@ -309,10 +307,9 @@ static bool is_kept(const bt_gate_side *side, bool few)
 bt_status bt_gate_kept_sides(const bt_store_run *run, bool few, bt_arena *arena, bt_gate_sides *out)
 {
     bt_gate_sides all = {0};
-    void *block = NULL;
     BT_TRY(bt_gate_sides_of_run(run, arena, &all));
-    BT_TRY(bt_arena_alloc(arena, (size_t)all.count * sizeof *out->items, &block));
-    bt_gate_side *items = block;
+    bt_gate_side *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, all.count, &items));
     *out = (bt_gate_sides){.items = items};
     for (int64_t i = 0; i < all.count; ++i) {
         if (is_kept(&all.items[i], few)) {
@@ -372,10 +369,8 @@ static int64_t disturbed_rounds(const bt_gate_sides *sides)
 
 static bt_status add_sessions(const further *runs, int64_t count, bt_baseline *into)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&into->arena,
-                          (size_t)(into->session_count + count) * sizeof *into->sessions, &block));
-    bt_baseline_session *sessions = block;
+    bt_baseline_session *sessions = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&into->arena, into->session_count + count, &sessions));
     if (into->session_count > 0) {
         memcpy(sessions, into->sessions, (size_t)into->session_count * sizeof *sessions);
     }
@@ -397,12 +392,11 @@ bt_status bt_gate_merge(const bt_store_run *const *runs, int64_t count, const ch
                         bt_baseline *into)
 {
     bt_arena *arena = &into->arena;
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof(further), &block));
-    further *others = block;
+    further *others = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, count, &others));
     BT_TRY(open_runs(runs, count, into, others, arena));
-    BT_TRY(bt_arena_alloc(arena, (size_t)into->sides.count * sizeof(bt_gate_side), &block));
-    bt_gate_side *items = block;
+    bt_gate_side *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, into->sides.count, &items));
     bool adding = into->created != NULL;
     for (int64_t i = 0; i < into->sides.count; ++i) {
         items[i] = into->sides.items[i];

@@ -78,12 +78,8 @@ bt_status bt_policy_load(const char *given, bt_policy *out)
     if (status == BT_OK && !bt_file_exists(bt_str_text(&path))) {
         status = no_policy(given ? given : "default");
     }
-    if (status == BT_OK) {
-        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
-    }
-    if (status == BT_OK) {
-        status = bt_policy_parse(bt_str_text(&path), bytes, size_bytes, out);
-    }
+    BT_IF_OK(status, bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
+    BT_IF_OK(status, bt_policy_parse(bt_str_text(&path), bytes, size_bytes, out));
     bt_mem_free(bytes);
     bt_str_release(&path);
     return status;
@@ -126,9 +122,7 @@ bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes,
                                                  : bt_json_error(&json, json.root, BT_JSON_VALUE,
                                                                  "a policy is an object, not %s",
                                                                  bt_json_type_name(json.root));
-    if (status == BT_OK) {
-        status = take_root(json.root, out);
-    }
+    BT_IF_OK(status, take_root(json.root, out));
     if (status != BT_OK) {
         bt_policy_release(out);
     }

@@ -301,10 +301,9 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
 
 bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena, bt_gate_sides *out)
 {
-    void *block = NULL;
     memset(out, 0, sizeof *out);
-    BT_TRY(bt_arena_alloc(arena, (size_t)run->round_count * sizeof *out->items, &block));
-    bt_gate_side *items = block;
+    bt_gate_side *items = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &items));
     out->items = items;
     for (int64_t i = 0; i < run->round_count; ++i) {
         bool known = bt_gate_is_ceiling(&run->rounds[i]);

@@ -117,13 +117,12 @@ static bt_status gather_sessions(making *self, int64_t index)
     const bt_store_history *record = &self->history->record;
     bt_history_series *series = &self->series[index];
     const bt_store_history_row *last = NULL;
-    void *block = NULL;
     int64_t rows = 0;
     for (int64_t i = 0; i < record->count; i++) {
         rows += self->series_of[i] == index;
     }
-    BT_TRY(bt_arena_alloc(&self->history->arena, (size_t)rows * sizeof *series->sessions, &block));
-    bt_history_session *sessions = block;
+    bt_history_session *sessions = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&self->history->arena, rows, &sessions));
     series->sessions = sessions;
     for (int64_t i = 0; i < record->count; i++) {
         const bt_store_history_row *row = &record->rows[i];
@@ -308,12 +307,8 @@ bt_status bt_history_read(bt_store *store, const char *name, const char *metric,
 {
     memset(out, 0, sizeof *out);
     bt_status status = bt_keep(&out->arena, name, &out->name);
-    if (status == BT_OK) {
-        status = read_record(store, metric, system, out);
-    }
-    if (status == BT_OK) {
-        status = make_series(out);
-    }
+    BT_IF_OK(status, read_record(store, metric, system, out));
+    BT_IF_OK(status, make_series(out));
     if (status == BT_OK && out->series_count == 0) {
         status = nothing_found(store, name, metric, system);
     }

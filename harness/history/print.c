@@ -29,10 +29,9 @@ const char *bt_history_change_word(bt_metric metric, const bt_change *change)
 // The medians of `buckets` parts of the series.
 static bt_status thin(const bt_history_series *series, int64_t buckets, double *heights)
 {
-    void *block = NULL;
     bt_status status = BT_OK;
-    BT_TRY(bt_mem_alloc((size_t)series->session_count, sizeof(double), &block));
-    double *values = block;
+    double *values = NULL;
+    BT_TRY(BT_MEM_ARRAY(series->session_count, &values));
     for (int64_t i = 0; status == BT_OK && i < buckets; i++) {
         int64_t begin = i * series->session_count / buckets;
         int64_t end = (i + 1) * series->session_count / buckets;

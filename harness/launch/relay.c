@@ -30,13 +30,7 @@ static bt_status take_start(bt_relay *relay, const bt_run_event *event)
 
 static bt_status keep_bits(bt_relay *relay, uint32_t bits)
 {
-    if (relay->bit_count == relay->bit_capacity) {
-        void *block = relay->bits;
-        const int64_t capacity = relay->bit_capacity ? 2 * relay->bit_capacity : 1024;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *relay->bits));
-        relay->bits = block;
-        relay->bit_capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(relay->bit_count + 1, &relay->bit_capacity, &relay->bits));
     relay->bits[relay->bit_count++] = bits;
     return BT_OK;
 }

@@ -503,16 +503,12 @@ static bt_status add_kernels(expansion *expand, cJSON *cases)
     expand->item = cJSON_CreateObject();
     bt_status status = expand->item ? merge_case(expand, "kernel") : no_memory();
     cJSON *kernel = bt_json_get(expand->item, "kernel");
-    if (status == BT_OK) {
-        status = bt_suite_fill_defaults(BT_SUITE_KERNEL, kernel);
-    }
+    BT_IF_OK(status, bt_suite_fill_defaults(BT_SUITE_KERNEL, kernel));
     if (status == BT_OK && expand->options->seed >= 0) {
         status = replace(kernel, "seed", cJSON_CreateNumber((double)expand->options->seed));
     }
-    if (status == BT_OK) {
-        status = bt_plan_kernel_expand(&expand->suite->json, expand->source, expand->item, selected,
-                                       expand->options, cases);
-    }
+    BT_IF_OK(status, bt_plan_kernel_expand(&expand->suite->json, expand->source, expand->item,
+                                           selected, expand->options, cases));
     cJSON_Delete(expand->item);
     expand->item = NULL;
     return status;
@@ -523,14 +519,10 @@ static bt_status add_collectives(expansion *expand, cJSON *cases)
 {
     expand->item = cJSON_CreateObject();
     bt_status status = expand->item ? merge_case(expand, "collective") : no_memory();
-    if (status == BT_OK) {
-        status =
-            bt_suite_fill_defaults(BT_SUITE_COLLECTIVE, bt_json_get(expand->item, "collective"));
-    }
-    if (status == BT_OK) {
-        status = bt_plan_collective_expand(&expand->suite->json, expand->source, expand->item,
-                                           selected, expand->options, cases);
-    }
+    BT_IF_OK(status,
+             bt_suite_fill_defaults(BT_SUITE_COLLECTIVE, bt_json_get(expand->item, "collective")));
+    BT_IF_OK(status, bt_plan_collective_expand(&expand->suite->json, expand->source, expand->item,
+                                               selected, expand->options, cases));
     cJSON_Delete(expand->item);
     expand->item = NULL;
     return status;
@@ -570,12 +562,10 @@ static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_s
         expand->sets = sweep->sets;
         expand->set_count = sweep->set_count;
         expand->suffix = bt_str_text(&suffix);
-        if (status == BT_OK) {
-            status = strcmp(kind, "kernel") == 0       ? add_kernels(expand, cases)
-                     : strcmp(kind, "collective") == 0 ? add_collectives(expand, cases)
-                     : strcmp(kind, "command") == 0    ? add_command(expand, cases)
-                                                       : add_train(expand, cases);
-        }
+        BT_IF_OK(status, strcmp(kind, "kernel") == 0       ? add_kernels(expand, cases)
+                         : strcmp(kind, "collective") == 0 ? add_collectives(expand, cases)
+                         : strcmp(kind, "command") == 0    ? add_command(expand, cases)
+                                                           : add_train(expand, cases));
         expand->suffix = "";
         bt_str_release(&suffix);
         BT_TRY(status);
@@ -590,9 +580,7 @@ static bt_status add_cases(expansion *expand, cJSON *cases)
     const bt_plan_options *options = expand->options;
     const char *kind = bt_json_get(expand->source, "kind")->valuestring;
     bt_status status = bt_plan_sweep_make(options->sets, options->set_count, kind, &sweep);
-    if (status == BT_OK) {
-        status = add_combinations(expand, kind, &sweep, cases);
-    }
+    BT_IF_OK(status, add_combinations(expand, kind, &sweep, cases));
     bt_plan_sweep_release(&sweep);
     return status;
 }
@@ -706,9 +694,7 @@ bt_status bt_plan_make(const bt_suite *suite, const bt_plan_options *options,
     memset(out, 0, sizeof *out);
     expansion expand = {.suite = suite, .options = options, .machine = machine, .suffix = ""};
     bt_status status = build(&expand, out);
-    if (status == BT_OK) {
-        status = bt_plan_index(out);
-    }
+    BT_IF_OK(status, bt_plan_index(out));
     if (status != BT_OK) {
         bt_plan_release(out);
     }

@@ -51,9 +51,7 @@ bt_status bt_plan_read(const char *text, bt_plan *out)
     json.root = NULL; // the plan's from here on
     bt_json_release(&json);
     bt_status status = bt_mem_strdup(text, &out->text);
-    if (status == BT_OK) {
-        status = bt_plan_index(out);
-    }
+    BT_IF_OK(status, bt_plan_index(out));
     if (status != BT_OK) {
         bt_plan_release(out);
     }

@@ -64,14 +64,10 @@ static bt_status put(const bt_suite_key *key, const char *given, const char *val
     bt_str_format(&name, "--set %s", given);
     cJSON *node = NULL;
     bt_status status = bt_str_status(&name);
-    if (status == BT_OK) {
-        status = value_node(key, bt_str_text(&name), value, &node);
-    }
+    BT_IF_OK(status, value_node(key, bt_str_text(&name), value, &node));
     // A source without text: messages say "--set ...: " and no line.
     bt_json_doc source = {.name = name.text};
-    if (status == BT_OK) {
-        status = bt_suite_check_value(&source, key, node);
-    }
+    BT_IF_OK(status, bt_suite_check_value(&source, key, node));
     if (status == BT_OK) {
         cJSON_DeleteItemFromObjectCaseSensitive(object, key->key);
         if (!cJSON_AddItemToObject(object, key->key, node)) {

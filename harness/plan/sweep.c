@@ -73,14 +73,10 @@ static bt_status read_list(const char *given, bt_plan_sweep_axis *axis)
 bt_status bt_plan_sweep_make(const char *const *sets, int64_t set_count, const char *kind,
                              bt_plan_sweep *out)
 {
-    void *block = NULL;
     memset(out, 0, sizeof *out);
     out->combinations = 1;
-    BT_TRY(bt_mem_alloc((size_t)set_count + 1, sizeof *out->axes, &block));
-    memset(block, 0, ((size_t)set_count + 1) * sizeof *out->axes);
-    out->axes = block;
-    BT_TRY(bt_mem_alloc((size_t)set_count + 1, sizeof(char *), &block));
-    out->sets = block;
+    BT_TRY(BT_MEM_ARRAY(set_count + 1, &out->axes));
+    BT_TRY(BT_MEM_ARRAY(set_count + 1, &out->sets));
     for (int64_t i = 0; i < set_count; ++i) {
         bt_plan_sweep_axis *axis = &out->axes[out->axis_count];
         if (!is_list(sets[i])) {

@@ -21,9 +21,7 @@ bt_status bt_keep(bt_arena *arena, const char *text, const char **out)
 bt_status bt_keep_str(bt_arena *arena, bt_str *string, const char **out)
 {
     bt_status status = bt_str_status(string);
-    if (status == BT_OK) {
-        status = bt_keep_part(arena, bt_str_text(string), string->length_bytes, out);
-    }
+    BT_IF_OK(status, bt_keep_part(arena, bt_str_text(string), string->length_bytes, out));
     bt_str_release(string);
     return status;
 }

@@ -46,13 +46,12 @@ static void keep_value(bt_secret *list, int64_t *count, const char *value)
 
 bt_status bt_secrets_gather(const bt_store_env *env, bt_arena *arena, bt_secrets *out)
 {
-    void *block = NULL;
     size_t room = 0;
     for (int64_t i = 0; i < env->fact_count; i++) {
         room += 2 + strlen(env->facts[i].value) / WORD_BYTES_MIN;
     }
-    BT_TRY(bt_arena_alloc(arena, (room + 1) * sizeof(bt_secret), &block));
-    bt_secret *list = block;
+    bt_secret *list = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, room, &list));
     *out = (bt_secrets){.words = list};
     for (int64_t i = 0; i < env->fact_count; i++) {
         if (bt_fact_is_private(env->facts[i].key)) {

@@ -158,9 +158,7 @@ bt_status bt_redact_run(bt_store_run *run, bool identity, bt_str *kinds)
     redaction self = {.arena = &run->arena, .kinds = kinds, .identity = identity};
     bt_status status =
         identity ? bt_secrets_gather(&run->info.env, &run->arena, &self.secrets) : BT_OK;
-    if (status == BT_OK) {
-        status = redact_all(&self, run);
-    }
+    BT_IF_OK(status, redact_all(&self, run));
     bt_str_release(&self.masked);
     bt_str_release(&self.text);
     return status;

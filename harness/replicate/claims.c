@@ -149,7 +149,6 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
 
 static bt_status read_claims(bt_claims *claims, const cJSON *list)
 {
-    void *block = NULL;
     int64_t count = 0;
     const cJSON *node = NULL, *value = NULL;
     cJSON_ArrayForEach(node, list)
@@ -157,8 +156,7 @@ static bt_status read_claims(bt_claims *claims, const cJSON *list)
         int64_t others = count_others(node);
         count += others > 0 ? others : 1;
     }
-    BT_TRY(bt_arena_alloc(&claims->arena, (size_t)count * sizeof *claims->items, &block));
-    claims->items = block;
+    BT_TRY(BT_ARENA_ARRAY(&claims->arena, count, &claims->items));
     cJSON_ArrayForEach(node, list)
     {
         int64_t others = count_others(node);

@@ -201,9 +201,7 @@ static void count_once(bt_replications *all, int64_t index)
 static bt_status replicate_all(const bt_claims *claims, const bt_store_run *run,
                                bt_replications *out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)claims->count * sizeof *out->items, &block));
-    out->items = block;
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, claims->count, &out->items));
     for (; out->count < claims->count; ++out->count) {
         bt_replication *item = &out->items[out->count];
         BT_TRY(replicate_claim(&claims->items[out->count], run, &out->arena, item));

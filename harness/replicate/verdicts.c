@@ -24,10 +24,8 @@ static bt_status write_rule(const bt_replication *item, bt_arena *arena, const c
 
 bt_status bt_replications_verdicts(bt_replications *replications, const bt_store_verdict **verdicts)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&replications->arena,
-                          (size_t)replications->count * sizeof(bt_store_verdict), &block));
-    bt_store_verdict *list = block;
+    bt_store_verdict *list = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&replications->arena, replications->count, &list));
     for (int64_t i = 0; i < replications->count; ++i) {
         const bt_replication *item = &replications->items[i];
         list[i] = (bt_store_verdict){.kind = "replicate",

@@ -45,12 +45,8 @@ static bt_status read_kernel(report_case *item, bt_arena *arena)
     BT_TRY(bt_json_parse("axes", text, strlen(text), &axes));
     const cJSON *kernel = bt_json_get(axes.root, "kernel");
     bt_status status = bt_keep(arena, bt_json_text_of(kernel, "op"), &item->kernel.op);
-    if (status == BT_OK) {
-        status = bt_keep(arena, bt_json_text_of(kernel, "direction"), &item->kernel.direction);
-    }
-    if (status == BT_OK) {
-        status = bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype);
-    }
+    BT_IF_OK(status, bt_keep(arena, bt_json_text_of(kernel, "direction"), &item->kernel.direction));
+    BT_IF_OK(status, bt_keep(arena, bt_json_text_of(kernel, "dtype"), &item->kernel.dtype));
     bt_json_release(&axes);
     return status;
 }
@@ -78,11 +74,9 @@ bt_status bt_report_recompute(const bt_store_round *round, char text[BT_REPORT_R
 
 bt_status bt_case_summarise(report_case *item, bt_arena *arena)
 {
-    void *block = NULL;
     BT_TRY(read_kernel(item, arena));
     BT_TRY(bt_report_recompute(item->round, item->recompute));
-    BT_TRY(bt_arena_alloc(arena, (size_t)item->round_count * sizeof *item->summaries, &block));
-    item->summaries = block;
+    BT_TRY(BT_ARENA_ARRAY(arena, item->round_count, &item->summaries));
     for (int64_t i = 0; i < item->round_count; i++) {
         BT_TRY(bt_summary_of(item->rounds[i], &item->summaries[i]));
     }
@@ -90,8 +84,8 @@ bt_status bt_case_summarise(report_case *item, bt_arena *arena)
         item->summary = item->summaries[0];
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)item->round_count, sizeof(bt_summary), &block));
-    bt_summary *counted = block;
+    bt_summary *counted = NULL;
+    BT_TRY(BT_MEM_ARRAY(item->round_count, &counted));
     int64_t count = 0;
     for (int64_t i = 0; i < item->round_count; i++) {
         if (bt_round_counts(item, i)) {

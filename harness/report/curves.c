@@ -118,10 +118,7 @@ const int bt_chart_kind_count = (int)(sizeof bt_chart_kinds / sizeof bt_chart_ki
 
 static bt_status make_points(bt_arena *arena, int64_t count, double **out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof(double), &block));
-    *out = block;
-    return BT_OK;
+    return BT_ARENA_ARRAY(arena, count, out);
 }
 
 static curve *add_curve(chart *out, const report_case *item, const char *name, int style,

@@ -19,13 +19,7 @@ typedef struct sample_list {
 
 static bt_status add(sample_list *list, double value)
 {
-    if (list->count == list->capacity) {
-        const int64_t capacity = 2 * list->capacity + 256;
-        void *block = list->values;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof(double)));
-        list->values = block;
-        list->capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(list->count + 1, &list->capacity, &list->values));
     list->values[list->count++] = value;
     return BT_OK;
 }

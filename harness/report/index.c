@@ -250,9 +250,7 @@ static bt_status write_page(const index_page *page, const char *database, bt_str
     write_runs(page, &body);
     bt_status status = write_cases(page, &body);
     status = status == BT_OK ? bt_str_status(&body) : status;
-    if (status == BT_OK) {
-        status = bt_page_of_tables("bt-bench: all runs", bt_str_text(&body), out);
-    }
+    BT_IF_OK(status, bt_page_of_tables("bt-bench: all runs", bt_str_text(&body), out));
     bt_str_release(&body);
     return status;
 }
@@ -263,13 +261,9 @@ bt_status bt_report_index(bt_store *store, const char *folder, bt_str *out)
     void *block = NULL;
     BT_TRY(bt_store_run_list_read(store, &page.runs));
     bt_status status = bt_store_points_read(store, &page.points);
-    if (status == BT_OK) {
-        status = bt_mem_alloc((size_t)page.points.count + 1, sizeof(double), &block);
-    }
+    BT_IF_OK(status, bt_mem_alloc((size_t)page.points.count + 1, sizeof(double), &block));
     page.values = block;
-    if (status == BT_OK) {
-        status = write_page(&page, bt_store_path(store), out);
-    }
+    BT_IF_OK(status, write_page(&page, bt_store_path(store), out));
     bt_mem_free(block);
     bt_store_points_release(&page.points);
     bt_store_run_list_release(&page.runs);

@@ -213,10 +213,9 @@ static void print_outputs(const kernel_row *rows, int64_t count, bt_str *out)
 
 bt_status bt_report_kernel_tables(const bt_store_run *run, bt_str *out)
 {
-    void *block = NULL;
     int64_t count = 0;
-    BT_TRY(bt_mem_alloc((size_t)run->round_count, sizeof(kernel_row), &block));
-    kernel_row *rows = block;
+    kernel_row *rows = NULL;
+    BT_TRY(BT_MEM_ARRAY(run->round_count, &rows));
     bt_status status = BT_OK;
     for (int64_t i = 0; i < run->round_count && status == BT_OK; ++i) {
         if (bt_report_is_kernel(&run->rounds[i]) && !bt_report_is_command(&run->rounds[i])) {

@@ -58,7 +58,7 @@ static const report_case *counterpart(const report_set *set, const report_case *
 static bt_status add_pair(report_set *set, const report_case *base, const report_case *other,
                           bool named, ratio_row *row)
 {
-    void *logs = NULL;
+    double *logs = NULL;
     *row = (ratio_row){.name = base->round->what.name,
                        .metric = "",
                        .ratio = (double)NAN,
@@ -76,14 +76,12 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
         bt_str text = {0};
         bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
         bt_status status = bt_str_status(&text);
-        if (status == BT_OK) {
-            status = bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, &row->name);
-        }
+        BT_IF_OK(status,
+                 bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, &row->name));
         bt_str_release(&text);
         BT_TRY(status);
     }
-    size_t most = (size_t)(base->round_count * other->round_count);
-    BT_TRY(bt_mem_alloc(most, sizeof(double), &logs));
+    BT_TRY(BT_MEM_ARRAY(base->round_count * other->round_count, &logs));
     pair_ratio(base, other, logs, row);
     bt_mem_free(logs);
     return BT_OK;
@@ -93,11 +91,9 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
 bt_status bt_ratios_of_systems(report_set *set, ratio_list *list, const char *const *others,
                                int count)
 {
-    void *block = NULL;
     int64_t found = 0;
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * (size_t)count * sizeof(ratio_row),
-                          &block));
-    ratio_row *rows = block;
+    ratio_row *rows = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&set->arena, set->case_count * count, &rows));
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *base = &set->cases[i];
         if (base->run != list->run || base->kernel.ceiling ||
@@ -140,9 +136,7 @@ static bt_status name_in_run(report_set *set, const report_case *item, const cha
     bt_str_format(&text, "%s, %s, run %lld", item->round->what.name, item->round->what.system,
                   (long long)item->run->id);
     bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, name);
-    }
+    BT_IF_OK(status, bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, name));
     bt_str_release(&text);
     return status;
 }
@@ -150,10 +144,9 @@ static bt_status name_in_run(report_set *set, const report_case *item, const cha
 // Each later run against the first: the time of the same case there by its own.
 bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
 {
-    void *block = NULL;
     int64_t count = 0;
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)set->case_count * sizeof(ratio_row), &block));
-    ratio_row *rows = block;
+    ratio_row *rows = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&set->arena, set->case_count, &rows));
     for (int64_t i = 0; i < set->case_count; i++) {
         const report_case *mine = &set->cases[i];
         bool later = mine->run != set->runs && !mine->kernel.ceiling;

@@ -116,16 +116,12 @@ static bt_status put(publishing *self, const char *name, const char *what, bt_st
         mark_plot(name, text);
     }
     bt_status status = bt_str_status(text);
-    if (status == BT_OK) {
-        status = bt_str_status(&path);
-    }
+    BT_IF_OK(status, bt_str_status(&path));
     if (status == BT_OK && self->count == PUBLISH_FILES_MAX) {
         status =
             bt_error(BT_STATUS_INTERNAL, "%s: more than %d files", self->folder, PUBLISH_FILES_MAX);
     }
-    if (status == BT_OK) {
-        status = bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes);
-    }
+    BT_IF_OK(status, bt_file_write(bt_str_text(&path), bt_str_text(text), text->length_bytes));
     if (status == BT_OK) {
         publish_file *file = &self->files[self->count++];
         (void)snprintf(file->name, sizeof file->name, "%s", name);
@@ -217,28 +213,16 @@ static bt_status put_all(publishing *self, const report_set *set, const bt_publi
 {
     bt_str text = {0};
     bt_status status = put_texts(self, set, &text);
-    if (status == BT_OK) {
-        status = put_ratios(self, set);
-    }
-    if (status == BT_OK) {
-        status = put_roofline(self, set);
-    }
-    if (status == BT_OK) {
-        status = put_chart(self, set, 0, "loss.svg", "loss over the steps");
-    }
-    if (status == BT_OK) {
-        status = put_chart(self, set, 1, "speed.svg", "tokens per second over the steps");
-    }
+    BT_IF_OK(status, put_ratios(self, set));
+    BT_IF_OK(status, put_roofline(self, set));
+    BT_IF_OK(status, put_chart(self, set, 0, "loss.svg", "loss over the steps"));
+    BT_IF_OK(status, put_chart(self, set, 1, "speed.svg", "tokens per second over the steps"));
     if (status == BT_OK && publication->bundle) {
         status =
             put(self, "bundle.tar.zst", "raw samples, to be checked by bt-bench verify", bundle);
     }
-    if (status == BT_OK) {
-        status = bt_publish_readme(set, publication, self->files, self->count, &text);
-    }
-    if (status == BT_OK) {
-        status = put(self, "README.md", "", &text);
-    }
+    BT_IF_OK(status, bt_publish_readme(set, publication, self->files, self->count, &text));
+    BT_IF_OK(status, put(self, "README.md", "", &text));
     bt_str_release(&text);
     return status;
 }
@@ -299,15 +283,9 @@ bt_status bt_report_publish(bt_store *store, const int64_t *runs, int64_t count,
     if (status == BT_OK) { // before the folder is touched
         status = read_bundle(&set, publication, &bundle);
     }
-    if (status == BT_OK) {
-        status = check_folder(publication);
-    }
-    if (status == BT_OK) {
-        status = remove_old(publication->folder);
-    }
-    if (status == BT_OK) {
-        status = put_all(&self, &set, publication, &bundle);
-    }
+    BT_IF_OK(status, check_folder(publication));
+    BT_IF_OK(status, remove_old(publication->folder));
+    BT_IF_OK(status, put_all(&self, &set, publication, &bundle));
     bt_str_release(&bundle);
     bt_report_set_release(&set);
     return status;

@@ -52,10 +52,9 @@ static int by_number(const void *left, const void *right)
 
 static bt_status count_steps(const bt_store_round *round, int64_t *steps)
 {
-    void *block = NULL;
     *steps = 0;
-    BT_TRY(bt_mem_alloc((size_t)round->range_count, sizeof(int64_t), &block));
-    int64_t *numbers = block;
+    int64_t *numbers = NULL;
+    BT_TRY(BT_MEM_ARRAY(round->range_count, &numbers));
     for (int64_t i = 0; i < round->range_count; i++) {
         numbers[i] = round->ranges[i].step;
     }

@@ -72,10 +72,8 @@ static int smallest_first(const void *left, const void *right)
 // Puts rows with a ratio into `rows`, the others into `rest`, both in order.
 bt_status bt_ratios_sort(bt_arena *arena, ratio_row *all, int64_t count, ratio_list *list)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(arena, (size_t)count * sizeof *all, &block));
+    BT_TRY(BT_ARENA_ARRAY(arena, count, &list->rest));
     list->rows = all;
-    list->rest = block;
     for (int64_t i = 0; i < count; i++) {
         BT_TRY(bt_keep_part(arena, all[i].name, group_length(all[i].name), &all[i].group));
         if (all[i].ratio > 0.0 && isfinite(all[i].ratio)) {

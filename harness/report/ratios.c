@@ -71,17 +71,13 @@ static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ra
     const cJSON *baseline = bt_json_get(rule.root, "baseline");
     if (cJSON_IsString(base) && cJSON_IsString(other)) {
         status = bt_keep_part(arena, base->valuestring, strlen(base->valuestring), &list->base);
-        if (status == BT_OK) {
-            status =
-                bt_keep_part(arena, other->valuestring, strlen(other->valuestring), &list->other);
-        }
+        BT_IF_OK(status,
+                 bt_keep_part(arena, other->valuestring, strlen(other->valuestring), &list->other));
     } else if (cJSON_IsString(baseline)) {
         bt_str name = {0};
         bt_str_format(&name, "baseline %s", baseline->valuestring);
         status = bt_str_status(&name);
-        if (status == BT_OK) {
-            status = bt_keep_part(arena, bt_str_text(&name), name.length_bytes, &list->base);
-        }
+        BT_IF_OK(status, bt_keep_part(arena, bt_str_text(&name), name.length_bytes, &list->base));
         bt_str_release(&name);
     }
     bt_json_release(&rule);
@@ -91,10 +87,9 @@ static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ra
 static bt_status read_verdicts(report_set *set, const bt_store_run *run, const char *kind,
                                ratio_list *list)
 {
-    void *block = NULL;
     int64_t count = 0;
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)run->verdict_count * sizeof(ratio_row), &block));
-    ratio_row *rows = block;
+    ratio_row *rows = NULL;
+    BT_TRY(BT_ARENA_ARRAY(&set->arena, run->verdict_count, &rows));
     for (int64_t i = 0; i < run->verdict_count; i++) {
         const bt_store_verdict *verdict = &run->verdicts[i];
         if (strcmp(verdict->kind, kind) != 0) {

@@ -114,9 +114,7 @@ static double highest_flat(const roofline *self)
 bt_status bt_roofline_make(const report_set *set, roofline *self)
 {
     memset(self, 0, sizeof *self);
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&self->arena, (size_t)set->case_count * sizeof *self->points, &block));
-    self->points = block;
+    BT_TRY(BT_ARENA_ARRAY(&self->arena, set->case_count, &self->points));
     self->x_low = self->y_low = HUGE_VAL;
     find_ceilings(set, self);
     for (int64_t i = 0; i < set->case_count; i++) {

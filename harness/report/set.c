@@ -72,15 +72,12 @@ static int weight_of(const bt_store_round *round)
 
 static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_run *run)
 {
-    void *block = NULL;
     for (int64_t i = 0; i < run->round_count; i++) {
         find_case(set, first, run, &run->rounds[i])->round_count++;
     }
     for (int64_t i = first; i < set->case_count; i++) {
         report_case *item = &set->cases[i];
-        size_t size_bytes = (size_t)item->round_count * sizeof(void *);
-        BT_TRY(bt_arena_alloc(&set->arena, size_bytes, &block));
-        item->rounds = block;
+        BT_TRY(BT_ARENA_ARRAY(&set->arena, item->round_count, &item->rounds));
         item->round_count = 0;
     }
     for (int64_t i = 0; i < run->round_count; i++) {
@@ -100,13 +97,11 @@ static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_ru
 
 static bt_status read_cases(report_set *set)
 {
-    void *block = NULL;
     int64_t total = 0, tagged = 0;
     for (int64_t i = 0; i < set->run_count; i++) {
         total += set->runs[i].round_count;
     }
-    BT_TRY(bt_arena_alloc(&set->arena, (size_t)total * sizeof *set->cases, &block));
-    set->cases = block;
+    BT_TRY(BT_ARENA_ARRAY(&set->arena, total, &set->cases));
     for (int64_t i = 0; i < set->run_count; i++) {
         BT_TRY(gather_rounds(set, set->case_count, &set->runs[i]));
     }
@@ -125,9 +120,7 @@ static bt_status read_cases(report_set *set)
 static bt_status read_all(bt_store *store, const int64_t *runs, int64_t count, report_edit edit,
                           report_set *out)
 {
-    void *block = NULL;
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)count * sizeof *out->runs, &block));
-    out->runs = block;
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, count, &out->runs));
     for (int64_t i = 0; i < count; i++) {
         for (int64_t j = 0; j < i; j++) {
             if (runs[i] == runs[j]) {

@@ -198,9 +198,7 @@ bt_status bt_show_text(bt_store *store, int64_t id, bt_str *out)
             status = print_round(&run.rounds[i], out);
         }
     }
-    if (status == BT_OK) {
-        status = bt_report_kernel_tables(&run, out);
-    }
+    BT_IF_OK(status, bt_report_kernel_tables(&run, out));
     bt_show_noise(&run, out);
     const char *report = bt_run_report_path(&run);
     if (report) {

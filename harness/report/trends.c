@@ -76,10 +76,8 @@ static bt_status read_trend(bt_store *store, report_set *set, const report_case 
 
 bt_status bt_trends_read(bt_store *store, report_set *set)
 {
-    void *block = NULL;
     int64_t tried = 0;
-    BT_TRY(bt_arena_alloc(&set->arena, TRENDS_MAX * sizeof *set->trends, &block));
-    set->trends = block;
+    BT_TRY(BT_ARENA_ARRAY(&set->arena, TRENDS_MAX, &set->trends));
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t i = 0; i < set->case_count && tried < TRENDS_MAX; i++) {
             const report_case *item = &set->cases[i];

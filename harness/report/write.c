@@ -10,9 +10,7 @@ bt_status bt_report_html(bt_store *store, const int64_t *runs, int64_t count, bt
     report_set set;
     BT_TRY(bt_report_set_read(store, runs, count, NULL, &set));
     bt_status status = bt_trends_read(store, &set);
-    if (status == BT_OK) {
-        status = bt_page_write(&set, out);
-    }
+    BT_IF_OK(status, bt_page_write(&set, out));
     bt_report_set_release(&set);
     return status;
 }
@@ -59,9 +57,7 @@ bt_status bt_report_write(bt_store *store, const int64_t *runs, int64_t count, c
         }
         bt_str text = {0};
         bt_status status = formats[i].write(store, runs, count, &text);
-        if (status == BT_OK) {
-            status = bt_file_write(path, bt_str_text(&text), text.length_bytes);
-        }
+        BT_IF_OK(status, bt_file_write(path, bt_str_text(&text), text.length_bytes));
         bt_str_release(&text);
         return status;
     }

@@ -30,17 +30,14 @@ bool bt_ahead_allowed(const bt_plan *plan)
 bt_status bt_ahead_make(const bt_peer *systems, int64_t count, bool allowed, const char *folder,
                         bt_ahead *out)
 {
-    void *block = NULL;
     memset(out, 0, sizeof *out);
     if (!allowed) {
         return BT_OK;
     }
     const int64_t all = count * BT_AHEAD_DEPTH;
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->next, &block));
-    out->next = block;
+    BT_TRY(BT_MEM_ARRAY(count, &out->next));
     memset(out->next, 0, (size_t)count * sizeof *out->next);
-    BT_TRY(bt_mem_alloc((size_t)all, sizeof *out->processes, &block));
-    out->processes = block;
+    BT_TRY(BT_MEM_ARRAY(all, &out->processes));
     out->count = count;
     for (int64_t i = 0; i < all; ++i) {
         out->processes[i] = (bt_ahead_process){.child = no_child};

@@ -59,13 +59,12 @@ bool bt_child_env_passes(const char *name) { return passes(name, strlen(name)); 
 bt_status bt_child_env_make(const char ***out)
 {
     size_t count = 0, kept = 0;
-    void *block = NULL;
     char **all = bt_environment_all();
     while (all && all[count]) {
         ++count;
     }
-    BT_TRY(bt_mem_alloc(count + 1, sizeof **out, &block));
-    const char **entries = block;
+    const char **entries = NULL;
+    BT_TRY(BT_MEM_ARRAY(count + 1, &entries));
     for (size_t i = 0; i < count; ++i) {
         if (passes(all[i], strcspn(all[i], "="))) {
             entries[kept++] = all[i];

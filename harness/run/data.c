@@ -95,9 +95,7 @@ bt_status bt_run_data_prepare(const char *folder, bt_run_data_say say, void *sel
     bt_home_path(&installer);
     bt_str_append(&installer, "/ci/data/install.sh");
     bt_status status = bt_str_status(&packages);
-    if (status == BT_OK) {
-        status = bt_str_status(&installer);
-    }
+    BT_IF_OK(status, bt_str_status(&installer));
     if (status == BT_OK) {
         bt_prepare_options options = {
             .node_modules = bt_str_text(&packages),
@@ -117,9 +115,7 @@ bt_status bt_run_data_ranks(char **path)
     bt_home_path(&packages);
     bt_str_append(&packages, "/ci/data/node_modules");
     bt_status status = bt_str_status(&packages);
-    if (status == BT_OK) {
-        status = bt_data_ranks_path(bt_str_text(&packages), path);
-    }
+    BT_IF_OK(status, bt_data_ranks_path(bt_str_text(&packages), path));
     bt_str_release(&packages);
     if (status == BT_OK && !bt_file_exists(*path)) {
         status =
@@ -229,15 +225,9 @@ static bt_status find_by_name(const char *name, bt_run_data_say say, void *self,
         status = half_fetched(name, bt_str_text(&folder));
     }
     bt_dataset dataset = {0};
-    if (status == BT_OK) {
-        status = bt_dataset_open(bt_str_text(&folder), &dataset);
-    }
-    if (status == BT_OK) {
-        status = verify_if_small(&dataset);
-    }
-    if (status == BT_OK) {
-        status = take_dataset(&dataset, out);
-    }
+    BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
+    BT_IF_OK(status, verify_if_small(&dataset));
+    BT_IF_OK(status, take_dataset(&dataset, out));
     bt_dataset_release(&dataset);
     bt_str_release(&folder);
     return status;
@@ -259,9 +249,7 @@ bt_status bt_run_data_find_hellaswag(bt_run_data *out)
 {
     bt_str path = {0};
     bt_status status = bt_run_data_questions(NULL, &path);
-    if (status == BT_OK) {
-        status = bt_str_take(&path, &out->questions);
-    }
+    BT_IF_OK(status, bt_str_take(&path, &out->questions));
     bt_str_release(&path);
     return status == BT_OK ? bt_run_data_ranks(&out->ranks) : status;
 }

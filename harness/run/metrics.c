@@ -316,13 +316,12 @@ static bt_status open_files(bt_metrics *self, const char *folder)
 
 bt_status bt_metrics_open(const char *folder, int64_t run, bt_metrics **out)
 {
-    void *block = NULL;
     *out = NULL;
     if (!folder) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_metrics), &block));
-    bt_metrics *self = block;
+    bt_metrics *self = NULL;
+    BT_TRY(BT_MEM_ARRAY(1, &self));
     self->run = run;
     bt_status status = open_files(self, folder);
     if (status != BT_OK) {

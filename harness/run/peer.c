@@ -97,9 +97,7 @@ static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
     if (status == BT_OK && !found) {
         status = no_system(bt_str_text(&root), system);
     }
-    if (status == BT_OK) {
-        status = bt_str_take(&program, &out->program);
-    }
+    BT_IF_OK(status, bt_str_take(&program, &out->program));
     bt_str_release(&program);
     bt_str_release(&root);
     return status;
@@ -126,10 +124,8 @@ static bt_status check_name_is_new(const cJSON *systems, const bt_peers *peers)
 bt_status bt_peers_find(const cJSON *systems, bool trusted, bt_peers *out)
 {
     int64_t count = systems ? cJSON_GetArraySize(systems) : 1;
-    void *block = NULL;
     memset(out, 0, sizeof *out);
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *out->items, &block));
-    out->items = block;
+    BT_TRY(BT_MEM_ARRAY(count, &out->items));
     if (!systems) {
         out->count = 1;
         return find_peer("blutrain", trusted, &out->items[0]);

@@ -179,9 +179,8 @@ bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **o
     if (!keys) {
         return BT_OK;
     }
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_ranks), &block));
-    bt_ranks *ranks = block;
+    bt_ranks *ranks = NULL;
+    BT_TRY(BT_MEM_ARRAY(1, &ranks));
     ranks->ranges = ranges;
     const bt_status status = join(task, keys, ranks);
     if (status != BT_OK) {

@@ -27,9 +27,7 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
                           .axes_json = bt_str_text(&axes),
                           .system = system};
     bt_status status = bt_str_status(&axes);
-    if (status == BT_OK) {
-        status = bt_store_round_begin(store, run, &what, ordinal, &out->round);
-    }
+    BT_IF_OK(status, bt_store_round_begin(store, run, &what, ordinal, &out->round));
     bt_str_release(&axes);
     return status;
 }
@@ -80,13 +78,7 @@ static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
 
 static bt_status add_step(bt_recorder *self, const bt_store_step *step)
 {
-    if (self->step_count == self->step_capacity) {
-        int64_t capacity = self->step_capacity ? 2 * self->step_capacity : 128;
-        void *block = self->steps;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *self->steps));
-        self->steps = block;
-        self->step_capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(self->step_count + 1, &self->step_capacity, &self->steps));
     self->steps[self->step_count++] = *step;
     return bt_store_step_add(self->store, self->round, step);
 }
@@ -100,13 +92,7 @@ static bt_status take_step(bt_recorder *self, const bt_store_step *step)
 
 static bt_status add_eval(bt_recorder *self, const bt_store_eval *eval)
 {
-    if (self->eval_count == self->eval_capacity) {
-        int64_t capacity = 2 * self->eval_capacity + 16;
-        void *block = self->val_losses;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof(double)));
-        self->val_losses = block;
-        self->eval_capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(self->eval_count + 1, &self->eval_capacity, &self->val_losses));
     self->val_losses[self->eval_count++] = eval->loss;
     return bt_store_eval_add(self->store, self->round, eval);
 }
@@ -131,13 +117,7 @@ static bt_status take_save(bt_recorder *self, const bt_run_event_save *save)
     if (strcmp(save->kind, "saved") != 0) {
         return BT_OK;
     }
-    if (self->save_count == self->save_capacity) {
-        int64_t capacity = 2 * self->save_capacity + 16;
-        void *block = self->saves;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *self->saves));
-        self->saves = block;
-        self->save_capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(self->save_count + 1, &self->save_capacity, &self->saves));
     self->saves[self->save_count] = *save;
     self->saves[self->save_count].kind = self->saves[self->save_count].message = NULL;
     ++self->save_count;
@@ -146,13 +126,7 @@ static bt_status take_save(bt_recorder *self, const bt_run_event_save *save)
 
 static bt_status take_samples(bt_recorder *self, const bt_run_event_samples *samples)
 {
-    if (self->time_count + samples->count > self->time_capacity) {
-        int64_t capacity = 2 * self->time_capacity + samples->count;
-        void *block = self->times_ns;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof(double)));
-        self->times_ns = block;
-        self->time_capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(self->time_count + samples->count, &self->time_capacity, &self->times_ns));
     memcpy(self->times_ns + self->time_count, samples->times_ns,
            (size_t)samples->count * sizeof(double));
     self->time_count += samples->count;
@@ -358,14 +332,13 @@ static bt_status measure_last(const bt_recorder *self, bt_metric metric, const d
 
 static bt_status measure_losses(const bt_recorder *self)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)self->step_count, sizeof(double), &block));
-    double *losses = block;
+    double *losses = NULL;
+    BT_TRY(BT_MEM_ARRAY(self->step_count, &losses));
     for (int64_t i = 0; i < self->step_count; ++i) {
         losses[i] = (double)self->steps[i].loss;
     }
     bt_status status = measure_last(self, BT_METRIC_LOSS_LAST, losses, self->step_count);
-    bt_mem_free(block);
+    bt_mem_free(losses);
     return status;
 }
 

@@ -7,13 +7,7 @@
 
 bt_status bt_recorder_take_recovery(bt_recorder *self, const bt_run_event_recovery *recovery)
 {
-    if (self->recovery_count == self->recovery_capacity) {
-        void *block = self->recoveries;
-        const int64_t capacity = self->recovery_capacity ? 2 * self->recovery_capacity : 16;
-        BT_TRY(bt_mem_resize(&block, (size_t)capacity, sizeof *self->recoveries));
-        self->recoveries = block;
-        self->recovery_capacity = capacity;
-    }
+    BT_TRY(BT_MEM_GROW(self->recovery_count + 1, &self->recovery_capacity, &self->recoveries));
     bt_run_event_recovery *kept = &self->recoveries[self->recovery_count++];
     *kept = *recovery;
     kept->kind = NULL;

@@ -574,14 +574,10 @@ static bt_status run_worker(listening *self)
     bt_status status = ask_for_outputs(self, &task);
     bt_str_append(&task, "}");
     status = status == BT_OK ? bt_str_status(&task) : status;
-    if (status == BT_OK) {
-        status = self->child.process ? BT_OK
-                                     : bt_child_spawn(request->worker, request->build,
-                                                      request->log_path, &self->child);
-    }
-    if (status == BT_OK) {
-        status = bt_child_give(&self->child, bt_str_text(&task));
-    }
+    BT_IF_OK(status, self->child.process ? BT_OK
+                                         : bt_child_spawn(request->worker, request->build,
+                                                          request->log_path, &self->child));
+    BT_IF_OK(status, bt_child_give(&self->child, bt_str_text(&task)));
     bt_str_release(&task);
     BT_TRY(status);
     judge(self, BT_RUN_RUNNING, BT_OK, "");
@@ -643,9 +639,7 @@ bt_status bt_round_run(const bt_round_request *request, bt_round_outcome *outcom
     set_limits(&self);
     if (status == BT_OK) {
         status = run_worker(&self);
-        if (status == BT_OK) {
-            status = judge_noise(&self);
-        }
+        BT_IF_OK(status, judge_noise(&self));
         if (status == BT_OK) {
             status = bt_recorder_end(&self.recorder, outcome->status, outcome->message);
             outcome->bandwidth_bytes_per_s = self.recorder.bandwidth_bytes_per_s;

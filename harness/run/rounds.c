@@ -177,9 +177,7 @@ static bt_status run_named(bt_running *self, const bt_run_schedule_round *what, 
     request.world = self->request->world;
     bt_status status = bt_str_status(&ranks);
     status = status == BT_OK ? find_checkpoints(self, what, &request, &folder) : status;
-    if (status == BT_OK) {
-        status = bt_round_run(&request, &round);
-    }
+    BT_IF_OK(status, bt_round_run(&request, &round));
     bt_str_release(&folder);
     bt_str_release(&ranks);
     bt_metrics_round_end(self->metrics, bt_run_status_name(round.status),
@@ -205,9 +203,7 @@ static bt_status run_round(bt_running *self, const bt_run_schedule_round *what)
     bt_str log = {0}, label = {0};
     bt_status status =
         name_round(self, what, bt_json_get(item, "name")->valuestring, peer, &label, &log);
-    if (status == BT_OK) {
-        status = run_named(self, what, peer, bt_str_text(&label), bt_str_text(&log));
-    }
+    BT_IF_OK(status, run_named(self, what, peer, bt_str_text(&label), bt_str_text(&log)));
     bt_str_release(&log);
     bt_str_release(&label);
     return status;

@@ -27,9 +27,7 @@ static void say_line(void *self, const char *line)
 static bt_status find_data(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)plan->case_count, sizeof *self->data, &block));
-    self->data = block;
+    BT_TRY(BT_MEM_ARRAY(plan->case_count, &self->data));
     for (int64_t i = 0; i < plan->case_count; ++i) {
         const cJSON *item = bt_plan_case(plan, i);
         if (!bt_json_get(item, "dataset")) {
@@ -61,12 +59,8 @@ static bt_status add_data_fact(bt_facts *facts, const char *data_key, const char
     }
     bt_str_format(&text, "%s%s%s", value, *value && *digest ? " " : "", digest);
     bt_status status = bt_str_status(&key);
-    if (status == BT_OK) {
-        status = bt_str_status(&text);
-    }
-    if (status == BT_OK) {
-        status = bt_facts_add_as(facts, bt_str_text(&key), bt_str_text(&text), level);
-    }
+    BT_IF_OK(status, bt_str_status(&text));
+    BT_IF_OK(status, bt_facts_add_as(facts, bt_str_text(&key), bt_str_text(&text), level));
     bt_str_release(&key);
     bt_str_release(&text);
     return status;
@@ -101,12 +95,11 @@ static bt_status record_schedule(const bt_running *self, const bt_store_build *o
                                   .kind = wish && wish->kind ? wish->kind : "",
                                   .rule_json = wish && wish->rule_json ? wish->rule_json : ""};
     const bt_peer *systems = bt_running_systems(self, &schedule.system_count);
-    void *block = NULL;
     if (!schedule.seed && !*schedule.kind && !request->system_count) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)schedule.system_count, sizeof *schedule.systems, &block));
-    bt_store_system *rows = block;
+    bt_store_system *rows = NULL;
+    BT_TRY(BT_MEM_ARRAY(schedule.system_count, &rows));
     for (int64_t i = 0; i < schedule.system_count; ++i) {
         const bt_peer *peer = &systems[i];
         rows[i] = (bt_store_system){
@@ -216,12 +209,9 @@ static bt_status write_report(const bt_running *self)
     }
     bt_str_format(&path, "%s/report.html", bt_str_text(&self->out_dir));
     bt_status status = bt_str_status(&path);
-    if (status == BT_OK) {
-        status = self->request->report(self->store, &self->outcome->run, 1, bt_str_text(&path));
-    }
-    if (status == BT_OK) {
-        status = bt_running_artifact(self, "report", bt_str_text(&path));
-    }
+    BT_IF_OK(status,
+             self->request->report(self->store, &self->outcome->run, 1, bt_str_text(&path)));
+    BT_IF_OK(status, bt_running_artifact(self, "report", bt_str_text(&path)));
     bt_str_release(&path);
     return status;
 }
@@ -229,9 +219,8 @@ static bt_status write_report(const bt_running *self)
 static bt_status run_begun(bt_running *self)
 {
     bt_status status = bt_dir_make(bt_str_text(&self->out_dir));
-    if (status == BT_OK) {
-        status = bt_metrics_open(self->request->metrics_dir, self->outcome->run, &self->metrics);
-    }
+    BT_IF_OK(status,
+             bt_metrics_open(self->request->metrics_dir, self->outcome->run, &self->metrics));
     if (status == BT_OK) {
         say_plan(self);
         status = bt_running_rounds(self);

@@ -104,15 +104,13 @@ static void take_failure(bt_running *self)
 bt_status bt_running_note_record(bt_running *self)
 {
     const char **names = NULL;
-    void *block = NULL;
     if (!self->record) {
         return BT_OK;
     }
     bt_versions_take(&self->versions, self->record);
     int64_t count = 0;
     (void)bt_running_systems(self, &count);
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *names, &block));
-    names = block;
+    BT_TRY(BT_MEM_ARRAY(count, &names));
     for (int64_t i = 0; i < count; ++i) {
         names[i] = bt_running_system_name(self, i);
     }

@@ -33,17 +33,12 @@ static int64_t systems_of(const bt_run_schedule *self, int64_t case_index)
 
 static bt_status allocate(bt_run_schedule *self)
 {
-    void *block = NULL;
     size_t cases = (size_t)self->case_count;
-    BT_TRY(bt_mem_alloc(cases, sizeof *self->alone, &block));
-    self->alone = block;
-    BT_TRY(bt_mem_alloc(cases, sizeof *self->wanted, &block));
-    self->wanted = block;
-    BT_TRY(bt_mem_alloc(cases, sizeof *self->order, &block));
-    self->order = block;
-    BT_TRY(bt_mem_alloc(cases * (size_t)self->rounds_max * (size_t)self->system_count,
-                        sizeof *self->cells, &block));
-    self->cells = block;
+    BT_TRY(BT_MEM_ARRAY(cases, &self->alone));
+    BT_TRY(BT_MEM_ARRAY(cases, &self->wanted));
+    BT_TRY(BT_MEM_ARRAY(cases, &self->order));
+    BT_TRY(
+        BT_MEM_ARRAY(cases * (size_t)self->rounds_max * (size_t)self->system_count, &self->cells));
     return BT_OK;
 }
 

@@ -21,9 +21,7 @@ struct bt_telemetry {
 
 bt_status bt_telemetry_open(const char *gpu_uuid, bt_telemetry **out)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof **out, &block));
-    *out = block;
+    BT_TRY(BT_MEM_ARRAY(1, out));
     memset(*out, 0, sizeof **out);
     bt_gpu_watch_open(&(*out)->gpu, gpu_uuid);
     return BT_OK;

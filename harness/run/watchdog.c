@@ -94,13 +94,12 @@ bt_status bt_watchdog_start(const bt_ranges *ranges, double limit_s, bt_watchdog
                             bt_watchdog **out)
 {
     pthread_condattr_t attributes;
-    void *block = NULL;
     *out = NULL;
     if (!(limit_s > 0)) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_watchdog), &block));
-    bt_watchdog *self = block;
+    bt_watchdog *self = NULL;
+    BT_TRY(BT_MEM_ARRAY(1, &self));
     self->ranges = ranges;
     self->alarm = alarm;
     self->limit_ns = (int64_t)(limit_s * (double)NS_PER_S);

@@ -257,9 +257,7 @@ static bt_status understand(worker *self, bt_case_work *work)
                         "the task needs the keys case, device and shards {train, val}");
     }
     size_t count = (size_t)cJSON_GetArraySize(train) + (size_t)cJSON_GetArraySize(val);
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc(count, sizeof(char *), &block));
-    self->shards = block;
+    BT_TRY(BT_MEM_ARRAY(count, &self->shards));
     work->device = device->valuestring;
     work->group = bt_ranks_group(self->ranks);
     const bool on_cpu = strcmp(device->valuestring, "cpu") == 0; // of which there is one
@@ -357,9 +355,7 @@ int bt_worker_main(int input, int output)
     worker self = {.input = input, .output = output, .speaking = PTHREAD_MUTEX_INITIALIZER};
     bt_str task = {0};
     bt_status status = read_task(input, &task);
-    if (status == BT_OK) {
-        status = work_on(&self, bt_str_text(&task), task.length_bytes);
-    }
+    BT_IF_OK(status, work_on(&self, bt_str_text(&task), task.length_bytes));
     int code = bt_status_exit_code(status);
     if (status != BT_OK) {
         bt_run_event event = {.type = BT_RUN_EVENT_ERROR,

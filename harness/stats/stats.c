@@ -128,7 +128,6 @@ static void set_mean_interval(const double *sorted, double effective, bt_stats *
 static bt_status describe_all(const double *values, int64_t count, bool series, bt_stats *out)
 {
     enum { INTERVAL_COUNT_MIN = 6 };
-    void *block = NULL;
     memset(out, 0, sizeof *out);
     out->count = count;
     set_nan(out);
@@ -140,8 +139,8 @@ static bt_status describe_all(const double *values, int64_t count, bool series, 
     if (count <= 0) {
         return BT_OK;
     }
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof *values, &block));
-    double *sorted = block;
+    double *sorted = NULL;
+    BT_TRY(BT_MEM_ARRAY(count, &sorted));
     memcpy(sorted, values, (size_t)count * sizeof *values);
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
     describe(sorted, count, out);

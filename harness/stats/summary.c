@@ -171,10 +171,9 @@ bt_status bt_summary_time(const bt_store_round *round, double *time_ns)
 
 bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *out)
 {
-    void *block = NULL;
     memset(out, 0, sizeof *out);
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof(double), &block));
-    double *values = block;
+    double *values = NULL;
+    BT_TRY(BT_MEM_ARRAY(count, &values));
     bt_status status = BT_OK;
     for (int m = 0; m < BT_METRIC_COUNT && status == BT_OK; m++) {
         bt_stats stats;
@@ -189,6 +188,6 @@ bt_status bt_summary_over(const bt_summary *rounds, int64_t count, bt_summary *o
         out->metrics[m] = (bt_metric_value){
             .value = stats.median, .low = stats.low, .high = stats.high, .count = known};
     }
-    bt_mem_free(block);
+    bt_mem_free(values);
     return status;
 }

@@ -40,12 +40,11 @@ bt_status bt_store_baseline_read(bt_store *store, const char *name, const char *
 static bt_status read_lines(bt_reader *in, const char *name, bt_store_baseline_list *out)
 {
     sqlite3_stmt *row = NULL;
-    void *block = NULL;
     int64_t count = 0;
     bool more = false;
     BT_TRY(bt_sql_integer(in->store, SQL_BASELINES_COUNT, &count, "t", name));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)count * sizeof *out->rows, &block));
-    bt_store_baseline *rows = block;
+    bt_store_baseline *rows = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &rows));
     out->rows = rows;
     BT_TRY(bt_sql_bind(in->store, SQL_BASELINES, &row, "t", name));
     BT_TRY(bt_sql_next(in->store, row, &more));

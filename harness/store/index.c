@@ -15,11 +15,9 @@ static bt_status read_points(bt_reader *in, bt_store_points *out)
 {
     sqlite3_stmt *row = NULL;
     int64_t count = 0;
-    void *block = NULL;
     bool more = false;
     BT_TRY(bt_sql_integer(in->store, SQL_POINTS_COUNT, &count, ""));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)count * sizeof *out->rows + 1, &block));
-    out->rows = block;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &out->rows));
     BT_TRY(bt_sql_bind(in->store, SQL_POINTS, &row, ""));
     BT_TRY(bt_sql_next(in->store, row, &more));
     for (; more && out->count < count; ++out->count) {

@@ -115,9 +115,7 @@ static bt_status connect_unchanging(bt_store *store)
     }
     bt_str_append(&name, "?immutable=1");
     bt_status status = bt_str_status(&name);
-    if (status == BT_OK) {
-        status = connect_as_reader(store, bt_str_text(&name), SQLITE_OPEN_URI);
-    }
+    BT_IF_OK(status, connect_as_reader(store, bt_str_text(&name), SQLITE_OPEN_URI));
     bt_str_release(&name);
     return status;
 }
@@ -174,23 +172,20 @@ static bt_status prepare(bt_store *store, const char *path, bt_store_mode mode)
         return bt_error(BT_STATUS_IO, "%s: no such database; `bt-bench run` makes one", path);
     }
     if (mode != BT_STORE_READ) {
-        void *queue = NULL;
         BT_TRY(make_folder(path));
-        BT_TRY(bt_mem_alloc(QUEUE_ROWS, sizeof *store->queue, &queue));
-        store->queue = queue;
+        BT_TRY(BT_MEM_ARRAY(QUEUE_ROWS, &store->queue));
     }
     return mode == BT_STORE_READ ? connect_to_read(store) : connect_to_write(store);
 }
 
 bt_status bt_store_open(const char *path, bt_store_mode mode, bt_store **out)
 {
-    void *block = NULL;
     *out = NULL;
     if (!path || !path[0]) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "the database needs a file name");
     }
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_store), &block));
-    bt_store *store = block;
+    bt_store *store = NULL;
+    BT_TRY(BT_MEM_ARRAY(1, &store));
     bt_status status = prepare(store, path, mode);
     if (status != BT_OK) {
         release(store);

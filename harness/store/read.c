@@ -156,12 +156,10 @@ bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out)
 static bt_status read_run_rows(bt_reader *in, bt_store_run_list *list)
 {
     sqlite3_stmt *row = NULL;
-    void *block = NULL;
     int64_t count = 0;
     bool more = false;
     BT_TRY(bt_sql_integer(in->store, SQL_RUNS_COUNT, &count, ""));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)count * sizeof *list->rows, &block));
-    list->rows = block;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &list->rows));
     BT_TRY(bt_sql_bind(in->store, SQL_RUNS, &row, ""));
     BT_TRY(bt_sql_next(in->store, row, &more));
     for (; more && list->count < count; list->count++) {

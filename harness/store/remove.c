@@ -70,9 +70,7 @@ static bt_status remove_rows(bt_store *store, int64_t run)
                   "DELETE FROM bench_case WHERE id NOT IN (SELECT case_id FROM round);",
                   (long long)run);
     bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_sql_exec(store, bt_str_text(&text), "removing a run");
-    }
+    BT_IF_OK(status, bt_sql_exec(store, bt_str_text(&text), "removing a run"));
     bt_str_release(&text);
     return status;
 }

@@ -162,9 +162,7 @@ bt_status bt_sql_begin(bt_store *store) { return bt_sql_run(store, SQL_BEGIN, ""
 
 bt_status bt_sql_end(bt_store *store, bt_status status)
 {
-    if (status == BT_OK) {
-        status = bt_sql_run(store, SQL_COMMIT, "");
-    }
+    BT_IF_OK(status, bt_sql_run(store, SQL_COMMIT, ""));
     if (status != BT_OK && !sqlite3_get_autocommit(store->db)) {
         // The first failure's message stays: a failing ROLLBACK has nothing to add.
         int code = sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);

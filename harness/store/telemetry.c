@@ -14,9 +14,8 @@ static const char column_names[] = BT_TELEMETRY_LIST(COLUMN_NAME);
 static bt_status pack(const bt_store_telemetry *samples, int64_t count, void **blob,
                       int64_t *size_bytes)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)count * BT_TELEMETRY_COLUMNS, sizeof(double), &block));
-    double *values = block;
+    double *values = NULL;
+    BT_TRY(BT_MEM_ARRAY(count * BT_TELEMETRY_COLUMNS, &values));
     for (int column = 0; column < BT_TELEMETRY_COLUMNS; column++) {
         for (int64_t i = 0; i < count; i++) {
             values[column * count + i] = bt_telemetry_value(&samples[i], column);
@@ -89,7 +88,6 @@ static bt_status take_telemetry(bt_reader *in, sqlite3_stmt *row, bt_store_round
     const char *names = names_column ? names_column : "";
     int64_t stored = 0;
     const double *values = NULL;
-    void *block = NULL;
     for (const char *at = names; *at; at++) {
         stored += *at == ' ';
     }
@@ -101,10 +99,10 @@ static bt_status take_telemetry(bt_reader *in, sqlite3_stmt *row, bt_store_round
                                               sqlite3_column_bytes(row, 2), count * stored,
                                               in->arena, &values),
                             "%s: telemetry of round %lld", in->store->path, (long long)round->id));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)count * sizeof(bt_store_telemetry), &block));
-    bt_store_telemetry *samples = block;
+    bt_store_telemetry *samples = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &samples));
     for (int64_t i = 0; i < count * BT_TELEMETRY_COLUMNS; i++) {
-        ((double *)block)[i] = (double)NAN;
+        ((double *)samples)[i] = (double)NAN;
     }
     for (int64_t i = 0; i < stored; i++) {
         size_t length = strcspn(names, " ");

@@ -112,9 +112,7 @@ static bt_status include(bt_suite *suite, bt_suite_load_fn load, cJSON *profiles
         status = load(bt_str_text(&path), &other);
         --depth;
     }
-    if (status == BT_OK) {
-        status = add_profiles(other.json.root, profiles);
-    }
+    BT_IF_OK(status, add_profiles(other.json.root, profiles));
     bt_json_release(&other.json);
     bt_str_release(&path);
     return status;

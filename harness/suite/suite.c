@@ -238,12 +238,8 @@ bt_status bt_suite_parse(const char *path, const char *text, size_t size_bytes, 
                            : bt_json_error(&out->json, out->json.root, BT_JSON_VALUE,
                                            "a suite is an object {...}, not %s",
                                            bt_json_type_name(out->json.root));
-    if (status == BT_OK) {
-        status = check_parts(&out->json);
-    }
-    if (status == BT_OK) {
-        status = check_case_names(&out->json);
-    }
+    BT_IF_OK(status, check_parts(&out->json));
+    BT_IF_OK(status, check_case_names(&out->json));
     if (status != BT_OK) {
         bt_suite_release(out);
         return status;
@@ -260,20 +256,14 @@ bt_status bt_suite_load(const char *given, bt_suite *out)
     size_t size_bytes = 0;
     uint64_t file_bytes = 0;
     bt_status status = find(given, &path);
-    if (status == BT_OK) {
-        status = bt_file_size(bt_str_text(&path), &file_bytes);
-    }
+    BT_IF_OK(status, bt_file_size(bt_str_text(&path), &file_bytes));
     if (status == BT_OK && file_bytes > BT_JSON_SIZE_BYTES_MAX) {
         status =
             bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %llu bytes, more than the %d allowed",
                      bt_str_text(&path), (unsigned long long)file_bytes, BT_JSON_SIZE_BYTES_MAX);
     }
-    if (status == BT_OK) {
-        status = bt_file_read(bt_str_text(&path), &bytes, &size_bytes);
-    }
-    if (status == BT_OK) {
-        status = bt_suite_parse(bt_str_text(&path), bytes, size_bytes, out);
-    }
+    BT_IF_OK(status, bt_file_read(bt_str_text(&path), &bytes, &size_bytes));
+    BT_IF_OK(status, bt_suite_parse(bt_str_text(&path), bytes, size_bytes, out));
     if (status == BT_OK) {
         status = bt_suite_include(out, bt_suite_load);
         if (status != BT_OK) {

@@ -171,9 +171,7 @@ bt_status bt_watch_block(const bt_watch_view *view, int columns, int rows, bt_st
     bt_str_append(&text, "\n");
     bt_watch_ranks(view, columns, rows - LINES_BESIDE, &text);
     bt_status status = append_ended_table(view, rows - LINES_BESIDE, &text);
-    if (status == BT_OK) {
-        status = bt_str_status(&text);
-    }
+    BT_IF_OK(status, bt_str_status(&text));
     if (status == BT_OK) {
         bt_text_make_printable(text.text);
         append_cut(text.text, columns, rows, out);

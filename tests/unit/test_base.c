@@ -150,6 +150,69 @@ static void arena_refuses_what_overflows(void **state)
     bt_arena_release(&arena);
 }
 
+static void arrays_fit_the_type_that_they_are_of(void **state)
+{
+    (void)state;
+    bt_arena arena = {0};
+    double *doubles = NULL, *none = (double *)&arena;
+    ASSERT_OK(BT_ARENA_ARRAY(&arena, 100, &doubles));
+    for (int i = 0; i < 100; ++i) {
+        assert_true(doubles[i] == 0.0);
+        doubles[i] = i;
+    }
+    assert_int_equal(arena.used_bytes, 100 * sizeof(double));
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "host memory",
+                 BT_ARENA_ARRAY(&arena, SIZE_MAX / 8 + 2, &none)); // 8 bytes after the overflow
+    assert_null(none);
+    bt_arena_release(&arena);
+    int64_t *integers = NULL;
+    ASSERT_OK(BT_MEM_ARRAY(3, &integers));
+    assert_true(integers[0] == 0 && integers[2] == 0);
+    bt_mem_free(integers);
+    none = (double *)&arena;
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "host memory", BT_MEM_ARRAY(-1, &none));
+    assert_null(none);
+}
+
+static void lists_grow_and_keep_what_they_hold(void **state)
+{
+    (void)state;
+    int *items = NULL;
+    int64_t capacity = 0, larger = 0;
+    for (int i = 0; i < 1000; ++i) {
+        ASSERT_OK(BT_MEM_GROW(i + 1, &capacity, &items));
+        assert_in_range(capacity, i + 1, 2 * i + 64);
+        items[i] = i;
+    }
+    for (int i = 0; i < 1000; ++i) {
+        assert_int_equal(items[i], i);
+    }
+    larger = capacity + 1;
+    const int *const held = items;
+    bt_mem_fail_at(1);
+    ASSERT_FAILS(BT_STATUS_OUT_OF_MEMORY, "host memory", BT_MEM_GROW(larger, &capacity, &items));
+    assert_true(items == held && capacity == larger - 1 && items[999] == 999);
+    bt_mem_free(items);
+}
+
+static bt_status counted(bt_status status, int *calls)
+{
+    ++*calls;
+    return status;
+}
+
+static void steps_after_a_failure_are_left_out(void **state)
+{
+    (void)state;
+    bt_status status = BT_OK;
+    int calls = 0;
+    BT_IF_OK(status, counted(BT_OK, &calls));
+    BT_IF_OK(status, counted(BT_STATUS_IO, &calls));
+    BT_IF_OK(status, counted(BT_STATUS_CORRUPT_DATA, &calls));
+    assert_int_equal(status, BT_STATUS_IO);
+    assert_int_equal(calls, 2);
+}
+
 static void string_refuses_what_overflows(void **state)
 {
     (void)state;
@@ -249,6 +312,9 @@ int main(void)
         cmocka_unit_test(memory_failure_is_injected_once),
         cmocka_unit_test(arena_blocks_are_zero_and_aligned),
         cmocka_unit_test(arena_refuses_what_overflows),
+        cmocka_unit_test(arrays_fit_the_type_that_they_are_of),
+        cmocka_unit_test(lists_grow_and_keep_what_they_hold),
+        cmocka_unit_test(steps_after_a_failure_are_left_out),
         cmocka_unit_test(string_refuses_what_overflows),
         cmocka_unit_test(string_survives_failure),
         cmocka_unit_test_setup_teardown(files_are_replaced_whole, test_scratch_setup,
