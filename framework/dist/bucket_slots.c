@@ -36,6 +36,11 @@ bt_status bt_bucket_slots_open(bt_data_parallel *p)
     return BT_OK;
 }
 
+uint64_t bt_data_parallel_window_bytes(const bt_data_parallel *p)
+{
+    return (uint64_t)p->window_bytes;
+}
+
 bt_status bt_bucket_tensor(bt_data_parallel *p, bt_dtype dtype, int64_t count, const char *name,
                            bt_tensor **out)
 {

@@ -45,6 +45,8 @@ void bt_data_parallel_destroy(bt_data_parallel *parallel);
 // An optimizer of what this rank updates: all of the list, or its slices.
 BT_CHECKED bt_status bt_data_parallel_optimizer(bt_data_parallel *parallel,
                                                 const bt_adamw_config *config, bt_adamw *optimizer);
+// Of the group's memory, which is no part of the pool.
+uint64_t bt_data_parallel_window_bytes(const bt_data_parallel *parallel);
 // Whether this rank updates a part alone.
 bool bt_data_parallel_is_sharded(const bt_data_parallel *parallel);
 

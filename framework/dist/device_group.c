@@ -125,7 +125,9 @@ static void ask_fault(bt_device_group *group)
 
 static void ask_control(bt_device_group *group)
 {
-    (void)pthread_mutex_lock(&group->lock);
+    if (pthread_mutex_trylock(&group->lock) != 0) {
+        return; // whoever has the control group looks for failures itself
+    }
     bt_status status = bt_group_check(group->control);
     (void)pthread_mutex_unlock(&group->lock);
     if (status == BT_OK && group->ask != NULL) {
@@ -210,6 +212,20 @@ bt_status bt_device_group_end(bt_device_group *group, bt_stream stream)
     return is_capturing(group, stream)
                ? BT_OK
                : group->table->mark(group->device, stream, &group->words->done, group->issued);
+}
+
+bt_status bt_device_group_tell(bt_group *base, void *data, int64_t size_bytes, int root)
+{
+    bt_device_group *group = base->impl;
+    BT_TRY(bt_device_group_check(base));
+    (void)pthread_mutex_lock(&group->lock);
+    bt_status status = bt_broadcast(group->control, data, size_bytes, root, NULL);
+    (void)pthread_mutex_unlock(&group->lock);
+    if (status != BT_OK) {
+        bt_device_group_fail(group, status, bt_error_message());
+        return bt_device_group_check(base);
+    }
+    return BT_OK;
 }
 
 bt_status bt_device_group_check(bt_group *base)

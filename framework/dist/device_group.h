@@ -68,6 +68,8 @@ BT_CHECKED bt_status bt_device_group_end(bt_device_group *group, bt_stream strea
 
 // Keeps the first failure.
 void bt_device_group_fail(bt_device_group *group, bt_status status, const char *text);
+// Of bt_group_backend: over the control group.
+bt_status bt_device_group_tell(bt_group *group, void *data, int64_t size_bytes, int root);
 // Of bt_group_backend; the first is what every collective begins with.
 bt_status bt_device_group_check(bt_group *group);
 void bt_device_group_abort(bt_group *group, const char *reason);

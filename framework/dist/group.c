@@ -107,6 +107,18 @@ bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root
     RECORDED(group, "broadcast", -1, size_bytes, broadcast(group, data, size_bytes, root, stream));
 }
 
+bt_status bt_group_tell(bt_group *group, void *data, int64_t size_bytes, int root)
+{
+    const bt_group_backend *backend = group->backend;
+    BT_TRY(check_size("tell", size_bytes));
+    BT_TRY(check_rank(group, "tell", "the root", root));
+    BT_TRY(bt_flight_enter(group->flight, "tell", -1, size_bytes, bt_group_site));
+    bt_status status = backend->tell ? backend->tell(group, data, size_bytes, root)
+                                     : backend->broadcast(group, data, size_bytes, root, NULL);
+    bt_flight_leave(group->flight, true);
+    return status;
+}
+
 bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to, bt_stream stream)
 {
     BT_TRY(check_size("send", size_bytes));

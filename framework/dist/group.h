@@ -50,6 +50,8 @@ typedef struct bt_group_backend {
     bt_status (*check)(bt_group *group);
     void (*abort)(bt_group *group, const char *reason);
     void (*destroy)(bt_group *group);
+    // Of host memory; NULL: broadcast takes it.
+    bt_status (*tell)(bt_group *group, void *data, int64_t size_bytes, int root);
     // NULL: the ranks of such a group map no memory of each other.
     bt_status (*memory)(bt_group *group, int64_t size_bytes, void **out);
     bool on_gpu; // calls take memory of a GPU and return before the GPU has done them
@@ -77,6 +79,8 @@ BT_CHECKED bt_status bt_all_to_all(bt_group *group, const void *in, void *out, i
 // data = data of rank `root`.
 BT_CHECKED bt_status bt_broadcast(bt_group *group, void *data, int64_t size_bytes, int root,
                                   bt_stream stream);
+// The same in host memory, whatever the group's device, without waiting for the device.
+BT_CHECKED bt_status bt_group_tell(bt_group *group, void *data, int64_t size_bytes, int root);
 // Point to point; the other rank calls the counterpart. Both directions at once, as a ring needs
 // them, is send_recv; `to` and `from` may be the same rank, and both may be this one.
 BT_CHECKED bt_status bt_send(bt_group *group, const void *data, int64_t size_bytes, int to,
@@ -112,6 +116,7 @@ extern _Thread_local const char *bt_group_site;
 #define bt_all_gather(...)     (BT_GROUP_SITE(__LINE__), bt_all_gather(__VA_ARGS__))
 #define bt_all_to_all(...)     (BT_GROUP_SITE(__LINE__), bt_all_to_all(__VA_ARGS__))
 #define bt_broadcast(...)      (BT_GROUP_SITE(__LINE__), bt_broadcast(__VA_ARGS__))
+#define bt_group_tell(...)     (BT_GROUP_SITE(__LINE__), bt_group_tell(__VA_ARGS__))
 #define bt_send(...)           (BT_GROUP_SITE(__LINE__), bt_send(__VA_ARGS__))
 #define bt_recv(...)           (BT_GROUP_SITE(__LINE__), bt_recv(__VA_ARGS__))
 #define bt_send_recv(...)      (BT_GROUP_SITE(__LINE__), bt_send_recv(__VA_ARGS__))

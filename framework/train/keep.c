@@ -384,8 +384,10 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
     if (keep->in_flight && !bt_checkpoint_is_busy(keep->writer)) {
         BT_TRY(report_end(t, step, bt_checkpoint_wait(keep->writer)));
     }
-    bool due = is_due(t, step); // rank 0's clock decides
-    BT_TRY(bt_ranks_share(t, &due, sizeof due));
+    bool due = is_due(t, step);
+    if (t->plan->checkpoints.every_minutes > 0) { // rank 0's clock decides
+        BT_TRY(bt_ranks_share(t, &due, sizeof due));
+    }
     if (!due) {
         return BT_OK;
     }

@@ -51,21 +51,9 @@ done:
 
 bt_status bt_ranks_share(bt_trainer *t, void *data, size_t size_bytes)
 {
-    bt_context *context = &t->session.context;
-    bt_tensor *tensor = NULL;
-    bt_status status = BT_OK;
-    if (bt_ranks_count(t) == 1) {
-        return BT_OK;
-    }
-    BT_TRY(bt_tensor_create(context, BT_U8, BT_SHAPE((int64_t)size_bytes), "exchange", &tensor));
-    BT_TRY_GOTO(bt_tensor_write(context, tensor, data), done);
-    BT_TRY_GOTO(bt_broadcast(options_of(t)->group, bt_tensor_data(tensor), (int64_t)size_bytes, 0,
-                             context->stream),
-                done);
-    BT_TRY_GOTO(bt_tensor_read(context, tensor, data), done);
-done:
-    bt_tensor_release(tensor);
-    return status;
+    return bt_ranks_count(t) == 1
+               ? BT_OK
+               : bt_group_tell(options_of(t)->group, data, (int64_t)size_bytes, 0);
 }
 
 bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_t rounds, int64_t count,

@@ -247,10 +247,21 @@ static uint64_t resident_bytes(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+// The pool's figures and, where ranks map memory of each other, that memory.
+static void read_pool(const bt_trainer *t, bt_pool_stats *stats)
+{
+    const uint64_t beside = t->parallel ? bt_data_parallel_window_bytes(t->parallel) : 0;
+    bt_pool_stats_read(t->session.pool, stats);
+    stats->allocated_bytes += beside;
+    stats->peak_allocated_bytes += beside;
+    stats->reserved_bytes += beside;
+    stats->peak_reserved_bytes += beside;
+}
+
 static void read_memory(bt_trainer *t, bt_train_step *event)
 {
     bt_pool_stats stats;
-    bt_pool_stats_read(t->session.pool, &stats);
+    read_pool(t, &stats);
     event->allocated_bytes = stats.allocated_bytes;
     event->peak_allocated_bytes = stats.peak_allocated_bytes;
     event->reserved_bytes = stats.reserved_bytes;
@@ -350,7 +361,7 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
         BT_TRY(examine(t, t->plan->steps, result));
     }
     bt_pool_stats stats;
-    bt_pool_stats_read(t->session.pool, &stats);
+    read_pool(t, &stats);
     result->behind_ns = bt_region_behind_ns(&t->steps);
     result->peak_allocated_bytes = stats.peak_allocated_bytes;
     result->peak_reserved_bytes = stats.peak_reserved_bytes;

@@ -5,6 +5,8 @@
 #include "harness/env/build.h"
 #include "harness/plan/plan.h"
 
+enum { GPU_STATE_S = 5 }; // between two states that the launcher keeps
+
 static int64_t whole(const cJSON *train, const char *key)
 {
     return (int64_t)bt_plan_number(train, key);
@@ -52,11 +54,17 @@ static double checkpoint_value(const cJSON *train, const char *key)
     return bt_json_number_of(bt_json_get(train, "checkpoint"), key);
 }
 
-// The launcher's copy of the state: two in turn, each whole and verified when it is loaded.
+// The launcher's copy of the state: two in turn, each whole and verified when it is loaded. A GPU
+// takes steps faster than its state is written: there it is saved every few seconds, beside them.
 static bt_train_checkpoints memory_checkpoints(const bt_case_work *work)
 {
-    return (bt_train_checkpoints){
-        .folder = work->checkpoints, .every_steps = 1, .max_to_keep = 2, .resume = work->resume};
+    const bool on_gpu = strcmp(work->device, "cpu") != 0;
+    return (bt_train_checkpoints){.folder = work->checkpoints,
+                                  .every_steps = on_gpu ? 0 : 1,
+                                  .every_minutes = on_gpu ? GPU_STATE_S / 60.0 : 0,
+                                  .asynchronous = on_gpu,
+                                  .max_to_keep = 2,
+                                  .resume = work->resume};
 }
 
 static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON *train)

@@ -302,6 +302,9 @@ static bt_status broadcasts(const sweep *how, bt_group *group, const operand *in
         BT_TRY(bt_broadcast(group, out->at, size, root, how->stream));
         BT_TRY(take(how, out));
         BT_TRY(check_bytes("broadcast", out->host, size, root, -1));
+        memcpy(out->host, in->host, (size_t)size);
+        BT_TRY(bt_group_tell(group, out->host, size, root));
+        BT_TRY(check_bytes("tell", out->host, size, root, -1));
     }
     return BT_OK;
 }

@@ -65,6 +65,7 @@ static bt_status train(const run *r, bt_group *group, rank_result *result)
     omp_set_num_threads(1);
     plan.parallel.group = group;
     BT_TRY(bt_train_run(&plan, &observer, &trained));
+    result->time_ns = (int64_t)trained.peak_allocated_bytes; // in place of a time
     result->digest = strtoull(trained.state_digest + 16, NULL, 16);
     return BT_OK;
 }
@@ -114,6 +115,32 @@ static bt_status body(bt_group *control, void *argument, rank_result *result)
     }
     bt_device_close(&device);
     return status;
+}
+
+// What ranks map is no memory of the pool, and counted all the same.
+static bt_status compares_memory(bt_group *control, void *argument, rank_result *result)
+{
+    rank_result without = {0};
+    BT_TRY(train(argument, control, &without));
+    BT_TRY(body(control, argument, result));
+    return result->time_ns > without.time_ns
+               ? BT_OK
+               : bt_error(BT_STATUS_INTERNAL, "%lld bytes with slots, %lld without",
+                          (long long)result->time_ns, (long long)without.time_ns);
+}
+
+static void slots_are_counted(void **state)
+{
+    (void)state;
+    run r = {.plan = base_plan(), .slots = true};
+    rank_result results[RANKS_MAX];
+    bt_device_group_use(fake_gpu_table(BT_OK));
+    run_ranks(RANKS_MEMORY, 2, timeout_ns, compares_memory, &r, results);
+    for (int rank = 0; rank < 2; ++rank) {
+        if (results[rank].status != BT_OK) {
+            fail_msg("rank %d: %s", rank, results[rank].message);
+        }
+    }
 }
 
 static uint64_t digest_of(int ranks, run *r)
@@ -183,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_have_the_bits_of_one_rank),
+        cmocka_unit_test(slots_are_counted),
         cmocka_unit_test(state_goes_from_links_to_one_rank_and_back),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
