@@ -11,6 +11,20 @@
 static _Thread_local char message[BT_ERROR_CAPACITY];
 static _Thread_local int quiet; // calls of bt_error_quiet_begin without their end
 
+// Names out of files come into messages: what could drive a terminal becomes '?'. Those are the
+// control characters of ASCII but tab and newline, and U+0080 to U+009F.
+static void disarm(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at; ++at) {
+        if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) {
+            *at++ = '?';
+            *at = '?';
+        } else if ((*at < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7f) {
+            *at = '?';
+        }
+    }
+}
+
 bt_status bt_error(bt_status status, const char *format, ...)
 {
     if (quiet) {
@@ -22,6 +36,7 @@ bt_status bt_error(bt_status status, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    disarm(text);
     memcpy(message, text, sizeof text);
     return status == BT_OK ? BT_STATUS_INTERNAL : status;
 }
@@ -36,6 +51,7 @@ bt_status bt_error_context(bt_status status, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    disarm(text);
     char old[BT_ERROR_CAPACITY];
     memcpy(old, message, sizeof old);
     // The context matters less than the cause: when both do not fit, the context is cut.

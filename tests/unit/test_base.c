@@ -32,6 +32,10 @@ static void status_keeps_message_and_context(void **state)
     (void)bt_error_context(BT_STATUS_IO, "%s", longer);
     assert_non_null(strstr(bt_error_message(), "file 7 again"));
     assert_int_equal(bt_error(BT_OK, "a mistake"), BT_STATUS_INTERNAL);
+    // A name out of a hostile file does not drive the terminal; text in other scripts stays.
+    (void)bt_error(BT_STATUS_IO, "a\x1b[31m\a\x7f\tb\n\xc2\x9b\xc3\xa9");
+    (void)bt_error_context(BT_STATUS_IO, "%s", "\x1b]0;");
+    assert_string_equal(bt_error_message(), "?]0;: a?[31m??\tb\n??\xc3\xa9");
     assert_int_equal(bt_status_exit_code(BT_STATUS_INVALID_ARGUMENT), 2);
     assert_int_equal(bt_status_exit_code(BT_STATUS_UNAVAILABLE), 4);
     assert_int_equal(bt_status_exit_code(BT_STATUS_IO), 4); // a file or folder that cannot be used
