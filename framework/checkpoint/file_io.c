@@ -81,7 +81,8 @@ bt_status bt_io_open(const bt_file_ops *ops, const char *path, int *file, uint64
     int64_t size = ops->size(ops->self, *file);
     if (size < 0) {
         (void)ops->close(ops->self, *file);
-        return bt_io_failed(size, "read the size of", path);
+        return size == -EISDIR ? bt_error(BT_STATUS_IO, "%s is not a regular file", path)
+                               : bt_io_failed(size, "read the size of", path);
     }
     *size_bytes = (uint64_t)size;
     return BT_OK;

@@ -219,6 +219,23 @@ static void same_step_again(void **state)
     assert_int_equal(test_scratch_count("deep/store"), 1);
 }
 
+// A pipe, which nobody writes, must not be waited for.
+static void what_is_no_file_is_refused(void **state)
+{
+    (void)state;
+    bt_checkpoint_info info;
+    const char *path = test_scratch_path("deep/store/step-00000001/state-00001.safetensors");
+    save(1, &plain);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    ASSERT_FAILS(BT_STATUS_IO, "state-00001.safetensors is not a regular file",
+                 bt_checkpoint_verify(&store, 1, &info));
+    assert_int_equal(unlink(path), 0);
+    ASSERT_OK(bt_dir_make(path));
+    ASSERT_FAILS(BT_STATUS_IO, "is not a regular file", bt_checkpoint_verify(&store, 1, &info));
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void newest_skips_damage(void **state)
 {
     (void)state;
@@ -414,6 +431,7 @@ int main(void)
         TEST(newest_and_retention),
         TEST(other_names_are_left_alone),
         TEST(same_step_again),
+        TEST(what_is_no_file_is_refused),
         TEST(newest_skips_damage),
         TEST(step_of_another_folder),
         TEST(strict),
