@@ -142,6 +142,7 @@ bt_status bt_data_parallel_create(bt_params *params, const bt_data_parallel_opti
                             .options = *options,
                             .rank = options->group ? options->group->rank : 0,
                             .ranks = ranks,
+                            .under_way = -1,
                             .sharded = ranks > 1 && options->sharding != BT_SHARDING_DDP};
     const bool each = p->sharded && options->sharding == BT_SHARDING_ZERO2;
     const int64_t shards = each              ? options->micro_batches
@@ -267,21 +268,38 @@ bt_status bt_data_parallel_join(bt_data_parallel *p)
     return device->backend->event_wait(device, p->reduced, p->context->stream);
 }
 
-// ZERO2: this rank's part of the sum over ranks joins those of the micro-batches before, and the
-// flat gradients go.
+// ZERO2: the flat gradients of the bucket under way go, behind their reduction.
+static bt_status settle(bt_data_parallel *p)
+{
+    bt_device *device = p->context->device;
+    if (p->under_way < 0) {
+        return BT_OK;
+    }
+    bt_storage *flat = p->buckets[p->under_way].grads[0]->storage;
+    p->under_way = -1;
+    bt_status status = device->backend->event_wait(device, p->reduced, p->context->stream);
+    bt_storage_give_up(flat);
+    return status;
+}
+
+// ZERO2: this rank's part of the sum over ranks joins those of the micro-batches before, beside the
+// backward. One bucket is on its way at a time.
 static bt_status keep_part(bt_data_parallel *p, int64_t b)
 {
     const bt_bucket *layout = &p->layout.items[b];
-    bt_bucket_memory *memory = &p->buckets[b];
-    bt_tensor *part = NULL;
-    BT_TRY(bt_data_parallel_join(p));
-    BT_TRY(bt_flat_view(memory->grads[0], p->rank * layout->part, layout->part, &part));
-    bt_status status = p->index == 0
-                           ? bt_flat_copy(p->context, part, 0, memory->reduced, 0, layout->part)
-                           : bt_flat_add(p->context, memory->reduced, 0, part, 0, layout->part);
-    bt_tensor_release(part);
-    bt_storage_give_up(memory->grads[0]->storage);
-    return status;
+    const bt_bucket_memory *memory = &p->buckets[b];
+    const int64_t own = p->rank * layout->part;
+    bt_device *device = p->context->device;
+    const bt_stream around = p->context->stream;
+    p->context->stream = p->stream;
+    bt_status status =
+        p->index == 0
+            ? bt_flat_copy(p->context, memory->grads[0], own, memory->reduced, 0, layout->part)
+            : bt_flat_add(p->context, memory->reduced, 0, memory->grads[0], own, layout->part);
+    p->context->stream = around;
+    BT_TRY(status);
+    p->under_way = b;
+    return device->backend->event_record(device, p->reduced, p->stream);
 }
 
 // All gradients of the bucket are complete.
@@ -292,6 +310,7 @@ static bt_status finish(bt_data_parallel *p, int64_t b)
     if (p->ranks == 1 || (!is_last(p) && !sends_each(p))) {
         return BT_OK;
     }
+    BT_TRY(settle(p));
     BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
     BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
     BT_TRY(reduce(p, b));
@@ -332,6 +351,7 @@ static void give_homes(bt_data_parallel *p, int level, bool as_gradients)
 
 bt_status bt_data_parallel_begin(bt_data_parallel *p, int64_t index)
 {
+    BT_TRY(settle(p));
     p->index = index;
     p->next = 0;
     for (int64_t b = 0; b < p->layout.count; ++b) {
@@ -340,8 +360,10 @@ bt_status bt_data_parallel_begin(bt_data_parallel *p, int64_t index)
     if (index % p->shard_batches == 0) {
         give_homes(p, level_of(p, index / p->shard_batches), false);
     }
-    return BT_OK;
+    return bt_resident_walk(p, 1, true);
 }
+
+bt_status bt_data_parallel_forward(bt_data_parallel *p) { return bt_resident_walk(p, 0, false); }
 
 static bt_status expect_all(const bt_data_parallel *p)
 {
@@ -361,9 +383,11 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
     if (ends_shard(p)) {
         BT_TRY(finish_complete(p));
     }
+    BT_TRY(bt_resident_walk(p, 0, !is_last(p)));
     if (!is_last(p)) {
         return BT_OK;
     }
+    BT_TRY(settle(p));
     give_homes(p, 0, true);
     BT_TRY(p->ranks > 1 ? bt_data_parallel_join(p) : BT_OK);
     return p->window ? bt_bucket_slots_sum(p) : BT_OK;

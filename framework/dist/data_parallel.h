@@ -54,6 +54,8 @@ bool bt_data_parallel_is_sharded(const bt_data_parallel *parallel);
 // Errors  the group's; INVALID_ARGUMENT naming a parameter that got no gradient
 BT_CHECKED bt_status bt_data_parallel_begin(bt_data_parallel *parallel, int64_t index);
 BT_CHECKED bt_status bt_data_parallel_end(bt_data_parallel *parallel);
+// Before a forward that no backward follows.
+BT_CHECKED bt_status bt_data_parallel_forward(bt_data_parallel *parallel);
 // Norm and scale of the gradients of all ranks, as bt_adamw_measure; then the update, and the
 // weights of all ranks.
 BT_CHECKED bt_status bt_data_parallel_measure(bt_data_parallel *parallel, bt_adamw *optimizer,

@@ -1,8 +1,8 @@
 // framework/dist/data_parallel_impl.h - what the files of data parallelism share
 //
 // data_parallel.c: homes, sums, reduction. sharded.c: parts of weights and optimizer state.
-// sharded_state.c: whole state out of the parts and back. bucket_slots.c: sums over ranks whose
-// memory the others map.
+// sharded_state.c: whole state out of the parts and back. resident.c: ZERO3's weights that come and
+// go. bucket_slots.c: sums over ranks whose memory the others map.
 #ifndef BT_DIST_DATA_PARALLEL_IMPL_H
 #define BT_DIST_DATA_PARALLEL_IMPL_H
 
@@ -10,8 +10,10 @@
 #include "framework/dist/data_parallel.h"
 
 enum {
-    BT_LEVELS_MOST = 31,    // sums of shards under way: log2(shards of a rank) + 1
-    BT_RESIDENT_BUCKETS = 4 // ZERO3: of weights; an op has parameters of at most as many
+    BT_LEVELS_MOST = 31,     // sums of shards under way: log2(shards of a rank) + 1
+    BT_RESIDENT_BUCKETS = 4, // ZERO3: of weights; an op has parameters of at most as many
+    BT_AHEAD_BUCKETS = 2,    // besides: gathered, and not read yet
+    BT_WALKS = 2             // over the weights: a forward, a backward
 };
 
 // What a rank keeps of a bucket. Flat tensors are [count], parts [part].
@@ -24,13 +26,16 @@ typedef struct bt_bucket_memory {
     bt_tensor *master_part;           // retained; ZERO: part, f32; value_part where f32
     int64_t pending;                  // gradients that are not complete
     int64_t used;                     // ZERO3: when an op last read it
-    bt_event gathered;                // owned; ZERO1, ZERO2: behind the weights' gather
+    bt_event gathered;                // owned; ZERO: behind the weights' gather
     bool gathering;                   // nobody has waited for it yet
 } bt_bucket_memory;
 
-typedef struct bt_leaf_hook {
-    bt_bucket_memory *bucket; // borrowed
-} bt_leaf_hook;
+// ZERO3: the buckets that one walk over the weights gathers, in order, as the last walk did.
+typedef struct bt_walk {
+    int64_t *order; // owned [capacity]
+    int64_t capacity, count;
+    int64_t next; // of this walk; from `count` on it is not known
+} bt_walk;
 
 struct bt_data_parallel {
     bt_context *context; // borrowed
@@ -46,6 +51,10 @@ struct bt_data_parallel {
     int64_t index;              // of the micro-batch under way
     int64_t next;               // first bucket that was not finished in this micro-batch
     int64_t clock;              // ZERO3: reads so far
+    bt_walk walks[BT_WALKS];    // ZERO3
+    int walk;                   // ZERO3: which one it is
+    int64_t late;               // ZERO3: gathers that began when an op asked for the weights
+    int64_t under_way;          // ZERO2: the bucket whose gradients are being reduced; -1: none
     bt_stream stream;           // owned; collectives beside the backward
     bt_event produced, reduced; // owned
     char *window;               // the group's memory for buckets; NULL: they come from the pool
@@ -76,7 +85,22 @@ BT_CHECKED bt_status bt_bucket_slots_send(bt_data_parallel *parallel, int64_t bu
 // Sums what came, of all buckets; for DDP everywhere.
 BT_CHECKED bt_status bt_bucket_slots_sum(bt_data_parallel *parallel);
 
+// ---- resident.c ---------------------------------------------------------------------------------
+BT_CHECKED bt_status bt_resident_create(bt_data_parallel *parallel);
+void bt_resident_release(bt_data_parallel *parallel);
+// A source of storages: the bucket's weights, gathered if they are not there.
+BT_CHECKED bt_status bt_resident_fetch(void *memory, bt_context *context, bt_storage *storage);
+// Another walk begins: 0 a forward, 1 a backward. `ahead`: no collective of another stream comes
+// until an op reads a weight, so that gathers may begin.
+BT_CHECKED bt_status bt_resident_walk(bt_data_parallel *parallel, int walk, bool ahead);
+// What is there is out of date.
+BT_CHECKED bt_status bt_resident_drop(bt_data_parallel *parallel);
+
 // ---- sharded.c ----------------------------------------------------------------------------------
+// Starts the gather of a bucket's weights behind what the context's stream does now.
+BT_CHECKED bt_status bt_sharded_gather_bucket(bt_bucket_memory *memory);
+// The context's stream goes on behind that gather.
+BT_CHECKED bt_status bt_sharded_await(bt_bucket_memory *memory);
 // Moves the weights into buckets, of which this rank keeps its part.
 BT_CHECKED bt_status bt_sharded_create(bt_data_parallel *parallel);
 // The weights behind an update of the parts.

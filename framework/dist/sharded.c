@@ -1,10 +1,7 @@
 // framework/dist/sharded.c - weights in buckets, and the part of them that a rank updates
 //
 // ZERO1 and ZERO2 keep the flat weights, which are gathered behind an update beside what follows:
-// an op that reads a parameter waits for its bucket. ZERO3 keeps this rank's part and gathers a
-// bucket when an op reads a parameter of it. At most BT_RESIDENT_BUCKETS are there at a time: the
-// one that was read longest ago goes first. All ranks run the same ops, so they gather in the same
-// order.
+// an op that reads a parameter waits for its bucket. ZERO3 keeps this rank's part (resident.c).
 #include "framework/base/mem.h"
 #include "framework/dist/data_parallel_impl.h"
 
@@ -13,50 +10,24 @@ static bool holds_weights(const bt_data_parallel *p)
     return p->options.sharding != BT_SHARDING_ZERO3;
 }
 
-// ---- ZERO3: weights that come and go ------------------------------------------------------------
+// ---- weights on their way -----------------------------------------------------------------------
 
-static void make_room(bt_data_parallel *p)
+bt_status bt_sharded_gather_bucket(bt_bucket_memory *memory)
 {
-    bt_bucket_memory *oldest = NULL;
-    int resident = 0;
-    for (int64_t b = 0; b < p->layout.count; ++b) {
-        bt_bucket_memory *memory = &p->buckets[b];
-        if (memory->values->storage->data) {
-            ++resident;
-            oldest = !oldest || memory->used < oldest->used ? memory : oldest;
-        }
-    }
-    if (resident >= BT_RESIDENT_BUCKETS) {
-        bt_storage_give_up(oldest->values->storage);
-    }
-}
-
-static bt_status gather_bucket(bt_data_parallel *p, bt_bucket_memory *memory, bt_stream stream)
-{
-    return bt_all_gather(p->options.group, bt_tensor_data(memory->value_part),
-                         bt_tensor_data(memory->values),
-                         (int64_t)bt_tensor_bytes(memory->value_part), stream);
-}
-
-static bt_status fetch_weights(void *self, bt_context *context, bt_storage *storage)
-{
-    bt_bucket_memory *memory = self;
     bt_data_parallel *p = memory->owner;
-    memory->used = ++p->clock;
-    if (storage->data) {
-        return BT_OK;
-    }
-    make_room(p);
-    BT_TRY(bt_storage_take_back(context, storage, "weights"));
-    return gather_bucket(p, memory, p->context->stream);
+    bt_device *device = p->context->device;
+    BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
+    BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
+    BT_TRY(bt_all_gather(p->options.group, bt_tensor_data(memory->value_part),
+                         bt_tensor_data(memory->values),
+                         (int64_t)bt_tensor_bytes(memory->value_part), p->stream));
+    memory->gathering = true;
+    return device->backend->event_record(device, memory->gathered, p->stream);
 }
 
-// ---- ZERO1, ZERO2: weights on their way ---------------------------------------------------------
-
-static bt_status await_weights(void *self, bt_context *context, bt_storage *storage)
+bt_status bt_sharded_await(bt_bucket_memory *memory)
 {
-    bt_bucket_memory *memory = self;
-    (void)storage;
+    bt_context *context = memory->owner->context;
     if (!memory->gathering) {
         return BT_OK;
     }
@@ -64,18 +35,18 @@ static bt_status await_weights(void *self, bt_context *context, bt_storage *stor
     return context->device->backend->event_wait(context->device, memory->gathered, context->stream);
 }
 
+static bt_status await_weights(void *self, bt_context *context, bt_storage *storage)
+{
+    (void)context, (void)storage;
+    return bt_sharded_await(self);
+}
+
 // In the order in which the forward reads them, which is about the reverse of the buckets'.
 static bt_status gather_beside(bt_data_parallel *p)
 {
-    bt_device *device = p->context->device;
-    BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
-    BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
     for (int64_t b = p->layout.count - 1; b >= 0; --b) {
-        bt_bucket_memory *memory = &p->buckets[b];
-        BT_TRY(gather_bucket(p, memory, p->stream));
-        BT_TRY(device->backend->event_record(device, memory->gathered, p->stream));
-        memory->gathering = true;
-        bt_tensor_touch(memory->values);
+        BT_TRY(bt_sharded_gather_bucket(&p->buckets[b]));
+        bt_tensor_touch(p->buckets[b].values);
     }
     return p->options.no_overlap ? bt_data_parallel_join(p) : BT_OK;
 }
@@ -120,9 +91,8 @@ static bt_status open_bucket(bt_data_parallel *p, int64_t b)
         BT_TRY(bt_tensor_move_into(p->context, p->params->items[slot->param].value, memory->values,
                                    slot->offset));
     }
+    BT_TRY(p->context->device->backend->event_create(p->context->device, &memory->gathered));
     if (holds_weights(p)) {
-        const bt_device *device = p->context->device;
-        BT_TRY(device->backend->event_create(p->context->device, &memory->gathered));
         memory->values->storage->source = (bt_storage_source){memory, await_weights};
         BT_TRY(bt_flat_view(memory->values, p->rank * layout->part, layout->part,
                             &memory->value_part));
@@ -132,7 +102,7 @@ static bt_status open_bucket(bt_data_parallel *p, int64_t b)
                             &memory->value_part));
     BT_TRY(bt_flat_copy(p->context, memory->values, p->rank * layout->part, memory->value_part, 0,
                         layout->part));
-    memory->values->storage->source = (bt_storage_source){memory, fetch_weights};
+    memory->values->storage->source = (bt_storage_source){memory, bt_resident_fetch};
     bt_storage_give_up(memory->values->storage);
     return take_masters(p, b);
 }
@@ -142,11 +112,12 @@ bt_status bt_sharded_create(bt_data_parallel *p)
     for (int64_t b = 0; b < p->layout.count; ++b) {
         BT_TRY(open_bucket(p, b));
     }
-    return BT_OK;
+    return holds_weights(p) ? BT_OK : bt_resident_create(p);
 }
 
 void bt_sharded_release(bt_data_parallel *p)
 {
+    bt_resident_release(p);
     for (int64_t b = 0; p->buckets && b < p->layout.count; ++b) {
         bt_bucket_memory *memory = &p->buckets[b];
         if (memory->values) { // parameters may live on
@@ -169,10 +140,7 @@ void bt_sharded_release(bt_data_parallel *p)
 
 bt_status bt_sharded_gather(bt_data_parallel *p)
 {
-    for (int64_t b = 0; b < p->layout.count && !holds_weights(p); ++b) {
-        bt_storage_give_up(p->buckets[b].values->storage); // what is there is out of date
-    }
-    return holds_weights(p) ? gather_beside(p) : BT_OK;
+    return holds_weights(p) ? gather_beside(p) : bt_resident_drop(p);
 }
 
 // ---- the optimizer ------------------------------------------------------------------------------

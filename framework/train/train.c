@@ -50,6 +50,7 @@ static bt_status evaluate_rounds(bt_trainer *t, int64_t rounds, float *losses)
         bt_tensor *targets = NULL;
         bt_tensor *batch_loss = NULL;
         BT_TRY_GOTO(bt_feed_next(&feed, &ids, &targets), done);
+        BT_TRY_GOTO(t->parallel ? bt_data_parallel_forward(t->parallel) : BT_OK, done);
         const bt_batch batch = {.count = 2, .items = {{"ids", ids}, {"targets", targets}}};
         BT_TRY_GOTO(bt_model_loss(&t->session.context, &t->model, &batch, &batch_loss), done);
         BT_TRY_GOTO(bt_feed_done(&feed), next);
