@@ -12,7 +12,8 @@
 //   3. A round has at most BT_TELEMETRY_SAMPLES_MAX samples: beyond that every second one is
 //      dropped (what it had against the round goes to its neighbour) and the period doubles.
 //
-// A process on the GPU is the round's own when it is in the worker's process group. In a container
+// A process on the GPU is the round's own when it is in the worker's process group or descends from
+// the worker, as ranks do. In a container
 // NVML counts processes by numbers of the host, which say nothing here: then only those count as
 // foreign that were there before the worker started. Either way it must be seen twice in a row.
 #ifndef BT_HARNESS_RUN_TELEMETRY_H

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -65,6 +66,33 @@ static bool was_there_before(const gpu_watch *gpu, unsigned pid)
     return false;
 }
 
+// 0: it is gone.
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], text[512];
+    int parent = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    const size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    text[length] = '\0';
+    const char *at = strrchr(text, ')'); // the name before it may hold anything
+    return at && sscanf(at, ") %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+}
+
+static bool is_of_worker(const gpu_watch *gpu, pid_t pid)
+{
+    if (getpgid(pid) == gpu->worker) {
+        return true;
+    }
+    while (pid > 1 && pid != gpu->worker) {
+        pid = parent_of(pid);
+    }
+    return pid > 1;
+}
+
 static bool is_foreign(const gpu_watch *gpu, const bt_nvml_process *process)
 {
     if (process->used_bytes == 0) {
@@ -75,7 +103,7 @@ static bool is_foreign(const gpu_watch *gpu, const bt_nvml_process *process)
     }
     pid_t pid = (pid_t)process->pid;
     bool exists = kill(pid, 0) == 0 || errno == EPERM;
-    return exists && getpgid(pid) != gpu->worker && pid != getpid();
+    return exists && !is_of_worker(gpu, pid) && pid != getpid();
 }
 
 static double count_foreign(const gpu_watch *gpu, const bt_nvml_process *list, unsigned count)

@@ -1,8 +1,10 @@
 // tests/harness/test_telemetry.c - samples of the machine beside a round: recorded, read, judged
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -284,6 +286,43 @@ static void processes_of_others_are_found(void **state)
     bt_telemetry_close(telemetry);
 }
 
+// A rank has a process group of its own.
+static void descendants_of_the_worker_are_its_own(void **state)
+{
+    (void)state;
+    if (need_fake_nvml()) {
+        skip();
+    }
+    int64_t count = 0;
+    char text[64];
+    bt_telemetry *telemetry = NULL;
+    const pid_t rank = fork();
+    if (rank == 0) {
+        (void)setpgid(0, 0);
+        (void)pause();
+        _exit(0);
+    }
+    (void)setpgid(rank, rank);
+    ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
+    (void)snprintf(text, sizeof text, "%d", (int)getpid()); // the recorder, which is no worker here
+    setenv("FAKE_NVML_PIDS", text, 1);
+    bt_telemetry_begin(telemetry, getpid());
+    (void)snprintf(text, sizeof text, "%d", (int)rank);
+    setenv("FAKE_NVML_PIDS", text, 1);
+    const bt_store_telemetry *samples = NULL;
+    const struct timespec wait = {0, 20000000};
+    for (; count < 60; samples = bt_telemetry_samples(telemetry, &count)) {
+        (void)nanosleep(&wait, NULL);
+        bt_telemetry_tick(telemetry);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        assert_true(samples[i].other_processes == 0.0);
+    }
+    bt_telemetry_close(telemetry);
+    (void)kill(rank, SIGKILL);
+    (void)waitpid(rank, NULL, 0);
+}
+
 static void a_lost_device_is_asked_no_more(void **state)
 {
     (void)state;
@@ -540,6 +579,7 @@ int main(void)
         TEST(every_failed_allocation_of_writing_is_reported),
         TEST(gpu_is_sampled),
         TEST(processes_of_others_are_found),
+        TEST(descendants_of_the_worker_are_its_own),
         TEST(a_lost_device_is_asked_no_more),
         TEST(a_slow_driver_is_asked_less_often),
         TEST(a_device_that_is_not_there_is_not_watched),
