@@ -29,6 +29,7 @@ template <class F, bool GENERAL> struct keys {
     static constexpr int SPLIT = 1, PARTS = 1;
     static constexpr int PART_BYTES = 2 * F::TILE_BYTES, ROW_BYTES = 4 * STATISTICS; // k, v
     static constexpr int STAGE_BYTES = 2 * F::TILE_BYTES, STAGE_STEP = 2 * F::STEP;  // q, do
+    static constexpr bool JOINS = BUFFERS == 2 && !GENERAL;
     using sees = key_sight<GROUPS, GENERAL>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -89,9 +90,136 @@ template <class F, bool GENERAL> struct keys {
         }
     }
 
+    // The tiles of queries that see a block of keys, whose first products are under way; the last
+    // one's dk and dv are left to be added. Returns the stage that holds it.
+    static __device__ __forceinline__ int
+    walk(float (&s)[32], float (&dp)[32], float (&dk)[F::COLUMN_TILES][32],
+         float (&dv)[F::COLUMN_TILES][32], uint32_t (&p)[16], uint32_t (&ds)[16],
+         reader<keys> &from, const work &w, const sight &sight, uint64_t own, uint64_t stages,
+         int block, bool adds_first, const place &at)
+    {
+        int old;
+        for (int tile = sight.own.bottom;; ++tile) {
+            const uint32_t tile_rows = from.mem.rows(from.ring.stage) + (at.lane & 3) * 8;
+            wgmma_wait<1>();
+            wgmma_settle(s);
+            exponentials(s, tile_rows, w.scale_log2);
+            mask_queries<GENERAL>(s, w, sight, block, tile, at);
+            wgmma_wait<0>();
+            wgmma_settle(dp);
+            pack_both(p, ds, s, dp, tile_rows);
+            old = from.ring.stage;
+            from.ring.advance();
+            if (tile == sight.own.top) {
+                return old;
+            }
+            const bool adds = tile != sight.own.bottom || adds_first;
+            from.ready();
+            wgmma_fence();
+            F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
+            F::accumulate(dk, ds, stages + old * STAGE_STEP, adds);
+            wgmma_commit();
+            F::scores(s, own, stages + from.ring.stage * STAGE_STEP);
+            wgmma_commit();
+            wgmma_wait<1>(); // frees the registers of p and ds for dp
+            wgmma_settle(p);
+            wgmma_settle(ds);
+            from.release(old);
+            wgmma_fence();
+            F::scores(dp, own + F::STEP, stages + from.ring.stage * STAGE_STEP + F::STEP);
+            wgmma_commit();
+        }
+    }
+
+    // The same for own tiles that stand twice: an item's first products go out with the last ones
+    // of the item before. It passes over two tiles at most while it holds a stage.
+    static __device__ __forceinline__ void consume_joined(const work &w, const memory<keys> &mem,
+                                                          const place &at)
+    {
+        const uint64_t stages = operand(mem.stage(0));
+        float s[32], dp[32], dk[F::COLUMN_TILES][32], dv[F::COLUMN_TILES][32];
+        uint32_t p[16], ds[16];
+        reader<keys> from = {mem, at, {}};
+        ring_place<STAGES> &ring = from.ring;
+        int round = 0, index = item_index(0, blockIdx.x, gridDim.x), old;
+        if (index >= w.total) {
+            return;
+        }
+        auto enter = [&](const sight &sight, int place) {
+            from.pass(sight.own.bottom - sight.item.bottom);
+            mbarrier_wait(mem.own_full(place), mem.phase_of(round));
+            from.ready();
+        };
+        auto store = [&](int place) {
+            F::store(mem.own(place), dk, w.scale, w.scale, at);
+            F::store(mem.own(place) + F::TILE_BYTES, dv, 1.0f, 1.0f, at);
+            results_ready(mem, place, at);
+        };
+        item t = item_at(w, index);
+        int block = sees::block(w, t, turn_of<GROUPS>(at.group, 0));
+        int place = mem.place_of(0, at.group);
+        sight sight = sees::of(w, t, block);
+        enter(sight, place);
+        uint64_t own = operand(mem.own(place));
+        wgmma_fence();
+        F::scores(s, own, stages + ring.stage * STAGE_STEP);
+        wgmma_commit();
+        F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+        wgmma_commit();
+        for (;;) {
+            old = walk(s, dp, dk, dv, p, ds, from, w, sight, own, stages, block, false, at);
+            index = item_index(round + 1, blockIdx.x, gridDim.x);
+            if (index >= w.total) {
+                break;
+            }
+            const int done = place;
+            const bool adds = sight.own.top != sight.own.bottom;
+            ++round;
+            t = item_at(w, index);
+            block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
+            place = mem.place_of(round, at.group);
+            sight = sees::of(w, t, block);
+            enter(sight, place);
+            own = operand(mem.own(place));
+            wgmma_fence();
+            F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
+            F::accumulate(dk, ds, stages + old * STAGE_STEP, adds);
+            wgmma_commit();
+            F::scores(s, own, stages + ring.stage * STAGE_STEP);
+            wgmma_commit();
+            wgmma_wait<1>();
+            wgmma_settle(p);
+            wgmma_settle(ds);
+            from.release(old);
+            wgmma_fence();
+            F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+            wgmma_commit();
+            wgmma_wait<0>();
+            wgmma_settle(s);
+            wgmma_settle(dp);
+            settle(dk);
+            settle(dv);
+            store(done);
+        }
+        const bool adds = sight.own.top != sight.own.bottom;
+        wgmma_fence();
+        F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
+        F::accumulate(dk, ds, stages + old * STAGE_STEP, adds);
+        wgmma_commit();
+        wgmma_wait<0>();
+        settle(dk);
+        settle(dv);
+        from.release(old);
+        store(place);
+    }
+
     static __device__ __forceinline__ void consume(const work &w, const rows &rows,
                                                    const memory<keys> &mem, const place &at)
     {
+        if constexpr (JOINS) {
+            consume_joined(w, mem, at);
+            return;
+        }
         const uint64_t stages = operand(mem.stage(0));
         float s[32], dp[32], dk[F::COLUMN_TILES][32], dv[F::COLUMN_TILES][32];
         uint32_t p[16], ds[16];
@@ -116,37 +244,8 @@ template <class F, bool GENERAL> struct keys {
                 wgmma_commit();
                 F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
                 wgmma_commit();
-                int old;
-                for (int tile = sight.own.bottom;; ++tile) {
-                    const uint32_t tile_rows = mem.rows(ring.stage) + (at.lane & 3) * 8;
-                    wgmma_wait<1>();
-                    wgmma_settle(s);
-                    exponentials(s, tile_rows, w.scale_log2);
-                    mask_queries<GENERAL>(s, w, sight, block, tile, at);
-                    wgmma_wait<0>();
-                    wgmma_settle(dp);
-                    pack_both(p, ds, s, dp, tile_rows);
-                    old = ring.stage;
-                    ring.advance();
-                    if (tile == sight.own.top) {
-                        break;
-                    }
-                    const bool adds = tile != sight.own.bottom || member > 0;
-                    from.ready();
-                    wgmma_fence();
-                    F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);
-                    F::accumulate(dk, ds, stages + old * STAGE_STEP, adds);
-                    wgmma_commit();
-                    F::scores(s, own, stages + ring.stage * STAGE_STEP);
-                    wgmma_commit();
-                    wgmma_wait<1>(); // frees the registers of p and ds for dp
-                    wgmma_settle(p);
-                    wgmma_settle(ds);
-                    from.release(old);
-                    wgmma_fence();
-                    F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
-                    wgmma_commit();
-                }
+                const int old =
+                    walk(s, dp, dk, dv, p, ds, from, w, sight, own, stages, block, member > 0, at);
                 const bool adds = sight.own.bottom != sight.own.top || member > 0;
                 wgmma_fence();
                 F::accumulate(dv, p, stages + old * STAGE_STEP + F::STEP, adds);

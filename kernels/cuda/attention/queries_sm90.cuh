@@ -132,6 +132,7 @@ template <class F, bool GENERAL> struct queries {
     static constexpr int STAGE_TILES = ACROSS ? 3 : 2;
     static constexpr int STAGE_BYTES = STAGE_TILES * F::TILE_BYTES;
     static constexpr int STAGE_STEP = STAGE_TILES * F::STEP, SUM_STEP = ACROSS ? 2 * F::STEP : 0;
+    static constexpr bool JOINS = BUFFERS == 2 && !GENERAL;
     using sees = query_sight<GROUPS, GENERAL>;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -169,9 +170,138 @@ template <class F, bool GENERAL> struct queries {
         send<F>(&maps.dq, from, block, t.head, t.batch);
     }
 
+    // The tiles of a block of queries, whose first products are under way; the last one's dq is
+    // left to be added. Returns the stage that holds it.
+    static __device__ __forceinline__ int
+    walk(float (&s)[32], float (&dp)[32], float (&dq)[F::COLUMN_TILES][32],
+         uint32_t (&ds)[F::FRAGMENT], reader<queries> &from, const work &w, const sight &sight,
+         const statistics &r, uint64_t own, uint64_t stages, int block, const place &at)
+    {
+        ring_place<STAGES> &ring = from.ring;
+        int old = -1;
+        for (int tile = sight.own.top;; --tile) {
+            wgmma_wait<2>();
+            wgmma_settle(s);
+            from.release(ring.stage, 0);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    s[4 * i + e] = exp2_approximate(fmaf(s[4 * i + e], w.scale_log2, -r.lse0));
+                    s[4 * i + 2 + e] =
+                        exp2_approximate(fmaf(s[4 * i + 2 + e], w.scale_log2, -r.lse1));
+                }
+            }
+            mask_keys<GENERAL>(s, w, sight, block, tile, at, 0.0f);
+            wgmma_wait<0>();
+            wgmma_settle(dp);
+            from.release(ring.stage, 1);
+            if (old >= 0) {
+                from.release(old, 2);
+            }
+            pack_ds<F>(ds, s, dp, r);
+            from.ready(2);
+            old = ring.stage;
+            ring.advance();
+            if (tile == sight.own.bottom) {
+                return old;
+            }
+            from.ready(0);
+            from.ready(1);
+            wgmma_fence();
+            F::scores(s, own, stages + ring.stage * STAGE_STEP);
+            wgmma_commit();
+            F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP, tile != sight.own.top);
+            wgmma_commit();
+            F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+            wgmma_commit();
+        }
+    }
+
+    // The same for own tiles that stand twice: an item's first products go out with the last one of
+    // the item before. It passes over two tiles at most while it holds a stage.
+    static __device__ __forceinline__ void
+    consume_joined(const work &w, const rows &rows, const memory<queries> &mem, const place &at)
+    {
+        const uint64_t stages = operand(mem.stage(0));
+        float s[32], dp[32], dq[F::COLUMN_TILES][32];
+        uint32_t ds[F::FRAGMENT];
+        reader<queries> from = {mem, at, {}};
+        ring_place<STAGES> &ring = from.ring;
+        int round = 0, index = item_index(0, blockIdx.x, gridDim.x), old;
+        if (index >= w.total) {
+            return;
+        }
+        auto enter = [&](const sight &sight, int place) {
+            from.pass(sight.item.top - sight.own.top);
+            mbarrier_wait(mem.own_full(place), mem.phase_of(round));
+            from.ready();
+        };
+        item t = item_at(w, index);
+        int block = sees::block(w, t, turn_of<GROUPS>(at.group, 0));
+        int place = mem.place_of(0, at.group);
+        sight sight = sees::of(w, t, block);
+        float2 lse = lse_of(rows.lse, w, t, block, at);
+        enter(sight, place);
+        uint64_t own = operand(mem.own(place));
+        wgmma_fence();
+        F::scores(s, own, stages + ring.stage * STAGE_STEP);
+        wgmma_commit();
+        wgmma_commit(); // in the place of dq's
+        F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+        wgmma_commit();
+        for (;;) {
+            const statistics r =
+                make_rows<F>(mem.own(place), lse, statistics_of(rows.statistics, w, t, block, at),
+                             block >= 0, at);
+            old = walk(s, dp, dq, ds, from, w, sight, r, own, stages, block, at);
+            index = item_index(round + 1, blockIdx.x, gridDim.x);
+            if (index >= w.total) {
+                break;
+            }
+            const int done = place;
+            const bool adds = sight.own.top != sight.own.bottom;
+            ++round;
+            t = item_at(w, index);
+            block = sees::block(w, t, turn_of<GROUPS>(at.group, round));
+            place = mem.place_of(round, at.group);
+            sight = sees::of(w, t, block);
+            lse = lse_of(rows.lse, w, t, block, at);
+            enter(sight, place);
+            own = operand(mem.own(place));
+            wgmma_fence();
+            F::scores(s, own, stages + ring.stage * STAGE_STEP);
+            wgmma_commit();
+            F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP, adds);
+            wgmma_commit();
+            F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
+            wgmma_commit();
+            wgmma_wait<0>();
+            wgmma_settle(s);
+            wgmma_settle(dp);
+            settle(dq);
+            from.release(old);
+            F::store(mem.own(done), dq, w.scale, w.scale, at);
+            results_ready(mem, done, at);
+        }
+        wgmma_fence();
+        F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP,
+                      sight.own.top != sight.own.bottom);
+        wgmma_commit();
+        wgmma_wait<0>();
+        settle(dq);
+        from.release(old);
+        F::store(mem.own(place), dq, w.scale, w.scale, at);
+        results_ready(mem, place, at);
+    }
+
     static __device__ __forceinline__ void consume(const work &w, const rows &rows,
                                                    const memory<queries> &mem, const place &at)
     {
+        if constexpr (JOINS) {
+            consume_joined(w, rows, mem, at);
+            return;
+        }
         const uint64_t stages = operand(mem.stage(0));
         float s[32], dp[32], dq[F::COLUMN_TILES][32];
         uint32_t ds[F::FRAGMENT];
@@ -208,44 +338,7 @@ template <class F, bool GENERAL> struct queries {
             if constexpr (!ACROSS) {
                 r = make_rows<F>(mem.own(place), lse, written, block >= 0, at);
             }
-            int old = -1;
-            for (int tile = sight.own.top;; --tile) {
-                wgmma_wait<2>();
-                wgmma_settle(s);
-                from.release(ring.stage, 0);
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-#pragma unroll
-                    for (int e = 0; e < 2; ++e) {
-                        s[4 * i + e] = exp2_approximate(fmaf(s[4 * i + e], w.scale_log2, -r.lse0));
-                        s[4 * i + 2 + e] =
-                            exp2_approximate(fmaf(s[4 * i + 2 + e], w.scale_log2, -r.lse1));
-                    }
-                }
-                mask_keys<GENERAL>(s, w, sight, block, tile, at, 0.0f);
-                wgmma_wait<0>();
-                wgmma_settle(dp);
-                from.release(ring.stage, 1);
-                if (old >= 0) {
-                    from.release(old, 2);
-                }
-                pack_ds<F>(ds, s, dp, r);
-                from.ready(2);
-                old = ring.stage;
-                ring.advance();
-                if (tile == sight.own.bottom) {
-                    break;
-                }
-                from.ready(0);
-                from.ready(1);
-                wgmma_fence();
-                F::scores(s, own, stages + ring.stage * STAGE_STEP);
-                wgmma_commit();
-                F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP, tile != sight.own.top);
-                wgmma_commit();
-                F::scores(dp, own + F::STEP, stages + ring.stage * STAGE_STEP + F::STEP);
-                wgmma_commit();
-            }
+            const int old = walk(s, dp, dq, ds, from, w, sight, r, own, stages, block, at);
             wgmma_fence();
             F::accumulate(dq, ds, stages + old * STAGE_STEP + SUM_STEP,
                           sight.own.top != sight.own.bottom);
