@@ -114,6 +114,7 @@ static bt_status on_step(void *context, const bt_lockstep_step *given, bool *sto
     double lr = 0;
     for (int i = 0; i < 2; ++i) {
         if (self->sides[i].lockstep.plan) {
+            step->trains[i] = true;
             step->loss[i] = (double)given->event[i].loss;
             lr = fmax(lr, given->event[i].lr);
         }

@@ -32,7 +32,8 @@ typedef struct bt_diff_row {
 
 typedef struct bt_diff_step {
     int64_t step;
-    double loss[2];       // NaN: the side does not say it
+    double loss[2]; // NaN where `trains` is false: values of a folder come without it
+    bool trains[2];
     double drift;         // of the bound
     int64_t first, count; // rows
     int64_t over;         // of them

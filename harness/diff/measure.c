@@ -54,11 +54,17 @@ static bool same_value(double x, double y)
     return (isnan(x) && isnan(y)) || !(x < y || x > y || isnan(x) || isnan(y));
 }
 
-void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_difference *out)
+// What is found in some elements; sums, not yet roots.
+typedef struct part {
+    int64_t differing, first, worst; // first, worst: -1 where there is none
+    double first_a, first_b, max, squares, norm, largest;
+} part;
+
+static void measure(const bt_diff_value *a, const bt_diff_value *b, int64_t begin, int64_t end,
+                    part *out)
 {
-    double squares = 0, norm = 0, largest = 0;
-    *out = (bt_difference){.elements = a->count, .first = -1, .worst = -1};
-    for (int64_t i = 0; i < a->count; ++i) {
+    *out = (part){.first = -1, .worst = -1};
+    for (int64_t i = begin; i < end; ++i) {
         const double x = element_of(a, i), y = element_of(b, i);
         const bool same = same_value(x, y);
         const double gap = same ? 0 : isfinite(x - y) ? fabs(x - y) : (double)INFINITY;
@@ -74,14 +80,58 @@ void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_differe
             out->max = gap;
             out->worst = i;
         }
-        squares += gap * gap;
-        norm += isfinite(x) ? x * x : 0;
-        largest = isfinite(x) ? fmax(largest, fabs(x)) : largest;
+        out->squares += gap * gap;
+        out->norm += isfinite(x) ? x * x : 0;
+        out->largest = isfinite(x) ? fmax(out->largest, fabs(x)) : out->largest;
     }
-    out->l2 = sqrt(squares);
-    out->norm = sqrt(norm);
+}
+
+static void add_part(part *sum, const part *next)
+{
+    if (sum->first < 0) {
+        sum->first = next->first;
+        sum->first_a = next->first_a;
+        sum->first_b = next->first_b;
+    }
+    if (next->max > sum->max) {
+        sum->max = next->max;
+        sum->worst = next->worst;
+    }
+    sum->differing += next->differing;
+    sum->squares += next->squares;
+    sum->norm += next->norm;
+    sum->largest = fmax(sum->largest, next->largest);
+}
+
+// Pieces of a fixed size, added in order: the same sums with any number of threads.
+void bt_difference_of(const bt_diff_value *a, const bt_diff_value *b, bt_difference *out)
+{
+    enum { PIECE = 1 << 15, PIECES = 64 };
+    part sum = {.first = -1, .worst = -1};
+    for (int64_t base = 0; base < a->count; base += (int64_t)PIECE * PIECES) {
+        part parts[PIECES];
+        const int64_t left = (a->count - base + PIECE - 1) / PIECE;
+        const int pieces = left < PIECES ? (int)left : PIECES;
+#pragma omp parallel for schedule(dynamic) if (pieces > 1)
+        for (int i = 0; i < pieces; ++i) {
+            const int64_t begin = base + (int64_t)i * PIECE;
+            measure(a, b, begin, begin + PIECE < a->count ? begin + PIECE : a->count, &parts[i]);
+        }
+        for (int i = 0; i < pieces; ++i) {
+            add_part(&sum, &parts[i]);
+        }
+    }
+    *out = (bt_difference){.elements = a->count,
+                           .differing = sum.differing,
+                           .first = sum.first,
+                           .first_a = sum.first_a,
+                           .first_b = sum.first_b,
+                           .max = sum.max,
+                           .worst = sum.worst,
+                           .l2 = sqrt(sum.squares),
+                           .norm = sqrt(sum.norm)};
     out->l2_relative = out->l2 > 0 ? out->l2 / out->norm : 0;
-    out->max_relative = out->max > 0 ? out->max / largest : 0;
+    out->max_relative = out->max > 0 ? out->max / sum.largest : 0;
 }
 
 const char *bt_element_text(const bt_shape *shape, int64_t element, char text[64])

@@ -29,6 +29,11 @@ static void write_bound(const bt_diff_result *result, bt_str *out)
 
 // ---- text ---------------------------------------------------------------------------------------
 
+static bt_text loss_text(const bt_diff_step *step, int side)
+{
+    return step->trains[side] ? bt_textf("%.7g", step->loss[side]) : bt_textf("-");
+}
+
 static bt_status write_steps(const bt_diff_result *result, bt_str *out)
 {
     bt_table table = {.align = "rrrrrrrr"};
@@ -39,9 +44,8 @@ static bt_status write_steps(const bt_diff_result *result, bt_str *out)
         for (int64_t r = step->first; r < step->first + step->count; ++r) {
             worst = fmax(worst, result->rows[r].difference.l2_relative);
         }
-        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)step->step).text,
-                     bt_textf("%.7g", step->loss[0]).text, bt_textf("%.7g", step->loss[1]).text,
-                     bt_textf("%lld", (long long)step->count).text,
+        BT_TABLE_ROW(&table, bt_textf("%lld", (long long)step->step).text, loss_text(step, 0).text,
+                     loss_text(step, 1).text, bt_textf("%lld", (long long)step->count).text,
                      bt_textf("%lld", (long long)step->missing).text,
                      bt_textf("%lld", (long long)step->over).text,
                      bt_textf("%.2e", step->drift).text, bt_textf("%.2e", worst).text);

@@ -2,6 +2,7 @@
 // over
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/diff/diff.h"
@@ -66,6 +67,34 @@ static void types_bits_and_values_that_are_no_numbers(void **state)
     const bt_diff_value empty = value_of(BT_F32, 0, full);
     bt_difference_of(&empty, &empty, &d);
     assert_true(d.l2_relative <= 0 && d.differing == 0);
+}
+
+// A tensor of more than one turn of pieces: what is in each piece is found, with any number of
+// threads.
+static void large_tensors_are_measured_whole(void **state)
+{
+    (void)state;
+    enum { COUNT = 64 * 32768 + 40000, GAPS = 4 };
+    static const int64_t gaps[GAPS] = {32767, 32768, 64 * 32768, COUNT - 1};
+    float *x = calloc(COUNT, sizeof *x), *y = calloc(COUNT, sizeof *y);
+    bt_difference d;
+    assert_true(x && y);
+    for (int64_t i = 0; i < COUNT; ++i) {
+        x[i] = y[i] = (float)(i % 3);
+    }
+    for (int i = 0; i < GAPS; ++i) {
+        y[gaps[i]] += (float)(i + 1);
+    }
+    const bt_diff_value a = value_of(BT_F32, COUNT, x), b = value_of(BT_F32, COUNT, y);
+    bt_difference_of(&a, &b, &d);
+    assert_int_equal(d.differing, GAPS);
+    assert_int_equal(d.first, gaps[0]);
+    assert_int_equal(d.worst, gaps[GAPS - 1]);
+    assert_true(near(d.max, 4) && near(d.l2 * d.l2, 1 + 4 + 9 + 16));
+    assert_true(near(d.norm * d.norm, 5.0 * (double)(COUNT / 3) + (COUNT % 3 == 2)));
+    assert_true(near(d.max_relative, 2));
+    free(x);
+    free(y);
 }
 
 static void elements_are_named_by_their_index(void **state)
@@ -330,6 +359,7 @@ int main(void)
         cmocka_unit_test(equal_sides_have_equal_bits),
         cmocka_unit_test(the_first_value_over_its_bound_is_named),
         cmocka_unit_test(precisions_are_within_their_bounds),
+        cmocka_unit_test(large_tensors_are_measured_whole),
         cmocka_unit_test(values_of_a_folder_stand_for_a_side),
         cmocka_unit_test(a_side_that_fails_ends_both),
         cmocka_unit_test(json_and_page_are_whole),
