@@ -261,23 +261,31 @@ static bt_status reduce(bt_data_parallel *p, int64_t b)
     return bt_all_reduce(p->options.group, data, layout->count, BT_F32, BT_REDUCE_SUM, p->stream);
 }
 
+bt_status bt_communication_await(bt_context *context, bt_event event)
+{
+    bt_range_push(context, BT_COMMUNICATION);
+    const bt_status status =
+        context->device->backend->event_wait(context->device, event, context->stream);
+    bt_range_pop(context);
+    return status;
+}
+
 bt_status bt_data_parallel_join(bt_data_parallel *p)
 {
     bt_device *device = p->context->device;
     BT_TRY(device->backend->event_record(device, p->reduced, p->stream));
-    return device->backend->event_wait(device, p->reduced, p->context->stream);
+    return bt_communication_await(p->context, p->reduced);
 }
 
 // ZERO2: the flat gradients of the bucket under way go, behind their reduction.
 static bt_status settle(bt_data_parallel *p)
 {
-    bt_device *device = p->context->device;
     if (p->under_way < 0) {
         return BT_OK;
     }
     bt_storage *flat = p->buckets[p->under_way].grads[0]->storage;
     p->under_way = -1;
-    bt_status status = device->backend->event_wait(device, p->reduced, p->context->stream);
+    bt_status status = bt_communication_await(p->context, p->reduced);
     bt_storage_give_up(flat);
     return status;
 }
@@ -313,7 +321,10 @@ static bt_status finish(bt_data_parallel *p, int64_t b)
     BT_TRY(settle(p));
     BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
     BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
-    BT_TRY(reduce(p, b));
+    bt_range_push(p->context, BT_COMMUNICATION);
+    const bt_status status = reduce(p, b);
+    bt_range_pop(p->context);
+    BT_TRY(status);
     return sends_each(p) ? keep_part(p, b) : BT_OK;
 }
 
@@ -404,9 +415,12 @@ bt_status bt_data_parallel_measure(bt_data_parallel *p, bt_adamw *optimizer, dou
     }
     BT_TRY(bt_adamw_squares(p->context, optimizer, p->partials));
     if (p->sharded) {
-        BT_TRY(bt_all_reduce(p->options.group, bt_tensor_data(p->partials),
-                             bt_tensor_count(p->partials), BT_F64, BT_REDUCE_SUM,
-                             p->context->stream));
+        bt_range_push(p->context, BT_COMMUNICATION);
+        const bt_status status =
+            bt_all_reduce(p->options.group, bt_tensor_data(p->partials),
+                          bt_tensor_count(p->partials), BT_F64, BT_REDUCE_SUM, p->context->stream);
+        bt_range_pop(p->context);
+        BT_TRY(status);
     }
     return bt_adamw_clip(p->context, optimizer, p->partials, grad_scale);
 }

@@ -71,6 +71,12 @@ BT_CHECKED bt_status bt_flat_copy(bt_context *context, const bt_tensor *from, in
 // to[to_at ..] += from[from_at ..], `count` elements of f32.
 BT_CHECKED bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_at,
                                  const bt_tensor *from, int64_t from_at, int64_t count);
+// The range of time in which a rank's computation stands still for other ranks: on a device from
+// what was computed to what waits for it, on the CPU the collective itself.
+#define BT_COMMUNICATION "communication"
+
+// The context's stream goes on behind the event, which lies behind a collective.
+BT_CHECKED bt_status bt_communication_await(bt_context *context, bt_event event);
 // The context's stream goes on behind what was given to the group's.
 BT_CHECKED bt_status bt_data_parallel_join(bt_data_parallel *parallel);
 

@@ -18,9 +18,12 @@ bt_status bt_sharded_gather_bucket(bt_bucket_memory *memory)
     bt_device *device = p->context->device;
     BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
     BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
-    BT_TRY(bt_all_gather(p->options.group, bt_tensor_data(memory->value_part),
-                         bt_tensor_data(memory->values),
-                         (int64_t)bt_tensor_bytes(memory->value_part), p->stream));
+    bt_range_push(p->context, BT_COMMUNICATION);
+    const bt_status status = bt_all_gather(p->options.group, bt_tensor_data(memory->value_part),
+                                           bt_tensor_data(memory->values),
+                                           (int64_t)bt_tensor_bytes(memory->value_part), p->stream);
+    bt_range_pop(p->context);
+    BT_TRY(status);
     memory->gathering = true;
     return device->backend->event_record(device, memory->gathered, p->stream);
 }
@@ -32,7 +35,7 @@ bt_status bt_sharded_await(bt_bucket_memory *memory)
         return BT_OK;
     }
     memory->gathering = false;
-    return context->device->backend->event_wait(context->device, memory->gathered, context->stream);
+    return bt_communication_await(context, memory->gathered);
 }
 
 static bt_status await_weights(void *self, bt_context *context, bt_storage *storage)

@@ -90,10 +90,12 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double vocab = bt_plan_number(train, "model.vocab");
     double tokens = (double)micro_batch * bt_plan_number(train, "sequence");
     double parameters = (double)bt_plan_parameters(train);
-    // Weights, two moments in fp32, and the bf16 copy. Gradients are there from a block's backward
-    // to the optimizer's step: where nothing accumulates, they take the place of activations.
-    double state = parameters * (narrow ? 14 : 12), gradients = parameters * 4;
-    bool accumulates = bt_plan_number(train, "tokens_per_step") > tokens;
+    // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients are there from a block's
+    // backward to the optimizer's step: where nothing accumulates, they take the place of
+    // activations.
+    const bt_plan_ranks ranks = bt_plan_ranks_of(train);
+    const double gradients = ranks.parallel ? ranks.gradients_bytes : parameters * 4;
+    bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > tokens;
     bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
     double blocks = (double)how.blocks;
     double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
@@ -102,10 +104,11 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
         kept = layers * llama_block(train, width, narrow);
     }
     // The head: logits of some rows, whose place their gradient takes (the fused head's pieces),
-    // the gradients of its input and of the tied embedding, which is fp32.
+    // the gradients of its input and of the tied embedding, which is fp32; in a bucket of bf16
+    // weights' gradients it is added up beside its place.
     double logits = smaller_of(tokens * vocab * element_bytes, HEAD_LOGITS_BYTES);
-    double head = logits + 3 * unit + 4 * vocab * width;
+    double head = logits + 3 * unit + 4 * vocab * width * (ranks.parallel && narrow ? 2 : 1);
     double forward = kept * unit + larger_of(head, used_by_block[how.mode] * unit);
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
-    return (uint64_t)(1.04 * (state + peak));
+    return (uint64_t)(1.04 * (ranks.state_bytes + ranks.whole_bytes + peak));
 }

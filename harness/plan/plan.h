@@ -10,6 +10,7 @@
 #define BT_HARNESS_PLAN_PLAN_H
 
 #include "framework/base/recompute.h"
+#include "framework/base/sharding.h"
 #include "harness/env/machine.h"
 #include "harness/plan/kernel.h"
 #include "harness/suite/schema.h"
@@ -94,10 +95,28 @@ typedef struct bt_plan_recompute {
 bt_plan_recompute bt_plan_recompute_of(const cJSON *train);
 // Bytes that a training case takes on the device at this micro-batch at the fullest moment of a
 // step: parameters and moments; what blocks keep, and logits, at the end of the forward, or
-// gradients at the end of the backward (both where gradients accumulate); plus 4 %. An estimate,
-// for choosing micro-batch and recomputation; the device has the last word.
+// gradients at the end of the backward (both where gradients accumulate); plus 4 %. Of a mesh: of
+// one of its ranks. An estimate, for choosing micro-batch and recomputation; the device has the
+// last word.
 uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_recompute how);
 int64_t bt_plan_parameters(const cJSON *train);
+
+// ---- ranks.c: data parallel, by arithmetic ------------------------------------------------------
+
+enum { BT_PLAN_RESIDENT_BUCKETS = 6 }; // of zero3's weights: read, and gathered ahead
+
+// What one rank of a training case holds, and sends in a step over its link.
+typedef struct bt_plan_ranks {
+    int64_t ranks;
+    bt_sharding sharding;
+    bool parallel;          // gradients lie in buckets: several ranks, or virtual shards
+    double state_bytes;     // weights, masters, moments
+    double gradients_bytes; // of buckets; of no meaning unless parallel
+    double whole_bytes;     // rank 0's room for the state of all ranks; 0 where it has that anyway
+    double sent_bytes;      // 0 for one rank
+} bt_plan_ranks;
+
+bt_plan_ranks bt_plan_ranks_of(const cJSON *train);
 
 // ---- set.c
 // ---------------------------------------------------------------------------------------

@@ -55,3 +55,9 @@ X(RECOVERY_GROUP, "recovery_group_ns", NS, LOWER,
   "from the loss of a rank to when all ranks are in a group again; mean of the round's")
 X(RECOVERY_STEP, "recovery_step_ns", NS, LOWER,
   "from the loss of a rank to the end of the first step behind it; mean of the round's")
+X(EXPOSED, "exposed_communication_ns", NS, LOWER,
+  "time of a step in which rank 0 computes nothing since it communicates or waits for other ranks; "
+  "mean of the profiled steps")
+X(SENT, "sent_bytes", BYTES, NEITHER, "bytes that a rank sends in a step, by the plan's arithmetic")
+X(PLANNED_MEMORY, "planned_memory_bytes", BYTES, NEITHER,
+  "peak of our own allocator by the plan's arithmetic")

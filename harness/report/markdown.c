@@ -220,6 +220,7 @@ bt_status bt_markdown_write(const report_set *set, bt_str *out)
 {
     bt_markdown_headline(set, out);
     BT_TRY(bt_markdown_cases(set, out));
+    BT_TRY(bt_markdown_ranks(set, out));
     bt_markdown_ratios(set, out);
     BT_TRY(bt_markdown_ranges(set, out));
     for (int64_t i = 0; i < set->run_count; i++) {

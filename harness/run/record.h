@@ -28,7 +28,10 @@ typedef struct bt_recorder {
     int64_t save_count, save_capacity;
     bt_run_event_recovery *recoveries; // owned, [recovery_count], texts are gone
     int64_t recovery_count, recovery_capacity;
-    double load_ns; // 0: nothing was loaded
+    bool ours;              // the system is our own trainer
+    int64_t profiled_steps; // with ranges
+    double exposed_ns;      // of communication, in all of them
+    double load_ns;         // 0: nothing was loaded
     int64_t failed_saves;
     char failed_save[256];               // why the last of them failed
     int64_t first_step_ns, last_step_ns; // when their events came, of this clock; 0: none yet
@@ -62,6 +65,10 @@ BT_CHECKED bt_status bt_recorder_measure_saves(const bt_recorder *recorder);
 BT_CHECKED bt_status bt_recorder_take_recovery(bt_recorder *recorder,
                                                const bt_run_event_recovery *recovery);
 BT_CHECKED bt_status bt_recorder_measure_recoveries(const bt_recorder *recorder);
+// record_ranks.c: what several ranks cost each other, by ranges of profiled steps and by
+// arithmetic.
+void bt_recorder_note_range(bt_recorder *recorder, const bt_store_range *range);
+BT_CHECKED bt_status bt_recorder_measure_ranks(const bt_recorder *recorder);
 void bt_recorder_release(bt_recorder *recorder);
 
 #endif

@@ -1,0 +1,70 @@
+// harness/plan/ranks.c - what one of several data-parallel ranks holds and sends, by arithmetic
+//
+// P parameters, N ranks, S virtual shards, M micro-batches of a rank. Gradients are f32 and have
+// their places from the first step to the last: log2(S / N) + 1 sums of shards wait for each other.
+#include <math.h>
+#include <string.h>
+
+#include "harness/plan/plan.h"
+
+static double larger_of(double a, double b) { return a > b ? a : b; }
+static double smaller_of(double a, double b) { return a < b ? a : b; }
+
+// Bytes of the largest buckets of f32 gradients: the token embedding is one alone.
+static double bucket_bytes(const cJSON *train, int64_t count)
+{
+    const double bucket = bt_plan_number(train, "mesh.bucket_mb") * 1024 * 1024;
+    const double largest =
+        4 * bt_plan_number(train, "model.vocab") * bt_plan_number(train, "model.width");
+    return larger_of(bucket, largest) + (double)(count - 1) * bucket;
+}
+
+static void add_traffic(const cJSON *train, double parameters, double weight_bytes,
+                        bt_plan_ranks *out)
+{
+    const double tokens = bt_plan_number(train, "micro_batch") * bt_plan_number(train, "sequence");
+    const double ranks = (double)out->ranks;
+    const double batches = bt_plan_number(train, "tokens_per_step") / tokens / ranks;
+    const double gradients = 4 * parameters, weights = weight_bytes * parameters;
+    const double whole[BT_SHARDING_COUNT] = {
+        [BT_SHARDING_DDP] = 2 * gradients,                        // reduce-scatter and all-gather
+        [BT_SHARDING_ZERO1] = gradients + weights,                // weights behind the update
+        [BT_SHARDING_ZERO2] = batches * gradients + weights,      // sent behind each micro-batch
+        [BT_SHARDING_ZERO3] = gradients + 2 * batches * weights}; // forward and backward gather
+    out->sent_bytes = (ranks - 1) / ranks * whole[out->sharding];
+}
+
+static void add_state(const cJSON *train, double parameters, bool narrow, bt_plan_ranks *out)
+{
+    const double ranks = (double)out->ranks;
+    const double weights = (narrow ? 2 : 4) * parameters;
+    const double optimizer = (narrow ? 12 : 8) * parameters; // moments, and masters of bf16 weights
+    const bool sharded = ranks > 1 && out->sharding != BT_SHARDING_DDP;
+    const double shards = bt_plan_number(train, "mesh.invariant");
+    const double levels = shards > ranks ? 1 + log2(shards / ranks) : 1;
+    out->state_bytes = weights + optimizer / (sharded ? ranks : 1);
+    out->gradients_bytes = 4 * parameters * levels;
+    out->whole_bytes = sharded ? 12 * parameters : 0;
+    if (sharded && out->sharding == BT_SHARDING_ZERO2) { // whole only until they are sent
+        out->gradients_bytes =
+            4 * parameters / ranks + smaller_of(4 * parameters, bucket_bytes(train, 2));
+    } else if (sharded && out->sharding == BT_SHARDING_ZERO3) { // a part, and what ops read now
+        const double read = bucket_bytes(train, BT_PLAN_RESIDENT_BUCKETS) * (narrow ? 0.5 : 1);
+        out->state_bytes += weights / ranks + smaller_of(weights, read) - weights;
+    }
+}
+
+bt_plan_ranks bt_plan_ranks_of(const cJSON *train)
+{
+    const cJSON *mesh = bt_json_get(train, "mesh");
+    const bool narrow = strcmp(bt_json_text_of(train, "precision"), "bf16") == 0;
+    const double parameters = (double)bt_plan_parameters(train);
+    bt_plan_ranks out = {.ranks = 1};
+    const int64_t ranks = (int64_t)bt_json_number_of(mesh, "data");
+    out.ranks = ranks > 1 ? ranks : 1;
+    (void)bt_sharding_parse(bt_json_text_of(mesh, "sharding"), &out.sharding);
+    out.parallel = out.ranks > 1 || bt_json_number_of(mesh, "invariant") > 0;
+    add_state(train, parameters, narrow, &out);
+    add_traffic(train, parameters, narrow ? 2 : 4, &out);
+    return out;
+}

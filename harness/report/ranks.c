@@ -1,0 +1,300 @@
+// harness/report/ranks.c - training by several ranks: what a rank more gains and what it costs
+//
+// A row for each training case of runs in which some case has several ranks; a column is shown
+// where some row has it. "of alone" is the rate over N times that of one rank on the same work in
+// the same run; "at bus rate" is what the sent bytes would take at the best bandwidth that a
+// collective of as many ranks had in the same run, all of it exposed.
+#include <math.h>
+#include <string.h>
+
+#include "harness/record/keep.h"
+#include "harness/report/internal.h"
+#include "harness/suite/json.h"
+
+typedef struct ranks_row {
+    const report_case *item; // borrowed
+    double ranks, bucket_mb, tokens;
+    const char *sharding; // in the arena
+    const char *work;     // the settings but for ranks and lengths, as JSON
+} ranks_row;
+
+typedef struct ranks_table {
+    const report_set *set;
+    ranks_row *rows; // [count]
+    int64_t count;
+    bool several; // some row has more than one rank
+    bt_arena arena;
+} ranks_table;
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+// What a row with one rank must have in common with one of several to be "alone".
+static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out)
+{
+    static const char *const own[] = {"mesh",          "steps",      "tokens_per_step",
+                                      "profile_steps", "checkpoint", "warmup_timing_steps"};
+    bt_str text = {0};
+    cJSON *copy = cJSON_Duplicate(train, true);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        cJSON_DeleteItemFromObjectCaseSensitive(copy, own[i]);
+    }
+    bt_json_write(copy, &text);
+    cJSON_Delete(copy);
+    return bt_keep_str(arena, &text, out);
+}
+
+static bt_status add_row(ranks_table *table, const report_case *item)
+{
+    bt_json_doc axes;
+    const char *json = item->round->what.axes_json;
+    BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
+    const cJSON *train = bt_json_get(axes.root, "train"), *mesh = bt_json_get(train, "mesh");
+    const double ranks = bt_json_number_of(mesh, "data");
+    ranks_row *row = &table->rows[table->count++];
+    *row = (ranks_row){.item = item,
+                       .ranks = ranks > 1 ? ranks : 1,
+                       .bucket_mb = bt_json_number_of(mesh, "bucket_mb"),
+                       .tokens = bt_json_number_of(train, "tokens_per_step")};
+    table->several = table->several || ranks > 1;
+    bt_status status =
+        bt_keep(&table->arena, ranks > 1 ? bt_json_text_of(mesh, "sharding") : "", &row->sharding);
+    if (status == BT_OK) {
+        status = keep_work(train, &table->arena, &row->work);
+    }
+    bt_json_release(&axes);
+    return status;
+}
+
+static bt_status read_rows(const report_set *set, ranks_table *out)
+{
+    void *block = NULL;
+    *out = (ranks_table){.set = set};
+    BT_TRY(bt_arena_alloc(&out->arena, (size_t)set->case_count * sizeof *out->rows, &block));
+    out->rows = block;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        if (strcmp(set->cases[i].round->what.kind, "train") == 0) {
+            BT_TRY(add_row(out, &set->cases[i]));
+        }
+    }
+    return BT_OK;
+}
+
+static double value_of(const ranks_row *row, bt_metric metric)
+{
+    const bt_metric_value *value = &row->item->summary.metrics[metric];
+    return value->count > 0 ? value->value : (double)NAN;
+}
+
+// The same work on one rank: with as many tokens a rank where there is such a case.
+static const ranks_row *alone_of(const ranks_table *table, const ranks_row *row)
+{
+    const ranks_row *found = NULL;
+    for (int64_t i = 0; i < table->count; i++) {
+        const ranks_row *other = &table->rows[i];
+        const bool fits =
+            other->ranks < 2 && other->item->run == row->item->run &&
+            strcmp(other->item->round->what.system, row->item->round->what.system) == 0 &&
+            strcmp(other->work, row->work) == 0;
+        const bool equal = fits && fabs(other->tokens * row->ranks - row->tokens) < 0.5;
+        found = fits && (!found || equal) ? other : found;
+    }
+    return found;
+}
+
+static double ranks_of_collective(const bt_store_round *round)
+{
+    const cJSON *at = NULL;
+    cJSON *axes = cJSON_Parse(round->what.axes_json);
+    at = bt_json_get(bt_json_get(axes, "kernel"), "ranks");
+    const double ranks = cJSON_IsNumber(at) ? at->valuedouble : 0;
+    cJSON_Delete(axes);
+    return ranks;
+}
+
+static double bus_rate(const ranks_table *table, const ranks_row *row)
+{
+    double best = (double)NAN;
+    for (int64_t i = 0; i < table->set->case_count; i++) {
+        const report_case *item = &table->set->cases[i];
+        const bt_metric_value *rate = &item->summary.metrics[BT_METRIC_BANDWIDTH];
+        if (item->run == row->item->run && strcmp(item->round->what.kind, "collective") == 0 &&
+            rate->count > 0 && !(rate->value <= best) &&
+            fabs(ranks_of_collective(item->round) - row->ranks) < 0.5) {
+            best = rate->value;
+        }
+    }
+    return best;
+}
+
+// ---- columns: the text of a cell, "" where there is nothing to say
+// -------------------------------
+
+static const bt_text nothing = {""};
+
+static bt_text metric_text(const ranks_row *row, bt_metric metric)
+{
+    const double value = value_of(row, metric);
+    return isnan(value) ? nothing : bt_format_value(bt_metric_info(metric)->unit, value);
+}
+
+static bt_text ranks_cell(const ranks_table *table, const ranks_row *row)
+{
+    (void)table;
+    return bt_textf("%.0f", row->ranks);
+}
+
+static bt_text sharding_cell(const ranks_table *table, const ranks_row *row)
+{
+    (void)table;
+    return bt_textf("%s", row->sharding);
+}
+
+static bt_text bucket_cell(const ranks_table *table, const ranks_row *row)
+{
+    (void)table;
+    return row->ranks > 1 ? bt_textf("%.4g MiB", row->bucket_mb) : nothing;
+}
+
+static bt_text alone_cell(const ranks_table *table, const ranks_row *row)
+{
+    const ranks_row *alone = row->ranks > 1 ? alone_of(table, row) : NULL;
+    const double rate = alone ? value_of(alone, BT_METRIC_TOKENS_PER_S) : (double)NAN;
+    const double share = value_of(row, BT_METRIC_TOKENS_PER_S) / (row->ranks * rate);
+    return isnan(share) ? nothing : bt_textf("%.3f", share);
+}
+
+// Half the range of the rounds' rates as a fraction of their median.
+static bt_text spread_cell(const ranks_table *table, const ranks_row *row)
+{
+    double least = (double)NAN, most = (double)NAN;
+    (void)table;
+    for (int64_t i = 0; i < row->item->round_count; i++) {
+        const bt_metric_value *rate = &row->item->summaries[i].metrics[BT_METRIC_TOKENS_PER_S];
+        if (bt_round_counts(row->item, i) && rate->count > 0) {
+            least = rate->value >= least ? least : rate->value;
+            most = rate->value <= most ? most : rate->value;
+        }
+    }
+    return most > least ? bt_textf("\xc2\xb1%.2g %%",
+                                   50 * (most - least) / value_of(row, BT_METRIC_TOKENS_PER_S))
+                        : nothing;
+}
+
+static bt_text bus_cell(const ranks_table *table, const ranks_row *row)
+{
+    const double time_ns = value_of(row, BT_METRIC_SENT) / bus_rate(table, row) * 1e9;
+    return isnan(time_ns) ? nothing : bt_format_value(BT_UNIT_NS, time_ns);
+}
+
+typedef struct ranks_column {
+    const char *title;
+    bt_metric metric; // BT_METRIC_COUNT: `cell` says it
+    bt_text (*cell)(const ranks_table *table, const ranks_row *row);
+} ranks_column;
+
+static const ranks_column columns[] = {
+    {"ranks", BT_METRIC_COUNT, ranks_cell},
+    {"sharding", BT_METRIC_COUNT, sharding_cell},
+    {"bucket", BT_METRIC_COUNT, bucket_cell},
+    {"speed", BT_METRIC_TOKENS_PER_S, NULL},
+    {"of alone", BT_METRIC_COUNT, alone_cell},
+    {"step", BT_METRIC_STEP_TIME, NULL},
+    {"rounds", BT_METRIC_COUNT, spread_cell},
+    {"sent", BT_METRIC_SENT, NULL},
+    {"at bus rate", BT_METRIC_COUNT, bus_cell},
+    {"exposed", BT_METRIC_EXPOSED, NULL},
+    {"peak memory", BT_METRIC_PEAK_ALLOCATED, NULL},
+    {"by arithmetic", BT_METRIC_PLANNED_MEMORY, NULL},
+    {"noticed", BT_METRIC_RECOVERY_DETECT, NULL},
+    {"recovered", BT_METRIC_RECOVERY, NULL},
+};
+
+enum { COLUMNS = (int)(sizeof columns / sizeof columns[0]) };
+
+static bt_text cell_of(const ranks_table *table, const ranks_row *row, int column)
+{
+    return columns[column].cell ? columns[column].cell(table, row)
+                                : metric_text(row, columns[column].metric);
+}
+
+static bool is_shown(const ranks_table *table, int column)
+{
+    bool shown = false;
+    for (int64_t i = 0; i < table->count && !shown; i++) {
+        shown = cell_of(table, &table->rows[i], column).text[0] != '\0';
+    }
+    return shown;
+}
+
+static const char explained[] =
+    "of alone: the rate over that of as many single ranks. sent: bytes of a rank in a step, by "
+    "arithmetic. at bus rate: their time at the best collective bandwidth of this run, if none of "
+    "it were hidden. exposed: time of a step in which rank 0 computes nothing and communicates. by "
+    "arithmetic: the peak of memory that the plan expects. rounds: half the range of the rates.";
+
+// ---- the table on the page and in Markdown
+// -------------------------------------------------------
+
+static void write_html(const ranks_table *table, bt_str *out)
+{
+    bt_html(out, "<section id=ranks><h2>Several ranks</h2>\n<p class=muted>%s</p>\n", explained);
+    bt_str_append(out, "<div class=scroll><table data-name=\"ranks\"><thead><tr><th>case");
+    for (int c = 0; c < COLUMNS; c++) {
+        if (is_shown(table, c)) {
+            bt_html(out, "<th class=n>%s", columns[c].title);
+        }
+    }
+    bt_str_append(out, "</thead><tbody>\n");
+    for (int64_t i = 0; i < table->count; i++) {
+        bt_html(out, "<tr><th scope=row>%s</th>", table->rows[i].item->label);
+        for (int c = 0; c < COLUMNS; c++) {
+            if (is_shown(table, c)) {
+                bt_html(out, "<td class=n>%s", cell_of(table, &table->rows[i], c).text);
+            }
+        }
+        bt_str_append(out, "\n");
+    }
+    bt_str_append(out, "</tbody></table></div></section>\n");
+}
+
+static void write_markdown(const ranks_table *table, bt_str *out)
+{
+    bt_markdown(out, "\n## Several ranks\n\n%s\n\n| case |", explained);
+    for (int c = 0; c < COLUMNS; c++) {
+        if (is_shown(table, c)) {
+            bt_str_format(out, " %s |", columns[c].title);
+        }
+    }
+    bt_str_append(out, "\n|---|");
+    for (int c = 0; c < COLUMNS; c++) {
+        bt_str_append(out, is_shown(table, c) ? "--:|" : "");
+    }
+    for (int64_t i = 0; i < table->count; i++) {
+        bt_markdown(out, "\n| %s |", table->rows[i].item->label);
+        for (int c = 0; c < COLUMNS; c++) {
+            if (is_shown(table, c)) {
+                bt_str_format(out, " %s |", cell_of(table, &table->rows[i], c).text);
+            }
+        }
+    }
+    bt_str_append(out, "\n");
+}
+
+static bt_status write(const report_set *set, void (*form)(const ranks_table *, bt_str *),
+                       bt_str *out)
+{
+    ranks_table table;
+    bt_status status = read_rows(set, &table);
+    if (status == BT_OK && table.several) {
+        form(&table, out);
+    }
+    bt_arena_release(&table.arena);
+    return status;
+}
+
+bt_status bt_page_ranks(const report_set *set, bt_str *out) { return write(set, write_html, out); }
+
+bt_status bt_markdown_ranks(const report_set *set, bt_str *out)
+{
+    return write(set, write_markdown, out);
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# suites/distributed on CPU ranks: each suite runs, and its report says what the ranks cost
+
+load ../support/cli
+
+setup() {
+    enter_scratch
+    export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+}
+
+teardown() {
+    leave_scratch
+}
+
+# Runs cases of a suite and writes its report in both forms.
+measure() { # suite [options of run]
+    local suite=$1
+    shift
+    "$bench" run "$root/suites/distributed/$suite" --profile cpu --db r.db --out out -q "$@" >out.txt 2>&1 || {
+        cat out.txt
+        return 1
+    }
+    "$bench" show last --db r.db --format json >run.json
+    "$bench" report last --db r.db -o r.md
+    "$bench" report last --db r.db -o r.html
+}
+
+# A column of the table of ranks, by its title; a line a case.
+column() { # title
+    python3 - "$1" <<'PY'
+import sys
+lines = open("r.md").read().split("## Several ranks")[1].split("\n\n")[2].splitlines()
+cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+at = cells[0].index(sys.argv[1])
+print("\n".join(row[at] for row in cells[2:]))
+PY
+}
+
+@test "two ranks stand beside one: rate, exposed communication, what the bytes take at the bus rate" {
+    measure training
+    [ "$(column case | xargs)" = "data1 data2" ]
+    [ "$(column ranks | xargs)" = "1 2" ]
+    [[ $(column 'of alone' | tail -1) == 0.* || $(column 'of alone' | tail -1) == 1.* ]]
+    [[ $(column exposed | tail -1) == *s ]]
+    [ -z "$(column exposed | head -1)" ] # one rank waits for nobody
+    [[ $(column 'at bus rate' | tail -1) == *s ]]
+    grep -q '<section id=ranks><h2>Several ranks' r.html
+    # 3.28 million parameters: half of 4 bytes of gradient and of 4 bytes of weight.
+    python3 - <<'PY'
+import json
+case = next(c for c in json.load(open("run.json"))["cases"] if c["name"] == "data2")
+parameters = (50304 + 64) * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32
+assert case["metrics"]["sent_bytes"] == 4 * parameters, case["metrics"]
+PY
+}
+
+@test "a sweep over bucket sizes has a row for each" {
+    measure buckets --filter 5 --set train.steps=4
+    [ "$(column bucket | xargs)" = "0.05 MiB 0.25 MiB 0.5 MiB" ]
+}
+
+@test "memory of a rank under each sharding is what the arithmetic says" {
+    measure memory
+    python3 - <<'PY'
+import json
+cases = {c["name"]: c["metrics"] for c in json.load(open("run.json"))["cases"]}
+assert list(cases) == ["one", "ddp", "zero1", "zero2", "zero3"], cases
+for name, metrics in cases.items():
+    peak, planned = metrics["peak_allocated_bytes"], metrics["planned_memory_bytes"]
+    assert 0.95 * peak <= planned <= 1.15 * peak, (name, peak, planned)
+PY
+    [ "$(column sharding | xargs)" = "ddp zero1 zero2 zero3" ]
+}
+
+@test "a report of one rank alone has no section about ranks" {
+    measure training --filter data1
+    [[ $(<r.md) != *"Several ranks"* ]]
+    [[ $(<r.html) != *"id=ranks"* ]]
+}
