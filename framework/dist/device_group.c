@@ -194,7 +194,7 @@ void bt_device_group_finish(bt_device_group *group)
     bt_error_quiet_end();
 }
 
-static bool is_capturing(const bt_device_group *group, bt_stream stream)
+bool bt_device_group_is_capturing(const bt_device_group *group, bt_stream stream)
 {
     const bt_backend *backend = group->device->backend;
     return backend->graph_capturing != NULL && backend->graph_capturing(group->device, stream);
@@ -202,14 +202,14 @@ static bool is_capturing(const bt_device_group *group, bt_stream stream)
 
 bt_status bt_device_group_begin(bt_device_group *group, bt_stream stream)
 {
-    return is_capturing(group, stream)
+    return bt_device_group_is_capturing(group, stream)
                ? BT_OK
                : group->table->mark(group->device, stream, &group->words->begun, ++group->issued);
 }
 
 bt_status bt_device_group_end(bt_device_group *group, bt_stream stream)
 {
-    return is_capturing(group, stream)
+    return bt_device_group_is_capturing(group, stream)
                ? BT_OK
                : group->table->mark(group->device, stream, &group->words->done, group->issued);
 }

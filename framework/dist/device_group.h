@@ -62,6 +62,7 @@ void bt_device_group_use(const bt_device_collectives *table);
 BT_CHECKED bt_status bt_device_group_table(const bt_device_collectives **out);
 // Every rank says how it went; all return BT_OK, or an error that names a rank and its reason.
 BT_CHECKED bt_status bt_device_group_agree(bt_group *control, bt_status mine);
+bool bt_device_group_is_capturing(const bt_device_group *group, bt_stream stream);
 // Around work whose waits the device cannot bound itself: not while a graph is captured.
 BT_CHECKED bt_status bt_device_group_begin(bt_device_group *group, bt_stream stream);
 BT_CHECKED bt_status bt_device_group_end(bt_device_group *group, bt_stream stream);

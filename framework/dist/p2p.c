@@ -21,11 +21,12 @@ static void give_up(bt_device_group *base)
 
 static void release_queues(bt_p2p_group *group)
 {
-    enum { EVENTS = 2 + 2 * BT_P2P_PIECES, STREAMS = 3 };
+    enum { EVENTS = 4 + 2 * BT_P2P_PIECES, STREAMS = 3 };
     bt_device *device = group->base.device;
     const bt_backend *backend = device->backend;
-    bt_event events[EVENTS] = {group->begun,     group->pushed,    group->pulled[0],
-                               group->pulled[1], group->folded[0], group->folded[1]};
+    bt_event events[EVENTS] = {group->begun,        group->pushed,           group->pulled[0],
+                               group->pulled[1],    group->folded[0],        group->folded[1],
+                               group->kernels.done, group->engine_calls.done};
     bt_stream streams[STREAMS] = {group->pull, group->push, group->rescue};
     for (int i = 0; i < EVENTS; ++i) {
         if (events[i] != NULL) {
@@ -94,6 +95,8 @@ static bt_status create_queues(bt_p2p_group *group)
     BT_TRY(backend->stream_create(device, true, &group->rescue));
     BT_TRY(backend->event_create(device, &group->begun));
     BT_TRY(backend->event_create(device, &group->pushed));
+    BT_TRY(backend->event_create(device, &group->kernels.done));
+    BT_TRY(backend->event_create(device, &group->engine_calls.done));
     for (int i = 0; i < BT_P2P_PIECES; ++i) {
         BT_TRY(backend->event_create(device, &group->pulled[i]));
         BT_TRY(backend->event_create(device, &group->folded[i]));

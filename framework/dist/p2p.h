@@ -17,8 +17,8 @@ typedef struct bt_p2p_options {
 // Joins 2, 4 or 8 ranks of one host that are the ranks of `control`, which it takes over on
 // success. All ranks succeed or all fail. `device` outlives the group.
 // Operands in memory of the group (bt_group_memory) are used where they lie; others are copied
-// through staging memory. Calls run in one stream order; with `engines`, all_to_all and all_gather
-// into memory of the group may run in another one beside it.
+// through staging memory. Calls run in the order in which they are given, whatever their streams;
+// with `engines`, all_to_all and all_gather into memory of the group run beside the others.
 // Errors   UNAVAILABLE (no CUDA backend, ranks on several hosts, GPUs without peer access, kernels
 //          that are loaded lazily), UNSUPPORTED (number of ranks), OUT_OF_MEMORY: naming the rank
 BT_CHECKED bt_status bt_group_p2p_create(bt_group *control, bt_device *device,

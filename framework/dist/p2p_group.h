@@ -13,6 +13,13 @@ typedef struct bt_p2p_region {
     bt_window of[BT_P2P_RANKS_MAX];
 } bt_p2p_region;
 
+// Calls that use the same flags: each waits for the one before it, on whatever stream that was.
+typedef struct bt_p2p_order {
+    bt_event done; // owned; behind the last call
+    bt_stream last;
+    bool begun;
+} bt_p2p_order;
+
 typedef struct bt_p2p_group {
     bt_device_group base;
     bt_p2p_options options;
@@ -22,6 +29,7 @@ typedef struct bt_p2p_group {
     int region_count;
     bt_p2p_view view;
     void *state; // of the device, owned
+    bt_p2p_order kernels, engine_calls;
     // Copies of the engines, in pieces that take turns in two halves of the staging memory.
     bt_stream pull, push, rescue;
     bt_event begun, pushed, pulled[BT_P2P_PIECES], folded[BT_P2P_PIECES];
@@ -68,6 +76,9 @@ bt_status bt_p2p_barrier(bt_group *group, bt_stream stream);
 uint32_t bt_p2p_call(int call, int64_t size, int dtype, int reduction, int root);
 // Blocks of a kernel in which each rank moves so many bytes to or from another: equal on all ranks.
 int32_t bt_p2p_blocks(int64_t size_bytes);
+// Around a call: not in a captured graph, which has one stream order of its own.
+BT_CHECKED bt_status bt_p2p_enter(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream);
+BT_CHECKED bt_status bt_p2p_leave(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream);
 bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t size_bytes,
                       bt_stream stream);
 

@@ -89,6 +89,7 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
 {
     bt_device *device = group->base.device;
     int size = group->base.group.size;
+    BT_TRY(bt_p2p_enter(group, &group->engine_calls, what->stream));
     BT_TRY(bt_device_group_begin(&group->base, what->stream));
     BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 0));
     for (int step = 1; step < size; ++step) {
@@ -98,7 +99,8 @@ static bt_status by_engines(bt_p2p_group *group, const move *what)
     }
     BT_TRY(own_part(group, what));
     BT_TRY(group->base.table->handshake(device, what->stream, &group->view, 1));
-    return bt_device_group_end(&group->base, what->stream);
+    BT_TRY(bt_device_group_end(&group->base, what->stream));
+    return bt_p2p_leave(group, &group->engine_calls, what->stream);
 }
 
 static bt_status run(bt_p2p_group *group, const move *what)
@@ -106,7 +108,9 @@ static bt_status run(bt_p2p_group *group, const move *what)
     if (what->size_bytes == 0) {
         return BT_OK;
     }
-    return what->region != NULL ? direct(group, what) : staged(group, what);
+    BT_TRY(bt_p2p_enter(group, &group->kernels, what->stream));
+    BT_TRY(what->region != NULL ? direct(group, what) : staged(group, what));
+    return bt_p2p_leave(group, &group->kernels, what->stream);
 }
 
 // What all ranks send to all and keep in out, of which each rank has a part.
@@ -192,5 +196,7 @@ bt_status bt_p2p_barrier(bt_group *base, bt_stream stream)
     move what = {.mask = everyone(group),
                  .call = bt_p2p_call(CALL_BARRIER, 0, -1, -1, -1),
                  .stream = stream};
-    return launch(group, &what, &nothing, 0);
+    BT_TRY(bt_p2p_enter(group, &group->kernels, stream));
+    BT_TRY(launch(group, &what, &nothing, 0));
+    return bt_p2p_leave(group, &group->kernels, stream);
 }

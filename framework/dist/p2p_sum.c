@@ -9,6 +9,7 @@
 // Operands in other memory go through the staging memory, in pieces.
 #include "framework/dist/p2p_group.h"
 
+enum { LONG_BYTES = 8 << 20 };
 enum { TWO_SHOT_BYTES = 100 << 20 }; // most that the kernel sums faster than engines
 
 enum { CALL_ALL_REDUCE = 1, CALL_REDUCE_SCATTER };
@@ -36,8 +37,29 @@ uint32_t bt_p2p_call(int call, int64_t size, int dtype, int reduction, int root)
 
 int32_t bt_p2p_blocks(int64_t size_bytes)
 {
-    int64_t blocks = size_bytes / 16384; // 16 fill the links
-    return blocks < 1 ? 1 : blocks > 16 ? 16 : (int32_t)blocks;
+    int64_t blocks = size_bytes / 16384; // 16 fill the links, but for the ends of long transfers
+    int64_t most = size_bytes >= LONG_BYTES ? 32 : 16;
+    return blocks < 1 ? 1 : blocks > most ? (int32_t)most : (int32_t)blocks;
+}
+
+bt_status bt_p2p_enter(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream)
+{
+    bt_device *device = group->base.device;
+    return order->begun && order->last != stream &&
+                   !bt_device_group_is_capturing(&group->base, stream)
+               ? device->backend->event_wait(device, order->done, stream)
+               : BT_OK;
+}
+
+bt_status bt_p2p_leave(bt_p2p_group *group, bt_p2p_order *order, bt_stream stream)
+{
+    bt_device *device = group->base.device;
+    if (bt_device_group_is_capturing(&group->base, stream)) {
+        return BT_OK;
+    }
+    order->begun = true;
+    order->last = stream;
+    return device->backend->event_record(device, order->done, stream);
 }
 
 bt_status bt_p2p_copy(bt_p2p_group *group, void *to, const void *from, int64_t size_bytes,
@@ -162,6 +184,8 @@ static bt_status by_engines(const reduction *how, const engine_sum *sum)
     bt_p2p_group *group = how->group;
     bt_device *device = group->base.device;
     const bt_backend *backend = device->backend;
+    BT_TRY(bt_p2p_enter(group, &group->kernels, how->stream)); // for the staging memory
+    BT_TRY(bt_p2p_enter(group, &group->engine_calls, how->stream));
     BT_TRY(bt_device_group_begin(&group->base, how->stream));
     BT_TRY(group->base.table->handshake(device, how->stream, &group->view, 0));
     BT_TRY(backend->event_record(device, group->begun, how->stream));
@@ -174,7 +198,9 @@ static bt_status by_engines(const reduction *how, const engine_sum *sum)
     BT_TRY(backend->event_record(device, group->begun, group->pull));
     BT_TRY(backend->event_wait(device, group->begun, how->stream));
     BT_TRY(group->base.table->handshake(device, how->stream, &group->view, 1));
-    return bt_device_group_end(&group->base, how->stream);
+    BT_TRY(bt_device_group_end(&group->base, how->stream));
+    BT_TRY(bt_p2p_leave(group, &group->engine_calls, how->stream));
+    return bt_p2p_leave(group, &group->kernels, how->stream);
 }
 
 static bt_status all_reduce_by_engines(const reduction *how, char *const *data, int64_t count)
@@ -247,6 +273,17 @@ static reduction reduction_of(bt_p2p_group *group, int call, int64_t count, bt_d
                        .stream = stream};
 }
 
+static bt_status small_sum(const reduction *how, void *data, int64_t count)
+{
+    const bt_device_group *base = &how->group->base;
+    int64_t blocks = (count * how->width / 8 + 511) / 512; // of 512 threads, 8 bytes each
+    bt_p2p_small_sum args = {data, count, how->dtype,
+                             blocks < 1    ? 1
+                             : blocks > 32 ? 32
+                                           : (int32_t)blocks};
+    return base->table->small_sum(base->device, how->stream, &how->group->view, &args);
+}
+
 bt_status bt_p2p_all_reduce(bt_group *base, void *data, int64_t count, bt_dtype dtype,
                             bt_reduction kind, bt_stream stream)
 {
@@ -257,25 +294,21 @@ bt_status bt_p2p_all_reduce(bt_group *base, void *data, int64_t count, bt_dtype 
     }
     reduction how = reduction_of(group, CALL_ALL_REDUCE, count, dtype, kind, stream);
     int64_t size_bytes = count * how.width;
-    bool summable = kind == BT_REDUCE_SUM && (dtype == BT_F32 || dtype == BT_F64);
-    if (summable && size_bytes <= BT_P2P_LOW_LATENCY_BYTES) {
-        int64_t blocks = (size_bytes / 8 + 511) / 512; // of 512 threads, 8 bytes each
-        bt_p2p_small_sum args = {data, count, dtype,
-                                 blocks < 1    ? 1
-                                 : blocks > 32 ? 32
-                                               : (int32_t)blocks};
-        return group->base.table->small_sum(group->base.device, stream, &group->view, &args);
-    }
+    bool small = kind == BT_REDUCE_SUM && (dtype == BT_F32 || dtype == BT_F64) &&
+                 size_bytes <= BT_P2P_LOW_LATENCY_BYTES;
     const bt_p2p_region *region = bt_p2p_region_find(group, data, size_bytes);
-    if (region == NULL) {
-        return all_reduce_staged(&how, data, count);
-    }
     char *at[BT_P2P_RANKS_MAX] = {0};
-    for (int peer = 0; peer < base->size; ++peer) {
+    for (int peer = 0; peer < base->size && region != NULL; ++peer) {
         at[peer] = bt_p2p_region_at(group, region, data, peer);
     }
-    bool engines = group->options.engines || size_bytes > TWO_SHOT_BYTES;
-    return engines ? all_reduce_by_engines(&how, at, count) : two_shot(&how, at, count);
+    if (!small && region != NULL && (group->options.engines || size_bytes > TWO_SHOT_BYTES)) {
+        return all_reduce_by_engines(&how, at, count);
+    }
+    BT_TRY(bt_p2p_enter(group, &group->kernels, stream));
+    BT_TRY(small            ? small_sum(&how, data, count)
+           : region == NULL ? all_reduce_staged(&how, data, count)
+                            : two_shot(&how, at, count));
+    return bt_p2p_leave(group, &group->kernels, stream);
 }
 
 bt_status bt_p2p_reduce_scatter(bt_group *base, const void *in, void *out, int64_t count,
@@ -290,7 +323,9 @@ bt_status bt_p2p_reduce_scatter(bt_group *base, const void *in, void *out, int64
     int64_t shard_bytes = count * how.width;
     const bt_p2p_region *region = bt_p2p_region_find(group, in, shard_bytes * base->size);
     if (region == NULL) {
-        return reduce_scatter_staged(&how, in, out, count);
+        BT_TRY(bt_p2p_enter(group, &group->kernels, stream));
+        BT_TRY(reduce_scatter_staged(&how, in, out, count));
+        return bt_p2p_leave(group, &group->kernels, stream);
     }
     const char *mine = (const char *)in + shard_bytes * base->rank;
     engine_sum sum = {.out = out, .count = count};
@@ -299,7 +334,10 @@ bt_status bt_p2p_reduce_scatter(bt_group *base, const void *in, void *out, int64
     for (int peer = 0; peer < base->size; ++peer) {
         args.in[peer] = sum.in[peer] = bt_p2p_region_at(group, region, mine, peer);
     }
-    return group->options.engines
-               ? by_engines(&how, &sum)
-               : group->base.table->sum(group->base.device, stream, &group->view, &args);
+    if (group->options.engines) {
+        return by_engines(&how, &sum);
+    }
+    BT_TRY(bt_p2p_enter(group, &group->kernels, stream));
+    BT_TRY(group->base.table->sum(group->base.device, stream, &group->view, &args));
+    return bt_p2p_leave(group, &group->kernels, stream);
 }

@@ -162,3 +162,51 @@ bt_status gpu_stress(bt_group *group, void *argument, rank_result *result)
     free(host);
     return status;
 }
+
+// Two arrays, summed in turn: after r rounds each element is r - 1 times multiplied by the ranks.
+static bt_status sum_in_turn(bt_group *group, const sweep *how, bt_stream other, float *host)
+{
+    enum { ROUNDS = 8 };
+    const bt_backend *backend = how->device->backend;
+    const size_t bytes = COUNT * sizeof *host;
+    float expected = (float)(group->size * (group->size + 1)) / 2;
+    for (int i = 0; i < COUNT; ++i) {
+        host[i] = (float)group->rank + 1;
+    }
+    for (int half = 0; half < 2; ++half) {
+        BT_TRY(backend->copy(how->device, how->memory + (size_t)half * bytes, host, bytes,
+                             BT_COPY_HOST_TO_DEVICE, how->stream));
+    }
+    BT_TRY(backend->stream_synchronize(how->device, how->stream));
+    for (int call = 0; call < 2 * ROUNDS; ++call) {
+        BT_TRY(bt_all_reduce(group, how->memory + (size_t)(call % 2) * bytes, COUNT, BT_F32,
+                             BT_REDUCE_SUM, call % 2 ? other : how->stream));
+        expected *= call > 0 && call < ROUNDS ? (float)group->size : 1;
+    }
+    BT_TRY(backend->stream_synchronize(how->device, other));
+    for (int half = 0; half < 2; ++half) {
+        BT_TRY(backend->copy(how->device, host, how->memory + (size_t)half * bytes, bytes,
+                             BT_COPY_DEVICE_TO_HOST, how->stream));
+        BT_TRY(backend->stream_synchronize(how->device, how->stream));
+        for (int i = 0; i < COUNT; ++i) {
+            if (host[i] < expected || host[i] > expected) {
+                return bt_error(BT_STATUS_INTERNAL, "stream %d, element %d: expected %g, got %g",
+                                half, i, (double)expected, (double)host[i]);
+            }
+        }
+    }
+    return BT_OK;
+}
+
+bt_status gpu_two_streams(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    const sweep *how = argument;
+    bt_stream other = NULL;
+    float *host = malloc(COUNT * sizeof *host);
+    BT_TRY(how->device->backend->stream_create(how->device, false, &other));
+    bt_status status = sum_in_turn(group, how, other, host);
+    how->device->backend->stream_destroy(how->device, other);
+    free(host);
+    return status;
+}

@@ -381,6 +381,19 @@ bt_status sweep_all(bt_group *group, void *argument, rank_result *result)
     return BT_OK;
 }
 
+bt_status sweep_short(bt_group *group, void *argument, rank_result *result)
+{
+    (void)result;
+    static const int64_t counts[] = {257, 70001}; // a small sum and one that is none
+    sweep how = *(const sweep *)argument;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i) {
+        BT_TRY(check_reductions(&how, group, BT_F32, BT_REDUCE_SUM, counts[i]));
+        BT_TRY(check_reductions(&how, group, BT_BF16, BT_REDUCE_MAX, counts[i]));
+        BT_TRY(check_moves(&how, group, counts[i]));
+    }
+    return bt_barrier(group, how.stream);
+}
+
 bt_status sweep_large(bt_group *group, void *argument, rank_result *result)
 {
     (void)result;

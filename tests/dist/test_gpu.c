@@ -106,6 +106,22 @@ static void links_agree_with_the_oracle(void **state)
                             .staging_bytes = 1 << 20});
     expect_right((gpu_case){.name = "stress", .body = gpu_stress, .in_memory = true});
     expect_right((gpu_case){.name = "stress, staged", .body = gpu_stress});
+    expect_right((gpu_case){.name = "two streams", .body = gpu_two_streams, .in_memory = true});
+    expect_right((gpu_case){.name = "two streams, engines",
+                            .body = gpu_two_streams,
+                            .in_memory = true,
+                            .engines = true});
+    expect_right((gpu_case){.name = "two streams, staged", .body = gpu_two_streams});
+}
+
+// What compute-sanitizer follows in a minute.
+static void each_path_once(void **state)
+{
+    (void)state;
+    expect_right((gpu_case){.name = "staged, short", .body = sweep_short});
+    expect_right((gpu_case){.name = "memory, short", .body = sweep_short, .in_memory = true});
+    expect_right((gpu_case){
+        .name = "engines, short", .body = sweep_short, .in_memory = true, .engines = true});
 }
 
 static void graphs_replay(void **state)
@@ -177,6 +193,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_agree_with_the_oracle),
+        cmocka_unit_test(each_path_once),
         cmocka_unit_test(graphs_replay),
         cmocka_unit_test(nccl_agrees_with_the_oracle),
         cmocka_unit_test(failures_are_named),

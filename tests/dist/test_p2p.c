@@ -52,6 +52,8 @@ static void ranks_agree_with_the_oracle(void **state)
          .in_memory = true,
          .engines = true,
          .staging_bytes = 1 << 20},
+        {.name = "short", .body = sweep_short, .in_memory = true},
+        {.name = "two streams", .body = gpu_two_streams, .in_memory = true, .engines = true},
         {.name = "stress", .body = gpu_stress, .in_memory = true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
