@@ -145,7 +145,6 @@ static bt_status resume(const char *kind, bt_cli_ab_session *session)
 
 static bt_status plan(const bt_cli_ab_verb *verb, bt_cli_ab_session *session)
 {
-    BT_TRY(bt_cli_wants_json(session->arguments, &session->json));
     BT_TRY(bt_cli_value(session->arguments, "resume") ? resume(verb->kind, session)
                                                       : verb->begin(session));
     BT_TRY(bt_ab_rounds_make(&session->suite.plan, &session->policy, &session->rounds));
@@ -169,46 +168,28 @@ static bt_status run(const char *kind, bt_cli_ab_session *session, bt_run_outcom
     return status;
 }
 
-static bt_status judge(const bt_cli_ab_verb *verb, const bt_cli_ab_session *session, int64_t number,
-                       bt_str *out, int *code)
-{
-    bt_store *store = NULL;
-    BT_TRY(bt_store_open(session->suite.database, BT_STORE_AMEND, &store));
-    bt_status status = verb->judge(session, store, number, out, code);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
-
-static bt_status run_and_judge(const bt_cli_ab_verb *verb, bt_cli_ab_session *session, int *code)
+static bt_status run_and_judge(const bt_cli_ab_verb *verb, bt_cli_ab_session *session)
 {
     bt_run_outcome outcome;
-    bt_str out = {0};
     BT_TRY(plan(verb, session));
     BT_TRY(run(verb->kind, session, &outcome));
     if (outcome.status == BT_RUN_INTERRUPTED) {
-        *code = bt_run_exit_code(&outcome);
+        session->call->code = bt_run_exit_code(&outcome);
         return BT_OK;
     }
-    bt_status status = judge(verb, session, outcome.run, &out, code);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return status;
-    }
-    int printed = bt_cli_print(&out);
-    *code = printed ? printed : *code;
-    return BT_OK;
+    BT_TRY(bt_cli_open(session->call, BT_STORE_AMEND));
+    return verb->judge(session, outcome.run);
 }
 
-int bt_cli_ab(const bt_cli_ab_verb *verb, const bt_cli_arguments *arguments)
+bt_status bt_cli_ab(const bt_cli_ab_verb *verb, bt_cli_call *call)
 {
-    bt_cli_ab_session session = {.arguments = arguments};
-    int code = 0;
-    bt_status status = run_and_judge(verb, &session, &code);
+    bt_cli_ab_session session = {.call = call, .arguments = call->arguments};
+    bt_status status = run_and_judge(verb, &session);
     bt_ab_side_release(&session.sides[0]);
     bt_ab_side_release(&session.sides[1]);
     bt_store_run_release(&session.record);
     bt_ab_rounds_release(&session.rounds);
     bt_cli_suite_release(&session.suite);
     bt_policy_release(&session.policy);
-    return status == BT_OK ? code : bt_cli_fail(status);
+    return status;
 }

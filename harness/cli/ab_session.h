@@ -46,8 +46,8 @@ enum { BT_CLI_AB_SYSTEMS_MAX = 3 };
 
 // Of one call of a verb. Owned, and released, by bt_cli_ab.
 typedef struct bt_cli_ab_session {
+    bt_cli_call *call;                 // borrowed
     const bt_cli_arguments *arguments; // borrowed
-    bool json;                         // is wanted
     bt_policy policy;
     bt_ab_rounds rounds;
     bt_cli_suite suite;
@@ -61,13 +61,13 @@ typedef struct bt_cli_ab_verb {
     bool fixed_rounds; // as many as the plan has, whatever comes of them
     // Reads the options of a session that is new: policy, suite, its systems and seed.
     bt_status (*begin)(bt_cli_ab_session *session);
-    // Judges the recorded run, keeps the verdicts and writes what is printed.
-    bt_status (*judge)(const bt_cli_ab_session *session, bt_store *store, int64_t run, bt_str *out,
-                       int *code);
+    // Judges the recorded run, which is in the store of the call, keeps the verdicts, and writes
+    // output and exit code of the call.
+    bt_status (*judge)(const bt_cli_ab_session *session, int64_t run);
 } bt_cli_ab_verb;
 
 // Begins a session, or takes up the one of --resume (its plan, policy, seed and systems are those
-// of the record), runs it, has it judged and prints what came of it. Returns the exit code.
-int bt_cli_ab(const bt_cli_ab_verb *verb, const bt_cli_arguments *arguments);
+// of the record), runs it and has it judged.
+BT_CHECKED bt_status bt_cli_ab(const bt_cli_ab_verb *verb, bt_cli_call *call);
 
 #endif

@@ -59,7 +59,8 @@ static void print_help(const bt_cli_verb *verb)
 
 // ---- errors ------------------------------------------------------------------------------------
 
-int bt_cli_fail(bt_status status)
+// Prints this thread's message on standard error and returns the exit code of the status.
+static int fail(bt_status status)
 {
     const char *message = bt_error_message();
     fprintf(stderr, "%s\n", *message ? message : bt_status_text(status));
@@ -83,7 +84,8 @@ static void paint(bt_str *text)
     *text = painted;
 }
 
-int bt_cli_print(bt_str *text)
+// Prints data on standard output; the exit code, 4 when it cannot be written.
+static int print(bt_str *text)
 {
     bt_status status = bt_str_status(text);
     if (status == BT_OK && is_painted(text)) {
@@ -100,19 +102,7 @@ int bt_cli_print(bt_str *text)
             status = bt_error(BT_STATUS_IO, "cannot write to standard output: %s", strerror(errno));
         }
     }
-    bt_str_release(text);
-    return status == BT_OK ? 0 : bt_cli_fail(status);
-}
-
-int bt_cli_finish(struct bt_store *store, bt_status status, bt_str *text)
-{
-    bt_status closed = bt_store_close(store);
-    status = status == BT_OK ? closed : status;
-    if (status != BT_OK) {
-        bt_str_release(text);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(text);
+    return status == BT_OK ? 0 : fail(status);
 }
 
 static int unknown_verb(const char *given)
@@ -196,14 +186,14 @@ bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name, int
     return BT_OK;
 }
 
-bt_status bt_cli_wants_json(const bt_cli_arguments *arguments, bool *out)
+// Whether --format is json. Errors  INVALID_ARGUMENT for other words than text and json
+static bt_status read_format(const bt_cli_arguments *arguments, bool *json)
 {
     const char *format = bt_cli_value(arguments, "format");
-    *out = format && strcmp(format, "json") == 0;
-    if (format && !*out && strcmp(format, "text") != 0) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--format %s: allowed: text, json", format);
-    }
-    return BT_OK;
+    *json = format && strcmp(format, "json") == 0;
+    return *json || !format || strcmp(format, "text") == 0
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT, "--format %s: allowed: text, json", format);
 }
 
 // Fills getopt's tables from the verb's rows.
@@ -270,6 +260,23 @@ static int parse(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argument
     return 0;
 }
 
+bt_status bt_cli_open(bt_cli_call *call, bt_store_mode mode)
+{
+    return bt_store_open(bt_cli_database(call->arguments), mode, &call->store);
+}
+
+static int call_verb(const bt_cli_arguments *arguments)
+{
+    bt_cli_call call = {.arguments = arguments};
+    bt_status status = read_format(arguments, &call.json);
+    BT_IF_OK(status, arguments->verb->run(&call));
+    bt_status closed = bt_store_close(call.store);
+    status = status == BT_OK ? closed : status;
+    int code = status == BT_OK || call.prints_always ? print(&call.out) : 0;
+    bt_str_release(&call.out);
+    return status != BT_OK ? fail(status) : code ? code : call.code;
+}
+
 static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_arguments *arguments)
 {
     int bad = parse(verb, argc, argv, arguments);
@@ -288,7 +295,7 @@ static int run_verb(const bt_cli_verb *verb, int argc, char **argv, bt_cli_argum
                 verb->name, verb->usage);
         return 2;
     }
-    return verb->run(arguments);
+    return call_verb(arguments);
 }
 
 // A word as a shell reads it back: in quotes where it holds anything that a shell would take apart.
@@ -343,7 +350,7 @@ static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
         arguments.command = bt_str_text(&command);
         code = run_verb(verb, argc, argv, &arguments);
     } else {
-        code = bt_cli_fail(BT_STATUS_OUT_OF_MEMORY);
+        code = fail(BT_STATUS_OUT_OF_MEMORY);
     }
     bt_mem_free(words);
     bt_mem_free(repeated);

@@ -1,8 +1,9 @@
 // harness/cli/cli.h - the program's verbs: a table, their options, and help made from both
 //
-// A verb is a row in verbs.c and one function in a file verb_<name>.c. It returns the process's
-// exit code (METHOD: 0 pass, 1 regression, 2 usage or suite, 3 inconclusive, 4 environment,
-// 5 crash, 130 interrupted). Data goes to standard output, everything else to standard error.
+// A verb is a row in verbs.c and one function in a file verb_<name>.c. The process's exit code is
+// that of its status, or `code` of the call (METHOD: 0 pass, 1 regression, 2 usage or suite,
+// 3 inconclusive, 4 environment, 5 crash, 130 interrupted). Data goes to standard output,
+// everything else to standard error.
 #ifndef BT_HARNESS_CLI_CLI_H
 #define BT_HARNESS_CLI_CLI_H
 
@@ -12,6 +13,7 @@
 
 #include "framework/base/status.h"
 #include "framework/base/str.h"
+#include "harness/store/store.h"
 
 #define BT_CLI_OPTIONS_MAX 32
 #define BT_CLI_DATABASE    "results/bt.sqlite"
@@ -23,8 +25,6 @@ typedef struct bt_cli_option {
     const char *meaning;  // NULL: works, but is not in the help
 } bt_cli_option;
 
-struct bt_store;
-
 typedef struct bt_cli_arguments {
     const struct bt_cli_verb *verb;
     const char *values[BT_CLI_OPTIONS_MAX]; // last value of each option, "" for a flag, or NULL
@@ -35,6 +35,8 @@ typedef struct bt_cli_arguments {
     const char *command; // the command line as typed
 } bt_cli_arguments;
 
+struct bt_cli_call;
+
 typedef struct bt_cli_verb {
     const char *name;
     const char *usage;            // behind the name
@@ -42,8 +44,19 @@ typedef struct bt_cli_verb {
     const char *details;          // further help, may be NULL
     const bt_cli_option *options; // ends with a zero row; NULL: none
     int64_t words_min, words_max;
-    int (*run)(const bt_cli_arguments *arguments);
+    bt_status (*run)(struct bt_cli_call *call);
 } bt_cli_verb;
+
+// A call of a verb. The program reads --format before it, closes the store, prints `out` and
+// releases it after it.
+typedef struct bt_cli_call {
+    const bt_cli_arguments *arguments; // borrowed
+    bool json;                         // --format json
+    bt_store *store;                   // bt_cli_open's; NULL: none is open
+    bt_str out;                        // printed when the verb returns BT_OK
+    bool prints_always;                // `out` is printed before the message of a failure, too
+    int code;                          // of the process, after BT_OK
+} bt_cli_call;
 
 extern const bt_cli_verb bt_cli_verbs[];
 extern const int bt_cli_verb_count;
@@ -58,57 +71,49 @@ const char *bt_cli_value(const bt_cli_arguments *arguments, const char *name);
 BT_CHECKED bt_status bt_cli_number(const bt_cli_arguments *arguments, const char *name,
                                    int64_t minimum, int64_t maximum, int64_t fallback,
                                    int64_t *out);
-// Whether --format is json. Errors  INVALID_ARGUMENT for other words than text and json
-BT_CHECKED bt_status bt_cli_wants_json(const bt_cli_arguments *arguments, bool *out);
-
-// Prints this thread's message on standard error and returns the exit code of the status.
-int bt_cli_fail(bt_status status);
+// Opens the database of --db as the call's store.
+BT_CHECKED bt_status bt_cli_open(bt_cli_call *call, bt_store_mode mode);
 // The database of --db, or the default.
 const char *bt_cli_database(const bt_cli_arguments *arguments);
 // Appends " --db FILE", quoted for a shell, unless it is the default: for commands that are
 // printed.
 void bt_cli_append_database(const char *database, bt_str *out);
-// Prints data on standard output; the exit code, 4 when it cannot be written.
-int bt_cli_print(bt_str *text);
-// Closes the store, which may be NULL, and prints the text, or the error of the status or of
-// closing. The text is released. Returns the exit code
-int bt_cli_finish(struct bt_store *store, bt_status status, bt_str *text);
 
 // The list of runs, for bt-bench list.
-int bt_cli_list_runs(const bt_cli_arguments *arguments, bool json);
+BT_CHECKED bt_status bt_cli_list_runs(bt_cli_call *call);
 
-int bt_verb_run(const bt_cli_arguments *arguments);
-int bt_verb_list(const bt_cli_arguments *arguments);
-int bt_verb_show(const bt_cli_arguments *arguments);
-int bt_verb_label(const bt_cli_arguments *arguments);
-int bt_verb_rm(const bt_cli_arguments *arguments);
-int bt_verb_compare(const bt_cli_arguments *arguments);
-int bt_verb_watch(const bt_cli_arguments *arguments);
-int bt_verb_history(const bt_cli_arguments *arguments);
-int bt_verb_report(const bt_cli_arguments *arguments);
-int bt_verb_index(const bt_cli_arguments *arguments);
-int bt_verb_calibrate(const bt_cli_arguments *arguments);
-int bt_verb_ab(const bt_cli_arguments *arguments);
-int bt_verb_bisect(const bt_cli_arguments *arguments);
-int bt_verb_replicate(const bt_cli_arguments *arguments);
-int bt_verb_gate(const bt_cli_arguments *arguments);
-int bt_verb_baseline(const bt_cli_arguments *arguments);
-int bt_verb_export(const bt_cli_arguments *arguments);
-int bt_verb_verify(const bt_cli_arguments *arguments);
-int bt_verb_import(const bt_cli_arguments *arguments);
-int bt_verb_keygen(const bt_cli_arguments *arguments);
-int bt_verb_data(const bt_cli_arguments *arguments);
-int bt_verb_checkpoint(const bt_cli_arguments *arguments);
-int bt_verb_compile(const bt_cli_arguments *arguments);
-int bt_verb_sample(const bt_cli_arguments *arguments);
-int bt_verb_hellaswag(const bt_cli_arguments *arguments);
-int bt_verb_diff_run(const bt_cli_arguments *arguments);
-int bt_verb_bisect_bits(const bt_cli_arguments *arguments);
-int bt_verb_doctor(const bt_cli_arguments *arguments);
-int bt_verb_env(const bt_cli_arguments *arguments);
-int bt_verb_completion(const bt_cli_arguments *arguments);
-int bt_verb_version(const bt_cli_arguments *arguments);
-int bt_verb_worker(const bt_cli_arguments *arguments);
-int bt_verb_probe(const bt_cli_arguments *arguments);
+BT_CHECKED bt_status bt_verb_run(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_list(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_show(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_label(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_rm(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_compare(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_watch(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_history(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_report(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_index(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_calibrate(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_ab(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_bisect(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_replicate(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_gate(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_baseline(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_export(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_verify(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_import(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_keygen(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_data(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_checkpoint(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_compile(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_sample(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_hellaswag(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_diff_run(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_bisect_bits(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_doctor(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_env(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_completion(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_version(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_worker(bt_cli_call *call);
+BT_CHECKED bt_status bt_verb_probe(bt_cli_call *call);
 
 #endif

@@ -49,11 +49,10 @@ bt_status bt_cli_suite_plan(const bt_cli_arguments *arguments, const char *name,
                             const bt_cli_suite_wishes *wishes, bt_cli_suite *out)
 {
     static const bt_cli_suite_wishes none = {0};
-    const char *database = bt_cli_value(arguments, "db");
     bt_plan_options options = {0};
     memset(out, 0, sizeof *out);
     out->arguments = arguments;
-    out->database = database ? database : BT_CLI_DATABASE;
+    out->database = bt_cli_database(arguments);
     out->trusts_commands = bt_cli_value(arguments, "trust") != NULL;
     out->trusted = out->trusts_commands || bt_cli_value(arguments, "system");
     BT_TRY(bt_cli_check_run_name(bt_cli_value(arguments, "name")));
@@ -104,10 +103,9 @@ static bt_status read_recorded_plan(bt_cli_suite *out)
 
 bt_status bt_cli_suite_resume(const bt_cli_arguments *arguments, const char *run, bt_cli_suite *out)
 {
-    const char *database = bt_cli_value(arguments, "db");
     memset(out, 0, sizeof *out);
     out->arguments = arguments;
-    out->database = database ? database : BT_CLI_DATABASE;
+    out->database = bt_cli_database(arguments);
     BT_TRY(bt_cli_run(arguments, run, &out->resume));
     BT_TRY(refuse_options(arguments));
     BT_TRY(read_recorded_plan(out));

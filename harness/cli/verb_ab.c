@@ -66,44 +66,43 @@ static bt_status begin(bt_cli_ab_session *self)
 
 // ---- what comes of it --------------------------------------------------------------------------
 
-static bt_status write_result(const bt_cli_ab_session *self, bt_store *store,
-                              const bt_gate_result *result, bt_str *out)
+static bt_status write_result(const bt_cli_ab_session *self, const bt_gate_result *result)
 {
+    bt_str *out = &self->call->out;
     const bt_store_run *run = result->request.run;
     bt_str report = {0};
     bt_str_format(&report, "%s/report.html", run->info.out_dir);
     bt_status status = bt_str_status(&report);
     if (status == BT_OK) { // the run's own, now with the verdicts
-        status = bt_report_write(store, &run->id, 1, bt_str_text(&report));
+        status = bt_report_write(self->call->store, &run->id, 1, bt_str_text(&report));
     }
-    BT_IF_OK(status,
-             self->json ? bt_ab_json(result, out) : bt_ab_text(result, bt_str_text(&report), out));
+    BT_IF_OK(status, self->call->json ? bt_ab_json(result, out)
+                                      : bt_ab_text(result, bt_str_text(&report), out));
     bt_str_release(&report);
     return status;
 }
 
-static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t number, bt_str *out,
-                       int *code)
+static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 {
     bt_store_run run = {0};
     bt_gate_result result = {0};
     bt_str database = {0}; // as commands that follow spell it
-    bt_status status = bt_ab_judge(store, number, &self->policy, &run, &result);
+    bt_status status = bt_ab_judge(self->call->store, number, &self->policy, &run, &result);
     if (status == BT_OK) {
-        *code = result.exit_code;
+        self->call->code = result.exit_code;
         bt_cli_append_database(bt_cli_database(self->arguments), &database);
         result.request.database = bt_str_text(&database);
         status = bt_str_status(&database);
     }
-    BT_IF_OK(status, write_result(self, store, &result, out));
+    BT_IF_OK(status, write_result(self, &result));
     bt_str_release(&database);
     bt_gate_result_release(&result);
     bt_store_run_release(&run);
     return status;
 }
 
-int bt_verb_ab(const bt_cli_arguments *arguments)
+bt_status bt_verb_ab(bt_cli_call *call)
 {
     static const bt_cli_ab_verb verb = {.kind = BT_AB_KIND, .begin = begin, .judge = judge};
-    return bt_cli_ab(&verb, arguments);
+    return bt_cli_ab(&verb, call);
 }

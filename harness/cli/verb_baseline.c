@@ -140,117 +140,84 @@ static bt_status set_from_runs(const bt_cli_arguments *arguments, bt_store *stor
     return status;
 }
 
-static bt_status set_or_add(const bt_cli_arguments *arguments, bool add, bt_str *out)
+static bt_status set_or_add(bt_cli_call *call, bool add)
 {
-    bt_store *store = NULL;
     run_list list = {0};
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_AMEND, &store));
-    bt_status status = read_runs(arguments, store, &list);
-    BT_IF_OK(status, set_from_runs(arguments, store, &list, add, out));
+    BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
+    bt_status status = read_runs(call->arguments, call->store, &list);
+    BT_IF_OK(status, set_from_runs(call->arguments, call->store, &list, add, &call->out));
     release_runs(&list);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    return status;
 }
 
-static bt_status baseline_set(const bt_cli_arguments *arguments, bt_str *out)
+static bt_status baseline_set(bt_cli_call *call)
 {
-    if (!bt_cli_value(arguments, "reason")) {
+    if (!bt_cli_value(call->arguments, "reason")) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "bt-bench baseline set: --reason TEXT is missing: why are later runs "
                         "compared with this one?");
     }
-    return set_or_add(arguments, false, out);
+    return set_or_add(call, false);
 }
 
-static bt_status baseline_add(const bt_cli_arguments *arguments, bt_str *out)
-{
-    return set_or_add(arguments, true, out);
-}
+static bt_status baseline_add(bt_cli_call *call) { return set_or_add(call, true); }
 
 // ---- list, history, show -----------------------------------------------------------------------
 
-static bt_status list_rows(const bt_cli_arguments *arguments, const char *name, bool all,
-                           bt_str *out)
+static bt_status list_rows(bt_cli_call *call, const char *name, bool all)
 {
-    bool json = false;
-    bt_store *store = NULL;
     bt_store_baseline_list list = {0};
-    BT_TRY(bt_cli_wants_json(arguments, &json));
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
-    bt_status status = bt_store_baseline_list_read(store, name, &list);
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
+    bt_status status = bt_store_baseline_list_read(call->store, name, &list);
     if (status == BT_OK && name && list.count == 0) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"",
-                          bt_store_path(store), name);
+                          bt_store_path(call->store), name);
     }
-    BT_IF_OK(status, json ? bt_baseline_list_json(&list, all, out)
-                          : bt_baseline_list_text(&list, all, out));
+    BT_IF_OK(status,
+             (call->json ? bt_baseline_list_json : bt_baseline_list_text)(&list, all, &call->out));
     bt_store_baseline_list_release(&list);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
-
-static bt_status baseline_list(const bt_cli_arguments *arguments, bt_str *out)
-{
-    return list_rows(arguments, NULL, false, out);
-}
-
-static bt_status baseline_history(const bt_cli_arguments *arguments, bt_str *out)
-{
-    return list_rows(arguments, arguments->words[1], true, out);
-}
-
-// The stored row of a name, with its document.
-static bt_status read_row(const bt_cli_arguments *arguments, bt_arena *arena,
-                          bt_store_baseline *row)
-{
-    bt_store *store = NULL;
-    bool found = false;
-    const char *name = arguments->words[1];
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
-    bt_status status =
-        bt_store_baseline_read(store, name, bt_cli_value(arguments, "machine"), arena, row, &found);
-    if (status == BT_OK && !found) {
-        status =
-            bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"%s%s", bt_store_path(store),
-                     name, bt_cli_value(arguments, "machine") ? " of machine " : "",
-                     bt_cli_value(arguments, "machine") ? bt_cli_value(arguments, "machine") : "");
-    }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
-
-static bt_status show_row(const bt_cli_arguments *arguments, const bt_store_baseline *row,
-                          bt_str *out)
-{
-    bool json = false;
-    bt_baseline baseline;
-    BT_TRY(bt_cli_wants_json(arguments, &json));
-    if (json) {
-        return bt_baseline_write_public(row->document, out);
-    }
-    BT_TRY(bt_baseline_parse(row->name, row->document, strlen(row->document), &baseline));
-    bt_status status = bt_baseline_text(&baseline, row->run, out);
-    bt_baseline_release(&baseline);
     return status;
 }
 
-static bt_status baseline_show(const bt_cli_arguments *arguments, bt_str *out)
+static bt_status baseline_list(bt_cli_call *call) { return list_rows(call, NULL, false); }
+
+static bt_status baseline_history(bt_cli_call *call)
 {
-    bt_arena arena = {0};
-    bt_store_baseline row;
-    bt_status status = read_row(arguments, &arena, &row);
-    BT_IF_OK(status, show_row(arguments, &row, out));
-    bt_arena_release(&arena);
+    return list_rows(call, call->arguments->words[1], true);
+}
+
+// The stored row of a name, with its document.
+static bt_status read_row(bt_cli_call *call, bt_arena *arena, bt_store_baseline *row)
+{
+    bool found = false;
+    const char *name = call->arguments->words[1];
+    const char *machine = bt_cli_value(call->arguments, "machine");
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
+    BT_TRY(bt_store_baseline_read(call->store, name, machine, arena, row, &found));
+    return found ? BT_OK
+                 : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no baseline \"%s\"%s%s",
+                            bt_store_path(call->store), name, machine ? " of machine " : "",
+                            machine ? machine : "");
+}
+
+static bt_status show_row(bt_cli_call *call, const bt_store_baseline *row)
+{
+    bt_baseline baseline;
+    if (call->json) {
+        return bt_baseline_write_public(row->document, &call->out);
+    }
+    BT_TRY(bt_baseline_parse(row->name, row->document, strlen(row->document), &baseline));
+    bt_status status = bt_baseline_text(&baseline, row->run, &call->out);
+    bt_baseline_release(&baseline);
     return status;
 }
 
 // ---- export, import ----------------------------------------------------------------------------
 
 // Writes to --output, else where committed baselines lie.
-static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_baseline *row,
-                            bt_str *out)
+static bt_status write_row(bt_cli_call *call, const bt_store_baseline *row)
 {
-    const char *given = bt_cli_value(arguments, "output");
+    const char *given = bt_cli_value(call->arguments, "output");
     bt_str path = {0}, folder = {0}, document = {0};
     bt_str_format(&folder, "results/baselines/%s", row->machine);
     bt_str_format(&path, "%s/%s.json", bt_str_text(&folder), row->name);
@@ -262,7 +229,7 @@ static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_ba
     BT_IF_OK(status, bt_baseline_write_public(row->document, &document));
     BT_IF_OK(status, bt_file_write(target, bt_str_text(&document), document.length_bytes));
     if (status == BT_OK) {
-        bt_str_format(out, "wrote %s\n", target);
+        bt_str_format(&call->out, "wrote %s\n", target);
     }
     bt_str_release(&document);
     bt_str_release(&path);
@@ -270,38 +237,39 @@ static bt_status write_file(const bt_cli_arguments *arguments, const bt_store_ba
     return status;
 }
 
-static bt_status baseline_export(const bt_cli_arguments *arguments, bt_str *out)
+static bt_status with_row(bt_cli_call *call,
+                          bt_status (*use)(bt_cli_call *call, const bt_store_baseline *row))
 {
     bt_arena arena = {0};
     bt_store_baseline row;
-    bt_status status = read_row(arguments, &arena, &row);
-    BT_IF_OK(status, write_file(arguments, &row, out));
+    bt_status status = read_row(call, &arena, &row);
+    BT_IF_OK(status, use(call, &row));
     bt_arena_release(&arena);
     return status;
 }
 
-static bt_status import_document(const bt_cli_arguments *arguments, const char *document,
-                                 const bt_baseline *baseline, bt_str *out)
+static bt_status baseline_show(bt_cli_call *call) { return with_row(call, show_row); }
+
+static bt_status baseline_export(bt_cli_call *call) { return with_row(call, write_row); }
+
+static bt_status import_document(bt_cli_call *call, const char *document,
+                                 const bt_baseline *baseline)
 {
-    bt_store *store = NULL;
     bt_store_baseline row = {.name = baseline->name,
                              .machine = baseline->machine,
                              .reason = baseline->reason,
                              .created_ns = bt_clock_wall_ns(),
                              .document = document};
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_WRITE, &store));
-    bt_status status = bt_store_baseline_add(store, &row);
-    if (status == BT_OK) {
-        bt_str_format(out, "baseline %s of %s is that of %s now\n", row.name, row.machine,
-                      arguments->words[1]);
-    }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    BT_TRY(bt_cli_open(call, BT_STORE_WRITE));
+    BT_TRY(bt_store_baseline_add(call->store, &row));
+    bt_str_format(&call->out, "baseline %s of %s is that of %s now\n", row.name, row.machine,
+                  call->arguments->words[1]);
+    return BT_OK;
 }
 
-static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
+static bt_status baseline_import(bt_cli_call *call)
 {
-    const char *path = arguments->words[1];
+    const char *path = call->arguments->words[1];
     void *bytes = NULL;
     size_t size_bytes = 0;
     bt_baseline baseline = {0};
@@ -312,7 +280,7 @@ static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
     }
     BT_TRY(bt_file_read(path, &bytes, &size_bytes));
     bt_status status = bt_baseline_parse(path, bytes, size_bytes, &baseline);
-    BT_IF_OK(status, import_document(arguments, bytes, &baseline, out));
+    BT_IF_OK(status, import_document(call, bytes, &baseline));
     bt_mem_free(bytes);
     bt_baseline_release(&baseline);
     return status;
@@ -323,7 +291,7 @@ static bt_status baseline_import(const bt_cli_arguments *arguments, bt_str *out)
 static const struct {
     const char *name, *usage;
     int64_t words, words_max;
-    bt_status (*run)(const bt_cli_arguments *arguments, bt_str *out);
+    bt_status (*run)(bt_cli_call *call);
 } deeds[] = {
     {"set", "NAME RUN [RUN...] --reason TEXT", 3, 2 + BT_LOSS_RUNS_MAX, baseline_set},
     {"add", "NAME RUN [RUN...]", 3, 2 + BT_LOSS_RUNS_MAX, baseline_add},
@@ -334,33 +302,20 @@ static const struct {
     {"import", "FILE", 2, 2, baseline_import},
 };
 
-static bt_status find_deed(const bt_cli_arguments *arguments, size_t *which)
+bt_status bt_verb_baseline(bt_cli_call *call)
 {
-    for (*which = 0; *which < sizeof deeds / sizeof deeds[0]; ++*which) {
-        if (strcmp(deeds[*which].name, arguments->words[0]) == 0) {
-            return arguments->word_count >= deeds[*which].words &&
-                           arguments->word_count <= deeds[*which].words_max
-                       ? BT_OK
+    const bt_cli_arguments *arguments = call->arguments;
+    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; ++i) {
+        if (strcmp(deeds[i].name, arguments->words[0]) == 0) {
+            return arguments->word_count >= deeds[i].words &&
+                           arguments->word_count <= deeds[i].words_max
+                       ? deeds[i].run(call)
                        : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench baseline %s%s%s",
-                                  deeds[*which].name, *deeds[*which].usage ? " " : "",
-                                  deeds[*which].usage);
+                                  deeds[i].name, *deeds[i].usage ? " " : "", deeds[i].usage);
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "bt-bench baseline: \"%s\" is none of set, add, list, show, history, export, "
                     "import",
                     arguments->words[0]);
-}
-
-int bt_verb_baseline(const bt_cli_arguments *arguments)
-{
-    size_t which = 0;
-    bt_str out = {0};
-    bt_status status = find_deed(arguments, &which);
-    BT_IF_OK(status, deeds[which].run(arguments, &out));
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
 }

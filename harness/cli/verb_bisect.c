@@ -110,29 +110,24 @@ static bt_status open_side(const bt_store_round *round, const char *device, side
     return BT_OK;
 }
 
-static bt_status read_runs(const bt_cli_arguments *arguments, side sides[2])
+static bt_status read_runs(bt_cli_call *call, side sides[2])
 {
-    bt_store *store = NULL;
-    int64_t runs[2] = {0, 0};
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
     for (int i = 0; i < 2; ++i) {
-        BT_TRY(bt_cli_run(arguments, arguments->words[i], &runs[i]));
-        (void)snprintf(sides[i].name, sizeof sides[i].name, "run %lld", (long long)runs[i]);
+        int64_t run = 0;
+        BT_TRY(bt_cli_run_in(call->store, call->arguments->words[i], &run));
+        (void)snprintf(sides[i].name, sizeof sides[i].name, "run %lld", (long long)run);
+        BT_TRY(bt_store_run_read(call->store, run, &sides[i].run));
     }
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
-    bt_status status = bt_store_run_read(store, runs[0], &sides[0].run);
-    status = status == BT_OK ? bt_store_run_read(store, runs[1], &sides[1].run) : status;
-    const bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    return BT_OK;
 }
 
-static bt_status run(const bt_cli_arguments *arguments, side sides[2], bt_bisect_result *result,
-                     bt_str *out)
+static bt_status run(bt_cli_call *call, side sides[2], bt_bisect_result *result)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     const bt_store_round *rounds[2];
     bt_bisect_side both[2];
-    bool json = false;
-    BT_TRY(bt_cli_wants_json(arguments, &json));
-    BT_TRY(read_runs(arguments, sides));
+    BT_TRY(read_runs(call, sides));
     BT_TRY(find_rounds(sides, bt_cli_value(arguments, "case"), rounds));
     for (int i = 0; i < 2; ++i) {
         BT_TRY(bt_error_context(
@@ -140,33 +135,26 @@ static bt_status run(const bt_cli_arguments *arguments, side sides[2], bt_bisect
             sides[i].name));
     }
     BT_TRY(bt_bisect_run(both, result));
-    if (json) {
-        return bt_bisect_json(both, result, out);
+    call->code = result->span.differs != BT_BISECT_NOTHING;
+    if (call->json) {
+        return bt_bisect_json(both, result, &call->out);
     }
-    bt_str_format(out, "case         %s\n", rounds[0]->what.name);
-    bt_bisect_text(both, result, out);
-    return bt_str_status(out);
+    bt_str_format(&call->out, "case         %s\n", rounds[0]->what.name);
+    bt_bisect_text(both, result, &call->out);
+    return BT_OK;
 }
 
-int bt_verb_bisect_bits(const bt_cli_arguments *arguments)
+bt_status bt_verb_bisect_bits(bt_cli_call *call)
 {
     side sides[2];
     bt_bisect_result result = {0};
-    bt_str out = {0};
-    int code = 0;
     memset(sides, 0, sizeof sides);
-    const bt_status status = run(arguments, sides, &result, &out);
-    if (status == BT_OK) {
-        code = bt_cli_print(&out);
-        code = code ? code : result.span.differs != BT_BISECT_NOTHING;
-    } else {
-        bt_str_release(&out);
-    }
+    const bt_status status = run(call, sides, &result);
     for (int i = 0; i < 2; ++i) {
         bt_diff_source_close(&sides[i].source);
         bt_plan_release(&sides[i].plan);
         bt_store_run_release(&sides[i].run);
         bt_str_release(&sides[i].checkpoints);
     }
-    return status == BT_OK ? code : bt_cli_fail(status);
+    return status;
 }

@@ -144,31 +144,21 @@ static void print_json(const bisect_verb *self, bt_str *out)
     bt_str_append(out, "\n");
 }
 
-int bt_verb_bisect(const bt_cli_arguments *arguments)
+bt_status bt_verb_bisect(bt_cli_call *call)
 {
-    bisect_verb self = {.arguments = arguments};
-    bt_str out = {0};
-    bool json = false;
+    bisect_verb self = {.arguments = call->arguments};
+    const char *const *words = call->arguments->words;
     bt_interrupt_watch();
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    BT_IF_OK(status, bt_bisect_open(arguments->words[0], arguments->words[1], &self.search));
-    for (int64_t next = 0; status == BT_OK && !self.code;) {
+    bt_status status = bt_bisect_open(words[0], words[1], &self.search);
+    for (int64_t next = 0; status == BT_OK && !self.code && next >= 0;) {
         next = bt_bisect_next(&self.search);
-        if (next < 0) {
-            break;
-        }
-        status = ask(&self, next);
+        status = next < 0 ? BT_OK : ask(&self, next);
     }
-    int code = self.code;
-    if (status == BT_OK && !code) {
-        json ? print_json(&self, &out) : print_text(&self, &out);
-        code = is_found(&self.search) ? 0 : 3;
+    call->code = self.code;
+    if (status == BT_OK && !self.code) {
+        (call->json ? print_json : print_text)(&self, &call->out);
+        call->code = is_found(&self.search) ? 0 : 3;
     }
     bt_bisect_release(&self.search);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    const int printed = bt_cli_print(&out);
-    return printed ? printed : code;
+    return status;
 }

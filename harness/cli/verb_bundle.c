@@ -30,15 +30,6 @@ static bt_status read_key(const bt_cli_arguments *arguments, const char *option,
     return BT_OK;
 }
 
-static int print_or_fail(bt_status status, bt_str *out)
-{
-    if (status == BT_OK) {
-        return bt_cli_print(out);
-    }
-    bt_str_release(out);
-    return bt_cli_fail(status);
-}
-
 static bt_status check_ending(const char *path)
 {
     static const char ending[] = ".tar.zst";
@@ -71,40 +62,27 @@ static void describe_export(const char *path, const bt_bundle_key *key, bool jso
     bt_str_format(out, "next      bt-bench verify %s\n", path);
 }
 
-static bt_status export_run(const bt_cli_arguments *arguments, int64_t run, const char *path,
-                            const bt_bundle_key *key, bt_str *notes)
+bt_status bt_verb_export(bt_cli_call *call)
 {
-    bt_store *store = NULL;
-    const bt_bundle_options options = {.key = key,
-                                       .is_public = bt_cli_value(arguments, "public") != NULL};
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
-    bt_status status = bt_bundle_export(store, run, &options, path, notes);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
-
-int bt_verb_export(const bt_cli_arguments *arguments)
-{
-    bool json = false;
+    const bt_cli_arguments *arguments = call->arguments;
     int64_t run = 0;
     const char *path = NULL;
     bt_bundle_key secret = {0};
-    const bt_bundle_key *key = NULL;
-    bt_str out = {0}, notes = {0};
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    BT_IF_OK(status, bt_cli_run(arguments, arguments->words[0], &run));
-    BT_IF_OK(status, output_of(arguments, "where to, as in -o run-3.tar.zst", &path));
-    BT_IF_OK(status, check_ending(path));
-    BT_IF_OK(status, read_key(arguments, "sign", true, &secret, &key));
-    BT_IF_OK(status, export_run(arguments, run, path, key, &notes));
+    bt_bundle_options options = {.is_public = bt_cli_value(arguments, "public") != NULL};
+    bt_str notes = {0};
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
+    BT_TRY(bt_cli_run_in(call->store, arguments->words[0], &run));
+    BT_TRY(output_of(arguments, "where to, as in -o run-3.tar.zst", &path));
+    BT_TRY(check_ending(path));
+    bt_status status = read_key(arguments, "sign", true, &secret, &options.key);
+    BT_IF_OK(status, bt_bundle_export(call->store, run, &options, path, &notes));
     if (status == BT_OK) {
         fprintf(stderr, "%s", bt_str_text(&notes));
-        describe_export(path, key, json, &out);
-        status = bt_str_status(&out);
+        describe_export(path, options.key, call->json, &call->out);
     }
     bt_bundle_key_forget(&secret);
     bt_str_release(&notes);
-    return print_or_fail(status, &out);
+    return status;
 }
 
 // ---- verify and import -------------------------------------------------------------------------
@@ -119,99 +97,79 @@ static bt_status verify(const bt_cli_arguments *arguments, bt_bundle_check *chec
     return status;
 }
 
-int bt_verb_verify(const bt_cli_arguments *arguments)
+bt_status bt_verb_verify(bt_cli_call *call)
 {
-    bool json = false;
     bt_bundle_check check = {0};
-    bt_str out = {0};
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    BT_IF_OK(status, verify(arguments, &check));
+    bt_status status = verify(call->arguments, &check);
     if (status == BT_OK) {
-        (json ? bt_bundle_check_json : bt_bundle_check_text)(arguments->words[0], &check, &out);
-        status = bt_str_status(&out);
+        (call->json ? bt_bundle_check_json : bt_bundle_check_text)(call->arguments->words[0],
+                                                                   &check, &call->out);
     }
-    int verdict = check.finding_count > 0;
+    call->code = check.finding_count > 0;
     bt_bundle_check_release(&check);
-    int code = print_or_fail(status, &out);
-    return code ? code : verdict;
+    return status;
 }
 
-static bt_status import_run(const bt_cli_arguments *arguments, const bt_store_run *run,
-                            int64_t *number, bool *known)
+static bt_status import_run(bt_cli_call *call, const bt_store_run *run)
 {
-    bt_store *store = NULL;
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_WRITE, &store));
-    bt_status status = bt_store_run_find(store, run, number);
-    *known = *number > 0;
-    if (status == BT_OK && !*known) {
-        status = bt_store_run_import(store, run, false, number);
+    int64_t number = 0;
+    BT_TRY(bt_cli_open(call, BT_STORE_WRITE));
+    BT_TRY(bt_store_run_find(call->store, run, &number));
+    const bool known = number > 0;
+    if (!known) {
+        BT_TRY(bt_store_run_import(call->store, run, false, &number));
     }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
-}
-
-static void describe_import(const bt_cli_arguments *arguments, int64_t number, bool known,
-                            bool json, bt_str *out)
-{
-    if (json) {
-        bt_str_format(out, "{\"run\":%lld}\n", (long long)number);
-        return;
+    if (call->json) {
+        bt_str_format(&call->out, "{\"run\":%lld}\n", (long long)number);
+        return BT_OK;
     }
-    bt_str_format(out, "imported  %s run %lld%s\nnext      bt-bench show %lld",
+    bt_str_format(&call->out, "imported  %s run %lld%s\nnext      bt-bench show %lld",
                   known ? "before, as" : "as", (long long)number,
                   known ? "; nothing was added" : "", (long long)number);
-    bt_cli_append_database(bt_cli_database(arguments), out);
-    bt_str_append(out, "\n");
+    bt_cli_append_database(bt_cli_database(call->arguments), &call->out);
+    bt_str_append(&call->out, "\n");
+    return BT_OK;
 }
 
 // Only a bundle that holds is taken in.
-int bt_verb_import(const bt_cli_arguments *arguments)
+bt_status bt_verb_import(bt_cli_call *call)
 {
-    bool json = false;
-    int64_t number = 0;
     bt_bundle_check check = {0};
-    bt_str out = {0};
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    BT_IF_OK(status, verify(arguments, &check));
-    int verdict = check.finding_count > 0;
-    if (status == BT_OK && verdict) {
-        bt_bundle_check_text(arguments->words[0], &check, &out);
-        fprintf(stderr, "%snothing was imported\n", bt_str_text(&out));
-        bt_str_clear(&out);
-    } else if (status == BT_OK) {
-        bool known = false;
-        status = import_run(arguments, &check.run, &number, &known);
-        describe_import(arguments, number, known, json, &out);
+    bt_str findings = {0};
+    bt_status status = verify(call->arguments, &check);
+    call->code = check.finding_count > 0;
+    if (status == BT_OK && call->code) {
+        bt_bundle_check_text(call->arguments->words[0], &check, &findings);
+        fprintf(stderr, "%snothing was imported\n", bt_str_text(&findings));
+    } else {
+        BT_IF_OK(status, import_run(call, &check.run));
     }
     bt_bundle_check_release(&check);
-    int code = print_or_fail(status, &out);
-    return code ? code : verdict;
+    bt_str_release(&findings);
+    return status;
 }
 
 // ---- keygen ------------------------------------------------------------------------------------
 
-int bt_verb_keygen(const bt_cli_arguments *arguments)
+bt_status bt_verb_keygen(bt_cli_call *call)
 {
     const char *name = NULL;
-    bt_str secret = {0}, open = {0}, out = {0};
+    bt_str secret = {0}, open = {0};
     bt_bundle_key key = {0};
-    bt_status status = output_of(arguments, "the name of the pair, as in -o mine", &name);
-    if (status == BT_OK) {
-        bt_str_format(&secret, "%s.key", name);
-        bt_str_format(&open, "%s.pub", name);
-        status = bt_str_status(&secret);
-    }
+    BT_TRY(output_of(call->arguments, "the name of the pair, as in -o mine", &name));
+    bt_str_format(&secret, "%s.key", name);
+    bt_str_format(&open, "%s.pub", name);
+    bt_status status = bt_str_status(&secret);
     BT_IF_OK(status, bt_str_status(&open));
     BT_IF_OK(status, bt_bundle_key_make(bt_str_text(&secret), bt_str_text(&open)));
     BT_IF_OK(status, bt_bundle_key_read(bt_str_text(&open), false, &key));
     if (status == BT_OK) {
-        bt_str_format(&out, "key       %.16s\nsecret    %s: keep it to yourself\npublic    %s\n",
-                      key.id, bt_str_text(&secret), bt_str_text(&open));
-        bt_str_format(&out, "next      bt-bench export RUN -o FILE --sign %s\n",
-                      bt_str_text(&secret));
-        status = bt_str_status(&out);
+        bt_str_format(&call->out,
+                      "key       %.16s\nsecret    %s: keep it to yourself\npublic    %s\n"
+                      "next      bt-bench export RUN -o FILE --sign %s\n",
+                      key.id, bt_str_text(&secret), bt_str_text(&open), bt_str_text(&secret));
     }
     bt_str_release(&secret);
     bt_str_release(&open);
-    return print_or_fail(status, &out);
+    return status;
 }

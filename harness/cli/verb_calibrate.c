@@ -65,27 +65,27 @@ static bt_status read_sessions(bt_store *store, int64_t number, int64_t days, se
     return BT_OK;
 }
 
-static bt_status judge_sessions(const bt_cli_ab_session *self, bt_store *store,
-                                const session_list *list, bt_str *out, int *code)
+static bt_status judge_sessions(const bt_cli_ab_session *self, const session_list *list)
 {
     bt_calibration_result result = {0};
     bt_status status = bt_calibrate(list->in_turn, list->count, &self->policy, &result);
-    BT_IF_OK(status, bt_calibration_store(store, &result));
+    BT_IF_OK(status, bt_calibration_store(self->call->store, &result));
     if (status == BT_OK) {
-        *code = bt_calibration_exit_code(&result);
-        status = self->json ? bt_calibration_json(&result, out) : bt_calibration_text(&result, out);
+        self->call->code = bt_calibration_exit_code(&result);
+        status = (self->call->json ? bt_calibration_json : bt_calibration_text)(&result,
+                                                                                &self->call->out);
     }
     bt_calibration_release(&result);
     return status;
 }
 
-static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t number, bt_str *out,
-                       int *code)
+static bt_status judge(const bt_cli_ab_session *self, int64_t number)
 {
     session_list *list = NULL;
     BT_TRY(BT_MEM_ARRAY(1, &list));
-    bt_status status = read_sessions(store, number, self->policy.calibration_days, list);
-    BT_IF_OK(status, judge_sessions(self, store, list, out, code));
+    bt_status status =
+        read_sessions(self->call->store, number, self->policy.calibration_days, list);
+    BT_IF_OK(status, judge_sessions(self, list));
     for (int64_t i = 0; i < list->count; ++i) {
         bt_store_run_release(&list->runs[i]);
     }
@@ -95,13 +95,14 @@ static bt_status judge(const bt_cli_ab_session *self, bt_store *store, int64_t n
 
 // ---- what is recorded --------------------------------------------------------------------------
 
-static bt_status list_rows(bt_store *store, const bt_cli_arguments *arguments, bt_str *out)
+static bt_status list_rows(bt_cli_call *call)
 {
+    bt_str *out = &call->out;
     bt_arena arena = {0};
     const bt_store_calibration *rows = NULL;
     int64_t count = 0;
-    (void)arguments;
-    bt_status status = bt_store_calibrations_list(store, &arena, &rows, &count);
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
+    bt_status status = bt_store_calibrations_list(call->store, &arena, &rows, &count);
     for (int64_t i = 0; status == BT_OK && i < count; ++i) {
         bt_str_format(out, "%s   %s   run %lld, %s, ", rows[i].name, rows[i].metric,
                       (long long)rows[i].run, bt_format_date(rows[i].made_ns).text);
@@ -122,47 +123,32 @@ static bt_status list_rows(bt_store *store, const bt_cli_arguments *arguments, b
     return status;
 }
 
-static bt_status remove_rows(bt_store *store, const bt_cli_arguments *arguments, bt_str *out)
+static bt_status remove_rows(bt_cli_call *call)
 {
     int64_t removed = 0;
-    const char *glob = arguments->words[1];
-    BT_TRY(bt_store_calibrations_remove(store, glob, &removed));
+    const char *glob = call->arguments->words[1];
+    BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
+    BT_TRY(bt_store_calibrations_remove(call->store, glob, &removed));
     if (removed == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "no calibration of a case \"%s\"; 'bt-bench calibrate list' names them",
                         glob);
     }
-    bt_str_format(out, "removed %lld calibration%s of %s; the recorded sessions stay\n",
+    bt_str_format(&call->out, "removed %lld calibration%s of %s; the recorded sessions stay\n",
                   (long long)removed, removed == 1 ? "" : "s", glob);
     return BT_OK;
 }
 
-static const struct {
-    const char *name;
-    int64_t words;
-    bt_store_mode mode;
-    bt_status (*run)(bt_store *store, const bt_cli_arguments *arguments, bt_str *out);
-} deeds[] = {{"list", 1, BT_STORE_READ, list_rows}, {"rm", 2, BT_STORE_AMEND, remove_rows}};
-
-static int run_deed(size_t which, const bt_cli_arguments *arguments)
-{
-    const char *path = bt_cli_value(arguments, "db");
-    bt_store *store = NULL;
-    bt_str out = {0};
-    bt_status status = bt_store_open(path ? path : BT_CLI_DATABASE, deeds[which].mode, &store);
-    BT_IF_OK(status, deeds[which].run(store, arguments, &out));
-    return bt_cli_finish(store, status, &out);
-}
-
-int bt_verb_calibrate(const bt_cli_arguments *arguments)
+bt_status bt_verb_calibrate(bt_cli_call *call)
 {
     static const bt_cli_ab_verb verb = {
         .kind = BT_CALIBRATE_KIND, .fixed_rounds = true, .begin = begin, .judge = judge};
-    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; ++i) {
-        if (arguments->word_count == deeds[i].words &&
-            strcmp(arguments->words[0], deeds[i].name) == 0) {
-            return run_deed(i, arguments);
-        }
+    const bt_cli_arguments *arguments = call->arguments;
+    if (arguments->word_count == 1 && strcmp(arguments->words[0], "list") == 0) {
+        return list_rows(call);
     }
-    return bt_cli_ab(&verb, arguments);
+    if (arguments->word_count == 2 && strcmp(arguments->words[0], "rm") == 0) {
+        return remove_rows(call);
+    }
+    return bt_cli_ab(&verb, call);
 }

@@ -293,8 +293,9 @@ static bt_status import_model(const bt_cli_arguments *arguments, const char *pat
 
 // ---- the verb -----------------------------------------------------------------------------------
 
-static bt_status run(const bt_cli_arguments *arguments, bt_str *out)
+bt_status bt_verb_checkpoint(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     static const struct {
         const char *action;
         bt_status (*run)(const bt_cli_arguments *, const char *, const char *, bt_str *);
@@ -302,29 +303,20 @@ static bt_status run(const bt_cli_arguments *arguments, bt_str *out)
     const char *action = arguments->words[0];
     const char *path = arguments->words[1];
     const char *folder = bt_cli_value(arguments, "output");
-    bool as_json = false;
-    BT_TRY(bt_cli_wants_json(arguments, &as_json));
+    call->prints_always = true; // of verify also what is damaged
     if (strcmp(action, "list") == 0) {
-        return list(arguments, path, as_json, out);
+        return list(arguments, path, call->json, &call->out);
     }
     if (strcmp(action, "verify") == 0) {
-        return verify(path, as_json, out);
+        return verify(path, call->json, &call->out);
     }
     for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
         if (strcmp(action, makers[i].action) == 0) {
-            return folder ? makers[i].run(arguments, path, folder, out)
+            return folder ? makers[i].run(arguments, path, folder, &call->out)
                           : bt_error(BT_STATUS_INVALID_ARGUMENT,
                                      "checkpoint %s: -o is missing: expected a folder", action);
         }
     }
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
                     "checkpoint %s: allowed: list, verify, export, import", action);
-}
-
-int bt_verb_checkpoint(const bt_cli_arguments *arguments)
-{
-    bt_str out = {0};
-    bt_status status = run(arguments, &out);
-    const int printed = bt_cli_print(&out); // of verify also what is damaged
-    return status == BT_OK ? printed : bt_cli_fail(status);
 }

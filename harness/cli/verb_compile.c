@@ -8,23 +8,11 @@
 
 static void row(const char *name, const bt_case_compiled *x, bt_table *table)
 {
-    bt_table_cell(table, "%s", name);
-    bt_table_cell(table, "%s", bt_format_count(x->calls).text);
-    bt_table_cell(table, "%s", bt_format_count(x->saved).text);
-    bt_table_cell(table, "%s", bt_format_count(x->simple_calls).text);
-    bt_table_cell(table, "%s", bt_format_count(x->groups).text);
-    bt_table_cell(table, "%s", bt_format_count(x->fused_calls).text);
-    bt_table_cell(table, "%s", bt_format_value(BT_UNIT_BYTES, (double)x->bytes_before).text);
-    bt_table_cell(table, "%s", bt_format_value(BT_UNIT_BYTES, (double)x->bytes_after).text);
-}
-
-static void heading(bt_table *table)
-{
-    static const char *const names[] = {"case",   "calls", "saved",  "simplified",
-                                        "groups", "fused", "before", "after"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
-        bt_table_cell(table, "%s", names[i]);
-    }
+    BT_TABLE_ROW(table, name, bt_format_count(x->calls).text, bt_format_count(x->saved).text,
+                 bt_format_count(x->simple_calls).text, bt_format_count(x->groups).text,
+                 bt_format_count(x->fused_calls).text,
+                 bt_format_value(BT_UNIT_BYTES, (double)x->bytes_before).text,
+                 bt_format_value(BT_UNIT_BYTES, (double)x->bytes_after).text);
 }
 
 static bt_status compile_cases(const bt_plan *plan, const char *folder, unsigned dumps,
@@ -47,8 +35,9 @@ static bt_status compile_cases(const bt_plan *plan, const char *folder, unsigned
                                plan->suite, plan->profile);
 }
 
-static bt_status compile_suite(const bt_cli_arguments *arguments, bt_str *out)
+bt_status bt_verb_compile(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     const char *dump = bt_cli_value(arguments, "dump"), *folder = bt_cli_value(arguments, "output");
     unsigned dumps = 0;
     bt_cli_suite suite = {0};
@@ -61,22 +50,11 @@ static bt_status compile_suite(const bt_cli_arguments *arguments, bt_str *out)
     }
     bt_status status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
     if (status == BT_OK) {
-        heading(&table);
+        bt_table_heads(&table, "case|calls|saved|simplified|groups|fused|before|after");
         status = compile_cases(&suite.plan, folder, dumps, &table);
     }
-    BT_IF_OK(status, bt_table_print(&table, 0, out));
+    BT_IF_OK(status, bt_table_print(&table, 0, &call->out));
     bt_table_release(&table);
     bt_cli_suite_release(&suite);
     return status;
-}
-
-int bt_verb_compile(const bt_cli_arguments *arguments)
-{
-    bt_str out = {0};
-    bt_status status = compile_suite(arguments, &out);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
 }

@@ -93,17 +93,16 @@ static void append_function(bt_str *out)
              "}\n");
 }
 
-int bt_verb_completion(const bt_cli_arguments *arguments)
+bt_status bt_verb_completion(bt_cli_call *call)
 {
-    const char *shell = arguments->words[0];
+    const char *shell = call->arguments->words[0];
     const bool zsh = strcmp(shell, "zsh") == 0;
-    bt_str out = {0};
     if (!zsh && strcmp(shell, "bash") != 0) {
-        return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                    "bt-bench completion: \"%s\" is none of bash, zsh", shell));
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "bt-bench completion: \"%s\" is none of bash, zsh", shell);
     }
-    bt_str_append(&out, zsh ? "autoload -U +X bashcompinit && bashcompinit\n" : "");
-    append_function(&out);
-    bt_str_append(&out, "complete -o filenames -F _bt_bench bt-bench ./bt-bench\n");
-    return bt_cli_print(&out);
+    bt_str_append(&call->out, zsh ? "autoload -U +X bashcompinit && bashcompinit\n" : "");
+    append_function(&call->out);
+    bt_str_append(&call->out, "complete -o filenames -F _bt_bench bt-bench ./bt-bench\n");
+    return BT_OK;
 }

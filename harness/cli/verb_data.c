@@ -13,6 +13,7 @@
 #include "harness/run/data.h"
 #include "harness/suite/suite.h"
 #include "harness/text/format.h"
+#include "harness/text/json_writer.h"
 
 // Progress of data work on standard error: one rewriting line on a terminal, notes elsewhere.
 static bool on_progress(void *self, const bt_progress_event *event)
@@ -41,36 +42,35 @@ static void say(void *self, const char *line)
     }
 }
 
-static int print_dataset(const bt_dataset *dataset, bool json)
+static void print_dataset(const bt_dataset *dataset, bt_cli_call *call)
 {
-    bt_str out = {0};
-    if (json) {
-        bt_str_append(&out, "{\"folder\":");
-        bt_json_string(dataset->folder, &out);
-        bt_str_format(&out,
-                      ",\"train_tokens\":%lld,\"train_shards\":%lld,\"val_tokens\":%lld,"
-                      "\"val_shards\":%lld,\"digest\":\"%s\"}\n",
-                      (long long)dataset->train.tokens, (long long)dataset->train.count,
-                      (long long)dataset->val.tokens, (long long)dataset->val.count,
-                      dataset->digest.hex);
+    bt_json_writer json = {.out = &call->out};
+    if (call->json) {
+        BT_JSON_OBJECT(
+            &json, NULL, BT_OF(dataset, folder), BT_KV("train_tokens", dataset->train.tokens),
+            BT_KV("train_shards", dataset->train.count), BT_KV("val_tokens", dataset->val.tokens),
+            BT_KV("val_shards", dataset->val.count), BT_KV("digest", dataset->digest.hex));
+        bt_str_append(&call->out, "\n");
     } else {
-        bt_str_format(&out, "%s: %s tokens to train in %lld shards, ", dataset->folder,
-                      bt_format_count(dataset->train.tokens).text, (long long)dataset->train.count);
-        bt_str_format(&out, "%s to validate in %lld\n", bt_format_count(dataset->val.tokens).text,
+        bt_str_format(&call->out, "%s: %s tokens to train in %lld shards, %s to validate in %lld\n",
+                      dataset->folder, bt_format_count(dataset->train.tokens).text,
+                      (long long)dataset->train.count, bt_format_count(dataset->val.tokens).text,
                       (long long)dataset->val.count);
     }
-    return bt_cli_print(&out);
 }
 
-static int finish(bt_status status, bt_dataset *dataset, bool json)
+static bt_status finish(bt_cli_call *call, bt_status status, bt_dataset *dataset)
 {
-    int code = status == BT_OK ? print_dataset(dataset, json) : bt_cli_fail(status);
+    if (status == BT_OK) {
+        print_dataset(dataset, call);
+    }
     bt_dataset_release(dataset);
-    return code;
+    return status;
 }
 
-static int prepare(const bt_cli_arguments *arguments, bool json)
+static bt_status prepare(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     const char *out = bt_cli_value(arguments, "output");
     bt_str folder = {0};
     bool found = false;
@@ -87,7 +87,7 @@ static int prepare(const bt_cli_arguments *arguments, bool json)
     }
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
     bt_str_release(&folder);
-    return finish(status, &dataset, json);
+    return finish(call, status, &dataset);
 }
 
 static bt_status read_fraction(const bt_cli_arguments *arguments, double *fraction)
@@ -102,8 +102,9 @@ static bt_status read_fraction(const bt_cli_arguments *arguments, double *fracti
     return BT_OK;
 }
 
-static int tokenize(const bt_cli_arguments *arguments, bool json)
+static bt_status tokenize(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     bt_dataset dataset = {0};
     char *ranks = NULL;
     const char *given = bt_cli_value(arguments, "ranks");
@@ -127,7 +128,7 @@ static int tokenize(const bt_cli_arguments *arguments, bool json)
     }
     BT_IF_OK(status, bt_data_tokenize(&options, &dataset));
     bt_mem_free(ranks);
-    return finish(status, &dataset, json);
+    return finish(call, status, &dataset);
 }
 
 // The list of corpora: --list, or the installation's.
@@ -143,20 +144,9 @@ static bt_status list_path(const bt_cli_arguments *arguments, bt_str *path)
     return bt_str_status(path);
 }
 
-static int fetch_names(const char *list)
+static bt_status fetch_into(bt_cli_call *call, const char *list, const char *folder)
 {
-    bt_str names = {0};
-    bt_status status = bt_data_fetch_names(list, &names);
-    if (status != BT_OK) {
-        bt_str_release(&names);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&names);
-}
-
-static int fetch_into(const bt_cli_arguments *arguments, const char *list, const char *folder,
-                      bool json)
-{
+    const bt_cli_arguments *arguments = call->arguments;
     bt_dataset dataset = {0};
     bt_fetch_options options = {.list = list,
                                 .name = arguments->words[1],
@@ -167,30 +157,31 @@ static int fetch_into(const bt_cli_arguments *arguments, const char *list, const
     }
     bt_status status = bt_cli_number(arguments, "files", 1, 1000000, 0, &options.max_files);
     BT_IF_OK(status, bt_data_fetch(&options, &dataset));
-    return finish(status, &dataset, json);
+    return finish(call, status, &dataset);
 }
 
-static int fetch(const bt_cli_arguments *arguments, bool json)
+static bt_status fetch(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     bt_str list = {0}, folder = {0};
     const char *out = bt_cli_value(arguments, "output");
     bt_status status = list_path(arguments, &list);
-    bool named = arguments->word_count == 2;
-    if (named) {
+    if (arguments->word_count == 2) {
         bt_str_format(&folder, "%s%s", out ? "" : "data/", out ? out : arguments->words[1]);
-        status = status == BT_OK ? bt_str_status(&folder) : status;
+        BT_IF_OK(status, bt_str_status(&folder));
+        BT_IF_OK(status, fetch_into(call, bt_str_text(&list), bt_str_text(&folder)));
+    } else {
+        BT_IF_OK(status, bt_data_fetch_names(bt_str_text(&list), &call->out));
     }
-    int code = status != BT_OK ? bt_cli_fail(status)
-               : named ? fetch_into(arguments, bt_str_text(&list), bt_str_text(&folder), json)
-                       : fetch_names(bt_str_text(&list));
     bt_str_release(&list);
     bt_str_release(&folder);
-    return code;
+    return status;
 }
 
 // Every byte of a dataset against its digests, every token against the vocabulary.
-static int verify(const bt_cli_arguments *arguments, bool json)
+static bt_status verify(bt_cli_call *call)
 {
+    const bt_cli_arguments *arguments = call->arguments;
     bt_dataset dataset = {0};
     bt_str folder = {0};
     bool found = false;
@@ -204,31 +195,28 @@ static int verify(const bt_cli_arguments *arguments, bool json)
     BT_IF_OK(status, bt_dataset_open(bt_str_text(&folder), &dataset));
     BT_IF_OK(status, bt_dataset_verify(&dataset));
     bt_str_release(&folder);
-    return finish(status, &dataset, json);
+    return finish(call, status, &dataset);
 }
 
-int bt_verb_data(const bt_cli_arguments *arguments)
+bt_status bt_verb_data(bt_cli_call *call)
 {
-    bool json = false;
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    const char *what = arguments->words[0];
+    static const struct {
+        const char *name;
+        int64_t words_min, words_max;
+        bt_status (*run)(bt_cli_call *call);
+    } deeds[] = {{"prepare", 1, 1, prepare},
+                 {"tokenize", 1, INT64_MAX, tokenize},
+                 {"fetch", 1, 2, fetch},
+                 {"verify", 2, 2, verify}};
+    const int64_t count = call->arguments->word_count;
     bt_interrupt_watch();
-    if (status != BT_OK) {
-        return bt_cli_fail(status);
+    for (size_t i = 0; i < sizeof deeds / sizeof deeds[0]; ++i) {
+        if (strcmp(call->arguments->words[0], deeds[i].name) == 0 && count >= deeds[i].words_min &&
+            count <= deeds[i].words_max) {
+            return deeds[i].run(call);
+        }
     }
-    if (strcmp(what, "prepare") == 0 && arguments->word_count == 1) {
-        return prepare(arguments, json);
-    }
-    if (strcmp(what, "tokenize") == 0) {
-        return tokenize(arguments, json);
-    }
-    if (strcmp(what, "fetch") == 0 && arguments->word_count <= 2) {
-        return fetch(arguments, json);
-    }
-    if (strcmp(what, "verify") == 0 && arguments->word_count == 2) {
-        return verify(arguments, json);
-    }
-    return bt_cli_fail(bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                "usage: bt-bench data prepare | tokenize FILE... -o DIR | fetch "
-                                "[NAME] | verify NAME"));
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "usage: bt-bench data prepare | tokenize FILE... -o DIR | fetch "
+                    "[NAME] | verify NAME");
 }

@@ -197,47 +197,31 @@ static bt_status write_page(const char *path, const differ *self)
     return status;
 }
 
-static bt_status run(const bt_cli_arguments *arguments, differ *self, bt_str *out)
+static bt_status run(bt_cli_call *call, differ *self)
 {
     int64_t steps = 0;
-    bool json = false;
-    const char *page = bt_cli_value(arguments, "output");
-    BT_TRY(bt_cli_wants_json(arguments, &json));
-    BT_TRY(bt_cli_number(arguments, "steps", 1, 1000000, 3, &steps));
-    BT_TRY(open_sides(arguments, self));
+    const char *page = bt_cli_value(call->arguments, "output");
+    BT_TRY(bt_cli_number(call->arguments, "steps", 1, 1000000, 3, &steps));
+    BT_TRY(open_sides(call->arguments, self));
     BT_TRY(bt_diff_run(self->diff, steps, &self->result));
     if (page) {
         BT_TRY(write_page(page, self));
     }
-    return json ? bt_diff_json(self->diff, &self->result, out)
-                : bt_diff_text(self->diff, &self->result, out);
+    call->code = self->result.first_over >= 0;
+    return (call->json ? bt_diff_json : bt_diff_text)(self->diff, &self->result, &call->out);
 }
 
-int bt_verb_diff_run(const bt_cli_arguments *arguments)
+bt_status bt_verb_diff_run(bt_cli_call *call)
 {
-    bt_str out = {0};
-    void *block = NULL;
-    bt_status status = bt_mem_alloc(1, sizeof(differ), &block);
-    differ *self = block;
-    int code = 0;
-    if (status == BT_OK) {
-        status = run(arguments, self, &out);
-        code = self->result.first_over >= 0 ? 1 : 0;
-    }
-    if (status == BT_OK) {
-        const int printed = bt_cli_print(&out);
-        code = printed ? printed : code;
-    } else {
-        bt_str_release(&out);
-    }
-    for (int i = 0; self && i < 2; ++i) {
+    differ *self = NULL;
+    BT_TRY(BT_MEM_ARRAY(1, &self));
+    bt_status status = run(call, self);
+    for (int i = 0; i < 2; ++i) {
         bt_diff_source_close(&self->sides[i].source);
         bt_plan_release(&self->sides[i].plan);
     }
-    if (self) {
-        bt_diff_result_release(&self->result);
-        bt_suite_release(&self->suite);
-    }
+    bt_diff_result_release(&self->result);
+    bt_suite_release(&self->suite);
     bt_mem_free(self);
-    return status == BT_OK ? code : bt_cli_fail(status);
+    return status;
 }

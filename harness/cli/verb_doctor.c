@@ -4,7 +4,7 @@
 #include "harness/cli/cli.h"
 #include "harness/env/doctor.h"
 #include "harness/store/store.h"
-#include "harness/suite/json.h"
+#include "harness/text/json_writer.h"
 
 static const char *state_word(bt_check_state state)
 {
@@ -28,87 +28,72 @@ static void check_store(const char *path, bt_check *check)
     }
 }
 
-static void append_json(const bt_check *checks, int count, bt_str *out)
+static bt_status append_json(const bt_check *checks, int count, bt_str *out)
 {
-    bt_str_append(out, "[");
+    bt_json_writer json = {.out = out};
+    bt_json_writer_open(&json, NULL, '[');
     for (int i = 0; i < count; ++i) {
-        bt_str_format(out, "%s{\"check\":\"%s\",\"state\":\"%s\",\"found\":", i ? "," : "",
-                      checks[i].name, state_word(checks[i].state));
-        bt_json_string(checks[i].found, out);
-        bt_str_append(out, ",\"advice\":");
-        bt_json_string(checks[i].advice, out);
-        bt_str_append(out, "}");
+        BT_JSON_OBJECT(&json, NULL, BT_KV("check", checks[i].name),
+                       BT_KV("state", state_word(checks[i].state)), BT_KV("found", checks[i].found),
+                       BT_KV("advice", checks[i].advice));
     }
-    bt_str_append(out, "]\n");
+    return bt_json_writer_end(&json, ']');
 }
 
 // The variables that are read, and what is set now.
-static int print_environment(bool json)
+static bt_status print_environment(bool as_json, bt_str *out)
 {
-    bt_str out = {0};
-    bt_str_append(&out, json ? "[" : "");
+    bt_json_writer json = {.out = out};
+    if (as_json) {
+        bt_json_writer_open(&json, NULL, '[');
+    }
     for (int i = 0; i < BT_VARIABLE_COUNT; ++i) {
         const bt_variable_row *row = bt_environment_row((bt_variable)i);
         const char *value = bt_environment_raw((bt_variable)i);
-        if (json) {
-            bt_str_format(&out, "%s{\"variable\":\"%s\",\"value\":", i ? "," : "", row->name);
-            value ? bt_json_string(value, &out) : bt_str_append(&out, "null");
-            bt_str_append(&out, ",\"allowed\":");
-            bt_json_string(row->allowed, &out);
-            bt_str_append(&out, ",\"meaning\":");
-            bt_json_string(row->meaning, &out);
-            bt_str_append(&out, ",\"reader\":");
-            bt_json_string(row->reader, &out);
-            bt_str_append(&out, "}");
+        if (as_json) {
+            bt_json_writer_open(&json, NULL, '{');
+            bt_json_writer_text(&json, "variable", row->name);
+            value ? bt_json_writer_text(&json, "value", value)
+                  : bt_json_writer_null(&json, "value");
+            BT_JSON(&json, BT_OF(row, allowed), BT_OF(row, meaning), BT_OF(row, reader));
+            bt_json_writer_close(&json, '}');
         } else {
-            bt_str_format(&out, "%-21s %s%s\n", row->name, value ? "= " : "not set",
-                          value ? value : "");
-            bt_str_format(&out, "    %s; allowed: %s; read by %s\n", row->meaning, row->allowed,
+            bt_str_format(out, "%-21s %s%s\n    %s; allowed: %s; read by %s\n", row->name,
+                          value ? "= " : "not set", value ? value : "", row->meaning, row->allowed,
                           row->reader);
         }
     }
-    bt_str_append(&out, json ? "]\n" : "");
-    return bt_cli_print(&out);
+    return as_json ? bt_json_writer_end(&json, ']') : BT_OK;
 }
 
-int bt_verb_doctor(const bt_cli_arguments *arguments)
+bt_status bt_verb_doctor(bt_cli_call *call)
 {
-    bool json = false;
     bt_machine machine;
     bt_check checks[BT_CHECKS_MAX];
-    const char *given = bt_cli_value(arguments, "db");
-    const char *database = given ? given : BT_CLI_DATABASE;
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    if (status == BT_OK && bt_cli_value(arguments, "env")) {
-        return print_environment(json);
+    const char *database = bt_cli_database(call->arguments);
+    if (bt_cli_value(call->arguments, "env")) {
+        return print_environment(call->json, &call->out);
     }
-    BT_IF_OK(status, bt_machine_look(&machine));
-    if (status == BT_OK && machine.has_cuda) {
-        status = bt_machine_open_cuda(&machine);
-    }
-    if (status != BT_OK) {
-        return bt_cli_fail(status);
+    BT_TRY(bt_machine_look(&machine));
+    if (machine.has_cuda) {
+        BT_TRY(bt_machine_open_cuda(&machine));
     }
     int count = bt_doctor_look(&machine, database, checks);
     bt_check *last = &checks[count - 1]; // the database
     if (last->state == BT_CHECK_GOOD && bt_file_exists(database)) {
         check_store(database, last);
     }
-    bt_str out = {0};
-    bool bad = false;
     for (int i = 0; i < count; ++i) {
-        bad = bad || checks[i].state == BT_CHECK_BAD;
-        if (!json) {
-            bt_str_format(&out, "%-9s %-8s %s\n", checks[i].name, state_word(checks[i].state),
+        if (checks[i].state == BT_CHECK_BAD) {
+            call->code = bt_status_exit_code(BT_STATUS_UNAVAILABLE);
+        }
+        if (!call->json) {
+            bt_str_format(&call->out, "%-9s %-8s %s\n", checks[i].name, state_word(checks[i].state),
                           checks[i].found);
         }
-        if (!json && checks[i].advice[0]) {
-            bt_str_format(&out, "                   %s\n", checks[i].advice);
+        if (!call->json && checks[i].advice[0]) {
+            bt_str_format(&call->out, "                   %s\n", checks[i].advice);
         }
     }
-    if (json) {
-        append_json(checks, count, &out);
-    }
-    int code = bt_cli_print(&out);
-    return code ? code : bad ? bt_status_exit_code(BT_STATUS_UNAVAILABLE) : 0;
+    return call->json ? append_json(checks, count, &call->out) : BT_OK;
 }

@@ -49,33 +49,29 @@ static bool knows_a_gpu(const side *other)
     return other->here;
 }
 
-static bt_status read_sides(const bt_cli_arguments *arguments, side sides[2])
+static bt_status read_sides(bt_cli_call *call, side sides[2])
 {
-    const char *path = bt_cli_value(arguments, "db");
-    bt_store *store = NULL;
-    bt_status status = BT_OK;
+    const char *const *words = call->arguments->words + 1;
     for (int i = 0; i < 2; ++i) {
-        sides[i].here = strcmp(arguments->words[i + 1], "here") == 0;
+        sides[i].here = strcmp(words[i], "here") == 0;
         (void)snprintf(sides[i].name, sizeof sides[i].name, "here");
     }
     if (!sides[0].here || !sides[1].here) {
-        BT_TRY(bt_store_open(path ? path : BT_CLI_DATABASE, BT_STORE_READ, &store));
+        BT_TRY(bt_cli_open(call, BT_STORE_READ));
     }
-    for (int i = 0; i < 2 && status == BT_OK; ++i) {
+    for (int i = 0; i < 2; ++i) {
         if (!sides[i].here) {
-            status = read_run(store, arguments->words[i + 1], &sides[i]);
+            BT_TRY(read_run(call->store, words[i], &sides[i]));
         }
     }
-    bt_status closed = bt_store_close(store);
-    status = status == BT_OK ? closed : status;
-    for (int i = 0; i < 2 && status == BT_OK; ++i) {
+    for (int i = 0; i < 2; ++i) {
         bt_facts *facts = &sides[i].facts;
         if (sides[i].here) {
-            status = gather_here(knows_a_gpu(&sides[1 - i]), facts);
+            BT_TRY(gather_here(knows_a_gpu(&sides[1 - i]), facts));
             sides[i].env = (bt_store_env){facts->digest, facts->rows, facts->count};
         }
     }
-    return status;
+    return BT_OK;
 }
 
 static bt_status print_difference(const side sides[2], bool json, bt_str *out, bool *hard_differs)
@@ -92,54 +88,38 @@ static bt_status print_difference(const side sides[2], bool json, bt_str *out, b
     return status;
 }
 
-static int diff(const bt_cli_arguments *arguments, bool json)
+static bt_status diff(bt_cli_call *call)
 {
     side sides[2] = {0};
-    bt_str out = {0};
     bool hard_differs = false;
-    bt_status status = read_sides(arguments, sides);
-    BT_IF_OK(status, print_difference(sides, json, &out, &hard_differs));
+    bt_status status = read_sides(call, sides);
+    BT_IF_OK(status, print_difference(sides, call->json, &call->out, &hard_differs));
     for (int i = 0; i < 2; ++i) {
         bt_store_run_release(&sides[i].run);
         bt_facts_release(&sides[i].facts);
     }
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    int code = bt_cli_print(&out);
-    return code ? code : hard_differs ? bt_status_exit_code(BT_STATUS_UNAVAILABLE) : 0;
+    call->code = hard_differs ? bt_status_exit_code(BT_STATUS_UNAVAILABLE) : 0;
+    return status;
 }
 
-static int print_here(bool json)
+static bt_status print_here(bt_cli_call *call)
 {
     bt_facts facts = {0};
-    bt_str out = {0};
     bt_status status = gather_here(true, &facts);
-    BT_IF_OK(status, json ? bt_facts_json(&facts, &out) : bt_facts_text(&facts, &out));
+    BT_IF_OK(status, (call->json ? bt_facts_json : bt_facts_text)(&facts, &call->out));
     bt_facts_release(&facts);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    if (!json) {
-        bt_str_append(&out, "\nnext  bt-bench env diff RUN here\n");
-    }
-    return bt_cli_print(&out);
+    bt_str_append(&call->out, call->json ? "" : "\nnext  bt-bench env diff RUN here\n");
+    return status;
 }
 
-int bt_verb_env(const bt_cli_arguments *arguments)
+bt_status bt_verb_env(bt_cli_call *call)
 {
-    bool json = false;
-    bt_status status = bt_cli_wants_json(arguments, &json);
+    const bt_cli_arguments *arguments = call->arguments;
     bool diffs = arguments->word_count == 3 && strcmp(arguments->words[0], "diff") == 0;
-    if (status == BT_OK && !diffs && arguments->word_count > 0) {
-        status =
-            bt_error(BT_STATUS_INVALID_ARGUMENT,
-                     "env %s: allowed: nothing, or diff and two of RUN, here", arguments->words[0]);
+    if (!diffs && arguments->word_count > 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "env %s: allowed: nothing, or diff and two of RUN, here",
+                        arguments->words[0]);
     }
-    if (status != BT_OK) {
-        return bt_cli_fail(status);
-    }
-    return diffs ? diff(arguments, json) : print_here(json);
+    return diffs ? diff(call) : print_here(call);
 }

@@ -14,15 +14,14 @@
 #include "harness/report/report.h"
 
 typedef struct gate_verb {
+    bt_cli_call *call; // borrowed
     const bt_cli_arguments *arguments;
     bt_policy policy;
     bt_baseline baseline;
     const char *given; // the baseline's name or file; NULL: none
-    bool has_baseline, json;
+    bool has_baseline;
     bt_cli_gate_record record; // of a run that is resumed
     bt_run_outcome outcome;
-    bt_str out; // what is printed
-    int verdict;
 } gate_verb;
 
 // The baseline that was asked for, of this type of machine if there is one.
@@ -148,9 +147,9 @@ static bt_status say(gate_verb *self, bt_store *store, const bt_gate_result *res
     bt_str page = {0};
     bt_status status = keep(store, result, &page);
     BT_IF_OK(status, write_files(self, result));
-    BT_IF_OK(status, self->json ? bt_gate_json(result, &self->out)
-                                : bt_gate_text(result, bt_str_text(&page), &self->out));
-    self->verdict = result->exit_code;
+    BT_IF_OK(status, self->call->json ? bt_gate_json(result, &self->call->out)
+                                      : bt_gate_text(result, bt_str_text(&page), &self->call->out));
+    self->call->code = result->exit_code;
     bt_str_release(&page);
     return status;
 }
@@ -180,17 +179,12 @@ static bt_status judge_run(gate_verb *self, bt_store *store, const bt_store_run 
 
 static bt_status judge(gate_verb *self)
 {
-    const char *database = bt_cli_value(self->arguments, "db");
-    bt_store *store = NULL;
     bt_store_run run;
-    BT_TRY(bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_AMEND, &store));
-    bt_status status = bt_store_run_read(store, self->outcome.run, &run);
-    if (status == BT_OK) {
-        status = judge_run(self, store, &run);
-        bt_store_run_release(&run);
-    }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    BT_TRY(bt_cli_open(self->call, BT_STORE_AMEND));
+    BT_TRY(bt_store_run_read(self->call->store, self->outcome.run, &run));
+    bt_status status = judge_run(self, self->call->store, &run);
+    bt_store_run_release(&run);
+    return status;
 }
 
 static bt_status gate(gate_verb *self)
@@ -203,7 +197,6 @@ static bt_status gate(gate_verb *self)
                         arguments->verb->usage);
     }
     self->given = bt_cli_value(arguments, "baseline");
-    BT_TRY(bt_cli_wants_json(arguments, &self->json));
     if (!resumes) {
         BT_TRY(bt_policy_load(bt_cli_value(arguments, "policy"), &self->policy));
     }
@@ -211,21 +204,19 @@ static bt_status gate(gate_verb *self)
     BT_TRY(!resumes && bt_cli_is_run(arguments, arguments->words[0])
                ? bt_cli_run(arguments, arguments->words[0], &self->outcome.run)
                : run_suite(self));
-    return self->outcome.status == BT_RUN_INTERRUPTED ? BT_OK : judge(self);
+    if (self->outcome.status == BT_RUN_INTERRUPTED) {
+        self->call->code = bt_run_exit_code(&self->outcome);
+        return BT_OK;
+    }
+    return judge(self);
 }
 
-int bt_verb_gate(const bt_cli_arguments *arguments)
+bt_status bt_verb_gate(bt_cli_call *call)
 {
-    gate_verb self = {.arguments = arguments};
+    gate_verb self = {.call = call, .arguments = call->arguments};
     bt_status status = gate(&self);
     bt_policy_release(&self.policy);
     bt_baseline_release(&self.baseline);
     bt_cli_gate_record_release(&self.record);
-    if (status != BT_OK) {
-        bt_str_release(&self.out);
-        return bt_cli_fail(status);
-    }
-    int code = bt_cli_print(&self.out);
-    bool interrupted = self.outcome.status == BT_RUN_INTERRUPTED;
-    return code ? code : interrupted ? bt_run_exit_code(&self.outcome) : self.verdict;
+    return status;
 }

@@ -98,15 +98,13 @@ static bt_status close_answers(scoring *self, bt_status status)
     return status;
 }
 
-static bt_status score_model(const bt_cli_arguments *arguments, bt_cli_weights *weights,
-                             bt_hellaswag *questions, bt_str *out)
+static bt_status score_model(bt_cli_call *call, bt_cli_weights *weights, bt_hellaswag *questions)
 {
-    bool as_json = false;
+    const bt_cli_arguments *arguments = call->arguments;
     int64_t limit = 0;
     bt_hellaswag_score score;
     bt_str path = {0};
     scoring self = {.shows_progress = isatty(STDERR_FILENO) && !bt_cli_value(arguments, "quiet")};
-    BT_TRY(bt_cli_wants_json(arguments, &as_json));
     BT_TRY(bt_cli_number(arguments, "limit", 1, 1000000000, 0, &limit));
     bt_status status = bt_run_data_questions(bt_cli_value(arguments, "questions"), &path);
     BT_IF_OK(status, bt_cli_weights_open(arguments, weights));
@@ -119,21 +117,16 @@ static bt_status score_model(const bt_cli_arguments *arguments, bt_cli_weights *
     status = bt_hellaswag_run(&weights->session.context, &model, questions,
                               (bt_hellaswag_listener){&self, on_answer}, &score);
     BT_TRY(close_answers(&self, status));
-    print_score(&weights->from, &score, as_json, out);
+    print_score(&weights->from, &score, call->json, &call->out);
     return BT_OK;
 }
 
-int bt_verb_hellaswag(const bt_cli_arguments *arguments)
+bt_status bt_verb_hellaswag(bt_cli_call *call)
 {
     bt_cli_weights weights = {0};
     bt_hellaswag questions = {0};
-    bt_str out = {0};
-    bt_status status = score_model(arguments, &weights, &questions, &out);
+    bt_status status = score_model(call, &weights, &questions);
     bt_hellaswag_release(&questions);
     bt_cli_weights_close(&weights);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
+    return status;
 }

@@ -13,38 +13,32 @@ static void append_folder(const char *path, bt_str *out)
     bt_str_append_bytes(out, path, slash ? (size_t)(slash - path) + 1 : 0);
 }
 
-static bt_status write_index(const bt_cli_arguments *arguments, const char *path)
+static bt_status write_index(bt_cli_call *call, const char *path)
 {
-    bt_store *store = NULL;
     bt_str folder = {0}, page = {0};
-    BT_TRY(bt_store_open(bt_cli_database(arguments), BT_STORE_READ, &store));
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
     append_folder(path, &folder);
     bt_status status = bt_str_status(&folder);
-    BT_IF_OK(status, bt_report_index(store, bt_str_text(&folder), &page));
+    BT_IF_OK(status, bt_report_index(call->store, bt_str_text(&folder), &page));
     BT_IF_OK(status, bt_file_write(path, bt_str_text(&page), page.length_bytes));
     bt_str_release(&folder);
     bt_str_release(&page);
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    bt_str_format(&call->out, "index          %s\n", path);
+    return status;
 }
 
-int bt_verb_index(const bt_cli_arguments *arguments)
+bt_status bt_verb_index(bt_cli_call *call)
 {
-    const char *given = bt_cli_value(arguments, "output");
-    bt_str path = {0}, out = {0};
+    const char *given = bt_cli_value(call->arguments, "output");
+    bt_str path = {0};
     if (given) {
         bt_str_append(&path, given);
     } else {
-        append_folder(bt_cli_database(arguments), &path);
+        append_folder(bt_cli_database(call->arguments), &path);
         bt_str_append(&path, "index.html");
     }
     bt_status status = bt_str_status(&path);
-    BT_IF_OK(status, write_index(arguments, bt_str_text(&path)));
-    bt_str_format(&out, "index          %s\n", bt_str_text(&path));
+    BT_IF_OK(status, write_index(call, bt_str_text(&path)));
     bt_str_release(&path);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    return bt_cli_print(&out);
+    return status;
 }

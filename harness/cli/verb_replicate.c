@@ -83,56 +83,42 @@ static bt_status keep_verdicts(const bt_claims *claims, bt_store *store, const b
     return status;
 }
 
-static bt_status judge(const bt_claims *claims, bt_store *store, int64_t number, bool json,
-                       bt_str *out, int *verdict)
+static bt_status judge(const bt_claims *claims, int64_t number, bt_cli_call *call)
 {
     bt_store_run run;
     bt_replications got = {0};
-    BT_TRY(bt_store_run_read(store, number, &run));
+    BT_TRY(bt_store_run_read(call->store, number, &run));
     bt_status status = bt_replicate(claims, &run, &got);
-    BT_IF_OK(status, keep_verdicts(claims, store, &run, &got));
-    BT_IF_OK(status, json ? bt_replications_json(claims, &run, &got, out)
-                          : bt_replications_text(claims, &run, &got, out));
-    *verdict = bt_replications_exit_code(&got);
+    BT_IF_OK(status, keep_verdicts(claims, call->store, &run, &got));
+    BT_IF_OK(status, (call->json ? bt_replications_json : bt_replications_text)(claims, &run, &got,
+                                                                                &call->out));
+    call->code = bt_replications_exit_code(&got);
     bt_replications_release(&got);
     bt_store_run_release(&run);
     return status;
 }
 
-static bt_status replicate(const bt_cli_arguments *arguments, const bt_json_doc *json,
-                           bt_run_outcome *outcome, bt_str *out, int *verdict)
+static bt_status replicate(bt_cli_call *call, const bt_json_doc *json)
 {
-    const char *database = bt_cli_value(arguments, "db");
-    bool wants_json = false;
+    bt_run_outcome outcome;
     bt_claims claims;
-    bt_store *store = NULL;
-    BT_TRY(bt_cli_wants_json(arguments, &wants_json));
     BT_TRY(bt_claims_read(json, &claims));
-    bt_status status = find_run(arguments, &claims, outcome);
-    if (status == BT_OK && outcome->status != BT_RUN_INTERRUPTED) {
-        status = bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_AMEND, &store);
-        BT_IF_OK(status, judge(&claims, store, outcome->run, wants_json, out, verdict));
-        bt_status closed = bt_store_close(store);
-        status = status == BT_OK ? closed : status;
+    bt_status status = find_run(call->arguments, &claims, &outcome);
+    if (status == BT_OK && outcome.status != BT_RUN_INTERRUPTED) {
+        status = bt_cli_open(call, BT_STORE_AMEND);
+        BT_IF_OK(status, judge(&claims, outcome.run, call));
     }
     bt_claims_release(&claims);
+    const int run_code = bt_run_exit_code(&outcome);
+    call->code = run_code ? run_code : call->code;
     return status;
 }
 
-int bt_verb_replicate(const bt_cli_arguments *arguments)
+bt_status bt_verb_replicate(bt_cli_call *call)
 {
     bt_json_doc json = {0};
-    bt_run_outcome outcome;
-    bt_str out = {0};
-    int verdict = 0;
-    bt_status status = bt_cli_claims_read(arguments, &json);
-    BT_IF_OK(status, replicate(arguments, &json, &outcome, &out, &verdict));
+    bt_status status = bt_cli_claims_read(call->arguments, &json);
+    BT_IF_OK(status, replicate(call, &json));
     bt_json_release(&json);
-    if (status != BT_OK) {
-        bt_str_release(&out);
-        return bt_cli_fail(status);
-    }
-    int code = bt_cli_print(&out);
-    int run_code = bt_run_exit_code(&outcome);
-    return code ? code : run_code ? run_code : verdict;
+    return status;
 }

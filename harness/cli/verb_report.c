@@ -38,18 +38,17 @@ static bt_status publish(const bt_cli_arguments *arguments, bt_store *store, con
     return status;
 }
 
-static bt_status write_reports(const bt_cli_arguments *arguments, const int64_t *runs)
+static bt_status write_reports(bt_cli_call *call, int64_t *runs)
 {
-    const char *database = bt_cli_value(arguments, "db");
+    const bt_cli_arguments *arguments = call->arguments;
     const char *path = bt_cli_value(arguments, "output");
-    bt_store *store = NULL;
-    BT_TRY(bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &store));
-    bt_status status = path ? bt_report_write(store, runs, arguments->word_count, path) : BT_OK;
-    if (status == BT_OK && bt_cli_value(arguments, "publish")) {
-        status = publish(arguments, store, runs);
+    for (int64_t i = 0; i < arguments->word_count; ++i) {
+        BT_TRY(bt_cli_run_in(call->store, arguments->words[i], &runs[i]));
     }
-    bt_status closed = bt_store_close(store);
-    return status == BT_OK ? closed : status;
+    if (path) {
+        BT_TRY(bt_report_write(call->store, runs, arguments->word_count, path));
+    }
+    return bt_cli_value(arguments, "publish") ? publish(arguments, call->store, runs) : BT_OK;
 }
 
 // What is asked for must go together.
@@ -72,16 +71,13 @@ static bt_status check(const bt_cli_arguments *arguments)
     return BT_OK;
 }
 
-int bt_verb_report(const bt_cli_arguments *arguments)
+bt_status bt_verb_report(bt_cli_call *call)
 {
-    void *block = NULL;
-    bt_status status = check(arguments);
-    BT_IF_OK(status, bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block));
-    int64_t *runs = block;
-    for (int64_t i = 0; status == BT_OK && i < arguments->word_count; ++i) {
-        status = bt_cli_run(arguments, arguments->words[i], &runs[i]);
-    }
-    BT_IF_OK(status, write_reports(arguments, runs));
-    bt_mem_free(block);
-    return status == BT_OK ? 0 : bt_cli_fail(status);
+    int64_t *runs = NULL;
+    BT_TRY(check(call->arguments));
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
+    BT_TRY(BT_MEM_ARRAY(call->arguments->word_count, &runs));
+    bt_status status = write_reports(call, runs);
+    bt_mem_free(runs);
+    return status;
 }

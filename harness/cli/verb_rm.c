@@ -116,21 +116,12 @@ static bt_status remove_runs(const bt_cli_arguments *arguments, bt_store *store,
     return bt_str_status(out);
 }
 
-static bt_status remove_all(const bt_cli_arguments *arguments, bt_store *store, bt_str *out)
+bt_status bt_verb_rm(bt_cli_call *call)
 {
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)arguments->word_count, sizeof(int64_t), &block));
-    bt_status status = remove_runs(arguments, store, block, out);
-    bt_mem_free(block);
+    int64_t *runs = NULL;
+    BT_TRY(bt_cli_open(call, BT_STORE_AMEND));
+    BT_TRY(BT_MEM_ARRAY(call->arguments->word_count, &runs));
+    bt_status status = remove_runs(call->arguments, call->store, runs, &call->out);
+    bt_mem_free(runs);
     return status;
-}
-
-int bt_verb_rm(const bt_cli_arguments *arguments)
-{
-    const char *path = bt_cli_value(arguments, "db");
-    bt_store *store = NULL;
-    bt_str out = {0};
-    bt_status status = bt_store_open(path ? path : BT_CLI_DATABASE, BT_STORE_AMEND, &store);
-    BT_IF_OK(status, remove_all(arguments, store, &out));
-    return bt_cli_finish(store, status, &out);
 }

@@ -95,10 +95,10 @@ static bt_status sample(const bt_cli_arguments *arguments, bt_cli_weights *weigh
     return status;
 }
 
-int bt_verb_sample(const bt_cli_arguments *arguments)
+bt_status bt_verb_sample(bt_cli_call *call)
 {
     bt_cli_weights weights = {0};
-    bt_status status = sample(arguments, &weights);
+    bt_status status = sample(call->arguments, &weights);
     bt_cli_weights_close(&weights);
-    return status == BT_OK ? 0 : bt_cli_fail(status);
+    return status;
 }

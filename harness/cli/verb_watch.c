@@ -17,7 +17,7 @@ enum { POLL_MS = 500, PLAIN_EVERY_S = 10, ROWS_MAX = 14 };
 typedef enum watch_form { FORM_BLOCK, FORM_PLAIN, FORM_JSON } watch_form;
 
 typedef struct watching {
-    bt_store *store;
+    bt_store *store; // borrowed
     int64_t run;
     watch_form form;
     bool once;
@@ -149,20 +149,14 @@ static bt_status watch(watching *self)
     }
 }
 
-int bt_verb_watch(const bt_cli_arguments *arguments)
+bt_status bt_verb_watch(bt_cli_call *call)
 {
-    const char *database = bt_cli_value(arguments, "db");
-    bool json = false;
-    watching self = {.once = bt_cli_value(arguments, "once") != NULL};
-    bt_status status = bt_cli_wants_json(arguments, &json);
-    BT_IF_OK(status,
-             bt_store_open(database ? database : BT_CLI_DATABASE, BT_STORE_READ, &self.store));
-    BT_IF_OK(status, choose(arguments, &self));
-    if (status == BT_OK) {
-        self.form = json ? FORM_JSON : on_terminal() && !self.once ? FORM_BLOCK : FORM_PLAIN;
-        status = watch(&self);
-    }
-    bt_status closed = bt_store_close(self.store);
-    status = status == BT_OK ? closed : status;
-    return status == BT_OK ? bt_watch_exit_code(self.status) : bt_cli_fail(status);
+    watching self = {.once = bt_cli_value(call->arguments, "once") != NULL};
+    BT_TRY(bt_cli_open(call, BT_STORE_READ));
+    self.store = call->store;
+    BT_TRY(choose(call->arguments, &self));
+    self.form = call->json ? FORM_JSON : on_terminal() && !self.once ? FORM_BLOCK : FORM_PLAIN;
+    BT_TRY(watch(&self));
+    call->code = bt_watch_exit_code(self.status);
+    return BT_OK;
 }
