@@ -89,17 +89,23 @@ bool bt_gang_look_for_xids(bt_gang *gang, bt_cause *cause)
 void bt_gang_cause_faults(bt_gang *gang)
 {
     const bt_launch *launch = gang->launch;
-    if (gang->recovering || gang->caused_ns || gang->next_fault >= launch->fault_count) {
+    if (gang->caused_ns || gang->next_fault >= launch->fault_count) {
         return;
     }
     const bt_launch_fault *fault = &launch->faults[gang->next_fault];
+    const bool at_start = fault->step == BT_LAUNCH_AT_START;
+    if (gang->recovering && !at_start) {
+        return;
+    }
     if (fault->rank >= gang->size) { // the ranks have become fewer
         ++gang->next_fault;
         return;
     }
     const bt_rank *rank = &gang->ranks[fault->rank];
-    if (rank->over || atomic_load(&rank->flight.board->step_ns) == 0 ||
-        atomic_load(&rank->flight.board->steps) < fault->step) {
+    const bt_flight_board *board = rank->flight.board;
+    const bool stepped =
+        atomic_load(&board->step_ns) > 0 && atomic_load(&board->steps) >= fault->step;
+    if (rank->over || !(stepped || at_start)) {
         return;
     }
     const int64_t now_ns = bt_clock_ns();

@@ -8,14 +8,17 @@
 
 #include "framework/base/status.h"
 
+enum { BT_LAUNCH_AT_START = -1 };
+
 typedef struct bt_launch_fault {
     int signal;       // SIGKILL, SIGSTOP, SIGSEGV
     int rank;         // below the number of ranks
-    int64_t step;     // as soon as this rank has done so many steps
+    int64_t step;     // as soon as this rank has done so many steps; BT_LAUNCH_AT_START: as soon as
+                      // it was started, also to recover from another fault
     int64_t delay_ns; // and so much time has passed
 } bt_launch_fault;
 
-// "kill rank 1 at step 20", also with stop, segv.
+// "kill rank 1 at step 20", "kill rank 1 at start", also with stop, segv.
 // Errors  INVALID_ARGUMENT: says what is allowed
 BT_CHECKED bt_status bt_launch_fault_parse(const char *text, int size, bt_launch_fault *out);
 

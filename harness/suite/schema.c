@@ -285,7 +285,7 @@ const bt_suite_key bt_suite_keys[] = {
      "more; else the run ends."},
     {BT_SUITE_MESH, "faults", BT_SUITE_TEXTS, 0, 0, NULL, 0, "[]", false, true,
      "Faults to cause, one after the other, to try and measure recovery: \"kill rank 1 at step "
-     "20\"; also stop and segv."},
+     "20\", \"kill rank 1 at start\"; also stop and segv."},
 
     REAL_ROW(OPTIMIZER, "lr", 0, 100, "6e-4", "Peak learning rate."),
     REAL_ROW(OPTIMIZER, "min_lr", 0, 100, "6e-5", "Where the cosine ends."),

@@ -78,11 +78,28 @@ static void save(const rank_work *work, int step)
     }
 }
 
+// Says to the launcher's side when something goes wrong.
+static void note_time(const char *folder)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/acted", folder);
+    FILE *file = fopen(path, "we");
+    if (file) {
+        (void)fprintf(file, "%" PRId64, bt_clock_ns());
+        (void)fclose(file);
+    }
+}
+
 static bool acts(const rank_work *work, const char *what, int step)
 {
     const bool always = strncmp(work->act, "always-", 7) == 0;
-    return work->rank == work->act_rank && step == work->act_step &&
-           (always || work->generation == 1) && strcmp(work->act + (always ? 7 : 0), what) == 0;
+    const bool now = work->rank == work->act_rank && step == work->act_step &&
+                     (always || work->generation == 1) &&
+                     strcmp(work->act + (always ? 7 : 0), what) == 0;
+    if (now) {
+        note_time(work->folder);
+    }
+    return now;
 }
 
 static bt_status do_step(rank_work *work, int step)
@@ -185,7 +202,24 @@ typedef struct seen {
     float last_loss;
     char digest[80], kind[32], message[1200], straggler[256];
     int64_t detect_ns[256], group_ns[256], resume_ns[256];
+    int64_t noticed_ns; // behind what a rank did, of the last recovery
 } seen;
+
+// When a rank last did something wrong; 0: none did.
+static int64_t acted_ns(void)
+{
+    char path[PATH_MAX];
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    int64_t time_ns = 0;
+    (void)snprintf(path, sizeof path, "%s/acted", test_scratch_path("."));
+    if (bt_file_exists(path)) {
+        ASSERT_OK(bt_file_read(path, &bytes, &size_bytes));
+        assert_int_equal(sscanf(bytes, "%" SCNd64, &time_ns), 1);
+        bt_mem_free(bytes);
+    }
+    return time_ns;
+}
 
 static bt_status make_task(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out)
 {
@@ -236,6 +270,7 @@ static bt_status on_recovered(void *self, const bt_launch_recovery *recovery)
     (void)snprintf(what->kind, sizeof what->kind, "%s",
                    bt_cause_row_of(recovery->cause->kind)->name);
     (void)snprintf(what->message, sizeof what->message, "%s", recovery->cause->message);
+    what->noticed_ns = bt_clock_ns() - recovery->first_step_ns - acted_ns();
     assert_true(recovery->group_ns >= 0 && recovery->group_ns <= recovery->first_step_ns);
     return BT_OK;
 }
@@ -298,13 +333,15 @@ static void ranks_come_back(void **state)
         const char *act;
         int rank, step;
         const char *kind, *message;
+        double noticed_s; // at most
     } rows[] = {
-        {"exit", 1, 7, "rank_exit", "rank 1 "},
-        {"abort", 0, 9, "rank_killed", "rank 0 "},
-        {"spin", 1, 12, "rank_hang", "rank 1 did not enter all_reduce of 8 bytes f64"},
+        {"exit", 1, 7, "rank_exit", "rank 1 ", 1.5},
+        {"abort", 0, 9, "rank_killed", "rank 0 ", 1.5},
+        {"spin", 1, 12, "rank_hang", "rank 1 did not enter all_reduce of 8 bytes f64", 6},
         {"diverge", 1, 5, "divergent_collectives",
          "rank 1 left the common order of collectives: it called all_reduce of 16 bytes f32, call "
-         "7, at test_launch.c:"},
+         "7, at test_launch.c:",
+         1.5},
     };
     seen undisturbed = {0};
     ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
@@ -319,6 +356,10 @@ static void ranks_come_back(void **state)
         if (!strstr(what.message, rows[i].message)) {
             fail_msg("%s: %s", rows[i].act, what.message);
         }
+        print_message("%s: noticed %.1f ms, group again %.1f ms, training again %.1f ms\n",
+                      rows[i].kind, (double)what.noticed_ns / 1e6, (double)what.group_ns[0] / 1e6,
+                      (double)what.resume_ns[0] / 1e6);
+        assert_true(what.noticed_ns >= 0 && (double)what.noticed_ns / 1e9 < rows[i].noticed_s);
     }
 }
 
@@ -403,6 +444,11 @@ static void what_would_happen_again_ends_the_run(void **state)
         if (!strstr(bt_error_message(), rows[i].message)) {
             fail_msg("%s: %s", rows[i].act, bt_error_message());
         }
+        if (acted_ns() > 0) {
+            print_message("%s: the run has ended %.1f ms later\n", rows[i].act,
+                          (double)(bt_clock_ns() - acted_ns()) / 1e6);
+        }
+        (void)unlink(test_scratch_path("acted"));
     }
     seen what = {0};
     assert_int_equal(run(&what, BT_LAUNCH_RANKS_MAX + 1, false, NULL, 0),

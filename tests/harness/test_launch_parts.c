@@ -75,11 +75,15 @@ static void faults_to_cause_are_read(void **state)
     assert_int_equal(fault.signal, SIGSTOP);
     assert_int_equal(fault.rank, 1);
     assert_int_equal(fault.step, 20);
+    ASSERT_OK(bt_launch_fault_parse("kill rank 0 at start", 2, &fault));
+    assert_int_equal(fault.step, BT_LAUNCH_AT_START);
     static const char *const wrong[] = {"",
                                         "kill",
                                         "kill rank 2 at step 1",
                                         "kill rank -1 at step 1",
                                         "kill rank 1 at step -1",
+                                        "kill rank 1 at start now",
+                                        "kill rank 1 at",
                                         "hug rank 1 at step 1",
                                         "kill rank 1 at step 1 and more"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
