@@ -56,8 +56,13 @@ bt_status bt_weight_grads_run(bt_context *context, int least, bt_status status)
 bt_status bt_leaf_fed(bt_context *context, bt_tensor *leaf, bt_status status)
 {
     bool complete = --leaf->grad_pending == 0;
-    if (status == BT_OK && complete && leaf->grad_hook.ready && leaf->grad) {
-        status = leaf->grad_hook.ready(leaf->grad_hook.self, context, leaf->grad);
+    if (status != BT_OK || !leaf->grad) {
+        return status;
     }
-    return status;
+    if (complete) {
+        return leaf->grad_hook.ready
+                   ? leaf->grad_hook.ready(leaf->grad_hook.self, context, leaf->grad)
+                   : BT_OK;
+    }
+    return leaf->grad_hook.part ? leaf->grad_hook.part(leaf->grad_hook.self, context, leaf) : BT_OK;
 }

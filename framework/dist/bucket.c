@@ -11,14 +11,22 @@ static int64_t padded(int64_t count, int64_t multiple)
 
 // Walks the list from its end and gives each parameter the open bucket of its type, or a new one.
 // bucket_of [params->count], order [params->count]: buckets as their last member comes.
-static int64_t assign(const bt_params *params, int64_t most, int64_t *bucket_of, int64_t *order)
+static int64_t assign(const bt_params *params, int64_t first, int64_t most, int64_t *bucket_of,
+                      int64_t *order)
 {
     int64_t open[BT_DTYPE_COUNT], filled[BT_DTYPE_COUNT], count = 0, placed = 0;
     for (int i = 0; i < BT_DTYPE_COUNT; ++i) {
         open[i] = -1;
     }
+    if (first >= 0) {
+        bucket_of[first] = count++;
+        order[placed++] = bucket_of[first];
+    }
     for (int64_t i = params->count - 1; i >= 0; --i) {
         const bt_tensor *value = params->items[i].value;
+        if (i == first) {
+            continue;
+        }
         const int64_t room = padded(bt_tensor_count(value), BT_SQUARES_BLOCK);
         if (open[value->dtype] < 0 || filled[value->dtype] + room > most) {
             open[value->dtype] = count++;
@@ -29,7 +37,7 @@ static int64_t assign(const bt_params *params, int64_t most, int64_t *bucket_of,
     }
     // A bucket's last member is its first in the list.
     for (int64_t i = params->count - 1; i >= 0; --i) {
-        bool last = true;
+        bool last = i != first;
         for (int64_t k = 0; k < i && last; ++k) {
             last = bucket_of[k] != bucket_of[i];
         }
@@ -59,7 +67,8 @@ static void fill_bucket(const bt_params *params, const int64_t *bucket_of, int64
     bucket->part = bucket->count / out->ranks;
 }
 
-bt_status bt_buckets_make(const bt_params *params, int ranks, int64_t size_bytes, bt_buckets *out)
+bt_status bt_buckets_make(const bt_params *params, int ranks, int64_t first, int64_t size_bytes,
+                          bt_buckets *out)
 {
     const size_t count = (size_t)params->count;
     void *slots = NULL, *items = NULL, *bucket_of = NULL, *order = NULL;
@@ -71,7 +80,7 @@ bt_status bt_buckets_make(const bt_params *params, int ranks, int64_t size_bytes
     out->items = items;
     BT_TRY_GOTO(bt_mem_alloc(count, sizeof(int64_t), &bucket_of), done);
     BT_TRY_GOTO(bt_mem_alloc(count, sizeof(int64_t), &order), done);
-    out->count = assign(params, size_bytes / (int64_t)sizeof(float), bucket_of, order);
+    out->count = assign(params, first, size_bytes / (int64_t)sizeof(float), bucket_of, order);
     for (int64_t i = 0; i < out->count; ++i) {
         fill_bucket(params, bucket_of, ((const int64_t *)order)[i], i, out);
     }

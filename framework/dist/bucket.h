@@ -34,12 +34,12 @@ typedef struct bt_buckets {
     int ranks;
 } bt_buckets;
 
-// size_bytes: of f32 gradients; a bucket is closed before it grows beyond. A larger parameter has a
-// bucket of its own.
-// Owns    *out: the caller, until bt_buckets_release
+// first: the parameter whose gradient is complete before all others', which has the first bucket
+// alone; -1: none. size_bytes: of f32 gradients; a bucket is closed before it grows beyond. A
+// larger parameter has a bucket of its own. Owns    *out: the caller, until bt_buckets_release
 // Errors  OUT_OF_MEMORY
-BT_CHECKED bt_status bt_buckets_make(const bt_params *params, int ranks, int64_t size_bytes,
-                                     bt_buckets *out);
+BT_CHECKED bt_status bt_buckets_make(const bt_params *params, int ranks, int64_t first,
+                                     int64_t size_bytes, bt_buckets *out);
 void bt_buckets_release(bt_buckets *buckets);
 
 // The part of a slot that a rank has: *offset is in the parameter, *at in the rank's part of the

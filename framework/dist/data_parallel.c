@@ -105,7 +105,8 @@ static bt_status open(bt_data_parallel *p)
     const bt_backend *backend = p->context->device->backend;
     const double mb = p->options.bucket_mb > 0 ? p->options.bucket_mb : DEFAULT_BUCKET_MB;
     void *block = NULL;
-    BT_TRY(bt_buckets_make(p->params, p->ranks, (int64_t)(mb * (1 << 20)), &p->layout));
+    const int64_t tied = bt_lookup_param(p->params, &p->options);
+    BT_TRY(bt_buckets_make(p->params, p->ranks, tied, (int64_t)(mb * (1 << 20)), &p->layout));
     BT_TRY(bt_mem_alloc((size_t)p->layout.count, sizeof *p->buckets, &block));
     p->buckets = block;
     BT_TRY(bt_mem_alloc((size_t)p->params->count * (size_t)p->levels, sizeof(bt_tensor *), &block));
@@ -123,9 +124,9 @@ static bt_status open(bt_data_parallel *p)
     for (int64_t i = 0; i < p->layout.slot_count; ++i) {
         const bt_bucket_slot *slot = &p->layout.slots[i];
         p->params->items[slot->param].value->grad_hook =
-            (bt_grad_hook){&p->buckets[slot->bucket], ready};
+            (bt_grad_hook){.self = &p->buckets[slot->bucket], .ready = ready};
     }
-    return BT_OK;
+    return bt_lookup_create(p, tied);
 }
 
 bt_status bt_data_parallel_create(bt_params *params, const bt_data_parallel_options *options,
@@ -182,6 +183,7 @@ void bt_data_parallel_destroy(bt_data_parallel *p)
         bt_tensor_release(p->buckets[b].reduced);
     }
     bt_sharded_release(p);
+    bt_lookup_release(p);
     bt_tensor_release(p->partials);
     if (p->produced) {
         backend->event_destroy(p->context->device, p->produced);
@@ -232,16 +234,18 @@ static int level_of(const bt_data_parallel *p, int64_t shard)
     return sends_each(p) ? 0 : __builtin_popcountll((unsigned long long)shard);
 }
 
-// Closes the sums that the shard under way completes.
-static bt_status fold(bt_data_parallel *p, int64_t b)
+int bt_data_parallel_level(const bt_data_parallel *p)
+{
+    return level_of(p, p->index / p->shard_batches);
+}
+
+bt_status bt_data_parallel_fold(bt_data_parallel *p, bt_tensor **grads, int64_t count)
 {
     const int64_t shard = p->index / p->shard_batches;
     const int level = level_of(p, shard);
     const int closed = sends_each(p) ? 0 : __builtin_ctzll((unsigned long long)shard + 1);
-    bt_tensor **grads = p->buckets[b].grads;
     for (int i = 0; i < closed; ++i) {
-        BT_TRY(bt_flat_add(p->context, grads[level - i - 1], 0, grads[level - i], 0,
-                           p->layout.items[b].count));
+        BT_TRY(bt_flat_add(p->context, grads[level - i - 1], 0, grads[level - i], 0, count));
     }
     return BT_OK;
 }
@@ -314,7 +318,7 @@ static bt_status keep_part(bt_data_parallel *p, int64_t b)
 static bt_status finish(bt_data_parallel *p, int64_t b)
 {
     bt_device *device = p->context->device;
-    BT_TRY(fold(p, b));
+    BT_TRY(bt_data_parallel_fold(p, p->buckets[b].grads, p->layout.items[b].count));
     if (p->ranks == 1 || (!is_last(p) && !sends_each(p))) {
         return BT_OK;
     }
@@ -342,9 +346,13 @@ static bool ends_shard(const bt_data_parallel *p) { return (p->index + 1) % p->s
 static bt_status ready(void *self, bt_context *context, bt_tensor *grad)
 {
     bt_bucket_memory *bucket = self;
-    bt_data_parallel *p = bucket->owner;
     (void)context, (void)grad;
-    --bucket->pending;
+    return bt_data_parallel_complete(bucket->owner, bucket - bucket->owner->buckets);
+}
+
+bt_status bt_data_parallel_complete(bt_data_parallel *p, int64_t bucket)
+{
+    --p->buckets[bucket].pending;
     return ends_shard(p) && !p->options.no_overlap ? finish_complete(p) : BT_OK;
 }
 
@@ -371,6 +379,7 @@ bt_status bt_data_parallel_begin(bt_data_parallel *p, int64_t index)
     if (index % p->shard_batches == 0) {
         give_homes(p, level_of(p, index / p->shard_batches), false);
     }
+    BT_TRY(bt_lookup_begin(p));
     return bt_resident_walk(p, 1, true);
 }
 
@@ -393,6 +402,7 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
     BT_TRY(expect_all(p));
     if (ends_shard(p)) {
         BT_TRY(finish_complete(p));
+        BT_TRY(bt_lookup_fold(p));
     }
     BT_TRY(bt_resident_walk(p, 0, !is_last(p)));
     if (!is_last(p)) {
@@ -400,8 +410,10 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
     }
     BT_TRY(settle(p));
     give_homes(p, 0, true);
+    BT_TRY(bt_lookup_send(p));
     BT_TRY(p->ranks > 1 ? bt_data_parallel_join(p) : BT_OK);
-    return p->window ? bt_bucket_slots_sum(p) : BT_OK;
+    BT_TRY(p->window ? bt_bucket_slots_sum(p) : BT_OK);
+    return bt_lookup_add(p);
 }
 
 // ---- update -------------------------------------------------------------------------------------

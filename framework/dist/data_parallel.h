@@ -30,6 +30,9 @@ typedef struct bt_data_parallel_options {
                            // ranks themselves
     int64_t micro_batches; // of a step and this rank, a multiple of its shards
     bool no_overlap;
+    bt_tensor *tied; // borrowed: a leaf that a head reads and whose rows ids look up, as in
+                     // bt_model; NULL: none
+    int64_t lookups; // ids of a step on all ranks
 } bt_data_parallel_options;
 
 // Takes over the leaves of the list: their homes and hooks, and with sharding their memory; ZERO
@@ -50,6 +53,10 @@ uint64_t bt_data_parallel_window_bytes(const bt_data_parallel *parallel);
 // Whether this rank updates a part alone.
 bool bt_data_parallel_is_sharded(const bt_data_parallel *parallel);
 
+// The ids, host memory, of this rank's micro-batch `index`, before its backward begins.
+// Shapes  ids [count], each a row of the tied leaf
+void bt_data_parallel_ids(bt_data_parallel *parallel, int64_t index, const int32_t *ids,
+                          int64_t count);
 // Before the backward of this rank's micro-batch `index` of the step, and behind it.
 // Errors  the group's; INVALID_ARGUMENT naming a parameter that got no gradient
 BT_CHECKED bt_status bt_data_parallel_begin(bt_data_parallel *parallel, int64_t index);

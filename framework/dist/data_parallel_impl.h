@@ -3,6 +3,7 @@
 // data_parallel.c: homes, sums, reduction. sharded.c: parts of weights and optimizer state.
 // sharded_state.c: whole state out of the parts and back. resident.c: ZERO3's weights that come and
 // go. bucket_slots.c: sums over ranks whose memory the others map.
+// lookup.c: the gradient of a tied table in two parts.
 #ifndef BT_DIST_DATA_PARALLEL_IMPL_H
 #define BT_DIST_DATA_PARALLEL_IMPL_H
 
@@ -37,6 +38,19 @@ typedef struct bt_walk {
     int64_t next; // of this walk; from `count` on it is not known
 } bt_walk;
 
+// A tied table's second gradient, that of the rows which were looked up (lookup.c).
+typedef struct bt_lookup {
+    int64_t param;                        // place in the list; it has bucket 0 alone
+    int64_t rows, cols, most;             // of the table; ids of a step
+    bt_tensor *homes[BT_LEVELS_MOST];     // retained f32 [rows, cols]; of each level
+    bt_tensor *packed;                    // retained f32 [most, cols]: the rows that were looked up
+    bt_tensor *packed_ids, *own_ids;      // retained i32 [most]: which; of this rank's part, there
+    int32_t *ids;                         // owned [most]: likewise, ascending
+    unsigned char *own_rows, *other_rows; // owned [rows / 8]: a bit of each row, of this rank
+    int64_t count;                        // of `ids`, the rows of all ranks
+    bool swapped;                         // the head's part of this micro-batch is complete
+} bt_lookup;
+
 struct bt_data_parallel {
     bt_context *context; // borrowed
     bt_params *params;   // borrowed
@@ -59,6 +73,7 @@ struct bt_data_parallel {
     bt_event produced, reduced; // owned
     char *window;               // the group's memory for buckets; NULL: they come from the pool
     int64_t window_bytes, window_used;
+    bt_lookup *lookup;    // owned; NULL: gradients have one part
     bt_tensor *partials;  // retained f64; of the norm
     bt_tensor **whole[3]; // owned [params->count], retained; rank 0: masters, m, v
 };
@@ -79,6 +94,27 @@ BT_CHECKED bt_status bt_flat_add(bt_context *context, bt_tensor *to, int64_t to_
 BT_CHECKED bt_status bt_communication_await(bt_context *context, bt_event event);
 // The context's stream goes on behind what was given to the group's.
 BT_CHECKED bt_status bt_data_parallel_join(bt_data_parallel *parallel);
+
+// The sums of shards that the one under way completes. Shapes  grads [levels], of `count` elements
+BT_CHECKED bt_status bt_data_parallel_fold(bt_data_parallel *parallel, bt_tensor **grads,
+                                           int64_t count);
+// Where the gradients of the shard under way are written.
+int bt_data_parallel_level(const bt_data_parallel *parallel);
+// One gradient of the bucket is complete.
+BT_CHECKED bt_status bt_data_parallel_complete(bt_data_parallel *parallel, int64_t bucket);
+
+// ---- lookup.c -----------------------------------------------------------------------------------
+// The parameter whose gradient has two parts; -1: none.
+int64_t bt_lookup_param(const bt_params *params, const bt_data_parallel_options *options);
+BT_CHECKED bt_status bt_lookup_create(bt_data_parallel *parallel, int64_t param);
+void bt_lookup_release(bt_data_parallel *parallel);
+// All of these do nothing without such a parameter. A micro-batch begins: its head's part is first.
+BT_CHECKED bt_status bt_lookup_begin(bt_data_parallel *parallel);
+// Behind a shard's last backward.
+BT_CHECKED bt_status bt_lookup_fold(bt_data_parallel *parallel);
+// Behind a step's last: sums the lookups' part over ranks beside other work, then adds it.
+BT_CHECKED bt_status bt_lookup_send(bt_data_parallel *parallel);
+BT_CHECKED bt_status bt_lookup_add(bt_data_parallel *parallel);
 
 // ---- bucket_slots.c -----------------------------------------------------------------------------
 // Memory of the group for the buckets, where it has such; all ranks call it.

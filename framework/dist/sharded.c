@@ -44,10 +44,13 @@ static bt_status await_weights(void *self, bt_context *context, bt_storage *stor
     return bt_sharded_await(self);
 }
 
-// In the order in which the forward reads them, which is about the reverse of the buckets'.
+// In the order in which the forward reads them, which is about the reverse of the buckets'; a tied
+// table, in the first one, is read first.
 static bt_status gather_beside(bt_data_parallel *p)
 {
-    for (int64_t b = p->layout.count - 1; b >= 0; --b) {
+    const int64_t count = p->layout.count;
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t b = !p->lookup ? count - 1 - i : i > 0 ? count - i : 0;
         BT_TRY(bt_sharded_gather_bucket(&p->buckets[b]));
         bt_tensor_touch(p->buckets[b].values);
     }

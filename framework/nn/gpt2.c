@@ -176,6 +176,7 @@ bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params)
                       .params = params,
                       .vocab = model->config.vocab,
                       .context = model->config.context,
+                      .tied = model->wte,
                       .logits = logits_of,
                       .loss = loss_of};
 }

@@ -33,6 +33,8 @@ typedef struct bt_model {
     void *owned;            // the same where bt_model_open made it, else NULL
     bt_params *params;      // borrowed, all that the loss depends on
     int64_t vocab, context; // as in the configuration
+    bt_tensor *tied;        // borrowed: the leaf whose rows "ids" look up and that the head, whose
+                            // gradient is the first one, reads too; NULL: none
     // What scores the next tokens, [B * T, vocab]. Shapes  ids [B, T <= context] i32
     bt_status (*logits)(bt_context *context, const void *self, bt_tensor *ids, bt_tensor **logits);
     // The scalar that is made smaller. Errors  INVALID_ARGUMENT (a tensor is missing, a shape)

@@ -50,6 +50,9 @@ struct bt_tensor;
 typedef struct bt_grad_hook {
     void *self; // borrowed
     bt_status (*ready)(void *self, bt_context *context, struct bt_tensor *grad);
+    // Told, where set, of each node before the last that has added to a leaf's gradient: the hook
+    // may take the gradient so far away and give the leaf another home.
+    bt_status (*part)(void *self, bt_context *context, struct bt_tensor *leaf);
 } bt_grad_hook;
 
 typedef struct bt_tensor {

@@ -129,6 +129,8 @@ bt_status bt_feed_next(bt_feed *feed, bt_tensor **ids, bt_tensor **targets)
     return BT_OK;
 }
 
+const int32_t *bt_feed_ids(const bt_feed *feed) { return feed->slots[feed->taken % 2].pinned; }
+
 bt_status bt_feed_done(bt_feed *feed)
 {
     bt_device *device = feed->context->device;

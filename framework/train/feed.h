@@ -43,6 +43,8 @@ bt_loader_cursor bt_feed_cursor(const bt_feed *feed);
 // Lends the next micro-batch until bt_feed_done, which starts the copy of the one behind it.
 // Errors  INVALID_ARGUMENT behind the last one
 BT_CHECKED bt_status bt_feed_next(bt_feed *feed, bt_tensor **ids, bt_tensor **targets);
+// The ids of the lent batch in host memory. Shapes  [B, T]
+const int32_t *bt_feed_ids(const bt_feed *feed);
 // The work that reads the lent batch has been given to the context's stream.
 BT_CHECKED bt_status bt_feed_done(bt_feed *feed);
 

@@ -214,7 +214,9 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
                                               .bucket_mb = plan->bucket_mb,
                                               .shards = plan->invariant,
                                               .micro_batches = t->accumulation,
-                                              .no_overlap = plan->no_overlap};
+                                              .no_overlap = plan->no_overlap,
+                                              .tied = t->model.tied,
+                                              .lookups = t->plan->tokens_per_step};
     BT_TRY(expect_same_plan(t));
     BT_TRY(expect_same_weights(t));
     if (t->session.tuner && bt_ranks_count(t) > 1) {

@@ -149,6 +149,7 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
                                        BT_COPY_DEVICE_TO_DEVICE, t->session.context.stream);
     }
     if (status == BT_OK && t->parallel) {
+        bt_data_parallel_ids(t->parallel, i, bt_feed_ids(&t->feed), bt_tensor_count(ids));
         status = bt_data_parallel_begin(t->parallel, i);
     }
     if (status == BT_OK) {

@@ -92,12 +92,12 @@ static void buckets_tile_the_parameters(void **state)
         open_gpt(&g, computes[c]);
         for (int s = 0; s < 4; ++s) {
             bt_buckets one;
-            ASSERT_OK(bt_buckets_make(&g.params, 1, sizes[s], &one));
+            ASSERT_OK(bt_buckets_make(&g.params, 1, -1, sizes[s], &one));
             assert_true(s > 0 || one.count == g.params.count); // each alone
             assert_true(s < 3 || one.count == 1 + c);          // all, of each type
             for (int r = 0; r < 4; ++r) {
                 bt_buckets buckets;
-                ASSERT_OK(bt_buckets_make(&g.params, ranks[r], sizes[s], &buckets));
+                ASSERT_OK(bt_buckets_make(&g.params, ranks[r], -1, sizes[s], &buckets));
                 check_layout(&g.params, &buckets, &one);
                 bt_buckets_release(&buckets);
             }
@@ -141,12 +141,12 @@ static void buckets_are_in_the_order_of_the_backward(void **state)
             place[i] = -1;
             leaves[i] = (emission){i, &next, place};
             ASSERT_OK(bt_tensor_set_grad_hook(&g.f.context, g.params.items[i].value,
-                                              (bt_grad_hook){&leaves[i], note}));
+                                              (bt_grad_hook){&leaves[i], note, NULL}));
         }
         ASSERT_OK(bt_gpt2_loss(&g.f.context, &g.model, ids, targets, &loss));
         ASSERT_OK(bt_backward(&g.f.context, loss, NULL));
         assert_int_equal(next, g.params.count);
-        ASSERT_OK(bt_buckets_make(&g.params, 2, 100000, &buckets));
+        ASSERT_OK(bt_buckets_make(&g.params, 2, -1, 100000, &buckets));
         assert_true(buckets.count > 4);
         for (int64_t b = 0; b < buckets.count; ++b) {
             int64_t complete = -1;

@@ -188,6 +188,23 @@ static void slots_have_the_bits_of_one_rank(void **state)
     }
 }
 
+// A table of which a step looks up few rows: they are summed behind the slots.
+static void a_tied_table_in_two_parts(void **state)
+{
+    (void)state;
+    run r = {.plan = base_plan(), .slots = true};
+    r.plan.model.vocab = 1000;
+    r.plan.model.width = 24;
+    const uint64_t expected = digest_alone(&r);
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        static const bt_sharding modes[] = {BT_SHARDING_DDP, BT_SHARDING_ZERO1, BT_SHARDING_ZERO3};
+        for (int m = 0; m < 3; ++m) {
+            r.plan.parallel.sharding = modes[m];
+            assert_true(digest_of(ranks, &r) == expected);
+        }
+    }
+}
+
 static void state_goes_from_links_to_one_rank_and_back(void **state)
 {
     (void)state;
@@ -211,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_have_the_bits_of_one_rank),
         cmocka_unit_test(slots_are_counted),
+        cmocka_unit_test(a_tied_table_in_two_parts),
         cmocka_unit_test(state_goes_from_links_to_one_rank_and_back),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);

@@ -274,8 +274,10 @@ static void a_leaf_is_announced_once(void **state)
         bt_tensor *loss = NULL, *more = NULL, *sum = NULL, *both = NULL;
         bt_context *context = &s.f.context;
         open_setting(&s, false);
-        ASSERT_OK(bt_tensor_set_grad_hook(context, s.leaves[W], (bt_grad_hook){&seen, announce}));
-        ASSERT_OK(bt_tensor_set_grad_hook(context, s.h, (bt_grad_hook){&activation, announce}));
+        ASSERT_OK(
+            bt_tensor_set_grad_hook(context, s.leaves[W], (bt_grad_hook){&seen, announce, NULL}));
+        ASSERT_OK(
+            bt_tensor_set_grad_hook(context, s.h, (bt_grad_hook){&activation, announce, NULL}));
         ASSERT_OK(make_loss(&s, users[i / 2], true, &loss));
         if (i % 2) {
             ASSERT_OK(bt_gelu(context, s.leaves[W], &more));

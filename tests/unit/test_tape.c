@@ -319,7 +319,7 @@ static void a_hook_on_a_spent_tensor_is_refused(void **state)
     (void)state;
     fixture f;
     fixture_open(&f, 0);
-    const bt_grad_hook hook = {NULL, fail_if_called};
+    const bt_grad_hook hook = {NULL, fail_if_called, NULL};
     bt_tensor *x = fixture_random(&f, BT_F64, BT_SCALAR, 0, 1, 1);
     bt_tensor *old = NULL, *y = NULL;
     x->requires_grad = true;

@@ -302,11 +302,11 @@ static void hooks_see_complete_gradients_once(void **state)
     bt_tensor *cube = NULL;
     bt_tensor *sum = NULL;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "constant",
-                 bt_tensor_set_grad_hook(&f.context, x, (bt_grad_hook){&leaf, on_grad}));
+                 bt_tensor_set_grad_hook(&f.context, x, (bt_grad_hook){&leaf, on_grad, NULL}));
     x->requires_grad = true;
-    ASSERT_OK(bt_tensor_set_grad_hook(&f.context, x, (bt_grad_hook){&leaf, on_grad}));
+    ASSERT_OK(bt_tensor_set_grad_hook(&f.context, x, (bt_grad_hook){&leaf, on_grad, NULL}));
     ASSERT_OK(bt_mul(&f.context, x, x, &square));
-    ASSERT_OK(bt_tensor_set_grad_hook(&f.context, square, (bt_grad_hook){&middle, on_grad}));
+    ASSERT_OK(bt_tensor_set_grad_hook(&f.context, square, (bt_grad_hook){&middle, on_grad, NULL}));
     ASSERT_OK(bt_mul(&f.context, square, x, &cube));
     ASSERT_OK(bt_add(&f.context, square, cube, &sum));
     ASSERT_OK(bt_backward(&f.context, sum, NULL));

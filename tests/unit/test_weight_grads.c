@@ -174,7 +174,7 @@ static void hooks_come_behind_the_group(void **state)
     assert_true(hooked.params.count <= 16 * LAYERS);
     for (int64_t i = 0; i < hooked.params.count; ++i) {
         ASSERT_OK(bt_tensor_set_grad_hook(&hooked.f.context, hooked.params.items[i].value,
-                                          (bt_grad_hook){&seen[i], announce}));
+                                          (bt_grad_hook){&seen[i], announce, NULL}));
     }
     ASSERT_OK(backward(&hooked));
     assert_groups(LAYERS);
@@ -198,8 +198,8 @@ static void a_group_that_fails_is_named_and_dropped(void **state)
     open_gpt(&failed, true);
     for (int i = 0; i < 2; ++i) { // of the first group and of the second
         bt_tensor *weight = failed.model.blocks[LAYERS - 1 - i].mlp_proj.weight;
-        ASSERT_OK(
-            bt_tensor_set_grad_hook(&failed.f.context, weight, (bt_grad_hook){&seen[i], announce}));
+        ASSERT_OK(bt_tensor_set_grad_hook(&failed.f.context, weight,
+                                          (bt_grad_hook){&seen[i], announce, NULL}));
     }
     group.fail_at = 2;
     ASSERT_FAILS(BT_STATUS_INTERNAL,
@@ -292,7 +292,7 @@ static bt_status sum_with_a_hook(setting *s, bt_tensor **out)
 {
     bt_tensor *r = NULL;
     ASSERT_OK(bt_gelu(&s->f.context, s->leaves[Z], &r));
-    ASSERT_OK(bt_tensor_set_grad_hook(&s->f.context, r, (bt_grad_hook){NULL, clear}));
+    ASSERT_OK(bt_tensor_set_grad_hook(&s->f.context, r, (bt_grad_hook){NULL, clear, NULL}));
     bt_tensor *x = linear(s, s->leaves[Z], s->leaves[V], NULL);
     bt_tensor *y = linear(s, x, s->leaves[W], r);
     bt_status status = bt_mean_all(&s->f.context, y, out);

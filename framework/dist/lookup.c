@@ -1,0 +1,322 @@
+// framework/dist/lookup.c - the gradient of a tied table in two parts
+//
+// A head reads the whole table and is differentiated first; ids look up rows of it, and that is
+// differentiated last. So the head's part, which is large, is reduced beside the backward like any
+// other gradient. The lookups' part has a home of its own. Of it the rows that any rank has looked
+// up in the step are packed, summed over the ranks and added to the sum of the head's part. All
+// ranks know these rows before the last backward: they tell each other which they were, on the
+// host.
+//
+// Invariants
+//   1. Whether there are two parts follows from the step's ids and the table's rows alone, and the
+//      sums of both parts follow the shards' tree: the bits do not depend on the ranks.
+//   2. A row that nobody looked up is not touched.
+//   3. Workspace and packed rows have the same size in each step, however many rows there are.
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "framework/dist/data_parallel_impl.h"
+#include "kernels/kernels.h"
+
+enum { ROWS_PER_ID = 2 }; // two parts where the table has at least as many rows for each id
+
+int64_t bt_lookup_param(const bt_params *params, const bt_data_parallel_options *options)
+{
+    const bt_tensor *tied = options->tied;
+    if (!tied || options->lookups < 1 || tied->shape.rank != 2 ||
+        tied->shape.size[0] / ROWS_PER_ID < options->lookups || params->master != BT_F32) {
+        return -1;
+    }
+    for (int64_t i = 0; i < params->count; ++i) {
+        if (params->items[i].value == tied) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+// ---- two homes ----------------------------------------------------------------------------------
+
+static void give_home(bt_tensor *leaf, bt_tensor *home, bool holds_sum)
+{
+    BT_TENSOR_RELEASE(leaf->grad);
+    bt_tensor_release(leaf->home);
+    leaf->home = bt_tensor_retain(home);
+    leaf->grad = holds_sum ? bt_tensor_retain(home) : NULL;
+}
+
+static bt_tensor *leaf_of(const bt_data_parallel *p)
+{
+    return p->params->items[p->lookup->param].value;
+}
+
+// Whether micro-batches of the shard under way came before; ZERO2 has all in one shard here.
+static bool goes_on(const bt_data_parallel *p)
+{
+    const bool one_shard = p->sharded && p->options.sharding == BT_SHARDING_ZERO2;
+    return one_shard ? p->index > 0 : p->index % p->shard_batches != 0;
+}
+
+// The head's part is there: what comes now is the lookups'.
+static bt_status head_is_done(void *self, bt_context *context, bt_tensor *leaf)
+{
+    bt_data_parallel *p = self;
+    bt_lookup *lookup = p->lookup;
+    (void)context;
+    if (lookup->swapped) {
+        return BT_OK;
+    }
+    lookup->swapped = true;
+    give_home(leaf, lookup->homes[bt_data_parallel_level(p)], goes_on(p));
+    return bt_data_parallel_complete(p, 0);
+}
+
+static bt_status all_is_done(void *self, bt_context *context, bt_tensor *grad)
+{
+    const bt_data_parallel *p = self;
+    (void)context, (void)grad;
+    return p->lookup->swapped ? BT_OK
+                              : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                         "parameter %s is said to be tied, and one op reads it",
+                                         p->params->items[p->lookup->param].name);
+}
+
+// ---- which rows ---------------------------------------------------------------------------------
+
+static size_t mask_bytes(const bt_lookup *lookup) { return ((size_t)lookup->rows + 7) / 8; }
+
+void bt_data_parallel_ids(bt_data_parallel *p, int64_t index, const int32_t *ids, int64_t count)
+{
+    bt_lookup *lookup = p->lookup;
+    if (!lookup) {
+        return;
+    }
+    if (index == 0) {
+        memset(lookup->own_rows, 0, mask_bytes(lookup));
+    }
+    for (int64_t i = 0; i < count; ++i) { // an id that is no row is the embedding's to complain of
+        if (ids[i] >= 0 && ids[i] < lookup->rows) {
+            lookup->own_rows[ids[i] / 8] |= (unsigned char)(1U << ids[i] % 8);
+        }
+    }
+}
+
+// own_rows becomes the rows of all ranks.
+static bt_status share_rows(bt_data_parallel *p)
+{
+    bt_lookup *lookup = p->lookup;
+    const size_t bytes = mask_bytes(lookup);
+    void *block = NULL;
+    if (p->ranks == 1) {
+        return BT_OK;
+    }
+    BT_TRY(bt_mem_alloc(bytes, 1, &block));
+    unsigned char *all = block;
+    bt_status status = BT_OK;
+    for (int rank = 0; rank < p->ranks && status == BT_OK; ++rank) {
+        const bool mine = rank == p->rank;
+        unsigned char *rows = mine ? lookup->own_rows : lookup->other_rows;
+        status = bt_group_tell(p->options.group, rows, (int64_t)bytes, rank);
+        for (size_t i = 0; i < bytes && status == BT_OK; ++i) {
+            all[i] |= rows[i];
+        }
+    }
+    memcpy(lookup->own_rows, all, bytes);
+    bt_mem_free(all);
+    return status;
+}
+
+static bt_status list_rows(bt_data_parallel *p)
+{
+    bt_lookup *lookup = p->lookup;
+    BT_TRY(share_rows(p));
+    lookup->count = 0;
+    for (int64_t row = 0; row < lookup->rows; ++row) {
+        if (!(lookup->own_rows[row / 8] >> row % 8 & 1U)) {
+            continue;
+        }
+        if (lookup->count == lookup->most) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "a step has looked up more than the %lld rows that were planned",
+                            (long long)lookup->most);
+        }
+        lookup->ids[lookup->count++] = (int32_t)row;
+    }
+    return bt_tensor_write(p->context, lookup->packed_ids, lookup->ids);
+}
+
+bt_status bt_lookup_begin(bt_data_parallel *p)
+{
+    if (!p->lookup) {
+        return BT_OK;
+    }
+    const bt_bucket_slot *slot = &p->layout.slots[p->layout.items[0].first];
+    const int level = bt_data_parallel_level(p);
+    p->lookup->swapped = false;
+    give_home(leaf_of(p), p->homes[level * p->params->count + slot->param],
+              p->index % p->shard_batches != 0);
+    return p->index + 1 == p->options.micro_batches ? list_rows(p) : BT_OK;
+}
+
+// ---- sums ---------------------------------------------------------------------------------------
+
+bt_status bt_lookup_fold(bt_data_parallel *p)
+{
+    return p->lookup ? bt_data_parallel_fold(p, p->lookup->homes, p->lookup->rows * p->lookup->cols)
+                     : BT_OK;
+}
+
+bt_status bt_lookup_send(bt_data_parallel *p)
+{
+    bt_lookup *lookup = p->lookup;
+    bt_device *device = p->context->device;
+    if (!lookup || lookup->count == 0) {
+        return BT_OK;
+    }
+    const bt_embedding_args pack = {.ids = bt_tensor_data(lookup->packed_ids),
+                                    .table = bt_tensor_data(lookup->homes[0]),
+                                    .y = bt_tensor_data(lookup->packed),
+                                    .rows = lookup->count,
+                                    .cols = lookup->cols,
+                                    .vocab = lookup->rows,
+                                    .positions = lookup->count,
+                                    .dtype = BT_F32};
+    BT_TRY(bt_context_launch(p->context, BT_KERNEL_EMBEDDING, BT_F32, &pack));
+    bt_tensor_touch(lookup->packed);
+    if (p->ranks == 1) {
+        return BT_OK;
+    }
+    BT_TRY(device->backend->event_record(device, p->produced, p->context->stream));
+    BT_TRY(device->backend->event_wait(device, p->produced, p->stream));
+    return bt_all_reduce(p->options.group, bt_tensor_data(lookup->packed),
+                         lookup->count * lookup->cols, BT_F32, BT_REDUCE_SUM, p->stream);
+}
+
+// to[r, :] += packed[from + i, :], r = ids[i] of `rows`.
+static bt_status add_rows(bt_data_parallel *p, float *to, int64_t rows, int64_t from, int64_t count)
+{
+    bt_lookup *lookup = p->lookup;
+    const bt_kernel *kernel = NULL;
+    bt_embedding_backward_args args = {.ids = bt_tensor_data(lookup->own_ids),
+                                       .dy = (const float *)bt_tensor_data(lookup->packed) +
+                                             from * lookup->cols,
+                                       .dtable = to,
+                                       .rows = lookup->most,
+                                       .cols = lookup->cols,
+                                       .vocab = rows,
+                                       .positions = lookup->most,
+                                       .accumulate = true,
+                                       .dtype = BT_F32,
+                                       .grad_dtype = BT_F32};
+    bt_kernel_plan plan = {.number = 0};
+    BT_TRY(
+        bt_kernel_find(p->context->device, BT_KERNEL_EMBEDDING_BACKWARD, BT_F32, &args, &kernel));
+    plan.workspace_bytes = kernel->workspace ? kernel->workspace(p->context->device, &args) : 0;
+    args.rows = args.positions = count;
+    const size_t needed = kernel->workspace ? kernel->workspace(p->context->device, &args) : 0;
+    plan.workspace_bytes = needed > plan.workspace_bytes ? needed : plan.workspace_bytes;
+    return bt_context_launch_row(p->context, kernel, &plan, &args);
+}
+
+// The part [low, low + length) of the table, flat, is this rank's: `sum` from element `at` on. A
+// row that lies in two ranks' parts is added in pieces.
+static bt_status add_part(bt_data_parallel *p, bt_tensor *sum, int64_t low, int64_t length,
+                          int64_t at)
+{
+    bt_lookup *lookup = p->lookup;
+    const int64_t cols = lookup->cols, end = low + length;
+    const int64_t first = (low + cols - 1) / cols, last = end / cols; // whole rows
+    int64_t from = 0, count = 0;
+    for (int64_t i = 0; i < lookup->count; ++i) {
+        const int64_t row = lookup->ids[i], begin = row * cols > low ? row * cols : low;
+        const int64_t stop = (row + 1) * cols < end ? (row + 1) * cols : end;
+        if (row >= first && row < last) {
+            from = count == 0 ? i : from;
+            lookup->ids[count++] = (int32_t)(row - first); // places before i are read already
+        } else if (stop > begin) {
+            BT_TRY(bt_flat_add(p->context, sum, at + begin - low, lookup->packed,
+                               i * cols + begin - row * cols, stop - begin));
+        }
+    }
+    if (count == 0) {
+        return BT_OK;
+    }
+    BT_TRY(bt_tensor_write(p->context, lookup->own_ids, lookup->ids));
+    bt_tensor_touch(sum);
+    return add_rows(p, (float *)bt_tensor_data(sum) + at + first * cols - low, last - first, from,
+                    count);
+}
+
+bt_status bt_lookup_add(bt_data_parallel *p)
+{
+    if (!p->lookup) {
+        return BT_OK;
+    }
+    const bt_bucket_slot *slot = &p->layout.slots[p->layout.items[0].first];
+    int64_t offset = 0, at = slot->offset, length = slot->count;
+    if (p->sharded) {
+        length = bt_bucket_slot_part(&p->layout, slot, p->rank, &offset, &at);
+    }
+    bt_tensor *sum = p->sharded ? p->buckets[0].reduced : p->buckets[0].grads[0];
+    return length > 0 ? add_part(p, sum, offset, length, at) : BT_OK;
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+static bt_status create_tensors(bt_data_parallel *p, bt_lookup *lookup)
+{
+    bt_context *context = p->context;
+    for (int level = 0; level < p->levels; ++level) {
+        BT_TRY(bt_tensor_zeros(context, BT_F32, BT_SHAPE(lookup->rows, lookup->cols),
+                               "gradients of lookups", &lookup->homes[level]));
+    }
+    BT_TRY(bt_tensor_zeros(context, BT_F32, BT_SHAPE(lookup->most, lookup->cols), "rows looked up",
+                           &lookup->packed));
+    BT_TRY(bt_tensor_zeros(context, BT_I32, BT_SHAPE(lookup->most), "rows looked up",
+                           &lookup->packed_ids));
+    return bt_tensor_zeros(context, BT_I32, BT_SHAPE(lookup->most), "rows looked up",
+                           &lookup->own_ids);
+}
+
+bt_status bt_lookup_create(bt_data_parallel *p, int64_t param)
+{
+    void *block = NULL;
+    if (param < 0) {
+        return BT_OK;
+    }
+    bt_tensor *leaf = p->params->items[param].value;
+    BT_TRY(bt_mem_alloc(1, sizeof *p->lookup, &block));
+    bt_lookup *lookup = block;
+    *lookup = (bt_lookup){.param = param,
+                          .rows = leaf->shape.size[0],
+                          .cols = leaf->shape.size[1],
+                          .most = p->options.lookups};
+    p->lookup = lookup;
+    BT_TRY(bt_mem_alloc((size_t)lookup->most, sizeof *lookup->ids, &block));
+    lookup->ids = block;
+    BT_TRY(bt_mem_alloc(mask_bytes(lookup), 1, &block));
+    lookup->own_rows = block;
+    BT_TRY(bt_mem_alloc(mask_bytes(lookup), 1, &block));
+    lookup->other_rows = block;
+    leaf->grad_hook = (bt_grad_hook){p, all_is_done, head_is_done};
+    return create_tensors(p, lookup);
+}
+
+void bt_lookup_release(bt_data_parallel *p)
+{
+    bt_lookup *lookup = p->lookup;
+    if (!lookup) {
+        return;
+    }
+    for (int level = 0; level < p->levels; ++level) {
+        bt_tensor_release(lookup->homes[level]);
+    }
+    bt_tensor_release(lookup->packed);
+    bt_tensor_release(lookup->packed_ids);
+    bt_tensor_release(lookup->own_ids);
+    bt_mem_free(lookup->ids);
+    bt_mem_free(lookup->own_rows);
+    bt_mem_free(lookup->other_rows);
+    bt_mem_free(lookup);
+    p->lookup = NULL;
+}
