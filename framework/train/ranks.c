@@ -209,13 +209,14 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
     if (!plan->group && plan->invariant == 0) {
         return bt_adamw_init(&t->params, config, &t->optimizer);
     }
+    const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU; // GPUs: one part so far
     const bt_data_parallel_options options = {.group = plan->group,
                                               .sharding = plan->sharding,
                                               .bucket_mb = plan->bucket_mb,
                                               .shards = plan->invariant,
                                               .micro_batches = t->accumulation,
                                               .no_overlap = plan->no_overlap,
-                                              .tied = t->model.tied,
+                                              .tied = on_cpu ? t->model.tied : NULL,
                                               .lookups = t->plan->tokens_per_step};
     BT_TRY(expect_same_plan(t));
     BT_TRY(expect_same_weights(t));
