@@ -18,6 +18,7 @@ static const struct {
     {"bandwidth", BT_METRIC_TIME},
     {"compute", BT_METRIC_TIME},
     {"throughput", BT_METRIC_TOKENS_PER_S},
+    {"best_bucket", BT_METRIC_TOKENS_PER_S},
     {"step_time", BT_METRIC_STEP_TIME},
     {"min_train_loss", BT_METRIC_LOSS_MIN},
     {"final_val_loss", BT_METRIC_VAL_LOSS},
@@ -112,6 +113,15 @@ static bool find_metric(const char *word, bt_metric *metric)
     return false;
 }
 
+// One case of ours against another.
+static void compare_cases(bt_claim *out)
+{
+    out->other = OURS;
+    out->claimed = 1;
+    out->margin = MARGIN_LEAST;
+    out->rule = BT_CLAIM_RULE_AT_LEAST;
+}
+
 // One claim against one other system; `value` is that system's, NULL when there is none.
 static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *value, bool several)
 {
@@ -129,7 +139,11 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
         .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
         .margin =
             bt_claim_margin(bt_json_text_of(own, "printed"), bt_json_text_of(value, "printed")),
+        .over = bt_json_text_of(node, "over"),
         .untested = bt_json_text_of(node, "untested")};
+    if (*out->over) {
+        compare_cases(out);
+    }
     const cJSON *stated = bt_json_get(node, "margin"); // of files of before the printed digits
     if (cJSON_IsNumber(stated)) {
         out->margin = stated->valuedouble;
@@ -201,11 +215,22 @@ static bool is_of_kernels(const cJSON *item)
     return strncmp(bt_json_text_of(item, "suite"), "kernels/", 8) == 0;
 }
 
+// "distributed/buckets", where a suite lies, and "distributed_buckets", its name, are the same.
+static bool is_suite(const cJSON *item, const char *name)
+{
+    const char *given = bt_json_text_of(item, "suite");
+    while (*given && (*given == *name || (*given == '/' && *name == '_'))) {
+        ++given;
+        ++name;
+    }
+    return *given == *name;
+}
+
 static bool is_case(const cJSON *item, const char *suite, const char *profile, const char *name)
 {
     return item && strcmp(bt_json_text_of(item, "name"), name) == 0 &&
-           (is_of_kernels(item) || (strcmp(bt_json_text_of(item, "suite"), suite) == 0 &&
-                                    strcmp(bt_json_text_of(item, "profile"), profile) == 0));
+           (is_of_kernels(item) ||
+            (is_suite(item, suite) && strcmp(bt_json_text_of(item, "profile"), profile) == 0));
 }
 
 const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char *profile,
@@ -224,24 +249,12 @@ const cJSON *bt_claim_case(const bt_claim *claim, const char *suite, const char 
     return NULL;
 }
 
-bool bt_claims_want(const char *name, const void *by)
-{
-    const bt_claims_suite *suite = by;
-    for (int64_t i = 0; i < suite->claims->count; ++i) {
-        const bt_claim *claim = &suite->claims->items[i];
-        if (!*claim->untested && bt_claim_case(claim, suite->suite, suite->profile, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Whether a case or stand-in of this claim is of the suite, under any name.
 static bool names_suite(const cJSON *item, const bt_claims_suite *suite)
 {
     return item && (is_of_kernels(item)
                         ? strncmp(suite->suite, "kernels", 7) == 0
-                        : strcmp(bt_json_text_of(item, "suite"), suite->suite) == 0 &&
+                        : is_suite(item, suite->suite) &&
                               strcmp(bt_json_text_of(item, "profile"), suite->profile) == 0);
 }
 
@@ -260,12 +273,26 @@ static bool is_of_suite(const bt_claim *claim, const bt_claims_suite *suite)
     return names_suite(bt_json_get(claim->node, "case"), suite);
 }
 
+bool bt_claims_want(const char *name, const void *by)
+{
+    const bt_claims_suite *suite = by;
+    for (int64_t i = 0; i < suite->claims->count; ++i) {
+        const bt_claim *claim = &suite->claims->items[i];
+        const bool over = is_of_suite(claim, suite) && strcmp(claim->over, name) == 0;
+        if (!*claim->untested &&
+            (over || bt_claim_case(claim, suite->suite, suite->profile, name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void bt_claims_systems(const bt_claims_suite *suite, bt_str *out)
 {
     bt_str_append(out, OURS);
     for (int64_t i = 0; i < suite->claims->count; ++i) {
         const bt_claim *claim = &suite->claims->items[i];
-        bool known = !is_of_suite(claim, suite);
+        bool known = !is_of_suite(claim, suite) || strcmp(claim->other, OURS) == 0;
         for (int64_t j = 0; j < i && !known; ++j) {
             const bt_claim *earlier = &suite->claims->items[j];
             known = is_of_suite(earlier, suite) && strcmp(earlier->other, claim->other) == 0;
@@ -283,12 +310,12 @@ const char *bt_claims_profile(const bt_claims *claims, const char *suite)
         const cJSON *item = NULL;
         cJSON_ArrayForEach(item, bt_json_get(claims->items[i].node, "stand_ins"))
         {
-            if (strcmp(bt_json_text_of(item, "suite"), suite) == 0) {
+            if (is_suite(item, suite)) {
                 return bt_json_text_of(item, "profile");
             }
         }
         item = bt_json_get(claims->items[i].node, "case");
-        if (!own && strcmp(bt_json_text_of(item, "suite"), suite) == 0) {
+        if (!own && is_suite(item, suite)) {
             own = bt_json_text_of(item, "profile");
         }
     }

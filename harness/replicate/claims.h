@@ -18,6 +18,8 @@
 // The rule by which verdicts are given, as recorded with them. Rule 1 had EXCEEDED, REPLICATED from
 // the lower margin on whatever its width, and NOT REPLICATED; every claim counted.
 #define BT_CLAIM_RULE 2
+// Of claims that one case of ours is the best of several: no ratio is claimed, but at least 1.
+#define BT_CLAIM_RULE_AT_LEAST 3
 
 typedef struct bt_claim {
     const cJSON *node;      // borrowed: the claim in the file
@@ -25,6 +27,7 @@ typedef struct bt_claim {
     const char *title;      // borrowed: what it is about, for people; "" in files without titles
     const char *subject;    // its id, or "id/other" where it names several other systems
     const char *other;      // the system that stands for the other one here; "" without one
+    const char *over;       // borrowed: the other case of the same suite; "": the same case
     bt_metric metric;       // that is compared
     int rule;               // by which it is judged: 1 for files that state margins themselves
     double claimed, margin; // NaN: it compares no two systems

@@ -35,14 +35,14 @@ void bt_replication_judge(const double *logs, int64_t count, bt_replication *out
     out->low = exp(low);
     out->high = exp(high);
     const double least = out->claimed / (1 + out->margin), most = out->claimed * (1 + out->margin);
-    const bool old = out->rule == 1;
+    const bool old = out->rule == 1, at_least = out->rule == BT_CLAIM_RULE_AT_LEAST;
     if (!old && !(out->margin <= BT_REPLICATION_MARGIN_MAX)) {
         out->verdict = BT_VERDICT_UNINFORMATIVE;
-    } else if (out->low > most) {
+    } else if (out->low > most && !at_least) {
         out->verdict = old ? BT_VERDICT_EXCEEDED : BT_VERDICT_HIGHER;
     } else if (out->high < least) {
         out->verdict = old ? BT_VERDICT_NOT_REPLICATED : BT_VERDICT_LOWER;
-    } else if (out->low >= least && (old || out->high <= most)) {
+    } else if (out->low >= least && (old || at_least || out->high <= most)) {
         out->verdict = BT_VERDICT_REPLICATED;
     }
 }
@@ -88,7 +88,8 @@ static bt_status collect(const bt_store_run *run, const bt_replication *item, do
         }
         double ours = (double)NAN, theirs = (double)NAN;
         BT_TRY(value_of(round, item->metric, &ours));
-        BT_TRY(value_of(find_round(run, item->case_name, item->other, round->ordinal), item->metric,
+        const char *other_case = *item->over ? item->over : item->case_name;
+        BT_TRY(value_of(find_round(run, other_case, item->other, round->ordinal), item->metric,
                         &theirs));
         if (ours > 0 && theirs > 0) {
             logs[(*count)++] = higher ? log(ours / theirs) : log(theirs / ours);
@@ -108,7 +109,8 @@ bt_status bt_replication_of_rounds(const bt_store_run *run, bt_replication *out)
     }
     BT_TRY(collect(run, out, logs, &count));
     if (count == 0) {
-        out->reason = "the run has no round of it on both systems";
+        out->reason = *out->over ? "the run has no round of both cases"
+                                 : "the run has no round of it on both systems";
         return BT_OK;
     }
     bt_replication_judge(logs, count, out);
@@ -153,6 +155,7 @@ static bt_status replicate_claim(const bt_claim *claim, const bt_store_run *run,
                             .counted = true,
                             .case_name = "",
                             .other = claim->other,
+                            .over = claim->over,
                             .metric = claim->metric,
                             .claimed = claim->claimed,
                             .margin = claim->margin,
@@ -181,7 +184,8 @@ static bool is_same_measurement(const bt_replication *a, const bt_replication *b
 {
     return a->verdict != BT_VERDICT_NOT_TESTABLE && b->verdict != BT_VERDICT_NOT_TESTABLE &&
            measurement_of(a->metric) == measurement_of(b->metric) &&
-           strcmp(a->case_name, b->case_name) == 0 && strcmp(a->other, b->other) == 0;
+           strcmp(a->case_name, b->case_name) == 0 && strcmp(a->over, b->over) == 0 &&
+           strcmp(a->other, b->other) == 0;
 }
 
 // Of the claims about one measurement the first with the smallest margin counts.

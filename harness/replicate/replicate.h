@@ -21,7 +21,8 @@
 
 // X(enumerator, word)
 #define BT_VERDICT_LIST(X)                                                                         \
-    X(REPLICATED, "REPLICATED")       /* the whole interval lies inside the margin */              \
+    X(REPLICATED, "REPLICATED")       /* the whole interval lies inside the margin; of claims */   \
+                                      /* without a ratio: not below it */                          \
     X(HIGHER, "HIGHER")               /* the whole interval lies above the margin */               \
     X(LOWER, "LOWER")                 /* the whole interval lies below the margin */               \
     X(INCONCLUSIVE, "INCONCLUSIVE")   /* the interval crosses an edge, or one pair of rounds */    \
@@ -44,12 +45,13 @@ typedef struct bt_replication {
     const char *title;       // likewise
     const char *case_name;   // that tests it in this run; "" none; borrowed
     const char *other;       // system; borrowed
+    const char *over;        // case of ours that it is compared with; "": the same case; borrowed
     bt_metric metric;        // that is compared
     double claimed, margin;  // advantage; NaN: the claim compares no two systems
     double ratio, low, high; // advantage here; NaN: not known
     int64_t pairs;           // of rounds
     bt_verdict verdict;
-    int rule;               // BT_CLAIM_RULE; 1: of old records, one-sided
+    int rule;               // BT_CLAIM_RULE, BT_CLAIM_RULE_AT_LEAST; 1: of old records, one-sided
     bool counted;           // false: another claim is about the same measurement
     const char *reason;     // why it is not testable, or not decided; "" otherwise; borrowed
     const char *deviations; // "corpus: books; one GPU": in what the case is not the paper's

@@ -1,8 +1,8 @@
 // harness/replicate/verdicts.c - verdicts of claims into the record, and again out of their rules
 //
-// The rule of a verdict: {"rule", "case", "other", "claimed", "margin", "deviations", "title",
-// "counted"}; the metric is the verdict's own. Records of rule 1 have neither "rule" nor "title"
-// nor "counted".
+// The rule of a verdict: {"rule", "case", "other", "over", "claimed", "margin", "deviations",
+// "title", "counted"}; the metric is the verdict's own. "over" is there where two cases of ours are
+// compared. Records of rule 1 have neither "rule" nor "title" nor "counted".
 #include <math.h>
 #include <string.h>
 
@@ -16,9 +16,14 @@ static bt_status write_rule(const bt_replication *item, bt_arena *arena, const c
 {
     bt_str text = {0};
     bt_json_writer json = {.out = &text};
-    BT_JSON_OBJECT(&json, NULL, BT_OF(item, rule), BT_OF(item, title), BT_OF(item, counted),
-                   BT_KV("case", item->case_name), BT_OF(item, other), BT_OF(item, claimed),
-                   BT_OF(item, margin), BT_OF(item, deviations));
+    bt_json_writer_open(&json, NULL, '{');
+    BT_JSON(&json, BT_OF(item, rule), BT_OF(item, title), BT_OF(item, counted),
+            BT_KV("case", item->case_name), BT_OF(item, other), BT_OF(item, claimed),
+            BT_OF(item, margin), BT_OF(item, deviations));
+    if (*item->over) {
+        BT_JSON(&json, BT_OF(item, over));
+    }
+    bt_json_writer_close(&json, '}');
     return bt_keep_str(arena, &text, out);
 }
 
@@ -70,6 +75,9 @@ static bt_status take_rule(const cJSON *rule, bt_arena *arena, bt_replication *o
     BT_TRY(take_text(rule, "case", arena, &out->case_name));
     BT_TRY(take_text(rule, "other", arena, &out->other));
     BT_TRY(take_text(rule, "deviations", arena, &out->deviations));
+    if (bt_json_get(rule, "over")) {
+        BT_TRY(take_text(rule, "over", arena, &out->over));
+    }
     const cJSON *number = bt_json_get(rule, "rule");
     out->rule = cJSON_IsNumber(number) ? number->valueint : 1;
     BT_TRY(take_number(rule, "claimed", &out->claimed));
@@ -80,7 +88,7 @@ bt_status bt_replication_again(const bt_store_run *run, const bt_store_verdict *
                                bt_arena *arena, bt_replication *out)
 {
     bt_json_doc rule;
-    *out = (bt_replication){.subject = recorded->subject, .reason = recorded->reason};
+    *out = (bt_replication){.subject = recorded->subject, .reason = recorded->reason, .over = ""};
     if (!bt_metric_parse(recorded->metric, &out->metric)) {
         return bt_error(BT_STATUS_CORRUPT_DATA, "claim %s: no metric \"%s\"", recorded->subject,
                         recorded->metric);
