@@ -19,8 +19,8 @@ static bt_status replace_by_copy(bt_context *context, const bt_edge *edge, bt_te
     return status;
 }
 
-// Where the op adds to what is there itself, the sum must be nobody else's: a leaf's gradient is,
-// an activation's is copied when somebody holds it. So the bits do not depend on who holds what.
+// An op that accumulates in place needs a sum that is not shared: a leaf's gradient is not; an
+// activation's is copied when it is referenced elsewhere. So the bits do not depend on references.
 static bt_status make_private(bt_context *context, const bt_edge *edge, bt_tensor **slot)
 {
     return edge->leaf || bt_tensor_is_exclusive(*slot) ? BT_OK
@@ -176,7 +176,7 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
             BT_TRY(lend_target(context, edge, din));
         }
         if (edge->leaf && edge->leaf->grad_pending == 1 && !context->anomaly) {
-            din->leaf = edge->leaf; // nobody else reads its gradient or adds to it in this backward
+            din->leaf = edge->leaf; // no other node reads or adds to its gradient in this backward
         }
     }
     return BT_OK;
@@ -273,7 +273,7 @@ static bt_status finish_leaves(bt_context *context, bt_node *node, bt_status sta
     return finish_captures(context, &node->captures, status);
 }
 
-// A hook may change the gradient in place, so it gets one that nobody else reads.
+// A hook may change the gradient in place, so it gets one that has no other reader.
 static bt_status run_output_hooks(bt_context *context, bt_node *node)
 {
     for (int i = 0; i < node->op->out_count; ++i) {

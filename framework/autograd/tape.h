@@ -6,7 +6,7 @@
 //
 // Invariants
 //   1. A node retains what it saved and the leaves it feeds, nothing else: an activation lives as
-//      long as somebody's backward needs it.
+//      long as a node's backward needs it.
 //   2. A node is spent once its backward has run: its saved tensors are released at once.
 //   3. A gradient is summed in the order of the walk, so it has the same bits each time.
 //   4. A saved tensor that was written in place since is an error naming the op and the tensor.

@@ -7,9 +7,9 @@
 // Invariants
 //   1. A product waits only where a row of gemm_grouped serves it by itself, and its operands take
 //      at most 64 MiB: what waits keeps little alive.
-//   2. It waits only where its node is the last that feeds the leaf: nobody adds to the gradient
+//   2. It waits only where its node is the last that feeds the leaf: nothing adds to the gradient
 //      meanwhile. The leaf counts it as one more node (grad_pending), so its hook comes after it.
-//   3. Operands are retained, so ops that write where nobody else sees the memory leave them alone.
+//   3. Operands are retained, so ops that reuse unreferenced memory do not overwrite them.
 //   4. All have run before the backward ends, another one begins inside of it, or an op overwrites
 //      what it saved.
 //   5. Groups follow from the order of the walk alone, also where hooks are set: bits repeat.

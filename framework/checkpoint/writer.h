@@ -36,7 +36,7 @@ BT_CHECKED bt_status bt_checkpoint_writer_create(bt_context *context,
                                                  const bt_checkpoint_store *store,
                                                  const bt_checkpoint_writer_options *options,
                                                  const bt_state *state, bt_checkpoint_writer **out);
-// Waits for the save in flight; a failure that nobody asked for is lost. NULL is fine.
+// Waits for the save in flight; a failure that was not read is lost. NULL is allowed.
 void bt_checkpoint_writer_destroy(bt_checkpoint_writer *writer);
 
 // Begins a save of the tensors as they are now and of these values. *started (may be NULL) is false
@@ -48,7 +48,7 @@ BT_CHECKED bt_status bt_checkpoint_start(bt_checkpoint_writer *writer,
 bool bt_checkpoint_is_busy(bt_checkpoint_writer *writer);
 // Whether the copy to the host of the save in flight may still run. Sync    none
 bool bt_checkpoint_is_copying(bt_checkpoint_writer *writer);
-// Waits for the save in flight. Errors  its, or those of the last one if nobody has asked since
+// Waits for the save in flight. Errors  those of that save, or those of the last that were not read
 BT_CHECKED bt_status bt_checkpoint_wait(bt_checkpoint_writer *writer);
 // Ends the save in flight as soon as possible and waits; nothing of it is left, unless it was
 // complete already. Errors  as bt_checkpoint_wait, but that it was cancelled is none

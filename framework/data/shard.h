@@ -46,7 +46,7 @@ void bt_shard_close(bt_shard *shard);
 // Checks that every token id is below `vocab`.
 // Errors  CORRUPT_DATA (file, byte offset, id, vocabulary)
 BT_CHECKED bt_status bt_shard_scan(const bt_shard *shard, int64_t vocab);
-// The error that a token beyond the vocabulary is, for whoever reads tokens[index] itself.
+// The error for a token id >= vocab, for callers that read tokens[index] themselves.
 bt_status bt_shard_token_error(const bt_shard *shard, int64_t index, int64_t vocab);
 
 // Writes a shard piece by piece under a temporary name in the same folder.

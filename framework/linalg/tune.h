@@ -1,7 +1,7 @@
 // framework/linalg/tune.h - measured choices among the ways to compute a matrix product
 //
 // Opt-in: with the environment variable BT_GEMM_TUNE=1 a session has a tuner. When a call (shape,
-// layout, types, ending, strides, alignment) is met for the first time outside of a graph's
+// layout, types, epilogue, strides, alignment) is met for the first time outside of a graph's
 // capture, the ways that the backend names first (bt_backend.plans; cuBLASLt among them where
 // BT_GEMM is auto) are timed in turn on the call's operands, and the fastest serves the call from
 // then on. The row that would have served it stays unless another is more than 2 % faster.

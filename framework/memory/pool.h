@@ -51,7 +51,7 @@ BT_CHECKED bt_status bt_pool_alloc_aside(bt_pool *pool, size_t size_bytes, bt_st
                                          const char *tag, void **out);
 void bt_pool_free(bt_pool *pool, void *block);
 // The same for a block that another stream may still use until `event`, recorded there: the block's
-// own stream waits for the event, so whoever gets the memory next comes behind that use.
+// own stream waits for the event, so the next user of the memory is ordered behind that use.
 // Errors  those of the wait; the block is free all the same
 BT_CHECKED bt_status bt_pool_free_behind(bt_pool *pool, void *block, bt_event event);
 // Call before a stream is destroyed. Waits for it; its memory then belongs to the default stream.

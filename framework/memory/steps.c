@@ -11,7 +11,7 @@ bool bt_steps_begin(bt_steps *steps, int step)
     ++steps->serial;
     steps->astray = steps->live.count > 0;
     if (steps->astray) {
-        return false; // somebody holds a block of an earlier step: the arena is not free
+        return false; // a block of an earlier step is still in use: the arena is not free
     }
     steps->open = &steps->plans[step];
     steps->replaying = steps->open->packed && steps->arena;

@@ -142,7 +142,7 @@ bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
     return bt_context_launch(context, BT_KERNEL_ATTENTION, q->dtype, &args);
 }
 
-// The kernel writes all three gradients; one that nobody wants goes to scratch memory.
+// The kernel writes all three gradients; one that is not needed goes to scratch memory.
 static bt_status gradients(bt_context *context, bt_op_backward *call, bt_tensor **out,
                            bt_tensor **scratch)
 {

@@ -1,6 +1,6 @@
 // framework/ops/feed_forward.c - a transformer's MLP: y = gelu(x w^T + b) v^T + c + residual
 //
-// One op, so that the slope of GELU and the sums for b's gradient are endings of the product dy v
+// One op, so that the slope of GELU and the sums for b's gradient are epilogues of the product dy v
 // in the backward: the hidden gradient is written once, and never read for them. Where
 // context->recompute says so, pre-activation and activation are not saved, and made again.
 #include "framework/linalg/gemm.h"

@@ -78,7 +78,7 @@ bt_status bt_op_layernorm_forward(bt_context *context, bt_op_call *call)
     return forward(context, call, NULL, NULL);
 }
 
-// Where input i's gradient goes; memory to be thrown away when nobody wants it. *out is retained.
+// Where input i's gradient goes; scratch memory when it is not needed. *out is retained.
 static bt_status target_or_scratch(bt_context *context, bt_op_backward *call, int i,
                                    bt_tensor **out)
 {

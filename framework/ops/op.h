@@ -131,7 +131,7 @@ typedef struct bt_op_backward {
     bt_op_spec in_spec[BT_OP_MAX_INPUTS];
     bt_tensor *saved[BT_OP_MAX_SAVED]; // borrowed; one that is set to NULL is the op's from then on
     bt_captures *captures;             // borrowed; of RECOMPUTE only
-    bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // borrowed; NULL where nobody used that output
+    bt_tensor *dout[BT_OP_MAX_OUTPUTS]; // borrowed; NULL where that output was not used
     bt_grad din[BT_OP_MAX_INPUTS];
 } bt_op_backward;
 
@@ -187,7 +187,7 @@ BT_CHECKED bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_a
 // The tensor to write input i's gradient to: the given one when accumulating, else a new one.
 BT_CHECKED bt_status bt_grad_target(bt_context *context, bt_op_backward *call, int i,
                                     bt_tensor **out);
-// The same, but takes over dout[from]'s memory when nobody else can see it and it fits: for
+// The same, but takes over dout[from]'s memory when it has no other reference and fits: for
 // kernels whose dx may be dy.
 BT_CHECKED bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward *call, int i,
                                             int from, bt_tensor **out);

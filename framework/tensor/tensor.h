@@ -29,7 +29,7 @@ typedef struct bt_storage_source {
 
 typedef struct bt_storage {
     int64_t refs;
-    bt_pool *pool; // borrowed; where data came from; NULL: data is somebody else's
+    bt_pool *pool; // borrowed; where data came from; NULL: data is not owned
     void *data;    // owned if of a pool; NULL while the memory is given up
     size_t size_bytes;
     uint64_t version;
@@ -104,7 +104,7 @@ BT_CHECKED bt_status bt_tensor_create(bt_context *context, bt_dtype dtype, bt_sh
                                       const char *name, bt_tensor **out);
 BT_CHECKED bt_status bt_tensor_zeros(bt_context *context, bt_dtype dtype, bt_shape shape,
                                      const char *name, bt_tensor **out);
-// Contiguous, in memory of the device that somebody else owns and that outlives the tensor.
+// Contiguous, in device memory that the caller owns and that outlives the tensor.
 BT_CHECKED bt_status bt_tensor_over(bt_context *context, bt_dtype dtype, bt_shape shape, void *data,
                                     const char *name, bt_tensor **out);
 bt_tensor *bt_tensor_retain(bt_tensor *tensor);
@@ -120,7 +120,7 @@ void bt_tensor_release(bt_tensor *tensor);
 int64_t bt_tensor_count(const bt_tensor *tensor);
 size_t bt_tensor_bytes(const bt_tensor *tensor);
 bool bt_tensor_is_contiguous(const bt_tensor *tensor);
-// True when nobody else can see this memory: one tensor, one reference.
+// True when this memory has one tensor with one reference.
 bool bt_tensor_is_exclusive(const bt_tensor *tensor);
 // The first element.
 void *bt_tensor_data(const bt_tensor *tensor);
