@@ -132,7 +132,7 @@ static bt_status list_rows(bt_data_parallel *p)
     BT_TRY(share_rows(p));
     lookup->count = 0;
     for (int64_t row = 0; row < lookup->rows; ++row) {
-        if (!(lookup->own_rows[row / 8] >> row % 8 & 1U)) {
+        if ((lookup->own_rows[row / 8] & 1U << row % 8) == 0) {
             continue;
         }
         if (lookup->count == lookup->most) {
