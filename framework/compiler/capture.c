@@ -68,7 +68,7 @@ static bt_status add_value(bt_dag_capture *c, bt_dag_storage *s, bt_dtype dtype,
     BT_TRY(grow(&items, *value, &c->input_capacity, sizeof *c->inputs));
     c->inputs = items;
     for (int i = before; i < c->input_capacity; ++i) {
-        c->inputs[i] = NULL;
+        c->inputs[i] = (bt_dag_source){0};
     }
     return BT_OK;
 }
@@ -89,8 +89,8 @@ static bt_status add_input(bt_dag_capture *c, bt_dag_storage *s, bt_dtype dtype,
     s->value = -1; // what the host writes follows from nothing
     BT_TRY(add_value(c, s, dtype, name, &value));
     s->value = value;
-    c->inputs[value] = s->data;
-    return c->keeps ? keep_copy(c, s, &c->inputs[value]) : BT_OK;
+    c->inputs[value].memory = s->data;
+    return c->keeps ? keep_copy(c, s, &c->inputs[value].memory) : BT_OK;
 }
 
 // ---- the trace ----------------------------------------------------------------------------------
@@ -103,8 +103,9 @@ static void note(bt_dag_capture *c, bt_status status)
     }
 }
 
-// A tensor that an op reads, from before the capture.
-static bt_status see(bt_dag_capture *c, const bt_tensor *x)
+// A gradient that is added to, from before the capture. It is not retained: the tape adds in place
+// to what nobody else sees.
+static bt_status see_gradient(bt_dag_capture *c, const bt_tensor *x)
 {
     bt_dag_storage *s = NULL;
     if (!x || find(c, x->storage)) {
@@ -112,6 +113,17 @@ static bt_status see(bt_dag_capture *c, const bt_tensor *x)
     }
     BT_TRY(add_storage(c, x->storage, &s));
     return add_input(c, s, x->dtype, x->name);
+}
+
+// A tensor that an op reads, likewise.
+static bt_status see(bt_dag_capture *c, bt_tensor *x)
+{
+    if (!x || find(c, x->storage)) {
+        return BT_OK;
+    }
+    BT_TRY(see_gradient(c, x));
+    const int value = find(c, x->storage)->value;
+    return bt_tensor_view(x, x->shape, x->stride, x->offset, &c->inputs[value].tensor);
 }
 
 // A kernel would have filled it.
@@ -182,7 +194,7 @@ static void on_backward(void *self, const bt_op_backward *call)
         note(c, see(c, call->dout[i]));
     }
     for (int i = 0; i < call->in_count && !c->status; ++i) {
-        note(c, see(c, call->din[i].tensor));
+        note(c, see_gradient(c, call->din[i].tensor));
     }
 }
 
@@ -190,8 +202,8 @@ static void on_accumulate(void *self, const bt_tensor *sum, const bt_tensor *gra
 {
     bt_dag_capture *c = self;
     enter(c, BT_DAG_ACCUMULATE, "gradient");
-    note(c, c->status ? BT_OK : see(c, sum));
-    note(c, c->status ? BT_OK : see(c, grad));
+    note(c, c->status ? BT_OK : see_gradient(c, sum));
+    note(c, c->status ? BT_OK : see_gradient(c, grad));
 }
 
 // ---- launches -----------------------------------------------------------------------------------
@@ -239,11 +251,11 @@ static bt_status write_value(bt_dag_capture *c, bt_dag_storage *s, const bt_kern
     return BT_OK;
 }
 
-static bt_status add_call(bt_dag_capture *c, bt_kernel_op op, const void *args)
+static bt_status add_call(bt_dag_capture *c, bt_kernel_op op, const void *args, int list)
 {
     bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST], used[BT_KERNEL_OPERANDS_MOST];
     bt_dag_storage *storages[BT_KERNEL_OPERANDS_MOST] = {NULL};
-    bt_dag_node node = {.op = op, .phase = c->phase};
+    bt_dag_node node = {.op = op, .phase = c->phase, .list = list};
     const size_t bytes = bt_kernel_operands_struct_bytes(op);
     const int count = bt_kernel_operands_of(op, args, fields);
     memcpy(node.origin, c->origin, sizeof node.origin);
@@ -276,14 +288,15 @@ static bt_status add_launch(bt_dag_capture *c, bt_kernel_op op, const void *args
     if (op == BT_KERNEL_GEMM_GROUPED) {
         const bt_gemm_grouped_args *group = args;
         enter(c, BT_DAG_BACKWARD, "weight_grads");
+        c->lists += 1;
         for (int64_t i = 0; i < group->count; ++i) {
-            BT_TRY(add_call(c, BT_KERNEL_GEMM, &group->products[i]));
+            BT_TRY(add_call(c, BT_KERNEL_GEMM, &group->products[i], c->lists));
         }
         return BT_OK;
     }
     return bt_kernel_operands_has_items(op)
                ? bt_error(BT_STATUS_UNSUPPORTED, "it takes a list of tensors")
-               : add_call(c, op, args);
+               : add_call(c, op, args, 0);
 }
 
 static void on_launch(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
@@ -333,7 +346,12 @@ bt_status bt_dag_capture_output(bt_dag_capture *capture, const bt_tensor *tensor
 
 void *bt_dag_capture_input(const bt_dag_capture *capture, int value)
 {
-    return value >= 0 && value < capture->input_capacity ? capture->inputs[value] : NULL;
+    return value >= 0 && value < capture->input_capacity ? capture->inputs[value].memory : NULL;
+}
+
+bt_tensor *bt_dag_capture_source(const bt_dag_capture *capture, int value)
+{
+    return value >= 0 && value < capture->input_capacity ? capture->inputs[value].tensor : NULL;
 }
 
 bt_status bt_dag_capture_end(bt_dag_capture *capture, bt_dag *graph)
@@ -352,10 +370,11 @@ bt_status bt_dag_capture_end(bt_dag_capture *capture, bt_dag *graph)
 
 void bt_dag_capture_release(bt_dag_capture *capture)
 {
-    for (int i = 0; capture->keeps && i < capture->input_capacity; ++i) {
-        if (capture->inputs[i]) {
-            bt_pool_free(capture->context->pool, capture->inputs[i]);
+    for (int i = 0; i < capture->input_capacity; ++i) {
+        if (capture->keeps && capture->inputs[i].memory) {
+            bt_pool_free(capture->context->pool, capture->inputs[i].memory);
         }
+        bt_tensor_release(capture->inputs[i].tensor);
     }
     bt_dag_release(&capture->graph);
     bt_mem_free(capture->storages);

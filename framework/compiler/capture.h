@@ -29,14 +29,22 @@ typedef struct bt_dag_storage {
     int value; // its contents now; -1: undefined
 } bt_dag_storage;
 
+// Where an input's contents come from.
+typedef struct bt_dag_source {
+    void *memory;      // where it was when it was first read, or a copy, which is owned
+    bt_tensor *tensor; // retained, a view of the storage; NULL: the host wrote it meanwhile, or it
+                       // is the gradient of a leaf
+} bt_dag_source;
+
 typedef struct bt_dag_capture {
     bt_context *context; // borrowed
     bt_dag graph;
     bt_dag_storage *storages; // owned [storage_count], oldest first
     int storage_count, storage_capacity;
-    bool keeps;    // copies of inputs
-    void **inputs; // [input_capacity]: memory of the value where it is an input; owned if it keeps
+    bool keeps;            // copies of inputs
+    bt_dag_source *inputs; // owned [input_capacity], by value
     int input_capacity;
+    int lists; // of products that were launched as one
     bt_dag_phase phase;
     char origin[32];
     bt_status status;
@@ -57,6 +65,8 @@ int bt_dag_capture_value(const bt_dag_capture *capture, const bt_tensor *tensor,
 // The input's memory, a copy where the capture keeps them, else where they were when they were
 // first read; NULL for other values.
 void *bt_dag_capture_input(const bt_dag_capture *capture, int value);
+// A tensor of the storage that the input is; NULL as in bt_dag_source. Borrowed.
+bt_tensor *bt_dag_capture_source(const bt_dag_capture *capture, int value);
 // Stops listening and gives the graph away; *capture can be asked for inputs until it is released.
 // Owns    the caller owns *graph, {0} after a failure
 // Errors  the first one while recording: INVALID_ARGUMENT naming kernel and operand, OUT_OF_MEMORY

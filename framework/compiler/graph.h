@@ -18,7 +18,8 @@
 //   3. Pointer fields of args are NULL. bt_dag_check checks all of this.
 //   4. A new value whose writer reads no base has no contents but what its producer wrote; nothing
 //      else of it is read.
-//   5. Ops that take lists are not among the nodes: a grouped product is a node per product.
+//   5. Ops that take lists are not among the nodes: a grouped product is a node per product, and
+//      their `list` says that they were one.
 #ifndef BT_COMPILER_GRAPH_H
 #define BT_COMPILER_GRAPH_H
 
@@ -61,6 +62,7 @@ typedef struct bt_dag_node {
     bt_dag_operand operands[BT_KERNEL_OPERANDS_MOST];
     bt_dag_phase phase;
     char origin[32]; // the op of ops.inl that made the call, "" by hand
+    int list; // products of one number above 0, one behind the other, were launched as one call
 } bt_dag_node;
 
 typedef struct bt_dag {
@@ -125,14 +127,10 @@ BT_CHECKED bt_status bt_dag_check(const bt_dag *graph);
 
 // ---- running it ---------------------------------------------------------------------------------
 
-// The node's struct with pointers: memory[value] is where each value is; a result's memory is that
-// of its operands' base, or new.
-// Shapes  memory [value_count], args bt_kernel_operands_struct_bytes(node->op)
-void bt_dag_bind(const bt_dag *graph, const bt_dag_node *node, void *const *memory, void *args);
-// Runs all nodes in order as eager execution would launch them. memory[value] of inputs is given
-// and not written to; those of outputs are made.
+// Runs all nodes in order as eager execution would launch them (program.h). memory[value] of inputs
+// is given and not written to; those of outputs are made.
 // Shapes  memory [value_count], device pointers; NULL but for inputs
-// Owns    the caller owns the outputs' memory (bt_pool_free), also after a failure
+// Owns    the caller owns the outputs' memory (bt_pool_free); after a failure there is none
 // Errors  INVALID_ARGUMENT (an input is missing), UNSUPPORTED, OUT_OF_MEMORY, the launches'
 BT_CHECKED bt_status bt_dag_run(bt_context *context, const bt_dag *graph, void **memory);
 
@@ -141,6 +139,7 @@ BT_CHECKED bt_status bt_dag_run(bt_context *context, const bt_dag *graph, void *
 //   value 0 f32 84 input "x"
 //   value 1 f32 84 output ""
 //   node unary forward "" x=0 y=>1 function=gelu count=21 dtype=f32
+// Products of one list have list=NUMBER.
 // A value line has its size in bytes, and base=VALUE where it has one. An operand is FIELD=READ,
 // FIELD=>WRITTEN or FIELD=READ>WRITTEN, with +OFFSET where it is not 0. Attributes that are 0 are
 // left out.

@@ -136,6 +136,9 @@ static void print_node(const bt_dag_node *node, bt_str *out)
     (void)bt_kernel_operands_of(node->op, node->args, fields);
     bt_str_format(out, "node %s %s", bt_kernel_op_name(node->op), phases[node->phase]);
     print_name(node->origin, out);
+    if (node->list) {
+        bt_str_format(out, " list=%d", node->list);
+    }
     for (int i = 0; i < node->operand_count; ++i) {
         const bt_dag_operand *x = &node->operands[i];
         bt_str_format(out, " %s=", fields[x->field].name);
@@ -349,6 +352,14 @@ static bt_status parse_field(const reader *r, const bt_dag *graph, bt_dag_node *
     bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
     const int count = bt_kernel_operands_of(node->op, node->args, fields);
     const size_t length = text ? (size_t)(text - r->word) : 0;
+    int64_t list = 0;
+    if (strncmp(r->word, "list=", 5) == 0) {
+        if (!read_whole(r->word + 5, &list) || list < 1 || list > INT32_MAX) {
+            return bad("expected the number of a list", r->word);
+        }
+        node->list = (int)list;
+        return BT_OK;
+    }
     for (int i = 0; i < count && text; ++i) {
         if (strlen(fields[i].name) == length && strncmp(fields[i].name, r->word, length) == 0) {
             bt_dag_operand operand = {i, -1, -1, 0};

@@ -134,7 +134,7 @@ static void a_run_writes_no_input(void **state)
     bt_pool_free(f.context.pool, memory[y]);
     bt_pool_free(f.context.pool, memory[z]);
     void *missing[3] = {NULL};
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "node 0: input 0, \"x\", has no memory",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "input 0, \"x\", has no memory",
                  bt_dag_run(&f.context, &g, missing));
     bt_dag_release(&g);
     fixture_close(&f);
