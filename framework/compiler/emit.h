@@ -51,6 +51,8 @@ typedef struct bt_emitted_cuda {
 // Errors  UNSUPPORTED, naming the instruction; OUT_OF_MEMORY
 // Owns    the caller: text (bt_str_release), also after a failure
 BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out);
+// Why there would be no code, as far as kinds, rows and strides say it; NULL: there may be.
+const char *bt_emit_cuda_refuses(const bt_fused *group);
 // Blocks of a call; `rows` is the size of axis 0.
 int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows);
 

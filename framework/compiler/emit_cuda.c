@@ -289,29 +289,43 @@ static void choose_row_threads(bt_cuda_emitter *e)
     e->threads = e->row_threads * e->block_rows;
 }
 
-static bt_status check(const bt_cuda_emitter *e)
+static void choose(bt_cuda_emitter *e, const bt_fused *group)
+{
+    e->group = group;
+    e->lanes = choose_lanes(group);
+    e->threads = STREAM_THREADS;
+    e->packs = 1;
+    e->inside[0] = BT_CUDA_NONE;
+    if (group->kind == BT_FUSED_ROW) {
+        choose_row_threads(e);
+    }
+}
+
+static const char *refuses(const bt_cuda_emitter *e)
 {
     const bt_fused *g = e->group;
     if (g->kind != BT_FUSED_ELEMENTWISE && g->kind != BT_FUSED_ROW) {
-        return bt_error(BT_STATUS_UNSUPPORTED, "no CUDA code is generated for groups of kind %s",
-                        bt_fused_kind_text(g->kind));
+        return "no CUDA code is generated for groups of this kind";
     }
     if (g->kind == BT_FUSED_ROW &&
         (e->packs > BT_CUDA_PACKS_MOST || (g->rank == 1 && g->dynamic_rows))) {
-        return bt_error(BT_STATUS_UNSUPPORTED,
-                        "no CUDA code is generated for rows of %lld elements, %d at a time",
-                        (long long)g->shape[g->rank - 1], e->lanes);
+        return "no CUDA code is generated for rows of so many elements";
     }
     for (int k = 0; k < g->operand_count; ++k) {
         const int64_t stride = g->operands[k].stride[g->rank - 1];
         if ((stride != 0 && stride != 1) ||
             (g->kind == BT_FUSED_ELEMENTWISE && stride == 0 && g->operands[k].is_written)) {
-            return bt_error(BT_STATUS_UNSUPPORTED,
-                            "no CUDA code is generated for operand %d with an inner stride of %lld",
-                            k, (long long)stride);
+            return "no CUDA code is generated for inner strides but 0 and 1";
         }
     }
-    return BT_OK;
+    return NULL;
+}
+
+const char *bt_emit_cuda_refuses(const bt_fused *group)
+{
+    bt_cuda_emitter e = {.group = group};
+    choose(&e, group);
+    return refuses(&e);
 }
 
 bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
@@ -321,17 +335,11 @@ bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
     BT_TRY(bt_fused_check(group));
     BT_TRY(bt_mem_alloc(1, sizeof(bt_cuda_emitter), &block));
     bt_cuda_emitter *e = block;
-    e->group = group;
     e->ir.native_bf16 = true;
-    e->lanes = choose_lanes(group);
-    e->threads = STREAM_THREADS;
-    e->packs = 1;
-    e->inside[0] = BT_CUDA_NONE;
-    if (group->kind == BT_FUSED_ROW) {
-        choose_row_threads(e);
-    }
+    choose(e, group);
     const int lanes = e->lanes;
-    bt_status status = check(e);
+    const char *why = refuses(e);
+    bt_status status = why ? bt_error(BT_STATUS_UNSUPPORTED, "%s", why) : BT_OK;
     if (status == BT_OK) {
         kernel(e);
         status = bt_str_status(&e->ir.out);

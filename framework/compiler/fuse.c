@@ -103,9 +103,12 @@ static void try_join(fuser *f, int producer, int consumer)
     const int a = f->unit[producer], b = f->unit[consumer];
     const char *why = NULL;
     const int count = join(f, a, b);
-    bt_fused_of_nodes(f->graph, f->joined, count, f->trial, &why);
+    bt_fused_of_nodes(f->graph, &f->options, f->joined, count, f->trial, &why);
     if (!why && f->options.kinds && !(f->options.kinds >> f->trial->kind & 1U)) {
         why = "groups of this kind are not made";
+    }
+    if (!why && f->options.refuses) {
+        why = f->options.refuses(f->trial);
     }
     if (!why && (is_around(f, a, b) || is_around(f, b, a))) {
         why = "a path between them leads through another call";
@@ -164,7 +167,7 @@ static bt_status keep_group(fuser *f, int unit, int count)
     (void)join(f, unit, unit);
     memcpy(made->nodes, f->joined, (size_t)count * sizeof *made->nodes);
     made->node_count = count;
-    bt_fused_of_nodes(f->graph, made->nodes, count, made->group, &why);
+    bt_fused_of_nodes(f->graph, &f->options, made->nodes, count, made->group, &why);
     if (why) {
         return bt_error(BT_STATUS_INTERNAL, "a group of %d nodes: %s", count, why);
     }
@@ -173,6 +176,10 @@ static bt_status keep_group(fuser *f, int unit, int count)
     if (made->group->kind < BT_FUSED_PRODUCT) {
         bt_fused_collapse(made->group);
     }
+    made->group->number = plan->count - 1;
+    made->group->dynamic_rows =
+        f->options.dynamic_rows &&
+        (made->group->rank > 1 || made->group->kind == BT_FUSED_ELEMENTWISE);
     return BT_OK;
 }
 
@@ -220,6 +227,13 @@ bt_status bt_dag_fuse(const bt_dag *graph, const bt_fuse_options *options, bt_fu
     bt_mem_free(reached);
     bt_mem_free(trial);
     return status;
+}
+
+void bt_fusion_dissolve(bt_fusion_plan *plan, int group)
+{
+    for (int i = 0; i < plan->node_count; ++i) {
+        plan->unit_of[i] = plan->unit_of[i] == group ? -1 : plan->unit_of[i];
+    }
 }
 
 void bt_fusion_plan_release(bt_fusion_plan *plan)

@@ -7,7 +7,7 @@
 // Invariants
 //   1. A group is convex: no path leaves it and comes back. So it can run as one call.
 //   2. What a group computes has the bits of the calls it replaces where every reduction in it has
-//      an order (bt_fused_order.lanes > 0); column sums have none.
+//      an order (bt_fused_order.lanes > 0); column sums have none, nor sums of any_order.
 //   3. A call that is in no group runs as before.
 #ifndef BT_COMPILER_FUSE_H
 #define BT_COMPILER_FUSE_H
@@ -18,6 +18,11 @@
 typedef struct bt_fuse_options {
     unsigned kinds;       // bit k: groups of bt_fused_kind k may be made; 0: all
     int64_t launch_bytes; // what a launch costs, in bytes that memory moves meanwhile; 0: 1 MiB
+    bool any_order;       // row sums in the type, in an order that the emitter chooses; calls that
+                          // are one good kernel already stay alone
+    bool dynamic_rows;    // groups whose code serves any number of rows
+    // Whether code can be generated: why not, NULL: it can. NULL: any group.
+    const char *(*refuses)(const bt_fused *group);
 } bt_fuse_options;
 
 typedef struct bt_fusion {
@@ -45,8 +50,11 @@ void bt_fusion_plan_print(const bt_dag *graph, const bt_fusion_plan *plan, bt_st
 
 // One group of the nodes (ascending); *why is NULL, or the reason why there is none:
 // a constant, or the message of the thread's last error (valid until the next).
-void bt_fused_of_nodes(const bt_dag *graph, const int *nodes, int count, bt_fused *group,
-                       const char **why);
+void bt_fused_of_nodes(const bt_dag *graph, const bt_fuse_options *options, const int *nodes,
+                       int count, bt_fused *group, const char **why);
+
+// Leaves a group out: its calls run as before.
+void bt_fusion_dissolve(bt_fusion_plan *plan, int group);
 
 // ---- running ------------------------------------------------------------------------------------
 

@@ -232,10 +232,14 @@ static void find_space(bt_fuse_build *b)
     b->builder.status = bt_fused_init(g, BT_FUSED_ELEMENTWISE, space, space_rank);
 }
 
-void bt_fused_of_nodes(const bt_dag *graph, const int *nodes, int count, bt_fused *group,
-                       const char **why)
+void bt_fused_of_nodes(const bt_dag *graph, const bt_fuse_options *options, const int *nodes,
+                       int count, bt_fused *group, const char **why)
 {
-    bt_fuse_build b = {.graph = graph, .nodes = nodes, .count = count, .group = group};
+    bt_fuse_build b = {.graph = graph,
+                       .any_order = options->any_order,
+                       .nodes = nodes,
+                       .count = count,
+                       .group = group};
     int products = 0;
     b.builder = (bt_fused_builder){group, BT_OK};
     find_space(&b);

@@ -198,8 +198,17 @@ static int reduce(bt_fuse_build *b, bt_fused_op op, int a, int with, bt_fused_or
     return b->why ? -1 : bt_fused_reduce(&b->builder, op, a, with, order);
 }
 
-static int row_sum(bt_fuse_build *b, int x)
+// What sums are made in.
+static bt_dtype sum_type(const bt_fuse_build *b, bt_dtype dtype)
 {
+    return b->any_order ? wide(dtype) : BT_F64;
+}
+
+static int row_sum(bt_fuse_build *b, int x, bt_dtype dtype)
+{
+    if (b->any_order) {
+        return reduce(b, BT_FUSED_ROW_SUM, x, -1, (bt_fused_order){.sum = wide(dtype)});
+    }
     return reduce(b, BT_FUSED_ROW_SUM, cast(b, x, BT_F64), -1, bt_fused_lanes(BT_F64, 0, BT_F64));
 }
 
@@ -217,6 +226,7 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
     const bt_reduce_sum_args *args = node->args;
     const bool row = args->inner == 1;
     const bt_fused_order any = {.sum = BT_F64};
+    const bt_dtype type = row ? sum_type(b, args->dtype) : BT_F64;
     if (!is_real(b, args->dtype)) {
         return;
     }
@@ -224,12 +234,12 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
         bt_fuse_refuse(b, args->accumulate ? "it adds to column sums" : NULL);
     }
     const int x = load(b, node, FIRST);
-    const int total =
-        row ? row_sum(b, x) : reduce(b, BT_FUSED_COLUMN_SUM, cast(b, x, BT_F64), -1, any);
-    int y = binary(b, BT_FUSED_MUL, constant(b, BT_F64, args->scale), total);
+    const int total = row ? row_sum(b, x, args->dtype)
+                          : reduce(b, BT_FUSED_COLUMN_SUM, cast(b, x, BT_F64), -1, any);
+    int y = binary(b, BT_FUSED_MUL, constant(b, type, args->scale), total);
     if (args->accumulate && row) {
         const int before = load_flat(b, node, SECOND, BT_FUSE_ROWS);
-        y = binary(b, BT_FUSED_ADD, cast(b, before, BT_F64), y);
+        y = binary(b, BT_FUSED_ADD, cast(b, before, type), y);
     }
     y = cast(b, y, args->y_dtype);
     if (row) {
@@ -250,9 +260,21 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
     }
 }
 
+// A kernel of its own, of which only the order is missing here.
+static bool stays_alone(bt_fuse_build *b)
+{
+    if (b->any_order) {
+        bt_fuse_refuse(b, "it is one kernel already");
+    }
+    return b->any_order;
+}
+
 static void softmax(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_softmax_args *args = node->args;
+    if (stays_alone(b)) {
+        return;
+    }
     if (!is_real(b, args->dtype)) {
         return;
     }
@@ -272,12 +294,16 @@ static void softmax(bt_fuse_build *b, const bt_dag_node *node)
 static void softmax_backward(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_softmax_backward_args *args = node->args;
+    if (stays_alone(b)) {
+        return;
+    }
     if (!is_real(b, args->dtype)) {
         return;
     }
     const int y = load(b, node, FIRST), dy = load(b, node, SECOND);
     const int wide_y = cast(b, y, BT_F64), wide_dy = cast(b, dy, BT_F64);
-    const int dot = cast(b, row_sum(b, binary(b, BT_FUSED_MUL, wide_y, wide_dy)), args->dtype);
+    const int dot =
+        cast(b, row_sum(b, binary(b, BT_FUSED_MUL, wide_y, wide_dy), BT_F64), args->dtype);
     bt_fuse_define(b, node, THIRD, BT_FUSE_FULL,
                    binary(b, BT_FUSED_MUL, y, binary(b, BT_FUSED_SUB, dy, dot)));
 }
@@ -292,6 +318,9 @@ static void layernorm(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_layernorm_args *args = node->args;
     const bt_dtype dtype = args->dtype;
+    if (stays_alone(b)) {
+        return;
+    }
     if (!is_real(b, dtype) || args->param_dtype != dtype) {
         bt_fuse_refuse(b, "its parameters have another type");
         return;
@@ -303,7 +332,7 @@ static void layernorm(bt_fuse_build *b, const bt_dag_node *node)
         bt_fuse_define(b, node, NORM_SUM, BT_FUSE_FULL, s);
     }
     const int cols = constant(b, BT_F64, (double)args->cols);
-    const int mean = binary(b, BT_FUSED_DIV, row_sum(b, s), cols);
+    const int mean = binary(b, BT_FUSED_DIV, row_sum(b, s, dtype), cols);
     const int center = cast(b, mean, dtype);
     const int offset = binary(b, BT_FUSED_SUB, s, center);
     const int wide_offset = cast(b, offset, BT_F64);

@@ -135,6 +135,7 @@ typedef struct bt_fused {
     int rank;
     int64_t shape[BT_MAX_RANK];
     bool dynamic_rows; // axis 0 may have another size at each call (batch); others are fixed
+    int number;        // in the plan that it is of (fuse.h); 0 by hand
     int operand_count;
     bt_fused_operand operands[BT_FUSED_OPERANDS_MOST];
     int code_count;
@@ -190,7 +191,8 @@ BT_CHECKED bt_status bt_fused_check(const bt_fused *group);
 void bt_fused_collapse(bt_fused *group);
 // Bytes that the kernel reads and writes when each operand is moved once.
 int64_t bt_fused_bytes(const bt_fused *group);
-// As text, one instruction a line; the same text for the same group, hence a content to hash.
+// As text, one instruction a line; the same text for the same group, hence a content to hash. Of
+// dynamic rows the number is left out: a kernel serves any.
 void bt_fused_print(const bt_fused *group, bt_str *out);
 
 #endif

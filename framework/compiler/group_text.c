@@ -21,10 +21,11 @@ const char *bt_fused_kind_text(bt_fused_kind kind) { return kind_texts[kind]; }
 
 const char *bt_fused_extent_text(bt_fused_extent extent) { return extent_texts[extent]; }
 
-static void print_sizes(const char *name, const int64_t *sizes, int rank, bt_str *out)
+static void print_sizes(const char *name, const int64_t *sizes, int rank, bool any_first,
+                        bt_str *out)
 {
-    bt_str_format(out, " %s", name);
-    for (int i = 0; i < rank; ++i) {
+    bt_str_format(out, any_first ? " %s=*" : " %s", name);
+    for (int i = any_first; i < rank; ++i) {
         bt_str_format(out, "%c%lld", i ? ',' : '=', (long long)sizes[i]);
     }
 }
@@ -89,13 +90,13 @@ static void print_call(const bt_fused *g, bt_str *out)
 void bt_fused_print(const bt_fused *group, bt_str *out)
 {
     bt_str_format(out, "group %s", kind_texts[group->kind]);
-    print_sizes("shape", group->shape, group->rank, out);
+    print_sizes("shape", group->shape, group->rank, group->dynamic_rows, out);
     bt_str_append(out, group->dynamic_rows ? " dynamic\n" : "\n");
     for (int i = 0; i < group->operand_count; ++i) {
         const bt_fused_operand *x = &group->operands[i];
         bt_str_format(out, "  operand %d %s%s%s", i, bt_dtype_name(x->dtype),
                       x->is_read ? " read" : "", x->is_written ? " written" : "");
-        print_sizes("stride", x->stride, group->rank, out);
+        print_sizes("stride", x->stride, group->rank, false, out);
         bt_str_append(out, "\n");
     }
     print_call(group, out);

@@ -3,18 +3,25 @@
 
 #include <omp.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/plugin.h"
 #include "framework/compiler/object.h"
 #include "kernels/cpu/stream.h"
+#include "kernels/generated.h"
 
 typedef void (*kernel_fn)(void *const *operands, int64_t rows, int64_t begin, int64_t end,
                           void *scratch);
 
 struct bt_compiled {
     bt_fused group;
-    bt_emitted emitted; // without the text
+    bt_emitted_cuda cuda;            // without the text
+    const bt_device *device;         // borrowed; NULL: the CPU
+    const bt_generated_table *table; // of the backend
+    bt_generated generated;
+    bt_emitted emitted; // without the text; of the CPU, as all below
     bt_object object;
     kernel_fn kernel, past; // past NULL: there is none
     int64_t written_bytes;  // of one row of axis 0
@@ -59,30 +66,122 @@ static bt_status make_scratch(bt_compiled *c)
     return BT_OK;
 }
 
-bt_status bt_compile(const bt_fused *group, bt_code_cache *cache, bt_compiled **out)
+static bt_status compile_cpu(bt_compiled *c, bt_code_cache *cache)
+{
+    bt_status status = bt_emit_cpu(&c->group, &c->emitted);
+    status = status ? status : load(c, cache);
+    status = status ? status : make_scratch(c);
+    bt_str_release(&c->emitted.text);
+    for (int i = 0; i < c->group.operand_count; ++i) {
+        const bt_fused_operand *o = &c->group.operands[i];
+        if (o->is_written) {
+            c->written_bytes +=
+                (o->stride[0] ? o->stride[0] : 1) * (int64_t)bt_dtype_size(o->dtype);
+        }
+    }
+    return status;
+}
+
+// Machine code of the PTX: from the cache, under a key that the driver's version is part of, or
+// assembled and added to it.
+static bt_status assemble(const bt_compiled *c, bt_code_cache *cache, const bt_target *target,
+                          const char *text, bt_code *code)
+{
+    char key[BT_CODE_KEY_BYTES];
+    bt_target machine = *target;
+    bt_code ptx = {0};
+    bool found = false;
+    (void)snprintf(machine.features, sizeof machine.features, "cubin %d",
+                   c->table->driver_version());
+    bt_lower_key(&machine, text, key);
+    BT_TRY(bt_code_cache_find(cache, key, code, &found));
+    if (found) {
+        return BT_OK;
+    }
+    BT_TRY(bt_lower_cached(cache, target, text, &ptx));
+    bt_status status = c->table->assemble(c->device, ptx.bytes, &code->bytes, &code->size_bytes);
+    bt_code_release(&ptx);
+    if (status == BT_OK && bt_code_cache_add(cache, key, code->bytes, code->size_bytes)) {
+        bt_error_clear(); // costs time at the next start only
+    }
+    return status;
+}
+
+static bt_status find_table(const bt_generated_table **out)
+{
+    void *symbol = NULL;
+    bt_generated_entry_fn entry = NULL;
+    BT_TRY(bt_plugin_symbol("libbt_cuda.so", BT_GENERATED_ENTRY, &symbol));
+    memcpy(&entry, &symbol, sizeof entry); // as in device.c: POSIX says the copy works
+    *out = entry();
+    return (*out)->abi == BT_GENERATED_ABI
+               ? BT_OK
+               : bt_error(BT_STATUS_UNAVAILABLE,
+                          "libbt_cuda.so is not of this build (generated code %d, expected %d)",
+                          (*out)->abi, BT_GENERATED_ABI);
+}
+
+static bt_status compile_cuda(bt_compiled *c, const bt_device *device, bt_code_cache *cache)
+{
+    bt_code_cache none = {0};
+    bt_target target;
+    bt_code code = {0};
+    BT_TRY(find_table(&c->table));
+    c->device = device;
+    BT_TRY(bt_target_cuda(device->info.arch, &target));
+    bt_status status = bt_emit_cuda(&c->group, &c->cuda);
+    status = status
+                 ? status
+                 : assemble(c, cache ? cache : &none, &target, bt_str_text(&c->cuda.text), &code);
+    status = status ? status : c->table->load(device, code.bytes, "kernel", &c->generated);
+    bt_code_release(&code);
+    bt_str_release(&c->cuda.text);
+    return status;
+}
+
+static bt_status compile(const bt_device *device, const bt_fused *group, bt_code_cache *cache,
+                         bt_compiled **out)
 {
     void *block = NULL;
     *out = NULL;
     BT_TRY(bt_mem_alloc(1, sizeof(bt_compiled), &block));
     bt_compiled *c = block;
     c->group = *group;
-    bt_status status = bt_emit_cpu(group, &c->emitted);
-    status = status ? status : load(c, cache);
-    status = status ? status : make_scratch(c);
-    bt_str_release(&c->emitted.text);
-    for (int i = 0; i < group->operand_count; ++i) {
-        const bt_fused_operand *o = &group->operands[i];
-        if (o->is_written) {
-            c->written_bytes +=
-                (o->stride[0] ? o->stride[0] : 1) * (int64_t)bt_dtype_size(o->dtype);
-        }
-    }
+    const bt_status status = device && device->backend->kind != BT_DEVICE_CPU
+                                 ? compile_cuda(c, device, cache)
+                                 : compile_cpu(c, cache);
     if (status) {
         bt_compiled_release(c);
         return status;
     }
     *out = c;
     return BT_OK;
+}
+
+bt_status bt_compile(const bt_fused *group, bt_code_cache *cache, bt_compiled **out)
+{
+    return compile(NULL, group, cache, out);
+}
+
+bt_status bt_compile_for(const bt_device *device, const bt_fused *group, bt_code_cache *cache,
+                         bt_compiled **out)
+{
+    return compile(device, group, cache, out);
+}
+
+bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group, bt_code_cache *cache)
+{
+    bt_emitted_cuda cuda = {0};
+    bt_emitted cpu = {0};
+    bt_code code = {0};
+    const bool for_gpu = target->kind == BT_TARGET_CUDA;
+    bt_status status = for_gpu ? bt_emit_cuda(group, &cuda) : bt_emit_cpu(group, &cpu);
+    const bt_str *text = for_gpu ? &cuda.text : &cpu.text;
+    status = status ? status : bt_lower_cached(cache, target, bt_str_text(text), &code);
+    bt_code_release(&code);
+    bt_str_release(&cuda.text);
+    bt_emitted_release(&cpu);
+    return status;
 }
 
 // Stores past the cache pay where a kernel of kernels/cpu would make them, and need whole lines.
@@ -99,11 +198,35 @@ static bool goes_past(const bt_compiled *c, int64_t rows, void *const *operands)
     return true;
 }
 
-bt_status bt_compiled_run(const bt_compiled *c, int64_t rows, void *const *operands)
+static bt_status run_cuda(const bt_compiled *c, bt_stream stream, int64_t rows,
+                          void *const *operands)
+{
+    const int count = c->group.operand_count;
+    void *parameters[BT_FUSED_OPERANDS_MOST + 1];
+    void *pointers[BT_FUSED_OPERANDS_MOST];
+    for (int i = 0; i < count; ++i) {
+        if ((uintptr_t)operands[i] % (uintptr_t)c->cuda.alignment_bytes) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "operand %d of a compiled group is not aligned to %d bytes", i,
+                            c->cuda.alignment_bytes);
+        }
+        pointers[i] = operands[i];
+        parameters[i] = &pointers[i];
+    }
+    parameters[count] = &rows;
+    return c->table->launch(c->device, &c->generated, bt_emit_blocks(&c->group, &c->cuda, rows),
+                            c->cuda.threads, parameters, stream);
+}
+
+bt_status bt_compiled_run(const bt_compiled *c, bt_stream stream, int64_t rows,
+                          void *const *operands)
 {
     if (rows < 0 || (!c->group.dynamic_rows && rows != c->group.shape[0])) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "a compiled group of %lld rows is given %lld",
                         (long long)c->group.shape[0], (long long)rows);
+    }
+    if (c->device) {
+        return run_cuda(c, stream, rows, operands);
     }
     const int64_t tasks = bt_emit_tasks(&c->group, &c->emitted, rows);
     const bool past = goes_past(c, rows, operands);
@@ -127,6 +250,9 @@ bt_status bt_compiled_run(const bt_compiled *c, int64_t rows, void *const *opera
 void bt_compiled_release(bt_compiled *c)
 {
     if (c) {
+        if (c->table) {
+            c->table->unload(&c->generated);
+        }
         bt_object_release(&c->object);
         bt_emitted_release(&c->emitted);
         bt_mem_free(c->scratch_block);

@@ -2,7 +2,7 @@
 //
 // bt_compile emits, lowers (or finds in the cache) and loads a group; bt_compiled_run is then one
 // call, like a kernel's: it neither allocates nor synchronises, and its bits do not depend on the
-// number of threads.
+// number of threads. On CUDA it is launched on the stream that is given, also under capture.
 #ifndef BT_COMPILER_RUN_H
 #define BT_COMPILER_RUN_H
 
@@ -12,15 +12,22 @@
 
 typedef struct bt_compiled bt_compiled;
 
-// For this machine's CPU. cache NULL: nothing is kept.
-// Errors  UNSUPPORTED (run the group eagerly), UNAVAILABLE (no compiler and not in the cache),
-//         OUT_OF_MEMORY, INTERNAL
+// For this machine's CPU, or for a device of any backend. cache NULL: nothing is kept.
+// Errors  UNSUPPORTED (run the group eagerly), UNAVAILABLE (no compiler and not in the cache; no
+//         driver), OUT_OF_MEMORY, INTERNAL
 // Owns    the caller, bt_compiled_release
 BT_CHECKED bt_status bt_compile(const bt_fused *group, bt_code_cache *cache, bt_compiled **out);
+BT_CHECKED bt_status bt_compile_for(const bt_device *device, const bt_fused *group,
+                                    bt_code_cache *cache, bt_compiled **out);
+// Only the text in the cache's form: lowers for a target that need not be here.
+// Errors  as bt_compile
+BT_CHECKED bt_status bt_compile_ahead(const bt_target *target, const bt_fused *group,
+                                      bt_code_cache *cache);
 // operands: memory of each operand of the group, in its order, borrowed. rows: the size of axis 0;
-// only of a group with dynamic rows may it differ from the group's.
-// Errors  INVALID_ARGUMENT (rows)
-BT_CHECKED bt_status bt_compiled_run(const bt_compiled *compiled, int64_t rows,
+// only of a group with dynamic rows may it differ from the group's. stream: of the device that the
+// group was compiled for; NULL on the CPU.
+// Errors  INVALID_ARGUMENT (rows; on CUDA memory that does not begin on 16 bytes), INTERNAL
+BT_CHECKED bt_status bt_compiled_run(const bt_compiled *compiled, bt_stream stream, int64_t rows,
                                      void *const *operands);
 void bt_compiled_release(bt_compiled *compiled);
 
@@ -31,12 +38,16 @@ typedef struct bt_compiler {
     bt_code_cache *cache;              // borrowed; NULL: nothing is kept on disk
     struct bt_compiler_entry *entries; // owned [count], by the group's text
     int count, capacity;
-    int64_t runs, fallbacks; // launches, and those of them that were interpreted
+    int64_t runs, fallbacks; // by bt_compiler_launch, and those of them that were interpreted
     char reason[256];        // of the latest group for which there is no code; "": none
 } bt_compiler;
 
 void bt_compiler_init(bt_compiler *compiler, bt_code_cache *cache);
 void bt_compiler_release(bt_compiler *compiler);
+// The group's code for a device; NULL where there is none: compiler->reason says why.
+// Owns    the compiler
+BT_CHECKED bt_status bt_compiler_get(bt_compiler *compiler, const bt_device *device,
+                                     const bt_fused *group, bt_compiled **out);
 // A bt_fused_launch for bt_dag_run_fused, self: a bt_compiler. A group for which no code can be
 // generated (UNSUPPORTED, UNAVAILABLE) is interpreted, with the same bits, and counted.
 BT_CHECKED bt_status bt_compiler_launch(void *self, bt_context *context, const bt_fused *group,

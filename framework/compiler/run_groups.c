@@ -39,7 +39,8 @@ static bt_status key_of(const bt_fused *group, char key[BT_CODE_KEY_BYTES])
 }
 
 // Compiles a group, or notes that there is no code for it.
-static bt_status add(bt_compiler *c, const bt_fused *group, const char *key)
+static bt_status add(bt_compiler *c, const bt_device *device, const bt_fused *group,
+                     const char *key)
 {
     if (c->count == c->capacity) {
         const int capacity = c->capacity ? 2 * c->capacity : 16;
@@ -49,7 +50,7 @@ static bt_status add(bt_compiler *c, const bt_fused *group, const char *key)
         c->capacity = capacity;
     }
     bt_compiler_entry *entry = &c->entries[c->count];
-    const bt_status status = bt_compile(group, c->cache, &entry->compiled);
+    const bt_status status = bt_compile_for(device, group, c->cache, &entry->compiled);
     if (status == BT_STATUS_UNSUPPORTED || status == BT_STATUS_UNAVAILABLE) {
         (void)snprintf(c->reason, sizeof c->reason, "%s", bt_error_message());
         bt_error_clear();
@@ -61,22 +62,32 @@ static bt_status add(bt_compiler *c, const bt_fused *group, const char *key)
     return BT_OK;
 }
 
-bt_status bt_compiler_launch(void *self, bt_context *context, const bt_fused *group,
-                             void *const *at)
+bt_status bt_compiler_get(bt_compiler *c, const bt_device *device, const bt_fused *group,
+                          bt_compiled **out)
 {
-    bt_compiler *c = self;
     char key[BT_CODE_KEY_BYTES];
     int found = 0;
+    *out = NULL;
     BT_TRY(key_of(group, key));
     while (found < c->count && strcmp(c->entries[found].key, key) != 0) {
         ++found;
     }
     if (found == c->count) {
-        BT_TRY(add(c, group, key));
+        BT_TRY(add(c, device, group, key));
     }
+    *out = c->entries[found].compiled;
+    return BT_OK;
+}
+
+bt_status bt_compiler_launch(void *self, bt_context *context, const bt_fused *group,
+                             void *const *at)
+{
+    bt_compiler *c = self;
+    bt_compiled *compiled = NULL;
+    BT_TRY(bt_compiler_get(c, context->device, group, &compiled));
     ++c->runs;
-    if (c->entries[found].compiled) {
-        return bt_compiled_run(c->entries[found].compiled, group->shape[0], at);
+    if (compiled) {
+        return bt_compiled_run(compiled, context->stream, group->shape[0], at);
     }
     ++c->fallbacks;
     return bt_fused_interpret(NULL, context, group, at);

@@ -117,6 +117,7 @@ static uint64_t fingerprint(const bt_trainer *t)
                              plan->on_nonfinite,
                              plan->recompute,
                              plan->recompute_blocks,
+                             plan->compile,
                              o->warmup_steps,
                              o->decay_steps,
                              plan->parallel.sharding,

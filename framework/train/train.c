@@ -22,6 +22,7 @@ static bt_status report_start(bt_trainer *t)
         BT_TRY(t->observer->note(t->observer->self, note));
     }
     BT_TRY(bt_ranks_note(t));
+    BT_TRY(bt_trainer_report_compiled(t));
     bt_train_start event = {.device = &t->session.device.info,
                             .parameters = bt_params_element_count(&t->params),
                             .tensors = t->params.count,
@@ -130,33 +131,48 @@ static bt_status examine(bt_trainer *t, int64_t step, bt_train_result *result)
 
 // ---- one step -----------------------------------------------------------------------------------
 
-static bt_status micro_step(bt_trainer *t, int64_t i)
+static bt_status keep_loss(bt_trainer *t, int64_t i, const bt_tensor *loss)
 {
     bt_device *device = &t->session.device;
+    return device->backend->copy(device, (float *)bt_tensor_data(t->losses) + i,
+                                 bt_tensor_data(loss), sizeof(float), BT_COPY_DEVICE_TO_DEVICE,
+                                 t->session.context.stream);
+}
+
+static bt_status forward_backward(bt_trainer *t, int64_t i, const bt_batch *batch, bt_tensor **loss)
+{
+    bt_context *context = &t->session.context;
+    if (bt_trainer_runs_compiled(t)) {
+        BT_TRY(bt_compiled_step_run(t->compiled, batch, loss));
+        return keep_loss(t, i, *loss);
+    }
+    bt_range_push(context, "forward");
+    bt_status status = bt_model_loss(context, &t->model, batch, loss);
+    bt_range_pop(context);
+    status = status ? status : keep_loss(t, i, *loss);
+    if (status == BT_OK && t->parallel) {
+        bt_data_parallel_ids(t->parallel, i, bt_feed_ids(&t->feed),
+                             bt_tensor_count(batch->items[0].tensor));
+        status = bt_data_parallel_begin(t->parallel, i);
+    }
+    if (status == BT_OK) {
+        bt_range_push(context, "backward");
+        status = bt_backward(context, *loss, NULL);
+        bt_range_pop(context);
+    }
+    return status;
+}
+
+static bt_status micro_step(bt_trainer *t, int64_t i)
+{
     bt_tensor *ids = NULL;
     bt_tensor *targets = NULL;
     bt_tensor *loss = NULL;
     BT_TRY(bt_feed_next(&t->feed, &ids, &targets));
     BT_TRY(bt_trace_micro(&t->trace, &t->session.context, i, ids, targets));
     t->session.context.tape = t->session.tape;
-    bt_range_push(&t->session.context, "forward");
     const bt_batch batch = {.count = 2, .items = {{"ids", ids}, {"targets", targets}}};
-    bt_status status = bt_model_loss(&t->session.context, &t->model, &batch, &loss);
-    bt_range_pop(&t->session.context);
-    if (status == BT_OK) {
-        status = device->backend->copy(device, (float *)bt_tensor_data(t->losses) + i,
-                                       bt_tensor_data(loss), sizeof(float),
-                                       BT_COPY_DEVICE_TO_DEVICE, t->session.context.stream);
-    }
-    if (status == BT_OK && t->parallel) {
-        bt_data_parallel_ids(t->parallel, i, bt_feed_ids(&t->feed), bt_tensor_count(ids));
-        status = bt_data_parallel_begin(t->parallel, i);
-    }
-    if (status == BT_OK) {
-        bt_range_push(&t->session.context, "backward");
-        status = bt_backward(&t->session.context, loss, NULL);
-        bt_range_pop(&t->session.context);
-    }
+    bt_status status = forward_backward(t, i, &batch, &loss);
     if (status == BT_OK && t->parallel) {
         bt_range_push(&t->session.context, "reduce gradients");
         status = bt_data_parallel_end(t->parallel);

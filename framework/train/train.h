@@ -124,6 +124,7 @@ typedef struct bt_train_plan {
     int64_t profile_steps; // steps spread over the run on which NVTX ranges are timed
     bt_recompute_mode recompute; // what blocks keep for the backward: less memory, more time
     int64_t recompute_blocks;    // of the first blocks; 0: all
+    bool compile;                // steps run compiled (compiler/step.h) where that pays
     bool sequential;             // training data as it lies; else shuffled by the seed
     uint64_t seed;
     uint64_t memory_limit_bytes; // of the device pool; 0: none

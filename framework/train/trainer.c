@@ -159,6 +159,7 @@ bt_status bt_trainer_open(bt_trainer *t)
     BT_TRY(bt_feed_init(&t->session.context, t->train, plan->micro_batch, plan->sequence,
                         plan->steps * t->accumulation, &t->feed));
     BT_TRY(bt_profile_create(&t->session.context, &t->profile));
+    BT_TRY(bt_trainer_compile(t));
     return bt_keep_open(t);
 }
 
@@ -169,6 +170,7 @@ void bt_trainer_close(bt_trainer *t)
     bt_faults_close(t);
     bt_profile_destroy(t->profile);
     bt_trace_release(&t->trace);
+    bt_trainer_compile_close(t);
     bt_feed_release(&t->feed);
     bt_tensor_release(t->losses);
     bt_tensor_release(t->all_losses);

@@ -8,6 +8,7 @@
 
 #include "framework/autograd/session.h"
 #include "framework/checkpoint/writer.h"
+#include "framework/compiler/step.h"
 #include "framework/device/region.h"
 #include "framework/dist/data_parallel.h"
 #include "framework/optim/adamw.h"
@@ -59,6 +60,8 @@ typedef struct bt_trainer {
     bt_session session;
     bt_params params;
     bt_model model;
+    bt_code_cache code;         // of generated kernels
+    bt_compiled_step *compiled; // owned; NULL: steps run eagerly
     bt_adamw optimizer;
     bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
     bt_schedule schedule;
@@ -92,6 +95,16 @@ void bt_trainer_close(bt_trainer *t);
 // Reports kernels that have come up since the last time, and a warning of the tuner. Called behind
 // a training step, so every plan of a step is known.
 BT_CHECKED bt_status bt_trainer_report_kernels(bt_trainer *t);
+
+// ---- compiled.c ---------------------------------------------------------------------------------
+
+// Compiles the step where the plan asks for it. Needs model, feed and parallel.
+// Errors  as bt_compiled_step_prepare: what cannot be compiled is none, it is reported
+BT_CHECKED bt_status bt_trainer_compile(bt_trainer *t);
+// Tells the observer what came of it.
+BT_CHECKED bt_status bt_trainer_report_compiled(const bt_trainer *t);
+bool bt_trainer_runs_compiled(const bt_trainer *t);
+void bt_trainer_compile_close(bt_trainer *t);
 
 // ---- train.c ------------------------------------------------------------------------------------
 

@@ -161,6 +161,7 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         .profile_steps = whole(train, "profile_steps"),
         .sequential = has_text(train, "order", "sequential"),
         .recompute_blocks = whole(train, "recompute_blocks"),
+        .compile = has_text(train, "compile", "on"),
         .seed = (uint64_t)bt_plan_number(train, "seed"),
         .memory_limit_bytes = (uint64_t)bt_plan_number(train, "memory_limit_bytes"),
         .slowdown = work->inject_slowdown,

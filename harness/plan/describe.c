@@ -39,6 +39,9 @@ static void append_case(const cJSON *item, bt_str *out)
                       bt_recompute_mode_name(how.mode), (long long)how.blocks,
                       (long long)bt_plan_number(train, "model.layers"));
     }
+    if (strcmp(bt_json_text_of(train, "compile"), "on") == 0) {
+        bt_str_append(out, ", compiled");
+    }
     bt_str_append(out, "\n");
 }
 

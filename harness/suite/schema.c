@@ -169,6 +169,9 @@ const bt_suite_key bt_suite_keys[] = {
     WHOLE_ROW(TRAIN, "recompute_blocks", 0, 4096, "0",
               "How many blocks, from the first, do so; the others do what is cheaper by one. 0: "
               "all."),
+    CHOICE_ROW(TRAIN, "compile", "on|off", NULL, false, true,
+               "on: the step is captured, and groups of its calls run as generated kernels where "
+               "that moves fewer bytes; what cannot runs as before. Left out: off."),
     WHOLE_ROW(TRAIN, "seed", 0, WHOLE_MAX, "1337", "Of initial values and data order."),
     CHOICE_ROW(
         TRAIN, "on_nonfinite", "continue|stop|skip|rollback", "\"continue\"", false, true,
@@ -195,7 +198,8 @@ const bt_suite_key bt_suite_keys[] = {
     CHOICES_ROW(KERNEL, "dtype", "f32|tf32|bf16|f64", "\"f32\"",
                 "Storage; tf32 is f32 with tensor cores, for attention and gemm."),
     CHOICES_ROW(
-        KERNEL, "cache", "cold|rotating|hot", "\"cold\"",
+        KERNEL,
+        "cache", "cold|rotating|hot", "\"cold\"",
         "cold: a scrub of twice the cache before each sample; rotating: copies of the operands "
         "over five times the cache; hot: the same operands again and again."),
     {BT_SUITE_KERNEL, "shape", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,

@@ -30,7 +30,7 @@ void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands
         for (int k = 0; k < count; ++k) {
             memcpy(data[k], before[k], operands[k]->size_bytes);
         }
-        ASSERT_OK(bt_compiled_run(compiled, rows, data));
+        ASSERT_OK(bt_compiled_run(compiled, NULL, rows, data));
         bt_compiled_release(compiled);
         for (int k = 0; k < count; ++k) {
             if (t == 0) {

@@ -348,9 +348,9 @@ static void test_past(void **state)
     bt_compiled *compiled = NULL;
     ASSERT_OK(bt_compile(&group, NULL, &compiled));
     void *operands[] = {in.data, memory, memory + (count + 63) / 16 * 16};
-    ASSERT_OK(bt_compiled_run(compiled, count, operands));
+    ASSERT_OK(bt_compiled_run(compiled, NULL, count, operands));
     assert_memory_equal(memory, own.data, own.size_bytes);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rows", bt_compiled_run(compiled, 3, operands));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rows", bt_compiled_run(compiled, NULL, 3, operands));
     bt_compiled_release(compiled);
     free(memory);
     free(x);

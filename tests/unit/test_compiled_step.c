@@ -1,0 +1,338 @@
+// tests/unit/test_compiled_step.c - a model's step run compiled, against the same step run eagerly
+//
+// On the CPU both have the same bits.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/base/mem.h"
+#include "framework/compiler/step.h"
+#include "framework/ops/ops.h"
+#include "tests/support/fixture.h"
+#include "tests/support/scratch.h"
+#include "tests/support/small_train.h"
+#include "tests/support/test.h"
+
+enum { VOCAB = 40, TOKENS = 12, BATCHES = 3 };
+
+typedef struct world {
+    fixture f;
+    bt_params params;
+    bt_model model;
+    bt_code_cache cache;
+} world;
+
+static void open_world(world *w, const char *family, bt_dtype compute)
+{
+    const bool llama = strcmp(family, "llama") == 0;
+    const bt_model_config config = {.family = family,
+                                    .layers = 2,
+                                    .heads = 4,
+                                    .kv_heads = llama ? 2 : 0,
+                                    .width = 32,
+                                    .hidden = llama ? 48 : 0,
+                                    .vocab = VOCAB,
+                                    .context = 16};
+    fixture_open(&w->f, 0);
+    bt_params_init(&w->params, &w->f.context, BT_F32, compute, 7);
+    ASSERT_OK(bt_model_open(&w->params, &config, BT_RECOMPUTE_NONE, 0, &w->model));
+    ASSERT_OK(
+        bt_code_cache_open(&bt_file_ops_system, test_scratch_path("code"), 1 << 26, &w->cache));
+}
+
+static void close_world(world *w)
+{
+    bt_code_cache_close(&w->cache);
+    bt_model_close(&w->model);
+    bt_params_release(&w->params);
+    fixture_close(&w->f);
+}
+
+// Tokens drawn by seed, both tensors views of one, as the trainer's feed has them.
+typedef struct tokens {
+    bt_tensor *both, *ids, *targets;
+    bt_batch batch;
+} tokens;
+
+static void make_tokens(world *w, int64_t rows, int seed, tokens *t)
+{
+    const int64_t count = rows * TOKENS, stride[] = {TOKENS, 1};
+    int32_t values[2 * 8 * TOKENS];
+    for (int64_t i = 0; i < 2 * count; ++i) {
+        values[i] = (int32_t)((i * 7 + seed * 13 + i * i % 11) % VOCAB);
+    }
+    t->both = fixture_values(&w->f, BT_I32, BT_SHAPE(2, rows, TOKENS), values);
+    ASSERT_OK(bt_tensor_view(t->both, BT_SHAPE(rows, TOKENS), stride, 0, &t->ids));
+    ASSERT_OK(bt_tensor_view(t->both, BT_SHAPE(rows, TOKENS), stride, count, &t->targets));
+    t->batch = (bt_batch){.count = 2, .items = {{"ids", t->ids}, {"targets", t->targets}}};
+}
+
+static void release_tokens(tokens *t)
+{
+    bt_tensor_release(t->ids);
+    bt_tensor_release(t->targets);
+    bt_tensor_release(t->both);
+}
+
+// The bytes of a loss and of all gradients; free() them.
+static unsigned char *take(world *w, bt_tensor *loss, size_t *bytes)
+{
+    *bytes = sizeof(float);
+    for (int64_t i = 0; i < w->params.count; ++i) {
+        *bytes += bt_tensor_bytes(w->params.items[i].value->grad);
+    }
+    unsigned char *out = malloc(*bytes);
+    size_t at = sizeof(float);
+    memcpy(out, bt_tensor_data(loss), sizeof(float));
+    for (int64_t i = 0; i < w->params.count; ++i) {
+        const bt_tensor *grad = w->params.items[i].value->grad;
+        memcpy(out + at, bt_tensor_data(grad), bt_tensor_bytes(grad));
+        at += bt_tensor_bytes(grad);
+    }
+    return out;
+}
+
+// `count` batches after each other, gradients added up; step NULL: eagerly.
+static unsigned char *run(world *w, bt_compiled_step *step, int64_t rows, int count, size_t *bytes)
+{
+    bt_tensor *loss = NULL;
+    for (int i = 0; i < count; ++i) {
+        tokens t;
+        make_tokens(w, rows, i, &t);
+        bt_tensor_release(loss);
+        if (step) {
+            ASSERT_OK(bt_compiled_step_run(step, &t.batch, &loss));
+        } else {
+            ASSERT_OK(bt_model_loss(&w->f.context, &w->model, &t.batch, &loss));
+            ASSERT_OK(bt_backward(&w->f.context, loss, NULL));
+        }
+        release_tokens(&t);
+    }
+    unsigned char *out = take(w, loss, bytes);
+    bt_tensor_release(loss);
+    bt_params_clear_grads(&w->params);
+    return out;
+}
+
+static void expect_same(world *w, bt_compiled_step *step, int64_t rows, int count)
+{
+    size_t bytes = 0, compiled_bytes = 0;
+    unsigned char *eager = run(w, NULL, rows, count, &bytes);
+    unsigned char *compiled = run(w, step, rows, count, &compiled_bytes);
+    assert_int_equal(bytes, compiled_bytes);
+    assert_memory_equal(eager, compiled, bytes);
+    free(eager);
+    free(compiled);
+}
+
+static void a_llama_keeps_its_bits(bt_dtype compute)
+{
+    world w;
+    bt_compiled_step *step = NULL;
+    open_world(&w, "llama", compute);
+    ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
+    expect_same(&w, step, 2, 1);
+    expect_same(&w, step, 2, BATCHES); // the second and third add to gradients
+    const bt_compiled_kind *kind = bt_compiled_step_kind(step, 0);
+    assert_true(kind->compiled);
+    assert_string_equal(kind->reason, "");
+    assert_true(kind->groups > 10 && kind->group_calls > 4 * kind->groups);
+    assert_true(kind->bytes_after < kind->bytes_before);
+    assert_non_null(bt_compiled_step_kind(step, 1));
+    assert_null(bt_compiled_step_kind(step, 2));
+    bt_compiled_step_destroy(step);
+    close_world(&w);
+}
+
+static void a_llama_in_f32(void **state)
+{
+    (void)state;
+    a_llama_keeps_its_bits(BT_F32);
+}
+
+static void a_llama_in_bf16(void **state)
+{
+    (void)state;
+    a_llama_keeps_its_bits(BT_BF16);
+}
+
+// A batch of another size is another kind that makes no code.
+static void another_batch_makes_no_code(void **state)
+{
+    (void)state;
+    world w;
+    bt_compiled_step *step = NULL;
+    open_world(&w, "llama", BT_F32);
+    ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
+    expect_same(&w, step, 2, 1);
+    const int64_t made = w.cache.misses + w.cache.hits;
+    assert_true(made > 0);
+    expect_same(&w, step, 5, 1);
+    expect_same(&w, step, 3, 2);
+    assert_true(bt_compiled_step_kind(step, 1)->compiled);
+    assert_int_equal(w.cache.misses + w.cache.hits, made);
+    bt_compiled_step_destroy(step);
+    close_world(&w);
+}
+
+static void prepared_ahead(void **state)
+{
+    (void)state;
+    world w;
+    tokens t;
+    bt_compiled_step *step = NULL;
+    open_world(&w, "llama", BT_F32);
+    ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
+    make_tokens(&w, 2, 0, &t);
+    ASSERT_OK(bt_compiled_step_prepare(step, &t.batch, false));
+    ASSERT_OK(bt_compiled_step_prepare(step, &t.batch, true));
+    ASSERT_OK(bt_compiled_step_prepare(step, &t.batch, true));
+    for (int64_t i = 0; i < w.params.count; ++i) {
+        assert_null(w.params.items[i].value->grad);
+    }
+    release_tokens(&t);
+    expect_same(&w, step, 2, 2);
+    assert_null(bt_compiled_step_kind(step, 2));
+    bt_compiled_step_destroy(step);
+    close_world(&w);
+}
+
+// ---- what runs eagerly --------------------------------------------------------------------------
+
+static void expect_eager(world *w, bt_compiled_step *step, const char *reason)
+{
+    bt_str line = {0};
+    expect_same(w, step, 2, 1);
+    const bt_compiled_kind *kind = bt_compiled_step_kind(step, 0);
+    assert_false(kind->compiled);
+    bt_compiled_kind_print(kind, &line);
+    assert_non_null(strstr(bt_str_text(&line), "runs eagerly"));
+    if (!strstr(kind->reason, reason)) {
+        fail_msg("the reason is \"%s\", not \"%s\"", kind->reason, reason);
+    }
+    bt_str_release(&line);
+    bt_compiled_step_destroy(step);
+}
+
+static bt_status loss_with_dropout(bt_context *context, const void *self, const bt_batch *batch,
+                                   bt_tensor **loss)
+{
+    const bt_model *inner = self;
+    bt_tensor *plain = NULL;
+    BT_TRY(bt_model_loss(context, inner, batch, &plain));
+    bt_status status = bt_dropout(context, plain, 0.0001, 3, 4, loss);
+    bt_tensor_release(plain);
+    return status;
+}
+
+static bt_status loss_with_host_data(bt_context *context, const void *self, const bt_batch *batch,
+                                     bt_tensor **loss)
+{
+    const bt_model *inner = self;
+    const float two = 2;
+    bt_tensor *plain = NULL, *factor = NULL;
+    BT_TRY(bt_model_loss(context, inner, batch, &plain));
+    bt_status status = bt_tensor_create(context, BT_F32, BT_SCALAR, "factor", &factor);
+    status = status ? status : bt_tensor_write(context, factor, &two);
+    status = status ? status : bt_mul(context, plain, factor, loss);
+    bt_tensor_release(factor);
+    bt_tensor_release(plain);
+    return status;
+}
+
+static void graphs_that_run_eagerly(void **state)
+{
+    static const struct {
+        bt_status (*loss)(bt_context *, const void *, const bt_batch *, bt_tensor **);
+        const char *reason;
+    } rows[] = {{loss_with_dropout, "its dropout would repeat"},
+                {loss_with_host_data, "the host writes a tensor on the way"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        world w;
+        bt_compiled_step *step = NULL;
+        open_world(&w, "llama", BT_F32);
+        bt_model inner = w.model;
+        w.model.self = &inner;
+        w.model.loss = rows[i].loss;
+        ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, NULL, &step));
+        expect_eager(&w, step, rows[i].reason);
+        w.model = inner;
+        close_world(&w);
+    }
+}
+
+// Its elementwise work is in hand-written kernels already.
+static void gpt2_has_nothing_to_fuse(void **state)
+{
+    (void)state;
+    world w;
+    bt_compiled_step *step = NULL;
+    open_world(&w, "gpt2", BT_F32);
+    ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &w.cache, &step));
+    expect_eager(&w, step, "no calls that share values would be faster as one");
+    close_world(&w);
+}
+
+// ---- in training --------------------------------------------------------------------------------
+
+static char noted[1024];
+
+static bt_status on_note(void *self, const char *text)
+{
+    (void)self;
+    (void)snprintf(noted, sizeof noted, "%s", text);
+    return BT_OK;
+}
+
+static bt_train_result train(bt_train_plan plan, bool compile)
+{
+    bt_train_result result;
+    const bt_train_observer observer = {.note = on_note};
+    noted[0] = '\0';
+    plan.compile = compile;
+    ASSERT_OK(bt_train_run(&plan, &observer, &result));
+    return result;
+}
+
+static void training_keeps_its_bits(void **state)
+{
+    (void)state;
+    bt_train_plan plan = small_train_plan();
+    plan.model.family = "llama";
+    plan.model.kv_heads = 1;
+    plan.model.hidden = 48;
+    plan.verify_every = 4;
+    const bt_train_result eager = train(plan, false), compiled = train(plan, true);
+    assert_non_null(strstr(noted, "kernel calls run as"));
+    assert_string_equal(eager.state_digest, compiled.state_digest);
+    assert_true((double)compiled.peak_allocated_bytes < 1.01 * (double)eager.peak_allocated_bytes);
+    plan = small_train_plan();
+    plan.anomaly = true;
+    (void)train(plan, true);
+    assert_non_null(strstr(noted, "anomaly mode checks every op"));
+}
+
+static int set_up(void **state) { return small_corpus_write(state) || test_scratch_setup(state); }
+
+static int tear_down(void **state)
+{
+    return test_scratch_teardown(state) || small_corpus_remove(state);
+}
+
+int main(void)
+{
+    if (bt_compiler_available() == BT_STATUS_UNAVAILABLE) {
+        return test_skip(bt_error_message());
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_llama_in_f32),
+        cmocka_unit_test(a_llama_in_bf16),
+        cmocka_unit_test(another_batch_makes_no_code),
+        cmocka_unit_test(prepared_ahead),
+        cmocka_unit_test(graphs_that_run_eagerly),
+        cmocka_unit_test(gpt2_has_nothing_to_fuse),
+        cmocka_unit_test(training_keeps_its_bits),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
