@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "framework/base/file.h"
@@ -42,6 +43,20 @@ bt_status bt_target_cuda(int arch, bt_target *out)
     (void)snprintf(out->processor, sizeof out->processor, "sm_%d%s", arch, arch == 90 ? "a" : "");
     (void)snprintf(out->features, sizeof out->features, "+ptx%d", arch >= 90 ? 80 : 78);
     return BT_OK;
+}
+
+bt_status bt_target_parse(const char *name, bt_target *out)
+{
+    char *end = NULL;
+    if (strcmp(name, "cpu") == 0) {
+        return bt_target_host(out);
+    }
+    const long arch = strncmp(name, "sm_", 3) == 0 ? strtol(name + 3, &end, 10) : 0;
+    if (!end || end == name + 3 || *end || arch < 0 || arch > 999) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "\"%s\" is no target; expected cpu, or sm_ and a number as in sm_90", name);
+    }
+    return bt_target_cuda((int)arch, out);
 }
 
 // ---- the library --------------------------------------------------------------------------------

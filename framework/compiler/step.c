@@ -71,9 +71,9 @@ static void release_variant(bt_step_variant *v)
 
 // ---- compiling ----------------------------------------------------------------------------------
 
-static bt_fuse_options options_for(const bt_device *device)
+bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
 {
-    const bool cpu = device->backend->kind == BT_DEVICE_CPU;
+    const bool cpu = kind == BT_TARGET_CPU;
     return (bt_fuse_options){.kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW,
                              .any_order = !cpu,
                              .dynamic_rows = true,
@@ -133,7 +133,8 @@ static bt_status make_program(bt_step_variant *v, int64_t parameters)
 
 static bt_status compile(bt_compiled_step *step, const bt_batch *batch, bt_step_variant *v)
 {
-    const bt_fuse_options options = options_for(step->context->device);
+    const bool cpu = step->context->device->backend->kind == BT_DEVICE_CPU;
+    const bt_fuse_options options = bt_compiled_step_options(cpu ? BT_TARGET_CPU : BT_TARGET_CUDA);
     BT_TRY(bt_step_capture(step, batch, v));
     if (v->kind.reason[0]) {
         return BT_OK;

@@ -34,6 +34,8 @@ typedef struct bt_compiled_kind {
     int64_t compile_ns;
 } bt_compiled_kind;
 
+// The groups that a compiled step forms on such a device.
+bt_fuse_options bt_compiled_step_options(bt_target_kind kind);
 // context, model and cache are borrowed and outlive the step. cache NULL: nothing is kept on disk.
 // The model's parameters are all that requires a gradient.
 // Owns    the caller, bt_compiled_step_destroy

@@ -9,6 +9,7 @@
 #include "framework/compiler/capture.h"
 #include "framework/compiler/fuse.h"
 #include "framework/compiler/simplify.h"
+#include "framework/compiler/step.h"
 #include "framework/nn/model.h"
 
 static const char *const words[BT_COMPILE_DUMP_COUNT] = {
@@ -45,7 +46,7 @@ typedef struct step {
     bt_tensor *ids, *targets, *loss;
     bt_dag graph;
     bt_fusion_plan fusion;
-    const char *name, *folder;
+    const char *name, *folder, *target_name;
     unsigned dumps;
 } step;
 
@@ -126,9 +127,39 @@ static bt_status capture_step(step *s)
     return status;
 }
 
+static bt_status make_code(const step *s, const bt_target *target, bt_code_cache *cache,
+                           int64_t *with_code)
+{
+    *with_code = 0;
+    for (int i = 0; i < s->fusion.count; ++i) {
+        const bt_status status = bt_compile_ahead(target, s->fusion.groups[i].group, cache);
+        if (status != BT_STATUS_UNSUPPORTED) {
+            BT_TRY(status);
+        }
+        *with_code += status == BT_OK;
+    }
+    bt_error_clear();
+    return BT_OK;
+}
+
+static bt_status compile_ahead(const step *s, const bt_target *target, int64_t *with_code)
+{
+    bt_code_cache cache;
+    BT_TRY(bt_code_cache_from_environment(&cache));
+    bt_status status = make_code(s, target, &cache, with_code);
+    bt_code_cache_close(&cache);
+    return status;
+}
+
 static bt_status compile(step *s, bt_case_compiled *out)
 {
     bt_dag_simplified simplified;
+    bt_target target = {.kind = BT_TARGET_CPU};
+    bt_fuse_options options = {.kinds = 0};
+    if (s->target_name) {
+        BT_TRY(bt_target_parse(s->target_name, &target));
+        options = bt_compiled_step_options(target.kind);
+    }
     BT_TRY(open_step(s));
     BT_TRY(capture_step(s));
     out->calls = s->graph.node_count;
@@ -139,22 +170,25 @@ static bt_status compile(step *s, bt_case_compiled *out)
     BT_TRY(bt_dag_simplify(&s->graph, &simplified));
     out->simple_calls = s->graph.node_count;
     BT_TRY(dump_graph(s, BT_COMPILE_DUMP_SIMPLE));
-    BT_TRY(bt_dag_fuse(&s->graph, &(bt_fuse_options){.kinds = 0}, &s->fusion));
+    BT_TRY(bt_dag_fuse(&s->graph, &options, &s->fusion));
     out->groups = s->fusion.count;
     for (int i = 0; i < s->fusion.count; ++i) {
         out->fused_calls += s->fusion.groups[i].node_count;
         out->bytes_before += s->fusion.groups[i].bytes_before;
         out->bytes_after += s->fusion.groups[i].bytes_after;
     }
+    out->with_code = -1;
+    BT_TRY(s->target_name ? compile_ahead(s, &target, &out->with_code) : BT_OK);
     return dump_groups(s);
 }
 
-bt_status bt_case_compile(const cJSON *item, const char *folder, unsigned dumps,
+bt_status bt_case_compile(const cJSON *item, const char *target, const char *folder, unsigned dumps,
                           bt_case_compiled *out)
 {
     static const char *const shard = "none"; // the plan wants some; none is read
     step s = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
               .folder = folder,
+              .target_name = target,
               .dumps = dumps};
     const bt_case_work work = {.item = item,
                                .device = "cpu",

@@ -22,14 +22,17 @@ typedef struct bt_case_compiled {
     int64_t simple_calls;              // after simplification
     int64_t groups, fused_calls;       // groups, and the calls in them
     int64_t bytes_before, bytes_after; // moved by the calls that are in groups, by the groups
+    int64_t with_code; // of the groups, those for which there is code; -1: no target was given
 } bt_case_compiled;
 
 // The words of a list, "graph,groups", as bits. Errors  INVALID_ARGUMENT naming the allowed words
 BT_CHECKED bt_status bt_compile_dumps_parse(const char *list, unsigned *dumps);
+// target NULL: the groups of every kind, and no code. Else those that train.compile would form on
+// such a device ("cpu", "sm_90"), and their code in the user's cache.
 // Captures one micro-batch of the case without running a kernel, on the CPU's kernel table, and
 // writes `folder`/CASE.WORD.txt for each dump.
 // Errors  UNSUPPORTED (the CPU has no kernel for a call of the case), OUT_OF_MEMORY, IO
-BT_CHECKED bt_status bt_case_compile(const cJSON *item, const char *folder, unsigned dumps,
-                                     bt_case_compiled *out);
+BT_CHECKED bt_status bt_case_compile(const cJSON *item, const char *target, const char *folder,
+                                     unsigned dumps, bt_case_compiled *out);
 
 #endif

@@ -10,20 +10,21 @@ static void row(const char *name, const bt_case_compiled *x, bt_table *table)
 {
     BT_TABLE_ROW(table, name, bt_format_count(x->calls).text, bt_format_count(x->saved).text,
                  bt_format_count(x->simple_calls).text, bt_format_count(x->groups).text,
+                 x->with_code < 0 ? "-" : bt_format_count(x->with_code).text,
                  bt_format_count(x->fused_calls).text,
                  bt_format_value(BT_UNIT_BYTES, (double)x->bytes_before).text,
                  bt_format_value(BT_UNIT_BYTES, (double)x->bytes_after).text);
 }
 
-static bt_status compile_cases(const bt_plan *plan, const char *folder, unsigned dumps,
-                               bt_table *table)
+static bt_status compile_cases(const bt_plan *plan, const char *target, const char *folder,
+                               unsigned dumps, bt_table *table)
 {
     int64_t compiled = 0;
     for (int64_t i = 0; i < plan->case_count; ++i) {
         const cJSON *item = bt_plan_case(plan, i);
         bt_case_compiled result;
         if (!bt_plan_times_calls(item)) {
-            BT_TRY(bt_case_compile(item, folder, dumps, &result));
+            BT_TRY(bt_case_compile(item, target, folder, dumps, &result));
             row(bt_json_get(item, "name")->valuestring, &result, table);
             ++compiled;
         }
@@ -41,7 +42,7 @@ bt_status bt_verb_compile(bt_cli_call *call)
     const char *dump = bt_cli_value(arguments, "dump"), *folder = bt_cli_value(arguments, "output");
     unsigned dumps = 0;
     bt_cli_suite suite = {0};
-    bt_table table = {.align = "lrrrrrrr"};
+    bt_table table = {.align = "lrrrrrrrr"};
     if (dump) {
         BT_TRY(bt_compile_dumps_parse(dump, &dumps));
     }
@@ -50,8 +51,9 @@ bt_status bt_verb_compile(bt_cli_call *call)
     }
     bt_status status = bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite);
     if (status == BT_OK) {
-        bt_table_heads(&table, "case|calls|saved|simplified|groups|fused|before|after");
-        status = compile_cases(&suite.plan, folder, dumps, &table);
+        bt_table_heads(&table, "case|calls|saved|simplified|groups|code|fused|before|after");
+        status =
+            compile_cases(&suite.plan, bt_cli_value(arguments, "target"), folder, dumps, &table);
     }
     BT_IF_OK(status, bt_table_print(&table, 0, &call->out));
     bt_table_release(&table);

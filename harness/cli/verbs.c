@@ -140,6 +140,7 @@ static const bt_cli_option compile_options[] = {
     {"set", 0, "KEY=VALUE", "set a key of every case, as in --set train.micro_batch=1; repeatable"},
     {"dump", 0, "LIST", "what to write: graph, simple, groups, or several with commas between"},
     {"output", 'o', "DIR", "where to: DIR/CASE.graph.txt and so on"},
+    {"target", 0, "NAME", "also generate code for cpu or sm_80, sm_89, sm_90 into the cache"},
     LAST_ROWS};
 
 static const bt_cli_option sample_options[] = {

@@ -23,7 +23,7 @@ teardown() {
 @test "a step is captured, simplified and fused; dumps are readable and the same each time" {
     run --separate-stderr "$bench" compile s.json --dump graph,simple,groups -o d
     [ "$status" = 0 ]
-    [[ $output =~ case\ +calls\ +saved\ +simplified\ +groups\ +fused\ +before\ +after ]]
+    [[ $output =~ case\ +calls\ +saved\ +simplified\ +groups\ +code\ +fused\ +before\ +after ]]
     [[ $output =~ fp32\ +[0-9]+ ]]
     grep -q '^value [0-9]* f32 8192 input "wte.weight"$' d/fp32.graph.txt
     grep -q '^node attention forward "attention" q.base=' d/fp32.graph.txt
@@ -34,6 +34,21 @@ teardown() {
     grep -q 'gathers by ids' d/fp32.groups.txt
     "$bench" compile s.json --dump graph -o again >/dev/null
     cmp d/fp32.graph.txt again/fp32.graph.txt
+}
+
+@test "code for another target is generated ahead into the cache" {
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        skip "no compiler"
+    fi
+    export BT_CACHE_DIR=$PWD/cache
+    sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/' s.json
+    run --separate-stderr "$bench" compile s.json --filter fp32 --target sm_90
+    [ "$status" = 0 ]
+    [ "$(find cache/code -type f | wc -l)" -gt 3 ]
+    grep -rl 'target sm_90a' cache/code | grep -q .
+    run "$bench" compile s.json --filter fp32 --target sm90
+    [ "$status" = 2 ]
+    [[ $output == *'"sm90" is no target'* ]]
 }
 
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
