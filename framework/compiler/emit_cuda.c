@@ -339,7 +339,9 @@ bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
     choose(e, group);
     const int lanes = e->lanes;
     const char *why = refuses(e);
-    bt_status status = why ? bt_error(BT_STATUS_UNSUPPORTED, "%s", why) : BT_OK;
+    bt_status status = why ? bt_error(BT_STATUS_UNSUPPORTED, "a %s group: %s",
+                                      bt_fused_kind_text(group->kind), why)
+                           : BT_OK;
     if (status == BT_OK) {
         kernel(e);
         status = bt_str_status(&e->ir.out);

@@ -29,29 +29,50 @@ bt_status bt_trainer_compile(bt_trainer *t)
     return bt_error_context(status, "compile");
 }
 
+// As a note for the log, and among the kernels of the record.
+static bt_status tell(const bt_trainer *t, const bt_str *note, const bt_str *what)
+{
+    const bt_train_observer *o = t->observer;
+    const bt_train_kernel event = {"compile", bt_str_text(what)};
+    BT_TRY(bt_str_status(note));
+    BT_TRY(bt_str_status(what));
+    BT_TRY(o->note ? o->note(o->self, bt_str_text(note)) : BT_OK);
+    return o->kernel ? o->kernel(o->self, &event) : BT_OK;
+}
+
+static void describe(const bt_compiled_kind *kind, bt_str *out)
+{
+    if (kind->compiled) {
+        bt_str_format(out, "%d calls in %d groups%s", kind->group_calls, kind->groups,
+                      kind->left_out ? ", others without code" : "");
+    } else {
+        bt_str_format(out, "eager: %s", kind->reason);
+    }
+}
+
 bt_status bt_trainer_report_compiled(const bt_trainer *t)
 {
     const bt_compiled_kind *kind = NULL;
-    if (!t->plan->compile || !t->observer->note) {
+    bt_str note = {0}, what = {0};
+    bt_status status = BT_OK;
+    if (!t->plan->compile) {
         return BT_OK;
     }
     if (!t->compiled) {
-        bt_str text = {0};
-        bt_str_format(&text, "compile: steps run eagerly: %s", excluded(t));
-        bt_status status = bt_str_status(&text);
-        status = status ? status : t->observer->note(t->observer->self, bt_str_text(&text));
-        bt_str_release(&text);
-        return status;
+        bt_str_format(&note, "compile: steps run eagerly: %s", excluded(t));
+        bt_str_format(&what, "eager: %s", excluded(t));
+        status = tell(t, &note, &what);
     }
-    for (int i = 0; (kind = bt_compiled_step_kind(t->compiled, i)); ++i) {
-        bt_str text = {0};
-        bt_compiled_kind_print(kind, &text);
-        bt_status status = bt_str_status(&text);
-        status = status ? status : t->observer->note(t->observer->self, bt_str_text(&text));
-        bt_str_release(&text);
-        BT_TRY(status);
+    for (int i = 0; t->compiled && (kind = bt_compiled_step_kind(t->compiled, i)) && !status; ++i) {
+        bt_str_clear(&note);
+        bt_str_clear(&what);
+        bt_compiled_kind_print(kind, &note);
+        describe(kind, &what);
+        status = tell(t, &note, &what);
     }
-    return BT_OK;
+    bt_str_release(&note);
+    bt_str_release(&what);
+    return status;
 }
 
 bool bt_trainer_runs_compiled(const bt_trainer *t)
