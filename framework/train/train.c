@@ -22,7 +22,6 @@ static bt_status report_start(bt_trainer *t)
         BT_TRY(t->observer->note(t->observer->self, note));
     }
     BT_TRY(bt_ranks_note(t));
-    BT_TRY(bt_trainer_report_compiled(t));
     bt_train_start event = {.device = &t->session.device.info,
                             .parameters = bt_params_element_count(&t->params),
                             .tensors = t->params.count,
@@ -30,7 +29,8 @@ static bt_status report_start(bt_trainer *t)
                             .train_tokens = bt_loader_tokens(t->train),
                             .val_tokens = t->val ? bt_loader_tokens(t->val) : 0,
                             .first_step = t->first_step};
-    return t->observer->start ? t->observer->start(t->observer->self, &event) : BT_OK;
+    BT_TRY(t->observer->start ? t->observer->start(t->observer->self, &event) : BT_OK);
+    return bt_trainer_report_compiled(t);
 }
 
 // ---- evaluation ---------------------------------------------------------------------------------

@@ -46,9 +46,33 @@ teardown() {
     [ "$status" = 0 ]
     [ "$(find cache/code -type f | wc -l)" -gt 3 ]
     grep -rl 'target sm_90a' cache/code | grep -q .
+    # There is code for every group.
+    [[ $output =~ fp32\ +[0-9]+\ +[0-9]+\ +[0-9]+\ +([0-9]+)\ +([0-9]+)\  ]]
+    [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
     run "$bench" compile s.json --filter fp32 --target sm90
     [ "$status" = 2 ]
     [[ $output == *'"sm90" is no target'* ]]
+}
+
+@test "training without the compiler runs eagerly, says so, and has the same bits" {
+    local with without
+    sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/; s/"vocab": 64/"vocab": 50304/' s.json
+    sed -i 's/"steps": 1/"steps": 2, "compile": "on"/' s.json
+    run --separate-stderr "$bench" run ./s.json --filter fp32 --db a.sqlite
+    [ "$status" = 0 ]
+    with=$(grep -o 'state:[0-9a-f]*' <<<"$output")
+    mkdir alone
+    cp "$bench" "$(dirname "$bench")/libblutrain.so" alone/
+    export BT_CACHE_DIR=$PWD/empty
+    run --separate-stderr env LD_LIBRARY_PATH="$PWD/alone" alone/bt-bench run ./s.json --filter fp32 --db b.sqlite
+    [ "$status" = 0 ]
+    without=$(grep -o 'state:[0-9a-f]*' <<<"$output")
+    [ -n "$with" ]
+    [ "$with" = "$without" ]
+    grep -q 'note: compile: the step runs eagerly: compiler: ' b-run-1/*.log
+    if ! "$bench" doctor | grep -q 'compiler: not built'; then
+        grep -q 'note: compile: [0-9]* of [0-9]* kernel calls run as [0-9]* groups' a-run-1/*.log
+    fi
 }
 
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
