@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "framework/base/environment.h"
 #include "framework/base/mem.h"
@@ -134,9 +135,12 @@ static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks
     const int ordinal = (int)bt_json_number_of(task, "ordinal") + ranks->slot;
     const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = true};
     bt_group *control = ranks->group;
-    char note[512];
+    char note[512], host[256] = "";
+    (void)gethostname(host, sizeof host - 1);
+    // CUDA reads it when the device is opened.
+    (void)setenv(bt_environment_row(BT_VARIABLE_CUDA_MODULE_LOADING)->name, "EAGER", 0);
     bt_status status = bt_device_open(kind->valuestring, ordinal, &ranks->device);
-    status = bt_error_context(status, "GPU %d", ordinal);
+    status = bt_error_context(status, "train.mesh.data: GPU %d of host %s", ordinal, host);
     BT_TRY(bt_device_group_agree(control, status));
     BT_TRY(bt_error_context(
         bt_group_gpu_create(control, &ranks->device, &options, note, sizeof note, &ranks->group),

@@ -191,7 +191,6 @@ static bt_status launch(launching *self, const char *program)
     if (gpu) {
         BT_TRY(bt_launch_devices(size, self->devices));
         (void)setenv(bt_environment_row(BT_VARIABLE_NCCL_NVLS_ENABLE)->name, "0", 1);
-        (void)setenv(bt_environment_row(BT_VARIABLE_CUDA_MODULE_LOADING)->name, "EAGER", 1);
     }
     return bt_launch_run(&how);
 }

@@ -199,3 +199,15 @@ print(s.getsockname()[1] - 1, flush=True); time.sleep(60)' >taken.txt &
         [[ $output == *"NCCL_NVLS_ENABLE is ${value:-not set}; ranks on GPUs start only with 0"* ]]
     done
 }
+
+@test "ranks whose GPU cannot be opened are named, with host and key" {
+    [ ! -e /dev/nvidia0 ] || skip "this machine has a GPU"
+    port=$(free_port)
+    for rank in 1 0; do
+        task='{"protocol":1,"device":"cuda","case":{"name":"a","kind":"train","train":{}},"ranks":{"rank":'$rank',"size":2,"slot":'$rank',"host":"127.0.0.1","port":'$((port + 1))',"job":"1"}}'
+        NCCL_NVLS_ENABLE=0 "$bench" worker <<<"$task" >"w$rank.txt" 2>&1 &
+    done
+    wait
+    grep -q "rank 0: train.mesh.data: GPU 0 of host $(hostname): " w0.txt
+    grep -q "rank 0: train.mesh.data: GPU 0 of host $(hostname): " w1.txt
+}
