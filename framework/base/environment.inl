@@ -33,9 +33,11 @@ BT_ENVIRONMENT(OMP_DYNAMIC, "OMP_DYNAMIC", "false",
 BT_ENVIRONMENT(NCCL_NVLS_ENABLE, "NCCL_NVLS_ENABLE", "0",
                "NVLink multicast; the launcher sets 0, and ranks on GPUs refuse anything else",
                "bt-bench, NCCL")
-BT_ENVIRONMENT(CUDA_MODULE_LOADING, "CUDA_MODULE_LOADING", "EAGER",
-               "when kernels are loaded; ranks on GPUs set EAGER where it is not set; with LAZY they use "
-               "NCCL", "bt-bench, CUDA")
+BT_ENVIRONMENT(
+    CUDA_MODULE_LOADING, "CUDA_MODULE_LOADING", "EAGER",
+    "when kernels are loaded; ranks on GPUs set EAGER where it is not set; with LAZY they use "
+    "NCCL",
+    "bt-bench, CUDA")
 BT_ENVIRONMENT(RANK, "RANK", "a number", "which rank of train.mesh this process is", "torchrun")
 BT_ENVIRONMENT(WORLD_SIZE, "WORLD_SIZE", "a number", "how many ranks there are", "torchrun")
 BT_ENVIRONMENT(LOCAL_RANK, "LOCAL_RANK", "a number", "which rank of its host", "torchrun")

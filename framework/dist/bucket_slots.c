@@ -55,9 +55,11 @@ bt_status bt_bucket_tensor(bt_data_parallel *p, bt_dtype dtype, int64_t count, c
 bt_status bt_bucket_slots_send(bt_data_parallel *p, int64_t b)
 {
     const bt_bucket_memory *memory = &p->buckets[b];
-    return bt_all_to_all(p->options.group, bt_tensor_data(memory->grads[0]),
+    bt_device *device = p->context->device;
+    BT_TRY(bt_all_to_all(p->options.group, bt_tensor_data(memory->grads[0]),
                          bt_tensor_data(memory->slots),
-                         p->layout.items[b].part * (int64_t)sizeof(float), p->stream);
+                         p->layout.items[b].part * (int64_t)sizeof(float), p->stream));
+    return device->backend->event_record(device, memory->arrived, p->stream);
 }
 
 // slots [ranks, part]: the first becomes the sum of all.
@@ -73,17 +75,20 @@ static bt_status sum_slots(bt_data_parallel *p, int64_t b)
     return BT_OK;
 }
 
+// The sums of the first buckets run while the last one is on its way.
 bt_status bt_bucket_slots_sum(bt_data_parallel *p)
 {
-    const bt_backend *backend = p->context->device->backend;
+    bt_device *device = p->context->device;
+    const bt_backend *backend = device->backend;
     for (int64_t b = 0; b < p->layout.count; ++b) {
         const bt_bucket_memory *memory = &p->buckets[b];
+        BT_TRY(backend->event_wait(device, memory->arrived, p->context->stream));
         BT_TRY(sum_slots(p, b));
         if (p->sharded) {
             continue;
         }
-        BT_TRY(backend->event_record(p->context->device, p->produced, p->context->stream));
-        BT_TRY(backend->event_wait(p->context->device, p->produced, p->stream));
+        BT_TRY(backend->event_record(device, p->produced, p->context->stream));
+        BT_TRY(backend->event_wait(device, p->produced, p->stream));
         BT_TRY(bt_all_gather(p->options.group, bt_tensor_data(memory->slots),
                              bt_tensor_data(memory->grads[0]),
                              p->layout.items[b].part * (int64_t)sizeof(float), p->stream));

@@ -83,6 +83,7 @@ static bt_status open_gradients(bt_data_parallel *p, int64_t b)
     }
     if (p->window) {
         BT_TRY(bt_bucket_tensor(p, BT_F32, layout->count, "slots", &memory->slots));
+        BT_TRY(p->context->device->backend->event_create(p->context->device, &memory->arrived));
     }
     if (!p->sharded) {
         return BT_OK;
@@ -180,6 +181,9 @@ void bt_data_parallel_destroy(bt_data_parallel *p)
             bt_tensor_release(p->buckets[b].grads[level]);
         }
         bt_tensor_release(p->buckets[b].slots);
+        if (p->buckets[b].arrived) {
+            backend->event_destroy(p->context->device, p->buckets[b].arrived);
+        }
         bt_tensor_release(p->buckets[b].reduced);
     }
     bt_sharded_release(p);
@@ -411,8 +415,8 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
     BT_TRY(settle(p));
     give_homes(p, 0, true);
     BT_TRY(bt_lookup_send(p));
-    BT_TRY(p->ranks > 1 ? bt_data_parallel_join(p) : BT_OK);
     BT_TRY(p->window ? bt_bucket_slots_sum(p) : BT_OK);
+    BT_TRY(p->ranks > 1 ? bt_data_parallel_join(p) : BT_OK);
     return bt_lookup_add(p);
 }
 

@@ -22,6 +22,7 @@ typedef struct bt_bucket_memory {
     struct bt_data_parallel *owner;   // borrowed
     bt_tensor *grads[BT_LEVELS_MOST]; // retained; flat, f32; of each level
     bt_tensor *slots;                 // retained; f32 [ranks, part]; NULL: the group sums
+    bt_event arrived;                 // owned; behind what the others send into slots
     bt_tensor *reduced;               // retained; ZERO: part, f32: this rank's gradients
     bt_tensor *values, *value_part;   // retained; ZERO: flat, and this rank's part
     bt_tensor *master_part;           // retained; ZERO: part, f32; value_part where f32
