@@ -4,8 +4,10 @@
 //   1. The plan is the recorded one, whatever became of the suite's file.
 //   2. Build and hard facts are those of the record, or nothing is done: rounds of one run must be
 //      comparable with each other.
-//   3. A round that ended is not run again; one that was broken off is, under its ordinal, and what
-//      it had recorded stays beside it, marked as interrupted.
+//   3. A round that passed is not run again. One that was broken off is, under its ordinal, and
+//   what
+//      it had recorded stays beside it, marked as interrupted. So is a training of ours that failed
+//      and saves checkpoints; it stays marked as failed.
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +91,7 @@ static bt_status check_open(const bt_running *self)
     bool ended = self->record->status == BT_RUN_FAILED || self->record->status == BT_RUN_INVALID;
     if (ended && open == 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "run %lld is %s, but none of its rounds is left to run; begin it anew",
+                        "run %lld is %s, but none of its rounds is left to run; start a new run",
                         (long long)self->record->id, bt_run_status_name(self->record->status));
     }
     return BT_OK;

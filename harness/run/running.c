@@ -87,12 +87,13 @@ static bt_status take_ceilings(bt_running *self)
     return BT_OK;
 }
 
-// A round that failed before makes the run a failed one, whatever comes now.
+// A round that failed before and is not run again makes the run a failed one.
 static void take_failure(bt_running *self)
 {
     for (int64_t i = 0; i < self->record->round_count; ++i) {
         const bt_store_round *round = &self->record->rounds[i];
-        if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED) {
+        if (round->status == BT_RUN_FAILED && self->outcome->status == BT_RUN_PASSED &&
+            !bt_run_schedule_goes_on(self->request->plan, round)) {
             self->outcome->status = BT_RUN_FAILED;
             self->outcome->reason = BT_STATUS_INTERNAL; // which one it was is not recorded
             (void)snprintf(self->outcome->message, sizeof self->outcome->message, "%s: %.900s",

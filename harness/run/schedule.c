@@ -214,6 +214,16 @@ static int64_t find_system(const bt_run_schedule *self, const char *const *syste
     return self->alone[case_index] ? 0 : -1;
 }
 
+bool bt_run_schedule_goes_on(const bt_plan *plan, const bt_store_round *round)
+{
+    const int64_t index = find_case(plan, round->what.name);
+    const cJSON *item = index < 0 ? NULL : bt_plan_case(plan, index);
+    const cJSON *keys = item ? bt_json_get(bt_json_get(item, "train"), "checkpoint") : NULL;
+    return round->status == BT_RUN_FAILED && strcmp(round->what.system, "blutrain") == 0 && keys &&
+           (bt_json_number_of(keys, "every_steps") > 0 ||
+            bt_json_number_of(keys, "every_minutes") > 0);
+}
+
 bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
                                    const char *const *systems, const bt_store_run *run)
 {
@@ -227,8 +237,9 @@ bt_status bt_run_schedule_note_run(bt_run_schedule *self, const bt_plan *plan,
         }
         round.system = find_system(self, systems, round.case_index, from->what.system);
         if (round.system >= 0) {
+            const bool again = bt_run_schedule_goes_on(plan, from);
             BT_TRY(bt_summary_time(from, &time_ns));
-            bt_run_schedule_note(self, &round, from->status, time_ns);
+            bt_run_schedule_note(self, &round, again ? BT_RUN_INTERRUPTED : from->status, time_ns);
         }
     }
     return BT_OK;

@@ -73,10 +73,13 @@ void bt_run_schedule_want(bt_run_schedule *schedule, int64_t case_index, int64_t
 void bt_run_schedule_note(bt_run_schedule *schedule, const bt_run_schedule_round *round,
                           bt_run_status status, double time_ns);
 // Notes all rounds of a recorded run, found by the names of cases and systems [system_count];
-// rounds that were broken off count for nothing.
+// rounds that were broken off, and those that go on, count for nothing.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_run_schedule_note_run(bt_run_schedule *schedule, const bt_plan *plan,
                                               const char *const *systems, const bt_store_run *run);
+// Whether a round that failed (a killed worker, a hang, a full disk) is run again by --resume, from
+// its checkpoints: a training of ours that saves them on the way. Peers do not go on.
+bool bt_run_schedule_goes_on(const bt_plan *plan, const bt_store_round *round);
 
 // ---- what it knows -----------------------------------------------------------------------------
 

@@ -94,6 +94,22 @@ expect_same_bits() {
     grep -q "^resumed   from " err2
 }
 
+@test "a run whose worker was killed goes on from its newest checkpoint, and passes" {
+    "$bench" run s.json --quiet >out 2>err 3>&- &
+    pid=$!
+    eventually has_checkpoint results/run-1/checkpoints/fp32-blutrain-0
+    pkill -KILL -P "$pid"
+    code=0
+    wait "$pid" || code=$?
+    [ "$code" = 5 ]
+    grep -q "the worker was killed by SIGKILL" out
+    expect_same_bits
+    grep -q "^resumed   from " err2
+    run "$bench" run --resume 1
+    [ "$status" = 2 ]
+    [[ $output == *"run 1 has passed, nothing of it is left to run"* ]]
+}
+
 @test "damaged checkpoints are left out and named" {
     folder=$dir/kept
     break_off INT --set "train.checkpoint.folder=$folder"
