@@ -8,7 +8,7 @@
 # a file may include its own layer, its own rank's and lower ones. The folders of the harness are
 # ranked too, and there a folder may include lower ones only:
 #
-#   record, suite -> text -> env, stats -> plan, store -> redact, compare, history, replicate, cases,
+#   record, suite, data -> text -> env, stats -> plan, store -> redact, compare, history, replicate, cases,
 #     launch -> run, report -> gate, watch -> ab -> bundle, diff -> cli
 #
 # Besides: sqlite3.h only in harness/store, framework layers above base only in harness/run and
@@ -21,7 +21,8 @@ cd "${1:-$(dirname -- "$0")/..}"
 # file prefix  may include prefix  reason
 exceptions() {
     cat <<'TABLE'
-harness/cli/verb_data  framework/data/  prepare, tokenize and fetch are thin verbs over the library
+harness/cli/verb_data  framework/data/  it prints what a dataset has
+harness/data      framework/data/       corpora become shards by the library's tokenizer and writer
 harness/cli/weights         framework/  sample and hellaswag are thin verbs likewise
 harness/cli/verb_sample     framework/  likewise
 harness/cli/verb_hellaswag  framework/  likewise
@@ -59,7 +60,7 @@ BEGIN {
     }
     rank["kernels"] = 2
     rank["harness"] = 8
-    split("record:1 suite:1 text:2 env:3 stats:3 plan:4 store:4 redact:5 compare:5 history:5" \
+    split("record:1 suite:1 data:1 text:2 env:3 stats:3 plan:4 store:4 redact:5 compare:5 history:5" \
           " replicate:5 cases:5 launch:5 run:6 report:6 gate:7 watch:7 ab:8 bundle:9 diff:9 cli:10", pairs, " ")
     for (i in pairs) {
         split(pairs[i], pair, ":")

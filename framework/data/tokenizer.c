@@ -250,6 +250,11 @@ uint16_t bt_tokenizer_end_of_text(const bt_tokenizer *tokenizer)
     return (uint16_t)(tokenizer->vocab - 1);
 }
 
+size_t bt_tokenizer_token_bytes(const bt_tokenizer *tokenizer, uint16_t id)
+{
+    return tokenizer->offsets[id + 1] - tokenizer->offsets[id];
+}
+
 const char *bt_tokenizer_digest(const bt_tokenizer *tokenizer) { return tokenizer->digest.hex; }
 
 bt_status bt_tokenizer_decode(const bt_tokenizer *tokenizer, const uint16_t *ids, int64_t count,

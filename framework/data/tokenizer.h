@@ -48,6 +48,8 @@ void bt_tokenizer_destroy(bt_tokenizer *tokenizer);
 int64_t bt_tokenizer_vocab(const bt_tokenizer *tokenizer);
 // The id that begins every document: 50256 for GPT-2.
 uint16_t bt_tokenizer_end_of_text(const bt_tokenizer *tokenizer);
+// Bytes of text that a token stands for; id < bt_tokenizer_vocab.
+size_t bt_tokenizer_token_bytes(const bt_tokenizer *tokenizer, uint16_t id);
 // Of the rank file.
 const char *bt_tokenizer_digest(const bt_tokenizer *tokenizer);
 // Appends the bytes of token ids to `text`; end-of-text becomes "<|endoftext|>".

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "framework/base/mem.h"
-#include "framework/data/corpus.h"
 #include "framework/data/dataset.h"
-#include "framework/data/fetch.h"
 #include "harness/cli/cli.h"
+#include "harness/data/corpus.h"
+#include "harness/data/fetch.h"
 #include "harness/run/child.h"
 #include "harness/run/data.h"
 #include "harness/suite/suite.h"

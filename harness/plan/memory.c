@@ -1,43 +1,7 @@
 // harness/plan/memory.c - a training case's device memory, estimated
 #include <string.h>
 
-#include "harness/plan/plan.h"
-
-// Sizes of a Llama-style decoder; its keys' defaults.
-static bool is_llama(const cJSON *train)
-{
-    return strcmp(bt_json_text_of(bt_json_get(train, "model"), "family"), "llama") == 0;
-}
-
-static int64_t hidden_of(const cJSON *train)
-{
-    return (int64_t)bt_json_number_of(bt_json_get(train, "model"), "hidden");
-}
-
-// Width of keys, and of values.
-static int64_t keys_width(const cJSON *train)
-{
-    const int64_t heads = (int64_t)bt_plan_number(train, "model.heads");
-    const int64_t given = (int64_t)bt_json_number_of(bt_json_get(train, "model"), "kv_heads");
-    return (int64_t)bt_plan_number(train, "model.width") / heads * (given ? given : heads);
-}
-
-int64_t bt_plan_parameters(const cJSON *train)
-{
-    int64_t layers = (int64_t)bt_plan_number(train, "model.layers");
-    int64_t width = (int64_t)bt_plan_number(train, "model.width");
-    int64_t vocab = (int64_t)bt_plan_number(train, "model.vocab");
-    int64_t context = (int64_t)bt_plan_number(train, "model.context");
-    if (is_llama(train)) { // embedding and head; q, o, k, v, the gated MLP, two norms; the last
-        return 2 * vocab * width +
-               layers * (2 * width * width + 2 * keys_width(train) * width +
-                         3 * hidden_of(train) * width + 2 * width) +
-               width;
-    }
-    // Embeddings; per block: qkv, projection and the two of the MLP with biases, two norms; the
-    // last norm. The head is tied.
-    return (vocab + context) * width + layers * (12 * width * width + 13 * width) + 2 * width;
-}
+#include "harness/plan/decoder.h"
 
 // Values per token and width that a block keeps for its backward: two residual sums and attention's
 // output; qkv and the pre-activation; the outputs of both norms and of GELU.
@@ -58,8 +22,8 @@ static const double used_by_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 7
 // half and their product.
 static double llama_block(const cJSON *train, double width, bool narrow)
 {
-    const double keys = (double)keys_width(train) / width, norm = narrow ? 7 : 4;
-    return 2 * norm + 4 + 4 * keys + 4 * (double)hidden_of(train) / width;
+    const double keys = (double)bt_plan_keys_width(train) / width, norm = narrow ? 7 : 4;
+    return 2 * norm + 4 + 4 * keys + 4 * (double)bt_plan_hidden(train) / width;
 }
 
 // Logits that exist at a time, at most (bt_linear_cross_entropy_rows).
@@ -100,7 +64,7 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double blocks = (double)how.blocks;
     double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
     double unit = tokens * width * element_bytes;
-    if (is_llama(train)) {
+    if (bt_plan_is_llama(train)) {
         kept = layers * llama_block(train, width, narrow);
     }
     // The head: logits of some rows, whose place their gradient takes (the fused head's pieces),

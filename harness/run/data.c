@@ -7,9 +7,9 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
-#include "framework/data/corpus.h"
 #include "framework/data/dataset.h"
 #include "framework/data/shard.h"
+#include "harness/data/corpus.h"
 #include "harness/run/child.h"
 #include "harness/suite/json.h"
 #include "harness/suite/suite.h"

@@ -1,9 +1,9 @@
-// framework/data/corpus_documents.c - where documents begin and end, and which are held out
+// harness/data/corpus_documents.c - where documents begin and end, and which are held out
 #include <stdbool.h>
 #include <string.h>
 
 #include "framework/base/mem.h"
-#include "framework/data/corpus_internal.h"
+#include "harness/data/corpus_internal.h"
 
 static const char separator[] = "<|endoftext|>";
 

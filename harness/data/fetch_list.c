@@ -1,10 +1,10 @@
-// framework/data/fetch_list.c - corpora.json
+// harness/data/fetch_list.c - corpora.json
 #include <cjson/cJSON.h>
 #include <string.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
-#include "framework/data/fetch_internal.h"
+#include "harness/data/fetch_internal.h"
 
 static const char list_format[] = "blutrain-corpora-1";
 static const char number_mark[] = "{number}";

@@ -1,4 +1,4 @@
-// framework/data/fetch_file.c - the transfer of one file: what is written, what is believed
+// harness/data/fetch_file.c - the transfer of one file: what is written, what is believed
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
-#include "framework/data/fetch_internal.h"
 #include "framework/data/shard.h"
+#include "harness/data/fetch_internal.h"
 
 enum { MAGIC_BYTES = 4, REDIRECTS = 10, CONNECT_SECONDS = 30, MAX_MESSAGE_URL = 400 };
 

@@ -1,4 +1,4 @@
-// framework/data/corpus.h - from text files to a dataset of token shards
+// harness/data/corpus.h - from text files to a dataset of token shards
 //
 // A file is one document, or several where a line holds only <|endoftext|> (that line, and the
 // newline in front of it, belong to no document; empty documents are dropped). The token stream is
@@ -14,15 +14,15 @@
 //      threads changes nothing.
 //   2. The folder holds the old dataset or the new one; what was half made is removed.
 //   3. Memory does not grow with the size of the texts, save for a document without line ends.
-#ifndef BT_DATA_CORPUS_H
-#define BT_DATA_CORPUS_H
+#ifndef BT_HARNESS_DATA_CORPUS_H
+#define BT_HARNESS_DATA_CORPUS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "framework/base/status.h"
 #include "framework/data/dataset.h"
-#include "framework/data/progress.h"
+#include "harness/data/progress.h"
 
 typedef struct bt_tokenize_options {
     const char *const *files; // [file_count]

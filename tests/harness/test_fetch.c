@@ -1,4 +1,4 @@
-// tests/unit/test_fetch.c - fetching from a server that stalls, truncates and lies
+// tests/harness/test_fetch.c - fetching from a server that stalls, truncates and lies
 #include "tests/support/test.h"
 
 #include <spawn.h>
@@ -14,8 +14,8 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
-#include "framework/data/fetch.h"
 #include "framework/data/shard.h"
+#include "harness/data/fetch.h"
 #include "tests/support/scratch.h"
 
 enum { TOKENS = 5000, SHARD_BYTES = BT_SHARD_HEADER_BYTES + 2 * TOKENS };

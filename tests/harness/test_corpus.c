@@ -1,4 +1,4 @@
-// tests/unit/test_corpus.c - documents, splits, shards, manifest; the default corpus; failures
+// tests/harness/test_corpus.c - documents, splits, shards, manifest; the default corpus; failures
 #include "tests/support/test.h"
 
 #include <signal.h>
@@ -14,10 +14,10 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
-#include "framework/data/corpus.h"
 #include "framework/data/dataset.h"
 #include "framework/data/shard.h"
 #include "framework/data/tokenizer.h"
+#include "harness/data/corpus.h"
 #include "tests/support/corpus.h"
 #include "tests/support/scratch.h"
 

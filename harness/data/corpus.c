@@ -1,5 +1,5 @@
-// framework/data/corpus.c - making a dataset: all steps, and moving the result into place
-#include "framework/data/corpus.h"
+// harness/data/corpus.c - making a dataset: all steps, and moving the result into place
+#include "harness/data/corpus.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
-#include "framework/data/corpus_internal.h"
 #include "framework/data/shard.h"
+#include "harness/data/corpus_internal.h"
 
 enum { SHARD_TOKENS = 100000000, MAX_NAME_BYTES = 100 };
 

@@ -1,4 +1,4 @@
-// framework/data/prepare.c - the default corpus: 18 public domain books, cleaned and tokenized
+// harness/data/prepare.c - the default corpus: 18 public domain books, cleaned and tokenized
 //
 // Cleaning: letters decoded to UTF-8, CR LF to LF, control-Z (which ended texts under DOS) dropped,
 // what follows a book's end cut off, white space at the end reduced to one newline.
@@ -13,8 +13,8 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/base/str.h"
-#include "framework/data/corpus_internal.h"
 #include "framework/data/utf8.h"
+#include "harness/data/corpus_internal.h"
 
 typedef enum encoding { UTF8, WINDOWS_1252 } encoding;
 
@@ -28,7 +28,7 @@ typedef struct book {
 
 static const book books[] = {
 #define X(name, encoding, held_out, end, digest) {name, encoding, held_out, end, digest},
-#include "framework/data/books.inl"
+#include "harness/data/books.inl"
 #undef X
 };
 

@@ -1,12 +1,12 @@
-// framework/data/corpus_internal.h - the steps of making a dataset; internal to this folder
+// harness/data/corpus_internal.h - the steps of making a dataset; internal to this folder
 //
 // sources (texts in memory) -> documents (ranges of them, train or val) -> tokens in order ->
 // shards in a staging folder -> manifest -> all moved into place.
-#ifndef BT_DATA_CORPUS_INTERNAL_H
-#define BT_DATA_CORPUS_INTERNAL_H
+#ifndef BT_HARNESS_DATA_CORPUS_INTERNAL_H
+#define BT_HARNESS_DATA_CORPUS_INTERNAL_H
 
-#include "framework/data/corpus.h"
 #include "framework/data/tokenizer.h"
+#include "harness/data/corpus.h"
 
 typedef struct bt_corpus_source {
     const char *path; // borrowed

@@ -1,5 +1,5 @@
-// framework/data/fetch.c - all files of a corpus over a few connections
-#include "framework/data/fetch.h"
+// harness/data/fetch.c - all files of a corpus over a few connections
+#include "harness/data/fetch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "framework/base/clock.h"
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
-#include "framework/data/fetch_internal.h"
+#include "harness/data/fetch_internal.h"
 
 enum {
     CONNECTIONS = 4,

