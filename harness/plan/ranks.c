@@ -19,6 +19,19 @@ static double bucket_bytes(const cJSON *train, int64_t count)
     return larger_of(bucket, largest) + (double)(count - 1) * bucket;
 }
 
+// Elements of the tied embedding's gradient of its lookups, which has a place of its own where the
+// ids of a step are at most half of its rows; 0: it has none. *sent: of the rows that a step uses.
+static double lookups_of(const cJSON *train, double *sent)
+{
+    const double rows = bt_plan_number(train, "model.vocab");
+    const double width = bt_plan_number(train, "model.width");
+    const double ids = bt_plan_number(train, "tokens_per_step");
+    const bool tied = strcmp(bt_json_text_of(bt_json_get(train, "model"), "family"), "llama") != 0;
+    const bool apart = tied && 2 * ids <= rows;
+    *sent = apart ? ids * width : 0;
+    return apart ? rows * width : 0;
+}
+
 static void add_traffic(const cJSON *train, double parameters, double weight_bytes,
                         bt_plan_ranks *out)
 {
@@ -31,7 +44,9 @@ static void add_traffic(const cJSON *train, double parameters, double weight_byt
         [BT_SHARDING_ZERO1] = gradients + weights,                // weights behind the update
         [BT_SHARDING_ZERO2] = batches * gradients + weights,      // sent behind each micro-batch
         [BT_SHARDING_ZERO3] = gradients + 2 * batches * weights}; // forward and backward gather
-    out->sent_bytes = (ranks - 1) / ranks * whole[out->sharding];
+    double lookups = 0;
+    (void)lookups_of(train, &lookups);
+    out->sent_bytes = (ranks - 1) / ranks * (whole[out->sharding] + 2 * 4 * lookups);
 }
 
 static void add_state(const cJSON *train, double parameters, bool narrow, bt_plan_ranks *out)
@@ -43,11 +58,13 @@ static void add_state(const cJSON *train, double parameters, bool narrow, bt_pla
     const double shards = bt_plan_number(train, "mesh.invariant");
     const double levels = shards > ranks ? 1 + log2(shards / ranks) : 1;
     out->state_bytes = weights + optimizer / (sharded ? ranks : 1);
-    out->gradients_bytes = 4 * parameters * levels;
+    double sent = 0;
+    const double lookups = lookups_of(train, &sent);
+    out->gradients_bytes = 4 * (parameters + lookups) * levels;
     out->whole_bytes = sharded ? 12 * parameters : 0;
     if (sharded && out->sharding == BT_SHARDING_ZERO2) { // whole only until they are sent
-        out->gradients_bytes =
-            4 * parameters / ranks + smaller_of(4 * parameters, bucket_bytes(train, 2));
+        out->gradients_bytes = 4 * lookups + 4 * parameters / ranks +
+                               smaller_of(4 * parameters, bucket_bytes(train, 2));
     } else if (sharded && out->sharding == BT_SHARDING_ZERO3) { // a part, and what ops read now
         const double read = bucket_bytes(train, BT_PLAN_RESIDENT_BUCKETS) * (narrow ? 0.5 : 1);
         out->state_bytes += weights / ranks + smaller_of(weights, read) - weights;
