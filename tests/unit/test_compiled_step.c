@@ -1,6 +1,8 @@
 // tests/unit/test_compiled_step.c - a model's step run compiled, against the same step run eagerly
 //
 // On the CPU both have the same bits.
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 #include "framework/base/mem.h"
 #include "framework/compiler/step.h"
 #include "framework/ops/ops.h"
+#include "tests/support/fake_disk.h"
 #include "tests/support/fixture.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_train.h"
@@ -274,6 +277,70 @@ static void gpt2_has_nothing_to_fuse(void **state)
     close_world(&w);
 }
 
+// A disk that fails, or is full, costs time only: whatever operation it is.
+static void a_failing_disk_changes_nothing(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n <= 40; n += 3) {
+        world w;
+        bt_code_cache cache;
+        bt_compiled_step *step = NULL;
+        fake_disk *disk = fake_disk_make();
+        open_world(&w, "llama", BT_F32);
+        ASSERT_OK(bt_code_cache_open(fake_disk_ops(disk), "/cache", 1 << 20, &cache));
+        fake_disk_fail(disk, n, n % 2 ? ENOSPC : EIO, true);
+        ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &cache, &step));
+        expect_same(&w, step, 2, 1);
+        assert_true(bt_compiled_step_kind(step, 0)->compiled);
+        bt_compiled_step_destroy(step);
+        bt_code_cache_close(&cache);
+        fake_disk_free(disk);
+        close_world(&w);
+    }
+}
+
+// Changes the last byte of every file of a folder.
+static void damage(const char *folder)
+{
+    DIR *all = opendir(folder);
+    assert_non_null(all);
+    for (struct dirent *item = readdir(all); item; item = readdir(all)) {
+        char path[512];
+        (void)snprintf(path, sizeof path, "%s/%s", folder, item->d_name);
+        FILE *file = item->d_name[0] == '.' ? NULL : fopen(path, "r+b");
+        if (file) {
+            assert_int_equal(fseek(file, -1, SEEK_END), 0);
+            const int last = fgetc(file);
+            assert_int_equal(fseek(file, -1, SEEK_END), 0);
+            assert_int_not_equal(fputc(last ^ 1, file), EOF);
+            assert_int_equal(fclose(file), 0);
+        }
+    }
+    (void)closedir(all);
+}
+
+// Damaged code is made again.
+static void damaged_code_is_made_again(void **state)
+{
+    (void)state;
+    world w;
+    bt_code_cache cache;
+    open_world(&w, "llama", BT_F32);
+    ASSERT_OK(
+        bt_code_cache_open(&bt_file_ops_system, test_scratch_path("damaged"), 1 << 26, &cache));
+    for (int round = 0; round < 2; ++round) {
+        bt_compiled_step *step = NULL;
+        ASSERT_OK(bt_compiled_step_create(&w.f.context, &w.model, &cache, &step));
+        expect_same(&w, step, 2, 1);
+        assert_true(bt_compiled_step_kind(step, 0)->compiled);
+        bt_compiled_step_destroy(step);
+        assert_int_equal(cache.damaged > 0, round > 0);
+        damage(test_scratch_path("damaged"));
+    }
+    bt_code_cache_close(&cache);
+    close_world(&w);
+}
+
 // ---- in training --------------------------------------------------------------------------------
 
 static char noted[1024];
@@ -285,11 +352,22 @@ static bt_status on_note(void *self, const char *text)
     return BT_OK;
 }
 
+static char recorded[128];
+
+static bt_status on_kernel(void *self, const bt_train_kernel *event)
+{
+    (void)self;
+    if (strcmp(event->op, "compile") == 0) {
+        (void)snprintf(recorded, sizeof recorded, "%s", event->kernel);
+    }
+    return BT_OK;
+}
+
 static bt_train_result train(bt_train_plan plan, bool compile)
 {
     bt_train_result result;
-    const bt_train_observer observer = {.note = on_note};
-    noted[0] = '\0';
+    const bt_train_observer observer = {.note = on_note, .kernel = on_kernel};
+    noted[0] = recorded[0] = '\0';
     plan.compile = compile;
     ASSERT_OK(bt_train_run(&plan, &observer, &result));
     return result;
@@ -305,12 +383,14 @@ static void training_keeps_its_bits(void **state)
     plan.verify_every = 4;
     const bt_train_result eager = train(plan, false), compiled = train(plan, true);
     assert_non_null(strstr(noted, "kernel calls run as"));
+    assert_non_null(strstr(recorded, "calls in"));
     assert_string_equal(eager.state_digest, compiled.state_digest);
     assert_true((double)compiled.peak_allocated_bytes < 1.01 * (double)eager.peak_allocated_bytes);
     plan = small_train_plan();
     plan.anomaly = true;
     (void)train(plan, true);
     assert_non_null(strstr(noted, "anomaly mode checks every op"));
+    assert_string_equal(recorded, "eager: anomaly mode checks every op");
 }
 
 static int set_up(void **state) { return small_corpus_write(state) || test_scratch_setup(state); }
@@ -332,6 +412,8 @@ int main(void)
         cmocka_unit_test(prepared_ahead),
         cmocka_unit_test(graphs_that_run_eagerly),
         cmocka_unit_test(gpt2_has_nothing_to_fuse),
+        cmocka_unit_test(a_failing_disk_changes_nothing),
+        cmocka_unit_test(damaged_code_is_made_again),
         cmocka_unit_test(training_keeps_its_bits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
