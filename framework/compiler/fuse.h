@@ -18,8 +18,8 @@
 typedef struct bt_fuse_options {
     unsigned kinds;       // bit k: groups of bt_fused_kind k may be made; 0: all
     int64_t launch_bytes; // what a launch costs, in bytes that memory moves meanwhile; 0: 1 MiB
-    bool any_order;       // row sums in the type, in an order that the emitter chooses; calls that
-                          // are one good kernel already stay alone
+    bool any_order;       // row sums in the type, in an order that the emitter chooses
+    bool rows_alone;      // softmax and LayerNorm, good kernels of their own, join nothing
     bool dynamic_rows;    // groups whose code serves any number of rows
     // Whether code can be generated: why not, NULL: it can. NULL: any group.
     const char *(*refuses)(const bt_fused *group);

@@ -10,7 +10,7 @@ typedef enum bt_fuse_domain { BT_FUSE_FULL, BT_FUSE_ROWS } bt_fuse_domain;
 
 typedef struct bt_fuse_build {
     const bt_dag *graph;
-    bool any_order; // bt_fuse_options
+    bool any_order, rows_alone; // bt_fuse_options
     const int *nodes;
     int count;
     bt_fused *group;

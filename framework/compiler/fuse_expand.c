@@ -260,13 +260,18 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
     }
 }
 
-// A kernel of its own, of which only the order is missing here.
 static bool stays_alone(bt_fuse_build *b)
 {
-    if (b->any_order) {
-        bt_fuse_refuse(b, "it is one kernel already");
+    if (b->rows_alone) {
+        bt_fuse_refuse(b, "it is a good kernel of its own");
     }
-    return b->any_order;
+    return b->rows_alone;
+}
+
+// The order where it is wanted.
+static bt_fused_order order_of(const bt_fuse_build *b, bt_dtype dtype, bt_fused_order order)
+{
+    return b->any_order ? (bt_fused_order){.sum = wide(dtype)} : order;
 }
 
 static void softmax(bt_fuse_build *b, const bt_dag_node *node)
@@ -278,14 +283,16 @@ static void softmax(bt_fuse_build *b, const bt_dag_node *node)
     if (!is_real(b, args->dtype)) {
         return;
     }
+    const bt_dtype type = sum_type(b, args->dtype);
     bt_fused_order lanes = bt_fused_lanes(args->dtype, EXP_TERMS, BT_F64);
     lanes.tail = true;
     const int x = load(b, node, FIRST);
     const int most =
         reduce(b, BT_FUSED_ROW_MAX, x, -1, bt_fused_lanes(args->dtype, 0, args->dtype));
     const int e = unary(b, BT_UNARY_EXP, 0, binary(b, BT_FUSED_SUB, x, most));
-    const int total = reduce(b, BT_FUSED_ROW_SUM, cast(b, e, BT_F64), -1, lanes);
-    const int one = constant(b, BT_F64, 1);
+    const int total =
+        reduce(b, BT_FUSED_ROW_SUM, cast(b, e, type), -1, order_of(b, args->dtype, lanes));
+    const int one = constant(b, type, 1);
     const int inverse = binary(b, BT_FUSED_DIV, one, total);
     bt_fuse_define(b, node, SECOND, BT_FUSE_FULL,
                    binary(b, BT_FUSED_MUL, e, cast(b, inverse, args->dtype)));
@@ -301,9 +308,10 @@ static void softmax_backward(bt_fuse_build *b, const bt_dag_node *node)
         return;
     }
     const int y = load(b, node, FIRST), dy = load(b, node, SECOND);
-    const int wide_y = cast(b, y, BT_F64), wide_dy = cast(b, dy, BT_F64);
+    const bt_dtype type = sum_type(b, args->dtype);
+    const int wide_y = cast(b, y, type), wide_dy = cast(b, dy, type);
     const int dot =
-        cast(b, row_sum(b, binary(b, BT_FUSED_MUL, wide_y, wide_dy), BT_F64), args->dtype);
+        cast(b, row_sum(b, binary(b, BT_FUSED_MUL, wide_y, wide_dy), type), args->dtype);
     bt_fuse_define(b, node, THIRD, BT_FUSE_FULL,
                    binary(b, BT_FUSED_MUL, y, binary(b, BT_FUSED_SUB, dy, dot)));
 }
@@ -317,7 +325,7 @@ static int load_column(bt_fuse_build *b, const bt_dag_node *node, int field, int
 static void layernorm(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_layernorm_args *args = node->args;
-    const bt_dtype dtype = args->dtype;
+    const bt_dtype dtype = args->dtype, type = sum_type(b, dtype);
     if (stays_alone(b)) {
         return;
     }
@@ -331,20 +339,20 @@ static void layernorm(bt_fuse_build *b, const bt_dag_node *node)
         s = binary(b, BT_FUSED_ADD, s, residual);
         bt_fuse_define(b, node, NORM_SUM, BT_FUSE_FULL, s);
     }
-    const int cols = constant(b, BT_F64, (double)args->cols);
+    const int cols = constant(b, type, (double)args->cols);
     const int mean = binary(b, BT_FUSED_DIV, row_sum(b, s, dtype), cols);
     const int center = cast(b, mean, dtype);
     const int offset = binary(b, BT_FUSED_SUB, s, center);
-    const int wide_offset = cast(b, offset, BT_F64);
+    const int wide_offset = cast(b, offset, type);
     const int squares = reduce(b, BT_FUSED_ROW_DOT, wide_offset, wide_offset,
-                               bt_fused_lanes(dtype, VARIANCE_TERMS, BT_F64));
-    const int off = binary(b, BT_FUSED_SUB, mean, cast(b, center, BT_F64));
+                               order_of(b, dtype, bt_fused_lanes(dtype, VARIANCE_TERMS, BT_F64)));
+    const int off = binary(b, BT_FUSED_SUB, mean, cast(b, center, type));
     const int spread = binary(b, BT_FUSED_DIV, squares, cols);
     const int variance = binary(b, BT_FUSED_SUB, spread, binary(b, BT_FUSED_MUL, off, off));
     const int positive = unary(b, BT_UNARY_RELU, 0, variance); // passes NaN on
     const int root = unary(b, BT_UNARY_SQRT, 0,
-                           binary(b, BT_FUSED_ADD, positive, constant(b, BT_F64, args->epsilon)));
-    const int one = constant(b, BT_F64, 1);
+                           binary(b, BT_FUSED_ADD, positive, constant(b, type, args->epsilon)));
+    const int one = constant(b, type, 1);
     const int rstd = cast(b, binary(b, BT_FUSED_DIV, one, root), dtype);
     const int normal = binary(b, BT_FUSED_MUL, offset, rstd);
     const int gamma = load_column(b, node, NORM_GAMMA, args->cols);

@@ -76,6 +76,7 @@ bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
     const bool cpu = kind == BT_TARGET_CPU;
     return (bt_fuse_options){.kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW,
                              .any_order = !cpu,
+                             .rows_alone = !cpu,
                              .dynamic_rows = true,
                              .refuses = cpu ? NULL : bt_emit_cuda_refuses};
 }

@@ -11,6 +11,7 @@
 #include "framework/compiler/simplify.h"
 #include "framework/compiler/step.h"
 #include "framework/nn/model.h"
+#include "harness/cases/kernel.h"
 
 static const char *const words[BT_COMPILE_DUMP_COUNT] = {
 #define WORD(name, word, text) word,
@@ -182,6 +183,37 @@ static bt_status compile(step *s, bt_case_compiled *out)
     return dump_groups(s);
 }
 
+// The group of a kernel case: memory is not touched.
+static bt_status compile_kernel(const cJSON *kernel, const char *target_name, bt_case_compiled *out)
+{
+    static char somewhere;
+    bt_kernel_body body;
+    bt_kernel_items items;
+    bt_kernel_args args;
+    bt_target target;
+    bt_code_cache cache;
+    bt_fused group;
+    int field_of[BT_FUSED_OPERANDS_MOST];
+    void *at[BT_OPERANDS_MAX];
+    for (int i = 0; i < BT_OPERANDS_MAX; ++i) {
+        at[i] = &somewhere;
+    }
+    BT_TRY(bt_target_parse(target_name ? target_name : "cpu", &target));
+    BT_TRY(bt_kernel_body_make(kernel, &body));
+    body.args(&body, body.rows, at, false, false, &items, &args);
+    BT_TRY(bt_kernel_generated_group(body.op, &args, target.kind, &group, field_of));
+    *out = (bt_case_compiled){.calls = 1, .simple_calls = 1, .groups = 1, .fused_calls = 1};
+    out->bytes_before = out->bytes_after = bt_fused_bytes(&group);
+    out->with_code = target_name ? 1 : -1;
+    if (!target_name) {
+        return BT_OK;
+    }
+    BT_TRY(bt_code_cache_from_environment(&cache));
+    bt_status status = bt_compile_ahead(&target, &group, &cache);
+    bt_code_cache_close(&cache);
+    return status;
+}
+
 bt_status bt_case_compile(const cJSON *item, const char *target, const char *folder, unsigned dumps,
                           bt_case_compiled *out)
 {
@@ -197,6 +229,10 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
                                .val_shards = &shard,
                                .val_shard_count = 1};
     *out = (bt_case_compiled){0};
+    if (bt_json_get(item, "kernel")) {
+        return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, out),
+                                "compile %s", s.name);
+    }
     BT_TRY(bt_case_train_plan(&work, &s.plan));
     BT_TRY(dumps ? bt_dir_make(folder) : BT_OK);
     bt_status status = compile(&s, out);

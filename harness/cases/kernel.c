@@ -146,6 +146,7 @@ static bt_status with_stream(kernel_run *run, const cJSON *kernel, const bt_case
             bt_kernel_call_release(run, &run->calls[i]);
         }
         bt_mem_free(run->calls);
+        bt_kernel_generated_release(run->generated);
         bt_gemm_tuner_close(run->tuner);
         bt_pool_destroy(run->pool);
         bt_error_quiet_end();
@@ -160,6 +161,7 @@ bt_status bt_case_run_kernel(const bt_case_work *work, const bt_case_listener *l
     const cJSON *kernel = bt_json_get(work->item, "kernel");
     bt_device device;
     kernel_run run = {.seed = (uint64_t)bt_json_number_of(kernel, "seed"),
+                      .generates = strcmp(bt_json_text_of(kernel, "compile"), "on") == 0,
                       .inject_slowdown = work->inject_slowdown};
     BT_TRY(bt_kernel_body_make(kernel, &run.body));
     BT_TRY(bt_device_open(work->device, work->ordinal, &device));

@@ -2,11 +2,15 @@
 #ifndef BT_HARNESS_CASES_KERNEL_H
 #define BT_HARNESS_CASES_KERNEL_H
 
+#include "framework/compiler/group.h"
+#include "framework/compiler/lower.h"
 #include "framework/device/region.h"
 #include "framework/linalg/tune.h"
 #include "framework/memory/pool.h"
 #include "harness/cases/cases.h"
 #include "harness/cases/operands.h"
+
+typedef struct bt_kernel_generated bt_kernel_generated;
 
 typedef struct kernel_call {
     void *at[BT_OPERANDS_MAX]; // blocks of the pool
@@ -22,10 +26,12 @@ typedef struct kernel_run {
     bt_device *device;
     bt_pool *pool;
     bt_stream stream;
-    bt_gemm_tuner *tuner;    // NULL: matrix products run by estimates
-    const bt_kernel *kernel; // the row that serves the call
-    bt_kernel_plan plan;     // by which it does; number 0: the row chooses
-    kernel_call *calls;      // [call_count]: one, or copies that rotate
+    bt_gemm_tuner *tuner;           // NULL: matrix products run by estimates
+    bool generates;                 // generated code serves the call, not the table
+    bt_kernel_generated *generated; // owned; NULL: not yet, or not wanted
+    const bt_kernel *kernel;        // the row that serves the call
+    bt_kernel_plan plan;            // by which it does; number 0: the row chooses
+    kernel_call *calls;             // [call_count]: one, or copies that rotate
     int64_t call_count;
     double inject_slowdown; // samples take longer by this share; 0: none
 } kernel_run;
@@ -45,6 +51,22 @@ BT_CHECKED bt_status bt_kernel_call_fill(kernel_run *run, kernel_call *call);
 // Owns    *call: the caller, bt_kernel_call_release, also after a failure
 BT_CHECKED bt_status bt_kernel_call_make(kernel_run *run, kernel_call *call);
 void bt_kernel_call_release(const kernel_run *run, kernel_call *call);
+
+// ---- kernel_generated.c ------------------------------------------------------------------------
+
+// Code for the call on the device, from the user's cache or made now.
+// Owns    the caller, bt_kernel_generated_release
+// Errors  UNSUPPORTED (no code is generated for such a call), UNAVAILABLE (no compiler)
+BT_CHECKED bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op,
+                                              bt_dtype dtype, const void *args,
+                                              bt_kernel_generated **out);
+// The row that launches it; one at a time in a process. Borrowed.
+const bt_kernel *bt_kernel_generated_row(const bt_kernel_generated *generated);
+void bt_kernel_generated_release(bt_kernel_generated *generated);
+// The call's group for a target. field_of [BT_FUSED_OPERANDS_MOST]: of which field of the op's
+// struct each operand is.
+BT_CHECKED bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args,
+                                               bt_target_kind kind, bt_fused *group, int *field_of);
 
 // ---- kernel_parts.c ----------------------------------------------------------------------------
 

@@ -119,6 +119,14 @@ static bt_status find_kernel(kernel_run *run, const kernel_call *call)
     const bt_kernel_body *body = &run->body;
     const bt_kernel_plan *plan = NULL;
     run->plan = (bt_kernel_plan){0};
+    if (run->generates) {
+        if (!run->generated) {
+            BT_TRY(bt_kernel_generated_make(run->device, body->op, body->main, &call->args,
+                                            &run->generated));
+        }
+        run->kernel = bt_kernel_generated_row(run->generated);
+        return BT_OK;
+    }
     if (body->op != BT_KERNEL_GEMM || !run->tuner) {
         return bt_kernel_find(run->device, body->op, body->main, &call->args, &run->kernel);
     }

@@ -23,7 +23,8 @@ static bt_status compile_cases(const bt_plan *plan, const char *target, const ch
     for (int64_t i = 0; i < plan->case_count; ++i) {
         const cJSON *item = bt_plan_case(plan, i);
         bt_case_compiled result;
-        if (!bt_plan_times_calls(item)) {
+        const char *generated = bt_json_text_of(bt_json_get(item, "kernel"), "compile");
+        if (!bt_plan_times_calls(item) || strcmp(generated, "on") == 0) {
             BT_TRY(bt_case_compile(item, target, folder, dumps, &result));
             row(bt_json_get(item, "name")->valuestring, &result, table);
             ++compiled;
@@ -31,7 +32,8 @@ static bt_status compile_cases(const bt_plan *plan, const char *target, const ch
     }
     return compiled ? BT_OK
                     : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                               "suite %s, profile %s: no case trains, so there is no step to "
+                               "suite %s, profile %s: no case trains or generates code, so there "
+                               "is nothing to "
                                "compile; choose another --profile",
                                plan->suite, plan->profile);
 }

@@ -203,6 +203,7 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
     }
     const cJSON *from = bt_json_get(self->item, "kernel");
     const cJSON *systems = bt_json_get(self->item, "systems");
+    const char *compile = bt_json_text_of(from, "compile"); // "" where it is not given
     cJSON *item = cJSON_CreateObject();
     cJSON *kernel = item ? cJSON_AddObjectToObject(item, "kernel") : NULL;
     bool made =
@@ -213,6 +214,7 @@ static bt_status add_case(const combining *self, bt_kernel_case_op op, const cha
         cJSON_AddStringToObject(kernel, "dtype", dtype) &&
         cJSON_AddStringToObject(kernel, "cache", cache) &&
         cJSON_AddStringToObject(kernel, "shape", shape) &&
+        (!*compile || cJSON_AddStringToObject(kernel, "compile", compile)) &&
         cJSON_AddNumberToObject(kernel, "seed", bt_json_number_of(from, "seed")) &&
         cJSON_AddNumberToObject(kernel, "max_time_s", bt_json_number_of(from, "max_time_s")) &&
         cJSON_AddNumberToObject(kernel, "timeout_s", bt_json_number_of(from, "timeout_s")) &&

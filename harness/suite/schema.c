@@ -204,6 +204,9 @@ const bt_suite_key bt_suite_keys[] = {
         "over five times the cache; hot: the same operands again and again."),
     {BT_SUITE_KERNEL, "shape", BT_SUITE_TEXTS, 0, 0, NULL, 0, NULL, false, true,
      "Lengths of the axes, as in 16384x768; of tensors also the names block and gpt2_124m."},
+    CHOICE_ROW(KERNEL, "compile", "on|off", NULL, false, true,
+               "on: generated code instead of the kernel that the table would choose; left out: "
+               "off."),
     WHOLE_ROW(KERNEL, "seed", 0, WHOLE_MAX, "1337", "Of the operands."),
     REAL_ROW(KERNEL, "max_time_s", 0.01, 3600, "10", "Bound on the measuring of one case."),
     REAL_ROW(KERNEL, "timeout_s", 0.1, 1e6, "600",

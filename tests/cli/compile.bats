@@ -75,6 +75,26 @@ teardown() {
     fi
 }
 
+@test "a kernel case runs generated code where there is some, and says so where there is none" {
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        skip "no compiler"
+    fi
+    export BT_CACHE_DIR=$PWD/cache
+    gelu_suite '["64x16", "4x5"], "compile": "on", "direction": ["forward", "backward"]' >k.json
+    run "$bench" run ./k.json --db a.sqlite -q
+    [ "$status" = 0 ]
+    [ "$(grep -c 'generated$' <<<"$output")" = 4 ]
+    sed 's/"gelu", "shape": .*\], "comp/"embedding", "shape": ["8x4x5"], "comp/; s/, "direction": \[[^]]*\]//' k.json >e.json
+    run "$bench" run ./e.json --db a.sqlite -q
+    [ "$status" != 0 ]
+    [[ $output == *"no code is generated for this call: it gathers by ids"* ]]
+    # Code of every kind for a GPU, ahead.
+    run "$bench" compile compiler --profile gpu --target sm_90
+    [ "$status" = 0 ]
+    [ "$(grep -c '_generated' <<<"$output")" = "$(grep -cE ' 1 +1 +1 +1 ' <<<"$output")" ]
+    [ "$(find cache/code -type f | wc -l)" -gt 6 ]
+}
+
 @test "a dump without a folder, an unknown one and a suite without training are refused" {
     run "$bench" compile s.json --dump graph
     [ "$status" = 2 ]

@@ -1,0 +1,129 @@
+// harness/cases/kernel_generated.c - a kernel case whose call runs as generated code
+//
+// The call becomes a graph of one node and that a group (framework/compiler), whose code stands in
+// for the kernel that the table would choose: checked and timed alike.
+#include <string.h>
+
+#include "framework/compiler/run.h"
+#include "harness/cases/kernel.h"
+
+struct bt_kernel_generated {
+    bt_kernel row; // that run->kernel points to
+    bt_code_cache cache;
+    bt_compiled *code;
+    bt_fused group;
+    int field_of[BT_FUSED_OPERANDS_MOST]; // of the op's struct: where an operand's memory is
+};
+
+// Of the case under way: a worker runs one at a time, and a row's launch has no self.
+static const bt_kernel_generated *active;
+
+static bt_status launch(const bt_launch *to, const void *args)
+{
+    bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
+    void *at[BT_FUSED_OPERANDS_MOST];
+    (void)bt_kernel_operands_of(active->row.op, args, fields);
+    for (int i = 0; i < active->group.operand_count; ++i) {
+        const void *pointer = fields[active->field_of[i]].pointer;
+        memcpy(&at[i], &pointer, sizeof pointer); // args say what is written
+    }
+    return bt_compiled_run(active->code, to->stream, active->group.shape[0], at);
+}
+
+// A graph of the call: what it reads are inputs, what it writes new values. values[field]: -1 where
+// the call does not touch it.
+static bt_status make_graph(bt_kernel_op op, const void *args, bt_dag *graph, int *values)
+{
+    bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
+    bt_dag_binding bindings[BT_KERNEL_OPERANDS_MOST];
+    int results[BT_KERNEL_OPERANDS_MOST], count = 0, place[BT_KERNEL_OPERANDS_MOST];
+    const int all = bt_kernel_operands_of(op, args, fields);
+    for (int i = 0; i < all; ++i) {
+        values[i] = -1;
+        if (fields[i].reads) {
+            BT_TRY(
+                bt_dag_input(graph, fields[i].dtype, fields[i].span, fields[i].name, &values[i]));
+        }
+        if (fields[i].reads || fields[i].writes) {
+            bindings[count] = (bt_dag_binding){.field = fields[i].name, .value = values[i]};
+            place[count++] = i;
+        }
+    }
+    BT_TRY(bt_dag_call(graph, op, args, bindings, count, results));
+    for (int k = 0; k < count; ++k) {
+        if (results[k] >= 0) {
+            values[place[k]] = results[k];
+            BT_TRY(bt_dag_output(graph, results[k]));
+        }
+    }
+    return BT_OK;
+}
+
+static bt_status make_group(const bt_dag *graph, bt_target_kind kind, bt_fused *group)
+{
+    const bt_fuse_options options = {.any_order = kind == BT_TARGET_CUDA};
+    const int node = 0;
+    const char *why = NULL;
+    bt_fused_of_nodes(graph, &options, &node, 1, group, &why);
+    if (why) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "no code is generated for this call: %s", why);
+    }
+    bt_fused_collapse(group);
+    return BT_OK;
+}
+
+bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args, bt_target_kind kind,
+                                    bt_fused *group, int *field_of)
+{
+    int values[BT_KERNEL_OPERANDS_MOST];
+    bt_dag graph = {0};
+    bt_status status = make_graph(op, args, &graph, values);
+    status = status ? status : make_group(&graph, kind, group);
+    for (int i = 0; status == BT_OK && i < group->operand_count; ++i) {
+        for (field_of[i] = 0; values[field_of[i]] != group->operands[i].value; ++field_of[i]) {
+        }
+    }
+    bt_dag_release(&graph);
+    return status;
+}
+
+bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op, bt_dtype dtype,
+                                   const void *args, bt_kernel_generated **out)
+{
+    const bool cpu = device->backend->kind == BT_DEVICE_CPU;
+    void *block = NULL;
+    *out = NULL;
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_kernel_generated), &block));
+    bt_kernel_generated *g = block;
+    bt_status status = bt_kernel_generated_group(op, args, cpu ? BT_TARGET_CPU : BT_TARGET_CUDA,
+                                                 &g->group, g->field_of);
+    status = status ? status : bt_code_cache_from_environment(&g->cache);
+    status = status ? status : bt_compile_for(device, &g->group, &g->cache, &g->code);
+    if (status) {
+        bt_kernel_generated_release(g);
+        return status;
+    }
+    g->row = (bt_kernel){.op = op,
+                         .device = device->backend->kind,
+                         .dtype = dtype,
+                         .name = "generated",
+                         .launch = launch};
+    *out = g;
+    return BT_OK;
+}
+
+const bt_kernel *bt_kernel_generated_row(const bt_kernel_generated *generated)
+{
+    active = generated;
+    return &generated->row;
+}
+
+void bt_kernel_generated_release(bt_kernel_generated *generated)
+{
+    if (generated) {
+        bt_compiled_release(generated->code);
+        bt_code_cache_close(&generated->cache);
+        active = active == generated ? NULL : active;
+        bt_mem_free(generated);
+    }
+}
