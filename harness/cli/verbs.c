@@ -302,8 +302,10 @@ const bt_cli_verb bt_cli_verbs[] = {
      "calls, without running a kernel; simplifies it; joins calls into groups. The table says how\n"
      "many calls there are, how many activations are saved for the backward, how many calls are in\n"
      "groups, and what those calls and the groups move. Dumps say the rest: 'groups' has a line for\n"
-     "each decision with its reason.\n"
-     "  bt-bench compile suites/gpt2_124m --profile cpu --dump graph,groups -o compiled",
+     "each decision with its reason. With --target the code of each group that compile: on would\n"
+     "form is generated into the cache, also for a machine that has no compiler.\n"
+     "  bt-bench compile suites/llama_124m --profile cpu --dump graph,groups -o compiled\n"
+     "  bt-bench compile suites/llama_124m --profile gpu --filter bf16 --target sm_90",
      compile_options, 1, 1, bt_verb_compile},
     {"sample", "--from MODEL [--prompt TEXT]", "text from a model",
      "A MODEL is what 'bt-bench checkpoint' takes. The same build, device, model, prompt and seed give\n"
