@@ -160,10 +160,14 @@ static void *monitor_main(void *argument)
     bt_device_group *group = argument;
     uint32_t seen = 0;
     int64_t since_ns = bt_clock_ns();
-    while (!atomic_load(&group->stopping) && atomic_load(&group->failing) == 0) {
-        ask_fault(group);
-        ask_marks(group, &seen, &since_ns);
-        ask_control(group);
+    while (!atomic_load(&group->stopping)) {
+        if (atomic_load(&group->failing) == 0) {
+            ask_fault(group);
+            ask_marks(group, &seen, &since_ns);
+            ask_control(group);
+        } else if (atomic_load(&group->failing) == 2) {
+            group->give_up(group); // streams may hold further waits
+        }
         (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
     return NULL;

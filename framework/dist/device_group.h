@@ -7,7 +7,8 @@
 //
 // Invariants
 //   1. From start to finish only the monitor uses the control group, or whoever holds `lock`.
-//   2. give_up is called at most once, by any thread, before the failure is visible to calls.
+//   2. give_up is called by the thread that fails the group, before the failure is visible to
+//      calls; from then on by the monitor, over and over: a stream may hold several waits.
 #ifndef BT_DIST_DEVICE_GROUP_H
 #define BT_DIST_DEVICE_GROUP_H
 
