@@ -46,9 +46,23 @@ bt_status bt_context_synchronize(bt_context *context)
     return context->device->backend->stream_synchronize(context->device, context->stream);
 }
 
+// Bytes that tell a watching thread how far the device has come. One that cannot be enqueued is
+// left out: what follows it fails for the same reason.
+static void enqueue_mark(bt_context *context, unsigned char *at, uint8_t byte, size_t size_bytes)
+{
+    if (at && !context->dry) {
+        bt_error_quiet_begin();
+        bt_status status =
+            context->device->backend->fill(context->device, at, byte, size_bytes, context->stream);
+        (void)status;
+        bt_error_quiet_end();
+    }
+}
+
 void bt_range_push(bt_context *context, const char *name)
 {
     context->device->backend->range_push(name);
+    enqueue_mark(context, bt_ranges_marks_clear(context->ranges), 0, BT_RANGES_MARKS);
     bt_ranges_push(context->ranges, name);
     if (context->range_hook.push) {
         context->range_hook.push(context->range_hook.self, name);
@@ -60,6 +74,7 @@ void bt_range_pop(bt_context *context)
     if (context->range_hook.pop) {
         context->range_hook.pop(context->range_hook.self);
     }
+    enqueue_mark(context, bt_ranges_mark(context->ranges), 1, 1);
     bt_ranges_pop(context->ranges);
     context->device->backend->range_pop();
 }

@@ -77,6 +77,26 @@ static bt_status open_loaders(bt_trainer *t)
     return bt_error_context(bt_loader_create(&options, &t->val), "validation data");
 }
 
+static bt_status open_marks(bt_trainer *t)
+{
+    bt_device *device = &t->session.device;
+    bt_ranges *ranges = t->session.context.ranges;
+    if (ranges->watched) {
+        BT_TRY(device->backend->pinned_alloc(device, BT_RANGES_MARKS, &t->marks));
+        memset(t->marks, 0, BT_RANGES_MARKS);
+        bt_ranges_marks_keep(ranges, t->marks);
+    }
+    return BT_OK;
+}
+
+static void close_marks(bt_trainer *t)
+{
+    if (t->marks) {
+        bt_ranges_marks_keep(t->session.context.ranges, NULL);
+        t->session.device.backend->pinned_free(&t->session.device, t->marks);
+    }
+}
+
 static bt_status open_device(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
@@ -89,6 +109,7 @@ static bt_status open_device(bt_trainer *t)
     t->session.context.kernel_hook = (bt_kernel_hook){t, on_kernel};
     t->session.context.ranges = t->observer->ranges ? t->observer->ranges : &t->ranges;
     t->session.context.anomaly = plan->anomaly;
+    BT_TRY(open_marks(t));
     BT_TRY(t->session.device.backend->event_create(&t->session.device, &t->step_start));
     return t->session.device.backend->event_create(&t->session.device, &t->step_stop);
 }
@@ -184,6 +205,7 @@ void bt_trainer_close(bt_trainer *t)
     if (t->step_stop) {
         t->session.device.backend->event_destroy(&t->session.device, t->step_stop);
     }
+    close_marks(t);
     bt_session_close(&t->session);
     bt_loader_destroy(t->val);
     bt_loader_destroy(t->train);

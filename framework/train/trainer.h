@@ -78,8 +78,9 @@ typedef struct bt_trainer {
     bt_keep keep;
     bt_faults faults;
     bt_trace trace;
-    bt_ranges ranges;                        // where the observer has none
-    float loss, grad_norm;                   // of the last step
+    bt_ranges ranges;      // where the observer has none
+    void *marks;           // owned, page-locked [BT_RANGES_MARKS] bytes; NULL: nobody watches
+    float loss, grad_norm; // of the last step
     bt_seen_kernel seen[BT_TRAINER_KERNELS]; // reported once each
     int seen_count, reported_count;
     bool plans_seen; // a training step is done: from now on a row that is known has no news

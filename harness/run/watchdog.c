@@ -16,7 +16,7 @@
 #define NS_PER_S 1000000000LL
 
 struct bt_watchdog {
-    const bt_ranges *ranges; // borrowed
+    bt_ranges *ranges; // borrowed
     bt_watchdog_alarm alarm;
     int64_t limit_ns;
     atomic_ullong beats;
@@ -62,8 +62,9 @@ static void *watch(void *argument)
         signs = now;
         seen_ns = now_ns;
         if (still_ns >= self->limit_ns) {
-            char text[BT_RANGES_TEXT_BYTES];
-            if (self->alarm.hangs(self->alarm.self, bt_ranges_text(self->ranges, text))) {
+            char text[BT_RANGES_TEXT_BYTES], device[BT_RANGES_DEVICE_TEXT_BYTES];
+            if (self->alarm.hangs(self->alarm.self, bt_ranges_text(self->ranges, text),
+                                  bt_ranges_device_text(self->ranges, device))) {
                 break;
             }
             still_ns = 0;
@@ -90,7 +91,7 @@ static void release(bt_watchdog *self)
     bt_mem_free(self);
 }
 
-bt_status bt_watchdog_start(const bt_ranges *ranges, double limit_s, bt_watchdog_alarm alarm,
+bt_status bt_watchdog_start(bt_ranges *ranges, double limit_s, bt_watchdog_alarm alarm,
                             bt_watchdog **out)
 {
     pthread_condattr_t attributes;
@@ -101,6 +102,7 @@ bt_status bt_watchdog_start(const bt_ranges *ranges, double limit_s, bt_watchdog
     bt_watchdog *self = NULL;
     BT_TRY(BT_MEM_ARRAY(1, &self));
     self->ranges = ranges;
+    ranges->watched = true;
     self->alarm = alarm;
     self->limit_ns = (int64_t)(limit_s * (double)NS_PER_S);
     (void)pthread_mutex_init(&self->mutex, NULL);

@@ -14,18 +14,19 @@
 typedef struct bt_watchdog bt_watchdog;
 
 // Told once, on the watching thread, when there was no sign of life for limit_s seconds: where the
-// worker is, as bt_ranges_text says it. It returns false when that is no hang after all; then the
-// seconds count anew.
+// worker is, as bt_ranges_text says it, and how far the device has come, as bt_ranges_device_text
+// does. It returns false when that is no hang after all; then the seconds count anew.
 typedef struct bt_watchdog_alarm {
-    bool (*hangs)(void *self, const char *where);
+    bool (*hangs)(void *self, const char *where, const char *device);
     void *self; // borrowed
 } bt_watchdog_alarm;
 
 // limit_s <= 0: nobody watches, *out is NULL, which the other functions take.
-// Owns    *out: the caller, bt_watchdog_stop. `ranges` is borrowed and outlives it.
+// Owns    *out: the caller, bt_watchdog_stop. `ranges` is borrowed and outlives it; it is `watched`
+//         from now on.
 // Errors  OUT_OF_MEMORY, UNAVAILABLE (no thread)
-BT_CHECKED bt_status bt_watchdog_start(const bt_ranges *ranges, double limit_s,
-                                       bt_watchdog_alarm alarm, bt_watchdog **out);
+BT_CHECKED bt_status bt_watchdog_start(bt_ranges *ranges, double limit_s, bt_watchdog_alarm alarm,
+                                       bt_watchdog **out);
 void bt_watchdog_beat(bt_watchdog *watchdog);
 // Waits for the watching thread. Not from the alarm.
 void bt_watchdog_stop(bt_watchdog *watchdog);

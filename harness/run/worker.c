@@ -61,16 +61,18 @@ static bt_status say(worker *self, const bt_run_event *event)
 }
 
 // On the watching thread. Whoever is in the middle of a line waits for the recorder: no hang.
-static bool hangs(void *context, const char *where)
+static bool hangs(void *context, const char *where, const char *device)
 {
     worker *self = context;
-    char message[BT_RANGES_TEXT_BYTES + 160];
+    char message[BT_RANGES_TEXT_BYTES + BT_RANGES_DEVICE_TEXT_BYTES + 160];
     if (pthread_mutex_trylock(&self->speaking) != 0) {
         return false;
     }
     (void)snprintf(message, sizeof message,
-                   "the worker hangs in %s: nothing began or ended there for train.hang_s seconds",
-                   *where ? where : "no range (opening the device, model or data)");
+                   "the worker hangs in %s: nothing began or ended there for train.hang_s seconds"
+                   "%s%s",
+                   *where ? where : "no range (opening the device, model or data)",
+                   *device ? "; " : "", device);
     const bt_run_event event = {.type = BT_RUN_EVENT_ERROR,
                                 .as.error = {bt_status_text(BT_STATUS_INTERNAL), message}};
     (void)!write_event(self, &event);

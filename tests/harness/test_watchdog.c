@@ -29,12 +29,13 @@ static void sleep_ms(long ms)
 typedef struct heard {
     atomic_int alarms;
     bool ends; // what the alarm answers
-    char where[BT_RANGES_TEXT_BYTES];
+    char where[BT_RANGES_TEXT_BYTES], device[BT_RANGES_DEVICE_TEXT_BYTES];
 } heard;
 
-static bool hear(void *self, const char *where)
+static bool hear(void *self, const char *where, const char *device)
 {
     heard *h = self;
+    (void)snprintf(h->device, sizeof h->device, "%s", device);
     (void)snprintf(h->where, sizeof h->where, "%s", where);
     atomic_fetch_add(&h->alarms, 1);
     return h->ends;
@@ -57,6 +58,74 @@ static void a_thread_that_stands_still_is_noticed(void **state)
     bt_watchdog_stop(dog);
     assert_int_equal(h.alarms, 1); // told once
     assert_string_equal(h.where, "step/forward (gemm_f32)");
+    assert_string_equal(h.device, ""); // of which nothing is known
+}
+
+// ---- how far the device has come ----------------------------------------------------------------
+
+// A range with so many kernels. Returns the byte that the device is to set behind it.
+static unsigned char *run_range(bt_ranges *ranges, const char *name, int kernels)
+{
+    bt_ranges_push(ranges, name);
+    for (int i = 0; i < kernels; ++i) {
+        bt_ranges_note(ranges, "kernel");
+        bt_ranges_note(ranges, NULL);
+    }
+    unsigned char *mark = bt_ranges_mark(ranges);
+    bt_ranges_pop(ranges);
+    return mark;
+}
+
+static void marks_tell_how_far_the_device_has_come(void **state)
+{
+    (void)state;
+    static bt_ranges ranges;
+    unsigned char done[BT_RANGES_MARKS] = {0};
+    char text[BT_RANGES_DEVICE_TEXT_BYTES];
+    assert_null(bt_ranges_marks_clear(&ranges)); // nobody keeps marks
+    assert_null(run_range(&ranges, "step", 100));
+    assert_string_equal(bt_ranges_device_text(&ranges, text), "");
+    bt_ranges_marks_keep(&ranges, done);
+    assert_ptr_equal(bt_ranges_marks_clear(&ranges), done);
+    assert_string_equal(bt_ranges_device_text(&ranges, text), "");
+    bt_ranges_push(&ranges, "step");
+    assert_null(bt_ranges_marks_clear(&ranges));                              // not the outermost
+    assert_null(run_range(&ranges, "embedding", BT_RANGES_MARK_KERNELS - 1)); // none is due
+    for (int i = 0; i < 3; ++i) {
+        assert_ptr_equal(run_range(&ranges, "block", BT_RANGES_MARK_KERNELS), done + i);
+    }
+    assert_string_equal(bt_ranges_device_text(&ranges, text),
+                        "the device has not completed step/block");
+    done[0] = 1;
+    assert_string_equal(bt_ranges_device_text(&ranges, text),
+                        "the device has completed step/block, not step/block[1]");
+    done[1] = done[2] = 1;
+    assert_string_equal(bt_ranges_device_text(&ranges, text),
+                        "the device has completed everything up to step/block[2]");
+    bt_ranges_marks_keep(&ranges, NULL);
+    assert_string_equal(bt_ranges_device_text(&ranges, text), "");
+}
+
+// The marks of a range that has more than there are lie further apart the next time.
+static void marks_spread_over_a_long_range(void **state)
+{
+    (void)state;
+    static bt_ranges ranges;
+    unsigned char done[BT_RANGES_MARKS] = {0};
+    bt_ranges_marks_keep(&ranges, done);
+    for (int turn = 0; turn < 2; ++turn) {
+        int marks = 0;
+        assert_non_null(bt_ranges_marks_clear(&ranges));
+        bt_ranges_push(&ranges, "step");
+        for (int i = 0; i < BT_RANGES_MARKS + 2; ++i) {
+            const unsigned char *mark = run_range(&ranges, "block", BT_RANGES_MARK_KERNELS);
+            assert_true(!mark || mark == done + marks);
+            marks += mark != NULL;
+        }
+        bt_ranges_pop(&ranges);
+        assert_int_equal(marks, turn ? BT_RANGES_MARKS / 2 + 1 : BT_RANGES_MARKS);
+    }
+    bt_ranges_marks_keep(&ranges, NULL);
 }
 
 static void signs_of_life_keep_it_quiet(void **state)
@@ -181,11 +250,25 @@ static void a_worker_that_hangs_says_in_which_ranges(void **state)
     assert_int_equal(WEXITSTATUS(ended), bt_status_exit_code(BT_STATUS_INTERNAL));
     assert_non_null(strstr(said, "\"event\":\"error\",\"status\":\"internal error\""));
     assert_non_null(strstr(said, "the worker hangs in "
-                                 "step/forward/block/attention/attention (attention_cpu_f32)"));
+                                 "step/forward/block[1]/attention/attention (attention_cpu_f32)"));
     assert_non_null(strstr(said, "\"step\":0,")); // what was said before is whole
+    assert_non_null(strstr(said, "seconds; the device has completed everything up to "
+                                 "step/forward/block/mlp/feed_forward"));
     const faulty_plan late = {FAULTY_HANG, BT_KERNEL_ADAMW, 3, 3};
     (void)run_worker(task_of(1, 100), &late, 0);
     assert_non_null(strstr(said, "hangs in step/optimizer (adamw_"));
+}
+
+// The host has enqueued the step and waits; the device hangs in the second block.
+static void a_device_that_hangs_is_told_apart_from_the_host(void **state)
+{
+    (void)state;
+    const faulty_plan stall = {FAULTY_STALL, BT_KERNEL_ATTENTION, 4, 4}; // step 1, second block
+    const int ended = run_worker(task_of(1, 100), &stall, 0);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == bt_status_exit_code(BT_STATUS_INTERNAL));
+    assert_non_null(strstr(said, "the worker hangs in step: "));
+    assert_non_null(strstr(said, "; the device has completed step/forward/block/mlp/feed_forward, "
+                                 "not step/forward/layernorm"));
 }
 
 static void a_worker_that_was_stopped_goes_on(void **state)
@@ -214,10 +297,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_that_stands_still_is_noticed),
+        cmocka_unit_test(marks_tell_how_far_the_device_has_come),
+        cmocka_unit_test(marks_spread_over_a_long_range),
         cmocka_unit_test(signs_of_life_keep_it_quiet),
         cmocka_unit_test(what_is_no_hang_is_counted_anew),
         cmocka_unit_test(deep_and_unbalanced_ranges_are_survived),
         cmocka_unit_test(a_worker_that_hangs_says_in_which_ranges),
+        cmocka_unit_test(a_device_that_hangs_is_told_apart_from_the_host),
         cmocka_unit_test(a_worker_that_was_stopped_goes_on),
     };
     return cmocka_run_group_tests_name("watchdog", tests, set_up, test_scratch_teardown);

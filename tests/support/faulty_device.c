@@ -21,6 +21,7 @@ static struct {
     int64_t live;
     int64_t joins;
     atomic_bool held;
+    bool stalled;
     pthread_t holder;
 } faulty;
 
@@ -83,6 +84,10 @@ static bt_status launch_row(int index, const bt_launch *launch, const void *args
     }
     while (hit && faulty.plan.kind == FAULTY_HANG) {
         (void)pause();
+    }
+    faulty.stalled |= hit && faulty.plan.kind == FAULTY_STALL;
+    if (faulty.stalled) {
+        return BT_OK;
     }
     bt_status status = row->launch(launch, args);
     if (status == BT_OK && hit) {
@@ -164,8 +169,35 @@ static void event_destroy(bt_device *device, bt_event event)
     bt_cpu_backend.event_destroy(device, event);
 }
 
+static bt_status copy(bt_device *device, void *target, const void *source, size_t size_bytes,
+                      bt_copy_kind kind, bt_stream stream)
+{
+    return faulty.stalled ? BT_OK
+                          : bt_cpu_backend.copy(device, target, source, size_bytes, kind, stream);
+}
+
+static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
+                      bt_stream stream)
+{
+    return faulty.stalled ? BT_OK : bt_cpu_backend.fill(device, target, byte, size_bytes, stream);
+}
+
+static void wait_for_device(void)
+{
+    while (faulty.stalled) {
+        (void)pause();
+    }
+}
+
+static bt_status stream_synchronize(bt_device *device, bt_stream stream)
+{
+    wait_for_device();
+    return bt_cpu_backend.stream_synchronize(device, stream);
+}
+
 static bt_status event_synchronize(bt_device *device, bt_event event)
 {
+    wait_for_device();
     const struct timespec pause_time = {.tv_nsec = 1000000};
     while (atomic_load(&faulty.held) && !pthread_equal(pthread_self(), faulty.holder)) {
         (void)nanosleep(&pause_time, NULL);
@@ -198,7 +230,10 @@ void faulty_device_add(void)
     faulty.backend.name = "faulty";
     faulty.backend.memory_alloc = faulty.backend.pinned_alloc = memory_alloc;
     faulty.backend.memory_free = faulty.backend.pinned_free = memory_free;
+    faulty.backend.copy = copy;
+    faulty.backend.fill = fill;
     faulty.backend.stream_create = stream_create;
+    faulty.backend.stream_synchronize = stream_synchronize;
     faulty.backend.event_create = event_create;
     faulty.backend.event_destroy = event_destroy;
     faulty.backend.event_synchronize = event_synchronize;
@@ -211,6 +246,7 @@ void faulty_device_add(void)
 void faulty_device_plan(const faulty_plan *plan)
 {
     faulty.plan = *plan;
+    faulty.stalled = false;
     faulty.launches = 0;
 }
 

@@ -9,16 +9,17 @@
 
 typedef enum faulty_kind {
     FAULTY_NONE,
-    FAULTY_HANG, // the kernel never returns
-    FAULTY_NAN,  // element 0 of what it wrote becomes NaN
-    FAULTY_FLIP, // every 32nd element, from a given one on, has several bits flipped
-    FAULTY_SCALE // all elements become 1000 times as large
+    FAULTY_HANG,  // the kernel never returns
+    FAULTY_STALL, // from this launch on the device does nothing: work is taken, waits never end
+    FAULTY_NAN,   // element 0 of what it wrote becomes NaN
+    FAULTY_FLIP,  // every 32nd element, from a given one on, has several bits flipped
+    FAULTY_SCALE  // all elements become 1000 times as large
 } faulty_kind;
 
 // What happens to launches of one op; the first launch is number 1.
 typedef struct faulty_plan {
     faulty_kind kind;
-    bt_kernel_op op;    // GEMM, UNARY, CROSS_ENTROPY_MEAN, GRAD_NORM; HANG: any
+    bt_kernel_op op;    // GEMM, UNARY, CROSS_ENTROPY_MEAN, GRAD_NORM; HANG and STALL: any
     int64_t from, last; // launches of `op` that it happens to
 } faulty_plan;
 
