@@ -78,20 +78,27 @@ static bt_status add_block(bt_params *params, const bt_llama_config *c, int64_t 
     return BT_OK;
 }
 
-// A constant of the type of activations from doubles.
+// A constant of the type of activations from doubles, converted here: GPUs have no kernels for f64.
 static bt_status make_constant(bt_params *params, bt_shape shape, const char *name,
                                const double *values, bt_tensor **out)
 {
-    bt_tensor *wide = NULL;
-    BT_TRY(bt_tensor_create(params->context, BT_F64, shape, name, &wide));
-    bt_status status = bt_tensor_write(params->context, wide, values);
-    if (status == BT_OK) {
-        status = bt_tensor_create(params->context, params->compute, shape, name, out);
+    const int64_t count = bt_shape_count(&shape);
+    void *narrow = NULL;
+    BT_TRY(bt_tensor_create(params->context, params->compute, shape, name, out));
+    if (params->compute == BT_F64) {
+        return bt_tensor_write(params->context, *out, values);
     }
-    if (status == BT_OK) {
-        status = bt_tensor_copy(params->context, wide, *out);
+    BT_TRY(bt_mem_alloc((size_t)count, bt_dtype_size(params->compute), &narrow));
+    for (int64_t i = 0; i < count; ++i) {
+        if (params->compute == BT_F32) {
+            ((float *)narrow)[i] = (float)values[i];
+        } else {
+            ((uint16_t *)narrow)[i] = bt_f32_to_bf16((float)values[i]);
+        }
     }
-    bt_tensor_release(wide);
+    bt_status status = bt_tensor_write(params->context, *out, narrow);
+    status = status ? status : bt_context_synchronize(params->context); // narrow ends here
+    bt_mem_free(narrow);
     return status;
 }
 
