@@ -205,6 +205,16 @@ void bt_data_parallel_destroy(bt_data_parallel *p)
     bt_mem_free(p);
 }
 
+bool bt_data_parallel_runs_ahead(const bt_data_parallel *p)
+{
+    return p->sharded && !p->options.no_overlap && p->options.sharding != BT_SHARDING_ZERO3;
+}
+
+bt_status bt_data_parallel_catch_up(bt_data_parallel *p)
+{
+    return bt_data_parallel_runs_ahead(p) ? bt_data_parallel_join(p) : BT_OK;
+}
+
 bool bt_data_parallel_is_sharded(const bt_data_parallel *p) { return p->sharded; }
 
 // ---- sums ---------------------------------------------------------------------------------------

@@ -48,6 +48,11 @@ void bt_data_parallel_destroy(bt_data_parallel *parallel);
 // An optimizer of what this rank updates: all of the list, or its slices.
 BT_CHECKED bt_status bt_data_parallel_optimizer(bt_data_parallel *parallel,
                                                 const bt_adamw_config *config, bt_adamw *optimizer);
+// Whether weights are still gathered when the update's own stream is done: the next forward waits
+// for each bucket as it reads it.
+bool bt_data_parallel_runs_ahead(const bt_data_parallel *parallel);
+// The context's stream goes on behind them.
+BT_CHECKED bt_status bt_data_parallel_catch_up(bt_data_parallel *parallel);
 // Of the group's memory, which is no part of the pool.
 uint64_t bt_data_parallel_window_bytes(const bt_data_parallel *parallel);
 // Whether this rank updates a part alone.

@@ -13,6 +13,7 @@
 #include "framework/base/mem.h"
 #include "framework/train/trainer.h"
 
+enum { ALONE_EVERY = 32 };
 enum { MEMORY_TRAINING, MEMORY_EVALUATION }; // kinds of repeated steps that the pool plans
 
 static bt_status report_start(bt_trainer *t)
@@ -299,6 +300,14 @@ static bool profiles_at(const bt_train_plan *plan, int64_t step)
     return false;
 }
 
+// Where the next forward runs beside a step's last exchange, a step's time holds the exchange of
+// the step before. Some steps, and the last, hold their own as well: behind these nothing may run.
+static bool ends_alone(const bt_trainer *t, int64_t step)
+{
+    return !t->parallel || !bt_data_parallel_runs_ahead(t->parallel) || step % ALONE_EVERY == 0 ||
+           step + 1 == t->plan->steps;
+}
+
 static bt_status run_step(bt_trainer *t, int64_t step)
 {
     const bt_train_plan *plan = t->plan;
@@ -316,6 +325,10 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
     BT_TRY(bt_step_work(t, event.lr));
+    const bool alone = ends_alone(t, step);
+    if (alone && t->parallel) {
+        BT_TRY(bt_data_parallel_catch_up(t->parallel));
+    }
     if (plan->slowdown > 0) {
         BT_TRY(backend->stream_synchronize(&t->session.device, t->session.context.stream));
         bt_clock_stretch(start_ns, plan->slowdown);
@@ -328,7 +341,7 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     event.host_ns = bt_clock_ns() - start_ns;
     // The join waits for every stream. Training must not wait for the copy of a checkpoint, least
     // of all outside of the step's time: a step beside which one still runs is not joined.
-    if (!bt_keep_copies(t)) {
+    if (alone && !bt_keep_copies(t)) {
         BT_TRY(bt_region_end(&t->steps, &t->session.device, event.host_ns));
     }
     BT_TRY(
