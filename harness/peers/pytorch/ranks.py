@@ -65,7 +65,12 @@ def start(task, folder):
     with open(os.path.join(folder, TASK), "w", encoding="utf-8") as file:
         json.dump(task, file)
     environment = dict(os.environ, NCCL_NVLS_ENABLE="0")
-    environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // size)))
+    share = max(1, len(os.sched_getaffinity(0)) // size)
+    environment.setdefault("OMP_NUM_THREADS", str(share))
+    # A whole model, and buckets cut it into many graphs: here the pool of compilers pays, which peer.py
+    # switches off for kernels.
+    if environment.get("TORCHINDUCTOR_COMPILE_THREADS") == "1":
+        environment["TORCHINDUCTOR_COMPILE_THREADS"] = str(min(8, share))
     # Standard output is for events: what ranks print goes to the log. PyTorch 1.13 under Python 3.11
     # starts no ranks without tee and redirects of one of the two streams.
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={size}", "--nnodes=1",
