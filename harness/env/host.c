@@ -88,49 +88,44 @@ static bt_status add_cpu_features(bt_facts *facts)
     return status;
 }
 
-// Facts that are the first line of a file, where there is one.
-typedef struct line_row {
-    const char *key, *path;
-} line_row;
-
-static bt_status add_lines(bt_facts *facts, const line_row *rows, size_t count)
-{
-    for (size_t i = 0; i < count; ++i) {
-        BT_TRY(bt_facts_add_line(facts, rows[i].key, rows[i].path));
-    }
-    return BT_OK;
-}
-
 #define CPUFREQ "/sys/devices/system/cpu/cpu0/cpufreq/"
 
-static bt_status add_cpu(bt_facts *facts)
+// Facts that a file has: its first line, or the value behind a name.
+static bt_status add_files(bt_facts *facts)
 {
-    static const line_row lines[] = {
-        {"cpu.governor", CPUFREQ "scaling_governor"},
-        {"cpu.clock_driver", CPUFREQ "scaling_driver"},
-        {"cpu.clock_min_khz", CPUFREQ "scaling_min_freq"},
-        {"cpu.clock_max_khz", CPUFREQ "scaling_max_freq"},
-        {"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
-        {"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
-        {"cpu.smt", "/sys/devices/system/cpu/smt/active"},
-        {"cpu.isolated", "/sys/devices/system/cpu/isolated"},
-        {"cpu.numa_nodes", "/sys/devices/system/node/online"},
+    static const struct {
+        const char *key, *path, *name; // NULL: the first line
+        char separator;
+    } rows[] = {
+        {"cpu.governor", CPUFREQ "scaling_governor", NULL, 0},
+        {"cpu.clock_driver", CPUFREQ "scaling_driver", NULL, 0},
+        {"cpu.clock_min_khz", CPUFREQ "scaling_min_freq", NULL, 0},
+        {"cpu.clock_max_khz", CPUFREQ "scaling_max_freq", NULL, 0},
+        {"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost", NULL, 0},
+        {"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", NULL, 0},
+        {"cpu.smt", "/sys/devices/system/cpu/smt/active", NULL, 0},
+        {"cpu.isolated", "/sys/devices/system/cpu/isolated", NULL, 0},
+        {"cpu.numa_nodes", "/sys/devices/system/node/online", NULL, 0},
+        {"cpu.model", "/proc/cpuinfo", "model name", ':'},
+        {"cpu.microcode", "/proc/cpuinfo", "microcode", ':'},
+        {"cpu.allowed", "/proc/self/status", "Cpus_allowed_list", ':'},
+        {"memory.numa_allowed", "/proc/self/status", "Mems_allowed_list", ':'},
+        {"memory.total", "/proc/meminfo", "MemTotal", ':'},
+        {"memory.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled", NULL, 0},
+        {"os.name", "/etc/os-release", "PRETTY_NAME", '='},
+        {"os.hypervisor", "/sys/hypervisor/type", NULL, 0},
+        {"os.platform", "/sys/class/dmi/id/product_name", NULL, 0},
     };
     char text[512];
-    value_in("/proc/cpuinfo", "model name", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.model", text));
-    BT_TRY(add_cpu_features(facts));
-    value_in("/proc/cpuinfo", "microcode", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.microcode", text));
-    BT_TRY(add_lines(facts, lines, sizeof lines / sizeof lines[0]));
-    value_in("/proc/self/status", "Cpus_allowed_list", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "cpu.allowed", text));
-    value_in("/proc/self/status", "Mems_allowed_list", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "memory.numa_allowed", text));
-    BT_TRY(add_number(facts, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN)));
-    cpu_set_t usable;
-    int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 0;
-    return add_number(facts, "cpu.usable", count);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        if (rows[i].name) {
+            value_in(rows[i].path, rows[i].name, rows[i].separator, text, sizeof text);
+        } else {
+            first_line(rows[i].path, text, sizeof text);
+        }
+        BT_TRY(bt_facts_add(facts, rows[i].key, text));
+    }
+    return BT_OK;
 }
 
 static bt_status add_cgroup(bt_facts *facts)
@@ -150,32 +145,26 @@ static bt_status add_cgroup(bt_facts *facts)
 
 static bt_status add_system(bt_facts *facts)
 {
-    static const line_row lines[] = {
-        {"memory.huge_pages", "/sys/kernel/mm/transparent_hugepage/enabled"},
-        {"os.hypervisor", "/sys/hypervisor/type"},
-        {"os.platform", "/sys/class/dmi/id/product_name"},
-    };
     char text[512];
     struct utsname names;
+    cpu_set_t usable;
     if (uname(&names) == 0) {
         (void)snprintf(text, sizeof text, "%s %s", names.sysname, names.release);
         BT_TRY(bt_facts_add(facts, "os.kernel", text));
         BT_TRY(bt_facts_add(facts, "os.machine", names.machine));
     }
-    value_in("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "os.name", text));
     BT_TRY(bt_facts_add(facts, "os.libc", gnu_get_libc_version()));
-    return add_lines(facts, lines, sizeof lines / sizeof lines[0]);
+    BT_TRY(add_number(facts, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN)));
+    const bool known = sched_getaffinity(0, sizeof usable, &usable) == 0;
+    return add_number(facts, "cpu.usable", known ? CPU_COUNT(&usable) : 0);
 }
 
 bt_status bt_facts_add_host(bt_facts *facts, const bt_machine *machine)
 {
-    char text[64];
-    BT_TRY(add_cpu(facts));
+    BT_TRY(add_files(facts));
+    BT_TRY(add_cpu_features(facts));
     BT_TRY(add_system(facts));
     BT_TRY(add_cgroup(facts));
-    value_in("/proc/meminfo", "MemTotal", ':', text, sizeof text);
-    BT_TRY(bt_facts_add(facts, "memory.total", text));
     return add_number(facts, "memory.usable_bytes", (long long)machine->host_memory_bytes);
 }
 
@@ -224,14 +213,15 @@ bt_status bt_facts_add_software(bt_facts *facts)
     const bt_build *build = bt_build_get();
     char digest[33];
     bt_build_digest(digest);
-    BT_TRY(bt_facts_add(facts, "build.id", digest));
-    BT_TRY(bt_facts_add(facts, "build.version", build->version));
-    BT_TRY(bt_facts_add(facts, "build.type", build->type));
-    BT_TRY(bt_facts_add(facts, "build.compiler", build->compiler));
-    BT_TRY(bt_facts_add(facts, "build.flags", build->flags));
-    BT_TRY(bt_facts_add(facts, "build.git_commit", build->git_commit));
-    BT_TRY(bt_facts_add(facts, "build.cuda", build->cuda));
-    BT_TRY(bt_facts_add(facts, "build.git_diff", build->git_diff));
+    const struct {
+        const char *key, *value;
+    } rows[] = {{"build.id", digest},          {"build.version", build->version},
+                {"build.type", build->type},   {"build.compiler", build->compiler},
+                {"build.flags", build->flags}, {"build.git_commit", build->git_commit},
+                {"build.cuda", build->cuda},   {"build.git_diff", build->git_diff}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        BT_TRY(bt_facts_add(facts, rows[i].key, rows[i].value));
+    }
     BT_TRY(add_libraries(facts));
     return add_variables(facts);
 }

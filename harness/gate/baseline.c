@@ -213,7 +213,7 @@ static bt_status format_document(const bt_str *raw, bt_str *out)
                                 &json));
     bt_status status = unfold_settings(json.root);
     if (status == BT_OK) {
-        bt_document_format(json.root, out);
+        bt_json_write_document(json.root, out);
         status = bt_str_status(out);
     }
     bt_json_release(&json);
@@ -235,7 +235,7 @@ bt_status bt_baseline_write_public(const char *document, bt_str *out)
             }
         }
     }
-    bt_document_format(json.root, out);
+    bt_json_write_document(json.root, out);
     bt_json_release(&json);
     return bt_str_status(out);
 }

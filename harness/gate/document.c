@@ -1,14 +1,8 @@
 // harness/gate/document.c - pieces of JSON that baselines and rules share
 #include "harness/gate/document.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "framework/base/mem.h"
 #include "harness/record/keep.h"
-
-// ---- reading -----------------------------------------------------------------------------------
 
 bt_status bt_document_copy(bt_document *in, const char *text, const char **out)
 {
@@ -79,63 +73,4 @@ bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *ke
     }
     *out = values;
     return BT_OK;
-}
-
-// ---- form --------------------------------------------------------------------------------------
-
-static int by_key(const void *left, const void *right)
-{
-    const cJSON *const *a = left;
-    const cJSON *const *b = right;
-    return strcmp((*a)->string, (*b)->string);
-}
-
-static bool is_flat(const cJSON *node)
-{
-    bool flat = !cJSON_IsObject(node);
-    for (const cJSON *child = node->child; child && flat; child = child->next) {
-        flat = !cJSON_IsObject(child) && !cJSON_IsArray(child);
-    }
-    return flat || !node->child;
-}
-
-static void format_node(const cJSON *node, int depth, bt_str *out)
-{
-    if (is_flat(node)) {
-        bt_json_write(node, out);
-        return;
-    }
-    size_t count = (size_t)cJSON_GetArraySize(node);
-    void *block = NULL;
-    if (bt_mem_alloc(count, sizeof(cJSON *), &block) != BT_OK) {
-        out->status = out->status == BT_OK ? BT_STATUS_OUT_OF_MEMORY : out->status;
-        return;
-    }
-    const cJSON **members = block;
-    size_t filled = 0;
-    for (const cJSON *child = node->child; child; child = child->next) {
-        members[filled++] = child;
-    }
-    bool object = cJSON_IsObject(node);
-    if (object) {
-        qsort((void *)members, count, sizeof(cJSON *), by_key);
-    }
-    bt_str_append(out, object ? "{\n" : "[\n");
-    for (size_t i = 0; i < count; ++i) {
-        bt_str_format(out, "%*s", 2 * (depth + 1), "");
-        if (object) {
-            bt_json_string(members[i]->string, out);
-            bt_str_append(out, ": ");
-        }
-        format_node(members[i], depth + 1, out);
-        bt_str_append(out, i + 1 < count ? ",\n" : "\n");
-    }
-    bt_str_format(out, "%*s%c", 2 * depth, "", object ? '}' : ']');
-    bt_mem_free(block);
-}
-
-void bt_document_format(const cJSON *root, bt_str *out)
-{
-    format_node(root, 0, out);
-    bt_str_append(out, "\n");
 }

@@ -8,8 +8,6 @@
 #include "harness/suite/json.h"
 #include "harness/text/json_writer.h"
 
-// ---- reading -----------------------------------------------------------------------------------
-
 typedef struct bt_document {
     const bt_json_doc *json; // borrowed
     bt_arena *arena;         // borrowed; holds what is read
@@ -32,11 +30,5 @@ BT_CHECKED bt_status bt_document_copy(bt_document *in, const char *text, const c
 // A list of numbers above 0: [*count] of them, in the arena.
 BT_CHECKED bt_status bt_document_numbers(bt_document *in, const cJSON *list, const char *key,
                                          const double **out, int64_t *count);
-
-// ---- form --------------------------------------------------------------------------------------
-
-// The form in which documents are kept: keys sorted, two spaces a level, lists of numbers and texts
-// on one line, a line break at the end.
-void bt_document_format(const cJSON *root, bt_str *out);
 
 #endif

@@ -5,17 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTS = 4 };
-
-typedef struct combining {
-    const bt_json_doc *json;
-    const cJSON *node;
-    const cJSON *item;
-    bt_plan_selects selects;
-    const void *by;
-    cJSON *cases;
-} combining;
-
 bool bt_collective_size_parse(const char *text, int64_t *size_bytes)
 {
     static const struct {
@@ -44,17 +33,7 @@ static double factor_of(const char *op, double n)
     return 0;
 }
 
-// The index-th value of a text or a list of texts, NULL behind the last.
-static const char *text_at(const cJSON *values, int index)
-{
-    if (cJSON_IsArray(values)) {
-        const cJSON *item = cJSON_GetArrayItem(values, index);
-        return item ? item->valuestring : NULL;
-    }
-    return index == 0 && values ? values->valuestring : NULL;
-}
-
-static bt_status elements_of(const combining *self, const char *size, int64_t ranks,
+static bt_status elements_of(const bt_plan_expansion *self, const char *size, int64_t ranks,
                              int64_t element_bytes, int64_t *size_bytes)
 {
     if (!bt_collective_size_parse(size, size_bytes) || *size_bytes % (element_bytes * ranks) != 0) {
@@ -68,7 +47,7 @@ static bt_status elements_of(const combining *self, const char *size, int64_t ra
     return BT_OK;
 }
 
-static bt_status add_case(const combining *self, const char *const values[LISTS])
+static bt_status add_case(const bt_plan_expansion *self, const char *const values[BT_PLAN_LISTS])
 {
     const char *op = values[0], *dtype = values[1], *size = values[2], *group = values[3];
     const cJSON *from = bt_json_get(self->item, "collective");
@@ -79,61 +58,32 @@ static bt_status add_case(const combining *self, const char *const values[LISTS]
     (void)snprintf(name, sizeof name, "%s.%s.%s.%s.%s",
                    bt_json_get(self->item, "name")->valuestring, op, dtype, size, group);
     (void)snprintf(shape, sizeof shape, "%" PRId64, size_bytes / element_bytes);
-    if (!self->selects(name, self->by)) {
-        return BT_OK;
-    }
-    double bytes = factor_of(op, (double)ranks) * (double)size_bytes;
-    const cJSON *systems = bt_json_get(self->item, "systems");
-    cJSON *item = cJSON_CreateObject();
-    cJSON *kernel = item ? cJSON_AddObjectToObject(item, "kernel") : NULL;
-    bool made =
-        kernel && cJSON_AddStringToObject(item, "name", name) &&
-        cJSON_AddStringToObject(item, "kind", "collective") &&
-        cJSON_AddStringToObject(kernel, "op", op) &&
-        cJSON_AddStringToObject(kernel, "direction", "forward") &&
-        cJSON_AddStringToObject(kernel, "dtype", dtype) &&
-        cJSON_AddStringToObject(kernel, "cache", "none") &&
-        cJSON_AddStringToObject(kernel, "shape", shape) &&
-        cJSON_AddNumberToObject(kernel, "ranks", (double)ranks) &&
-        cJSON_AddStringToObject(kernel, "group", group) &&
-        cJSON_AddNumberToObject(kernel, "max_time_s", bt_json_number_of(from, "max_time_s")) &&
-        cJSON_AddNumberToObject(kernel, "timeout_s", bt_json_number_of(from, "timeout_s")) &&
-        cJSON_AddNumberToObject(kernel, "bytes", bytes) &&
-        cJSON_AddNumberToObject(kernel, "flops", 0) &&
-        (!systems || cJSON_AddItemToObject(item, "systems", cJSON_Duplicate(systems, 1)));
-    if (!made || !cJSON_AddItemToArray(self->cases, item)) {
-        cJSON_Delete(item);
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
-    }
-    return BT_OK;
+    const bt_plan_member members[] = {
+        {.key = "op", .text = op},
+        {.key = "direction", .text = "forward"},
+        {.key = "dtype", .text = dtype},
+        {.key = "cache", .text = "none"},
+        {.key = "shape", .text = shape},
+        {.key = "ranks", .number = (double)ranks},
+        {.key = "group", .text = group},
+        {.key = "max_time_s", .number = bt_json_number_of(from, "max_time_s")},
+        {.key = "timeout_s", .number = bt_json_number_of(from, "timeout_s")},
+        {.key = "bytes", .number = factor_of(op, (double)ranks) * (double)size_bytes},
+        {.key = "flops", .number = 0}};
+    return bt_plan_case_add(self, name, "collective", members,
+                            (int)(sizeof members / sizeof *members));
 }
 
-bt_status bt_plan_collective_expand(const bt_json_doc *json, const cJSON *node, const cJSON *item,
-                                    bt_plan_selects selects, const void *by, cJSON *cases)
+bt_status bt_plan_collective_expand(const bt_plan_expansion *self)
 {
-    static const char *const keys[LISTS] = {"op", "dtype", "size", "group"};
-    const cJSON *collective = bt_json_get(item, "collective");
-    const combining self = {json, node, item, selects, by, cases};
-    int at[LISTS] = {0};
-    for (int i = 0; i < LISTS; ++i) {
-        if (!text_at(bt_json_get(collective, keys[i]), 0)) {
-            return bt_json_error(json, node, BT_JSON_VALUE,
+    static const char *const keys[BT_PLAN_LISTS] = {"op", "dtype", "size", "group"};
+    const cJSON *collective = bt_json_get(self->item, "collective");
+    for (int i = 0; i < BT_PLAN_LISTS; ++i) {
+        if (!bt_plan_text_at(bt_json_get(collective, keys[i]), 0)) {
+            return bt_json_error(self->json, self->node, BT_JSON_VALUE,
                                  "case %s: a collective case needs collective.%s",
-                                 bt_json_get(item, "name")->valuestring, keys[i]);
+                                 bt_json_get(self->item, "name")->valuestring, keys[i]);
         }
     }
-    for (;;) {
-        const char *values[LISTS];
-        for (int i = 0; i < LISTS; ++i) {
-            values[i] = text_at(bt_json_get(collective, keys[i]), at[i]);
-        }
-        BT_TRY(add_case(&self, values));
-        int axis = LISTS - 1; // the last list turns fastest
-        while (axis >= 0 && !text_at(bt_json_get(collective, keys[axis]), ++at[axis])) {
-            at[axis--] = 0;
-        }
-        if (axis < 0) {
-            return BT_OK;
-        }
-    }
+    return bt_plan_combine(self, collective, keys, add_case);
 }

@@ -4,13 +4,10 @@
 
 #include "harness/plan/kernel.h"
 
-// Appends the cases NAME.OP.DTYPE.SIZE.GROUP that an item {name, kind, collective: {op, dtype,
-// size, ranks, group, ...}} with lists stands for and `selects` wants. A case is recorded as the
-// call of a kernel: {op, dtype, shape: elements, bytes: bus bytes, ranks, group}. Errors
-// INVALID_ARGUMENT (a size that is no whole number of elements of each rank), OUT_OF_MEMORY
-BT_CHECKED bt_status bt_plan_collective_expand(const bt_json_doc *json, const cJSON *node,
-                                               const cJSON *item, bt_plan_selects selects,
-                                               const void *by, cJSON *cases);
+// The cases NAME.OP.DTYPE.SIZE.GROUP of collective: {op, dtype, size, ranks, group, ...}. A case is
+// recorded as the call of a kernel: {op, dtype, shape: elements, bytes: bus bytes, ranks, group}.
+// Errors  INVALID_ARGUMENT (a size that is no whole number of elements of each rank), OUT_OF_MEMORY
+BT_CHECKED bt_status bt_plan_collective_expand(const bt_plan_expansion *self);
 // "4KiB", "25MiB" or "1000" (bytes); false: none of these, or more than 2^40.
 bool bt_collective_size_parse(const char *text, int64_t *size_bytes);
 

@@ -137,18 +137,7 @@ double bt_kernel_flops(bt_kernel_case_op op, bool backward, const bt_kernel_shap
 
 // ---- one combination ---------------------------------------------------------------------------
 
-typedef struct combining {
-    const bt_json_doc *json;
-    const cJSON *node;
-    const cJSON *item;
-    bt_plan_selects selects;
-    const void *by;
-    cJSON *cases;
-    bool name_has_cache; // there are several cache modes
-} combining;
-
-// The index-th value of a text or a list of texts, NULL behind the last.
-static const char *text_at(const cJSON *values, int index)
+const char *bt_plan_text_at(const cJSON *values, int index)
 {
     if (cJSON_IsArray(values)) {
         const cJSON *item = cJSON_GetArrayItem(values, index);
@@ -157,13 +146,60 @@ static const char *text_at(const cJSON *values, int index)
     return index == 0 && values ? values->valuestring : NULL;
 }
 
+bt_status bt_plan_combine(const bt_plan_expansion *self, const cJSON *object,
+                          const char *const keys[BT_PLAN_LISTS],
+                          bt_status (*add)(const bt_plan_expansion *self,
+                                           const char *const values[BT_PLAN_LISTS]))
+{
+    int at[BT_PLAN_LISTS] = {0};
+    for (int axis = 0; axis >= 0;) {
+        const char *values[BT_PLAN_LISTS];
+        for (int i = 0; i < BT_PLAN_LISTS; ++i) {
+            values[i] = bt_plan_text_at(bt_json_get(object, keys[i]), at[i]);
+        }
+        BT_TRY(add(self, values));
+        axis = BT_PLAN_LISTS - 1;
+        while (axis >= 0 && !bt_plan_text_at(bt_json_get(object, keys[axis]), ++at[axis])) {
+            at[axis--] = 0;
+        }
+    }
+    return BT_OK;
+}
+
+bt_status bt_plan_case_add(const bt_plan_expansion *self, const char *name, const char *kind,
+                           const bt_plan_member *members, int count)
+{
+    const cJSON *systems = bt_json_get(self->item, "systems");
+    if (!self->selects(name, self->by)) {
+        return BT_OK;
+    }
+    cJSON *item = cJSON_CreateObject();
+    cJSON *kernel = item ? cJSON_AddObjectToObject(item, "kernel") : NULL;
+    bool made = kernel && cJSON_AddStringToObject(item, "name", name) &&
+                cJSON_AddStringToObject(item, "kind", kind);
+    for (int i = 0; made && i < count; ++i) {
+        const bt_plan_member *member = &members[i];
+        made =
+            (member->text ? cJSON_AddStringToObject(kernel, member->key, member->text)
+                          : cJSON_AddNumberToObject(kernel, member->key, member->number)) != NULL;
+    }
+    made =
+        made && (!systems || cJSON_AddItemToObject(item, "systems", cJSON_Duplicate(systems, 1)));
+    if (!made || !cJSON_AddItemToArray(self->cases, item)) {
+        cJSON_Delete(item);
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+    }
+    return BT_OK;
+}
+
 static bool does_multiply(const char *op)
 {
     return strncmp(op, "gemm", 4) == 0 || strncmp(op, "attention", 9) == 0;
 }
 
-static bt_status check_combination(const combining *self, bt_kernel_case_op op, const char *shape,
-                                   bt_kernel_shape *parsed, bool backward, const char *dtype)
+static bt_status check_combination(const bt_plan_expansion *self, bt_kernel_case_op op,
+                                   const char *shape, bt_kernel_shape *parsed, bool backward,
+                                   const char *dtype)
 {
     const char *name = bt_json_get(self->item, "name")->valuestring;
     const op_row *row = &rows[op];
@@ -187,78 +223,49 @@ static bt_status check_combination(const combining *self, bt_kernel_case_op op, 
     return BT_OK;
 }
 
-static bt_status add_case(const combining *self, bt_kernel_case_op op, const char *const values[4])
+static bt_status add_case(const bt_plan_expansion *self, const char *const values[BT_PLAN_LISTS])
 {
     const char *direction = values[0], *dtype = values[1], *cache = values[2], *shape = values[3];
-    bool backward = strcmp(direction, "backward") == 0;
+    const cJSON *from = bt_json_get(self->item, "kernel");
+    const bool backward = strcmp(direction, "backward") == 0;
+    const bool names_cache = bt_plan_text_at(bt_json_get(from, "cache"), 1) != NULL;
+    bt_kernel_case_op op = (bt_kernel_case_op)0;
     bt_kernel_shape parsed;
+    (void)bt_kernel_case_op_parse(bt_json_get(from, "op")->valuestring, &op); // checked before
     BT_TRY(check_combination(self, op, shape, &parsed, backward, dtype));
-    int element_bytes = strcmp(dtype, "f64") == 0 ? 8 : strcmp(dtype, "bf16") == 0 ? 2 : 4;
+    const int element_bytes = strcmp(dtype, "f64") == 0 ? 8 : strcmp(dtype, "bf16") == 0 ? 2 : 4;
     char name[160];
     (void)snprintf(name, sizeof name, "%s.%s.%s.%s%s%s",
                    bt_json_get(self->item, "name")->valuestring, direction, dtype, shape,
-                   self->name_has_cache ? "." : "", self->name_has_cache ? cache : "");
-    if (!self->selects(name, self->by)) {
-        return BT_OK;
-    }
-    const cJSON *from = bt_json_get(self->item, "kernel");
-    const cJSON *systems = bt_json_get(self->item, "systems");
-    const char *compile = bt_json_text_of(from, "compile"); // "" where it is not given
-    cJSON *item = cJSON_CreateObject();
-    cJSON *kernel = item ? cJSON_AddObjectToObject(item, "kernel") : NULL;
-    bool made =
-        kernel && cJSON_AddStringToObject(item, "name", name) &&
-        cJSON_AddStringToObject(item, "kind", "kernel") &&
-        cJSON_AddStringToObject(kernel, "op", rows[op].name) &&
-        cJSON_AddStringToObject(kernel, "direction", direction) &&
-        cJSON_AddStringToObject(kernel, "dtype", dtype) &&
-        cJSON_AddStringToObject(kernel, "cache", cache) &&
-        cJSON_AddStringToObject(kernel, "shape", shape) &&
-        (!*compile || cJSON_AddStringToObject(kernel, "compile", compile)) &&
-        cJSON_AddNumberToObject(kernel, "seed", bt_json_number_of(from, "seed")) &&
-        cJSON_AddNumberToObject(kernel, "max_time_s", bt_json_number_of(from, "max_time_s")) &&
-        cJSON_AddNumberToObject(kernel, "timeout_s", bt_json_number_of(from, "timeout_s")) &&
-        cJSON_AddNumberToObject(kernel, "bytes",
-                                bt_kernel_bytes(op, backward, &parsed, element_bytes)) &&
-        cJSON_AddNumberToObject(kernel, "flops", bt_kernel_flops(op, backward, &parsed)) &&
-        (!systems || cJSON_AddItemToObject(item, "systems", cJSON_Duplicate(systems, 1)));
-    if (!made || !cJSON_AddItemToArray(self->cases, item)) {
-        cJSON_Delete(item);
-        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
-    }
-    return BT_OK;
+                   names_cache ? "." : "", names_cache ? cache : "");
+    const bt_plan_member members[] = {
+        {.key = "op", .text = rows[op].name},
+        {.key = "direction", .text = direction},
+        {.key = "dtype", .text = dtype},
+        {.key = "cache", .text = cache},
+        {.key = "shape", .text = shape},
+        {.key = "compile", .text = bt_json_text_of(from, "compile")},
+        {.key = "seed", .number = bt_json_number_of(from, "seed")},
+        {.key = "max_time_s", .number = bt_json_number_of(from, "max_time_s")},
+        {.key = "timeout_s", .number = bt_json_number_of(from, "timeout_s")},
+        {.key = "bytes", .number = bt_kernel_bytes(op, backward, &parsed, element_bytes)},
+        {.key = "flops", .number = bt_kernel_flops(op, backward, &parsed)}};
+    return bt_plan_case_add(self, name, "kernel", members, (int)(sizeof members / sizeof *members));
 }
 
-bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node, const cJSON *item,
-                                bt_plan_selects selects, const void *by, cJSON *cases)
+bt_status bt_plan_kernel_expand(const bt_plan_expansion *self)
 {
-    static const char *const keys[4] = {"direction", "dtype", "cache", "shape"};
-    const char *name = bt_json_get(item, "name")->valuestring;
-    const cJSON *kernel = bt_json_get(item, "kernel");
+    static const char *const keys[BT_PLAN_LISTS] = {"direction", "dtype", "cache", "shape"};
+    const cJSON *kernel = bt_json_get(self->item, "kernel");
     const cJSON *op_node = bt_json_get(kernel, "op");
     bt_kernel_case_op op;
     if (!cJSON_IsString(op_node) || !bt_kernel_case_op_parse(op_node->valuestring, &op) ||
-        !text_at(bt_json_get(kernel, "shape"), 0)) {
-        return bt_json_error(json, node, BT_JSON_VALUE,
-                             "case %s: a kernel case needs kernel.op and kernel.shape", name);
+        !bt_plan_text_at(bt_json_get(kernel, "shape"), 0)) {
+        return bt_json_error(self->json, self->node, BT_JSON_VALUE,
+                             "case %s: a kernel case needs kernel.op and kernel.shape",
+                             bt_json_get(self->item, "name")->valuestring);
     }
-    combining self = {json, node, item, selects, by, cases, false};
-    self.name_has_cache = text_at(bt_json_get(kernel, "cache"), 1) != NULL;
-    int at[4] = {0};
-    for (;;) {
-        const char *values[4];
-        for (int i = 0; i < 4; ++i) {
-            values[i] = text_at(bt_json_get(kernel, keys[i]), at[i]);
-        }
-        BT_TRY(add_case(&self, op, values));
-        int axis = 3; // the last axis turns fastest
-        while (axis >= 0 && !text_at(bt_json_get(kernel, keys[axis]), ++at[axis])) {
-            at[axis--] = 0;
-        }
-        if (axis < 0) {
-            return BT_OK;
-        }
-    }
+    return bt_plan_combine(self, kernel, keys, add_case);
 }
 
 // ---- ceilings ----------------------------------------------------------------------------------
@@ -302,10 +309,11 @@ static bt_status add_ceiling(const ceiling *what, cJSON *cases)
                    bt_json_number_of(from, "seed"), bt_json_number_of(from, "max_time_s"),
                    bt_json_number_of(from, "timeout_s"));
     cJSON *item = cJSON_Parse(text), *made = cJSON_CreateArray(), *added = NULL;
-    bt_json_doc nowhere = {.name = (char *)"ceiling"};
-    bt_status status = item && made
-                           ? bt_plan_kernel_expand(&nowhere, NULL, item, select_all, NULL, made)
-                           : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
+    const bt_json_doc nowhere = {.name = (char *)"ceiling"};
+    const bt_plan_expansion one = {
+        .json = &nowhere, .item = item, .selects = select_all, .cases = made};
+    bt_status status = item && made ? bt_plan_kernel_expand(&one)
+                                    : bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the plan");
     if (status == BT_OK) {
         added = cJSON_DetachItemFromArray(made, 0);
         cJSON *label = cJSON_CreateString(what->name);

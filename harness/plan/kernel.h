@@ -41,12 +41,40 @@ double bt_kernel_flops(bt_kernel_case_op op, bool backward, const bt_kernel_shap
 // Whether a case of this name is wanted; `by` is the caller's.
 typedef bool (*bt_plan_selects)(const char *name, const void *by);
 
-// Appends the cases that an item {name, kind, kernel: {op, direction, dtype, cache, shape, ...}}
-// with lists stands for and `selects` wants. `node` is where a message points.
+// An item of a suite whose lists stand for several cases of a plan.
+typedef struct bt_plan_expansion {
+    const bt_json_doc *json;
+    const cJSON *node; // where a message points
+    const cJSON *item; // {name, kind, systems, and the object with the lists}
+    bt_plan_selects selects;
+    const void *by;
+    cJSON *cases; // of the plan; appended to
+} bt_plan_expansion;
+
+enum { BT_PLAN_LISTS = 4 };
+
+// A member of a case's object: a text ("": left out), or a number where that is NULL.
+typedef struct bt_plan_member {
+    const char *key, *text;
+    double number;
+} bt_plan_member;
+
+// Calls `add` for each combination of the texts, or lists of texts, under the keys of an object;
+// the last key turns fastest.
+BT_CHECKED bt_status bt_plan_combine(const bt_plan_expansion *self, const cJSON *object,
+                                     const char *const keys[BT_PLAN_LISTS],
+                                     bt_status (*add)(const bt_plan_expansion *self,
+                                                      const char *const values[BT_PLAN_LISTS]));
+// The index-th value of a text or a list of texts, NULL behind the last.
+const char *bt_plan_text_at(const cJSON *values, int index);
+// Appends the case {name, kind, systems, kernel: members [count]} if it is selected.
+// Errors  OUT_OF_MEMORY
+BT_CHECKED bt_status bt_plan_case_add(const bt_plan_expansion *self, const char *name,
+                                      const char *kind, const bt_plan_member *members, int count);
+
+// The cases of kernel: {op, direction, dtype, cache, shape, ...}.
 // Errors  INVALID_ARGUMENT (a shape or direction that the operation has not), OUT_OF_MEMORY
-BT_CHECKED bt_status bt_plan_kernel_expand(const bt_json_doc *json, const cJSON *node,
-                                           const cJSON *item, bt_plan_selects selects,
-                                           const void *by, cJSON *cases);
+BT_CHECKED bt_status bt_plan_kernel_expand(const bt_plan_expansion *self);
 // Puts before the cases what the machine itself reaches: a copy of 256 MiB, "ceiling.<cache>", for
 // each cache mode in them, which their bandwidth is a share of; and a large product,
 // "ceiling.gemm.<dtype>", for each type that is multiplied in. `device`: "cpu", "cuda".

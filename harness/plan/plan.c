@@ -497,32 +497,21 @@ static bt_status add_train(expansion *expand, cJSON *cases)
     return expand->item ? expand_train(expand) : BT_OK;
 }
 
-// A kernel case becomes as many as its lists have combinations.
-static bt_status add_kernels(expansion *expand, cJSON *cases)
+// A kernel or collective case becomes as many as its lists have combinations.
+static bt_status add_calls(expansion *expand, const char *kind, cJSON *cases)
 {
+    const bool is_kernel = strcmp(kind, "kernel") == 0;
     expand->item = cJSON_CreateObject();
-    bt_status status = expand->item ? merge_case(expand, "kernel") : no_memory();
-    cJSON *kernel = bt_json_get(expand->item, "kernel");
-    BT_IF_OK(status, bt_suite_fill_defaults(BT_SUITE_KERNEL, kernel));
-    if (status == BT_OK && expand->options->seed >= 0) {
-        status = replace(kernel, "seed", cJSON_CreateNumber((double)expand->options->seed));
-    }
-    BT_IF_OK(status, bt_plan_kernel_expand(&expand->suite->json, expand->source, expand->item,
-                                           selected, expand->options, cases));
-    cJSON_Delete(expand->item);
-    expand->item = NULL;
-    return status;
-}
-
-// A collective case becomes as many as its lists have combinations.
-static bt_status add_collectives(expansion *expand, cJSON *cases)
-{
-    expand->item = cJSON_CreateObject();
-    bt_status status = expand->item ? merge_case(expand, "collective") : no_memory();
+    bt_status status = expand->item ? merge_case(expand, kind) : no_memory();
+    cJSON *keys = bt_json_get(expand->item, kind);
     BT_IF_OK(status,
-             bt_suite_fill_defaults(BT_SUITE_COLLECTIVE, bt_json_get(expand->item, "collective")));
-    BT_IF_OK(status, bt_plan_collective_expand(&expand->suite->json, expand->source, expand->item,
-                                               selected, expand->options, cases));
+             bt_suite_fill_defaults(is_kernel ? BT_SUITE_KERNEL : BT_SUITE_COLLECTIVE, keys));
+    if (status == BT_OK && is_kernel && expand->options->seed >= 0) {
+        status = replace(keys, "seed", cJSON_CreateNumber((double)expand->options->seed));
+    }
+    const bt_plan_expansion lists = {&expand->suite->json, expand->source, expand->item, selected,
+                                     expand->options,      cases};
+    BT_IF_OK(status, (is_kernel ? bt_plan_kernel_expand : bt_plan_collective_expand)(&lists));
     cJSON_Delete(expand->item);
     expand->item = NULL;
     return status;
@@ -562,10 +551,9 @@ static bt_status add_combinations(expansion *expand, const char *kind, bt_plan_s
         expand->sets = sweep->sets;
         expand->set_count = sweep->set_count;
         expand->suffix = bt_str_text(&suffix);
-        BT_IF_OK(status, strcmp(kind, "kernel") == 0       ? add_kernels(expand, cases)
-                         : strcmp(kind, "collective") == 0 ? add_collectives(expand, cases)
-                         : strcmp(kind, "command") == 0    ? add_command(expand, cases)
-                                                           : add_train(expand, cases));
+        BT_IF_OK(status, strcmp(kind, "command") == 0 ? add_command(expand, cases)
+                         : strcmp(kind, "train") == 0 ? add_train(expand, cases)
+                                                      : add_calls(expand, kind, cases));
         expand->suffix = "";
         bt_str_release(&suffix);
         BT_TRY(status);

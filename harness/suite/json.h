@@ -62,6 +62,9 @@ const char *bt_json_type_name(const cJSON *node);
 void bt_json_write(const cJSON *node, bt_str *out);
 // The same with two-space indentation and the keys in the tree's order, for people.
 void bt_json_write_pretty(const cJSON *node, bt_str *out);
+// The form in which documents are kept: indented, keys sorted, lists of numbers and texts on one
+// line, a line break at the end.
+void bt_json_write_document(const cJSON *root, bt_str *out);
 // One number, null where it is not finite; one quoted string.
 void bt_json_number(double value, bt_str *out);
 void bt_json_string(const char *text, bt_str *out);

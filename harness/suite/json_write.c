@@ -67,69 +67,81 @@ static void write_scalar(const cJSON *node, bt_str *out)
     }
 }
 
-static void write_object(const cJSON *object, bt_str *out)
+typedef struct form {
+    bool sorted; // keys by bytes, not in the tree's order
+    bool lines;  // a member a line, two spaces a level
+    bool flat;   // lists of numbers and texts on one line all the same
+} form;
+
+static bool is_flat(const cJSON *node)
 {
-    size_t count = (size_t)cJSON_GetArraySize(object);
-    void *block = NULL;
-    if (bt_mem_alloc(count, sizeof(cJSON *), &block) != BT_OK) {
+    bool flat = !cJSON_IsObject(node);
+    for (const cJSON *child = node->child; child && flat; child = child->next) {
+        flat = !cJSON_IsObject(child) && !cJSON_IsArray(child);
+    }
+    return flat;
+}
+
+static void write_node(const cJSON *node, form as, int depth, bt_str *out);
+
+static void write_members(const cJSON *node, form as, int depth, bt_str *out)
+{
+    const bool object = cJSON_IsObject(node);
+    const size_t count = (size_t)cJSON_GetArraySize(node);
+    const cJSON **members = NULL;
+    size_t filled = 0;
+    as.lines = as.lines && node->child && !(as.flat && is_flat(node));
+    if (BT_MEM_ARRAY(count, &members) != BT_OK) {
         out->status = out->status == BT_OK ? BT_STATUS_OUT_OF_MEMORY : out->status;
         return;
     }
-    const cJSON **members = block;
-    size_t i = 0;
-    for (const cJSON *child = object->child; child; child = child->next) {
-        members[i++] = child;
+    for (const cJSON *child = node->child; child; child = child->next) {
+        members[filled++] = child;
     }
-    qsort((void *)members, count, sizeof(cJSON *), by_key);
-    bt_str_append(out, "{");
-    for (i = 0; i < count; ++i) {
+    if (object && as.sorted) {
+        qsort((void *)members, count, sizeof(cJSON *), by_key);
+    }
+    bt_str_append(out, object ? "{" : "[");
+    for (size_t i = 0; i < count; ++i) {
         bt_str_append(out, i ? "," : "");
-        bt_json_string(members[i]->string, out);
-        bt_str_append(out, ":");
-        bt_json_write(members[i], out);
+        if (as.lines) {
+            bt_str_format(out, "\n%*s", 2 * (depth + 1), "");
+        }
+        if (object) {
+            bt_json_string(members[i]->string, out);
+            bt_str_append(out, as.lines ? ": " : ":");
+        }
+        write_node(members[i], as, depth + 1, out);
     }
-    bt_str_append(out, "}");
-    bt_mem_free(block);
+    if (as.lines) {
+        bt_str_format(out, "\n%*s", 2 * depth, "");
+    }
+    bt_str_append(out, object ? "}" : "]");
+    bt_mem_free((void *)members);
 }
 
-void bt_json_write(const cJSON *node, bt_str *out)
+static void write_node(const cJSON *node, form as, int depth, bt_str *out)
 {
-    if (cJSON_IsObject(node)) {
-        write_object(node, out);
-    } else if (cJSON_IsArray(node)) {
-        bt_str_append(out, "[");
-        for (const cJSON *child = node->child; child; child = child->next) {
-            bt_json_write(child, out);
-            bt_str_append(out, child->next ? "," : "");
-        }
-        bt_str_append(out, "]");
+    if (cJSON_IsObject(node) || cJSON_IsArray(node)) {
+        write_members(node, as, depth, out);
     } else {
         write_scalar(node, out);
     }
 }
 
-static void write_indented(const cJSON *node, int depth, bt_str *out)
+void bt_json_write(const cJSON *node, bt_str *out)
 {
-    bool nests = cJSON_IsObject(node) || cJSON_IsArray(node);
-    if (!nests || !node->child) {
-        bt_json_write(node, out);
-        return;
-    }
-    bt_str_append(out, cJSON_IsObject(node) ? "{\n" : "[\n");
-    for (const cJSON *child = node->child; child; child = child->next) {
-        bt_str_format(out, "%*s", 2 * (depth + 1), "");
-        if (cJSON_IsObject(node)) {
-            bt_json_string(child->string, out);
-            bt_str_append(out, ": ");
-        }
-        write_indented(child, depth + 1, out);
-        bt_str_append(out, child->next ? ",\n" : "\n");
-    }
-    bt_str_format(out, "%*s%s", 2 * depth, "", cJSON_IsObject(node) ? "}" : "]");
+    write_node(node, (form){.sorted = true}, 0, out);
 }
 
 void bt_json_write_pretty(const cJSON *node, bt_str *out)
 {
-    write_indented(node, 0, out);
+    write_node(node, (form){.lines = true}, 0, out);
+    bt_str_append(out, "\n");
+}
+
+void bt_json_write_document(const cJSON *root, bt_str *out)
+{
+    write_node(root, (form){.sorted = true, .lines = true, .flat = true}, 0, out);
     bt_str_append(out, "\n");
 }
