@@ -293,10 +293,7 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
     BT_TRY(bt_keep(arena, environment, &row->environment));
     BT_TRY(bt_keep(arena, card, &row->card));
     bt_gate_calibrated_rule(&item->rule, &rule);
-    bt_status status = bt_str_status(&rule);
-    BT_IF_OK(status, bt_keep(arena, bt_str_text(&rule), &row->rule_json));
-    bt_str_release(&rule);
-    return status;
+    return bt_keep_str(arena, &rule, &row->rule_json);
 }
 
 bt_status bt_calibration_store(bt_store *store, const bt_calibration_result *result)

@@ -340,20 +340,13 @@ static int start_verb(const bt_cli_verb *verb, int argc, char **argv)
         bt_str_append(&command, i ? " " : "bt-bench ");
         append_word(argv[i], &command);
     }
-    void *words = NULL, *repeated = NULL;
-    int code = 5;
-    if (bt_str_status(&command) == BT_OK &&
-        bt_mem_alloc((size_t)argc, sizeof(char *), &words) == BT_OK &&
-        bt_mem_alloc((size_t)argc, sizeof(char *), &repeated) == BT_OK) {
-        arguments.words = words;
-        arguments.repeated = repeated;
-        arguments.command = bt_str_text(&command);
-        code = run_verb(verb, argc, argv, &arguments);
-    } else {
-        code = fail(BT_STATUS_OUT_OF_MEMORY);
-    }
-    bt_mem_free(words);
-    bt_mem_free(repeated);
+    bt_status status = bt_str_status(&command);
+    BT_IF_OK(status, BT_MEM_ARRAY(argc, &arguments.words));
+    BT_IF_OK(status, BT_MEM_ARRAY(argc, &arguments.repeated));
+    arguments.command = bt_str_text(&command);
+    const int code = status == BT_OK ? run_verb(verb, argc, argv, &arguments) : fail(status);
+    bt_mem_free((void *)arguments.words);
+    bt_mem_free((void *)arguments.repeated);
     bt_str_release(&command);
     return code;
 }

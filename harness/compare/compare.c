@@ -161,19 +161,16 @@ static void choose(const bt_comparison *both, const bool *stands, int64_t *chose
 static bt_status pair_rounds(bt_comparison *both)
 {
     int64_t left_count = both->left.round_count, right_count = both->right.round_count;
-    void *chosen_block = NULL, *used_block = NULL, *pair_block = NULL, *alone_block = NULL,
-         *stands_block = NULL;
+    int64_t *chosen = NULL;
+    bool *used = NULL, *stands = NULL;
+    bt_compare_pair *pairs = NULL;
+    const bt_store_round **alone = NULL;
     bt_arena *arena = &both->arena;
-    BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(int64_t), &chosen_block));
-    BT_TRY(bt_arena_alloc(arena, (size_t)right_count * sizeof(bool), &used_block));
-    BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(bool), &stands_block));
-    BT_TRY(bt_arena_alloc(arena, (size_t)left_count * sizeof(bt_compare_pair), &pair_block));
-    BT_TRY(
-        bt_arena_alloc(arena, (size_t)(left_count + right_count) * sizeof(void *), &alone_block));
-    int64_t *chosen = chosen_block;
-    bool *used = used_block, *stands = stands_block;
-    bt_compare_pair *pairs = pair_block;
-    const bt_store_round **alone = alone_block;
+    BT_TRY(BT_ARENA_ARRAY(arena, left_count, &chosen));
+    BT_TRY(BT_ARENA_ARRAY(arena, right_count, &used));
+    BT_TRY(BT_ARENA_ARRAY(arena, left_count, &stands));
+    BT_TRY(BT_ARENA_ARRAY(arena, left_count, &pairs));
+    BT_TRY(BT_ARENA_ARRAY(arena, left_count + right_count, &alone));
     for (int64_t i = 0; i < left_count; i++) {
         stands[i] = stands_for_its_case(&both->left, &both->left.rounds[i]);
     }

@@ -298,7 +298,6 @@ static bt_status check_quiet(const bt_store_run *run, const bt_baseline_wish *wi
 static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
 {
     bt_arena *arena = &out->arena;
-    void *session = NULL;
     char card[33];
     bt_str machine = {0};
     int64_t disturbed = 0;
@@ -308,10 +307,7 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     bt_gate_card(&run->info.env, card);
     BT_TRY(bt_keep(arena, card, &out->card));
     bt_baseline_machine(&run->info.env, &machine);
-    bt_status status = bt_str_status(&machine);
-    BT_IF_OK(status, bt_keep(arena, bt_str_text(&machine), &out->machine));
-    bt_str_release(&machine);
-    BT_TRY(status);
+    BT_TRY(bt_keep_str(arena, &machine, &out->machine));
     out->suite = run->info.suite.name;
     out->profile = run->info.suite.profile;
     out->plan_hash = run->info.suite.plan_hash;
@@ -321,13 +317,12 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     for (int64_t i = 0; i < out->sides.count; ++i) {
         disturbed += out->sides.items[i].labelled;
     }
-    BT_TRY(bt_arena_alloc(arena, sizeof *out->sessions, &session));
-    bt_baseline_session first = {.run = run->id, .disturbed = disturbed};
-    BT_TRY(bt_keep(arena, bt_format_date(run->started_ns).text, &first.started));
-    *(bt_baseline_session *)session = first;
+    bt_baseline_session *session = NULL;
+    BT_TRY(BT_ARENA_ARRAY(arena, 1, &session));
+    *session = (bt_baseline_session){.run = run->id, .disturbed = disturbed};
     out->sessions = session;
     out->session_count = 1;
-    return BT_OK;
+    return bt_keep(arena, bt_format_date(run->started_ns).text, &session->started);
 }
 
 static bt_status make(const bt_store_run *const *runs, int64_t count, const bt_baseline_wish *wish,

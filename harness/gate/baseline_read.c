@@ -37,14 +37,12 @@ static int by_key(const void *left, const void *right)
 static bt_status read_environment(bt_document *in, const cJSON *root, bt_store_env *out)
 {
     const cJSON *environment = NULL, *hard = NULL, *soft = NULL;
-    void *block = NULL;
     BT_TRY(bt_document_member(in, root, "environment", false, &environment));
     BT_TRY(bt_document_text(in, environment, "digest", &out->digest));
     BT_TRY(bt_document_member(in, environment, "hard", false, &hard));
     BT_TRY(bt_document_member(in, environment, "soft", false, &soft));
-    size_t room = (size_t)cJSON_GetArraySize(hard) + (size_t)cJSON_GetArraySize(soft);
-    BT_TRY(bt_arena_alloc(in->arena, room * sizeof *out->facts, &block));
-    bt_store_fact *facts = block;
+    bt_store_fact *facts = NULL;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(hard) + cJSON_GetArraySize(soft), &facts));
     BT_TRY(read_facts(in, hard, BT_FACT_HARD, facts, &out->fact_count));
     BT_TRY(read_facts(in, soft, BT_FACT_SOFT, facts, &out->fact_count));
     if (out->fact_count > 0) {
@@ -108,13 +106,10 @@ typedef struct metric_values {
 // A list of sessions, or, in a document of format 1, of the rounds of the only one.
 static bt_status read_values(bt_document *in, const cJSON *list, metric_values *out)
 {
-    void *sessions = NULL, *counts = NULL;
     bool nested = cJSON_IsArray(list) && cJSON_IsArray(list->child);
-    size_t room = nested ? (size_t)cJSON_GetArraySize(list) : 1;
-    BT_TRY(bt_arena_alloc(in->arena, room * sizeof *out->sessions, &sessions));
-    BT_TRY(bt_arena_alloc(in->arena, room * sizeof *out->counts, &counts));
-    out->sessions = sessions;
-    out->counts = counts;
+    const int room = nested ? cJSON_GetArraySize(list) : 1;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, room, &out->sessions));
+    BT_TRY(BT_ARENA_ARRAY(in->arena, room, &out->counts));
     for (const cJSON *node = nested ? list->child : list; node; node = nested ? node->next : NULL) {
         BT_TRY(bt_document_numbers(in, node, list->string, &out->sessions[out->session_count],
                                    &out->counts[out->session_count]));

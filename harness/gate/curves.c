@@ -274,18 +274,16 @@ static bt_status read_source(bt_document *in, const cJSON *object, size_t *at)
 bt_status bt_document_read_curves(bt_document *in, const cJSON *object, bt_gate_side *out)
 {
     const cJSON *list = NULL;
-    void *curve_block = NULL, *round_block = NULL;
+    bt_loss_curve *curves = NULL;
+    int64_t *rounds = NULL;
     size_t source = 0;
     out->own_count = out->data_count = out->curve_count = 0;
     if (!bt_json_get(object, "losses")) {
         return BT_OK;
     }
     BT_TRY(bt_document_member(in, object, "losses", true, &list));
-    size_t room = (size_t)cJSON_GetArraySize(list);
-    BT_TRY(bt_arena_alloc(in->arena, room * sizeof(bt_loss_curve), &curve_block));
-    BT_TRY(bt_arena_alloc(in->arena, room * sizeof(int64_t), &round_block));
-    bt_loss_curve *curves = curve_block;
-    int64_t *rounds = round_block;
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &curves));
+    BT_TRY(BT_ARENA_ARRAY(in->arena, cJSON_GetArraySize(list), &rounds));
     for (const cJSON *node = list->child; node; node = node->next) {
         double count = 0;
         BT_TRY(read_source(in, node, &source));

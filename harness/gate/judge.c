@@ -242,12 +242,12 @@ static void advise(const judging *self, const bt_session_decision *decision)
 static bt_status take_sessions(const judging *self, const bt_gate_side *side, bt_sessions *out)
 {
     bt_gate_metric metric = self->rule->metric;
-    void *logs_block = NULL, *rounds_block = NULL;
+    double *logs = NULL;
+    int64_t *rounds = NULL;
     size_t room = (size_t)side->round_count;
-    BT_TRY(bt_arena_alloc(self->arena, room * sizeof(double), &logs_block));
-    BT_TRY(bt_arena_alloc(self->arena, room * sizeof(int64_t), &rounds_block));
-    double *logs = logs_block;
-    int64_t *rounds = rounds_block, count = bt_gate_side_values(side, metric, logs);
+    BT_TRY(BT_ARENA_ARRAY(self->arena, room, &logs));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, room, &rounds));
+    int64_t count = bt_gate_side_values(side, metric, logs);
     *out = (bt_sessions){logs, rounds, bt_gate_side_sessions(side, metric, logs, rounds)};
     for (int64_t i = 0; i < count; ++i) {
         logs[i] = log_of(metric, logs[i]);

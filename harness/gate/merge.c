@@ -225,22 +225,12 @@ static bt_status add_side(gathering *self, further *from)
 
 static bt_status make_room(gathering *self, int64_t curves, int64_t rounds, int64_t kernels)
 {
-    enum { BLOCKS = 6 };
-    void *blocks[BLOCKS] = {NULL};
-    const size_t sizes[BLOCKS] = {
-        sizeof *self->curves * (size_t)curves,  sizeof *self->curve_rounds * (size_t)curves,
-        sizeof *self->sources * (size_t)curves, sizeof *self->seeds * (size_t)curves,
-        sizeof *self->rounds * (size_t)rounds,  sizeof *self->kernels * (size_t)kernels};
-    for (int i = 0; i < BLOCKS; ++i) {
-        BT_TRY(bt_arena_alloc(self->arena, sizes[i], &blocks[i]));
-    }
-    self->curves = blocks[0];
-    self->curve_rounds = blocks[1];
-    self->sources = blocks[2];
-    self->seeds = blocks[3];
-    self->rounds = blocks[4];
-    self->kernels = blocks[5];
-    return BT_OK;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->curves));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->curve_rounds));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->sources));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, curves, &self->seeds));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->rounds));
+    return BT_ARENA_ARRAY(self->arena, kernels, &self->kernels);
 }
 
 // The curves in the order of their sources.

@@ -240,22 +240,12 @@ static int by_text(const void *left, const void *right)
 
 static bt_status make_room(growing *self, int64_t rounds, int64_t kernels)
 {
-    enum { BLOCKS = 6 };
-    void *blocks[BLOCKS] = {NULL};
-    const size_t sizes[BLOCKS] = {sizeof *self->rounds,       sizeof *self->curves,
-                                  sizeof *self->curve_rounds, sizeof *self->clocks,
-                                  sizeof *self->powers,       sizeof *self->kernels};
-    for (int i = 0; i < BLOCKS; ++i) {
-        size_t count = (size_t)(i + 1 < BLOCKS ? rounds : kernels);
-        BT_TRY(bt_arena_alloc(self->arena, count * sizes[i], &blocks[i]));
-    }
-    self->rounds = blocks[0];
-    self->curves = blocks[1];
-    self->curve_rounds = blocks[2];
-    self->clocks = blocks[3];
-    self->powers = blocks[4];
-    self->kernels = blocks[5];
-    return BT_OK;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->rounds));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->curves));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->curve_rounds));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->clocks));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, rounds, &self->powers));
+    return BT_ARENA_ARRAY(self->arena, kernels, &self->kernels);
 }
 
 // The side that begins with round `first` of the run.

@@ -75,11 +75,7 @@ static bt_status add_pair(report_set *set, const report_case *base, const report
     if (named) {
         bt_str text = {0};
         bt_str_format(&text, "%s, against %s", row->name, other->round->what.system);
-        bt_status status = bt_str_status(&text);
-        BT_IF_OK(status,
-                 bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, &row->name));
-        bt_str_release(&text);
-        BT_TRY(status);
+        BT_TRY(bt_keep_str(&set->arena, &text, &row->name));
     }
     BT_TRY(BT_MEM_ARRAY(base->round_count * other->round_count, &logs));
     pair_ratio(base, other, logs, row);
@@ -135,10 +131,7 @@ static bt_status name_in_run(report_set *set, const report_case *item, const cha
     }
     bt_str_format(&text, "%s, %s, run %lld", item->round->what.name, item->round->what.system,
                   (long long)item->run->id);
-    bt_status status = bt_str_status(&text);
-    BT_IF_OK(status, bt_keep_part(&set->arena, bt_str_text(&text), text.length_bytes, name));
-    bt_str_release(&text);
-    return status;
+    return bt_keep_str(&set->arena, &text, name);
 }
 
 // Each later run against the first: the time of the same case there by its own.

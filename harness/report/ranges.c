@@ -124,18 +124,16 @@ static void place(gathered *rows, int64_t count, int64_t parent, int depth, doub
 
 bt_status bt_range_tree_make(const bt_store_round *round, bt_arena *arena, range_tree *out)
 {
-    void *rows_block = NULL, *nodes_block = NULL;
+    gathered *rows = NULL;
     memset(out, 0, sizeof *out);
     if (round->range_count == 0) {
         return BT_OK;
     }
     size_t count = (size_t)round->range_count;
     BT_TRY(count_steps(round, &out->steps));
-    BT_TRY(bt_arena_alloc(arena, count * sizeof(gathered), &rows_block));
-    gathered *rows = rows_block;
+    BT_TRY(BT_ARENA_ARRAY(arena, count, &rows));
     int64_t distinct = gather(round, rows);
-    BT_TRY(bt_arena_alloc(arena, (size_t)distinct * sizeof(range_node), &nodes_block));
-    out->nodes = nodes_block;
+    BT_TRY(BT_ARENA_ARRAY(arena, distinct, &out->nodes));
     for (int64_t i = 0; i < distinct; i++) {
         out->on_device = out->on_device || rows[i].device_ns > 0.0;
         rows[i].parent = find_parent(rows, distinct, rows[i].path);

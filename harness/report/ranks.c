@@ -58,19 +58,15 @@ static bt_status add_row(ranks_table *table, const report_case *item)
     table->several = table->several || ranks > 1;
     bt_status status =
         bt_keep(&table->arena, ranks > 1 ? bt_json_text_of(mesh, "sharding") : "", &row->sharding);
-    if (status == BT_OK) {
-        status = keep_work(train, &table->arena, &row->work);
-    }
+    BT_IF_OK(status, keep_work(train, &table->arena, &row->work));
     bt_json_release(&axes);
     return status;
 }
 
 static bt_status read_rows(const report_set *set, ranks_table *out)
 {
-    void *block = NULL;
     *out = (ranks_table){.set = set};
-    BT_TRY(bt_arena_alloc(&out->arena, (size_t)set->case_count * sizeof *out->rows, &block));
-    out->rows = block;
+    BT_TRY(BT_ARENA_ARRAY(&out->arena, set->case_count, &out->rows));
     for (int64_t i = 0; i < set->case_count; i++) {
         if (strcmp(set->cases[i].round->what.kind, "train") == 0) {
             BT_TRY(add_row(out, &set->cases[i]));

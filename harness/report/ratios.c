@@ -76,9 +76,7 @@ static bt_status read_sides(const bt_store_verdict *verdict, bt_arena *arena, ra
     } else if (cJSON_IsString(baseline)) {
         bt_str name = {0};
         bt_str_format(&name, "baseline %s", baseline->valuestring);
-        status = bt_str_status(&name);
-        BT_IF_OK(status, bt_keep_part(arena, bt_str_text(&name), name.length_bytes, &list->base));
-        bt_str_release(&name);
+        status = bt_keep_str(arena, &name, &list->base);
     }
     bt_json_release(&rule);
     return status;
