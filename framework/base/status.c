@@ -25,6 +25,13 @@ static void disarm(char *text)
     }
 }
 
+BT_PRINTF(2, 0)
+static void print(char text[BT_ERROR_CAPACITY], const char *format, va_list arguments)
+{
+    (void)vsnprintf(text, BT_ERROR_CAPACITY, format, arguments);
+    disarm(text);
+}
+
 bt_status bt_error(bt_status status, const char *format, ...)
 {
     if (quiet) {
@@ -34,9 +41,8 @@ bt_status bt_error(bt_status status, const char *format, ...)
     char text[BT_ERROR_CAPACITY];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    print(text, format, arguments);
     va_end(arguments);
-    disarm(text);
     memcpy(message, text, sizeof text);
     return status == BT_OK ? BT_STATUS_INTERNAL : status;
 }
@@ -49,9 +55,8 @@ bt_status bt_error_context(bt_status status, const char *format, ...)
     char text[BT_ERROR_CAPACITY];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
+    print(text, format, arguments);
     va_end(arguments);
-    disarm(text);
     char old[BT_ERROR_CAPACITY];
     memcpy(old, message, sizeof old);
     // The context matters less than the cause: when both do not fit, the context is cut.
