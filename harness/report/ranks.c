@@ -35,6 +35,9 @@ static bt_status keep_work(const cJSON *train, bt_arena *arena, const char **out
                                       "profile_steps", "checkpoint", "warmup_timing_steps"};
     bt_str text = {0};
     cJSON *copy = cJSON_Duplicate(train, true);
+    if (!copy) {
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "host memory for the report");
+    }
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         cJSON_DeleteItemFromObjectCaseSensitive(copy, own[i]);
     }
