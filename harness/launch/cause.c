@@ -112,20 +112,6 @@ static bool find_divergence(const bt_rank *ranks, int size, int *rank, bt_str *t
     return *rank >= 0;
 }
 
-// Whether a signal has stopped the process (SIGSTOP, a debugger).
-static bool is_stopped(const bt_rank *rank)
-{
-    char path[64], text[512] = "";
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)rank->child.process);
-    FILE *file = fopen(path, "re");
-    const bool read = file && fgets(text, sizeof text, file);
-    if (file) {
-        (void)fclose(file);
-    }
-    const char *name_end = read ? strrchr(text, ')') : NULL;
-    return name_end && (name_end[2] == 'T' || name_end[2] == 't');
-}
-
 static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *out, bt_str *text)
 {
     int rank = -1;
@@ -141,7 +127,7 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
     }
     bool stopped = false;
     for (int i = 0; i < size && !stopped; ++i) {
-        stopped = is_stopped(&ranks[i]);
+        stopped = bt_rank_is_stopped(&ranks[i]);
         silent = stopped ? i : silent;
     }
     rank = found ? rank : silent;

@@ -51,7 +51,8 @@ BT_CHECKED bt_status bt_gang_tell_result(bt_gang *gang);
 // Looks how far the ranks are.
 void bt_gang_note_steps(bt_gang *gang);
 // Seconds for which no rank has moved, when they are too many; else 0. Within training steps a rank
-// may be silent for 1 s and 5 of the longest steps so far, otherwise for launch->hang_s.
+// may be silent for 1 s and 5 of the longest steps so far, as where a rank is stopped, otherwise
+// for launch->hang_s.
 double bt_gang_silence_s(const bt_gang *gang);
 // An error of a GPU of these ranks that the driver reported: true, and *cause.
 bool bt_gang_look_for_xids(bt_gang *gang, bt_cause *cause);

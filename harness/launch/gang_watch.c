@@ -40,6 +40,16 @@ static bool is_in_step(const bt_rank *rank)
             atomic_load(&call.state) == BT_FLIGHT_ENTERED);
 }
 
+// A process that is stopped does nothing, wherever it is.
+static bool some_is_stopped(const bt_gang *gang)
+{
+    bool stopped = false;
+    for (int i = 0; i < gang->size && !stopped; ++i) {
+        stopped = bt_rank_is_stopped(&gang->ranks[i]);
+    }
+    return stopped;
+}
+
 double bt_gang_silence_s(const bt_gang *gang)
 {
     int64_t last_ns = 0, longest_ns = 0;
@@ -53,8 +63,9 @@ double bt_gang_silence_s(const bt_gang *gang)
     }
     const double hang_s = gang->launch->hang_s;
     const double steps_s = 1 + HANG_STEPS * (double)longest_ns / 1e9;
-    const double limit_s = in_steps && (hang_s <= 0 || steps_s < hang_s) ? steps_s : hang_s;
     const double silent_s = (double)(bt_clock_ns() - last_ns) / 1e9;
+    in_steps = in_steps || (silent_s > steps_s && last_ns > 0 && some_is_stopped(gang));
+    const double limit_s = in_steps && (hang_s <= 0 || steps_s < hang_s) ? steps_s : hang_s;
     return last_ns > 0 && limit_s > 0 && silent_s > limit_s ? silent_s : 0;
 }
 

@@ -76,6 +76,19 @@ void bt_rank_drain(bt_rank *rank, bool last)
     }
 }
 
+bool bt_rank_is_stopped(const bt_rank *rank)
+{
+    char path[64], text[512] = "";
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)rank->child.process);
+    FILE *file = fopen(path, "re");
+    const bool read = file && fgets(text, sizeof text, file);
+    if (file) {
+        (void)fclose(file);
+    }
+    const char *name_end = read ? strrchr(text, ')') : NULL;
+    return name_end && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
 void bt_rank_kill(bt_rank *rank)
 {
     bt_flight_fence(&rank->flight);

@@ -46,6 +46,8 @@ typedef struct bt_rank_start {
 BT_CHECKED bt_status bt_rank_begin(const bt_rank_start *start, bt_rank *rank);
 // Copies what it printed as errors to standard error. `last`: also half a line.
 void bt_rank_drain(bt_rank *rank, bool last);
+// Whether a signal has stopped the process (SIGSTOP, a debugger).
+bool bt_rank_is_stopped(const bt_rank *rank);
 void bt_rank_kill(bt_rank *rank);
 void bt_rank_release(bt_rank *rank);
 

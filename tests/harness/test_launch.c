@@ -122,6 +122,10 @@ static bt_status do_step(rank_work *work, int step)
             (void)pause();
         }
     }
+    if (acts(work, "halt", step)) { // outside of a step
+        bt_flight_beat(&work->flight, 1, "between");
+        (void)raise(SIGSTOP);
+    }
     if (acts(work, "diverge", step)) {
         return bt_all_reduce(work->group, other, 4, BT_F32, BT_REDUCE_SUM, NULL);
     }
@@ -294,7 +298,7 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
     bt_launch launch = {.size = size,
                         .program = rank,
                         .shrink = shrink,
-                        .hang_s = 2,
+                        .hang_s = what->act && strcmp(what->act, "halt") == 0 ? 20 : 2,
                         .steps = what->planned ? what->planned : STEPS,
                         .faults = faults,
                         .fault_count = fault_count,
@@ -338,6 +342,7 @@ static void ranks_come_back(void **state)
         {"exit", 1, 7, "rank_exit", "rank 1 ", 1.5},
         {"abort", 0, 9, "rank_killed", "rank 0 ", 1.5},
         {"spin", 1, 12, "rank_hang", "rank 1 did not enter all_reduce of 8 bytes f64", 6},
+        {"halt", 1, 12, "rank_hang", "rank 1 ", 15}, // hang_s is 20 there
         {"diverge", 1, 5, "divergent_collectives",
          "rank 1 left the common order of collectives: it called all_reduce of 16 bytes f32, call "
          "7, at test_launch.c:",
