@@ -82,7 +82,7 @@ bt_status bt_bucket_slots_sum(bt_data_parallel *p)
     const bt_backend *backend = device->backend;
     for (int64_t b = 0; b < p->layout.count; ++b) {
         const bt_bucket_memory *memory = &p->buckets[b];
-        BT_TRY(backend->event_wait(device, memory->arrived, p->context->stream));
+        BT_TRY(bt_communication_await(p->context, memory->arrived));
         BT_TRY(sum_slots(p, b));
         if (p->sharded) {
             continue;
