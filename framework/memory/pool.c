@@ -32,7 +32,6 @@
 
 enum { REPORT_ROWS = 8 };
 
-static const size_t SMALL_LIMIT = (size_t)1 << 20; // largest small request
 static const size_t SMALL_SEGMENT = (size_t)2 << 20;
 static const size_t LARGE_SEGMENT = (size_t)16 << 20; // smallest large segment
 static const size_t SEGMENT_STEP = (size_t)2 << 20;
@@ -411,7 +410,10 @@ static bt_status allocate(bt_pool *pool, size_t size_bytes, bt_stream stream, co
     size_t rounded = round_up(size_bytes ? size_bytes : 1, step);
     pool_heap *from = NULL;
     pool_block *taken = NULL;
-    const bool planned = large && !stream && !aside;
+    const bool planned = !stream && !aside;
+    if (!planned) {
+        bt_steps_outside(&pool->steps);
+    }
     *out = planned ? bt_steps_take(&pool->steps, rounded, size_bytes, tag) : NULL;
     if (*out) {
         ++pool->stats.allocations;
@@ -538,7 +540,7 @@ bt_status bt_pool_retire_stream(bt_pool *pool, bt_stream stream)
 static void drop_arena(bt_pool *pool)
 {
     char *arena = pool->steps.arena;
-    pool->steps.arena = NULL;
+    bt_steps_set_arena(&pool->steps, NULL);
     pool->stats.arena_bytes = 0;
     bt_pool_free(pool, arena);
 }
@@ -562,10 +564,15 @@ void bt_pool_step_end(bt_pool *pool)
     bt_error_quiet_begin(); // without an arena the pool serves the steps itself
     if (bt_pool_release_cached(pool) == BT_OK &&
         bt_pool_alloc(pool, size_bytes, NULL, "repeated steps", &arena) == BT_OK) {
-        pool->steps.arena = arena;
+        bt_steps_set_arena(&pool->steps, arena);
         pool->stats.arena_bytes = size_bytes;
     }
     bt_error_quiet_end();
+}
+
+uint64_t bt_pool_step_frozen(const bt_pool *pool, int step)
+{
+    return bt_steps_frozen(&pool->steps, step);
 }
 
 // ---- life and numbers --------------------------------------------------------------------------

@@ -61,16 +61,21 @@ BT_CHECKED bt_status bt_pool_retire_stream(bt_pool *pool, bt_stream stream);
 
 // ---- a repeated step ----------------------------------------------------------------------------
 // Between begin and end lies a step that is repeated (`step` tells apart up to BT_POOL_STEPS kinds
-// of it, such as training and evaluation; steps do not nest). The first time the large allocations
-// of the default stream are recorded; from then on they are placed in one arena, shared by all
-// kinds of step, without fragmentation and at the same addresses each time. A step that turns out
-// otherwise is served by the pool as ever, which takes the arena apart for it, and recorded anew.
-// The arena is also taken apart before an allocation fails. What outlives a step is never in it.
+// of it, such as training and evaluation; steps do not nest). The first time the allocations of the
+// default stream are recorded; from then on they are placed in one arena, shared by all kinds of
+// step, without fragmentation and at the same addresses each time. A step that turns out otherwise
+// is served by the pool as ever, which takes the arena apart for it, and recorded anew. The arena
+// is also taken apart before an allocation fails. What outlives a step is never in it.
 enum { BT_POOL_STEPS = 2 };
 void bt_pool_step_begin(bt_pool *pool, int step);
 // After a record: synchronises the device and gets the arena; when there is no memory for it, the
 // pool goes on without.
 void bt_pool_step_end(bt_pool *pool);
+// Names the plan and the arena of a kind of step of which a replay was served by the arena alone:
+// as long as the number is the same, so are all its addresses. 0: the step is not known so yet, or
+// has blocks that the arena does not hold. Whoever repeats the step's device work by these
+// addresses (a captured graph) neither begins nor ends it.
+uint64_t bt_pool_step_frozen(const bt_pool *pool, int step);
 
 // Gives free segments back to the device (synchronises it first).
 BT_CHECKED bt_status bt_pool_release_cached(bt_pool *pool);

@@ -10,6 +10,7 @@
 
 enum { BIN_COUNT = 57 }; // bin b holds sizes of [2^b, 2^(b+1)) small steps; sizes are 64 bits
 
+static const size_t SMALL_LIMIT = (size_t)1 << 20; // largest small request
 static const size_t SMALL_STEP = 256;
 static const size_t LARGE_STEP = (size_t)64 << 10;
 

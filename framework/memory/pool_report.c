@@ -102,7 +102,8 @@ static bt_status check_segment(const bt_pool *pool, const pool_segment *it, bt_p
     size_t end = 0;
     const pool_block *before = NULL;
     for (const pool_block *part = it->first; part; before = part, part = part->after) {
-        size_t step = it->heap->large ? LARGE_STEP : SMALL_STEP;
+        // Blocks of an arena that was taken apart may be small ones in a segment of large ones.
+        const size_t step = part->requested_bytes > SMALL_LIMIT ? LARGE_STEP : SMALL_STEP;
         if (part->offset_bytes != end || part->before != before || part->segment != it ||
             part->size_bytes == 0) {
             return bt_error(BT_STATUS_INTERNAL, "pool invariant 1: gap or overlap at %zu of %llu",

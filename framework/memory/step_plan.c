@@ -93,7 +93,7 @@ void bt_step_plan_reset(bt_step_plan *plan)
 {
     plan->count = plan->clock = 0;
     plan->arena_bytes = 0;
-    plan->packed = false;
+    plan->packed = plan->whole = false;
 }
 
 void bt_step_plan_release(bt_step_plan *plan)

@@ -32,6 +32,7 @@ typedef struct bt_step_plan {
     int64_t clock;      // allocations and frees recorded
     size_t arena_bytes; // set by pack
     bool packed;
+    bool whole; // packed, and the last replay took every block from the arena, and no other
 } bt_step_plan;
 
 // Records an allocation; *index names it. Errors  OUT_OF_MEMORY; the plan is as it was

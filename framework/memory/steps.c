@@ -5,6 +5,12 @@
 
 #include <assert.h>
 
+static void forget(bt_steps *steps, bt_step_plan *plan)
+{
+    ++steps->changes;
+    bt_step_plan_reset(plan);
+}
+
 bool bt_steps_begin(bt_steps *steps, int step)
 {
     assert(!steps->open && step >= 0 && step < BT_POOL_STEPS);
@@ -16,8 +22,9 @@ bool bt_steps_begin(bt_steps *steps, int step)
     steps->open = &steps->plans[step];
     steps->replaying = steps->open->packed && steps->arena;
     steps->cursor = steps->clock = 0;
+    steps->outside = false;
     if (!steps->replaying) {
-        bt_step_plan_reset(steps->open);
+        forget(steps, steps->open);
     }
     return !steps->replaying;
 }
@@ -33,14 +40,16 @@ size_t bt_steps_end(bt_steps *steps)
         return 0;
     }
     if (steps->replaying) {
+        plan->whole = !steps->outside;
         if (astray || steps->cursor != plan->count) {
-            bt_step_plan_reset(plan);
+            forget(steps, plan);
         }
         return 0;
     }
     bt_error_quiet_begin();
+    ++steps->changes;
     if (bt_step_plan_pack(plan) != BT_OK) {
-        bt_step_plan_reset(plan);
+        forget(steps, plan);
     }
     bt_error_quiet_end();
     for (int i = 0; i < BT_POOL_STEPS; ++i) {
@@ -72,7 +81,8 @@ void *bt_steps_take(bt_steps *steps, size_t size_bytes, size_t requested_bytes, 
         return NULL;
     }
     if (!next->died) {
-        return NULL; // it outlives the step
+        steps->outside = true; // it outlives the step
+        return NULL;
     }
     next->requested_bytes = requested_bytes;
     next->tag = tag;
@@ -80,12 +90,26 @@ void *bt_steps_take(bt_steps *steps, size_t size_bytes, size_t requested_bytes, 
     return steps->arena + next->offset_bytes;
 }
 
+void bt_steps_outside(bt_steps *steps) { steps->outside = true; }
+
+uint64_t bt_steps_frozen(const bt_steps *steps, int step)
+{
+    assert(step >= 0 && step < BT_POOL_STEPS);
+    return steps->arena && steps->plans[step].whole ? steps->changes : 0;
+}
+
+void bt_steps_set_arena(bt_steps *steps, char *arena)
+{
+    ++steps->changes;
+    steps->arena = arena;
+}
+
 bool bt_steps_abandoned(const bt_steps *steps) { return steps->arena && steps->astray; }
 
 void bt_steps_lose_arena(bt_steps *steps)
 {
     bt_address_map_release(&steps->live);
-    steps->arena = NULL;
+    bt_steps_set_arena(steps, NULL);
     steps->astray = true;
 }
 
@@ -108,7 +132,7 @@ void bt_steps_born(bt_steps *steps, size_t size_bytes, bt_step_birth *birth)
     if (bt_step_plan_alloc(steps->open, size_bytes, &birth->index) == BT_OK) {
         birth->serial = steps->serial;
     } else {
-        bt_step_plan_reset(steps->open);
+        forget(steps, steps->open);
         steps->open = NULL;
     }
     bt_error_quiet_end();

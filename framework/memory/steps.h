@@ -27,6 +27,8 @@ typedef struct bt_steps {
     bt_step_plan *open;    // of the step under way; NULL: none, or one that is not planned
     int64_t cursor, clock; // replay: blocks so far; births and deaths so far
     bool replaying, astray;
+    bool outside;        // replay: a block was not the arena's
+    uint64_t changes;    // of plans and arena
     char *arena;         // borrowed from the pool, NULL when there is none
     bt_address_map live; // arena addresses in use -> block of the plan
 } bt_steps;
@@ -43,6 +45,12 @@ size_t bt_steps_end(bt_steps *steps);
 // The arena's address for the next block; NULL: the pool serves. requested_bytes and tag are kept
 // with the block.
 void *bt_steps_take(bt_steps *steps, size_t size_bytes, size_t requested_bytes, const char *tag);
+// A block that no plan has is taken: of another stream, or aside.
+void bt_steps_outside(bt_steps *steps);
+// As bt_pool_step_frozen.
+uint64_t bt_steps_frozen(const bt_steps *steps, int step);
+// The arena is this from now on; NULL: there is none.
+void bt_steps_set_arena(bt_steps *steps, char *arena);
 // True when there is an arena that the step under way will not use.
 bool bt_steps_abandoned(const bt_steps *steps);
 // The arena is the pool's again, with all that lives in it (live lists that until this call).

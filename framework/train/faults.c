@@ -79,7 +79,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
 {
     bt_context *context = &t->session.context;
     const bt_loader_cursor behind = bt_feed_cursor(&t->feed);
-    BT_TRY(bt_feed_seek(&t->feed, t->faults.from, t->accumulation));
+    BT_TRY(bt_feed_seek(&t->feed, t->faults.from, 1));
     context->anomaly = true;
     bt_range_push(context, "step");
     bt_status status = bt_step_gradients(t);
@@ -96,8 +96,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
     bt_tape_reset(t->session.tape);
     bt_params_clear_grads(&t->params);
     const bt_status waited = bt_context_synchronize(context);
-    bt_status restored =
-        bt_feed_seek(&t->feed, behind, (t->plan->steps - step - 1) * t->accumulation);
+    bt_status restored = bt_feed_seek(&t->feed, behind, t->plan->steps - step - 1);
     bt_error_quiet_end();
     if (status == BT_OK && (waited != BT_OK || restored != BT_OK)) {
         return bt_error(waited != BT_OK ? waited : restored, "going on behind a replayed step");

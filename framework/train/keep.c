@@ -256,7 +256,7 @@ bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
     }
     t->optimizer.step = values->step;
     return bt_feed_seek(&t->feed, (bt_loader_cursor){values->epoch, values->position, 0},
-                        (t->plan->steps - values->step) * t->accumulation);
+                        t->plan->steps - values->step);
 }
 
 // Checkpoints of `from` and above, which were left out by choice.
@@ -451,5 +451,5 @@ bt_status bt_keep_roll_back(bt_trainer *t, int64_t step, int64_t *from)
         return bt_error(BT_STATUS_UNAVAILABLE, "there is no checkpoint to roll back to");
     }
     t->optimizer.step = step;
-    return bt_feed_seek(&t->feed, next, (t->plan->steps - step) * t->accumulation);
+    return bt_feed_seek(&t->feed, next, t->plan->steps - step);
 }

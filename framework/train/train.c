@@ -34,6 +34,12 @@ static bt_status report_start(bt_trainer *t)
     return bt_trainer_report_compiled(t);
 }
 
+static bt_batch batch_of(const bt_feed *feed, int64_t i)
+{
+    const bt_feed_batch *tokens = &feed->batches[i];
+    return (bt_batch){.count = 2, .items = {{"ids", tokens->ids}, {"targets", tokens->targets}}};
+}
+
 // ---- evaluation ---------------------------------------------------------------------------------
 
 // The losses of this rank's batches: of each round of a batch a rank, its own.
@@ -43,19 +49,17 @@ static bt_status evaluate_rounds(bt_trainer *t, int64_t rounds, float *losses)
     bt_feed feed = {0};
     t->session.context.tape = NULL;
     BT_TRY(bt_loader_cursor_set(t->val, (bt_loader_cursor){0}));
-    BT_TRY(bt_feed_init(&t->session.context, t->val, plan->micro_batch, plan->sequence, rounds,
+    BT_TRY(bt_feed_init(&t->session.context, t->val, 1, plan->micro_batch, plan->sequence, rounds,
                         &feed));
     bt_status status = BT_OK;
     bt_range_push(&t->session.context, "evaluation");
     for (int64_t i = 0; i < rounds && status == BT_OK; ++i) {
-        bt_tensor *ids = NULL;
-        bt_tensor *targets = NULL;
+        const bt_batch batch = batch_of(&feed, 0);
         bt_tensor *batch_loss = NULL;
-        BT_TRY_GOTO(bt_feed_next(&feed, &ids, &targets), done);
+        BT_TRY_GOTO(bt_feed_next(&feed), done);
         BT_TRY_GOTO(t->parallel ? bt_data_parallel_forward(t->parallel) : BT_OK, done);
-        const bt_batch batch = {.count = 2, .items = {{"ids", ids}, {"targets", targets}}};
         BT_TRY_GOTO(bt_model_loss(&t->session.context, &t->model, &batch, &batch_loss), done);
-        BT_TRY_GOTO(bt_feed_done(&feed), next);
+        BT_TRY_GOTO(bt_feed_ahead(&feed), next);
         BT_TRY_GOTO(bt_tensor_read(&t->session.context, batch_loss, &losses[i]), next);
     next:
         bt_tensor_release(batch_loss);
@@ -152,7 +156,7 @@ static bt_status forward_backward(bt_trainer *t, int64_t i, const bt_batch *batc
     bt_range_pop(context);
     status = status ? status : keep_loss(t, i, *loss);
     if (status == BT_OK && t->parallel) {
-        bt_data_parallel_ids(t->parallel, i, bt_feed_ids(&t->feed),
+        bt_data_parallel_ids(t->parallel, i, bt_feed_ids(&t->feed, i),
                              bt_tensor_count(batch->items[0].tensor));
         status = bt_data_parallel_begin(t->parallel, i);
     }
@@ -166,13 +170,11 @@ static bt_status forward_backward(bt_trainer *t, int64_t i, const bt_batch *batc
 
 static bt_status micro_step(bt_trainer *t, int64_t i)
 {
-    bt_tensor *ids = NULL;
-    bt_tensor *targets = NULL;
+    const bt_feed_batch *tokens = &t->feed.batches[i];
+    const bt_batch batch = batch_of(&t->feed, i);
     bt_tensor *loss = NULL;
-    BT_TRY(bt_feed_next(&t->feed, &ids, &targets));
-    BT_TRY(bt_trace_micro(&t->trace, &t->session.context, i, ids, targets));
+    BT_TRY(bt_trace_micro(&t->trace, &t->session.context, i, tokens->ids, tokens->targets));
     t->session.context.tape = t->session.tape;
-    const bt_batch batch = {.count = 2, .items = {{"ids", ids}, {"targets", targets}}};
     bt_status status = forward_backward(t, i, &batch, &loss);
     if (status == BT_OK && t->parallel) {
         bt_range_push(&t->session.context, "reduce gradients");
@@ -181,16 +183,16 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
     }
     bt_tensor_release(loss);
     t->session.context.tape = NULL;
-    return status == BT_OK ? bt_feed_done(&t->feed) : status;
+    return status;
 }
 
 bt_status bt_step_gradients(bt_trainer *t)
 {
-    bt_status status = BT_OK;
+    bt_status status = bt_feed_next(&t->feed);
     for (int64_t i = 0; i < t->accumulation && status == BT_OK; ++i) {
         status = micro_step(t, i);
     }
-    return status;
+    return status == BT_OK ? bt_feed_ahead(&t->feed) : status;
 }
 
 bt_status bt_step_measure(bt_trainer *t)

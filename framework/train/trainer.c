@@ -177,8 +177,8 @@ bt_status bt_trainer_open(bt_trainer *t)
         BT_TRY(bt_tensor_create(&t->session.context, BT_F32, BT_SHAPE(t->micro_batches), "losses",
                                 &t->all_losses));
     }
-    BT_TRY(bt_feed_init(&t->session.context, t->train, plan->micro_batch, plan->sequence,
-                        plan->steps * t->accumulation, &t->feed));
+    BT_TRY(bt_feed_init(&t->session.context, t->train, t->accumulation, plan->micro_batch,
+                        plan->sequence, plan->steps, &t->feed));
     BT_TRY(bt_profile_create(&t->session.context, &t->profile));
     BT_TRY(bt_trainer_compile(t));
     return bt_keep_open(t);

@@ -139,6 +139,71 @@ static void a_block_held_longer_is_not_overwritten(void **state)
     }
 }
 
+enum { PARTS = 5 };
+
+// A small and some large blocks; `late` is the size of the last.
+static void run_small_step(setting *s, size_t late, bool aside, void *where[PARTS])
+{
+    bt_pool_step_begin(s->pool, 1);
+    for (int i = 0; i < PARTS; ++i) {
+        const size_t size_bytes = i == PARTS - 1 ? late : i % 2 ? 3 * MIB : 100;
+        ASSERT_OK(bt_pool_alloc(s->pool, size_bytes, NULL, "part", &where[i]));
+        memset(where[i], i, size_bytes);
+    }
+    if (aside) {
+        void *block = NULL;
+        ASSERT_OK(bt_pool_alloc_aside(s->pool, 100, NULL, "aside", &block));
+        bt_pool_free(s->pool, block);
+    }
+    for (int i = 0; i < PARTS; ++i) {
+        assert_int_equal(*(unsigned char *)where[i], i);
+        bt_pool_free(s->pool, where[i]);
+    }
+    bt_pool_step_end(s->pool);
+    ASSERT_OK(bt_pool_check(s->pool));
+}
+
+// From its first replay on a step is frozen: small blocks too have one address. Whatever is taken
+// beside the arena, another size, or another arena ends that.
+static void a_step_is_frozen_while_the_arena_serves_all_of_it(void **state)
+{
+    setting *s = *state;
+    void *first[PARTS], *again[PARTS], *other[PARTS];
+    run_small_step(s, 100, false, first);
+    assert_int_equal(bt_pool_step_frozen(s->pool, 1), 0); // recorded, not replayed
+    run_small_step(s, 100, false, first);
+    const uint64_t frozen = bt_pool_step_frozen(s->pool, 1);
+    assert_true(frozen != 0);
+    assert_int_equal(bt_pool_step_frozen(s->pool, 0), 0);
+    void *between = NULL; // memory that is taken between two steps changes nothing
+    ASSERT_OK(bt_pool_alloc(s->pool, 100, NULL, "between", &between));
+    run_small_step(s, 100, false, again);
+    bt_pool_free(s->pool, between);
+    assert_memory_equal(first, again, sizeof first);
+    assert_true(bt_pool_step_frozen(s->pool, 1) == frozen);
+    run_small_step(s, 100, true, again);
+    assert_int_equal(bt_pool_step_frozen(s->pool, 1), 0);
+    run_small_step(s, 100, false, again);
+    assert_true(bt_pool_step_frozen(s->pool, 1) == frozen); // the same plan and arena
+    run_small_step(s, 200 * 1024, false, other);            // leaves its plan
+    assert_int_equal(bt_pool_step_frozen(s->pool, 1), 0);
+    for (int i = 0; i < 2; ++i) {
+        run_small_step(s, 100, false, again);
+    }
+    assert_true(bt_pool_step_frozen(s->pool, 1) != 0 && bt_pool_step_frozen(s->pool, 1) != frozen);
+    // A block that outlives the step is not the arena's.
+    void *kept[4] = {NULL};
+    for (int i = 0; i < 4; ++i) {
+        bt_pool_step_begin(s->pool, 1);
+        ASSERT_OK(bt_pool_alloc(s->pool, 100, NULL, "kept", &kept[i]));
+        bt_pool_step_end(s->pool);
+        assert_int_equal(bt_pool_step_frozen(s->pool, 1), 0);
+    }
+    for (int i = 0; i < 4; ++i) {
+        bt_pool_free(s->pool, kept[i]);
+    }
+}
+
 static void failing_host_memory_costs_the_plan_at_most(void **state)
 {
     setting *s = *state;
@@ -362,6 +427,8 @@ int main(void)
                                         close_pool),
         cmocka_unit_test_setup_teardown(a_block_held_longer_is_not_overwritten, open_pool,
                                         close_pool),
+        cmocka_unit_test_setup_teardown(a_step_is_frozen_while_the_arena_serves_all_of_it,
+                                        open_pool, close_pool),
         cmocka_unit_test_setup_teardown(failing_host_memory_costs_the_plan_at_most, open_pool,
                                         close_pool),
         cmocka_unit_test_setup_teardown(another_step_does_not_need_memory_beside_an_idle_arena,
