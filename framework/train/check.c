@@ -235,6 +235,9 @@ bt_status bt_train_check(const bt_train_plan *plan)
     if (!plan->device) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "no device is named");
     }
+    if ((unsigned)plan->graph >= BT_TRAIN_GRAPH_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown graph %d", (int)plan->graph);
+    }
     if ((unsigned)plan->on_nonfinite >= BT_TRAIN_POLICY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown policy on_nonfinite %d",
                         (int)plan->on_nonfinite);

@@ -79,6 +79,7 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
 {
     bt_context *context = &t->session.context;
     const bt_loader_cursor behind = bt_feed_cursor(&t->feed);
+    bt_step_graph_drop(t); // the optimizer comes to know gradients of other addresses
     BT_TRY(bt_feed_seek(&t->feed, t->faults.from, 1));
     context->anomaly = true;
     bt_range_push(context, "step");

@@ -14,7 +14,6 @@
 #include "framework/train/trainer.h"
 
 enum { ALONE_EVERY = 32 };
-enum { MEMORY_TRAINING, MEMORY_EVALUATION }; // kinds of repeated steps that the pool plans
 
 static bt_status report_start(bt_trainer *t)
 {
@@ -94,7 +93,7 @@ static bt_status evaluate(bt_trainer *t, int64_t step, double *loss)
 
 static bt_status planned_evaluate(bt_trainer *t, int64_t step, double *loss)
 {
-    bt_pool_step_begin(t->session.pool, MEMORY_EVALUATION);
+    bt_pool_step_begin(t->session.pool, BT_MEMORY_EVALUATION);
     bt_status status = evaluate(t, step, loss);
     bt_pool_step_end(t->session.pool);
     return status;
@@ -186,13 +185,20 @@ static bt_status micro_step(bt_trainer *t, int64_t i)
     return status;
 }
 
-bt_status bt_step_gradients(bt_trainer *t)
+static bt_status micro_steps(bt_trainer *t)
 {
-    bt_status status = bt_feed_next(&t->feed);
+    bt_status status = BT_OK;
     for (int64_t i = 0; i < t->accumulation && status == BT_OK; ++i) {
         status = micro_step(t, i);
     }
-    return status == BT_OK ? bt_feed_ahead(&t->feed) : status;
+    return status;
+}
+
+bt_status bt_step_gradients(bt_trainer *t)
+{
+    BT_TRY(bt_feed_next(&t->feed));
+    BT_TRY(micro_steps(t));
+    return bt_feed_ahead(&t->feed);
 }
 
 bt_status bt_step_measure(bt_trainer *t)
@@ -202,25 +208,44 @@ bt_status bt_step_measure(bt_trainer *t)
                        : bt_adamw_measure(&t->session.context, &t->optimizer, scale);
 }
 
+// What does not depend on the step but for the batches: all that is captured.
+static bt_status gradients_and_norm(bt_trainer *t)
+{
+    BT_TRY(micro_steps(t));
+    bt_range_push(&t->session.context, "optimizer");
+    bt_status status = bt_trace_gradients(&t->trace, &t->session.context, &t->params);
+    status = status == BT_OK ? bt_step_measure(t) : status;
+    bt_range_pop(&t->session.context);
+    return status;
+}
+
+static bt_status give_gradients_and_norm(bt_trainer *t, bt_train_launch launch)
+{
+    bool captured = launch == BT_TRAIN_LAUNCH_GRAPH;
+    BT_TRY(bt_feed_next(&t->feed));
+    if (launch == BT_TRAIN_LAUNCH_CAPTURE) {
+        BT_TRY(bt_step_graph_capture(t, gradients_and_norm, &captured));
+    }
+    BT_TRY(captured ? bt_step_graph_launch(t) : gradients_and_norm(t));
+    return bt_feed_ahead(&t->feed);
+}
+
 static bt_status update(bt_trainer *t, double lr)
 {
-    bt_context *context = &t->session.context;
     bool allowed = true;
-    BT_TRY(bt_trace_gradients(&t->trace, context, &t->params));
-    BT_TRY(bt_step_measure(t));
     BT_TRY(bt_faults_allow(t, &allowed));
     if (allowed) {
         return t->parallel ? bt_data_parallel_update(t->parallel, &t->optimizer, lr)
-                           : bt_adamw_update(context, &t->optimizer, lr);
+                           : bt_adamw_update(&t->session.context, &t->optimizer, lr);
     }
     bt_adamw_skip(&t->optimizer);
     return BT_OK;
 }
 
-bt_status bt_step_work(bt_trainer *t, double lr)
+bt_status bt_step_work(bt_trainer *t, double lr, bt_train_launch launch)
 {
     bt_range_push(&t->session.context, "step");
-    bt_status status = bt_step_gradients(t);
+    bt_status status = give_gradients_and_norm(t, launch);
     if (status == BT_OK) {
         bt_range_push(&t->session.context, "optimizer");
         status = update(t, lr);
@@ -248,8 +273,8 @@ bt_status bt_step_read(bt_trainer *t)
 
 bt_status bt_step_again(bt_trainer *t, int64_t step)
 {
-    bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
-    bt_status status = bt_step_work(t, bt_schedule_rate(&t->schedule, step));
+    bt_pool_step_begin(t->session.pool, BT_MEMORY_TRAINING);
+    bt_status status = bt_step_work(t, bt_schedule_rate(&t->schedule, step), BT_TRAIN_LAUNCH_OFF);
     status = status == BT_OK ? bt_step_read(t) : status;
     bt_pool_step_end(t->session.pool);
     return status;
@@ -310,7 +335,7 @@ static bool ends_alone(const bt_trainer *t, int64_t step)
            step + 1 == t->plan->steps;
 }
 
-static bt_status run_step(bt_trainer *t, int64_t step)
+static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_launch launch)
 {
     const bt_train_plan *plan = t->plan;
     const bt_backend *backend = t->session.device.backend;
@@ -318,7 +343,7 @@ static bt_status run_step(bt_trainer *t, int64_t step)
                            .lr = bt_schedule_rate(&t->schedule, step),
                            .tokens = plan->tokens_per_step,
                            .warmup = step - t->first_step < plan->warmup_timing_steps,
-                           .profiled = profiles_at(plan, step)};
+                           .profiled = profiled};
     if (event.profiled) {
         bt_profile_start(t->profile);
     }
@@ -326,7 +351,8 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     BT_TRY(bt_region_begin(&t->session.device));
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
-    BT_TRY(bt_step_work(t, event.lr));
+    BT_TRY(bt_step_work(t, event.lr, launch));
+    event.enqueue_ns = bt_clock_ns() - start_ns;
     const bool alone = ends_alone(t, step);
     if (alone && t->parallel) {
         BT_TRY(bt_data_parallel_catch_up(t->parallel));
@@ -340,6 +366,8 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     BT_TRY(bt_trace_end(&t->trace, &t->session.context, &t->keep.state));
     event.loss = t->loss;
     event.grad_norm = t->grad_norm;
+    event.launch =
+        t->graph.failed && launch == BT_TRAIN_LAUNCH_CAPTURE ? BT_TRAIN_LAUNCH_FAILED : launch;
     event.host_ns = bt_clock_ns() - start_ns;
     // The join waits for every stream. Training must not wait for the copy of a checkpoint, least
     // of all outside of the step's time: a step beside which one still runs is not joined.
@@ -353,15 +381,23 @@ static bt_status run_step(bt_trainer *t, int64_t step)
     }
     read_memory(t, &event);
     BT_TRY(t->observer->step ? t->observer->step(t->observer->self, &event) : BT_OK);
+    BT_TRY(bt_step_graph_report(t, step, event.launch));
     return bt_trainer_report_kernels(t);
 }
 
 static bt_status watched_step(bt_trainer *t, int64_t step)
 {
+    const bool profiled = profiles_at(t->plan, step);
+    const bt_train_launch launch = bt_step_graph_choose(t, profiled);
+    const bool allocates = launch != BT_TRAIN_LAUNCH_GRAPH;
     BT_TRY(bt_faults_begin(t, step));
-    bt_pool_step_begin(t->session.pool, MEMORY_TRAINING);
-    bt_status status = run_step(t, step);
-    bt_pool_step_end(t->session.pool);
+    if (allocates) {
+        bt_pool_step_begin(t->session.pool, BT_MEMORY_TRAINING);
+    }
+    bt_status status = run_step(t, step, profiled, launch);
+    if (allocates) {
+        bt_pool_step_end(t->session.pool);
+    }
     return status == BT_OK ? bt_faults_end(t, step) : bt_faults_failed(t, step, status);
 }
 

@@ -104,6 +104,22 @@ bool bt_train_policy_parse(const char *name, bt_train_policy *policy);
 // So many steps in a row may be skipped or rolled back; the next one ends the run.
 enum { BT_TRAIN_REFUSALS_MAX = 10 };
 
+// X(enumerator, name, when gradients and norm of a step are given to the device as one graph)
+#define BT_TRAIN_GRAPH_LIST(X)                                                                     \
+    X(AUTO, "auto", "where that was measured to be faster (README.md of this folder)")             \
+    X(ON, "on", "wherever it can be")                                                              \
+    X(OFF, "off", "never: every kernel is launched by the host")
+
+typedef enum bt_train_graph {
+#define BT_TRAIN_GRAPH_ENUM(name, text, meaning) BT_TRAIN_GRAPH_##name,
+    BT_TRAIN_GRAPH_LIST(BT_TRAIN_GRAPH_ENUM)
+#undef BT_TRAIN_GRAPH_ENUM
+        BT_TRAIN_GRAPH_COUNT
+} bt_train_graph;
+
+const char *bt_train_graph_name(bt_train_graph graph);
+bool bt_train_graph_parse(const char *name, bt_train_graph *graph);
+
 typedef struct bt_train_plan {
     const char *device; // "cpu", "cuda"
     int ordinal;
@@ -138,6 +154,7 @@ typedef struct bt_train_plan {
     int64_t digest_every;          // report a digest of the state every so many steps; 0: never
     int64_t verify_every;          // replay every so many steps and compare bits; 0: never
     bt_train_parallel parallel;
+    bt_train_graph graph; // of no effect on any bit
 } bt_train_plan;
 
 typedef struct bt_train_start {
@@ -147,6 +164,29 @@ typedef struct bt_train_start {
     int64_t train_tokens, val_tokens;
     int64_t first_step; // 0, or that of the checkpoint from which the run goes on
 } bt_train_start;
+
+// X(enumerator, name, how a step's gradients and norm are given to the device, and why)
+#define BT_TRAIN_LAUNCH_LIST(X)                                                                    \
+    X(GRAPH, "graph", "one launch of a captured graph")                                            \
+    X(CAPTURE, "capture", "captured as a graph, and that launched: host time is not a replay's")   \
+    X(OFF, "off", "kernel by kernel: the plan does not ask for a graph")                           \
+    X(DEVICE, "device", "kernel by kernel: the device has no graphs")                              \
+    X(RANKS, "ranks", "kernel by kernel: gradients are reduced in buckets, or by several ranks")   \
+    X(HOST, "host",                                                                                \
+      "kernel by kernel: the host has a part in the step (anomaly, values told, "                  \
+      "tensors kept in host memory)")                                                              \
+    X(PROFILED, "profiled", "kernel by kernel: ranges are timed")                                  \
+    X(MEMORY, "memory", "kernel by kernel: the step's addresses are not known to repeat yet")      \
+    X(FAILED, "failed", "kernel by kernel: a capture failed")
+
+typedef enum bt_train_launch {
+#define BT_TRAIN_LAUNCH_ENUM(name, text, meaning) BT_TRAIN_LAUNCH_##name,
+    BT_TRAIN_LAUNCH_LIST(BT_TRAIN_LAUNCH_ENUM)
+#undef BT_TRAIN_LAUNCH_ENUM
+        BT_TRAIN_LAUNCH_COUNT
+} bt_train_launch;
+
+const char *bt_train_launch_name(bt_train_launch launch);
 
 typedef struct bt_train_step {
     int64_t step;    // 0-based
@@ -160,6 +200,8 @@ typedef struct bt_train_step {
     uint64_t resident_bytes;                                        // host RSS
     bool warmup;   // time is not a measurement: warm-up
     bool profiled; // time is not a measurement: ranges were on
+    bt_train_launch launch;
+    int64_t enqueue_ns; // of host_ns, until all work of the step was given to the device
 } bt_train_step;
 
 typedef struct bt_train_eval {
@@ -251,6 +293,13 @@ typedef struct bt_train_fault {
     const char *message; // what was seen, and what that means
 } bt_train_fault;
 
+// From this step on, steps run otherwise than before. Reported behind the step's own event.
+typedef struct bt_train_mode {
+    int64_t step;
+    bt_train_launch launch;
+    const char *message; // the launch's meaning, with what a capture gave
+} bt_train_mode;
+
 // X(enumerator, name, what it is)
 #define BT_TRAIN_VALUE_LIST(X)                                                                     \
     X(INITIAL, "initial", "a parameter before the first step of the run")                          \
@@ -303,6 +352,7 @@ typedef struct bt_train_observer {
                       const char *text); // something that whoever reads the log may mind
     bt_status (*save)(void *self, const bt_train_save *event);
     bt_status (*fault)(void *self, const bt_train_fault *event);
+    bt_status (*mode)(void *self, const bt_train_mode *event);
     // Every value of every step, in the order made (trace.h); reading one waits for the device.
     // Slow: NULL unless it is wanted.
     bt_status (*value)(void *self, bt_context *context, const bt_train_value *event);

@@ -24,6 +24,7 @@ static void on_kernel(void *self, const bt_kernel *kernel, const bt_kernel_plan 
 {
     bt_trainer *t = self;
     char label[sizeof t->seen[0].label];
+    bt_step_graph_hear(t, kernel, args);
     if (t->seen_count == BT_TRAINER_KERNELS || (t->plans_seen && is_seen(t, kernel, NULL))) {
         return;
     }
@@ -188,6 +189,7 @@ void bt_trainer_close(bt_trainer *t)
 {
     bt_error_quiet_begin();
     bt_keep_close(t); // waits for the save in flight
+    bt_step_graph_drop(t);
     bt_faults_close(t);
     bt_profile_destroy(t->profile);
     bt_trace_release(&t->trace);

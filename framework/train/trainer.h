@@ -19,6 +19,7 @@
 #include "framework/train/trace.h"
 
 enum { BT_TRAINER_KERNELS = 128 };
+enum { BT_MEMORY_TRAINING, BT_MEMORY_EVALUATION }; // kinds of repeated steps that the pool plans
 
 typedef struct bt_seen_kernel {
     const bt_kernel *kernel; // borrowed, a row
@@ -54,6 +55,20 @@ typedef struct bt_faults {
     bt_state_values values; // of the snapshot
 } bt_faults;
 
+// Gradients and norm of a step, captured (graph.c).
+typedef struct bt_step_graph {
+    bt_graph captured; // owned; NULL: none
+    uint64_t frozen;   // names the memory by whose addresses it was captured
+    int64_t kernels;   // that the capture launched
+    int64_t capture_ns;
+    bool capturing;
+    bool draws;           // a kernel draws random numbers by a seed that the graph would repeat
+    bool failed;          // a capture did; there is no other
+    char why[160];        // of that
+    bool told;            // a mode was
+    bt_train_launch last; // that was told
+} bt_step_graph;
+
 typedef struct bt_trainer {
     const bt_train_plan *plan;         // borrowed
     const bt_train_observer *observer; // borrowed
@@ -78,6 +93,7 @@ typedef struct bt_trainer {
     bt_keep keep;
     bt_faults faults;
     bt_trace trace;
+    bt_step_graph graph;
     bt_ranges ranges;      // where the observer has none
     void *marks;           // owned, page-locked [BT_RANGES_MARKS] bytes; NULL: nobody watches
     float loss, grad_norm; // of the last step
@@ -111,14 +127,31 @@ void bt_trainer_compile_close(bt_trainer *t);
 
 // Forward and backward of all micro-batches of a step: gradients, losses on the device.
 BT_CHECKED bt_status bt_step_gradients(bt_trainer *t);
-// The same and the update, unless bt_faults_allow refuses it.
-BT_CHECKED bt_status bt_step_work(bt_trainer *t, double lr);
+// The same, their norm, and the update unless bt_faults_allow refuses it.
+BT_CHECKED bt_status bt_step_work(bt_trainer *t, double lr, bt_train_launch launch);
 // Norm and scale of the step's gradients, on the device.
 BT_CHECKED bt_status bt_step_measure(bt_trainer *t);
 // Waits for the step and reads its loss and gradient norm into t.
 BT_CHECKED bt_status bt_step_read(bt_trainer *t);
 // The step once more, with the pool's plan.
 BT_CHECKED bt_status bt_step_again(bt_trainer *t, int64_t step);
+
+// ---- graph.c ------------------------------------------------------------------------------------
+
+// How the next step is to be launched.
+bt_train_launch bt_step_graph_choose(const bt_trainer *t, bool profiled);
+// Hears of every kernel that is launched.
+void bt_step_graph_hear(bt_trainer *t, const bt_kernel *kernel, const void *args);
+// Captures what `work` launches, which uses no stream but the context's. *captured false: that is
+// impossible, nothing was launched, and gradients and tape are as before.
+BT_CHECKED bt_status bt_step_graph_capture(bt_trainer *t, bt_status (*work)(bt_trainer *),
+                                           bool *captured);
+BT_CHECKED bt_status bt_step_graph_launch(bt_trainer *t);
+// Reports how the step was launched, if that is news.
+BT_CHECKED bt_status bt_step_graph_report(bt_trainer *t, int64_t step, bt_train_launch launch);
+// The captured addresses, or what the optimizer knows of them, are no longer those of the next
+// step.
+void bt_step_graph_drop(bt_trainer *t);
 
 // ---- ranks.c ------------------------------------------------------------------------------------
 

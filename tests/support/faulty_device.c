@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/fake_graph.h"
 #include "tests/support/test.h"
 
 enum { FLIPPED_BITS = 0x00490000, WARP = 32 };
@@ -78,6 +79,9 @@ static bt_status launch_row(int index, const bt_launch *launch, const void *args
     int count = 0;
     const bt_kernel *row = &bt_kernel_table(&faulty.cpu, &count)[index];
     bool hit = false;
+    if (fake_graph_capturing()) {
+        return fake_graph_kernel(launch_row, index, row->op, launch, args);
+    }
     if (row->op == faulty.plan.op && faulty.plan.kind != FAULTY_NONE) {
         const int64_t number = ++faulty.launches;
         hit = number >= faulty.plan.from && number <= faulty.plan.last;
@@ -240,6 +244,7 @@ void faulty_device_add(void)
     faulty.backend.join = join;
     faulty.backend.kernels = rows;
     faulty.backend.kernel_count = ROW_COUNT;
+    fake_graph_install(&faulty.backend);
     ASSERT_OK(bt_device_add(&faulty.backend));
 }
 
