@@ -13,9 +13,14 @@
 
 // Values of `train` that change what is measured, kept or printed, and no bit.
 static const char *const without_effect[] = {
-    "anomaly",   "checkpoint",       "digest_every",    "eval_batches",       "eval_every",
-    "hang_s",    "hellaswag_every",  "hellaswag_limit", "memory_limit_bytes", "profile_steps",
-    "recompute", "recompute_blocks", "timeout_s",       "verify_every",       "warmup_timing_steps",
+    "anomaly",          "checkpoint",
+    "digest_every",     "eval_batches",
+    "eval_every",       "graph",
+    "hang_s",           "hellaswag_every",
+    "hellaswag_limit",  "memory_limit_bytes",
+    "profile_steps",    "recompute",
+    "recompute_blocks", "timeout_s",
+    "verify_every",     "warmup_timing_steps",
 };
 
 // Of a mesh whose bits do not depend on the number of ranks, only the virtual shards matter. Under

@@ -183,6 +183,10 @@ bt_status bt_case_train_plan(const bt_case_work *work, bt_train_plan *out)
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.recompute is %s",
                         cJSON_IsString(recompute) ? recompute->valuestring : "missing");
     }
+    const char *graph = text_of(train, "graph");
+    if (graph && !bt_train_graph_parse(graph, &out->graph)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.graph is %s", graph);
+    }
     const cJSON *policy = bt_json_get(train, "on_nonfinite");
     if (cJSON_IsString(policy) && !bt_train_policy_parse(policy->valuestring, &out->on_nonfinite)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.on_nonfinite is %s",
