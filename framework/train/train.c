@@ -352,7 +352,9 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
     int64_t start_ns = bt_clock_ns();
     BT_TRY(backend->event_record(&t->session.device, t->step_start, t->session.context.stream));
     BT_TRY(bt_step_work(t, event.lr, launch));
-    event.enqueue_ns = bt_clock_ns() - start_ns;
+    if (backend->kind != BT_DEVICE_CPU) {
+        event.enqueue_ns = bt_clock_ns() - start_ns;
+    }
     const bool alone = ends_alone(t, step);
     if (alone && t->parallel) {
         BT_TRY(bt_data_parallel_catch_up(t->parallel));

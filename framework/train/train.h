@@ -201,7 +201,8 @@ typedef struct bt_train_step {
     bool warmup;   // time is not a measurement: warm-up
     bool profiled; // time is not a measurement: ranges were on
     bt_train_launch launch;
-    int64_t enqueue_ns; // of host_ns, until all work of the step was given to the device
+    int64_t enqueue_ns; // of host_ns, until all work of the step was given to the device; 0 on the
+                        // CPU, which does it meanwhile
 } bt_train_step;
 
 typedef struct bt_train_eval {

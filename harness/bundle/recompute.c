@@ -117,6 +117,12 @@ static bt_status of_samples(const round_check *self, const bt_store_measurement 
     return BT_OK;
 }
 
+// Steps have a sample each, a kernel's calls have one value.
+static bt_status of_launches(const round_check *self, const bt_store_measurement *item)
+{
+    return item->sample_count > 0 ? of_samples(self, item) : BT_OK;
+}
+
 static bt_status of_percentile(const round_check *self, const bt_store_measurement *item)
 {
     const bt_store_measurement *from = sampled(self, item->metric);
@@ -310,27 +316,17 @@ static const struct {
     bt_metric metric;
     recompute_metric recompute;
 } rules[] = {
-    {BT_METRIC_ENERGY, of_energy},
-    {BT_METRIC_ENERGY_PER_TOKEN, of_energy},
-    {BT_METRIC_ENERGY_PER_CALL, of_energy},
-    {BT_METRIC_TIME, of_samples},
-    {BT_METRIC_TOKENS_PER_S, of_steps},
-    {BT_METRIC_STEP_TIME, of_steps},
-    {BT_METRIC_STEP_DEVICE_TIME, of_steps},
-    {BT_METRIC_TIME_P95, of_percentile},
-    {BT_METRIC_STEP_TIME_P95, of_percentile},
-    {BT_METRIC_TIME_MEDIAN, of_median},
-    {BT_METRIC_STEP_TIME_MEDIAN, of_median},
-    {BT_METRIC_LOSS_FIRST, of_first_loss},
-    {BT_METRIC_LOSS_LAST, of_curve},
-    {BT_METRIC_VAL_LOSS, of_curve},
-    {BT_METRIC_PEAK_ALLOCATED, of_memory},
-    {BT_METRIC_PEAK_RESERVED, of_memory},
-    {BT_METRIC_PEAK_RESIDENT, of_memory},
-    {BT_METRIC_BYTES_MOVED, of_plan},
-    {BT_METRIC_BANDWIDTH, of_rate},
-    {BT_METRIC_COMPUTE, of_rate},
-    {BT_METRIC_COPY_SHARE, of_copy},
+    {BT_METRIC_ENERGY, of_energy},          {BT_METRIC_ENERGY_PER_TOKEN, of_energy},
+    {BT_METRIC_ENERGY_PER_CALL, of_energy}, {BT_METRIC_TIME, of_samples},
+    {BT_METRIC_LAUNCH_TIME, of_launches},   {BT_METRIC_TOKENS_PER_S, of_steps},
+    {BT_METRIC_STEP_TIME, of_steps},        {BT_METRIC_STEP_DEVICE_TIME, of_steps},
+    {BT_METRIC_TIME_P95, of_percentile},    {BT_METRIC_STEP_TIME_P95, of_percentile},
+    {BT_METRIC_TIME_MEDIAN, of_median},     {BT_METRIC_STEP_TIME_MEDIAN, of_median},
+    {BT_METRIC_LOSS_FIRST, of_first_loss},  {BT_METRIC_LOSS_LAST, of_curve},
+    {BT_METRIC_VAL_LOSS, of_curve},         {BT_METRIC_PEAK_ALLOCATED, of_memory},
+    {BT_METRIC_PEAK_RESERVED, of_memory},   {BT_METRIC_PEAK_RESIDENT, of_memory},
+    {BT_METRIC_BYTES_MOVED, of_plan},       {BT_METRIC_BANDWIDTH, of_rate},
+    {BT_METRIC_COMPUTE, of_rate},           {BT_METRIC_COPY_SHARE, of_copy},
 };
 
 // A round whose times or outputs cannot be is invalid, and its time is not kept.

@@ -165,6 +165,8 @@ static bt_status add_round(const bt_store_round *round, int64_t index, bt_files 
                       sizeof *round->scores, files));
     BT_TRY(add_series(folder, "states", BT_FIELDS_STATE, round->states, round->state_count,
                       sizeof *round->states, files));
+    BT_TRY(add_series(folder, "launches", BT_FIELDS_LAUNCH, round->launches, round->launch_count,
+                      sizeof *round->launches, files));
     BT_TRY(add_series(folder, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count,
                       sizeof *round->faults, files));
     BT_TRY(add_series(folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,

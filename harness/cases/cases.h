@@ -32,8 +32,9 @@ typedef struct bt_case_work {
 typedef struct bt_case_measured {
     double error_share; // the largest error as a share of its tolerance; NaN: nothing to compare
     int64_t calls_per_sample;
-    const char *stop;   // why there are no more samples
-    double cpu_time_ns; // of one call of a command, user and system, mean; 0: not a command
+    const char *stop;      // why there are no more samples
+    double cpu_time_ns;    // of one call of a command, user and system, mean; 0: not a command
+    double launch_time_ns; // host time to give one call to the device; 0: not measured
     int64_t peak_resident_bytes; // of a command's processes; 0: not a command
 } bt_case_measured;
 

@@ -117,6 +117,7 @@ static bt_status measure(kernel_run *run, const cJSON *kernel, const bt_case_lis
     if (status == BT_OK) {
         measured.calls_per_sample = times.calls_per_sample;
         measured.stop = times.stop;
+        measured.launch_time_ns = times.launch_ns;
         status = listener->samples(listener->train.self, times.samples, times.count);
     }
     BT_IF_OK(status, listener->measured(listener->train.self, &measured));

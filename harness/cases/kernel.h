@@ -150,6 +150,7 @@ typedef struct kernel_times {
     double *samples; // owned, [count], ns per call
     int64_t count, capacity;
     int64_t calls_per_sample;
+    double launch_ns;  // host time to give a call to an idle device, mean; 0: not measured
     const char *stop;  // why it ended
     bool stopped;      // it was asked to
     int64_t behind_ns; // work that went on behind the clock, see bt_region_behind_ns

@@ -120,6 +120,8 @@ bt_status bt_relay_take(bt_relay *relay, const bt_run_event *event)
         return bt_str_status(&relay->ranges);
     case BT_RUN_EVENT_KERNEL:
         return take_kernel(relay, event);
+    case BT_RUN_EVENT_LAUNCH:
+        return event->as.launch.step < relay->replayed_to ? BT_OK : relay->tell(relay->self, event);
     case BT_RUN_EVENT_FAULT:
         return event->as.fault.step < relay->replayed_to ? BT_OK : relay->tell(relay->self, event);
     case BT_RUN_EVENT_ERROR: // the launcher says what the run ends with

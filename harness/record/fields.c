@@ -138,6 +138,10 @@ static const bt_field STATE_fields[] = {F(bt_store_state, INTEGER, step),
                                         F(bt_store_state, TEXT, digest),
                                         F(bt_store_state, INTEGER, host_ns)};
 
+static const bt_field LAUNCH_fields[] = {F(bt_store_launch, INTEGER, step),
+                                         F(bt_store_launch, TEXT, way),
+                                         F(bt_store_launch, TEXT, message)};
+
 static const bt_field FAULT_fields[] = {
     F(bt_store_fault, INTEGER, step), F(bt_store_fault, TEXT, kind),
     F(bt_store_fault, TEXT, action), F(bt_store_fault, TEXT, message)};

@@ -39,6 +39,8 @@ X(ENERGY_PER_CALL, "energy_per_call_j", JOULES, LOWER,
   "energy per call: mean power while the GPU worked, by its counter, times the time of a call")
 X(CPU_TIME, "cpu_time_ns", NS, LOWER,
   "processor time of one call of a command, user and system, mean over the calls")
+X(LAUNCH_TIME, "launch_time_ns", NS, LOWER,
+  "host time until all work of a step, or of a call of a kernel, was given to the device, mean")
 X(CHECKPOINT_STALL, "checkpoint_stall_ns", NS, LOWER,
   "training time added by a checkpoint: the call, and what the steps while it is written take "
   "longer "

@@ -122,6 +122,8 @@ typedef struct bt_store_step {
     int64_t allocated_bytes, peak_allocated_bytes, reserved_bytes; // device pool
     int64_t resident_bytes;                                        // host RSS
     bool warmup, profiled; // either: the times are not measurements
+    int64_t launch_ns;     // of host_ns, until its work was given to the device; 0: not said. Of
+                           // events alone: kept as the samples of BT_METRIC_LAUNCH_TIME
 } bt_store_step;
 
 typedef struct bt_store_eval {
@@ -158,6 +160,12 @@ typedef struct bt_store_score {
     int64_t questions, correct, normalised_correct;
     int64_t host_ns;
 } bt_store_score;
+
+// From a step on, steps of training were launched otherwise than before (bt_train_mode).
+typedef struct bt_store_launch {
+    int64_t step;
+    const char *way, *message; // "graph"
+} bt_store_launch;
 
 // Something that went wrong in training and was noticed (framework/train/train.h has the kinds).
 typedef struct bt_store_fault {
@@ -282,6 +290,8 @@ typedef struct bt_store_round {
     int64_t score_count;
     const bt_store_state *states; // ascending
     int64_t state_count;
+    const bt_store_launch *launches; // in the order recorded
+    int64_t launch_count;
     const bt_store_fault *faults; // in the order recorded
     int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded

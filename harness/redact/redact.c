@@ -67,6 +67,13 @@ static bt_status redact_rounds(redaction *self, bt_store_run *run)
         for (int64_t at = 0; at < rounds[i].fault_count; at++) {
             BT_TRY(shorten(self, "messages", &faults[at].message, NULL));
         }
+        BT_TRY(own_list(self, rounds[i].launches, rounds[i].launch_count,
+                        sizeof *rounds[i].launches, &block));
+        bt_store_launch *launches = block;
+        rounds[i].launches = launches;
+        for (int64_t at = 0; at < rounds[i].launch_count; at++) {
+            BT_TRY(shorten(self, "messages", &launches[at].message, NULL));
+        }
         BT_TRY(shorten(self, "plan", &rounds[i].what.axes_json, NULL));
         BT_TRY(shorten(self, "plan", &rounds[i].shape.dataset, NULL));
     }

@@ -110,6 +110,7 @@ const report_column bt_report_columns[] = {
     {"bandwidth", BT_METRIC_BANDWIDTH, true},
     {"compute", BT_METRIC_COMPUTE, true},
     {"of copy", BT_METRIC_COPY_SHARE, true},
+    {"launch", BT_METRIC_LAUNCH_TIME, true},
     {"processor time", BT_METRIC_CPU_TIME, true},
     {"peak memory", BT_METRIC_PEAK_RESIDENT, true},
 };

@@ -47,6 +47,16 @@ static void json_steps(bt_json_writer *json, const bt_store_round *round)
     json->indent = 1;
 }
 
+static void json_launches(bt_json_writer *json, const bt_store_round *round)
+{
+    bt_json_writer_open(json, "launches", '[');
+    for (int64_t i = 0; i < round->launch_count; i++) {
+        BT_JSON_OBJECT(json, NULL, BT_OF(&round->launches[i], step),
+                       BT_OF(&round->launches[i], way), BT_OF(&round->launches[i], message));
+    }
+    bt_json_writer_close(json, ']');
+}
+
 static void json_scores(bt_json_writer *json, const bt_store_round *round)
 {
     bt_json_writer_open(json, "scores", '[');
@@ -105,6 +115,7 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
                        BT_OF(&round->kernels[i], kernel));
     }
     bt_json_writer_close(json, ']');
+    json_launches(json, round);
     json_faults(json, round);
     json_evals(json, round);
     json_scores(json, round);

@@ -109,7 +109,7 @@ static const char *status_of(const kernel_row *rows, int64_t count, const kernel
 }
 
 static void print_case(const kernel_row *rows, int64_t count, const kernel_row *row,
-                       const char *const *systems, int system_count, bt_table *table)
+                       const char *const *systems, int system_count, bool launches, bt_table *table)
 {
     double first = median_of(rows, count, row, systems[0], BT_METRIC_TIME);
     bt_table_cell(table, "%s", row->shape);
@@ -131,18 +131,39 @@ static void print_case(const kernel_row *rows, int64_t count, const kernel_row *
                  computes ? bt_format_value(BT_UNIT_FLOP_PER_S, flops).text
                           : bt_format_value(BT_UNIT_BYTES_PER_S, rate).text,
                  computes || isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
+    if (launches) {
+        const double launch_ns = median_of(rows, count, row, systems[0], BT_METRIC_LAUNCH_TIME);
+        bt_table_cell(table, "%s",
+                      isnan(launch_ns) ? "" : bt_format_value(BT_UNIT_NS, launch_ns).text);
+    }
     const bt_store_round *round = row->round;
     bt_table_cell(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
+}
+
+static bool has_launches(const kernel_row *rows, int64_t count, const char *group,
+                         const char *system)
+{
+    for (int64_t i = 0; i < count; ++i) {
+        if (strcmp(rows[i].group, group) == 0 && strcmp(rows[i].round->what.system, system) == 0 &&
+            rows[i].summary.metrics[BT_METRIC_LAUNCH_TIME].count > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // A table of one group. Ratios are times over the first system's: more than 1 is slower than it.
 static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
 {
     const char *systems[SYSTEMS_MAX];
-    // Shape, a time per system with a ratio from the second on, rate, share, kernel.
-    static const char *const aligns[SYSTEMS_MAX] = {"lrrrl", "lrrrrrl", "lrrrrrrrl", "lrrrrrrrrrl"};
+    // Shape, a time per system with a ratio from the second on, rate, share, kernel; in front of
+    // the kernel what the host needs to launch it, where that was measured.
+    static const char *const aligns[2][SYSTEMS_MAX] = {
+        {"lrrrl", "lrrrrrl", "lrrrrrrrl", "lrrrrrrrrrl"},
+        {"lrrrrl", "lrrrrrrl", "lrrrrrrrrl", "lrrrrrrrrrrl"}};
     int system_count = systems_of(rows, count, group, systems);
-    bt_table table = {.align = aligns[system_count - 1]};
+    const bool launches = has_launches(rows, count, group, systems[0]);
+    bt_table table = {.align = aligns[launches][system_count - 1]};
     bt_table_cell(&table, "%s", "");
     for (int s = 0; s < system_count; ++s) {
         bt_table_cell(&table, "%s", systems[s]);
@@ -150,12 +171,16 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
             bt_table_cell(&table, "%s", "ratio");
         }
     }
-    BT_TABLE_ROW(&table, "rate", "of copy", "kernel");
+    BT_TABLE_ROW(&table, "rate", "of copy");
+    if (launches) {
+        bt_table_cell(&table, "%s", "launch");
+    }
+    bt_table_cell(&table, "%s", "kernel");
     for (int64_t i = 0; i < count; ++i) {
         if (rows[i].printed || strcmp(rows[i].group, group) != 0) {
             continue;
         }
-        print_case(rows, count, &rows[i], systems, system_count, &table);
+        print_case(rows, count, &rows[i], systems, system_count, launches, &table);
         for (int64_t j = i; j < count; ++j) {
             rows[j].printed =
                 rows[j].printed || strcmp(rows[j].round->what.name, rows[i].round->what.name) == 0;

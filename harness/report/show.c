@@ -45,6 +45,23 @@ static void print_speed(const bt_summary *summary, bt_str *out)
                   (long long)rate->count);
 }
 
+static void print_launches(const bt_store_round *round, const bt_summary *summary, bt_str *out)
+{
+    const bt_metric_value *time = &summary->metrics[BT_METRIC_LAUNCH_TIME];
+    if (time->count > 0) {
+        bt_str_format(out, "  launch       the host gives the device a step in %s, mean\n",
+                      bt_format_value(BT_UNIT_NS, time->value).text);
+    }
+    for (int64_t i = 0; i < round->launch_count; i++) {
+        const bt_store_launch *launch = &round->launches[i];
+        if (strcmp(launch->way, "off") == 0) {
+            continue; // as on every device without graphs
+        }
+        bt_str_format(out, "  launched     from step %lld on: %s; %s\n", (long long)launch->step,
+                      launch->way, launch->message);
+    }
+}
+
 static void print_calls(const bt_summary *summary, bt_str *out)
 {
     const bt_metric_value *metrics = summary->metrics, *time = &metrics[BT_METRIC_TIME];
@@ -131,6 +148,7 @@ static bt_status print_round(const bt_store_round *round, bt_str *out)
     print_loss(round, &summary, out);
     print_score(round, out);
     print_speed(&summary, out);
+    print_launches(round, &summary, out);
     if (bt_report_is_command(round)) {
         print_calls(&summary, out);
     }

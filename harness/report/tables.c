@@ -97,6 +97,31 @@ static void write_evals(const report_case *item, int64_t index, bt_str *out)
     bt_str_append(out, "</tbody></table></div></details>\n");
 }
 
+// Only where steps were launched in more than one way: a device without graphs says nothing.
+static void write_launches(const report_case *item, bt_str *out)
+{
+    const bt_store_round *round = item->round;
+    if (round->launch_count < 2) {
+        return;
+    }
+    bt_str_append(out, "<details><summary>How steps were launched, ");
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+    bt_str_format(out,
+                  "</summary><div class=scroll><table data-name=\"launches-%s\"><thead><tr><th "
+                  "class=n>from step<th>way<th>meaning</thead><tbody>\n",
+                  item->tag);
+    for (int64_t i = 0; i < round->launch_count; i++) {
+        const bt_store_launch *launch = &round->launches[i];
+        bt_str_format(out, "<tr><th scope=row class=n>%lld<td>", (long long)launch->step);
+        bt_html_text(out, launch->way);
+        bt_str_append(out, "<td>");
+        bt_html_text(out, launch->message);
+        bt_str_append(out, "\n");
+    }
+    bt_str_append(out, "</tbody></table></div></details>\n");
+}
+
 static void write_scores(const report_case *item, int64_t index, bt_str *out)
 {
     const bt_store_round *round = item->round;
@@ -192,6 +217,7 @@ bt_status bt_page_tables(const report_set *set, bt_str *out)
     bt_html_group_open(out, "Evaluations", stepped);
     for (int64_t i = 0; i < set->case_count; i++) {
         write_evals(&set->cases[i], i, out);
+        write_launches(&set->cases[i], out);
         write_scores(&set->cases[i], i, out);
     }
     bt_html_group_close(out, stepped);

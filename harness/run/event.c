@@ -56,6 +56,7 @@ static const field fields[] = {
     FIELD(STEP, "resident_bytes", INTEGER, false, step.resident_bytes),
     FIELD(STEP, "warmup", BOOL, false, step.warmup),
     FIELD(STEP, "profiled", BOOL, false, step.profiled),
+    FIELD(STEP, "launch_ns", INTEGER, false, step.launch_ns),
     FIELD(EVAL, "step", INTEGER, true, eval.step),
     FIELD(EVAL, "loss", REAL_NULL, true, eval.loss),
     FIELD(EVAL, "tokens", INTEGER, false, eval.tokens),
@@ -72,6 +73,7 @@ static const field fields[] = {
     FIELD(MEASURED, "error_share", REAL_NULL, false, measured.error_share),
     FIELD(MEASURED, "stop", TEXT, false, measured.stop),
     FIELD(MEASURED, "cpu_time_ns", REAL, false, measured.cpu_time_ns),
+    FIELD(MEASURED, "launch_time_ns", REAL, false, measured.launch_time_ns),
     FIELD(SCORE, "step", INTEGER, true, score.step),
     FIELD(SCORE, "questions", INTEGER, true, score.questions),
     FIELD(SCORE, "correct", INTEGER, true, score.correct),
@@ -80,6 +82,9 @@ static const field fields[] = {
     FIELD(STATE, "step", INTEGER, true, state.step),
     FIELD(STATE, "digest", TEXT, true, state.digest),
     FIELD(STATE, "host_ns", INTEGER, false, state.host_ns),
+    FIELD(LAUNCH, "step", INTEGER, true, launch.step),
+    FIELD(LAUNCH, "way", TEXT, true, launch.way),
+    FIELD(LAUNCH, "message", TEXT, false, launch.message),
     FIELD(FAULT, "step", INTEGER, true, fault.step),
     FIELD(FAULT, "kind", TEXT, true, fault.kind),
     FIELD(FAULT, "action", TEXT, true, fault.action),
@@ -260,7 +265,7 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     return !(kind && !of_train &&
              (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
               type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_STATE ||
-              type == BT_RUN_EVENT_RECOVERY)) &&
+              type == BT_RUN_EVENT_LAUNCH || type == BT_RUN_EVENT_RECOVERY)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }
@@ -329,6 +334,9 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
     }
     if (event->type == BT_RUN_EVENT_SCORE) {
         return check_score(state, &event->as.score);
+    }
+    if (event->type == BT_RUN_EVENT_LAUNCH && event->as.launch.step != state->next_step - 1) {
+        return refuse(state, "a launch of another step than the last", "");
     }
     if (event->type == BT_RUN_EVENT_STATE) {
         return check_state(state, &event->as.state);

@@ -31,6 +31,7 @@
     X(FAULT, "fault")                                                                              \
     X(SCORE, "hellaswag")                                                                          \
     X(STATE, "state")                                                                              \
+    X(LAUNCH, "launch")                                                                            \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
@@ -65,9 +66,10 @@ typedef struct bt_run_event_samples {
 // Said once by a kernel or command case that was correct, behind its samples.
 typedef struct bt_run_event_measured {
     int64_t calls_per_sample;
-    double error_share; // largest error as a share of its tolerance; NaN: not said
-    const char *stop;   // why there are no more samples
-    double cpu_time_ns; // of one call, mean; 0: not said
+    double error_share;    // largest error as a share of its tolerance; NaN: not said
+    const char *stop;      // why there are no more samples
+    double cpu_time_ns;    // of one call, mean; 0: not said
+    double launch_time_ns; // of one call: until the device has it; 0: not said
 } bt_run_event_measured;
 
 typedef struct bt_run_event_result {
@@ -122,6 +124,7 @@ typedef struct bt_run_event {
         bt_store_kernel kernel;
         bt_store_score score;
         bt_store_state state;
+        bt_store_launch launch;
         bt_store_fault fault;
         bt_store_memory memory;
         bt_run_event_samples samples;

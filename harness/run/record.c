@@ -140,6 +140,7 @@ static void take_measured(bt_recorder *self, const bt_run_event_measured *measur
     self->measured = true;
     self->error_share = measured->error_share;
     self->cpu_time_ns = measured->cpu_time_ns;
+    self->launch_time_ns = measured->launch_time_ns;
     for (int64_t i = 0; i < self->time_count; ++i) {
         self->total_ns += self->times_ns[i] *
                           (double)(measured->calls_per_sample ? measured->calls_per_sample : 1);
@@ -170,6 +171,8 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
     case BT_RUN_EVENT_STATE:
         self->evals_ns += (double)event->as.state.host_ns;
         return bt_store_state_add(self->store, self->round, &event->as.state);
+    case BT_RUN_EVENT_LAUNCH:
+        return bt_store_launch_add(self->store, self->round, &event->as.launch);
     case BT_RUN_EVENT_FAULT:
         return bt_store_fault_add(self->store, self->round, &event->as.fault);
     case BT_RUN_EVENT_MEMORY: {
@@ -212,7 +215,7 @@ static bt_status measure(const bt_recorder *self, bt_metric metric, double value
     return bt_store_measure(self->store, self->round, &row);
 }
 
-typedef enum sample_kind { SAMPLE_HOST, SAMPLE_DEVICE, SAMPLE_RATE } sample_kind;
+typedef enum sample_kind { SAMPLE_HOST, SAMPLE_DEVICE, SAMPLE_LAUNCH, SAMPLE_RATE } sample_kind;
 
 // Values of the steps that are measurements, in their order.
 static int64_t collect(const bt_recorder *self, sample_kind kind, double *samples)
@@ -220,7 +223,9 @@ static int64_t collect(const bt_recorder *self, sample_kind kind, double *sample
     int64_t count = 0;
     for (int64_t i = 0; i < self->step_count; ++i) {
         const bt_store_step *step = &self->steps[i];
-        int64_t time_ns = kind == SAMPLE_DEVICE ? step->device_ns : step->host_ns;
+        const int64_t time_ns = kind == SAMPLE_DEVICE   ? step->device_ns
+                                : kind == SAMPLE_LAUNCH ? step->launch_ns
+                                                        : step->host_ns;
         if (!step->warmup && !step->profiled && time_ns > 0) {
             samples[count++] = kind == SAMPLE_RATE ? (double)step->tokens * 1e9 / (double)time_ns
                                                    : (double)time_ns;
@@ -253,6 +258,19 @@ static bt_status measure_timed(const bt_recorder *self, const bt_timed_metrics *
     return measure_value(self, metrics->median, &timed.median, NULL);
 }
 
+// samples [step_count]: room for them.
+static bt_status measure_launches(const bt_recorder *self, double *samples)
+{
+    bt_stats stats;
+    const int64_t count = collect(self, SAMPLE_LAUNCH, samples);
+    if (count == 0) {
+        return BT_OK;
+    }
+    BT_TRY(bt_stats_of_series(samples, count, &stats));
+    const bt_metric_value mean = {stats.mean, stats.mean_low, stats.mean_high, count};
+    return measure_value(self, BT_METRIC_LAUNCH_TIME, &mean, samples);
+}
+
 static bt_status measure_steps(bt_recorder *self)
 {
     bt_step_stats stats;
@@ -269,6 +287,9 @@ static bt_status measure_steps(bt_recorder *self)
     if (status == BT_OK) {
         (void)collect(self, SAMPLE_DEVICE, block);
         status = measure_timed(self, &bt_timed_device, &stats.device_ns, block);
+    }
+    if (status == BT_OK) {
+        status = measure_launches(self, block);
     }
     self->time_ns = stats.host_ns.count > 0 ? stats.host_ns.mean : self->time_ns;
     self->rate_tok_s = stats.host_ns.count > 0 ? stats.rate_tok_s : self->rate_tok_s;
@@ -316,6 +337,9 @@ static bt_status measure_calls(bt_recorder *self)
     }
     if (self->cpu_time_ns > 0) {
         BT_TRY(measure(self, BT_METRIC_CPU_TIME, self->cpu_time_ns));
+    }
+    if (self->launch_time_ns > 0) {
+        BT_TRY(measure(self, BT_METRIC_LAUNCH_TIME, self->launch_time_ns));
     }
     if (!isnan(self->output_error_share)) {
         BT_TRY(measure(self, BT_METRIC_OUTPUT_ERROR_SHARE, self->output_error_share));

@@ -105,7 +105,8 @@ static bt_status on_step(void *context, const bt_train_step *step)
                                       .reserved_bytes = (int64_t)step->reserved_bytes,
                                       .resident_bytes = (int64_t)step->resident_bytes,
                                       .warmup = step->warmup,
-                                      .profiled = step->profiled}};
+                                      .profiled = step->profiled,
+                                      .launch_ns = step->enqueue_ns}};
     worker *self = context;
     bt_ranks_step(self->ranks, step->step + 1);
     return say(self, &event);
@@ -123,6 +124,14 @@ static bt_status on_score(void *context, const bt_train_score *score)
     bt_run_event event = {.type = BT_RUN_EVENT_SCORE,
                           .as.score = {score->step, score->score.questions, score->score.correct,
                                        score->score.normalised_correct, score->host_ns}};
+    return say(context, &event);
+}
+
+static bt_status on_mode(void *context, const bt_train_mode *mode)
+{
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_LAUNCH,
+        .as.launch = {mode->step, bt_train_launch_name(mode->launch), mode->message}};
     return say(context, &event);
 }
 
@@ -188,7 +197,8 @@ static bt_status on_measured(void *context, const bt_case_measured *measured)
     worker *self = context;
     bt_run_event event = {.type = BT_RUN_EVENT_MEASURED,
                           .as.measured = {measured->calls_per_sample, measured->error_share,
-                                          measured->stop, measured->cpu_time_ns}};
+                                          measured->stop, measured->cpu_time_ns,
+                                          measured->launch_time_ns}};
     self->peak_resident_bytes = measured->peak_resident_bytes;
     return say(self, &event);
 }
@@ -311,6 +321,7 @@ static bt_status run_case(worker *self)
                                            .kernel = on_kernel,
                                            .should_stop = should_stop,
                                            .note = on_note,
+                                           .mode = on_mode,
                                            .save = on_save},
                                  .samples = on_samples,
                                  .measured = on_measured};

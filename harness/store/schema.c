@@ -237,9 +237,17 @@ static const char *const version_16[] = {
     " host_ns INTEGER NOT NULL, PRIMARY KEY(round_id, step)) STRICT, WITHOUT ROWID",
     NULL};
 
+// How steps of training were launched.
+static const char *const version_17[] = {
+    "CREATE TABLE launch("
+    " id INTEGER PRIMARY KEY, round_id INTEGER NOT NULL REFERENCES round(id),"
+    " step INTEGER NOT NULL, way TEXT NOT NULL, message TEXT NOT NULL) STRICT",
+    "CREATE INDEX launch_of_round ON launch(round_id)", NULL};
+
 static const char *const *const migrations[] = {
-    version_1, version_2,  version_3,  version_4,  version_5,  version_6,  version_7,  version_8,
-    version_9, version_10, version_11, version_12, version_13, version_14, version_15, version_16};
+    version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
+    version_7,  version_8,  version_9,  version_10, version_11, version_12,
+    version_13, version_14, version_15, version_16, version_17};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

@@ -157,6 +157,9 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
     }
     BT_TRY(add_steps(store, sample, round));
     BT_TRY(bt_store_memory_add(store, round, &memory));
+    for (int64_t i = 0; i < sample->launch_count; ++i) {
+        BT_TRY(bt_store_launch_add(store, round, &sample->launches[i]));
+    }
     if (sample->fault) {
         BT_TRY(bt_store_fault_add(store, round, sample->fault));
     }

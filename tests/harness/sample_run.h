@@ -25,7 +25,9 @@ typedef struct sample_run {
     const char *system;                // NULL: blutrain
     const char *axes_json;             // of each case; NULL: some
     const bt_store_fault *fault;       // of each round; NULL: none
-    bt_run_status status;              // RUNNING: left without an end
+    const bt_store_launch *launches;   // [launch_count], of each round
+    int64_t launch_count;
+    bt_run_status status; // RUNNING: left without an end
 } sample_run;
 
 // A plain one: suite gpt2_124m, one case, 60 steps.

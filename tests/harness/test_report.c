@@ -159,6 +159,36 @@ static void faults_are_shown(void **state)
     bt_mem_free(page);
 }
 
+static const bt_store_launch launches[] = {{0, "memory", "kernel by kernel: <not yet>"},
+                                           {3, "graph", "one launch"}};
+
+static void launches_are_shown(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    bt_str out = {0};
+    sample.launches = launches;
+    sample.launch_count = 2;
+    int64_t run = record(&sample);
+    ASSERT_OK(bt_show_text(scratch_store, run, &out));
+    assert_has(bt_str_text(&out), "launched     from step 0 on: memory; kernel by kernel");
+    assert_has(bt_str_text(&out), "launched     from step 3 on: graph; one launch");
+    bt_str_release(&out);
+    char *page = report_text(&run, 1, ".html");
+    assert_has(page, "How steps were launched, ");
+    assert_has(page, "<th scope=row class=n>0<td>memory<td>kernel by kernel: &lt;not yet&gt;");
+    bt_mem_free(page);
+    sample.launches = &(bt_store_launch){0, "off", "kernel by kernel"};
+    sample.launch_count = 1;
+    run = record(&sample);
+    ASSERT_OK(bt_show_text(scratch_store, run, &out));
+    assert_null(strstr(bt_str_text(&out), "launched"));
+    bt_str_release(&out);
+    page = report_text(&run, 1, ".html");
+    assert_null(strstr(page, "How steps were launched"));
+    bt_mem_free(page);
+}
+
 static cJSON *read_schema(void)
 {
     void *text = NULL;
@@ -176,6 +206,8 @@ static void json_report_satisfies_its_schema(void **state)
     sample_run sample = sample_run_default();
     sample.cases[1] = "bf16";
     sample.fault = &spike;
+    sample.launches = launches;
+    sample.launch_count = 2;
     int64_t runs[2] = {record(&sample), 0};
     sample.status = BT_RUN_RUNNING;
     sample.steps = 0; // nothing measured yet
@@ -453,6 +485,7 @@ int main(void)
         TEST(recomputation_is_shown),
         TEST(show_json_has_the_agreed_keys),
         TEST(faults_are_shown),
+        TEST(launches_are_shown),
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),
         TEST(page_is_whole_and_refers_to_nothing_outside),

@@ -32,6 +32,7 @@ static const char step_line[] =
     "{\"event\":\"hellaswag\",\"step\":" step ",\"questions\":" questions ",\"correct\":" correct  \
     ",\"normalised_correct\":" normalised "}"
 
+#define LAUNCH(step)        "{\"event\":\"launch\",\"step\":" step ",\"way\":\"graph\"}"
 #define DIGEST              "0123456789abcdef0123456789abcdef"
 #define STATE(step, digest) "{\"event\":\"state\",\"step\":" step ",\"digest\":\"" digest "\"}"
 
@@ -85,6 +86,8 @@ static void events_are_read_strictly(void **state)
         {{start_line, "{\"event\":\"measured\",\"calls_per_sample\":1.5}"},
          "range of calls_per_sample"},
         {{start_line, SCORE("1", "40", "9", "9")}, "a score of a step that is not there"},
+        {{start_line, LAUNCH("0")}, "a launch of another step than the last"},
+        {{start_line, step_line, LAUNCH("1")}, "a launch of another step than the last"},
         {{start_line, STATE("1", DIGEST)}, "a state of a step that is not there"},
         {{start_line, STATE("0", DIGEST), STATE("0", DIGEST)}, "or that had one"},
         {{start_line, STATE("0", "0123abc")}, "is not 32 hex digits"},

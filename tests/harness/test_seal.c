@@ -33,6 +33,7 @@ static int64_t record(void)
     ASSERT_OK(bt_store_eval_add(store, round, &eval));
     ASSERT_OK(bt_store_score_add(store, round, &(bt_store_score){0, 40, 9, 14, 1000}));
     ASSERT_OK(bt_store_state_add(store, round, &(bt_store_state){5, "0123", 1000}));
+    ASSERT_OK(bt_store_launch_add(store, round, &(bt_store_launch){3, "graph", "at once"}));
     ASSERT_OK(bt_store_range_add(store, round, &range));
     ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", "d1"));
     ASSERT_OK(bt_store_close(store));
@@ -80,7 +81,8 @@ static int list_columns(column *out)
 {
     static const char sql[] =
         "SELECT t.column1, c.name FROM (VALUES('round'),('step'),('eval'),('range_stat'),"
-        "('kernel_use'),('fault'),('score'),('state'),('memory'),('measurement'),('samples'),('"
+        "('kernel_use'),('fault'),('score'),('state'),('launch'),('memory'),('measurement'),('"
+        "samples'),('"
         "telemetry')) t"
         " JOIN pragma_table_info(t.column1) c WHERE c.name NOT LIKE '%id' AND c.name<>'seal'";
     sqlite3 *db = NULL;
@@ -136,6 +138,7 @@ static void a_row_more_or_less_counts(void **state)
                                         "DELETE FROM fault",
                                         "DELETE FROM score",
                                         "DELETE FROM state",
+                                        "DELETE FROM launch",
                                         "DELETE FROM telemetry",
                                         "DELETE FROM samples",
                                         "INSERT INTO kernel_use VALUES(1, 'gemm', 'another')",

@@ -5,6 +5,7 @@
 #   ok slow nan                passes; slow takes 50 ms a step and heeds a request to stop
 #   deaf                       takes 50 ms a step for ever, heeds nothing
 #   hellaswag                  has a score before the first and behind the last step
+#   launch                     says how long its host needed, and how steps were launched
 #   fault                      says that something went wrong in step 2, and goes on
 #   error die exit silent      says why it fails; is killed; exits with 3; exits with 0 too early
 #   garbage half gap late flood early   breaks the protocol
@@ -38,7 +39,12 @@ while [ "$step" -lt "$steps" ] || [ "$mode" = deaf ]; do
     printf '{"event":"step","step":%s,"loss":%s,"grad_norm":1.5,"lr":0.0006,"tokens":512,' "$step" "$loss"
     printf '"host_ns":%s,"device_ns":9000000,"allocated_bytes":1000,' $((10000000 + step))
     printf '"peak_allocated_bytes":2000,"reserved_bytes":4096,"resident_bytes":8192,'
+    [ "$mode" != launch ] || printf '"launch_ns":%s,' $((2000000 + step))
     printf '"warmup":%s,"profiled":false}\n' "$warmup"
+    case $mode:$step in
+    launch:0) echo '{"event":"launch","step":0,"way":"memory","message":"kernel by kernel: not yet"}' ;;
+    launch:2) echo '{"event":"launch","step":2,"way":"graph","message":"one launch"}' ;;
+    esac
     step=$((step + 1))
     case $mode in
     slow)
