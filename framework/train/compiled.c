@@ -13,8 +13,9 @@ static const char *excluded(const bt_trainer *t)
 bt_status bt_trainer_compile(bt_trainer *t)
 {
     bt_context *context = &t->session.context;
-    const bt_feed_slot *slot = &t->feed.slots[0];
-    const bt_batch batch = {.count = 2, .items = {{"ids", slot->ids}, {"targets", slot->targets}}};
+    const bt_feed_batch *first = &t->feed.batches[0];
+    const bt_batch batch = {.count = 2,
+                            .items = {{"ids", first->ids}, {"targets", first->targets}}};
     if (!t->plan->compile || excluded(t)) {
         return BT_OK;
     }

@@ -172,6 +172,7 @@ typedef struct bt_train_start {
     X(OFF, "off", "kernel by kernel: the plan does not ask for a graph")                           \
     X(DEVICE, "device", "kernel by kernel: the device has no graphs")                              \
     X(RANKS, "ranks", "kernel by kernel: gradients are reduced in buckets, or by several ranks")   \
+    X(COMPILED, "compiled", "kernel by kernel: generated kernels are not captured")                \
     X(HOST, "host",                                                                                \
       "kernel by kernel: the host has a part in the step (anomaly, values told, "                  \
       "tensors kept in host memory)")                                                              \

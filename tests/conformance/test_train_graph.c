@@ -39,18 +39,6 @@ static void every_mode_has_the_bits_of_eager_steps(void **state)
     }
 }
 
-static void another_family_is_captured(void **state)
-{
-    (void)state;
-    for (int precision = 0; precision < BT_PRECISION_COUNT; ++precision) {
-        bt_train_plan plan = gpu_plan((bt_precision)precision);
-        plan.model.family = "llama";
-        plan.model.kv_heads = 1;
-        plan.model.hidden = 256;
-        graph_runs_expect_same(&plan, 6, &run);
-    }
-}
-
 // The kernels of the full model: those of large shapes, with tuned plans and workspaces.
 static void gpt2_124m_is_captured(void **state)
 {
@@ -102,7 +90,6 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mode_has_the_bits_of_eager_steps),
-        cmocka_unit_test(another_family_is_captured),
         cmocka_unit_test(gpt2_124m_is_captured),
         cmocka_unit_test(a_resumed_run_has_the_same_bits),
     };

@@ -161,6 +161,9 @@ static void what_cannot_be_captured_says_why(void **state)
     plan.parallel.invariant = 2;
     expect_only(&plan, false, BT_TRAIN_LAUNCH_RANKS);
     plan = graph_plan();
+    plan.compile = true;
+    expect_only(&plan, false, BT_TRAIN_LAUNCH_COMPILED);
+    plan.compile = false;
     plan.device = "cpu";
     expect_only(&plan, false, BT_TRAIN_LAUNCH_DEVICE);
     plan.graph = BT_TRAIN_GRAPH_COUNT;
