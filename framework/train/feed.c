@@ -15,8 +15,11 @@ static bt_status make_views(bt_feed *feed)
     feed->batches = batches;
     for (int64_t i = 0; i < feed->count; ++i) {
         bt_feed_batch *each = &feed->batches[i];
-        BT_TRY(bt_tensor_view(feed->all, shape, stride, 2 * i * half, &each->ids));
-        BT_TRY(bt_tensor_view(feed->all, shape, stride, (2 * i + 1) * half, &each->targets));
+        int32_t *place = (int32_t *)bt_tensor_data(feed->all) + i * elements(feed);
+        BT_TRY(bt_tensor_over(feed->context, BT_I32, BT_SHAPE(2, feed->batch, feed->tokens), place,
+                              "token batch", &each->both));
+        BT_TRY(bt_tensor_view(each->both, shape, stride, 0, &each->ids));
+        BT_TRY(bt_tensor_view(each->both, shape, stride, half, &each->targets));
     }
     return BT_OK;
 }
@@ -77,6 +80,7 @@ void bt_feed_release(bt_feed *feed)
     for (int64_t i = 0; feed->batches && i < feed->count; ++i) {
         bt_tensor_release(feed->batches[i].ids);
         bt_tensor_release(feed->batches[i].targets);
+        bt_tensor_release(feed->batches[i].both);
     }
     bt_mem_free(feed->batches);
     bt_tensor_release(feed->all);
@@ -124,7 +128,9 @@ bt_status bt_feed_next(bt_feed *feed)
     BT_TRY(device->backend->copy(device, bt_tensor_data(feed->all), feed->pinned,
                                  bt_tensor_bytes(feed->all), BT_COPY_HOST_TO_DEVICE,
                                  feed->context->stream));
-    bt_tensor_touch(feed->all);
+    for (int64_t i = 0; i < feed->count; ++i) {
+        bt_tensor_touch(feed->batches[i].both);
+    }
     feed->staged = false;
     ++feed->taken;
     return device->backend->event_record(device, feed->copied, feed->context->stream);

@@ -1,6 +1,6 @@
 // framework/train/feed.h - the micro-batches of a step on the device, always at the same place
 //
-// The batches of one step lie in one tensor, so that work which was captured by address finds those
+// The batches of one step lie in one block, so that work which was captured by address finds those
 // of every step there. The host reads a step ahead into pinned memory while the device computes;
 // one copy on the compute stream brings them when the step begins. What is read ahead is not yet
 // trained on: the feed keeps the cursor from which it was read.
@@ -11,7 +11,8 @@
 #include "framework/tensor/tensor.h"
 
 typedef struct bt_feed_batch {
-    bt_tensor *ids, *targets; // retained views [B, T] of the feed's tensor
+    bt_tensor *both;          // retained [2, B, T], a storage of its own over a part of the feed's
+    bt_tensor *ids, *targets; // retained views [B, T] of it
 } bt_feed_batch;
 
 typedef struct bt_feed {
