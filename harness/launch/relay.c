@@ -66,12 +66,19 @@ static bt_status take_step(bt_relay *relay, const bt_run_event *event)
     uint32_t bits;
     memcpy(&bits, &step->loss, sizeof bits);
     if (step->step >= relay->next_step) {
+        if (step->step > relay->next_step) { // a gap: what came before it is not compared again
+            relay->first_step = step->step;
+            relay->bit_count = 0;
+        }
         BT_TRY(keep_bits(relay, bits));
         BT_TRY(tell_ranges(relay));
         relay->next_step = step->step + 1;
         return relay->tell(relay->self, event);
     }
     bt_str_clear(&relay->ranges);
+    if (step->step < relay->first_step) { // the ranks went on from an older state than the first
+        return BT_OK;
+    }
     const uint32_t before = relay->bits[step->step - relay->first_step];
     return before == bits
                ? BT_OK

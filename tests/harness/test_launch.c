@@ -552,6 +552,30 @@ static void events_are_told_once(void **state)
     bt_relay_release(&relay);
 }
 
+// A generation that had to take an older state than the first one did: its steps up to there are
+// known to nobody. Behind a gap the steps before it are not known either.
+static void steps_before_the_first_are_passed_over(void **state)
+{
+    (void)state;
+    int told = 0;
+    bt_relay relay = {.tell = count_event, .self = &told};
+    const bt_run_event start = {.type = BT_RUN_EVENT_START, .as.start = {.first_step = 1000000}};
+    for (int64_t step = 1000000; step < 1000003; ++step) {
+        const bt_run_event event = step_event(step, 3);
+        ASSERT_OK(bt_relay_take(&relay, step == 1000000 ? &start : &event));
+    }
+    bt_relay_restart(&relay);
+    for (int64_t step = 1000; step < 1000003; step += 333000) {
+        const bt_run_event event = step_event(step, 7);
+        ASSERT_OK(bt_relay_take(&relay, &event));
+    }
+    assert_int_equal(told, 3);
+    const bt_run_event known = step_event(1000002, 7), new = step_event(1000003, 3);
+    assert_int_equal(bt_relay_take(&relay, &known), BT_STATUS_CORRUPT_DATA);
+    ASSERT_OK(bt_relay_take(&relay, &new));
+    bt_relay_release(&relay);
+}
+
 int main(int argc, char **argv)
 {
     const char *slash = strrchr(argv[0], '/');
@@ -566,6 +590,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_told_once),
+        cmocka_unit_test(steps_before_the_first_are_passed_over),
         cmocka_unit_test(ranks_come_back),
         cmocka_unit_test(faults_can_be_caused),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
