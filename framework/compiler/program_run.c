@@ -94,7 +94,8 @@ static bt_status run_group(const run *r, const bt_fused *group)
         const bt_fused_operand *x = &group->operands[i];
         at[i] = r->at[r->program->place_of[x->value]] + x->offset_bytes;
     }
-    return r->launch(r->self, r->context, group, at);
+    return r->launch ? r->launch(r->self, r->context, group, at)
+                     : bt_error(BT_STATUS_INVALID_ARGUMENT, "there are groups and no launch");
 }
 
 static bt_status run_unit(run *r, const bt_program_unit *u)

@@ -85,7 +85,7 @@ bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
 static bt_status compile_groups(bt_compiled_step *step, bt_step_variant *v)
 {
     void *codes = NULL;
-    BT_TRY(bt_mem_alloc((size_t)v->fusion.count + 1, sizeof *v->codes, &codes));
+    BT_TRY(bt_mem_alloc((size_t)v->fusion.count + 1, sizeof(void *), &codes));
     v->codes = codes;
     for (int i = 0; i < v->fusion.count; ++i) {
         const bt_fusion *x = &v->fusion.groups[i];
