@@ -30,8 +30,8 @@ static bt_status launch(const bt_launch *to, const void *args)
     return bt_compiled_run(active->code, to->stream, active->group.shape[0], at);
 }
 
-// A graph of the call: what it reads are inputs, what it writes new values. values[field]: -1 where
-// the call does not touch it.
+// A graph of the call: what it reads are inputs, what it writes new values. values[field]: left as
+// it is where the call does not touch it.
 static bt_status make_graph(bt_kernel_op op, const void *args, bt_dag *graph, int *values)
 {
     bt_kernel_operand fields[BT_KERNEL_OPERANDS_MOST];
@@ -39,7 +39,6 @@ static bt_status make_graph(bt_kernel_op op, const void *args, bt_dag *graph, in
     int results[BT_KERNEL_OPERANDS_MOST], count = 0, place[BT_KERNEL_OPERANDS_MOST];
     const int all = bt_kernel_operands_of(op, args, fields);
     for (int i = 0; i < all; ++i) {
-        values[i] = -1;
         if (fields[i].reads) {
             BT_TRY(
                 bt_dag_input(graph, fields[i].dtype, fields[i].span, fields[i].name, &values[i]));
@@ -77,10 +76,15 @@ bt_status bt_kernel_generated_group(bt_kernel_op op, const void *args, bt_target
 {
     int values[BT_KERNEL_OPERANDS_MOST];
     bt_dag graph = {0};
+    for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
+        values[f] = -1;
+    }
     bt_status status = make_graph(op, args, &graph, values);
     status = status ? status : make_group(&graph, kind, group);
     for (int i = 0; status == BT_OK && i < group->operand_count; ++i) {
-        for (field_of[i] = 0; values[field_of[i]] != group->operands[i].value; ++field_of[i]) {
+        field_of[i] = 0;
+        for (int f = 0; f < BT_KERNEL_OPERANDS_MOST; ++f) {
+            field_of[i] = values[f] == group->operands[i].value ? f : field_of[i];
         }
     }
     bt_dag_release(&graph);
