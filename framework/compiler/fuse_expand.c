@@ -271,7 +271,8 @@ static bool stays_alone(bt_fuse_build *b)
 // The order where it is wanted.
 static bt_fused_order order_of(const bt_fuse_build *b, bt_dtype dtype, bt_fused_order order)
 {
-    return b->any_order ? (bt_fused_order){.sum = wide(dtype)} : order;
+    const bt_fused_order any = {.sum = wide(dtype)};
+    return b->any_order ? any : order;
 }
 
 static void softmax(bt_fuse_build *b, const bt_dag_node *node)
