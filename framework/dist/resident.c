@@ -48,7 +48,7 @@ static bt_status make_room(bt_data_parallel *p)
         const bool candidate = is_there(memory) && memory->used != NOT_READ;
         oldest = candidate && (!oldest || memory->used < oldest->used) ? memory : oldest;
     }
-    return let_go(oldest);
+    return oldest ? let_go(oldest) : BT_OK;
 }
 
 // Those that were gathered for another walk than this one turned out to be.

@@ -48,10 +48,10 @@ static void store(bt_dtype dtype, void *data, int64_t i, int value)
 
 static bool holds(bt_dtype dtype, const void *data, int64_t i, int value)
 {
-    unsigned char expected[8];
+    unsigned char one[8];
     const size_t width = bt_dtype_size(dtype);
-    store(dtype, expected, 0, value);
-    return memcmp((const char *)data + (size_t)i * width, expected, width) == 0;
+    store(dtype, one, 0, value);
+    return memcmp((const char *)data + (size_t)i * width, one, width) == 0;
 }
 
 static int reduced(bt_reduction reduction, int ranks, int64_t i, int call)
@@ -277,7 +277,7 @@ static void three_ranks_repeat_their_bits(void **state)
 {
     (void)state;
     for (unsigned long seed = first_seed; seed < first_seed + seed_count / 2; ++seed) {
-        uint64_t random = seed * 0x9e3779b97f4a7c15, digest = 0;
+        uint64_t random = seed * 0x9e3779b97f4a7c15, digests[3];
         bt_train_plan plan = draw_plan(&random);
         const int ranks = draw(&random, 2) ? 3 : 5;
         rank_result results[RANKS_MAX];
@@ -287,9 +287,9 @@ static void three_ranks_repeat_their_bits(void **state)
             draw_mesh(&random, &plan);
             run_ranks(RANKS_THREADS, ranks, timeout_ns, train, &plan, results);
             expect_ok("three", ranks, results);
-            digest = i == 0 ? results[0].digest : digest;
+            digests[i] = results[0].digest;
             for (int rank = 0; rank < ranks; ++rank) {
-                assert_true(results[rank].digest == digest);
+                assert_true(results[rank].digest == digests[0]);
             }
         }
     }
