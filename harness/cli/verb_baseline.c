@@ -26,7 +26,7 @@ static bt_status read_runs(const bt_cli_arguments *arguments, bt_store *store, r
     bt_cli_append_database(bt_cli_database(arguments), &out->database);
     BT_TRY(bt_str_status(&out->database));
     BT_TRY(BT_MEM_ARRAY(given, &out->runs));
-    BT_TRY(BT_MEM_ARRAY(given, &out->in_turn));
+    BT_TRY(bt_mem_array((size_t)given, sizeof(void *), &out->in_turn));
     for (int64_t i = 0; i < given; ++i) {
         int64_t number = 0;
         BT_TRY(bt_cli_run_in(store, arguments->words[2 + i], &number));

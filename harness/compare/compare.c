@@ -86,7 +86,7 @@ static bool stands_for_its_case(const bt_store_run *run, const bt_store_round *r
 static bt_status summarise_side(const bt_store_run *run, const bt_store_round *first,
                                 bt_arena *arena, bt_compare_side *side, bt_summary *out)
 {
-    BT_TRY(BT_ARENA_ARRAY(arena, run->round_count, &side->rounds));
+    BT_TRY(bt_arena_array(arena, (size_t)run->round_count, sizeof(void *), &side->rounds));
     for (int64_t i = 0; i < run->round_count; i++) {
         const bt_store_round *round = &run->rounds[i];
         bool counts = is_kept(round) && is_same_case(round, first) &&
@@ -170,7 +170,7 @@ static bt_status pair_rounds(bt_comparison *both)
     BT_TRY(BT_ARENA_ARRAY(arena, right_count, &used));
     BT_TRY(BT_ARENA_ARRAY(arena, left_count, &stands));
     BT_TRY(BT_ARENA_ARRAY(arena, left_count, &pairs));
-    BT_TRY(BT_ARENA_ARRAY(arena, left_count + right_count, &alone));
+    BT_TRY(bt_arena_array(arena, (size_t)(left_count + right_count), sizeof(void *), &alone));
     for (int64_t i = 0; i < left_count; i++) {
         stands[i] = stands_for_its_case(&both->left, &both->left.rounds[i]);
     }

@@ -77,7 +77,8 @@ static bt_status gather_rounds(report_set *set, int64_t first, const bt_store_ru
     }
     for (int64_t i = first; i < set->case_count; i++) {
         report_case *item = &set->cases[i];
-        BT_TRY(BT_ARENA_ARRAY(&set->arena, item->round_count, &item->rounds));
+        BT_TRY(
+            bt_arena_array(&set->arena, (size_t)item->round_count, sizeof(void *), &item->rounds));
         item->round_count = 0;
     }
     for (int64_t i = 0; i < run->round_count; i++) {

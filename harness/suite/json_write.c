@@ -91,7 +91,7 @@ static void write_members(const cJSON *node, form as, int depth, bt_str *out)
     const cJSON **members = NULL;
     size_t filled = 0;
     as.lines = as.lines && node->child && !(as.flat && is_flat(node));
-    if (BT_MEM_ARRAY(count, &members) != BT_OK) {
+    if (bt_mem_array(count, sizeof(void *), &members) != BT_OK) {
         out->status = out->status == BT_OK ? BT_STATUS_OUT_OF_MEMORY : out->status;
         return;
     }
