@@ -93,6 +93,7 @@ static bt_status open_marks(bt_trainer *t)
 static void close_marks(bt_trainer *t)
 {
     if (t->marks) {
+        (void)!bt_context_synchronize(&t->session.context); // marks of a step that failed
         bt_ranges_marks_keep(t->session.context.ranges, NULL);
         t->session.device.backend->pinned_free(&t->session.device, t->marks);
     }
