@@ -46,6 +46,13 @@ bt_status bt_context_synchronize(bt_context *context)
     return context->device->backend->stream_synchronize(context->device, context->stream);
 }
 
+// A replayed graph would set marks of the step that was captured.
+static bool captures(const bt_context *context)
+{
+    const bt_backend *backend = context->device->backend;
+    return backend->graph_capturing && backend->graph_capturing(context->device, context->stream);
+}
+
 // Bytes that tell a watching thread how far the device has come. One that cannot be enqueued is
 // left out: what follows it fails for the same reason.
 static void enqueue_mark(bt_context *context, unsigned char *at, uint8_t byte, size_t size_bytes)
@@ -74,7 +81,9 @@ void bt_range_pop(bt_context *context)
     if (context->range_hook.pop) {
         context->range_hook.pop(context->range_hook.self);
     }
-    enqueue_mark(context, bt_ranges_mark(context->ranges), 1, 1);
+    if (!captures(context)) {
+        enqueue_mark(context, bt_ranges_mark(context->ranges), 1, 1);
+    }
     bt_ranges_pop(context->ranges);
     context->device->backend->range_pop();
 }

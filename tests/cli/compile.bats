@@ -64,7 +64,7 @@ teardown() {
     mkdir alone
     cp "$bench" "$(dirname "$bench")/libblutrain.so" alone/
     export BT_CACHE_DIR=$PWD/empty
-    run --separate-stderr env LD_LIBRARY_PATH="$PWD/alone" alone/bt-bench run ./s.json --filter fp32 --db b.sqlite
+    run --separate-stderr env BT_ROOT="$root" LD_LIBRARY_PATH="$PWD/alone" alone/bt-bench run ./s.json --filter fp32 --db b.sqlite
     [ "$status" = 0 ]
     without=$(grep -o 'state:[0-9a-f]*' <<<"$output")
     [ -n "$with" ]

@@ -70,6 +70,45 @@ static void every_mode_has_the_bits_of_eager_steps(void **state)
     }
 }
 
+// How many marks of the device's progress are kept behind each step.
+typedef struct watched_steps {
+    bt_ranges ranges;
+    int marks[SMALL_STEPS];
+    bt_train_launch launch[SMALL_STEPS];
+} watched_steps;
+
+static bt_status count_marks(void *self, const bt_train_step *event)
+{
+    watched_steps *w = self;
+    assert_in_range(event->step, 0, SMALL_STEPS - 1);
+    w->marks[event->step] = atomic_load(&w->ranges.mark_count);
+    w->launch[event->step] = event->launch;
+    return BT_OK;
+}
+
+// A graph that sets marks would set those of the step that was captured.
+static void graphs_set_no_marks(void **state)
+{
+    (void)state;
+    static watched_steps watched;
+    watched.ranges.watched = true;
+    const bt_train_plan plan = graph_plan();
+    const bt_train_observer observer = {
+        .self = &watched, .step = count_marks, .ranges = &watched.ranges};
+    bt_train_result result;
+    ASSERT_OK(bt_train_run(&plan, &observer, &result));
+    int replays = 0;
+    for (int i = 0; i < SMALL_STEPS; ++i) {
+        if (watched.launch[i] == BT_TRAIN_LAUNCH_MEMORY) {
+            assert_true(watched.marks[i] > 3);
+        } else if (watched.launch[i] != BT_TRAIN_LAUNCH_PROFILED) {
+            assert_true(watched.marks[i] <= 1); // that of the update, behind the graph
+            ++replays;
+        }
+    }
+    assert_true(replays > 3);
+}
+
 // Another family than GPT-2 is captured like it.
 static void a_llama_is_captured(void **state)
 {
@@ -212,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_captured_once_and_replayed),
         cmocka_unit_test(every_mode_has_the_bits_of_eager_steps),
+        cmocka_unit_test(graphs_set_no_marks),
         cmocka_unit_test(a_llama_is_captured),
         cmocka_unit_test(a_resumed_run_has_the_same_bits),
         cmocka_unit_test(a_failed_capture_costs_nothing_but_the_graph),
