@@ -311,10 +311,11 @@ static void descendants_of_the_worker_are_its_own(void **state)
     setenv("FAKE_NVML_PIDS", text, 1);
     const bt_store_telemetry *samples = NULL;
     const struct timespec wait = {0, 20000000};
-    for (; count < 60; samples = bt_telemetry_samples(telemetry, &count)) {
+    do {
         (void)nanosleep(&wait, NULL);
         bt_telemetry_tick(telemetry);
-    }
+        samples = bt_telemetry_samples(telemetry, &count);
+    } while (count < 60);
     for (int64_t i = 0; i < count; ++i) {
         assert_true(samples[i].other_processes == 0.0);
     }
