@@ -1,17 +1,11 @@
 // kernels/cuda/generated.cu - code that was generated at run time: assembled, loaded, launched
 //
-// Functions of the driver are asked for by name; the plugin does not link libcuda.
 // Source  CUDA driver API, "Module Management" and "Execution Control"
 #include <cstring>
-
-#include <cuda.h>
 
 #include "framework/base/mem.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/generated.h"
-
-namespace
-{
 
 #define DRIVER_LIST(X)                                                                             \
     X(cuGetErrorString)                                                                            \
@@ -24,49 +18,14 @@ namespace
     X(cuModuleUnload)                                                                              \
     X(cuLaunchKernel)
 
-struct driver_table {
-    bool complete;
-#define DRIVER_FIELD(name) decltype(&::name) name##_;
-    DRIVER_LIST(DRIVER_FIELD)
-#undef DRIVER_FIELD
-};
+#include "kernels/cuda/driver.cuh"
 
-bool find_function(const char *name, void **out)
+namespace
 {
-    cudaDriverEntryPointQueryResult found;
-    // 12.0: the version whose prototypes cuda.h has; names mean their newest form by it.
-    return cudaGetDriverEntryPointByVersion(name, out, 12000, cudaEnableDefault, &found) ==
-               cudaSuccess &&
-           found == cudaDriverEntryPointSuccess;
-}
-
-driver_table find_driver()
-{
-    driver_table table = {};
-    table.complete = true;
-#define DRIVER_FIND(name)                                                                          \
-    table.complete = find_function(#name, (void **)&table.name##_) && table.complete;
-    DRIVER_LIST(DRIVER_FIND)
-#undef DRIVER_FIND
-    return table;
-}
-
-const driver_table &driver()
-{
-    static const driver_table table = find_driver();
-    return table;
-}
 
 bt_status check(CUresult result, const char *what)
 {
-    const char *words = NULL;
-    if (result == CUDA_SUCCESS) {
-        return BT_OK;
-    }
-    (void)driver().cuGetErrorString_(result, &words);
-    return bt_error(result == CUDA_ERROR_OUT_OF_MEMORY ? BT_STATUS_OUT_OF_MEMORY
-                                                       : BT_STATUS_INTERNAL,
-                    "%s: %s (CUDA driver error %d)", what, words ? words : "unknown", (int)result);
+    return driver_check(result, BT_STATUS_INTERNAL, what);
 }
 
 bt_status open_on(const bt_device *device)

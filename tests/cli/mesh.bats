@@ -2,51 +2,14 @@
 # bt-bench run with train.mesh: several ranks of this host, lost ranks, meshes that cannot be
 
 load ../support/cli
+load ../support/mesh
 
 setup() {
-    enter_scratch
-    export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-    { # a shard of 1,024 tokens below 64
-        printf '\x88\xd8\x34\x01\x01\0\0\0\0\x04\0\0'
-        head -c 1012 /dev/zero
-        for i in $(seq 1024); do
-            # shellcheck disable=SC2059 # the format is the token
-            printf "\\x$(printf %x $((i * i * 7 % 64)))\\0"
-        done
-    } >t.bin
+    enter_mesh_scratch
 }
 
 teardown() {
     leave_scratch
-}
-
-fails() { # command...
-    if "$@"; then
-        echo "this should have failed: $*"
-        return 1
-    fi
-}
-
-# A suite of one case: 8 micro-batches a step, 24 steps. mesh: JSON
-mesh_suite() { # mesh [more keys of train]
-    cat >m.json <<JSON
-{ "name": "m", "dataset": { "train": ["t.bin"] },
-  "profiles": { "cpu": { "device": "cpu", "cases": [ { "name": "a", "kind": "train", "train": {
-      "model": { "layers": 1, "heads": 1, "width": 16, "vocab": 64, "context": 16 },
-      "micro_batch": 1, "sequence": 16, "tokens_per_step": 128, "steps": 24, "profile_steps": 0,
-      "hang_s": 20, ${2:-} "mesh": $1 } } ] } } }
-JSON
-}
-
-# Runs it and prints the digest of the state.
-digest() { # mesh [more keys]
-    mesh_suite "$@"
-    rm -rf r.db out
-    "$bench" run m.json --db r.db --out out >out.txt 2>&1 || {
-        cat out.txt >&2
-        return 1
-    }
-    "$bench" show last --db r.db --format json | grep -o 'state:[0-9a-f]*' | head -1
 }
 
 @test "one, two and four ranks end with the same state under every sharding" {

@@ -1,16 +1,11 @@
 // kernels/cuda/collective/window.cu - memory that other processes map, and waits of streams
 //
 // A window is virtual memory of the driver, exported as a POSIX file descriptor and mapped by
-// whoever imports it. Unicast only: nothing here creates a multicast object. The driver's functions
-// are asked for by name; the plugin does not link libcuda.
-#include <cuda.h>
+// whoever imports it. Unicast only: nothing here creates a multicast object.
 #include <string.h>
 
 #include "kernels/cuda/collective/collective.h"
 #include "kernels/cuda/collective/wait.cuh"
-
-namespace
-{
 
 #define DRIVER_LIST(X)                                                                             \
     X(cuMemCreate)                                                                                 \
@@ -25,51 +20,16 @@ namespace
     X(cuMemImportFromShareableHandle)                                                              \
     X(cuModuleGetLoadingMode)                                                                      \
     X(cuStreamBatchMemOp)                                                                          \
-    X(cuGetErrorName)
+    X(cuGetErrorString)
 
-struct driver_table {
-    bool complete;
-#define DRIVER_FIELD(name) decltype(&name) name##_;
-    DRIVER_LIST(DRIVER_FIELD)
-#undef DRIVER_FIELD
-};
+#include "kernels/cuda/driver.cuh"
 
-bool find_function(const char *name, void **out)
+namespace
 {
-    cudaDriverEntryPointQueryResult found;
-    // 12.0: the version whose prototypes cuda.h has; names mean their newest form by it.
-    return cudaGetDriverEntryPointByVersion(name, out, 12000, cudaEnableDefault, &found) ==
-               cudaSuccess &&
-           found == cudaDriverEntryPointSuccess;
-}
-
-driver_table find_driver()
-{
-    driver_table table = {};
-    table.complete = true;
-#define DRIVER_FIND(name)                                                                          \
-    table.complete = find_function(#name, (void **)&table.name##_) && table.complete;
-    DRIVER_LIST(DRIVER_FIND)
-#undef DRIVER_FIND
-    return table;
-}
-
-const driver_table &driver()
-{
-    static const driver_table table = find_driver();
-    return table;
-}
 
 bt_status check(CUresult result, const char *what)
 {
-    if (result == CUDA_SUCCESS) {
-        return BT_OK;
-    }
-    const char *name = NULL;
-    (void)driver().cuGetErrorName_(result, &name);
-    bt_status status =
-        result == CUDA_ERROR_OUT_OF_MEMORY ? BT_STATUS_OUT_OF_MEMORY : BT_STATUS_UNAVAILABLE;
-    return bt_error(status, "%s: %s (driver error %d)", what, name ? name : "unknown", (int)result);
+    return driver_check(result, BT_STATUS_UNAVAILABLE, what);
 }
 
 bt_status p2p_ready(bt_device *device)
