@@ -22,7 +22,7 @@ static struct {
     int64_t live;
     int64_t joins;
     atomic_bool held;
-    bool stalled;
+    atomic_bool stalled; // read by the thread that writes checkpoints, too
     pthread_t holder;
 } faulty;
 
@@ -89,7 +89,9 @@ static bt_status launch_row(int index, const bt_launch *launch, const void *args
     while (hit && faulty.plan.kind == FAULTY_HANG) {
         (void)pause();
     }
-    faulty.stalled |= hit && faulty.plan.kind == FAULTY_STALL;
+    if (hit && faulty.plan.kind == FAULTY_STALL) {
+        faulty.stalled = true;
+    }
     if (faulty.stalled) {
         return BT_OK;
     }
