@@ -24,9 +24,9 @@ struct bt_graph_impl {
 };
 
 static struct {
-    bt_backend own; // as it was before
+    bt_backend own;         // as it was before
     _Atomic(bt_graph) open; // the thread that writes checkpoints asks, too
-    const char *broken; // what the open capture was broken by
+    const char *broken;     // what the open capture was broken by
     bool break_next;
     int64_t captures, launches, live;
 } fake;
