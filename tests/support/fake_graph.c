@@ -24,18 +24,21 @@ struct bt_graph_impl {
 };
 
 static struct {
-    bt_backend own;         // as it was before
-    _Atomic(bt_graph) open; // the thread that writes checkpoints asks, too
-    const char *broken;     // what the open capture was broken by
+    bt_backend own;     // as it was before
+    const char *broken; // what the open capture was broken by
     bool break_next;
     int64_t captures, launches, live;
 } fake;
+
+// A thread's own, as with CUDA's thread-local mode of capture: what other threads do meanwhile,
+// such as the one that writes checkpoints, is neither captured nor forbidden.
+static _Thread_local bt_graph open_graph;
 
 // ---- the list ----------------------------------------------------------------------------------
 
 static call *add(void)
 {
-    bt_graph graph = fake.open;
+    bt_graph graph = open_graph;
     if (graph->count == graph->capacity) {
         void *calls = graph->calls;
         graph->capacity = graph->capacity ? 2 * graph->capacity : 256;
@@ -74,7 +77,7 @@ static size_t item_bytes(bt_kernel_op op)
     return 0;
 }
 
-bool fake_graph_capturing(void) { return fake.open != NULL; }
+bool fake_graph_capturing(void) { return open_graph != NULL; }
 
 bt_status fake_graph_kernel(fake_graph_row run, int row, bt_kernel_op op, const bt_launch *launch,
                             const void *args)
@@ -109,7 +112,7 @@ static bt_status run_call(bt_device *device, const call *it)
 static bt_status copy(bt_device *device, void *target, const void *source, size_t size_bytes,
                       bt_copy_kind kind, bt_stream stream)
 {
-    if (!fake.open) {
+    if (!open_graph) {
         return fake.own.copy(device, target, source, size_bytes, kind, stream);
     }
     call *added = add();
@@ -122,7 +125,7 @@ static bt_status copy(bt_device *device, void *target, const void *source, size_
 static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size_bytes,
                       bt_stream stream)
 {
-    if (!fake.open) {
+    if (!open_graph) {
         return fake.own.fill(device, target, byte, size_bytes, stream);
     }
     call *added = add();
@@ -134,7 +137,7 @@ static bt_status fill(bt_device *device, void *target, uint8_t byte, size_t size
 
 static bt_status forbidden(const char *what)
 {
-    if (fake.open) {
+    if (open_graph) {
         fake.broken = what;
         return bt_error(BT_STATUS_INTERNAL, "%s in a capture", what);
     }
@@ -194,9 +197,9 @@ static bt_status graph_begin(bt_device *device, bt_stream stream)
     void *fresh = NULL;
     (void)device;
     (void)stream;
-    assert_null(fake.open);
-    BT_TRY(bt_mem_alloc(1, sizeof *fake.open, &fresh));
-    fake.open = fresh;
+    assert_null(open_graph);
+    BT_TRY(bt_mem_alloc(1, sizeof *open_graph, &fresh));
+    open_graph = fresh;
     fake.broken = fake.break_next ? "a test breaks it" : NULL;
     fake.break_next = false;
     ++fake.live;
@@ -206,9 +209,9 @@ static bt_status graph_begin(bt_device *device, bt_stream stream)
 static bt_status graph_end(bt_device *device, bt_stream stream, bt_graph *out)
 {
     (void)stream;
-    assert_non_null(fake.open);
-    *out = fake.open;
-    fake.open = NULL;
+    assert_non_null(open_graph);
+    *out = open_graph;
+    open_graph = NULL;
     if (fake.broken) {
         graph_destroy(device, *out);
         *out = NULL;
@@ -221,7 +224,7 @@ static bt_status graph_end(bt_device *device, bt_stream stream, bt_graph *out)
 static bt_status graph_launch(bt_device *device, bt_graph graph, bt_stream stream)
 {
     (void)stream;
-    assert_null(fake.open);
+    assert_null(open_graph);
     ++fake.launches;
     for (int64_t i = 0; i < graph->count; ++i) {
         BT_TRY(run_call(device, &graph->calls[i]));
