@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 static bt_status on_start(void *self, const bt_train_start *event)
@@ -99,4 +100,27 @@ void graph_runs_expect_same(const bt_train_plan *plan, int64_t least, graph_run 
     // Evaluations, too: they use the memory of the steps between two replays.
     assert_true(off.result.val_loss == on->result.val_loss ||
                 (isnan(off.result.val_loss) && isnan(on->result.val_loss)));
+}
+
+void graph_runs_expect_resumed(const bt_train_plan *plan, int64_t least)
+{
+    static graph_run whole, run;
+    bt_train_plan own = *plan;
+    own.graph = BT_TRAIN_GRAPH_OFF;
+    graph_run_train(&own, &whole);
+    assert_non_null(test_scratch_make());
+    char folder[128];
+    (void)snprintf(folder, sizeof folder, "%s", test_scratch_path("saved"));
+    own.graph = BT_TRAIN_GRAPH_ON;
+    own.checkpoints = (bt_train_checkpoints){
+        .folder = folder, .every_steps = 5, .asynchronous = true, .at_end = true};
+    graph_run_train(&own, &run);
+    graph_runs_expect_bits(&whole, &run);
+    own.checkpoints.resume = true;
+    own.checkpoints.resume_below = 7;
+    graph_run_train(&own, &run);
+    assert_int_equal(run.first, 5);
+    assert_true(run.count[BT_TRAIN_LAUNCH_GRAPH] >= least);
+    graph_runs_expect_bits(&whole, &run);
+    test_scratch_remove();
 }
