@@ -1,12 +1,12 @@
 // tests/dist/test_lookup.c - the gradient of a tied table in two parts: same bits on any number of
 // ranks, the head's part early, of the lookups' part the rows that were used
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "framework/dist/data_parallel_impl.h"
 #include "framework/nn/gpt2.h"
 #include "tests/dist/ranks.h"
+#include "tests/dist/train_rank.h"
 #include "tests/support/fixture.h"
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
@@ -33,25 +33,10 @@ static bt_train_plan base_plan(void)
     return plan;
 }
 
-static bt_status train(bt_group *group, void *argument, rank_result *result)
-{
-    bt_train_plan plan = *(const bt_train_plan *)argument;
-    bt_train_result trained;
-    const bt_train_observer observer = {.self = NULL};
-    omp_set_num_threads(1);
-    plan.parallel.group = group;
-    BT_TRY(bt_train_run(&plan, &observer, &trained));
-    result->digest = 0xcbf29ce484222325;
-    for (const char *c = trained.state_digest; *c; ++c) {
-        result->digest = (result->digest ^ (unsigned char)*c) * 0x100000001b3;
-    }
-    return BT_OK;
-}
-
 static uint64_t digest_of(int ranks, const bt_train_plan *plan)
 {
     rank_result results[RANKS_MAX];
-    run_ranks(RANKS_THREADS, ranks, timeout_ns, train, (void *)(uintptr_t)plan, results);
+    run_ranks(RANKS_THREADS, ranks, timeout_ns, train_rank, (void *)(uintptr_t)plan, results);
     for (int rank = 0; rank < ranks; ++rank) {
         if (results[rank].status != BT_OK) {
             fail_msg("rank %d of %d: %s", rank, ranks, results[rank].message);
@@ -70,7 +55,7 @@ static void bits_do_not_depend_on_ranks(void **state)
         plan.precision = p % 2 ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
         plan.parallel.invariant = p / 2 ? 4 : BATCHES; // shards of two micro-batches
         rank_result alone = {.status = BT_OK};
-        ASSERT_OK(train(NULL, &plan, &alone));
+        ASSERT_OK(train_rank(NULL, &plan, &alone));
         for (int ranks = 2; ranks <= plan.parallel.invariant; ranks *= 2) {
             for (int m = 0; m < 6; ++m) {
                 plan.parallel.sharding = modes[m / 2];

@@ -2,7 +2,6 @@
 // models trained by random meshes against one rank
 //
 // dist_random_test FIRST COUNT tries other seeds than the few of the suite.
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "tests/dist/ranks.h"
 #include "tests/dist/slow.h"
+#include "tests/dist/train_rank.h"
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
 
@@ -203,21 +203,6 @@ static void random_calls_agree_with_the_oracle(void **state)
 
 // ---- training -----------------------------------------------------------------------------------
 
-static bt_status train(bt_group *group, void *argument, rank_result *result)
-{
-    bt_train_plan plan = *(const bt_train_plan *)argument;
-    bt_train_result trained;
-    const bt_train_observer observer = {.self = NULL};
-    omp_set_num_threads(1);
-    plan.parallel.group = group;
-    BT_TRY(bt_train_run(&plan, &observer, &trained));
-    result->digest = 0xcbf29ce484222325;
-    for (const char *c = trained.state_digest; *c; ++c) {
-        result->digest = (result->digest ^ (unsigned char)*c) * 0x100000001b3;
-    }
-    return BT_OK;
-}
-
 static bt_train_plan draw_plan(uint64_t *random)
 {
     bt_train_plan plan = small_train_plan();
@@ -255,12 +240,12 @@ static void random_models_have_the_bits_of_one_rank(void **state)
         bt_train_plan plan = draw_plan(&random);
         rank_result alone = {.status = BT_OK}, results[RANKS_MAX];
         char what[64];
-        ASSERT_OK(train(NULL, &plan, &alone));
+        ASSERT_OK(train_rank(NULL, &plan, &alone));
         for (int ranks = 2; ranks <= 8; ranks *= 2) {
             draw_mesh(&random, &plan);
             (void)snprintf(what, sizeof what, "seed %lu, %s", seed,
                            bt_sharding_name(plan.parallel.sharding));
-            run_ranks(RANKS_THREADS, ranks, timeout_ns, train, &plan, results);
+            run_ranks(RANKS_THREADS, ranks, timeout_ns, train_rank, &plan, results);
             expect_ok(what, ranks, results);
             for (int rank = 0; rank < ranks; ++rank) {
                 if (results[rank].digest != alone.digest) {
@@ -285,7 +270,7 @@ static void three_ranks_repeat_their_bits(void **state)
         plan.tokens_per_step = 15 * plan.micro_batch * plan.sequence;
         for (int i = 0; i < 3; ++i) {
             draw_mesh(&random, &plan);
-            run_ranks(RANKS_THREADS, ranks, timeout_ns, train, &plan, results);
+            run_ranks(RANKS_THREADS, ranks, timeout_ns, train_rank, &plan, results);
             expect_ok("three", ranks, results);
             digests[i] = results[0].digest;
             for (int rank = 0; rank < ranks; ++rank) {
