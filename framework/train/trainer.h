@@ -31,7 +31,7 @@ typedef struct bt_keep {
     bt_state state; // parameters, then moments; values are those of the last save or load
     char **names;   // owned [name_count], each owned: of the moments
     int64_t name_count;
-    uint64_t size_bytes;          // of the tensors
+    uint64_t size_bytes;          // of the tensors that a checkpoint holds
     bt_checkpoint_store store;    // folder NULL: no checkpoints
     bt_checkpoint_writer *writer; // owned; NULL: saved from the tensors' own memory, by a CPU
     int64_t given_step;           // of the newest save that was given, done or not; -1: none

@@ -21,6 +21,16 @@ bool bt_verify_due(const bt_trainer *t, int64_t step)
     return every > 0 && (step + 1) % every == 0;
 }
 
+// All of the state, whatever part of it checkpoints hold.
+static size_t state_bytes(const bt_state *state)
+{
+    size_t size_bytes = 0;
+    for (int64_t i = 0; i < state->count; ++i) {
+        size_bytes += bt_tensor_bytes(state->tensors[i].tensor);
+    }
+    return size_bytes;
+}
+
 static bt_status copy_state(bt_trainer *t, bool back)
 {
     bt_device *device = &t->session.device;
@@ -43,7 +53,7 @@ bt_status bt_verify_begin(bt_trainer *t, int64_t step)
 {
     if (!t->faults.snapshot) {
         void *block = NULL;
-        BT_TRY(bt_error_context(bt_pool_alloc_aside(t->session.pool, t->keep.size_bytes,
+        BT_TRY(bt_error_context(bt_pool_alloc_aside(t->session.pool, state_bytes(&t->keep.state),
                                                     t->session.context.stream, "state to replay",
                                                     &block),
                                 "verify_every"));

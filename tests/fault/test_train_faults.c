@@ -292,6 +292,26 @@ static void other_bits_are_the_hardware(void **state)
     }
 }
 
+// Checkpoints of the parameters alone are smaller than the state that a replay needs.
+static void a_replay_has_the_whole_state_beside_small_checkpoints(void **state)
+{
+    (void)state;
+    int64_t each = 0;
+    bt_train_plan plan = base_plan();
+    const int64_t at = launch_in(BT_KERNEL_GEMM, 3, &each);
+    assert_non_null(test_scratch_make());
+    plan.model.width = 512; // more than a segment of the pool
+    ASSERT_OK(train(&plan, &none, &other));
+    plan.verify_every = 4;
+    plan.checkpoints = (bt_train_checkpoints){
+        .folder = test_scratch_path("small"), .at_end = true, .parameters_only = true};
+    const faulty_plan once = {FAULTY_FLIP, BT_KERNEL_GEMM, at, at};
+    ASSERT_OK(train(&plan, &once, &s));
+    expect(&s, 0, 3, BT_TRAIN_FAULT_CORRUPTION, "corrected", "the step erred, its replays");
+    assert_string_equal(s.result.state_digest, other.result.state_digest);
+    test_scratch_remove();
+}
+
 static void three_results_end_the_run(void **state)
 {
     (void)state;
@@ -381,6 +401,7 @@ int main(void)
         BOTH(anomaly_mode_names_op_range_and_tensor),
         BOTH(a_spike_is_flagged_and_nothing_else_changes),
         BOTH(other_bits_are_the_hardware),
+        BOTH(a_replay_has_the_whole_state_beside_small_checkpoints),
         BOTH(three_results_end_the_run),
         BOTH(steps_do_not_wait_for_the_copy_of_a_checkpoint),
     };
