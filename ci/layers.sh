@@ -4,6 +4,9 @@
 #   base -> memory, device -> kernels -> tensor -> ops, autograd, linalg
 #     -> nn, optim, data, checkpoint, dist, compiler -> eval -> train -> harness
 #
+# A header may have a rank of its own: framework/dist/group.h, the interface of process groups, has
+# that of devices, so that ops can exchange data.
+#
 # Checks every #include of framework, kernels and harness under FOLDER (default: the repository):
 # a file may include its own layer, its own rank's and lower ones. The folders of the harness are
 # ranked too, and there a folder may include lower ones only:
@@ -59,6 +62,7 @@ BEGIN {
         rank["framework/" pair[1]] = pair[2]
     }
     rank["kernels"] = 2
+    rank["framework/dist/group.h"] = 1
     rank["harness"] = 8
     split("record:1 suite:1 data:1 text:2 env:3 stats:3 plan:4 store:4 redact:5 compare:5 history:5" \
           " replicate:5 cases:5 launch:5 run:6 report:6 gate:7 watch:7 ab:8 bundle:9 diff:9 cli:10", pairs, " ")
@@ -70,6 +74,9 @@ BEGIN {
 
 function layer_of(path, parts) {
     split(path, parts, "/")
+    if (path in rank) {
+        return path
+    }
     return parts[1] == "framework" ? parts[1] "/" parts[2] : parts[1]
 }
 

@@ -19,6 +19,10 @@ bt_status bt_cpu_group_create(const bt_group_backend *backend, int rank, int siz
     BT_TRY(bt_mem_alloc(1, sizeof *group, (void **)&group));
     group->group = (bt_group){.backend = backend, .rank = rank, .size = size, .impl = group};
     group->timeout_ns = timeout_ns;
+    if (pthread_mutex_init(&group->lock, NULL) != 0) {
+        bt_mem_free(group);
+        return bt_error(BT_STATUS_OUT_OF_MEMORY, "no mutex for a group");
+    }
     bt_status status = alloc_members(group, (size_t)size);
     if (status != BT_OK) {
         bt_cpu_group_destroy(&group->group);
@@ -56,6 +60,8 @@ void bt_cpu_group_destroy(bt_group *base)
     if (group->region != NULL) {
         release_region(group);
     }
+    (void)pthread_mutex_destroy(&group->lock);
+    bt_mem_free(group->members);
     bt_mem_free(group->peers);
     bt_mem_free(group->legs);
     bt_mem_free(group->parts);
@@ -66,6 +72,10 @@ void bt_cpu_group_destroy(bt_group *base)
 void bt_cpu_group_abort(bt_group *base, const char *reason)
 {
     bt_cpu_group *group = base->impl;
+    if (group->whole != NULL) {
+        bt_cpu_group_abort(&group->whole->group, reason);
+        return;
+    }
     int none = 0;
     if (!atomic_compare_exchange_strong(&group->aborting, &none, 1)) {
         return;

@@ -5,6 +5,7 @@
 #ifndef BT_DIST_CPU_GROUP_H
 #define BT_DIST_CPU_GROUP_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "framework/dist/channel.h"
@@ -33,6 +34,7 @@ typedef struct bt_signature {
     uint64_t magic;
     uint64_t sequence; // messages of this direction of the channel before this one
     int64_t size;      // of the call: elements or bytes
+    uint64_t part;     // which part of the group calls (bt_group_split), 0: the whole
     int32_t call;      // bt_call
     int32_t dtype;     // bt_dtype, or -1
     int32_t reduction; // bt_reduction, or -1
@@ -55,12 +57,18 @@ typedef struct bt_peer {
     int pidfd;               // -1: not open
 } bt_peer;
 
+// A part of a group has legs and scratch memory of its own; its messages go over the whole's
+// channels, whose failure is the part's.
 typedef struct bt_cpu_group {
-    bt_group group;     // impl points here
-    bt_peer *peers;     // owned [size]
-    bt_leg *legs;       // owned [size]
-    const void **parts; // owned [size]
-    void *scratch;      // owned
+    bt_group group;             // impl points here
+    struct bt_cpu_group *whole; // borrowed, outlives it; NULL: no part
+    int *members;               // owned [size]; of a part: ranks of the whole
+    uint64_t part, parts_made;  // part: names it among all parts of the whole
+    pthread_mutex_t lock;       // of the channels: monitors of parts on GPUs look at them, too
+    bt_peer *peers;             // owned [size]
+    bt_leg *legs;               // owned [size]
+    const void **parts;         // owned [size]
+    void *scratch;              // owned
     int64_t scratch_bytes;
     bt_region *region; // NULL: ranks share no memory; threads: shared, else owned
     bool shared_region;
@@ -70,6 +78,9 @@ typedef struct bt_cpu_group {
     bt_status failed; // first failure, BT_OK until then
     char failure[BT_REGION_REASON_BYTES + 64];
 } bt_cpu_group;
+
+// Of bt_group_backend.
+bt_status bt_cpu_split(bt_group *group, int colour, int key, bt_group **out);
 
 // A group without channels. Takes the region over on success.
 BT_CHECKED bt_status bt_cpu_group_create(const bt_group_backend *backend, int rank, int size,
@@ -89,7 +100,8 @@ BT_CHECKED bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call);
     .all_reduce = bt_cpu_all_reduce, .reduce_scatter = bt_cpu_reduce_scatter,                      \
     .all_gather = bt_cpu_all_gather, .all_to_all = bt_cpu_all_to_all,                              \
     .broadcast = bt_cpu_broadcast, .send_recv = bt_cpu_send_recv, .barrier = bt_cpu_barrier,       \
-    .check = bt_cpu_check, .abort = bt_cpu_group_abort, .destroy = bt_cpu_group_destroy
+    .split = bt_cpu_split, .check = bt_cpu_check, .abort = bt_cpu_group_abort,                     \
+    .destroy = bt_cpu_group_destroy
 
 bt_status bt_cpu_all_reduce(bt_group *group, void *data, int64_t count, bt_dtype dtype,
                             bt_reduction reduction, bt_stream stream);

@@ -232,6 +232,15 @@ bt_status bt_device_group_tell(bt_group *base, void *data, int64_t size_bytes, i
     return BT_OK;
 }
 
+bt_status bt_device_group_split(bt_device_group *group, int colour, int key, bt_group **control)
+{
+    BT_TRY(bt_device_group_check(&group->group));
+    (void)pthread_mutex_lock(&group->lock);
+    bt_status status = bt_group_split(group->control, colour, key, control);
+    (void)pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
 bt_status bt_device_group_check(bt_group *base)
 {
     bt_device_group *group = base->impl;

@@ -42,6 +42,11 @@ static void describe(const bt_signature *signature, char *text, size_t capacity)
     size_t length = strlen(text);
     if (signature->root >= 0) {
         (void)snprintf(text + length, capacity - length, " from rank %d", signature->root);
+        length = strlen(text);
+    }
+    if (signature->part != 0) {
+        (void)snprintf(text + length, capacity - length, " in the group of colour %d",
+                       (int)(signature->part & 0xffff));
     }
 }
 
@@ -293,7 +298,7 @@ static bt_status wait_all(bt_cpu_group *group, const bt_signature *call)
     }
 }
 
-bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call)
+static bt_status exchange(bt_cpu_group *group, const bt_signature *call)
 {
     if (group->failed != BT_OK) {
         return bt_error(group->failed, "%s", group->failure);
@@ -320,16 +325,41 @@ bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call)
     return BT_OK;
 }
 
-bt_status bt_cpu_check(bt_group *base)
+// A part's messages, as those of the whole.
+static void give_legs(bt_cpu_group *part)
 {
-    bt_cpu_group *group = base->impl;
+    bt_cpu_group *whole = part->whole;
+    for (int peer = 0; peer < whole->group.size; ++peer) {
+        whole->legs[peer] = (bt_leg){.out_bytes = -1, .in_bytes = -1};
+    }
+    for (int peer = 0; peer < part->group.size; ++peer) {
+        whole->legs[part->members[peer]] = part->legs[peer];
+    }
+}
+
+bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call)
+{
+    bt_cpu_group *whole = group->whole != NULL ? group->whole : group;
+    bt_signature mine = *call;
+    mine.part = group->part;
+    (void)pthread_mutex_lock(&whole->lock);
+    if (group != whole) {
+        give_legs(group);
+    }
+    bt_status status = exchange(whole, &mine);
+    (void)pthread_mutex_unlock(&whole->lock);
+    return status;
+}
+
+static bt_status check(bt_cpu_group *group)
+{
     if (group->failed != BT_OK) {
         return bt_error(group->failed, "%s", group->failure);
     }
     if (is_aborted(group)) {
         return fail_aborted(group);
     }
-    for (int peer = 0; peer < base->size; ++peer) {
+    for (int peer = 0; peer < group->group.size; ++peer) {
         bt_channel *channel = &group->peers[peer].channel;
         const char *how = how_ended(group, peer);
         if (how == NULL && channel->ops != NULL && channel->ops->closed(channel->impl)) {
@@ -342,4 +372,16 @@ bt_status bt_cpu_check(bt_group *base)
         }
     }
     return BT_OK;
+}
+
+bt_status bt_cpu_check(bt_group *base)
+{
+    bt_cpu_group *group = base->impl;
+    bt_cpu_group *whole = group->whole != NULL ? group->whole : group;
+    if (pthread_mutex_trylock(&whole->lock) != 0) {
+        return BT_OK; // whoever exchanges messages looks for failures itself
+    }
+    bt_status status = check(whole);
+    (void)pthread_mutex_unlock(&whole->lock);
+    return status;
 }

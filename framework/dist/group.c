@@ -161,6 +161,13 @@ bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out)
                                                     : BT_OK;
 }
 
+bt_status bt_group_split(bt_group *group, int colour, int key, bt_group **out)
+{
+    *out = NULL;
+    return bt_error_context(group->backend->split(group, colour, key, out),
+                            "a part of colour %d of rank %d's group", colour, group->rank);
+}
+
 bt_status bt_group_check(bt_group *group) { return group->backend->check(group); }
 
 void bt_group_abort(bt_group *group, const char *reason) { group->backend->abort(group, reason); }

@@ -54,6 +54,7 @@ typedef struct bt_group_backend {
     bt_status (*tell)(bt_group *group, void *data, int64_t size_bytes, int root);
     // NULL: the ranks of such a group map no memory of each other.
     bt_status (*memory)(bt_group *group, int64_t size_bytes, void **out);
+    bt_status (*split)(bt_group *group, int colour, int key, bt_group **out);
     bool on_gpu; // calls take memory of a GPU and return before the GPU has done them
 } bt_group_backend;
 
@@ -96,6 +97,13 @@ BT_CHECKED bt_status bt_barrier(bt_group *group, bt_stream stream);
 // group has no such memory.
 // Errors  OUT_OF_MEMORY, UNAVAILABLE, naming the rank
 BT_CHECKED bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out);
+// The group of the ranks that give the same colour, in the order of their keys, and of their ranks
+// where keys are equal. All ranks call it. A colour below 0 is in no group: *out is NULL.
+// A part uses the whole's channels and device, and fails with it: a message names ranks of the
+// whole. It has no flight recorder. Parts may be used in any order that their ranks agree on; on
+// GPUs a part is of the whole's kind and has a size that this kind takes (p2p.h, nccl.h).
+// Owns    *out: the caller, until bt_group_destroy, before the group
+BT_CHECKED bt_status bt_group_split(bt_group *group, int colour, int key, bt_group **out);
 // Whether the group still works: an abort, a rank that ended or left, and on a GPU what went wrong
 // in a stream since. Waits for nothing. A failure fails the group as that of a collective does.
 BT_CHECKED bt_status bt_group_check(bt_group *group);

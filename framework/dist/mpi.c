@@ -26,6 +26,7 @@ static const bt_group_backend mpi_backend = {.name = "mpi",
                                              .broadcast = bt_cpu_broadcast,
                                              .send_recv = bt_cpu_send_recv,
                                              .barrier = bt_cpu_barrier,
+                                             .split = bt_cpu_split,
                                              .check = bt_cpu_check,
                                              .abort = bt_cpu_group_abort,
                                              .destroy = mpi_destroy};

@@ -268,6 +268,21 @@ static void nccl_destroy(bt_group *group)
     release(self, true);
 }
 
+static bt_status nccl_split(bt_group *group, int colour, int key, bt_group **out)
+{
+    nccl_group *self = self_of(group);
+    bt_group *control = NULL;
+    const bt_nccl_options options = {.timeout_ns = self->base.timeout_ns,
+                                     .own_order = self->scratch == NULL};
+    BT_TRY(bt_device_group_split(&self->base, colour, key, &control));
+    bt_status status =
+        control != NULL ? bt_group_nccl_create(control, self->base.device, &options, out) : BT_OK;
+    if (status != BT_OK) {
+        bt_group_destroy(control);
+    }
+    return status;
+}
+
 static const bt_group_backend nccl_backend = {.name = "nccl",
                                               .all_reduce = nccl_all_reduce,
                                               .reduce_scatter = nccl_reduce_scatter,
@@ -277,6 +292,7 @@ static const bt_group_backend nccl_backend = {.name = "nccl",
                                               .send_recv = nccl_send_recv,
                                               .barrier = nccl_barrier,
                                               .tell = bt_device_group_tell,
+                                              .split = nccl_split,
                                               .check = bt_device_group_check,
                                               .abort = bt_device_group_abort,
                                               .destroy = nccl_destroy,

@@ -71,6 +71,20 @@ static bt_status p2p_memory(bt_group *group, int64_t size_bytes, void **out)
     return BT_OK;
 }
 
+static bt_status p2p_split(bt_group *group, int colour, int key, bt_group **out)
+{
+    bt_p2p_group *self = group->impl;
+    bt_group *control = NULL;
+    BT_TRY(bt_device_group_split(&self->base, colour, key, &control));
+    bt_status status = control != NULL
+                           ? bt_group_p2p_create(control, self->base.device, &self->options, out)
+                           : BT_OK;
+    if (status != BT_OK) {
+        bt_group_destroy(control);
+    }
+    return status;
+}
+
 static const bt_group_backend p2p_backend = {.name = "p2p",
                                              .all_reduce = bt_p2p_all_reduce,
                                              .reduce_scatter = bt_p2p_reduce_scatter,
@@ -84,6 +98,7 @@ static const bt_group_backend p2p_backend = {.name = "p2p",
                                              .abort = bt_device_group_abort,
                                              .destroy = p2p_destroy,
                                              .memory = p2p_memory,
+                                             .split = p2p_split,
                                              .on_gpu = true};
 
 static bt_status create_queues(bt_p2p_group *group)

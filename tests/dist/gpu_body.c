@@ -211,3 +211,19 @@ bt_status gpu_two_streams(bt_group *group, void *argument, rank_result *result)
     free(host);
     return status;
 }
+
+bt_status gpu_split(bt_group *group, void *argument, rank_result *result)
+{
+    bt_group *part = NULL;
+    BT_TRY(bt_group_split(group, group->rank / 2, -group->rank, &part));
+    bt_status status = part->size == 2 && part->rank == 1 - group->rank % 2
+                           ? BT_OK
+                           : bt_error(BT_STATUS_INTERNAL, "rank %d became rank %d of %d",
+                                      group->rank, part->rank, part->size);
+    for (int turn = 0; turn < 2 && status == BT_OK; ++turn) {
+        status = sweep_short(part, argument, result);
+        status = status ? status : sweep_short(group, argument, result);
+    }
+    bt_group_destroy(part);
+    return status;
+}

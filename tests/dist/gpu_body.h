@@ -29,6 +29,8 @@ bt_status gpu_is_killed(bt_group *group, void *argument, rank_result *result);
 bt_status gpu_aborts(bt_group *group, void *argument, rank_result *result);
 // Sums of 5 MiB + 1056 bytes over and over, with ranks late by up to 300 us.
 bt_status gpu_stress(bt_group *group, void *argument, rank_result *result);
+// Parts of two ranks in reverse order, then the whole, by turns.
+bt_status gpu_split(bt_group *group, void *argument, rank_result *result);
 // Sums given to two streams in turn, without a wait between them.
 bt_status gpu_two_streams(bt_group *group, void *argument, rank_result *result);
 

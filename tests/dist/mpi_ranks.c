@@ -1,5 +1,5 @@
-// A rank under an MPI launcher: mpirun -n RANKS dist_mpi_ranks all|slow|large|diverge|abort|silent
-// Exits 0 when its part went as expected.
+// A rank under an MPI launcher: mpirun -n RANKS dist_mpi_ranks
+// all|split|slow|large|diverge|abort|silent Exits 0 when its part went as expected.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +32,17 @@ static bt_status expect(bt_status got, const char *words)
         return BT_OK;
     }
     return bt_error(BT_STATUS_INTERNAL, "expected '%s', got '%s'", words, bt_error_message());
+}
+
+static bt_status split(bt_group *group)
+{
+    sweep how = {0};
+    rank_result result = {0};
+    bt_group *part = NULL;
+    BT_TRY(bt_group_split(group, group->rank % 2, -group->rank, &part));
+    bt_status status = sweep_short(part, &how, &result);
+    bt_group_destroy(part);
+    return status ? status : sweep_short(group, &how, &result);
 }
 
 // Whoever sees it first names both calls; the others see that rank leave.
@@ -72,8 +83,9 @@ static const struct {
     int64_t timeout_ns;
 } bodies[] = {
     {"all", all, 20000000000},         {"slow", slow, 20000000000},
-    {"large", large, 20000000000},     {"diverge", diverge, 20000000000},
-    {"abort", abort_all, 20000000000}, {"silent", silent, 1000000000},
+    {"split", split, 20000000000},     {"large", large, 20000000000},
+    {"diverge", diverge, 20000000000}, {"abort", abort_all, 20000000000},
+    {"silent", silent, 1000000000},
 };
 
 static bt_status run(const char *name)

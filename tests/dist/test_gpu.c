@@ -106,6 +106,7 @@ static void links_agree_with_the_oracle(void **state)
                             .staging_bytes = 1 << 20});
     expect_right((gpu_case){.name = "stress", .body = gpu_stress, .in_memory = true});
     expect_right((gpu_case){.name = "stress, staged", .body = gpu_stress});
+    expect_right((gpu_case){.name = "parts", .body = gpu_split});
     expect_right((gpu_case){.name = "two streams", .body = gpu_two_streams, .in_memory = true});
     expect_right((gpu_case){.name = "two streams, engines",
                             .body = gpu_two_streams,
@@ -141,6 +142,7 @@ static void nccl_agrees_with_the_oracle(void **state)
     (void)state;
     expect_right((gpu_case){.name = "NCCL", .backend = GPU_NCCL, .body = sweep_all});
     expect_right((gpu_case){.name = "NCCL, tree", .backend = GPU_NCCL_TREE, .body = sweep_all});
+    expect_right((gpu_case){.name = "NCCL, parts", .backend = GPU_NCCL_TREE, .body = gpu_split});
     expect_right((gpu_case){.name = "NCCL, large", .backend = GPU_NCCL_TREE, .body = sweep_large});
     expect_right((gpu_case){.name = "NCCL, stress", .backend = GPU_NCCL, .body = gpu_stress});
 }

@@ -55,6 +55,7 @@ static void ranks_agree_with_the_oracle(void **state)
         {.name = "short", .body = sweep_short, .in_memory = true},
         {.name = "two streams", .body = gpu_two_streams, .in_memory = true, .engines = true},
         {.name = "stress", .body = gpu_stress, .in_memory = true},
+        {.name = "parts", .body = gpu_split},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         for (int ranks = 2; ranks <= (i == 0 ? 8 : 4); ranks *= 2) {
