@@ -58,6 +58,8 @@ BT_ACCEPTS(bt_attention_backward_tf32_sm90_accepts,
            "tf32; compute capability 9.0; full or causal, as many keys as queries, no grouped "
            "heads, no accumulation; head size a multiple of 8 up to 64; positive strides, aligned "
            "to 16 bytes")
+BT_ACCEPTS(bt_attention_merge_cuda_accepts,
+           "up to 64 parts; up to 65535 sequences of fewer than 2^31 elements")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_f32_accepts,
            "compute capability 9.0; rows of 16 KB to 225 KB, aligned to 16 bytes, with a gradient")
 BT_ACCEPTS(bt_cross_entropy_grad_sm90_bf16_accepts,

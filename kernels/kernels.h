@@ -46,6 +46,7 @@ extern "C" {
     X(EMBEDDING_BACKWARD, "embedding_backward", bt_embedding_backward_args)                        \
     X(ATTENTION, "attention", bt_attention_args)                                                   \
     X(ATTENTION_BACKWARD, "attention_backward", bt_attention_backward_args)                        \
+    X(ATTENTION_MERGE, "attention_merge", bt_attention_merge_args)                                 \
     X(CROSS_ENTROPY, "cross_entropy", bt_cross_entropy_args)                                       \
     X(CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", bt_cross_entropy_backward_args)            \
     X(CROSS_ENTROPY_MEAN, "cross_entropy_mean", bt_cross_entropy_mean_args)                        \
@@ -337,6 +338,27 @@ typedef struct bt_attention_backward_args {
     bt_compute compute;
     bt_dtype dtype;
 } bt_attention_backward_args;
+
+// What attention over some of the keys gave for the queries first .. first + tokens - 1.
+typedef struct bt_attention_part {
+    bt_attention_view o; // [batch, tokens, heads, head_dim]
+    const void *lse;     // [batch, heads, tokens], f32 (f64 at f64); not read by a plain sum
+    int64_t first, tokens;
+} bt_attention_part;
+
+// Merges partial results, per query over the parts that hold it, in the order of the list:
+//   with lse     lse = log sum_n exp(lse_n), o = sum_n exp(lse_n - lse) o_n; see bt_attention_args
+//   without it   o = sum_n o_n: shares of a gradient
+// in f32 (f64 at f64), o rounded once. One part alone is taken over bit for bit. A query that no
+// part holds has o = 0 and lse = -inf.
+typedef struct bt_attention_merge_args {
+    const bt_attention_part *items; // host memory, [item_count], each inside of [0, tokens)
+    int64_t item_count;
+    bt_attention_view o; // output, [batch, tokens, heads, head_dim]; no part's
+    void *lse;           // output, [batch, heads, tokens], f32 (f64 at f64); NULL: a plain sum
+    int64_t batch, heads, tokens, head_dim;
+    bt_dtype dtype;
+} bt_attention_merge_args;
 
 // loss[r] = lse[r] - logits[r, target[r]], 0 where target[r] == ignore; mean = sum loss / counted,
 // inv_count = 1 / counted (both 0 when none is counted). A target outside [0, vocab) that is not

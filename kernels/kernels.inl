@@ -45,6 +45,8 @@ BT_KERNEL_CPU(ATTENTION_BACKWARD, F32, attention_backward_cpu_f32,
               bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_workspace)
 BT_KERNEL_CPU(ATTENTION_BACKWARD, F64, attention_backward_cpu_f64,
               bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_workspace)
+BT_KERNEL_CPU(ATTENTION_MERGE, F32, attention_merge_cpu_f32, NULL, NULL)
+BT_KERNEL_CPU(ATTENTION_MERGE, F64, attention_merge_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, F32, cross_entropy_cpu_f32, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, F64, cross_entropy_cpu_f64, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, F32, cross_entropy_backward_cpu_f32, NULL, NULL)
@@ -90,6 +92,7 @@ BT_KERNEL_CPU(ATTENTION, BF16, attention_cpu_bf16, bt_attention_cpu_accepts,
               bt_attention_cpu_bf16_workspace)
 BT_KERNEL_CPU(ATTENTION_BACKWARD, BF16, attention_backward_cpu_bf16,
               bt_attention_backward_cpu_accepts, bt_attention_backward_cpu_bf16_workspace)
+BT_KERNEL_CPU(ATTENTION_MERGE, BF16, attention_merge_cpu_bf16, NULL, NULL)
 BT_KERNEL_CPU(CROSS_ENTROPY, BF16, cross_entropy_cpu_bf16, NULL,
               bt_cross_entropy_cpu_bf16_workspace)
 BT_KERNEL_CPU(CROSS_ENTROPY_BACKWARD, BF16, cross_entropy_backward_cpu_bf16, NULL,
@@ -198,3 +201,7 @@ BT_KERNEL_CUDA(ATTENTION_BACKWARD, F32, 80, attention_backward_tf32_sm80,
                bt_attention_backward_tf32_accepts, bt_attention_backward_tf32_workspace)
 BT_KERNEL_CUDA(ATTENTION_BACKWARD, F32, 90, attention_backward_tf32_sm90,
                bt_attention_backward_tf32_sm90_accepts, bt_attention_backward_tf32_sm90_workspace)
+BT_KERNEL_CUDA(ATTENTION_MERGE, F32, 80, attention_merge_cuda_f32, bt_attention_merge_cuda_accepts,
+               NULL)
+BT_KERNEL_CUDA(ATTENTION_MERGE, BF16, 80, attention_merge_cuda_bf16,
+               bt_attention_merge_cuda_accepts, NULL)

@@ -221,6 +221,25 @@ BT_ATTRIBUTE(ATTENTION_BACKWARD, accumulate, BOOL)
 #undef KV_OPERAND
 #undef ATTENTION_SHAPE
 
+BT_OPERAND_OF(ATTENTION_MERGE, items, o.base, true, false, o->dtype,
+              view_span_of(&i->o, o->batch, i->tokens, o->heads, o->head_dim))
+BT_OPERAND_OF(ATTENTION_MERGE, items, lse, o->lse != NULL, false, WIDE(o->dtype),
+              o->batch * o->heads * i->tokens)
+BT_OPERAND(ATTENTION_MERGE, o.base, false, true, o->dtype,
+           o->batch * o->heads * o->tokens * o->head_dim,
+           view_span_of(&o->o, o->batch, o->tokens, o->heads, o->head_dim))
+BT_OPERAND(ATTENTION_MERGE, lse, false, true, WIDE(o->dtype), o->batch * o->heads * o->tokens,
+           o->batch * o->heads * o->tokens)
+BT_ATTRIBUTE(ATTENTION_MERGE, item_count, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, o.batch_stride, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, o.token_stride, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, o.head_stride, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, batch, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, heads, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, tokens, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, head_dim, I64)
+BT_ATTRIBUTE(ATTENTION_MERGE, dtype, INT)
+
 BT_OPERAND(CROSS_ENTROPY, logits, true, false, o->dtype, o->rows * o->vocab,
            rows_span_of(o->rows, o->vocab, o->logits_stride))
 BT_OPERAND(CROSS_ENTROPY, targets, true, false, BT_I32, o->rows, o->rows)

@@ -96,6 +96,7 @@ const char *bt_fuse_space_of(const bt_dag_node *node, bt_fused_kind *kind, int *
     case BT_KERNEL_CROSS_ENTROPY_GRAD:
         return "it picks targets";
     case BT_KERNEL_ATTENTION_BACKWARD:
+    case BT_KERNEL_ATTENTION_MERGE:
         return "it is a kernel of its own";
     case BT_KERNEL_SCALE:
         return "its factor is on the device";

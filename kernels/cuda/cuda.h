@@ -105,6 +105,7 @@ BT_CUDA_ACCEPTS(attention_general_tf32);
 BT_CUDA_ACCEPTS(attention_backward_general);
 BT_CUDA_ACCEPTS(attention_backward_general_tf32);
 BT_CUDA_WORKSPACE(attention_backward_general);
+BT_CUDA_ACCEPTS(attention_merge_cuda);
 BT_CUDA_ACCEPTS(attention_bf16);
 BT_CUDA_ACCEPTS(attention_tf32);
 BT_CUDA_ACCEPTS(attention_f32);
