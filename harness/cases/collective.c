@@ -7,11 +7,13 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "framework/base/environment.h"
 #include "framework/base/mem.h"
 #include "framework/dist/host.h"
 #include "framework/dist/nccl.h"
@@ -256,8 +258,17 @@ static bt_status end_children(const job *all, bt_status status)
     return status;
 }
 
+// Before anything opens a device, which reads these: a kernel that waits for another rank must not
+// wait for one that is still to be loaded, and NVLink multicast must not be used.
+static void set_environment(void)
+{
+    (void)setenv(bt_environment_row(BT_VARIABLE_CUDA_MODULE_LOADING)->name, "EAGER", 0);
+    (void)setenv(bt_environment_row(BT_VARIABLE_NCCL_NVLS_ENABLE)->name, "0", 1);
+}
+
 static bt_status run_all(job *all, const bt_case_listener *listener, bt_train_result *result)
 {
+    set_environment();
     bt_status status = start_children(all);
     status = status == BT_OK ? run_rank(all, 0, listener, result) : status;
     return end_children(all, status);

@@ -73,6 +73,36 @@ PY
     [ "$(column sharding | xargs)" = "ddp zero1 zero2 zero3" ]
 }
 
+@test "collectives: every operation and size has a time and bus bandwidth" {
+    measure collectives --set collective.max_time_s=0.01
+    python3 - <<'PY'
+import json
+cases = {c["name"]: c["metrics"] for c in json.load(open("run.json"))["cases"]}
+assert len(cases) == 20 + 20 + 3, len(cases)
+for op in ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send_recv"]:
+    for size in ["4KiB", "64KiB", "1MiB", "16MiB", "64MiB"]:
+        found = [m for name, m in cases.items() if f".{op}.f32.{size}." in name]
+        assert found and all(m["time_ns"] > 0 and m["bandwidth_bytes_per_s"] > 0 for m in found), (op, size)
+PY
+}
+
+@test "recovery: killed and stopped ranks come back, and nothing of the training changes" {
+    measure recovery
+    python3 - <<'PY'
+import json
+cases = {c["name"]: c for c in json.load(open("run.json"))["cases"]}
+assert list(cases) == ["undisturbed", "kill", "hang"], list(cases)
+assert len({c["params_digest"] for c in cases.values()}) == 1, cases
+assert len({c["metrics"]["loss_last"] for c in cases.values()}) == 1, cases
+for name in ["kill", "hang"]:
+    metrics = cases[name]["metrics"]
+    assert 0 < metrics["recovery_detect_ns"] < metrics["recovery_ns"] < metrics["recovery_step_ns"], (name, metrics)
+assert "recovery_ns" not in cases["undisturbed"]["metrics"]
+PY
+    [ -z "$(column recovered | head -1)" ]
+    [[ $(column recovered | tail -1) == *s ]]
+}
+
 @test "a report of one rank alone has no section about ranks" {
     measure training --filter data1
     [[ $(<r.md) != *"Several ranks"* ]]
