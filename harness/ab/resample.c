@@ -30,7 +30,7 @@ static bt_outcome replay(const replaying *self, const double *logs, int64_t coun
         if (self->rule->looks[look] > count) {
             break;
         }
-        decision = bt_decide_paired(self->rule, self->window, self->rule->looks[look]);
+        decision = bt_decide_paired(self->rule, self->window, self->rule->looks[look], 0);
         if (decision.next_rounds == 0) {
             break;
         }

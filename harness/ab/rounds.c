@@ -6,6 +6,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/plan/kernel.h"
+#include "harness/stats/pairs.h"
 #include "harness/stats/stats.h"
 
 enum { BASE, CANDIDATE };
@@ -36,7 +37,7 @@ bt_status bt_ab_rounds_make(const bt_plan *plan, const bt_policy *policy, bt_ab_
         // A case is judged by its total and by its 95th percentile.
         out->family += bt_plan_kernel_is_ceiling(item) ? 0 : 2;
     }
-    return BT_MEM_ARRAY(out->logs_max, &out->logs);
+    return BT_MEM_ARRAY(3 * out->logs_max, &out->logs);
 }
 
 void bt_ab_rounds_release(bt_ab_rounds *rounds)
@@ -87,8 +88,12 @@ static bt_status look(bt_ab_rounds *self, const bt_run_schedule *schedule, int64
         bt_policy_rule(self->policy, bt_json_get(item, "name")->valuestring,
                        training ? BT_GATE_STEP_TIME : BT_GATE_TIME, training, base_ns);
     bt_decision_rule rule = rule_of(self->policy, policy.tolerance, self->family);
-    int64_t count = bt_run_schedule_log_ratios(schedule, case_index, BASE, CANDIDATE, self->logs);
-    bt_decision decision = bt_decide_paired(&rule, self->logs, count);
+    double *base = self->logs + self->logs_max, *candidate = base + self->logs_max;
+    int64_t lone = 0;
+    bt_run_schedule_logs(schedule, case_index, BASE, base);
+    bt_run_schedule_logs(schedule, case_index, CANDIDATE, candidate);
+    int64_t count = bt_pairs_of(base, candidate, schedule->rounds_max, self->logs, &lone);
+    bt_decision decision = bt_decide_paired(&rule, self->logs, count, lone);
     *rounds = schedule->wanted[case_index];
     if (decision.next_rounds > count) {
         *rounds += decision.next_rounds - count;

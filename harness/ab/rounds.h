@@ -17,7 +17,7 @@ typedef struct bt_ab_rounds {
     const bt_policy *policy; // borrowed
     int64_t family;          // decisions on times and rates that the gate will make
     bool fixed;              // the plan's number, whatever comes of it: for calibrate
-    double *logs;            // owned, [logs_max]: of one case
+    double *logs; // owned, [3, logs_max]: log ratios of one case, logs of its base and candidate
     int64_t logs_max;
 } bt_ab_rounds;
 

@@ -7,6 +7,7 @@
 
 #include "framework/base/mem.h"
 #include "harness/gate/rule_read.h"
+#include "harness/stats/pairs.h"
 #include "harness/stats/sessions.h"
 #include "harness/stats/stats.h"
 #include "harness/text/format.h"
@@ -178,24 +179,35 @@ static int64_t values_of(const judging *self, const bt_gate_side *side, double *
     return count;
 }
 
+// The logarithm of what a round is worth; NaN where it lacks the metric.
+static double round_log(const judging *self, const bt_gate_round *round)
+{
+    double value = value_of(self, round);
+    return value > 0 ? log_of(self->rule->metric, value) : (double)NAN;
+}
+
 // Pairs of rounds with the same ordinal.
 static bt_status decide_pairs(const judging *self, bt_decision *out)
 {
-    bt_gate_metric metric = self->rule->metric;
     const bt_gate_side *base = self->base, *side = self->candidate;
-    int64_t count = 0;
-    double *logs = NULL;
-    BT_TRY(BT_ARENA_ARRAY(self->arena, side->round_count, &logs));
-    for (int64_t i = 0, j = 0; i < base->round_count && j < side->round_count;) {
-        const bt_gate_round *a = &base->rounds[i], *b = &side->rounds[j];
-        double before = value_of(self, a), now = value_of(self, b);
-        if (a->ordinal == b->ordinal && before > 0 && now > 0) {
-            logs[count++] = log_of(metric, now) - log_of(metric, before);
-        }
-        i += a->ordinal <= b->ordinal;
-        j += b->ordinal <= a->ordinal;
+    const int64_t room = base->round_count + side->round_count;
+    int64_t count = 0, lone = 0;
+    double *before = NULL, *now = NULL, *logs = NULL;
+    BT_TRY(BT_ARENA_ARRAY(self->arena, room, &before));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, room, &now));
+    BT_TRY(BT_ARENA_ARRAY(self->arena, room, &logs));
+    for (int64_t i = 0, j = 0; i < base->round_count || j < side->round_count; ++count) {
+        const bt_gate_round *a = i < base->round_count ? &base->rounds[i] : NULL;
+        const bt_gate_round *b = j < side->round_count ? &side->rounds[j] : NULL;
+        const bool has_base = a && (!b || a->ordinal <= b->ordinal);
+        const bool has_candidate = b && (!a || b->ordinal <= a->ordinal);
+        before[count] = has_base ? round_log(self, a) : (double)NAN;
+        now[count] = has_candidate ? round_log(self, b) : (double)NAN;
+        i += has_base;
+        j += has_candidate;
     }
-    *out = bt_decide_paired(&self->rule->decision, logs, count);
+    count = bt_pairs_of(before, now, count, logs, &lone);
+    *out = bt_decide_paired(&self->rule->decision, logs, count, self->rule->version > 2 ? lone : 0);
     return BT_OK;
 }
 

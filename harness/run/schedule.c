@@ -275,17 +275,12 @@ void bt_run_schedule_count(const bt_run_schedule *self, int64_t *wanted, int64_t
     }
 }
 
-int64_t bt_run_schedule_log_ratios(const bt_run_schedule *self, int64_t case_index, int64_t a,
-                                   int64_t b, double *logs)
+void bt_run_schedule_logs(const bt_run_schedule *self, int64_t case_index, int64_t system,
+                          double *logs)
 {
-    int64_t count = 0;
     for (int64_t i = 0; i < self->rounds_max; ++i) {
-        const bt_run_schedule_cell *left = cell_of(self, case_index, a, i);
-        const bt_run_schedule_cell *right = cell_of(self, case_index, b, i);
-        if (left->state == BT_ROUND_KEPT && right->state == BT_ROUND_KEPT && left->time_ns > 0 &&
-            right->time_ns > 0) {
-            logs[count++] = log(right->time_ns / left->time_ns);
-        }
+        const bt_run_schedule_cell *cell = cell_of(self, case_index, system, i);
+        const bool timed = cell->state == BT_ROUND_KEPT && cell->time_ns > 0;
+        logs[i] = timed ? log(cell->time_ns) : (double)NAN;
     }
-    return count;
 }

@@ -13,6 +13,7 @@
 #define FAR_MIN     3.0 // tolerances
 #define MAD_SCALE   1.4826
 #define DISPLAY_OUT 0.025 // beyond either end of the interval that is shown
+#define ROUNDING    1e-12 // of differences of logarithms: 130 over 100 is bad, too
 
 // A mean that is t distributed about the true one.
 typedef struct estimate {
@@ -258,7 +259,7 @@ static bool is_mixture(const bt_decision_rule *rule, const deviations *side)
 
 static int64_t count_bad(const bt_decision_rule *rule, const deviations *side)
 {
-    double limit = fmax(log(rule->bad_ratio), log1p(rule->tolerance));
+    double limit = fmax(log(rule->bad_ratio), log1p(rule->tolerance)) - ROUNDING;
     int64_t count = 0;
     for (int64_t i = 0; i < side->count; ++i) {
         count += deviation(side, i) >= limit;
@@ -284,12 +285,16 @@ static void guard(const bt_decision_rule *rule, const deviations *base, const de
     }
 }
 
+// Behind the values of both sides lie those of `lone` rounds, which a mixture does not see.
 static void guard_looks(const bt_decision_rule *rule, const deviations *base,
-                        const deviations *candidate, bt_decision *out)
+                        const deviations *candidate, int64_t lone, bt_decision *out)
 {
     bool last = out->look == rule->look_count;
     bool same = out->outcome == BT_OUTCOME_SAME && rule->bad_ratio > 0.0;
-    guard(rule, base, candidate, last && out->look > 1, out);
+    deviations all_base = *base, all_candidate = *candidate;
+    all_base.count += lone;
+    all_candidate.count += lone;
+    guard(rule, &all_base, &all_candidate, last && out->look > 1, out);
     bool mixture = same && out->doubt == BT_DOUBT_NONE && !last &&
                    (is_mixture(rule, base) || is_mixture(rule, candidate));
     if (mixture) {
@@ -320,12 +325,13 @@ void bt_decision_guard(const bt_decision_rule *rule, const double *base_logs, in
 
 // ---- rounds ------------------------------------------------------------------------------------
 
-bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count)
+bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count,
+                             int64_t lone)
 {
     estimate of = estimate_one(log_ratios, count);
     bt_decision out = decide(rule, &of, count);
     deviations base = {log_ratios, count, -1.0, 0.0}, candidate = {log_ratios, count, 1.0, 0.0};
-    guard_looks(rule, &base, &candidate, &out);
+    guard_looks(rule, &base, &candidate, lone, &out);
     return out;
 }
 
@@ -337,7 +343,7 @@ bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_
     bt_decision out = decide(rule, &of, candidate_count);
     deviations base, candidate;
     take_groups(base_logs, base_count, candidate_logs, candidate_count, &base, &candidate);
-    guard_looks(rule, &base, &candidate, &out);
+    guard_looks(rule, &base, &candidate, 0, &out);
     return out;
 }
 

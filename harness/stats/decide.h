@@ -16,10 +16,10 @@
 //
 // Two guards turn a SAME into INCONCLUSIVE, because a t bound knows nothing of rare slowdowns:
 //
-//   bad round  a round of the candidate is slower than its pair (of groups: than the median of the
-//              base) by bad_ratio or more. SAME needs all looks, at least two of them, and at least
-//              half as large a share of bad rounds of the base: then the machine makes them, not
-//              the candidate.
+//   bad round  a round of the candidate is slower than its pair (of groups, and where its pair is
+//              lost: than the median of the base) by bad_ratio or more. SAME needs all looks, at
+//              least two of them, and at least half as large a share of bad rounds of the base:
+//              then the machine makes them, not the candidate.
 //   mixture    the worst value of a side lies further from its median than three tolerances and
 //              far_spreads scaled MADs. SAME needs all looks.
 //
@@ -116,10 +116,12 @@ typedef struct bt_decision {
 // Share of the rounds that a slowdown may hit and be missed: 3 / rounds, at most 1.
 double bt_blind_share(int64_t rounds);
 
-// Of pairs: log_ratios [count], log(candidate / base) of each.
+// Of pairs: log_ratios [count + lone], log(candidate / base) of each; behind the pairs lie
+// rounds whose pair was lost (pairs.h), which only the guard on bad rounds sees.
 // A count between two looks is judged with all its pairs, at the level of a look: choose the count
 // without having seen them.
-bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count);
+bt_decision bt_decide_paired(const bt_decision_rule *rule, const double *log_ratios, int64_t count,
+                             int64_t lone);
 // Of two groups: base_logs [base_count], candidate_logs [candidate_count]; looks count the
 // candidate's rounds.
 bt_decision bt_decide_unpaired(const bt_decision_rule *rule, const double *base_logs,

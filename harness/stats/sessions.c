@@ -126,7 +126,7 @@ bt_session_decision bt_sessions_decide(const bt_decision_rule *rule, const bt_se
         bt_decision_levels levels = bt_decision_levels_of(&once, out.freedom);
         out.decision = bt_decide_mean(&once, &levels, right.mean - left.mean, error, rounds);
     } else {
-        out.decision = bt_decide_paired(&once, NULL, 0);
+        out.decision = bt_decide_paired(&once, NULL, 0, 0);
         out.decision.rounds = rounds;
     }
     out.decision.next_rounds = 0;

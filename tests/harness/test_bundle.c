@@ -389,7 +389,7 @@ static void older_verdicts_of_ab_hold_and_are_said_to_be_older(void **state)
         for (int64_t i = 0; i < run.verdict_count; i++) {
             if (strcmp(run.verdicts[i].kind, "ab") == 0) {
                 char *rule = (char *)(uintptr_t)run.verdicts[i].rule_json;
-                cut(rule, "\"version\":2,");
+                cut(rule, "\"version\":3,");
                 cut(rule, "\"bad_ratio\":1.3,\"far_spreads\":6,");
             }
         }

@@ -7,6 +7,7 @@
 
 #include "harness/stats/decide.h"
 #include "harness/stats/decide_json.h"
+#include "harness/stats/pairs.h"
 #include "harness/stats/tdist.h"
 
 #define COUNT_OF(list) ((int64_t)(sizeof(list) / sizeof((list)[0])))
@@ -108,7 +109,7 @@ static void paired_bounds_are_those_of_scipy(void **state)
 {
     (void)state;
     bt_decision_rule rule = bt_decision_rule_of(0.01, 60);
-    bt_decision got = bt_decide_paired(&rule, slower, 8);
+    bt_decision got = bt_decide_paired(&rule, slower, 8, 0);
     CLOSE(got.ratio, 1.02916727049335);
     CLOSE(got.low, 1.0253887196609);            // q = 0.025
     CLOSE(got.high, 1.0329597452612986);        //
@@ -155,26 +156,26 @@ static void outcomes_follow_the_bounds(void **state)
     (void)state;
     const bt_decision_rule rule = bt_decision_rule_of(0.01, 1);
     double values[8];
-    assert_int_equal(bt_decide_paired(&rule, equal, 8).outcome, BT_OUTCOME_SAME);
-    assert_int_equal(bt_decide_paired(&rule, equal, 8).next_rounds, 0);
+    assert_int_equal(bt_decide_paired(&rule, equal, 8, 0).outcome, BT_OUTCOME_SAME);
+    assert_int_equal(bt_decide_paired(&rule, equal, 8, 0).next_rounds, 0);
     shift(equal, 0.012, values); // beyond the tolerance, but not surely
-    bt_decision got = bt_decide_paired(&rule, values, 8);
+    bt_decision got = bt_decide_paired(&rule, values, 8, 0);
     assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
     assert_int_equal(got.next_rounds, 16);
     shift(equal, -0.012, values); // not slower; perhaps faster
-    got = bt_decide_paired(&rule, values, 8);
+    got = bt_decide_paired(&rule, values, 8, 0);
     assert_int_equal(got.outcome, BT_OUTCOME_SAME);
     assert_int_equal(got.next_rounds, 16);
     shift(equal, -0.03, values);
-    got = bt_decide_paired(&rule, values, 8);
+    got = bt_decide_paired(&rule, values, 8, 0);
     assert_int_equal(got.outcome, BT_OUTCOME_FASTER);
     assert_int_equal(got.next_rounds, 0);
     // The sides exchanged: SLOWER becomes FASTER, with the bounds turned round.
-    bt_decision there = bt_decide_paired(&rule, slower, 8);
+    bt_decision there = bt_decide_paired(&rule, slower, 8, 0);
     for (int i = 0; i < 8; ++i) {
         values[i] = -slower[i];
     }
-    bt_decision back = bt_decide_paired(&rule, values, 8);
+    bt_decision back = bt_decide_paired(&rule, values, 8, 0);
     assert_int_equal(back.outcome, BT_OUTCOME_FASTER);
     CLOSE(back.upper_sure, 1.0 / there.lower);
     CLOSE(back.ratio, 1.0 / there.ratio);
@@ -186,9 +187,9 @@ static void a_family_asks_for_more(void **state)
     (void)state;
     const double wide[] = {0.07, 0.01, 0.05, 0.035, 0.06, 0.02, 0.05, 0.03};
     bt_decision_rule rule = bt_decision_rule_of(0.001, 1);
-    assert_int_equal(bt_decide_paired(&rule, wide, 8).outcome, BT_OUTCOME_SLOWER);
+    assert_int_equal(bt_decide_paired(&rule, wide, 8, 0).outcome, BT_OUTCOME_SLOWER);
     rule.family = 1000;
-    bt_decision got = bt_decide_paired(&rule, wide, 8);
+    bt_decision got = bt_decide_paired(&rule, wide, 8, 0);
     assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
     assert_true(got.lower > 1.001 && got.family_low < 1.0);
     assert_int_equal(got.next_rounds, 16);
@@ -207,7 +208,7 @@ static void looks_are_counted(void **state)
         values[i] = i % 2 ? 0.4 : -0.38; // never decided
     }
     for (int64_t i = 0; i < COUNT_OF(rows); ++i) {
-        bt_decision got = bt_decide_paired(&rule, values, rows[i].count);
+        bt_decision got = bt_decide_paired(&rule, values, rows[i].count, 0);
         assert_int_equal(got.look, rows[i].look);
         assert_int_equal(got.next_rounds, rows[i].next_rounds);
         assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
@@ -236,17 +237,15 @@ static void what_is_not_known_decides_nothing(void **state)
     const bt_decision_rule rule = bt_decision_rule_of(0.01, 1);
     const double bad[] = {0.0, (double)NAN, 0.001}, endless[] = {0.0, (double)INFINITY, 0.0};
     bt_decision got[] = {
-        bt_decide_paired(&rule, NULL, 0),
-        bt_decide_paired(&rule, bad, 3),
-        bt_decide_paired(&rule, endless, 3),
-        bt_decide_unpaired(&rule, equal, 8, bad, 3),
+        bt_decide_paired(&rule, NULL, 0, 0),          bt_decide_paired(&rule, bad, 3, 0),
+        bt_decide_paired(&rule, endless, 3, 0),       bt_decide_unpaired(&rule, equal, 8, bad, 3),
         bt_decide_unpaired(&rule, NULL, 0, equal, 8),
     };
     for (int64_t i = 0; i < COUNT_OF(got); ++i) {
         assert_int_equal(got[i].outcome, BT_OUTCOME_INCONCLUSIVE);
         assert_true(isnan(got[i].ratio) && isnan(got[i].low) && isnan(got[i].upper));
     }
-    bt_decision one = bt_decide_paired(&rule, slower, 1);
+    bt_decision one = bt_decide_paired(&rule, slower, 1, 0);
     assert_int_equal(one.outcome, BT_OUTCOME_INCONCLUSIVE);
     CLOSE(one.ratio, exp(0.031));
     assert_true(isnan(one.low));
@@ -257,9 +256,9 @@ static void equal_values_decide_at_once(void **state)
     (void)state;
     const bt_decision_rule rule = bt_decision_rule_of(0.01, 60);
     const double same[] = {0, 0}, more[] = {0.02, 0.02}, less[] = {-0.02, -0.02};
-    assert_int_equal(bt_decide_paired(&rule, same, 2).outcome, BT_OUTCOME_SAME);
-    assert_int_equal(bt_decide_paired(&rule, more, 2).outcome, BT_OUTCOME_SLOWER);
-    assert_int_equal(bt_decide_paired(&rule, less, 2).outcome, BT_OUTCOME_FASTER);
+    assert_int_equal(bt_decide_paired(&rule, same, 2, 0).outcome, BT_OUTCOME_SAME);
+    assert_int_equal(bt_decide_paired(&rule, more, 2, 0).outcome, BT_OUTCOME_SLOWER);
+    assert_int_equal(bt_decide_paired(&rule, less, 2, 0).outcome, BT_OUTCOME_FASTER);
     assert_int_equal(bt_decide_unpaired(&rule, same, 2, more, 2).outcome, BT_OUTCOME_SLOWER);
     CLOSE(bt_decide_unpaired(&rule, same, 2, more, 2).low, exp(0.02));
 }
@@ -315,7 +314,7 @@ static bt_decision decide_with_bad(const bt_decision_rule *rule, int64_t count, 
     for (int i = 0; i < bad_base; ++i) {
         values[count - 1 - i] -= log1p(slow);
     }
-    return bt_decide_paired(rule, values, count);
+    return bt_decide_paired(rule, values, count, 0);
 }
 
 // With a tolerance of 20 % the t bound lets one round of eight that took 40 % longer pass as SAME.
@@ -362,6 +361,59 @@ static void a_bad_round_is_never_the_same_without_more_rounds(void **state)
     assert_int_equal(got.next_rounds, 0);
     rule.bad_ratio = 0; // as rules of version 1 were
     assert_int_equal(decide_with_bad(&rule, 8, 1, 0, 0.4).outcome, BT_OUTCOME_SAME);
+}
+
+// A round whose pair was lost to noise has no part in the mean. It is still not passed over.
+static void a_lone_bad_round_is_seen(void **state)
+{
+    (void)state;
+    const double nan = (double)NAN;
+    double base[26], candidate[26], logs[26];
+    int64_t lone = 0;
+    bt_decision_rule rule = bt_decision_rule_of(0.2, 1);
+    for (int i = 0; i < 26; ++i) {
+        base[i] = i % 2 ? 5.01 : 5.0; // the lower median is 5
+        candidate[i] = base[i] + equal[i % 8];
+    }
+    base[3] = nan;
+    candidate[3] = 5.0 + log(1.3); // exactly 30 %
+    assert_int_equal(bt_pairs_of(base, candidate, 9, logs, &lone), 8);
+    assert_int_equal(lone, 1);
+    CLOSE(logs[8], log(1.3));
+    CLOSE(logs[3], equal[4]);
+    bt_decision got = bt_decide_paired(&rule, logs, 8, lone);
+    assert_int_equal(got.outcome, BT_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(got.doubt, BT_DOUBT_BAD_ROUND);
+    assert_int_equal(got.next_rounds, 16);
+    assert_int_equal(got.rounds, 8);
+    const bt_decision without = bt_decide_paired(&rule, logs, 8, 0);
+    assert_int_equal(without.outcome, BT_OUTCOME_SAME);
+    assert_true(got.ratio == without.ratio && got.upper == without.upper);
+    // All looks, and a lone round of the base as bad: the machine does it.
+    assert_int_equal(bt_pairs_of(base, candidate, 25, logs, &lone), 24);
+    assert_int_equal(bt_decide_paired(&rule, logs, 24, lone).doubt, BT_DOUBT_BAD_ROUND);
+    candidate[25] = nan;
+    base[25] = 5.5;
+    assert_int_equal(bt_pairs_of(base, candidate, 26, logs, &lone), 24);
+    assert_int_equal(lone, 2);
+    assert_true(logs[25] < -0.45);
+    assert_int_equal(bt_decide_paired(&rule, logs, 24, lone).outcome, BT_OUTCOME_SAME);
+    // Nothing to hold it against.
+    assert_int_equal(bt_pairs_of(&(double){nan}, &(double){1.0}, 1, logs, &lone), 0);
+    assert_int_equal(lone, 0);
+}
+
+// 130 over 100 is 30 % in a rule's words, whatever their logarithms round to.
+static void exactly_the_limit_is_bad(void **state)
+{
+    (void)state;
+    const bt_decision_rule rule = bt_decision_rule_of(0.2, 1);
+    double values[8];
+    for (double time = 1; time < 1e4; time *= 1.37) {
+        shift(equal, 0, values);
+        values[3] = log(1.3 * time) - log(time);
+        assert_int_equal(bt_decide_paired(&rule, values, 8, 0).doubt, BT_DOUBT_BAD_ROUND);
+    }
 }
 
 static void a_mixture_does_not_end_early(void **state)
@@ -457,6 +509,8 @@ int main(void)
         cmocka_unit_test(equivalence_is_that_of_scipy),
         cmocka_unit_test(words_and_defaults),
         cmocka_unit_test(a_bad_round_is_never_the_same_without_more_rounds),
+        cmocka_unit_test(a_lone_bad_round_is_seen),
+        cmocka_unit_test(exactly_the_limit_is_bad),
         cmocka_unit_test(a_mixture_does_not_end_early),
         cmocka_unit_test(rules_survive_json),
         cmocka_unit_test(bad_rules_are_refused),

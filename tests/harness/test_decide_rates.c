@@ -334,8 +334,8 @@ static void without_the_family_suites_are_flagged(void **state)
         bt_decision_rule rule = bt_decision_rule_of(noisy.tolerance, 1);
         bool slower = false;
         for (int64_t look = 0; look < rule.look_count; ++look) {
-            slower = slower ||
-                     bt_decide_paired(&rule, logs, rule.looks[look]).outcome == BT_OUTCOME_SLOWER;
+            slower = slower || bt_decide_paired(&rule, logs, rule.looks[look], 0).outcome ==
+                                   BT_OUTCOME_SLOWER;
         }
         flagged += slower;
         bt_arena_release(&arena);

@@ -165,9 +165,10 @@ static void invalid_rounds_are_run_again_at_once(void **state)
     assert_int_equal(count, BT_ROUND_ATTEMPTS);
     assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_LOST);
     assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 1, 0)->state, BT_ROUND_KEPT);
-    assert_int_equal(bt_run_schedule_log_ratios(&schedule, 1, 0, 1, logs), 1); // the pair is lost
-    assert_int_equal(bt_run_schedule_log_ratios(&schedule, 2, 0, 1, logs), 2);
-    assert_true(logs[0] == log(2.0));
+    bt_run_schedule_logs(&schedule, 1, 0, logs);
+    assert_true(isnan(logs[0]) && logs[1] == 0.0);
+    bt_run_schedule_logs(&schedule, 2, 1, logs);
+    assert_true(logs[0] == log(2.0) && logs[1] == log(2.0) && isnan(logs[2]));
     bt_run_schedule_count(&schedule, &wanted, &open);
     assert_int_equal(wanted, 18);
     assert_int_equal(open, 0);
@@ -194,7 +195,8 @@ static void failed_and_unavailable_rounds_are_settled(void **state)
     bt_run_schedule_note(&schedule, &(bt_run_schedule_round){1, 0, 0, 0}, BT_RUN_PASSED, 1.0);
     assert_int_equal(bt_run_schedule_cell_of(&schedule, 1, 0, 0)->state, BT_ROUND_FAILED);
     bt_run_schedule_note(&schedule, &(bt_run_schedule_round){2, 0, 0, 0}, BT_RUN_PASSED, 1.0);
-    assert_int_equal(bt_run_schedule_log_ratios(&schedule, 2, 0, 1, logs), 0); // not timed
+    bt_run_schedule_logs(&schedule, 2, 1, logs);
+    assert_true(isnan(logs[0])); // not timed
     bt_run_schedule_release(&schedule);
 }
 
