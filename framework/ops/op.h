@@ -84,6 +84,11 @@ typedef union bt_op_attrs {
         int64_t start, length;
     } narrow;
     struct {
+        struct bt_group *group; // borrowed, outlives the backward; NULL: one rank
+        int axis;               // along which the ranks' parts lie
+        bool in_place;          // the result may take over the operand's memory
+    } collective;
+    struct {
         bt_recompute_body body;
         const void *self; // borrowed, outlives the backward
         int in_count;

@@ -130,6 +130,25 @@ BT_CHECKED bt_status bt_linear_cross_entropy(bt_context *context, bt_tensor *x, 
 int64_t bt_linear_cross_entropy_rows(const bt_device *device, int64_t vocab, int64_t width,
                                      bt_dtype dtype);
 
+// ---- over a group of ranks ----------------------------------------------------------------------
+// All ranks of the group call them in the same order, with equal shapes; NULL: one rank. A loss is
+// one that all ranks have. collective.c says what each gradient is.
+// Errors  also those of framework/dist/group.h
+//
+// Sum over the ranks, which all of them use alike. in_place: x may be overwritten, nobody reads it
+// afterwards.
+BT_CHECKED bt_status bt_group_all_reduce(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                         bool in_place, bt_tensor **out);
+// x, which all ranks have and each uses in its own way: the gradient is summed over the ranks.
+BT_CHECKED bt_status bt_group_replicate(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                        bt_tensor **out);
+// The ranks' parts, one behind the other along an axis.
+BT_CHECKED bt_status bt_group_all_gather(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                         int axis, bt_tensor **out);
+// This rank's part, along an axis, of the sum over the ranks.
+BT_CHECKED bt_status bt_group_reduce_scatter(bt_context *context, struct bt_group *group,
+                                             bt_tensor *x, int axis, bt_tensor **out);
+
 // ---- memory for time ----------------------------------------------------------------------------
 // *out = body(in), of which only the inputs are kept: the backward runs the body again, which must
 // do the same both times. in_count 1 to 6. Tensors that the body uses besides its inputs (captured

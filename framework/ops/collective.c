@@ -1,0 +1,258 @@
+// framework/ops/collective.c - collectives over a group of ranks, with their backward
+//
+//   all_reduce      y = sum over ranks of x     dx = dy
+//   replicate       y = x                       dx = sum over ranks of dy
+//   all_gather      y = x of all ranks          dx = sum over ranks of dy, this rank's part
+//   reduce_scatter  y = this rank's part of     dx = dy of all ranks
+//                   the sum over ranks of x
+//
+// These gradients are those of a loss that all ranks have, where what an all_reduce gives is used
+// by all ranks alike, and what replicate gives by each in its own way.
+//
+// Invariants
+//   1. Every rank makes the same calls in the same order, in the backward, too: its order follows
+//      from the tape alone.
+//   2. A group of NULL, or of one rank, exchanges nothing.
+#include "framework/dist/group.h"
+#include "framework/ops/ops.h"
+
+// Where a rank's computation waits for other ranks.
+#define COMMUNICATION "communication"
+
+static int ranks_of(const bt_op_attrs *attrs)
+{
+    return attrs->collective.group ? attrs->collective.group->size : 1;
+}
+
+static bt_status sum_in_place(bt_context *context, bt_group *group, bt_tensor *x)
+{
+    bt_tensor_touch(x);
+    if (!group || group->size == 1) {
+        return BT_OK;
+    }
+    bt_range_push(context, COMMUNICATION);
+    const bt_status status = bt_all_reduce(group, bt_tensor_data(x), bt_tensor_count(x), x->dtype,
+                                           BT_REDUCE_SUM, context->stream);
+    bt_range_pop(context);
+    return status;
+}
+
+static bt_status view_whole(bt_tensor *x, bt_tensor **out)
+{
+    int64_t stride[BT_MAX_RANK];
+    bt_shape_strides(&x->shape, stride);
+    return bt_tensor_view(x, x->shape, stride, 0, out);
+}
+
+// ---- all_reduce ---------------------------------------------------------------------------------
+
+bt_status bt_op_all_reduce_infer(bt_op_call *call)
+{
+    BT_TRY(bt_op_expect_float(call, 0));
+    call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
+    return BT_OK;
+}
+
+bt_status bt_op_all_reduce_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *x = call->in[0];
+    if (call->attrs.collective.in_place && bt_tensor_is_exclusive(x)) {
+        BT_TRY(view_whole(x, &call->out[0]));
+    } else {
+        BT_TRY(bt_tensor_create(context, x->dtype, x->shape, "sum over ranks", &call->out[0]));
+        BT_TRY(bt_tensor_copy(context, x, call->out[0]));
+    }
+    return sum_in_place(context, call->attrs.collective.group, call->out[0]);
+}
+
+bt_status bt_op_all_reduce_backward(bt_context *context, bt_op_backward *call)
+{
+    (void)context;
+    bt_grad_pass(call, 0, 0);
+    return BT_OK;
+}
+
+static bool sample_of(int variant, bt_op_sample *out)
+{
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(2, 3, 4)}},
+                          .present = {true},
+                          .low = {-2},
+                          .high = {2},
+                          .attrs.collective = {.axis = variant}};
+    return variant < 3;
+}
+
+bool bt_op_all_reduce_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
+
+bt_status bt_group_all_reduce(bt_context *context, struct bt_group *group, bt_tensor *x,
+                              bool in_place, bt_tensor **out)
+{
+    const bt_op_attrs attrs = {.collective = {.group = group, .in_place = in_place}};
+    return bt_op_apply(context, BT_OP_ALL_REDUCE, &attrs, &x, 1, out);
+}
+
+// ---- replicate ----------------------------------------------------------------------------------
+
+bt_status bt_op_replicate_infer(bt_op_call *call) { return bt_op_all_reduce_infer(call); }
+
+bt_status bt_op_replicate_forward(bt_context *context, bt_op_call *call)
+{
+    (void)context;
+    return view_whole(call->in[0], &call->out[0]);
+}
+
+bt_status bt_op_replicate_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dx = NULL;
+    BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
+    if (bt_tensor_data(dx) != bt_tensor_data(call->dout[0])) {
+        BT_TRY(bt_tensor_copy(context, call->dout[0], dx));
+    }
+    return sum_in_place(context, call->attrs->collective.group, dx);
+}
+
+bool bt_op_replicate_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
+
+bt_status bt_group_replicate(bt_context *context, struct bt_group *group, bt_tensor *x,
+                             bt_tensor **out)
+{
+    const bt_op_attrs attrs = {.collective = {.group = group}};
+    return bt_op_apply(context, BT_OP_REPLICATE, &attrs, &x, 1, out);
+}
+
+// ---- all_gather, reduce_scatter -----------------------------------------------------------------
+
+// A tensor along whose axis the ranks' parts lie: [before, ranks, part], part in elements.
+typedef struct layout {
+    int64_t before, ranks, part;
+} layout;
+
+static layout layout_of(const bt_tensor *whole, const bt_op_attrs *attrs)
+{
+    layout at = {.before = 1, .ranks = ranks_of(attrs)};
+    for (int i = 0; i < attrs->collective.axis; ++i) {
+        at.before *= whole->shape.size[i];
+    }
+    const int64_t count = bt_tensor_count(whole);
+    at.part = count ? count / at.before / at.ranks : 0;
+    return at;
+}
+
+// Copies between `whole` and `parts`, which has them one behind the other: [ranks, before, part].
+static bt_status rearrange(bt_context *context, const layout *at, bt_tensor *whole,
+                           bt_tensor *parts, bool gathers)
+{
+    const bt_shape shape = BT_SHAPE(at->before, at->ranks, at->part);
+    const int64_t apart[] = {at->part, at->before * at->part, 1};
+    const int64_t dense[] = {at->ranks * at->part, at->part, 1};
+    bt_tensor *from = NULL, *to = NULL;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(bt_tensor_view(parts, shape, apart, 0, gathers ? &from : &to), done);
+    BT_TRY_GOTO(bt_tensor_view(whole, shape, dense, 0, gathers ? &to : &from), done);
+    status = bt_tensor_copy(context, from, to);
+done:
+    bt_tensor_release(from);
+    bt_tensor_release(to);
+    return status;
+}
+
+static bt_status exchange(bt_context *context, bt_group *group, const bt_tensor *part,
+                          const bt_tensor *parts, bool gathers)
+{
+    bt_range_push(context, COMMUNICATION);
+    const bt_status status =
+        gathers
+            ? bt_all_gather(group, bt_tensor_data(part), bt_tensor_data(parts),
+                            (int64_t)bt_tensor_bytes(part), context->stream)
+            : bt_reduce_scatter(group, bt_tensor_data(parts), bt_tensor_data(part),
+                                bt_tensor_count(part), part->dtype, BT_REDUCE_SUM, context->stream);
+    bt_range_pop(context);
+    return status;
+}
+
+// whole = the ranks' parts, or part = this rank's of the sum of the wholes.
+static bt_status run(bt_context *context, const bt_op_attrs *attrs, bt_tensor *whole,
+                     bt_tensor *part, bool gathers)
+{
+    bt_group *group = attrs->collective.group;
+    const layout at = layout_of(whole, attrs);
+    bt_tensor *parts = whole;
+    bt_tensor_touch(gathers ? whole : part);
+    if (at.ranks == 1) {
+        return bt_tensor_copy(context, gathers ? part : whole, gathers ? whole : part);
+    }
+    if (at.before == 1) {
+        return exchange(context, group, part, whole, gathers);
+    }
+    BT_TRY(bt_tensor_create(context, whole->dtype, whole->shape, "parts of ranks", &parts));
+    bt_status status = gathers ? BT_OK : rearrange(context, &at, whole, parts, false);
+    status = status ? status : exchange(context, group, part, parts, gathers);
+    status = status || !gathers ? status : rearrange(context, &at, whole, parts, true);
+    bt_tensor_release(parts);
+    return status;
+}
+
+static bt_status infer(bt_op_call *call, bool gathers)
+{
+    const bt_op_attrs *attrs = &call->attrs;
+    const int ranks = ranks_of(attrs), axis = attrs->collective.axis;
+    bt_shape shape = call->in[0]->shape;
+    BT_TRY(bt_op_expect_float(call, 0));
+    if (axis < 0 || axis >= shape.rank || (!gathers && shape.size[axis] % ranks != 0)) {
+        char text[BT_SHAPE_TEXT_BYTES];
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "shape %s along axis %d over %d ranks; expected an axis that it has%s",
+                        bt_shape_text(&shape, text), axis, ranks,
+                        gathers ? "" : ", of a multiple of the ranks");
+    }
+    shape.size[axis] = gathers ? shape.size[axis] * ranks : shape.size[axis] / ranks;
+    call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, shape};
+    return BT_OK;
+}
+
+bt_status bt_op_all_gather_infer(bt_op_call *call) { return infer(call, true); }
+
+bt_status bt_op_all_gather_forward(bt_context *context, bt_op_call *call)
+{
+    return run(context, &call->attrs, call->out[0], call->in[0], true);
+}
+
+bt_status bt_op_all_gather_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dx = NULL;
+    BT_TRY(bt_grad_target(context, call, 0, &dx));
+    return run(context, call->attrs, call->dout[0], dx, false);
+}
+
+bool bt_op_all_gather_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
+
+bt_status bt_group_all_gather(bt_context *context, struct bt_group *group, bt_tensor *x, int axis,
+                              bt_tensor **out)
+{
+    const bt_op_attrs attrs = {.collective = {.group = group, .axis = axis}};
+    return bt_op_apply(context, BT_OP_ALL_GATHER, &attrs, &x, 1, out);
+}
+
+bt_status bt_op_reduce_scatter_infer(bt_op_call *call) { return infer(call, false); }
+
+bt_status bt_op_reduce_scatter_forward(bt_context *context, bt_op_call *call)
+{
+    return run(context, &call->attrs, call->in[0], call->out[0], false);
+}
+
+bt_status bt_op_reduce_scatter_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *dx = NULL;
+    BT_TRY(bt_grad_target(context, call, 0, &dx));
+    return run(context, call->attrs, dx, call->dout[0], true);
+}
+
+bool bt_op_reduce_scatter_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
+
+bt_status bt_group_reduce_scatter(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                  int axis, bt_tensor **out)
+{
+    const bt_op_attrs attrs = {.collective = {.group = group, .axis = axis}};
+    return bt_op_apply(context, BT_OP_REDUCE_SCATTER, &attrs, &x, 1, out);
+}
