@@ -9,7 +9,7 @@
 
 #include "framework/base/clock.h"
 
-static const uint64_t layout_magic = 0x6274666c69676831; // "btfligh1"
+static const uint64_t layout_magic = 0x6274666c69676832; // "btfligh2"
 
 static bt_status map_board(int fd, bt_flight *flight)
 {
@@ -21,9 +21,22 @@ static bt_status map_board(int fd, bt_flight *flight)
     return BT_OK;
 }
 
+static bool make_life(pthread_mutex_t *life)
+{
+    pthread_mutexattr_t how;
+    if (pthread_mutexattr_init(&how) != 0) {
+        return false;
+    }
+    const bool made = pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED) == 0 &&
+                      pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST) == 0 &&
+                      pthread_mutex_init(life, &how) == 0;
+    (void)pthread_mutexattr_destroy(&how);
+    return made;
+}
+
 bt_status bt_flight_create(int rank, int size, int64_t generation, int *fd, bt_flight *flight)
 {
-    flight->board = NULL;
+    *flight = (bt_flight){0};
     *fd = memfd_create("bt-flight", MFD_CLOEXEC);
     bt_status status = BT_OK;
     if (*fd < 0 || ftruncate(*fd, (off_t)sizeof(bt_flight_board)) != 0) {
@@ -31,6 +44,10 @@ bt_status bt_flight_create(int rank, int size, int64_t generation, int *fd, bt_f
             bt_error(BT_STATUS_UNAVAILABLE, "no memory for a flight recorder: %s", strerror(errno));
     }
     status = status == BT_OK ? map_board(*fd, flight) : status;
+    if (status == BT_OK && !make_life(&flight->board->life)) {
+        status = bt_error(BT_STATUS_UNAVAILABLE, "no robust mutex for a flight recorder");
+        bt_flight_detach(flight);
+    }
     if (status != BT_OK) {
         if (*fd >= 0) {
             (void)close(*fd);
@@ -48,7 +65,7 @@ bt_status bt_flight_create(int rank, int size, int64_t generation, int *fd, bt_f
 bt_status bt_flight_attach(int fd, bt_flight *flight)
 {
     struct stat about;
-    flight->board = NULL;
+    *flight = (bt_flight){0};
     if (fstat(fd, &about) != 0 || about.st_size != (off_t)sizeof(bt_flight_board)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "descriptor %d is no flight recorder", fd);
     }
@@ -63,10 +80,13 @@ bt_status bt_flight_attach(int fd, bt_flight *flight)
 
 void bt_flight_detach(bt_flight *flight)
 {
+    if (flight->held) {
+        (void)pthread_mutex_unlock(&flight->board->life);
+    }
     if (flight->board) {
         (void)munmap(flight->board, sizeof *flight->board);
     }
-    flight->board = NULL;
+    *flight = (bt_flight){0};
 }
 
 // ---- the rank's side ----------------------------------------------------------------------------
@@ -122,6 +142,11 @@ void bt_flight_leave(bt_flight *flight, bool finished)
     host_beat(board);
 }
 
+void bt_flight_hold(bt_flight *flight)
+{
+    flight->held = flight->board && pthread_mutex_lock(&flight->board->life) == 0;
+}
+
 void bt_flight_joined(bt_flight *flight)
 {
     if (flight && flight->board) {
@@ -169,6 +194,15 @@ void bt_flight_fence(bt_flight *flight)
     if (flight && flight->board) {
         atomic_store(&flight->board->fence, 1);
     }
+}
+
+bool bt_flight_is_orphan(const bt_flight *flight)
+{
+    const int taken = flight->board ? pthread_mutex_trylock(&flight->board->life) : EBUSY;
+    if (taken == 0 || taken == EOWNERDEAD) { // unlocked without repair: nobody can take it again
+        (void)pthread_mutex_unlock(&flight->board->life);
+    }
+    return taken == EOWNERDEAD || taken == ENOTRECOVERABLE;
 }
 
 bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out)

@@ -9,9 +9,12 @@
 //   2. A call that is read is whole, or is not read at all: its sequence number is written last.
 //   3. The starter writes one word only, the fence. A rank whose recorder is fenced was replaced:
 //      it may not take part in any further collective.
+//   4. A rank that holds `life` is alive. The kernel marks that mutex when the holder begins to
+//      end, before it frees the memory of the process and its devices, which takes much longer.
 #ifndef BT_DIST_FLIGHT_H
 #define BT_DIST_FLIGHT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,6 +51,7 @@ typedef struct bt_flight_board {
     uint64_t magic; // of this layout
     int32_t rank, size;
     int64_t generation;
+    pthread_mutex_t life;           // robust; held by the rank's thread
     _Atomic int fence;              // not 0: this rank was replaced
     _Atomic int joined;             // 1: it is in its group
     _Atomic int64_t steps;          // done, counted from step 0
@@ -65,6 +69,7 @@ typedef struct bt_flight_board {
 
 typedef struct bt_flight {
     bt_flight_board *board; // mapped; NULL: none
+    bool held;              // by this thread
 } bt_flight;
 
 // Owns    *fd and *flight: the caller. The descriptor is closed on exec unless that is cleared.
@@ -73,6 +78,7 @@ BT_CHECKED bt_status bt_flight_create(int rank, int size, int64_t generation, in
                                       bt_flight *flight);
 // Maps one that somebody else made. Errors  INVALID_ARGUMENT (not such a descriptor)
 BT_CHECKED bt_status bt_flight_attach(int fd, bt_flight *flight);
+// Lets go what bt_flight_hold holds: the same thread calls it.
 void bt_flight_detach(bt_flight *flight);
 
 // ---- the rank's side; flight NULL: nothing happens ----------------------------------------------
@@ -82,6 +88,8 @@ BT_CHECKED bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtyp
                                      int64_t size_bytes, const char *site);
 // It has returned; `finished`: so has the device.
 void bt_flight_leave(bt_flight *flight, bool finished);
+// The calling thread holds the recorder from now on: bt_flight_is_orphan says when it has died.
+void bt_flight_hold(bt_flight *flight);
 void bt_flight_joined(bt_flight *flight);
 // So many steps are done and the device was waited for.
 void bt_flight_step(bt_flight *flight, int64_t steps);
@@ -91,6 +99,8 @@ void bt_flight_beat(bt_flight *flight, uint64_t moves, const char *path);
 // ---- the starter's side -------------------------------------------------------------------------
 
 void bt_flight_fence(bt_flight *flight);
+// Whether the thread that held the recorder has died with it. Its process may still be ending.
+bool bt_flight_is_orphan(const bt_flight *flight);
 // The call with this number; false: it was never entered, or is overwritten.
 bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out);
 void bt_flight_path(const bt_flight *flight, char path[BT_FLIGHT_PATH_BYTES]);

@@ -27,7 +27,7 @@ static const char *const without_effect[] = {
 // zero2 they do where a rank has several micro-batches.
 static void reduce_mesh(cJSON *mesh)
 {
-    static const char *const never[] = {"bucket_mb", "shrink", "faults"};
+    static const char *const never[] = {"bucket_mb", "shrink", "spare", "faults"};
     static const char *const of_invariant[] = {"data", "sharding"};
     const cJSON *sharding = bt_json_get(mesh, "sharding");
     const bool sums_ranks_first =

@@ -17,7 +17,10 @@ const bt_cause_row *bt_cause_row_of(bt_cause_kind kind)
     return (unsigned)kind < BT_CAUSE_COUNT ? &rows[kind] : &none;
 }
 
-static bool was_killed(const bt_rank *rank) { return rank->over && WIFSIGNALED(rank->child.state); }
+static bool was_killed(const bt_rank *rank)
+{
+    return rank->over && !rank->replaced && WIFSIGNALED(rank->child.state);
+}
 
 static bool is_good(const bt_rank *rank)
 {
@@ -33,7 +36,7 @@ static bool blames_another(const bt_rank *rank)
 
 static bool failed_by_itself(const bt_rank *rank)
 {
-    return rank->over && !is_good(rank) && !blames_another(rank);
+    return rank->over && !rank->replaced && !is_good(rank) && !blames_another(rank);
 }
 
 bool bt_cause_is_plain(const bt_rank *ranks, int size)
@@ -97,7 +100,10 @@ static const bt_rank *first_of(const bt_rank *ranks, int size, bool (*test)(cons
 
 static bool has_said_internal(const bt_rank *rank) { return rank->said == BT_STATUS_INTERNAL; }
 
-static bool has_ended_badly(const bt_rank *rank) { return rank->over && !is_good(rank); }
+static bool has_ended_badly(const bt_rank *rank)
+{
+    return rank->over && !rank->replaced && !is_good(rank);
+}
 
 static bool find_divergence(const bt_rank *ranks, int size, int *rank, bt_str *text)
 {

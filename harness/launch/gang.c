@@ -18,7 +18,7 @@ void bt_gang_init(const bt_launch *launch, bt_gang *gang)
     memset(gang, 0, sizeof *gang);
     gang->launch = launch;
     gang->next_size = launch->size;
-    gang->group_fd = -1;
+    gang->group_fd = gang->spare_fd = -1;
     gang->last_rank = -1;
     gang->steps_at_fault = -1;
     gang->relay.tell = tell;
@@ -53,12 +53,13 @@ void bt_gang_end(bt_gang *gang)
 void bt_gang_release(bt_gang *gang)
 {
     bt_gang_end(gang);
+    bt_gang_drop_spares(gang);
     bt_relay_release(&gang->relay);
     bt_xid_watch_close(&gang->xids);
 }
 
 // The n-th slot that is not quarantined.
-static int slot_of(const bt_gang *gang, int rank)
+int bt_gang_slot_of(const bt_gang *gang, int rank)
 {
     int left = rank;
     for (int slot = 0; slot < gang->launch->size; ++slot) {
@@ -69,22 +70,27 @@ static int slot_of(const bt_gang *gang, int rank)
     return rank;
 }
 
-static bt_status begin_rank(bt_gang *gang, int number)
+bt_status bt_gang_start_rank(const bt_gang *gang, const bt_rank_start *start, bt_rank *rank)
 {
     const bt_launch *launch = gang->launch;
     cpu_set_t processors;
-    bt_rank_start start = {.rank = number,
-                           .size = gang->next_size,
-                           .slot = slot_of(gang, number),
-                           .generation = gang->generation,
-                           .program = launch->program,
-                           .group_fd = gang->group_fd};
-    if (bt_places_of(start.slot, launch->size, launch->devices != NULL, &processors)) {
-        start.processors = &processors;
+    bt_rank_start how = *start;
+    how.program = launch->program;
+    if (bt_places_of(start->slot, launch->size, launch->devices != NULL, &processors)) {
+        how.processors = &processors;
     }
+    return bt_rank_begin(&how, rank);
+}
+
+static bt_status give_task(bt_gang *gang, int number)
+{
+    const bt_launch *launch = gang->launch;
     bt_rank *rank = &gang->ranks[number];
-    ++gang->size;
-    BT_TRY(bt_rank_begin(&start, rank));
+    const bt_rank_start start = {.rank = number,
+                                 .size = gang->size,
+                                 .slot = rank->slot,
+                                 .generation = gang->generation,
+                                 .group_fd = gang->group_fd};
     rank->state.limits = (bt_run_event_limits){
         .kind = "train",
         .steps = launch->steps,
@@ -99,15 +105,31 @@ static bt_status begin_rank(bt_gang *gang, int number)
     return status;
 }
 
+static bt_status start_ranks(bt_gang *gang)
+{
+    BT_TRY(bt_group_host_memory(gang->next_size, &gang->group_fd));
+    while (gang->size < gang->next_size) {
+        const int number = gang->size++;
+        const bt_rank_start start = {.rank = number,
+                                     .size = gang->next_size,
+                                     .slot = bt_gang_slot_of(gang, number),
+                                     .generation = gang->generation,
+                                     .group_fd = gang->group_fd};
+        BT_TRY(bt_gang_start_rank(gang, &start, &gang->ranks[number]));
+    }
+    return BT_OK;
+}
+
 bt_status bt_gang_begin(bt_gang *gang)
 {
     ++gang->generation;
     bt_relay_restart(&gang->relay);
     gang->window_ns = 0;
     gang->fault_due_ns = 0;
-    BT_TRY(bt_group_host_memory(gang->next_size, &gang->group_fd));
-    for (int i = 0; i < gang->next_size; ++i) {
-        BT_TRY(begin_rank(gang, i));
+    gang->noticed_ns = 0;
+    BT_TRY(bt_gang_take_spares(gang) ? BT_OK : start_ranks(gang));
+    for (int i = 0; i < gang->size; ++i) {
+        BT_TRY(give_task(gang, i));
     }
     bt_gang_write_status(gang, true);
     return BT_OK;

@@ -15,6 +15,10 @@ typedef struct bt_gang {
     bt_rank ranks[BT_LAUNCH_RANKS_MAX];    // [size]
     bool quarantined[BT_LAUNCH_RANKS_MAX]; // by slot
     int group_fd;                          // -1: none
+    bt_rank spares[BT_LAUNCH_RANKS_MAX];   // [spare_count] of the next generation
+    int spare_count, spare_fd;             // spare_fd: of their group, -1: none
+    int64_t spares_of;                     // generation in which they were started last
+    bool without_spares;                   // their memory was needed
     bt_relay relay;
     bool stopping;       // rank 0 was asked to stop
     bt_run_event result; // of rank 0, owned; told when all ranks have given theirs
@@ -28,6 +32,7 @@ typedef struct bt_gang {
     int64_t next_fault;              // of launch->faults
     int64_t fault_due_ns;            // 0: its step is not reached
     int64_t caused_ns;               // when the launcher caused the present fault; 0: it did not
+    int64_t noticed_ns;              // when the present fault was noticed; 0: it was not yet
     int64_t fault_ns;                // from when on recovery is counted
     bool recovering;
     bt_cause cause; // of the recovery
@@ -45,6 +50,19 @@ BT_CHECKED bt_status bt_gang_begin(bt_gang *gang);
 void bt_gang_end(bt_gang *gang);
 BT_CHECKED bt_status bt_gang_keep_result(bt_gang *gang, const char *line, size_t size_bytes);
 BT_CHECKED bt_status bt_gang_tell_result(bt_gang *gang);
+// The slot of a rank of the next generation.
+int bt_gang_slot_of(const bt_gang *gang, int rank);
+// Starts a rank's process, which waits for its task; program and processors are the gang's.
+BT_CHECKED bt_status bt_gang_start_rank(const bt_gang *gang, const bt_rank_start *start,
+                                        bt_rank *rank);
+
+// ---- spare.c ------------------------------------------------------------------------------------
+
+// Starts spares once all ranks are in their group, and ends them when one of them has ended.
+void bt_gang_keep_spares(bt_gang *gang);
+// Makes the spares the ranks of the generation that begins; false: there are none that fit.
+bool bt_gang_take_spares(bt_gang *gang);
+void bt_gang_drop_spares(bt_gang *gang);
 
 // ---- gang_watch.c -------------------------------------------------------------------------------
 

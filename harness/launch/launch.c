@@ -11,7 +11,7 @@
 #include "framework/dist/host.h"
 #include "harness/launch/gang.h"
 
-enum { WATCH_MS = 20, PEERS_MS = 300 };
+enum { WATCH_MS = 20, PEERS_MS = 300, END_MS = 5000 };
 
 // ---- recovery -----------------------------------------------------------------------------------
 
@@ -147,6 +147,49 @@ static bt_status judge_end(bt_gang *gang, bt_cause *cause)
     return BT_OK;
 }
 
+// Whether the rank has died without a word. What it said before is taken: lines come before death.
+static bt_status find_lost(bt_gang *gang, int *lost)
+{
+    *lost = -1;
+    for (int i = 0; i < gang->size && *lost < 0; ++i) {
+        bt_rank *rank = &gang->ranks[i];
+        if (rank->over || !bt_flight_is_orphan(&rank->flight)) {
+            continue;
+        }
+        BT_TRY(serve(gang, rank));
+        *lost = rank->said == BT_OK && !*rank->digest ? i : -1;
+    }
+    return BT_OK;
+}
+
+// The lost rank may take long to free its device. The others are ended at once beside it.
+static bt_status judge_loss(bt_gang *gang, int lost, bt_cause *cause)
+{
+    const int64_t start_ns = bt_clock_ns();
+    bt_rank *rank = &gang->ranks[lost];
+    gang->noticed_ns = start_ns;
+    for (int i = 0; i < gang->size; ++i) {
+        if (i != lost && !gang->ranks[i].over && !bt_flight_is_orphan(&gang->ranks[i].flight)) {
+            gang->ranks[i].replaced = true;
+            bt_rank_kill(&gang->ranks[i]);
+        }
+    }
+    while (!rank->over && since(start_ns) < END_MS * 1000000LL) {
+        wait_for_any(gang, WATCH_MS);
+        for (int i = 0; i < gang->size; ++i) {
+            BT_TRY(serve(gang, &gang->ranks[i]));
+        }
+    }
+    bt_cause_find(gang->ranks, gang->size, 0, cause);
+    if (cause->kind == BT_CAUSE_NONE) {
+        *cause = (bt_cause){.kind = BT_CAUSE_KILLED, .rank = lost, .status = BT_STATUS_UNAVAILABLE};
+        (void)snprintf(cause->message, sizeof cause->message,
+                       "rank %d (process %d) has died; its process has not ended in %d s", lost,
+                       (int)rank->child.process, END_MS / 1000);
+    }
+    return BT_OK;
+}
+
 static bt_status replay_differs(bt_status status, bt_cause *cause)
 {
     if (status == BT_STATUS_CORRUPT_DATA) {
@@ -164,6 +207,7 @@ static bt_status watch(bt_gang *gang, bt_cause *cause)
     *cause = (bt_cause){.kind = BT_CAUSE_NONE, .rank = -1};
     for (;;) {
         bool bad = false;
+        int lost = -1;
         wait_for_any(gang, WATCH_MS);
         for (int i = 0; i < gang->size; ++i) {
             BT_TRY(replay_differs(serve(gang, &gang->ranks[i]), cause));
@@ -171,11 +215,16 @@ static bt_status watch(bt_gang *gang, bt_cause *cause)
                 return BT_OK;
             }
         }
+        BT_TRY(replay_differs(find_lost(gang, &lost), cause));
         BT_TRY(note_recovery(gang));
         bt_gang_note_steps(gang);
+        if (cause->kind != BT_CAUSE_NONE || lost >= 0) {
+            return lost >= 0 ? judge_loss(gang, lost, cause) : BT_OK;
+        }
         bt_gang_cause_faults(gang);
         BT_TRY(bt_gang_note_stragglers(gang));
         bt_gang_write_status(gang, false);
+        bt_gang_keep_spares(gang);
         const bool over = all_over(gang, &bad);
         if (bad) {
             return judge_end(gang, cause);
@@ -209,6 +258,11 @@ static bool goes_on(bt_gang *gang, const bt_cause *cause)
     gang->same_rank = !progress && cause->rank == gang->last_rank ? gang->same_rank + 1 : 1;
     gang->last_rank = cause->rank;
     gang->steps_at_fault = gang->steps;
+    if (cause->kind == BT_CAUSE_MEMORY && launch->devices && gang->spare_count > 0) {
+        bt_gang_drop_spares(gang); // which hold memory of the same GPUs
+        gang->without_spares = true;
+        return !gang->stopping;
+    }
     if (bt_cause_row_of(cause->kind)->action == BT_LAUNCH_END || gang->stopping) {
         return false;
     }
@@ -228,7 +282,7 @@ static bool goes_on(bt_gang *gang, const bt_cause *cause)
 
 static void begin_recovery(bt_gang *gang, const bt_cause *cause)
 {
-    const int64_t now_ns = bt_clock_ns();
+    const int64_t now_ns = gang->noticed_ns ? gang->noticed_ns : bt_clock_ns();
     gang->cause = *cause;
     gang->recovering = true;
     gang->fault_ns = gang->caused_ns ? gang->caused_ns : now_ns;
@@ -267,7 +321,7 @@ static bt_status end_generation(bt_gang *gang)
     }
     for (int i = 0; i < gang->size; ++i) {
         const int64_t start_ns = bt_clock_ns();
-        while (!gang->ranks[i].over && status == BT_OK && since(start_ns) < 5000000000) {
+        while (!gang->ranks[i].over && status == BT_OK && since(start_ns) < END_MS * 1000000LL) {
             wait_for_any(gang, WATCH_MS);
             status = serve(gang, &gang->ranks[i]);
         }

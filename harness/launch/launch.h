@@ -35,6 +35,8 @@ typedef struct bt_launch_listener {
     void *self;
     // Appends the task of a rank, one line without its newline.
     bt_status (*task)(void *self, const bt_rank_start *rank, int flight_fd, bt_str *out);
+    // Appends what a spare gets before its task, one line: what to open. NULL: nothing.
+    bt_status (*prepare)(void *self, const bt_rank_start *rank, bt_str *out);
     // Whether so many ranks can do the work.
     bool (*fits)(void *self, int size);
     // An event of rank 0.
@@ -47,6 +49,7 @@ typedef struct bt_launch {
     int size;
     const char *program; // of a rank; NULL: this program's worker
     bool shrink;         // go on with fewer ranks when one is lost again and again
+    bool spare;          // keep a started process for each rank of the next generation
     double hang_s;       // nobody moves for so long before step times are known, or outside steps
     int64_t steps;       // of the plan
     int64_t first_step;  // the largest that start may say

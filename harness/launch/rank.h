@@ -24,6 +24,7 @@ typedef struct bt_rank {
     bt_str words;             // of a line of its errors that has not ended yet
     bt_run_event_state state; // of its protocol
     bool over;                // its output has ended and it is buried
+    bool replaced;            // its launcher ended it because of another rank
     bt_status said;           // of its error event; BT_OK: it said none
     char message[BT_RANK_MESSAGE_BYTES];
     char digest[80];     // of its result; "": none yet

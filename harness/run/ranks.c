@@ -29,6 +29,7 @@ struct bt_ranks {
     bt_flight flight;
     const bt_ranges *ranges;
     int slot;
+    char gpu[96]; // its model, "none" on the CPU; "" as long as it was not asked for
     atomic_bool quit;
     bool beating;
     pthread_t thread;
@@ -71,6 +72,9 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
     bt_nvml nvml;
     bt_nvml_device device;
     int error = 0;
+    if (*text) {
+        return; // a spare has asked before
+    }
     (void)snprintf(text, capacity, "none");
     if (is_on_gpu(task) && bt_nvml_open(&nvml, &error)) {
         if (nvml.by_index((unsigned)slot, &device) == BT_NVML_OK) {
@@ -81,9 +85,8 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
 }
 
 // Ranks of other builds or plans would sum other things.
-static bt_status check_equal(const cJSON *task, int slot, bt_group *group)
+static bt_status check_equal(const cJSON *task, bt_ranks *ranks)
 {
-    char model[96] = "";
     bt_str identity = {0};
     char build[33], plan[33];
     bt_status status = bt_case_identity(bt_json_get(task, "case"), &identity);
@@ -92,9 +95,9 @@ static bt_status check_equal(const cJSON *task, int slot, bt_group *group)
         bt_plan_hash(bt_str_text(&identity), plan);
         const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"},
                                      {"plan", plan, "start all ranks with the same suite"},
-                                     {"GPU model", model, "use hosts with the same GPUs"}};
-        name_gpu(task, slot, model, sizeof model);
-        status = bt_group_agree(group, rows, 3);
+                                     {"GPU model", ranks->gpu, "use hosts with the same GPUs"}};
+        name_gpu(task, ranks->slot, ranks->gpu, sizeof ranks->gpu);
+        status = bt_group_agree(ranks->group, rows, 3);
     }
     bt_str_release(&identity);
     return status;
@@ -128,20 +131,28 @@ static bt_status connect_hosts(const cJSON *keys, int rank, int size, int64_t ti
     return bt_group_host_connect(&who, timeout_ns, &ranks->group);
 }
 
-// The group so far becomes the control group of one on GPUs.
-static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks)
+static bt_status open_gpu(const cJSON *task, bt_ranks *ranks)
 {
     const cJSON *kind = bt_json_get(task, "device");
     const int ordinal = (int)bt_json_number_of(task, "ordinal") + ranks->slot;
-    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = true};
-    bt_group *control = ranks->group;
-    char note[512], host[256] = "";
+    char host[256] = "";
+    if (ranks->device.backend) {
+        return BT_OK; // a spare has opened it
+    }
     (void)gethostname(host, sizeof host - 1);
     // CUDA reads it when the device is opened.
     (void)setenv(bt_environment_row(BT_VARIABLE_CUDA_MODULE_LOADING)->name, "EAGER", 0);
-    bt_status status = bt_device_open(kind->valuestring, ordinal, &ranks->device);
-    status = bt_error_context(status, "train.mesh.data: GPU %d of host %s", ordinal, host);
-    BT_TRY(bt_device_group_agree(control, status));
+    const bt_status status = bt_device_open(kind->valuestring, ordinal, &ranks->device);
+    return bt_error_context(status, "train.mesh.data: GPU %d of host %s", ordinal, host);
+}
+
+// The group so far becomes the control group of one on GPUs.
+static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks)
+{
+    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = true};
+    bt_group *control = ranks->group;
+    char note[512];
+    BT_TRY(bt_device_group_agree(control, open_gpu(task, ranks)));
     BT_TRY(bt_error_context(
         bt_group_gpu_create(control, &ranks->device, &options, note, sizeof note, &ranks->group),
         "train.mesh.data: %d ranks on GPUs", control->size));
@@ -165,26 +176,45 @@ static bt_status join(const cJSON *task, const cJSON *keys, bt_ranks *ranks)
         BT_TRY(connect_hosts(keys, rank, size, timeout_ns, ranks));
     } else {
         BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &ranks->flight));
+        bt_flight_hold(&ranks->flight);
         BT_TRY(start_beating(ranks));
         BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), rank, size, timeout_ns,
                                   &ranks->group));
     }
-    BT_TRY(check_equal(task, ranks->slot, ranks->group));
+    BT_TRY(check_equal(task, ranks));
     BT_TRY(is_on_gpu(task) ? take_gpu(task, timeout_ns, ranks) : BT_OK);
     ranks->group->flight = &ranks->flight;
     bt_flight_joined(&ranks->flight);
     return BT_OK;
 }
 
+bt_status bt_ranks_prepare(const cJSON *keys, bt_ranks **out)
+{
+    bt_ranks *ranks = NULL;
+    *out = NULL;
+    BT_TRY(check_multicast(keys));
+    BT_TRY(BT_MEM_ARRAY(1, &ranks));
+    ranks->slot = (int)bt_json_number_of(keys, "slot");
+    name_gpu(keys, ranks->slot, ranks->gpu, sizeof ranks->gpu);
+    const bt_status status = is_on_gpu(keys) ? open_gpu(keys, ranks) : BT_OK;
+    if (status != BT_OK) {
+        bt_ranks_leave(ranks);
+        return status;
+    }
+    *out = ranks;
+    return BT_OK;
+}
+
 bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out)
 {
     const cJSON *keys = bt_json_get(task, "ranks");
+    bt_ranks *ranks = *out;
     *out = NULL;
     if (!keys) {
+        bt_ranks_leave(ranks);
         return BT_OK;
     }
-    bt_ranks *ranks = NULL;
-    BT_TRY(BT_MEM_ARRAY(1, &ranks));
+    BT_TRY(ranks ? BT_OK : BT_MEM_ARRAY(1, &ranks));
     ranks->ranges = ranges;
     const bt_status status = join(task, keys, ranks);
     if (status != BT_OK) {

@@ -72,6 +72,20 @@ static bt_status write_task(void *context, const bt_rank_start *rank, int flight
     return bt_str_status(out);
 }
 
+// A spare's device, before its task is known.
+static bt_status write_preparation(void *context, const bt_rank_start *rank, bt_str *out)
+{
+    const launching *self = context;
+    cJSON *keys = cJSON_CreateObject();
+    put(keys, "prepare", cJSON_CreateTrue());
+    put(keys, "device", cJSON_Duplicate(bt_json_get(self->task, "device"), 1));
+    put(keys, "ordinal", cJSON_CreateNumber(bt_json_number_of(self->task, "ordinal")));
+    put(keys, "slot", cJSON_CreateNumber(rank->slot));
+    bt_json_write(keys, out);
+    cJSON_Delete(keys);
+    return bt_str_status(out);
+}
+
 // The number of ranks must divide the micro-batches of a step, and the virtual shards.
 static bool fits(void *context, int size)
 {
@@ -174,6 +188,7 @@ static bt_status launch(launching *self, const char *program)
         .size = size,
         .program = program,
         .shrink = cJSON_IsTrue(bt_json_get(mesh, "shrink")),
+        .spare = cJSON_IsTrue(bt_json_get(mesh, "spare")),
         .hang_s = self->hang_s,
         .steps = (int64_t)bt_json_number_of(train, "steps"),
         .first_step = (int64_t)bt_json_number_of(bt_json_get(self->task, "checkpoints"), "below"),
@@ -182,6 +197,7 @@ static bt_status launch(launching *self, const char *program)
         .devices = gpu ? self->devices : NULL,
         .listener = {.self = self,
                      .task = write_task,
+                     .prepare = write_preparation,
                      .fits = fits,
                      .event = tell,
                      .recovered = tell_recovery,

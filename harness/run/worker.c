@@ -346,11 +346,28 @@ static bt_status run_case(worker *self)
     return say(self, &event);
 }
 
+// A spare rank gets a line with the key "prepare" before its task: it opens its device meanwhile.
+static bt_status take_task(worker *self)
+{
+    bt_str line = {0};
+    bt_status status = read_task(self->input, &line);
+    BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
+    if (status == BT_OK && cJSON_IsTrue(bt_json_get(self->task.root, "prepare"))) {
+        status = bt_ranks_prepare(self->task.root, &self->ranks);
+        bt_json_release(&self->task);
+        bt_str_clear(&line);
+        BT_IF_OK(status, read_task(self->input, &line));
+        BT_IF_OK(status, bt_json_parse("task", bt_str_text(&line), line.length_bytes, &self->task));
+    }
+    bt_str_release(&line);
+    return status;
+}
+
 static bt_status pass_on(void *context, const bt_run_event *event) { return say(context, event); }
 
-static bt_status work_on(worker *self, const char *text, size_t size_bytes)
+static bt_status work_on(worker *self)
 {
-    BT_TRY(bt_json_parse("task", text, size_bytes, &self->task));
+    BT_TRY(take_task(self));
     if (bt_ranks_wanted(self->task.root)) {
         const bt_ranks_listener listener = {self, pass_on, should_stop};
         return bt_ranks_launch(self->task.root, NULL, &listener);
@@ -366,9 +383,7 @@ static bt_status work_on(worker *self, const char *text, size_t size_bytes)
 int bt_worker_main(int input, int output)
 {
     worker self = {.input = input, .output = output, .speaking = PTHREAD_MUTEX_INITIALIZER};
-    bt_str task = {0};
-    bt_status status = read_task(input, &task);
-    BT_IF_OK(status, work_on(&self, bt_str_text(&task), task.length_bytes));
+    bt_status status = work_on(&self);
     int code = bt_status_exit_code(status);
     if (status != BT_OK) {
         bt_run_event event = {.type = BT_RUN_EVENT_ERROR,
@@ -377,7 +392,6 @@ int bt_worker_main(int input, int output)
         (void)!say(&self, &event);
     }
     bt_ranks_leave(self.ranks);
-    bt_str_release(&task);
     bt_str_release(&self.line);
     bt_json_release(&self.task);
     bt_mem_free(self.shards);

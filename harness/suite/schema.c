@@ -295,6 +295,9 @@ const bt_suite_key bt_suite_keys[] = {
     {BT_SUITE_MESH, "shrink", BT_SUITE_BOOL, 0, 0, NULL, 0, "false", false, true,
      "Go on with fewer ranks when one is lost twice in a row or its GPU must not be used any "
      "more; else the run ends."},
+    {BT_SUITE_MESH, "spare", BT_SUITE_BOOL, 0, 0, NULL, 0, "true", false, true,
+     "Keep a second process for each rank, with its GPU opened, that takes over when a rank is "
+     "lost. On a GPU it holds some hundred MiB; false: processes are started when needed."},
     {BT_SUITE_MESH, "faults", BT_SUITE_TEXTS, 0, 0, NULL, 0, "[]", false, true,
      "Faults to cause, one after the other, to try and measure recovery: \"kill rank 1 at step "
      "20\", \"kill rank 1 at start\"; also stop and segv."},

@@ -195,6 +195,45 @@ static void calls_of_a_group_are_recorded_and_a_fence_stops_them(void **state)
     }
 }
 
+// A holder that dies leaves an orphan; one that lets go, or a recorder that nobody held, does not.
+static void a_dead_holder_is_seen(void **state)
+{
+    (void)state;
+    for (int dies = 0; dies < 2; ++dies) {
+        int fd = -1, status = 0, held[2], end[2];
+        char byte = 0;
+        bt_flight outside;
+        ASSERT_OK(bt_flight_create(0, 1, 1, &fd, &outside));
+        assert_false(bt_flight_is_orphan(&outside));
+        assert_int_equal(pipe(held), 0);
+        assert_int_equal(pipe(end), 0);
+        const pid_t process = fork();
+        assert_true(process >= 0);
+        if (process == 0) {
+            bt_flight own;
+            bool fine = bt_flight_attach(fd, &own) == BT_OK;
+            bt_flight_hold(&own);
+            fine = fine && write(held[1], "h", 1) == 1 && read(end[0], &byte, 1) == 1;
+            (void)(dies && raise(SIGKILL));
+            bt_flight_detach(&own);
+            _exit(fine ? 0 : 1);
+        }
+        assert_int_equal(read(held[0], &byte, 1), 1);
+        assert_false(bt_flight_is_orphan(&outside));
+        assert_int_equal(write(end[1], "e", 1), 1);
+        assert_int_equal(waitpid(process, &status, 0), process);
+        assert_int_equal(dies ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                         1);
+        assert_int_equal(bt_flight_is_orphan(&outside), dies);
+        assert_int_equal(bt_flight_is_orphan(&outside), dies); // it stays one
+        bt_flight_detach(&outside);
+        const int ends[] = {fd, held[0], held[1], end[0], end[1]};
+        for (int i = 0; i < 5; ++i) {
+            (void)close(ends[i]);
+        }
+    }
+}
+
 static void something_else_is_refused(void **state)
 {
     (void)state;
@@ -215,6 +254,7 @@ int main(void)
         cmocka_unit_test(the_rank_that_is_waited_for_is_named),
         cmocka_unit_test(it_is_read_behind_a_sigkill),
         cmocka_unit_test(calls_of_a_group_are_recorded_and_a_fence_stops_them),
+        cmocka_unit_test(a_dead_holder_is_seen),
         cmocka_unit_test(something_else_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,6 +140,7 @@ static bt_status work_on(rank_work *work, const cJSON *task)
 {
     const cJSON *keys = bt_json_get(task, "ranks");
     BT_TRY(bt_flight_attach((int)bt_json_number_of(keys, "flight_fd"), &work->flight));
+    bt_flight_hold(&work->flight);
     BT_TRY(bt_group_host_join((int)bt_json_number_of(keys, "group_fd"), work->rank, work->size,
                               20000000000, &work->group));
     work->group->flight = &work->flight;
@@ -167,12 +168,45 @@ static bt_status work_on(rank_work *work, const cJSON *task)
     return BT_OK;
 }
 
-static int rank_main(void)
+static void leave_mark(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    if (file) {
+        (void)fclose(file);
+    }
+}
+
+static bool read_line(bt_json_doc *out)
 {
     char line[4096] = "";
+    return fgets(line, sizeof line, stdin) &&
+           bt_json_parse("task", line, strcspn(line, "\n"), out) == BT_OK;
+}
+
+// The task; a spare gets another line before it.
+static bool read_task(bt_json_doc *task)
+{
+    if (!read_line(task)) {
+        return false;
+    }
+    const cJSON *act = bt_json_get(task->root, "spare");
+    if (!act) {
+        return true;
+    }
+    const bool dies = strcmp(act->valuestring, "spare-dies") == 0;
+    const bool read = !dies && (bt_json_release(task), read_line(task));
+    if (read) {
+        leave_mark(bt_json_get(task->root, "folder")->valuestring, "spare-used");
+    }
+    return read;
+}
+
+static int rank_main(void)
+{
     bt_json_doc task = {0};
-    if (!fgets(line, sizeof line, stdin) ||
-        bt_json_parse("task", line, strcspn(line, "\n"), &task) != BT_OK) {
+    if (!read_task(&task)) {
         return 2;
     }
     const cJSON *keys = bt_json_get(task.root, "ranks");
@@ -200,6 +234,7 @@ static int rank_main(void)
 typedef struct seen {
     const char *act;
     int act_rank, act_step;
+    bool spare;
     bool gpus;   // each rank has one; which of them failed, FAKE_NVML_XID says
     int planned; // steps; 0: STEPS
     int steps, recoveries, stragglers, smallest;
@@ -235,6 +270,14 @@ static bt_status make_task(void *self, const bt_rank_start *rank, int flight_fd,
         test_scratch_path("."), what->act ? what->act : "", what->act_rank, what->act_step,
         what->planned ? what->planned : STEPS, rank->rank, rank->size, rank->generation,
         rank->group_fd, flight_fd);
+    return BT_OK;
+}
+
+static bt_status make_preparation(void *self, const bt_rank_start *rank, bt_str *out)
+{
+    const seen *what = self;
+    (void)rank;
+    bt_str_format(out, "{\"spare\":\"%s\"}", what->act ? what->act : "");
     return BT_OK;
 }
 
@@ -295,9 +338,11 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
     assert_int_equal(symlink(own, rank), 0);
     static const bool usable[BT_LAUNCH_RANKS_MAX] = {true, true, true, true};
     (void)unlink(test_scratch_path("state"));
+    (void)unlink(test_scratch_path("spare-used"));
     bt_launch launch = {.size = size,
                         .program = rank,
                         .shrink = shrink,
+                        .spare = what->spare,
                         .hang_s = what->act && strcmp(what->act, "halt") == 0 ? 20 : 2,
                         .steps = what->planned ? what->planned : STEPS,
                         .faults = faults,
@@ -305,6 +350,7 @@ static bt_status run(seen *what, int size, bool shrink, const bt_launch_fault *f
                         .devices = what->gpus ? usable : NULL,
                         .listener = {.self = what,
                                      .task = make_task,
+                                     .prepare = make_preparation,
                                      .fits = any_size,
                                      .event = on_event,
                                      .recovered = on_recovered,
@@ -398,11 +444,53 @@ static void a_rank_that_is_stopped_is_named(void **state)
     }
 }
 
+// Spares take over; where they died, or are of another number of ranks, processes are started.
+static void spares_take_over(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *act;
+        bool spare, used;
+    } rows[] = {{"exit", true, true}, {"exit", false, false}, {"spare-dies", true, false}};
+    const bt_launch_fault fault = {SIGKILL, 0, 40, 0};
+    seen undisturbed = {.spare = true};
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    assert_false(bt_file_exists(test_scratch_path("spare-used")));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        seen what = {.act = rows[i].act, .act_rank = 1, .act_step = 50, .spare = rows[i].spare};
+        ASSERT_OK(run(&what, 2, false, &fault, 1));
+        expect_same(&undisturbed, &what);
+        assert_int_equal(what.recoveries, 1); // rank 1 exits in the first generation alone
+        assert_int_equal(bt_file_exists(test_scratch_path("spare-used")), rows[i].used);
+    }
+}
+
+// Spares hold memory of the GPUs: a rank that has too little gets theirs, once.
+static void spares_give_their_memory(void **state)
+{
+    (void)state;
+    seen undisturbed = {0};
+    seen what = {.act = "memory", .act_rank = 1, .act_step = 40, .spare = true, .gpus = true};
+    seen without = {.act = "memory", .act_rank = 1, .act_step = 40, .gpus = true};
+    seen again = {
+        .act = "always-memory", .act_rank = 1, .act_step = 40, .spare = true, .gpus = true};
+    if (need_fake_nvml()) {
+        return;
+    }
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    ASSERT_OK(run(&what, 2, false, NULL, 0));
+    expect_same(&undisturbed, &what);
+    assert_string_equal(what.kind, "rank_out_of_memory");
+    assert_false(bt_file_exists(test_scratch_path("spare-used")));
+    assert_int_equal(run(&without, 2, false, NULL, 0), BT_STATUS_OUT_OF_MEMORY);
+    assert_int_equal(run(&again, 2, false, NULL, 0), BT_STATUS_OUT_OF_MEMORY);
+}
+
 static void soak(int kills)
 {
     bt_launch_fault faults[256];
     // The launcher looks every 20 ms, in which some ten steps are done.
-    seen undisturbed = {.planned = 40 * kills}, what = {.planned = 40 * kills};
+    seen undisturbed = {.planned = 40 * kills}, what = {.planned = 40 * kills, .spare = true};
     uint64_t random = 12345;
     for (int i = 0; i < kills; ++i) {
         random = random * 6364136223846793005U + 1442695040888963407U;
@@ -464,7 +552,7 @@ static void what_would_happen_again_ends_the_run(void **state)
 static void fewer_ranks_go_on(void **state)
 {
     (void)state;
-    seen what = {.act = "always-exit", .act_rank = 1, .act_step = 3};
+    seen what = {.act = "always-exit", .act_rank = 1, .act_step = 3, .spare = true};
     ASSERT_OK(run(&what, 2, true, NULL, 0));
     assert_int_equal(what.steps, STEPS);
     assert_int_equal(what.smallest, 1);
@@ -596,6 +684,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
         cmocka_unit_test(fewer_ranks_go_on),
+        cmocka_unit_test(spares_take_over),
+        cmocka_unit_test(spares_give_their_memory),
         cmocka_unit_test(errors_of_gpus_restart_or_leave_them_out),
         cmocka_unit_test(a_slow_rank_is_reported),
         cmocka_unit_test(many_kills_in_a_row),
