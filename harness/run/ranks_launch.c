@@ -140,19 +140,33 @@ static bool should_stop(void *context)
 
 // ---- the mesh -----------------------------------------------------------------------------------
 
-static bt_status read_faults(launching *self, const cJSON *list, int size, int64_t *count)
+// `train`: a step that it has not would never cause its fault.
+static bt_status read_fault(launching *self, const cJSON *node, const cJSON *train, int size,
+                            int64_t *count)
+{
+    const int64_t steps = (int64_t)bt_json_number_of(train, "steps");
+    if (*count == FAULTS_MAX || !cJSON_IsString(node)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.faults: expected at most %d texts",
+                        FAULTS_MAX);
+    }
+    bt_launch_fault *fault = &self->faults[(*count)++];
+    BT_TRY(bt_launch_fault_parse(node->valuestring, size, fault));
+    return fault->step < steps ? BT_OK
+                               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                                          "train.mesh.faults: '%s' is behind the run's %lld steps",
+                                          node->valuestring, (long long)steps);
+}
+
+// `list`: a text, or a list of them.
+static bt_status read_faults(launching *self, const cJSON *list, const cJSON *train, int size,
+                             int64_t *count)
 {
     *count = 0;
-    const cJSON *node = NULL;
-    cJSON_ArrayForEach(node, list)
-    {
-        if (*count == FAULTS_MAX || !cJSON_IsString(node)) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                            "train.mesh.faults: expected at most %d texts", FAULTS_MAX);
-        }
-        BT_TRY(bt_launch_fault_parse(node->valuestring, size, &self->faults[*count]));
-        ++*count;
+    if (cJSON_IsString(list)) {
+        return read_fault(self, list, train, size, count);
     }
+    const cJSON *node = NULL;
+    cJSON_ArrayForEach(node, list) { BT_TRY(read_fault(self, node, train, size, count)); }
     return BT_OK;
 }
 
@@ -203,7 +217,7 @@ static bt_status launch(launching *self, const char *program)
                      .recovered = tell_recovery,
                      .should_stop = should_stop}};
     BT_TRY(check_mesh(self, mesh, size));
-    BT_TRY(read_faults(self, bt_json_get(mesh, "faults"), size, &how.fault_count));
+    BT_TRY(read_faults(self, bt_json_get(mesh, "faults"), train, size, &how.fault_count));
     if (gpu) {
         BT_TRY(bt_launch_devices(size, self->devices));
         (void)setenv(bt_environment_row(BT_VARIABLE_NCCL_NVLS_ENABLE)->name, "0", 1);

@@ -54,6 +54,15 @@ teardown() {
     run "$bench" run m.json --db r.db --out out2
     [ "$status" != 0 ]
     [[ $output == *"train.mesh.faults: expected"*"R below 2 ranks, got 'kill rank 2 at step 1'"* ]]
+    # One text is a list of one; a fault that no step would cause is none.
+    mesh_suite '{"data": 2, "faults": "kill"}'
+    run "$bench" run m.json --db r.db --out out4
+    [ "$status" = 2 ]
+    [[ $output == *"train.mesh.faults: expected"*"got 'kill'"* ]]
+    mesh_suite '{"data": 2, "faults": ["kill rank 1 at step 3", "kill rank 1 at step 24"]}'
+    run "$bench" run m.json --db r.db --out out5
+    [ "$status" = 2 ]
+    [[ $output == *"train.mesh.faults: 'kill rank 1 at step 24' is behind the run's 24 steps"* ]]
     mesh_suite '{"data": 65}'
     run "$bench" run m.json --db r.db --out out3
     [ "$status" = 2 ]
