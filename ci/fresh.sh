@@ -152,6 +152,7 @@ if [ "${BT_FRESH_NAMESPACE:-}" != "$PPID" ]; then
     exit
 fi
 folder=${folder:-$(mktemp -d /var/tmp/bt-fresh.XXXXXX)}
+mkdir -p "$folder"
 chmod 0755 "$folder" # ordinary users of the new root pass through it
 trap clean_up EXIT
 trap 'exit 130' INT TERM
