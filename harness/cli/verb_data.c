@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/data/dataset.h"
 #include "harness/cli/cli.h"
@@ -102,6 +103,23 @@ static bt_status read_fraction(const bt_cli_arguments *arguments, double *fracti
     return BT_OK;
 }
 
+// Shards of another corpus must not be replaced by accident.
+static bt_status check_free(const bt_cli_arguments *arguments, const char *folder)
+{
+    bt_str manifest = {0};
+    bt_str_format(&manifest, "%s/" BT_DATASET_MANIFEST, folder);
+    bt_status status = bt_str_status(&manifest);
+    if (status == BT_OK && !bt_cli_value(arguments, "force") &&
+        bt_file_exists(bt_str_text(&manifest))) {
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%s: already holds a dataset; not overwritten: give another -o, or "
+                          "--force to replace it",
+                          folder);
+    }
+    bt_str_release(&manifest);
+    return status;
+}
+
 static bt_status tokenize(bt_cli_call *call)
 {
     const bt_cli_arguments *arguments = call->arguments;
@@ -122,6 +140,7 @@ static bt_status tokenize(bt_cli_call *call)
             ? read_fraction(arguments, &options.val_fraction)
             : bt_error(BT_STATUS_INVALID_ARGUMENT, "usage: bt-bench data tokenize FILE... -o DIR "
                                                    "[--val FRACTION]");
+    BT_IF_OK(status, check_free(arguments, options.out_dir));
     if (status == BT_OK && !given) {
         status = bt_run_data_ranks(&ranks);
         options.ranks = ranks;

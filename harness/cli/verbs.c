@@ -122,6 +122,7 @@ static const bt_cli_option data_options[] = {
     {"output", 'o', "DIR", "where to (default: data/books, data/NAME)"},
     {"val", 0, "FRACTION", "tokenize: share of the documents held out (default: 0)"},
     {"ranks", 0, "FILE", "tokenize: another tokenizer's rank file"},
+    {"force", 0, NULL, "tokenize: replace the dataset that is in -o DIR"},
     {"files", 0, "N", "fetch: only the first N training shards"},
     {"list", 0, "FILE", "fetch: another list of corpora"},
     {"quiet", 'q', NULL, "no progress"},

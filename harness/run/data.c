@@ -182,6 +182,7 @@ static bt_status half_fetched(const char *name, const char *folder)
 static bt_status take_dataset(const bt_dataset *dataset, bt_run_data *out)
 {
     out->tokens = dataset->train.tokens;
+    out->vocab = dataset->vocab;
     (void)snprintf(out->digest, sizeof out->digest, "%s", dataset->digest.hex);
     (void)snprintf(out->tokenizer, sizeof out->tokenizer, "%s", dataset->tokenizer.hex);
     for (int64_t i = 0; i < dataset->train.count; ++i) {

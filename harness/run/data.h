@@ -19,6 +19,7 @@ typedef struct bt_run_data {
     char digest[80];    // identifies its contents; "" where it is not known
     char tokenizer[80]; // digest of its ranks; "" where it is not known
     int64_t tokens;     // in the training shards
+    int64_t vocab;      // token ids are below; 0: not known
     char *questions;    // of HellaSwag, and the tokenizer's ranks; NULL: not asked for
     char *ranks;
 } bt_run_data;

@@ -66,6 +66,16 @@ static bt_status no_system(const char *root, const char *given)
     return status;
 }
 
+// A file that is there and cannot be started needs another remedy than a name that is unknown.
+static bt_status not_found(const char *root, const char *given)
+{
+    if (strchr(given, '/') && access(given, F_OK) == 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%s: exists but cannot be executed: run 'chmod +x %s'", given, given);
+    }
+    return no_system(root, given);
+}
+
 static bt_status not_named(const char *path)
 {
     return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -95,7 +105,7 @@ static bt_status find_peer(const char *system, bool trusted, bt_peer *out)
     }
     bt_status status = bt_str_status(&program);
     if (status == BT_OK && !found) {
-        status = no_system(bt_str_text(&root), system);
+        status = not_found(bt_str_text(&root), system);
     }
     BT_IF_OK(status, bt_str_take(&program, &out->program));
     bt_str_release(&program);

@@ -24,6 +24,20 @@ static void say_line(void *self, const char *line)
     bt_progress_say(self, "data      %s\n", line);
 }
 
+// A vocabulary too small for the data is found before anything is started.
+static bt_status check_vocab(const cJSON *item, const bt_run_data *data)
+{
+    const int64_t vocab = (int64_t)bt_plan_number(item, "train.model.vocab");
+    if (vocab == 0 || data->vocab <= vocab) {
+        return BT_OK;
+    }
+    return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                    "train.model.vocab is %lld, but dataset %s has token ids up to %lld: expected "
+                    "a vocabulary of at least %lld",
+                    (long long)vocab, data->name, (long long)data->vocab - 1,
+                    (long long)data->vocab);
+}
+
 static bt_status find_data(bt_running *self)
 {
     const bt_plan *plan = self->request->plan;
@@ -35,6 +49,7 @@ static bt_status find_data(bt_running *self)
         }
         bt_status status =
             bt_run_data_find(bt_json_get(item, "dataset"), say_line, &self->view, &self->data[i]);
+        BT_IF_OK(status, check_vocab(item, &self->data[i]));
         if (status == BT_OK && bt_plan_number(item, "train.hellaswag_every") > 0) {
             status = bt_run_data_find_hellaswag(&self->data[i]);
         }

@@ -38,6 +38,27 @@ byte_ranks() { # file
     [[ $output == *'"digest":"'* ]]
 }
 
+@test "a dataset is replaced only by --force" {
+    before=$(cat set/dataset.json)
+    run --separate-stderr "$bench" data tokenize text -o set --ranks ranks --quiet
+    [ "$status" = 2 ]
+    [ "$stderr" = "set: already holds a dataset; not overwritten: give another -o, or --force to replace it" ]
+    [ "$(cat set/dataset.json)" = "$before" ]
+    "$bench" data tokenize text -o set --ranks ranks --quiet --force >/dev/null
+    [ "$(cat set/dataset.json)" != "$before" ]
+}
+
+@test "a vocabulary smaller than the dataset's is refused before anything starts" {
+    mkdir data
+    mv set data/mine
+    echo '{ "name": "small", "dataset": "mine", "profiles": { "cpu": { "device": "cpu", "cases": [ { "name": "a", "kind": "train" } ] } } }' >s.json
+    vocab=$(jq .vocab data/mine/dataset.json)
+    run --separate-stderr "$bench" run s.json --set train.model.vocab=$((vocab - 1))
+    [ "$status" = 2 ]
+    [[ $stderr == *"case a: train.model.vocab is $((vocab - 1)), but dataset mine has token ids up to $((vocab - 1)): expected a vocabulary of at least $vocab" ]]
+    [ ! -e results/run-1 ]
+}
+
 @test "one flipped bit of a token is found, and the shard named" {
     size=$(stat -c %s "$train")
     byte=$(tail -c 2 "$train" | od -An -tu1 -N1)

@@ -26,6 +26,13 @@ SH
     chmod +x "$1"
 }
 
+@test "a program that may not be executed is named as such" {
+    echo '#!/bin/sh' >peer.sh
+    run --separate-stderr "$bench" run s.json --system ./peer.sh
+    [ "$status" = 2 ]
+    [ "$stderr" = "./peer.sh: exists but cannot be executed: run 'chmod +x ./peer.sh'" ]
+}
+
 @test "a program that the suite names by path does not start, and the message says what to type" {
     run --separate-stderr "$bench" run evil.json -q
     [ "$status" = 2 ]
