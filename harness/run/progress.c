@@ -8,6 +8,8 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/environment.h"
+#include "harness/stats/stats.h"
+#include "harness/text/format.h"
 
 #define NS_PER_S      1000000000LL
 #define PLAIN_EVERY_S 10
@@ -43,19 +45,6 @@ void bt_progress_say(bt_progress_view *view, const char *format, ...)
     fflush(view->out);
 }
 
-void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps)
-{
-    if (steps > 0) { // lines of kernel cases go on from one to the next
-        bt_progress_pause(view);
-        view->shown_ns = 0;
-    }
-    (void)snprintf(view->label, sizeof view->label, "%s", label);
-    view->steps = steps;
-    view->started_ns = 0;
-    view->rate_tok_s = 0;
-    view->heard_ns = bt_clock_ns();
-}
-
 // Columns of the terminal; a line that wrapped could not be rewritten.
 static int columns(void)
 {
@@ -75,32 +64,49 @@ static void show(bt_progress_view *view, const char *text)
     view->shown_ns = bt_clock_ns();
 }
 
-static void append_left(int64_t left_ns, bt_str *out)
+// What a training round does before its first step: a large model needs its time there.
+static void show_phase(bt_progress_view *view, const char *phase)
 {
-    long long seconds = left_ns / NS_PER_S;
-    if (seconds >= 3600) {
-        bt_str_format(out, "   %lld:%02lld:%02lld left", seconds / 3600, seconds / 60 % 60,
-                      seconds % 60);
-    } else {
-        bt_str_format(out, "   %lld:%02lld left", seconds / 60, seconds % 60);
+    bt_str text = {0};
+    bt_str_format(&text, "%-8s %s", view->label, phase);
+    if (view->out && bt_str_status(&text) == BT_OK) {
+        show(view, bt_str_text(&text));
+        view->shown_ns = 0; // the first step is shown at once
+    }
+    bt_str_release(&text);
+}
+
+void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates)
+{
+    (void)snprintf(view->label, sizeof view->label, "%s", label);
+    view->steps = steps;
+    view->evaluates = evaluates;
+    view->steps_done = 0;
+    view->spent_ns = 0;
+    view->rate_tok_s = 0;
+    view->heard_ns = bt_clock_ns();
+    if (steps > 0) { // lines of kernel cases go on from one to the next
+        bt_progress_pause(view);
+        show_phase(view, "starting: loads the data, makes the parameters");
     }
 }
 
-static void show_step(bt_progress_view *view, const bt_store_step *step, int64_t now_ns)
+// What a narrow terminal cuts off stands at the end.
+static void show_step(bt_progress_view *view, const bt_store_step *step)
 {
     bt_str text = {0};
     int64_t memory = step->reserved_bytes ? step->reserved_bytes : step->resident_bytes;
-    bt_str_format(&text, "%-8s step %4lld/%lld  loss %.3f  norm %.2f  lr %.1e   ", view->label,
-                  (long long)step->step + 1, (long long)view->steps, (double)step->loss,
-                  (double)step->grad_norm, step->lr);
+    int64_t left = view->steps - step->step - 1;
+    bt_str_format(&text, "%-8s step %4lld/%lld  loss %.3f  ", view->label,
+                  (long long)step->step + 1, (long long)view->steps, (double)step->loss);
     bt_str_format(&text, view->rate_tok_s < 10000 ? "%.0f tok/s" : "%.0fK tok/s",
                   view->rate_tok_s < 10000 ? view->rate_tok_s : view->rate_tok_s / 1000);
-    bt_str_format(&text, "   %.1f GiB", (double)memory / 1073741824.0);
-    int64_t done = step->step + 1;
-    if (view->started_ns && done < view->steps) {
-        append_left((now_ns - view->started_ns) / (done - view->first_step) * (view->steps - done),
-                    &text);
+    bt_str_format(&text, "  %.1f GiB", (double)memory / 1073741824.0);
+    if (left > 0) {
+        bt_str_format(&text, "  %s left",
+                      bt_format_clock(bt_time_left(view->spent_ns, view->steps_done, left)).text);
     }
+    bt_str_format(&text, "  norm %.2f  lr %.1e", (double)step->grad_norm, step->lr);
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));
     }
@@ -117,16 +123,25 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
                         (long long)fault->step, fault->kind, fault->action,
                         fault->message[0] ? ": " : "", fault->message);
     }
-    if (event->type == BT_RUN_EVENT_START) {
-        view->first_step = event->as.start.first_step;
+    if (event->type == BT_RUN_EVENT_START && view->steps > 0) {
+        show_phase(view, view->evaluates && event->as.start.first_step == 0
+                             ? "validation before the first step"
+                             : "first step");
+    }
+    if (event->type == BT_RUN_EVENT_EVAL && event->as.eval.step == 0) {
+        bt_str text = {0};
+        bt_str_format(&text, "validation %.3f; first step", event->as.eval.loss);
+        show_phase(view, bt_str_text(&text));
+        bt_str_release(&text);
+    } else if (event->type == BT_RUN_EVENT_EVAL) {
+        view->spent_ns += (double)event->as.eval.host_ns;
     }
     if (!view->out || event->type != BT_RUN_EVENT_STEP) {
         return;
     }
     const bt_store_step *step = &event->as.step;
-    if (!view->started_ns) {
-        view->started_ns = now_ns - step->host_ns;
-    }
+    view->spent_ns += (double)step->host_ns;
+    view->steps_done += 1;
     if (step->host_ns > 0 && !step->profiled) {
         double rate = (double)step->tokens * 1e9 / (double)step->host_ns;
         bool first = !(view->rate_tok_s > 0) || step->warmup;
@@ -135,7 +150,7 @@ void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event)
     bool last = step->step + 1 == view->steps;
     int64_t every_ns = view->terminal ? NS_PER_S / 10 : PLAIN_EVERY_S * NS_PER_S;
     if (last || !view->shown_ns || now_ns - view->shown_ns >= every_ns) {
-        show_step(view, step, now_ns);
+        show_step(view, step);
     }
 }
 
@@ -150,7 +165,10 @@ void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total)
     bt_str text = {0};
     bt_str_format(&text, "case %4lld/%lld  %s", (long long)done + 1, (long long)total, view->label);
     if (done > 0) {
-        append_left((now_ns - view->began_ns) / done * (total - done), &text);
+        bt_str_format(
+            &text, "   %s left",
+            bt_format_clock(bt_time_left((double)(now_ns - view->began_ns), done, total - done))
+                .text);
     }
     if (bt_str_status(&text) == BT_OK) {
         show(view, bt_str_text(&text));

@@ -15,19 +15,21 @@ typedef struct bt_progress_view {
     FILE *out; // NULL: quiet
     bool terminal;
     int64_t steps;      // planned, of this round
-    int64_t first_step; // from which this round goes on
-    int64_t started_ns; // when the first step began
+    int64_t steps_done; // of this round, by this process
+    double spent_ns;    // what these took, with the evaluations between them
     int64_t shown_ns;   // when a line was last shown
     int64_t heard_ns;   // when the worker last said something
     double rate_tok_s;  // smoothed
     int64_t began_ns;   // when the first kernel case began
     bool line_open;     // a rewriting line is on the screen
+    bool evaluates;     // a validation comes before the first step
     char label[96];     // "fp32", "fp32 round 2/3"
 } bt_progress_view;
 
 void bt_progress_open(bt_progress_view *view, bool quiet);
-// A new round begins; steps 0: of a kernel case.
-void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps);
+// A new round begins; steps 0: of a kernel case. `evaluates`: a validation comes before its first
+// step.
+void bt_progress_round(bt_progress_view *view, const char *label, int64_t steps, bool evaluates);
 void bt_progress_event_seen(bt_progress_view *view, const bt_run_event *event);
 // A kernel case begins, after `done` rounds of `total`.
 void bt_progress_case(bt_progress_view *view, int64_t done, int64_t total);

@@ -147,7 +147,8 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
 static void show_round(bt_running *self, const cJSON *item, const char *label)
 {
     int64_t wanted = 0, open = 0;
-    bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"));
+    bt_progress_round(&self->view, label, (int64_t)bt_plan_number(item, "train.steps"),
+                      bt_plan_number(item, "train.eval_every") > 0);
     if (bt_plan_times_calls(item)) {
         bt_run_schedule_count(&self->schedule, &wanted, &open);
         bt_progress_case(&self->view, wanted - open, wanted);

@@ -214,3 +214,8 @@ done:
     bt_mem_free(block);
     return status;
 }
+
+double bt_time_left(double spent_ns, int64_t done, int64_t left)
+{
+    return done > 0 ? spent_ns / (double)done * (double)left : (double)NAN;
+}

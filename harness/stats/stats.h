@@ -57,4 +57,7 @@ typedef struct bt_step_stats {
 BT_CHECKED bt_status bt_stats_of_steps(const bt_store_step *steps, int64_t count,
                                        bt_step_stats *out);
 
+// How long `left` more items take, where `done` took spent_ns together. NaN: none was done.
+double bt_time_left(double spent_ns, int64_t done, int64_t left);
+
 #endif

@@ -134,6 +134,8 @@ static bt_status read_live(bt_reader *in, bt_store_live *live)
     if (rounds.count > 0) {
         BT_TRY(read_last(in, SQL_LIVE_STEPS, last[0].id, BT_STORE_LIVE_STEPS, sizeof(bt_store_step),
                          take_step, &steps));
+        BT_TRY(bt_sql_integer(in->store, SQL_LIVE_DONE, &live->steps_done, "i", last[0].id));
+        BT_TRY(bt_sql_integer(in->store, SQL_LIVE_SPENT, &live->spent_ns, "i", last[0].id));
     }
     live->rounds = rounds.items;
     live->round_count = rounds.count;

@@ -31,6 +31,8 @@ typedef struct bt_store_live {
     int64_t round_count;
     const bt_store_step *steps; // the last ones of the newest round, newest first
     int64_t step_count;
+    int64_t steps_done; // of the newest round, and what they took with the evaluations between
+    int64_t spent_ns;
     bt_arena arena; // holds all of it
 } bt_store_live;
 

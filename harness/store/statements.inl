@@ -141,7 +141,9 @@ X(PAGE_SIZE, "PRAGMA page_size")
 // Taking up a run again
 X(RESUME_LOOK,
   "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns,"
-  " ifnull((SELECT max(max(started_ns, ended_ns)) FROM round WHERE session_id=s.id), 0))"
+  " ifnull((SELECT max(CASE WHEN ended_ns>0 THEN ended_ns ELSE started_ns"
+  " + (SELECT ifnull(sum(host_ns), 0) FROM step WHERE round_id=r.id AND warmup=0) END)"
+  " FROM round r WHERE session_id=s.id), 0))"
   " FROM session s WHERE id=?")
 X(RESUME_ROUNDS, "UPDATE round SET status=?, message=? WHERE session_id=? AND status=0")
 X(RESUME_SESSION, "UPDATE session SET status=0, message='', ended_ns=0, pid=?, pid_started=?,"
@@ -162,6 +164,9 @@ X(LIVE_ROUNDS, "SELECT r.id, r.ordinal, bench.kind, c.name, r.system, r.message,
                " (SELECT value FROM measurement WHERE round_id=r.id AND metric='tokens_per_s')"
                " FROM round r JOIN bench_case c ON c.id=r.case_id"
                " JOIN bench ON bench.id=c.bench_id WHERE r.session_id=? ORDER BY r.id DESC LIMIT ?")
+X(LIVE_DONE, "SELECT count(*) FROM step WHERE round_id=?")
+X(LIVE_SPENT, "SELECT (SELECT ifnull(sum(host_ns), 0) FROM step WHERE round_id=?1)"
+              " + (SELECT ifnull(sum(host_ns), 0) FROM eval WHERE round_id=?1 AND step>0)")
 X(LIVE_STEPS, "SELECT {STEP} FROM step WHERE round_id=? ORDER BY step DESC LIMIT ?")
 
 // Baselines

@@ -172,6 +172,17 @@ bt_text bt_format_ratio(double ratio)
     return out;
 }
 
+bt_text bt_format_clock(double time_ns)
+{
+    if (!isfinite(time_ns)) {
+        return not_finite(time_ns);
+    }
+    const long long seconds = (long long)(time_ns / 1e9);
+    return seconds >= 3600
+               ? bt_textf("%lld:%02lld:%02lld", seconds / 3600, seconds / 60 % 60, seconds % 60)
+               : bt_textf("%lld:%02lld", seconds / 60, seconds % 60);
+}
+
 bt_text bt_format_date(int64_t wall_ns)
 {
     bt_text out;

@@ -27,6 +27,8 @@ void bt_format_interval(bt_unit unit, double value, double low, double high, bt_
 bt_text bt_format_count(int64_t count);
 // 1.87x
 bt_text bt_format_ratio(double ratio);
+// 5:12 or 1:05:12, from ns; "-" of NaN
+bt_text bt_format_clock(double time_ns);
 // 2026-11-20 16:24:05 UTC, from ns since 1970
 bt_text bt_format_date(int64_t wall_ns);
 // Replaces control bytes except newlines by '?', for text from outside that goes to a terminal.

@@ -13,16 +13,6 @@ enum { BAR_MAX = 60, BAR_BESIDE = 42, LINES_BESIDE = 6, RANK_COLUMNS = 240, RANK
 // ---- parts of lines ----------------------------------------------------------------------------
 
 // "1:42", "2:05:09"
-static void append_clock(double time_ns, bt_str *out)
-{
-    long long seconds = (long long)(time_ns / 1e9);
-    if (seconds >= 3600) {
-        bt_str_format(out, "%lld:%02lld:%02lld", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    } else {
-        bt_str_format(out, "%lld:%02lld", seconds / 60, seconds % 60);
-    }
-}
-
 static void append_head(const bt_watch_view *view, bt_str *out)
 {
     const bt_store_live *live = view->live;
@@ -34,7 +24,7 @@ static void append_head(const bt_watch_view *view, bt_str *out)
     }
     if (live->ended_ns || live->status == BT_RUN_RUNNING) {
         bt_str_append(out, "   ");
-        append_clock((double)(until_ns - live->started_ns), out);
+        bt_str_append(out, bt_format_clock((double)(until_ns - live->started_ns)).text);
     }
 }
 
@@ -54,7 +44,7 @@ static void append_where(const bt_watch_view *view, bt_str *out)
     }
     if (!isnan(view->left_ns)) {
         bt_str_append(out, "   ");
-        append_clock(view->left_ns, out);
+        bt_str_append(out, bt_format_clock(view->left_ns).text);
         bt_str_append(out, " left");
     }
 }
@@ -246,7 +236,7 @@ bt_status bt_watch_end(const bt_watch_view *view, bt_str *out)
     bt_str_format(out, "run %lld %s", (long long)live->run, bt_run_status_name(live->status));
     if (live->ended_ns) {
         bt_str_append(out, " in ");
-        append_clock((double)(live->ended_ns - live->started_ns), out);
+        bt_str_append(out, bt_format_clock((double)(live->ended_ns - live->started_ns)).text);
     }
     bt_str_format(out, ": %lld rounds passed", (long long)live->counts[BT_RUN_PASSED]);
     for (int i = BT_RUN_PASSED + 1; i < BT_RUN_STATUS_COUNT; i++) {

@@ -48,9 +48,8 @@ static bt_status read_plan(const bt_store_live *live, bt_watch_view *view)
     return status;
 }
 
-// What is left: of the current round by its steps, or by what rounds took before; of the others by
-// that, or by what the current one will have taken. Times are those of the clock on the wall, so
-// that starting, evaluating and writing count.
+// What is left: of the current round by its steps, as the line of 'run' says it, or by what rounds
+// took before; of the others by that, or by what the steps of this one will have taken.
 static double estimate(const bt_watch_view *view)
 {
     const bt_store_live_round *round = view->current;
@@ -61,9 +60,12 @@ static double estimate(const bt_watch_view *view)
     }
     double passed_ns = (double)(view->now_ns - round->started_ns);
     if (view->step && round->steps > 0) {
-        double step_ns = passed_ns / (double)(view->step->step + 1);
-        left_ns = (double)(round->steps - view->step->step - 1) * step_ns;
-        round_ns = isnan(round_ns) ? (double)round->steps * step_ns : round_ns;
+        const bt_store_live *live = view->live;
+        left_ns = bt_time_left((double)live->spent_ns, live->steps_done,
+                               round->steps - view->step->step - 1);
+        round_ns = isnan(round_ns)
+                       ? bt_time_left((double)live->spent_ns, live->steps_done, round->steps)
+                       : round_ns;
     } else if (round_ns > 0) {
         left_ns = fmax(0, round_ns - passed_ns);
     }

@@ -33,7 +33,7 @@ is_gone() { ! kill -0 "$1"; }
     [[ $output == *"next"*"bt-bench show 1"* ]]
     [[ $output != *"step "*"/6"* ]]
     [[ $stderr == *"plan      tiny, profile cpu"* ]]
-    [[ $stderr == *"step    6/6  loss 950"* ]]
+    [[ $stderr == *"a        starting"*"validation 11.500; first step"*"step    1/6  loss "*"step    6/6  loss 950"* ]]
     [ -f results/bt.sqlite ]
     grep -q "a line of log" results/run-1/a-0.log
 }
@@ -47,6 +47,12 @@ is_gone() { ! kill -0 "$1"; }
         '"params_digest": "00112233445566778899aabbccddeeff"'; do
         [[ $output == *"$key"* ]] || { echo "lacks $key"; false; }
     done
+}
+
+@test "the time left stands where a terminal of 80 columns shows it" {
+    BT_FAKE_WORKER=slow fake --filter a --set train.steps=6
+    line=$(grep -m 1 "step    1/6" <<<"$stderr")
+    [[ ${line:0:79} == *" 0:00 left"* ]] || { echo "$line"; false; }
 }
 
 @test "--db, --out, --filter, --rounds, --seed, --set are heeded" {

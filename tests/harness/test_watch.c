@@ -90,12 +90,13 @@ static void a_training_round_says_step_and_time_left(void **state)
     assert_int_equal(view.memory_bytes, 2560LL << 20);
     assert_true(fabs(view.rate_tok_s - 2048) < 50);
     assert_true(fabs(view.share - 2.25 / 8) < 1e-9);
-    // 45 steps of a second, and five rounds such as those that passed: none took long here.
-    assert_true(view.left_ns >= 45e9 && view.left_ns < 46e9);
+    // 45 steps of a quarter of a second, whatever the start took, and five rounds such as those that
+    // passed: none took long here.
+    assert_true(view.left_ns >= 11e9 && view.left_ns < 13e9);
     bt_str text = {0};
     ASSERT_OK(bt_watch_block(&view, 200, 14, &text));
     const char *const parts[] = {"run 1 running   tiny, profile cpu   process ",
-                                 "\ncase    2/2  b on x, round 1/2   0:45 left\n",
+                                 "\ncase    2/2  b on x, round 1/2   0:12 left\n",
                                  "\nstep   15/60  loss ",
                                  "2.50 GiB\n",
                                  " 28 %, 2 of 8 rounds\n",
@@ -257,7 +258,7 @@ static void json_is_an_object_a_line(void **state)
     assert_int_equal(cJSON_GetObjectItem(current, "step")->valueint, 2);
     assert_true(cJSON_GetObjectItem(cJSON_GetObjectItem(root, "last"), "time_ns")->valuedouble ==
                 27100);
-    assert_true(cJSON_GetObjectItem(root, "left_s")->valuedouble >= 57);
+    assert_true(cJSON_GetObjectItem(root, "left_s")->valuedouble >= 14);
     cJSON_Delete(root);
     bt_str_release(&text);
     bt_store_live_release(&live);
