@@ -62,7 +62,7 @@ static void print_values(const bt_gate_item *item, bt_table *table)
 static bt_status print_table(const bt_gate_result *result, bt_str *out)
 {
     bt_table table = {.align = "llrrrlrl"};
-    bt_table_heads(&table, "case||base|candidate|ratio|95 %|pairs|verdict");
+    bt_table_heads(&table, "case||base|candidate|candidate/base|95 %|pairs|verdict");
     for (int64_t i = 0; i < result->count; ++i) {
         const bt_gate_item *item = &result->items[i];
         bool metric = item->metric < BT_GATE_METRIC_COUNT;
@@ -103,7 +103,9 @@ bt_status bt_ab_text(const bt_gate_result *result, const char *report, bt_str *o
     bt_str_append(out, "\n");
     BT_TRY(print_table(result, out));
     print_findings(result, out);
-    bt_str_append(out, "\n");
+    bt_str_append(out,
+                  "\ncandidate/base: over pairs of rounds; below 1 the candidate takes less. It "
+                  "differs from the quotient of the medians beside it\n");
     bt_gate_notes(result, out);
     bt_str_format(out, "%" PRId64 " case%s: ", result->case_count,
                   result->case_count == 1 ? "" : "s");

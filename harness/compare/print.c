@@ -41,8 +41,11 @@ static bt_status print_metrics(const bt_comparison *both, const bt_compare_pair 
                                bt_table *table, bt_str *out)
 {
     table->align = "lrlrlrl";
-    BT_TABLE_ROW(table, "", bt_textf("run %lld", (long long)both->left.id).text, "",
-                 bt_textf("run %lld", (long long)both->right.id).text, "", "ratio", "");
+    BT_TABLE_ROW(
+        table, "", bt_textf("run %lld", (long long)both->left.id).text, "",
+        bt_textf("run %lld", (long long)both->right.id).text, "",
+        bt_textf("run %lld/run %lld", (long long)both->right.id, (long long)both->left.id).text,
+        "");
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         const bt_metric_row *row = bt_metric_info((bt_metric)i);
         const bt_metric_value *left = &pair->left_summary.metrics[i];

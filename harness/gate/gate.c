@@ -317,6 +317,18 @@ static bt_status judge(gating *self, const bt_gate_side *base, const bt_gate_sid
 
 // ---- one case, then all ------------------------------------------------------------------------
 
+// Whether both sides must have the metric. A peer may report less than our own program, which
+// always has a build: what one of a session's two systems does not report is not judged.
+static bool needs_both(const gating *self, bt_gate_metric metric)
+{
+    const bt_store_schedule *schedule = &self->request->run->schedule;
+    bool peer = false;
+    for (int64_t i = 0; i < schedule->system_count; ++i) {
+        peer = peer || !*schedule->systems[i].build.version;
+    }
+    return way_of(metric) == BT_GATE_WAY_P95 || (metric == BT_GATE_MEMORY && peer);
+}
+
 // The case as a whole; where nothing is to be said of that, each of its metrics.
 static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gate_side *side)
 {
@@ -331,7 +343,9 @@ static bt_status judge_case(gating *self, const bt_gate_side *base, const bt_gat
     for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
         bt_gate_metric metric = (bt_gate_metric)i;
         bool wanted = has_metric(base, metric) || has_metric(side, metric);
-        if (way_of(metric) == BT_GATE_WAY_P95) {
+        if (needs_both(self, metric)) {
+            out->unreported +=
+                has_metric(base, metric) != has_metric(side, metric) && metric == BT_GATE_MEMORY;
             wanted = has_metric(base, metric) && has_metric(side, metric);
         }
         wanted = wanted && way_of(metric) != BT_GATE_WAY_SHOWN;

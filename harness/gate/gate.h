@@ -70,6 +70,7 @@ typedef struct bt_gate_result {
     int64_t case_count;                // cases on their systems
     int64_t words[BT_GATE_WORD_COUNT]; // how many of each
     int64_t excused;                   // of those that would fail
+    int64_t unreported;                // cases whose memory only one of two systems reports
     int exit_code;                     // 5 before 1 before 4 before 3 before 0; 4 without items
     bool paired;                       // candidate against base, no baseline
     char warning[256];                 // a sign that the comparison itself is broken; ""

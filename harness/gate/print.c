@@ -163,6 +163,12 @@ static void print_blind_spot(const bt_gate_result *result, bt_str *out)
 void bt_gate_notes(const bt_gate_result *result, bt_str *out)
 {
     print_blind_spot(result, out);
+    if (result->unreported > 0) {
+        bt_str_format(out,
+                      "memory is not compared in %" PRId64 " case%s: only one of the two systems "
+                      "reports it\n",
+                      result->unreported, result->unreported == 1 ? "" : "s");
+    }
     if (*result->warning) {
         bt_str_format(out, "warning  %s\n", result->warning);
     }

@@ -112,6 +112,14 @@ field() { # jq filter: of the run's JSON in $output
     [ "$(field '.gate.verdicts[] | select(.metric == "time_ns") | .subject' | head -n 1)" = "gelu.forward.f32.64x16 slow_peer.sh" ]
 }
 
+@test "what a peer does not report is not judged" {
+    run --separate-stderr "$bench" ab s.json --system "blutrain,$worker" --filter 4x5 --rounds-max 2 --tolerance 0.9
+    [ "$status" != 4 ]
+    [[ $output != *NOT-COMPARABLE* ]] || { echo "$output"; false; }
+    [[ $output == *"memory is not compared in 1 case: only one of the two systems reports it"* ]] || { echo "$status $output $stderr"; false; }
+    [[ $output == *"candidate/base"*"below 1 the candidate takes less"* ]]
+}
+
 @test "two builds run every case, whatever systems the suite names for it" {
     jq '.profiles.cpu.systems = ["blutrain", "pytorch-eager"] | .profiles.cpu.cases[0].systems = ["blutrain"]' s.json >t.json
     printf 'SLOW_CASE=64x16 SLOW=3' >new/says
@@ -152,7 +160,7 @@ CMAKE
     sed -i 's/^NS=1000000/NS=1050000/' prog
     git commit -qam two
     run --separate-stderr ../home/bin/bt-bench ab first HEAD ../s.json --rounds-max 4 --worker "$worker"
-    [ "$status" = 1 ]
+    [ "$status" = 1 ] || { echo "$status $output $stderr"; false; }
     commit=$(git rev-parse first)
     [[ $stderr == *"build     ${commit:0:10} in "*"build     ${commit:0:10} done"* ]]
     [[ $output == *"SLOWER  gelu.forward.f32.4x5   slower by 5.0 %"* ]]
