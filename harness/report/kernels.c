@@ -66,32 +66,25 @@ static int systems_of(const kernel_row *rows, int64_t count, const char *group,
     return found;
 }
 
-static int by_value(const void *left, const void *right)
+// The rounds of a case on a system in numbers; a count of 0 where nothing was measured.
+static bt_status summary_of(const kernel_row *rows, int64_t count, const kernel_row *like,
+                            const char *system, bt_summary *out)
 {
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-enum { ROUNDS_MAX = 256 };
-
-// Median over the rounds of a case on a system; NaN where none was measured.
-static double median_of(const kernel_row *rows, int64_t count, const kernel_row *like,
-                        const char *system, bt_metric metric)
-{
-    double values[ROUNDS_MAX];
-    int64_t found = 0;
-    for (int64_t i = 0; i < count && found < ROUNDS_MAX; ++i) {
-        const bt_metric_value *value = &rows[i].summary.metrics[metric];
-        if (value->count > 0 && strcmp(rows[i].round->what.name, like->round->what.name) == 0 &&
+    bt_summary *found = NULL;
+    int64_t found_count = 0;
+    BT_TRY(BT_MEM_ARRAY(count, &found));
+    for (int64_t i = 0; i < count; ++i) {
+        if (rows[i].summary.metrics[BT_METRIC_TIME].count > 0 &&
+            strcmp(rows[i].round->what.name, like->round->what.name) == 0 &&
             strcmp(rows[i].round->what.system, system) == 0) {
-            values[found++] = value->value;
+            found[found_count++] = rows[i].summary;
         }
     }
-    if (found == 0) {
-        return (double)NAN;
-    }
-    qsort(values, (size_t)found, sizeof values[0], by_value);
-    return bt_stats_quantile(values, found, 0.5);
+    const bt_summary nothing = {0};
+    *out = found_count == 1 ? found[0] : nothing;
+    bt_status status = found_count > 1 ? bt_summary_over(found, found_count, out) : BT_OK;
+    bt_mem_free(found);
+    return status;
 }
 
 // What to say where there is no time: the last round's status.
@@ -108,36 +101,55 @@ static const char *status_of(const kernel_row *rows, int64_t count, const kernel
     return status;
 }
 
-static void print_case(const kernel_row *rows, int64_t count, const kernel_row *row,
-                       const char *const *systems, int system_count, bool launches, bt_table *table)
+static void time_cell(const bt_metric_value *time, const char *status, bt_table *table)
 {
-    double first = median_of(rows, count, row, systems[0], BT_METRIC_TIME);
+    bt_text number, interval;
+    bt_format_interval(BT_UNIT_NS, time->value, fmax(0, time->low), time->high, &number, &interval);
+    bt_table_cell(table, "%s", time->count > 0 ? number.text : status);
+    bt_table_cell(table, "%s", time->count > 0 ? interval.text : "");
+}
+
+static void value_cell(const bt_metric_value *value, bt_unit unit, bt_table *table)
+{
+    bt_table_cell(table, "%s", value->count > 0 ? bt_format_value(unit, value->value).text : "");
+}
+
+static bt_status print_case(const kernel_row *rows, int64_t count, const kernel_row *row,
+                            const char *const *systems, int system_count, bool launches,
+                            bt_table *table)
+{
+    bt_summary first;
+    BT_TRY(summary_of(rows, count, row, systems[0], &first));
+    const bt_metric_value *metrics = first.metrics;
     bt_table_cell(table, "%s", row->shape);
     for (int s = 0; s < system_count; ++s) {
-        double time_ns = median_of(rows, count, row, systems[s], BT_METRIC_TIME);
-        bt_table_cell(table, "%s",
-                      isnan(time_ns) ? status_of(rows, count, row, systems[s])
-                                     : bt_format_value(BT_UNIT_NS, time_ns).text);
+        bt_summary summary;
+        BT_TRY(summary_of(rows, count, row, systems[s], &summary));
+        const bt_metric_value *time = &summary.metrics[BT_METRIC_TIME];
+        time_cell(time, status_of(rows, count, row, systems[s]), table);
         if (s > 0) {
+            const bool both = time->count > 0 && metrics[BT_METRIC_TIME].count > 0;
             bt_table_cell(table, "%s",
-                          isnan(time_ns / first) ? "" : bt_format_ratio(time_ns / first).text);
+                          both ? bt_format_ratio(time->value / metrics[BT_METRIC_TIME].value).text
+                               : "");
         }
     }
-    double rate = median_of(rows, count, row, systems[0], BT_METRIC_BANDWIDTH);
-    double flops = median_of(rows, count, row, systems[0], BT_METRIC_COMPUTE);
-    const bool computes = bt_report_flops_dominate(flops, rate);
-    double share = median_of(rows, count, row, systems[0], BT_METRIC_COPY_SHARE);
-    BT_TABLE_ROW(table,
-                 computes ? bt_format_value(BT_UNIT_FLOP_PER_S, flops).text
-                          : bt_format_value(BT_UNIT_BYTES_PER_S, rate).text,
-                 computes || isnan(share) ? "" : bt_format_value(BT_UNIT_SHARE, share).text);
+    const bool computes = bt_report_flops_dominate(
+        metrics[BT_METRIC_COMPUTE].count > 0 ? metrics[BT_METRIC_COMPUTE].value : (double)NAN,
+        metrics[BT_METRIC_BANDWIDTH].value);
+    if (computes) {
+        value_cell(&metrics[BT_METRIC_COMPUTE], BT_UNIT_FLOP_PER_S, table);
+        bt_table_cell(table, "%s", "");
+    } else {
+        value_cell(&metrics[BT_METRIC_BANDWIDTH], BT_UNIT_BYTES_PER_S, table);
+        value_cell(&metrics[BT_METRIC_COPY_SHARE], BT_UNIT_SHARE, table);
+    }
     if (launches) {
-        const double launch_ns = median_of(rows, count, row, systems[0], BT_METRIC_LAUNCH_TIME);
-        bt_table_cell(table, "%s",
-                      isnan(launch_ns) ? "" : bt_format_value(BT_UNIT_NS, launch_ns).text);
+        value_cell(&metrics[BT_METRIC_LAUNCH_TIME], BT_UNIT_NS, table);
     }
     const bt_store_round *round = row->round;
     bt_table_cell(table, "%s", round->kernel_count > 0 ? round->kernels[0].kernel : "");
+    return BT_OK;
 }
 
 static bool has_launches(const kernel_row *rows, int64_t count, const char *group,
@@ -156,19 +168,20 @@ static bool has_launches(const kernel_row *rows, int64_t count, const char *grou
 static bt_status print_group(kernel_row *rows, int64_t count, const char *group, bt_str *out)
 {
     const char *systems[SYSTEMS_MAX];
-    // Shape, a time per system with a ratio from the second on, rate, share, kernel; in front of
-    // the kernel what the host needs to launch it, where that was measured.
+    // Shape, a time and its interval per system with a ratio from the second on, rate, share,
+    // kernel; in front of the kernel what the host needs to launch it, where that was measured.
     static const char *const aligns[2][SYSTEMS_MAX] = {
-        {"lrrrl", "lrrrrrl", "lrrrrrrrl", "lrrrrrrrrrl"},
-        {"lrrrrl", "lrrrrrrl", "lrrrrrrrrl", "lrrrrrrrrrrl"}};
+        {"lrlrrl", "lrlrlrrrl", "lrlrlrrlrrrl", "lrlrlrrlrrlrrrl"},
+        {"lrlrrrl", "lrlrlrrrrl", "lrlrlrrlrrrrl", "lrlrlrrlrrlrrrrl"}};
     int system_count = systems_of(rows, count, group, systems);
     const bool launches = has_launches(rows, count, group, systems[0]);
     bt_table table = {.align = aligns[launches][system_count - 1]};
+    bt_status status = BT_OK;
     bt_table_cell(&table, "%s", "");
     for (int s = 0; s < system_count; ++s) {
-        bt_table_cell(&table, "%s", systems[s]);
+        BT_TABLE_ROW(&table, systems[s], "95 %");
         if (s > 0) {
-            bt_table_cell(&table, "%s", "ratio");
+            bt_table_cell(&table, "/%s", systems[0]);
         }
     }
     BT_TABLE_ROW(&table, "rate", "of copy");
@@ -180,14 +193,15 @@ static bt_status print_group(kernel_row *rows, int64_t count, const char *group,
         if (rows[i].printed || strcmp(rows[i].group, group) != 0) {
             continue;
         }
-        print_case(rows, count, &rows[i], systems, system_count, launches, &table);
+        BT_IF_OK(status,
+                 print_case(rows, count, &rows[i], systems, system_count, launches, &table));
         for (int64_t j = i; j < count; ++j) {
             rows[j].printed =
                 rows[j].printed || strcmp(rows[j].round->what.name, rows[i].round->what.name) == 0;
         }
     }
     bt_str_format(out, "\n%s\n", group);
-    bt_status status = bt_table_print(&table, 2, out);
+    BT_IF_OK(status, bt_table_print(&table, 2, out));
     bt_table_release(&table);
     return status;
 }
