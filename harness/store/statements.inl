@@ -139,12 +139,11 @@ X(PAGE_COUNT, "PRAGMA page_count")
 X(PAGE_SIZE, "PRAGMA page_size")
 
 // Taking up a run again
-X(RESUME_LOOK,
-  "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns,"
-  " ifnull((SELECT max(CASE WHEN ended_ns>0 THEN ended_ns ELSE started_ns"
-  " + (SELECT ifnull(sum(host_ns), 0) FROM step WHERE round_id=r.id AND warmup=0) END)"
-  " FROM round r WHERE session_id=s.id), 0))"
-  " FROM session s WHERE id=?")
+X(RESUME_LOOK, "SELECT status, ended_ns, pid, pid_started, boot_id, max(started_ns,"
+               " ifnull((SELECT max(CASE WHEN ended_ns>0 THEN ended_ns ELSE started_ns"
+               " + (SELECT ifnull(sum(host_ns), 0) FROM step WHERE round_id=r.id AND warmup=0) END)"
+               " FROM round r WHERE session_id=s.id), 0))"
+               " FROM session s WHERE id=?")
 X(RESUME_ROUNDS, "UPDATE round SET status=?, message=? WHERE session_id=? AND status=0")
 X(RESUME_SESSION, "UPDATE session SET status=0, message='', ended_ns=0, pid=?, pid_started=?,"
                   " boot_id=? WHERE id=?")

@@ -90,8 +90,8 @@ static void a_training_round_says_step_and_time_left(void **state)
     assert_int_equal(view.memory_bytes, 2560LL << 20);
     assert_true(fabs(view.rate_tok_s - 2048) < 50);
     assert_true(fabs(view.share - 2.25 / 8) < 1e-9);
-    // 45 steps of a quarter of a second, whatever the start took, and five rounds such as those that
-    // passed: none took long here.
+    // 45 steps of a quarter of a second, whatever the start took, and five rounds such as those
+    // that passed: none took long here.
     assert_true(view.left_ns >= 11e9 && view.left_ns < 13e9);
     bt_str text = {0};
     ASSERT_OK(bt_watch_block(&view, 200, 14, &text));
