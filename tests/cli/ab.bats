@@ -116,7 +116,7 @@ field() { # jq filter: of the run's JSON in $output
     run --separate-stderr "$bench" ab s.json --system "blutrain,$worker" --filter 4x5 --rounds-max 2 --tolerance 0.9
     [ "$status" != 4 ]
     [[ $output != *NOT-COMPARABLE* ]] || { echo "$output"; false; }
-    [[ $output == *"memory is not compared in 1 case: only one of the two systems reports it"* ]] || { echo "$status $output $stderr"; false; }
+    [[ $output == *"memory is not compared in 1 case: only one of the two systems reports it"* ]]
     [[ $output == *"candidate/base"*"below 1 the candidate takes less"* ]]
 }
 
@@ -140,6 +140,7 @@ field() { # jq filter: of the run's JSON in $output
 
 @test "a revision is built once, and again when it is not ready" {
     command -v cmake ninja git
+    unset BT_ROOT # it would name the repository in place of the working directory
     mkdir -p home/bin repo
     cp "$(dirname "$bench")"/* home/bin/ # no repository around it: that of the working directory
     cd repo
@@ -160,7 +161,7 @@ CMAKE
     sed -i 's/^NS=1000000/NS=1050000/' prog
     git commit -qam two
     run --separate-stderr ../home/bin/bt-bench ab first HEAD ../s.json --rounds-max 4 --worker "$worker"
-    [ "$status" = 1 ] || { echo "$status $output $stderr"; false; }
+    [ "$status" = 1 ]
     commit=$(git rev-parse first)
     [[ $stderr == *"build     ${commit:0:10} in "*"build     ${commit:0:10} done"* ]]
     [[ $output == *"SLOWER  gelu.forward.f32.4x5   slower by 5.0 %"* ]]
