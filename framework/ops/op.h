@@ -59,6 +59,11 @@ typedef union bt_op_attrs {
     } matmul;
     bt_attention_options attention;
     struct {
+        const struct bt_ring *ring; // borrowed, outlives the backward
+        int64_t tokens;             // of a sequence, on all ranks
+        bt_attention_options options;
+    } ring_attention;
+    struct {
         int32_t ignore;
         bool in_place; // the backward overwrites the logits with their gradient
     } cross_entropy;

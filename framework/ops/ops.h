@@ -109,6 +109,13 @@ BT_CHECKED bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t h
 BT_CHECKED bt_status bt_attend(bt_context *context, bt_tensor *q, bt_tensor *k, bt_tensor *v,
                                bt_tensor *starts, const bt_attention_options *options,
                                bt_tensor **out);
+// The same of sequences of `tokens` tokens that lie on the ranks of a ring (ring.h), packed;
+// without dropout, q_first and documents. All ranks call it alike. The ring is borrowed, until the
+// backward. Shapes  qkv [B, Tr, (heads + 2 kv_heads) D], y [B, Tr, heads D], Tr tokens of this rank
+// Errors  also UNSUPPORTED (dropout, q_first), and those of the ring's ranks
+BT_CHECKED bt_status bt_ring_attention(bt_context *context, bt_tensor *qkv,
+                                       const struct bt_ring *ring, int64_t tokens,
+                                       const bt_attention_options *options, bt_tensor **out);
 // Mean over the rows whose target is not `ignore` of -log softmax(logits)[target]. When in_place,
 // the backward writes the gradient over the logits. `bad_row` (may be NULL) receives an i64 [1]:
 // the first row whose target is outside of the vocabulary (the loss is NaN then), or -1.

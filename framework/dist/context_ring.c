@@ -1,0 +1,275 @@
+// framework/dist/context_ring.c - blocks of keys and values between the ranks of a group
+//
+// Invariants
+//   1. Blocks lie at equal places on all ranks: that of rank (rank - step) in slot `step`, or, for
+//      all_gather, that of rank r in slot r.
+//   2. Nobody writes a block before its rank has begun the round: the ring's stream waits for the
+//      context's in begin, and each collective waits for its peers' streams.
+//   3. When the last step is fetched and gradients are collected, the context's stream is behind
+//      all copies of the round; so the next round may overwrite every slot.
+#include "framework/dist/context_ring.h"
+
+#include <string.h>
+
+#include "framework/base/mem.h"
+
+static const char *const rotation_names[] = {
+#define BT_ROTATION_NAME(name, text) text,
+    BT_ROTATION_LIST(BT_ROTATION_NAME)
+#undef BT_ROTATION_NAME
+};
+
+const char *bt_rotation_name(bt_rotation rotation) { return rotation_names[rotation]; }
+
+bool bt_rotation_parse(const char *name, bt_rotation *rotation)
+{
+    for (int i = 0; i < BT_ROTATION_COUNT; ++i) {
+        if (strcmp(name, rotation_names[i]) == 0) {
+            *rotation = (bt_rotation)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct bt_context_ring {
+    bt_ring ring; // self points here
+    bt_group *group;
+    bt_rotation rotation;
+    bt_device *device;   // of the first round; borrowed. NULL: there was none
+    bt_stream stream;    // owned
+    bt_event produced;   // owned; the context's stream has written what is sent
+    bt_event *arrived;   // owned [size]: block of a step; [0]: the gradients
+    char *memory;        // [3, size, capacity]: blocks, gradients given, gradients received
+    bool owns_memory;    // else it is the group's
+    int64_t capacity;    // bytes of a slot
+    int64_t allocated;   // bytes in all, outgrown memory of the group included
+    int64_t block_bytes; // of this round; slots lie as far apart as this
+};
+
+enum { BLOCKS, GIVEN, RECEIVED, PARTS };
+
+static bt_context_ring *self_of(void *self) { return self; }
+
+static char *slot(const bt_context_ring *r, int part, int index)
+{
+    return r->memory + ((int64_t)part * r->ring.size + index) * r->block_bytes;
+}
+
+// The rank at a distance, to both sides.
+static int rank_at(const bt_context_ring *r, int distance)
+{
+    return (r->ring.rank + distance + r->ring.size) % r->ring.size;
+}
+
+static int slot_of(const bt_context_ring *r, int step)
+{
+    return r->rotation == BT_ROTATION_ALL_GATHER ? rank_at(r, -step) : step;
+}
+
+static bt_status open_queues(bt_context_ring *r, bt_device *device)
+{
+    const bt_backend *backend = device->backend;
+    r->device = device;
+    BT_TRY(backend->stream_create(device, true, &r->stream));
+    BT_TRY(backend->event_create(device, &r->produced));
+    for (int i = 0; i < r->ring.size; ++i) {
+        BT_TRY(backend->event_create(device, &r->arrived[i]));
+    }
+    return BT_OK;
+}
+
+static void free_memory(bt_context_ring *r)
+{
+    if (r->owns_memory && r->memory) {
+        r->device->backend->memory_free(r->device, r->memory);
+    }
+    r->memory = NULL;
+}
+
+// Room for blocks of this size. Memory of a group is freed with the group alone.
+static bt_status reserve(bt_context_ring *r, bt_context *context, int64_t block_bytes)
+{
+    const bt_backend *backend = r->device->backend;
+    const int64_t bytes = PARTS * r->ring.size * block_bytes;
+    void *memory = NULL;
+    if (block_bytes <= r->capacity) {
+        return BT_OK;
+    }
+    BT_TRY(backend->stream_synchronize(r->device, context->stream));
+    BT_TRY(backend->stream_synchronize(r->device, r->stream));
+    r->allocated -= r->owns_memory ? PARTS * r->ring.size * r->capacity : 0;
+    free_memory(r);
+    r->capacity = 0;
+    BT_TRY(bt_group_memory(r->group, bytes, &memory));
+    r->owns_memory = !memory;
+    if (!memory) {
+        BT_TRY(backend->memory_alloc(r->device, (size_t)bytes, &memory));
+    }
+    r->memory = memory;
+    r->capacity = block_bytes;
+    r->allocated += bytes;
+    return BT_OK;
+}
+
+// The ring's stream waits for what the context's has to do so far.
+static bt_status follow(bt_context_ring *r, bt_context *context)
+{
+    BT_TRY(r->device->backend->event_record(r->device, r->produced, context->stream));
+    return r->device->backend->event_wait(r->device, r->produced, r->stream);
+}
+
+static bt_status mark(bt_context_ring *r, int index)
+{
+    return r->device->backend->event_record(r->device, r->arrived[index], r->stream);
+}
+
+// Where the computation waits for other ranks.
+static bt_status await(bt_context_ring *r, bt_context *context, int index)
+{
+    bt_range_push(context, "communication");
+    bt_status status =
+        r->device->backend->event_wait(r->device, r->arrived[index], context->stream);
+    bt_range_pop(context);
+    return status;
+}
+
+static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes, void **own)
+{
+    bt_context_ring *r = self_of(self);
+    const int64_t aligned = (block_bytes + 255) / 256 * 256;
+    if (!r->device) {
+        BT_TRY(open_queues(r, context->device));
+    }
+    BT_TRY(reserve(r, context, aligned));
+    r->block_bytes = aligned;
+    *own = slot(r, BLOCKS, slot_of(r, 0));
+    return BT_OK;
+}
+
+static bt_status ring_send(void *self, bt_context *context)
+{
+    bt_context_ring *r = self_of(self);
+    const int size = r->ring.size;
+    BT_TRY(follow(r, context));
+    if (r->rotation == BT_ROTATION_ALL_GATHER) {
+        BT_TRY(bt_all_gather(r->group, slot(r, BLOCKS, r->ring.rank), slot(r, BLOCKS, 0),
+                             r->block_bytes, r->stream));
+    }
+    for (int step = 1; step < size; ++step) {
+        if (r->rotation == BT_ROTATION_POINT_TO_POINT) {
+            BT_TRY(bt_send_recv(r->group, slot(r, BLOCKS, step - 1), rank_at(r, 1),
+                                slot(r, BLOCKS, step), rank_at(r, -1), r->block_bytes, r->stream));
+        } else if (r->rotation == BT_ROTATION_ALL_TO_ALL) {
+            BT_TRY(bt_send_recv(r->group, slot(r, BLOCKS, 0), rank_at(r, step),
+                                slot(r, BLOCKS, step), rank_at(r, -step), r->block_bytes,
+                                r->stream));
+        }
+        BT_TRY(mark(r, step));
+    }
+    return BT_OK;
+}
+
+static bt_status ring_fetch(void *self, bt_context *context, int step, const void **block)
+{
+    bt_context_ring *r = self_of(self);
+    *block = slot(r, BLOCKS, slot_of(r, step));
+    return await(r, context, step);
+}
+
+static bt_status ring_place(void *self, bt_context *context, int step, void **gradient)
+{
+    bt_context_ring *r = self_of(self);
+    (void)context;
+    *gradient = slot(r, GIVEN, rank_at(r, -step));
+    return BT_OK;
+}
+
+static bt_status ring_give(void *self, bt_context *context, int step)
+{
+    bt_context_ring *r = self_of(self);
+    if (r->rotation == BT_ROTATION_ALL_GATHER) { // all go at once, when they are collected
+        return BT_OK;
+    }
+    BT_TRY(follow(r, context));
+    return bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
+                        slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step), r->block_bytes,
+                        r->stream);
+}
+
+static bt_status ring_collect(void *self, bt_context *context, const void **gradients)
+{
+    bt_context_ring *r = self_of(self);
+    if (r->rotation == BT_ROTATION_ALL_GATHER) {
+        BT_TRY(follow(r, context));
+        BT_TRY(bt_all_to_all(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0), r->block_bytes,
+                             r->stream));
+    }
+    BT_TRY(mark(r, 0));
+    for (int rank = 0; rank < r->ring.size; ++rank) {
+        gradients[rank] = rank != r->ring.rank ? slot(r, RECEIVED, rank) : NULL;
+    }
+    return await(r, context, 0);
+}
+
+bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation, bt_context_ring **out)
+{
+    bt_context_ring *r = NULL;
+    void *block = NULL;
+    *out = NULL;
+    if ((unsigned)rotation >= BT_ROTATION_COUNT) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is no rotation %d", (int)rotation);
+    }
+    BT_TRY(bt_mem_alloc(1, sizeof *r, &block));
+    r = block;
+    r->group = group;
+    r->rotation = rotation;
+    r->ring = (bt_ring){.self = r,
+                        .rank = group->rank,
+                        .size = group->size,
+                        .begin = ring_begin,
+                        .send = ring_send,
+                        .fetch = ring_fetch,
+                        .place = ring_place,
+                        .give = ring_give,
+                        .collect = ring_collect};
+    bt_status status = bt_mem_alloc((size_t)group->size, sizeof *r->arrived, &block);
+    if (status != BT_OK) {
+        bt_mem_free(r);
+        return status;
+    }
+    r->arrived = block;
+    *out = r;
+    return BT_OK;
+}
+
+void bt_context_ring_destroy(bt_context_ring *r)
+{
+    if (!r) {
+        return;
+    }
+    if (r->device) {
+        const bt_backend *backend = r->device->backend;
+        bt_error_quiet_begin();
+        (void)!backend->stream_synchronize(r->device, r->stream);
+        bt_error_quiet_end();
+        free_memory(r);
+        for (int i = 0; i < r->ring.size; ++i) {
+            if (r->arrived[i]) {
+                backend->event_destroy(r->device, r->arrived[i]);
+            }
+        }
+        if (r->produced) {
+            backend->event_destroy(r->device, r->produced);
+        }
+        if (r->stream) {
+            backend->stream_destroy(r->device, r->stream);
+        }
+    }
+    bt_mem_free(r->arrived);
+    bt_mem_free(r);
+}
+
+const bt_ring *bt_context_ring_of(const bt_context_ring *ring) { return &ring->ring; }
+
+uint64_t bt_context_ring_bytes(const bt_context_ring *ring) { return (uint64_t)ring->allocated; }

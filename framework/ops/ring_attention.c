@@ -1,0 +1,148 @@
+// framework/ops/ring_attention.c - attention of sequences whose tokens lie on several ranks
+//
+// forward   own K and V go to all ranks; queries meet one rank's keys after the other; the partial
+//           results are merged through their log-sum-exp
+// backward  the same with the merged o and lse: dq is the sum of all shares; the share of a rank's
+//           dk and dv goes to that rank, which adds those of all ranks
+//
+// Invariants
+//   1. Partial results and shares are merged in the order of the ranks whose keys (dk, dv: whose
+//      queries) they are of, in f32, rounded once: bits depend neither on how blocks travel nor on
+//      when they arrive.
+//   2. A block holds tokens [B, T, 2 G D] of a rank: keys of all heads, then values. Its gradient
+//      lies alike.
+#include "framework/ops/ops.h"
+#include "framework/ops/ring_job.h"
+
+static bt_status expect_ring(const bt_op_call *call, const bt_tensor *qkv)
+{
+    const bt_ring *ring = call->attrs.ring_attention.ring;
+    const int64_t tokens = call->attrs.ring_attention.tokens;
+    if (!ring || ring->size < 1 || ring->rank < 0 || ring->rank >= ring->size || tokens < 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "attention over ranks needs a ring and a sequence of 0 tokens or more");
+    }
+    const int64_t own =
+        bt_ring_low(tokens, ring->size, ring->rank) + bt_ring_high(tokens, ring->size, ring->rank);
+    return qkv->shape.size[1] == own
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "%lld tokens on rank %d of %d; of a sequence of %lld it holds %lld",
+                          (long long)qkv->shape.size[1], ring->rank, ring->size, (long long)tokens,
+                          (long long)own);
+}
+
+bt_status bt_op_ring_attention_infer(bt_op_call *call)
+{
+    const bt_tensor *qkv = call->in[0];
+    const bt_attention_options *with = &call->attrs.ring_attention.options;
+    const int64_t kv_heads = with->kv_heads ? with->kv_heads : with->heads;
+    BT_TRY(bt_op_expect_float(call, 0));
+    if (with->heads < 1 || kv_heads < 1 || with->heads > INT64_MAX / 3 || kv_heads > with->heads ||
+        with->heads % kv_heads != 0 || with->window < 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "attention of %lld heads with %lld of keys and a window of %lld; expected "
+                        "at least 1 of each, a multiple, and a window of 0 or more",
+                        (long long)with->heads, (long long)kv_heads, (long long)with->window);
+    }
+    if (with->dropout > 0 || with->q_first != 0) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "attention over ranks has no dropout and no first query: their numbers "
+                        "are those of one rank's queries and keys");
+    }
+    if (qkv->shape.rank != 3 || qkv->shape.size[2] % (with->heads + 2 * kv_heads) != 0) {
+        char text[BT_SHAPE_TEXT_BYTES];
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "qkv of shape %s with %lld heads; expected [B, T, %lld * head size]",
+                        bt_shape_text(&qkv->shape, text), (long long)with->heads,
+                        (long long)(with->heads + 2 * kv_heads));
+    }
+    BT_TRY(expect_ring(call, qkv));
+    const int64_t head_dim = qkv->shape.size[2] / (with->heads + 2 * kv_heads);
+    call->out_spec[0] = (bt_op_spec){
+        qkv->dtype, BT_SHAPE(qkv->shape.size[0], qkv->shape.size[1], with->heads * head_dim)};
+    return BT_OK;
+}
+
+// This rank's queries against the keys of one rank; block NULL: its own.
+static bt_status attend(const bt_ring_job *j, const bt_tensor *qkv, const void *block, int source)
+{
+    for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
+        const bt_ring_visit *visit = &j->visits[n];
+        const bt_attention_args args = {.q = bt_ring_packed(j, qkv, 0, visit->q_begin),
+                                        .k = bt_ring_keys(j, qkv, block, source, 1, visit),
+                                        .v = bt_ring_keys(j, qkv, block, source, 2, visit),
+                                        .o = bt_ring_queries(j, j->q_part[n], 0),
+                                        .lse = bt_tensor_data(j->lse_part[n]),
+                                        .shape = bt_ring_shape(j, visit),
+                                        .compute = j->context->compute,
+                                        .dtype = j->dtype};
+        BT_TRY(bt_context_launch(j->context, BT_KERNEL_ATTENTION, j->dtype, &args));
+    }
+    return BT_OK;
+}
+
+static bt_status run_forward(bt_ring_job *j, const bt_tensor *qkv, bt_tensor *y, bt_tensor *lse)
+{
+    BT_TRY(bt_ring_job_open(j, false));
+    BT_TRY(bt_ring_send_own(j, qkv));
+    for (int step = 0; step < j->ring->size; ++step) {
+        const void *block = NULL;
+        if (step > 0) {
+            BT_TRY(j->ring->fetch(j->ring->self, j->context, step, &block));
+        }
+        BT_TRY(attend(j, qkv, block, bt_ring_source(j, step)));
+    }
+    return bt_ring_merge_queries(j, bt_ring_queries(j, y, 0), bt_tensor_data(lse));
+}
+
+bt_status bt_op_ring_attention_forward(bt_context *context, bt_op_call *call)
+{
+    bt_tensor *qkv = call->in[0], *y = call->out[0], *lse = NULL;
+    bt_ring_job j;
+    bt_ring_job_fill(&j, context, &call->attrs, qkv);
+    BT_TRY(bt_tensor_create(context, j.dtype == BT_F64 ? BT_F64 : BT_F32,
+                            BT_SHAPE(j.shape.batch, j.shape.heads, j.shape.q_tokens), "log-sum-exp",
+                            &lse));
+    call->saved[BT_RING_SAVED_QKV] = bt_tensor_retain(qkv);
+    call->saved[BT_RING_SAVED_Y] = bt_tensor_retain(y);
+    call->saved[BT_RING_SAVED_LSE] = lse;
+    bt_status status = run_forward(&j, qkv, y, lse);
+    bt_ring_job_close(&j);
+    return status;
+}
+
+bool bt_op_ring_attention_sample(int variant, bt_op_sample *out)
+{
+    // One rank; tests/dist/test_context.c has several.
+    static const bt_ring alone = {.size = 1};
+    static const struct {
+        int64_t batch, tokens, head_dim;
+        bt_attention_options options;
+    } samples[] = {
+        {2, 7, 4, {.heads = 2, .causal = true}},
+        {1, 6, 3, {.heads = 4, .kv_heads = 2}},
+        {2, 9, 4, {.heads = 2, .kv_heads = 1, .causal = true, .window = 3}},
+        {1, 1, 4, {.heads = 1, .causal = true}},
+    };
+    const int count = (int)(sizeof samples / sizeof samples[0]), at = variant < count ? variant : 0;
+    const bt_attention_options *with = &samples[at].options;
+    const int64_t heads = with->heads + 2 * (with->kv_heads ? with->kv_heads : with->heads);
+    *out = (bt_op_sample){
+        .in_count = 1,
+        .in = {{BT_F64,
+                BT_SHAPE(samples[at].batch, samples[at].tokens, heads * samples[at].head_dim)}},
+        .present = {true},
+        .low = {-1},
+        .high = {1},
+        .attrs.ring_attention = {.ring = &alone, .tokens = samples[at].tokens, .options = *with}};
+    return variant < count;
+}
+
+bt_status bt_ring_attention(bt_context *context, bt_tensor *qkv, const bt_ring *ring,
+                            int64_t tokens, const bt_attention_options *options, bt_tensor **out)
+{
+    const bt_op_attrs attrs = {
+        .ring_attention = {.ring = ring, .tokens = tokens, .options = *options}};
+    return bt_op_apply(context, BT_OP_RING_ATTENTION, &attrs, &qkv, 1, out);
+}

@@ -1,0 +1,158 @@
+// framework/ops/ring_attention_backward.c - attention over ranks, backward: ring_attention.c
+#include "framework/base/mem.h"
+#include "framework/ops/ring_job.h"
+
+// The lse of a visit's queries: all of this rank's, or those of a chunk.
+static bt_status lse_of(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visit *visit,
+                        void **out)
+{
+    const int64_t rows = j->shape.batch * j->shape.heads, all = j->shape.q_tokens;
+    bt_tensor **chunk = &j->lse_chunk[visit->q_begin > 0];
+    *out = bt_tensor_data(lse);
+    if (visit->q_count == all) {
+        return BT_OK;
+    }
+    if (!*chunk) {
+        BT_TRY(bt_tensor_create(j->context, lse->dtype, BT_SHAPE(rows, visit->q_count),
+                                "log-sum-exp of a chunk", chunk));
+        const bt_copy_args copy = {.rank = 2,
+                                   .shape = {rows, visit->q_count},
+                                   .x = bt_ring_place_at(*out, visit->q_begin, lse->dtype),
+                                   .x_stride = {all, 1},
+                                   .x_dtype = lse->dtype,
+                                   .y = bt_tensor_data(*chunk),
+                                   .y_stride = {visit->q_count, 1},
+                                   .y_dtype = lse->dtype};
+        BT_TRY(bt_context_launch(j->context, BT_KERNEL_COPY, lse->dtype, &copy));
+    }
+    *out = bt_tensor_data(*chunk);
+    return BT_OK;
+}
+
+// Shares of dq, dk and dv of one visit. `gradient`: where dk and dv go, of the source's tokens;
+// NULL: into the visit's own.
+static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void *block, int source,
+                                int n, void *gradient)
+{
+    bt_tensor *const *saved = call->saved;
+    const bt_ring_visit *visit = &j->visits[n];
+    void *lse = NULL;
+    BT_TRY(lse_of(j, saved[BT_RING_SAVED_LSE], visit, &lse));
+    void *dkv = gradient ? gradient : bt_tensor_data(j->k_part[n]);
+    const int64_t tokens = gradient ? bt_ring_tokens(j, source) : visit->k_count;
+    const int64_t token = gradient ? visit->k_begin : 0;
+    const bt_attention_backward_args args = {
+        .q = bt_ring_packed(j, saved[BT_RING_SAVED_QKV], 0, visit->q_begin),
+        .k = bt_ring_keys(j, saved[BT_RING_SAVED_QKV], block, source, 1, visit),
+        .v = bt_ring_keys(j, saved[BT_RING_SAVED_QKV], block, source, 2, visit),
+        .o = bt_ring_queries(j, saved[BT_RING_SAVED_Y], visit->q_begin),
+        .d_o = bt_ring_queries(j, call->dout[0], visit->q_begin),
+        .lse = lse,
+        .dq = bt_ring_queries(j, j->q_part[n], 0),
+        .dk = bt_ring_blocked(j, dkv, tokens, 1, token),
+        .dv = bt_ring_blocked(j, dkv, tokens, 2, token),
+        .shape = bt_ring_shape(j, visit),
+        .compute = j->context->compute,
+        .dtype = j->dtype};
+    return bt_context_launch(j->context, BT_KERNEL_ATTENTION_BACKWARD, j->dtype, &args);
+}
+
+// What the visits to a rank's keys gave for these, as parts.
+static int key_parts(const bt_ring_job *j, int source, bt_attention_part *parts)
+{
+    for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
+        const bt_ring_visit *visit = &j->visits[n];
+        parts[n - j->first[source]] = (bt_attention_part){
+            .o = bt_ring_blocked(j, bt_tensor_data(j->k_part[n]), visit->k_count, 1, 0),
+            .first = visit->k_begin,
+            .tokens = visit->k_count};
+    }
+    return j->first[source + 1] - j->first[source];
+}
+
+// Shares of dk and dv for another rank, added up where they leave from.
+static bt_status remote_backward(bt_ring_job *j, bt_op_backward *call, int step)
+{
+    const int source = bt_ring_source(j, step);
+    const int count = j->first[source + 1] - j->first[source];
+    const void *block = NULL;
+    void *gradient = NULL;
+    bt_attention_part parts[BT_RING_VISITS];
+    BT_TRY(j->ring->fetch(j->ring->self, j->context, step, &block));
+    BT_TRY(j->ring->place(j->ring->self, j->context, step, &gradient));
+    for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
+        BT_TRY(visit_backward(j, call, block, source, n, count == 1 ? gradient : NULL));
+    }
+    if (count > 1) {
+        const int64_t tokens = bt_ring_tokens(j, source);
+        BT_TRY(bt_ring_merge(j, parts, key_parts(j, source, parts),
+                             bt_ring_blocked(j, gradient, tokens, 1, 0), NULL,
+                             2 * j->shape.kv_heads, tokens));
+    }
+    return j->ring->give(j->ring->self, j->context, step);
+}
+
+// The share of a rank in this rank's dk and dv: none, that of one visit, or of several, added up.
+static int received(const bt_ring_job *j, int rank, const void *gradient, bt_attention_part *part)
+{
+    bt_ring_visit visits[BT_RING_VISITS];
+    const int count = bt_ring_visits(&j->mask, j->ring->size, rank, j->ring->rank, visits);
+    const int64_t all = j->shape.q_tokens;
+    if (count == 0) {
+        return 0;
+    }
+    *part = (bt_attention_part){.first = count == 1 ? visits[0].k_begin : 0,
+                                .tokens = count == 1 ? visits[0].k_count : all};
+    part->o = bt_ring_blocked(j, (void *)(uintptr_t)gradient, all, 1, part->first);
+    return 1;
+}
+
+// dk and dv of the own tokens: shares of all ranks, by rank.
+static bt_status sum_keys(const bt_ring_job *j, bt_attention_view out)
+{
+    const int size = j->ring->size;
+    bt_attention_part *parts = NULL;
+    const void **gradients = NULL;
+    int count = 0;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(bt_ring_allocate(size + BT_RING_VISITS, sizeof *parts, &parts), done);
+    BT_TRY_GOTO(bt_ring_allocate(size, sizeof *gradients, &gradients), done);
+    if (size > 1) {
+        BT_TRY_GOTO(j->ring->collect(j->ring->self, j->context, gradients), done);
+    }
+    for (int rank = 0; rank < size; ++rank) {
+        count += rank == j->ring->rank ? key_parts(j, rank, &parts[count])
+                                       : received(j, rank, gradients[rank], &parts[count]);
+    }
+    status = bt_ring_merge(j, parts, count, out, NULL, 2 * j->shape.kv_heads, j->shape.q_tokens);
+done:
+    bt_mem_free(parts);
+    bt_mem_free((void *)gradients);
+    return status;
+}
+
+static bt_status run_backward(bt_ring_job *j, bt_op_backward *call, const bt_tensor *grad)
+{
+    BT_TRY(bt_ring_job_open(j, true));
+    BT_TRY(bt_ring_send_own(j, call->saved[BT_RING_SAVED_QKV]));
+    const int own = j->ring->rank;
+    for (int n = j->first[own]; n < j->first[own + 1]; ++n) {
+        BT_TRY(visit_backward(j, call, NULL, own, n, NULL));
+    }
+    for (int step = 1; step < j->ring->size; ++step) {
+        BT_TRY(remote_backward(j, call, step));
+    }
+    BT_TRY(bt_ring_merge_queries(j, bt_ring_packed(j, grad, 0, 0), NULL));
+    return sum_keys(j, bt_ring_packed(j, grad, 1, 0));
+}
+
+bt_status bt_op_ring_attention_backward(bt_context *context, bt_op_backward *call)
+{
+    bt_tensor *grad = NULL;
+    bt_ring_job j;
+    bt_ring_job_fill(&j, context, call->attrs, call->saved[BT_RING_SAVED_QKV]);
+    BT_TRY(bt_grad_target(context, call, 0, &grad));
+    bt_status status = run_backward(&j, call, grad);
+    bt_ring_job_close(&j);
+    return status;
+}

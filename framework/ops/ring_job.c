@@ -1,0 +1,220 @@
+// framework/ops/ring_job.c - views of a rank's operands, its calls of attention and what they give
+#include <math.h>
+
+#include "framework/base/mem.h"
+#include "framework/ops/ring_job.h"
+
+int64_t bt_ring_width(const bt_ring_job *j) // of a token in a block
+{
+    return 2 * j->shape.kv_heads * j->shape.head_dim;
+}
+
+int64_t bt_ring_tokens(const bt_ring_job *j, int rank)
+{
+    return bt_ring_low(j->mask.tokens, j->ring->size, rank) +
+           bt_ring_high(j->mask.tokens, j->ring->size, rank);
+}
+
+static int64_t most_tokens(const bt_ring_job *j)
+{
+    int64_t most = 0;
+    for (int rank = 0; rank < j->ring->size; ++rank) {
+        most = bt_attention_most(most, bt_ring_tokens(j, rank));
+    }
+    return most;
+}
+
+void *bt_ring_place_at(void *base, int64_t elements, bt_dtype dtype)
+{
+    return (char *)base + elements * (int64_t)bt_dtype_size(dtype);
+}
+
+// Tokens from `token` on of [B, tokens, width], from element `at` of a token on.
+static bt_attention_view view_of(const bt_ring_job *j, void *base, int64_t tokens, int64_t width,
+                                 int64_t token, int64_t at)
+{
+    return (bt_attention_view){.base = bt_ring_place_at(base, token * width + at, j->dtype),
+                               .batch_stride = tokens * width,
+                               .token_stride = width,
+                               .head_stride = j->shape.head_dim};
+}
+
+bt_attention_view bt_ring_packed(const bt_ring_job *j, const bt_tensor *qkv, int part,
+                                 int64_t token)
+{
+    const bt_attention_shape *s = &j->shape;
+    const int64_t heads = part == 0 ? 0 : s->heads + (part - 1) * s->kv_heads;
+    return view_of(j, bt_tensor_data(qkv), s->q_tokens, qkv->shape.size[2], token,
+                   heads * s->head_dim);
+}
+
+bt_attention_view bt_ring_blocked(const bt_ring_job *j, void *block, int64_t tokens, int part,
+                                  int64_t token)
+{
+    return view_of(j, block, tokens, bt_ring_width(j), token,
+                   (part - 1) * j->shape.kv_heads * j->shape.head_dim);
+}
+
+bt_attention_view bt_ring_queries(const bt_ring_job *j, const bt_tensor *x, int64_t token)
+{
+    return view_of(j, bt_tensor_data(x), x->shape.size[1], x->shape.size[2], token, 0);
+}
+
+bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visit)
+{
+    bt_attention_shape shape = j->shape;
+    shape.q_tokens = visit->q_count;
+    shape.kv_tokens = visit->k_count;
+    shape.q_first = visit->q_first;
+    shape.window = visit->window;
+    shape.causal = visit->causal;
+    return shape;
+}
+
+// ---- the calls ----------------------------------------------------------------------------------
+
+void bt_ring_job_close(bt_ring_job *j)
+{
+    for (int n = 0; n < BT_RING_VISITS * j->ring->size; ++n) {
+        bt_tensor_release(j->q_part ? j->q_part[n] : NULL);
+        bt_tensor_release(j->lse_part ? j->lse_part[n] : NULL);
+        bt_tensor_release(j->k_part ? j->k_part[n] : NULL);
+    }
+    bt_tensor_release(j->lse_chunk[0]);
+    bt_tensor_release(j->lse_chunk[1]);
+    BT_MEM_FREE(j->q_part);
+    BT_MEM_FREE(j->lse_part);
+    BT_MEM_FREE(j->k_part);
+    BT_MEM_FREE(j->visits);
+    BT_MEM_FREE(j->first);
+}
+
+bt_status bt_ring_allocate(int64_t count, size_t size_bytes, void *out)
+{
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)count, size_bytes, &block));
+    *(void **)out = block;
+    return BT_OK;
+}
+
+void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_op_attrs *attrs,
+                      const bt_tensor *qkv)
+{
+    const bt_attention_options *with = &attrs->ring_attention.options;
+    const int64_t kv_heads = with->kv_heads ? with->kv_heads : with->heads;
+    const int64_t head_dim = qkv->shape.size[2] / (with->heads + 2 * kv_heads);
+    *j = (bt_ring_job){.context = context,
+                       .ring = attrs->ring_attention.ring,
+                       .shape = {.batch = qkv->shape.size[0],
+                                 .heads = with->heads,
+                                 .kv_heads = kv_heads,
+                                 .q_tokens = qkv->shape.size[1],
+                                 .head_dim = head_dim,
+                                 .scale = 1.0 / sqrt((double)head_dim)},
+                       // f32's fast kernels take as many keys as queries
+                       .mask = {.tokens = attrs->ring_attention.tokens,
+                                .window = with->window,
+                                .causal = with->causal,
+                                .square = qkv->dtype == BT_F32},
+                       .dtype = qkv->dtype};
+}
+
+bt_status bt_ring_job_open(bt_ring_job *j, bool backward)
+{
+    const int size = j->ring->size, most = BT_RING_VISITS * size;
+    const bt_attention_shape *s = &j->shape;
+    BT_TRY(bt_ring_allocate(size + 1, sizeof *j->first, &j->first));
+    BT_TRY(bt_ring_allocate(most, sizeof *j->visits, &j->visits));
+    BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->q_part));
+    BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->lse_part));
+    BT_TRY(bt_ring_allocate(most, sizeof(bt_tensor *), &j->k_part));
+    for (int rank = 0; rank < size; ++rank) {
+        j->first[rank + 1] = j->first[rank] + bt_ring_visits(&j->mask, size, j->ring->rank, rank,
+                                                             &j->visits[j->first[rank]]);
+        for (int n = j->first[rank]; n < j->first[rank + 1]; ++n) {
+            const bt_ring_visit *v = &j->visits[n];
+            const bool alone = j->first[rank + 1] - j->first[rank] == 1 && rank != j->ring->rank;
+            BT_TRY(bt_tensor_create(j->context, j->dtype,
+                                    BT_SHAPE(s->batch, v->q_count, s->heads * s->head_dim),
+                                    "part of attention", &j->q_part[n]));
+            if (!backward) {
+                BT_TRY(bt_tensor_create(j->context, j->dtype == BT_F64 ? BT_F64 : BT_F32,
+                                        BT_SHAPE(s->batch, s->heads, v->q_count),
+                                        "part of log-sum-exp", &j->lse_part[n]));
+            } else if (!alone) { // one alone is written where it leaves from
+                BT_TRY(bt_tensor_create(j->context, j->dtype,
+                                        BT_SHAPE(s->batch, v->k_count, bt_ring_width(j)),
+                                        "part of dk and dv", &j->k_part[n]));
+            }
+        }
+    }
+    return BT_OK;
+}
+
+int bt_ring_source(const bt_ring_job *j, int step)
+{
+    return (j->ring->rank - step + j->ring->size) % j->ring->size;
+}
+
+bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv)
+{
+    const bt_attention_shape *s = &j->shape;
+    const int64_t width = bt_ring_width(j), row = qkv->shape.size[2], tokens = s->q_tokens;
+    void *own = NULL;
+    if (j->ring->size == 1) {
+        return BT_OK;
+    }
+    BT_TRY(j->ring->begin(j->ring->self, j->context,
+                          s->batch * most_tokens(j) * width * (int64_t)bt_dtype_size(j->dtype),
+                          &own));
+    const bt_copy_args copy = {
+        .rank = 3,
+        .shape = {s->batch, tokens, width},
+        .x = bt_ring_place_at(bt_tensor_data(qkv), s->heads * s->head_dim, j->dtype),
+        .x_stride = {tokens * row, row, 1},
+        .x_dtype = j->dtype,
+        .y = own,
+        .y_stride = {tokens * width, width, 1},
+        .y_dtype = j->dtype};
+    BT_TRY(bt_context_launch(j->context, BT_KERNEL_COPY, j->dtype, &copy));
+    return j->ring->send(j->ring->self, j->context);
+}
+
+bt_attention_view bt_ring_keys(const bt_ring_job *j, const bt_tensor *qkv, const void *block,
+                               int source, int part, const bt_ring_visit *visit)
+{
+    return block ? bt_ring_blocked(j, (void *)(uintptr_t)block, bt_ring_tokens(j, source), part,
+                                   visit->k_begin)
+                 : bt_ring_packed(j, qkv, part, visit->k_begin);
+}
+
+bt_status bt_ring_merge(const bt_ring_job *j, const bt_attention_part *parts, int count,
+                        bt_attention_view out, void *lse, int64_t heads, int64_t tokens)
+{
+    const bt_attention_merge_args args = {.items = parts,
+                                          .item_count = count,
+                                          .o = out,
+                                          .lse = lse,
+                                          .batch = j->shape.batch,
+                                          .heads = heads,
+                                          .tokens = tokens,
+                                          .head_dim = j->shape.head_dim,
+                                          .dtype = j->dtype};
+    return bt_context_launch(j->context, BT_KERNEL_ATTENTION_MERGE, j->dtype, &args);
+}
+
+bt_status bt_ring_merge_queries(const bt_ring_job *j, bt_attention_view out, void *lse)
+{
+    const int count = j->first[j->ring->size];
+    bt_attention_part *parts = NULL;
+    BT_TRY(bt_ring_allocate(count, sizeof *parts, &parts));
+    for (int n = 0; n < count; ++n) {
+        parts[n] = (bt_attention_part){.o = bt_ring_queries(j, j->q_part[n], 0),
+                                       .lse = lse ? bt_tensor_data(j->lse_part[n]) : NULL,
+                                       .first = j->visits[n].q_begin,
+                                       .tokens = j->visits[n].q_count};
+    }
+    bt_status status = bt_ring_merge(j, parts, count, out, lse, j->shape.heads, j->shape.q_tokens);
+    bt_mem_free(parts);
+    return status;
+}
