@@ -7,7 +7,7 @@
 #   -l LIMIT_S  seconds a program may take, default 300
 #   --quick     without compute-sanitizer
 #
-# Runs conformance_*, golden_*, gradient_twice, unit_overlap and, with two GPUs, dist_gpu; the GEMM
+# Runs conformance_*, golden_*, gradient_twice, unit_overlap and, with two GPUs, dist_gpu*; the GEMM
 # tests also with our own rows alone (BT_GEMM). memcheck looks at every program that launches kernels;
 # racecheck and initcheck at those whose kernels share memory and end in reasonable time: racecheck
 # stops with an error of its own in cuBLASLt's kernels and in ours in clusters.
@@ -103,7 +103,9 @@ cd "$(dirname "$tests")"
 if [ -d suites ]; then export BT_ROOT=$PWD; else cd "$root"; fi
 list | xargs -P "$jobs" -L 1 bash -c 'one "$@"' _
 one unit_overlap "$tests/unit_overlap_test" # takes times: alone
-[ "$gpus" -lt 2 ] || one dist_gpu "$tests/dist_gpu_test"
+for test in dist_gpu dist_gpu_context; do
+    [ "$gpus" -lt 2 ] || one $test "$tests/${test}_test"
+done
 if [ -e "$out/failed" ]; then
     echo "gpu-tests: failed: $(sort "$out/failed" | tr '\n' ' ')(logs in $out)"
     exit 1
