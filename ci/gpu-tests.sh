@@ -103,8 +103,8 @@ cd "$(dirname "$tests")"
 if [ -d suites ]; then export BT_ROOT=$PWD; else cd "$root"; fi
 list | xargs -P "$jobs" -L 1 bash -c 'one "$@"' _
 one unit_overlap "$tests/unit_overlap_test" # takes times: alone
-for test in dist_gpu dist_gpu_context; do
-    [ "$gpus" -lt 2 ] || one $test "$tests/${test}_test"
+for test in "$tests"/dist_gpu*_test; do
+    [ "$gpus" -lt 2 ] || one "$(basename "$test" _test)" "$test"
 done
 if [ -e "$out/failed" ]; then
     echo "gpu-tests: failed: $(sort "$out/failed" | tr '\n' ' ')(logs in $out)"
