@@ -24,8 +24,11 @@ static bool has_file(const char *folder, const char *name, char *path)
 
 static bt_status take_shape(bt_pretrained *out, const bt_hugging_face_gpt2_config *c, int64_t heads)
 {
-    out->model =
-        (bt_gpt2_config){c->layers, c->heads ? c->heads : heads, c->width, c->vocab, c->context};
+    out->model = (bt_gpt2_config){.layers = c->layers,
+                                  .heads = c->heads ? c->heads : heads,
+                                  .width = c->width,
+                                  .vocab = c->vocab,
+                                  .context = c->context};
     if (c->heads && heads && c->heads != heads) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s has %lld heads, not %lld", out->path,
                         (long long)c->heads, (long long)heads);

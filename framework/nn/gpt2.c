@@ -62,6 +62,11 @@ fail:
 
 void bt_gpt2_release(bt_gpt2 *model) { BT_MEM_FREE(model->blocks); }
 
+static bool is_shared(const bt_gpt2 *model)
+{
+    return bt_nn_context_size(model->config.sharing) > 1;
+}
+
 static bt_status check_ids(const bt_gpt2 *model, const bt_tensor *ids)
 {
     char text[BT_SHAPE_TEXT_BYTES];
@@ -88,16 +93,38 @@ static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i,
     const bool cheaper =
         mode > BT_RECOMPUTE_NONE && model->recompute_blocks > 0 && i >= model->recompute_blocks;
     context->recompute = cheaper ? (bt_recompute_mode)(mode - 1) : mode;
-    bt_status status = bt_nn_block_forward(context, &model->blocks[i], x, y);
+    bt_status status = is_shared(model) ? bt_nn_block_forward_with(context, &model->blocks[i],
+                                                                   bt_nn_context_attention,
+                                                                   model->config.sharing, x, y)
+                                        : bt_nn_block_forward(context, &model->blocks[i], x, y);
     context->recompute = around;
     return status;
 }
 
-static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids, bt_tensor **x)
+// Tokens, whose places are those in the sequence, or given.
+static bt_status embed(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                       bt_tensor *positions, bt_tensor **x)
+{
+    bt_tensor *token = NULL, *place = NULL;
+    bt_status status = BT_OK;
+    if (!positions) {
+        return bt_embedding(context, ids, model->wte, model->wpe, x, NULL);
+    }
+    BT_TRY_GOTO(bt_embedding(context, ids, model->wte, NULL, &token, NULL), done);
+    BT_TRY_GOTO(bt_embedding(context, positions, model->wpe, NULL, &place, NULL), done);
+    BT_TRY_GOTO(bt_add(context, token, place, x), done);
+done:
+    bt_tensor_release(token);
+    bt_tensor_release(place);
+    return status;
+}
+
+static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                      bt_tensor *positions, bt_tensor **x)
 {
     bt_tensor *next = NULL;
     bt_range_push(context, "embedding");
-    bt_status status = bt_embedding(context, ids, model->wte, model->wpe, x, NULL);
+    bt_status status = embed(context, model, ids, positions, x);
     bt_range_pop(context);
     for (int64_t i = 0; i < model->config.layers && status == BT_OK; ++i) {
         bt_range_push(context, "block");
@@ -114,12 +141,12 @@ static bt_status body(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
 
 // The last layer's input, [rows, width].
 static bt_status features(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
-                          bt_tensor **out)
+                          bt_tensor *positions, bt_tensor **out)
 {
     bt_tensor *x = NULL;
     *out = NULL;
     BT_TRY(check_ids(model, ids));
-    bt_status status = body(context, model, ids, &x);
+    bt_status status = body(context, model, ids, positions, &x);
     if (status == BT_OK) {
         status = bt_reshape(context, x, BT_SHAPE(bt_tensor_count(ids), model->config.width), out);
     }
@@ -132,7 +159,11 @@ bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *
 {
     bt_tensor *x = NULL;
     *logits = NULL;
-    BT_TRY(features(context, model, ids, &x));
+    if (is_shared(model)) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "logits of a model whose sequences %d ranks share",
+                        bt_nn_context_size(model->config.sharing));
+    }
+    BT_TRY(features(context, model, ids, NULL, &x));
     bt_range_push(context, "head");
     bt_status status = bt_linear(context, x, model->wte, NULL, NULL, BT_ACTIVATION_NONE, logits);
     bt_range_pop(context);
@@ -140,12 +171,13 @@ bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *
     return status;
 }
 
-bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
-                       bt_tensor *targets, bt_tensor **loss)
+// positions NULL: 0 and further.
+static bt_status loss_at(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                         bt_tensor *positions, bt_tensor *targets, bt_tensor **loss)
 {
     bt_tensor *x = NULL;
     *loss = NULL;
-    BT_TRY(features(context, model, ids, &x));
+    BT_TRY(features(context, model, ids, positions, &x));
     bt_range_push(context, "head");
     bt_status status =
         bt_linear_cross_entropy(context, x, model->wte, targets, -100, 0, loss, NULL);
@@ -154,13 +186,25 @@ bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids
     return status;
 }
 
+bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
+                       bt_tensor *targets, bt_tensor **loss)
+{
+    *loss = NULL;
+    return is_shared(model) ? bt_error(BT_STATUS_UNSUPPORTED,
+                                       "the loss of sequences that %d ranks share takes positions",
+                                       bt_nn_context_size(model->config.sharing))
+                            : loss_at(context, model, ids, NULL, targets, loss);
+}
+
 static bt_status loss_of(bt_context *context, const void *self, const bt_batch *batch,
                          bt_tensor **loss)
 {
-    bt_tensor *ids = NULL, *targets = NULL;
+    const bt_gpt2 *model = self;
+    bt_tensor *ids = NULL, *positions = NULL, *targets = NULL;
     BT_TRY(bt_batch_find(batch, "ids", &ids));
     BT_TRY(bt_batch_find(batch, "targets", &targets));
-    return bt_gpt2_loss(context, self, ids, targets, loss);
+    BT_TRY(is_shared(model) ? bt_batch_find(batch, "positions", &positions) : BT_OK);
+    return loss_at(context, model, ids, positions, targets, loss);
 }
 
 static bt_status logits_of(bt_context *context, const void *self, bt_tensor *ids,

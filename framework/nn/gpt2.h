@@ -6,6 +6,7 @@
 #ifndef BT_NN_GPT2_H
 #define BT_NN_GPT2_H
 
+#include "framework/nn/context_parallel.h"
 #include "framework/nn/layers.h"
 #include "framework/nn/model.h"
 
@@ -13,6 +14,7 @@ typedef struct bt_gpt2_config {
     int64_t layers, heads, width; // width divisible by heads
     int64_t vocab;                // rows of the token embedding, padded: 50304
     int64_t context;              // longest sequence: rows of the position embedding
+    const bt_nn_context *sharing; // borrowed: ranks that share sequences; NULL: there are none
 } bt_gpt2_config;
 
 typedef struct bt_gpt2 {
@@ -32,11 +34,14 @@ BT_CHECKED bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *confi
 void bt_gpt2_release(bt_gpt2 *model);
 
 // Shapes  ids [B, T <= context] i32, logits [B * T, vocab]
+// Errors  UNSUPPORTED where ranks share sequences
 BT_CHECKED bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                                      bt_tensor **logits);
 // Mean cross-entropy of the next tokens. While a tape is set the logits' memory is reused for
-// their gradient.
+// their gradient. Where ranks share sequences, the model's loss (model.h) is that of the rank's
+// tokens, which takes their positions; this one fails.
 // Shapes  ids, targets [B, T] i32, loss scalar
+// Errors  UNSUPPORTED where ranks share sequences
 BT_CHECKED bt_status bt_gpt2_loss(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                                   bt_tensor *targets, bt_tensor **loss);
 bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params);

@@ -18,7 +18,12 @@ typedef struct keeping {
 static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping keeps, void *self,
                            bt_model *out)
 {
-    const bt_gpt2_config config = {c->layers, c->heads, c->width, c->vocab, c->context};
+    const bt_gpt2_config config = {.layers = c->layers,
+                                   .heads = c->heads,
+                                   .width = c->width,
+                                   .vocab = c->vocab,
+                                   .context = c->context,
+                                   .sharing = c->sharing};
     bt_gpt2 *model = self;
     BT_TRY(bt_gpt2_init(params, &config, model));
     model->recompute = keeps.mode;
@@ -36,6 +41,11 @@ static bt_status open_llama(bt_params *params, const bt_model_config *c, keeping
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "recompute is %s; models of family llama keep everything: allowed: none",
                         bt_recompute_mode_name(keeps.mode));
+    }
+    if (bt_nn_context_size(c->sharing) > 1) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.context: ranks cannot share sequences of family llama; "
+                        "allowed: 1");
     }
     const bt_llama_config config = {.layers = c->layers,
                                     .heads = c->heads,

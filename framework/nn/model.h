@@ -4,7 +4,7 @@
 // configuration.
 //
 // A batch is tensors with names; a model takes those that it knows: language models "ids" and
-// "targets", [B, T] i32 both.
+// "targets", [B, T] i32 both, and where ranks share sequences "positions", [1, T] i32.
 #ifndef BT_NN_MODEL_H
 #define BT_NN_MODEL_H
 
@@ -21,10 +21,12 @@ typedef struct bt_batch {
 } bt_batch;
 
 typedef struct bt_model_config {
-    const char *family;           // "gpt2", "llama"; NULL: gpt2
-    int64_t layers, heads, width; // width divisible by heads
-    int64_t vocab, context;       // rows of the embedding, longest sequence
-    int64_t kv_heads, hidden;     // of llama (llama.h), kv_heads 0: heads; 0 of others
+    const char *family;                  // "gpt2", "llama"; NULL: gpt2
+    int64_t layers, heads, width;        // width divisible by heads
+    int64_t vocab, context;              // rows of the embedding, longest sequence
+    int64_t kv_heads, hidden;            // of llama (llama.h), kv_heads 0: heads; 0 of others
+    const struct bt_nn_context *sharing; // borrowed: ranks that share sequences
+                                         // (context_parallel.h); NULL: there are none
 } bt_model_config;
 
 typedef struct bt_model {

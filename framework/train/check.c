@@ -129,11 +129,50 @@ static bt_status check_numbers(const bt_train_optimizer *optimizer)
     return BT_OK;
 }
 
+// Ranks that share sequences are ranks in a row of the group.
+static bt_status check_sharing(const bt_train_plan *plan)
+{
+    const bt_train_parallel *parallel = &plan->parallel;
+    const bt_group *all = parallel->group, *context = parallel->context;
+    if (!context) {
+        return BT_OK;
+    }
+    const int size = context->size;
+    if (!all || all->size % size != 0 || all->rank % size != context->rank) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "rank %d of %d that share sequences is rank %d of %d in all: ranks in a "
+                        "row are allowed",
+                        context->rank, size, all ? all->rank : 0, all ? all->size : 1);
+    }
+    if (plan->sequence % (2 * size) != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "sequence is %lld; with train.mesh.context %d a multiple of %d is allowed",
+                        (long long)plan->sequence, size, 2 * size);
+    }
+    const struct {
+        const char *name;
+        bool set;
+    } refused[] = {{"mesh.invariant", parallel->invariant > 0},
+                   {"compile", plan->compile},
+                   {"hellaswag_every", plan->hellaswag_every > 0}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
+        if (size > 1 && refused[i].set) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "train.%s takes whole sequences on each rank, and train.mesh.context "
+                            "is %d; leave one of the two out",
+                            refused[i].name, size);
+        }
+    }
+    return BT_OK;
+}
+
 // The group's size divides the step, S divides the step, and the size divides S.
 static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches)
 {
     const bt_train_parallel *parallel = &plan->parallel;
     const int64_t ranks = parallel->group ? parallel->group->size : 1, shards = parallel->invariant;
+    const int64_t sharing = parallel->context ? parallel->context->size : 1;
+    BT_TRY(check_sharing(plan));
     if ((unsigned)parallel->sharding >= BT_SHARDING_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown sharding %d", (int)parallel->sharding);
     }
@@ -149,7 +188,7 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
                         "device to train on is %s",
                         (long long)ranks, parallel->group->backend->name, device, plan->device);
     }
-    if (micro_batches % ranks != 0) {
+    if (micro_batches * sharing % ranks != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "a step has %lld micro-batches (tokens_per_step %lld), which %lld ranks "
                         "cannot share evenly",

@@ -34,13 +34,20 @@ static bt_status allocate(bt_feed *feed)
     BT_TRY(make_views(feed));
     BT_TRY(device->backend->pinned_alloc(device, bt_tensor_bytes(feed->all), &pinned));
     feed->pinned = pinned;
+    if (feed->sharing) {
+        void *whole = NULL;
+        BT_TRY(bt_mem_alloc((size_t)(elements(feed) * bt_nn_context_size(feed->sharing)),
+                            sizeof *feed->whole, &whole));
+        feed->whole = whole;
+    }
     BT_TRY(device->backend->event_create(device, &feed->copied));
     return device->backend->event_record(device, feed->copied, feed->context->stream);
 }
 
 bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t count, int64_t batch,
-                       int64_t tokens, int64_t limit, bt_feed *feed)
+                       int64_t tokens, const bt_nn_context *sharing, int64_t limit, bt_feed *feed)
 {
+    const int ranks = bt_nn_context_size(sharing);
     int64_t of_batch = 0, of_step = 0;
     *feed = (bt_feed){0};
     if (count < 1 || batch < 1 || tokens < 1 || !bt_checked_count(batch, tokens, &of_batch) ||
@@ -49,11 +56,18 @@ bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t count, in
                         "%lld batches of %lld x %lld tokens; allowed: from 1, at most 2^56 in all",
                         (long long)count, (long long)batch, (long long)tokens);
     }
+    if (ranks > 1 && tokens % (2 * ranks) != 0) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "sequences of %lld tokens, which %d ranks share: a multiple of %d is "
+                        "allowed",
+                        (long long)tokens, ranks, 2 * ranks);
+    }
     *feed = (bt_feed){.context = context,
                       .loader = loader,
                       .count = count,
                       .batch = batch,
-                      .tokens = tokens,
+                      .tokens = tokens / ranks,
+                      .sharing = ranks > 1 ? sharing : NULL,
                       .limit = limit};
     const bt_status status = allocate(feed);
     if (status != BT_OK) {
@@ -83,9 +97,22 @@ void bt_feed_release(bt_feed *feed)
         bt_tensor_release(feed->batches[i].both);
     }
     bt_mem_free(feed->batches);
+    bt_mem_free(feed->whole);
     bt_tensor_release(feed->all);
     *feed = (bt_feed){0};
     bt_error_quiet_end();
+}
+
+// One batch: ids, then targets.
+static bt_status read_batch(bt_feed *feed, int32_t *ids)
+{
+    const int64_t whole = elements(feed) / 2 * bt_nn_context_size(feed->sharing);
+    if (!feed->sharing) {
+        return bt_loader_next(feed->loader, ids, ids + whole);
+    }
+    BT_TRY(bt_loader_next(feed->loader, feed->whole, feed->whole + whole));
+    bt_nn_context_own(feed->sharing, feed->whole, 2 * feed->batch, whole / feed->batch, ids);
+    return BT_OK;
 }
 
 bt_status bt_feed_ahead(bt_feed *feed)
@@ -97,8 +124,7 @@ bt_status bt_feed_ahead(bt_feed *feed)
     BT_TRY(device->backend->event_synchronize(device, feed->copied));
     feed->from = bt_loader_cursor_get(feed->loader);
     for (int64_t i = 0; i < feed->count; ++i) {
-        int32_t *ids = feed->pinned + i * elements(feed);
-        BT_TRY(bt_loader_next(feed->loader, ids, ids + elements(feed) / 2));
+        BT_TRY(read_batch(feed, feed->pinned + i * elements(feed)));
     }
     feed->staged = true;
     return BT_OK;

@@ -8,6 +8,7 @@
 #define BT_TRAIN_FEED_H
 
 #include "framework/data/loader.h"
+#include "framework/nn/context_parallel.h"
 #include "framework/tensor/tensor.h"
 
 typedef struct bt_feed_batch {
@@ -16,24 +17,30 @@ typedef struct bt_feed_batch {
 } bt_feed_batch;
 
 typedef struct bt_feed {
-    bt_context *context; // borrowed
-    bt_loader *loader;   // borrowed
-    int64_t count;       // micro-batches of a step
-    int64_t batch, tokens;
-    int32_t *pinned;        // owned [count, 2, B, T]: inputs, then targets
-    bt_tensor *all;         // retained, likewise, on the device
-    bt_feed_batch *batches; // owned [count]
-    bt_event copied;        // owned: the copy of the pinned memory is done
-    bt_loader_cursor from;  // the loader's before it read what lies in the pinned memory
-    bool staged;            // the next step lies there
-    int64_t limit, taken;   // steps: how many will be asked for, how many were
+    bt_context *context;          // borrowed
+    bt_loader *loader;            // borrowed
+    int64_t count;                // micro-batches of a step
+    int64_t batch, tokens;        // of this rank
+    const bt_nn_context *sharing; // borrowed: ranks that share sequences, or NULL
+    int32_t *whole;               // owned [2, B, all tokens] where they do, else NULL
+    int32_t *pinned;              // owned [count, 2, B, T]: inputs, then targets
+    bt_tensor *all;               // retained, likewise, on the device
+    bt_feed_batch *batches;       // owned [count]
+    bt_event copied;              // owned: the copy of the pinned memory is done
+    bt_loader_cursor from;        // the loader's before it read what lies in the pinned memory
+    bool staged;                  // the next step lies there
+    int64_t limit, taken;         // steps: how many will be asked for, how many were
 } bt_feed;
 
 // count   micro-batches of [batch, tokens] in a step
+// sharing ranks of which each has a part of every sequence: its batches are [batch, T], T = tokens
+// /
+//         ranks, which must divide evenly by twice as many. Borrowed; NULL: none
 // limit   how many steps there will be: none behind them is read
 // Owns    *feed: the caller, until bt_feed_release
 BT_CHECKED bt_status bt_feed_init(bt_context *context, bt_loader *loader, int64_t count,
-                                  int64_t batch, int64_t tokens, int64_t limit, bt_feed *feed);
+                                  int64_t batch, int64_t tokens, const bt_nn_context *sharing,
+                                  int64_t limit, bt_feed *feed);
 void bt_feed_release(bt_feed *feed);
 // Drops what was read ahead and goes on from a position of the loader, for `limit` steps more.
 // Errors  INVALID_ARGUMENT for a cursor that cannot be one of the shards

@@ -23,6 +23,11 @@ int bt_ranks_own(const bt_trainer *t)
     return options_of(t)->group ? options_of(t)->group->rank : 0;
 }
 
+int bt_ranks_sharing(const bt_trainer *t)
+{
+    return options_of(t)->context ? options_of(t)->context->size : 1;
+}
+
 // ---- small exchanges ----------------------------------------------------------------------------
 
 // out [ranks, size_bytes] = in [size_bytes] of each rank, host memory.
@@ -122,6 +127,8 @@ static uint64_t fingerprint(const bt_trainer *t)
                              o->decay_steps,
                              plan->parallel.sharding,
                              plan->parallel.invariant,
+                             plan->parallel.context ? plan->parallel.context->size : 1,
+                             plan->parallel.rotation,
                              plan->init != NULL,
                              plan->checkpoints.folder != NULL,
                              plan->checkpoints.resume,

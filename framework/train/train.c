@@ -33,10 +33,12 @@ static bt_status report_start(bt_trainer *t)
     return bt_trainer_report_compiled(t);
 }
 
-static bt_batch batch_of(const bt_feed *feed, int64_t i)
+static bt_batch batch_of(const bt_trainer *t, const bt_feed *feed, int64_t i)
 {
     const bt_feed_batch *tokens = &feed->batches[i];
-    return (bt_batch){.count = 2, .items = {{"ids", tokens->ids}, {"targets", tokens->targets}}};
+    return (bt_batch){
+        .count = t->positions ? 3 : 2,
+        .items = {{"ids", tokens->ids}, {"targets", tokens->targets}, {"positions", t->positions}}};
 }
 
 // ---- evaluation ---------------------------------------------------------------------------------
@@ -48,12 +50,12 @@ static bt_status evaluate_rounds(bt_trainer *t, int64_t rounds, float *losses)
     bt_feed feed = {0};
     t->session.context.tape = NULL;
     BT_TRY(bt_loader_cursor_set(t->val, (bt_loader_cursor){0}));
-    BT_TRY(bt_feed_init(&t->session.context, t->val, 1, plan->micro_batch, plan->sequence, rounds,
-                        &feed));
+    BT_TRY(bt_feed_init(&t->session.context, t->val, 1, plan->micro_batch, plan->sequence,
+                        &t->sharing, rounds, &feed));
     bt_status status = BT_OK;
     bt_range_push(&t->session.context, "evaluation");
     for (int64_t i = 0; i < rounds && status == BT_OK; ++i) {
-        const bt_batch batch = batch_of(&feed, 0);
+        const bt_batch batch = batch_of(t, &feed, 0);
         bt_tensor *batch_loss = NULL;
         BT_TRY_GOTO(bt_feed_next(&feed), done);
         BT_TRY_GOTO(t->parallel ? bt_data_parallel_forward(t->parallel) : BT_OK, done);
@@ -72,18 +74,19 @@ done:
 static bt_status evaluate(bt_trainer *t, int64_t step, double *loss)
 {
     const bt_train_plan *plan = t->plan;
-    const int64_t ranks = bt_ranks_count(t), rounds = (plan->eval_batches + ranks - 1) / ranks;
+    const int64_t ranks = bt_ranks_count(t), parts = plan->eval_batches * bt_ranks_sharing(t);
+    const int64_t rounds = (parts + ranks - 1) / ranks;
     const int64_t start_ns = bt_clock_ns();
     double sum = 0;
     void *losses = NULL;
     BT_TRY(bt_mem_alloc((size_t)rounds, sizeof(float), &losses));
     bt_status status = evaluate_rounds(t, rounds, losses);
     if (status == BT_OK) {
-        status = bt_ranks_sum_rounds(t, losses, rounds, plan->eval_batches, &sum);
+        status = bt_ranks_sum_rounds(t, losses, rounds, parts, &sum);
     }
     bt_mem_free(losses);
     BT_TRY(bt_error_context(status, "evaluation"));
-    *loss = sum / (double)plan->eval_batches;
+    *loss = sum / (double)parts;
     bt_train_eval event = {.step = step,
                            .loss = *loss,
                            .tokens = plan->eval_batches * plan->micro_batch * plan->sequence,
@@ -170,7 +173,7 @@ static bt_status forward_backward(bt_trainer *t, int64_t i, const bt_batch *batc
 static bt_status micro_step(bt_trainer *t, int64_t i)
 {
     const bt_feed_batch *tokens = &t->feed.batches[i];
-    const bt_batch batch = batch_of(&t->feed, i);
+    const bt_batch batch = batch_of(t, &t->feed, i);
     bt_tensor *loss = NULL;
     BT_TRY(bt_trace_micro(&t->trace, &t->session.context, i, tokens->ids, tokens->targets));
     t->session.context.tape = t->session.tape;

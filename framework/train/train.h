@@ -20,6 +20,7 @@
 #include "framework/base/sharding.h"
 #include "framework/base/status.h"
 #include "framework/device/device.h"
+#include "framework/dist/context_ring.h"
 #include "framework/dist/group.h"
 #include "framework/eval/hellaswag.h"
 #include "framework/nn/model.h"
@@ -76,6 +77,10 @@ typedef struct bt_train_checkpoints {
 typedef struct bt_train_parallel {
     bt_group *group;      // borrowed, this rank's; NULL: one rank. Its size divides the step's
                           // micro-batches evenly. Training runs on its device, where it has one
+    bt_group *context;    // borrowed: ranks of `group` that share sequences, each having a part of
+                          // all of them; ranks in a row of `group`, in its order. Twice its size
+                          // divides the sequence. NULL: each has whole sequences
+    bt_rotation rotation; // how keys and values travel between them; of no effect on any bit
     bt_sharding sharding; // of no effect on one rank
     double bucket_mb;     // gradients are reduced in parts of about so many MiB; 0: 25
     int64_t invariant;    // S, virtual shards of a step: the bits are those of any number of ranks

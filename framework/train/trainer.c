@@ -56,13 +56,13 @@ bt_status bt_trainer_report_kernels(bt_trainer *t)
 static bt_status open_loaders(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
-    const int ranks = bt_ranks_count(t);
+    const int sharing = bt_ranks_sharing(t), ranks = bt_ranks_count(t) / sharing;
     bt_loader_options options = {.shards = plan->train_shards,
                                  .shard_count = plan->train_shard_count,
                                  .micro_batch = plan->micro_batch,
                                  .sequence = plan->sequence,
                                  .vocab = plan->model.vocab,
-                                 .rank = bt_ranks_own(t),
+                                 .rank = bt_ranks_own(t) / sharing,
                                  .world = ranks,
                                  .turn = ranks > 1 ? t->accumulation : 1,
                                  .shuffle = !plan->sequential,
@@ -149,9 +149,16 @@ static bt_status open_model(bt_trainer *t)
                               .epsilon = o->epsilon,
                               .weight_decay = o->weight_decay,
                               .clip = o->clip};
+    bt_model_config model = plan->model;
+    if (plan->parallel.context) {
+        BT_TRY(bt_context_ring_create(plan->parallel.context, plan->parallel.rotation, &t->ring));
+        t->sharing.ring = bt_context_ring_of(t->ring);
+        BT_TRY(bt_nn_context_positions(&t->session.context, &t->sharing, plan->sequence,
+                                       &t->positions));
+        model.sharing = &t->sharing;
+    }
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
-    BT_TRY(bt_model_open(&t->params, &plan->model, plan->recompute, plan->recompute_blocks,
-                         &t->model));
+    BT_TRY(bt_model_open(&t->params, &model, plan->recompute, plan->recompute_blocks, &t->model));
     if (plan->init) {
         BT_TRY(bt_error_context(load_weights(t), "init"));
     }
@@ -165,7 +172,8 @@ static bt_status open_model(bt_trainer *t)
 bt_status bt_trainer_open(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
-    t->micro_batches = plan->tokens_per_step / (plan->micro_batch * plan->sequence);
+    t->micro_batches =
+        plan->tokens_per_step / (plan->micro_batch * plan->sequence) * bt_ranks_sharing(t);
     t->accumulation = t->micro_batches / bt_ranks_count(t);
     void *losses = NULL;
     BT_TRY(bt_mem_alloc((size_t)t->micro_batches, sizeof *t->host_losses, &losses));
@@ -180,7 +188,7 @@ bt_status bt_trainer_open(bt_trainer *t)
                                 &t->all_losses));
     }
     BT_TRY(bt_feed_init(&t->session.context, t->train, t->accumulation, plan->micro_batch,
-                        plan->sequence, plan->steps, &t->feed));
+                        plan->sequence, &t->sharing, plan->steps, &t->feed));
     BT_TRY(bt_profile_create(&t->session.context, &t->profile));
     BT_TRY(bt_trainer_compile(t));
     return bt_keep_open(t);
@@ -200,6 +208,7 @@ void bt_trainer_close(bt_trainer *t)
     bt_tensor_release(t->all_losses);
     bt_adamw_release(&t->optimizer);
     bt_data_parallel_destroy(t->parallel);
+    bt_tensor_release(t->positions);
     bt_model_close(&t->model);
     bt_params_release(&t->params);
     if (t->step_start) {
@@ -209,6 +218,7 @@ void bt_trainer_close(bt_trainer *t)
         t->session.device.backend->event_destroy(&t->session.device, t->step_stop);
     }
     close_marks(t);
+    bt_context_ring_destroy(t->ring);
     bt_session_close(&t->session);
     bt_loader_destroy(t->val);
     bt_loader_destroy(t->train);

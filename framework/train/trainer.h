@@ -79,6 +79,9 @@ typedef struct bt_trainer {
     bt_compiled_step *compiled; // owned; NULL: steps run eagerly
     bt_adamw optimizer;
     bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
+    bt_context_ring *ring;      // owned; NULL: each rank has whole sequences
+    bt_nn_context sharing;      // of the model
+    bt_tensor *positions;       // retained; of this rank's tokens, NULL likewise
     bt_schedule schedule;
     bt_loader *train, *val; // owned; val NULL: there is no evaluation
     bt_feed feed;
@@ -87,9 +90,11 @@ typedef struct bt_trainer {
     bt_tensor *all_losses; // retained [micro_batches] f32, of all ranks; NULL on one rank
     float *host_losses;    // owned [micro_batches]
     bt_event step_start, step_stop;
-    bt_region steps;                     // timed
-    int64_t micro_batches, accumulation; // of a step: of all ranks, of this one
-    int64_t first_step;                  // 0, or that of the checkpoint from which the run went on
+    bt_region steps; // timed
+    // Of a step: of all ranks, of this one. Where ranks share sequences, a rank's part of a
+    // micro-batch counts as one.
+    int64_t micro_batches, accumulation;
+    int64_t first_step; // 0, or that of the checkpoint from which the run went on
     bt_keep keep;
     bt_faults faults;
     bt_trace trace;
@@ -157,6 +162,8 @@ void bt_step_graph_drop(bt_trainer *t);
 
 int bt_ranks_count(const bt_trainer *t);
 int bt_ranks_own(const bt_trainer *t);
+// How many of them share a sequence.
+int bt_ranks_sharing(const bt_trainer *t);
 // The optimizer, and what is between ranks. Errors  INVALID_ARGUMENT naming a rank that runs
 // another plan
 BT_CHECKED bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config);

@@ -110,7 +110,8 @@ typedef struct setting {
 
 static void open_setting(setting *s)
 {
-    const bt_gpt2_config model = {1, HEADS, 16, SMALL_VOCAB, TOKENS};
+    const bt_gpt2_config model = {
+        .layers = 1, .heads = HEADS, .width = 16, .vocab = SMALL_VOCAB, .context = TOKENS};
     const bt_adamw_config optimizer = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .clip = 1};
     int32_t tokens[BATCH * TOKENS];
     for (int32_t i = 0; i < BATCH * TOKENS; ++i) {

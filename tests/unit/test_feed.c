@@ -98,7 +98,7 @@ static void batches_of_a_step_are_copied_before_their_memory_is_used_again(void 
     bt_feed feed = {0};
     open_late(&session);
     bt_loader *loader = open_loader(&plan), *reference = open_loader(&plan);
-    ASSERT_OK(bt_feed_init(&session.context, loader, MICRO, BATCH, TOKENS, STEPS, &feed));
+    ASSERT_OK(bt_feed_init(&session.context, loader, MICRO, BATCH, TOKENS, NULL, STEPS, &feed));
     const void *home = bt_tensor_data(feed.batches[MICRO - 1].targets);
     for (int64_t step = 0; step < STEPS; ++step) {
         ASSERT_OK(bt_feed_next(&feed));
@@ -136,7 +136,7 @@ static void the_cursor_is_the_consumed_one(void **state)
     int32_t seen[2][ELEMENTS];
     ASSERT_OK(bt_session_open("cpu", 0, 0, &session));
     bt_loader *loader = open_loader(&plan);
-    ASSERT_OK(bt_feed_init(&session.context, loader, MICRO, BATCH, TOKENS, 3, &feed));
+    ASSERT_OK(bt_feed_init(&session.context, loader, MICRO, BATCH, TOKENS, NULL, 3, &feed));
     expect_cursor(&feed, 0, 0);
     for (int64_t i = 0; i < 3; ++i) {
         ASSERT_OK(bt_feed_next(&feed));
@@ -180,9 +180,9 @@ static void impossible_sizes_are_refused(void **state)
                                 {INT64_C(1) << 50, 1 << 10, 1 << 10},
                                 {1, INT64_MAX, 2}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
-        ASSERT_FAILS(
-            BT_STATUS_INVALID_ARGUMENT, "batches of",
-            bt_feed_init(&session.context, NULL, sizes[i][0], sizes[i][1], sizes[i][2], 1, &feed));
+        ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "batches of",
+                     bt_feed_init(&session.context, NULL, sizes[i][0], sizes[i][1], sizes[i][2],
+                                  NULL, 1, &feed));
         bt_feed_release(&feed);
     }
     bt_session_close(&session);

@@ -1,0 +1,58 @@
+// framework/nn/context_parallel.c - a rank's part of a sequence, and attention over the ranks
+#include "framework/nn/context_parallel.h"
+
+#include <string.h>
+
+#include "framework/base/mem.h"
+
+int bt_nn_context_size(const bt_nn_context *sharing)
+{
+    return sharing && sharing->ring ? sharing->ring->size : 1;
+}
+
+int64_t bt_nn_context_first(const bt_nn_context *sharing, int64_t tokens, int piece)
+{
+    const int size = bt_nn_context_size(sharing), rank = size > 1 ? sharing->ring->rank : 0;
+    return bt_ring_chunk(tokens, size, piece == 0 ? rank : 2 * size - 1 - rank);
+}
+
+bt_status bt_nn_context_attention(bt_context *context, const void *self, bt_tensor *qkv,
+                                  int64_t heads, bt_tensor **y)
+{
+    const bt_nn_context *sharing = self;
+    const bt_attention_options options = {.heads = heads, .causal = true};
+    return bt_ring_attention(context, qkv, sharing->ring,
+                             qkv->shape.size[1] * bt_nn_context_size(sharing), &options, y);
+}
+
+bt_status bt_nn_context_positions(bt_context *context, const bt_nn_context *sharing, int64_t tokens,
+                                  bt_tensor **positions)
+{
+    const int64_t own = tokens / bt_nn_context_size(sharing), half = own / 2;
+    void *block = NULL;
+    *positions = NULL;
+    BT_TRY(bt_mem_alloc((size_t)own, sizeof(int32_t), &block));
+    int32_t *place = block;
+    for (int64_t i = 0; i < own; ++i) {
+        const int piece = i >= half;
+        place[i] = (int32_t)(bt_nn_context_first(sharing, tokens, piece) + i - piece * half);
+    }
+    bt_status status = bt_tensor_create(context, BT_I32, BT_SHAPE(1, own), "positions", positions);
+    status = status ? status : bt_tensor_write(context, *positions, place);
+    status = status ? status : bt_context_synchronize(context); // place goes
+    bt_mem_free(block);
+    return status;
+}
+
+void bt_nn_context_own(const bt_nn_context *sharing, const int32_t *whole, int64_t rows,
+                       int64_t tokens, int32_t *own)
+{
+    const int64_t half = tokens / bt_nn_context_size(sharing) / 2;
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int piece = 0; piece < 2; ++piece) {
+            memcpy(own + (2 * row + piece) * half,
+                   whole + row * tokens + bt_nn_context_first(sharing, tokens, piece),
+                   (size_t)half * sizeof *own);
+        }
+    }
+}
