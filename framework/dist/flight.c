@@ -129,6 +129,17 @@ bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtype, int64_t 
     return BT_OK;
 }
 
+// Whether some ranks never wait in such a call: its time on the others says nothing about them.
+static bool is_one_way(const char *op)
+{
+    static const char *const ops[] = {"tell", "broadcast", "send", "recv", "send_recv"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0] && !found; ++i) {
+        found = strcmp(op, ops[i]) == 0;
+    }
+    return found;
+}
+
 void bt_flight_leave(bt_flight *flight, bool finished)
 {
     if (!flight || !flight->board) {
@@ -137,7 +148,9 @@ void bt_flight_leave(bt_flight *flight, bool finished)
     bt_flight_board *board = flight->board;
     bt_flight_call *call = slot_of(board, atomic_load(&board->calls));
     const int64_t waited_ns = bt_clock_ns() - call->entered_ns;
-    (void)atomic_fetch_add(&board->waited_ns, (uint64_t)(waited_ns > 0 ? waited_ns : 0));
+    if (waited_ns > 0 && !is_one_way(call->op)) {
+        (void)atomic_fetch_add(&board->waited_ns, (uint64_t)waited_ns);
+    }
     atomic_store(&call->state, finished ? BT_FLIGHT_DONE : BT_FLIGHT_QUEUED);
     host_beat(board);
 }

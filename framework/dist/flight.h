@@ -61,7 +61,7 @@ typedef struct bt_flight_board {
     _Atomic uint64_t device_beats;  // grows when the device was seen to have finished work
     _Atomic int64_t device_beat_ns; // when it last grew
     _Atomic uint64_t calls;         // entered so far
-    _Atomic uint64_t waited_ns;     // sum of the time spent in calls
+    _Atomic uint64_t waited_ns;     // sum of the time spent in calls in which all wait for all
     _Atomic uint32_t path_version;  // odd while `path` is written
     char path[BT_FLIGHT_PATH_BYTES];
     bt_flight_call ring[BT_FLIGHT_CALLS]; // call s is at (s - 1) % BT_FLIGHT_CALLS

@@ -137,6 +137,7 @@ static int compare_ns(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+// Ranks on GPUs wait on their devices, not here: no rank of theirs is judged.
 static int64_t waited_ns(const bt_rank *rank)
 {
     return (int64_t)atomic_load(&rank->flight.board->waited_ns);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/dist/ranks.h"
@@ -195,6 +196,37 @@ static void calls_of_a_group_are_recorded_and_a_fence_stops_them(void **state)
     }
 }
 
+// Rank 0 comes late to both calls. What it tells, nobody else can be early for.
+static bt_status come_late(bt_group *group, void *argument, rank_result *result)
+{
+    const struct timespec late = {.tv_nsec = 200000000};
+    float x[4] = {1, 2, 3, 4};
+    char word[8] = "";
+    (void)result;
+    group->flight = &flights[group->rank];
+    if (group->rank == 0) {
+        (void)nanosleep(&late, NULL);
+    }
+    return *(const bool *)argument ? bt_group_tell(group, word, sizeof word, 0)
+                                   : bt_all_reduce(group, x, 4, BT_F32, BT_REDUCE_SUM, NULL);
+}
+
+static void only_who_waits_for_all_has_waited(void **state)
+{
+    (void)state;
+    rank_result results[2];
+    for (int tells = 0; tells < 2; ++tells) {
+        bool argument = tells;
+        make_flights(2);
+        run_ranks(RANKS_THREADS, 2, 20000000000, come_late, &argument, results);
+        ASSERT_OK(results[0].status);
+        ASSERT_OK(results[1].status);
+        const uint64_t waited_ns = atomic_load(&flights[1].board->waited_ns);
+        assert_true(tells ? waited_ns == 0 : waited_ns > 100000000);
+        drop_flights(2);
+    }
+}
+
 // A holder that dies leaves an orphan; one that lets go, or a recorder that nobody held, does not.
 static void a_dead_holder_is_seen(void **state)
 {
@@ -254,6 +286,7 @@ int main(void)
         cmocka_unit_test(the_rank_that_is_waited_for_is_named),
         cmocka_unit_test(it_is_read_behind_a_sigkill),
         cmocka_unit_test(calls_of_a_group_are_recorded_and_a_fence_stops_them),
+        cmocka_unit_test(only_who_waits_for_all_has_waited),
         cmocka_unit_test(a_dead_holder_is_seen),
         cmocka_unit_test(something_else_is_refused),
     };
