@@ -15,7 +15,9 @@
 // launched with bt_emitted_cuda's shape. Row groups keep a row in registers: it is read once. Sums
 // of order {0} are made in `sum` by the tree of kernels/cuda/rows.cuh: a thread's elements
 // ascending, lanes by butterfly, warps ascending; the same bits at every launch. Functions:
-// emit_math_cuda.c. Not yet: column groups, inner strides but 0 and 1, orders with lanes.
+// emit_math_cuda.c. Column groups have a second kernel, finish, launched behind the first; both
+// take one more argument, memory of bt_emit_parts_bytes for the sums of BT_CUDA_CHUNK rows each.
+// Not yet: inner strides but 0 and 1, orders with lanes.
 //
 // Operands do not overlap, or are the same memory with the same strides.
 #ifndef BT_COMPILER_EMIT_H
@@ -37,7 +39,10 @@ void bt_emitted_release(bt_emitted *emitted);
 // How many tasks a call has; `rows` is the size of axis 0.
 int64_t bt_emit_tasks(const bt_fused *group, const bt_emitted *emitted, int64_t rows);
 
-enum { BT_CUDA_ROW_MOST = 16384 }; // columns of a row group
+enum {
+    BT_CUDA_ROW_MOST = 16384, // columns of a row group
+    BT_CUDA_CHUNK = 128       // rows of a block of a column group
+};
 
 // How a kernel is launched.
 typedef struct bt_emitted_cuda {
@@ -45,6 +50,7 @@ typedef struct bt_emitted_cuda {
     int threads;            // of a block
     int64_t block_rows;     // ROW: rows of a block
     int64_t block_elements; // ELEMENTWISE: elements of a block, all axes together
+    int64_t tile_columns;   // COLUMN: columns of a block
     int alignment_bytes;    // that every operand's memory must have
 } bt_emitted_cuda;
 
@@ -55,5 +61,9 @@ BT_CHECKED bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out);
 const char *bt_emit_cuda_refuses(const bt_fused *group);
 // Blocks of a call; `rows` is the size of axis 0.
 int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows);
+// Of the second kernel; 0: there is none. Its blocks have as many threads as the first's.
+int64_t bt_emit_finish_blocks(const bt_fused *group);
+// Memory between the two kernels; 0: none.
+int64_t bt_emit_parts_bytes(const bt_fused *group, int64_t rows);
 
 #endif

@@ -1,4 +1,5 @@
-// framework/compiler/emit_cuda.c - writes elementwise and row groups as MLIR for CUDA
+// framework/compiler/emit_cuda.c - writes groups as MLIR for CUDA: elementwise and rows here,
+// columns in emit_cuda_column.c
 //
 // A pack is `lanes` neighbouring elements, 16 bytes of the narrowest operand: what one access
 // moves. Elementwise: a pack a thread. Rows: T threads hold a row, thread t the packs t, t + T, t +
@@ -21,9 +22,18 @@ enum {
 
 static bt_ir_type i32(void) { return bt_ir_make(BT_IR_I32, 0); }
 
-static int constant(bt_cuda_emitter *e, int64_t value)
+int bt_cuda_constant(bt_cuda_emitter *e, int64_t value)
 {
     return bt_ir_int(&e->ir, bt_cuda_i64(), value);
+}
+
+// Quotients of 32 bits: a division of 64 bits by a constant costs some 20 instructions.
+int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b)
+{
+    const int narrow = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), a);
+    const int by = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), b);
+    return bt_ir_convert(&e->ir, "arith.extui", i32(), bt_cuda_i64(),
+                         bt_ir_two(&e->ir, op, i32(), narrow, by));
 }
 
 static int64_t inner_stride(const bt_cuda_emitter *e, int operand)
@@ -34,21 +44,21 @@ static int64_t inner_stride(const bt_cuda_emitter *e, int operand)
 // ---- the kernel ---------------------------------------------------------------------------------
 
 // axis_index and offset of a row; row BT_CUDA_NONE: 0.
-static void enter_row(bt_cuda_emitter *e, int row)
+void bt_cuda_enter_row(bt_cuda_emitter *e, int row)
 {
     const bt_fused *g = e->group;
     int rest = row;
-    e->row = row == BT_CUDA_NONE ? constant(e, 0) : row;
+    e->row = row == BT_CUDA_NONE ? bt_cuda_constant(e, 0) : row;
     for (int i = g->rank - 2; i >= 0 && row != BT_CUDA_NONE; --i) {
-        const int size = i ? constant(e, g->shape[i]) : BT_CUDA_NONE;
-        e->axis_index[i] = i ? bt_cuda_math64(e, "arith.remui", rest, size) : rest;
-        rest = i ? bt_cuda_math64(e, "arith.divui", rest, size) : rest;
+        const int size = i ? bt_cuda_constant(e, g->shape[i]) : BT_CUDA_NONE;
+        e->axis_index[i] = i ? bt_cuda_divide(e, "arith.remui", rest, size) : rest;
+        rest = i ? bt_cuda_divide(e, "arith.divui", rest, size) : rest;
     }
     for (int k = 0; k < g->operand_count; ++k) {
-        e->offset[k] = constant(e, 0);
+        e->offset[k] = bt_cuda_constant(e, 0);
         for (int i = 0; i + 1 < g->rank && row != BT_CUDA_NONE; ++i) {
             if (g->operands[k].stride[i]) {
-                const int step = constant(e, g->operands[k].stride[i]);
+                const int step = bt_cuda_constant(e, g->operands[k].stride[i]);
                 e->offset[k] =
                     bt_cuda_math64(e, "arith.addi", e->offset[k],
                                    bt_cuda_math64(e, "arith.muli", e->axis_index[i], step));
@@ -58,7 +68,7 @@ static void enter_row(bt_cuda_emitter *e, int row)
 }
 
 // The block's or thread's number as i64.
-static int number(bt_cuda_emitter *e, const char *what)
+int bt_cuda_number(bt_cuda_emitter *e, const char *what)
 {
     const int v = bt_ir_begin(&e->ir);
     bt_ir_rest(&e->ir, "gpu.%s x", what);
@@ -72,13 +82,13 @@ static bool stores_scalar(const bt_cuda_emitter *e, int i)
     return inner_stride(e, e->group->code[i].operand) == 0;
 }
 
-static void region_begin(bt_cuda_emitter *e, int condition)
+void bt_cuda_region_begin(bt_cuda_emitter *e, int condition)
 {
     bt_ir_line(&e->ir, "scf.if %%v%d {", condition);
     ++e->ir.depth;
 }
 
-static void region_end(bt_cuda_emitter *e)
+void bt_cuda_region_end(bt_cuda_emitter *e)
 {
     --e->ir.depth;
     bt_ir_line(&e->ir, "}");
@@ -105,72 +115,75 @@ static void elementwise(bt_cuda_emitter *e)
     const bt_fused *g = e->group;
     const int lanes = e->lanes;
     const int64_t cols = g->shape[g->rank - 1];
-    const int block = number(e, "block_id"), thread = number(e, "thread_id");
-    const int first = bt_cuda_math64(e, "arith.muli", block, constant(e, e->threads));
+    const int block = bt_cuda_number(e, "block_id"), thread = bt_cuda_number(e, "thread_id");
+    const int first = bt_cuda_math64(e, "arith.muli", block, bt_cuda_constant(e, e->threads));
     const int pack = bt_cuda_math64(e, "arith.addi", first, thread);
     if (g->rank > 1) {
-        const int each = constant(e, cols / lanes);
-        int rows = g->dynamic_rows ? e->rows : constant(e, g->shape[0]);
+        const int each = bt_cuda_constant(e, cols / lanes);
+        int rows = g->dynamic_rows ? e->rows : bt_cuda_constant(e, g->shape[0]);
         for (int i = 1; i + 1 < g->rank; ++i) {
-            rows = bt_cuda_math64(e, "arith.muli", rows, constant(e, g->shape[i]));
+            rows = bt_cuda_math64(e, "arith.muli", rows, bt_cuda_constant(e, g->shape[i]));
         }
         const int all = bt_cuda_math64(e, "arith.muli", rows, each);
-        region_begin(e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), pack, all));
-        enter_row(e, bt_cuda_math64(e, "arith.divui", pack, each));
-        e->column[0] = bt_cuda_math64(e, "arith.muli", bt_cuda_math64(e, "arith.remui", pack, each),
-                                      constant(e, lanes));
+        bt_cuda_region_begin(e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), pack, all));
+        bt_cuda_enter_row(e, bt_cuda_divide(e, "arith.divui", pack, each));
+        e->column[0] = bt_cuda_math64(e, "arith.muli", bt_cuda_divide(e, "arith.remui", pack, each),
+                                      bt_cuda_constant(e, lanes));
         stores_of_pack(e, 0);
-        region_end(e);
+        bt_cuda_region_end(e);
         return;
     }
-    const int count = g->dynamic_rows ? e->rows : constant(e, cols);
-    const int from = bt_cuda_math64(e, "arith.muli", pack, constant(e, lanes));
-    const int to = bt_cuda_math64(e, "arith.addi", from, constant(e, lanes));
-    enter_row(e, BT_CUDA_NONE);
+    const int count = g->dynamic_rows ? e->rows : bt_cuda_constant(e, cols);
+    const int from = bt_cuda_math64(e, "arith.muli", pack, bt_cuda_constant(e, lanes));
+    const int to = bt_cuda_math64(e, "arith.addi", from, bt_cuda_constant(e, lanes));
+    bt_cuda_enter_row(e, BT_CUDA_NONE);
     e->column[0] = from;
-    region_begin(e, bt_ir_compare(&e->ir, "cmpi ule", bt_cuda_i64(), to, count));
+    bt_cuda_region_begin(e, bt_ir_compare(&e->ir, "cmpi ule", bt_cuda_i64(), to, count));
     stores_of_pack(e, 0);
     --e->ir.depth;
     bt_ir_line(&e->ir, "} else {");
     ++e->ir.depth;
     e->lanes = 1; // what is left, one element at a time
-    const int one = constant(e, 1), at = e->ir.next++;
+    const int one = bt_cuda_constant(e, 1), at = e->ir.next++;
     bt_ir_line(&e->ir, "scf.for %%v%d = %%v%d to %%v%d step %%v%d : i64 {", at, from, count, one);
     ++e->ir.depth;
     e->column[0] = at;
     bt_cuda_forget(e);
     stores_of_pack(e, 0);
-    region_end(e);
+    bt_cuda_region_end(e);
     e->lanes = lanes;
-    region_end(e);
+    bt_cuda_region_end(e);
 }
 
 static void row(bt_cuda_emitter *e)
 {
     const bt_fused *g = e->group;
     const int64_t cols = g->shape[g->rank - 1], span = (int64_t)e->row_threads * e->lanes;
-    const int block = number(e, "block_id");
-    int thread = number(e, "thread_id"), at = block;
+    const int block = bt_cuda_number(e, "block_id");
+    int thread = bt_cuda_number(e, "thread_id"), at = block;
     if (e->block_rows > 1) {
-        const int width = constant(e, e->row_threads);
-        int rows = g->dynamic_rows ? e->rows : constant(e, g->shape[0]);
+        const int width = bt_cuda_constant(e, e->row_threads);
+        int rows = g->dynamic_rows ? e->rows : bt_cuda_constant(e, g->shape[0]);
         for (int i = 1; i + 1 < g->rank; ++i) {
-            rows = bt_cuda_math64(e, "arith.muli", rows, constant(e, g->shape[i]));
+            rows = bt_cuda_math64(e, "arith.muli", rows, bt_cuda_constant(e, g->shape[i]));
         }
-        at = bt_cuda_math64(e, "arith.addi",
-                            bt_cuda_math64(e, "arith.muli", block, constant(e, e->block_rows)),
-                            bt_cuda_math64(e, "arith.divui", thread, width));
-        thread = bt_cuda_math64(e, "arith.remui", thread, width);
-        region_begin(e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), at, rows)); // whole warps
+        at = bt_cuda_math64(
+            e, "arith.addi",
+            bt_cuda_math64(e, "arith.muli", block, bt_cuda_constant(e, e->block_rows)),
+            bt_cuda_divide(e, "arith.divui", thread, width));
+        thread = bt_cuda_divide(e, "arith.remui", thread, width);
+        bt_cuda_region_begin(
+            e, bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), at, rows)); // whole warps
     }
     e->thread = bt_ir_convert(&e->ir, "arith.trunci", bt_cuda_i64(), i32(), thread);
-    enter_row(e, at);
-    const int start = bt_cuda_math64(e, "arith.muli", thread, constant(e, e->lanes));
+    bt_cuda_enter_row(e, at);
+    const int start = bt_cuda_math64(e, "arith.muli", thread, bt_cuda_constant(e, e->lanes));
     for (int k = 0; k < e->packs; ++k) {
-        e->column[k] = bt_cuda_math64(e, "arith.addi", start, constant(e, k * span));
-        e->inside[k] = (k + 1) * span > cols ? bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(),
-                                                             e->column[k], constant(e, cols))
-                                             : BT_CUDA_NONE;
+        e->column[k] = bt_cuda_math64(e, "arith.addi", start, bt_cuda_constant(e, k * span));
+        e->inside[k] = (k + 1) * span > cols
+                           ? bt_ir_compare(&e->ir, "cmpi ult", bt_cuda_i64(), e->column[k],
+                                           bt_cuda_constant(e, cols))
+                           : BT_CUDA_NONE;
     }
     // Loads first, so that all are under way before the first reduction waits; what is overwritten
     // is read before.
@@ -192,13 +205,13 @@ static void row(bt_cuda_emitter *e)
     for (int i = 0; i < g->code_count; ++i) {
         if (bt_cuda_is_store(g->code[i].op) && stores_scalar(e, i)) {
             (void)bt_cuda_use(e, g->code[i].a, BT_CUDA_NONE);
-            region_begin(e, leader);
+            bt_cuda_region_begin(e, leader);
             bt_cuda_store(e, i, BT_CUDA_NONE);
-            region_end(e);
+            bt_cuda_region_end(e);
         }
     }
     if (e->block_rows > 1) {
-        region_end(e);
+        bt_cuda_region_end(e);
     }
 }
 
@@ -215,30 +228,44 @@ static void shared_arrays(bt_cuda_emitter *e)
     }
 }
 
-static void kernel(bt_cuda_emitter *e)
+static void function(bt_cuda_emitter *e, const char *name, void (*body)(bt_cuda_emitter *))
 {
     const int count = e->group->operand_count;
-    bt_str_append(&e->ir.out, "module attributes {gpu.container_module} {\ngpu.module @m {\n");
-    e->ir.depth = 1;
-    shared_arrays(e);
-    bt_str_append(&e->ir.out, "  gpu.func @kernel(");
+    const bool column = e->group->kind == BT_FUSED_COLUMN;
+    bt_str_format(&e->ir.out, "  gpu.func @%s(", name);
     for (int k = 0; k < count; ++k) {
         bt_str_format(&e->ir.out, "%%v%d: !llvm.ptr<1>, ", k);
     }
-    bt_str_format(&e->ir.out,
-                  "%%v%d: i64) kernel attributes {known_block_size = array<i32: %d, 1, 1>} {\n",
-                  count, e->threads);
+    bt_str_format(&e->ir.out, "%%v%d: i64", count);
+    if (column) {
+        bt_str_format(&e->ir.out, ", %%v%d: !llvm.ptr<1>", count + 1);
+    }
+    bt_str_format(&e->ir.out, ") kernel attributes {known_block_size = array<i32: %d, 1, 1>} {\n",
+                  e->threads);
     e->rows = count;
-    e->ir.next = count + 1;
+    e->parts = count + 1;
+    e->ir.next = count + 2;
     e->ir.depth = 2;
     bt_cuda_forget(e);
-    if (e->group->kind == BT_FUSED_ROW) {
-        row(e);
-    } else {
-        elementwise(e);
-    }
+    body(e);
     bt_ir_line(&e->ir, "gpu.return");
-    bt_str_append(&e->ir.out, "  }\n}\n}\n");
+    bt_str_append(&e->ir.out, "  }\n");
+}
+
+static void module(bt_cuda_emitter *e)
+{
+    const bt_fused_kind kind = e->group->kind;
+    bt_str_append(&e->ir.out, "module attributes {gpu.container_module} {\ngpu.module @m {\n");
+    e->ir.depth = 1;
+    if (kind == BT_FUSED_COLUMN) {
+        bt_cuda_column_arrays(e);
+        function(e, "kernel", bt_cuda_column_kernel);
+        function(e, "finish", bt_cuda_column_finish);
+    } else {
+        shared_arrays(e);
+        function(e, "kernel", kind == BT_FUSED_ROW ? row : elementwise);
+    }
+    bt_str_append(&e->ir.out, "}\n}\n");
 }
 
 // ---- shapes -------------------------------------------------------------------------------------
@@ -298,13 +325,15 @@ static void choose(bt_cuda_emitter *e, const bt_fused *group)
     e->inside[0] = BT_CUDA_NONE;
     if (group->kind == BT_FUSED_ROW) {
         choose_row_threads(e);
+    } else if (group->kind == BT_FUSED_COLUMN) {
+        e->threads = bt_cuda_column_threads();
     }
 }
 
 static const char *refuses(const bt_cuda_emitter *e)
 {
     const bt_fused *g = e->group;
-    if (g->kind != BT_FUSED_ELEMENTWISE && g->kind != BT_FUSED_ROW) {
+    if (g->kind > BT_FUSED_COLUMN) {
         return "no CUDA code is generated for groups of this kind";
     }
     if (g->kind == BT_FUSED_ROW &&
@@ -314,11 +343,12 @@ static const char *refuses(const bt_cuda_emitter *e)
     for (int k = 0; k < g->operand_count; ++k) {
         const int64_t stride = g->operands[k].stride[g->rank - 1];
         if ((stride != 0 && stride != 1) ||
-            (g->kind == BT_FUSED_ELEMENTWISE && stride == 0 && g->operands[k].is_written)) {
+            (g->kind != BT_FUSED_ROW && stride == 0 && g->operands[k].is_written &&
+             (g->kind == BT_FUSED_ELEMENTWISE || g->shape[g->rank - 1] > 1))) {
             return "no CUDA code is generated for inner strides but 0 and 1";
         }
     }
-    return NULL;
+    return g->kind == BT_FUSED_COLUMN ? bt_cuda_column_refuses(e) : NULL;
 }
 
 const char *bt_emit_cuda_refuses(const bt_fused *group)
@@ -343,26 +373,53 @@ bt_status bt_emit_cuda(const bt_fused *group, bt_emitted_cuda *out)
                                       bt_fused_kind_text(group->kind), why)
                            : BT_OK;
     if (status == BT_OK) {
-        kernel(e);
+        module(e);
         status = bt_str_status(&e->ir.out);
     }
     out->text = e->ir.out;
     out->threads = e->threads;
     out->block_rows = e->block_rows;
     out->block_elements = (int64_t)e->threads * lanes;
+    out->tile_columns = (int64_t)BT_CUDA_WARP * lanes;
     out->alignment_bytes = 16;
     bt_mem_free(e);
     return status;
 }
 
-int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows)
+static int64_t outer_elements(const bt_fused *group, int64_t rows)
 {
-    const bool by_row = group->kind == BT_FUSED_ROW;
     int64_t count = group->dynamic_rows ? rows : group->shape[0];
-    for (int i = 1; i < group->rank - by_row; ++i) {
+    for (int i = 1; i + 1 < group->rank; ++i) {
         count *= group->shape[i];
     }
-    count = by_row && group->rank == 1 ? 1 : count;
-    const int64_t each = by_row ? emitted->block_rows : emitted->block_elements;
-    return (count + each - 1) / each;
+    return count;
+}
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t bt_emit_blocks(const bt_fused *group, const bt_emitted_cuda *emitted, int64_t rows)
+{
+    const int64_t cols = group->shape[group->rank - 1], outer = outer_elements(group, rows);
+    if (group->kind == BT_FUSED_ROW) {
+        return divide_up(group->rank == 1 ? 1 : outer, emitted->block_rows);
+    }
+    if (group->kind == BT_FUSED_COLUMN) {
+        return divide_up(outer, BT_CUDA_CHUNK) * divide_up(cols, emitted->tile_columns);
+    }
+    return divide_up(group->rank == 1 ? outer : outer * cols, emitted->block_elements);
+}
+
+int64_t bt_emit_finish_blocks(const bt_fused *group)
+{
+    return group->kind == BT_FUSED_COLUMN ? divide_up(group->shape[group->rank - 1], BT_CUDA_WARP)
+                                          : 0;
+}
+
+int64_t bt_emit_parts_bytes(const bt_fused *group, int64_t rows)
+{
+    const int64_t chunks = divide_up(outer_elements(group, rows), BT_CUDA_CHUNK);
+    return group->kind == BT_FUSED_COLUMN
+               ? chunks * bt_cuda_column_sums(group, NULL) * group->shape[group->rank - 1] *
+                     (int64_t)sizeof(double)
+               : 0;
 }

@@ -5,7 +5,13 @@
 #include "framework/compiler/emit.h"
 #include "framework/compiler/ir.h"
 
-enum { BT_CUDA_NONE = -1, BT_CUDA_PACKS_MOST = 8, BT_CUDA_WARP = 32 };
+enum {
+    BT_CUDA_NONE = -1,
+    BT_CUDA_PACKS_MOST = 8,
+    BT_CUDA_WARP = 32,
+    BT_CUDA_COLUMN_SUMS = 4,       // of a group, at most
+    BT_CUDA_SHARED_MOST = 48 << 10 // bytes of a block
+};
 
 // A group that is being written. A vector is written once a pack, where it is first asked for,
 // outside of every region but the kernel's own: only loads and stores past a row's end are in one.
@@ -15,6 +21,7 @@ typedef struct bt_cuda_emitter {
     int lanes, packs, threads;
     int row_threads, block_rows;        // ROW
     int rows;                           // value: the argument
+    int parts;                          // value: COLUMN: the last argument
     int offset[BT_FUSED_OPERANDS_MOST]; // values: the row's first element
     int axis_index[BT_MAX_RANK];        // values: places on the outer axes
     int row;                            // value: the row's number
@@ -38,6 +45,29 @@ static inline bool bt_cuda_is_store(bt_fused_op op)
 
 static inline bt_ir_type bt_cuda_i64(void) { return bt_ir_make(BT_IR_I64, 0); }
 
+// ---- emit_cuda.c --------------------------------------------------------------------------------
+int bt_cuda_constant(bt_cuda_emitter *e, int64_t value);
+// The block's or thread's number as i64: "block_id", "thread_id".
+int bt_cuda_number(bt_cuda_emitter *e, const char *what);
+// "arith.divui" or "arith.remui" of i64 values below 2^32.
+int bt_cuda_divide(bt_cuda_emitter *e, const char *op, int a, int b);
+// axis_index and offset of a row; row BT_CUDA_NONE: 0.
+void bt_cuda_enter_row(bt_cuda_emitter *e, int row);
+void bt_cuda_region_begin(bt_cuda_emitter *e, int condition);
+void bt_cuda_region_end(bt_cuda_emitter *e);
+
+// ---- emit_cuda_column.c -------------------------------------------------------------------------
+// Bodies of the two kernels of a column group, and the shared memory of both.
+void bt_cuda_column_kernel(bt_cuda_emitter *e);
+void bt_cuda_column_finish(bt_cuda_emitter *e);
+void bt_cuda_column_arrays(bt_cuda_emitter *e);
+int bt_cuda_column_threads(void); // of a block of both
+// Which instructions they are, at most BT_CUDA_COLUMN_SUMS (NULL: not wanted); how many.
+int bt_cuda_column_sums(const bt_fused *group, int *sums);
+// Why there is no code; NULL: there is.
+const char *bt_cuda_column_refuses(const bt_cuda_emitter *e);
+
+// ---- emit_cuda_value.c --------------------------------------------------------------------------
 int bt_cuda_math64(bt_cuda_emitter *e, const char *op, int a, int b);
 bt_ir_type bt_cuda_type(const bt_cuda_emitter *e, bt_dtype dtype, int lanes);
 // An instruction's result at a pack; pack NONE: a scalar.

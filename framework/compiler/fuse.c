@@ -2,7 +2,8 @@
 //
 // A unit is a group or a call that is in none. Along each edge of the graph, in order, the two
 // units are tried as one: they must form a group (bt_fused_of_nodes), no path may lead from one to
-// the other through a third, and what the group costs must be less than what its parts do.
+// the other through a third, and what the group costs must be less than what its parts do. Then
+// elementwise units that read one value are tried likewise.
 #include "framework/compiler/fuse.h"
 
 #include <inttypes.h>
@@ -98,12 +99,57 @@ static int64_t parts_bytes(const fuser *f, int count)
     return bytes;
 }
 
-static void try_join(fuser *f, int producer, int consumer)
+int64_t bt_fuse_launch_bytes(const bt_fuse_options *options)
+{
+    return options->launch_bytes ? options->launch_bytes : LAUNCH_BYTES;
+}
+
+// What a unit moves as it is.
+static int64_t unit_bytes(fuser *f, int unit)
+{
+    const char *why = NULL;
+    const int count = join(f, unit, unit);
+    if (count == 1) {
+        return node_bytes(f->graph, &f->graph->nodes[unit]);
+    }
+    bt_fused_of_nodes(f->graph, &f->options, f->joined, count, f->trial, &why);
+    return bt_fused_bytes(f->trial);
+}
+
+static bool costs_less(fuser *f, int a, int b, int count, bool siblings, int64_t *before)
+{
+    const int64_t after = bt_fused_bytes(f->trial), launch = bt_fuse_launch_bytes(&f->options);
+    *before = parts_bytes(f, count);
+    return siblings ? after < unit_bytes(f, a) + unit_bytes(f, b) + launch
+                    : after < *before + (count - 1) * launch;
+}
+
+// Of the forward and the backward, where values are made again to keep less between the two.
+static bool mixes_phases(const fuser *f, int count)
+{
+    bool forward = false, backward = false;
+    for (int i = 0; i < count; ++i) {
+        const bool first = f->graph->nodes[f->joined[i]].phase == BT_DAG_FORWARD;
+        forward = forward || first;
+        backward = backward || !first;
+    }
+    return f->options.rematerialize && forward && backward;
+}
+
+// Siblings read one value and neither reads the other.
+static void try_join(fuser *f, int producer, int consumer, bool siblings)
 {
     const int a = f->unit[producer], b = f->unit[consumer];
     const char *why = NULL;
-    const int count = join(f, a, b);
+    int64_t before = 0;
+    int count = join(f, a, b);
     bt_fused_of_nodes(f->graph, &f->options, f->joined, count, f->trial, &why);
+    if (!why && mixes_phases(f, count)) {
+        why = "one is of the forward, the other of the backward";
+    }
+    if (!why && siblings && f->trial->kind != BT_FUSED_ELEMENTWISE) {
+        why = "they share an operand only, and one of them reduces";
+    }
     if (!why && f->options.kinds && !(f->options.kinds >> f->trial->kind & 1U)) {
         why = "groups of this kind are not made";
     }
@@ -117,12 +163,13 @@ static void try_join(fuser *f, int producer, int consumer)
         decide(f, producer, consumer, why);
         return;
     }
-    const int64_t before = parts_bytes(f, count), after = bt_fused_bytes(f->trial);
-    const int64_t launch = f->options.launch_bytes ? f->options.launch_bytes : LAUNCH_BYTES;
-    if (after >= before + (count - 1) * launch) {
+    const int64_t after = bt_fused_bytes(f->trial);
+    const bt_fused_kind kind = f->trial->kind;
+    if (!costs_less(f, a, b, count, siblings, &before)) {
         decide(f, producer, consumer, "they cost more together");
         return;
     }
+    count = join(f, a, b);
     for (int i = 0; i < count; ++i) {
         f->unit[f->joined[i]] = a < b ? a : b;
     }
@@ -130,7 +177,48 @@ static void try_join(fuser *f, int producer, int consumer)
                   "%s of node %d joins node %d: %s group of %d calls moves %" PRId64
                   " bytes instead of %" PRId64 "\n",
                   bt_kernel_op_name(f->graph->nodes[consumer].op), consumer, producer,
-                  bt_fused_kind_text(f->trial->kind), count, after, before);
+                  bt_fused_kind_text(kind), count, after, before);
+}
+
+static int producer_of(const fuser *f, const bt_dag_operand *x)
+{
+    return x->value >= 0 ? f->graph->values[x->value].producer : -1;
+}
+
+// A sum of columns with the calls that work for it alone, before these join others.
+static bool join_column(fuser *f, int sum, const int *uses)
+{
+    for (int i = 0; i <= sum; ++i) {
+        const bt_dag_node *node = &f->graph->nodes[i];
+        for (int k = 0; k < node->operand_count && f->unit[i] == f->unit[sum]; ++k) {
+            const int producer = producer_of(f, &node->operands[k]);
+            if (producer >= 0 && uses[node->operands[k].value] == 1 &&
+                f->unit[producer] != f->unit[i]) {
+                try_join(f, producer, i, false);
+                if (f->unit[producer] == f->unit[sum]) {
+                    return true; // calls before this one may follow
+                }
+            }
+        }
+    }
+    return false;
+}
+
+static bt_status join_columns(fuser *f)
+{
+    void *uses = NULL;
+    BT_TRY(bt_mem_alloc((size_t)f->graph->value_count + 1, sizeof(int), &uses));
+    bt_dag_uses(f->graph, uses);
+    for (int i = 0; i < f->graph->node_count; ++i) {
+        const bt_dag_node *node = &f->graph->nodes[i];
+        if (node->op == BT_KERNEL_REDUCE_SUM &&
+            ((const bt_reduce_sum_args *)node->args)->inner > 1) {
+            while (join_column(f, i, uses)) {
+            }
+        }
+    }
+    bt_mem_free(uses);
+    return BT_OK;
 }
 
 static void join_all(fuser *f)
@@ -139,11 +227,47 @@ static void join_all(fuser *f)
     for (int i = 0; i < g->node_count; ++i) {
         const bt_dag_node *node = &g->nodes[i];
         for (int k = 0; k < node->operand_count; ++k) {
-            const int value = node->operands[k].value;
-            const int producer = value >= 0 ? g->values[value].producer : -1;
+            const int producer = producer_of(f, &node->operands[k]);
             if (producer >= 0 && f->unit[producer] != f->unit[i]) {
-                try_join(f, producer, i);
+                try_join(f, producer, i, false);
             }
+        }
+    }
+}
+
+static bool is_elementwise(const bt_dag_node *node)
+{
+    bt_fused_kind kind = BT_FUSED_ROW;
+    int rank = 0;
+    int64_t shape[BT_MAX_RANK];
+    return bt_fuse_space_of(node, &kind, &rank, shape) == NULL && kind == BT_FUSED_ELEMENTWISE;
+}
+
+static bool reads(const bt_dag_node *node, int value)
+{
+    for (int k = 0; k < node->operand_count; ++k) {
+        if (node->operands[k].value == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Each elementwise call with the one before that reads the same large value.
+static void join_siblings(fuser *f)
+{
+    const bt_dag *g = f->graph;
+    for (int value = 0; value < g->value_count; ++value) {
+        int last = -1;
+        const bool large = g->values[value].size_bytes >= bt_fuse_launch_bytes(&f->options);
+        for (int i = 0; i < g->node_count && large; ++i) {
+            if (!reads(&g->nodes[i], value) || !is_elementwise(&g->nodes[i])) {
+                continue;
+            }
+            if (last >= 0 && f->unit[last] != f->unit[i]) {
+                try_join(f, last, i, true);
+            }
+            last = i;
         }
     }
 }
@@ -219,8 +343,10 @@ bt_status bt_dag_fuse(const bt_dag *graph, const bt_fuse_options *options, bt_fu
         for (int i = 0; i < graph->node_count; ++i) {
             f.unit[i] = i;
         }
+        status = join_columns(&f);
         join_all(&f);
-        status = keep_groups(&f);
+        join_siblings(&f);
+        status = status ? status : keep_groups(&f);
     }
     bt_mem_free(unit);
     bt_mem_free(joined);

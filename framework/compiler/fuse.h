@@ -18,7 +18,9 @@
 typedef struct bt_fuse_options {
     unsigned kinds;       // bit k: groups of bt_fused_kind k may be made; 0: all
     int64_t launch_bytes; // what a launch costs, in bytes that memory moves meanwhile; 0: 1 MiB
-    bool any_order;       // row sums in the type, in an order that the emitter chooses
+    bool any_order;       // sums in the type, in an order that the emitter chooses; quotients by a
+                          // value per row within 1.5 ulp
+    bool rematerialize;   // cheap values are made again where they are read (form.h)
     bool rows_alone;      // softmax and LayerNorm, good kernels of their own, join nothing
     bool dynamic_rows;    // groups whose code serves any number of rows
     // Whether code can be generated: why not, NULL: it can. NULL: any group.
@@ -39,6 +41,8 @@ typedef struct bt_fusion_plan {
     int node_count;
     bt_str decisions; // a line each
 } bt_fusion_plan;
+
+int64_t bt_fuse_launch_bytes(const bt_fuse_options *options);
 
 // Owns    the caller, until bt_fusion_plan_release, also after a failure
 // Errors  OUT_OF_MEMORY

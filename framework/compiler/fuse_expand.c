@@ -107,6 +107,18 @@ static void slope(bt_fuse_build *b, const bt_dag_node *node)
     bt_fuse_define(b, node, THIRD, domain, dx);
 }
 
+// One division a row in place of one an element, where a bound is enough: 1.5 ulp.
+static int quotient(bt_fuse_build *b, int x, int y)
+{
+    const bt_fused *g = b->group;
+    const bt_fused_extent extent = b->why || y < 0 ? BT_FUSED_FULL : g->code[y].extent;
+    if (!b->any_order || (extent != BT_FUSED_PER_ROW && extent != BT_FUSED_SCALAR)) {
+        return binary(b, BT_FUSED_DIV, x, y);
+    }
+    const int one = constant(b, g->code[y].dtype, 1);
+    return binary(b, BT_FUSED_MUL, x, binary(b, BT_FUSED_DIV, one, y));
+}
+
 static void two(bt_fuse_build *b, const bt_dag_node *node)
 {
     static const bt_fused_op ops[BT_BINARY_COUNT] = {[BT_BINARY_ADD] = BT_FUSED_ADD,
@@ -135,7 +147,9 @@ static void two(bt_fuse_build *b, const bt_dag_node *node)
     }
     const int x = bt_fuse_load(b, node, FIRST, domain, args->rank, args->shape, args->a_stride);
     const int y = bt_fuse_load(b, node, SECOND, domain, args->rank, args->shape, args->b_stride);
-    bt_fuse_define(b, node, THIRD, domain, binary(b, ops[args->function], x, y));
+    bt_fuse_define(b, node, THIRD, domain,
+                   args->function == BT_BINARY_DIV ? quotient(b, x, y)
+                                                   : binary(b, ops[args->function], x, y));
 }
 
 static void copy(bt_fuse_build *b, const bt_dag_node *node)
@@ -225,8 +239,8 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
 {
     const bt_reduce_sum_args *args = node->args;
     const bool row = args->inner == 1;
-    const bt_fused_order any = {.sum = BT_F64};
-    const bt_dtype type = row ? sum_type(b, args->dtype) : BT_F64;
+    const bt_dtype type = sum_type(b, args->dtype);
+    const bt_fused_order any = {.sum = type};
     if (!is_real(b, args->dtype)) {
         return;
     }
@@ -235,7 +249,7 @@ static void sum(bt_fuse_build *b, const bt_dag_node *node)
     }
     const int x = load(b, node, FIRST);
     const int total = row ? row_sum(b, x, args->dtype)
-                          : reduce(b, BT_FUSED_COLUMN_SUM, cast(b, x, BT_F64), -1, any);
+                          : reduce(b, BT_FUSED_COLUMN_SUM, cast(b, x, type), -1, any);
     int y = binary(b, BT_FUSED_MUL, constant(b, type, args->scale), total);
     if (args->accumulate && row) {
         const int before = load_flat(b, node, SECOND, BT_FUSE_ROWS);

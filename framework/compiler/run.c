@@ -20,8 +20,8 @@ struct bt_compiled {
     bt_emitted_cuda cuda;            // without the text
     const bt_device *device;         // borrowed; NULL: the CPU
     const bt_generated_table *table; // of the backend
-    bt_generated generated;
-    bt_emitted emitted; // without the text; of the CPU, as all below
+    bt_generated generated, finish;  // the group's kernel; COLUMN: its second one, else zeroed
+    bt_emitted emitted;              // without the text; of the CPU, as all below
     bt_object object;
     kernel_fn kernel, past; // past NULL: there is none
     int64_t written_bytes;  // of one row of axis 0
@@ -134,6 +134,9 @@ static bt_status compile_cuda(bt_compiled *c, const bt_device *device, bt_code_c
                  ? status
                  : assemble(c, cache ? cache : &none, &target, bt_str_text(&c->cuda.text), &code);
     status = status ? status : c->table->load(device, code.bytes, "kernel", &c->generated);
+    if (status == BT_OK && bt_emit_finish_blocks(&c->group)) {
+        status = c->table->load(device, code.bytes, "finish", &c->finish);
+    }
     bt_code_release(&code);
     bt_str_release(&c->cuda.text);
     return status;
@@ -198,11 +201,18 @@ static bool goes_past(const bt_compiled *c, int64_t rows, void *const *operands)
     return true;
 }
 
+int64_t bt_compiled_workspace_bytes(const bt_compiled *c, int64_t rows)
+{
+    return c->device ? bt_emit_parts_bytes(&c->group, rows) : 0;
+}
+
 static bt_status run_cuda(const bt_compiled *c, bt_stream stream, int64_t rows,
-                          void *const *operands)
+                          void *const *operands, void *workspace)
 {
     const int count = c->group.operand_count;
-    void *parameters[BT_FUSED_OPERANDS_MOST + 1];
+    const int64_t blocks = bt_emit_blocks(&c->group, &c->cuda, rows);
+    const int64_t finish_blocks = bt_emit_finish_blocks(&c->group);
+    void *parameters[BT_FUSED_OPERANDS_MOST + 2];
     void *pointers[BT_FUSED_OPERANDS_MOST];
     for (int i = 0; i < count; ++i) {
         if ((uintptr_t)operands[i] % (uintptr_t)c->cuda.alignment_bytes) {
@@ -213,20 +223,29 @@ static bt_status run_cuda(const bt_compiled *c, bt_stream stream, int64_t rows,
         pointers[i] = operands[i];
         parameters[i] = &pointers[i];
     }
+    if (blocks > (int64_t)UINT32_MAX / c->cuda.threads) {
+        return bt_error(BT_STATUS_UNSUPPORTED,
+                        "%lld blocks of %d threads; generated code counts "
+                        "at most 2^32 threads",
+                        (long long)blocks, c->cuda.threads);
+    }
     parameters[count] = &rows;
-    return c->table->launch(c->device, &c->generated, bt_emit_blocks(&c->group, &c->cuda, rows),
-                            c->cuda.threads, parameters, stream);
+    parameters[count + 1] = &workspace;
+    BT_TRY(c->table->launch(c->device, &c->generated, blocks, c->cuda.threads, parameters, stream));
+    return finish_blocks ? c->table->launch(c->device, &c->finish, finish_blocks, c->cuda.threads,
+                                            parameters, stream)
+                         : BT_OK;
 }
 
 bt_status bt_compiled_run(const bt_compiled *c, bt_stream stream, int64_t rows,
-                          void *const *operands)
+                          void *const *operands, void *workspace)
 {
     if (rows < 0 || (!c->group.dynamic_rows && rows != c->group.shape[0])) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "a compiled group of %lld rows is given %lld",
                         (long long)c->group.shape[0], (long long)rows);
     }
     if (c->device) {
-        return run_cuda(c, stream, rows, operands);
+        return run_cuda(c, stream, rows, operands, workspace);
     }
     const int64_t tasks = bt_emit_tasks(&c->group, &c->emitted, rows);
     const bool past = goes_past(c, rows, operands);
@@ -247,11 +266,28 @@ bt_status bt_compiled_run(const bt_compiled *c, bt_stream stream, int64_t rows,
     return BT_OK;
 }
 
+bt_status bt_compiled_run_in(bt_context *context, const bt_compiled *c, int64_t rows,
+                             void *const *operands)
+{
+    const int64_t bytes = bt_compiled_workspace_bytes(c, rows);
+    void *workspace = NULL;
+    if (bytes) {
+        BT_TRY(bt_pool_alloc(context->pool, (size_t)bytes, context->stream, "column sums",
+                             &workspace));
+    }
+    const bt_status status = bt_compiled_run(c, context->stream, rows, operands, workspace);
+    if (bytes) {
+        bt_pool_free(context->pool, workspace);
+    }
+    return status;
+}
+
 void bt_compiled_release(bt_compiled *c)
 {
     if (c) {
         if (c->table) {
             c->table->unload(&c->generated);
+            c->table->unload(&c->finish);
         }
         bt_object_release(&c->object);
         bt_emitted_release(&c->emitted);

@@ -25,10 +25,16 @@ BT_CHECKED bt_status bt_compile_ahead(const bt_target *target, const bt_fused *g
                                       bt_code_cache *cache);
 // operands: memory of each operand of the group, in its order, borrowed. rows: the size of axis 0;
 // only of a group with dynamic rows may it differ from the group's. stream: of the device that the
-// group was compiled for; NULL on the CPU.
+// group was compiled for; NULL on the CPU. workspace: as much of the device's memory as
+// bt_compiled_workspace_bytes says, free again behind the call; NULL where that is 0.
 // Errors  INVALID_ARGUMENT (rows; on CUDA memory that does not begin on 16 bytes), INTERNAL
 BT_CHECKED bt_status bt_compiled_run(const bt_compiled *compiled, bt_stream stream, int64_t rows,
-                                     void *const *operands);
+                                     void *const *operands, void *workspace);
+int64_t bt_compiled_workspace_bytes(const bt_compiled *compiled, int64_t rows);
+// The same with workspace of the context's pool, on its stream.
+// Errors  as bt_compiled_run; OUT_OF_MEMORY
+BT_CHECKED bt_status bt_compiled_run_in(bt_context *context, const bt_compiled *compiled,
+                                        int64_t rows, void *const *operands);
 void bt_compiled_release(bt_compiled *compiled);
 
 // ---- groups of a graph --------------------------------------------------------------------------

@@ -87,7 +87,7 @@ bt_status bt_compiler_launch(void *self, bt_context *context, const bt_fused *gr
     BT_TRY(bt_compiler_get(c, context->device, group, &compiled));
     ++c->runs;
     if (compiled) {
-        return bt_compiled_run(compiled, context->stream, group->shape[0], at);
+        return bt_compiled_run_in(context, compiled, group->shape[0], at);
     }
     ++c->fallbacks;
     return bt_fused_interpret(NULL, context, group, at);

@@ -62,6 +62,7 @@ static void release_variant(bt_step_variant *v)
         bt_fusion_plan_release(&v->fusion);
         bt_dag_release(&v->graph);
         bt_mem_free(v->codes);
+        bt_mem_free(v->half_turns);
         bt_mem_free(v->sources);
         bt_mem_free(v->gradients);
         bt_mem_free(v->memory);
@@ -74,9 +75,11 @@ static void release_variant(bt_step_variant *v)
 bt_fuse_options bt_compiled_step_options(bt_target_kind kind)
 {
     const bool cpu = kind == BT_TARGET_CPU;
-    return (bt_fuse_options){.kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW,
+    return (bt_fuse_options){.kinds = 1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW |
+                                      (cpu ? 0 : 1U << BT_FUSED_COLUMN),
                              .any_order = !cpu,
                              .rows_alone = !cpu,
+                             .rematerialize = !cpu,
                              .dynamic_rows = true,
                              .refuses = cpu ? NULL : bt_emit_cuda_refuses};
 }
@@ -136,11 +139,12 @@ static bt_status compile(bt_compiled_step *step, const bt_batch *batch, bt_step_
 {
     const bool cpu = step->context->device->backend->kind == BT_DEVICE_CPU;
     const bt_fuse_options options = bt_compiled_step_options(cpu ? BT_TARGET_CPU : BT_TARGET_CUDA);
+    bt_formed formed;
     BT_TRY(bt_step_capture(step, batch, v));
     if (v->kind.reason[0]) {
         return BT_OK;
     }
-    BT_TRY(bt_dag_fuse(&v->graph, &options, &v->fusion));
+    BT_TRY(bt_dag_form(&v->graph, v->half_turns, &options, &v->fusion, &formed));
     BT_TRY(compile_groups(step, v));
     v->kind.compiled = v->kind.groups > 0;
     return v->kind.compiled ? make_program(v, step->model->params->count) : BT_OK;
@@ -175,7 +179,7 @@ static bt_status add_variant(bt_compiled_step *step, const bt_batch *batch, bool
 static bt_status launch(void *self, bt_context *context, const bt_fused *group, void *const *at)
 {
     const bt_step_variant *v = self;
-    return bt_compiled_run(v->codes[group->number], context->stream, group->shape[0], at);
+    return bt_compiled_run_in(context, v->codes[group->number], group->shape[0], at);
 }
 
 static bt_status run_eagerly(bt_compiled_step *step, const bt_batch *batch, bt_tensor **loss)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "framework/autograd/tape.h"
-#include "framework/compiler/simplify.h"
+#include "framework/compiler/half_turn.h"
 #include "framework/compiler/step_parts.h"
 
 static void refuse(bt_step_variant *v, const char *why)
@@ -181,13 +181,15 @@ bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch, bt_step
     const bt_params *params = step->model->params;
     void *gradients = NULL;
     bt_dag_capture capture;
-    bt_dag_simplified simplified;
     BT_TRY(bt_mem_alloc((size_t)params->count + 1, sizeof *v->gradients, &gradients));
     v->gradients = gradients;
     if (!leaves_are_plain(step, v)) {
         return BT_OK;
     }
     bt_status status = capture_graph(step, batch, v, &capture);
+    if (status == BT_OK && !v->kind.reason[0]) {
+        status = bt_dag_find_half_turns(&capture, &v->graph, &v->half_turns);
+    }
     for (int64_t i = 0; i < params->count && !v->adds; ++i) {
         BT_TENSOR_RELEASE(params->items[i].value->grad);
     }
@@ -195,5 +197,5 @@ bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch, bt_step
     BT_TRY(status);
     v->kind.calls = v->graph.node_count;
     refuse_dropout(v);
-    return v->kind.reason[0] ? BT_OK : bt_dag_simplify(&v->graph, &simplified);
+    return BT_OK;
 }

@@ -3,6 +3,7 @@
 #define BT_COMPILER_STEP_PARTS_H
 
 #include "framework/compiler/capture.h"
+#include "framework/compiler/form.h"
 #include "framework/compiler/program.h"
 #include "framework/compiler/step.h"
 
@@ -35,7 +36,8 @@ typedef struct bt_step_variant {
     bool adds; // gradients were there
     bt_compute compute;
     bt_compiled_kind kind;
-    bt_dag graph;            // as simplified
+    bt_dag graph;            // as bt_dag_form makes it
+    int64_t *half_turns;     // owned [values as captured] (half_turn.h)
     bt_fusion_plan fusion;   // without what has no code
     bt_program *program;     // owned; NULL: the step runs eagerly
     bt_compiled **codes;     // owned [fusion.count], each of the compiler; NULL: left out
@@ -55,8 +57,8 @@ struct bt_compiled_step {
 };
 
 // ---- step_capture.c -----------------------------------------------------------------------------
-// Captures the step of a batch without launching a kernel, simplifies it and finds the sources of
-// its inputs. Gradients are left as they were. variant->kind.reason is set where it cannot be.
+// Captures the step of a batch without launching a kernel and finds the sources of its inputs.
+// Gradients are left as they were. variant->kind.reason is set where it cannot be.
 BT_CHECKED bt_status bt_step_capture(bt_compiled_step *step, const bt_batch *batch,
                                      bt_step_variant *variant);
 

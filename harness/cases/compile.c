@@ -7,8 +7,8 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/compiler/capture.h"
-#include "framework/compiler/fuse.h"
-#include "framework/compiler/simplify.h"
+#include "framework/compiler/form.h"
+#include "framework/compiler/half_turn.h"
 #include "framework/compiler/step.h"
 #include "framework/nn/model.h"
 #include "harness/cases/kernel.h"
@@ -46,6 +46,7 @@ typedef struct step {
     bt_model model;
     bt_tensor *ids, *targets, *loss;
     bt_dag graph;
+    int64_t *half_turns; // owned
     bt_fusion_plan fusion;
     const char *name, *folder, *target_name;
     unsigned dumps;
@@ -94,7 +95,6 @@ static bt_status open_step(step *s)
     const bt_dtype compute = s->plan.precision == BT_PRECISION_BF16 ? BT_BF16 : BT_F32;
     const bt_shape shape = BT_SHAPE(s->plan.micro_batch, s->plan.sequence);
     BT_TRY(bt_session_open("cpu", 0, 0, &s->session));
-    context->compute = s->plan.precision == BT_PRECISION_TF32 ? BT_COMPUTE_TF32 : BT_COMPUTE_NATIVE;
     bt_params_init(&s->params, context, BT_F32, compute, s->plan.seed);
     BT_TRY(bt_model_open(&s->params, &s->plan.model, s->plan.recompute, s->plan.recompute_blocks,
                          &s->model));
@@ -124,6 +124,7 @@ static bt_status capture_step(step *s)
     const bt_status ran = run_step(s, &capture);
     bt_status status = bt_dag_capture_end(&capture, &s->graph);
     status = status ? status : ran;
+    status = status ? status : bt_dag_find_half_turns(&capture, &s->graph, &s->half_turns);
     bt_dag_capture_release(&capture);
     return status;
 }
@@ -154,7 +155,7 @@ static bt_status compile_ahead(const step *s, const bt_target *target, int64_t *
 
 static bt_status compile(step *s, bt_case_compiled *out)
 {
-    bt_dag_simplified simplified;
+    bt_formed formed;
     bt_target target = {.kind = BT_TARGET_CPU};
     bt_fuse_options options = {.kinds = 0};
     if (s->target_name) {
@@ -168,10 +169,9 @@ static bt_status compile(step *s, bt_case_compiled *out)
         out->saved += s->graph.values[i].producer >= 0 && bt_dag_is_saved(&s->graph, i);
     }
     BT_TRY(dump_graph(s, BT_COMPILE_DUMP_GRAPH));
-    BT_TRY(bt_dag_simplify(&s->graph, &simplified));
-    out->simple_calls = s->graph.node_count;
+    BT_TRY(bt_dag_form(&s->graph, s->half_turns, &options, &s->fusion, &formed));
+    out->simple_calls = formed.simplified.nodes_after;
     BT_TRY(dump_graph(s, BT_COMPILE_DUMP_SIMPLE));
-    BT_TRY(bt_dag_fuse(&s->graph, &options, &s->fusion));
     out->groups = s->fusion.count;
     for (int i = 0; i < s->fusion.count; ++i) {
         out->fused_calls += s->fusion.groups[i].node_count;
@@ -218,17 +218,19 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
                           bt_case_compiled *out)
 {
     static const char *const shard = "none"; // the plan wants some; none is read
+    *out = (bt_case_compiled){0};
     step s = {.name = cJSON_GetObjectItemCaseSensitive(item, "name")->valuestring,
               .folder = folder,
               .target_name = target,
               .dumps = dumps};
+    bt_target meant = {.kind = BT_TARGET_CPU};
+    BT_TRY(target ? bt_target_parse(target, &meant) : BT_OK);
     const bt_case_work work = {.item = item,
-                               .device = "cpu",
+                               .device = meant.kind == BT_TARGET_CUDA ? "cuda" : "cpu",
                                .train_shards = &shard,
                                .train_shard_count = 1,
                                .val_shards = &shard,
                                .val_shard_count = 1};
-    *out = (bt_case_compiled){0};
     if (bt_json_get(item, "kernel")) {
         return bt_error_context(compile_kernel(bt_json_get(item, "kernel"), target, out),
                                 "compile %s", s.name);
@@ -238,6 +240,7 @@ bt_status bt_case_compile(const cJSON *item, const char *target, const char *fol
     bt_status status = compile(&s, out);
     bt_fusion_plan_release(&s.fusion);
     bt_dag_release(&s.graph);
+    bt_mem_free(s.half_turns);
     bt_tensor_release(s.ids);
     bt_tensor_release(s.targets);
     bt_tensor_release(s.loss);

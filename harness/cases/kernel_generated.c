@@ -27,7 +27,13 @@ static bt_status launch(const bt_launch *to, const void *args)
         const void *pointer = fields[active->field_of[i]].pointer;
         memcpy(&at[i], &pointer, sizeof pointer); // args say what is written
     }
-    return bt_compiled_run(active->code, to->stream, active->group.shape[0], at);
+    return bt_compiled_run(active->code, to->stream, active->group.shape[0], at, to->workspace);
+}
+
+static size_t workspace(const bt_device *device, const void *args)
+{
+    (void)device, (void)args;
+    return (size_t)bt_compiled_workspace_bytes(active->code, active->group.shape[0]);
 }
 
 // A graph of the call: what it reads are inputs, what it writes new values. values[field]: left as
@@ -111,6 +117,7 @@ bt_status bt_kernel_generated_make(const bt_device *device, bt_kernel_op op, bt_
                          .device = device->backend->kind,
                          .dtype = dtype,
                          .name = "generated",
+                         .workspace = workspace,
                          .launch = launch};
     *out = g;
     return BT_OK;

@@ -11,8 +11,9 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "framework/compiler/capture.h"
-#include "framework/compiler/fuse.h"
-#include "framework/compiler/simplify.h"
+#include "framework/compiler/form.h"
+#include "framework/compiler/half_turn.h"
+#include "framework/compiler/step.h"
 #include "framework/nn/llama.h"
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
@@ -132,18 +133,35 @@ static void float32_agrees(void **state)
     check(BT_F32, 1e-4);
 }
 
-// Nothing of it has a kernel of its own, so it is the compiler's test as well: the step as groups,
-// interpreted, has the step's bits.
-static void its_step_fuses_and_keeps_its_bits(void **state)
+// The gradient has the bits of the step's, or differs by less than `bound` of its largest element.
+static void assert_gradient(const bt_tensor *grad, const void *got, double bound)
 {
-    (void)state;
-    const unsigned ordered =
-        1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW | 1U << BT_FUSED_PRODUCT;
+    const float *expected = bt_tensor_data(grad), *made = got;
+    const int64_t count = bt_tensor_count(grad);
+    double largest = 0, error = 0;
+    if (bound == 0) {
+        assert_memory_equal(got, expected, bt_tensor_bytes(grad));
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        const double wrong = fabs((double)made[i] - (double)expected[i]);
+        largest = fmax(largest, fabs((double)expected[i]));
+        error = !(wrong <= error) ? wrong : error;
+    }
+    if (!(error <= bound * largest)) {
+        fail_msg("%s: error %g of at most %g", grad->name, error, largest);
+    }
+}
+
+// Runs the step as groups, interpreted.
+static void check_groups(const bt_fuse_options *options, double bound, bt_formed *formed,
+                         int *kinds)
+{
     llama l = {0};
     bt_dag_capture capture;
     bt_dag g;
-    bt_dag_simplified report;
     bt_fusion_plan plan;
+    int64_t *half_turns = NULL;
     int values[32] = {0};
     int64_t offsets[32] = {0};
     open_llama(&l, BT_F32);
@@ -156,13 +174,14 @@ static void its_step_fuses_and_keeps_its_bits(void **state)
         values[i] = bt_dag_capture_value(&capture, grad, &offsets[i]);
     }
     ASSERT_OK(bt_dag_capture_end(&capture, &g));
-    ASSERT_OK(bt_dag_simplify(&g, &report));
-    ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.kinds = ordered}, &plan));
+    ASSERT_OK(bt_dag_find_half_turns(&capture, &g, &half_turns));
+    ASSERT_OK(bt_dag_form(&g, half_turns, options, &plan, formed));
+    ASSERT_OK(bt_dag_check(&g));
     int fused = 0;
     for (int i = 0; i < plan.count; ++i) {
         fused += plan.groups[i].node_count;
+        kinds[plan.groups[i].group->kind] += 1;
     }
-    assert_true(report.nodes_after < report.nodes_before);
     assert_true(fused > g.node_count / 2);
     void **memory = calloc((size_t)g.value_count, sizeof *memory);
     for (int i = 0; i < g.value_count; ++i) {
@@ -170,9 +189,8 @@ static void its_step_fuses_and_keeps_its_bits(void **state)
     }
     ASSERT_OK(bt_dag_run_fused(&l.f.context, &g, &plan, bt_fused_interpret, NULL, memory));
     for (int64_t i = 0; i < l.params.count; ++i) {
-        const bt_tensor *grad = l.params.items[i].value->grad;
-        assert_memory_equal((char *)memory[values[i]] + offsets[i], bt_tensor_data(grad),
-                            bt_tensor_bytes(grad));
+        assert_gradient(l.params.items[i].value->grad, (char *)memory[values[i]] + offsets[i],
+                        bound);
     }
     for (int i = 0; i < g.value_count; ++i) {
         if (g.values[i].is_output && g.values[i].producer >= 0) {
@@ -180,11 +198,45 @@ static void its_step_fuses_and_keeps_its_bits(void **state)
         }
     }
     free(memory);
+    free(half_turns);
     bt_fusion_plan_release(&plan);
     bt_dag_release(&g);
     bt_dag_capture_release(&capture);
     bt_tensor_release(loss);
     close_llama(&l);
+}
+
+// Nothing of it has a kernel of its own, so it is the compiler's test as well: the step as groups
+// has the step's bits.
+static void its_step_fuses_and_keeps_its_bits(void **state)
+{
+    (void)state;
+    const unsigned ordered =
+        1U << BT_FUSED_ELEMENTWISE | 1U << BT_FUSED_ROW | 1U << BT_FUSED_PRODUCT;
+    int kinds[BT_FUSED_KIND_COUNT] = {0};
+    bt_formed formed;
+    check_groups(&(bt_fuse_options){.kinds = ordered}, 0, &formed, kinds);
+    assert_true(formed.simplified.nodes_after < formed.simplified.nodes_before);
+    assert_int_equal(formed.copied, 0);
+    // With cheap values made again, the same.
+    check_groups(&(bt_fuse_options){.kinds = ordered, .rematerialize = true, .launch_bytes = 64}, 0,
+                 &formed, kinds);
+    assert_true(formed.copied > 0);
+}
+
+// As a GPU would run it: sums in any order, rotations as views, sums of columns as groups.
+static void its_step_as_a_gpu_fuses_it_is_close(void **state)
+{
+    (void)state;
+    int kinds[BT_FUSED_KIND_COUNT] = {0};
+    bt_formed formed;
+    bt_fuse_options options = bt_compiled_step_options(BT_TARGET_CUDA);
+    options.launch_bytes = 64; // its values are small
+    check_groups(&options, 1e-5, &formed, kinds);
+    assert_int_equal(formed.half_turns % 4, 0); // q and k, forward and backward
+    assert_true(formed.half_turns > 0);
+    assert_true(formed.copied > 0);
+    assert_true(kinds[BT_FUSED_COLUMN] > 0);
 }
 
 static void impossible_models_and_batches_are_refused(void **state)
@@ -214,6 +266,7 @@ int main(void)
         cmocka_unit_test(float64_agrees),
         cmocka_unit_test(float32_agrees),
         cmocka_unit_test(its_step_fuses_and_keeps_its_bits),
+        cmocka_unit_test(its_step_as_a_gpu_fuses_it_is_close),
         cmocka_unit_test(impossible_models_and_batches_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

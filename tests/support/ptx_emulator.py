@@ -91,15 +91,16 @@ class Fault(Exception):
     pass
 
 
-def parse(text):
-    """The kernel's instructions [(guard, opcode parts, operands)], labels, shared arrays."""
+def parse(text, name="kernel"):
+    """A kernel's instructions [(guard, opcode parts, operands)], labels, shared arrays."""
     text = re.sub(r"//[^\n]*", "", text)
     shared, top = {}, SHARED_BASE
-    for name, size in re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+(\w+)\[(\d+)\]", text):
-        shared[name] = top
+    for array, size in re.findall(r"\.shared\s+\.align\s+\d+\s+\.b8\s+(\w+)\[(\d+)\]", text):
+        shared[array] = top
         top += (int(size) + 255) // 256 * 256
     program, labels = [], {}
-    body = text[text.index("{") + 1 : text.rindex("}")]
+    entry = re.search(r"\.entry\s+%s\(.*?(?=\.visible|\Z)" % name, text, re.S)[0]
+    body = entry[entry.index("{") + 1 : entry.rindex("}")]
     for line in re.split(r"[;\n]", body):
         line = line.strip()
         label = re.match(r"^(\$?\w+):$", line)
@@ -140,7 +141,7 @@ class Block:
         self.program, self.labels, self.shared = kernel
         self.parameters, self.number, self.threads = parameters, number, threads
         self.memory = memory
-        self.shared_memory = bytearray(1 << 14)
+        self.shared_memory = bytearray(48 << 10)
         self.registers = [{} for _ in range(threads)]
         self.at = [0] * threads
         self.live = set(range(threads))
@@ -237,7 +238,7 @@ class Block:
             width = 64 if "64" in last or "wide" in op else 16 if "16" in last else 32
             mask = (1 << width) - 1
             values = [self.value(t, x) & mask for x in o[1:]]
-            r[o[0]] = INT_OPS[kind](*values) & mask
+            r[o[0]] = INT_OPS[kind](*values) >> (width if "hi" in op else 0) & mask
 
     def move(self, t, op, o):
         size = int(re.sub(r"\D", "", op[-1])) // 8
@@ -288,10 +289,11 @@ def sample(count, seed):
 
 class Case:
     def __init__(self, line):
-        name, kind, dtype, rows, cols, blocks, threads = line.split()
+        name, kind, dtype, rows, cols, blocks, threads, finish, parts = line.split()
         self.name, self.kind, self.half = name, kind, dtype == "bf16"
         self.rows, self.cols = int(rows), int(cols)
         self.blocks, self.threads = int(blocks), int(threads)
+        self.finish_blocks, self.parts_bytes = int(finish), int(parts)
         self.memory = Memory()
 
     def put(self, values, half):
@@ -389,16 +391,27 @@ class Case:
         out = self.put([7.0] * self.rows, False)
         return [a, ids, out], [(out, False, expected)]
 
+    def column(self, a, x, rows, y):
+        weight = self.rounded([1 + 0.01 * (c % 17) for c in range(self.cols)])
+        expected = [[v * w for v, w in zip(row, weight)] for row in rows]
+        totals = [0.5 + sum(column) for column in zip(*expected)]
+        out, y = self.put([0.5] * self.cols, False), self.put(y, self.half)
+        return [a, self.put(weight, self.half), y, out], [
+            (y, self.half, [v for row in expected for v in row]),
+            (out, False, totals, self.rows),
+        ]
+
     def text(self, folder):
         with open(os.path.join(folder, self.name + ".ptx"), encoding="ascii") as file:
             return file.read()
 
     def error(self, text):
         """The largest error in units of the bound."""
-        kernel = parse(text)
         parameters, results = self.operands()
-        for number in range(self.blocks):
-            Block(kernel, parameters + [self.rows], number, self.threads, self.memory).run()
+        parameters = parameters + [self.rows, self.memory.add(bytes(self.parts_bytes))]
+        for name, blocks in (("kernel", self.blocks), ("finish", self.finish_blocks)):
+            for number in range(blocks):
+                Block(parse(text, name), parameters, number, self.threads, self.memory).run()
         worst = 0.0
         for place, half, expected, *scales in results:
             scale = scales[0] if scales else max(abs(want) for want in expected)

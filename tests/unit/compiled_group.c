@@ -30,7 +30,7 @@ void run_group(const bt_fused *group, int64_t rows, test_buffer *const *operands
         for (int k = 0; k < count; ++k) {
             memcpy(data[k], before[k], operands[k]->size_bytes);
         }
-        ASSERT_OK(bt_compiled_run(compiled, NULL, rows, data));
+        ASSERT_OK(bt_compiled_run(compiled, NULL, rows, data, NULL));
         bt_compiled_release(compiled);
         for (int k = 0; k < count; ++k) {
             if (t == 0) {
@@ -216,7 +216,7 @@ bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtyp
     return g;
 }
 
-bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols)
+bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide)
 {
     bt_fused_builder b;
     bt_fused g = started(BT_FUSED_COLUMN, 2, rows, cols, &b);
@@ -224,8 +224,10 @@ bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols)
     const bt_dtype work = dtype == BT_F64 ? BT_F64 : BT_F32;
     const int x = loaded(&b, dtype, NULL), weight = loaded(&b, dtype, per_column);
     const int y = bt_fused_binary(&b, BT_FUSED_MUL, x, weight);
-    const int sum = bt_fused_reduce(&b, BT_FUSED_COLUMN_SUM, y, -1,
-                                    (bt_fused_order){.lanes = 1, .part = work, .sum = BT_F64});
+    const bt_fused_order ascending = {.lanes = 1, .part = work, .sum = BT_F64};
+    const bt_fused_order any = {.sum = wide};
+    const int sum =
+        bt_fused_reduce(&b, BT_FUSED_COLUMN_SUM, y, -1, wide == BT_F64 ? ascending : any);
     stored(&b, dtype, NULL, y);
     bt_fused_store_add(&b, bt_fused_operand_add(&b, work, per_column), sum);
     ASSERT_OK(b.status);

@@ -26,6 +26,6 @@ bt_fused group_rmsnorm(bt_dtype dtype, int64_t rows, int64_t cols, double epsilo
 // Operands logits, targets [rows, 1], loss [rows, 1].
 bt_fused group_cross_entropy(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide);
 // Operands x, weight [1, cols], y, total: y = x weight, total += sums of y's columns.
-bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols);
+bt_fused group_column(bt_dtype dtype, int64_t rows, int64_t cols, bt_dtype wide);
 
 #endif

@@ -8,7 +8,8 @@
 
 #include "framework/autograd/session.h"
 #include "framework/compiler/capture.h"
-#include "framework/compiler/simplify.h"
+#include "framework/compiler/form.h"
+#include "framework/compiler/half_turn.h"
 #include "framework/compiler/step.h"
 #include "tests/support/test.h"
 
@@ -72,7 +73,8 @@ static void groups_on(const char *backend, bt_dtype compute, bt_str *out, int *g
     bt_dag_capture capture;
     bt_dag graph;
     bt_fusion_plan plan;
-    bt_dag_simplified simplified;
+    bt_formed formed;
+    int64_t *half_turns = NULL;
     bt_tensor *ids = NULL, *targets = NULL, *loss = NULL;
     ASSERT_OK(bt_session_open(backend, 0, 0, &session));
     session.context.dry = true;
@@ -89,8 +91,10 @@ static void groups_on(const char *backend, bt_dtype compute, bt_str *out, int *g
         ASSERT_OK(bt_dag_capture_output(&capture, params.items[i].value->grad));
     }
     ASSERT_OK(bt_dag_capture_end(&capture, &graph));
-    ASSERT_OK(bt_dag_simplify(&graph, &simplified));
-    ASSERT_OK(bt_dag_fuse(&graph, &options, &plan));
+    ASSERT_OK(bt_dag_find_half_turns(&capture, &graph, &half_turns));
+    ASSERT_OK(bt_dag_form(&graph, half_turns, &options, &plan, &formed));
+    assert_int_equal(formed.half_turns, 8); // q and k, forward and backward, of two layers
+    bt_mem_free(half_turns);
     *groups = plan.count;
     for (int i = 0; i < plan.count; ++i) {
         bt_fused_print(plan.groups[i].group, out);

@@ -55,7 +55,7 @@ static bt_status generated(void *self, bt_context *context, const bt_fused *grou
         return bt_fused_interpret(NULL, context, group, at);
     }
     BT_TRY(status);
-    status = bt_compiled_run(compiled, NULL, group->shape[0], at);
+    status = bt_compiled_run(compiled, NULL, group->shape[0], at, NULL);
     bt_compiled_release(compiled);
     ++generated_count;
     return status;

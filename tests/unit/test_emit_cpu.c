@@ -240,7 +240,7 @@ static void test_columns(void **state)
             x[i] *= w[i % cols];
             sum[i % cols] += x[i];
         }
-        bt_fused group = group_column(dtype, rows, cols);
+        bt_fused group = group_column(dtype, rows, cols, BT_F64);
         run_group(&group, rows, (test_buffer *[]){&in, &weight, &y, &total});
         assert_near(&y, x, 1, "product");
         assert_near(&total, sum, 40, "sums of columns");
@@ -348,9 +348,10 @@ static void test_past(void **state)
     bt_compiled *compiled = NULL;
     ASSERT_OK(bt_compile(&group, NULL, &compiled));
     void *operands[] = {in.data, memory, memory + (count + 63) / 16 * 16};
-    ASSERT_OK(bt_compiled_run(compiled, NULL, count, operands));
+    ASSERT_OK(bt_compiled_run(compiled, NULL, count, operands, NULL));
     assert_memory_equal(memory, own.data, own.size_bytes);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rows", bt_compiled_run(compiled, NULL, 3, operands));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "rows",
+                 bt_compiled_run(compiled, NULL, 3, operands, NULL));
     bt_compiled_release(compiled);
     free(memory);
     free(x);

@@ -143,6 +143,23 @@ static void test_odd_rows(void **state)
     }
 }
 
+// Four rows of two operands a turn (f32: both turns are unrolled); a barrier a kernel.
+static void test_columns(void **state)
+{
+    (void)state;
+    const struct {
+        bt_fused group;
+        expected expected;
+    } cases[] = {
+        {group_column(BT_F32, 1000, 768, BT_F32), {"columns f32", 16, 8, 0, 2}},
+        {group_column(BT_BF16, 1000, 768, BT_F32), {"columns bf16", 8, 4, 0, 2}},
+        {group_column(BT_F32, 7, 33, BT_F32), {"columns of 7 x 33", 0, 0, 0, 2}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        lower(&cases[i].group, look_at, &cases[i].expected);
+    }
+}
+
 static void any(const char *ptx, const void *with) { assert_non_null(strstr(ptx, with)); }
 
 static void test_elementwise(void **state)
@@ -160,7 +177,7 @@ static void test_refused(void **state)
 {
     (void)state;
     bt_emitted_cuda emitted;
-    const bt_fused column = group_column(BT_F32, 8, 8);
+    const bt_fused column = group_column(BT_F32, 8, 8, BT_F64);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "column", bt_emit_cuda(&column, &emitted));
     const bt_fused ordered = group_softmax(BT_F32, 8, 1024, BT_F64);
     ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "its order", bt_emit_cuda(&ordered, &emitted));
@@ -175,9 +192,8 @@ int main(void)
         return test_skip(bt_error_message());
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_odd_rows),
-        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_columns), cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, test_scratch_setup, test_scratch_teardown);

@@ -1,7 +1,8 @@
 // framework/compiler/lab/ptx.c - writes the PTX of some groups, for an emulator or a GPU to run
 //
 //   write_ptx FOLDER ARCH ROWS    NAME.ptx per case, and FOLDER/cases: a line per case with
-//                                 name kind dtype rows cols blocks threads
+//                                 name kind dtype rows cols blocks threads, and of a second kernel
+//                                 blocks and bytes of memory between the two
 // What a kind computes and its operands are tests/unit/compiled_group.h's. ROWS: of the row cases;
 // elementwise cases have ROWS * 1024 + 3 elements.
 #include <stdio.h>
@@ -33,6 +34,8 @@ static const ptx_case cases[] = {
     {"rmsnorm", BT_BF16, 1024},
     {"cross_entropy", BT_F32, 1000},
     {"cross_entropy", BT_BF16, 1024},
+    {"column", BT_F32, 100},
+    {"column", BT_BF16, 768},
 };
 
 static bt_fused group_of(const ptx_case *c, int64_t rows)
@@ -49,6 +52,9 @@ static bt_fused group_of(const ptx_case *c, int64_t rows)
     if (strcmp(c->kind, "cross_entropy") == 0) {
         return group_cross_entropy(c->dtype, rows, c->cols, BT_F32);
     }
+    if (strcmp(c->kind, "column") == 0) { // more than one chunk, and a part of one
+        return group_column(c->dtype, BT_CUDA_CHUNK + rows, c->cols, BT_F32);
+    }
     return group_unary(c->dtype, rows * 1024 + 3,
                        strcmp(c->kind, "silu") == 0 ? BT_UNARY_SILU : BT_UNARY_GELU, 0);
 }
@@ -60,16 +66,18 @@ static bt_status write_case(const char *folder, const bt_target *target, const p
     bt_emitted_cuda emitted;
     bt_code ptx = {0};
     const bt_fused group = group_of(c, rows);
-    const int64_t cols = group.shape[group.rank - 1], all = group.rank > 1 ? rows : 1;
+    const int64_t cols = group.shape[group.rank - 1], all = group.rank > 1 ? group.shape[0] : 1;
     (void)snprintf(name, sizeof name, "%s_%s_%lld", c->kind, bt_dtype_name(c->dtype),
                    (long long)cols);
     (void)snprintf(path, sizeof path, "%s/%s.ptx", folder, name);
     bt_status status = bt_emit_cuda(&group, &emitted);
     status = status ? status : bt_lower(target, bt_str_text(&emitted.text), NULL, &ptx, NULL);
     status = status ? status : bt_file_write(path, ptx.bytes, ptx.size_bytes);
-    bt_str_format(list, "%s %s %s %lld %lld %lld %d\n", name, c->kind, bt_dtype_name(c->dtype),
-                  (long long)all, (long long)cols, (long long)bt_emit_blocks(&group, &emitted, all),
-                  emitted.threads);
+    bt_str_format(list, "%s %s %s %lld %lld %lld %d %lld %lld\n", name, c->kind,
+                  bt_dtype_name(c->dtype), (long long)all, (long long)cols,
+                  (long long)bt_emit_blocks(&group, &emitted, all), emitted.threads,
+                  (long long)bt_emit_finish_blocks(&group),
+                  (long long)bt_emit_parts_bytes(&group, all));
     bt_code_release(&ptx);
     bt_str_release(&emitted.text);
     return bt_error_context(status, "%s", name);

@@ -46,7 +46,7 @@ static void compare(const char *name, const call *eager, int calls, bt_dtype dty
         }
         own[n < 0 ? 0 : n] = seconds() - at;
         at = seconds();
-        ASSERT_OK(bt_compiled_run(compiled, NULL, group->shape[0], operands));
+        ASSERT_OK(bt_compiled_run(compiled, NULL, group->shape[0], operands, NULL));
         made[n < 0 ? 0 : n] = seconds() - at;
     }
     const double a = median(own), b = median(made);

@@ -1,0 +1,20 @@
+// framework/compiler/form.c - the passes in their order
+#include "framework/compiler/form.h"
+
+#include "framework/compiler/half_turn.h"
+#include "framework/compiler/rematerialize.h"
+
+bt_status bt_dag_form(bt_dag *graph, const int64_t *half_turns, const bt_fuse_options *options,
+                      bt_fusion_plan *plan, bt_formed *formed)
+{
+    *plan = (bt_fusion_plan){0};
+    *formed = (bt_formed){0};
+    BT_TRY(bt_dag_simplify(graph, &formed->simplified));
+    if (options->any_order && half_turns) {
+        BT_TRY(bt_dag_expand_half_turns(graph, half_turns, &formed->half_turns));
+    }
+    if (options->rematerialize) {
+        BT_TRY(bt_dag_rematerialize(graph, bt_fuse_launch_bytes(options), &formed->copied));
+    }
+    return bt_dag_fuse(graph, options, plan);
+}

@@ -1,0 +1,228 @@
+// tests/unit/test_compiler_form.c - passes that prepare a graph for groups: cheap values made
+// again, products that turn halves as views
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/compiler/form.h"
+#include "framework/compiler/half_turn.h"
+#include "framework/compiler/rematerialize.h"
+#include "tests/support/random_dag.h"
+#include "tests/support/test.h"
+
+typedef struct checker {
+    fixture f;
+    int copied;
+} checker;
+
+// The second half of a graph becomes a backward.
+static void split_phases(bt_dag *graph)
+{
+    for (int i = graph->node_count / 2; i < graph->node_count; ++i) {
+        graph->nodes[i].phase = BT_DAG_BACKWARD;
+    }
+}
+
+static bool differs(void *self, const bt_dag *given)
+{
+    checker *c = self;
+    unsigned char *expected = NULL, *got = NULL;
+    bt_dag graph;
+    int copied = 0;
+    ASSERT_OK(bt_dag_copy(given, &graph));
+    split_phases(&graph);
+    const size_t bytes = random_dag_run(&c->f, &graph, &expected);
+    ASSERT_OK(bt_dag_rematerialize(&graph, 1, &copied));
+    ASSERT_OK(bt_dag_check(&graph));
+    assert_int_equal(random_dag_run(&c->f, &graph, &got), bytes);
+    const bool same = memcmp(expected, got, bytes) == 0;
+    c->copied += copied;
+    free(expected);
+    free(got);
+    bt_dag_release(&graph);
+    return !same;
+}
+
+static void random_graphs_keep_their_bits_when_values_are_made_again(void **state)
+{
+    (void)state;
+    checker c = {.copied = 0};
+    fixture_open(&c.f, 0);
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+        bt_dag g;
+        random_dag_make(seed, &g);
+        if (differs(&c, &g)) {
+            random_dag_shrink(differs, &c, &g);
+            random_dag_show("values made again have other bits", seed, &g);
+            fail();
+        }
+        bt_dag_release(&g);
+    }
+    fixture_close(&c.f);
+    assert_true(c.copied > 100);
+}
+
+// x -> wide (f32) -> y, and in the backward sum_columns(wide dy): wide is made again from x, which
+// is half as large; a value that the caller wants is stored as before.
+static void what_costs_less_is_made_again(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {8, 16}, stride[] = {16, 1};
+    for (int kept = 0; kept < 2; ++kept) {
+        bt_dag g = {0};
+        int x = 0, dy = 0, wide = 0, y = 0, product = 0, sum = 0, copied = 0;
+        ASSERT_OK(bt_dag_input(&g, BT_BF16, 128, "x", &x));
+        ASSERT_OK(bt_dag_input(&g, BT_F32, 128, "dy", &dy));
+        ASSERT_OK(bt_dag_copy_of(&g, 2, shape, x, stride, BT_F32, &wide));
+        ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQUARE, 0, wide, &y));
+        ASSERT_OK(bt_dag_binary(&g, BT_BINARY_MUL, 2, shape, wide, stride, dy, stride, &product));
+        ASSERT_OK(bt_dag_sum(&g, product, 1, 8, 16, 1, &sum));
+        ASSERT_OK(bt_dag_output(&g, y));
+        ASSERT_OK(bt_dag_output(&g, sum));
+        if (kept) {
+            ASSERT_OK(bt_dag_output(&g, wide));
+        }
+        g.nodes[2].phase = g.nodes[3].phase = BT_DAG_BACKWARD;
+        assert_true(bt_dag_is_saved(&g, wide));
+        ASSERT_OK(bt_dag_rematerialize(&g, 1, &copied));
+        ASSERT_OK(bt_dag_check(&g));
+        assert_false(bt_dag_is_saved(&g, wide));
+        assert_int_equal(g.values[wide].producer, 0);
+        assert_true(copied > 0);
+        bt_dag_release(&g);
+    }
+}
+
+static void small_values_stay(void **state)
+{
+    (void)state;
+    bt_dag g = {0};
+    int x = 0, wide = 0, y = 0, copied = 0;
+    ASSERT_OK(bt_dag_input(&g, BT_F32, 128, "x", &x));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQUARE, 0, x, &wide));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQUARE, 0, wide, &y));
+    ASSERT_OK(bt_dag_output(&g, y));
+    g.nodes[1].phase = BT_DAG_BACKWARD;
+    ASSERT_OK(bt_dag_rematerialize(&g, 128 * 4 + 1, &copied));
+    assert_int_equal(copied, 0);
+    ASSERT_OK(bt_dag_rematerialize(&g, 128 * 4, &copied));
+    assert_int_equal(copied, 1);
+    bt_dag_release(&g);
+}
+
+// ---- half turns ---------------------------------------------------------------------------------
+
+enum { ROWS = 6, DIM = 8 };
+
+// d = x M^T or x M, plus c; through: x is made by a multiplication that nobody else reads.
+static void make_turn(bt_dag *g, bool trans_b, bool adds, bool through, int *m, int *d)
+{
+    const bt_gemm_args args = {.m = ROWS,
+                               .n = DIM,
+                               .k = DIM,
+                               .trans_b = trans_b,
+                               .lda = DIM,
+                               .ldb = DIM,
+                               .ldc = DIM,
+                               .ldd = DIM,
+                               .batch = 1,
+                               .alpha = 1,
+                               .beta = adds ? 1 : 0,
+                               .ab_dtype = BT_F32,
+                               .d_dtype = BT_F32};
+    const int64_t shape[] = {ROWS / 2, 2, DIM}, dense[] = {2 * DIM, DIM, 1}, table[] = {0, DIM, 1};
+    int x = 0, factors = 0, c = 0, results[4];
+    ASSERT_OK(bt_dag_input(g, BT_F32, ROWS * DIM, "x", &x));
+    ASSERT_OK(bt_dag_input(g, BT_F32, DIM * DIM, "m", m));
+    ASSERT_OK(bt_dag_input(g, BT_F32, ROWS * DIM, "c", &c));
+    ASSERT_OK(bt_dag_input(g, BT_F32, 2 * DIM, "factors", &factors));
+    if (through) {
+        ASSERT_OK(bt_dag_binary(g, BT_BINARY_MUL, 3, shape, x, dense, factors, table, &x));
+    }
+    const bt_dag_binding bindings[] = {
+        {.field = "a", .value = x},
+        {.field = "b", .value = *m},
+        {.field = "d", .value = -1},
+        {.field = "c", .value = c},
+    };
+    ASSERT_OK(bt_dag_call(g, BT_KERNEL_GEMM, &args, bindings, adds ? 4 : 3, results));
+    *d = results[2];
+    ASSERT_OK(bt_dag_output(g, *d));
+}
+
+static void fill_inputs(const bt_dag *g, int m, float sign,
+                        float (*contents)[ROWS * DIM + DIM * DIM], void **memory)
+{
+    for (int i = 0; i < g->value_count; ++i) {
+        const int64_t count = bt_dag_value_count(&g->values[i]);
+        for (int64_t k = 0; k < count && g->values[i].producer == -1; ++k) {
+            contents[i][k] = (float)((i * 31 + (int)k * 17) % 23 - 11) / 8;
+            if (i == m) {
+                const int64_t row = k / DIM, column = k % DIM, half = DIM / 2;
+                contents[i][k] = column != (row + half) % DIM ? 0 : row < half ? -sign : sign;
+            }
+        }
+        memory[i] = g->values[i].producer == -1 ? contents[i] : NULL;
+    }
+}
+
+static void turns_are_products_by_the_matrix(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, 0);
+    for (int which = 0; which < 16; ++which) {
+        static float contents[8][ROWS * DIM + DIM * DIM];
+        const bool trans_b = which & 1, adds = which & 2, through = which & 4;
+        bt_dag g = {0};
+        int m = 0, d = 0, changed = 0;
+        void *memory[8] = {NULL}, *turned[8] = {NULL};
+        int64_t turns[8] = {0};
+        make_turn(&g, trans_b, adds, through, &m, &d);
+        fill_inputs(&g, m, which & 8 ? -1 : 1, contents, memory);
+        ASSERT_OK(bt_dag_run(&f.context, &g, memory));
+        turns[m] = DIM;
+        ASSERT_OK(bt_dag_expand_half_turns(&g, turns, &changed));
+        ASSERT_OK(bt_dag_check(&g));
+        assert_int_equal(changed, 1);
+        for (int i = 0; i < g.node_count; ++i) {
+            assert_int_equal(g.nodes[i].op, BT_KERNEL_BINARY);
+        }
+        fill_inputs(&g, m, which & 8 ? -1 : 1, contents, turned);
+        ASSERT_OK(bt_dag_run(&f.context, &g, turned));
+        for (int k = 0; k < ROWS * DIM; ++k) { // == : zeros may have another sign
+            assert_true(((float *)memory[d])[k] == ((float *)turned[d])[k]);
+        }
+        bt_pool_free(f.context.pool, memory[d]);
+        bt_pool_free(f.context.pool, turned[d]);
+        bt_dag_release(&g);
+    }
+    fixture_close(&f);
+}
+
+static void other_products_stay(void **state)
+{
+    (void)state;
+    bt_dag g = {0};
+    int m = 0, d = 0, changed = 0;
+    int64_t turns[8] = {0};
+    make_turn(&g, true, false, false, &m, &d);
+    ASSERT_OK(bt_dag_expand_half_turns(&g, turns, &changed)); // m is not known to turn
+    assert_int_equal(changed, 0);
+    ((bt_gemm_args *)g.nodes[0].args)->alpha = 2;
+    turns[m] = DIM;
+    ASSERT_OK(bt_dag_expand_half_turns(&g, turns, &changed));
+    assert_int_equal(changed, 0);
+    bt_dag_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_graphs_keep_their_bits_when_values_are_made_again),
+        cmocka_unit_test(what_costs_less_is_made_again),
+        cmocka_unit_test(small_values_stay),
+        cmocka_unit_test(turns_are_products_by_the_matrix),
+        cmocka_unit_test(other_products_stay),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
