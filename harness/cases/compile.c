@@ -153,6 +153,37 @@ static bt_status compile_ahead(const step *s, const bt_target *target, int64_t *
     return status;
 }
 
+// Gradients for a step to add to.
+static bt_status make_gradients(step *s)
+{
+    for (int64_t i = 0; i < s->params.count; ++i) {
+        bt_tensor *leaf = s->params.items[i].value;
+        if (!leaf->grad) {
+            BT_TRY(bt_tensor_create(&s->session.context, leaf->grad_dtype, leaf->shape, leaf->name,
+                                    &leaf->grad));
+        }
+    }
+    return BT_OK;
+}
+
+// Code for the micro-batches of a step behind the first, which add to gradients.
+static bt_status compile_adding(step *s, const bt_target *target, const bt_fuse_options *options)
+{
+    bt_formed formed;
+    int64_t with_code = 0;
+    if (s->plan.tokens_per_step <= s->plan.micro_batch * s->plan.sequence) {
+        return BT_OK;
+    }
+    bt_fusion_plan_release(&s->fusion);
+    bt_dag_release(&s->graph);
+    BT_MEM_FREE(s->half_turns);
+    BT_TENSOR_RELEASE(s->loss);
+    BT_TRY(make_gradients(s));
+    BT_TRY(capture_step(s));
+    BT_TRY(bt_dag_form(&s->graph, s->half_turns, options, &s->fusion, &formed));
+    return compile_ahead(s, target, &with_code);
+}
+
 static bt_status compile(step *s, bt_case_compiled *out)
 {
     bt_formed formed;
@@ -180,7 +211,8 @@ static bt_status compile(step *s, bt_case_compiled *out)
     }
     out->with_code = -1;
     BT_TRY(s->target_name ? compile_ahead(s, &target, &out->with_code) : BT_OK);
-    return dump_groups(s);
+    BT_TRY(dump_groups(s));
+    return s->target_name ? compile_adding(s, &target, &options) : BT_OK;
 }
 
 // The group of a kernel case: memory is not touched.

@@ -62,6 +62,7 @@ static void test_texts(void **state)
     cpu("cpu_row", group_softmax(BT_F32, 8, 1000, BT_F64));
     cpu("cpu_column", group_column(BT_BF16, 8, 100, BT_F64));
     cuda("cuda_elementwise", group_unary(BT_BF16, 100, BT_UNARY_SQUARE, 0));
+    cuda("cuda_column", group_column(BT_BF16, 300, 96, BT_F32));
     cuda("cuda_row", group_rmsnorm(BT_F32, 8, 512, 1e-5, BT_F32));
 }
 
