@@ -105,7 +105,7 @@ static bt_fused_extent join(bt_fused_extent a, bt_fused_extent b)
     return a == b ? a : a == BT_FUSED_SCALAR ? b : b == BT_FUSED_SCALAR ? a : BT_FUSED_FULL;
 }
 
-static bt_fused_extent extent_of(const bt_fused *g, const bt_fused_instruction *x)
+bt_fused_extent bt_fused_extent_of(const bt_fused *g, const bt_fused_instruction *x)
 {
     const int uses[] = {x->a, x->b, x->c};
     bt_fused_extent extent = BT_FUSED_SCALAR;
@@ -227,7 +227,7 @@ int bt_fused_append(bt_fused_builder *b, const bt_fused_instruction *made)
         return -1;
     }
     g->code[at] = *made;
-    g->code[at].extent = extent_of(g, made);
+    g->code[at].extent = bt_fused_extent_of(g, made);
     if (uses_operand(made->op)) {
         bt_fused_operand *operand = &g->operands[made->operand];
         operand->is_read = operand->is_read || made->op != BT_FUSED_STORE;
@@ -351,90 +351,10 @@ bt_status bt_fused_check(const bt_fused *group)
             BT_TRY(check_store(group, x, i));
         }
         writes = writes || is_store(x->op);
-        if (x->extent != extent_of(group, x)) {
+        if (x->extent != bt_fused_extent_of(group, x)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "instruction %d has one value per %s", i,
-                            bt_fused_extent_text(extent_of(group, x)));
+                            bt_fused_extent_text(bt_fused_extent_of(group, x)));
         }
     }
     return writes ? BT_OK : bt_error(BT_STATUS_INVALID_ARGUMENT, "a group that stores nothing");
-}
-
-// May axis i become one with the axis behind it?
-static bool merges(const bt_fused *g, int i, bool reduces)
-{
-    if ((reduces && i + 2 == g->rank) || g->kind >= BT_FUSED_PRODUCT) {
-        return false;
-    }
-    for (int k = 0; k < g->operand_count; ++k) {
-        const int64_t *stride = g->operands[k].stride;
-        if (stride[i] != stride[i + 1] * g->shape[i + 1]) {
-            return false;
-        }
-    }
-    for (int k = 0; k < g->code_count; ++k) {
-        if (g->code[k].op == BT_FUSED_INDEX) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void merge(bt_fused *g, int i)
-{
-    g->shape[i + 1] *= g->shape[i];
-    for (int k = i; k + 1 < g->rank; ++k) {
-        g->shape[k] = g->shape[k + 1];
-        for (int n = 0; n < g->operand_count; ++n) {
-            g->operands[n].stride[k] = g->operands[n].stride[k + 1];
-        }
-    }
-    g->rank -= 1;
-    g->shape[g->rank] = 0;
-    for (int n = 0; n < g->operand_count; ++n) {
-        g->operands[n].stride[g->rank] = 0;
-    }
-}
-
-void bt_fused_collapse(bt_fused *group)
-{
-    bool reduces = false;
-    for (int i = 0; i < group->code_count; ++i) {
-        reduces = reduces || bt_fused_op_reduces(group->code[i].op);
-    }
-    for (int i = group->rank - 2; i >= 0; --i) {
-        if (merges(group, i, reduces)) {
-            merge(group, i);
-        }
-    }
-    for (int i = 0; i < group->code_count; ++i) {
-        group->code[i].extent = extent_of(group, &group->code[i]);
-    }
-}
-
-// Elements of an operand that differ.
-static int64_t distinct(const bt_fused *g, const bt_fused_operand *operand)
-{
-    int64_t count = 1;
-    for (int i = 0; i < g->rank; ++i) {
-        count *= operand->stride[i] ? g->shape[i] : 1;
-    }
-    return count;
-}
-
-// The product's or attention's own operands are walked by no stride of the group.
-static bool is_of_call(const bt_fused *g, int operand)
-{
-    return operand == g->call_operand[0] || operand == g->call_operand[1] ||
-           operand == g->call_operand[2];
-}
-
-int64_t bt_fused_bytes(const bt_fused *group)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < group->operand_count; ++i) {
-        const bt_fused_operand *x = &group->operands[i];
-        const int64_t count = is_of_call(group, i) ? x->count : distinct(group, x);
-        bytes += (x->is_read + x->is_written) * count * (int64_t)bt_dtype_size(x->dtype);
-    }
-    return bytes;
 }

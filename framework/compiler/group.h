@@ -184,6 +184,8 @@ const char *bt_fused_kind_text(bt_fused_kind kind);
 const char *bt_fused_extent_text(bt_fused_extent extent);
 int bt_fused_op_uses(bt_fused_op op); // how many of a, b, c
 bool bt_fused_op_reduces(bt_fused_op op);
+// Where the instruction's result differs, by what it uses.
+bt_fused_extent bt_fused_extent_of(const bt_fused *group, const bt_fused_instruction *x);
 // Errors  INVALID_ARGUMENT naming the instruction: invariants 1, 4, 5, operand numbers, extents
 BT_CHECKED bt_status bt_fused_check(const bt_fused *group);
 // Merges neighbouring axes that every operand walks as one. Axes that INDEX names, and the last one
