@@ -34,6 +34,53 @@ static bool is_falling(const bt_fused *g, const bt_fused_instruction *x)
            g->code[a->b].op == BT_FUSED_ROW_MAX && g->code[a->b].a == a->a;
 }
 
+// ---- functions that are the same on every device ------------------------------------------------
+
+static int unary(bt_ir *ir, const bt_fused_instruction *x, bt_ir_type t, int a,
+                 const bt_emit_functions *functions)
+{
+    int zero = 0;
+    switch ((int)x->function) {
+    case BT_UNARY_RELU: // of NaN itself
+        zero = bt_ir_zero(ir, t);
+        return bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf olt", t, a, zero), zero, a);
+    case BT_UNARY_NEGATE:
+        return bt_ir_one(ir, "arith.negf", t, a);
+    case BT_UNARY_SQUARE:
+        return bt_ir_two(ir, "arith.mulf", t, a, a);
+    case BT_UNARY_SCALE:
+        return bt_ir_two(ir, "arith.mulf", t, bt_ir_float(ir, t, x->value), a);
+    case BT_UNARY_SHIFT:
+        return bt_ir_two(ir, "arith.addf", t, a, bt_ir_float(ir, t, x->value));
+    default:
+        return functions->unary(ir, x->function, t, a);
+    }
+}
+
+static int slope(bt_ir *ir, const bt_fused_instruction *x, bt_ir_type t, int a,
+                 const bt_emit_functions *functions)
+{
+    switch ((int)x->function) {
+    case BT_UNARY_EXP:
+        return functions->unary(ir, BT_UNARY_EXP, t, a);
+    case BT_UNARY_LOG:
+        return bt_ir_two(ir, "arith.divf", t, bt_ir_float(ir, t, 1), a);
+    case BT_UNARY_SQRT:
+        return bt_ir_two(ir, "arith.divf", t, bt_ir_float(ir, t, 0.5),
+                         functions->unary(ir, BT_UNARY_SQRT, t, a));
+    case BT_UNARY_NEGATE:
+        return bt_ir_float(ir, t, -1);
+    case BT_UNARY_SQUARE:
+        return bt_ir_two(ir, "arith.mulf", t, bt_ir_float(ir, t, 2), a);
+    case BT_UNARY_SCALE:
+        return bt_ir_float(ir, t, x->value);
+    case BT_UNARY_SHIFT:
+        return bt_ir_float(ir, t, 1);
+    default:
+        return functions->slope(ir, x->function, t, a);
+    }
+}
+
 int bt_emit_arithmetic(bt_ir *ir, const bt_fused *g, int i, int lanes, const int *in,
                        const bt_emit_functions *functions)
 {
@@ -49,9 +96,9 @@ int bt_emit_arithmetic(bt_ir *ir, const bt_fused *g, int i, int lanes, const int
         return bt_ir_cast(ir, g->code[x->a].dtype, x->dtype, lanes, in[0]);
     case BT_FUSED_UNARY:
         return is_falling(g, x) ? functions->exp_falling(ir, type, in[0])
-                                : functions->unary(ir, x->function, x->value, type, in[0]);
+                                : unary(ir, x, type, in[0], functions);
     case BT_FUSED_SLOPE:
-        return functions->slope(ir, x->function, x->value, type, in[0]);
+        return slope(ir, x, type, in[0], functions);
     case BT_FUSED_ADD:
     case BT_FUSED_SUB:
     case BT_FUSED_MUL:

@@ -149,13 +149,11 @@ static int sigmoid_both(bt_ir *ir, bt_ir_type t, int x, int *slope)
     return bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf olt", t, x, K(0)), smaller, larger);
 }
 
-int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, int x)
+int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, bt_ir_type t, int x)
 {
     switch (function) {
     case BT_UNARY_GELU:
         return DIV(x, one_plus_exp(ir, t, negate(ir, t, gelu_inner(ir, t, x, MUL(x, x)))));
-    case BT_UNARY_RELU:
-        return bt_ir_select(ir, t, bt_ir_compare(ir, "cmpf olt", t, x, K(0)), K(0), x);
     case BT_UNARY_SILU:
         return DIV(x, one_plus_exp(ir, t, negate(ir, t, x)));
     case BT_UNARY_TANH:
@@ -168,14 +166,11 @@ int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, 
         return bt_ir_one(ir, "math.log", t, x);
     case BT_UNARY_SQRT:
         return bt_ir_call(ir, "sqrt", t, 1, x, -1, -1);
+    case BT_UNARY_RELU:
     case BT_UNARY_NEGATE:
-        return negate(ir, t, x);
     case BT_UNARY_SQUARE:
-        return MUL(x, x);
     case BT_UNARY_SCALE:
-        return MUL(K(alpha), x);
     case BT_UNARY_SHIFT:
-        return ADD(x, K(alpha));
     case BT_UNARY_COUNT:
         break;
     }
@@ -194,7 +189,7 @@ static int gelu_slope(bt_ir *ir, bt_ir_type t, int x)
     return FMA(x, MUL(inner_slope, MUL(smaller, larger)), s);
 }
 
-int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, int x)
+int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, bt_ir_type t, int x)
 {
     int slope = 0, s = 0;
     switch (function) {
@@ -212,19 +207,12 @@ int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, 
         (void)sigmoid_both(ir, t, x, &slope);
         return slope;
     case BT_UNARY_EXP:
-        return exp_any(ir, t, x);
     case BT_UNARY_LOG:
-        return DIV(K(1), x);
     case BT_UNARY_SQRT:
-        return DIV(K(0.5), bt_ir_call(ir, "sqrt", t, 1, x, -1, -1));
     case BT_UNARY_NEGATE:
-        return K(-1);
     case BT_UNARY_SQUARE:
-        return MUL(K(2), x);
     case BT_UNARY_SCALE:
-        return K(alpha);
     case BT_UNARY_SHIFT:
-        return K(1);
     case BT_UNARY_COUNT:
         break;
     }

@@ -8,16 +8,17 @@
 #include "framework/compiler/group.h"
 #include "framework/compiler/ir.h"
 
-// f(x) and f'(x) of f32 or f64, with the bits of the CPU's kernels (kernels/cpu/math.h).
-int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
-int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
+// f(x) and f'(x) of f32 or f64, with the bits of the CPU's kernels (kernels/cpu/math.h). Functions
+// that are one operation or two are emit_arithmetic.c's, for every device.
+int bt_emit_unary_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
+int bt_emit_slope_cpu(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 // exp(x) for x <= 1: the same bits with fewer steps.
 int bt_emit_exp_falling_cpu(bt_ir *ir, bt_ir_type type, int x);
 
 // The same of f32 for CUDA: what kernels/cuda/unary.cu and softmax.cu do, operation by operation.
-// f64 has NEGATE, SQUARE, SQRT, SCALE, SHIFT and RELU only; others make ir->out UNSUPPORTED.
-int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
-int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
+// f64 has SQRT only; others make ir->out UNSUPPORTED.
+int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
+int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
 // exp(x) for x <= 0, by ex2.approx: relative error below 2^-21 where x > -10.
 int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type type, int x);
 
@@ -31,8 +32,8 @@ static inline int bt_emit_uses(const bt_fused_instruction *x, int uses[3])
 
 // A device's functions.
 typedef struct bt_emit_functions {
-    int (*unary)(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
-    int (*slope)(bt_ir *ir, bt_unary function, double alpha, bt_ir_type type, int x);
+    int (*unary)(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
+    int (*slope)(bt_ir *ir, bt_unary function, bt_ir_type type, int x);
     int (*exp_falling)(bt_ir *ir, bt_ir_type type, int x);
 } bt_emit_functions;
 

@@ -56,19 +56,13 @@ static int exp_base2(bt_ir *ir, bt_ir_type t, int x)
 
 int bt_emit_exp_falling_cuda(bt_ir *ir, bt_ir_type t, int x)
 {
-    return t.kind == BT_IR_F32 ? exp_base2(ir, t, x)
-                               : bt_emit_unary_cuda(ir, BT_UNARY_EXP, 0, t, x);
+    return t.kind == BT_IR_F32 ? exp_base2(ir, t, x) : bt_emit_unary_cuda(ir, BT_UNARY_EXP, t, x);
 }
 
 static int sigmoid(bt_ir *ir, bt_ir_type t, int x)
 {
     const int e = intrinsic(ir, t, "ex2.approx.ftz.f", MUL(x, K(-log2_of_e)));
     return intrinsic(ir, t, "rcp.approx.ftz.f", ADD(K(1), e));
-}
-
-static int negative(bt_ir *ir, bt_ir_type t, int x)
-{
-    return bt_ir_compare(ir, "cmpf olt", t, x, K(0));
 }
 
 // Rounded to nearest, as nvcc's. (The pass to NVVM makes libdevice's of MLIR's own.)
@@ -81,8 +75,7 @@ static int root(bt_ir *ir, bt_ir_type t, int x)
 
 static bool is_refused(bt_ir *ir, bt_unary function, bt_ir_type t)
 {
-    const bool simple =
-        function == BT_UNARY_RELU || function == BT_UNARY_SQRT || function >= BT_UNARY_NEGATE;
+    const bool simple = function == BT_UNARY_SQRT || function == BT_UNARY_RELU;
     if (t.kind != BT_IR_F32 && !simple && ir->out.status == BT_OK) {
         ir->out.status = bt_error(BT_STATUS_UNSUPPORTED, "no generated %s of f64 for CUDA",
                                   bt_unary_name(function));
@@ -90,7 +83,7 @@ static bool is_refused(bt_ir *ir, bt_unary function, bt_ir_type t)
     return t.kind != BT_IR_F32 && !simple;
 }
 
-int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, int x)
+int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, bt_ir_type t, int x)
 {
     if (is_refused(ir, function, t)) {
         return x;
@@ -98,8 +91,6 @@ int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t,
     switch (function) {
     case BT_UNARY_GELU:
         return MUL(x, sigmoid(ir, t, MUL(x, FMA(MUL(K(2 * gelu_b), x), x, K(2 * gelu_a)))));
-    case BT_UNARY_RELU:
-        return bt_ir_select(ir, t, negative(ir, t, x), K(0), x);
     case BT_UNARY_SILU:
         return MUL(x, sigmoid(ir, t, x));
     case BT_UNARY_TANH:
@@ -112,14 +103,11 @@ int bt_emit_unary_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t,
         return library(ir, t, "log", x);
     case BT_UNARY_SQRT:
         return root(ir, t, x);
+    case BT_UNARY_RELU:
     case BT_UNARY_NEGATE:
-        return bt_ir_one(ir, "arith.negf", t, x);
     case BT_UNARY_SQUARE:
-        return MUL(x, x);
     case BT_UNARY_SCALE:
-        return MUL(K(alpha), x);
     case BT_UNARY_SHIFT:
-        return ADD(x, K(alpha));
     case BT_UNARY_COUNT:
         break;
     }
@@ -133,7 +121,7 @@ static int gated_slope(bt_ir *ir, bt_ir_type t, int x, int s, int inner_slope)
     return FMA(rise, inner_slope, s);
 }
 
-int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t, int x)
+int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, bt_ir_type t, int x)
 {
     int s = 0, inner = 0;
     if (is_refused(ir, function, t)) {
@@ -156,19 +144,12 @@ int bt_emit_slope_cuda(bt_ir *ir, bt_unary function, double alpha, bt_ir_type t,
         s = sigmoid(ir, t, x);
         return MUL(s, SUB(K(1), s));
     case BT_UNARY_EXP:
-        return library(ir, t, "exp", x);
     case BT_UNARY_LOG:
-        return DIV(K(1), x);
     case BT_UNARY_SQRT:
-        return DIV(K(0.5), root(ir, t, x));
     case BT_UNARY_NEGATE:
-        return K(-1);
     case BT_UNARY_SQUARE:
-        return MUL(K(2), x);
     case BT_UNARY_SCALE:
-        return K(alpha);
     case BT_UNARY_SHIFT:
-        return K(1);
     case BT_UNARY_COUNT:
         break;
     }

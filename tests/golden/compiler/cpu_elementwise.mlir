@@ -27,47 +27,45 @@ func.func @kernel(%v0: !llvm.ptr, %v1: i64, %v2: i64, %v3: i64, %v4: !llvm.ptr) 
       %v30 = llvm.getelementptr inbounds %v6[%v29] : (!llvm.ptr, i64) -> !llvm.ptr, f32
       %v31 = llvm.load %v30 {alignment = 4 : i64} : !llvm.ptr -> vector<16xf32>
       %v32 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v33 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v34 = arith.cmpf olt, %v31, %v33 : vector<16xf32>
-      %v35 = arith.select %v34, %v32, %v31 : vector<16xi1>, vector<16xf32>
-      %v36 = arith.constant dense<0x3F800000> : vector<16xf32>
+      %v33 = arith.cmpf olt, %v31, %v32 : vector<16xf32>
+      %v34 = arith.select %v33, %v32, %v31 : vector<16xi1>, vector<16xf32>
+      %v35 = arith.constant dense<0x3F800000> : vector<16xf32>
+      %v36 = arith.constant dense<0x00000000> : vector<16xf32>
       %v37 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v38 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v39 = arith.cmpf ole, %v31, %v38 : vector<16xf32>
-      %v40 = arith.select %v39, %v37, %v36 : vector<16xi1>, vector<16xf32>
-      %v41 = arith.addi %v17, %v28 : i64
-      %v42 = llvm.getelementptr inbounds %v8[%v41] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.store %v35, %v42 {alignment = 4 : i64} : vector<16xf32>, !llvm.ptr
-      %v43 = arith.addi %v18, %v28 : i64
-      %v44 = llvm.getelementptr inbounds %v10[%v43] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.store %v40, %v44 {alignment = 4 : i64} : vector<16xf32>, !llvm.ptr
+      %v38 = arith.cmpf ole, %v31, %v37 : vector<16xf32>
+      %v39 = arith.select %v38, %v36, %v35 : vector<16xi1>, vector<16xf32>
+      %v40 = arith.addi %v17, %v28 : i64
+      %v41 = llvm.getelementptr inbounds %v8[%v40] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.store %v34, %v41 {alignment = 4 : i64} : vector<16xf32>, !llvm.ptr
+      %v42 = arith.addi %v18, %v28 : i64
+      %v43 = llvm.getelementptr inbounds %v10[%v42] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.store %v39, %v43 {alignment = 4 : i64} : vector<16xf32>, !llvm.ptr
     }
-    %v45 = arith.cmpi ult, %v27, %v23 : i64
-    scf.if %v45 {
-      %v46 = arith.subi %v23, %v27 : i64
-      %v47 = arith.trunci %v46 : i64 to i32
-      %v48 = vector.broadcast %v47 : i32 to vector<16xi32>
-      %v49 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
-      %v50 = arith.cmpi slt, %v49, %v48 : vector<16xi32>
-      %v51 = arith.addi %v16, %v27 : i64
-      %v52 = llvm.getelementptr inbounds %v6[%v51] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      %v53 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v54 = llvm.intr.masked.load %v52, %v50, %v53 {alignment = 4 : i32} : (!llvm.ptr, vector<16xi1>, vector<16xf32>) -> vector<16xf32>
-      %v55 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v56 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v57 = arith.cmpf olt, %v54, %v56 : vector<16xf32>
-      %v58 = arith.select %v57, %v55, %v54 : vector<16xi1>, vector<16xf32>
-      %v59 = arith.constant dense<0x3F800000> : vector<16xf32>
-      %v60 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v61 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v62 = arith.cmpf ole, %v54, %v61 : vector<16xf32>
-      %v63 = arith.select %v62, %v60, %v59 : vector<16xi1>, vector<16xf32>
-      %v64 = arith.addi %v17, %v27 : i64
-      %v65 = llvm.getelementptr inbounds %v8[%v64] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.intr.masked.store %v58, %v65, %v50 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
-      %v66 = arith.addi %v18, %v27 : i64
-      %v67 = llvm.getelementptr inbounds %v10[%v66] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.intr.masked.store %v63, %v67, %v50 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
+    %v44 = arith.cmpi ult, %v27, %v23 : i64
+    scf.if %v44 {
+      %v45 = arith.subi %v23, %v27 : i64
+      %v46 = arith.trunci %v45 : i64 to i32
+      %v47 = vector.broadcast %v46 : i32 to vector<16xi32>
+      %v48 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
+      %v49 = arith.cmpi slt, %v48, %v47 : vector<16xi32>
+      %v50 = arith.addi %v16, %v27 : i64
+      %v51 = llvm.getelementptr inbounds %v6[%v50] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %v52 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v53 = llvm.intr.masked.load %v51, %v49, %v52 {alignment = 4 : i32} : (!llvm.ptr, vector<16xi1>, vector<16xf32>) -> vector<16xf32>
+      %v54 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v55 = arith.cmpf olt, %v53, %v54 : vector<16xf32>
+      %v56 = arith.select %v55, %v54, %v53 : vector<16xi1>, vector<16xf32>
+      %v57 = arith.constant dense<0x3F800000> : vector<16xf32>
+      %v58 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v59 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v60 = arith.cmpf ole, %v53, %v59 : vector<16xf32>
+      %v61 = arith.select %v60, %v58, %v57 : vector<16xi1>, vector<16xf32>
+      %v62 = arith.addi %v17, %v27 : i64
+      %v63 = llvm.getelementptr inbounds %v8[%v62] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.intr.masked.store %v56, %v63, %v49 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
+      %v64 = arith.addi %v18, %v27 : i64
+      %v65 = llvm.getelementptr inbounds %v10[%v64] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.intr.masked.store %v61, %v65, %v49 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
     }
   }
   return
@@ -101,47 +99,45 @@ func.func @kernel_past(%v0: !llvm.ptr, %v1: i64, %v2: i64, %v3: i64, %v4: !llvm.
       %v30 = llvm.getelementptr inbounds %v6[%v29] : (!llvm.ptr, i64) -> !llvm.ptr, f32
       %v31 = llvm.load %v30 {alignment = 4 : i64} : !llvm.ptr -> vector<16xf32>
       %v32 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v33 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v34 = arith.cmpf olt, %v31, %v33 : vector<16xf32>
-      %v35 = arith.select %v34, %v32, %v31 : vector<16xi1>, vector<16xf32>
-      %v36 = arith.constant dense<0x3F800000> : vector<16xf32>
+      %v33 = arith.cmpf olt, %v31, %v32 : vector<16xf32>
+      %v34 = arith.select %v33, %v32, %v31 : vector<16xi1>, vector<16xf32>
+      %v35 = arith.constant dense<0x3F800000> : vector<16xf32>
+      %v36 = arith.constant dense<0x00000000> : vector<16xf32>
       %v37 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v38 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v39 = arith.cmpf ole, %v31, %v38 : vector<16xf32>
-      %v40 = arith.select %v39, %v37, %v36 : vector<16xi1>, vector<16xf32>
-      %v41 = arith.addi %v17, %v28 : i64
-      %v42 = llvm.getelementptr inbounds %v8[%v41] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.store %v35, %v42 {alignment = 64 : i64, nontemporal} : vector<16xf32>, !llvm.ptr
-      %v43 = arith.addi %v18, %v28 : i64
-      %v44 = llvm.getelementptr inbounds %v10[%v43] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.store %v40, %v44 {alignment = 64 : i64, nontemporal} : vector<16xf32>, !llvm.ptr
+      %v38 = arith.cmpf ole, %v31, %v37 : vector<16xf32>
+      %v39 = arith.select %v38, %v36, %v35 : vector<16xi1>, vector<16xf32>
+      %v40 = arith.addi %v17, %v28 : i64
+      %v41 = llvm.getelementptr inbounds %v8[%v40] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.store %v34, %v41 {alignment = 64 : i64, nontemporal} : vector<16xf32>, !llvm.ptr
+      %v42 = arith.addi %v18, %v28 : i64
+      %v43 = llvm.getelementptr inbounds %v10[%v42] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.store %v39, %v43 {alignment = 64 : i64, nontemporal} : vector<16xf32>, !llvm.ptr
     }
-    %v45 = arith.cmpi ult, %v27, %v23 : i64
-    scf.if %v45 {
-      %v46 = arith.subi %v23, %v27 : i64
-      %v47 = arith.trunci %v46 : i64 to i32
-      %v48 = vector.broadcast %v47 : i32 to vector<16xi32>
-      %v49 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
-      %v50 = arith.cmpi slt, %v49, %v48 : vector<16xi32>
-      %v51 = arith.addi %v16, %v27 : i64
-      %v52 = llvm.getelementptr inbounds %v6[%v51] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      %v53 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v54 = llvm.intr.masked.load %v52, %v50, %v53 {alignment = 4 : i32} : (!llvm.ptr, vector<16xi1>, vector<16xf32>) -> vector<16xf32>
-      %v55 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v56 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v57 = arith.cmpf olt, %v54, %v56 : vector<16xf32>
-      %v58 = arith.select %v57, %v55, %v54 : vector<16xi1>, vector<16xf32>
-      %v59 = arith.constant dense<0x3F800000> : vector<16xf32>
-      %v60 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v61 = arith.constant dense<0x00000000> : vector<16xf32>
-      %v62 = arith.cmpf ole, %v54, %v61 : vector<16xf32>
-      %v63 = arith.select %v62, %v60, %v59 : vector<16xi1>, vector<16xf32>
-      %v64 = arith.addi %v17, %v27 : i64
-      %v65 = llvm.getelementptr inbounds %v8[%v64] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.intr.masked.store %v58, %v65, %v50 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
-      %v66 = arith.addi %v18, %v27 : i64
-      %v67 = llvm.getelementptr inbounds %v10[%v66] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-      llvm.intr.masked.store %v63, %v67, %v50 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
+    %v44 = arith.cmpi ult, %v27, %v23 : i64
+    scf.if %v44 {
+      %v45 = arith.subi %v23, %v27 : i64
+      %v46 = arith.trunci %v45 : i64 to i32
+      %v47 = vector.broadcast %v46 : i32 to vector<16xi32>
+      %v48 = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : vector<16xi32>
+      %v49 = arith.cmpi slt, %v48, %v47 : vector<16xi32>
+      %v50 = arith.addi %v16, %v27 : i64
+      %v51 = llvm.getelementptr inbounds %v6[%v50] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %v52 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v53 = llvm.intr.masked.load %v51, %v49, %v52 {alignment = 4 : i32} : (!llvm.ptr, vector<16xi1>, vector<16xf32>) -> vector<16xf32>
+      %v54 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v55 = arith.cmpf olt, %v53, %v54 : vector<16xf32>
+      %v56 = arith.select %v55, %v54, %v53 : vector<16xi1>, vector<16xf32>
+      %v57 = arith.constant dense<0x3F800000> : vector<16xf32>
+      %v58 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v59 = arith.constant dense<0x00000000> : vector<16xf32>
+      %v60 = arith.cmpf ole, %v53, %v59 : vector<16xf32>
+      %v61 = arith.select %v60, %v58, %v57 : vector<16xi1>, vector<16xf32>
+      %v62 = arith.addi %v17, %v27 : i64
+      %v63 = llvm.getelementptr inbounds %v8[%v62] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.intr.masked.store %v56, %v63, %v49 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
+      %v64 = arith.addi %v18, %v27 : i64
+      %v65 = llvm.getelementptr inbounds %v10[%v64] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.intr.masked.store %v61, %v65, %v49 {alignment = 4 : i32} : vector<16xf32>, vector<16xi1> into !llvm.ptr
     }
   }
   return
