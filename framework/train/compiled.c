@@ -76,6 +76,16 @@ bt_status bt_trainer_report_compiled(const bt_trainer *t)
     return status;
 }
 
+int64_t bt_trainer_compile_ns(const bt_trainer *t)
+{
+    const bt_compiled_kind *kind = NULL;
+    int64_t sum_ns = 0;
+    for (int i = 0; t->compiled && (kind = bt_compiled_step_kind(t->compiled, i)); ++i) {
+        sum_ns += kind->compile_ns;
+    }
+    return sum_ns;
+}
+
 bool bt_trainer_runs_compiled(const bt_trainer *t)
 {
     return t->compiled && !t->session.context.anomaly;

@@ -28,7 +28,8 @@ static bt_status report_start(bt_trainer *t)
                             .accumulation = t->accumulation,
                             .train_tokens = bt_loader_tokens(t->train),
                             .val_tokens = t->val ? bt_loader_tokens(t->val) : 0,
-                            .first_step = t->first_step};
+                            .first_step = t->first_step,
+                            .compile_ns = bt_trainer_compile_ns(t)};
     BT_TRY(t->observer->start ? t->observer->start(t->observer->self, &event) : BT_OK);
     return bt_trainer_report_compiled(t);
 }

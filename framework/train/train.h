@@ -168,6 +168,7 @@ typedef struct bt_train_start {
     int64_t accumulation;        // micro-batches per step and rank
     int64_t train_tokens, val_tokens;
     int64_t first_step; // 0, or that of the checkpoint from which the run goes on
+    int64_t compile_ns; // until the steps' code was ready; 0: nothing is compiled
 } bt_train_start;
 
 // X(enumerator, name, how a step's gradients and norm are given to the device, and why)

@@ -63,3 +63,6 @@ X(EXPOSED, "exposed_communication_ns", NS, LOWER,
 X(SENT, "sent_bytes", BYTES, NEITHER, "bytes that a rank sends in a step, by the plan's arithmetic")
 X(PLANNED_MEMORY, "planned_memory_bytes", BYTES, NEITHER,
   "peak of our own allocator by the plan's arithmetic")
+X(COMPILE_TIME, "compile_time_ns", NS, LOWER,
+  "from the capture of a step to when its generated code is loaded, for every kind of step that is "
+  "compiled; code that the cache has is not made again")

@@ -42,6 +42,7 @@ static const field fields[] = {
     FIELD(START, "train_tokens", INTEGER, false, start.train_tokens),
     FIELD(START, "val_tokens", INTEGER, false, start.val_tokens),
     FIELD(START, "first_step", INTEGER, false, start.first_step),
+    FIELD(START, "compile_ns", INTEGER, false, start.compile_ns),
     FIELD(STEP, "step", INTEGER, true, step.step),
     FIELD(STEP, "loss", FLOAT_NULL, true, step.loss),
     FIELD(STEP, "loss_bits", BITS, false, step.loss), // behind loss: it wins

@@ -55,6 +55,7 @@ typedef struct bt_run_event_start {
     const char *device; // its name
     int64_t parameters, tensors, accumulation, train_tokens, val_tokens;
     int64_t first_step; // the run goes on behind so many steps
+    int64_t compile_ns; // until the steps' code was ready; 0: nothing is compiled
 } bt_run_event_start;
 
 // Times of one call, ns; more of the same may follow.

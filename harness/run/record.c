@@ -74,6 +74,7 @@ static bt_status take_start(bt_recorder *self, const bt_run_event_start *start)
                             .steps = (int64_t)bt_json_number_of(train, "steps"),
                             .train_tokens = start->train_tokens,
                             .val_tokens = start->val_tokens};
+    self->compile_ns = start->compile_ns;
     BT_TRY(bt_store_round_describe(self->store, self->round, &shape));
     return take_before(self, start->first_step);
 }
@@ -275,6 +276,9 @@ static bt_status measure_steps(bt_recorder *self)
 {
     bt_step_stats stats;
     void *block = NULL;
+    if (self->compile_ns > 0) {
+        BT_TRY(measure(self, BT_METRIC_COMPILE_TIME, (double)self->compile_ns));
+    }
     BT_TRY(bt_stats_of_steps(self->steps, self->step_count, &stats));
     BT_TRY(bt_mem_alloc((size_t)self->step_count, sizeof(double), &block));
     const bt_metric_value rate = {stats.rate_tok_s, stats.rate_low, stats.rate_high,

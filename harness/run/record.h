@@ -18,6 +18,7 @@ typedef struct bt_recorder {
     double error_share;           // NaN: not said
     double cpu_time_ns;           // of one call of a command, mean; 0: not said
     double launch_time_ns;        // of one call of a kernel; 0: not said
+    int64_t compile_ns;           // of a step; 0: nothing is compiled
     double output_error_share;    // found in what a peer returned; NaN: nothing was
     double total_ns;              // of all calls that were timed
     double evals_ns;              // of all evaluations

@@ -86,7 +86,8 @@ static bt_status on_start(void *context, const bt_train_start *start)
     bt_run_event event = {.type = BT_RUN_EVENT_START,
                           .as.start = {BT_RUN_EVENT_PROTOCOL, "blutrain", start->device->name,
                                        start->parameters, start->tensors, start->accumulation,
-                                       start->train_tokens, start->val_tokens, start->first_step}};
+                                       start->train_tokens, start->val_tokens, start->first_step,
+                                       start->compile_ns}};
     return say(context, &event);
 }
 

@@ -73,6 +73,9 @@ teardown() {
     if ! "$bench" doctor | grep -q 'compiler: not built'; then
         grep -q 'note: compile: [0-9]* of [0-9]* kernel calls run as [0-9]* groups' a-run-1/*.log
     fi
+    # How long it took, cold and from the cache, is a metric of the record.
+    "$bench" report last --db a.sqlite -o a.json >/dev/null
+    grep -q '"compile_time_ns"' a.json
 }
 
 @test "a kernel case runs generated code where there is some, and says so where there is none" {
