@@ -389,6 +389,24 @@ static void parameters_of_d12_are_exact(void **state)
     bt_suite_release(&shipped);
 }
 
+// Under 9 GiB `block` is wanted, and of it no more than fits: each further block costs time.
+static void nine_gib_take_nine_blocks(void **state)
+{
+    (void)state;
+    bt_suite shipped;
+    bt_plan plan;
+    const bt_plan_options gpu = {.profile = "gpu", .seed = -1};
+    ASSERT_OK(bt_suite_load("suites/recompute", &shipped));
+    ASSERT_OK(bt_plan_make(&shipped, &gpu, &with_gpu, &plan));
+    const cJSON *train = bt_json_get(bt_plan_case(&plan, plan.case_count - 1), "train");
+    assert_string_equal(bt_json_get(train, "recompute")->valuestring, "block");
+    assert_int_equal((int)bt_plan_number(train, "recompute_blocks"), 9);
+    const double limit = bt_plan_number(train, "memory_limit_bytes");
+    assert_true((double)bt_plan_memory_bytes(train, 64, bt_plan_recompute_of(train)) <= limit);
+    bt_plan_release(&plan);
+    bt_suite_release(&shipped);
+}
+
 // Experiment E1 of the paper, number by number.
 static void paper_profile_is_e1(void **state)
 {
@@ -590,6 +608,7 @@ int main(void)
                                         small_corpus_remove),
         cmocka_unit_test(parameters_of_d12_are_exact),
         cmocka_unit_test(parameters_of_a_llama_are_exact),
+        cmocka_unit_test(nine_gib_take_nine_blocks),
         cmocka_unit_test(paper_profile_is_e1),
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
         cmocka_unit_test(hash_depends_on_content_alone),
