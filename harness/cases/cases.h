@@ -58,6 +58,9 @@ BT_CHECKED bt_status bt_case_identity(const cJSON *item, bt_str *out);
 // as plan.json, by the first who asks.
 // Errors  INVALID_ARGUMENT naming each key that differs, IO, CORRUPT_DATA (plan.json is no JSON)
 BT_CHECKED bt_status bt_case_settle(const char *folder, const char *identity);
+// Removes the checkpoints of a run's rounds, FOLDER/ROUND/step-*, and the folders that are empty
+// then. What cannot be removed, and links and files of others, stay. Returns how many steps went.
+int64_t bt_case_checkpoints_remove(const char *folder);
 // Runs a case of any kind. Errors  those of its body; INVALID_ARGUMENT for an unknown kind
 BT_CHECKED bt_status bt_case_run(const bt_case_work *work, const bt_case_listener *listener,
                                  bt_train_result *result);

@@ -1,12 +1,14 @@
 // harness/cases/identity.c - what decides on the bits of a training case, kept beside its
 // checkpoints
-#include <errno.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/file_ops.h"
 #include "harness/cases/cases.h"
 #include "harness/suite/json.h"
@@ -120,10 +122,55 @@ bt_status bt_case_settle(const char *folder, const char *identity)
         BT_IF_OK(status, compare(folder, bt_str_text(&path), text, identity));
     } else if (status == BT_OK) {
         status = bt_io_make_folders(&bt_file_ops_system, folder);
-        BT_IF_OK(status,
-                 bt_io_create(&bt_file_ops_system, bt_str_text(&path), identity, strlen(identity)));
+        BT_IF_OK(status, bt_file_write(bt_str_text(&path), identity, strlen(identity)));
     }
     bt_mem_free(text);
     bt_str_release(&path);
     return status;
+}
+
+// ---- removing them ------------------------------------------------------------------------------
+
+static int64_t remove_store(const char *folder)
+{
+    const bt_checkpoint_store store = {.folder = folder};
+    bt_str plan = {0};
+    int64_t *steps = NULL;
+    int64_t count = 0, removed = 0;
+    bt_status status = bt_checkpoint_list(&store, &steps, &count);
+    for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+        status = bt_checkpoint_remove(&store, steps[i]);
+        removed += status == BT_OK;
+    }
+    bt_mem_free(steps);
+    bt_str_format(&plan, "%s/plan.json", folder);
+    if (status == BT_OK && bt_str_status(&plan) == BT_OK) {
+        (void)unlink(bt_str_text(&plan));
+        (void)rmdir(folder); // files of somebody else stay
+    }
+    bt_str_release(&plan);
+    return removed;
+}
+
+int64_t bt_case_checkpoints_remove(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    bt_str path = {0};
+    struct stat info;
+    int64_t removed = 0;
+    for (const struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        bt_str_clear(&path);
+        bt_str_format(&path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.' && bt_str_status(&path) == BT_OK &&
+            lstat(bt_str_text(&path), &info) == 0 && S_ISDIR(info.st_mode)) {
+            removed += remove_store(bt_str_text(&path));
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+        (void)rmdir(folder);
+    }
+    bt_error_clear();
+    bt_str_release(&path);
+    return removed;
 }

@@ -266,8 +266,9 @@ static bt_status save_imported(opened *o, const char *folder, bt_str *out)
     bt_checkpoint_info newest;
     char digest[33];
     const bt_checkpoint_store store = {.folder = folder};
-    const bt_build *build = bt_build_get();
-    const bt_checkpoint_options options = {.build = build->git_commit};
+    char build[33];
+    bt_build_digest(build);
+    const bt_checkpoint_options options = {.build = build};
     BT_TRY(bt_checkpoint_newest(&store, &newest));
     if (newest.step >= 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

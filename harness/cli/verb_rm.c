@@ -6,6 +6,7 @@
 
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
+#include "harness/cases/cases.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/run_name.h"
 #include "harness/store/store.h"
@@ -26,13 +27,24 @@ static bool is_empty(const char *folder)
     return empty;
 }
 
-// Removes the files that the run recorded in its own folder, and the folder when nothing else is in
-// it: a folder that --out named may hold files of somebody else.
+static int64_t remove_checkpoints(const char *folder)
+{
+    bt_str path = {0};
+    bt_str_format(&path, "%s/checkpoints", folder);
+    const int64_t removed =
+        bt_str_status(&path) == BT_OK ? bt_case_checkpoints_remove(bt_str_text(&path)) : 0;
+    bt_str_release(&path);
+    return removed;
+}
+
+// Removes the files that the run recorded in its own folder, its checkpoints there, and the folder
+// when nothing else is in it: a folder that --out named may hold files of somebody else.
 static void remove_files(const bt_store_run *run, bt_str *out)
 {
     const char *folder = run->info.out_dir;
     size_t length = folder ? strlen(folder) : 0;
     int64_t removed = 0;
+    const int64_t checkpoints = length > 0 ? remove_checkpoints(folder) : 0;
     for (int64_t i = 0; i < run->artifact_count; ++i) {
         const char *path = run->artifacts[i].path;
         bool inside = length > 0 && strncmp(path, folder, length) == 0 && path[length] == '/' &&
@@ -40,8 +52,13 @@ static void remove_files(const bt_store_run *run, bt_str *out)
         removed += inside && unlink(path) == 0;
     }
     bool gone = length > 0 && is_empty(folder) && rmdir(folder) == 0;
-    bt_str_format(out, "run %lld: removed %lld file%s%s%s\n", (long long)run->id,
-                  (long long)removed, removed == 1 ? "" : "s",
+    bt_str_format(out, "run %lld: removed %lld file%s", (long long)run->id, (long long)removed,
+                  removed == 1 ? "" : "s");
+    if (checkpoints > 0) {
+        bt_str_format(out, ", %lld checkpoint%s", (long long)checkpoints,
+                      checkpoints == 1 ? "" : "s");
+    }
+    bt_str_format(out, "%s%s\n",
                   gone         ? " and the folder "
                   : length > 0 ? "; other files stay in "
                                : "",

@@ -2,6 +2,8 @@
 //
 // A run is removed with all of its rows, and with what only it used: its plan, build, environment,
 // cases and files. Calibrations that it was the newest session of go with it.
+#include <stdio.h>
+
 #include "harness/store/internal.h"
 
 // What refers to a run from elsewhere. Baselines hold copies of what they need, so nothing breaks
@@ -36,40 +38,51 @@ bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
     return bt_str_status(out);
 }
 
-static bt_status remove_rows(bt_store *store, int64_t run)
+// Appends the removal of the rows of every table that names rows of `parent` by a foreign key;
+// `which` selects the parent's rows. So no table can be forgotten. What hangs on these goes by ON
+// DELETE CASCADE.
+static bt_status remove_children(bt_store *store, const char *parent, const char *which,
+                                 bt_str *text)
 {
-    static const char *const of_rounds[] = {"measurement", "step",     "eval",  "range_stat",
-                                            "kernel_use",  "score",    "state", "fault",
-                                            "memory",      "telemetry"};
-    static const char *const of_session[] = {"round",        "artifact",         "verdict",
-                                             "session_file", "session_schedule", "session_system",
-                                             "session_gap",  "calibration"};
-    bt_str text = {0};
-    bt_str_format(&text,
-                  "DELETE FROM samples WHERE measurement_id IN (SELECT m.id FROM measurement m"
-                  " JOIN round r ON r.id=m.round_id WHERE r.session_id=%lld);",
-                  (long long)run);
-    for (size_t i = 0; i < sizeof of_rounds / sizeof of_rounds[0]; i++) {
-        bt_str_format(&text,
-                      "DELETE FROM %s WHERE round_id IN (SELECT id FROM round WHERE"
-                      " session_id=%lld);",
-                      of_rounds[i], (long long)run);
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    BT_TRY(bt_sql_bind(store, SQL_CHILDREN, &row, "t", parent));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more) {
+        bt_str_format(text, "DELETE FROM \"%s\" WHERE \"%s\" IN (%s);",
+                      (const char *)sqlite3_column_text(row, 0),
+                      (const char *)sqlite3_column_text(row, 1), which);
+        BT_TRY(bt_sql_next(store, row, &more));
     }
-    for (size_t i = 0; i < sizeof of_session / sizeof of_session[0]; i++) {
-        bt_str_format(&text, "DELETE FROM %s WHERE session_id=%lld;", of_session[i],
-                      (long long)run);
-    }
-    bt_str_format(&text,
-                  "DELETE FROM session WHERE id=%lld;"
+    sqlite3_reset(row);
+    return BT_OK;
+}
+
+static bt_status list_removals(bt_store *store, int64_t run, bt_str *text)
+{
+    char number[24], rounds[80];
+    (void)snprintf(number, sizeof number, "%lld", (long long)run);
+    (void)snprintf(rounds, sizeof rounds, "SELECT id FROM round WHERE session_id=%s", number);
+    BT_TRY(remove_children(store, "round", rounds, text));
+    BT_TRY(remove_children(store, "session", number, text));
+    bt_str_format(text,
+                  "DELETE FROM session WHERE id=%s;"
                   "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM session_file);"
                   "DELETE FROM suite WHERE id NOT IN (SELECT suite_id FROM session);"
                   "DELETE FROM build WHERE id NOT IN (SELECT build_id FROM session)"
                   " AND id NOT IN (SELECT build_id FROM session_system);"
                   "DELETE FROM env_fact WHERE env_id NOT IN (SELECT env_id FROM session);"
                   "DELETE FROM env WHERE id NOT IN (SELECT env_id FROM session);"
-                  "DELETE FROM bench_case WHERE id NOT IN (SELECT case_id FROM round);",
-                  (long long)run);
-    bt_status status = bt_str_status(&text);
+                  "DELETE FROM bench_case WHERE id NOT IN (SELECT case_id FROM round);"
+                  "DELETE FROM bench WHERE id NOT IN (SELECT bench_id FROM bench_case);",
+                  number);
+    return bt_str_status(text);
+}
+
+static bt_status remove_rows(bt_store *store, int64_t run)
+{
+    bt_str text = {0};
+    bt_status status = list_removals(store, run, &text);
     BT_IF_OK(status, bt_sql_exec(store, bt_str_text(&text), "removing a run"));
     bt_str_release(&text);
     return status;

@@ -135,6 +135,8 @@ X(RUN_VERDICTS,
   " WHERE f.kind='baseline' AND f.session_id<>?1 AND json_valid(CAST(c.data AS TEXT))"
   " AND EXISTS(SELECT 1 FROM json_each(CAST(c.data AS TEXT), '$.sessions')"
   " WHERE json_extract(value, '$.run')=?1) ORDER BY f.session_id")
+X(CHILDREN, "SELECT m.name, f.\"from\" FROM sqlite_master m JOIN pragma_foreign_key_list(m.name) f"
+            " WHERE m.type='table' AND f.\"table\"=? ORDER BY m.name")
 X(PAGE_COUNT, "PRAGMA page_count")
 X(PAGE_SIZE, "PRAGMA page_size")
 

@@ -76,6 +76,32 @@ query() { # sql
     [ "$(query "select group_concat(id) from session")" = 1,4 ]
 }
 
+@test "a training goes with its checkpoints, and every table has forgotten it" {
+    "$root/tests/support/small_shard.sh" t.bin
+    cat >train.json <<'JSON'
+{ "name": "tiny", "dataset": { "train": ["t.bin"], "val": ["t.bin"] },
+  "profiles": { "cpu": { "device": "cpu",
+    "train": { "model": { "layers": 1, "heads": 2, "width": 16, "vocab": 64, "context": 16 },
+      "micro_batch": 2, "sequence": 16, "steps": 6, "eval_every": 3, "eval_batches": 1,
+      "digest_every": 3, "checkpoint": { "every_steps": 3, "asynchronous": false } },
+    "cases": [ { "name": "c", "kind": "train" } ] } } }
+JSON
+    "$bench" run train.json -q >/dev/null
+    [ -e results/run-1/checkpoints/c-blutrain-0/step-00000006/manifest.json ]
+    [ "$(query "select count(*) from launch")" != 0 ]
+    mkdir -p elsewhere/step-00000001
+    ln -s "$PWD/elsewhere" results/run-1/checkpoints/link
+    tables=$(query "select group_concat(name, ' ') from sqlite_master where type='table' and name not like 'sqlite_%'")
+    run "$bench" rm 1 --files
+    [ "$status" = 0 ]
+    [[ $output == *" checkpoints; other files stay in results/run-1"* ]]
+    [ "$(ls -A results/run-1/checkpoints)" = link ]
+    [ -d elsewhere/step-00000001 ]
+    for table in $tables; do
+        [ "$(query "select count(*) from \"$table\"")" = 0 ] || { echo "$table"; false; }
+    done
+}
+
 @test "verbs that read leave the database as it is" {
     measure
     measure
