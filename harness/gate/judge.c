@@ -76,6 +76,10 @@ static bool check_rounds(const judging *self, const bt_gate_side *side, const ch
             side->failed, side->failed + side->round_count, side->message);
     } else if (side->round_count == 0 && side->unavailable > 0) {
         say(out, BT_GATE_NOT_COMPARABLE, "%sit cannot run here: %.300s", which, side->message);
+    } else if (side->unavailable > 0 && self->rule->version > 2) {
+        say(out, BT_GATE_NOT_COMPARABLE,
+            "%s%" PRId64 " of %" PRId64 " rounds could not run: %.300s", which, side->unavailable,
+            side->unavailable + side->round_count, side->message);
     } else if (side->round_count == 0 && side->invalid > 0) {
         say(out, BT_GATE_INVALID, "%sall %" PRId64 " rounds were disturbed: %.300s", which,
             side->invalid, side->message);

@@ -14,8 +14,8 @@
 //   4. A rule has a version, and is judged as that version says. Version 1 (no "version" in it):
 //      a round was worth its median, rates were judged beside times, clocks that differ voided a
 //      comparison of interleaved rounds, no guards, and more memory was SLOWER. Version 2: what
-//      stats/decide.h and stats/summary.h say, but rounds whose pair was lost said nothing.
-//      Version 3: these are guarded.
+//      stats/decide.h and stats/summary.h say, but rounds whose pair was lost said nothing,
+//      and neither did some that could not run. Version 3: the ones are guarded, the others end it.
 #ifndef BT_HARNESS_GATE_RULE_H
 #define BT_HARNESS_GATE_RULE_H
 

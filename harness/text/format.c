@@ -68,7 +68,11 @@ static int decimals_for(double value, int digits)
 static bt_text long_time(double seconds)
 {
     bt_text out;
-    long long whole = llround(seconds);
+    if (seconds >= 1e9) { // and what no integer holds
+        (void)snprintf(out.text, sizeof out.text, "%.3g h", seconds / 3600);
+        return out;
+    }
+    const long long whole = llround(seconds);
     if (whole < 3600) {
         (void)snprintf(out.text, sizeof out.text, "%lld min %02lld s", whole / 60, whole % 60);
     } else {

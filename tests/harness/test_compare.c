@@ -202,6 +202,7 @@ static void numbers_have_three_digits_and_a_unit(void **state)
         {BT_UNIT_NS, 1.9e9, "1.90 s"},
         {BT_UNIT_NS, 312e9, "5 min 12 s"},
         {BT_UNIT_NS, 7500e9, "2 h 05 min"},
+        {BT_UNIT_NS, 1e300, "2.78e+287 h"}, // no integer holds its seconds
         {BT_UNIT_NS, 0.0, "0 ns"},
         {BT_UNIT_BYTES, 2576980378.0, "2.40 GiB"},
         {BT_UNIT_BYTES, 17.0, "17.0 B"},

@@ -413,6 +413,15 @@ static void rounds_that_went_wrong_are_said(void **state)
     gate_expect("gelu", GATE_WHOLE, BT_GATE_INVALID, 4);
     gate_expect_words(gate_item_of("gelu", GATE_WHOLE)->sentence,
                       "all 8 rounds were disturbed: throttled");
+    // A peer that runs until it would be slow.
+    for (int i = 0; i < GATE_ROUNDS; ++i) {
+        gate_it.run.rounds[i].status = i < 4 ? BT_RUN_PASSED : BT_RUN_UNAVAILABLE;
+        gate_it.run.rounds[i].message = "not now";
+    }
+    gate_judge("");
+    gate_expect("gelu", GATE_WHOLE, BT_GATE_NOT_COMPARABLE, 4);
+    gate_expect_words(gate_item_of("gelu", GATE_WHOLE)->sentence,
+                      "4 of 8 rounds could not run: not now");
     for (int i = 0; i < GATE_ROUNDS; ++i) {
         gate_it.run.rounds[i].status = BT_RUN_UNAVAILABLE;
         gate_it.run.rounds[i].message = "no torch";
