@@ -6,7 +6,8 @@
 //   gradient explosion  norm > 10 medians
 // A falling curve lies below its median, so learning raises no alarm; tests/unit/test_train_guard.c
 // measures false alarms. Of several flagged steps in a row only the first is reported: a level that
-// stays becomes the median.
+// stays becomes the median. The window is no part of a checkpoint: a resumed run flags nothing in
+// its first 32 steps.
 #ifndef BT_TRAIN_GUARD_H
 #define BT_TRAIN_GUARD_H
 

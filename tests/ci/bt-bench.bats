@@ -149,6 +149,18 @@ calls() { # pattern: how many there were
     [[ "$output" == *"CPU and CUDA backends"* ]]
 }
 
+@test "that a build without CUDA is faster is said to who has no GPU, and not to who left it out" {
+    compgen -G '/dev/nvidia[0-9]*' >/dev/null && skip "there is a GPU"
+    script "$tree/bin/nvcc" :
+    run "$repo/bt-bench" show 1
+    [[ "$output" == *"no GPU: leaving CUDA out"* ]]
+    echo 'BT_CUDA:STRING=OFF' >>"$repo/build/CMakeCache.txt"
+    echo '//' >>"$repo/harness/main.c"
+    run "$repo/bt-bench" show 1
+    [[ "$output" == *"CPU backend (BT_CUDA=OFF)"* ]]
+    [[ "$output" != *"leaving CUDA out"* ]]
+}
+
 @test "help, version, doctor and lists are answered before anything is installed or built" {
     echo libcjson-dev >"$tree/missing"
     cp "$root/ci/unbuilt.sh" "$repo/ci/"
