@@ -65,10 +65,10 @@ static bt_status encode_prompt(const bt_tokenizer *tokenizer, const char *prompt
 {
     bt_encoder *encoder = NULL;
     BT_TRY(bt_encoder_create(tokenizer, &encoder));
-    bt_status status =
-        bt_error_context(bt_encoder_encode(encoder, prompt, strlen(prompt), tokens), "--prompt");
+    bt_status status = bt_encoder_encode(encoder, prompt, strlen(prompt), tokens);
     bt_encoder_destroy(encoder);
-    return status;
+    const bool no_text = status == BT_STATUS_CORRUPT_DATA; // an argument, not a file
+    return bt_error_context(no_text ? BT_STATUS_INVALID_ARGUMENT : status, "--prompt");
 }
 
 static bt_status sample(const bt_cli_arguments *arguments, bt_cli_weights *weights)

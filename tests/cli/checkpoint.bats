@@ -203,8 +203,8 @@ digest_of() { # store
     [ "$status" = 2 ]
     [[ $stderr == *"tf32 needs a GPU"* ]]
     sample --from m.safetensors --heads 1 --device cpu --prompt "$(printf 'a\xff')"
-    [ "$status" = 5 ]
-    [[ $stderr == *"--prompt: "* ]]
+    [ "$status" = 2 ]
+    [[ $stderr == *"--prompt: invalid UTF-8 at byte 1"* ]]
     [ -z "$output" ]
     sample --from "$small" --heads 2 --device cpu --prompt x
     [ "$status" = 2 ]
