@@ -84,6 +84,8 @@ void bt_data_parallel_state(const bt_data_parallel *parallel, const bt_adamw *op
 // Brings the state of all ranks together on rank 0; of no effect without sharding.
 BT_CHECKED bt_status bt_data_parallel_collect(bt_data_parallel *parallel,
                                               const bt_adamw *optimizer);
+// Makes the weights that ops read from the masters that each rank updates; all ranks call it.
+BT_CHECKED bt_status bt_data_parallel_refresh(bt_data_parallel *parallel);
 // Gives every rank rank 0's state, and makes the weights that ops read from it.
 BT_CHECKED bt_status bt_data_parallel_spread(bt_data_parallel *parallel, bt_adamw *optimizer);
 

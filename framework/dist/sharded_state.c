@@ -95,16 +95,22 @@ static bt_status each_bucket(bt_data_parallel *p, const bt_adamw *optimizer, boo
     return status;
 }
 
-// The values that ops read, from the masters of this rank's part.
-static bt_status make_values(bt_data_parallel *p)
+// The values that ops read, from the masters of this rank's part, or from all masters.
+bt_status bt_data_parallel_refresh(bt_data_parallel *p)
 {
-    for (int64_t b = 0; b < p->layout.count; ++b) {
+    for (int64_t i = 0; i < p->params->count && !p->sharded; ++i) {
+        const bt_param *param = &p->params->items[i];
+        if (param->value != param->master) {
+            BT_TRY(bt_tensor_copy(p->context, param->master, param->value));
+        }
+    }
+    for (int64_t b = 0; b < p->layout.count && p->sharded; ++b) {
         const bt_bucket_memory *memory = &p->buckets[b];
         if (memory->value_part != memory->master_part) {
             BT_TRY(bt_tensor_copy(p->context, memory->master_part, memory->value_part));
         }
     }
-    return bt_sharded_gather(p);
+    return p->sharded ? bt_sharded_gather(p) : BT_OK;
 }
 
 bt_status bt_data_parallel_open_state(bt_data_parallel *p)
@@ -143,7 +149,7 @@ bt_status bt_data_parallel_spread(bt_data_parallel *p, bt_adamw *optimizer)
 {
     if (p->sharded) {
         BT_TRY(each_bucket(p, optimizer, false));
-        return make_values(p);
+        return bt_data_parallel_refresh(p);
     }
     for (int64_t i = 0; i < p->params->count; ++i) {
         const bt_param *param = &p->params->items[i];
@@ -153,9 +159,6 @@ bt_status bt_data_parallel_spread(bt_data_parallel *p, bt_adamw *optimizer)
                                 (int64_t)bt_tensor_bytes(all[kind]), 0, p->context->stream));
             bt_tensor_touch(all[kind]);
         }
-        if (param->value != param->master) {
-            BT_TRY(bt_tensor_copy(p->context, param->master, param->value));
-        }
     }
-    return BT_OK;
+    return bt_data_parallel_refresh(p);
 }

@@ -202,12 +202,6 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
                         "%lld micro-batches and that the number of ranks, %lld, divides",
                         (long long)shards, (long long)micro_batches, (long long)ranks);
     }
-    if (ranks > 1 && (plan->anomaly || plan->verify_every > 0)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "train.%s replays steps on one rank alone, and train.mesh has %lld; leave "
-                        "one of the two out",
-                        plan->anomaly ? "anomaly" : "verify_every", (long long)ranks);
-    }
     return BT_OK;
 }
 

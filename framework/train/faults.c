@@ -230,7 +230,9 @@ bt_status bt_faults_end(bt_trainer *t, int64_t step)
 
 bt_status bt_faults_failed(bt_trainer *t, int64_t step, bt_status status)
 {
-    if (!t->plan->anomaly || status != BT_STATUS_CORRUPT_DATA) {
+    // Another rank's abort says which rank it was and what it found.
+    const bool others = status == BT_STATUS_INTERRUPTED && bt_ranks_count(t) > 1;
+    if (!t->plan->anomaly || (status != BT_STATUS_CORRUPT_DATA && !others)) {
         return status;
     }
     char message[BT_ERROR_CAPACITY];

@@ -242,11 +242,11 @@ static bt_status check_values(const bt_trainer *t, const bt_state_values *loaded
                           (long long)loaded->step, (long long)t->plan->steps);
 }
 
-// What follows from the state's tensors and values.
-bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
+// What follows from the masters and moments that this rank updates, and from the values.
+bt_status bt_keep_take_masters(bt_trainer *t, const bt_state_values *values)
 {
     if (t->parallel) {
-        BT_TRY(bt_data_parallel_spread(t->parallel, &t->optimizer));
+        BT_TRY(bt_data_parallel_refresh(t->parallel));
     }
     for (int64_t i = 0; i < t->params.count && !t->parallel; ++i) {
         const bt_param *param = &t->params.items[i];
@@ -257,6 +257,15 @@ bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
     t->optimizer.step = values->step;
     return bt_feed_seek(&t->feed, (bt_loader_cursor){values->epoch, values->position, 0},
                         t->plan->steps - values->step);
+}
+
+// What follows from the state's tensors, which rank 0 has, and values.
+bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
+{
+    if (t->parallel) {
+        BT_TRY(bt_data_parallel_spread(t->parallel, &t->optimizer));
+    }
+    return bt_keep_take_masters(t, values);
 }
 
 // Checkpoints of `from` and above, which were left out by choice.

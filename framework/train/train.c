@@ -421,7 +421,7 @@ static bt_status loop(bt_trainer *t, bt_train_result *result)
 {
     result->steps_done = t->first_step;
     for (int64_t step = t->first_step; step < t->plan->steps; ++step) {
-        BT_TRY(ask_to_stop(t, &result->stopped));
+        BT_TRY(bt_faults_failed(t, step, ask_to_stop(t, &result->stopped)));
         if (result->stopped) {
             break;
         }

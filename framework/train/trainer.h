@@ -232,7 +232,10 @@ BT_CHECKED bt_status bt_keep_tick(bt_trainer *t, int64_t step);
 // and waits until it is durable.
 // Errors  those of the save
 BT_CHECKED bt_status bt_keep_finish(bt_trainer *t, int64_t step);
-// What follows from tensors that were set to an earlier state: bf16 copies, step, data position.
+// What follows from masters and moments of the optimizer that were set to an earlier state: the
+// weights that ops read, step, data position. All ranks call it.
+BT_CHECKED bt_status bt_keep_take_masters(bt_trainer *t, const bt_state_values *values);
+// The same of the state's list.
 BT_CHECKED bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values);
 // Puts parameters and moments of the newest checkpoint in place of the present ones and goes on
 // with the next batch and with step `step`. *from: the step of the checkpoint.

@@ -4,7 +4,9 @@
 // others was computed on hardware that erred, at least once. A third run says which of the two was
 // right: the state that two of three runs gave is kept. Where all three differ the hardware cannot
 // be trusted, and the run ends. A fault that repeats to the bit is not found this way.
-// The cost of a verified step: a copy of the state in device memory, one more step, two digests.
+// Ranks replay together, each from a copy of what it updates. Loss, norm and digest are those of
+// all ranks, so every rank comes to the same verdict. The cost of a verified step: a copy of the
+// state in device memory, one more step, two digests.
 #include <stdio.h>
 #include <string.h>
 
@@ -21,12 +23,23 @@ bool bt_verify_due(const bt_trainer *t, int64_t step)
     return every > 0 && (step + 1) % every == 0;
 }
 
-// All of the state, whatever part of it checkpoints hold.
-static size_t state_bytes(const bt_state *state)
+enum { KINDS = 3 };
+
+// Master or moment i of what this rank updates.
+static bt_tensor *updated_tensor(const bt_trainer *t, int64_t i, int kind)
+{
+    const bt_adamw *optimizer = &t->optimizer;
+    bt_tensor *part = optimizer->slices ? optimizer->slices[i].master : NULL;
+    bt_tensor *const of[KINDS] = {part ? part : t->params.items[i].master, optimizer->m[i],
+                                  optimizer->v[i]};
+    return of[kind];
+}
+
+static size_t state_bytes(const bt_trainer *t)
 {
     size_t size_bytes = 0;
-    for (int64_t i = 0; i < state->count; ++i) {
-        size_bytes += bt_tensor_bytes(state->tensors[i].tensor);
+    for (int64_t i = 0; i < KINDS * t->optimizer.count; ++i) {
+        size_bytes += bt_tensor_bytes(updated_tensor(t, i / KINDS, (int)(i % KINDS)));
     }
     return size_bytes;
 }
@@ -35,8 +48,8 @@ static bt_status copy_state(bt_trainer *t, bool back)
 {
     bt_device *device = &t->session.device;
     size_t at = 0;
-    for (int64_t i = 0; i < t->keep.state.count; ++i) {
-        bt_tensor *tensor = t->keep.state.tensors[i].tensor;
+    for (int64_t i = 0; i < KINDS * t->optimizer.count; ++i) {
+        bt_tensor *tensor = updated_tensor(t, i / KINDS, (int)(i % KINDS));
         const size_t size_bytes = bt_tensor_bytes(tensor);
         void *kept = t->faults.snapshot + at, *live = bt_tensor_data(tensor);
         BT_TRY(device->backend->copy(device, back ? live : kept, back ? kept : live, size_bytes,
@@ -53,7 +66,7 @@ bt_status bt_verify_begin(bt_trainer *t, int64_t step)
 {
     if (!t->faults.snapshot) {
         void *block = NULL;
-        BT_TRY(bt_error_context(bt_pool_alloc_aside(t->session.pool, state_bytes(&t->keep.state),
+        BT_TRY(bt_error_context(bt_pool_alloc_aside(t->session.pool, state_bytes(t),
                                                     t->session.context.stream, "state to replay",
                                                     &block),
                                 "verify_every"));
@@ -73,7 +86,7 @@ static bt_status read_outcome(bt_trainer *t, int64_t step, outcome *out)
 static bt_status replay(bt_trainer *t, int64_t step, outcome *out)
 {
     BT_TRY(copy_state(t, true));
-    BT_TRY(bt_keep_take_state(t, &t->faults.values));
+    BT_TRY(bt_keep_take_masters(t, &t->faults.values));
     BT_TRY(bt_step_again(t, step));
     return bt_error_context(read_outcome(t, step, out), "replay");
 }

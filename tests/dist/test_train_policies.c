@@ -1,4 +1,4 @@
-// tests/dist/test_train_policies.c - a rank whose gradients are not finite: all ranks do the same
+// tests/dist/test_train_policies.c - what one rank computes wrongly: all ranks do the same about it
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -17,16 +17,24 @@ static const int64_t timeout_ns = 60000000000;
 typedef struct poison {
     bt_group *inner; // borrowed
     int64_t steps;   // done
-    bool given;
+    int64_t given, times;
+    float value;  // NaN: in place of a gradient; else added to it
+    bool weights; // it is put into weights that this rank has gathered instead
 } poison;
+
+static bool is_due(const bt_group *group, int64_t count)
+{
+    const poison *self = group->impl;
+    return group->rank == group->size - 1 && self->steps == BAD_STEP && count >= LARGE &&
+           self->given < self->times;
+}
 
 static void spoil(bt_group *group, const void *data, int64_t count, bt_dtype dtype)
 {
     poison *self = group->impl;
-    if (group->rank == group->size - 1 && self->steps == BAD_STEP && dtype == BT_F32 &&
-        count >= LARGE && !self->given) {
-        ((float *)(uintptr_t)data)[0] = NAN; // a bucket begins with a gradient, of this rank's own
-        self->given = true;
+    if (is_due(group, count) && dtype == BT_F32 && !self->weights) {
+        ((float *)(uintptr_t)data)[0] += self->value; // a bucket begins with one of its own
+        ++self->given;
     }
 }
 
@@ -48,7 +56,15 @@ static bt_status reduce_scatter(bt_group *group, const void *in, void *out, int6
 static bt_status all_gather(bt_group *group, const void *in, void *out, int64_t size_bytes,
                             bt_stream stream)
 {
-    return bt_all_gather(((poison *)group->impl)->inner, in, out, size_bytes, stream);
+    poison *self = group->impl;
+    BT_TRY(bt_all_gather(self->inner, in, out, size_bytes, stream));
+    if (self->weights && is_due(group, size_bytes)) {
+        for (int64_t i = 0; i < size_bytes * group->size / 4; ++i) {
+            ((float *)out)[i] = self->value;
+        }
+        ++self->given;
+    }
+    return BT_OK;
 }
 
 static bt_status broadcast(bt_group *group, void *data, int64_t size_bytes, int root,
@@ -114,7 +130,7 @@ static bt_status on_fault(void *self, const bt_train_fault *event)
 static bt_status train(bt_group *group, void *argument, rank_result *result)
 {
     bt_train_plan plan = *(const bt_train_plan *)argument;
-    poison given = {.inner = group};
+    poison given = {.inner = group, .times = 1, .value = NAN};
     bt_group spoiled = {
         .backend = &backend, .rank = group->rank, .size = group->size, .impl = &given};
     seen s = {.given = &given, .digest = 0xcbf29ce484222325};
@@ -232,6 +248,120 @@ static void a_rollback_to_nothing_ends_all(void **state)
     test_scratch_remove();
 }
 
+// ---- replays and anomalies ----------------------------------------------------------------------
+
+typedef struct planted {
+    bt_train_plan plan;
+    float value;
+    int64_t times;
+    bool weights;
+} planted;
+
+typedef struct heard {
+    poison *given;
+    int64_t faults;
+    bt_train_fault_kind kind;
+    char action[16], message[600];
+} heard;
+
+static bt_status count_step(void *self, const bt_train_step *event)
+{
+    (void)event;
+    ++((heard *)self)->given->steps;
+    return BT_OK;
+}
+
+static bt_status hear_fault(void *self, const bt_train_fault *event)
+{
+    heard *h = self;
+    ++h->faults;
+    h->kind = event->kind;
+    (void)snprintf(h->action, sizeof h->action, "%s", event->action);
+    (void)snprintf(h->message, sizeof h->message, "%.590s", event->message);
+    return BT_OK;
+}
+
+static heard all_heard[RANKS_MAX];
+
+static bt_status train_with(bt_group *group, void *argument, rank_result *result)
+{
+    planted what = *(const planted *)argument;
+    poison given = {
+        .inner = group, .times = what.times, .value = what.value, .weights = what.weights};
+    bt_group spoiled = {
+        .backend = &backend, .rank = group->rank, .size = group->size, .impl = &given};
+    heard *h = &all_heard[group->rank];
+    *h = (heard){.given = &given};
+    const bt_train_observer observer = {.self = h, .step = count_step, .fault = hear_fault};
+    bt_train_result trained;
+    omp_set_num_threads(1);
+    what.plan.parallel.group = &spoiled;
+    const bt_status status = bt_train_run(&what.plan, &observer, &trained);
+    result->digest = 0xcbf29ce484222325;
+    for (const char *at = trained.state_digest; *at; ++at) {
+        result->digest = (result->digest ^ (unsigned char)*at) * 0x100000001b3;
+    }
+    return status;
+}
+
+// One rank sends another gradient, in the step but not in its replays: the step erred. All ranks
+// say the same, and the state is that of a calm run.
+static void replays_of_ranks_find_what_does_not_repeat(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 3; ++m) {
+        uint64_t calm = 0;
+        for (int64_t times = 0; times < 2; ++times) {
+            rank_result results[RANKS_MAX];
+            planted what = {.plan = base_plan(BT_TRAIN_POLICY_CONTINUE), .times = times};
+            what.plan.verify_every = BAD_STEP + 1;
+            what.plan.precision = m == 1 ? BT_PRECISION_BF16 : BT_PRECISION_FP32;
+            what.plan.parallel.sharding = modes[m];
+            what.value = 0.5F;
+            run_ranks(RANKS_THREADS, 2, timeout_ns, train_with, &what, results);
+            calm = times == 0 ? results[0].digest : calm;
+            for (int rank = 0; rank < 2; ++rank) {
+                const heard *h = &all_heard[rank];
+                if (results[rank].status != BT_OK) {
+                    fail_msg("rank %d: %s", rank, results[rank].message);
+                }
+                assert_int_equal(h->faults, times > 0);
+                assert_true(results[rank].digest == calm);
+                if (times > 0) {
+                    assert_int_equal(h->kind, BT_TRAIN_FAULT_CORRUPTION);
+                    assert_string_equal(h->action, "corrected");
+                    assert_non_null(strstr(h->message, "the step erred, its replays agree"));
+                    assert_string_equal(h->message, all_heard[0].message);
+                }
+            }
+        }
+    }
+}
+
+// Weights of the last rank alone are NaN: it names the op, the others name it.
+static void the_rank_of_an_anomaly_is_named(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    planted what = {.plan = base_plan(BT_TRAIN_POLICY_CONTINUE),
+                    .times = INT64_MAX,
+                    .value = NAN,
+                    .weights = true};
+    what.plan.anomaly = true;
+    what.plan.parallel.sharding = BT_SHARDING_ZERO1;
+    run_ranks(RANKS_THREADS, 4, timeout_ns, train_with, &what, results);
+    assert_int_equal(results[3].status, BT_STATUS_CORRUPT_DATA);
+    for (int rank = 0; rank < 4; ++rank) {
+        const heard *h = &all_heard[rank];
+        assert_int_equal(h->faults, 1);
+        if (h->kind != BT_TRAIN_FAULT_ANOMALY || strcmp(h->action, "stop") != 0 ||
+            !strstr(h->message, "embedding made the first value") ||
+            (rank < 3 && !strstr(h->message, "rank 3 aborted"))) {
+            fail_msg("rank %d: %s", rank, h->message);
+        }
+    }
+}
+
 static bt_status on_value(void *self, bt_context *context, const bt_train_value *event)
 {
     (void)self, (void)context, (void)event;
@@ -249,16 +379,6 @@ static void what_is_for_one_rank_is_refused(void **state)
     bt_train_observer observer = {0};
     plan.parallel.group = &group;
     ASSERT_OK(bt_train_check(&plan));
-    plan.anomaly = true;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "train.anomaly replays steps on one rank alone, and train.mesh has 2",
-                 bt_train_run(&plan, &observer, &result));
-    plan.anomaly = false;
-    plan.verify_every = 1;
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
-                 "train.verify_every replays steps on one rank alone, and train.mesh has 2",
-                 bt_train_run(&plan, &observer, &result));
-    plan.verify_every = 0;
     observer.value = on_value;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT,
                  "values of a step are told by one rank alone, and train.mesh has 2",
@@ -271,6 +391,8 @@ int main(void)
         cmocka_unit_test(ranks_go_on_alike),
         cmocka_unit_test(all_ranks_stop),
         cmocka_unit_test(a_rollback_to_nothing_ends_all),
+        cmocka_unit_test(replays_of_ranks_find_what_does_not_repeat),
+        cmocka_unit_test(the_rank_of_an_anomaly_is_named),
         cmocka_unit_test(what_is_for_one_rank_is_refused),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
