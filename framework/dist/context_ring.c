@@ -134,7 +134,8 @@ static bt_status await(bt_context_ring *r, bt_context *context, int index)
     return status;
 }
 
-static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes, void **own)
+static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes, void **own,
+                            bt_stream *stream)
 {
     bt_context_ring *r = self_of(self);
     const int64_t aligned = (block_bytes + 255) / 256 * 256;
@@ -144,14 +145,15 @@ static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes
     BT_TRY(reserve(r, context, aligned));
     r->block_bytes = aligned;
     *own = slot(r, BLOCKS, slot_of(r, 0));
-    return BT_OK;
+    *stream = r->stream;
+    return follow(r, context);
 }
 
 static bt_status ring_send(void *self, bt_context *context)
 {
     bt_context_ring *r = self_of(self);
     const int size = r->ring.size;
-    BT_TRY(follow(r, context));
+    (void)context;
     if (r->rotation == BT_ROTATION_ALL_GATHER) {
         BT_TRY(bt_all_gather(r->group, slot(r, BLOCKS, r->ring.rank), slot(r, BLOCKS, 0),
                              r->block_bytes, r->stream));
@@ -185,26 +187,25 @@ static bt_status ring_place(void *self, bt_context *context, int step, void **gr
     return BT_OK;
 }
 
+// All gradients of an all_gather go at once, behind the last one.
 static bt_status ring_give(void *self, bt_context *context, int step)
 {
     bt_context_ring *r = self_of(self);
-    if (r->rotation == BT_ROTATION_ALL_GATHER) { // all go at once, when they are collected
+    const bool gathers = r->rotation == BT_ROTATION_ALL_GATHER;
+    if (gathers && step < r->ring.size - 1) {
         return BT_OK;
     }
     BT_TRY(follow(r, context));
-    return bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
-                        slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step), r->block_bytes,
-                        r->stream);
+    return gathers ? bt_all_to_all(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0),
+                                   r->block_bytes, r->stream)
+                   : bt_send_recv(r->group, slot(r, GIVEN, rank_at(r, -step)), rank_at(r, -step),
+                                  slot(r, RECEIVED, rank_at(r, step)), rank_at(r, step),
+                                  r->block_bytes, r->stream);
 }
 
 static bt_status ring_collect(void *self, bt_context *context, const void **gradients)
 {
     bt_context_ring *r = self_of(self);
-    if (r->rotation == BT_ROTATION_ALL_GATHER) {
-        BT_TRY(follow(r, context));
-        BT_TRY(bt_all_to_all(r->group, slot(r, GIVEN, 0), slot(r, RECEIVED, 0), r->block_bytes,
-                             r->stream));
-    }
     BT_TRY(mark(r, 0));
     for (int rank = 0; rank < r->ring.size; ++rank) {
         gradients[rank] = rank != r->ring.rank ? slot(r, RECEIVED, rank) : NULL;

@@ -36,6 +36,14 @@ typedef struct bt_attention_options {
     uint64_t seed, stream;
 } bt_attention_options;
 
+// Heads of tensors that lie side by side, all dealt out by the same groups: {3, {H, G, G}, G} for
+// queries, keys and values of H and G heads.
+enum { BT_HEAD_PARTS = 3 };
+typedef struct bt_head_layout {
+    int parts;
+    int64_t heads[BT_HEAD_PARTS], groups; // each a multiple of groups
+} bt_head_layout;
+
 // What a call is parametrised with besides its tensors; the op selects the member.
 typedef union bt_op_attrs {
     struct {
@@ -58,6 +66,10 @@ typedef union bt_op_attrs {
         bool trans_a, trans_b;
     } matmul;
     bt_attention_options attention;
+    struct {
+        struct bt_group *group; // borrowed; NULL: one rank
+        bt_head_layout layout;
+    } head_exchange;
     struct {
         const struct bt_ring *ring; // borrowed, outlives the backward
         int64_t tokens;             // of a sequence, on all ranks

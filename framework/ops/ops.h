@@ -116,6 +116,17 @@ BT_CHECKED bt_status bt_attend(bt_context *context, bt_tensor *q, bt_tensor *k, 
 BT_CHECKED bt_status bt_ring_attention(bt_context *context, bt_tensor *qkv,
                                        const struct bt_ring *ring, int64_t tokens,
                                        const bt_attention_options *options, bt_tensor **out);
+// Where ranks of a group have T tokens each of the same sequences, in two halves: each rank gets
+// its share of the heads, of all tokens, first halves of all ranks before second ones (Ulysses);
+// and back. The group is borrowed, until the backward. All ranks call it alike. Shapes  share_heads
+// x [B, T, all heads D], y [B, size T, own heads D]; share_tokens the reverse Errors  also those of
+// the group's ranks Source  Jacobs et al. 2023, arXiv:2309.14509
+BT_CHECKED bt_status bt_share_heads(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                    const bt_head_layout *heads, bt_tensor **out);
+BT_CHECKED bt_status bt_share_tokens(bt_context *context, struct bt_group *group, bt_tensor *x,
+                                     const bt_head_layout *heads, bt_tensor **out);
+// The heads of a part that a rank gets.
+int64_t bt_head_count(const bt_head_layout *heads, int part, int size, int rank);
 // Mean over the rows whose target is not `ignore` of -log softmax(logits)[target]. When in_place,
 // the backward writes the gradient over the logits. `bad_row` (may be NULL) receives an i64 [1]:
 // the first row whose target is outside of the vocabulary (the loss is NaN then), or -1.

@@ -11,14 +11,17 @@
 #include "framework/tensor/context.h"
 
 // A round of blocks: begin, send, then fetch of the steps 1 to size - 1 in order. A round of
-// gradients besides: place and give of the steps in order, then collect. Nothing is called where
+// gradients besides: place and give of the steps in order, then collect; what is computed between
+// the last give and collect hides their way. Nothing is called where
 // size is 1. Device memory; work is ordered with the context's stream, and runs beside it where the
 // device can.
 typedef struct bt_ring {
     void *self; // borrowed
     int rank, size;
-    // *own: where this rank's block is to be written. block_bytes: of the largest block.
-    bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes, void **own);
+    // *own: where this rank's block is to be written, by work on *stream, which waits for what the
+    // context's stream has to do so far. block_bytes: of the largest block.
+    bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes, void **own,
+                       bt_stream *stream);
     // The own block is written.
     bt_status (*send)(void *self, bt_context *context);
     // The block of rank (rank - step) mod size, readable until the next begin.

@@ -1,4 +1,7 @@
 // framework/ops/ring_attention_backward.c - attention over ranks, backward: ring_attention.c
+//
+// A half of the own keys' work comes first, while the others' keys are on their way, and a half
+// last, while gradients are.
 #include "framework/base/mem.h"
 #include "framework/ops/ring_job.h"
 
@@ -29,10 +32,56 @@ static bt_status lse_of(bt_ring_job *j, const bt_tensor *lse, const bt_ring_visi
     return BT_OK;
 }
 
-// Shares of dq, dk and dv of one visit. `gradient`: where dk and dv go, of the source's tokens;
-// NULL: into the visit's own.
+// A part of a call: of the batch, or of the heads by groups that share a key.
+typedef struct share {
+    int64_t batch, batches, group, groups;
+} share;
+
+static share whole_of(const bt_ring_job *j)
+{
+    return (share){.batches = j->shape.batch, .groups = j->shape.kv_heads};
+}
+
+// One half may be empty.
+static share half_of(const bt_ring_job *j, int half)
+{
+    share p = whole_of(j);
+    int64_t *first = p.batches > 1 ? &p.batch : &p.group;
+    int64_t *count = p.batches > 1 ? &p.batches : &p.groups;
+    const int64_t middle = (*count + 1) / 2;
+    *first = half ? middle : 0;
+    *count = half ? *count - middle : middle;
+    return p;
+}
+
+static void cut_view(bt_attention_view *v, const share *p, int64_t heads, bt_dtype dtype)
+{
+    v->base = bt_ring_place_at(
+        v->base, p->batch * v->batch_stride + p->group * heads * v->head_stride, dtype);
+}
+
+static void cut_call(bt_attention_backward_args *args, const share *p)
+{
+    const int64_t heads = args->shape.heads / args->shape.kv_heads; // of a group
+    bt_attention_view *const of_queries[] = {&args->q, &args->o, &args->d_o, &args->dq};
+    bt_attention_view *const of_keys[] = {&args->k, &args->v, &args->dk, &args->dv};
+    for (int i = 0; i < 4; ++i) {
+        cut_view(of_queries[i], p, heads, args->dtype);
+        cut_view(of_keys[i], p, 1, args->dtype);
+    }
+    args->lse =
+        bt_ring_place_at((void *)(uintptr_t)args->lse,
+                         (p->batch * args->shape.heads + p->group * heads) * args->shape.q_tokens,
+                         args->dtype == BT_F64 ? BT_F64 : BT_F32);
+    args->shape.batch = p->batches;
+    args->shape.heads = p->groups * heads;
+    args->shape.kv_heads = p->groups;
+}
+
+// Shares of dq, dk and dv of a part of one visit. `gradient`: where dk and dv go, of the source's
+// tokens; NULL: into the visit's own.
 static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void *block, int source,
-                                int n, void *gradient)
+                                int n, void *gradient, share of)
 {
     bt_tensor *const *saved = call->saved;
     const bt_ring_visit *visit = &j->visits[n];
@@ -41,7 +90,7 @@ static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void
     void *dkv = gradient ? gradient : bt_tensor_data(j->k_part[n]);
     const int64_t tokens = gradient ? bt_ring_tokens(j, source) : visit->k_count;
     const int64_t token = gradient ? visit->k_begin : 0;
-    const bt_attention_backward_args args = {
+    bt_attention_backward_args args = {
         .q = bt_ring_packed(j, saved[BT_RING_SAVED_QKV], 0, visit->q_begin),
         .k = bt_ring_keys(j, saved[BT_RING_SAVED_QKV], block, source, 1, visit),
         .v = bt_ring_keys(j, saved[BT_RING_SAVED_QKV], block, source, 2, visit),
@@ -54,6 +103,7 @@ static bt_status visit_backward(bt_ring_job *j, bt_op_backward *call, const void
         .shape = bt_ring_shape(j, visit),
         .compute = j->context->compute,
         .dtype = j->dtype};
+    cut_call(&args, &of);
     return bt_context_launch(j->context, BT_KERNEL_ATTENTION_BACKWARD, j->dtype, &args);
 }
 
@@ -81,7 +131,8 @@ static bt_status remote_backward(bt_ring_job *j, bt_op_backward *call, int step)
     BT_TRY(j->ring->fetch(j->ring->self, j->context, step, &block));
     BT_TRY(j->ring->place(j->ring->self, j->context, step, &gradient));
     for (int n = j->first[source]; n < j->first[source + 1]; ++n) {
-        BT_TRY(visit_backward(j, call, block, source, n, count == 1 ? gradient : NULL));
+        BT_TRY(
+            visit_backward(j, call, block, source, n, count == 1 ? gradient : NULL, whole_of(j)));
     }
     if (count > 1) {
         const int64_t tokens = bt_ring_tokens(j, source);
@@ -131,17 +182,26 @@ done:
     return status;
 }
 
+// This rank's queries and keys: a part of all calls.
+static bt_status own_backward(bt_ring_job *j, bt_op_backward *call, share of)
+{
+    const int own = j->ring->rank;
+    for (int n = j->first[own]; n < j->first[own + 1] && of.batches > 0 && of.groups > 0; ++n) {
+        BT_TRY(visit_backward(j, call, NULL, own, n, NULL, of));
+    }
+    return BT_OK;
+}
+
 static bt_status run_backward(bt_ring_job *j, bt_op_backward *call, const bt_tensor *grad)
 {
     BT_TRY(bt_ring_job_open(j, true));
     BT_TRY(bt_ring_send_own(j, call->saved[BT_RING_SAVED_QKV]));
-    const int own = j->ring->rank;
-    for (int n = j->first[own]; n < j->first[own + 1]; ++n) {
-        BT_TRY(visit_backward(j, call, NULL, own, n, NULL));
-    }
+    const bool alone = j->ring->size == 1;
+    BT_TRY(own_backward(j, call, alone ? whole_of(j) : half_of(j, 0)));
     for (int step = 1; step < j->ring->size; ++step) {
         BT_TRY(remote_backward(j, call, step));
     }
+    BT_TRY(alone ? BT_OK : own_backward(j, call, half_of(j, 1)));
     BT_TRY(bt_ring_merge_queries(j, bt_ring_packed(j, grad, 0, 0), NULL));
     return sum_keys(j, bt_ring_packed(j, grad, 1, 0));
 }

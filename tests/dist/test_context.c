@@ -3,8 +3,11 @@
 #include <stdlib.h>
 
 #include "framework/autograd/session.h"
+#include "framework/dist/device_group.h"
 #include "framework/ops/ops.h"
 #include "tests/dist/context_body.h"
+#include "tests/dist/fake_gpu.h"
+#include "tests/dist/gpu_body.h"
 #include "tests/support/test.h"
 
 static const int64_t timeout_ns = 60000000000;
@@ -84,6 +87,43 @@ static void one_set_of_bits(void **state)
                     }
                 }
             }
+        }
+    }
+}
+
+static context_case over_links; // of the ranks that are forked next
+
+static bt_status links_body(bt_group *group, void *argument, rank_result *result)
+{
+    (void)argument; // a sweep
+    return context_compare(group, &over_links, result);
+}
+
+// The links of GPUs, without GPUs: blocks lie in memory that the ranks map, and go by copies or
+// through staging memory.
+static void links_give_the_same_bits(void **state)
+{
+    (void)state;
+    bt_device_group_use(fake_gpu_table(BT_OK));
+    for (int variant = 0; variant < 2 * BT_ROTATION_COUNT; ++variant) {
+        const int ranks = variant % 2 ? 4 : 2;
+        rank_result first[RANKS_MAX], other[RANKS_MAX];
+        gpu_case what = {.backend = GPU_P2P,
+                         .device = "cpu",
+                         .engines = variant < BT_ROTATION_COUNT,
+                         .timeout_ns = timeout_ns,
+                         .body = links_body};
+        over_links = shapes[1];
+        over_links.dtype = BT_F32;
+        over_links.repeats = 2;
+        run(RANKS_THREADS, ranks, compare_body, over_links, first);
+        over_links.rotation = (bt_rotation)(variant % BT_ROTATION_COUNT);
+        run_ranks(RANKS_MEMORY, ranks, timeout_ns, gpu_body, &what, other);
+        for (int rank = 0; rank < ranks; ++rank) {
+            if (other[rank].ended || other[rank].status != BT_OK) {
+                fail_msg("variant %d, rank %d: %s", variant, rank, other[rank].message);
+            }
+            assert_int_equal(other[rank].digest, first[rank].digest);
         }
     }
 }
@@ -177,6 +217,7 @@ int main(void)
         cmocka_unit_test(visits_cover_each_pair_once),
         cmocka_unit_test(equals_one_rank),
         cmocka_unit_test(one_set_of_bits),
+        cmocka_unit_test(links_give_the_same_bits),
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(refusals_say_why),
     };

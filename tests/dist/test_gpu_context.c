@@ -59,9 +59,9 @@ static const struct {
     {BT_BF16, BT_COMPUTE_NATIVE}, {BT_F32, BT_COMPUTE_TF32}, {BT_F32, BT_COMPUTE_NATIVE}};
 
 static const context_case shapes[] = {
-    {.batch = 2, .tokens = 1024, .heads = 12, .kv_heads = 12, .dim = 64, .causal = true},
-    {.batch = 1, .tokens = 777, .heads = 4, .kv_heads = 2, .dim = 64, .causal = true},
-    {.batch = 1, .tokens = 512, .heads = 4, .kv_heads = 4, .dim = 64},
+    {.batch = 2, .tokens = 512, .heads = 3, .kv_heads = 3, .dim = 64, .causal = true},
+    {.batch = 1, .tokens = 391, .heads = 4, .kv_heads = 2, .dim = 64, .causal = true},
+    {.batch = 1, .tokens = 256, .heads = 2, .kv_heads = 2, .dim = 64},
     {.batch = 1,
      .tokens = 640,
      .heads = 2,
