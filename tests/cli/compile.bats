@@ -54,6 +54,21 @@ teardown() {
     [[ $output == *'"sm90" is no target'* ]]
 }
 
+@test "two processes that make the same code keep one copy of each kernel" {
+    local first
+    if "$bench" doctor | grep -q 'compiler: not built'; then
+        skip "no compiler"
+    fi
+    sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/' s.json
+    BT_CACHE_DIR=$PWD/both "$bench" compile s.json --filter fp32 --target sm_90 >one &
+    first=$!
+    BT_CACHE_DIR=$PWD/both "$bench" compile s.json --filter fp32 --target sm_90 >two
+    wait "$first"
+    cmp one two
+    BT_CACHE_DIR=$PWD/alone "$bench" compile s.json --filter fp32 --target sm_90 >/dev/null
+    diff -r both/code alone/code
+}
+
 @test "training without the compiler runs eagerly, says so, and has the same bits" {
     local with without
     sed -i 's/"layers"/"family": "llama", "hidden": 48, "layers"/; s/"vocab": 64/"vocab": 50304/' s.json
