@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "framework/compiler/emit_cuda.h"
+#include "framework/compiler/emit_math.h"
 
 enum {
     WARPS = 16,
@@ -362,9 +363,8 @@ int bt_cuda_column_threads(void) { return WARPS * BT_CUDA_WARP; }
 // Does an instruction that is needed at every index depend on a sum?
 static bool depends(const bt_fused *g, int i)
 {
-    int uses[3];
-    const int count = i < 0 ? 0 : bt_fused_op_uses(g->code[i].op);
-    uses[0] = g->code[i].a, uses[1] = g->code[i].b, uses[2] = g->code[i].c;
+    int uses[3] = {0};
+    const int count = bt_emit_uses(&g->code[i], uses);
     for (int k = 0; k < count; ++k) {
         if (g->code[uses[k]].op == BT_FUSED_COLUMN_SUM || depends(g, uses[k])) {
             return true;
