@@ -1,6 +1,7 @@
 // framework/compiler/form.c - the passes in their order
 #include "framework/compiler/form.h"
 
+#include "framework/compiler/epilogue.h"
 #include "framework/compiler/half_turn.h"
 #include "framework/compiler/rematerialize.h"
 
@@ -12,6 +13,9 @@ bt_status bt_dag_form(bt_dag *graph, const int64_t *half_turns, const bt_fuse_op
     BT_TRY(bt_dag_simplify(graph, &formed->simplified));
     if (options->any_order && half_turns) {
         BT_TRY(bt_dag_expand_half_turns(graph, half_turns, &formed->half_turns));
+    }
+    if (options->any_order) {
+        BT_TRY(bt_dag_absorb_sums(graph, &formed->absorbed));
     }
     if (options->rematerialize) {
         BT_TRY(bt_dag_rematerialize(graph, bt_fuse_launch_bytes(options), &formed->copied));

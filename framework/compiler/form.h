@@ -8,11 +8,12 @@
 typedef struct bt_formed {
     bt_dag_simplified simplified;
     int half_turns; // products that became views (half_turn.h)
+    int absorbed;   // sums that became epilogues (epilogue.h)
     int copied;     // calls that are made twice (rematerialize.h)
 } bt_formed;
 
-// Simplifies the graph; where options->any_order, expands half turns; where
-// options->rematerialize, copies cheap calls; then forms groups.
+// Simplifies the graph; where options->any_order, expands half turns and takes sums into products;
+// where options->rematerialize, copies cheap calls; then forms groups.
 // half_turns  [graph->value_count] of bt_dag_find_half_turns; NULL: none
 // Owns        the caller: plan, until bt_fusion_plan_release, also after a failure
 // Errors      OUT_OF_MEMORY: the graph can only be released

@@ -270,7 +270,10 @@ static bt_status remove_unread(bt_dag *graph)
         }
     }
     graph->node_count -= kept;
-    memmove(graph->nodes, graph->nodes + kept, (size_t)graph->node_count * sizeof *graph->nodes);
+    if (graph->node_count > 0) {
+        memmove(graph->nodes, graph->nodes + kept,
+                (size_t)graph->node_count * sizeof *graph->nodes);
+    }
     for (int i = 0; i < graph->node_count; ++i) {
         const bt_dag_node *node = &graph->nodes[i];
         for (int k = 0; k < node->operand_count; ++k) {

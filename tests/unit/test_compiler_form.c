@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/compiler/epilogue.h"
 #include "framework/compiler/form.h"
 #include "framework/compiler/half_turn.h"
 #include "framework/compiler/rematerialize.h"
@@ -215,6 +216,78 @@ static void other_products_stay(void **state)
     bt_dag_release(&g);
 }
 
+// ---- epilogues ----------------------------------------------------------------------------------
+
+// y = (x w + bias) + residual, each sum an op of its own; `kept`: the caller wants x w as well.
+static void make_sums(bt_dag *g, bool kept, bool bias_first, int *y)
+{
+    const bt_gemm_args args = {.m = ROWS,
+                               .n = DIM,
+                               .k = DIM,
+                               .lda = DIM,
+                               .ldb = DIM,
+                               .ldd = DIM,
+                               .batch = 1,
+                               .alpha = 1,
+                               .ab_dtype = BT_F32,
+                               .d_dtype = BT_F32};
+    const int64_t shape[] = {2, ROWS / 2, DIM}, dense[] = {ROWS / 2 * DIM, DIM, 1},
+                  row[] = {0, 0, 1};
+    int x = 0, w = 0, bias = 0, residual = 0, results[3];
+    ASSERT_OK(bt_dag_input(g, BT_F32, ROWS * DIM, "x", &x));
+    ASSERT_OK(bt_dag_input(g, BT_F32, DIM * DIM, "w", &w));
+    ASSERT_OK(bt_dag_input(g, BT_F32, DIM, "bias", &bias));
+    ASSERT_OK(bt_dag_input(g, BT_F32, ROWS * DIM, "residual", &residual));
+    const bt_dag_binding bindings[] = {
+        {.field = "a", .value = x}, {.field = "b", .value = w}, {.field = "d", .value = -1}};
+    ASSERT_OK(bt_dag_call(g, BT_KERNEL_GEMM, &args, bindings, 3, results));
+    *y = results[2];
+    if (kept) {
+        ASSERT_OK(bt_dag_output(g, *y));
+    }
+    if (bias_first) {
+        ASSERT_OK(bt_dag_binary(g, BT_BINARY_ADD, 3, shape, bias, row, *y, dense, y));
+    } else {
+        ASSERT_OK(bt_dag_binary(g, BT_BINARY_ADD, 3, shape, *y, dense, bias, row, y));
+    }
+    ASSERT_OK(bt_dag_binary(g, BT_BINARY_ADD, 3, shape, *y, dense, residual, dense, y));
+    ASSERT_OK(bt_dag_output(g, *y));
+}
+
+static void sums_become_epilogues(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f, 0);
+    for (int which = 0; which < 4; ++which) {
+        static float contents[8][ROWS * DIM + DIM * DIM];
+        const bool kept = which & 1;
+        bt_dag g = {0};
+        int y = 0, absorbed = 0;
+        void *memory[8] = {NULL}, *joined[8] = {NULL};
+        make_sums(&g, kept, which & 2, &y);
+        fill_inputs(&g, -1, 1, contents, memory);
+        ASSERT_OK(bt_dag_run(&f.context, &g, memory));
+        ASSERT_OK(bt_dag_absorb_sums(&g, &absorbed));
+        ASSERT_OK(bt_dag_check(&g));
+        assert_int_equal(absorbed, kept ? 0 : 2);
+        assert_int_equal(g.node_count, kept ? 3 : 1);
+        fill_inputs(&g, -1, 1, contents, joined);
+        ASSERT_OK(bt_dag_run(&f.context, &g, joined));
+        for (int k = 0; k < ROWS * DIM; ++k) { // values are eighths: sums of them are exact
+            assert_true(((float *)memory[y])[k] == ((float *)joined[y])[k]);
+        }
+        for (int i = 0; i < g.value_count; ++i) {
+            if (g.values[i].is_output) {
+                bt_pool_free(f.context.pool, memory[i]);
+                bt_pool_free(f.context.pool, joined[i]);
+            }
+        }
+        bt_dag_release(&g);
+    }
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +296,7 @@ int main(void)
         cmocka_unit_test(small_values_stay),
         cmocka_unit_test(turns_are_products_by_the_matrix),
         cmocka_unit_test(other_products_stay),
+        cmocka_unit_test(sums_become_epilogues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

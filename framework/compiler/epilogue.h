@@ -1,0 +1,14 @@
+// framework/compiler/epilogue.h - sums behind products as epilogues of the products
+//
+// A product whose result is read by one addition alone takes that in: dense rows as its C (beta 1),
+// one value a column as its bias. In bf16 the sum is then rounded once instead of twice.
+#ifndef BT_COMPILER_EPILOGUE_H
+#define BT_COMPILER_EPILOGUE_H
+
+#include "framework/compiler/graph.h"
+
+// Rewrites the graph; values keep their numbers. *absorbed: additions that are gone.
+// Errors  OUT_OF_MEMORY: the graph can only be released
+BT_CHECKED bt_status bt_dag_absorb_sums(bt_dag *graph, int *absorbed);
+
+#endif
