@@ -288,6 +288,59 @@ static void sums_become_epilogues(void **state)
     fixture_close(&f);
 }
 
+// ---- what is joined -----------------------------------------------------------------------------
+
+enum { LARGE = 1 << 18 }; // elements of f32: as many bytes as a launch costs
+
+// y = x^2 and z = -x share x alone: one group, unless one is of the backward.
+static void readers_of_one_value_join_within_a_phase(void **state)
+{
+    (void)state;
+    for (int backward = 0; backward < 2; ++backward) {
+        bt_dag g = {0};
+        bt_fusion_plan plan;
+        int x = 0, y = 0, z = 0;
+        ASSERT_OK(bt_dag_input(&g, BT_F32, LARGE, "x", &x));
+        ASSERT_OK(bt_dag_unary(&g, BT_UNARY_SQUARE, 0, x, &y));
+        ASSERT_OK(bt_dag_unary(&g, BT_UNARY_NEGATE, 0, x, &z));
+        ASSERT_OK(bt_dag_output(&g, y));
+        ASSERT_OK(bt_dag_output(&g, z));
+        g.nodes[1].phase = backward ? BT_DAG_BACKWARD : BT_DAG_FORWARD;
+        ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.rematerialize = true}, &plan));
+        assert_int_equal(plan.count, backward ? 0 : 1);
+        assert_true(!plan.count ||
+                    plan.groups[0].bytes_after == 3 * (int64_t)sizeof(float) * LARGE);
+        bt_fusion_plan_release(&plan);
+        bt_dag_release(&g);
+    }
+}
+
+// x / sum(x): one quotient a row where a bound is enough, one an element where bits are asked for.
+static void quotients_by_a_value_per_row_are_products(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {16, 64}, dense[] = {64, 1}, per_row[] = {1, 0};
+    for (int any_order = 0; any_order < 2; ++any_order) {
+        bt_dag g = {0};
+        bt_fusion_plan plan;
+        bt_str text = {0};
+        int x = 0, sum = 0, y = 0;
+        ASSERT_OK(bt_dag_input(&g, BT_F32, 16 * 64, "x", &x));
+        ASSERT_OK(bt_dag_sum(&g, x, 16, 64, 1, 1, &sum));
+        ASSERT_OK(bt_dag_binary(&g, BT_BINARY_DIV, 2, shape, x, dense, sum, per_row, &y));
+        ASSERT_OK(bt_dag_output(&g, y));
+        ASSERT_OK(bt_dag_fuse(&g, &(bt_fuse_options){.any_order = any_order}, &plan));
+        assert_int_equal(plan.count, 1);
+        bt_fused_print(plan.groups[0].group, &text);
+        const char *division = strstr(bt_str_text(&text), "= div f32");
+        assert_non_null(division);
+        assert_true((strstr(division, "per=row") == strstr(division, "per=")) == any_order);
+        bt_str_release(&text);
+        bt_fusion_plan_release(&plan);
+        bt_dag_release(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +350,8 @@ int main(void)
         cmocka_unit_test(turns_are_products_by_the_matrix),
         cmocka_unit_test(other_products_stay),
         cmocka_unit_test(sums_become_epilogues),
+        cmocka_unit_test(readers_of_one_value_join_within_a_phase),
+        cmocka_unit_test(quotients_by_a_value_per_row_are_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
