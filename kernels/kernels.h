@@ -456,6 +456,7 @@ typedef struct bt_gemm_args {
     void *dbias;           // [n], batch 1: the sums of D's columns as stored; NULL for none
     bt_dtype dbias_dtype;  // d_dtype, or f32
     bool dbias_accumulate; // +=
+    bool dbias_of_a;       // dbias is [m], the sums over k of op(A), which is not rounded for them
 } bt_gemm_args;
 
 // Products of shapes of their own in one call. What one writes none of the others touches, so

@@ -305,6 +305,7 @@ BT_ATTRIBUTE(DROPOUT, dtype, INT)
 #define A_COLS (o->trans_a ? o->m : o->k)
 #define B_ROWS (o->trans_b ? o->n : o->k)
 #define B_COLS (o->trans_b ? o->k : o->n)
+#define DBIAS_COUNT (o->dbias_of_a ? o->m : o->n)
 BT_OPERAND(GEMM, a, true, false, o->ab_dtype, o->batch * o->m * o->k,
            batch_span_of(o->batch, o->stride_a, A_ROWS, A_COLS, o->lda))
 BT_OPERAND(GEMM, b, true, false, o->ab_dtype, o->batch * o->k * o->n,
@@ -318,11 +319,12 @@ BT_OPERAND(GEMM, bias, o->epilogue == BT_EPILOGUE_BIAS || o->epilogue == BT_EPIL
 BT_OPERAND(GEMM, aux, o->epilogue == BT_EPILOGUE_DGELU, o->epilogue == BT_EPILOGUE_BIAS_GELU,
            o->d_dtype, o->batch * o->m * o->n,
            batch_span_of(o->batch, o->stride_d, o->m, o->n, o->ldd))
-BT_OPERAND(GEMM, dbias, o->dbias_accumulate, true, o->dbias_dtype, o->n, o->n)
+BT_OPERAND(GEMM, dbias, o->dbias_accumulate, true, o->dbias_dtype, DBIAS_COUNT, DBIAS_COUNT)
 #undef A_ROWS
 #undef A_COLS
 #undef B_ROWS
 #undef B_COLS
+#undef DBIAS_COUNT
 BT_ATTRIBUTE(GEMM, m, I64)
 BT_ATTRIBUTE(GEMM, n, I64)
 BT_ATTRIBUTE(GEMM, k, I64)
@@ -345,6 +347,7 @@ BT_ATTRIBUTE(GEMM, d_dtype, INT)
 BT_ATTRIBUTE(GEMM, compute, INT)
 BT_ATTRIBUTE(GEMM, dbias_dtype, INT)
 BT_ATTRIBUTE(GEMM, dbias_accumulate, BOOL)
+BT_ATTRIBUTE(GEMM, dbias_of_a, BOOL)
 
 // GEMM_GROUPED has no rows: each product is an operand struct of GEMM.
 

@@ -5,11 +5,11 @@
 
 enum { OPERAND_BYTES_MOST = 64 << 20 };
 
-static bool may_wait(const bt_context *context, const bt_gemm_args *args)
+bool bt_weight_grads_wait(const bt_context *context, const bt_grad *grad, const bt_gemm_args *args)
 {
     const bt_gemm_grouped_args alone = {args, 1};
     int64_t bytes = (args->m + args->n) * args->k * (int64_t)bt_dtype_size(args->ab_dtype);
-    return bytes <= OPERAND_BYTES_MOST &&
+    return grad->leaf && bytes <= OPERAND_BYTES_MOST &&
            bt_kernel_lookup(context->device, BT_KERNEL_GEMM_GROUPED, args->ab_dtype, &alone);
 }
 
@@ -17,7 +17,7 @@ bt_status bt_weight_grads_add(bt_context *context, const bt_grad *grad, const bt
                               bt_tensor *a, bt_tensor *b)
 {
     bt_weight_grads *waiting = context->weight_grads;
-    if (!grad->leaf || !may_wait(context, args)) {
+    if (!bt_weight_grads_wait(context, grad, args)) {
         return bt_gemm(context, args);
     }
     waiting->products[waiting->count] = *args;

@@ -29,6 +29,9 @@ typedef struct bt_weight_grads {
     int count;
 } bt_weight_grads;
 
+// Whether bt_weight_grads_add would let the product wait, with sums (dbias) or without: the rows of
+// gemm_grouped have none.
+bool bt_weight_grads_wait(const bt_context *context, const bt_grad *grad, const bt_gemm_args *args);
 // The product `args` of tensors a and b, whose d is `grad`'s tensor: now or later. `grad` is of an
 // input in its row's accumulates mask, so that nothing but the product writes there.
 // Errors  as bt_gemm; of one that waits, bt_weight_grads_run's

@@ -19,28 +19,33 @@ static bt_status add_bias(bt_context *context, const bt_gemm_args *args)
     return bt_context_launch(context, BT_KERNEL_BINARY, args->d_dtype, &add);
 }
 
-// dbias (+)= the sums of D's columns, over rows in the order of the column-sum kernel
+// dbias (+)= the sums of a matrix' columns (D's, or those of A where it is [k, m]), over rows in
+// the order of the column-sum kernel
 static bt_status multiply_then_sum(bt_context *context, const bt_gemm_args *args)
 {
+    const bool of_a = args->dbias_of_a;
+    const int64_t rows = of_a ? args->k : args->m, cols = of_a ? args->m : args->n;
+    const int64_t stride = of_a ? args->lda : args->ldd;
+    const bt_dtype dtype = of_a ? args->ab_dtype : args->d_dtype;
     bt_gemm_args plain = *args;
     plain.dbias = NULL;
-    if (args->ldd != args->n || args->batch != 1) {
+    if (stride != cols || args->batch != 1 || (of_a && !args->trans_a)) {
         return bt_error(BT_STATUS_UNSUPPORTED,
-                        "gemm: no kernel sums columns of a batch, or of rows of %lld with stride "
-                        "%lld",
-                        (long long)args->n, (long long)args->ldd);
+                        "gemm: no kernel sums columns of a batch, of rows of %lld with stride "
+                        "%lld, or of A^T",
+                        (long long)cols, (long long)stride);
     }
     BT_TRY(bt_gemm(context, &plain));
-    bt_reduce_sum_args sum = {.x = args->d,
+    bt_reduce_sum_args sum = {.x = of_a ? args->a : args->d,
                               .y = args->dbias,
                               .outer = 1,
-                              .reduce = args->m,
-                              .inner = args->n,
+                              .reduce = rows,
+                              .inner = cols,
                               .scale = 1,
                               .accumulate = args->dbias_accumulate,
-                              .dtype = args->d_dtype,
+                              .dtype = dtype,
                               .y_dtype = args->dbias_dtype};
-    return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, args->d_dtype, &sum);
+    return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, dtype, &sum);
 }
 
 static bt_status decompose(bt_context *context, const bt_gemm_args *args)

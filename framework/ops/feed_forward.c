@@ -114,14 +114,14 @@ static bt_status restore(bt_context *context, const bt_op_backward *call, bt_ten
     return bt_context_launch(context, BT_KERNEL_UNARY, gelu.dtype, &gelu);
 }
 
-// dpre = (dy v) gelu'(pre); the gradient of b, where it is wanted, is the sums of its columns.
+// dpre = (dy v) gelu'(pre); with the gradient of b, the sums of its columns, if `sums`.
 static bt_status hidden_backward(bt_context *context, bt_op_backward *call, const bt_tensor *pre,
-                                 bt_tensor *dpre)
+                                 bt_tensor *dpre, bool sums)
 {
     bt_gemm_args args = bt_linear_dx_args(context, call->dout[0], call->saved[SAVED_V], dpre);
     args.epilogue = BT_EPILOGUE_DGELU;
     args.aux = bt_tensor_data(pre);
-    if (call->din[B].wanted) {
+    if (sums) {
         bt_tensor *db = NULL;
         args.dbias_accumulate = call->din[B].accumulate;
         BT_TRY(bt_grad_target(context, call, B, &db));
@@ -131,17 +131,24 @@ static bt_status hidden_backward(bt_context *context, bt_op_backward *call, cons
     return bt_gemm(context, &args);
 }
 
-// The gradients of x, w and b.
+// The gradients of x, w and b. That of b comes with w's where that is computed at once.
 static bt_status inner_backward(bt_context *context, bt_op_backward *call, const bt_tensor *pre)
 {
-    bt_tensor *dpre = NULL;
-    if (!call->din[X].wanted && !call->din[W].wanted && !call->din[B].wanted) {
+    bt_tensor *dpre = NULL, *x = call->saved[SAVED_X];
+    const bool wants_b = call->din[B].wanted;
+    bool with_w = false;
+    if (!call->din[X].wanted && !call->din[W].wanted && !wants_b) {
         return BT_OK;
     }
     BT_TRY(bt_tensor_create(context, pre->dtype, pre->shape, "gradient", &dpre));
-    bt_status status = hidden_backward(context, call, pre, dpre);
+    bt_status status =
+        wants_b ? bt_linear_dw_takes_dbias(context, call, W, dpre, x, &with_w) : BT_OK;
+    if (status == BT_OK) {
+        status = hidden_backward(context, call, pre, dpre, wants_b && !with_w);
+    }
     if (status == BT_OK && call->din[W].wanted) {
-        status = bt_linear_dw(context, call, W, dpre, call->saved[SAVED_X]);
+        status = with_w ? bt_linear_dw_dbias(context, call, W, B, dpre, x)
+                        : bt_linear_dw(context, call, W, dpre, x);
     }
     if (status == BT_OK && call->din[X].wanted) {
         status = bt_linear_dx(context, call, X, dpre, call->saved[SAVED_W]);
@@ -154,13 +161,10 @@ bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dy = call->dout[0], *pre = NULL, *hidden = NULL;
     bt_status status = restore(context, call, &pre, &hidden);
-    if (status == BT_OK && call->din[V].wanted) {
-        status = bt_linear_dw(context, call, V, dy, hidden);
+    if (status == BT_OK) {
+        status = bt_linear_dw_dbias(context, call, V, C, dy, hidden);
     }
     BT_TENSOR_RELEASE(hidden);
-    if (status == BT_OK && call->din[C].wanted) {
-        status = bt_linear_dbias(context, call, C, dy);
-    }
     if (status == BT_OK && call->din[RESIDUAL].wanted) {
         bt_grad_pass(call, RESIDUAL, 0);
     }

@@ -157,6 +157,44 @@ bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias, c
     return bt_context_launch(context, BT_KERNEL_REDUCE_SUM, dy->dtype, &args);
 }
 
+bt_status bt_linear_dw_takes_dbias(bt_context *context, bt_op_backward *call, int weight,
+                                   const bt_tensor *dy, const bt_tensor *x, bool *out)
+{
+    bt_tensor *dw = NULL;
+    *out = false;
+    if (call->din[weight].wanted) {
+        BT_TRY(bt_grad_target(context, call, weight, &dw));
+        const bt_gemm_args args = bt_linear_dw_args(context, dy, x, dw);
+        *out = !bt_weight_grads_wait(context, &call->din[weight], &args);
+    }
+    return BT_OK;
+}
+
+bt_status bt_linear_dw_dbias(bt_context *context, bt_op_backward *call, int weight, int bias,
+                             bt_tensor *dy, bt_tensor *x)
+{
+    bt_tensor *dw = NULL, *dbias = NULL;
+    const double beta = call->din[weight].accumulate ? 1 : 0;
+    const bool accumulate = call->din[bias].accumulate;
+    bool together = false;
+    if (call->din[bias].wanted) {
+        BT_TRY(bt_linear_dw_takes_dbias(context, call, weight, dy, x, &together));
+    }
+    if (!together) {
+        BT_TRY(call->din[weight].wanted ? bt_linear_dw(context, call, weight, dy, x) : BT_OK);
+        return call->din[bias].wanted ? bt_linear_dbias(context, call, bias, dy) : BT_OK;
+    }
+    BT_TRY(bt_grad_target(context, call, weight, &dw));
+    BT_TRY(bt_grad_target(context, call, bias, &dbias));
+    bt_gemm_args args = bt_linear_dw_args(context, dy, x, dw);
+    args.beta = beta;
+    args.dbias = bt_tensor_data(dbias);
+    args.dbias_dtype = dbias->dtype;
+    args.dbias_accumulate = accumulate;
+    args.dbias_of_a = true;
+    return bt_gemm(context, &args);
+}
+
 bt_status bt_op_linear_infer(bt_op_call *call)
 {
     bt_shape shape = call->in[LINEAR_X]->shape;
@@ -224,11 +262,8 @@ bt_status bt_op_linear_backward(bt_context *context, bt_op_backward *call)
 {
     bt_tensor *dpre = NULL;
     bt_status status = activation_backward(context, call, &dpre);
-    if (status == BT_OK && call->din[LINEAR_W].wanted) {
-        status = bt_linear_dw(context, call, LINEAR_W, dpre, call->saved[0]);
-    }
-    if (status == BT_OK && call->din[LINEAR_BIAS].wanted) {
-        status = bt_linear_dbias(context, call, LINEAR_BIAS, dpre);
+    if (status == BT_OK) {
+        status = bt_linear_dw_dbias(context, call, LINEAR_W, LINEAR_BIAS, dpre, call->saved[0]);
     }
     if (status == BT_OK && call->din[LINEAR_X].wanted) {
         status = bt_linear_dx(context, call, LINEAR_X, dpre, call->saved[1]);

@@ -27,13 +27,19 @@ bt_gemm_args bt_linear_dw_args(const bt_context *context, const bt_tensor *dy, c
 // The type of a loss over logits of `dtype`, and of what is summed for it: f32, f64 at f64.
 bt_dtype bt_loss_dtype(bt_dtype dtype);
 
-// The gradients of inputs x, weight and bias: dy w, dy^T x (now or later, autograd/weight_grads.h),
-// and the sums of dy's columns.
+// The gradients of inputs x; weight: dy^T x, now or later (autograd/weight_grads.h); bias: the sums
+// of dy's columns; weight and bias, as far as they are wanted, in one product if it is now.
 BT_CHECKED bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x,
                                   const bt_tensor *dy, const bt_tensor *w);
 BT_CHECKED bt_status bt_linear_dw(bt_context *context, bt_op_backward *call, int weight,
                                   bt_tensor *dy, bt_tensor *x);
 BT_CHECKED bt_status bt_linear_dbias(bt_context *context, bt_op_backward *call, int bias,
                                      const bt_tensor *dy);
+BT_CHECKED bt_status bt_linear_dw_dbias(bt_context *context, bt_op_backward *call, int weight,
+                                        int bias, bt_tensor *dy, bt_tensor *x);
+// Whether bt_linear_dw_dbias would compute both in one product; the weight's gradient has memory
+// then.
+BT_CHECKED bt_status bt_linear_dw_takes_dbias(bt_context *context, bt_op_backward *call, int weight,
+                                              const bt_tensor *dy, const bt_tensor *x, bool *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/kernel.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
@@ -423,6 +424,98 @@ static void column_sums(void **state)
     }
 }
 
+// The bias gradient beside a weight gradient: the sums of A's columns, of values that no row
+// rounds. D is what the call without sums gives, bit for bit.
+static void run_sums_of_a(const product *shape, const precision *with, bt_dtype sums,
+                          bool accumulate)
+{
+    const int64_t lda = shape->m + shape->pad, ldb = shape->n + shape->pad;
+    test_twin *a = test_twin_random(with->ab, shape->k * lda, 1, -1, 1);
+    test_twin *b = test_twin_random(with->ab, shape->k * ldb, 2, -1, 1);
+    test_twin *d = test_twin_inout(BT_F32, shape->m * shape->n, 4, -1, 1);
+    test_twin *dbias = test_twin_inout(sums, shape->m, 7, -1, 1);
+    const int64_t count = shape->m * shape->n;
+    double *plain = test_doubles(count);
+    bt_gemm_args args = {.m = shape->m,
+                         .n = shape->n,
+                         .k = shape->k,
+                         .trans_a = true,
+                         .a = test_at(a, TEST_NEAR),
+                         .b = test_at(b, TEST_NEAR),
+                         .lda = lda,
+                         .ldb = ldb,
+                         .ldc = shape->n,
+                         .ldd = shape->n,
+                         .batch = 1,
+                         .alpha = shape->alpha,
+                         .beta = shape->beta,
+                         .ab_dtype = with->ab,
+                         .d_dtype = BT_F32,
+                         .compute = with->compute,
+                         .dbias = test_at(dbias, TEST_NEAR),
+                         .dbias_dtype = sums,
+                         .dbias_accumulate = accumulate,
+                         .dbias_of_a = true};
+    args.c = args.d = test_at(d, TEST_NEAR);
+    bt_gemm_args without = args;
+    without.dbias = NULL;
+    int rows = 0, served = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        if (!serves(row, BT_KERNEL_GEMM, with->ab, &args)) {
+            continue;
+        }
+        ++served;
+        test_run_row(row, NULL, &without); // each run begins with what all twins held at first
+        for (int64_t i = 0; i < count; ++i) {
+            plain[i] = test_twin_get(d, TEST_NEAR, i);
+        }
+        test_run_row(row, NULL, &args);
+        for (int64_t i = 0; i < count; ++i) {
+            assert_true(test_twin_get(d, TEST_NEAR, i) == plain[i]);
+        }
+        for (int64_t col = 0; col < shape->m; ++col) {
+            double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
+            for (int64_t r = 0; r < shape->k; ++r) {
+                const double value = test_twin_get(a, TEST_HOST, r * lda + col);
+                sum += value;
+                size += fabs(value);
+            }
+            const double got = test_twin_get(dbias, TEST_NEAR, col);
+            const double bound =
+                (double)(shape->k + 1) * EPSILON * size + bt_dtype_epsilon(sums) * fabs(sum);
+            if (!(fabs(got - sum) <= bound)) {
+                fail_msg("%s: dbias[%lld] is %g, A's column sums to %g +- %g", row->name,
+                         (long long)col, got, sum, bound);
+            }
+        }
+    }
+    assert_int_equal(served, test_device()->info.arch == 90 ? 1 : 0);
+    free(plain);
+    test_twins_release();
+}
+
+static void column_sums_of_a(void **state)
+{
+    (void)state;
+    static const precision both[] = {{BT_BF16, BT_F32, BT_COMPUTE_NATIVE},
+                                     {BT_F32, BT_F32, BT_COMPUTE_TF32}};
+    // A block's four at few tokens and at many, which cluster or split; less than a tile; edges.
+    static const product layers[] = {
+        {768, 768, 1024, 1, 0, 1, 1, true},  {2304, 768, 2048, 1, 0, 1, 0, true},
+        {768, 3072, 1500, 1, 0, 1, 1, true}, {3072, 768, 520, 1, 0, 0.5, 0, true},
+        {8, 8, 1, 1, 0, 1, 0, true},         {136, 200, 300, 1, 8, 1, 1, true},
+        {200, 1032, 70, 1, 8, 1, 0, true},   {768, 768, 16384, 1, 0, 1, 1, true},
+    };
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
+        for (size_t with = 0; with < 2; ++with) {
+            test_case_name("sums of A, layer %d, %s", (int)i, with ? "tf32" : "bf16");
+            run_sums_of_a(&layers[i], &both[with], BT_F32, false);
+            run_sums_of_a(&layers[i], &both[with], with ? BT_F32 : BT_BF16, true);
+        }
+    }
+}
+
 // A row whose operand is infinite makes its own sums so, rows that are not there none.
 static void column_sums_end_with_the_matrix(void **state)
 {
@@ -531,6 +624,7 @@ int main(void)
         cmocka_unit_test(every_plan),
         cmocka_unit_test(grouped),
         cmocka_unit_test(column_sums),
+        cmocka_unit_test(column_sums_of_a),
         cmocka_unit_test(column_sums_end_with_the_matrix),
         cmocka_unit_test(serves_what_the_library_lacks),
         cmocka_unit_test(reaches_ours),

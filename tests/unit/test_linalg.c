@@ -82,6 +82,45 @@ static void column_sums_are_those_of_the_result(void **state)
     }
 }
 
+static void column_sums_may_be_those_of_a(void **state)
+{
+    (void)state;
+    enum { M = 21, N = 19, K = 37 };
+    fixture f;
+    fixture_open(&f, 0);
+    bt_tensor *a = random_tensor(&f, BT_BF16, BT_SHAPE(K, M), -1, 1, 1);
+    bt_tensor *b = random_tensor(&f, BT_BF16, BT_SHAPE(K, N), -1, 1, 2);
+    bt_tensor *d = random_tensor(&f, BT_BF16, BT_SHAPE(M, N), -1, 1, 3);
+    bt_tensor *sums = random_tensor(&f, BT_F32, BT_SHAPE(M), 5, 6, 4);
+    double *before = fixture_read(&f, sums), *values = fixture_read(&f, a);
+    bt_gemm_args args = product(a, b, d);
+    args.m = M;
+    args.k = K;
+    args.trans_a = true;
+    args.dbias = bt_tensor_data(sums);
+    args.dbias_dtype = BT_F32;
+    args.dbias_accumulate = args.dbias_of_a = true;
+    ASSERT_OK(bt_gemm(&f.context, &args));
+    double *after = fixture_read(&f, sums);
+    for (int64_t m = 0; m < M; ++m) {
+        for (int64_t k = 0; k < K; ++k) {
+            before[m] += values[k * M + m];
+        }
+    }
+    test_assert_close(after, before, M, 0x1p-20, 0x1p-20, "sums of A's columns");
+    args.trans_a = false; // the sums of rows
+    args.lda = K;
+    ASSERT_FAILS(BT_STATUS_UNSUPPORTED, "or of A^T", bt_gemm(&f.context, &args));
+    free(before);
+    free(values);
+    free(after);
+    bt_tensor *all[] = {a, b, d, sums};
+    for (size_t t = 0; t < sizeof all / sizeof all[0]; ++t) {
+        bt_tensor_release(all[t]);
+    }
+    fixture_close(&f);
+}
+
 static void column_sums_of_a_batch_or_with_gaps_are_refused(void **state)
 {
     (void)state;
@@ -291,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_missing_row_is_no_error),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(column_sums_are_those_of_the_result),
+        cmocka_unit_test(column_sums_may_be_those_of_a),
         cmocka_unit_test(column_sums_of_a_batch_or_with_gaps_are_refused),
         cmocka_unit_test(feed_forward_is_two_layers),
         cmocka_unit_test(feed_forward_gives_single_gradients),

@@ -60,8 +60,9 @@ template <class C, class WORK> static __device__ __forceinline__ void run_block(
     const shared_map<C> shared(memory);
     // The role, the same for the whole warp: ptxas must see that it is.
     const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
+    const bool sums_a = SUMMERS<C> > 0 && work.product().a_sums;
     if (threadIdx.x == 0) {
-        init_barriers<C>(shared, 1, C::SHARED_TILE ? CONSUMERS : 1);
+        init_barriers<C>(shared, 1, (C::SHARED_TILE ? CONSUMERS : 1) + (sums_a ? SUMMERS<C> : 0));
         tma_prefetch(&work.product().a);
         tma_prefetch(&work.product().b);
     }
@@ -71,6 +72,11 @@ template <class C, class WORK> static __device__ __forceinline__ void run_block(
         registers_give<40>();
         if (threadIdx.x == 0) {
             produce<C>(work, shared);
+        }
+        if constexpr (SUMMERS < C >> 0) {
+            if (sums_a && threadIdx.x >= 32 && summer_index() < SUMMERS<C>) {
+                sum_columns<C>(work, shared);
+            }
         }
     } else {
         registers_take<232>();

@@ -3,7 +3,8 @@
 //   clusters in cluster_sm90.cuh, the choice of tile and splits in plan.cu, what a call must fulfil
 //   and the launch in launch_sm90.cu.
 // Types    bf16 operands and bias; d, c, aux bf16, or d f32 (beta 0, or 1 and c is d; bias but for
-//          weight gradients); dbias bf16 or f32, with GELU's slope alone; sums f32
+//          weight gradients); dbias bf16 or f32, of D with GELU's slope alone, of A in
+//          weight gradients; sums f32
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn, in a
 //          cluster from each owner on
 // NaN      of an operand makes its row or column of D NaN

@@ -5,6 +5,8 @@
 //
 //   producer     one thread brings 64-deep slices ("k-blocks") of A and B by TMA into a ring of
 //                STAGES stages of shared memory
+//   summers      of weight gradients whose dbias is asked for: warps beside that thread, one for 64
+//                rows of A^T, which add up some of the slices' columns
 //   consumers    two warpgroups that take turns ("ping-pong"): each multiplies a whole 128 x TILE_N
 //                tile by wgmma, sums in registers, then runs its epilogue while the other
 //                multiplies
@@ -99,6 +101,67 @@ static __device__ __forceinline__ void produce(WORK work, const shared_map<C> &s
             if (++stage == C::STAGES) {
                 stage = 0;
                 phase ^= 1;
+            }
+        }
+    }
+}
+
+// Warps that add up A's columns, where p.a_sums is given.
+template <class C> constexpr int SUMMERS = C::A_MN ? C::TILE_M / 64 : 0;
+
+// Which summer a thread of the producer's warpgroup belongs to: below SUMMERS for one.
+static __device__ __forceinline__ int summer_index() { return (int)threadIdx.x / 32 - 1; }
+
+// Of the units' k-blocks a tile's warps add up every tiles_n-th, each tile of a row others: a part
+// of p.a_sums for each split and column of tiles. Every stage is given back, also those passed
+// over. Shared  row k of a piece of A is 128 bytes, eight columns a lane and four rows at once
+template <class C, class WORK>
+static __device__ __forceinline__ void sum_columns(WORK work, const shared_map<C> &shared)
+{
+    const int lane = (int)threadIdx.x % 32, row = lane / 8;
+    const uint32_t piece = (uint32_t)summer_index() * BOX_BYTES;
+    int stage = 0;
+    uint32_t phase = 0;
+    while (work.more()) {
+        const unit t = work.next();
+        const problem &p = work.product();
+        const int column = t.n / C::TILE_N;
+        int until = column - t.k_begin % p.tiles_n; // k-blocks to the next one to add up
+        until += until < 0 ? p.tiles_n : 0;
+        float sums[8] = {};
+        for (int block = t.k_begin; block < t.k_end; ++block) {
+            mbarrier_wait(shared.full(stage), phase);
+            if (until-- == 0) {
+                until = p.tiles_n - 1;
+                const uint32_t from = shared.a(stage) + piece + row * 128;
+#pragma unroll 2
+                for (int k = 0; k < C::DEPTH; k += 4) {
+                    const uint4 v = load_four(from + k * 128 + (((lane ^ (k + row)) & 7) << 4));
+                    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        sums[2 * i] += __uint_as_float(words[i] << 16);
+                        sums[2 * i + 1] += __uint_as_float(words[i] & 0xffff0000U);
+                    }
+                }
+            }
+            __syncwarp();
+            if (lane == 0) {
+                mbarrier_arrive(shared.empty(stage));
+            }
+            if (++stage == C::STAGES) {
+                stage = 0;
+                phase ^= 1;
+            }
+        }
+        float *to = p.a_sums + (int64_t)(t.split * p.tiles_n + column) * p.m;
+        const int m = t.m + summer_index() * 64 + lane * 8;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            sums[i] += __shfl_xor_sync(ALL_LANES, sums[i], 8);
+            sums[i] += __shfl_xor_sync(ALL_LANES, sums[i], 16);
+            if (lane < 8 && m + i < p.m) {
+                to[m + i] = sums[i];
             }
         }
     }

@@ -47,8 +47,7 @@ template <int W, int N, int S> struct cluster_config {
     static constexpr int ACROSS = N / BOX_COLS, LINES = TILE_M * ACROSS;
     static_assert(LINES * 128 <= STAGES * STAGE_BYTES, "sums fit in the ring");
     // Registers of a thread, of 65536.
-    static constexpr int PRODUCER_REGISTERS = W == 3 ? 32 : 40,
-                         CONSUMER_REGISTERS = W == 3 ? 160 : 232;
+    static constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = W == 3 ? 152 : 232;
 };
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -71,6 +70,27 @@ template <class C> static __device__ __forceinline__ unit unit_in_cluster(const 
     t.k_end = k_blocks * (rank + 1) / C::SPLITS;
     place_tile<C>(p, t);
     return t;
+}
+
+// That unit as a sequence of one (work_sm90.cuh).
+template <class C> struct one_unit {
+    const problem &p;
+    bool done = false;
+
+    __device__ __forceinline__ explicit one_unit(const problem &of) : p(of) {}
+    __device__ __forceinline__ bool more() const { return !done; }
+    __device__ __forceinline__ unit next()
+    {
+        done = true;
+        return unit_in_cluster<C>(p);
+    }
+    __device__ __forceinline__ const problem &product() const { return p; }
+};
+
+// Threads that read the ring, by warps.
+template <class C> static __device__ __forceinline__ int readers_of(const problem &p)
+{
+    return C::CONSUMER_THREADS + (p.a_sums ? SUMMERS<C> * 32 : 0);
 }
 
 // Brings to L2 what the block will add to, in boxes of D's map.
@@ -184,7 +204,7 @@ static __device__ __forceinline__ void consume_in_cluster(const problem &p, cons
     const uint32_t boxes = shared.a(0);
     tile_sums<C> sums;
     multiply<C>(sums, shared, 0, t.k_end - t.k_begin, 1 - index, false);
-    barrier_sync(WITHIN, C::CONSUMER_THREADS); // nobody reads the ring any more
+    barrier_sync(WITHIN, readers_of<C>(p)); // nobody reads the ring any more
     put_sums<C>(me, sums, boxes);
     cluster_arrive();
     cluster_wait();
@@ -199,7 +219,7 @@ template <class C> static __device__ __forceinline__ void run_in_cluster(const p
     const shared_map<C> shared(memory);
     const int role = __shfl_sync(ALL_LANES, (int)threadIdx.x / GROUP_THREADS, 0);
     if (threadIdx.x == 0) {
-        init_barriers<C>(shared, 1, C::WARPGROUPS);
+        init_barriers<C>(shared, 1, C::WARPGROUPS + (p.a_sums ? SUMMERS<C> : 0));
         tma_prefetch(&p.a);
         tma_prefetch(&p.b);
     }
@@ -210,6 +230,10 @@ template <class C> static __device__ __forceinline__ void run_in_cluster(const p
         registers_give<C::PRODUCER_REGISTERS>();
         if (threadIdx.x == 0) {
             produce_in_cluster<C>(p, unit_in_cluster<C>(p), shared);
+        }
+        if (p.a_sums && threadIdx.x >= 32 && summer_index() < SUMMERS<C>) {
+            sum_columns<C>(one_unit<C>(p), shared);
+            barrier_arrive(WITHIN, readers_of<C>(p));
         }
     } else {
         registers_take<C::CONSUMER_REGISTERS>();

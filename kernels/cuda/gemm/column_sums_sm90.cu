@@ -1,5 +1,5 @@
 // kernels/cuda/gemm/column_sums_sm90.cu - dbias[n] (+)= sum over rows of parts[row, n]
-//   What the blocks of a Hopper GEMM left of their tiles' columns, added up.
+//   What the blocks of a Hopper GEMM left of their tiles' columns, or of A's, added up.
 // Shapes   parts [rows, n]; any n
 // Types    parts f32; dbias bf16 or f32; sums f32, in the order of parts.cuh: bitwise repeatable
 // NaN      in a column's parts makes it NaN
@@ -23,17 +23,17 @@ static __global__ void __launch_bounds__(PART_THREADS)
 }
 
 bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, const float *parts,
-                          int64_t rows)
+                          int64_t rows, int64_t count)
 {
-    const unsigned grid = (unsigned)bt_div_up(args->n, WARP);
+    const unsigned grid = (unsigned)bt_div_up(count, WARP);
     const dim3 block(WARP, PART_WARPS);
     cudaStream_t stream = bt_cuda_stream(launch);
     if (args->dbias_dtype == BT_F32) {
         launch_after(launch->device, column_sums_kernel<float>, grid, block, stream, parts, rows,
-                     args->n, (float *)args->dbias, args->dbias_accumulate);
+                     count, (float *)args->dbias, args->dbias_accumulate);
     } else {
         launch_after(launch->device, column_sums_kernel<bf16>, grid, block, stream, parts, rows,
-                     args->n, (bf16 *)args->dbias, args->dbias_accumulate);
+                     count, (bf16 *)args->dbias, args->dbias_accumulate);
     }
     return bt_cuda_launched("column sums of a product");
 }

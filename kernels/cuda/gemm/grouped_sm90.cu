@@ -71,7 +71,8 @@ bool group_is_legal(const bt_gemm_args *products, int64_t count)
     int64_t blocks = 0;
     for (int64_t i = 0; i < count; ++i) {
         const bt_gemm_args &p = products[i];
-        if (!is_legal(of, &p) || ending_of(of, &p) != ENDING_F32 || !p.trans_a || p.trans_b) {
+        if (!is_legal(of, &p) || ending_of(of, &p) != ENDING_F32 || !p.trans_a || p.trans_b ||
+            p.dbias) {
             return false;
         }
         blocks += bt_div_up(p.m, 128) * bt_div_up(p.n, 128) * p.batch * k_blocks_of(p);

@@ -127,9 +127,9 @@ bool is_legal(const family &of, const bt_gemm_args *args)
            (!aux || (args->aux && (uintptr_t)args->aux % 16 == 0));
 }
 
-// Workspace: B as round_b leaves it, then the flags of splits, then a row of sums of D's columns
-// for each row of tiles. No call has all of them: only tf32 rounds, only bf16 sums, only F32
-// splits.
+// Workspace: B as round_b leaves it, then the flags of splits, then parts of dbias: a row of sums
+// of D's columns for each row of tiles, or of A's for each part of K that sums them by itself. No
+// call has all of them.
 static size_t rounded_bytes(const bt_gemm_args *args, const plan &chosen)
 {
     const size_t values = (size_t)args->batch * (size_t)args->n * (size_t)rounded_ld(args);
@@ -143,16 +143,30 @@ static size_t flags_bytes(const bt_gemm_args *args, const plan &chosen)
     return chosen.splits > 1 ? bt_align_256((size_t)tiles * TURNS_PER_TILE * sizeof(int)) : 0;
 }
 
-static size_t column_sums_bytes(const bt_gemm_args *args, const plan &chosen)
+static int64_t dbias_count(const bt_gemm_args *args)
 {
-    const int64_t sums = bt_div_up(args->m, chosen.how->tile_m) * args->n;
-    return args->dbias ? bt_align_256((size_t)sums * sizeof(float)) : 0;
+    return args->dbias_of_a ? args->m : args->n;
+}
+
+// In bf16 the tiles that read the same rows of op(A) share its k-blocks out (bf16_sm90.cuh), in
+// tf32 the first of them has all.
+static int64_t dbias_parts(const bt_gemm_args *args, const plan &chosen)
+{
+    const int64_t splits = bt_max_i64(chosen.splits, chosen.how->cluster);
+    return !args->dbias_of_a           ? bt_div_up(args->m, chosen.how->tile_m)
+           : args->ab_dtype == BT_BF16 ? splits * bt_div_up(args->n, chosen.how->tile_n)
+                                       : splits;
+}
+
+static size_t dbias_bytes(const bt_gemm_args *args, const plan &chosen)
+{
+    const int64_t sums = args->dbias ? dbias_parts(args, chosen) * dbias_count(args) : 0;
+    return bt_align_256((size_t)sums * sizeof(float));
 }
 
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen)
 {
-    return rounded_bytes(args, chosen) + flags_bytes(args, chosen) +
-           column_sums_bytes(args, chosen);
+    return rounded_bytes(args, chosen) + flags_bytes(args, chosen) + dbias_bytes(args, chosen);
 }
 
 static bt_status start(const bt_device *device, const char *name, const variant *v,
@@ -217,15 +231,18 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
         BT_TRY(bt_cuda_check(cudaMemsetAsync(flags, 0, flags_bytes(args, chosen), stream),
                              "split flags"));
     }
+    float *const parts = (float *)(flags + flags_bytes(args, chosen));
     if (args->dbias) {
-        p.column_sums = (float *)(flags + flags_bytes(args, chosen));
+        (args->dbias_of_a ? p.a_sums : p.column_sums) = parts;
     }
     if (chosen.how->rounds_b) {
         BT_TRY(round_b(launch, args, rounded));
     }
     BT_TRY(start(launch->device, of.name, chosen.how, p,
                  blocks_of(*chosen.how, p, launch->device->info.processor_count), stream));
-    return args->dbias ? add_column_sums(launch, args, p.column_sums, p.tiles_m) : BT_OK;
+    return args->dbias
+               ? add_column_sums(launch, args, parts, dbias_parts(args, chosen), dbias_count(args))
+               : BT_OK;
 }
 
 bool accepts(const family &of, const bt_device *device, const bt_gemm_args *args)

@@ -112,8 +112,11 @@ ending ending_of(const family &of, const bt_gemm_args *args)
         (kind != ENDING_F32 || (args->trans_a && args->epilogue != BT_EPILOGUE_NONE))) {
         return ENDING_COUNT;
     }
-    // Sums of columns are left by the kernels of bf16 that multiply by GELU's slope.
-    if (args->dbias && (of.dtype != BT_BF16 || kind != ENDING_DGELU || args->batch != 1)) {
+    // Sums of D's columns are left by the kernels of bf16 that multiply by GELU's slope, those of
+    // A's by all that have it MN-major.
+    const bool sums_d = of.dtype == BT_BF16 && kind == ENDING_DGELU;
+    const bool sums_a = args->trans_a && !args->trans_b && kind == ENDING_F32;
+    if (args->dbias && (!(args->dbias_of_a ? sums_a : sums_d) || args->batch != 1)) {
         return ENDING_COUNT;
     }
     for (int i = 0; i < of.variant_count; ++i) {
@@ -283,7 +286,7 @@ bool is_worth_it(const family &of, const bt_gemm_args *args, int processors)
     const bool gradient = best.how->kind == ENDING_F32 && best.how->trans_a;
     const bool deep = bt_div_up(args->k, best.splits) > DEEP_K && !gradient &&
                       best.how->kind != ENDING_GELU; // which cuBLASLt does not have
-    if (flops > LONG_FLOPS && (args->dbias || deep)) {
+    if (flops > LONG_FLOPS && ((args->dbias && !args->dbias_of_a) || deep)) {
         return false;
     }
     return ideal >=

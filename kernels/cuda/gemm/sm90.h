@@ -29,6 +29,7 @@ struct problem {
     int64_t ldb, stride_b; // its strides in elements
     const void *bias;      // [n] of the operands' type, or NULL
     float *column_sums;    // DGELU: [tiles_m, n], of each row of tiles, or NULL
+    float *a_sums;         // A MN-major: [parts, m], of op(A)'s rows, in parts of K, or NULL
     float *out;            // d where threads write it (clusters)
     int64_t ld_out, stride_out;
     int *turn; // F32, splits > 1: splits of each part of a tile that are done, 0 first
@@ -93,9 +94,9 @@ size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
 constexpr int64_t ROUNDED_N_MOST = 65535 * 64;
 int64_t rounded_ld(const bt_gemm_args *args);
 bt_status round_b(const bt_launch *launch, const bt_gemm_args *args, float *to);
-// dbias (+)= the sums over m of parts[m, n], `rows` rows, in a fixed order.
+// dbias[count] (+)= the sums over rows of parts[rows, count], in a fixed order.
 bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, const float *parts,
-                          int64_t rows);
+                          int64_t rows, int64_t count);
 bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_args *args,
                       const plan &chosen);
 

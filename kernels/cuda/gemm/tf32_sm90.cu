@@ -2,7 +2,8 @@
 //   The pipelines are explained in tf32_rounded_sm90.cuh (K-major A: forward, input gradients) and
 //   tf32_sm90.cuh (MN-major A: weight gradients), the endings in endings_f32_sm90.cuh, the choice
 //   of tile and splits in plan.cu, what a call must fulfil and the launch in launch_sm90.cu.
-// Types    all matrices f32; operands rounded to tf32 (nearest, ties to even); sums f32
+// Types    all matrices f32; operands rounded to tf32 (nearest, ties to even); sums f32; dbias of
+//          A's columns in weight gradients, unrounded, f32 or bf16
 // Bitwise  every sum's order is fixed by shape, plan and number of SMs; splits add in turn
 // NaN      of an operand makes its row or column of D NaN
 // Errors   accepts() is false on anything but compute capability 9.0 and, unless BT_GEMM=own, where
@@ -61,10 +62,12 @@ static __device__ __forceinline__ void consume_tf32(const problem &p, const shar
     ring<C> from = {0, 0};
     int used = 0;
     tile_sums<C> sums;
+    row_sums<C> rows;
     for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
         const unit t = unit_at<C>(p, u);
         const tile_bias<C> fetched(p, t, me);
-        multiply_tf32<C>(sums, shared, places, from, t.k_end - t.k_begin);
+        multiply_tf32<C>(sums, rows, shared, places, from, t.k_end - t.k_begin);
+        put_row_sums<C>(p, t, index, rows);
         fetched.put(bias, me);
         finish_f32<C>(p, t, me, sums, bias, shared.boxes(index), used);
     }

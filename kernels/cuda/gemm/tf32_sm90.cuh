@@ -351,6 +351,42 @@ static __device__ __forceinline__ void round_fragment(fragment<C> &f, const frag
     }
 }
 
+// A thread's part of the sums of op(A)'s rows: of its rows r and r + 8 of each 64.
+template <class C> using row_sums = float[C::M_PARTS][2];
+
+template <class C>
+static __device__ __forceinline__ void add_fragment(row_sums<C> &rows, const fragment<C> &raw)
+{
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            rows[part][i % 2] += __uint_as_float(raw[part][i]);
+        }
+    }
+}
+
+// Those of the unit, which lanes of four share, to p.a_sums, by the first tile of a row.
+template <class C>
+static __device__ __forceinline__ void put_row_sums(const problem &p, const unit &t, int index,
+                                                    row_sums<C> &rows)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const int m = t.m + row_of<C>(index) + (int)threadIdx.x % GROUP_THREADS / 32 * 16 + lane / 4;
+    const bool writes = p.a_sums && t.n == 0 && lane % 4 == 0;
+    float *to = p.a_sums + (int64_t)t.split * p.m + m;
+#pragma unroll
+    for (int i = 0; i < 2 * C::M_PARTS; ++i) {
+        float sum = rows[i / 2][i % 2];
+        sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+        const int at = i / 2 * 64 + i % 2 * 8;
+        if (writes && m + at < p.m) {
+            to[at] = sum;
+        }
+    }
+}
+
 template <class C> static __device__ __forceinline__ void settle(fragment<C> &f)
 {
 #pragma unroll
@@ -379,11 +415,11 @@ static __device__ __forceinline__ void give_back(const shared_map<C> &shared, in
     }
 }
 
-// Multiplies the next `blocks` k-blocks of the ring.
+// Multiplies the next `blocks` k-blocks of the ring; `rows` become the sums of what A has there.
 template <class C>
 static __device__ __forceinline__ void
-multiply_tf32(tile_sums<C> &sums, const shared_map<C> &shared, const a_places<C> &places,
-              ring<C> &from, int blocks)
+multiply_tf32(tile_sums<C> &sums, row_sums<C> &rows, const shared_map<C> &shared,
+              const a_places<C> &places, ring<C> &from, int blocks)
 {
     constexpr int STEPS = C::DEPTH / 8, STEP_BYTES = 8 * 4;
     fragment<C> f[2], raw;
@@ -391,6 +427,11 @@ multiply_tf32(tile_sums<C> &sums, const shared_map<C> &shared, const a_places<C>
     mbarrier_wait(shared.full(from.stage), from.phase);
     load_fragment<C>(raw, shared.a(from.stage), places, 0);
     round_fragment<C>(f[0], raw);
+#pragma unroll
+    for (int part = 0; part < C::M_PARTS; ++part) {
+        rows[part][0] = rows[part][1] = 0.0f;
+    }
+    add_fragment<C>(rows, raw);
     for (int block = 0; block < blocks; ++block) {
         const int stage = from.stage;
         const bool more = block + 1 < blocks;
@@ -412,6 +453,9 @@ multiply_tf32(tile_sums<C> &sums, const shared_map<C> &shared, const a_places<C>
                 give_back<C>(shared, previous);
             }
             round_fragment<C>(next, raw); // the last time of a unit: not used
+            if (step + 1 < STEPS || more) {
+                add_fragment<C>(rows, raw);
+            }
         }
         previous = stage;
     }

@@ -125,7 +125,7 @@ struct shape {
     bt_epilogue epilogue;
     double beta;
     bool to_f32;
-    bool biased;    // with GELU's slope: the sums of D's columns are wanted
+    bool biased;    // with GELU's slope: the sums of D's columns are wanted; TN, too: of A's
     bt_dtype dtype; // of the operands
     bt_compute compute;
 };
@@ -157,8 +157,9 @@ static bt_gemm_args make_args(const shape &s, int64_t pad, int64_t batch, double
     args.d = numbers(d, args.stride_d * batch, 1);
     args.c = s.to_f32 && s.beta == 1 && s.trans_a ? args.d : numbers(d, args.stride_d * batch, 1);
     args.aux = s.epilogue >= BT_EPILOGUE_BIAS_GELU ? numbers(d, args.stride_d * batch, 2) : NULL;
-    if (s.biased && s.epilogue == BT_EPILOGUE_DGELU) {
-        args.dbias = numbers(BT_F32, s.n, 1);
+    if (s.biased && (s.epilogue == BT_EPILOGUE_DGELU || (s.trans_a && !s.trans_b))) {
+        args.dbias_of_a = s.trans_a;
+        args.dbias = numbers(BT_F32, s.trans_a ? s.m : s.n, 1);
         args.dbias_dtype = BT_F32;
     } else if (s.biased) {
         args.bias = numbers(s.dtype, s.n, 1);
@@ -179,7 +180,7 @@ static void *busy; // for work that runs beside the calls under test
 static const size_t WORKSPACE_BYTES = (size_t)320 << 20, BUSY_BYTES = (size_t)16 << 20;
 static unsigned long long *counts; // [3]: wrong, other bits, padding
 
-// The call without the sums of D's columns.
+// The call without the sums of columns.
 static bt_gemm_args product_of(bt_gemm_args args)
 {
     args.dbias = NULL;
@@ -203,10 +204,20 @@ static void run(const bt_gemm_args &args, const candidate &by)
         const bt_gemm_args plain = product_of(args);
         require(args.ab_dtype == BT_F32 ? bt_gemm_cublaslt_f32(&launch, &plain)
                                         : bt_gemm_cublaslt_bf16(&launch, &plain));
-        if (args.dbias) { // bf16 alone
-            const bt_reduce_sum_args sums = {args.d, args.dbias,   1,     args.m, args.n, 1,
-                                             false,  args.d_dtype, BT_F32};
-            require(bt_reduce_sum_cuda_bf16(&launch, &sums));
+        if (args.dbias) {
+            const bool of_a = args.dbias_of_a;
+            const bt_dtype dtype = of_a ? args.ab_dtype : args.d_dtype;
+            const bt_reduce_sum_args sums = {of_a ? args.a : args.d,
+                                             args.dbias,
+                                             1,
+                                             of_a ? args.k : args.m,
+                                             of_a ? args.m : args.n,
+                                             1,
+                                             false,
+                                             dtype,
+                                             BT_F32};
+            require(dtype == BT_BF16 ? bt_reduce_sum_cuda_bf16(&launch, &sums)
+                                     : bt_reduce_sum_cuda_f32(&launch, &sums));
         }
     }
 }
@@ -264,6 +275,8 @@ static bool is_asked_for(const std::string &name, char **words)
     return found;
 }
 
+static int64_t dbias_count(const bt_gemm_args &args) { return args.dbias_of_a ? args.m : args.n; }
+
 static cudaStream_t stream() { return ((bt_cuda_device *)device.impl)->stream; }
 
 template <typename IN, typename T>
@@ -288,7 +301,8 @@ static bool is_right(bt_gemm_args args, const candidate &by, int64_t samples, in
         require(cudaMemcpyAsync(args.d, was, d_bytes, cudaMemcpyDeviceToDevice, stream()));
         require(cudaMemsetAsync(workspace, 0xff, 1 << 20, stream()));
         if (args.dbias) {
-            require(cudaMemsetAsync(args.dbias, 0xff, (size_t)args.n * sizeof(float), stream()));
+            require(cudaMemsetAsync(args.dbias, 0xff, (size_t)dbias_count(args) * sizeof(float),
+                                    stream()));
         }
         if (i > 0) { // other work on the device, beside the call
             fill<<<(unsigned)(64 * i), 256>>>((float *)busy, (int64_t)BUSY_BYTES / 4, 1, 1);
@@ -309,8 +323,12 @@ static bool is_right(bt_gemm_args args, const candidate &by, int64_t samples, in
     samples = std::min(samples, args.batch * args.m * args.n);
     verify<IN, T>
         <<<(unsigned)bt_div_up(samples, 4), 128>>>(args, by.ours(), old, samples, counts, worst_at);
-    if (args.dbias) {
-        verify_columns<T><<<(unsigned)bt_div_up(args.n, 128), 128>>>(args, counts);
+    if (args.dbias_of_a) {
+        verify_columns<<<(unsigned)bt_div_up(args.m, 128), 128>>>(args, (const IN *)args.a, args.k,
+                                                                  args.m, args.lda, counts);
+    } else if (args.dbias) {
+        verify_columns<<<(unsigned)bt_div_up(args.n, 128), 128>>>(args, (const T *)args.d, args.m,
+                                                                  args.n, args.ldd, counts);
     }
     require(cudaMemcpy(found, counts, sizeof found, cudaMemcpyDeviceToHost));
     require(cudaMemcpy(&worst, worst_at, sizeof worst, cudaMemcpyDeviceToHost));
@@ -443,6 +461,7 @@ static int check_all(char **words)
         {"nn f32", false, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32", true, false, BT_EPILOGUE_NONE, 0, true, false},
         {"tn f32 + d", true, false, BT_EPILOGUE_NONE, 1, true, false},
+        {"tn f32 + d, columns", true, false, BT_EPILOGUE_NONE, 1, true, true},
         {"tt", true, true, BT_EPILOGUE_NONE, 0, false, false},
     };
     static const int64_t sizes[][3] = {

@@ -118,21 +118,22 @@ static __global__ void verify(bt_gemm_args args, bool rounds, before old, int64_
     atomicMax((int *)worst, __float_as_int((float)(error / (bound + unit * fabs(value)))));
 }
 
-// The f32 sums of D's columns against those of what D holds; batch 1.
+// The f32 sums of columns against those of the matrix: D, or A [k, m]; batch 1.
 template <typename T>
-static __global__ void verify_columns(bt_gemm_args args, unsigned long long *wrong)
+static __global__ void verify_columns(bt_gemm_args args, const T *matrix, int64_t rows,
+                                      int64_t cols, int64_t ld, unsigned long long *wrong)
 {
     const int64_t col = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     double sum = 0, size = 0;
-    if (col >= args.n) {
+    if (col >= cols) {
         return;
     }
-    for (int64_t row = 0; row < args.m; ++row) {
-        const double value = to_float(((const T *)args.d)[row * args.ldd + col]);
+    for (int64_t row = 0; row < rows; ++row) {
+        const double value = to_float(matrix[row * ld + col]);
         sum += value;
         size += fabs(value);
     }
-    if (!(fabs(((const float *)args.dbias)[col] - sum) <= (double)(args.m + 1) * 0x1p-23 * size)) {
+    if (!(fabs(((const float *)args.dbias)[col] - sum) <= (double)(rows + 1) * 0x1p-23 * size)) {
         atomicAdd(wrong, 1ULL);
     }
 }
