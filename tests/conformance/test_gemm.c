@@ -190,27 +190,29 @@ static test_twin *weight_gradient(const precision *with, const product *shape, u
     test_twin *d = test_twin_inout(with->d, ldb * shape->m * shape->batch, seed + 2, -1, 1);
     bt_gemm_args *both[TEST_SIDES] = {[TEST_HOST] = host, [TEST_NEAR] = near};
     for (test_side side = 0; side < TEST_SIDES; ++side) {
-        *both[side] = (bt_gemm_args){.m = shape->m,
-                                     .n = shape->n,
-                                     .k = shape->k,
-                                     .trans_a = true,
-                                     .a = test_at(a, side),
-                                     .b = test_at(b, side),
-                                     .c = test_at(d, side),
-                                     .d = test_at(d, side),
-                                     .lda = lda,
-                                     .ldb = ldb,
-                                     .ldc = ldb,
-                                     .ldd = ldb,
-                                     .batch = shape->batch,
-                                     .stride_a = lda * shape->k,
-                                     .stride_b = ldb * shape->k,
-                                     .stride_c = ldb * shape->m,
-                                     .stride_d = ldb * shape->m,
-                                     .alpha = shape->alpha,
-                                     .beta = shape->beta,
-                                     .ab_dtype = test_type(with->ab, side),
-                                     .d_dtype = test_type(with->d, side)};
+        *both[side] =
+            (bt_gemm_args){.m = shape->m,
+                           .n = shape->n,
+                           .k = shape->k,
+                           .trans_a = true,
+                           .a = test_at(a, side),
+                           .b = test_at(b, side),
+                           .c = test_at(d, side),
+                           .d = test_at(d, side),
+                           .lda = lda,
+                           .ldb = ldb,
+                           .ldc = ldb,
+                           .ldd = ldb,
+                           .batch = shape->batch,
+                           .stride_a = lda * shape->k,
+                           .stride_b = ldb * shape->k,
+                           .stride_c = ldb * shape->m,
+                           .stride_d = ldb * shape->m,
+                           .alpha = shape->alpha,
+                           .beta = shape->beta,
+                           .ab_dtype = test_type(with->ab, side),
+                           .d_dtype = test_type(with->d, side),
+                           .compute = side == TEST_HOST ? BT_COMPUTE_NATIVE : with->compute};
     }
     return d;
 }
@@ -257,41 +259,53 @@ static void epilogues(void **state)
     }
 }
 
-// Every plan of every row, not only the one that its row would take: weight gradients, whose K may
-// be split, of tiles that are full, cut off, and empty in some of their columns.
+enum { PLANS_MOST = 96 };
+
+// Every plan of every row for a weight gradient; returns their number.
+static int run_plans(const precision *with, const product *shape)
+{
+    const bt_backend *backend = test_device()->backend;
+    bt_gemm_args host, near;
+    test_twin *d = weight_gradient(with, shape, 11, &host, &near);
+    int launched = 0, rows = 0;
+    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
+    for (const bt_kernel *row = table; row < table + rows; ++row) {
+        bt_kernel_plan plans[PLANS_MOST];
+        const int count = serves(row, BT_KERNEL_GEMM, with->ab, &near)
+                              ? backend->plans(test_device(), row, &near, plans, PLANS_MOST)
+                              : 0;
+        for (int j = 0; j < count; ++j) {
+            test_case_name("%lldx%lldx%lld by %s %s", (long long)shape->m, (long long)shape->n,
+                           (long long)shape->k, row->name, plans[j].name);
+            test_run_plan(row, &plans[j], launched == 0 ? &host : NULL, &near);
+            test_twin_check(d, bound_of(with, shape), bt_dtype_epsilon(BT_F32), plans[j].name);
+            ++launched;
+        }
+    }
+    test_twins_release();
+    return launched;
+}
+
+// Not only the plan that its row would take: weight gradients, whose K may be split, of tiles that
+// are full, cut off, and empty in some of their columns.
 static void every_plan(void **state)
 {
     (void)state;
-    enum { MOST = 96 };
     static const product shapes[] = {{264, 392, 1032, 2, 8, 0.5, 1, true},
                                      {200, 40, 1500, 1, 8, 1, 0, false},
-                                     {24, 584, 520, 3, 0, 1, 1, true}};
-    static const precision with = {BT_BF16, BT_F32, BT_COMPUTE_NATIVE};
-    const bt_backend *backend = test_device()->backend;
-    int launched = 0, rows = 0;
-    const bt_kernel *table = bt_kernel_table(test_device(), &rows);
-    for (size_t i = 0; backend->plans && i < sizeof shapes / sizeof shapes[0]; ++i) {
-        bt_gemm_args host, near;
-        test_twin *d = weight_gradient(&with, &shapes[i], 11, &host, &near);
-        bool first = true;
-        for (const bt_kernel *row = table; row < table + rows; ++row) {
-            bt_kernel_plan plans[MOST];
-            const int count = serves(row, BT_KERNEL_GEMM, BT_BF16, &near)
-                                  ? backend->plans(test_device(), row, &near, plans, MOST)
-                                  : 0;
-            for (int j = 0; j < count; ++j) {
-                test_case_name("weight gradient %d by %s", (int)i, plans[j].name);
-                test_run_plan(row, &plans[j], first ? &host : NULL, &near);
-                test_twin_check(d, bound_of(&with, &shapes[i]), bt_dtype_epsilon(BT_F32),
-                                plans[j].name);
-                first = false;
-                ++launched;
-            }
+                                     {24, 584, 520, 3, 0, 1, 1, true},
+                                     {520, 200, 333, 1, 8, 1, 0, false}};
+    static const precision both[] = {{BT_BF16, BT_F32, BT_COMPUTE_NATIVE},
+                                     {BT_F32, BT_F32, BT_COMPUTE_TF32}};
+    for (int with = 0; with < 2; ++with) {
+        int launched = 0;
+        for (size_t i = 0; test_device()->backend->plans && i < sizeof shapes / sizeof shapes[0];
+             ++i) {
+            launched += run_plans(&both[with], &shapes[i]);
         }
-        test_twins_release();
+        print_message("%s: %d plans\n", with ? "tf32" : "bf16", launched);
+        assert_true(test_device()->info.arch != 90 || launched > 30);
     }
-    print_message("%d plans\n", launched);
-    assert_true(test_device()->info.arch != 90 || launched > 30);
 }
 
 // Weight gradients of shapes of their own in one call: of one depth and of several, more than one
@@ -424,10 +438,32 @@ static void column_sums(void **state)
     }
 }
 
+static void check_sums_of_a(const product *shape, const test_twin *a, const test_twin *dbias,
+                            bool accumulate, const char *by)
+{
+    const int64_t lda = shape->m + shape->pad;
+    for (int64_t col = 0; col < shape->m; ++col) {
+        double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
+        for (int64_t r = 0; r < shape->k; ++r) {
+            const double value = test_twin_get(a, TEST_HOST, r * lda + col);
+            sum += value;
+            size += fabs(value);
+        }
+        const double got = test_twin_get(dbias, TEST_NEAR, col);
+        const double bound =
+            (double)(shape->k + 1) * EPSILON * size + bt_dtype_epsilon(dbias->dtype) * fabs(sum);
+        if (!(fabs(got - sum) <= bound)) {
+            fail_msg("%s: dbias[%lld] is %g, A's column sums to %g +- %g", by, (long long)col, got,
+                     sum, bound);
+        }
+    }
+}
+
 // The bias gradient beside a weight gradient: the sums of A's columns, of values that no row
-// rounds. D is what the call without sums gives, bit for bit.
+// rounds. D is what the call without sums gives by the same plan, bit for bit. By each row's own
+// choice, and, `every`, by all its plans.
 static void run_sums_of_a(const product *shape, const precision *with, bt_dtype sums,
-                          bool accumulate)
+                          bool accumulate, bool every)
 {
     const int64_t lda = shape->m + shape->pad, ldb = shape->n + shape->pad;
     test_twin *a = test_twin_random(with->ab, shape->k * lda, 1, -1, 1);
@@ -462,32 +498,24 @@ static void run_sums_of_a(const product *shape, const precision *with, bt_dtype 
     int rows = 0, served = 0;
     const bt_kernel *table = bt_kernel_table(test_device(), &rows);
     for (const bt_kernel *row = table; row < table + rows; ++row) {
-        if (!serves(row, BT_KERNEL_GEMM, with->ab, &args)) {
-            continue;
-        }
-        ++served;
-        test_run_row(row, NULL, &without); // each run begins with what all twins held at first
-        for (int64_t i = 0; i < count; ++i) {
-            plain[i] = test_twin_get(d, TEST_NEAR, i);
-        }
-        test_run_row(row, NULL, &args);
-        for (int64_t i = 0; i < count; ++i) {
-            assert_true(test_twin_get(d, TEST_NEAR, i) == plain[i]);
-        }
-        for (int64_t col = 0; col < shape->m; ++col) {
-            double sum = accumulate ? test_twin_get(dbias, TEST_HOST, col) : 0, size = fabs(sum);
-            for (int64_t r = 0; r < shape->k; ++r) {
-                const double value = test_twin_get(a, TEST_HOST, r * lda + col);
-                sum += value;
-                size += fabs(value);
+        bt_kernel_plan plans[PLANS_MOST];
+        const bool serving = serves(row, BT_KERNEL_GEMM, with->ab, &args);
+        const int ways = serving && every ? test_device()->backend->plans(test_device(), row, &args,
+                                                                          plans, PLANS_MOST)
+                                          : 0;
+        served += serving;
+        for (int i = serving ? -1 : 0; i < ways; ++i) {
+            const bt_kernel_plan *plan = i < 0 ? NULL : &plans[i];
+            // each run begins with what all twins held at first
+            test_run_plan(row, plan, NULL, &without);
+            for (int64_t at = 0; at < count; ++at) {
+                plain[at] = test_twin_get(d, TEST_NEAR, at);
             }
-            const double got = test_twin_get(dbias, TEST_NEAR, col);
-            const double bound =
-                (double)(shape->k + 1) * EPSILON * size + bt_dtype_epsilon(sums) * fabs(sum);
-            if (!(fabs(got - sum) <= bound)) {
-                fail_msg("%s: dbias[%lld] is %g, A's column sums to %g +- %g", row->name,
-                         (long long)col, got, sum, bound);
+            test_run_plan(row, plan, NULL, &args);
+            for (int64_t at = 0; at < count; ++at) {
+                assert_true(test_twin_get(d, TEST_NEAR, at) == plain[at]);
             }
+            check_sums_of_a(shape, a, dbias, accumulate, plan ? plan->name : row->name);
         }
     }
     assert_int_equal(served, test_device()->info.arch == 90 ? 1 : 0);
@@ -510,8 +538,9 @@ static void column_sums_of_a(void **state)
     for (size_t i = 0; i < sizeof layers / sizeof layers[0]; ++i) {
         for (size_t with = 0; with < 2; ++with) {
             test_case_name("sums of A, layer %d, %s", (int)i, with ? "tf32" : "bf16");
-            run_sums_of_a(&layers[i], &both[with], BT_F32, false);
-            run_sums_of_a(&layers[i], &both[with], with ? BT_F32 : BT_BF16, true);
+            const bool small = layers[i].m * layers[i].n * layers[i].k < 1 << 25;
+            run_sums_of_a(&layers[i], &both[with], BT_F32, false, small);
+            run_sums_of_a(&layers[i], &both[with], with ? BT_F32 : BT_BF16, true, false);
         }
     }
 }
@@ -616,7 +645,8 @@ static void names_its_choices(void **state)
     assert_int_equal(setenv("BT_GEMM", "own", 1), 0);
 }
 
-int main(void)
+// An argument names the tests to run, for compute-sanitizer.
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain),
@@ -633,6 +663,9 @@ int main(void)
     };
     if (setenv("BT_GEMM", "own", 1) != 0 || !test_device_open()) {
         return test_skip("no CUDA device");
+    }
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
     }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     test_device_close();

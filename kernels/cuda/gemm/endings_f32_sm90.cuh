@@ -7,6 +7,7 @@
 //                 splits in ascending order, one addition each, never two at a time; the first
 //                 split brings the bias. A split waits for units of smaller numbers only, and all
 //                 blocks are on the device at once (cooperative launch), so the waiting ends.
+//                 Sums of D^T are turned on their way into the boxes (finish_turned).
 //   GELU          pre-activation and activation go out together: two boxes, two pairs in flight
 //   ADD, DGELU    the second input's box is loaded where the result will stand, two boxes ahead,
 //                 the first two before the multiplication starts (begin_boxes)
@@ -152,6 +153,56 @@ static __device__ __forceinline__ void finish_f32(const problem &p, const unit &
     if (OUTPUTS == 1) {
         pass_turn(t, turn, me);
     }
+}
+
+// F32 where the sums are of D^T: a consumer's 64 rows of each part are columns of D, and move as
+// two boxes of 32 of them by 64 of D's rows, each written by two warps.
+template <class C>
+static __device__ __forceinline__ void finish_turned(const problem &p, const unit &t,
+                                                     const consumer &me, tile_sums<C> &sums,
+                                                     uint32_t boxes)
+{
+    constexpr int GROUPS = C::TILE_N / 64, HALVES = 64 / BOX_COLS;
+    static_assert(C::BOXES == HALVES, "a part's boxes at once");
+    const bool adds = t.split > 0 || p.beta != 0.0f;
+    const int warp = me.thread / 32, col = warp % 2 * 16 + me.lane / 4;
+    const uint32_t box = boxes + warp / 2 * BOX_BYTES + col % 4 * 4;
+    int *turn = p.turn + t.tile * TURNS_PER_TILE + me.index;
+    await_turn(t, turn, me);
+#pragma unroll
+    for (int i = 0; i < C::M_PARTS * GROUPS; ++i) {
+        const int part = i / GROUPS, group = i % GROUPS;
+        if (me.leads()) {
+            tma_store_wait_read<0>();
+        }
+        me.sync(); // the boxes are free
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const float *s = &sums[part][(group * 8 + j) * 4];
+#pragma unroll
+            for (int e = 0; e < 4; ++e) { // rows of D two by two, columns 0 and 8
+                const int row = 8 * j + me.lane % 4 * 2 + e % 2, chunk = (col + e / 2 * 8) / 4;
+                const uint32_t at = box + row * 128 + ((chunk ^ (row & 7)) << 4);
+                *(float *)__cvta_shared_to_generic(at) = p.alpha * s[e];
+            }
+        }
+        fence_async();
+        me.sync();
+        if (me.leads()) {
+            const int y = t.n + group * 64;
+#pragma unroll
+            for (int half = 0; half < HALVES; ++half) {
+                const int x = t.m + row_of<C>(me.index) + part * 64 + half * BOX_COLS;
+                if (adds) {
+                    tma_add(&p.d, boxes + half * BOX_BYTES, x, y, t.batch);
+                } else {
+                    tma_store(&p.d, boxes + half * BOX_BYTES, x, y, t.batch);
+                }
+            }
+            tma_store_commit();
+        }
+    }
+    pass_turn(t, turn, me);
 }
 
 // ---- ADD and DGELU ------------------------------------------------------------------------------

@@ -56,10 +56,29 @@ static bt_status make_outputs(const bt_gemm_args *args, ending kind, problem *p)
     return BT_OK;
 }
 
-bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &chosen,
+bt_gemm_args roles_of(const bt_gemm_args *call, const variant &how)
+{
+    bt_gemm_args args = *call;
+    if (how.exchanged) { // op(A)^T is [k, m], as op(B) is [k, n]: no layout changes
+        args.a = call->b;
+        args.b = call->a;
+        args.lda = call->ldb;
+        args.ldb = call->lda;
+        args.stride_a = call->stride_b;
+        args.stride_b = call->stride_a;
+        args.m = call->n;
+        args.n = call->m;
+    }
+    return args;
+}
+
+bt_status make_problem(const family &of, const bt_gemm_args *call, const plan &chosen,
                        const float *rounded, problem *p)
 {
-    const int tile_m = chosen.how->tile_m, tile_n = chosen.how->tile_n;
+    const bool exchanged = chosen.how->exchanged;
+    const bt_gemm_args roles = roles_of(call, *chosen.how), *const args = &roles;
+    const int tile_m = exchanged ? chosen.how->tile_n : chosen.how->tile_m;
+    const int tile_n = exchanged ? chosen.how->tile_m : chosen.how->tile_n;
     bool biased = args->epilogue == BT_EPILOGUE_BIAS || args->epilogue == BT_EPILOGUE_BIAS_GELU;
     memset(p, 0, sizeof *p);
     p->bias = biased ? args->bias : NULL;
@@ -81,8 +100,8 @@ bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &c
                         args->stride_a, tile_m, &p->a));
     if (chosen.how->rounds_b) {
         const int64_t ld = rounded_ld(args);
-        BT_TRY(make_operand(of, rounded, false, args->n, args->k, ld, args->batch, args->n * ld,
-                            tile_n, &p->b));
+        BT_TRY(make_operand(of, rounded, false, args->n, args->trans_a ? ld : args->k, ld,
+                            args->batch, args->n * ld, tile_n, &p->b));
     } else if (of.dtype == BT_F32) {
         p->b_values = (const float *)args->b;
         p->ldb = args->ldb;
@@ -91,7 +110,7 @@ bt_status make_problem(const family &of, const bt_gemm_args *args, const plan &c
         BT_TRY(make_operand(of, args->b, !args->trans_b, args->n, args->k, args->ldb, args->batch,
                             args->stride_b, tile_n, &p->b));
     }
-    return make_outputs(args, chosen.how->kind, p);
+    return make_outputs(call, chosen.how->kind, p);
 }
 
 // What TMA asks for: addresses and strides, in elements of `size` bytes, at multiples of 16 bytes.
@@ -132,7 +151,8 @@ bool is_legal(const family &of, const bt_gemm_args *args)
 // call has all of them.
 static size_t rounded_bytes(const bt_gemm_args *args, const plan &chosen)
 {
-    const size_t values = (size_t)args->batch * (size_t)args->n * (size_t)rounded_ld(args);
+    const int64_t rows = chosen.how->exchanged ? args->m : args->n;
+    const size_t values = (size_t)args->batch * (size_t)rows * (size_t)rounded_ld(args);
     return chosen.how->rounds_b ? bt_align_256(values * sizeof(float)) : 0;
 }
 
@@ -149,11 +169,12 @@ static int64_t dbias_count(const bt_gemm_args *args)
 }
 
 // In bf16 the tiles that read the same rows of op(A) share its k-blocks out (bf16_sm90.cuh), in
-// tf32 the first of them has all.
+// tf32 the first of them has all, unless the pass that rounds A adds them up.
 static int64_t dbias_parts(const bt_gemm_args *args, const plan &chosen)
 {
     const int64_t splits = bt_max_i64(chosen.splits, chosen.how->cluster);
     return !args->dbias_of_a           ? bt_div_up(args->m, chosen.how->tile_m)
+           : chosen.how->exchanged     ? rounded_parts(args)
            : args->ab_dtype == BT_BF16 ? splits * bt_div_up(args->n, chosen.how->tile_n)
                                        : splits;
 }
@@ -232,11 +253,13 @@ bt_status launch_plan(const bt_launch *launch, const family &of, const bt_gemm_a
                              "split flags"));
     }
     float *const parts = (float *)(flags + flags_bytes(args, chosen));
-    if (args->dbias) {
+    const bool sums_before = args->dbias && chosen.how->exchanged; // by the pass that rounds A
+    if (args->dbias && !sums_before) {
         (args->dbias_of_a ? p.a_sums : p.column_sums) = parts;
     }
     if (chosen.how->rounds_b) {
-        BT_TRY(round_b(launch, args, rounded));
+        const bt_gemm_args roles = roles_of(args, *chosen.how);
+        BT_TRY(round_b(launch, &roles, rounded, sums_before ? parts : NULL));
     }
     BT_TRY(start(launch->device, of.name, chosen.how, p,
                  blocks_of(*chosen.how, p, launch->device->info.processor_count), stream));

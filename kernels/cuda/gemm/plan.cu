@@ -28,6 +28,9 @@ static double efficiency_of(const family &of, const variant &how)
     if (of.dtype == BT_BF16) {
         return how.tile_n == 192 ? 0.98 : 0.93;
     }
+    if (how.rounds_b && how.trans_a) {
+        return 0.85;
+    }
     if (how.rounds_b) {
         return how.tile_m == 256 ? 0.85 : how.tile_n == 192 ? 0.82 : 0.67;
     }
@@ -37,10 +40,10 @@ static double efficiency_of(const family &of, const variant &how)
 // Cycles of an ending for 128 x 192 values, alone.
 static double finish_cycles(const family &of, const variant &how, int splits)
 {
-    if (how.rounds_b && splits > 1) {
+    if (how.rounds_b && !how.trans_a && splits > 1) {
         return 20000;
     }
-    if (how.rounds_b && !how.ping_pong) {
+    if (how.rounds_b && !how.trans_a && !how.ping_pong) {
         return 4000;
     }
     if (of.dtype == BT_F32) { // not ping-pong: not hidden but for what the ring holds
@@ -148,10 +151,16 @@ static int64_t tiles_of(const bt_gemm_args *args, const variant &how)
     return bt_div_up(args->m, how.tile_m) * bt_div_up(args->n, how.tile_n) * args->batch;
 }
 
-// Bytes of B as a pass rounds it.
-static double rounded_bytes_of(const bt_gemm_args *args)
+// Rows of the operand that a pass rounds, and its bytes then.
+static int64_t rounded_rows_of(const bt_gemm_args *args, const variant &how)
 {
-    return (double)args->batch * (double)args->n * (double)rounded_ld(args) * sizeof(float);
+    return how.exchanged ? args->m : args->n;
+}
+
+static double rounded_bytes_of(const bt_gemm_args *args, const variant &how)
+{
+    return (double)args->batch * (double)rounded_rows_of(args, how) * (double)rounded_ld(args) *
+           sizeof(float);
 }
 
 // How many clusters of that size are on the device at a time: they do not reach beyond a GPC, where
@@ -201,13 +210,21 @@ static double estimate(const family &of, const bt_gemm_args *args, int processor
     const bool long_gradient =
         how.kind == ENDING_F32 && how.trans_a && of.dtype == BT_BF16 && flops_of(args) > LONG_FLOPS;
     const double rounding =
-        how.rounds_b ? ROUND_CYCLES + 2 * rounded_bytes_of(args) / BYTES_PER_CYCLE : 0;
+        how.rounds_b ? ROUND_CYCLES + 2 * rounded_bytes_of(args, how) / BYTES_PER_CYCLE : 0;
     return rounding + (work > moving ? work : moving) * (long_gradient ? LONG_COST : 1);
 }
 
 static int group_of(const bt_gemm_args *args, int splits)
 {
     return !args->trans_a ? 16 : splits > 1 ? 8 : 1;
+}
+
+// The pass that comes before a weight gradient rounds the smaller operand.
+static bool can_round(const bt_gemm_args *args, const variant &how)
+{
+    return !how.rounds_b || (rounded_rows_of(args, how) <= ROUNDED_N_MOST &&
+                             (!how.trans_a || how.exchanged == (args->m < args->n)) &&
+                             (!how.exchanged || args->epilogue == BT_EPILOGUE_NONE));
 }
 
 int plans_of(const family &of, const bt_gemm_args *args, int processors, plan plans[PLANS_MOST])
@@ -218,17 +235,18 @@ int plans_of(const family &of, const bt_gemm_args *args, int processors, plan pl
     int count = 0;
     for (int v = 0; v < of.variant_count; ++v) {
         const variant &how = of.variants[v];
-        if (how.kind != kind || how.trans_a != args->trans_a || how.trans_b != args->trans_b) {
+        if (how.kind != kind || how.trans_a != args->trans_a || how.trans_b != args->trans_b ||
+            !can_round(args, how)) {
             continue;
         }
         for (int splits = 1; splits <= splits_most; ++splits) {
             if (blocks < how.cluster || (how.cluster > 0 && splits > 1)) {
                 break; // every block of a cluster has a part of K
             }
-            if (splits > 1 &&
-                (blocks < splits * SPLIT_BLOCKS_LEAST ||
-                 (how.rounds_b && tiles_of(args, how) * (splits - 1) >= processors))) {
-                break; // rounded: splitting pays only where SMs would have nothing to do
+            if (splits > 1 && (blocks < splits * SPLIT_BLOCKS_LEAST ||
+                               (how.rounds_b && !how.trans_a &&
+                                tiles_of(args, how) * (splits - 1) >= processors))) {
+                break; // short K: splitting pays only where SMs would have nothing to do
             }
             const plan next = {&how, splits, group_of(args, splits),
                                estimate(of, args, processors, how, splits)};
@@ -265,11 +283,12 @@ int number_of(const family &of, const plan &chosen)
 static bool is_faster_in_tf32(const bt_gemm_args *args, const plan &best, double flops)
 {
     const ending kind = best.how->kind;
-    if (!best.how->rounds_b) {
+    if (args->trans_a) {
         return !args->trans_b;
     }
     const double held = 4.0 * (double)args->batch * (double)args->m * (double)(args->k + args->n);
-    const bool small = rounded_bytes_of(args) <= held / 2; // its workspace beside A and D
+    const bool small =
+        rounded_bytes_of(args, *best.how) <= held / 2; // its workspace beside A and D
     const bool saves_a_pass = kind == ENDING_GELU || kind == ENDING_DGELU;
     return small &&
            (saves_a_pass || ((kind == ENDING_ADD || !args->trans_b) && flops <= LONG_FLOPS));

@@ -49,6 +49,8 @@ struct variant {
     bool ping_pong = true; // consumers take whole tiles in turn; else each half of every tile
     bool rounds_b = false; // B comes as round_b leaves it
     int cluster = 0;       // blocks that share a tile's K (cluster_sm90.cuh); 0: none do
+    // The kernel computes D^T: its A is the call's B, its B the call's A. Tiles here are D's.
+    bool exchanged = false;
 };
 
 // The kernels of one precision.
@@ -90,10 +92,15 @@ plan plan_at(const family &of, const bt_gemm_args *args, int number);
 int number_of(const family &of, const plan &chosen);
 size_t workspace_of(const bt_gemm_args *args, const plan &chosen);
 // tf32: B^T, rounded, as [batch, n, rounded_ld], n at most ROUNDED_N_MOST; `to` at a multiple of 16
-// bytes. The kernel after it may start before its end.
+// bytes. Where A is MN-major each eight values of k stand as 0, 2, 4, 6, 1, 3, 5, 7. `sums`, or
+// NULL: [rounded_parts, n], the sums of B's columns, in parts of k; batch 1. The kernel after it
+// may start before its end.
 constexpr int64_t ROUNDED_N_MOST = 65535 * 64;
 int64_t rounded_ld(const bt_gemm_args *args);
-bt_status round_b(const bt_launch *launch, const bt_gemm_args *args, float *to);
+int64_t rounded_parts(const bt_gemm_args *args);
+bt_status round_b(const bt_launch *launch, const bt_gemm_args *args, float *to, float *sums);
+// The call as the plan's kernel sees it, but for D: operands exchanged or not.
+bt_gemm_args roles_of(const bt_gemm_args *args, const variant &how);
 // dbias[count] (+)= the sums over rows of parts[rows, count], in a fixed order.
 bt_status add_column_sums(const bt_launch *launch, const bt_gemm_args *args, const float *parts,
                           int64_t rows, int64_t count);

@@ -1,12 +1,16 @@
-// kernels/cuda/gemm/tf32_rounded_sm90.cuh - the Hopper GEMM in tf32 for a K-major A: its pipeline
-//   D = epilogue(alpha A op(B)) + beta C, operands f32 rounded to tf32, sums in f32
+// kernels/cuda/gemm/tf32_rounded_sm90.cuh - the Hopper GEMM in tf32, B rounded before: its pipeline
+//   D = epilogue(alpha op(A) op(B)) + beta C, operands f32 rounded to tf32, sums in f32
 //
 // The smaller operand, B, is rounded and turned to K-major by a pass of its own
 // (tf32_round_sm90.cu); A, often too large for a pass, is rounded on its way through a consumer's
 // registers:
 //
-//   A   TMA -> shared memory -> ldmatrix -> registers, rounded there -> wgmma
+//   A   TMA -> shared memory -> registers, rounded there -> wgmma; K-major by ldmatrix, MN-major
+//       (weight gradients) word by word as in tf32_sm90.cuh, with its order of k, which B has too
 //   B   round_b -> workspace -> TMA -> shared memory -> wgmma
+//
+// In weight gradients the smaller operand may be the call's A. Then the kernel computes D^T
+// (EXCHANGED), which it turns in its ending.
 //
 // One persistent block per SM, three warpgroups: a producer, of which one thread starts TMA for a
 // ring of STAGES stages with 32-deep slices ("k-blocks"), and two consumers. Either each consumer
@@ -40,16 +44,18 @@
 namespace bt_gemm_sm90
 {
 
-// One kernel: columns of its tile, do the consumers share it, ending.
-template <int N, bool TOGETHER, ending E> struct rounded_config {
+// One kernel: columns of its tile, do the consumers share it, ending; MN-major A, D^T for D.
+template <int N, bool TOGETHER, ending E, bool MN = false, bool TURNED = false>
+struct rounded_config {
     using VALUE = float;
-    static constexpr bool SHARED_TILE = TOGETHER;
+    static constexpr bool SHARED_TILE = TOGETHER, A_MN = MN, EXCHANGED = TURNED;
     static constexpr int M_PARTS = 2, SUMS = N / 2;
     static constexpr int TILE_M = (TOGETHER ? CONSUMERS : 1) * M_PARTS * 64, TILE_N = N;
     static constexpr int DEPTH = 32; // 128 bytes, one swizzle row
     static constexpr ending ENDING = E;
-    static constexpr bool BIASED = E == ENDING_ADD || E == ENDING_GELU || E == ENDING_F32;
-    static constexpr int BOXES = 4;
+    static constexpr bool BIASED =
+        E == ENDING_ADD || E == ENDING_GELU || (E == ENDING_F32 && !EXCHANGED);
+    static constexpr int BOXES = EXCHANGED ? 2 : A_MN ? 3 : 4; // what leaves room for three stages
     static constexpr int A_BYTES = TILE_M * DEPTH * 4, B_BYTES = N * DEPTH * 4;
     static constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
     static constexpr int BOXES_BYTES = CONSUMERS * BOXES * BOX_BYTES;
@@ -57,7 +63,22 @@ template <int N, bool TOGETHER, ending E> struct rounded_config {
     static constexpr int STAGES = stages_beside(BOXES_BYTES + BIAS_BYTES, STAGE_BYTES);
     static constexpr int SHARED_BYTES =
         block_bytes(STAGES * STAGE_BYTES + BOXES_BYTES + BIAS_BYTES);
+    static_assert(STAGES >= 3, "one is read, two are on their way");
 };
+
+template <class C>
+static __device__ __forceinline__ void load_rounded_a(const problem &p, uint32_t to, const unit &t,
+                                                      int block, uint32_t barrier)
+{
+    if constexpr (C::A_MN) { // in pieces 32 wide, each its 32 rows of K
+        for (int piece = 0; piece < C::TILE_M / 32; ++piece) {
+            tma_load(to + piece * 32 * 128, &p.a, t.m + piece * 32, block * C::DEPTH, t.batch,
+                     barrier);
+        }
+    } else {
+        tma_load(to, &p.a, block * C::DEPTH, t.m, t.batch, barrier);
+    }
+}
 
 template <class C>
 static __device__ __forceinline__ void produce_rounded(const problem &p,
@@ -71,7 +92,7 @@ static __device__ __forceinline__ void produce_rounded(const problem &p,
             const uint32_t full = shared.full(stage);
             mbarrier_wait(shared.empty(stage), phase);
             mbarrier_expect(full, C::STAGE_BYTES);
-            tma_load(shared.a(stage), &p.a, block * C::DEPTH, t.m, t.batch, full);
+            load_rounded_a<C>(p, shared.a(stage), t, block, full);
             tma_load(shared.b(stage), &p.b, block * C::DEPTH, t.n, t.batch, full);
             if (++stage == C::STAGES) {
                 stage = 0;
@@ -84,12 +105,42 @@ static __device__ __forceinline__ void produce_rounded(const problem &p,
 using a_words = uint32_t[4]; // of A, for one wgmma
 constexpr int SLOTS = 4;
 
-// Of a k-block, those of wgmma j: step of K j / M_PARTS, rows j % M_PARTS. ldmatrix moves pairs of
-// 16-bit values, here f32 words, in the order that wgmma wants.
+// Where a thread finds words in a stage of A; of a k-block, those of wgmma j: step of K
+// j / M_PARTS, rows j % M_PARTS.
+template <class C, bool MN = C::A_MN> struct word_places {
+    uint32_t place;
+
+    __device__ __forceinline__ explicit word_places(const consumer &me)
+        : place(row_of<C>(me.index) * 128 + me.place(0, 0))
+    {
+    }
+    // ldmatrix moves pairs of 16-bit values, here f32 words, in the order that wgmma wants.
+    __device__ __forceinline__ void load(a_words &words, uint32_t a, int j) const
+    {
+        load_matrices(a + j % C::M_PARTS * BOX_BYTES + (place ^ j / C::M_PARTS << 5), words);
+    }
+};
+template <class C> struct word_places<C, true> {
+    a_places<C> places;
+
+    __device__ __forceinline__ explicit word_places(const consumer &me) : places(me.index) {}
+    __device__ __forceinline__ void load(a_words &words, uint32_t a, int j) const
+    {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            words[i] = load_word(a + places.of(i / 2, i % 2, j / C::M_PARTS, j % C::M_PARTS));
+        }
+    }
+};
+
+// Adds words of wgmma j to the sums of op(A)'s rows.
 template <class C>
-static __device__ __forceinline__ void load_words(a_words &words, uint32_t a, uint32_t place, int j)
+static __device__ __forceinline__ void add_words(row_sums<C> &rows, const a_words &raw, int j)
 {
-    load_matrices(a + j % C::M_PARTS * BOX_BYTES + (place ^ j / C::M_PARTS << 5), words);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        rows[j % C::M_PARTS][i % 2] += __uint_as_float(raw[i]);
+    }
 }
 
 static __device__ __forceinline__ void round_words(a_words &words)
@@ -102,21 +153,29 @@ static __device__ __forceinline__ void round_words(a_words &words)
 
 // Multiplies `blocks` k-blocks, of which the ring has seen `position` before; then, `tell`, lets
 // the other consumer start. After the last k-block words are loaded once more and not used: a
-// condition would make them copies.
+// condition would make them copies. `rows`, if A is MN-major, become the sums of what A has there.
 template <class C>
 static __device__ __forceinline__ void
-multiply_rounded(tile_sums<C> &sums, const shared_map<C> &shared, const consumer &me, int position,
-                 int blocks, bool tell)
+multiply_rounded(tile_sums<C> &sums, row_sums<C> &rows, const shared_map<C> &shared,
+                 const consumer &me, const word_places<C> &places, int position, int blocks,
+                 bool tell)
 {
     constexpr int STEP_BYTES = 8 * 4, COUNT = C::DEPTH / 8 * C::M_PARTS;
-    const uint32_t place = row_of<C>(me.index) * 128 + me.place(0, 0);
+    constexpr bool ADDS = C::A_MN && !C::EXCHANGED;
     int stage = position % C::STAGES;
     uint32_t phase = (uint32_t)(position / C::STAGES) & 1;
     int previous = -1;
     a_words words[SLOTS];
     mbarrier_wait(shared.full(stage), phase);
-    load_words<C>(words[0], shared.a(stage), place, 0);
-    load_words<C>(words[1], shared.a(stage), place, 1);
+    places.load(words[0], shared.a(stage), 0);
+    places.load(words[1], shared.a(stage), 1);
+    if constexpr (ADDS) {
+#pragma unroll
+        for (int part = 0; part < C::M_PARTS; ++part) {
+            rows[part][0] = rows[part][1] = 0.0f;
+        }
+        add_words<C>(rows, words[0], 0);
+    }
     round_words(words[0]);
     for (int block = 0; block < blocks; ++block) {
         const bool more = block + 1 < blocks;
@@ -141,8 +200,11 @@ multiply_rounded(tile_sums<C> &sums, const shared_map<C> &shared, const consumer
             if (ahead == COUNT && more) {
                 mbarrier_wait(shared.full(stage), phase);
             }
-            load_words<C>(words[ahead % SLOTS], shared.a(ahead < COUNT || !more ? now : stage),
-                          place, ahead % COUNT);
+            places.load(words[ahead % SLOTS], shared.a(ahead < COUNT || !more ? now : stage),
+                        ahead % COUNT);
+            if (ADDS && (j + 1 < COUNT || more)) {
+                add_words<C>(rows, words[(j + 1) % SLOTS], j + 1);
+            }
             round_words(words[(j + 1) % SLOTS]);
         }
         previous = now;

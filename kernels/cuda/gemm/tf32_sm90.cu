@@ -83,8 +83,10 @@ consume_rounded(const problem &p, const shared_map<C> &shared, unsigned char *me
     constexpr bool WITH_INPUT = C::ENDING == ENDING_ADD || C::ENDING == ENDING_DGELU;
     const consumer me(index);
     float *bias = shared.bias(memory, index);
+    const word_places<C> places(me);
     int position = 0, turn = 0, used = 0;
     tile_sums<C> sums;
+    row_sums<C> rows;
     for (int u = (int)blockIdx.x; u < p.units; u += (int)gridDim.x) {
         const unit t = unit_at<C>(p, u);
         const int begin = position;
@@ -102,9 +104,14 @@ consume_rounded(const problem &p, const shared_map<C> &shared, unsigned char *me
             begin_f32_boxes<C>(p, t, me, shared, used);
         }
         const bool tell = !C::SHARED_TILE && u + (int)gridDim.x < p.units;
-        multiply_rounded<C>(sums, shared, me, begin, t.k_end - t.k_begin, tell);
+        multiply_rounded<C>(sums, rows, shared, me, places, begin, t.k_end - t.k_begin, tell);
+        if constexpr (C::A_MN && !C::EXCHANGED) {
+            put_row_sums<C>(p, t, index, rows);
+        }
         if constexpr (WITH_INPUT) {
             finish_f32_with_input<C>(p, t, me, sums, bias, shared, used);
+        } else if constexpr (C::EXCHANGED) {
+            finish_turned<C>(p, t, me, sums, shared.boxes(index));
         } else {
             finish_f32<C>(p, t, me, sums, bias, shared.boxes(index), used);
         }
@@ -179,6 +186,15 @@ static __global__ void __launch_bounds__(THREADS, 1)
             rounded_kernel<rounded_config<n, together, kind>>,                                     \
             rounded_config<n, together, kind>::SHARED_BYTES, THREADS, !(together), true            \
     }
+// Weight gradients; tiles are D's.
+template <bool EXCHANGED>
+using gradient_config = rounded_config<192, true, ENDING_F32, true, EXCHANGED>;
+#define GRADIENT(exchanged)                                                                        \
+    {                                                                                              \
+        (exchanged) ? 192 : 256, (exchanged) ? 256 : 192, true, false, ENDING_F32,                 \
+            rounded_kernel<gradient_config<exchanged>>, gradient_config<exchanged>::SHARED_BYTES,  \
+            THREADS, false, true, 0, exchanged                                                     \
+    }
 #define BOTH_HEIGHTS(trans_b) DIRECT(2, 128, trans_b), DIRECT(1, 128, trans_b)
 #define BOTH_WIDTHS(trans_b, kind)                                                                 \
     ROUNDED(192, false, trans_b, kind), ROUNDED(128, false, trans_b, kind)
@@ -190,6 +206,8 @@ static const variant variants[] = {
     BOTH_WIDTHS(false, ENDING_F32),
     ROUNDED(128, true, false, ENDING_F32),
     BOTH_WIDTHS(false, ENDING_DGELU),
+    GRADIENT(false),
+    GRADIENT(true),
     BOTH_HEIGHTS(false),
     BOTH_HEIGHTS(true),
 };
