@@ -29,12 +29,12 @@ static double efficiency_of(const family &of, const variant &how)
         return how.tile_n == 192 ? 0.98 : 0.93;
     }
     if (how.rounds_b && how.trans_a) {
-        return 0.85;
+        return 0.92;
     }
     if (how.rounds_b) {
         return how.tile_m == 256 ? 0.85 : how.tile_n == 192 ? 0.82 : 0.67;
     }
-    return how.tile_m == 256 ? 0.66 : 0.5;
+    return how.tile_m == 256 ? 0.6 : 0.44;
 }
 
 // Cycles of an ending for 128 x 192 values, alone.
@@ -75,7 +75,7 @@ constexpr double EFFICIENCY_LEAST = 0.6, EFFICIENCY_LEAST_SPLIT = 0.75;
 // tf32: cuBLASLt reaches 160 to 260 TFLOP/s for weight gradients, 190 to 350 for input gradients
 // and 220 to 400 for forward products, where our plain kernel has 0.93 to 1.09 of it; with
 // something to add it has 1.03 to 1.12. GELU cuBLASLt leaves to a pass of its own.
-constexpr double EFFICIENCY_LEAST_TF32 = 0.44;
+constexpr double EFFICIENCY_LEAST_TF32 = 0.4;
 // Long runs of large products are bound by the power that the card may draw. There cuBLASLt's wider
 // tiles, which move fewer bytes for a product, are 3 to 9 % faster where units are deep.
 // Sums of columns are mma.sync products, which wait for the other consumer's wgmmas: at M = 4096

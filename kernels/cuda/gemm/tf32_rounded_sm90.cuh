@@ -6,7 +6,7 @@
 // registers:
 //
 //   A   TMA -> shared memory -> registers, rounded there -> wgmma; K-major by ldmatrix, MN-major
-//       (weight gradients) word by word as in tf32_sm90.cuh, with its order of k, which B has too
+//       (weight gradients) word by word (tf32_words_sm90.cuh)
 //   B   round_b -> workspace -> TMA -> shared memory -> wgmma
 //
 // In weight gradients the smaller operand may be the call's A. Then the kernel computes D^T
