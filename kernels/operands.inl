@@ -301,10 +301,10 @@ BT_ATTRIBUTE(DROPOUT, accumulate, BOOL)
 BT_ATTRIBUTE(DROPOUT, dtype, INT)
 
 // Rows and columns of A and B as they lie in memory.
-#define A_ROWS (o->trans_a ? o->k : o->m)
-#define A_COLS (o->trans_a ? o->m : o->k)
-#define B_ROWS (o->trans_b ? o->n : o->k)
-#define B_COLS (o->trans_b ? o->k : o->n)
+#define A_ROWS      (o->trans_a ? o->k : o->m)
+#define A_COLS      (o->trans_a ? o->m : o->k)
+#define B_ROWS      (o->trans_b ? o->n : o->k)
+#define B_COLS      (o->trans_b ? o->k : o->n)
 #define DBIAS_COUNT (o->dbias_of_a ? o->m : o->n)
 BT_OPERAND(GEMM, a, true, false, o->ab_dtype, o->batch * o->m * o->k,
            batch_span_of(o->batch, o->stride_a, A_ROWS, A_COLS, o->lda))
