@@ -27,7 +27,7 @@
 
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/gemm/lab/reference.cuh"
-#include "kernels/cuda/gemm/lab/shapes.h"
+#include "kernels/cuda/gemm/lab/shapes.cuh"
 #include "kernels/cuda/gemm/sm80.h"
 #include "kernels/cuda/gemm/sm90.h"
 

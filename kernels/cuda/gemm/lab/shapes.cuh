@@ -1,6 +1,6 @@
-// kernels/cuda/gemm/lab/shapes.h - the calls that lab_gemm measures: the products of GPT-2 124M
-#ifndef BT_KERNELS_CUDA_GEMM_LAB_SHAPES_H
-#define BT_KERNELS_CUDA_GEMM_LAB_SHAPES_H
+// kernels/cuda/gemm/lab/shapes.cuh - the calls that lab_gemm measures: the products of GPT-2 124M
+#ifndef BT_KERNELS_CUDA_GEMM_LAB_SHAPES_CUH
+#define BT_KERNELS_CUDA_GEMM_LAB_SHAPES_CUH
 
 #include <string.h>
 
