@@ -189,6 +189,7 @@ void bt_data_parallel_destroy(bt_data_parallel *p)
     bt_sharded_release(p);
     bt_lookup_release(p);
     bt_tensor_release(p->partials);
+    bt_tensor_release(p->tensor_partials);
     if (p->produced) {
         backend->event_destroy(p->context->device, p->produced);
     }
@@ -432,9 +433,27 @@ bt_status bt_data_parallel_end(bt_data_parallel *p)
 
 // ---- update -------------------------------------------------------------------------------------
 
+// The partial sums of all parts of the parameters.
+static bt_status gather_partials(bt_data_parallel *p, const bt_tensor **all)
+{
+    *all = p->partials;
+    if (!p->tensor_partials) {
+        return BT_OK;
+    }
+    *all = p->tensor_partials;
+    bt_range_push(p->context, BT_COMMUNICATION);
+    const bt_status status = bt_all_gather(
+        p->options.tensor, bt_tensor_data(p->partials), bt_tensor_data(p->tensor_partials),
+        (int64_t)bt_tensor_bytes(p->partials), p->context->stream);
+    bt_range_pop(p->context);
+    bt_tensor_touch(p->tensor_partials);
+    return status;
+}
+
 bt_status bt_data_parallel_measure(bt_data_parallel *p, bt_adamw *optimizer, double grad_scale)
 {
     bt_device *device = p->context->device;
+    const bt_tensor *all = NULL;
     if (p->sharded) { // a sum with zeros is exact
         BT_TRY(device->backend->fill(device, bt_tensor_data(p->partials), 0,
                                      bt_tensor_bytes(p->partials), p->context->stream));
@@ -448,7 +467,8 @@ bt_status bt_data_parallel_measure(bt_data_parallel *p, bt_adamw *optimizer, dou
         bt_range_pop(p->context);
         BT_TRY(status);
     }
-    return bt_adamw_clip(p->context, optimizer, p->partials, grad_scale);
+    BT_TRY(gather_partials(p, &all));
+    return bt_adamw_clip(p->context, optimizer, all, grad_scale);
 }
 
 bt_status bt_data_parallel_update(bt_data_parallel *p, bt_adamw *optimizer, double lr)

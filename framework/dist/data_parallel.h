@@ -30,9 +30,11 @@ typedef struct bt_data_parallel_options {
                            // ranks themselves
     int64_t micro_batches; // of a step and this rank, a multiple of its shards
     bool no_overlap;
-    bt_tensor *tied; // borrowed: a leaf that a head reads and whose rows ids look up, as in
-                     // bt_model; NULL: none
-    int64_t lookups; // ids of a step on all ranks
+    bt_tensor *tied;  // borrowed: a leaf that a head reads and whose rows ids look up, as in
+                      // bt_model; NULL: none
+    int64_t lookups;  // ids of a step on all ranks
+    bt_group *tensor; // borrowed: ranks that have other parts of the parameters, over which the
+                      // norm is taken, too; NULL: none
 } bt_data_parallel_options;
 
 // Takes over the leaves of the list: their homes and hooks, and with sharding their memory; ZERO

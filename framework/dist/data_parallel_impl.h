@@ -74,9 +74,10 @@ struct bt_data_parallel {
     bt_event produced, reduced; // owned
     char *window;               // the group's memory for buckets; NULL: they come from the pool
     int64_t window_bytes, window_used;
-    bt_lookup *lookup;    // owned; NULL: gradients have one part
-    bt_tensor *partials;  // retained f64; of the norm
-    bt_tensor **whole[3]; // owned [params->count], retained; rank 0: masters, m, v
+    bt_lookup *lookup;          // owned; NULL: gradients have one part
+    bt_tensor *partials;        // retained f64; of the norm
+    bt_tensor *tensor_partials; // retained f64 [ranks of tensor, partials]; NULL: one rank
+    bt_tensor **whole[3];       // owned [params->count], retained; rank 0: masters, m, v
 };
 
 // Elements [first, first + count) of a flat tensor.

@@ -189,11 +189,27 @@ static bt_status slice_all(bt_data_parallel *p, const bt_adamw_config *config, b
     return status;
 }
 
+// As many partial sums as any rank of the parts has: they are gathered.
+static bt_status make_partials(bt_data_parallel *p, int64_t count)
+{
+    bt_group *tensor = p->options.tensor;
+    int64_t most = count;
+    for (int rank = 0; tensor && rank < tensor->size; ++rank) {
+        int64_t theirs = count;
+        BT_TRY(bt_group_tell(tensor, &theirs, sizeof theirs, rank));
+        most = theirs > most ? theirs : most;
+    }
+    if (tensor) {
+        BT_TRY(bt_tensor_zeros(p->context, BT_F64, BT_SHAPE(tensor->size * most), "sums of squares",
+                               &p->tensor_partials));
+    }
+    return bt_tensor_zeros(p->context, BT_F64, BT_SHAPE(most), "sums of squares", &p->partials);
+}
+
 bt_status bt_data_parallel_optimizer(bt_data_parallel *p, const bt_adamw_config *config,
                                      bt_adamw *optimizer)
 {
     BT_TRY(p->sharded ? slice_all(p, config, optimizer)
                       : bt_adamw_init(p->params, config, optimizer));
-    return bt_tensor_zeros(p->context, BT_F64, BT_SHAPE(bt_adamw_partial_count(optimizer)),
-                           "sums of squares", &p->partials);
+    return make_partials(p, bt_adamw_partial_count(optimizer));
 }

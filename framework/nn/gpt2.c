@@ -5,6 +5,9 @@
 #include <stdio.h>
 
 #include "framework/base/mem.h"
+#include "framework/dist/group.h"
+#include "framework/nn/tensor_parallel.h"
+#include "framework/ops/shard.h"
 
 static bt_status check(const bt_gpt2_config *config)
 {
@@ -30,6 +33,31 @@ static bt_status check(const bt_gpt2_config *config)
     return BT_OK;
 }
 
+// The rows of the token embedding that this rank has.
+static bt_status add_tokens(bt_params *params, const bt_gpt2_config *config, double deviation,
+                            bt_tensor **wte)
+{
+    const bt_group *group = config->tensor;
+    bt_param_part rows = {.repeats = 1};
+    if (group) {
+        rows.count = bt_shard_rows(config->vocab, group->size, group->rank, &rows.first);
+        if (config->vocab > BT_SHARD_VOCAB_MOST) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "model.vocab is %lld; with train.mesh.tensor at most %d is allowed",
+                            (long long)config->vocab, BT_SHARD_VOCAB_MOST);
+        }
+        if (bt_shard_rows(config->vocab, group->size, group->size - 1, &(int64_t){0}) == 0) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "train.mesh.tensor is %d, and model.vocab %lld leaves the last rank "
+                            "none of parts of equal size",
+                            group->size, (long long)config->vocab);
+        }
+    }
+    return bt_params_add_part(params, "wte.weight", BT_PARAM_COMPUTE,
+                              BT_SHAPE(config->vocab, config->width), group ? &rows : NULL, 0,
+                              deviation, wte);
+}
+
 bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model)
 {
     const double deviation = 0.02;
@@ -39,17 +67,15 @@ bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 
     BT_TRY(bt_mem_alloc((size_t)config->layers, sizeof *model->blocks, &blocks));
     model->blocks = blocks;
     bt_status status = BT_OK;
-    BT_TRY_GOTO(bt_params_add(params, "wte.weight", BT_PARAM_COMPUTE,
-                              BT_SHAPE(config->vocab, config->width), 0, deviation, &model->wte),
-                fail);
+    BT_TRY_GOTO(add_tokens(params, config, deviation, &model->wte), fail);
     BT_TRY_GOTO(bt_params_add(params, "wpe.weight", BT_PARAM_COMPUTE,
                               BT_SHAPE(config->context, config->width), 0, deviation, &model->wpe),
                 fail);
     for (int64_t i = 0; i < config->layers; ++i) {
         char prefix[32];
         (void)snprintf(prefix, sizeof prefix, "h.%lld", (long long)i);
-        BT_TRY_GOTO(bt_nn_block_init(params, prefix, config->width, config->heads, deviation,
-                                     deviation / sqrt(2.0 * (double)config->layers),
+        BT_TRY_GOTO(bt_nn_block_init(params, prefix, config->width, config->heads, config->tensor,
+                                     deviation, deviation / sqrt(2.0 * (double)config->layers),
                                      &model->blocks[i]),
                     fail);
     }
@@ -105,12 +131,14 @@ static bt_status run_block(bt_context *context, const bt_gpt2 *model, int64_t i,
 static bt_status embed(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,
                        bt_tensor *positions, bt_tensor **x)
 {
+    bt_group *group = model->config.tensor;
+    const int64_t vocab = model->config.vocab;
     bt_tensor *token = NULL, *place = NULL;
     bt_status status = BT_OK;
     if (!positions) {
-        return bt_embedding(context, ids, model->wte, model->wpe, x, NULL);
+        return bt_embedding_shard(context, group, ids, model->wte, vocab, model->wpe, x);
     }
-    BT_TRY_GOTO(bt_embedding(context, ids, model->wte, NULL, &token, NULL), done);
+    BT_TRY_GOTO(bt_embedding_shard(context, group, ids, model->wte, vocab, NULL, &token), done);
     BT_TRY_GOTO(bt_embedding(context, positions, model->wpe, NULL, &place, NULL), done);
     BT_TRY_GOTO(bt_add(context, token, place, x), done);
 done:
@@ -163,11 +191,29 @@ bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *
         return bt_error(BT_STATUS_UNSUPPORTED, "logits of a model whose sequences %d ranks share",
                         bt_nn_context_size(model->config.sharing));
     }
+    if (model->config.tensor) {
+        return bt_error(BT_STATUS_UNSUPPORTED, "logits of a model whose vocabulary %d ranks share",
+                        model->config.tensor->size);
+    }
     BT_TRY(features(context, model, ids, NULL, &x));
     bt_range_push(context, "head");
     bt_status status = bt_linear(context, x, model->wte, NULL, NULL, BT_ACTIVATION_NONE, logits);
     bt_range_pop(context);
     bt_tensor_release(x);
+    return status;
+}
+
+// The loss of a head whose rows ranks share.
+static bt_status shard_loss(bt_context *context, const bt_gpt2 *model, bt_tensor **x,
+                            bt_tensor *targets, bt_tensor **loss)
+{
+    bt_group *group = model->config.tensor;
+    bt_tensor *logits = NULL;
+    BT_TRY(bt_nn_enter(context, group, x));
+    BT_TRY(bt_linear(context, *x, model->wte, NULL, NULL, BT_ACTIVATION_NONE, &logits));
+    bt_status status = bt_cross_entropy_shard(context, group, logits, model->config.vocab, targets,
+                                              -100, true, loss);
+    bt_tensor_release(logits);
     return status;
 }
 
@@ -179,8 +225,9 @@ static bt_status loss_at(bt_context *context, const bt_gpt2 *model, bt_tensor *i
     *loss = NULL;
     BT_TRY(features(context, model, ids, positions, &x));
     bt_range_push(context, "head");
-    bt_status status =
-        bt_linear_cross_entropy(context, x, model->wte, targets, -100, 0, loss, NULL);
+    bt_status status = model->config.tensor ? shard_loss(context, model, &x, targets, loss)
+                                            : bt_linear_cross_entropy(context, x, model->wte,
+                                                                      targets, -100, 0, loss, NULL);
     bt_range_pop(context);
     bt_tensor_release(x);
     return status;
@@ -220,7 +267,7 @@ bt_model bt_gpt2_model(const bt_gpt2 *model, bt_params *params)
                       .params = params,
                       .vocab = model->config.vocab,
                       .context = model->config.context,
-                      .tied = model->wte,
+                      .tied = model->config.tensor ? NULL : model->wte, // ids are not its rows
                       .logits = logits_of,
                       .loss = loss_of};
 }

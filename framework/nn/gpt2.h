@@ -15,11 +15,13 @@ typedef struct bt_gpt2_config {
     int64_t vocab;                // rows of the token embedding, padded: 50304
     int64_t context;              // longest sequence: rows of the position embedding
     const bt_nn_context *sharing; // borrowed: ranks that share sequences; NULL: there are none
+    struct bt_group *tensor;      // borrowed: ranks that share heads, inner width and vocabulary;
+                                  // NULL: one has all
 } bt_gpt2_config;
 
 typedef struct bt_gpt2 {
     bt_gpt2_config config;
-    bt_tensor *wte, *wpe; // borrowed from the list: [vocab, width], [context, width]
+    bt_tensor *wte, *wpe; // borrowed from the list: [vocab of this rank, width], [context, width]
     bt_nn_block *blocks;  // owned [layers]
     bt_nn_layernorm ln_f;
     // What its blocks keep; BT_RECOMPUTE_NONE at first. Of the blocks the first recompute_blocks
@@ -33,6 +35,7 @@ typedef struct bt_gpt2 {
 BT_CHECKED bt_status bt_gpt2_init(bt_params *params, const bt_gpt2_config *config, bt_gpt2 *model);
 void bt_gpt2_release(bt_gpt2 *model);
 
+// Errors  UNSUPPORTED where ranks share the vocabulary
 // Shapes  ids [B, T <= context] i32, logits [B * T, vocab]
 // Errors  UNSUPPORTED where ranks share sequences
 BT_CHECKED bt_status bt_gpt2_forward(bt_context *context, const bt_gpt2 *model, bt_tensor *ids,

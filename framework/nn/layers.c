@@ -2,6 +2,7 @@
 #include "framework/nn/layers.h"
 
 #include "framework/base/str.h"
+#include "framework/nn/tensor_parallel.h"
 
 // Adds `prefix`.`name`.
 static bt_status add(bt_params *params, const char *prefix, const char *name, bt_param_kind kind,
@@ -47,36 +48,57 @@ bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_layernorm *la
     return bt_layernorm(context, x, layer->weight, layer->bias, layer->epsilon, y);
 }
 
+// Inner units of the MLP that a rank has as a whole: products of whole tiles, where that can be.
+enum { MLP_UNIT = 64 };
+
+static bt_status init_matrices(bt_params *params, const bt_str *path, int64_t width, int64_t heads,
+                               double deviation, double residual_deviation, bt_nn_block *block)
+{
+    const bt_group *group = block->tensor;
+    const int64_t inner = 4 * width, head = width / heads;
+    const int64_t unit =
+        inner % MLP_UNIT == 0 && group && inner / MLP_UNIT >= group->size ? MLP_UNIT : 1;
+    bt_param_part own = bt_nn_part(group, 0, 3, heads, head);
+    bt_param_part mlp = bt_nn_part(group, 0, 1, inner / unit, unit);
+    block->heads = own.count / head;
+    BT_TRY(bt_nn_column_init(params, bt_str_text(&path[1]), width, 3 * width, group, own, deviation,
+                             &block->attn_qkv));
+    own.axis = 1;
+    own.repeats = 1;
+    BT_TRY(bt_nn_row_init(params, bt_str_text(&path[2]), width, width, group, own,
+                          residual_deviation, &block->attn_proj));
+    BT_TRY(bt_nn_layernorm_init(params, bt_str_text(&path[3]), width, &block->ln_2));
+    BT_TRY(bt_nn_column_init(params, bt_str_text(&path[4]), width, inner, group, mlp, deviation,
+                             &block->mlp_fc));
+    mlp.axis = 1;
+    return bt_nn_row_init(params, bt_str_text(&path[5]), inner, width, group, mlp,
+                          residual_deviation, &block->mlp_proj);
+}
+
 bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width, int64_t heads,
-                           double deviation, double residual_deviation, bt_nn_block *block)
+                           bt_group *tensor, double deviation, double residual_deviation,
+                           bt_nn_block *block)
 {
     static const char *const names[] = {"ln_1", "attn.c_attn", "attn.c_proj",
                                         "ln_2", "mlp.c_fc",    "mlp.c_proj"};
     bt_str path[6] = {{0}};
     bt_status status = BT_OK;
-    *block = (bt_nn_block){.heads = heads};
+    *block = (bt_nn_block){.heads = heads, .tensor = tensor};
     if (width < 1 || width > INT64_MAX / 4) { // the MLP is four times as wide
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: width %lld, allowed 1 to 2^61 - 1", prefix,
                         (long long)width);
+    }
+    if (tensor && tensor->size > heads) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.tensor is %d, and model.heads %lld: each rank needs a head",
+                        tensor->size, (long long)heads);
     }
     for (int i = 0; i < 6; ++i) {
         bt_str_format(&path[i], "%s.%s", prefix, names[i]);
         BT_TRY_GOTO(bt_str_status(&path[i]), done);
     }
     BT_TRY_GOTO(bt_nn_layernorm_init(params, bt_str_text(&path[0]), width, &block->ln_1), done);
-    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[1]), width, 3 * width, true, deviation,
-                                  &block->attn_qkv),
-                done);
-    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[2]), width, width, true,
-                                  residual_deviation, &block->attn_proj),
-                done);
-    BT_TRY_GOTO(bt_nn_layernorm_init(params, bt_str_text(&path[3]), width, &block->ln_2), done);
-    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[4]), width, 4 * width, true, deviation,
-                                  &block->mlp_fc),
-                done);
-    BT_TRY_GOTO(bt_nn_linear_init(params, bt_str_text(&path[5]), 4 * width, width, true,
-                                  residual_deviation, &block->mlp_proj),
-                done);
+    status = init_matrices(params, path, width, heads, deviation, residual_deviation, block);
 done:
     for (int i = 0; i < 6; ++i) {
         bt_str_release(&path[i]);
@@ -99,14 +121,14 @@ static bt_status attend(bt_context *context, const bt_nn_block *block, bt_nn_att
     bt_tensor *heads = NULL;
     bt_status status = BT_OK;
     BT_TRY_GOTO(bt_nn_layernorm_forward(context, &block->ln_1, x, &normed), done);
+    BT_TRY_GOTO(bt_nn_enter(context, block->tensor, &normed), done);
     BT_TRY_GOTO(
         bt_nn_linear_forward(context, &block->attn_qkv, normed, NULL, BT_ACTIVATION_NONE, &qkv),
         done);
     BT_TENSOR_RELEASE(normed);
     BT_TRY_GOTO(attention(context, self, qkv, block->heads, &heads), done);
     BT_TENSOR_RELEASE(qkv);
-    BT_TRY_GOTO(bt_nn_linear_forward(context, &block->attn_proj, heads, x, BT_ACTIVATION_NONE, y),
-                done);
+    status = bt_nn_row_forward(context, block->tensor, &block->attn_proj, heads, x, y);
 done:
     bt_tensor_release(normed);
     bt_tensor_release(qkv);
@@ -119,8 +141,11 @@ static bt_status transform(bt_context *context, const bt_nn_block *block, bt_ten
 {
     bt_tensor *normed = NULL;
     BT_TRY(bt_nn_layernorm_forward(context, &block->ln_2, x, &normed));
-    bt_status status = bt_feed_forward(context, normed, block->mlp_fc.weight, block->mlp_fc.bias,
-                                       block->mlp_proj.weight, block->mlp_proj.bias, x, y);
+    bt_status status = bt_nn_enter(context, block->tensor, &normed);
+    if (status == BT_OK) {
+        status = bt_nn_feed_forward(context, block->tensor, &block->mlp_fc, &block->mlp_proj,
+                                    normed, x, y);
+    }
     bt_tensor_release(normed);
     return status;
 }

@@ -37,17 +37,20 @@ BT_CHECKED bt_status bt_nn_layernorm_forward(bt_context *context, const bt_nn_la
 typedef struct bt_nn_block {
     bt_nn_layernorm ln_1, ln_2;
     bt_nn_linear attn_qkv, attn_proj, mlp_fc, mlp_proj;
-    int64_t heads;
+    int64_t heads;           // of this rank
+    struct bt_group *tensor; // borrowed: ranks that share the matrices (tensor_parallel.h), or NULL
 } bt_nn_block;
 
-// The projections into the residual stream have their own deviation.
+// The projections into the residual stream have their own deviation. With a group each rank has
+// some of the heads and of the inner width. Errors  INVALID_ARGUMENT (width; more ranks than heads)
 BT_CHECKED bt_status bt_nn_block_init(bt_params *params, const char *prefix, int64_t width,
-                                      int64_t heads, double deviation, double residual_deviation,
-                                      bt_nn_block *block);
+                                      int64_t heads, struct bt_group *tensor, double deviation,
+                                      double residual_deviation, bt_nn_block *block);
 // Shapes  x, y [B, T, width]. Causal.
 BT_CHECKED bt_status bt_nn_block_forward(bt_context *context, const bt_nn_block *block,
                                          bt_tensor *x, bt_tensor **y);
-// What a block does between its two projections. Shapes  qkv [B, T, 3 width], *y [B, T, width]
+// What a block does between its two projections, of this rank's heads. Shapes  qkv [B, T, 3 C], *y
+// [B, T, C], C the width of these heads
 typedef bt_status (*bt_nn_attention)(bt_context *context, const void *self, bt_tensor *qkv,
                                      int64_t heads, bt_tensor **y);
 // The same with an attention of the caller's; `self` is its first argument.

@@ -23,7 +23,8 @@ static bt_status open_gpt2(bt_params *params, const bt_model_config *c, keeping 
                                    .width = c->width,
                                    .vocab = c->vocab,
                                    .context = c->context,
-                                   .sharing = c->sharing};
+                                   .sharing = c->sharing,
+                                   .tensor = c->tensor};
     bt_gpt2 *model = self;
     BT_TRY(bt_gpt2_init(params, &config, model));
     model->recompute = keeps.mode;
@@ -41,6 +42,11 @@ static bt_status open_llama(bt_params *params, const bt_model_config *c, keeping
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "recompute is %s; models of family llama keep everything: allowed: none",
                         bt_recompute_mode_name(keeps.mode));
+    }
+    if (c->tensor) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.tensor: models of family llama are whole on each rank; "
+                        "allowed: 1");
     }
     if (bt_nn_context_size(c->sharing) > 1) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

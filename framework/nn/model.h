@@ -27,6 +27,7 @@ typedef struct bt_model_config {
     int64_t kv_heads, hidden;            // of llama (llama.h), kv_heads 0: heads; 0 of others
     const struct bt_nn_context *sharing; // borrowed: ranks that share sequences
                                          // (context_parallel.h); NULL: there are none
+    struct bt_group *tensor; // borrowed: ranks that share the model (gpt2.h); NULL: one has all
 } bt_model_config;
 
 typedef struct bt_model {

@@ -27,25 +27,94 @@ void bt_params_release(bt_params *params)
     for (int64_t i = 0; i < params->count; ++i) {
         release_param(&params->items[i]);
     }
+    for (int64_t i = 0; i < params->spec_count; ++i) {
+        bt_mem_free(params->specs[i].name);
+    }
     bt_mem_free(params->items);
+    bt_mem_free(params->specs);
     params->items = NULL;
-    params->count = params->capacity = 0;
+    params->specs = NULL;
+    params->count = params->capacity = params->spec_count = params->spec_capacity = 0;
+}
+
+// The part as [before, repeats, block, inner], of which it has [first, first + count) of `block`.
+typedef struct strips {
+    int64_t before, repeats, block, inner;
+} strips;
+
+static strips strips_of(const bt_shape *whole, const bt_param_part *part)
+{
+    strips s = {.before = 1, .repeats = part->repeats, .inner = 1};
+    for (int i = 0; i < whole->rank; ++i) {
+        s.before *= i < part->axis ? whole->size[i] : 1;
+        s.inner *= i > part->axis ? whole->size[i] : 1;
+    }
+    s.block = whole->size[part->axis] / part->repeats;
+    return s;
+}
+
+int64_t bt_param_part_count(const bt_shape *whole, const bt_param_part *part)
+{
+    const strips s = strips_of(whole, part);
+    return s.before * s.repeats * part->count * s.inner;
+}
+
+bt_status bt_param_part_copy(bt_context *context, const bt_shape *whole_shape,
+                             const bt_param_part *part, bt_tensor *whole, bt_tensor *piece,
+                             bool to_whole)
+{
+    const strips s = strips_of(whole_shape, part);
+    const bt_shape shape = BT_SHAPE(s.before, s.repeats, part->count, s.inner);
+    const int64_t apart[] = {s.repeats * s.block * s.inner, s.block * s.inner, s.inner, 1};
+    int64_t dense[BT_MAX_RANK];
+    bt_tensor *strip = NULL, *all = NULL;
+    bt_status status = BT_OK;
+    bt_shape_strides(&shape, dense);
+    BT_TRY_GOTO(bt_tensor_view(whole, shape, apart, part->first * s.inner, &strip), done);
+    BT_TRY_GOTO(bt_tensor_view(piece, shape, dense, 0, &all), done);
+    status = bt_tensor_copy(context, to_whole ? all : strip, to_whole ? strip : all);
+done:
+    bt_tensor_release(strip);
+    bt_tensor_release(all);
+    return status;
 }
 
 // Draws in f32 on the host, so that every device and type starts from the same numbers.
-static bt_status draw(bt_params *params, bt_param *param, double mean, double deviation)
+static void draw(const bt_params *params, bt_shape whole, double mean, double deviation,
+                 float *values)
 {
-    int64_t count = bt_tensor_count(param->master);
-    void *block = NULL;
-    BT_TRY(bt_mem_alloc((size_t)count, sizeof(double), &block));
-    float *values = block;
-    bt_rng rng = {params->seed, (uint64_t)params->count};
+    const int64_t count = bt_shape_count(&whole);
+    const bt_rng rng = {params->seed, (uint64_t)params->spec_count};
     if (deviation > 0) {
         bt_rng_normal_fill(rng, values, count, mean, deviation);
-    } else {
-        for (int64_t i = 0; i < count; ++i) {
-            values[i] = (float)mean;
-        }
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        values[i] = (float)mean;
+    }
+}
+
+// Moves the part to the beginning.
+static void keep_part(const bt_shape *whole, const bt_param_part *part, float *values)
+{
+    const strips s = strips_of(whole, part);
+    const int64_t run = part->count * s.inner;
+    for (int64_t i = 0; i < s.before * s.repeats; ++i) {
+        memmove(values + i * run, values + (i * s.block + part->first) * s.inner,
+                (size_t)run * sizeof *values);
+    }
+}
+
+static bt_status initialise(bt_params *params, const bt_param_spec *spec, bt_param *param,
+                            double mean, double deviation)
+{
+    const int64_t count = bt_tensor_count(param->master);
+    void *block = NULL;
+    BT_TRY(bt_mem_alloc((size_t)bt_shape_count(&spec->whole), sizeof(double), &block));
+    float *values = block;
+    draw(params, spec->whole, mean, deviation, values);
+    if (spec->is_shared) {
+        keep_part(&spec->whole, &spec->part, values);
     }
     if (params->master == BT_F64) {
         double *wide = block;
@@ -74,32 +143,96 @@ static bt_status make(bt_params *params, const char *name, bt_param_kind kind, b
     return BT_OK;
 }
 
+// Room for one more.
+static bt_status grow(void **items, size_t item_bytes, int64_t count, int64_t *capacity)
+{
+    if (count < *capacity) {
+        return BT_OK;
+    }
+    const int64_t larger = *capacity ? 2 * *capacity : 32;
+    BT_TRY(bt_mem_resize(items, (size_t)larger, item_bytes));
+    *capacity = larger;
+    return BT_OK;
+}
+
+static bt_status make_room(bt_params *params)
+{
+    void *items = params->items, *specs = params->specs;
+    bt_status status = grow(&items, sizeof *params->items, params->count, &params->capacity);
+    params->items = items;
+    BT_TRY(status);
+    status = grow(&specs, sizeof *params->specs, params->spec_count, &params->spec_capacity);
+    params->specs = specs;
+    return status;
+}
+
+static bt_status check_part(const bt_shape *whole, const bt_param_part *part)
+{
+    const bool has_axis = part->axis >= 0 && part->axis < whole->rank && part->repeats > 0 &&
+                          whole->size[part->axis] % part->repeats == 0;
+    const int64_t block = has_axis ? whole->size[part->axis] / part->repeats : -1;
+    return part->first >= 0 && part->count >= 0 && part->first <= block - part->count
+               ? BT_OK
+               : bt_error(BT_STATUS_INVALID_ARGUMENT,
+                          "a part of %lld from %lld on in each of %lld blocks along axis %d, which "
+                          "the whole does not have",
+                          (long long)part->count, (long long)part->first, (long long)part->repeats,
+                          part->axis);
+}
+
+static bt_status add_item(bt_params *params, bt_param_kind kind, bt_param_spec *spec, double mean,
+                          double deviation)
+{
+    bt_param param = {0};
+    bt_shape shape = spec->whole;
+    if (spec->is_shared) {
+        shape.size[spec->part.axis] = spec->part.repeats * spec->part.count;
+    }
+    bt_status status = make(params, spec->name, kind, shape, &param);
+    status = status ? status : initialise(params, spec, &param, mean, deviation);
+    if (status != BT_OK) {
+        release_param(&param);
+        return status;
+    }
+    spec->item = params->count;
+    params->items[params->count++] = param;
+    return BT_OK;
+}
+
+bt_status bt_params_add_part(bt_params *params, const char *name, bt_param_kind kind,
+                             bt_shape whole, const bt_param_part *part, double mean,
+                             double deviation, bt_tensor **value)
+{
+    *value = NULL;
+    for (int64_t i = 0; i < params->spec_count; ++i) {
+        if (strcmp(params->specs[i].name, name) == 0) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is a parameter \"%s\" already",
+                            name);
+        }
+    }
+    bt_param_spec spec = {.whole = whole, .is_shared = part != NULL, .item = -1};
+    if (part) {
+        spec.part = *part;
+        BT_TRY(bt_error_context(check_part(&whole, part), "parameter %s", name));
+    }
+    BT_TRY(make_room(params));
+    BT_TRY(bt_mem_strdup(name, &spec.name));
+    bt_status status =
+        part && part->count == 0 ? BT_OK : add_item(params, kind, &spec, mean, deviation);
+    if (status != BT_OK) {
+        status = bt_error_context(status, "parameter %s", name);
+        bt_mem_free(spec.name);
+        return status;
+    }
+    params->specs[params->spec_count++] = spec;
+    *value = spec.item >= 0 ? params->items[spec.item].value : NULL;
+    return BT_OK;
+}
+
 bt_status bt_params_add(bt_params *params, const char *name, bt_param_kind kind, bt_shape shape,
                         double mean, double deviation, bt_tensor **value)
 {
-    *value = NULL;
-    if (bt_params_find(params, name)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "there is a parameter \"%s\" already", name);
-    }
-    if (params->count == params->capacity) {
-        int64_t capacity = params->capacity ? 2 * params->capacity : 32;
-        void *items = params->items;
-        BT_TRY(bt_mem_resize(&items, (size_t)capacity, sizeof *params->items));
-        params->items = items;
-        params->capacity = capacity;
-    }
-    bt_param param = {0};
-    bt_status status = make(params, name, kind, shape, &param);
-    if (status == BT_OK) {
-        status = draw(params, &param, mean, deviation);
-    }
-    if (status != BT_OK) {
-        release_param(&param);
-        return bt_error_context(status, "parameter %s", name);
-    }
-    params->items[params->count++] = param;
-    *value = param.value;
-    return BT_OK;
+    return bt_params_add_part(params, name, kind, shape, NULL, mean, deviation, value);
 }
 
 bt_param *bt_params_find(const bt_params *params, const char *name)
@@ -115,8 +248,8 @@ bt_param *bt_params_find(const bt_params *params, const char *name)
 int64_t bt_params_element_count(const bt_params *params)
 {
     int64_t count = 0;
-    for (int64_t i = 0; i < params->count; ++i) {
-        count += bt_tensor_count(params->items[i].master);
+    for (int64_t i = 0; i < params->spec_count; ++i) {
+        count += bt_shape_count(&params->specs[i].whole);
     }
     return count;
 }

@@ -1,7 +1,9 @@
 // framework/ops/loss.c - cross-entropy of logits against integer targets
 #include "framework/autograd/weight_grads.h"
+#include "framework/dist/group.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/shard.h"
 
 // inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
 // saved  logits, targets, lse [rows], inv_count [1]
@@ -16,6 +18,15 @@ bt_status bt_op_cross_entropy_infer(bt_op_call *call)
     if (logits->shape.rank != 2 || bt_tensor_count(call->in[1]) != logits->shape.size[0]) {
         return bt_op_mismatch(call, 0, 1);
     }
+    const bt_group *group = call->attrs.cross_entropy.group;
+    int64_t first = 0;
+    if (group && logits->shape.size[1] != bt_shard_rows(call->attrs.cross_entropy.vocab,
+                                                        group->size, group->rank, &first)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "%lld columns of logits on rank %d of %d; expected its part of %lld",
+                        (long long)logits->shape.size[1], group->rank, group->size,
+                        (long long)call->attrs.cross_entropy.vocab);
+    }
     call->out_spec[0] = (bt_op_spec){bt_loss_dtype(logits->dtype), BT_SCALAR};
     call->out_spec[1] = (bt_op_spec){BT_I64, BT_SHAPE(1)};
     return BT_OK;
@@ -27,6 +38,9 @@ bt_status bt_op_cross_entropy_forward(bt_context *context, bt_op_call *call)
     int64_t rows = logits->shape.size[0];
     bt_dtype dtype = bt_loss_dtype(logits->dtype);
     bt_tensor *loss = NULL;
+    if (call->attrs.cross_entropy.group) {
+        return bt_cross_entropy_shard_forward(context, call);
+    }
     BT_TRY(bt_tensor_create(context, dtype, BT_SHAPE(rows), "loss rows", &loss));
     call->saved[0] = bt_tensor_retain(logits);
     call->saved[1] = bt_tensor_retain(call->in[1]);
@@ -61,6 +75,7 @@ bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call
 {
     bt_tensor *logits = call->saved[0];
     bt_tensor *dlogits = NULL;
+    const bool is_shard = call->attrs->cross_entropy.group != NULL;
     if (call->attrs->cross_entropy.in_place) { // logits that another product may still have to read
         BT_TRY(bt_weight_grads_run(context, 1, BT_OK));
         call->din[0].tensor = bt_tensor_retain(logits);
@@ -75,7 +90,8 @@ bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call
                                            .rows = logits->shape.size[0],
                                            .vocab = logits->shape.size[1],
                                            .logits_stride = logits->shape.size[1],
-                                           .ignore = call->attrs->cross_entropy.ignore,
+                                           .ignore = is_shard ? BT_SHARD_IGNORED
+                                                              : call->attrs->cross_entropy.ignore,
                                            .dtype = logits->dtype};
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY_BACKWARD, logits->dtype, &args);
 }
@@ -87,14 +103,14 @@ bool bt_op_cross_entropy_sample(int variant, bt_op_sample *out)
                           .present = {true, true},
                           .low = {-3, 0},
                           .high = {3, 5},
-                          .attrs.cross_entropy = {variant == 0 ? -100 : 2, false}};
+                          .attrs.cross_entropy = {.ignore = variant == 0 ? -100 : 2}};
     return variant < 2;
 }
 
 bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
                            int32_t ignore, bool in_place, bt_tensor **out, bt_tensor **bad_row)
 {
-    bt_op_attrs attrs = {.cross_entropy = {ignore, in_place}};
+    bt_op_attrs attrs = {.cross_entropy = {.ignore = ignore, .in_place = in_place}};
     bt_tensor *in[] = {logits, targets};
     bt_tensor *outputs[2];
     bt_status status = bt_op_apply(context, BT_OP_CROSS_ENTROPY, &attrs, in, 2, outputs);

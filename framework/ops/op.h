@@ -77,7 +77,9 @@ typedef union bt_op_attrs {
     } ring_attention;
     struct {
         int32_t ignore;
-        bool in_place; // the backward overwrites the logits with their gradient
+        bool in_place;          // the backward overwrites the logits with their gradient
+        struct bt_group *group; // over which the vocabulary is dealt out (shard.h); NULL: it is not
+        int64_t vocab;          // of all ranks, with a group
     } cross_entropy;
     struct {
         int32_t ignore;

@@ -218,10 +218,11 @@ bt_status bt_adamw_squares(bt_context *context, bt_adamw *optimizer, bt_tensor *
         .items = items, .item_count = optimizer->count, .dtype = optimizer->params->master};
     for (int64_t i = 0; i < optimizer->count; ++i) {
         const bt_adamw_slice *slice = &optimizer->slices[i];
-        ((bt_sum_squares_item *)items)[i] =
-            (bt_sum_squares_item){optimizer->norm_items[i].grad, slice->count,
-                                  (double *)bt_tensor_data(partials) + first[slice->param] +
-                                      slice->offset / BT_SQUARES_BLOCK};
+        ((bt_sum_squares_item *)items)[i] = (bt_sum_squares_item){
+            optimizer->norm_items[i].grad,
+            optimizer->params->items[slice->param].elsewhere ? 0 : slice->count,
+            (double *)bt_tensor_data(partials) + first[slice->param] +
+                slice->offset / BT_SQUARES_BLOCK};
     }
     bt_tensor_touch(partials);
     status = bt_context_launch(context, BT_KERNEL_SUM_SQUARES, args.dtype, &args);

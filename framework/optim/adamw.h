@@ -61,7 +61,8 @@ void bt_adamw_skip(bt_adamw *optimizer);
 // bt_adamw_measure in two halves, for callers that have parts of the gradients and bring the
 // partial sums together in between. A partial sum is that of BT_SQUARES_BLOCK elements of a
 // parameter, whose slices begin at multiples of it; they lie in the order of the list.
-// partials [bt_adamw_partial_count] f64; the first half writes those of its slices alone.
+// partials [at least bt_adamw_partial_count] f64; the first half writes those of its slices alone,
+// and none of a parameter that is counted elsewhere.
 int64_t bt_adamw_partial_count(const bt_adamw *optimizer);
 BT_CHECKED bt_status bt_adamw_squares(bt_context *context, bt_adamw *optimizer,
                                       bt_tensor *partials);

@@ -129,22 +129,19 @@ static bt_status check_numbers(const bt_train_optimizer *optimizer)
     return BT_OK;
 }
 
-// Ranks that share sequences are ranks in a row of the group.
-static bt_status check_sharing(const bt_train_plan *plan)
+// Ranks that share sequences, `size` of them; where the plan gives them, ranks in a row of the
+// group.
+static bt_status check_sharing(const bt_train_plan *plan, int size)
 {
     const bt_train_parallel *parallel = &plan->parallel;
     const bt_group *all = parallel->group, *context = parallel->context;
-    if (!context) {
-        return BT_OK;
-    }
-    const int size = context->size;
-    if (!all || all->size % size != 0 || all->rank % size != context->rank) {
+    if (context && (!all || all->size % size != 0 || all->rank % size != context->rank)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "rank %d of %d that share sequences is rank %d of %d in all: ranks in a "
                         "row are allowed",
                         context->rank, size, all ? all->rank : 0, all ? all->size : 1);
     }
-    if (plan->sequence % (2 * size) != 0) {
+    if (size > 1 && plan->sequence % (2 * size) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "sequence is %lld; with train.mesh.context %d a multiple of %d is allowed",
                         (long long)plan->sequence, size, 2 * size);
@@ -166,13 +163,45 @@ static bt_status check_sharing(const bt_train_plan *plan)
     return BT_OK;
 }
 
+// What ranks that share a model cannot do.
+static bt_status check_mesh(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
+{
+    if (mesh->tensor > plan->model.heads) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "train.mesh.tensor is %d, and model.heads %lld: each rank needs a head",
+                        mesh->tensor, (long long)plan->model.heads);
+    }
+    const struct {
+        const char *what;
+        bool asked;
+    } rows[] = {{"train.compile", plan->compile},
+                {"train.init", plan->init != NULL},
+                {"train.anomaly", plan->anomaly},
+                {"train.verify_every", plan->verify_every > 0},
+                {"train.hellaswag_every", plan->hellaswag_every > 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && mesh->tensor > 1; ++i) {
+        if (rows[i].asked) {
+            return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                            "%s needs the whole model on a rank, and train.mesh.tensor is %d; "
+                            "leave one of the two out",
+                            rows[i].what, mesh->tensor);
+        }
+    }
+    return BT_OK;
+}
+
 // The group's size divides the step, S divides the step, and the size divides S.
 static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches)
 {
     const bt_train_parallel *parallel = &plan->parallel;
-    const int64_t ranks = parallel->group ? parallel->group->size : 1, shards = parallel->invariant;
-    const int64_t sharing = parallel->context ? parallel->context->size : 1;
-    BT_TRY(check_sharing(plan));
+    const int world = parallel->group ? parallel->group->size : 1;
+    const int64_t shards = parallel->invariant;
+    bt_mesh_degrees mesh = parallel->mesh;
+    BT_TRY(bt_mesh_check(&mesh, world));
+    BT_TRY(check_mesh(plan, &mesh));
+    const int sharing = parallel->context ? parallel->context->size : mesh.context;
+    const int64_t ranks = (int64_t)mesh.data * mesh.context;
+    BT_TRY(check_sharing(plan, sharing));
     if ((unsigned)parallel->sharding >= BT_SHARDING_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown sharding %d", (int)parallel->sharding);
     }
@@ -186,7 +215,7 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%lld ranks that exchange data as '%s' use memory of the device %s, the "
                         "device to train on is %s",
-                        (long long)ranks, parallel->group->backend->name, device, plan->device);
+                        (long long)world, parallel->group->backend->name, device, plan->device);
     }
     if (micro_batches * sharing % ranks != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,

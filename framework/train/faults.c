@@ -109,12 +109,12 @@ static bt_status replay_in_anomaly_mode(bt_trainer *t, int64_t step)
 static bt_status diagnose(bt_trainer *t, int64_t step, char message[MESSAGE_BYTES])
 {
     const double loss = (double)t->loss, norm = (double)t->grad_norm;
-    if (bt_ranks_count(t) > 1) {
+    if (bt_ranks_world(t) > 1) {
         (void)snprintf(
             message, MESSAGE_BYTES,
             "loss %g, gradient norm %g, on %d ranks, which replay no step: one rank does "
             "and names the op",
-            loss, norm, bt_ranks_count(t));
+            loss, norm, bt_ranks_world(t));
         return BT_OK;
     }
     const bt_status status = replay_in_anomaly_mode(t, step);
@@ -231,7 +231,7 @@ bt_status bt_faults_end(bt_trainer *t, int64_t step)
 bt_status bt_faults_failed(bt_trainer *t, int64_t step, bt_status status)
 {
     // Another rank's abort says which rank it was and what it found.
-    const bool others = status == BT_STATUS_INTERRUPTED && bt_ranks_count(t) > 1;
+    const bool others = status == BT_STATUS_INTERRUPTED && bt_ranks_world(t) > 1;
     if (!t->plan->anomaly || (status != BT_STATUS_CORRUPT_DATA && !others)) {
         return status;
     }

@@ -28,8 +28,7 @@ const char *bt_train_save_name(bt_train_save_kind kind)
 
 enum { MASTER, FIRST_MOMENT, SECOND_MOMENT };
 
-// What is kept of parameter i, whole on this rank.
-static bt_tensor *kept_tensor(const bt_trainer *t, int64_t i, int kind)
+bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t i, int kind)
 {
     bt_tensor *of[3] = {t->params.items[i].master, NULL, NULL};
     if (t->parallel) {
@@ -42,10 +41,18 @@ static bt_tensor *kept_tensor(const bt_trainer *t, int64_t i, int kind)
     return of[kind];
 }
 
+// What is kept of a parameter of the model as a whole, on the rank that has the list.
+static bt_tensor *kept_tensor(const bt_trainer *t, int64_t spec, int kind)
+{
+    bt_tensor *whole = bt_mesh_state_whole(t, spec, kind);
+    return whole ? whole : bt_keep_tensor(t, t->params.specs[spec].item, kind);
+}
+
 // The state of all ranks, where each has a part of it, in the tensors of rank 0's list.
 static bt_status collect(bt_trainer *t)
 {
-    return t->parallel ? bt_data_parallel_collect(t->parallel, &t->optimizer) : BT_OK;
+    BT_TRY(t->parallel ? bt_data_parallel_collect(t->parallel, &t->optimizer) : BT_OK);
+    return bt_mesh_state_collect(t);
 }
 
 static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name, bt_tensor *tensor)
@@ -63,7 +70,7 @@ static bt_status add_moment(bt_keep *keep, const char *prefix, const char *name,
 static bt_state saved_part(const bt_trainer *t)
 {
     bt_state part = t->keep.state;
-    part.count = t->plan->checkpoints.parameters_only ? t->params.count : part.count;
+    part.count = t->plan->checkpoints.parameters_only ? t->params.spec_count : part.count;
     return part;
 }
 
@@ -74,17 +81,19 @@ static bt_status list_state(bt_trainer *t)
     void *names = NULL;
     if (t->parallel) {
         BT_TRY(bt_data_parallel_open_state(t->parallel));
-        if (bt_data_parallel_is_sharded(t->parallel) && bt_ranks_own(t) != 0) {
+        BT_TRY(bt_mesh_state_open(t));
+        const bool in_parts = bt_data_parallel_is_sharded(t->parallel) || t->mesh.tensor;
+        if (in_parts && !bt_ranks_is_first(t)) {
             return BT_OK; // rank 0 has the list
         }
     }
-    BT_TRY(bt_mem_alloc(2 * (size_t)params->count, sizeof *keep->names, &names));
+    BT_TRY(bt_mem_alloc(2 * (size_t)params->spec_count, sizeof *keep->names, &names));
     keep->names = names;
-    for (int64_t i = 0; i < params->count; ++i) {
-        BT_TRY(bt_state_add(&keep->state, params->items[i].name, kept_tensor(t, i, MASTER)));
+    for (int64_t i = 0; i < params->spec_count; ++i) {
+        BT_TRY(bt_state_add(&keep->state, params->specs[i].name, kept_tensor(t, i, MASTER)));
     }
-    for (int64_t i = 0; i < params->count; ++i) {
-        const char *name = params->items[i].name;
+    for (int64_t i = 0; i < params->spec_count; ++i) {
+        const char *name = params->specs[i].name;
         BT_TRY(add_moment(keep, "adamw.m.", name, kept_tensor(t, i, FIRST_MOMENT)));
         BT_TRY(add_moment(keep, "adamw.v.", name, kept_tensor(t, i, SECOND_MOMENT)));
     }
@@ -131,7 +140,7 @@ bt_status bt_keep_open(bt_trainer *t)
     if (plan->resume) {
         BT_TRY(bt_keep_load(t, plan->resume_below, &t->first_step));
     }
-    if (bt_ranks_own(t) != 0) {
+    if (!bt_ranks_is_first(t)) {
         return BT_OK; // rank 0 writes
     }
     BT_TRY(plan->resume ? BT_OK : expect_empty(&keep->store));
@@ -182,7 +191,7 @@ bt_status bt_keep_digest(bt_trainer *t, int64_t step, char digest[33])
 {
     bt_keep_values(t, step, &t->keep.state.values);
     BT_TRY(collect(t));
-    if (bt_ranks_own(t) == 0) {
+    if (bt_ranks_is_first(t)) {
         BT_TRY(bt_state_digest(&t->session.context, &t->keep.state, digest));
     }
     return bt_ranks_share(t, digest, 33);
@@ -197,7 +206,7 @@ bt_status bt_keep_report_state(bt_trainer *t, int64_t step)
     }
     const int64_t start_ns = bt_clock_ns();
     BT_TRY(collect(t));
-    if (bt_ranks_own(t) != 0 || !t->observer->state) {
+    if (!bt_ranks_is_first(t) || !t->observer->state) {
         return BT_OK;
     }
     BT_TRY(bt_state_tensors_digest(&t->session.context, &t->keep.state, event.digest));
@@ -209,7 +218,7 @@ bt_status bt_keep_report_state(bt_trainer *t, int64_t step)
 
 static bt_status report(const bt_trainer *t, const bt_train_save *event)
 {
-    const bool hears = t->observer->save && bt_ranks_own(t) == 0;
+    const bool hears = t->observer->save && bt_ranks_is_first(t);
     return hears ? t->observer->save(t->observer->self, event) : BT_OK;
 }
 
@@ -263,6 +272,7 @@ bt_status bt_keep_take_masters(bt_trainer *t, const bt_state_values *values)
 bt_status bt_keep_take_state(bt_trainer *t, const bt_state_values *values)
 {
     if (t->parallel) {
+        BT_TRY(bt_mesh_state_spread(t));
         BT_TRY(bt_data_parallel_spread(t->parallel, &t->optimizer));
     }
     return bt_keep_take_masters(t, values);
@@ -307,7 +317,7 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
     const int64_t start_ns = bt_clock_ns();
     *step = 0;
     bt_state part = saved_part(t);
-    if (bt_ranks_own(t) == 0) {
+    if (bt_ranks_is_first(t)) {
         BT_TRY(bt_checkpoint_load_newest(&t->session.context, &keep->store, &options, &part, info));
         BT_TRY(info->step >= 0 ? check_values(t, &info->values) : BT_OK);
     }
@@ -320,7 +330,7 @@ bt_status bt_keep_load(bt_trainer *t, int64_t below, int64_t *step)
     }
     keep->load_ns = bt_clock_ns() - start_ns;
     keep->given_step = info->step;
-    return below > 0 && bt_ranks_own(t) == 0 ? remove_newer(keep, below) : BT_OK;
+    return below > 0 && bt_ranks_is_first(t) ? remove_newer(keep, below) : BT_OK;
 }
 
 // ---- saving -------------------------------------------------------------------------------------
@@ -401,7 +411,7 @@ bt_status bt_keep_tick(bt_trainer *t, int64_t step)
         return BT_OK;
     }
     BT_TRY(collect(t));
-    return bt_ranks_own(t) == 0 ? begin_save(t, step) : BT_OK;
+    return bt_ranks_is_first(t) ? begin_save(t, step) : BT_OK;
 }
 
 bool bt_keep_copies(const bt_trainer *t)
@@ -435,7 +445,7 @@ bt_status bt_keep_finish(bt_trainer *t, int64_t step)
         return BT_OK;
     }
     BT_TRY(collect(t));
-    const bool writes = bt_ranks_own(t) == 0;
+    const bool writes = bt_ranks_is_first(t);
     if (writes && keep->given_step != step) {
         BT_TRY(begin_save(t, step));
         BT_TRY(end_save(t, step));

@@ -13,28 +13,40 @@
 
 static const bt_train_parallel *options_of(const bt_trainer *t) { return &t->plan->parallel; }
 
-int bt_ranks_count(const bt_trainer *t)
-{
-    return options_of(t)->group ? options_of(t)->group->size : 1;
-}
+int bt_ranks_count(const bt_trainer *t) { return t->mesh.degrees.data * t->mesh.degrees.context; }
 
 int bt_ranks_own(const bt_trainer *t)
 {
-    return options_of(t)->group ? options_of(t)->group->rank : 0;
+    return t->mesh.at.data * t->mesh.degrees.context + t->mesh.at.context;
+}
+
+int bt_ranks_world(const bt_trainer *t) { return t->mesh.world ? t->mesh.world->size : 1; }
+
+bool bt_ranks_is_first(const bt_trainer *t) { return !t->mesh.world || t->mesh.world->rank == 0; }
+
+bt_status bt_ranks_meet(bt_trainer *t)
+{
+    return bt_mesh_create(options_of(t)->group, &options_of(t)->mesh, &t->mesh);
+}
+
+bt_group *bt_ranks_of_sequence(const bt_trainer *t)
+{
+    return options_of(t)->context ? options_of(t)->context : t->mesh.context;
 }
 
 int bt_ranks_sharing(const bt_trainer *t)
 {
-    return options_of(t)->context ? options_of(t)->context->size : 1;
+    return bt_ranks_of_sequence(t) ? bt_ranks_of_sequence(t)->size : 1;
 }
 
 // ---- small exchanges ----------------------------------------------------------------------------
 
-// out [ranks, size_bytes] = in [size_bytes] of each rank, host memory.
-static bt_status gather(bt_trainer *t, const void *in, size_t size_bytes, void *out)
+// out [ranks, size_bytes] = in [size_bytes] of each rank of the group, host memory.
+static bt_status gather(bt_trainer *t, bt_group *group, const void *in, size_t size_bytes,
+                        void *out)
 {
     bt_context *context = &t->session.context;
-    const int64_t bytes = (int64_t)size_bytes, ranks = bt_ranks_count(t);
+    const int64_t bytes = (int64_t)size_bytes, ranks = group ? group->size : 1;
     bt_tensor *own = NULL, *all = NULL;
     bt_status status = BT_OK;
     if (ranks == 1) {
@@ -44,9 +56,9 @@ static bt_status gather(bt_trainer *t, const void *in, size_t size_bytes, void *
     BT_TRY_GOTO(bt_tensor_create(context, BT_U8, BT_SHAPE(bytes), "exchange", &own), done);
     BT_TRY_GOTO(bt_tensor_create(context, BT_U8, BT_SHAPE(ranks * bytes), "exchange", &all), done);
     BT_TRY_GOTO(bt_tensor_write(context, own, in), done);
-    BT_TRY_GOTO(bt_all_gather(options_of(t)->group, bt_tensor_data(own), bt_tensor_data(all), bytes,
-                              context->stream),
-                done);
+    BT_TRY_GOTO(
+        bt_all_gather(group, bt_tensor_data(own), bt_tensor_data(all), bytes, context->stream),
+        done);
     BT_TRY_GOTO(bt_tensor_read(context, all, out), done);
 done:
     bt_tensor_release(own);
@@ -56,9 +68,8 @@ done:
 
 bt_status bt_ranks_share(bt_trainer *t, void *data, size_t size_bytes)
 {
-    return bt_ranks_count(t) == 1
-               ? BT_OK
-               : bt_group_tell(options_of(t)->group, data, (int64_t)size_bytes, 0);
+    return bt_ranks_world(t) == 1 ? BT_OK
+                                  : bt_group_tell(t->mesh.world, data, (int64_t)size_bytes, 0);
 }
 
 bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_t rounds, int64_t count,
@@ -69,7 +80,7 @@ bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_t rounds, i
     *sum = 0;
     BT_TRY(bt_mem_alloc((size_t)(ranks * rounds), sizeof(float), &block));
     const float *all = block;
-    bt_status status = gather(t, own, (size_t)rounds * sizeof(float), block);
+    bt_status status = gather(t, t->mesh.replicas, own, (size_t)rounds * sizeof(float), block);
     for (int64_t i = 0; i < count && status == BT_OK; ++i) {
         *sum += (double)all[i % ranks * rounds + i / ranks];
     }
@@ -83,9 +94,8 @@ bt_status bt_ranks_read_losses(bt_trainer *t)
     if (bt_ranks_count(t) == 1) {
         return bt_tensor_read(context, t->losses, t->host_losses);
     }
-    BT_TRY(bt_all_gather(options_of(t)->group, bt_tensor_data(t->losses),
-                         bt_tensor_data(t->all_losses), (int64_t)bt_tensor_bytes(t->losses),
-                         context->stream));
+    BT_TRY(bt_all_gather(t->mesh.replicas, bt_tensor_data(t->losses), bt_tensor_data(t->all_losses),
+                         (int64_t)bt_tensor_bytes(t->losses), context->stream));
     return bt_tensor_read(context, t->all_losses, t->host_losses);
 }
 
@@ -127,7 +137,9 @@ static uint64_t fingerprint(const bt_trainer *t)
                              o->decay_steps,
                              plan->parallel.sharding,
                              plan->parallel.invariant,
-                             plan->parallel.context ? plan->parallel.context->size : 1,
+                             t->mesh.degrees.data,
+                             t->mesh.degrees.tensor,
+                             bt_ranks_sharing(t),
                              plan->parallel.rotation,
                              plan->init != NULL,
                              plan->checkpoints.folder != NULL,
@@ -153,11 +165,11 @@ static uint64_t fingerprint(const bt_trainer *t)
 // The lowest rank whose `size_bytes` are not those of rank 0; the number of ranks: all are equal.
 static bt_status find_other(bt_trainer *t, const void *own, size_t size_bytes, int *other)
 {
-    const int ranks = bt_ranks_count(t);
+    const int ranks = bt_ranks_world(t);
     void *block = NULL;
     BT_TRY(bt_mem_alloc((size_t)ranks, size_bytes, &block));
     const char *all = block;
-    bt_status status = gather(t, own, size_bytes, block);
+    bt_status status = gather(t, t->mesh.world, own, size_bytes, block);
     for (*other = 0; status == BT_OK && *other < ranks; ++*other) {
         if (memcmp(all + (size_t)*other * size_bytes, all, size_bytes) != 0) {
             break;
@@ -172,7 +184,7 @@ static bt_status expect_same_plan(bt_trainer *t)
     const uint64_t own = fingerprint(t);
     int other = 0;
     BT_TRY(find_other(t, &own, sizeof own, &other));
-    return other == bt_ranks_count(t)
+    return other == bt_ranks_world(t)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "rank %d runs another plan than rank 0: all ranks must be given the same "
@@ -186,7 +198,7 @@ static bt_status expect_same_weights(bt_trainer *t)
     char digest[33] = "";
     int other = 0;
     bt_state state = {0};
-    if (!t->plan->init || bt_ranks_count(t) == 1) {
+    if (!t->plan->init || bt_ranks_world(t) == 1) {
         return BT_OK;
     }
     bt_status status = bt_pretrained_state(&t->params, &state);
@@ -196,7 +208,7 @@ static bt_status expect_same_weights(bt_trainer *t)
     bt_state_release(&state);
     BT_TRY(status);
     BT_TRY(find_other(t, digest, sizeof digest, &other));
-    return other == bt_ranks_count(t)
+    return other == bt_ranks_world(t)
                ? BT_OK
                : bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "rank %d begins with other weights than rank 0: train.init must be the "
@@ -211,6 +223,17 @@ static bt_status share_choice(void *self, void *data, size_t size_bytes)
 
 // ---- opening ------------------------------------------------------------------------------------
 
+// What all ranks of a tensor group have counts in the norm of the first.
+static void count_once(bt_trainer *t)
+{
+    for (int64_t i = 0; i < t->params.spec_count; ++i) {
+        const bt_param_spec *spec = &t->params.specs[i];
+        if (spec->item >= 0) {
+            t->params.items[spec->item].elsewhere = !spec->is_shared && t->mesh.at.tensor > 0;
+        }
+    }
+}
+
 bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
 {
     const bt_train_parallel *plan = options_of(t);
@@ -218,19 +241,21 @@ bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config)
         return bt_adamw_init(&t->params, config, &t->optimizer);
     }
     const bool on_cpu = t->session.device.backend->kind == BT_DEVICE_CPU; // GPUs: one part so far
-    const bt_data_parallel_options options = {.group = plan->group,
+    const bt_data_parallel_options options = {.group = t->mesh.replicas,
                                               .sharding = plan->sharding,
                                               .bucket_mb = plan->bucket_mb,
                                               .shards = plan->invariant,
                                               .micro_batches = t->accumulation,
                                               .no_overlap = plan->no_overlap,
                                               .tied = on_cpu ? t->model.tied : NULL,
-                                              .lookups = t->plan->tokens_per_step};
+                                              .lookups = t->plan->tokens_per_step,
+                                              .tensor = t->mesh.tensor};
     BT_TRY(expect_same_plan(t));
     BT_TRY(expect_same_weights(t));
-    if (t->session.tuner && bt_ranks_count(t) > 1) {
+    count_once(t);
+    if (t->session.tuner && bt_ranks_world(t) > 1) {
         bt_gemm_tuner_agree(t->session.tuner,
-                            (bt_gemm_agreement){t, bt_ranks_own(t) == 0, share_choice});
+                            (bt_gemm_agreement){t, bt_ranks_is_first(t), share_choice});
     }
     BT_TRY(bt_data_parallel_create(&t->params, &options, &t->parallel));
     return bt_data_parallel_optimizer(t->parallel, config, &t->optimizer);
@@ -241,7 +266,14 @@ bt_status bt_ranks_note(bt_trainer *t)
 {
     const bt_train_parallel *plan = options_of(t);
     const bool summed_first = plan->sharding == BT_SHARDING_ZERO2 && t->accumulation > 1;
-    char text[160];
+    char text[192];
+    if (t->mesh.tensor && t->observer->note) {
+        (void)snprintf(text, sizeof text,
+                       "losses and weights repeat to the bit on %d tensor parallel ranks alone: "
+                       "sums over the parts of a matrix follow the ranks",
+                       t->mesh.degrees.tensor);
+        return t->observer->note(t->observer->self, text);
+    }
     if (bt_ranks_count(t) == 1 || !t->observer->note || (plan->invariant > 0 && !summed_first)) {
         return BT_OK;
     }

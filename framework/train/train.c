@@ -24,7 +24,7 @@ static bt_status report_start(bt_trainer *t)
     BT_TRY(bt_ranks_note(t));
     bt_train_start event = {.device = &t->session.device.info,
                             .parameters = bt_params_element_count(&t->params),
-                            .tensors = t->params.count,
+                            .tensors = t->params.spec_count,
                             .accumulation = t->accumulation,
                             .train_tokens = bt_loader_tokens(t->train),
                             .val_tokens = t->val ? bt_loader_tokens(t->val) : 0,
@@ -413,7 +413,7 @@ static bt_status watched_step(bt_trainer *t, int64_t step)
 static bt_status ask_to_stop(bt_trainer *t, bool *stop)
 {
     const bt_train_observer *o = t->observer;
-    *stop = bt_ranks_own(t) == 0 && o->should_stop && o->should_stop(o->self);
+    *stop = bt_ranks_is_first(t) && o->should_stop && o->should_stop(o->self);
     return bt_ranks_share(t, stop, sizeof *stop);
 }
 

@@ -21,7 +21,7 @@
 #include "framework/base/status.h"
 #include "framework/device/device.h"
 #include "framework/dist/context_ring.h"
-#include "framework/dist/group.h"
+#include "framework/dist/mesh.h"
 #include "framework/eval/hellaswag.h"
 #include "framework/nn/model.h"
 
@@ -75,11 +75,13 @@ typedef struct bt_train_checkpoints {
 // group: the others fail with its reason. Only rank 0's should_stop is asked. See
 // framework/dist/README.md.
 typedef struct bt_train_parallel {
-    bt_group *group;      // borrowed, this rank's; NULL: one rank. Its size divides the step's
-                          // micro-batches evenly. Training runs on its device, where it has one
+    bt_group *group;      // borrowed, this rank's; NULL: one rank. Training runs on its device,
+                          // where it has one
+    bt_mesh_degrees mesh; // of the group's ranks; zeros: all are data parallel, whose number
+                          // divides the step's micro-batches evenly
     bt_group *context;    // borrowed: ranks of `group` that share sequences, each having a part of
                           // all of them; ranks in a row of `group`, in its order. Twice its size
-                          // divides the sequence. NULL: each has whole sequences
+                          // divides the sequence. NULL: those of `mesh`
     bt_rotation rotation; // how keys and values travel between them; of no effect on any bit
     bt_sharding sharding; // of no effect on one rank
     double bucket_mb;     // gradients are reduced in parts of about so many MiB; 0: 25

@@ -150,14 +150,16 @@ static bt_status open_model(bt_trainer *t)
                               .weight_decay = o->weight_decay,
                               .clip = o->clip};
     bt_model_config model = plan->model;
-    if (plan->parallel.context) {
-        BT_TRY(bt_context_ring_create(plan->parallel.context, plan->parallel.rotation, &t->ring));
+    bt_group *shared = bt_ranks_of_sequence(t);
+    if (shared) {
+        BT_TRY(bt_context_ring_create(shared, plan->parallel.rotation, &t->ring));
         t->sharing.ring = bt_context_ring_of(t->ring);
         BT_TRY(bt_nn_context_positions(&t->session.context, &t->sharing, plan->sequence,
                                        &t->positions));
         model.sharing = &t->sharing;
     }
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
+    model.tensor = t->mesh.tensor;
     BT_TRY(bt_model_open(&t->params, &model, plan->recompute, plan->recompute_blocks, &t->model));
     if (plan->init) {
         BT_TRY(bt_error_context(load_weights(t), "init"));
@@ -172,6 +174,7 @@ static bt_status open_model(bt_trainer *t)
 bt_status bt_trainer_open(bt_trainer *t)
 {
     const bt_train_plan *plan = t->plan;
+    BT_TRY(bt_ranks_meet(t));
     t->micro_batches =
         plan->tokens_per_step / (plan->micro_batch * plan->sequence) * bt_ranks_sharing(t);
     t->accumulation = t->micro_batches / bt_ranks_count(t);
@@ -207,6 +210,7 @@ void bt_trainer_close(bt_trainer *t)
     bt_tensor_release(t->losses);
     bt_tensor_release(t->all_losses);
     bt_adamw_release(&t->optimizer);
+    bt_mesh_state_close(t);
     bt_data_parallel_destroy(t->parallel);
     bt_tensor_release(t->positions);
     bt_model_close(&t->model);
@@ -219,6 +223,7 @@ void bt_trainer_close(bt_trainer *t)
     }
     close_marks(t);
     bt_context_ring_destroy(t->ring);
+    bt_mesh_release(&t->mesh);
     bt_session_close(&t->session);
     bt_loader_destroy(t->val);
     bt_loader_destroy(t->train);

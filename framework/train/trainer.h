@@ -69,15 +69,24 @@ typedef struct bt_step_graph {
     bt_train_launch last; // that was told
 } bt_step_graph;
 
+// The state as a whole, where ranks have parts of parameters (mesh_state.c).
+typedef struct bt_mesh_state {
+    bt_param_part *parts; // owned [specs, ranks of tensor]
+    bt_tensor **whole[3]; // owned [specs], retained; the first rank: masters, m, v of what ranks
+                          // share, NULL of the rest
+} bt_mesh_state;
+
 typedef struct bt_trainer {
     const bt_train_plan *plan;         // borrowed
     const bt_train_observer *observer; // borrowed
     bt_session session;
+    bt_mesh mesh; // owned
     bt_params params;
     bt_model model;
     bt_code_cache code;         // of generated kernels
     bt_compiled_step *compiled; // owned; NULL: steps run eagerly
     bt_adamw optimizer;
+    bt_mesh_state mesh_state;
     bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
     bt_context_ring *ring;      // owned; NULL: each rank has whole sequences
     bt_nn_context sharing;      // of the model
@@ -162,10 +171,17 @@ void bt_step_graph_drop(bt_trainer *t);
 
 // ---- ranks.c ------------------------------------------------------------------------------------
 
+// Ranks with tokens of their own, and which one this is: data parallel, and in these context.
 int bt_ranks_count(const bt_trainer *t);
 int bt_ranks_own(const bt_trainer *t);
-// How many of them share a sequence.
+// Those of them that share sequences, NULL: none do; and how many these are.
+bt_group *bt_ranks_of_sequence(const bt_trainer *t);
 int bt_ranks_sharing(const bt_trainer *t);
+// All ranks, and whether this is rank 0 of them, which writes and reports.
+int bt_ranks_world(const bt_trainer *t);
+bool bt_ranks_is_first(const bt_trainer *t);
+// Makes the mesh. Before all else.
+BT_CHECKED bt_status bt_ranks_meet(bt_trainer *t);
 // The optimizer, and what is between ranks. Errors  INVALID_ARGUMENT naming a rank that runs
 // another plan
 BT_CHECKED bt_status bt_ranks_open(bt_trainer *t, const bt_adamw_config *config);
@@ -181,6 +197,17 @@ BT_CHECKED bt_status bt_ranks_sum_rounds(bt_trainer *t, const float *own, int64_
 BT_CHECKED bt_status bt_ranks_read_losses(bt_trainer *t);
 // The run has failed here: the other ranks fail too, with this thread's error message.
 void bt_ranks_fail(const bt_train_plan *plan);
+
+// ---- mesh_state.c -------------------------------------------------------------------------------
+// All of these do nothing where no parameter is shared. Needs parameters and optimizer.
+BT_CHECKED bt_status bt_mesh_state_open(bt_trainer *t);
+void bt_mesh_state_close(bt_trainer *t);
+// The first rank: the tensor of a shared parameter as a whole. kind: 0 master, 1 m, 2 v
+bt_tensor *bt_mesh_state_whole(const bt_trainer *t, int64_t spec, int kind);
+// Brings the parts together on the first rank, from where data parallel ranks have theirs whole;
+// and the reverse.
+BT_CHECKED bt_status bt_mesh_state_collect(bt_trainer *t);
+BT_CHECKED bt_status bt_mesh_state_spread(bt_trainer *t);
 
 // ---- faults.c -----------------------------------------------------------------------------------
 
@@ -209,6 +236,9 @@ BT_CHECKED bt_status bt_verify_end(bt_trainer *t, int64_t step, bool *agree, cha
 
 // ---- keep.c -------------------------------------------------------------------------------------
 
+// What is kept of parameter `item` of this rank's list: 0 master, 1 m, 2 v; whole over the data
+// parallel ranks, where this rank has that.
+bt_tensor *bt_keep_tensor(const bt_trainer *t, int64_t item, int kind);
 // Makes the list of the state and the writer, and goes on from a checkpoint where the plan asks for
 // it. Needs model, optimizer and feed. Errors  INVALID_ARGUMENT when there are checkpoints but the
 // plan does not go on from them

@@ -91,9 +91,18 @@ static bt_train_checkpoints checkpoints_of(const bt_case_work *work, const cJSON
     };
 }
 
-// Whether one rank has the bits of `data` ranks (framework/dist/README.md).
-static bt_status check_alone(const cJSON *train, int64_t data, const bt_train_parallel *parallel)
+// Whether one rank has the bits of a mesh (framework/dist/README.md).
+static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
+                             const bt_train_parallel *parallel)
 {
+    const int64_t data = mesh->data;
+    if (mesh->ranks > data) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "values of a step are those of one rank, which has not the bits of "
+                        "train.mesh.%s %lld; leave it out",
+                        mesh->tensor > 1 ? "tensor" : "context",
+                        (long long)(mesh->tensor > 1 ? mesh->tensor : mesh->context));
+    }
     const int64_t of_rank = data * whole(train, "micro_batch") * whole(train, "sequence");
     const bool summed_first = parallel->sharding == BT_SHARDING_ZERO2 && of_rank > 0 &&
                               whole(train, "tokens_per_step") > of_rank;
@@ -121,10 +130,16 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
     if (sharding && !bt_sharding_parse(sharding, &out->sharding)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.sharding is %s", sharding);
     }
-    const int64_t data = (int64_t)bt_json_number_of(mesh, "data");
+    const bt_plan_mesh degrees = bt_plan_mesh_of(train);
+    const int64_t data = degrees.ranks;
+    // Of data the group says: a run may go on with fewer ranks.
+    out->mesh = (bt_mesh_degrees){.tensor = (int)degrees.tensor, .context = (int)degrees.context};
+    if (work->alone) {
+        out->mesh = (bt_mesh_degrees){0};
+    }
     if (!work->group && data > 1) {
         return work->alone
-                   ? check_alone(train, data, out)
+                   ? check_alone(train, &degrees, out)
                    : bt_error(BT_STATUS_INTERNAL, "a rank of %lld was started without a group",
                               (long long)data);
     }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "harness/plan/plan.h"
 #include "harness/report/report.h"
 #include "harness/store/live.h"
 
@@ -120,7 +121,7 @@ static bt_status check_world(const bt_cli_suite *suite)
 {
     const bt_world *world = &suite->world;
     const cJSON *train = bt_json_get(bt_plan_case(&suite->plan, 0), "train");
-    const double data = bt_json_number_of(bt_json_get(train, "mesh"), "data");
+    const int64_t ranks = bt_plan_mesh_of(train).ranks;
     if (suite->plan.case_count != 1 || suite->plan.rounds != 1 || !train) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%s started %d ranks, which train one case in one round; the plan has "
@@ -128,12 +129,12 @@ static bt_status check_world(const bt_cli_suite *suite)
                         world->launcher, world->size, (long long)suite->plan.case_count,
                         (long long)suite->plan.rounds);
     }
-    if (data < world->size || data > world->size) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "rank %d: train.mesh.data is %.0f, but %s started %d ranks (%s): make them "
-                        "equal",
-                        world->rank, data < 1 ? 1 : data, world->launcher, world->size,
-                        world->size_variable);
+    if (ranks != world->size) {
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "rank %d: train.mesh has %lld ranks, but %s started %d ranks (%s): make them "
+            "equal",
+            world->rank, (long long)ranks, world->launcher, world->size, world->size_variable);
     }
     return BT_OK;
 }

@@ -118,6 +118,13 @@ typedef struct bt_plan_ranks {
 
 bt_plan_ranks bt_plan_ranks_of(const cJSON *train);
 
+// Degrees of train.mesh, 1 where they are left out, and the number of ranks, their product.
+typedef struct bt_plan_mesh {
+    int64_t data, tensor, context, ranks;
+} bt_plan_mesh;
+
+bt_plan_mesh bt_plan_mesh_of(const cJSON *train);
+
 // ---- set.c
 // ---------------------------------------------------------------------------------------
 

@@ -71,17 +71,34 @@ static void add_state(const cJSON *train, double parameters, bool narrow, bt_pla
     }
 }
 
+static int64_t degree(const cJSON *mesh, const char *key)
+{
+    const double value = bt_json_number_of(mesh, key);
+    return value > 1 ? (int64_t)value : 1;
+}
+
+bt_plan_mesh bt_plan_mesh_of(const cJSON *train)
+{
+    const cJSON *mesh = bt_json_get(train, "mesh");
+    bt_plan_mesh out = {.data = degree(mesh, "data"),
+                        .tensor = degree(mesh, "tensor"),
+                        .context = degree(mesh, "context")};
+    out.ranks = out.data * out.tensor * out.context;
+    return out;
+}
+
 bt_plan_ranks bt_plan_ranks_of(const cJSON *train)
 {
     const cJSON *mesh = bt_json_get(train, "mesh");
     const bool narrow = strcmp(bt_json_text_of(train, "precision"), "bf16") == 0;
-    const double parameters = (double)bt_plan_parameters(train);
-    bt_plan_ranks out = {.ranks = 1};
-    const int64_t ranks = (int64_t)bt_json_number_of(mesh, "data");
-    out.ranks = ranks > 1 ? ranks : 1;
+    const bt_plan_mesh degrees = bt_plan_mesh_of(train);
+    const double whole = (double)bt_plan_parameters(train);
+    const double parameters = whole / (double)degrees.tensor; // but for the few that all have
+    bt_plan_ranks out = {.ranks = degrees.data * degrees.context};
     (void)bt_sharding_parse(bt_json_text_of(mesh, "sharding"), &out.sharding);
-    out.parallel = out.ranks > 1 || bt_json_number_of(mesh, "invariant") > 0;
+    out.parallel = degrees.ranks > 1 || bt_json_number_of(mesh, "invariant") > 0;
     add_state(train, parameters, narrow, &out);
+    out.whole_bytes += degrees.tensor > 1 ? 12 * whole : 0;
     add_traffic(train, parameters, narrow ? 2 : 4, &out);
     return out;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/plan/plan.h"
 #include "harness/record/keep.h"
 #include "harness/report/internal.h"
 #include "harness/suite/json.h"
@@ -52,7 +53,7 @@ static bt_status add_row(ranks_table *table, const report_case *item)
     const char *json = item->round->what.axes_json;
     BT_TRY(bt_json_parse("axes", json, strlen(json), &axes));
     const cJSON *train = bt_json_get(axes.root, "train"), *mesh = bt_json_get(train, "mesh");
-    const double ranks = bt_json_number_of(mesh, "data");
+    const double ranks = (double)bt_plan_mesh_of(train).ranks;
     ranks_row *row = &table->rows[table->count++];
     *row = (ranks_row){.item = item,
                        .ranks = ranks > 1 ? ranks : 1,

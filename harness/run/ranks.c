@@ -149,7 +149,10 @@ static bt_status open_gpu(const cJSON *task, bt_ranks *ranks)
 // The group so far becomes the control group of one on GPUs.
 static bt_status take_gpu(const cJSON *task, int64_t timeout_ns, bt_ranks *ranks)
 {
-    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = true};
+    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
+    // Copy engines run beside computation; what computation waits for is faster by kernels.
+    const bt_p2p_options options = {.timeout_ns = timeout_ns, .engines = mesh.ranks == mesh.data};
     bt_group *control = ranks->group;
     char note[512];
     BT_TRY(bt_device_group_agree(control, open_gpu(task, ranks)));

@@ -1,7 +1,8 @@
 // harness/run/ranks.h - training with several ranks, seen from a worker
 //
-// A worker whose task has train.mesh.data above 1 and no key "ranks" is the launcher: it starts a
-// worker for each rank, whose task says in "ranks" which rank it is and where its group is.
+// A worker whose task has a train.mesh of several ranks and no key "ranks" is the launcher: it
+// starts a worker for each rank, whose task says in "ranks" which rank it is and where its group
+// is.
 #ifndef BT_HARNESS_RUN_RANKS_H
 #define BT_HARNESS_RUN_RANKS_H
 

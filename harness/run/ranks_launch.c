@@ -29,7 +29,8 @@ static const cJSON *mesh_of(const cJSON *task)
 
 bool bt_ranks_wanted(const cJSON *task)
 {
-    return bt_json_number_of(mesh_of(task), "data") > 1 && !bt_json_get(task, "ranks");
+    const cJSON *train = bt_json_get(bt_json_get(task, "case"), "train");
+    return bt_plan_mesh_of(train).ranks > 1 && !bt_json_get(task, "ranks");
 }
 
 // ---- tasks --------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ static bt_status write_preparation(void *context, const bt_rank_start *rank, bt_
     return bt_str_status(out);
 }
 
-// The number of ranks must divide the micro-batches of a step, and the virtual shards.
+// The data-parallel ranks must divide the micro-batches of a step, and the virtual shards.
 static bool fits(void *context, int size)
 {
     const launching *self = context;
@@ -95,7 +96,10 @@ static bool fits(void *context, int size)
     const int64_t batch =
         (int64_t)(bt_json_number_of(train, "micro_batch") * bt_json_number_of(train, "sequence"));
     const int64_t shards = (int64_t)bt_json_number_of(mesh_of(self->task), "invariant");
-    return size > 0 && batch > 0 && tokens / batch % size == 0 && shards % size == 0;
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
+    const int64_t data = size * mesh.data / mesh.ranks;
+    return data > 0 && batch > 0 && data * (mesh.ranks / mesh.data) == size &&
+           tokens / batch % data == 0 && shards % data == 0;
 }
 
 // ---- events -------------------------------------------------------------------------------------
@@ -173,11 +177,14 @@ static bt_status read_faults(launching *self, const cJSON *list, const cJSON *tr
 static bt_status check_mesh(launching *self, const cJSON *mesh, int size)
 {
     const int shards = (int)bt_json_number_of(mesh, "invariant");
+    const bt_plan_mesh degrees =
+        bt_plan_mesh_of(bt_json_get(bt_json_get(self->task, "case"), "train"));
     if (!fits(self, size)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "train.mesh.data: %d ranks must divide the micro-batches of a step "
                         "(tokens_per_step / micro_batch / sequence)%s%.0d",
-                        size, shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
+                        size * (int)degrees.data / (int)degrees.ranks,
+                        shards > 0 ? " and train.mesh.invariant, which is " : "", shards);
     }
     return BT_OK;
 }
@@ -197,7 +204,7 @@ static bt_status launch(launching *self, const char *program)
     const cJSON *device = bt_json_get(self->task, "device");
     const cJSON *status_path = bt_json_get(self->task, "ranks_file");
     const bool gpu = cJSON_IsString(device) && strcmp(device->valuestring, "cpu") != 0;
-    const int size = (int)bt_json_number_of(mesh, "data");
+    const int size = (int)bt_plan_mesh_of(train).ranks;
     bt_launch how = {
         .size = size,
         .program = program,

@@ -9,6 +9,7 @@
 #include "framework/base/file.h"
 #include "framework/base/mem.h"
 #include "harness/cases/returned.h"
+#include "harness/plan/plan.h"
 #include "harness/run/child.h"
 #include "harness/run/plausible.h"
 #include "harness/stats/noise.h"
@@ -96,7 +97,7 @@ static void append_world(const bt_world *world, const cJSON *train, bt_str *out)
 static void append_mesh(const bt_round_request *request, bt_str *out)
 {
     const cJSON *train = bt_json_get(request->item, "train");
-    if (bt_json_number_of(bt_json_get(train, "mesh"), "data") > 1) {
+    if (bt_plan_mesh_of(train).ranks > 1) {
         bt_str_append(out, ",\"ranks_file\":");
         bt_json_string(request->ranks_path, out);
         if (request->world && request->world->launcher) {

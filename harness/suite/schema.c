@@ -284,6 +284,13 @@ const bt_suite_key bt_suite_keys[] = {
      "Where each round has a folder of its own; default: beside the run's logs."},
 
     WHOLE_ROW(MESH, "data", 1, 64, "1", "Data-parallel ranks, which share each step's tokens."),
+    WHOLE_ROW(
+        MESH,
+        "tensor", 1, 64, NULL,
+        "Tensor-parallel ranks, which share each matrix, at most model.heads; default: 1. The "
+        "ranks of a run are the product of data, tensor and context."),
+    WHOLE_ROW(MESH, "context", 1, 64, NULL,
+              "Context-parallel ranks, which share each sequence; default: 1."),
     CHOICE_ROW(MESH, "sharding", "ddp|zero1|zero2|zero3", "\"zero1\"", false, true,
                "What each rank keeps a part of: nothing; optimizer state and master weights; "
                "gradients besides; the weights besides."),

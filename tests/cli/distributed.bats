@@ -55,6 +55,19 @@ assert case["metrics"]["sent_bytes"] == 4 * parameters + 4 * 256 * 32, case["met
 PY
 }
 
+@test "ranks that share a model stand beside one, and end with its loss" {
+    measure tensor
+    [ "$(column case | xargs)" = "tensor1 tensor2 data2_tensor2" ]
+    [ "$(column ranks | xargs)" = "1 2 4" ]
+    python3 - <<'PY'
+import json
+cases = json.load(open("run.json"))["cases"]
+losses = [case["metrics"]["loss_last"] for case in cases]
+assert max(losses) - min(losses) < 1e-4 * losses[0], losses
+assert cases[1]["params_digest"] == cases[2]["params_digest"], cases
+PY
+}
+
 @test "a sweep over bucket sizes has a row for each" {
     measure buckets --filter 5 --set train.steps=4
     [ "$(column bucket | xargs)" = "0.05 MiB 0.25 MiB 0.5 MiB" ]

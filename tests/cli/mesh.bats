@@ -38,6 +38,19 @@ teardown() {
     done
 }
 
+@test "ranks that share a model end with one state whatever the data-parallel ranks, also after a kill" {
+    heads=2
+    two=$(digest '{"tensor": 2}')
+    [ -n "$two" ]
+    [ "$(digest '{"data": 2, "tensor": 2}')" = "$two" ]
+    [ "$(digest '{"tensor": 2, "faults": ["kill rank 1 at step 3"]}')" = "$two" ]
+    grep -q 'rank_killed, restart with 2 ranks' out.txt
+    mesh_suite '{"tensor": 3}'
+    run "$bench" run m.json --db r.db --out out2
+    [ "$status" != 0 ]
+    [[ $output == *"train.mesh.tensor is 3, and model.heads 2"* ]]
+}
+
 @test "the newest checkpoint is gone on from where the case saves by itself" {
     undisturbed=$(digest '{"data": 2}')
     save='"checkpoint": { "every_steps": 5 },'
@@ -143,7 +156,7 @@ print(s.getsockname()[1] - 1, flush=True); time.sleep(60)' >taken.txt &
     grep -q 'rank 0: NCCL_SOCKET_IFNAME is nosuch7, which no interface of this host has; it has .*lo' r0.txt
     mesh_suite '{"data": 4}'
     fails torchrun_rank 0 "$port"
-    grep -q 'rank 0: train.mesh.data is 4, but torchrun started 2 ranks (WORLD_SIZE)' r0.txt
+    grep -q 'rank 0: train.mesh has 4 ranks, but torchrun started 2 ranks (WORLD_SIZE)' r0.txt
     fails env RANK=2 WORLD_SIZE=2 "$bench" run m.json --db r.db >r2.txt 2>&1
     grep -q 'torchrun: RANK is 2, expected 0 to 1' r2.txt
     fails env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 \

@@ -148,7 +148,7 @@ static void a_width_that_overflows_is_refused(void **state)
     bt_params_init(&params, &f.context, BT_F32, BT_F32, 1);
     for (int i = 0; i < 4; ++i) {
         ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "width",
-                     bt_nn_block_init(&params, "h", widths[i], 1, 1, 1, &block));
+                     bt_nn_block_init(&params, "h", widths[i], 1, NULL, 1, 1, &block));
         assert_int_equal(params.count, 0);
     }
     bt_params_release(&params);

@@ -23,7 +23,10 @@ TASK, EVENTS, STOP = "task.json", "events", "stop"  # in a folder of the case
 
 def count(task):
     """Ranks of a case; 1 without a mesh."""
-    return int(task["case"].get("train", {}).get("mesh", {}).get("data", 1))
+    mesh, ranks = task["case"].get("train", {}).get("mesh", {}), 1
+    for degree in ("data", "tensor", "context"):
+        ranks *= int(mesh.get(degree, 1))
+    return ranks
 
 
 def die_with_parent():
@@ -35,6 +38,10 @@ def die_with_parent():
 
 def check(torch, task):
     mesh, size, device = task["case"]["train"]["mesh"], count(task), task["device"]
+    for degree in ("tensor", "context"):
+        if int(mesh.get(degree, 1)) > 1:
+            raise Cannot("unsupported", f"train.mesh.{degree} is {mesh[degree]}: this peer runs "
+                         "DistributedDataParallel, which shares no layer")
     if mesh.get("faults"):
         raise Cannot("unsupported", "train.mesh.faults: torchrun's ranks do not come back")
     if mesh.get("sharding") in ("zero2", "zero3"):

@@ -1,0 +1,253 @@
+// GPT-2 whose matrices ranks share, against one rank's: loss, gradients, initial values.
+//
+// Bound in the type's epsilon: a gradient is a chain of a few products a layer, whose sums of at
+// most VOCAB, 4 WIDTH or ROWS terms are taken in another order; what each rounding adds goes
+// through the layers behind it. ROUNDINGS * eps * (1 + the tensor's largest element) covers that
+// for these sizes, and is a thousandth of what a missing term would change.
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "framework/autograd/session.h"
+#include "framework/nn/gpt2.h"
+#include "tests/dist/ranks.h"
+#include "tests/dist/slow.h"
+#include "tests/support/test.h"
+
+static const int64_t timeout_ns = 60000000000;
+
+enum { VOCAB = 61, CONTEXT = 8, BATCH = 2, TOKENS = 7, ROWS = BATCH * TOKENS, ROUNDINGS = 256 };
+
+typedef struct how {
+    int64_t heads, width;
+    bt_dtype master, compute;
+    bt_recompute_mode recompute;
+    unsigned slow_seed;
+} how;
+
+typedef struct gpt {
+    bt_session session;
+    bt_params params;
+    bt_gpt2 model;
+    bt_tensor *loss;
+} gpt;
+
+static bt_status ids_of(gpt *g, int factor, bt_tensor **out)
+{
+    int32_t ids[ROWS];
+    for (int i = 0; i < ROWS; ++i) {
+        ids[i] = (i * factor + 3) % VOCAB;
+    }
+    BT_TRY(bt_tensor_create(&g->session.context, BT_I32, BT_SHAPE(BATCH, TOKENS), "ids", out));
+    return bt_tensor_write(&g->session.context, *out, ids);
+}
+
+static bt_status open_gpt(gpt *g, const how *with, bt_group *group)
+{
+    const bt_gpt2_config config = {.layers = 3,
+                                   .heads = with->heads,
+                                   .width = with->width,
+                                   .vocab = VOCAB,
+                                   .context = CONTEXT,
+                                   .tensor = group};
+    BT_TRY(bt_session_open("cpu", 0, 0, &g->session));
+    bt_params_init(&g->params, &g->session.context, with->master, with->compute, 1337);
+    BT_TRY(bt_gpt2_init(&g->params, &config, &g->model));
+    g->model.recompute = with->recompute;
+    return BT_OK;
+}
+
+static bt_status run_gpt(gpt *g)
+{
+    bt_tensor *ids = NULL, *targets = NULL;
+    bt_status status = BT_OK;
+    BT_TRY_GOTO(ids_of(g, 11, &ids), done);
+    BT_TRY_GOTO(ids_of(g, 17, &targets), done);
+    for (int twice = 0; twice < 2; ++twice) { // gradients add up
+        BT_TENSOR_RELEASE(g->loss);
+        BT_TRY_GOTO(bt_gpt2_loss(&g->session.context, &g->model, ids, targets, &g->loss), done);
+        BT_TRY_GOTO(bt_backward(&g->session.context, g->loss, NULL), done);
+    }
+done:
+    bt_tensor_release(ids);
+    bt_tensor_release(targets);
+    return status;
+}
+
+static void close_gpt(gpt *g)
+{
+    bt_tensor_release(g->loss);
+    bt_params_clear_grads(&g->params);
+    bt_gpt2_release(&g->model);
+    bt_params_release(&g->params);
+    bt_session_close(&g->session);
+}
+
+static double at(bt_dtype dtype, const void *data, int64_t i)
+{
+    return dtype == BT_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+// The part of `whole` that `spec` says must be `piece`, up to `bound` eps.
+static bt_status compare(gpt *g, const bt_param_spec *spec, bt_tensor *whole, bt_tensor *piece,
+                         double bound, const char *what)
+{
+    const int64_t count = bt_tensor_count(piece);
+    const double eps = piece->dtype == BT_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+    bt_tensor *expected = NULL;
+    double largest = 0;
+    bt_status status = BT_OK;
+    BT_TRY(
+        bt_tensor_create(&g->session.context, piece->dtype, piece->shape, "expected", &expected));
+    if (spec->is_shared) {
+        BT_TRY_GOTO(bt_param_part_copy(&g->session.context, &spec->whole, &spec->part, whole,
+                                       expected, false),
+                    done);
+    } else {
+        BT_TRY_GOTO(bt_tensor_copy(&g->session.context, whole, expected), done);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        largest = fmax(largest, fabs(at(piece->dtype, bt_tensor_data(expected), i)));
+    }
+    for (int64_t i = 0; i < count && status == BT_OK; ++i) {
+        const double e = at(piece->dtype, bt_tensor_data(expected), i);
+        const double got = at(piece->dtype, bt_tensor_data(piece), i);
+        if (!(fabs(got - e) <= bound * eps * (1 + largest))) {
+            status =
+                bt_error(BT_STATUS_INTERNAL, "%s of %s, element %lld: %.17g, one rank has %.17g",
+                         what, spec->name, (long long)i, got, e);
+        }
+    }
+done:
+    bt_tensor_release(expected);
+    return status;
+}
+
+static bt_status compare_all(gpt *part, gpt *whole, double bound)
+{
+    for (int64_t s = 0; s < part->params.spec_count; ++s) {
+        const bt_param_spec *spec = &part->params.specs[s];
+        const bt_param *all = bt_params_find(&whole->params, spec->name);
+        if (!all || strcmp(spec->name, whole->params.specs[s].name) != 0) {
+            return bt_error(BT_STATUS_INTERNAL, "one rank has no %s", spec->name);
+        }
+        if (spec->item < 0) {
+            continue;
+        }
+        const bt_param *own = &part->params.items[spec->item];
+        BT_TRY(compare(part, spec, all->master, own->master, 0, "initial value"));
+        BT_TRY(compare(part, spec, all->value->grad, own->value->grad, bound, "gradient"));
+    }
+    return BT_OK;
+}
+
+static bt_status agrees(bt_group *group, void *argument, rank_result *result)
+{
+    const how *with = argument;
+    const bool wide = with->compute == BT_BF16;
+    gpt part = {.loss = NULL}, whole = {.loss = NULL};
+    float loss[2] = {0};
+    double wide_loss[2] = {0};
+    (void)result;
+    omp_set_num_threads(1);
+    if (with->slow_seed) {
+        slow_transport(group, with->slow_seed);
+    }
+    bt_status status = open_gpt(&part, with, group);
+    status = status ? status : open_gpt(&whole, with, NULL);
+    status = status ? status : run_gpt(&part);
+    status = status ? status : run_gpt(&whole);
+    // bf16 rounds each activation to 2^-8: ROUNDINGS of them, in epsilons of f32.
+    status =
+        status ? status : compare_all(&part, &whole, wide ? ROUNDINGS * 65536.0 / 16 : ROUNDINGS);
+    if (with->master == BT_F64) {
+        status = status ? status : bt_tensor_read(&part.session.context, part.loss, &wide_loss[0]);
+        status =
+            status ? status : bt_tensor_read(&whole.session.context, whole.loss, &wide_loss[1]);
+    } else {
+        status = status ? status : bt_tensor_read(&part.session.context, part.loss, &loss[0]);
+        status = status ? status : bt_tensor_read(&whole.session.context, whole.loss, &loss[1]);
+        wide_loss[0] = (double)loss[0];
+        wide_loss[1] = (double)loss[1];
+    }
+    const double eps = with->master == BT_F64 ? DBL_EPSILON : (double)FLT_EPSILON;
+    if (status == BT_OK &&
+        !(fabs(wide_loss[0] - wide_loss[1]) <= (wide ? 65536.0 : ROUNDINGS) * eps * wide_loss[1])) {
+        status = bt_error(BT_STATUS_INTERNAL, "loss %.17g, one rank has %.17g", wide_loss[0],
+                          wide_loss[1]);
+    }
+    close_gpt(&part);
+    close_gpt(&whole);
+    return status;
+}
+
+static void run_all(how with, int ranks)
+{
+    rank_result results[RANKS_MAX];
+    run_ranks(RANKS_THREADS, ranks, timeout_ns, agrees, &with, results);
+    for (int rank = 0; rank < ranks; ++rank) {
+        if (results[rank].ended || results[rank].status != BT_OK) {
+            fail_msg("%lld heads, rank %d of %d: %s", (long long)with.heads, rank, ranks,
+                     results[rank].message);
+        }
+    }
+}
+
+static void every_degree_agrees_with_one_rank(void **state)
+{
+    (void)state;
+    static const int degrees[] = {1, 2, 3, 4, 8};
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; ++i) {
+        // 12 heads on 8 ranks: four ranks have two
+        run_all((how){.heads = 12, .width = 24, .master = BT_F64, .compute = BT_F64}, degrees[i]);
+        run_all((how){.heads = 12, .width = 48, .master = BT_F32, .compute = BT_F32}, degrees[i]);
+    }
+    run_all((how){.heads = 4, .width = 64, .master = BT_F32, .compute = BT_BF16}, 2);
+}
+
+static void recomputation_and_delays_change_nothing(void **state)
+{
+    (void)state;
+    for (int mode = BT_RECOMPUTE_NONE; mode <= BT_RECOMPUTE_BLOCK; ++mode) {
+        run_all((how){.heads = 4,
+                      .width = 32,
+                      .master = BT_F64,
+                      .compute = BT_F64,
+                      .recompute = (bt_recompute_mode)mode,
+                      .slow_seed = 5},
+                2);
+    }
+}
+
+static bt_status opens(bt_group *group, void *argument, rank_result *result)
+{
+    gpt part = {.loss = NULL};
+    (void)result;
+    bt_status status = open_gpt(&part, argument, group);
+    close_gpt(&part);
+    return status;
+}
+
+static void more_ranks_than_heads_are_refused(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    how with = {.heads = 2, .width = 16, .master = BT_F32, .compute = BT_F32};
+    run_ranks(RANKS_THREADS, 4, timeout_ns, opens, &with, results);
+    for (int rank = 0; rank < 4; ++rank) {
+        assert_int_equal(results[rank].status, BT_STATUS_INVALID_ARGUMENT);
+        assert_non_null(strstr(results[rank].message, "train.mesh.tensor is 4, and model.heads 2"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_degree_agrees_with_one_rank),
+        cmocka_unit_test(recomputation_and_delays_change_nothing),
+        cmocka_unit_test(more_ranks_than_heads_are_refused),
+    };
+    return cmocka_run_group_tests_name("dist.tensor_parallel", tests, NULL, NULL);
+}
