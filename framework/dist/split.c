@@ -14,7 +14,8 @@ static const bt_group_backend part_backend = {.name = "part", BT_CPU_COLLECTIVES
 
 static bool is_before(const choice *all, int a, int b)
 {
-    return all[a].key < all[b].key || (all[a].key == all[b].key && a < b);
+    const int32_t left = all[a].key, right = all[b].key;
+    return left < right || (left == right && a < b);
 }
 
 // The ranks of one colour in the order of their keys. Shapes  members [count of the colour]

@@ -185,9 +185,10 @@ typedef struct shard_loss {
 
 static void release(shard_loss *s)
 {
-    bt_tensor *const all[] = {s->mine,  s->owner, s->loss, s->lse,       s->gathered,
-                              s->table, s->rest,  s->mean, s->inv_count, s->bad_row};
-    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    enum { TENSORS = 10 };
+    bt_tensor *const all[TENSORS] = {s->mine,  s->owner, s->loss, s->lse,       s->gathered,
+                                     s->table, s->rest,  s->mean, s->inv_count, s->bad_row};
+    for (int i = 0; i < TENSORS; ++i) {
         bt_tensor_release(all[i]);
     }
 }
@@ -262,8 +263,10 @@ typedef struct columns {
 
 static void columns_release(columns *c)
 {
-    bt_tensor *const all[] = {c->x, c->counts, c->known, c->own, c->mine, c->others, c->owner};
-    for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
+    enum { TENSORS = 7 };
+    bt_tensor *const all[TENSORS] = {c->x,    c->counts, c->known, c->own,
+                                     c->mine, c->others, c->owner};
+    for (int i = 0; i < TENSORS; ++i) {
         bt_tensor_release(all[i]);
     }
 }
