@@ -3,7 +3,7 @@
 // A row that names none serves every call of its type. Plain attention is causal or full, of a
 // sequence to itself: one head of keys a query head, no window, documents, dropout or accumulation.
 // For `bt-bench list kernels`.
-BT_ACCEPTS(bt_copy_cuda_accepts, "equal types, f32 <-> bf16, u16 to i32; any strides")
+BT_ACCEPTS(bt_copy_cuda_accepts, "equal types, f32 <-> bf16, f32 <-> i32, u16 to i32; any strides")
 BT_ACCEPTS(bt_reduce_sum_cpu_accepts, "y of the same type")
 BT_ACCEPTS(bt_reduce_sum_cpu_bf16_accepts, "y bf16 or f32")
 BT_ACCEPTS(bt_reduce_sum_cuda_accepts, "y of the same type or f32")

@@ -7,7 +7,7 @@
 //   transpose  tiles through shared memory, where x is contiguous along another dimension; on both
 //              sides a thread touches P elements at a time, 4 bytes' worth of the smaller type,
 //              where strides and alignment allow it
-// Types    any to itself; f32 <-> bf16 (round to nearest even); u16 -> i32
+// Types    any to itself; f32 <-> bf16 (round to nearest even); u16 -> i32; i32 <-> f32
 // Cost     reads and writes each element once; bound by HBM
 // Errors   accepts() is false for other pairs of types
 #include "kernels/cuda/cuda.cuh"
@@ -328,7 +328,8 @@ bool bt_copy_cuda_accepts(const bt_device *device, const void *args)
     bt_dtype x = copy->x_dtype;
     bt_dtype y = copy->y_dtype;
     return x == y || (x == BT_F32 && y == BT_BF16) || (x == BT_BF16 && y == BT_F32) ||
-           (x == BT_U16 && y == BT_I32);
+           (x == BT_U16 && y == BT_I32) || (x == BT_I32 && y == BT_F32) ||
+           (x == BT_F32 && y == BT_I32);
 }
 
 bt_status bt_copy_cuda(const bt_launch *launch, const void *args)
@@ -342,6 +343,12 @@ bt_status bt_copy_cuda(const bt_launch *launch, const void *args)
     }
     if (copy->x_dtype == BT_U16 && copy->y_dtype == BT_I32) {
         return run<uint16_t, int32_t>(launch, copy);
+    }
+    if (copy->x_dtype == BT_I32 && copy->y_dtype == BT_F32) {
+        return run<int32_t, float>(launch, copy);
+    }
+    if (copy->x_dtype == BT_F32 && copy->y_dtype == BT_I32) {
+        return run<float, int32_t>(launch, copy);
     }
     switch (bt_dtype_size(copy->x_dtype)) {
     case 1:

@@ -283,11 +283,9 @@ static void copy_with(bt_dtype x_type, bt_dtype y_type, const struct copy_shape 
 static void copy(void **state)
 {
     (void)state;
-    static const bt_dtype pairs[][2] = {{BT_F32, BT_F32},
-                                        {BT_BF16, BT_BF16},
-                                        {BT_F32, BT_BF16},
-                                        {BT_BF16, BT_F32},
-                                        {BT_I32, BT_I32}};
+    static const bt_dtype pairs[][2] = {{BT_F32, BT_F32},  {BT_BF16, BT_BF16}, {BT_F32, BT_BF16},
+                                        {BT_BF16, BT_F32}, {BT_I32, BT_I32},   {BT_I32, BT_F32},
+                                        {BT_F32, BT_I32}};
     for (size_t pair = 0; pair < sizeof pairs / sizeof pairs[0]; ++pair) {
         for (size_t i = 0; i < sizeof copy_shapes / sizeof copy_shapes[0]; ++i) {
             for (int64_t off = 0; off < 2; ++off) {
