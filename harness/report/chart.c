@@ -169,7 +169,9 @@ void bt_chart_write(const chart *from, bool first, bt_str *out)
         "aria-label=\"%s over steps; the raw tables hold the numbers\"><svg viewBox=\"0 0 "
         "%d %d\" preserveAspectRatio=none>",
         kind->id, kind->title, note,
-        has_band(from) ? "; band: smallest to largest of the rounds, line: median" : "",
+        !has_band(from) ? ""
+        : note[0]       ? "; band: smallest to largest of the rounds, line: median"
+                        : "band: smallest to largest of the rounds, line: median",
         kind->title, VIEW_W, VIEW_H);
     bt_chart_write_paths(from, out);
     bt_str_append(out, "</svg>");

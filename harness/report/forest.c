@@ -242,8 +242,8 @@ static const struct {
      "% "
      "interval. It shows and decides nothing."},
     {"runs", "Run against run",
-     "How many times faster than the same case in the first run. Intervals come from the steps "
-     "of one round a case: they show, they do not decide."},
+     "Time over that of the same case in the first run: below 1 is faster. Intervals come from the "
+     "steps of one round a case: they show, they do not decide."},
 };
 
 static void write_title(const ratio_list *list, bt_str *out)

@@ -90,12 +90,14 @@ static void open_number(bt_str *out, const char *name, const char *number, const
 
 static void close_number(bt_str *out) { bt_str_append(out, "</small></dd></div>\n"); }
 
+// Equal rounds have no interval worth reading, and few rounds have none.
+static bool has_interval(const bt_metric_value *value) { return value->high > value->low; }
+
 static void open_metric(bt_str *out, const char *name, bt_unit unit, const bt_metric_value *value)
 {
     bt_text number, interval;
-    bool spread = value->high > value->low; // equal rounds have no interval worth reading
-    bt_format_interval(unit, value->value, spread ? value->low : (double)NAN, value->high, &number,
-                       &interval);
+    const double low = has_interval(value) ? value->low : (double)NAN;
+    bt_format_interval(unit, value->value, low, value->high, &number, &interval);
     open_number(out, name, number.text, interval.text);
 }
 
@@ -106,10 +108,10 @@ static void write_one_case(const report_set *set, bt_str *out)
     const bt_metric_value *val = &metrics[BT_METRIC_VAL_LOSS];
     const bt_metric_value *time = &metrics[BT_METRIC_STEP_TIME];
     open_metric(out, "Speed", BT_UNIT_TOKENS_PER_S, &metrics[BT_METRIC_TOKENS_PER_S]);
-    bt_str_format(out, "a step %s, %s of %s%s; 95 %% interval",
-                  bt_format_value(BT_UNIT_NS, time->value).text,
+    bt_str_format(out, "a step %s, %s of %s%s%s", bt_format_value(BT_UNIT_NS, time->value).text,
                   item->round_count > 1 ? "median" : "mean", bt_format_count(time->count).text,
-                  item->round_count > 1 ? " rounds" : "");
+                  item->round_count > 1 ? " rounds" : "",
+                  has_interval(&metrics[BT_METRIC_TOKENS_PER_S]) ? "; 95 % interval" : "");
     close_number(out);
     open_metric(out, "Loss", BT_UNIT_NATS, &metrics[BT_METRIC_LOSS_LAST]);
     bt_str_format(out, "from %s",
@@ -221,8 +223,8 @@ static bt_status write_shares(const report_set *set, bt_str *out)
     if (status == BT_OK && count > 0) {
         bt_metric_value middle = {stats.median, stats.low, stats.high, count};
         open_metric(out, "Share of copy bandwidth", BT_UNIT_SHARE, &middle);
-        bt_str_format(out, "median of %lld cases that memory bounds; 95 %% interval",
-                      (long long)count);
+        bt_str_format(out, "median of %lld memory-bound case%s%s", (long long)count,
+                      count == 1 ? "" : "s", has_interval(&middle) ? "; 95 % interval" : "");
         close_number(out);
         open_metric(out, "Lowest share", BT_UNIT_SHARE,
                     &lowest->summary.metrics[BT_METRIC_COPY_SHARE]);

@@ -157,13 +157,13 @@ static bt_status write_series(const index_page *page, const bt_store_point *poin
         (void)snprintf(change, sizeof change, "%+.1f %%", 100 * (last / values[runs - 2] - 1));
     }
     open_row(0, words, 4, "", points->suite, out);
-    bt_html(out, "<th scope=row>%s<td class=plot-cell>", points->name);
+    bt_html(out, "<th scope=row>%s", points->name);
+    bt_str_format(out, "<td class=n data-v=%.17g>%s<td class=n>%s<td class=plot-cell>", last,
+                  bt_format_value(unit, last).text, change);
     write_spark(values, runs, label, out);
-    bt_str_format(out,
-                  "<td class=n data-v=%.17g>%s<td class=n>%s<td class=n>%lld<td class=n>"
-                  "<a href=\"#run-%lld\">%lld</a>",
-                  last, bt_format_value(unit, last).text, change, (long long)runs,
-                  (long long)points[count - 1].run, (long long)points[count - 1].run);
+    bt_str_format(out, "<td class=n>%lld<td class=n><a href=\"#run-%lld\">%lld</a>",
+                  (long long)runs, (long long)points[count - 1].run,
+                  (long long)points[count - 1].run);
     write_text(points->suite, out);
     write_text(points->system, out);
     bt_str_append(out, "\n");
@@ -179,8 +179,8 @@ static bt_status write_cases(const index_page *page, bt_str *out)
                        "case with the same settings on machines with equal hard facts; 'bt-bench "
                        "history CASE' says where it changed.</p>\n"
                        "<div class=scroll><table data-name=cases><thead><tr><th>case"
-                       "<th class=axis-head>runs, oldest to newest<th class=n>last"
-                       "<th class=n>against the one before<th class=n>runs<th class=n>last run"
+                       "<th class=n>last<th class=n>change<th class=axis-head>runs, oldest to "
+                       "newest<th class=n>runs<th class=n>last run"
                        "<th>suite<th>system</thead><tbody>\n");
     for (int64_t from = 0, to = 0; from < page->points.count; from = to) {
         for (to = from; to < page->points.count && same_series(&points[from], &points[to]); ++to) {

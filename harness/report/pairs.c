@@ -134,7 +134,7 @@ static bt_status name_in_run(report_set *set, const report_case *item, const cha
     return bt_keep_str(&set->arena, &text, name);
 }
 
-// Each later run against the first: the time of the same case there by its own.
+// Each later run against the first: its time over that of the same case there.
 bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
 {
     int64_t count = 0;
@@ -152,9 +152,9 @@ bt_status bt_ratios_of_runs(report_set *set, ratio_list *list)
         const bt_metric_value *was = &base->summary.metrics[metric];
         ratio_row *row = &rows[count++];
         *row = (ratio_row){.metric = "",
-                           .ratio = was->value / now->value,
-                           .low = was->low / now->high,
-                           .high = was->high / now->low,
+                           .ratio = now->value / was->value,
+                           .low = now->low / was->high,
+                           .high = now->high / was->low,
                            .mark = (double)NAN,
                            .band_low = (double)NAN,
                            .band_high = (double)NAN,

@@ -119,7 +119,15 @@ static bool is_concerned(const ratio_list *list, const cJSON *claims, const char
 
 static void write_conditions(const ratio_list *list, const bt_json_doc *claims, bt_str *out)
 {
-    const cJSON *conditions = NULL;
+    const cJSON *conditions = NULL, *paper = bt_json_get(claims->root, "paper"),
+                *title = bt_json_get(claims->root, "title"),
+                *url = bt_json_get(claims->root, "url");
+    if (cJSON_IsString(paper) && cJSON_IsString(title) && cJSON_IsString(url) &&
+        strncmp(url->valuestring, "https://", 8) == 0 && !strpbrk(url->valuestring, "()<> \n")) {
+        bt_markdown(out, "- the paper: [%s, %s]", title->valuestring, paper->valuestring);
+        bt_str_format(out, "(%s); the first part of a claim's name is the table there\n",
+                      url->valuestring);
+    }
     cJSON_ArrayForEach(conditions, bt_json_get(claims->root, "conditions"))
     {
         const cJSON *name = bt_json_get(conditions, "name"),

@@ -226,7 +226,8 @@ bt_status bt_ratios_read(report_set *set)
     if (set->run_count > 1) {
         ratio_list *list = new_list(set, NULL, "runs");
         list->base = "the first run";
-        list->other = "the others";
+        list->other = "later runs";
+        list->more_is_slower = true;
         BT_TRY(bt_ratios_of_runs(set, list));
         keep_list(set, list);
     }

@@ -262,7 +262,7 @@ static void write_point(const report_set *set, const roofline *self, const roofl
 {
     double x = bt_roofline_across(self, at->intensity), y = bt_roofline_up(self, at->rate);
     bt_str_format(out, "<a class=\"pt m%d%s%s\" style=\"left:%.2f%%;bottom:%.2f%%\" href=\"#",
-                  at->series, x > 60.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
+                  at->series, x > 50.0 ? " left" : "", y > 80.0 ? " below" : "", x, y);
     bt_html_case_id(out, set, at->item);
     bt_html(out, "\"><span>%s", at->item->label);
     bt_str_format(out, ": %s at %.3g FLOP a byte",

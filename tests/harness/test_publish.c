@@ -74,7 +74,9 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
     int64_t run = record_claims();
     bt_json_doc claims;
     static const char text[] =
-        "{\"conditions\": [{\"name\": \"kernel\", \"text\": \"One RTX 6000 Ada\"},"
+        "{\"paper\": \"arXiv 2606.24780\", \"title\": \"BluTrain\","
+        " \"url\": \"https://arxiv.org/abs/2606.24780\","
+        " \"conditions\": [{\"name\": \"kernel\", \"text\": \"One RTX 6000 Ada\"},"
         " {\"name\": \"other\", \"text\": \"never met\"}],"
         " \"claims\": [{\"id\": \"B.1.forward.f32.1024x768\", \"conditions\": \"kernel\"},"
         " {\"id\": \"B.1\", \"conditions\": \"other\"}]}";
@@ -89,6 +91,8 @@ static void a_replication_has_verdicts_plots_and_how_to_rerun(void **state)
     assert_null(strstr(readme, "| needs two GPUs |")); // one line for all of them, no rows
     assert_has(readme, "![ratios with their intervals](ratios-replicate-1.svg)");
     assert_has(readme, "- the paper (kernel): One RTX 6000 Ada");
+    assert_has(readme,
+               "- the paper: [BluTrain, arXiv 2606.24780](https://arxiv.org/abs/2606.24780); ");
     assert_null(strstr(readme, "never met"));
     assert_has(readme, "- here: NVIDIA H200; gpu.driver 580.159");
     assert_has(readme, "git checkout 3f50b31c\n./bt-bench run suites/kernels/all --rounds 8\n");

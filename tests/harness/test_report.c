@@ -269,7 +269,7 @@ static void page_is_whole_and_refers_to_nothing_outside(void **state)
     assert_has(text, "default-src 'none'");
     assert_has(text, "id=\"c0-step-7\"");
     assert_has(text, "<td>580.159<td>570.1<td>soft"); // what differs
-    assert_has(text, ">2.00x</b>");
+    assert_has(text, ">0.500x</b>");
     assert_int_equal(count_of(text, "<figure"), 3);
     assert_int_equal(count_of(text, "{{"), 0);
     assert_null(strstr(text, "src=\"http"));
