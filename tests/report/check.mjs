@@ -1,7 +1,8 @@
-// tests/report/check.mjs MAKE_REPORT [TEXT] - the report page in a real browser
+// tests/report/check.mjs MAKE_REPORT [GROUP [TEXT]] - the report page in a real browser
 //
 // Makes reports of made-up runs with tests/report/make_report.c and checks what a reader would, in
-// the files check_*.mjs beside this one; TEXT: only checks whose name contains it. In every page
+// the files check_GROUP.mjs beside this one, all of them without GROUP; TEXT: only checks whose name
+// contains it. In every page
 // that is opened nothing may be logged, thrown or asked of the network.
 // Exit 0, 1 with what failed, 77 when there is no browser.
 import { launch, Pages } from "./browser.mjs";
@@ -10,10 +11,11 @@ import { checks as page } from "./check_page.mjs";
 import { checks as plots } from "./check_plots.mjs";
 import { checks as speed } from "./check_speed.mjs";
 
-const [makeReport, wanted = ""] = process.argv.slice(2);
+const [makeReport, group, wanted = ""] = process.argv.slice(2);
+const groups = { page, plots, access, speed };
 const browser = await launch();
 const pages = new Pages(browser, makeReport);
-const all = { ...page, ...plots, ...access, ...speed };
+const all = group ? groups[group] : Object.assign({}, ...Object.values(groups));
 
 let failed = 0;
 for (const [name, check] of Object.entries(all).filter(([name]) => name.includes(wanted))) {

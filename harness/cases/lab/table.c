@@ -1,8 +1,7 @@
-// harness/cases/lab/table.c - times of many kernel cases in one process, for whoever tunes kernels
+// harness/cases/lab/table.c - times of the kernel cases of a suite in one process, to tune kernels
 //
-// A line of standard input is a case: op shape dtype direction (f32, bf16, tf32; forward,
-// backward). A line of output has the kernel that served it and, per condition of the cache, the
-// median time and the share of a large copy's bandwidth:
+// A line of output is a case: the kernel that served it and, per condition of the cache, the median
+// time and the share of a large copy's bandwidth. The suite's own cache mode is not looked at:
 //   cold   a scrub of twice the cache by reading before each sample: no lines to be written back
 //   dirty  the same by writing, as many benchmarks do
 //   graph  many calls over rotating operands in one graph
@@ -10,7 +9,8 @@
 // 1995), the better of plain and non-temporal stores; it is taken again before each case, since a
 // shared machine changes.
 // Nothing is checked: `bt-bench run suites/kernels/...` does that, at a process per case.
-//   lab_table [cuda|cpu [samples]] < cases
+//   lab_table SUITE [PROFILE [FILTER [SAMPLES [add]]]]    "" for a default; add: gradients are
+//                                                         added to what is in their memory
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@
 
 #include "framework/base/clock.h"
 #include "harness/cases/kernel.h"
+#include "harness/plan/plan.h"
 #include "harness/stats/stats.h"
 
 #define SAMPLES_DEFAULT 21
@@ -38,6 +39,7 @@ typedef struct table {
     void *scrub;
     size_t scrub_bytes;
     int samples;
+    bool accumulate;
     double ceiling; // bytes per ns of a large copy, 0 until known
 } table;
 
@@ -171,6 +173,12 @@ static uint64_t operand_bytes(const bt_kernel_body *body)
     return bytes;
 }
 
+static void set_args(const table *self, kernel_run *run, kernel_call *call)
+{
+    run->body.args(&run->body, run->body.rows, call->at, false, self->accumulate, &call->items,
+                   &call->args);
+}
+
 // A call with copies of another's operands.
 static void clone_call(table *self, kernel_run *run, const kernel_call *from, kernel_call *call)
 {
@@ -182,7 +190,7 @@ static void clone_call(table *self, kernel_run *run, const kernel_call *from, ke
         check(self->device.backend->copy(&self->device, call->at[i], from->at[i], size_bytes,
                                          BT_COPY_DEVICE_TO_DEVICE, self->stream));
     }
-    run->body.args(&run->body, run->body.rows, call->at, false, false, &call->items, &call->args);
+    set_args(self, run, call);
     call->launch = from->launch;
     if (from->workspace) {
         check(bt_pool_alloc(self->pool, from->launch.workspace_bytes, self->stream, "workspace",
@@ -203,6 +211,7 @@ static void time_case(table *self, const char *line, kernel_run *run, double byt
         exit(1);
     }
     check(bt_kernel_call_make(run, &run->calls[run->call_count++]));
+    set_args(self, run, &run->calls[0]);
     while (run->call_count < copies) {
         clone_call(self, run, &run->calls[0], &run->calls[run->call_count]);
         ++run->call_count;
@@ -231,56 +240,72 @@ static void time_case(table *self, const char *line, kernel_run *run, double byt
     free(run->calls);
 }
 
-static void run_case(table *self, const char *line)
+static void run_case(table *self, const cJSON *item)
 {
-    char op[64], shape[64], dtype[16], direction[16], text[320];
-    if (sscanf(line, "%63s %63s %15s %15s", op, shape, dtype, direction) != 4 || op[0] == '#') {
-        return;
-    }
-    (void)snprintf(text, sizeof text,
-                   "{\"op\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"direction\":\"%s\"}", op,
-                   shape, dtype, direction);
-    cJSON *kernel = cJSON_Parse(text);
+    const cJSON *kernel = bt_json_get(item, "kernel"), *op = bt_json_get(kernel, "op");
     kernel_run run = {.seed = 1, .device = &self->device, .pool = self->pool};
     run.stream = self->stream;
     bt_kernel_case_op which;
-    if (!kernel || !bt_kernel_case_op_parse(op, &which)) {
-        printf("%-46s no such case\n", line);
-    } else {
+    if (cJSON_IsString(op) && bt_kernel_case_op_parse(op->valuestring, &which)) {
         check(bt_kernel_body_make(kernel, &run.body));
-        time_case(self, line, &run,
+        time_case(self, bt_json_get(item, "name")->valuestring, &run,
                   bt_kernel_bytes(which, run.body.backward, &run.body.shape,
                                   (int)bt_dtype_size(run.body.dtype)));
     }
-    cJSON_Delete(kernel);
+}
+
+static void open_device(table *self, const char *name)
+{
+    check(bt_device_open(name, 0, &self->device));
+    const bt_backend *backend = self->device.backend;
+    check(backend->stream_create(&self->device, false, &self->stream));
+    check(bt_pool_create(&self->device, 0, &self->pool));
+    check(backend->event_create(&self->device, &self->start));
+    check(backend->event_create(&self->device, &self->stop));
+    self->scrub_bytes = 2 * (size_t)bt_kernel_cache_bytes(&self->device);
+    check(bt_pool_alloc(self->pool, self->scrub_bytes, self->stream, "scrub", &self->scrub));
+    scrub_cache(self, true);
+}
+
+static void close_device(table *self)
+{
+    const bt_backend *backend = self->device.backend;
+    backend->event_destroy(&self->device, self->start);
+    backend->event_destroy(&self->device, self->stop);
+    bt_pool_free(self->pool, self->scrub);
+    bt_pool_destroy(self->pool);
+    backend->stream_destroy(&self->device, self->stream);
+    bt_device_close(&self->device);
+}
+
+static const char *word_of(int argc, char **argv, int index)
+{
+    return argc > index && *argv[index] ? argv[index] : NULL;
 }
 
 int main(int argc, char **argv)
 {
-    table self = {.samples = argc > 2 ? atoi(argv[2]) : SAMPLES_DEFAULT};
-    if (self.samples < 3 || self.samples > SAMPLES_MOST) {
+    const char *samples = word_of(argc, argv, 4);
+    table self = {.samples = samples ? atoi(samples) : SAMPLES_DEFAULT,
+                  .accumulate = word_of(argc, argv, 5) != NULL};
+    if (argc < 2 || self.samples < 3 || self.samples > SAMPLES_MOST) {
+        (void)fprintf(stderr, "usage: lab_table SUITE [PROFILE [FILTER [SAMPLES [add]]]]\n");
         return 2;
     }
-    check(bt_device_open(argc > 1 ? argv[1] : "cuda", 0, &self.device));
-    const bt_backend *backend = self.device.backend;
-    check(backend->stream_create(&self.device, false, &self.stream));
-    check(bt_pool_create(&self.device, 0, &self.pool));
-    check(backend->event_create(&self.device, &self.start));
-    check(backend->event_create(&self.device, &self.stop));
-    self.scrub_bytes = 2 * (size_t)bt_kernel_cache_bytes(&self.device);
-    check(bt_pool_alloc(self.pool, self.scrub_bytes, self.stream, "scrub", &self.scrub));
-    scrub_cache(&self, true);
-    run_case(&self, "copy 8192x8192 f32 forward");
-    char line[256];
-    while (fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = '\0';
-        run_case(&self, line);
+    const bt_plan_options options = {
+        .profile = word_of(argc, argv, 2), .filter = word_of(argc, argv, 3), .seed = -1};
+    bt_suite suite;
+    bt_machine machine;
+    bt_plan plan;
+    check(bt_suite_load(argv[1], &suite));
+    check(bt_machine_look(&machine));
+    check(bt_plan_make(&suite, &options, &machine, &plan));
+    open_device(&self, plan.device);
+    for (int64_t i = 0; i < plan.case_count; ++i) {
+        run_case(&self, bt_plan_case(&plan, i));
     }
-    backend->event_destroy(&self.device, self.start);
-    backend->event_destroy(&self.device, self.stop);
-    bt_pool_free(self.pool, self.scrub);
-    bt_pool_destroy(self.pool);
-    backend->stream_destroy(&self.device, self.stream);
-    bt_device_close(&self.device);
+    close_device(&self);
+    bt_plan_release(&plan);
+    bt_suite_release(&suite);
     return 0;
 }
