@@ -54,8 +54,6 @@ static bool passes(const char *name, size_t length)
     return is_allowed(name, length);
 }
 
-bool bt_child_env_passes(const char *name) { return passes(name, strlen(name)); }
-
 bt_status bt_child_env_make(const char ***out)
 {
     size_t count = 0, kept = 0;

@@ -2,13 +2,8 @@
 #ifndef BT_HARNESS_RUN_CHILD_ENV_H
 #define BT_HARNESS_RUN_CHILD_ENV_H
 
-#include <stdbool.h>
-
 #include "framework/base/status.h"
 
-// Whether a worker gets the variable of this name. A name that looks like a secret never passes,
-// whatever allows it.
-bool bt_child_env_passes(const char *name);
 // The entries "NAME=value" of this process that a worker gets, with a NULL behind the last.
 // Owns    *out: the caller, bt_mem_free; the entries are borrowed from this process
 BT_CHECKED bt_status bt_child_env_make(const char ***out);

@@ -21,16 +21,6 @@ typedef struct estimate {
     bool known;                  // at least two finite values a side
 } estimate;
 
-const char *bt_outcome_name(bt_outcome outcome)
-{
-    static const char *const names[] = {
-#define BT_OUTCOME_TEXT(name, word) word,
-        BT_OUTCOME_LIST(BT_OUTCOME_TEXT)
-#undef BT_OUTCOME_TEXT
-    };
-    return (unsigned)outcome < BT_OUTCOME_COUNT ? names[outcome] : "?";
-}
-
 bt_decision_rule bt_decision_rule_of(double tolerance, int64_t family)
 {
     return (bt_decision_rule){.tolerance = tolerance,
@@ -55,16 +45,6 @@ void bt_decision_rule_limit(bt_decision_rule *rule, int64_t rounds_max)
     }
     rule->looks[kept] = most;
     rule->look_count = kept + 1;
-}
-
-const char *bt_doubt_name(bt_doubt doubt)
-{
-    static const char *const names[] = {
-#define BT_DOUBT_TEXT(name, word) word,
-        BT_DOUBT_LIST(BT_DOUBT_TEXT)
-#undef BT_DOUBT_TEXT
-    };
-    return (unsigned)doubt < BT_DOUBT_COUNT ? names[doubt] : "?";
 }
 
 double bt_blind_share(int64_t rounds) { return rounds > 3 ? 3.0 / (double)rounds : 1.0; }

@@ -51,21 +51,13 @@
 
 #define BT_LOOKS_MAX 8
 
-// X(enumerator, word)
-#define BT_OUTCOME_LIST(X)                                                                         \
-    X(SAME, "SAME")                                                                                \
-    X(FASTER, "FASTER")                                                                            \
-    X(SLOWER, "SLOWER")                                                                            \
-    X(INCONCLUSIVE, "INCONCLUSIVE")
-
 typedef enum bt_outcome {
-#define BT_OUTCOME_ENUM(name, word) BT_OUTCOME_##name,
-    BT_OUTCOME_LIST(BT_OUTCOME_ENUM)
-#undef BT_OUTCOME_ENUM
-        BT_OUTCOME_COUNT
+    BT_OUTCOME_SAME,
+    BT_OUTCOME_FASTER,
+    BT_OUTCOME_SLOWER,
+    BT_OUTCOME_INCONCLUSIVE,
+    BT_OUTCOME_COUNT
 } bt_outcome;
-
-const char *bt_outcome_name(bt_outcome outcome);
 
 typedef struct bt_decision_rule {
     double tolerance;   // share: 0.01 is 1 %
@@ -84,20 +76,8 @@ bt_decision_rule bt_decision_rule_of(double tolerance, int64_t family);
 // 2, so --rounds-max 12 looks at 8 and 12.
 void bt_decision_rule_limit(bt_decision_rule *rule, int64_t rounds_max);
 
-// X(enumerator, word): why a SAME was turned into INCONCLUSIVE
-#define BT_DOUBT_LIST(X)                                                                           \
-    X(NONE, "")                                                                                    \
-    X(BAD_ROUND, "bad round")                                                                      \
-    X(MIXTURE, "mixture")
-
-typedef enum bt_doubt {
-#define BT_DOUBT_ENUM(name, word) BT_DOUBT_##name,
-    BT_DOUBT_LIST(BT_DOUBT_ENUM)
-#undef BT_DOUBT_ENUM
-        BT_DOUBT_COUNT
-} bt_doubt;
-
-const char *bt_doubt_name(bt_doubt doubt);
+// Why a SAME was turned into INCONCLUSIVE.
+typedef enum bt_doubt { BT_DOUBT_NONE, BT_DOUBT_BAD_ROUND, BT_DOUBT_MIXTURE } bt_doubt;
 
 typedef struct bt_decision {
     bt_outcome outcome;

@@ -17,15 +17,7 @@ static const char *const tiers[] = {
 #undef TIER_WORD
 };
 
-static const char *const words[] = {
-#define LOSS_WORD(name, word) word,
-    BT_LOSS_WORD_LIST(LOSS_WORD)
-#undef LOSS_WORD
-};
-
 const char *bt_loss_tier_name(bt_loss_tier tier) { return tiers[tier]; }
-
-const char *bt_loss_word_name(bt_loss_word word) { return words[word]; }
 
 bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier)
 {

@@ -22,11 +22,6 @@
 // X(enumerator, word)
 #define BT_LOSS_TIER_LIST(X)                                                                       \
     X(BITWISE, "bitwise") X(NUMERIC, "numeric") X(STATISTICAL, "statistical")
-#define BT_LOSS_WORD_LIST(X)                                                                       \
-    X(PASS, "PASS")                                                                                \
-    X(FAIL, "FAIL")                                                                                \
-    X(INCONCLUSIVE, "INCONCLUSIVE")                                                                \
-    X(CONSISTENT, "CONSISTENT") /* one seed: not shown to be equal, not shown to differ */
 
 typedef enum bt_loss_tier {
 #define BT_LOSS_TIER_ENUM(name, word) BT_LOSS_TIER_##name,
@@ -36,15 +31,15 @@ typedef enum bt_loss_tier {
 } bt_loss_tier;
 
 typedef enum bt_loss_word {
-#define BT_LOSS_WORD_ENUM(name, word) BT_LOSS_##name,
-    BT_LOSS_WORD_LIST(BT_LOSS_WORD_ENUM)
-#undef BT_LOSS_WORD_ENUM
-        BT_LOSS_WORD_COUNT
+    BT_LOSS_PASS,
+    BT_LOSS_FAIL,
+    BT_LOSS_INCONCLUSIVE,
+    BT_LOSS_CONSISTENT, // one seed: not shown to be equal, not shown to differ
+    BT_LOSS_WORD_COUNT
 } bt_loss_word;
 
 const char *bt_loss_tier_name(bt_loss_tier tier);
 bool bt_loss_tier_parse(const char *name, bt_loss_tier *tier);
-const char *bt_loss_word_name(bt_loss_word word);
 
 typedef struct bt_loss_curve {
     const bt_store_step *steps; // [count] ascending; step, loss and tokens are looked at

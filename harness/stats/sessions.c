@@ -4,16 +4,6 @@
 #include <math.h>
 #include <stddef.h>
 
-const char *bt_advisory_name(bt_advisory advisory)
-{
-    static const char *const names[] = {
-#define ADVISORY_NAME(name, word) word,
-        BT_ADVISORY_LIST(ADVISORY_NAME)
-#undef ADVISORY_NAME
-    };
-    return (unsigned)advisory < BT_ADVISORY_COUNT ? names[advisory] : "?";
-}
-
 // One side in numbers.
 typedef struct summary {
     double mean;           // of session means

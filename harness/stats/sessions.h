@@ -33,20 +33,12 @@ typedef struct bt_sessions {
     int64_t count;         // sessions
 } bt_sessions;
 
-// X(enumerator, word in JSON): why a result is advisory
-#define BT_ADVISORY_LIST(X)                                                                        \
-    X(NONE, "")                                                                                    \
-    X(FEW_SESSIONS, "few sessions")                                                                \
-    X(OTHER_CARD, "another card")
-
+// Why a result is advisory.
 typedef enum bt_advisory {
-#define BT_ADVISORY_ENUM(name, word) BT_ADVISORY_##name,
-    BT_ADVISORY_LIST(BT_ADVISORY_ENUM)
-#undef BT_ADVISORY_ENUM
-        BT_ADVISORY_COUNT
+    BT_ADVISORY_NONE,
+    BT_ADVISORY_FEW_SESSIONS,
+    BT_ADVISORY_OTHER_CARD
 } bt_advisory;
-
-const char *bt_advisory_name(bt_advisory advisory);
 
 typedef struct bt_session_decision {
     bt_decision decision; // advisory: INCONCLUSIVE; its next_rounds is 0

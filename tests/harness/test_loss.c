@@ -114,9 +114,8 @@ static void expect(bt_loss_word word, int64_t step, const bt_loss_verdict *verdi
                    const char *what)
 {
     if (verdict->word != word || verdict->step != step || !verdict->reason[0]) {
-        fail_msg("%s: expected %s at step %lld, got %s at step %lld: %s", what,
-                 bt_loss_word_name(word), (long long)step, bt_loss_word_name(verdict->word),
-                 (long long)verdict->step, verdict->reason);
+        fail_msg("%s: expected %d at step %lld, got %d at step %lld: %s", what, (int)word,
+                 (long long)step, (int)verdict->word, (long long)verdict->step, verdict->reason);
     }
 }
 
@@ -564,8 +563,7 @@ static void statistical_agrees_with_worked_values(void **state)
         }
         bt_loss_check_statistical(sides[0], 4, sides[1], cases[k].candidates, &rule, &verdict);
         if (verdict.word != cases[k].word) {
-            fail_msg("margin %g: %s: %s", cases[k].margin, bt_loss_word_name(verdict.word),
-                     verdict.reason);
+            fail_msg("margin %g: %d: %s", cases[k].margin, (int)verdict.word, verdict.reason);
         }
     }
 }
@@ -580,7 +578,6 @@ static void words_have_names(void **state)
     }
     bt_loss_tier tier = BT_LOSS_TIER_COUNT;
     assert_false(bt_loss_tier_parse("exact", &tier));
-    assert_string_equal(bt_loss_word_name(BT_LOSS_CONSISTENT), "CONSISTENT");
     assert_true(bt_loss_rule_default("bf16").start > bt_loss_rule_default("fp32").start);
     assert_true(bt_loss_rule_default(NULL).start == bt_loss_rule_default("fp32").start);
 }

@@ -102,8 +102,6 @@ static void few_sessions_and_another_card_are_advisory(void **state)
         assert_true(here.decision.ratio > 1.04 && isfinite(here.decision.low));
         assert_int_equal(isnan(here.between), count == 1);
     }
-    assert_string_equal(bt_advisory_name(BT_ADVISORY_FEW_SESSIONS), "few sessions");
-    assert_string_equal(bt_advisory_name(BT_ADVISORY_OTHER_CARD), "another card");
 }
 
 static void too_few_rounds_and_values_that_are_not_finite_decide_nothing(void **state)
