@@ -134,8 +134,7 @@ static bt_status await(bt_context_ring *r, bt_context *context, int index)
     return status;
 }
 
-static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes, void **own,
-                            bt_stream *stream)
+static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes, void **own)
 {
     bt_context_ring *r = self_of(self);
     const int64_t aligned = (block_bytes + 255) / 256 * 256;
@@ -145,15 +144,14 @@ static bt_status ring_begin(void *self, bt_context *context, int64_t block_bytes
     BT_TRY(reserve(r, context, aligned));
     r->block_bytes = aligned;
     *own = slot(r, BLOCKS, slot_of(r, 0));
-    *stream = r->stream;
-    return follow(r, context);
+    return BT_OK;
 }
 
 static bt_status ring_send(void *self, bt_context *context)
 {
     bt_context_ring *r = self_of(self);
     const int size = r->ring.size;
-    (void)context;
+    BT_TRY(follow(r, context));
     if (r->rotation == BT_ROTATION_ALL_GATHER) {
         BT_TRY(bt_all_gather(r->group, slot(r, BLOCKS, r->ring.rank), slot(r, BLOCKS, 0),
                              r->block_bytes, r->stream));

@@ -18,10 +18,9 @@
 typedef struct bt_ring {
     void *self; // borrowed
     int rank, size;
-    // *own: where this rank's block is to be written, by work on *stream, which waits for what the
-    // context's stream has to do so far. block_bytes: of the largest block.
-    bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes, void **own,
-                       bt_stream *stream);
+    // *own: where this rank's block is to be written, by the context's stream: a kernel beside it
+    // would wait for the attention that follows. block_bytes: of the largest block.
+    bt_status (*begin)(void *self, bt_context *context, int64_t block_bytes, void **own);
     // The own block is written.
     bt_status (*send)(void *self, bt_context *context);
     // The block of rank (rank - step) mod size, readable until the next begin.

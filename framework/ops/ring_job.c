@@ -161,13 +161,12 @@ bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv)
     const bt_attention_shape *s = &j->shape;
     const int64_t width = bt_ring_width(j), row = qkv->shape.size[2], tokens = s->q_tokens;
     void *own = NULL;
-    bt_context beside = *j->context;
     if (j->ring->size == 1) {
         return BT_OK;
     }
     BT_TRY(j->ring->begin(j->ring->self, j->context,
                           s->batch * most_tokens(j) * width * (int64_t)bt_dtype_size(j->dtype),
-                          &own, &beside.stream));
+                          &own));
     const bt_copy_args copy = {
         .rank = 3,
         .shape = {s->batch, tokens, width},
@@ -177,7 +176,7 @@ bt_status bt_ring_send_own(const bt_ring_job *j, const bt_tensor *qkv)
         .y = own,
         .y_stride = {tokens * width, width, 1},
         .y_dtype = j->dtype};
-    BT_TRY(bt_context_launch(&beside, BT_KERNEL_COPY, j->dtype, &copy));
+    BT_TRY(bt_context_launch(j->context, BT_KERNEL_COPY, j->dtype, &copy));
     return j->ring->send(j->ring->self, j->context);
 }
 

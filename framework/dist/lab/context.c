@@ -31,8 +31,7 @@ typedef struct silent {
     void *blocks[3];
 } silent;
 
-static bt_status silent_begin(void *self, bt_context *context, int64_t block_bytes, void **own,
-                              bt_stream *stream)
+static bt_status silent_begin(void *self, bt_context *context, int64_t block_bytes, void **own)
 {
     silent *s = self;
     for (int i = 0; i < 3 && !s->blocks[i]; ++i) {
@@ -40,7 +39,6 @@ static bt_status silent_begin(void *self, bt_context *context, int64_t block_byt
                                                       &s->blocks[i]));
     }
     *own = s->blocks[0];
-    *stream = context->stream;
     return BT_OK;
 }
 
