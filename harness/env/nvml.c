@@ -49,19 +49,24 @@ void bt_nvml_close(bt_nvml *nvml)
     }
 }
 
-bool bt_nvml_first_device(const bt_nvml *nvml, const char *visible, bt_nvml_device *device)
+bool bt_nvml_visible_device(const bt_nvml *nvml, const char *visible, int ordinal,
+                            bt_nvml_device *device)
 {
     if (!visible) {
-        return nvml->by_index(0, device) == BT_NVML_OK;
+        return nvml->by_index((unsigned)ordinal, device) == BT_NVML_OK;
     }
-    char first[96];
-    (void)snprintf(first, sizeof first, "%.*s", (int)strcspn(visible, ","), visible);
-    if (strncmp(first, "GPU-", 4) == 0) {
-        return nvml->by_uuid(first, device) == BT_NVML_OK;
+    for (int i = 0; i < ordinal; ++i) {
+        visible += strcspn(visible, ",");
+        visible += *visible == ',';
+    }
+    char entry[96];
+    (void)snprintf(entry, sizeof entry, "%.*s", (int)strcspn(visible, ","), visible);
+    if (strncmp(entry, "GPU-", 4) == 0) {
+        return nvml->by_uuid(entry, device) == BT_NVML_OK;
     }
     char *end = NULL;
-    unsigned long index = strtoul(first, &end, 10);
-    bool number = end != first && !*end && first[0] != '-' && index < 1024;
+    unsigned long index = strtoul(entry, &end, 10);
+    bool number = end != entry && !*end && entry[0] != '-' && index < 1024;
     return number && nvml->by_index((unsigned)index, device) == BT_NVML_OK;
 }
 

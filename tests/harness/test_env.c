@@ -94,7 +94,7 @@ static void only_listed_variables_are_recorded(void **state)
     bt_facts_release(&facts);
 }
 
-static void first_visible_device_is_found(void **state)
+static void visible_devices_are_found(void **state)
 {
     (void)state;
     bt_nvml nvml;
@@ -102,14 +102,30 @@ static void first_visible_device_is_found(void **state)
     (void)need_fake_nvml();
     assert_true(bt_nvml_open(&nvml, &error));
     const struct {
-        const char *visible, *name; // NULL: none
-    } cases[] = {{NULL, "First"},      {"0", "First"}, {"1,0", "Second"}, {"GPU-2222", "Second"},
-                 {"GPU-3333,0", NULL}, {"", NULL},     {"-1", NULL},      {"7", NULL},
-                 {"MIG-abc", NULL},    {"1x", NULL}};
+        const char *visible;
+        int ordinal;
+        const char *name; // NULL: none
+    } cases[] = {{NULL, 0, "First"},
+                 {NULL, 1, "Second"},
+                 {NULL, 2, NULL},
+                 {"0", 0, "First"},
+                 {"0", 1, NULL},
+                 {"1,0", 0, "Second"},
+                 {"1,0", 1, "First"},
+                 {"1,0", 2, NULL},
+                 {"GPU-2222", 0, "Second"},
+                 {"0,GPU-2222", 1, "Second"},
+                 {"GPU-3333,0", 0, NULL},
+                 {"", 0, NULL},
+                 {"-1", 0, NULL},
+                 {"7", 0, NULL},
+                 {"MIG-abc", 0, NULL},
+                 {"1x", 0, NULL},
+                 {"0,", 1, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         bt_nvml_device device = NULL;
         char name[32] = "";
-        bool found = bt_nvml_first_device(&nvml, cases[i].visible, &device);
+        bool found = bt_nvml_visible_device(&nvml, cases[i].visible, cases[i].ordinal, &device);
         assert_int_equal(found, cases[i].name != NULL);
         if (found) {
             assert_int_equal(nvml.name(device, name, sizeof name), BT_NVML_OK);
@@ -326,7 +342,7 @@ int main(void)
         cmocka_unit_test(facts_are_gathered_in_order),
         cmocka_unit_test(digest_is_over_hard_facts_alone),
         cmocka_unit_test(only_listed_variables_are_recorded),
-        cmocka_unit_test(first_visible_device_is_found),
+        cmocka_unit_test(visible_devices_are_found),
         cmocka_unit_test(nvml_adds_facts),
         cmocka_unit_test(doctor_sees_who_shares_the_gpu),
         cmocka_unit_test_setup_teardown(limits_are_those_of_the_own_group, test_scratch_setup,

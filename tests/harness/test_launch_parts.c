@@ -169,6 +169,14 @@ static void gpus_must_be_there_and_of_one_model(void **state)
     assert_int_equal(bt_launch_devices(2, usable), BT_STATUS_INVALID_ARGUMENT);
     assert_non_null(
         strstr(bt_error_message(), "rank 1 would run on GPU 1, a Second; rank 0 runs on a First"));
+    // Ranks count as CUDA does, not as the driver does.
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "1,GPU-2222", 1), 0);
+    ASSERT_OK(bt_launch_devices(2, usable));
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "1", 1), 0);
+    assert_int_equal(bt_launch_devices(2, usable), BT_STATUS_UNAVAILABLE);
+    assert_string_equal(bt_error_message(), "train.mesh.data: 2 ranks need a GPU each, "
+                                            "CUDA_VISIBLE_DEVICES shows 1");
+    assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
     assert_int_equal(setenv("FAKE_NVML_ERROR", "9", 1), 0);
     assert_int_equal(bt_launch_devices(1, usable), BT_STATUS_UNAVAILABLE);
     assert_int_equal(unsetenv("FAKE_NVML_ERROR"), 0);
@@ -197,6 +205,13 @@ static void xids_are_told(void **state)
     assert_int_equal(xid, 48);
     assert_false(bt_xid_watch_next(&watch, &gpu, &xid)); // once
     bt_xid_watch_close(&watch);
+    assert_int_equal(setenv("CUDA_VISIBLE_DEVICES", "1,0", 1), 0);
+    bt_xid_watch_open(2, &watch);
+    assert_int_equal(setenv("FAKE_NVML_XID", "1:31", 1), 0);
+    assert_true(bt_xid_watch_next(&watch, &gpu, &xid));
+    assert_int_equal(gpu, 0); // the driver's 1 is the first that CUDA shows
+    bt_xid_watch_close(&watch);
+    assert_int_equal(unsetenv("CUDA_VISIBLE_DEVICES"), 0);
     assert_int_equal(unsetenv("FAKE_NVML_XID"), 0);
 }
 
