@@ -129,8 +129,8 @@ typedef struct bt_nvml {
 // 0, 0 and NVML's number. Owns  *out: the caller, bt_nvml_close
 bool bt_nvml_open(bt_nvml *out, int *error);
 void bt_nvml_close(bt_nvml *nvml);
-// The device that CUDA calls `ordinal`: that entry of CUDA_VISIBLE_DEVICES (`visible`, may be NULL).
-// False when there is none, or when it names something other than an index or a UUID.
+// The device that CUDA calls `ordinal`: that entry of CUDA_VISIBLE_DEVICES (`visible`, may be
+// NULL). False when there is none, or when it names something other than an index or a UUID.
 bool bt_nvml_visible_device(const bt_nvml *nvml, const char *visible, int ordinal,
                             bt_nvml_device *device);
 

@@ -1,11 +1,9 @@
 // harness/run/run.c - one run in the store: what it begins and ends with
 #include "harness/run/run.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "framework/base/file.h"
@@ -16,8 +14,6 @@
 #include "harness/run/child.h"
 #include "harness/run/running.h"
 #include "harness/text/format.h"
-
-enum { LOCK_POLL_MS = 200 };
 
 static void say_line(void *self, const char *line)
 {
@@ -268,47 +264,6 @@ static bt_status run_begun(bt_running *self)
     return write_report(self);
 }
 
-// Waits until no other run has the GPU; a lock that cannot be had at all holds nothing up.
-static bt_status wait_for_device(bt_running *self)
-{
-    static const struct timespec pause = {.tv_nsec = LOCK_POLL_MS * 1000000L};
-    const char *uuid = self->request->machine->cuda.uuid;
-    bool taken = false, told = false;
-    while (!taken) {
-        char owner[256] = "";
-        bt_status status =
-            bt_device_lock_try(*uuid ? uuid : "cuda-0", &self->lock, &taken, owner, sizeof owner);
-        if (status != BT_OK) {
-            bt_progress_say(&self->view, "lock      %s; going on without\n", bt_error_message());
-            bt_error_clear();
-            return BT_OK;
-        }
-        if (!taken && !told) {
-            bt_progress_say(&self->view, "waiting   %s has the GPU; Ctrl-C gives up\n",
-                            *owner ? owner : "another run");
-            told = true;
-        }
-        if (bt_interrupt_count() > 0) {
-            return bt_error(BT_STATUS_INTERRUPTED, "interrupted while %s had the GPU",
-                            *owner ? owner : "another run");
-        }
-        if (!taken) {
-            (void)nanosleep(&pause, NULL);
-        }
-    }
-    return BT_OK;
-}
-
-static void sign_lock(bt_running *self)
-{
-    char owner[512], database[PATH_MAX];
-    bool known = realpath(bt_store_path(self->store), database) != NULL;
-    (void)snprintf(owner, sizeof owner, "run %lld of %.400s, process %lld",
-                   (long long)self->outcome->run, known ? database : bt_store_path(self->store),
-                   (long long)getpid());
-    bt_device_lock_sign(&self->lock, owner);
-}
-
 static bt_status execute(bt_running *self)
 {
     if (!self->request->system_count) {
@@ -320,19 +275,19 @@ static bt_status execute(bt_running *self)
     const bt_machine *machine = self->request->machine;
     bool on_gpu = strcmp(self->request->plan->device, "cuda") == 0;
     if (on_gpu) {
-        BT_TRY(wait_for_device(self));
+        BT_TRY(bt_running_lock(self));
     }
     BT_TRY(gather_facts(self));
     BT_TRY(bt_telemetry_open(on_gpu ? machine->cuda.uuid : NULL, &self->telemetry));
     describe(self);
     BT_TRY(self->request->resume ? bt_running_resume(self) : begin_run(self));
-    sign_lock(self);
+    bt_running_sign(self);
     return run_begun(self);
 }
 
 bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
 {
-    bt_running self = {.request = request, .outcome = outcome, .lock = {.file = -1}};
+    bt_running self = {.request = request, .outcome = outcome};
     memset(outcome, 0, sizeof *outcome);
     bt_progress_open(&self.view, request->quiet);
     bt_interrupt_watch();
@@ -351,7 +306,7 @@ bt_status bt_run_execute(const bt_run_request *request, bt_run_outcome *outcome)
     bt_versions_release(&self.versions);
     bt_telemetry_close(self.telemetry);
     bt_metrics_close(self.metrics);
-    bt_device_lock_release(&self.lock);
+    bt_running_unlock(&self);
     bt_str_release(&self.out_dir);
     return status == BT_OK ? closed : status;
 }

@@ -26,15 +26,24 @@ typedef struct bt_running {
     bt_progress_view view;
     bt_peers peers; // empty: the request's systems
     bt_run_schedule schedule;
-    bt_versions versions;         // of peers
-    bt_ahead ahead;               // peers that wait for their turn
-    bt_telemetry *telemetry;      // owned
-    bt_metrics *metrics;          // owned; NULL: nobody watches from outside
-    bt_device_lock lock;          // of the GPU
+    bt_versions versions;     // of peers
+    bt_ahead ahead;           // peers that wait for their turn
+    bt_telemetry *telemetry;  // owned
+    bt_metrics *metrics;      // owned; NULL: nobody watches from outside
+    bt_device_lock locks[64]; // [lock_count] of the GPUs that the plan uses
+    int lock_count;
     double copy_bytes_per_s[3];   // of this run, by cache mode; 0: not yet
     double product_flop_per_s[4]; // of this run's large products, by type; 0: not yet
 } bt_running;
 
+// running_lock.c: waits until no other run has a GPU that the plan uses; a lock that cannot be had
+// at all holds nothing up. Errors  INTERRUPTED (a signal while waiting)
+BT_CHECKED bt_status bt_running_lock(bt_running *self);
+// Says in the locks which run has them.
+void bt_running_sign(bt_running *self);
+void bt_running_unlock(bt_running *self);
+// GPUs that the plan's cases use at once, the ranks of one case: CUDA's 0 to N - 1.
+int bt_running_gpus(const bt_plan *plan);
 // The systems that the cases run on: the request's, or the plan's.
 const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);
 // resume.c: takes up the run of the request, which must be of this plan, build and machine.

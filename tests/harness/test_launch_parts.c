@@ -15,7 +15,9 @@
 #include "harness/launch/places.h"
 #include "harness/launch/shelf.h"
 #include "harness/launch/world.h"
+#include "harness/run/running.h"
 #include "tests/harness/need_nvml.h"
+#include "tests/support/scratch.h"
 #include "tests/support/test.h"
 
 static cpu_set_t set_of(const char *text)
@@ -215,6 +217,57 @@ static void xids_are_told(void **state)
     assert_int_equal(unsetenv("FAKE_NVML_XID"), 0);
 }
 
+static bool is_free(const char *device)
+{
+    bt_device_lock lock = {-1};
+    bool taken = false;
+    char owner[64] = "";
+    ASSERT_OK(bt_device_lock_try(device, &lock, &taken, owner, sizeof owner));
+    bt_device_lock_release(&lock);
+    return taken;
+}
+
+static void a_run_has_the_gpus_of_all_its_ranks(void **state)
+{
+    (void)state;
+    const struct {
+        const char *item;
+        int gpus;
+        bool second_is_free;
+    } plans[] = {
+        {"{\"name\":\"a\",\"kind\":\"train\",\"train\":{}}", 1, true},
+        {"{\"name\":\"a\",\"kind\":\"train\",\"train\":{\"mesh\":{\"data\":1}}}", 1, true},
+        {"{\"name\":\"a\",\"kind\":\"train\",\"train\":{\"mesh\":{\"data\":2}}}", 2, false},
+        {"{\"name\":\"a\",\"kind\":\"train\",\"train\":{\"mesh\":{\"data\":2,\"context\":2}}}", 4,
+         false},
+        {"{\"name\":\"a\",\"kind\":\"collective\",\"kernel\":{\"ranks\":2}}", 2, false}};
+    if (need_fake_nvml()) {
+        return;
+    }
+    setenv("TMPDIR", test_scratch_path(""), 1);
+    for (size_t i = 0; i < sizeof plans / sizeof plans[0]; ++i) {
+        char text[512];
+        bt_plan plan;
+        (void)snprintf(
+            text, sizeof text,
+            "{\"version\":1,\"suite\":\"s\",\"profile\":\"gpu\",\"device\":\"cuda\","
+            "\"rounds\":1,\"cases\":[{\"name\":\"z\",\"kind\":\"train\",\"train\":{}},%s]}",
+            plans[i].item);
+        ASSERT_OK(bt_plan_read(text, &plan));
+        const bt_machine machine = {.has_cuda = true, .cuda = {.uuid = "GPU-1111"}};
+        const bt_run_request request = {.plan = &plan, .machine = &machine};
+        bt_running running = {.request = &request};
+        assert_int_equal(bt_running_gpus(&plan), plans[i].gpus);
+        ASSERT_OK(bt_running_lock(&running));
+        assert_false(is_free("GPU-1111"));
+        assert_int_equal(is_free("GPU-2222"), plans[i].second_is_free);
+        bt_running_unlock(&running);
+        assert_true(is_free("GPU-1111") && is_free("GPU-2222"));
+        bt_plan_release(&plan);
+    }
+    unsetenv("TMPDIR");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +280,7 @@ int main(void)
         cmocka_unit_test(the_state_in_memory_leaves_nothing),
         cmocka_unit_test(gpus_must_be_there_and_of_one_model),
         cmocka_unit_test(xids_are_told),
+        cmocka_unit_test(a_run_has_the_gpus_of_all_its_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
