@@ -232,7 +232,7 @@ bt_status bt_context_ring_create(bt_group *group, bt_rotation rotation, bt_conte
                         .place = ring_place,
                         .give = ring_give,
                         .collect = ring_collect};
-    bt_status status = bt_mem_alloc((size_t)group->size, sizeof *r->arrived, &block);
+    bt_status status = bt_mem_alloc((size_t)group->size, sizeof(bt_event), &block);
     if (status != BT_OK) {
         bt_mem_free(r);
         return status;

@@ -95,7 +95,7 @@ static bt_status make_own(const exchange_case *c, const bt_group *group, bt_cont
     for (int part = 0; part < c->layout.parts; ++part) {
         heads += c->layout.heads[part];
     }
-    float *values = malloc((size_t)(c->batch * 2 * c->half * heads * c->dim) * sizeof *values);
+    float *values = malloc((size_t)(c->batch * 2 * c->half * heads * c->dim) * sizeof *values + 8);
     for (int64_t b = 0; b < c->batch; ++b) {
         for (int64_t t = 0; t < 2 * c->half; ++t) {
             const int64_t token =
