@@ -9,8 +9,11 @@
 #include "framework/ops/ops.h"
 #include "framework/ops/ring.h"
 
+// P = R U: U ranks in a row share heads during attention (Ulysses), and R such groups are a ring.
+// Each of a ring's pieces is cut into U pieces.
 typedef struct bt_nn_context {
-    const bt_ring *ring; // borrowed: the ranks; one rank or NULL has whole sequences
+    const bt_ring *ring;    // borrowed: the ranks at this one's place of their U; NULL: R is 1
+    struct bt_group *heads; // borrowed: the U ranks; NULL: U is 1
 } bt_nn_context;
 
 // The ranks that share a sequence; 1 for NULL.

@@ -129,17 +129,16 @@ static bt_status check_numbers(const bt_train_optimizer *optimizer)
     return BT_OK;
 }
 
-// Ranks that share sequences, `size` of them; where the plan gives them, ranks in a row of the
-// group.
+// Ranks that share sequences, `size` of them.
 static bt_status check_sharing(const bt_train_plan *plan, int size)
 {
     const bt_train_parallel *parallel = &plan->parallel;
-    const bt_group *all = parallel->group, *context = parallel->context;
-    if (context && (!all || all->size % size != 0 || all->rank % size != context->rank)) {
+    const int64_t heads = parallel->shared_heads;
+    if (heads < 0 || heads > plan->model.heads || (heads > 0 && size % heads != 0)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "rank %d of %d that share sequences is rank %d of %d in all: ranks in a "
-                        "row are allowed",
-                        context->rank, size, all ? all->rank : 0, all ? all->size : 1);
+                        "train.mesh.shared_heads is %lld, and model.heads %lld; allowed: divisors "
+                        "of train.mesh.context, which is %d, up to the heads",
+                        (long long)heads, (long long)plan->model.heads, size);
     }
     if (size > 1 && plan->sequence % (2 * size) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -199,7 +198,7 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
     bt_mesh_degrees mesh = parallel->mesh;
     BT_TRY(bt_mesh_check(&mesh, world));
     BT_TRY(check_mesh(plan, &mesh));
-    const int sharing = parallel->context ? parallel->context->size : mesh.context;
+    const int sharing = mesh.context;
     const int64_t ranks = (int64_t)mesh.data * mesh.context;
     BT_TRY(check_sharing(plan, sharing));
     if ((unsigned)parallel->sharding >= BT_SHARDING_COUNT) {

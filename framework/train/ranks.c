@@ -29,15 +29,7 @@ bt_status bt_ranks_meet(bt_trainer *t)
     return bt_mesh_create(options_of(t)->group, &options_of(t)->mesh, &t->mesh);
 }
 
-bt_group *bt_ranks_of_sequence(const bt_trainer *t)
-{
-    return options_of(t)->context ? options_of(t)->context : t->mesh.context;
-}
-
-int bt_ranks_sharing(const bt_trainer *t)
-{
-    return bt_ranks_of_sequence(t) ? bt_ranks_of_sequence(t)->size : 1;
-}
+int bt_ranks_sharing(const bt_trainer *t) { return t->mesh.degrees.context; }
 
 // ---- small exchanges ----------------------------------------------------------------------------
 
@@ -141,6 +133,7 @@ static uint64_t fingerprint(const bt_trainer *t)
                              t->mesh.degrees.tensor,
                              bt_ranks_sharing(t),
                              plan->parallel.rotation,
+                             plan->parallel.shared_heads,
                              plan->init != NULL,
                              plan->checkpoints.folder != NULL,
                              plan->checkpoints.resume,
@@ -219,6 +212,39 @@ static bt_status expect_same_weights(bt_trainer *t)
 static bt_status share_choice(void *self, void *data, size_t size_bytes)
 {
     return bt_ranks_share(self, data, size_bytes);
+}
+
+// ---- sequences that ranks share ----------------------------------------------------------------
+
+// U ranks in a row share heads, ranks at the same place of their U are a ring.
+bt_status bt_ranks_open_sharing(bt_trainer *t)
+{
+    const bt_train_parallel *plan = options_of(t);
+    bt_group *all = t->mesh.context, *ring = all;
+    const int heads = plan->shared_heads > 1 ? (int)plan->shared_heads : 1;
+    if (heads > 1) {
+        BT_TRY(bt_group_split(all, all->rank / heads, all->rank, &t->head_ranks));
+        t->sharing.heads = t->head_ranks;
+        ring = NULL;
+    }
+    if (heads > 1 && heads < all->size) {
+        BT_TRY(bt_group_split(all, all->rank % heads, all->rank, &t->ring_ranks));
+        ring = t->ring_ranks;
+    }
+    if (ring) {
+        BT_TRY(bt_context_ring_create(ring, plan->rotation, &t->ring));
+        t->sharing.ring = bt_context_ring_of(t->ring);
+    }
+    return bt_nn_context_positions(&t->session.context, &t->sharing, t->plan->sequence,
+                                   &t->positions);
+}
+
+void bt_ranks_close_sharing(bt_trainer *t)
+{
+    bt_tensor_release(t->positions);
+    bt_context_ring_destroy(t->ring);
+    bt_group_destroy(t->ring_ranks);
+    bt_group_destroy(t->head_ranks);
 }
 
 // ---- opening ------------------------------------------------------------------------------------

@@ -150,12 +150,8 @@ static bt_status open_model(bt_trainer *t)
                               .weight_decay = o->weight_decay,
                               .clip = o->clip};
     bt_model_config model = plan->model;
-    bt_group *shared = bt_ranks_of_sequence(t);
-    if (shared) {
-        BT_TRY(bt_context_ring_create(shared, plan->parallel.rotation, &t->ring));
-        t->sharing.ring = bt_context_ring_of(t->ring);
-        BT_TRY(bt_nn_context_positions(&t->session.context, &t->sharing, plan->sequence,
-                                       &t->positions));
+    if (bt_ranks_sharing(t) > 1) {
+        BT_TRY(bt_ranks_open_sharing(t));
         model.sharing = &t->sharing;
     }
     bt_params_init(&t->params, &t->session.context, BT_F32, compute, plan->seed);
@@ -212,7 +208,6 @@ void bt_trainer_close(bt_trainer *t)
     bt_adamw_release(&t->optimizer);
     bt_mesh_state_close(t);
     bt_data_parallel_destroy(t->parallel);
-    bt_tensor_release(t->positions);
     bt_model_close(&t->model);
     bt_params_release(&t->params);
     if (t->step_start) {
@@ -222,7 +217,7 @@ void bt_trainer_close(bt_trainer *t)
         t->session.device.backend->event_destroy(&t->session.device, t->step_stop);
     }
     close_marks(t);
-    bt_context_ring_destroy(t->ring);
+    bt_ranks_close_sharing(t);
     bt_mesh_release(&t->mesh);
     bt_session_close(&t->session);
     bt_loader_destroy(t->val);

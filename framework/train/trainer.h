@@ -88,9 +88,10 @@ typedef struct bt_trainer {
     bt_adamw optimizer;
     bt_mesh_state mesh_state;
     bt_data_parallel *parallel; // owned; NULL: one rank, and no virtual shards
-    bt_context_ring *ring;      // owned; NULL: each rank has whole sequences
-    bt_nn_context sharing;      // of the model
-    bt_tensor *positions;       // retained; of this rank's tokens, NULL likewise
+    bt_context_ring *ring;      // owned; NULL: each rank has whole sequences, or U is all of them
+    bt_group *ring_ranks, *head_ranks; // owned; of the ranks that share sequences, NULL likewise
+    bt_nn_context sharing;             // of the model
+    bt_tensor *positions;              // retained; of this rank's tokens, NULL likewise
     bt_schedule schedule;
     bt_loader *train, *val; // owned; val NULL: there is no evaluation
     bt_feed feed;
@@ -174,9 +175,10 @@ void bt_step_graph_drop(bt_trainer *t);
 // Ranks with tokens of their own, and which one this is: data parallel, and in these context.
 int bt_ranks_count(const bt_trainer *t);
 int bt_ranks_own(const bt_trainer *t);
-// Those of them that share sequences, NULL: none do; and how many these are.
-bt_group *bt_ranks_of_sequence(const bt_trainer *t);
+// How many of them share a sequence; what the model is told of these. Needs the device.
 int bt_ranks_sharing(const bt_trainer *t);
+BT_CHECKED bt_status bt_ranks_open_sharing(bt_trainer *t);
+void bt_ranks_close_sharing(bt_trainer *t);
 // All ranks, and whether this is rank 0 of them, which writes and reports.
 int bt_ranks_world(const bt_trainer *t);
 bool bt_ranks_is_first(const bt_trainer *t);

@@ -130,6 +130,11 @@ static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_tr
     if (sharding && !bt_sharding_parse(sharding, &out->sharding)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.sharding is %s", sharding);
     }
+    const char *rotation = text_of(mesh, "rotation");
+    if (rotation && !bt_rotation_parse(rotation, &out->rotation)) {
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "train.mesh.rotation is %s", rotation);
+    }
+    out->shared_heads = (int64_t)bt_json_number_of(mesh, "shared_heads");
     const bt_plan_mesh degrees = bt_plan_mesh_of(train);
     const int64_t data = degrees.ranks;
     // Of data the group says: a run may go on with fewer ranks.

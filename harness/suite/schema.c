@@ -291,6 +291,11 @@ const bt_suite_key bt_suite_keys[] = {
         "ranks of a run are the product of data, tensor and context."),
     WHOLE_ROW(MESH, "context", 1, 64, NULL,
               "Context-parallel ranks, which share each sequence; default: 1."),
+    CHOICE_ROW(MESH, "rotation", "all_gather|point_to_point|all_to_all", NULL, false, false,
+               "How keys and values travel between context-parallel ranks; default: all_gather."),
+    WHOLE_ROW(MESH, "shared_heads", 1, 64, NULL,
+              "Of the context-parallel ranks so many in a row share heads during attention "
+              "(Ulysses), and such groups are a ring; a divisor of context; default: 1."),
     CHOICE_ROW(MESH, "sharding", "ddp|zero1|zero2|zero3", "\"zero1\"", false, true,
                "What each rank keeps a part of: nothing; optimizer state and master weights; "
                "gradients besides; the weights besides."),

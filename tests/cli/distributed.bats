@@ -55,6 +55,19 @@ assert case["metrics"]["sent_bytes"] == 4 * parameters + 4 * 256 * 32, case["met
 PY
 }
 
+@test "ranks that share sequences stand beside one, and end with its loss by every rotation" {
+    measure context
+    [ "$(column case | xargs)" = "context1 context2_all_gather context2_point_to_point context2_all_to_all context2_ulysses data2_context2" ]
+    [ "$(column ranks | xargs)" = "1 2 2 2 2 4" ]
+    python3 - <<'PY'
+import json
+cases = json.load(open("run.json"))["cases"]
+losses = [case["metrics"]["loss_last"] for case in cases]
+assert max(losses) - min(losses) < 1e-4 * losses[0], losses
+assert len({case["params_digest"] for case in cases[1:4]}) == 1, cases
+PY
+}
+
 @test "ranks that share a model stand beside one, and end with its loss" {
     measure tensor
     [ "$(column case | xargs)" = "tensor1 tensor2 data2_tensor2" ]

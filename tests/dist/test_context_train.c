@@ -4,7 +4,6 @@
 #include <omp.h>
 #include <string.h>
 
-#include "framework/dist/mesh.h"
 #include "tests/dist/ranks.h"
 #include "tests/support/small_train.h"
 #include "tests/support/test.h"
@@ -58,16 +57,10 @@ static bt_status train(bt_group *group, void *argument, rank_result *result)
     bt_train_result trained;
     const bt_train_observer observer = {
         .self = &r->all[group->rank], .step = keep_step, .eval = keep_eval};
-    const bt_mesh_degrees degrees = {.context = r->context};
-    bt_mesh mesh;
     omp_set_num_threads(1);
-    bt_status status = bt_mesh_create(group, &degrees, &mesh);
-    if (status == BT_OK) {
-        plan.parallel.group = mesh.replicas;
-        plan.parallel.context = mesh.context;
-        status = bt_train_run(&plan, &observer, &trained);
-    }
-    bt_mesh_release(&mesh);
+    plan.parallel.group = group;
+    plan.parallel.mesh.context = r->context;
+    bt_status status = bt_train_run(&plan, &observer, &trained);
     result->digest = 0xcbf29ce484222325;
     for (const char *c = trained.state_digest; status == BT_OK && *c; ++c) {
         result->digest = (result->digest ^ (unsigned char)*c) * 0x100000001b3;
@@ -112,10 +105,12 @@ static void expect_close(const losses *a, const losses *b, double roundoff)
 static const struct {
     int ranks, context;
     bt_sharding sharding;
+    int64_t shared_heads;
 } meshes[] = {
-    {2, 2, BT_SHARDING_DDP},   {4, 4, BT_SHARDING_DDP},   {4, 2, BT_SHARDING_DDP},
-    {4, 2, BT_SHARDING_ZERO1}, {4, 2, BT_SHARDING_ZERO3}, {8, 2, BT_SHARDING_DDP},
-    {8, 8, BT_SHARDING_ZERO1},
+    {2, 2, BT_SHARDING_DDP, 0},   {4, 4, BT_SHARDING_DDP, 0},   {4, 2, BT_SHARDING_DDP, 0},
+    {4, 2, BT_SHARDING_ZERO1, 0}, {4, 2, BT_SHARDING_ZERO3, 0}, {8, 2, BT_SHARDING_DDP, 0},
+    {8, 8, BT_SHARDING_ZERO1, 0}, {2, 2, BT_SHARDING_DDP, 2},   {4, 4, BT_SHARDING_ZERO1, 2},
+    {8, 4, BT_SHARDING_DDP, 2},
 };
 
 static void losses_are_those_of_one_rank(void **state)
@@ -129,6 +124,7 @@ static void losses_are_those_of_one_rank(void **state)
             run shared = alone;
             shared.context = meshes[i].context;
             shared.plan.parallel.sharding = meshes[i].sharding;
+            shared.plan.parallel.shared_heads = meshes[i].shared_heads;
             (void)run_all(meshes[i].ranks, &shared);
             expect_close(&alone.all[0], &shared.all[0], bf16 ? 0x1p-9 : 0x1p-24);
         }
@@ -171,6 +167,10 @@ static void plans_that_cannot_be_shared(void **state)
     r.context = 2;
     r.plan.parallel.invariant = 4;
     expect_refusal(r, "train.mesh.invariant takes whole sequences");
+    r = base_run();
+    r.context = 2;
+    r.plan.parallel.shared_heads = 3;
+    expect_refusal(r, "train.mesh.shared_heads is 3, and model.heads 2");
     r = base_run();
     r.context = 2;
     r.plan.model.family = "llama";

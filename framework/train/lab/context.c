@@ -53,16 +53,16 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bt_status train(bt_group *group, bt_group *context, bt_rotation rotation, seen *s)
+static bt_status train(bt_group *group, bool shares, bt_rotation rotation, seen *s)
 {
     bt_train_plan mine = plan;
     bt_train_result result;
     const bt_train_observer observer = {.self = s, .step = keep_step, .range = keep_range};
     *s = (seen){.timed = 0};
-    mine.ordinal = group ? group->rank : 0;
-    if (context) {
+    mine.ordinal = group->rank;
+    if (shares) {
         mine.parallel = (bt_train_parallel){.group = group,
-                                            .context = context,
+                                            .mesh = {.context = RANKS},
                                             .rotation = rotation,
                                             .sharding = BT_SHARDING_ZERO1};
     }
@@ -89,17 +89,15 @@ static bt_status body(bt_group *group, void *argument, rank_result *result)
     (void)argument, (void)result;
     seen alone, shared;
     double single = 0, rate = 0;
-    bt_group *context = NULL;
-    BT_TRY(train(group, NULL, BT_ROTATION_ALL_GATHER, &alone));
+    BT_TRY(train(group, false, BT_ROTATION_ALL_GATHER, &alone));
     BT_TRY(rate_of(group, &alone, &single));
     if (group->rank == 0) {
         printf("%-16s %9.0f tok/s\n", "one GPU", single);
     }
-    BT_TRY(bt_group_split(group, 0, group->rank, &context));
     bt_status status = BT_OK;
     for (int rotation = 0; rotation < BT_ROTATION_COUNT && status == BT_OK; ++rotation) {
         double difference = 0;
-        status = train(group, context, (bt_rotation)rotation, &shared);
+        status = train(group, true, (bt_rotation)rotation, &shared);
         status = status ? status : rate_of(group, &shared, &rate);
         for (int i = 0; i < STEPS; ++i) {
             difference = fmax(difference, fabs(shared.losses[i] - alone.losses[i]));
@@ -111,7 +109,6 @@ static bt_status body(bt_group *group, void *argument, rank_result *result)
             (void)fflush(stdout);
         }
     }
-    bt_group_destroy(context);
     return status;
 }
 
