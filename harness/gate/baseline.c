@@ -157,7 +157,7 @@ static void write_sessions(const bt_baseline *of, bt_json_writer *json)
     bt_json_writer_open(json, "sessions", '[');
     for (int64_t i = 0; i < of->session_count; ++i) {
         BT_JSON_OBJECT(json, NULL, BT_OF(&of->sessions[i], run), BT_OF(&of->sessions[i], started),
-                       BT_OF(&of->sessions[i], disturbed));
+                       BT_OF(&of->sessions[i], started_ns), BT_OF(&of->sessions[i], disturbed));
     }
     bt_json_writer_close(json, ']');
 }
@@ -319,10 +319,9 @@ static bt_status begin_with_run(const bt_store_run *run, bt_baseline *out)
     }
     bt_baseline_session *session = NULL;
     BT_TRY(BT_ARENA_ARRAY(arena, 1, &session));
-    *session = (bt_baseline_session){.run = run->id, .disturbed = disturbed};
     out->sessions = session;
     out->session_count = 1;
-    return bt_keep(arena, bt_format_date(run->started_ns).text, &session->started);
+    return bt_gate_session_of(run, disturbed, arena, session);
 }
 
 static bt_status make(const bt_store_run *const *runs, int64_t count, const bt_baseline_wish *wish,

@@ -22,7 +22,9 @@
 typedef struct bt_baseline_session {
     int64_t run;         // its number where the baseline was made
     const char *started; // "2026-11-20 16:24:05 UTC"
-    int64_t disturbed;   // rounds with a label of noise
+    // The same in ns since 1970: tells the session under whatever number a database gives the run.
+    const char *started_ns; // "" in documents that do not say it
+    int64_t disturbed;      // rounds with a label of noise
 } bt_baseline_session;
 
 typedef struct bt_baseline {

@@ -268,6 +268,7 @@ static bt_status read_sessions(bt_document *in, const cJSON *root, bt_baseline *
         BT_TRY(bt_document_number(in, node, "run", 0, 1e15, &run));
         BT_TRY(bt_document_number(in, node, "disturbed", 0, 1e15, &disturbed));
         BT_TRY(bt_document_text(in, node, "started", &session->started));
+        BT_TRY(bt_document_text_if(in, node, "started_ns", &session->started_ns));
         session->run = (int64_t)run;
         session->disturbed = (int64_t)disturbed;
     }

@@ -321,6 +321,22 @@ const bt_store_build *bt_gate_kept_build(const bt_store_run *run)
 
 // ---- all cases ---------------------------------------------------------------------------------
 
+bt_status bt_gate_session_of(const bt_store_run *run, int64_t disturbed, bt_arena *arena,
+                             bt_baseline_session *out)
+{
+    *out = (bt_baseline_session){.run = run->id, .disturbed = disturbed};
+    BT_TRY(bt_keep(arena, bt_format_date(run->started_ns).text, &out->started));
+    return bt_keep(arena, bt_textf("%" PRId64, run->started_ns).text, &out->started_ns);
+}
+
+static bool is_session(const bt_baseline_session *session, const bt_store_run *run)
+{
+    return *session->started_ns
+               ? strcmp(session->started_ns, bt_textf("%" PRId64, run->started_ns).text) == 0
+               : session->run == run->id &&
+                     strcmp(session->started, bt_format_date(run->started_ns).text) == 0;
+}
+
 static bt_status open_runs(const bt_store_run *const *runs, int64_t count, const bt_baseline *into,
                            further *out, bt_arena *arena)
 {
@@ -331,9 +347,7 @@ static bt_status open_runs(const bt_store_run *const *runs, int64_t count, const
             twice = twice || runs[j]->id == run->id;
         }
         for (int64_t j = 0; j < into->session_count; ++j) {
-            const bt_baseline_session *session = &into->sessions[j];
-            there = there || (session->run == run->id &&
-                              strcmp(session->started, bt_format_date(run->started_ns).text) == 0);
+            there = there || is_session(&into->sessions[j], run);
         }
         if (twice || there) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT, "run %" PRId64 " is named twice%s", run->id,
@@ -366,14 +380,10 @@ static bt_status add_sessions(const further *runs, int64_t count, bt_baseline *i
     }
     into->sessions = sessions;
     for (int64_t i = 0; i < count; ++i) {
-        const bt_text started = bt_format_date(runs[i].run->started_ns);
-        const char *text = NULL;
-        if (!runs[i].session) {
-            continue;
+        if (runs[i].session) {
+            BT_TRY(bt_gate_session_of(runs[i].run, disturbed_rounds(&runs[i].sides), &into->arena,
+                                      &sessions[into->session_count++]));
         }
-        BT_TRY(bt_keep(&into->arena, started.text, &text));
-        sessions[into->session_count++] = (bt_baseline_session){
-            .run = runs[i].run->id, .started = text, .disturbed = disturbed_rounds(&runs[i].sides)};
     }
     return BT_OK;
 }

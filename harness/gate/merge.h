@@ -24,6 +24,11 @@ BT_CHECKED bt_status bt_gate_kept_sides(const bt_store_run *run, bool few, bt_ar
 // The build whose times those are.
 const bt_store_build *bt_gate_kept_build(const bt_store_run *run);
 
+// A run as a session of a baseline.
+// Owns    the texts lie in the arena
+BT_CHECKED bt_status bt_gate_session_of(const bt_store_run *run, int64_t disturbed, bt_arena *arena,
+                                        bt_baseline_session *out);
+
 // Adds runs to into->sides, and those that are a session of any case to into->sessions. `what` is
 // what messages call the baseline so far: "run 7".
 // Owns    what is added lies in into->arena; borrows from the runs

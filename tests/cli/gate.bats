@@ -272,6 +272,15 @@ gate() { # option...
     [[ $output == *"FAIL  gelu.forward.f32.4x5"*"slower by 20.0 %"* ]]
     run "$bench" baseline add main 4
     [ "$status" = 2 ]
+    # The same session under another number, in another database.
+    "$bench" baseline export main -o main.json
+    "$bench" export 4 -o four.tar.zst
+    measure --db elsewhere.sqlite
+    "$bench" import four.tar.zst --db elsewhere.sqlite
+    "$bench" baseline import main.json --db elsewhere.sqlite
+    run "$bench" baseline add main 2 --db elsewhere.sqlite --accept-noise "a test"
+    [ "$status" = 2 ]
+    [[ $output == *"is a session of the baseline already"* ]]
     run "$bench" export 2 -o two.tar.zst
     run "$bench" verify two.tar.zst
     [ "$status" = 0 ] || { echo "$output"; false; }

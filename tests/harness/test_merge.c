@@ -26,6 +26,7 @@ static int make_runs(void **state)
     for (int i = 0; i < RUNS; ++i) {
         made_run_init(&made[i]);
         made[i].run.id = 7 + i;
+        made[i].run.started_ns += i * INT64_C(86400000000000);
         for (int round = 0; round < 2; ++round) {
             made_train_round(&made[i], "tiny", "blutrain", 5e6, 1 << 20, STEPS, i ? 3 : STEPS,
                              1e-6F * (float)i * (float)(1 + round))
@@ -104,8 +105,12 @@ static void a_run_that_does_not_fit_is_refused(void **state)
     made[2].run.status = BT_RUN_FAILED;
     refuses("run 9 failed: a baseline is made of runs that passed");
     made[2].run.status = BT_RUN_PASSED;
-    made[2].run.id = 7;
-    refuses("run 7 is named twice");
+    const int64_t started_ns = made[2].run.started_ns;
+    made[2].run.started_ns = made[0].run.started_ns; // the first, under another number
+    refuses("run 9 is named twice, or is a session of the baseline already");
+    made[2].run.started_ns = started_ns;
+    made[2].run.id = 8;
+    refuses("run 8 is named twice");
     made[0].rounds[0].step_count = made[0].rounds[1].step_count = 0;
     made[2].run.id = 9;
     refuses("run 8 does not fit beside run 7, case tiny: its settings differ");
