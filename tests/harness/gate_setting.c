@@ -79,6 +79,7 @@ void gate_judge(const char *members)
         for (int i = 0; i < BT_SESSIONS_MIN; ++i) {
             sessions[i] = gate_it.base.run;
             sessions[i].id += i;
+            sessions[i].started_ns += i * INT64_C(86400000000000);
             of[i] = &sessions[i];
         }
         ASSERT_OK(bt_baseline_write(of, gate_it.sessions ? gate_it.sessions : BT_SESSIONS_MIN,

@@ -82,6 +82,7 @@ static void gate_kernels(void)
     for (int i = 0; i < BT_SESSIONS_MIN; i++) {
         sessions[i] = run;
         sessions[i].id += 10 * i;
+        sessions[i].started_ns += i * INT64_C(86400000000000);
         of[i] = &sessions[i];
     }
     ASSERT_OK(bt_baseline_write(of, BT_SESSIONS_MIN, &wish, &document));
