@@ -172,7 +172,7 @@ bt_status bt_dir_make(const char *path)
     BT_TRY(status);
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        return bt_error(BT_STATUS_IO, "%s is in the way: it is not a folder", path);
+        return bt_error(BT_STATUS_IO, "%s exists but is not a directory", path);
     }
     return BT_OK;
 }

@@ -40,7 +40,8 @@ bt_status bt_ab_policy(const char *given, double tolerance, int64_t rounds_max, 
     }
     if (!isnan(tolerance) && !(tolerance > 0 && tolerance <= TOLERANCE_MAX)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a tolerance of %g is none: a share above 0, 0.01 for 1 %%", tolerance);
+                        "tolerance %g: expected a fraction above 0, such as 0.01 for 1 %%",
+                        tolerance);
     }
     bt_status status = policy_of(tolerance, rounds_max, &text);
     BT_IF_OK(status,

@@ -70,7 +70,7 @@ static bt_status print_table(const bt_gate_result *result, bt_str *out)
         print_values(item, &table);
         bt_table_cell(&table, "%" PRId64, item->verdict.rounds);
         bt_table_cell(&table, "%s%s", bt_gate_word_name(item->verdict.word),
-                      item->excused ? " (let pass)" : "");
+                      item->excused ? " (allowed by policy)" : "");
     }
     bt_status status = bt_table_print(&table, 0, out);
     bt_table_release(&table);

@@ -90,7 +90,7 @@ bt_status bt_bundle_export(bt_store *store, int64_t run, const bt_bundle_options
     bt_status status = BT_OK;
     if (record.status == BT_RUN_RUNNING) {
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "run %lld still goes on; export it when it has ended", (long long)run);
+                          "run %lld is still running; export it when it has ended", (long long)run);
     }
     if (status == BT_OK) {
         note_missing(&record, notes);

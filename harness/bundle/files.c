@@ -228,7 +228,7 @@ static bt_status decompress(const unsigned char *bytes, size_t size_bytes, void 
     }
     if (size > limit) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        "it says that it unpacks to %llu bytes; at most %llu are taken from %zu",
+                        "it declares %llu bytes unpacked; allowed: at most %llu for %zu packed",
                         size, limit, size_bytes);
     }
     size_t frame = ZSTD_findFrameCompressedSize(bytes, size_bytes);
@@ -266,7 +266,7 @@ static bt_status check_entry(const bt_files *files, struct archive_entry *entry,
 {
     const char *name = bt_archive.entry_pathname(entry);
     if (!name || !is_plain_name(name)) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "\"%.120s\" is no name of a file in a bundle",
+        return bt_error(BT_STATUS_CORRUPT_DATA, "\"%.120s\" is not a valid file name in a bundle",
                         name ? name : "");
     }
     if (bt_archive.entry_filetype(entry) != AE_IFREG || bt_archive.entry_hardlink(entry) ||
@@ -274,13 +274,14 @@ static bt_status check_entry(const bt_files *files, struct archive_entry *entry,
         return bt_error(BT_STATUS_CORRUPT_DATA, "%s is no plain file", name);
     }
     if (bt_archive.entry_size(entry) < 0 || (uint64_t)bt_archive.entry_size(entry) > tar_bytes) {
-        return bt_error(BT_STATUS_CORRUPT_DATA, "%s says that it has %lld bytes, more than all",
-                        name, (long long)bt_archive.entry_size(entry));
+        return bt_error(BT_STATUS_CORRUPT_DATA,
+                        "%s declares %lld bytes, more than the whole archive", name,
+                        (long long)bt_archive.entry_size(entry));
     }
     int order = files->count ? strcmp(files->items[files->count - 1].name, name) : -1;
     if (order >= 0) {
         return bt_error(BT_STATUS_CORRUPT_DATA,
-                        order ? "%s is not in its place by name" : "%s is there twice", name);
+                        order ? "%s is not in the order of names" : "%s is there twice", name);
     }
     return files->count < BT_FILES_COUNT_MAX ? BT_OK : damaged("more files than a bundle has");
 }

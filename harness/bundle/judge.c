@@ -25,7 +25,7 @@ static void compare_number(const bt_store_verdict *item, const char *what, doubl
                            double follows, bt_bundle_check *check)
 {
     if (!bt_recompute_same(recorded, follows)) {
-        bt_bundle_find(check, "%s, %s %s: %s is recorded as %.17g, follows as %.17g", item->kind,
+        bt_bundle_find(check, "%s, %s %s: %s is recorded as %.17g, recomputed as %.17g", item->kind,
                        item->subject, item->metric, what, recorded, follows);
     }
 }
@@ -34,8 +34,8 @@ static void compare_text(const bt_store_verdict *item, const char *what, const c
                          const char *follows, bt_bundle_check *check)
 {
     if (strcmp(recorded, follows) != 0) {
-        bt_bundle_find(check, "%s, %s %s: %s is recorded as %.200s, follows as %.200s", item->kind,
-                       item->subject, item->metric, what, recorded, follows);
+        bt_bundle_find(check, "%s, %s %s: %s is recorded as %.200s, recomputed as %.200s",
+                       item->kind, item->subject, item->metric, what, recorded, follows);
     }
 }
 
@@ -85,13 +85,13 @@ static void compare_lists(const verdict_list *recorded, const verdict_list *foll
             compare(item, again, check);
             compare_text(item, "the rule", item->rule_json, again->rule_json, check);
         } else {
-            bt_bundle_find(check, "%s, %s %s: the verdict %s does not follow from the run",
+            bt_bundle_find(check, "%s, %s %s: the verdict %s cannot be recomputed from the run",
                            item->kind, item->subject, item->metric, item->verdict);
         }
     }
     for (int64_t i = 0; i < follows->count; i++) {
         if (!find_verdict(recorded, &follows->items[i])) {
-            bt_bundle_find(check, "%s, %s %s: the verdict %s follows and is not recorded",
+            bt_bundle_find(check, "%s, %s %s: the verdict %s is recomputed but not recorded",
                            recorded->items[0].kind, follows->items[i].subject,
                            follows->items[i].metric, follows->items[i].verdict);
         }

@@ -53,10 +53,10 @@ typedef struct round_check {
 static void find_wrong(const round_check *self, const bt_store_measurement *item, const char *what,
                        double recorded, double recomputed)
 {
-    bt_bundle_find(self->out, "%s, %s, round %lld: %s: %s is recorded as %.17g, follows as %.17g",
-                   self->round->what.name, self->round->what.system,
-                   (long long)self->round->ordinal, bt_metric_info(item->metric)->tag, what,
-                   recorded, recomputed);
+    bt_bundle_find(
+        self->out, "%s, %s, round %lld: %s: %s is recorded as %.17g, recomputed as %.17g",
+        self->round->what.name, self->round->what.system, (long long)self->round->ordinal,
+        bt_metric_info(item->metric)->tag, what, recorded, recomputed);
 }
 
 static void compare_value(const round_check *self, const bt_store_measurement *item, double value,
@@ -343,7 +343,7 @@ static void check_noise(const round_check *self)
     bt_noise_verdict verdict;
     bt_noise_judge(round->telemetry, round->telemetry_count, &verdict);
     if (round->telemetry_count > 0 && strcmp(round->label, bt_noise_name(verdict.noise)) != 0) {
-        bt_bundle_find(self->out, "%s, %s, round %lld: labelled '%s', but its samples say '%s'",
+        bt_bundle_find(self->out, "%s, %s, round %lld: labelled '%s', but its samples give '%s'",
                        round->what.name, round->what.system, (long long)round->ordinal,
                        round->label, bt_noise_name(verdict.noise));
     }
@@ -353,7 +353,7 @@ static void check_noise(const round_check *self)
                   !cannot_be(round));
     if (wrong) {
         bt_bundle_find(self->out,
-                       "%s, %s, round %lld: recorded as %s, but its samples say '%s'%s%s",
+                       "%s, %s, round %lld: recorded as %s, but its samples give '%s'%s%s",
                        round->what.name, round->what.system, (long long)round->ordinal,
                        bt_run_status_name(round->status),
                        disturbed ? bt_noise_name(verdict.noise) : "undisturbed",
@@ -432,7 +432,7 @@ static bt_status check_environment(const bt_store_env *env, bt_bundle_check *che
     }
     BT_IF_OK(status, bt_facts_finish(&facts));
     if (status == BT_OK && strcmp(facts.digest, env->digest) != 0) {
-        bt_bundle_find(check, "environment: its digest is recorded as %s, follows as %s",
+        bt_bundle_find(check, "environment: its digest is recorded as %s, recomputed as %s",
                        env->digest, facts.digest);
     }
     bt_facts_release(&facts);
@@ -458,7 +458,7 @@ static bt_status check_cases(const bt_store_run *run, const cJSON *plan, bt_bund
         }
         status = bt_str_status(&text);
         if (!found) {
-            bt_bundle_find(check, "%s, %s, round %lld: it is no case of the plan", what->name,
+            bt_bundle_find(check, "%s, %s, round %lld: it is not a case of the plan", what->name,
                            what->system, (long long)run->rounds[i].ordinal);
         }
     }
@@ -482,8 +482,8 @@ bt_status bt_recompute_hashes(const bt_store_run *run, bt_bundle_check *check)
     char hash[33];
     bt_plan_hash(suite->plan_json, hash);
     if (strcmp(hash, suite->plan_hash) != 0) {
-        bt_bundle_find(check, "plan: its hash is recorded as %s, follows as %s", suite->plan_hash,
-                       hash);
+        bt_bundle_find(check, "plan: its hash is recorded as %s, recomputed as %s",
+                       suite->plan_hash, hash);
     }
     BT_TRY(check_plan(run, check));
     return check_environment(&run->info.env, check);

@@ -58,9 +58,9 @@ static void check_rows(const bt_files *files, const cJSON *rows, bt_bundle_check
         }
         int order = !file ? 1 : !row ? -1 : strcmp(file->name, bt_json_text_of(row, "name"));
         if (order < 0) {
-            bt_bundle_find(check, "%s is there and not in the manifest", file->name);
+            bt_bundle_find(check, "%s is not listed in the manifest", file->name);
         } else if (order > 0) {
-            bt_bundle_find(check, "%.99s is in the manifest and not there",
+            bt_bundle_find(check, "%.99s is listed in the manifest but missing",
                            bt_json_text_of(row, "name"));
         } else if (file) {
             check_listed(file, row, check);
@@ -142,7 +142,7 @@ static void compare_files(const bt_files *expected, const bt_files *files, bt_bu
         bool statement =
             strcmp(name, BT_BUNDLE_STATEMENT) == 0 || strcmp(name, BT_BUNDLE_ENVELOPE) == 0;
         if (!statement && !bt_files_find(expected, name)) {
-            bt_bundle_find(check, "%s has no place in a bundle of this run", name);
+            bt_bundle_find(check, "%s does not belong to a bundle of this run", name);
         }
     }
 }
@@ -199,7 +199,7 @@ static bt_status check_statement(const bt_files *files, const bt_store_run *run,
         bt_bundle_find(check, "signed by the key %.16s, not by the given one, %.16s", check->key_id,
                        key->id);
     } else if (key && !check->signature_holds) {
-        bt_bundle_find(check, "the signature does not hold");
+        bt_bundle_find(check, "the signature is invalid");
     } else if (check->is_signed && !key) {
         bt_str_format(&check->notes, "signed by the key %.16s; --key FILE checks that\n",
                       check->key_id);

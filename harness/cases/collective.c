@@ -78,7 +78,7 @@ static bt_status find_group(const char *name, const char *device, const group_ro
             return BT_OK;
         }
     }
-    return bt_error(BT_STATUS_UNSUPPORTED, "there is no group %s on the device %s", name, device);
+    return bt_error(BT_STATUS_UNSUPPORTED, "no group %s on the device %s", name, device);
 }
 
 // ---- a rank ------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ static bt_status close_outputs(returned *self, bt_status status)
             continue;
         }
         if (status == BT_OK && fgetc(self->files[i]) != EOF) {
-            status = bt_error(BT_STATUS_CORRUPT_DATA, "%s.out is longer than what was asked for",
+            status = bt_error(BT_STATUS_CORRUPT_DATA, "%s.out is longer than requested",
                               self->body->operands[i].name);
         }
         (void)fclose(self->files[i]);
@@ -223,8 +223,7 @@ static bt_status widen_bounds(bt_kernel_body *body, const char *precision)
     }
     if (strcmp(precision, "tf32") != 0 || body->dtype != BT_F32) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "the peer says that it computes in \"%s\"; allowed: tf32, of cases in f32",
-                        precision);
+                        "the peer computes in \"%s\"; allowed: tf32, in f32 cases", precision);
     }
     for (int i = 0; i < body->count && !body->tf32; ++i) {
         bt_operand *operand = &body->operands[i];

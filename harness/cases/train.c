@@ -109,12 +109,13 @@ static bt_status check_alone(const cJSON *train, const bt_plan_mesh *mesh,
     if (parallel->invariant > 0 && !summed_first) {
         return BT_OK;
     }
-    return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                    "values of a step are those of one rank, which has not the bits of the %lld "
-                    "ranks of train.mesh where %s; set %s",
-                    (long long)data,
-                    summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
-                    summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
+    return bt_error(
+        BT_STATUS_INVALID_ARGUMENT,
+        "values of a step are those of one rank, whose bits differ from those of the %lld "
+        "ranks of train.mesh where %s; set %s",
+        (long long)data,
+        summed_first ? "train.mesh.sharding is zero2" : "train.mesh.invariant is 0",
+        summed_first ? "it to zero1" : "it, or train.mesh.data to 1");
 }
 
 static bt_status parallel_of(const bt_case_work *work, const cJSON *train, bt_train_parallel *out)

@@ -18,8 +18,8 @@ bt_status bt_cli_share(const bt_cli_arguments *arguments, const char *name, doub
     char *end = NULL;
     *share = text ? strtod(text, &end) : fallback;
     if (text && (end == text || *end || isnan(*share))) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "--%s %s: a share is wanted, 0.01 for 1 %%",
-                        name, text);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT,
+                        "--%s %s: expected a fraction above 0, such as 0.01 for 1 %%", name, text);
     }
     return BT_OK;
 }

@@ -56,7 +56,7 @@ static bt_status no_such_name(bt_store *store, const char *word)
     bt_suite_nearest(word, bt_str_text(&names), &nearest);
     bt_status status = bt_error(
         BT_STATUS_INVALID_ARGUMENT,
-        "\"%s\" is no run%s%s%s: expected its number or --name, as in 'bt-bench list runs', last, "
+        "no run \"%s\"%s%s%s: expected its number or --name, as in 'bt-bench list runs', last, "
         "last-1 or @BASELINE",
         word, nearest.length_bytes ? "; did you mean \"" : "", bt_str_text(&nearest),
         nearest.length_bytes ? "\"?" : "");
@@ -77,8 +77,8 @@ bt_status bt_cli_run_in(bt_store *store, const char *word, int64_t *run)
     if (read_back(word, &back)) {
         BT_TRY(bt_store_run_back(store, back, run));
         return *run ? BT_OK
-                    : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s has no run so far back", word,
-                               bt_store_path(store));
+                    : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s does not have that many runs",
+                               word, bt_store_path(store));
     }
     BT_TRY(bt_store_run_named(store, word, run));
     return *run ? BT_OK : no_such_name(store, word);

@@ -24,7 +24,8 @@ static bt_status begin(bt_cli_ab_session *self)
     BT_TRY(bt_cli_share(arguments, "slowdown", SLOWDOWN, &slowdown));
     if (!(slowdown > 0 && slowdown <= SLOWDOWN_MAX)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "--slowdown %g: a share above 0 is wanted, 0.02 for 2 %%", slowdown);
+                        "--slowdown %g: expected a fraction above 0, such as 0.02 for 2 %%",
+                        slowdown);
     }
     BT_TRY(bt_cli_suite_plan(arguments, arguments->words[0], &wishes, &self->suite));
     for (int i = 0; i < BT_CLI_AB_SYSTEMS_MAX; ++i) {

@@ -244,7 +244,7 @@ static bt_status export_model(const bt_cli_arguments *arguments, const char *pat
     bt_status status = bt_str_status(&file);
     if (status == BT_OK && bt_file_exists(bt_str_text(&file)) &&
         !bt_cli_value(arguments, "force")) {
-        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s is there already; --force replaces it",
+        status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s already exists; --force replaces it",
                           bt_str_text(&file));
     }
     status = status == BT_OK ? open_model(arguments, path, &o) : status;
@@ -272,7 +272,7 @@ static bt_status save_imported(opened *o, const char *folder, bt_str *out)
     BT_TRY(bt_checkpoint_newest(&store, &newest));
     if (newest.step >= 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s has checkpoints already; expected a folder without", folder);
+                        "%s already has checkpoints; expected a folder without", folder);
     }
     o->state.values = (bt_state_values){.heads = o->from.model.heads};
     BT_TRY(bt_checkpoint_save(&o->session.context, &store, &options, &o->state));

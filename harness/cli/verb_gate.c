@@ -193,7 +193,7 @@ static bt_status gate(gate_verb *self)
     bool resumes = bt_cli_value(arguments, "resume") != NULL;
     if (arguments->word_count == 0 && !resumes) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "bt-bench gate: something is missing\nusage: bt-bench gate %s",
+                        "bt-bench gate: SUITE or RUN is missing\nusage: bt-bench gate %s",
                         arguments->verb->usage);
     }
     self->given = bt_cli_value(arguments, "baseline");

@@ -48,7 +48,7 @@ bt_status bt_verb_run(bt_cli_call *call)
                        : arguments->word_count
                            ? bt_cli_suite_plan(arguments, arguments->words[0], NULL, &suite)
                            : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                                      "bt-bench run: something is missing\n"
+                                      "bt-bench run: SUITE is missing\n"
                                       "usage: bt-bench run %s",
                                       arguments->verb->usage);
     if (status == BT_OK && bt_cli_value(arguments, "dry-run")) {

@@ -130,9 +130,9 @@ static bt_status choose(const bt_cli_arguments *arguments, watching *self)
     }
     BT_TRY(bt_store_newest(self->store, &last));
     return last ? bt_error(BT_STATUS_INVALID_ARGUMENT,
-                           "%s: no run is going on; the last is %lld, 'bt-bench show %lld'",
+                           "%s: no run is running; the last is %lld, 'bt-bench show %lld'",
                            bt_store_path(self->store), (long long)last, (long long)last)
-                : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run is going on, there is none yet",
+                : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run is recorded yet",
                            bt_store_path(self->store));
 }
 

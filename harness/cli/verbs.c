@@ -190,28 +190,28 @@ const bt_cli_verb bt_cli_verbs[] = {
      "Exit codes: 0 passed, 2 usage or suite, 4 device, peer, file or folder missing, 5 crash, 130 interrupted.",
      run_options, 0, 1, bt_verb_run},
     {"list", "[suites | cases SUITE | runs | kernels | schema [suite | policy]]",
-     "what there is to run or look at", NULL, look_options, 0, 2, bt_verb_list},
-    {"watch", "[RUN]", "a running run, from another terminal (default: the newest)",
+     "list suites, cases, runs, kernels or a schema", NULL, look_options, 0, 2, bt_verb_list},
+    {"watch", "[RUN]", "watch a run from another terminal (default: the newest)",
      "Reads the record; Ctrl-C ends watching and leaves the run alone. With --format json an object\n"
      "per change. The run goes on when its own terminal is lost; kill PROCESS stops it cleanly.\n"
      "Exit codes of the run when it ends: 0 passed, 4 unavailable, 5 failed, 130 interrupted.",
      watch_options, 0, 1, bt_verb_watch},
-    {"show", "RUN", "what a run was and what came of it", BT_CLI_RUN_WORDS, look_options, 1, 1,
+    {"show", "RUN", "show a recorded run", BT_CLI_RUN_WORDS, look_options, 1, 1,
      bt_verb_show},
-    {"compare", "RUN RUN", "two runs side by side", BT_CLI_RUN_WORDS, look_options, 2, 2,
+    {"compare", "RUN RUN", "compare two runs", BT_CLI_RUN_WORDS, look_options, 2, 2,
      bt_verb_compare},
-    {"history", "CASE", "one case over all runs, with the places where it changed",
+    {"history", "CASE", "show one case over all runs, and where it changed",
      "CASE is a name as in 'bt-bench list cases'. Runs of one system in one environment with the\n"
      "same settings are a series; a change is a shift of its level that lasts (p at most 0.01).",
      history_options, 1, 1, bt_verb_history},
     {"report", "RUN... -o FILE | --publish DIR",
-     "write runs as a page, Markdown, JSON or CSV, or as a folder for others", BT_CLI_RUN_WORDS,
+     "write a report: HTML, Markdown, JSON or CSV, or a folder to publish", BT_CLI_RUN_WORDS,
      report_options, 1, 1000, bt_verb_report},
-    {"index", "[-o FILE]", "one page over all runs: a table with filters, each case over time",
+    {"index", "[-o FILE]", "write one page about all runs: a table with filters, each case over time",
      NULL, index_options, 0, 0, bt_verb_index},
     {"calibrate", "SUITE | list | rm CASE | --resume RUN",
      "measure the noise floor: false alarms, smallest detectable slowdown",
-     "Runs this build against itself, and against itself made slower on purpose, in turns. Per case:\n"
+     "Runs this build against itself, and against itself made slower on purpose, interleaved. Per case:\n"
      "an upper bound of how often equal builds are called slower, and the smallest slowdown that is\n"
      "found nine times in ten. Pairs of earlier sessions of the same case on this machine are added.\n"
      "Recorded for gates of pairs: for this rule, tolerance and card, until it expires (policy).\n"
@@ -221,21 +221,21 @@ const bt_cli_verb bt_cli_verbs[] = {
      "4 a case has too few pairs, 5 a case crashed or was wrong, 130 interrupted.",
      calibrate_options, 0, 2, bt_verb_calibrate},
     {"ab", "BASE CANDIDATE SUITE | SUITE --system A,B | --resume RUN",
-     "two builds or systems in turns: who is slower",
+     "compare two builds or systems in interleaved rounds",
      "A build is a git revision, which is built under results/builds/ (once), a bt-bench program or\n"
      "a folder with one, or '.', this very program. Rounds in fresh processes, A B B A, until each\n"
      "case is decided: SAME, FASTER, SLOWER, or INCONCLUSIVE after the last pair.\n"
      "Exit codes: 0 nothing slower, 1 something is, 2 usage or suite, 3 something is inconclusive, 4 not\n"
      "comparable, 5 a case crashed or was wrong, or a build failed, 130 interrupted.",
      ab_options, 0, 3, bt_verb_ab},
-    {"bisect", "GOOD BAD SUITE", "the first commit that made a suite slower",
+    {"bisect", "GOOD BAD SUITE", "find the first commit that made a suite slower",
      "Compares commits between GOOD and BAD (first parents) with GOOD, each as 'bt-bench ab' does:\n"
-     "built once under results/builds/, rounds in turns, a recorded run. A commit that does not build\n"
+     "built once under results/builds/, interleaved rounds, a recorded run. A commit that does not build\n"
      "or stays inconclusive is left out. Name the slow cases with --filter: fewer cases, less time.\n"
      "Exit codes: 0 found, 2 usage, 3 BAD is not slower, or only a range is known, 130 interrupted.",
      bisect_commits_options, 3, 3, bt_verb_bisect},
-    {"replicate", "SUITE | RUN [options]", "a verdict per claim of the paper",
-     "SUITE: those of its cases that claims are about run, in turns with the systems that the paper\n"
+    {"replicate", "SUITE | RUN [options]", "test the claims of the paper: a verdict for each",
+     "SUITE: those of its cases that claims are about run, interleaved with the systems that the paper\n"
      "compares with, in 4 rounds or --rounds. RUN: a recorded run that had those systems.\n"
      "Exit codes: 0 all that could be tested is REPLICATED, HIGHER or UNINFORMATIVE, 1 something is\n"
      "LOWER, 3 something is INCONCLUSIVE, 4 nothing could be tested; those of run.",
@@ -260,14 +260,14 @@ const bt_cli_verb bt_cli_verbs[] = {
      "export   writes one as JSON, to be committed, without what identifies the machine; import reads\n"
      "         such a file",
      baseline_options, 1, 2 + BT_LOSS_RUNS_MAX, bt_verb_baseline},
-    {"label", "RUN --name NAME | --note TEXT", "name a recorded run, or note something about it",
+    {"label", "RUN --name NAME | --note TEXT", "give a recorded run a name or a note",
      BT_CLI_RUN_WORDS, label_options, 1, 1, bt_verb_label},
-    {"rm", "RUN...", "remove runs from the record",
+    {"rm", "RUN...", "delete recorded runs",
      "Removes the runs with all that was recorded of them, verdicts and calibrations too, and says how\n"
      "much space that freed. Files under results/ stay unless --files is given. A run that a baseline\n"
      "refers to is refused without --force.",
      rm_options, 1, 1000, bt_verb_rm},
-    {"export", "RUN -o FILE", "a run as one file that anybody can check",
+    {"export", "RUN -o FILE", "write a run as one file that others can verify",
      "Raw samples, environment, plan, verdicts and report, with a digest of each; the same run gives\n"
      "the same bytes. Paths of this machine are cut to their last part; GPU's UUID and kernel's release\n"
      "are evidence and stay, unless --public is given.",
@@ -277,19 +277,19 @@ const bt_cli_verb bt_cli_verbs[] = {
      "raw samples and compared.\n"
      "Exit codes: 0 all holds, 1 something does not, 2 usage, 4 no such file, 5 damaged.",
      verify_options, 1, 1, bt_verb_verify},
-    {"import", "FILE", "take a bundle into the database, if it holds", NULL, import_options, 1, 1,
+    {"import", "FILE", "verify a bundle and import it", NULL, import_options, 1, 1,
      bt_verb_import},
-    {"keygen", "-o NAME", "make a pair of keys to sign bundles with", NULL, keygen_options, 0, 0,
+    {"keygen", "-o NAME", "make a key pair to sign bundles", NULL, keygen_options, 0, 0,
      bt_verb_keygen},
     {"data", "prepare | tokenize FILE... -o DIR | fetch [NAME] | verify NAME",
-     "make, get or check what is trained on",
+     "make, fetch or verify training data",
      "prepare   makes the default corpus, books, from public-domain texts (18 books)\n"
      "tokenize  makes shards from text files; a line with only <|endoftext|> parts documents\n"
      "fetch     gets a known pre-tokenised corpus, or lists them; resumes where it was broken off\n"
      "verify    reads every shard of a dataset (or its folder, with a /) against its digest",
      data_options, 1, 1 << 20, bt_verb_data},
     {"checkpoint", "list STORE | verify PATH | export MODEL -o DIR | import MODEL -o STORE",
-     "look at checkpoints, check them, exchange them with transformers",
+     "list, verify, export or import checkpoints",
      "A STORE is a folder of checkpoints, step-NNNNNNNN each. A MODEL is a checkpoint, a store (its\n"
      "newest that is valid), or GPT-2 as transformers keeps it: model.safetensors, or its folder.\n"
      "list    what a store has; each checkpoint is read and compared with its hashes\n"
@@ -298,7 +298,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "import  makes a store with one checkpoint, step 0, of the weights alone\n"
      "Exit codes: 0 done or valid, 2 usage or no GPT-2, 4 not there, 5 damaged.",
      checkpoint_options, 2, 2, bt_verb_checkpoint},
-    {"compile", "SUITE [--dump LIST -o DIR]", "what the compiler makes of a suite's training steps",
+    {"compile", "SUITE [--dump LIST -o DIR]", "show how the compiler groups a suite's training steps",
      "Captures one micro-batch of each training case, forward and backward, as a graph of kernel\n"
      "calls, without running a kernel; simplifies it; joins calls into groups. The table says how\n"
      "many calls there are, how many activations are saved for the backward, how many calls are in\n"
@@ -308,7 +308,7 @@ const bt_cli_verb bt_cli_verbs[] = {
      "  bt-bench compile suites/llama_124m --profile cpu --dump graph,groups -o compiled\n"
      "  bt-bench compile suites/llama_124m --profile gpu --filter bf16 --target sm_90",
      compile_options, 1, 1, bt_verb_compile},
-    {"sample", "--from MODEL [--prompt TEXT]", "text from a model",
+    {"sample", "--from MODEL [--prompt TEXT]", "generate text from a model",
      "A MODEL is what 'bt-bench checkpoint' takes. The same build, device, model, prompt and seed give\n"
      "the same text. Of a prompt longer than the model's context the end is taken. The text ends where\n"
      "the model ends it, or after --tokens.",
@@ -325,23 +325,23 @@ const bt_cli_verb bt_cli_verbs[] = {
      "each step, activation, gradient and parameter: L2 and largest difference, and its bound.\n"
      "Exit codes: 0 all within their bounds, 1 not, 2 usage, 4 unavailable.",
      diff_options, 2, 2, bt_verb_diff_run},
-    {"bisect-bits", "RUN RUN", "the first step, op, tensor and element at which two runs part",
+    {"bisect-bits", "RUN RUN", "find the first step, op, tensor and element that differ between two runs",
      "Recorded are the bits of each step's loss and gradient norm, and of each checkpoint a digest of\n"
      "the state. They say between which steps the runs part; those are trained again by this build,\n"
      "both runs in lockstep from the last checkpoint that is the same in both, and every value is\n"
      "compared. A replay with other bits than its record: another build, or hardware that erred.\n"
      "Exit codes: 0 the same bits, 1 not, 2 usage, 4 unavailable.",
      bisect_options, 2, 2, bt_verb_bisect_bits},
-    {"doctor", "", "what works on this machine, what is missing and how to get it",
+    {"doctor", "", "check this machine: what works, what is missing, how to install it",
      "Exit code 4 when something is bad enough to keep runs from working.", doctor_options, 0, 0,
      bt_verb_doctor},
-    {"env", "[diff RUN|here RUN|here]", "facts about this machine, or what differs between two",
+    {"env", "[diff RUN|here RUN|here]", "show facts about this machine, or the differences between two",
      "Without words: this machine's facts. Hard facts must be equal for speeds to be compared, soft ones\n"
      "may explain a difference, info is for reading. Of variables only those that matter are recorded.\n"
      "diff says only what differs, hard facts first; 'here' is this machine, now.\n"
      "Exit codes of diff: 0 the hard facts are the same, 4 not comparable.",
      look_options, 0, 3, bt_verb_env},
-    {"completion", "bash | zsh", "completion of verbs, options, suites and runs for a shell",
+    {"completion", "bash | zsh", "print completion for bash or zsh",
      "For bash:  eval \"$(bt-bench completion bash)\"   in ~/.bashrc\n"
      "For zsh:   eval \"$(bt-bench completion zsh)\"    in ~/.zshrc",
      plain_options, 1, 1, bt_verb_completion},

@@ -150,7 +150,7 @@ static bool accept_response(bt_fetch_file *file)
         file->announced_bytes = length;
         begin_anew(file); // the range was ignored, or there was none
     } else if (file->range_start != file->have_bytes) {
-        blame(file, BT_STATUS_CORRUPT_DATA, "asked for bytes from %lld, the server sent from %lld",
+        blame(file, BT_STATUS_CORRUPT_DATA, "requested bytes from %lld, the server sent from %lld",
               (long long)file->have_bytes, (long long)file->range_start);
         begin_anew(file);
         return false;

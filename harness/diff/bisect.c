@@ -60,7 +60,7 @@ static bt_status compare_steps(const bt_bisect_side sides[2], bt_bisect_span *ou
         out->differs = BT_BISECT_DIGEST;
     }
     return common > 0 ? BT_OK
-                      : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s and %s have no step in common",
+                      : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s and %s have no common step",
                                  sides[0].name, sides[1].name);
 }
 

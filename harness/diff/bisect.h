@@ -61,7 +61,7 @@ typedef struct bt_bisect_result {
 } bt_bisect_result;
 
 // Reads records and checkpoints; trains nothing.
-// Errors  INVALID_ARGUMENT when the rounds have no step in common; IO
+// Errors  INVALID_ARGUMENT when the rounds have no common step; IO
 BT_CHECKED bt_status bt_bisect_span_of(const bt_bisect_side sides[2], bt_bisect_span *out);
 // Also trains the span again, unless nothing differs. Checkpoints are read and not changed.
 // Errors  those of bt_lockstep_run

@@ -95,9 +95,9 @@ static bt_status compare_values(differ *self, const bt_lockstep_step *given, bt_
     }
     return step->count > 0
                ? BT_OK
-               : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                          "step %lld: %s and %s have no value in common", (long long)given->step,
-                          self->sides[0].lockstep.name, self->sides[1].lockstep.name);
+               : bt_error(BT_STATUS_INVALID_ARGUMENT, "step %lld: %s and %s have no common value",
+                          (long long)given->step, self->sides[0].lockstep.name,
+                          self->sides[1].lockstep.name);
 }
 
 static bt_status on_step(void *context, const bt_lockstep_step *given, bool *stop)

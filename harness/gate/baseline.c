@@ -26,10 +26,11 @@ bt_status bt_baseline_check_name(const char *name)
     size_t length = strlen(name);
     if (length == 0 || length > NAME_BYTES_MAX || strspn(name, allowed) != length ||
         !isalnum((unsigned char)name[0])) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "\"%s\" is no name of a baseline: 1 to %d letters, digits, '-', '_' or "
-                        "'.', the first a letter or digit",
-                        name, NAME_BYTES_MAX);
+        return bt_error(
+            BT_STATUS_INVALID_ARGUMENT,
+            "\"%s\" is not a valid baseline name: expected 1 to %d letters, digits, '-', '_' or "
+            "'.', the first a letter or digit",
+            name, NAME_BYTES_MAX);
     }
     return BT_OK;
 }
@@ -357,8 +358,7 @@ bt_status bt_baseline_write(const bt_store_run *const *runs, int64_t count,
     bt_str raw = {0};
     BT_TRY(bt_baseline_check_name(wish->name));
     if (!wish->reason || !*wish->reason) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "a baseline needs a reason, for whoever asks later why it is what it is");
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "a baseline needs a reason: --reason TEXT");
     }
     bt_status status = make(runs, count, wish, &made);
     BT_IF_OK(status, write_raw(&made, &raw));

@@ -149,7 +149,7 @@ static bt_status write_curve(const bt_loss_curve *reference, const bt_loss_curve
     for (int64_t i = 0; i < curve->count; ++i) {
         if (curve->steps[i].step != i) {
             return bt_error(BT_STATUS_UNSUPPORTED,
-                            "the steps of a loss curve do not count from 0 without a gap");
+                            "the steps of a loss curve must count from 0 without a gap");
         }
     }
     bt_status status = pack(reference, curve, &bits);

@@ -60,7 +60,7 @@ static bool check_presence(const judging *self)
     } else if (self->rule->presence == BT_GATE_PRESENCE_MISSING || !self->candidate) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "missing: the run has no such case");
     } else if (*self->rule->base && !self->base) {
-        say(self->out, BT_GATE_NOT_COMPARABLE, "the run has no round of it on %s",
+        say(self->out, BT_GATE_NOT_COMPARABLE, "the run has no round of this case on %s",
             self->rule->base);
     } else {
         return true;
@@ -75,7 +75,7 @@ static bool check_rounds(const judging *self, const bt_gate_side *side, const ch
         say(out, BT_GATE_INVALID, "%s%" PRId64 " of %" PRId64 " rounds failed: %.300s", which,
             side->failed, side->failed + side->round_count, side->message);
     } else if (side->round_count == 0 && side->unavailable > 0) {
-        say(out, BT_GATE_NOT_COMPARABLE, "%sit cannot run here: %.300s", which, side->message);
+        say(out, BT_GATE_NOT_COMPARABLE, "%scannot run here: %.300s", which, side->message);
     } else if (side->unavailable > 0 && self->rule->version > 2) {
         say(out, BT_GATE_NOT_COMPARABLE,
             "%s%" PRId64 " of %" PRId64 " rounds could not run: %.300s", which, side->unavailable,
@@ -85,7 +85,7 @@ static bool check_rounds(const judging *self, const bt_gate_side *side, const ch
             side->invalid, side->message);
         out->exit_code = EXIT_DISTURBED;
     } else if (side->round_count == 0) {
-        say(out, BT_GATE_NOT_COMPARABLE, "%sno round of it was finished", which);
+        say(out, BT_GATE_NOT_COMPARABLE, "%sno round was finished", which);
     } else {
         return true;
     }
@@ -294,7 +294,7 @@ static bt_status decide_sessions(const judging *self, bt_decision *out)
         advise(self, &decision);
     } else if (out->outcome == BT_OUTCOME_INCONCLUSIVE) {
         say(self->out, BT_GATE_INCONCLUSIVE,
-            "more sessions in the baseline may tell, or pairs: 'bt-bench ab'");
+            "add sessions to the baseline, or compare pairs: 'bt-bench ab'");
     }
     return BT_OK;
 }
@@ -444,8 +444,7 @@ static bt_status judge_loss(const judging *self)
     const bt_gate_side *side = self->candidate;
     bt_loss_tier tier = BT_LOSS_TIER_BITWISE;
     if (!bt_loss_tier_parse(self->rule->tier, &tier)) {
-        return bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is no tier of losses",
-                        self->rule->tier);
+        return bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is not a loss tier", self->rule->tier);
     }
     if (base->curve_count == 0 || side->curve_count == 0) {
         say(self->out, BT_GATE_NOT_COMPARABLE, "%s has no loss curve",
@@ -530,7 +529,7 @@ static bt_status find_recorded(const bt_gate_sides *recorded, const bt_rule *rul
     }
     return *out ? BT_OK
                 : bt_error(BT_STATUS_INVALID_ARGUMENT,
-                           "the record has not the case %s of the baseline that the rule names",
+                           "the record lacks the case %s of the baseline that the rule names",
                            rule->name);
 }
 

@@ -185,7 +185,7 @@ static bt_status add_curves(gathering *self, const bt_store_run *run, const bt_g
     }
     for (int64_t i = 0; !permuted && i < self->curve_count; ++i) {
         if (self->sources[i] == SEED && self->seeds[i] == seeds[1]) {
-            return refuse(self, run, "another run has its seed already");
+            return refuse(self, run, "another run already has its seed");
         }
     }
     for (int64_t i = 0; i < (permuted ? side->curve_count : 1); ++i) {

@@ -88,7 +88,7 @@ static void print_item(const bt_gate_item *item, bt_str *out)
                  item->verdict.word == BT_GATE_INVALID;
     const char *word = fails && !item->excused ? "FAIL" : bt_gate_word_name(item->verdict.word);
     bt_str_format(out, "%s  %s   %s%s\n", word, item->subject, item->sentence,
-                  item->excused ? " (let pass)" : "");
+                  item->excused ? " (allowed by policy)" : "");
     if (*item->changes) {
         bt_str_format(out, "      %s\n", item->changes);
     }
@@ -194,7 +194,7 @@ bt_status bt_gate_text(const bt_gate_result *result, const char *report, bt_str 
                   result->case_count == 1 ? "" : "s");
     bt_gate_counts(result, out);
     if (result->excused > 0) {
-        bt_str_format(out, "; %" PRId64 " let pass by the policy", result->excused);
+        bt_str_format(out, "; %" PRId64 " allowed by the policy", result->excused);
     }
     if (*report) {
         bt_str_format(out, "   report %s", report);

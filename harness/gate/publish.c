@@ -25,10 +25,10 @@ static void append_change(const bt_gate_item *item, bt_str *out)
 static void append_row(const bt_gate_item *item, bt_str *out)
 {
     bt_markdown(out, "| %s", item->subject);
-    bt_str_format(out, " | %s | %s%s | ",
-                  item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->words
-                                                      : "",
-                  bt_gate_word_name(item->verdict.word), item->excused ? " (let pass)" : "");
+    bt_str_format(
+        out, " | %s | %s%s | ",
+        item->metric < BT_GATE_METRIC_COUNT ? bt_gate_metric_info(item->metric)->words : "",
+        bt_gate_word_name(item->verdict.word), item->excused ? " (allowed by policy)" : "");
     append_change(item, out);
     bt_markdown(out, " | %s", item->sentence);
     if (*item->changes && item->verdict.word != BT_GATE_SAME) {

@@ -276,7 +276,7 @@ static bt_status no_such_metric(const char *given)
     for (int i = 0; i < BT_METRIC_COUNT; i++) {
         bt_str_format(&words, "%s%s", i ? ", " : "", bt_metric_info((bt_metric)i)->tag);
     }
-    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "\"%s\" is no metric; there are: %s",
+    bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "no metric \"%s\"; expected one of: %s",
                                 given, bt_str_text(&words));
     bt_str_release(&words);
     return status;

@@ -262,8 +262,8 @@ static bt_status apply_rules(report_set *set, const bt_publication *publication)
         status = bt_error(BT_STATUS_INVALID_ARGUMENT,
                           "not published: %s; --draft publishes it marked as a draft", text);
     } else if (status == BT_OK && publication->draft) {
-        status = bt_keep_part(&set->arena, *text ? text : "asked for as a draft",
-                              *text ? strlen(text) : strlen("asked for as a draft"), &set->draft);
+        status = bt_keep_part(&set->arena, *text ? text : "--draft was given",
+                              *text ? strlen(text) : strlen("--draft was given"), &set->draft);
     }
     bt_str_release(&faults);
     return status;

@@ -198,7 +198,7 @@ static void print_head(const bt_store_run *run, bt_str *out)
     for (int64_t i = 0; i < run->gap_count; i++) {
         const bt_store_gap *gap = &run->gaps[i];
         double time_ns = (double)(gap->resumed_ns - gap->stopped_ns);
-        bt_str_format(out, "stood still for %s from %s: %s, then resumed\n",
+        bt_str_format(out, "paused for %s from %s: %s, then resumed\n",
                       bt_format_value(BT_UNIT_NS, time_ns).text,
                       bt_format_date(gap->stopped_ns).text, bt_run_status_name(gap->status));
     }

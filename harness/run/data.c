@@ -118,11 +118,10 @@ bt_status bt_run_data_ranks(char **path)
     BT_IF_OK(status, bt_data_ranks_path(bt_str_text(&packages), path));
     bt_str_release(&packages);
     if (status == BT_OK && !bt_file_exists(*path)) {
-        status =
-            bt_error(BT_STATUS_UNAVAILABLE,
-                     "GPT-2's tokenizer is not there: %s\nget it with 'bt-bench data prepare', "
-                     "or name a rank file with --ranks",
-                     *path);
+        status = bt_error(BT_STATUS_UNAVAILABLE,
+                          "GPT-2's tokenizer is missing: %s\nget it with 'bt-bench data prepare', "
+                          "or name a rank file with --ranks",
+                          *path);
         BT_MEM_FREE(*path);
     }
     return status;
@@ -139,7 +138,7 @@ bt_status bt_run_data_questions(const char *given, bt_str *path)
     BT_TRY(bt_str_status(path));
     return found ? BT_OK
                  : bt_error(BT_STATUS_UNAVAILABLE,
-                            "HellaSwag's questions are not there: %s\nput hellaswag_val_full.txt "
+                            "HellaSwag's questions are missing: %s\nput hellaswag_val_full.txt "
                             "there (six lines a question; "
                             "https://github.com/klosax/hellaswag_text_data), or name it",
                             bt_str_text(path));
@@ -149,7 +148,7 @@ static bt_status not_there(const char *name, const char *folder)
 {
     return bt_error(
         BT_STATUS_UNAVAILABLE,
-        "dataset \"%s\" is not there: no folder %s\n'bt-bench data fetch' lists what can be "
+        "dataset \"%s\" is missing: no folder %s\n'bt-bench data fetch' lists what can be "
         "fetched, 'bt-bench data tokenize FILE... -o data/%s' makes it from text, or "
         "name shards: --set dataset.train=FILE",
         name, folder, name);
@@ -174,7 +173,7 @@ static bool is_half_fetched(const char *folder)
 static bt_status half_fetched(const char *name, const char *folder)
 {
     return bt_error(BT_STATUS_UNAVAILABLE,
-                    "dataset \"%s\" is only partly there: %s\nget the rest with 'bt-bench data "
+                    "dataset \"%s\" is incomplete: %s\nget the rest with 'bt-bench data "
                     "fetch %s'",
                     name, folder, name);
 }

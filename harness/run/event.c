@@ -297,7 +297,7 @@ static bt_status check_limits(bt_run_event_state *state, const bt_run_event *eve
 static bt_status check_score(bt_run_event_state *state, const bt_store_score *score)
 {
     if (score->step < state->next_score || score->step > state->next_step) {
-        return refuse(state, "a score of a step that is not there, or that had one", "");
+        return refuse(state, "a score of a step that was not run, or that already has one", "");
     }
     if (score->questions < 1 || score->correct > score->questions ||
         score->normalised_correct > score->questions) {
@@ -310,7 +310,7 @@ static bt_status check_score(bt_run_event_state *state, const bt_store_score *sc
 static bt_status check_state(bt_run_event_state *state, const bt_store_state *given)
 {
     if (given->step < state->next_state || given->step > state->next_step) {
-        return refuse(state, "a state of a step that is not there, or that had one", "");
+        return refuse(state, "a state of a step that was not run, or that already has one", "");
     }
     if (strlen(given->digest) != 32 || strspn(given->digest, "0123456789abcdef") != 32) {
         return refuse(state, "a state's digest is not 32 hex digits", "");
@@ -324,12 +324,13 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
 {
     bool measuring = event->type == BT_RUN_EVENT_SAMPLES || event->type == BT_RUN_EVENT_MEASURED;
     if (measuring && state->measured) {
-        return refuse(state, "something of the measuring follows measured", "");
+        return refuse(state, "an event of the measurement follows measured", "");
     }
     state->measured = state->measured || event->type == BT_RUN_EVENT_MEASURED;
     if (event->type == BT_RUN_EVENT_EVAL) {
         if (event->as.eval.step < state->next_eval || event->as.eval.step > state->next_step) {
-            return refuse(state, "an evaluation of a step that is not there, or that had one", "");
+            return refuse(state,
+                          "an evaluation of a step that was not run, or that already has one", "");
         }
         state->next_eval = event->as.eval.step + 1;
     }
@@ -349,14 +350,14 @@ static bt_status check_order(bt_run_event_state *state, const bt_run_event *even
 {
     bt_run_event_type type = event->type;
     if (state->failed) {
-        return refuse(state, "something follows the error", "");
+        return refuse(state, "an event follows the error", "");
     }
     if (type == BT_RUN_EVENT_ERROR) {
         state->failed = true;
         return BT_OK;
     }
     if (state->done) {
-        return refuse(state, "something follows the result", "");
+        return refuse(state, "an event follows the result", "");
     }
     if ((type == BT_RUN_EVENT_START) == state->started) {
         return refuse(state, state->started ? "a second start" : "the first event is not start",

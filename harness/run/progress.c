@@ -185,7 +185,7 @@ void bt_progress_silence(bt_progress_view *view)
     }
     char text[240];
     (void)snprintf(text, sizeof text,
-                   "%-8s the worker has said nothing for %lld s (Ctrl-C asks it to stop)",
+                   "%-8s no output from the worker for %lld s (Ctrl-C asks it to stop)",
                    view->label, (long long)silent_s);
     show(view, text);
 }

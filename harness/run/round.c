@@ -478,7 +478,7 @@ static void judge_measured(listening *self)
         judge_call_times(self);
     } else {
         judge(self, BT_RUN_FAILED, BT_STATUS_INTERNAL,
-              "the worker ended without having said samples and measured");
+              "the worker ended without the events samples and measured");
     }
 }
 

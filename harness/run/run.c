@@ -237,7 +237,7 @@ static bt_status run_begun(bt_running *self)
         status = bt_running_rounds(self);
         bt_progress_pause(&self->view);
         if (*bt_metrics_failure(self->metrics)) {
-            bt_progress_say(&self->view, "metrics   were given up: %s\n",
+            bt_progress_say(&self->view, "metrics   stopped: %s\n",
                             bt_metrics_failure(self->metrics));
         }
     }

@@ -76,12 +76,13 @@ static bt_status wait_for(bt_running *self, const char *device, bt_device_lock *
     while (!taken) {
         char owner[256] = "";
         if (bt_device_lock_try(device, lock, &taken, owner, sizeof owner) != BT_OK) {
-            bt_progress_say(&self->view, "lock      %s; going on without\n", bt_error_message());
+            bt_progress_say(&self->view, "lock      %s; continuing without it\n",
+                            bt_error_message());
             bt_error_clear();
             return BT_OK;
         }
         if (!taken && !told) {
-            bt_progress_say(&self->view, "waiting   %s has the GPU; Ctrl-C gives up\n",
+            bt_progress_say(&self->view, "waiting   %s has the GPU; Ctrl-C stops waiting\n",
                             *owner ? owner : "another run");
             told = true;
         }

@@ -43,7 +43,7 @@ static bt_status write_event(worker *self, const bt_run_event *event)
     for (size_t left = self->line.length_bytes; left;) {
         ssize_t part = write(self->output, text, left);
         if (part < 0 && errno != EINTR) {
-            return bt_error(BT_STATUS_IO, "nobody listens any more: %s", strerror(errno));
+            return bt_error(BT_STATUS_IO, "the recorder closed its pipe: %s", strerror(errno));
         }
         text += part > 0 ? part : 0;
         left -= part > 0 ? (size_t)part : 0;

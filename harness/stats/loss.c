@@ -108,7 +108,7 @@ static bool same_step(const bt_store_step *expected, const bt_store_step *got, b
         return true;
     }
     bt_loss_say(out, BT_LOSS_FAIL, got->step,
-                "step %lld of %lld tokens stands where the baseline has step %lld of %lld tokens",
+                "step %lld of %lld tokens, expected step %lld of %lld tokens as in the baseline",
                 (long long)got->step, (long long)got->tokens, (long long)expected->step,
                 (long long)expected->tokens);
     return false;
@@ -318,8 +318,8 @@ void bt_loss_check_numeric(const bt_loss_curve *baseline, int64_t count,
         }
         if (!(loss >= low && loss <= high)) {
             bt_loss_say(out, BT_LOSS_FAIL, step->step,
-                        "step %lld: loss %.9g is outside of [%.9g, %.9g]", (long long)step->step,
-                        loss, low, high);
+                        "step %lld: loss %.9g is outside [%.9g, %.9g]", (long long)step->step, loss,
+                        low, high);
             out->value = loss;
             out->low = low;
             out->high = high;

@@ -82,7 +82,7 @@ bt_status bt_store_no_such_run(bt_store *store, int64_t run)
 {
     int64_t last = 0;
     BT_TRY(bt_sql_integer(store, SQL_RUNS_RANGE, &last, ""));
-    return last == 0 ? bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld; there is none yet",
+    return last == 0 ? bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld: none is recorded yet",
                                 store->path, (long long)run)
                      : bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: no run %lld; the last is %lld",
                                 store->path, (long long)run, (long long)last);

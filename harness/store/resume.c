@@ -12,13 +12,13 @@ static bt_status look(bt_store *store, sqlite3_stmt *row, int64_t run, bt_store_
     gap->status = bt_reader_status(row, 0, alive);
     if (gap->status == BT_RUN_RUNNING) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: run %lld is going on in process %lld; 'bt-bench watch %lld' shows it",
+                        "%s: run %lld is running in process %lld; 'bt-bench watch %lld' shows it",
                         store->path, (long long)run, (long long)sqlite3_column_int64(row, 2),
                         (long long)run);
     }
     if (gap->status == BT_RUN_PASSED) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
-                        "%s: run %lld has passed, nothing of it is left to run", store->path,
+                        "%s: run %lld has passed: no round is left to run", store->path,
                         (long long)run);
     }
     int64_t ended_ns = sqlite3_column_int64(row, 1), sign_ns = sqlite3_column_int64(row, 5);

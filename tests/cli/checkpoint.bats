@@ -147,11 +147,11 @@ digest_of() { # store
     "$bench" checkpoint import "$small" -o a --heads 2 >/dev/null
     run --separate-stderr "$bench" checkpoint import "$small" -o a --heads 2
     [ "$status" = 2 ]
-    [[ $stderr == *"has checkpoints already"* ]]
+    [[ $stderr == *"already has checkpoints"* ]]
     "$bench" checkpoint export a -o b >/dev/null
     run --separate-stderr "$bench" checkpoint export a -o b
     [ "$status" = 2 ]
-    [[ $stderr == *"is there already; --force"* ]]
+    [[ $stderr == *"already exists; --force"* ]]
     "$bench" checkpoint export a -o b --force >/dev/null
     run --separate-stderr "$bench" checkpoint export a
     [ "$status" = 2 ]
@@ -233,5 +233,5 @@ digest_of() { # store
     [[ $stderr == *"bunzip2 it first"* ]]
     BT_ROOT=$dir score
     [ "$status" = 4 ]
-    [[ $stderr == *"HellaSwag's questions are not there"*"hellaswag_val_full.txt"* ]]
+    [[ $stderr == *"HellaSwag's questions are missing"*"hellaswag_val_full.txt"* ]]
 }

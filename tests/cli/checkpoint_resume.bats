@@ -107,7 +107,7 @@ expect_same_bits() {
     grep -q "^resumed   from " err2
     run "$bench" run --resume 1
     [ "$status" = 2 ]
-    [[ $output == *"run 1 has passed, nothing of it is left to run"* ]]
+    [[ $output == *"run 1 has passed: no round is left to run"* ]]
 }
 
 @test "damaged checkpoints are left out and named" {

@@ -107,7 +107,7 @@ db.commit()'
     [[ $stderr == *"no run 9"* ]]
     run --separate-stderr "$bench" env diff one here
     [ "$status" = 2 ]
-    [[ $stderr == *'"one" is no run'* ]]
+    [[ $stderr == *'no run "one"'* ]]
 }
 
 @test "doctor says what makes times vary" {

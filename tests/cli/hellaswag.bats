@@ -60,7 +60,7 @@ JSON
     echo q >data/hellaswag.txt
     run --separate-stderr env BT_ROOT="$dir" "$bench" run s.json --worker "$worker" --quiet --set train.hellaswag_every=2
     [ "$status" = 4 ]
-    [[ $stderr == *"GPT-2's tokenizer is not there"*"bt-bench data prepare"* ]]
+    [[ $stderr == *"GPT-2's tokenizer is missing"*"bt-bench data prepare"* ]]
 }
 
 @test "the worker is told where questions and ranks are" {

@@ -39,7 +39,7 @@ teardown() {
     [[ $output == *'no case "gelu.forward.f32.4x6" has been recorded; did you mean "gelu.forward.f32.4x5"?' ]]
     run "$bench" history gelu.forward.f32.4x5 --metric times
     [ "$status" = 2 ]
-    [[ $output == *'"times" is no metric; there are: tokens_per_s,'* ]]
+    [[ $output == *'no metric "times"; expected one of: tokens_per_s,'* ]]
     run "$bench" history gelu.forward.f32.4x5 --system pytorch
     [ "$status" = 2 ]
     [[ $output == *"has no passed round with a time on pytorch"* ]]

@@ -107,7 +107,7 @@ JSON
 @test "a peer without a measurement, or with an impossible one, has failed" {
     BT_KERNEL_PEER=unmeasured run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"
     [ "$status" = 5 ]
-    [[ $output == *"without having said samples and measured"* ]]
+    [[ $output == *"without the events samples and measured"* ]]
     run "$bench" show 1 --format json
     [[ $output != *'"system": "kernel_peer.sh"'*'"time_median_ns": 1000000.5'* ]]
     BT_KERNEL_PEER=negative run --separate-stderr "$bench" run s.json --filter 4x5 --system "$peer"

@@ -85,10 +85,10 @@ measure() { # option...
         [ "$status" = 2 ]
         [[ $output == *"$message"* ]] || { echo "$output"; false; }
     }
-    fails '"befor" is no run; did you mean "before"?: expected its number or --name' show befor
-    fails 'last-1: results/bt.sqlite has no run so far back' show last-1
+    fails 'no run "befor"; did you mean "before"?: expected its number or --name' show befor
+    fails 'last-1: results/bt.sqlite does not have that many runs' show last-1
     fails "@main: no baseline of this name; 'bt-bench baseline list' has them" show @main
-    fails '"last-x" is no run' show last-x
+    fails 'no run "last-x"' show last-x
     for name in 7 last last-3 "a b" "" @x .x; do
         fails "a run's name has 1 to 64 letters" run s.json --name "$name"
     done

@@ -39,13 +39,13 @@ teardown() {
     run --separate-stderr "$bench" run --resume 1 --worker "$worker"
     [ "$status" = 0 ]
     [[ $stderr == *"resumed: "[123]" of 4 rounds are left"* ]]
-    [[ $output == "run 1 passed"*"stood still"* ]]
+    [[ $output == "run 1 passed"*"paused for"* ]]
     run "$bench" show 1 --format json
     [ "$(grep -c '"status": "passed"' <<<"$output")" = 5 ] # the run and its four rounds
     [ "$(grep -c '"status": "interrupted"' <<<"$output")" -ge 1 ] # the gap, and the round in flight
     run "$bench" run --resume 1 --worker "$worker"
     [ "$status" = 2 ]
-    [ "$output" = "results/bt.sqlite: run 1 has passed, nothing of it is left to run" ]
+    [ "$output" = "results/bt.sqlite: run 1 has passed: no round is left to run" ]
 }
 
 @test "a killed run of kernel cases on two systems goes on" {
@@ -84,7 +84,7 @@ teardown() {
     kill -INT "$pid"
     wait "$pid" || true
     [ "$status" = 2 ]
-    [ "$output" = "results/bt.sqlite: run 2 is going on in process $pid; 'bt-bench watch 2' shows it" ]
+    [ "$output" = "results/bt.sqlite: run 2 is running in process $pid; 'bt-bench watch 2' shows it" ]
 }
 
 @test "another machine is refused, with what differs" {
@@ -134,7 +134,7 @@ teardown() {
     grep -q "interrupted while run 1 of $dir/results/bt.sqlite, process $first had the GPU" err3
     wait "$first"
     wait "$second"
-    grep -q "^waiting   run 1 of $dir/results/bt.sqlite, process $first has the GPU; Ctrl-C gives up" err2
+    grep -q "^waiting   run 1 of $dir/results/bt.sqlite, process $first has the GPU; Ctrl-C stops waiting" err2
     run "$bench" list runs --format json
     [ "$(grep -o '"status":"passed"' <<<"$output" | wc -l)" = 2 ]
 }

@@ -183,7 +183,7 @@ is_gone() { ! kill -0 "$1"; }
     [[ $output == *"s.json"* ]]
     run "$bench" run s.json --set dataset=unheard
     [ "$status" = 4 ]
-    [[ $output == *'dataset "unheard" is not there'* ]]
+    [[ $output == *'dataset "unheard" is missing'* ]]
     run --separate-stderr "$bench" list runs --format json
     [ "$output" = "[]" ]
 }
@@ -326,7 +326,7 @@ is_gone_or_zombie() { ! grep -qE '^State:\s+[^Z]' "/proc/$1/status" 2>/dev/null;
     [ "$status" = 2 ]
     run "$bench" show one
     [ "$status" = 2 ]
-    [[ $output == *'"one" is no run'* ]]
+    [[ $output == *'no run "one"'* ]]
     run "$bench" compare 1 9
     [ "$status" = 2 ]
     fake --quiet

@@ -63,7 +63,7 @@ start_slow() { # starts a run of four seconds in the background: $pid
     [[ $output == *"run 1 failed in "*"0 rounds passed, 2 failed"*"message   a: the worker was killed"* ]]
     run "$bench" watch
     [ "$status" = 2 ]
-    [ "$output" = "results/bt.sqlite: no run is going on; the last is 1, 'bt-bench show 1'" ]
+    [ "$output" = "results/bt.sqlite: no run is running; the last is 1, 'bt-bench show 1'" ]
     run "$bench" watch 3
     [ "$status" = 2 ]
     [ "$output" = "results/bt.sqlite: no run 3; the last is 1" ]

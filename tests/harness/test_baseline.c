@@ -194,9 +194,9 @@ static void not_every_run_becomes_a_baseline(void **state)
                  write_one(&made, "main", "why", &text));
     made_kernel_round(&made, "gelu", "blutrain", 1000, "a");
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "needs a reason", write_one(&made, "main", "", &text));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"-x\" is no name",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"-x\" is not a valid baseline name",
                  write_one(&made, "-x", "why", &text));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"a/b\" is no name",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"a/b\" is not a valid baseline name",
                  write_one(&made, "a/b", "why", &text));
     made.run.status = BT_RUN_FAILED;
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 7 failed",
@@ -236,7 +236,7 @@ static void a_bad_document_is_refused_with_its_place(void **state)
     refuses(document, "bt-bench baseline 2", "bt-bench baseline 3",
             "no baseline that this program");
     refuses(document, "\"reason\"", "\"raison\"", "\"reason\" is missing");
-    refuses(document, "\"name\": \"main\"", "\"name\": \"../x\"", "is no name of a baseline");
+    refuses(document, "\"name\": \"main\"", "\"name\": \"../x\"", "is not a valid baseline name");
     refuses(document, "\"time_ns\": [\n          [", "\"time_ns\": [\n          [-1, ",
             "holds numbers above 0");
     refuses(document, "\"time_ns\": [\n          [", "\"time_ns\": [\n          [\"x\", ",

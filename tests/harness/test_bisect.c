@@ -256,7 +256,7 @@ static void digests_of_the_state_narrow_the_span(void **state)
     for (int i = 0; i < STEPS; ++i) {
         other.steps[i].step += 100;
     }
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 and run 2 have no step in common",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 and run 2 have no common step",
                  bt_bisect_span_of(sides, &span));
 }
 

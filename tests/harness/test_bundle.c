@@ -202,11 +202,12 @@ static void files_that_do_not_belong_are_found(void **state)
     bt_files files;
     sample_bundle_unpack(&sample_training, &files);
     replace(&files, "more.json", "{}");
-    assert_found(&files, NULL, "more.json is there and not in the manifest");
+    assert_found(&files, NULL, "more.json is not listed in the manifest");
     bt_files_release(&files);
     sample_bundle_unpack(&sample_training, &files);
     bt_files_remove(&files, "rounds/0000/step_time_ns.f64");
-    assert_found(&files, NULL, "rounds/0000/step_time_ns.f64 is in the manifest and not there");
+    assert_found(&files, NULL,
+                 "rounds/0000/step_time_ns.f64 is listed in the manifest but missing");
     bt_files_release(&files);
     sample_bundle_unpack(&sample_training, &files);
     bt_files_remove(&files, "manifest.json");
@@ -417,20 +418,24 @@ static void verdicts_that_do_not_follow_are_found(void **state)
         const char *words;
     } rows[] = {
         {&sample_systems, forge_side,
-         "ab, gelu.forward.f32.64x64 time_ns: the verdict is recorded as SAME, follows as FASTER"},
-        {&sample_systems, forge_side, "the ratio is recorded as 1, follows as 0.49999999999999994"},
+         "ab, gelu.forward.f32.64x64 time_ns: the verdict is recorded as SAME, recomputed as "
+         "FASTER"},
         {&sample_systems, forge_side,
-         "replicate, faster time_ns: the verdict is recorded as REPLICATED, follows as EXCEEDED"},
-        {&sample_systems, forge_word, "the verdict is recorded as FASTER, follows as SAME"},
-        {&sample_systems, forge_ratio, "the ratio is recorded as 0.5, follows as 1"},
-        {&sample_systems, forge_rounds, "rounds is recorded as 24, follows as 8"},
-        {&sample_systems, forge_metric, "time_ns: the verdict SAME follows and is not recorded"},
-        {&sample_systems, forge_metric, "loss: the verdict SAME does not follow from the run"},
+         "the ratio is recorded as 1, recomputed as 0.49999999999999994"},
+        {&sample_systems, forge_side,
+         "replicate, faster time_ns: the verdict is recorded as REPLICATED, recomputed as "
+         "EXCEEDED"},
+        {&sample_systems, forge_word, "the verdict is recorded as FASTER, recomputed as SAME"},
+        {&sample_systems, forge_ratio, "the ratio is recorded as 0.5, recomputed as 1"},
+        {&sample_systems, forge_rounds, "rounds is recorded as 24, recomputed as 8"},
+        {&sample_systems, forge_metric, "time_ns: the verdict SAME is recomputed but not recorded"},
+        {&sample_systems, forge_metric, "loss: the verdict SAME cannot be recomputed from the run"},
         {&sample_systems, forge_policy, "the rule is recorded as"},
         {&sample_systems, forge_no_verdicts, "a session of ab without a verdict"},
-        {&sample_systems, forge_claim, "recorded as EXCEEDED, follows as REPLICATED"},
+        {&sample_systems, forge_claim, "recorded as EXCEEDED, recomputed as REPLICATED"},
         {&sample_kernels, forge_gate, "gate, gelu.forward.f32.64x64"},
-        {&sample_kernels, forge_subject, "the subject is recorded as gelu.other, follows as gelu."},
+        {&sample_kernels, forge_subject,
+         "the subject is recorded as gelu.other, recomputed as gelu."},
         {&sample_kernels, forge_no_rule, "kernel_peer.sh time_ns: the rule of a verdict"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -479,13 +484,14 @@ static void what_does_not_follow_is_found(void **state)
         const char *words;
     } of_kernels[] = {
         {forge_value, "time_ns: the value is recorded as 1650000.16"},
-        {forge_low, "time_ns: low is recorded as 900000, follows as nan"},
+        {forge_low, "time_ns: low is recorded as 900000, recomputed as nan"},
         {forge_median, "time_median_ns: the value is recorded as 990000.49"},
-        {forge_form, "time_ns: the value is recorded as 1666666.8333333333, follows as 1000000.5"},
-        {forge_sample, "time_ns: the value is recorded as 1666666.8333333333, follows as"},
+        {forge_form,
+         "time_ns: the value is recorded as 1666666.8333333333, recomputed as 1000000.5"},
+        {forge_sample, "time_ns: the value is recorded as 1666666.8333333333, recomputed as"},
         {forge_rate, "bandwidth_bytes_per_s: high is recorded"},
         {forge_share, "copy_share: the value is recorded"},
-        {forge_bytes, "bytes_moved: the value is recorded as 32769, follows as 32768"},
+        {forge_bytes, "bytes_moved: the value is recorded as 32769, recomputed as 32768"},
         {forge_plan, "plan: its hash is recorded as"},
         {forge_fact, "environment: its digest is recorded as"},
         {forge_verdict, "verdicts of the kind \"ours\" are not known"},
@@ -494,20 +500,20 @@ static void what_does_not_follow_is_found(void **state)
         forge change;
         const char *words;
     } of_training[] = {
-        {forge_step, "step_time_ns: a sample is recorded as 10000003, follows as 9999003"},
+        {forge_step, "step_time_ns: a sample is recorded as 10000003, recomputed as 9999003"},
         {forge_loss, "one, fake_worker.sh, round 0: loss_first: the value is recorded as"},
         {forge_memory,
-         "peak_allocated_bytes: the value is recorded as 2000, follows as 1073741824"},
+         "peak_allocated_bytes: the value is recorded as 2000, recomputed as 1073741824"},
         {forge_warmup, "step_time_ns: a sample is recorded"},
         {forge_step_sample, "step_time_ns: a sample is recorded"},
         {forge_throttle,
-         "recorded as passed, but its samples say 'throttled': hardware slowdown in"},
-        {forge_label, "round 0: labelled 'loaded machine', but its samples say ''"},
+         "recorded as passed, but its samples give 'throttled': hardware slowdown in"},
+        {forge_label, "round 0: labelled 'loaded machine', but its samples give ''"},
         {forge_steps, "round 0: 7 steps are recorded as planned and 6 as done, the plan has 6"},
-        {forge_eval, "val_loss: a sample is recorded as 11.5, follows as 11.49"},
+        {forge_eval, "val_loss: a sample is recorded as 11.5, recomputed as 11.49"},
         {forge_middle_loss, "loss_last: a sample is recorded as"},
         {forge_hash, "plan: its hash is recorded as"}, // its shards are given by path
-        {forge_invalid, "recorded as invalid, but its samples say 'undisturbed'"},
+        {forge_invalid, "recorded as invalid, but its samples give 'undisturbed'"},
     };
     for (size_t i = 0; i < sizeof of_kernels / sizeof of_kernels[0]; i++) {
         assert_forgery_found(&sample_kernels, of_kernels[i].change, of_kernels[i].words);
@@ -591,7 +597,7 @@ static void other_spellings_are_found(void **state)
         {"verdicts.json", "[]", "", "verdicts.json:2:1"},
         {"rounds/0000/round.json", "\"metric\": \"tokens_per_s\"", "\"metric\": \"x\"",
          "unknown metric"},
-        {"rounds/0000/round.json", "micro_batch", "macro_batch", "it is no case of the plan"},
+        {"rounds/0000/round.json", "micro_batch", "macro_batch", "it is not a case of the plan"},
         {"rounds/0000/steps.ndjson", "{", "", "steps.ndjson, line 1:1"},
         {"rounds/0000/steps.ndjson", "7fc00000", "7FC00000", "\"loss\" is missing"},
         {"rounds/0000/telemetry.ndjson", "null", "\"NaN\"", "telemetry.ndjson, line 1"},
@@ -677,7 +683,7 @@ static void signed_bundle_holds_by_its_key_alone(void **state)
     char *forged = strdup(envelope), *at = strstr(forged, "\"sig\": \"");
     at[8 + 20] = at[8 + 20] == 'A' ? 'B' : 'A';
     replace(&files, BT_BUNDLE_ENVELOPE, forged);
-    assert_found(&files, &open, "the signature does not hold");
+    assert_found(&files, &open, "the signature is invalid");
     free(forged);
     bt_files_release(&files);
     sample_bundle_unpack(&sample_training, &files);

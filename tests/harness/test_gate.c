@@ -433,7 +433,7 @@ static void rounds_that_went_wrong_are_said(void **state)
     }
     gate_judge("");
     gate_expect("gelu", GATE_WHOLE, BT_GATE_NOT_COMPARABLE, 4);
-    gate_expect_words(gate_item_of("gelu", GATE_WHOLE)->sentence, "no round of it was finished");
+    gate_expect_words(gate_item_of("gelu", GATE_WHOLE)->sentence, "no round was finished");
 }
 
 static void a_run_without_samples_is_said(void **state)

@@ -217,7 +217,7 @@ static void what_is_not_there_is_said(void **state)
                  bt_history_read(scratch_store, "copy.f32", NULL, "fake", &history));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "has no passed round with val_loss",
                  bt_history_read(scratch_store, "copy.f32", "val_loss", NULL, &history));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "\"los\" is no metric; there are: ",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no metric \"los\"; expected one of: ",
                  bt_history_read(scratch_store, "copy.f32", "los", NULL, &history));
 }
 

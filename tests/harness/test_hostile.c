@@ -210,9 +210,10 @@ static void garbage_ends_the_peer_alone(void **state)
 static void events_out_of_place_are_refused(void **state)
 {
     (void)state;
-    assert_mode(&training, "behind", "something follows the result");
-    assert_mode(&kernels, "behind", "something of the measuring follows measured");
-    assert_mode(&training, "twice", "an evaluation of a step that is not there, or that had one");
+    assert_mode(&training, "behind", "an event follows the result");
+    assert_mode(&kernels, "behind", "an event of the measurement follows measured");
+    assert_mode(&training, "twice",
+                "an evaluation of a step that was not run, or that already has one");
     assert_mode(&training, "wrong-kind", "not an event of this kind of case: samples");
     assert_mode(&kernels, "wrong-kind", "not an event of this kind of case: step");
 }

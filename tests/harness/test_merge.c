@@ -88,7 +88,7 @@ static void a_run_that_does_not_fit_is_refused(void **state)
     round->what.axes_json = made[1].rounds[1].what.axes_json = SETTINGS(4, 1, 0.2);
     refuses("run 8 does not fit beside run 7, case tiny: its settings differ");
     round->what.axes_json = made[1].rounds[1].what.axes_json = SETTINGS(4, 9, 0.1);
-    refuses("run 9 does not fit beside run 7, case tiny: another run has its seed");
+    refuses("run 9 does not fit beside run 7, case tiny: another run already has its seed");
     round->what.axes_json = made[1].rounds[1].what.axes_json = SETTINGS(4, 1, 0.1);
     steps[2].tokens = 511;
     refuses("its steps are not as many, or not of as many tokens");

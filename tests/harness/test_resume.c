@@ -110,7 +110,7 @@ static void finished_rounds_stay(void **state)
     assert_true(after.gaps[0].resumed_ns > after.gaps[0].stopped_ns);
     bt_store_run_release(&before);
     bt_store_run_release(&after);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 has passed, nothing of it is left to run",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 has passed: no round is left to run",
                  execute(1, &outcome));
 }
 
@@ -238,10 +238,10 @@ static void a_running_one_is_refused(void **state)
     make_broken();
     bt_store *store = scratch_open(BT_STORE_WRITE);
     ASSERT_OK(bt_store_run_resume(store, 1)); // this process has it now
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is going on in process",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is running in process",
                  bt_store_run_resume(store, 1));
     ASSERT_OK(bt_store_close(store));
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is going on in process", execute(1, &outcome));
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "run 1 is running in process", execute(1, &outcome));
 }
 
 static void a_failure_before_stays_one(void **state)

@@ -85,14 +85,15 @@ static void events_are_read_strictly(void **state)
         {{start_line, "{\"event\":\"samples\"}"}, "lacks a key"},
         {{start_line, "{\"event\":\"measured\",\"calls_per_sample\":1.5}"},
          "range of calls_per_sample"},
-        {{start_line, SCORE("1", "40", "9", "9")}, "a score of a step that is not there"},
+        {{start_line, SCORE("1", "40", "9", "9")}, "a score of a step that was not run"},
         {{start_line, LAUNCH("0")}, "a launch of another step than the last"},
         {{start_line, step_line, LAUNCH("1")}, "a launch of another step than the last"},
-        {{start_line, STATE("1", DIGEST)}, "a state of a step that is not there"},
-        {{start_line, STATE("0", DIGEST), STATE("0", DIGEST)}, "or that had one"},
+        {{start_line, STATE("1", DIGEST)}, "a state of a step that was not run"},
+        {{start_line, STATE("0", DIGEST), STATE("0", DIGEST)}, "or that already has one"},
         {{start_line, STATE("0", "0123abc")}, "is not 32 hex digits"},
         {{start_line, STATE("0", "0123456789ABCDEF0123456789ABCDEF")}, "is not 32 hex digits"},
-        {{start_line, SCORE("0", "40", "9", "9"), SCORE("0", "40", "9", "9")}, "or that had one"},
+        {{start_line, SCORE("0", "40", "9", "9"), SCORE("0", "40", "9", "9")},
+         "or that already has one"},
         {{start_line, SCORE("0", "40", "41", "9")}, "more right answers than questions"},
         {{start_line, SCORE("0", "40", "9", "41")}, "more right answers than questions"},
         {{start_line, SCORE("0", "0", "0", "0")}, "or with none"},
@@ -294,7 +295,7 @@ static void bad_workers_fail_with_a_reason(void **state)
         {"silent", "ended with code 0 after 3 steps, without a result", 3, 5},
         {"garbage", "not a JSON object", 3, 5},
         {"gap", "without a gap", 3, 5},
-        {"late", "something follows the result", 3, 5},
+        {"late", "an event follows the result", 3, 5},
         {"flood", "a line of more than 65536 bytes", 3, 5},
         {"early", "the first event is not start", 0, 5},
         {"orphan", "killed by SIGKILL", 3, 5},
@@ -407,7 +408,7 @@ static void missing_and_broken_data_is_named(void **state)
     bt_run_data data;
     char text[1024];
     ASSERT_FAILS(BT_STATUS_UNAVAILABLE,
-                 "dataset \"no_such\" is not there: no folder data/no_such\n'bt-bench data fetch'",
+                 "dataset \"no_such\" is missing: no folder data/no_such\n'bt-bench data fetch'",
                  find("{\"name\": \"no_such\"}", &data));
     ASSERT_FAILS(BT_STATUS_IO, "/no/shard.bin", find("{\"train\": [\"/no/shard.bin\"]}", &data));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "names no shard", find("{\"train\": []}", &data));
@@ -436,7 +437,7 @@ static void half_fetched_corpus_is_not_trained_on(void **state)
     assert_int_equal(data.train_count, 1);
     bt_run_data_release(&data);
     ASSERT_OK(bt_file_write("data/half/x_train_000002.bin.part", "", 0));
-    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "only partly there", find("{\"name\": \"half\"}", &data));
+    ASSERT_FAILS(BT_STATUS_UNAVAILABLE, "incomplete", find("{\"name\": \"half\"}", &data));
     assert_int_equal(chdir(here), 0);
 }
 

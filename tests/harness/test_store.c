@@ -269,7 +269,7 @@ static void bad_arguments_are_refused(void **state)
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "file name", bt_store_open("", BT_STORE_READ, &store));
     ASSERT_FAILS(BT_STATUS_IO, "unable to open", bt_store_open("/tmp", BT_STORE_WRITE, &store));
     store = scratch_open(BT_STORE_WRITE);
-    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "there is none yet",
+    ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "none is recorded yet",
                  bt_store_run_read(store, 1, &run));
     ASSERT_FAILS(BT_STATUS_INVALID_ARGUMENT, "no run 7",
                  bt_store_run_end(store, 7, BT_RUN_PASSED, ""));

@@ -250,7 +250,7 @@ static void files_are_replaced_whole(void **state)
     ASSERT_OK(bt_dir_make(test_scratch_path("a/b")));
     const char *path = test_scratch_path("a/b/file");
     ASSERT_OK(bt_file_write(path, "hello", 5));
-    ASSERT_FAILS(BT_STATUS_IO, "in the way", bt_dir_make(path));
+    ASSERT_FAILS(BT_STATUS_IO, "exists but is not a directory", bt_dir_make(path));
     void *bytes = NULL;
     size_t size = 0;
     ASSERT_OK(bt_file_read(path, &bytes, &size));
