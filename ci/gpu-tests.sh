@@ -7,10 +7,11 @@
 #   -l LIMIT_S  seconds a program may take, default 300
 #   --quick     without compute-sanitizer
 #
-# Runs conformance_*, golden_*, gradient_twice, unit_overlap and, with two GPUs, dist_gpu*; the GEMM
-# tests also with our own rows alone (BT_GEMM). memcheck looks at every program that launches kernels;
-# racecheck and initcheck at those whose kernels share memory and end in reasonable time: racecheck
-# stops with an error of its own in cuBLASLt's kernels and in ours in clusters.
+# Runs conformance_*, golden_*, gradient_twice, unit_overlap, harness_gpu_cheats and, with two GPUs,
+# dist_gpu*; the GEMM tests also with our own rows alone (BT_GEMM). memcheck looks at every conformance
+# test but those that take too long or time something; racecheck and initcheck at those whose kernels
+# share memory and end in reasonable time: racecheck stops with an error of its own in cuBLASLt's
+# kernels and in ours in clusters.
 # API errors are not reported: a test of a full device causes them on purpose.
 # Prints one row for each run. Exit 0 all passed, 1 a test or a check failed, 2 usage, 4 no GPU,
 # no such folder, or compute-sanitizer is missing.
@@ -68,41 +69,47 @@ one() { # name command...
 export -f one
 rm -f "$out/failed"
 
-# Name and command of each run, the longest first.
-list() {
-    local test name
-    for test in rows attention gemm gemm_values train_resume attention_features train; do
-        echo "conformance_$test $tests/conformance_${test}_test"
+# Names of the conformance tests, those that take longest first.
+conformance() {
+    {
+        printf '%s\n' train train_resume attention gemm_values rows train_graph train_faults
+        for test in "$tests"/conformance_*_test; do
+            basename "$test" _test | sed 's/^conformance_//'
+        done
+    } | awk '!seen[$0]++' | while read -r name; do
+        [ ! -e "$tests/conformance_${name}_test" ] || echo "$name"
     done
-    for test in "$tests"/conformance_*_test "$tests"/golden_{gpt2,llama}_test "$tests"/gradient_twice_test; do
-        name=$(basename "$test" _test)
-        case $name in
-        conformance_rows | conformance_attention | conformance_gemm | conformance_gemm_values) ;;
-        conformance_train_resume | conformance_attention_features | conformance_train) ;;
-        *) echo "$name $test" ;;
-        esac
+}
+
+# Name and command of each run.
+list() {
+    local test name check='compute-sanitizer --report-api-errors no --error-exitcode 9 --tool'
+    for name in $(conformance); do
+        test=$tests/conformance_${name}_test
+        # 2^31 elements take too long; what the tuner times is no longer a time
+        ! $sanitize || [[ $name =~ ^(huge|tune)$ ]] ||
+            echo "memcheck_conformance_$name $check memcheck $test"
+        echo "conformance_$name $test"
     done
     for test in own sm80; do
         echo "gemm_$test env BT_GEMM=$test $tests/conformance_gemm_test"
     done
     echo "gemm_values_own env BT_GEMM=own $tests/conformance_gemm_values_test"
-    $sanitize || return 0
-    local check='compute-sanitizer --report-api-errors no --error-exitcode 9 --tool'
-    for test in "$tests"/conformance_*_test; do
-        name=$(basename "$test" _test)
-        # 2^31 elements take too long; what the tuner times is no longer a time
-        [[ $name =~ _(huge|tune)$ ]] || echo "memcheck_$name $check memcheck $test"
+    for name in golden_gpt2 golden_llama gradient_twice; do
+        echo "$name $tests/${name}_test"
     done
-    for test in sums elementwise; do
-        echo "racecheck_$test $check racecheck $tests/conformance_${test}_test"
-        echo "initcheck_$test $check initcheck $tests/conformance_${test}_test"
+    ! $sanitize || for name in sums elementwise; do
+        echo "racecheck_$name $check racecheck $tests/conformance_${name}_test"
+        echo "initcheck_$name $check initcheck $tests/conformance_${name}_test"
     done
 }
 # Golden values lie at tests/golden, in the checkout as in a portable folder.
 cd "$(dirname "$tests")"
 if [ -d suites ]; then export BT_ROOT=$PWD; else cd "$root"; fi
 list | xargs -P "$jobs" -L 1 bash -c 'one "$@"' _
-one unit_overlap "$tests/unit_overlap_test" # takes times: alone
+for test in unit_overlap harness_gpu_cheats; do # take times: alone
+    one "$test" "$tests/${test}_test"
+done
 for test in "$tests"/dist_gpu*_test; do
     [ "$gpus" -lt 2 ] || one "$(basename "$test" _test)" "$test"
 done
