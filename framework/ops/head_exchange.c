@@ -187,7 +187,8 @@ static bt_status exchange_heads(bt_context *context, const bt_op_attrs *attrs, b
 
 // ---- the ops ------------------------------------------------------------------------------------
 
-static bt_status expect_layout(const bt_op_call *call, int64_t heads)
+// x has all heads, or this rank's.
+static bt_status expect_layout(const bt_op_call *call, bool all)
 {
     const layout *l = &call->attrs.head_exchange.layout;
     const bt_tensor *x = call->in[0];
@@ -203,6 +204,7 @@ static bt_status expect_layout(const bt_op_call *call, int64_t heads)
                         "one, and the heads of queries are a multiple",
                         (long long)l->groups, size);
     }
+    const int64_t heads = all ? all_heads(l) : own_heads(l, size, rank_of(&call->attrs));
     if (x->shape.rank != 3 || x->shape.size[2] % heads != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "x of shape %s; expected [B, T, %lld * head size]",
@@ -217,7 +219,7 @@ bt_status bt_op_share_heads_infer(bt_op_call *call)
     const layout *l = &call->attrs.head_exchange.layout;
     const int size = size_of(&call->attrs);
     BT_TRY(bt_op_expect_float(call, 0));
-    BT_TRY(expect_layout(call, all_heads(l)));
+    BT_TRY(expect_layout(call, true));
     if (size > 1 && x->shape.size[1] % 2 != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%lld tokens on each of %d ranks: allowed is "
@@ -250,8 +252,8 @@ bt_status bt_op_share_tokens_infer(bt_op_call *call)
     const layout *l = &call->attrs.head_exchange.layout;
     const int size = size_of(&call->attrs);
     BT_TRY(bt_op_expect_float(call, 0));
+    BT_TRY(expect_layout(call, false));
     const int64_t own = own_heads(l, size, rank_of(&call->attrs));
-    BT_TRY(expect_layout(call, own));
     if (x->shape.size[1] % size != 0 || (size > 1 && x->shape.size[1] % (2 * size) != 0)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%lld tokens for %d ranks: allowed is a multiple of %d",

@@ -175,11 +175,31 @@ static void too_few_heads_are_refused(void **state)
     assert_non_null(strstr(results[3].message, "5 heads"));
 }
 
+static void layouts_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    static const bt_head_layout layouts[] = {
+        {1, {2}, 0}, {0, {2}, 2}, {BT_HEAD_PARTS + 1, {2, 2, 2}, 2}, {2, {2, 3}, 2}, {1, {0}, 1}};
+    bt_session session = {0};
+    bt_tensor *x = NULL, *y = NULL;
+    ASSERT_OK(bt_session_open("cpu", 0, 0, &session));
+    ASSERT_OK(bt_tensor_create(&session.context, BT_F32, BT_SHAPE(1, 4, 8), "x", &x));
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; ++i) {
+        assert_int_equal(bt_share_heads(&session.context, NULL, x, &layouts[i], &y),
+                         BT_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(bt_share_tokens(&session.context, NULL, x, &layouts[i], &y),
+                         BT_STATUS_INVALID_ARGUMENT);
+    }
+    bt_tensor_release(x);
+    bt_session_close(&session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_are_in_their_places),
         cmocka_unit_test(too_few_heads_are_refused),
+        cmocka_unit_test(layouts_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
