@@ -8,11 +8,12 @@
 bt_status bt_dag_form(bt_dag *graph, const int64_t *half_turns, const bt_fuse_options *options,
                       bt_fusion_plan *plan, bt_formed *formed)
 {
+    const int captured = graph->value_count; // before rules add values
     *plan = (bt_fusion_plan){0};
     *formed = (bt_formed){0};
     BT_TRY(bt_dag_simplify(graph, &formed->simplified));
     if (options->any_order && half_turns) {
-        BT_TRY(bt_dag_expand_half_turns(graph, half_turns, &formed->half_turns));
+        BT_TRY(bt_dag_expand_half_turns(graph, half_turns, captured, &formed->half_turns));
     }
     if (options->any_order) {
         BT_TRY(bt_dag_absorb_sums(graph, &formed->absorbed));

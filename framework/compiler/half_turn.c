@@ -90,7 +90,9 @@ typedef struct work {
     bt_dag *graph;
     bt_dag_node *old; // owned [old_count]
     int old_count;
-    int *uses; // owned [value_count of the beginning]
+    int *uses;            // owned [value_count of the beginning]
+    const int64_t *turns; // [turn_count]
+    int turn_count;
     int changed;
 } work;
 
@@ -105,13 +107,13 @@ static const bt_dag_operand *operand(const bt_dag_node *node, int field)
 }
 
 // A plain product of dense rows by one of the matrices, maybe plus dense rows.
-static bool is_half_turn(const bt_dag_node *node, const int64_t *turns)
+static bool is_half_turn(const work *w, const bt_dag_node *node)
 {
     const bt_gemm_args *args = node->args;
     const bt_dag_operand *b = node->op == BT_KERNEL_GEMM ? operand(node, GEMM_B) : NULL;
     const bt_dag_operand *d = b ? operand(node, GEMM_D) : NULL;
     const bt_dag_operand *c = b ? operand(node, GEMM_C) : NULL;
-    const int64_t dim = b ? turns[b->value] : 0;
+    const int64_t dim = b && b->value < w->turn_count ? w->turns[b->value] : 0;
     return dim > 0 && d && d->value < 0 && d->offset_bytes == 0 && !args->trans_a &&
            node->operand_count == (c ? 4 : 3) && args->beta == (c ? 1 : 0) && args->alpha == 1 &&
            args->epilogue == BT_EPILOGUE_NONE && args->batch == 1 && args->n == dim &&
@@ -203,18 +205,23 @@ static bt_status expand(work *w, const bt_dag_node *node)
     return append(w->graph, node, &sum, summed);
 }
 
-static bt_status rewrite(work *w, const int64_t *turns)
+static bt_status rewrite(work *w)
 {
     for (int i = 0; i < w->old_count; ++i) {
         const bt_dag_node *node = &w->old[i];
-        BT_TRY(is_half_turn(node, turns) ? expand(w, node) : bt_dag_node_append(w->graph, node));
+        BT_TRY(is_half_turn(w, node) ? expand(w, node) : bt_dag_node_append(w->graph, node));
     }
     return BT_OK;
 }
 
-bt_status bt_dag_expand_half_turns(bt_dag *graph, const int64_t *turns, int *changed)
+bt_status bt_dag_expand_half_turns(bt_dag *graph, const int64_t *turns, int turn_count,
+                                   int *changed)
 {
-    work w = {.graph = graph, .old = graph->nodes, .old_count = graph->node_count};
+    work w = {.graph = graph,
+              .old = graph->nodes,
+              .old_count = graph->node_count,
+              .turns = turns,
+              .turn_count = turn_count};
     void *uses = NULL;
     *changed = 0;
     BT_TRY(bt_mem_alloc((size_t)graph->value_count + 1, sizeof *w.uses, &uses));
@@ -222,7 +229,7 @@ bt_status bt_dag_expand_half_turns(bt_dag *graph, const int64_t *turns, int *cha
     bt_dag_uses(graph, w.uses);
     graph->nodes = NULL;
     graph->node_count = graph->node_capacity = 0;
-    const bt_status status = rewrite(&w, turns);
+    const bt_status status = rewrite(&w);
     for (int i = 0; i < w.old_count; ++i) {
         bt_mem_free(w.old[i].args);
     }

@@ -16,7 +16,9 @@
 BT_CHECKED bt_status bt_dag_find_half_turns(const bt_dag_capture *capture, const bt_dag *graph,
                                             int64_t **turns);
 // Rewrites products whose second operand turns. *changed: how many.
+// turns   [turn_count], of the first values; passes may have added others since
 // Errors  OUT_OF_MEMORY: the graph can only be released
-BT_CHECKED bt_status bt_dag_expand_half_turns(bt_dag *graph, const int64_t *turns, int *changed);
+BT_CHECKED bt_status bt_dag_expand_half_turns(bt_dag *graph, const int64_t *turns, int turn_count,
+                                              int *changed);
 
 #endif

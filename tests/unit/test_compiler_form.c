@@ -182,7 +182,7 @@ static void turns_are_products_by_the_matrix(void **state)
         fill_inputs(&g, m, which & 8 ? -1 : 1, contents, memory);
         ASSERT_OK(bt_dag_run(&f.context, &g, memory));
         turns[m] = DIM;
-        ASSERT_OK(bt_dag_expand_half_turns(&g, turns, &changed));
+        ASSERT_OK(bt_dag_expand_half_turns(&g, turns, g.value_count, &changed));
         ASSERT_OK(bt_dag_check(&g));
         assert_int_equal(changed, 1);
         for (int i = 0; i < g.node_count; ++i) {
@@ -207,12 +207,54 @@ static void other_products_stay(void **state)
     int m = 0, d = 0, changed = 0;
     int64_t turns[8] = {0};
     make_turn(&g, true, false, false, &m, &d);
-    ASSERT_OK(bt_dag_expand_half_turns(&g, turns, &changed)); // m is not known to turn
+    ASSERT_OK(
+        bt_dag_expand_half_turns(&g, turns, g.value_count, &changed)); // m is not known to turn
     assert_int_equal(changed, 0);
     ((bt_gemm_args *)g.nodes[0].args)->alpha = 2;
     turns[m] = DIM;
-    ASSERT_OK(bt_dag_expand_half_turns(&g, turns, &changed));
+    ASSERT_OK(bt_dag_expand_half_turns(&g, turns, g.value_count, &changed));
     assert_int_equal(changed, 0);
+    bt_dag_release(&g);
+}
+
+// A rule adds relu(b) in bf16, which the product then reads: no value of the capture.
+static void values_that_rules_add_turn_nothing(void **state)
+{
+    (void)state;
+    bt_dag g = {0};
+    const bt_fuse_options options = {.any_order = true};
+    const int64_t shape[] = {DIM * DIM}, flat[] = {1};
+    const bt_gemm_args args = {.m = ROWS,
+                               .n = DIM,
+                               .k = DIM,
+                               .lda = DIM,
+                               .ldb = DIM,
+                               .ldd = DIM,
+                               .batch = 1,
+                               .alpha = 1,
+                               .ab_dtype = BT_BF16,
+                               .d_dtype = BT_BF16};
+    int x = 0, b = 0, results[3];
+    int64_t turns[16] = {0};
+    bt_fusion_plan plan;
+    bt_formed formed;
+    ASSERT_OK(bt_dag_input(&g, BT_BF16, ROWS * DIM, "x", &x));
+    ASSERT_OK(bt_dag_input(&g, BT_BF16, DIM * DIM, "b", &b));
+    ASSERT_OK(bt_dag_copy_of(&g, 1, shape, b, flat, BT_F32, &b));
+    ASSERT_OK(bt_dag_unary(&g, BT_UNARY_RELU, 0, b, &b));
+    ASSERT_OK(bt_dag_copy_of(&g, 1, shape, b, flat, BT_BF16, &b));
+    const bt_dag_binding bindings[] = {
+        {.field = "a", .value = x}, {.field = "b", .value = b}, {.field = "d", .value = -1}};
+    ASSERT_OK(bt_dag_call(&g, BT_KERNEL_GEMM, &args, bindings, 3, results));
+    ASSERT_OK(bt_dag_output(&g, results[2]));
+    const int captured = g.value_count;
+    for (int i = captured; i < 16; ++i) {
+        turns[i] = DIM; // not to be looked at
+    }
+    ASSERT_OK(bt_dag_form(&g, turns, &options, &plan, &formed));
+    assert_true(g.nodes[g.node_count - 1].operands[1].value >= captured);
+    assert_int_equal(formed.half_turns, 0);
+    bt_fusion_plan_release(&plan);
     bt_dag_release(&g);
 }
 
@@ -349,6 +391,7 @@ int main(void)
         cmocka_unit_test(small_values_stay),
         cmocka_unit_test(turns_are_products_by_the_matrix),
         cmocka_unit_test(other_products_stay),
+        cmocka_unit_test(values_that_rules_add_turn_nothing),
         cmocka_unit_test(sums_become_epilogues),
         cmocka_unit_test(readers_of_one_value_join_within_a_phase),
         cmocka_unit_test(quotients_by_a_value_per_row_are_products),
