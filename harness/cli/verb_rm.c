@@ -86,12 +86,20 @@ static bt_status remove_run(const bt_cli_arguments *arguments, bt_store *store, 
 {
     bt_store_run run;
     BT_TRY(bt_store_run_read(store, number, &run));
-    bt_status status = bt_store_run_remove(store, number);
-    if (status == BT_OK && bt_cli_value(arguments, "files")) {
+    const char *folder = run.info.out_dir ? run.info.out_dir : "";
+    const bool files = bt_cli_value(arguments, "files") != NULL;
+    int64_t other = 0;
+    bt_status status =
+        files && *folder ? bt_store_run_beside(store, number, folder, &other) : BT_OK;
+    BT_IF_OK(status, bt_store_run_remove(store, number));
+    if (status == BT_OK && other > 0) {
+        bt_str_format(out, "run %lld: its files stay in %s, where run %lld has its own\n",
+                      (long long)number, folder, (long long)other);
+    } else if (status == BT_OK && files) {
         remove_files(&run, out);
-    } else if (status == BT_OK && run.info.out_dir && bt_file_exists(run.info.out_dir)) {
+    } else if (status == BT_OK && bt_file_exists(folder)) {
         bt_str_format(out, "run %lld: its files stay in %s (--files removes them)\n",
-                      (long long)number, run.info.out_dir);
+                      (long long)number, folder);
     }
     bt_store_run_release(&run);
     return status;

@@ -3,6 +3,8 @@
 // A run is removed with all of its rows, and with what only it used: its plan, build, environment,
 // cases and files. Calibrations that it was the newest session of go with it.
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "harness/store/internal.h"
 
@@ -36,6 +38,29 @@ bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
     }
     sqlite3_reset(row);
     return bt_str_status(out);
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat left, right;
+    return strcmp(a, b) == 0 || (stat(a, &left) == 0 && stat(b, &right) == 0 &&
+                                 left.st_dev == right.st_dev && left.st_ino == right.st_ino);
+}
+
+bt_status bt_store_run_beside(bt_store *store, int64_t run, const char *folder, int64_t *other)
+{
+    sqlite3_stmt *row = NULL;
+    bool more = false;
+    *other = 0;
+    BT_TRY(bt_sql_bind(store, SQL_RUN_FOLDERS, &row, "i", run));
+    BT_TRY(bt_sql_next(store, row, &more));
+    while (more && *other == 0) {
+        const bool same = is_same_folder((const char *)sqlite3_column_text(row, 1), folder);
+        *other = same ? sqlite3_column_int64(row, 0) : 0;
+        BT_TRY(bt_sql_next(store, row, &more));
+    }
+    sqlite3_reset(row);
+    return BT_OK;
 }
 
 // Appends the removal of the rows of every table that names rows of `parent` by a foreign key;

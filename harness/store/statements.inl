@@ -125,16 +125,21 @@ X(HISTORY,
 #undef HISTORY_FROM
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
 
-// Removing a run
+// Removing a run. A baseline of another database may name another run by the same number.
+#define IS_SESSION                                                                                 \
+    "json_extract(value, '$.run')=?1 AND ifnull(json_extract(value, '$.started_ns'), '') IN ('',"  \
+    " (SELECT CAST(started_ns AS TEXT) FROM session WHERE id=?1))"
 X(RUN_BASELINES,
   "SELECT DISTINCT name, machine FROM baseline b WHERE run>0 AND (run=?1 OR"
   " json_valid(document) AND EXISTS(SELECT 1 FROM json_each(b.document, '$.sessions')"
-  " WHERE json_extract(value, '$.run')=?1)) ORDER BY name, machine")
+  " WHERE " IS_SESSION ")) ORDER BY name, machine")
 X(RUN_VERDICTS,
   "SELECT DISTINCT f.session_id FROM session_file f JOIN content c ON c.id=f.content_id"
   " WHERE f.kind='baseline' AND f.session_id<>?1 AND json_valid(CAST(c.data AS TEXT))"
   " AND EXISTS(SELECT 1 FROM json_each(CAST(c.data AS TEXT), '$.sessions')"
-  " WHERE json_extract(value, '$.run')=?1) ORDER BY f.session_id")
+  " WHERE " IS_SESSION ") ORDER BY f.session_id")
+#undef IS_SESSION
+X(RUN_FOLDERS, "SELECT id, out_dir FROM session WHERE out_dir<>'' AND id<>? ORDER BY id")
 X(CHILDREN, "SELECT m.name, f.\"from\" FROM sqlite_master m JOIN pragma_foreign_key_list(m.name) f"
             " WHERE m.type='table' AND f.\"table\"=? ORDER BY m.name")
 X(PAGE_COUNT, "PRAGMA page_count")

@@ -162,6 +162,10 @@ BT_CHECKED bt_status bt_store_run_references(bt_store *store, int64_t run, bt_st
 // Removes a run, all of it or nothing, with what only it used.
 // Errors  INVALID_ARGUMENT (no such run; it still goes on)
 BT_CHECKED bt_status bt_store_run_remove(bt_store *store, int64_t run);
+// Another run that recorded the same folder for its files, the first of them; 0: none. Relative
+// folders are those of the working directory.
+BT_CHECKED bt_status bt_store_run_beside(bt_store *store, int64_t run, const char *folder,
+                                         int64_t *other);
 // Gives unused space back to the file system. Errors  UNAVAILABLE (in use)
 BT_CHECKED bt_status bt_store_compact(bt_store *store, int64_t *freed_bytes);
 

@@ -102,6 +102,29 @@ JSON
     done
 }
 
+@test "a folder that two runs name keeps its files until the second goes" {
+    "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" --out both >/dev/null
+    mkdir -p both/checkpoints/c-blutrain-0/step-00000001
+    "$bench" run s.json --filter 4x5 --rounds 4 -q --worker "$worker" --out "$PWD/both" >/dev/null
+    run "$bench" rm 2 --files
+    [ "$status" = 0 ]
+    [[ $output == *"run 2: its files stay in "*"/both, where run 1 has its own"* ]]
+    [ -e both/report.html ]
+    [ -d both/checkpoints/c-blutrain-0/step-00000001 ]
+    run "$bench" rm 1 --files
+    [ "$status" = 0 ]
+    [ ! -e both/report.html ]
+}
+
+@test "a baseline of another database refers to no run of this one, whatever its number" {
+    measure
+    "$bench" baseline set main 1 --reason x --accept-noise "a test" >/dev/null
+    # As if another database had made it: its run 1 began at another moment.
+    query "update baseline set document=json_set(document, '$.sessions[0].started_ns', '1'), run=7"
+    run "$bench" rm 1
+    [ "$status" = 0 ]
+}
+
 @test "verbs that read leave the database as it is" {
     measure
     measure
