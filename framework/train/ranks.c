@@ -115,6 +115,7 @@ static uint64_t fingerprint(const bt_trainer *t)
                              plan->eval_batches,
                              plan->hellaswag_every,
                              plan->digest_every,
+                             plan->verify_every,
                              plan->train_shard_count,
                              plan->val_shard_count,
                              bt_loader_tokens(t->train),
