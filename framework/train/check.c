@@ -129,16 +129,17 @@ static bt_status check_numbers(const bt_train_optimizer *optimizer)
     return BT_OK;
 }
 
-// Ranks that share sequences, `size` of them.
-static bt_status check_sharing(const bt_train_plan *plan, int size)
+// Ranks that share sequences.
+static bt_status check_sharing(const bt_train_plan *plan, const bt_mesh_degrees *mesh)
 {
     const bt_train_parallel *parallel = &plan->parallel;
-    const int64_t heads = parallel->shared_heads;
-    if (heads < 0 || heads > plan->model.heads || (heads > 0 && size % heads != 0)) {
+    const int64_t heads = parallel->shared_heads, least = plan->model.heads / mesh->tensor;
+    const int size = mesh->context;
+    if (heads < 0 || heads > least || (heads > 0 && size % heads != 0)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "train.mesh.shared_heads is %lld, and model.heads %lld; allowed: divisors "
-                        "of train.mesh.context, which is %d, up to the heads",
-                        (long long)heads, (long long)plan->model.heads, size);
+                        "of train.mesh.context, which is %d, up to the heads of a rank, %lld",
+                        (long long)heads, (long long)plan->model.heads, size, (long long)least);
     }
     if (size > 1 && plan->sequence % (2 * size) != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
@@ -148,15 +149,16 @@ static bt_status check_sharing(const bt_train_plan *plan, int size)
     const struct {
         const char *name;
         bool set;
-    } refused[] = {{"mesh.invariant", parallel->invariant > 0},
-                   {"compile", plan->compile},
-                   {"hellaswag_every", plan->hellaswag_every > 0}};
+        const char *unset;
+    } refused[] = {{"mesh.invariant", parallel->invariant > 0, "0"},
+                   {"compile", plan->compile, "off"},
+                   {"hellaswag_every", plan->hellaswag_every > 0, "0"}};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; ++i) {
         if (size > 1 && refused[i].set) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "train.%s takes whole sequences on each rank, and train.mesh.context "
-                            "is %d; leave one of the two out",
-                            refused[i].name, size);
+                            "is %d; set train.%s to %s, or train.mesh.context to 1",
+                            refused[i].name, size, refused[i].name, refused[i].unset);
         }
     }
     return BT_OK;
@@ -200,7 +202,7 @@ static bt_status check_parallel(const bt_train_plan *plan, int64_t micro_batches
     BT_TRY(check_mesh(plan, &mesh));
     const int sharing = mesh.context;
     const int64_t ranks = (int64_t)mesh.data * mesh.context;
-    BT_TRY(check_sharing(plan, sharing));
+    BT_TRY(check_sharing(plan, &mesh));
     if ((unsigned)parallel->sharding >= BT_SHARDING_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "unknown sharding %d", (int)parallel->sharding);
     }

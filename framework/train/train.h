@@ -82,7 +82,7 @@ typedef struct bt_train_parallel {
     bt_rotation rotation; // how keys and values travel between ranks that share sequences (context,
                           // of whom twice as many divide the sequence); of no effect on any bit
     int64_t shared_heads; // of these so many in a row share heads during attention (Ulysses), and
-                          // such groups are a ring; a divisor, at most the model's heads. 0: 1
+                          // such groups are a ring; a divisor, at most the heads of a rank. 0: 1
     bt_sharding sharding; // of no effect on one rank
     double bucket_mb;     // gradients are reduced in parts of about so many MiB; 0: 25
     int64_t invariant;    // S, virtual shards of a step: the bits are those of any number of ranks

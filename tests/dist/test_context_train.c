@@ -148,8 +148,9 @@ static void rotations_and_recomputation_have_one_set_of_bits(void **state)
 
 static void expect_refusal(run r, const char *words)
 {
+    const int tensor = r.plan.parallel.mesh.tensor ? r.plan.parallel.mesh.tensor : 1;
     rank_result results[RANKS_MAX];
-    run_ranks(RANKS_THREADS, 2, timeout_ns, train, &r, results);
+    run_ranks(RANKS_THREADS, r.context * tensor, timeout_ns, train, &r, results);
     if (results[0].status == BT_OK || !strstr(results[0].message, words)) {
         fail_msg("expected '%s', got '%s'", words, results[0].message);
     }
@@ -166,11 +167,16 @@ static void plans_that_cannot_be_shared(void **state)
     r = base_run();
     r.context = 2;
     r.plan.parallel.invariant = 4;
-    expect_refusal(r, "train.mesh.invariant takes whole sequences");
+    expect_refusal(r, "set train.mesh.invariant to 0, or train.mesh.context to 1");
     r = base_run();
     r.context = 2;
     r.plan.parallel.shared_heads = 3;
     expect_refusal(r, "train.mesh.shared_heads is 3, and model.heads 2");
+    r = base_run();
+    r.context = 2;
+    r.plan.parallel.mesh.tensor = 2; // a head each
+    r.plan.parallel.shared_heads = 2;
+    expect_refusal(r, "train.mesh.shared_heads is 2, and model.heads 2");
     r = base_run();
     r.context = 2;
     r.plan.model.family = "llama";
