@@ -55,7 +55,7 @@ JSON
 @test "without questions or a tokenizer the run does not begin, and says how to get them" {
     run --separate-stderr env BT_ROOT="$dir" "$bench" run s.json --worker "$worker" --quiet --set train.hellaswag_every=2
     [ "$status" = 4 ]
-    [[ $stderr == *"case a: HellaSwag's questions are not there: data/hellaswag.txt"* ]]
+    [[ $stderr == *"case a: HellaSwag's questions are missing: data/hellaswag.txt"* ]]
     mkdir data
     echo q >data/hellaswag.txt
     run --separate-stderr env BT_ROOT="$dir" "$bench" run s.json --worker "$worker" --quiet --set train.hellaswag_every=2
