@@ -37,13 +37,23 @@ static int64_t remove_checkpoints(const char *folder)
     return removed;
 }
 
-// Removes the files that the run recorded in its own folder, its checkpoints there, and the folder
+// What the launcher of ranks keeps for 'bt-bench watch', which no run records.
+static int64_t remove_ranks(const char *folder)
+{
+    bt_str path = {0};
+    bt_str_format(&path, "%s/ranks.json", folder);
+    const bool removed = bt_str_status(&path) == BT_OK && unlink(bt_str_text(&path)) == 0;
+    bt_str_release(&path);
+    return removed;
+}
+
+// Removes the files that the run wrote in its own folder, its checkpoints there, and the folder
 // when nothing else is in it: a folder that --out named may hold files of somebody else.
 static void remove_files(const bt_store_run *run, bt_str *out)
 {
     const char *folder = run->info.out_dir;
     size_t length = folder ? strlen(folder) : 0;
-    int64_t removed = 0;
+    int64_t removed = length > 0 ? remove_ranks(folder) : 0;
     const int64_t checkpoints = length > 0 ? remove_checkpoints(folder) : 0;
     for (int64_t i = 0; i < run->artifact_count; ++i) {
         const char *path = run->artifacts[i].path;

@@ -83,18 +83,23 @@ query() { # sql
   "profiles": { "cpu": { "device": "cpu",
     "train": { "model": { "layers": 1, "heads": 2, "width": 16, "vocab": 64, "context": 16 },
       "micro_batch": 2, "sequence": 16, "steps": 6, "eval_every": 3, "eval_batches": 1,
+      "tokens_per_step": 256, "mesh": { "data": 2, "faults": ["kill rank 1 at step 4"] },
       "digest_every": 3, "checkpoint": { "every_steps": 3, "asynchronous": false } },
     "cases": [ { "name": "c", "kind": "train" } ] } } }
 JSON
     "$bench" run train.json -q >/dev/null
     [ -e results/run-1/checkpoints/c-blutrain-0/step-00000006/manifest.json ]
-    [ "$(query "select count(*) from launch")" != 0 ]
+    [ -e results/run-1/ranks.json ]
+    for table in launch recovery; do
+        [ "$(query "select count(*) from $table")" != 0 ]
+    done
     mkdir -p elsewhere/step-00000001
     ln -s "$PWD/elsewhere" results/run-1/checkpoints/link
     tables=$(query "select group_concat(name, ' ') from sqlite_master where type='table' and name not like 'sqlite_%'")
     run "$bench" rm 1 --files
     [ "$status" = 0 ]
     [[ $output == *" checkpoints; other files stay in results/run-1"* ]]
+    [ "$(ls -A results/run-1)" = checkpoints ]
     [ "$(ls -A results/run-1/checkpoints)" = link ]
     [ -d elsewhere/step-00000001 ]
     for table in $tables; do
