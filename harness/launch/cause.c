@@ -122,7 +122,7 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
 {
     int rank = -1;
     bt_str why = {0};
-    const bool found = find_divergence(ranks, size, &rank, &why);
+    bool found = find_divergence(ranks, size, &rank, &why);
     const bool divergent = found && strstr(bt_str_text(&why), "left the common order");
     int silent = 0;
     for (int i = 1; i < size; ++i) {
@@ -135,6 +135,10 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
     for (int i = 0; i < size && !stopped; ++i) {
         stopped = bt_rank_is_stopped(&ranks[i]);
         silent = stopped ? i : silent;
+    }
+    // A rank that waits in a part of the group enters no call of the whole.
+    if (stopped && !divergent && rank != silent) {
+        found = false;
     }
     rank = found ? rank : silent;
     char path[BT_FLIGHT_PATH_BYTES] = "";

@@ -45,6 +45,8 @@ teardown() {
     [ "$(digest '{"data": 2, "tensor": 2}')" = "$two" ]
     [ "$(digest '{"tensor": 2, "faults": ["kill rank 1 at step 3"]}')" = "$two" ]
     grep -q 'rank_killed, restart with 2 ranks' out.txt
+    [ "$(digest '{"data": 2, "tensor": 2, "faults": ["stop rank 2 at step 3"]}')" = "$two" ]
+    grep -Eq 'rank_hang, restart with 4 ranks: .*; rank 2 (is stopped|did not enter)' out.txt
     mesh_suite '{"tensor": 3}'
     run "$bench" run m.json --db r.db --out out2
     [ "$status" != 0 ]
