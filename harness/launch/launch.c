@@ -41,6 +41,9 @@ static bt_status note_recovery(bt_gang *gang)
     }
     gang->recovering = false;
     recovery->first_step_ns = since(gang->fault_ns);
+    // A step can be seen before what came before it.
+    recovery->group_ns = recovery->group_ns < 0 ? recovery->first_step_ns : recovery->group_ns;
+    recovery->resume_ns = recovery->resume_ns < 0 ? recovery->first_step_ns : recovery->resume_ns;
     return gang->launch->listener.recovered(gang->launch->listener.self, recovery);
 }
 

@@ -136,6 +136,14 @@ static bt_status do_step(rank_work *work, int step)
     return BT_OK;
 }
 
+static void say_start(int first)
+{
+    say(&(bt_run_event){
+        .type = BT_RUN_EVENT_START,
+        .as.start = {
+            .protocol = BT_RUN_EVENT_PROTOCOL, .system = "t", .device = "d", .first_step = first}});
+}
+
 static bt_status work_on(rank_work *work, const cJSON *task)
 {
     const cJSON *keys = bt_json_get(task, "ranks");
@@ -149,14 +157,18 @@ static bt_status work_on(rank_work *work, const cJSON *task)
     BT_TRY(bt_group_agree(work->group, rows, 1));
     bt_flight_joined(&work->flight);
     const int first = load(work);
-    say(&(bt_run_event){
-        .type = BT_RUN_EVENT_START,
-        .as.start = {
-            .protocol = BT_RUN_EVENT_PROTOCOL, .system = "t", .device = "d", .first_step = first}});
+    const bool late = acts(work, "late", -1); // the launcher sees a step before the start
+    if (!late) {
+        say_start(first);
+    }
     for (int step = first; step < work->steps; ++step) {
         BT_TRY(do_step(work, step));
         const float loss = (float)work->sum;
         bt_flight_step(&work->flight, step + 1);
+        if (late && step == first) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+            say_start(first);
+        }
         say(&(bt_run_event){.type = BT_RUN_EVENT_STEP,
                             .as.step = {.step = step, .loss = loss, .tokens = 1, .host_ns = 1}});
         save(work, step + 1);
@@ -319,6 +331,7 @@ static bt_status on_recovered(void *self, const bt_launch_recovery *recovery)
     (void)snprintf(what->message, sizeof what->message, "%s", recovery->cause->message);
     what->noticed_ns = bt_clock_ns() - recovery->first_step_ns - acted_ns();
     assert_true(recovery->group_ns >= 0 && recovery->group_ns <= recovery->first_step_ns);
+    assert_true(recovery->resume_ns >= 0 && recovery->resume_ns <= recovery->first_step_ns);
     return BT_OK;
 }
 
@@ -428,6 +441,17 @@ static void faults_can_be_caused(void **state)
         assert_true(what.detect_ns[i] >= 0);
         assert_true(what.group_ns[i] >= what.detect_ns[i]);
     }
+}
+
+static void a_step_that_is_seen_before_the_start_is_behind_it(void **state)
+{
+    (void)state;
+    const bt_launch_fault fault = {SIGKILL, 1, 5, 0};
+    seen undisturbed = {0}, what = {.act = "always-late", .act_rank = 0, .act_step = -1};
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    ASSERT_OK(run(&what, 2, false, &fault, 1));
+    expect_same(&undisturbed, &what);
+    assert_int_equal(what.recoveries, 1);
 }
 
 static void a_rank_that_is_stopped_is_named(void **state)
@@ -685,6 +709,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(steps_before_the_first_are_passed_over),
         cmocka_unit_test(ranks_come_back),
         cmocka_unit_test(faults_can_be_caused),
+        cmocka_unit_test(a_step_that_is_seen_before_the_start_is_behind_it),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
         cmocka_unit_test(fewer_ranks_go_on),
