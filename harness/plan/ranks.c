@@ -20,14 +20,15 @@ static double bucket_bytes(const cJSON *train, int64_t count)
 }
 
 // Elements of the tied embedding's gradient of its lookups, which has a place of its own where the
-// ids of a step are at most half of its rows; 0: it has none. *sent: of the rows that a step uses.
+// ids of a step are at most half of its rows and no tensor parallel ranks share them; 0: none.
+// *sent: of the rows that a step uses.
 static double lookups_of(const cJSON *train, double *sent)
 {
     const double rows = bt_plan_number(train, "model.vocab");
     const double width = bt_plan_number(train, "model.width");
     const double ids = bt_plan_number(train, "tokens_per_step");
     const bool tied = strcmp(bt_json_text_of(bt_json_get(train, "model"), "family"), "llama") != 0;
-    const bool apart = tied && 2 * ids <= rows;
+    const bool apart = tied && 2 * ids <= rows && bt_plan_mesh_of(train).tensor == 1;
     *sent = apart ? ids * width : 0;
     return apart ? rows * width : 0;
 }
@@ -37,7 +38,8 @@ static void add_traffic(const cJSON *train, double parameters, double weight_byt
 {
     const double tokens = bt_plan_number(train, "micro_batch") * bt_plan_number(train, "sequence");
     const double ranks = (double)out->ranks;
-    const double batches = bt_plan_number(train, "tokens_per_step") / tokens / ranks;
+    const double data = (double)bt_plan_mesh_of(train).data; // the others share micro-batches
+    const double batches = bt_plan_number(train, "tokens_per_step") / tokens / data;
     const double gradients = 4 * parameters, weights = weight_bytes * parameters;
     const double whole[BT_SHARDING_COUNT] = {
         [BT_SHARDING_DDP] = 2 * gradients,                        // reduce-scatter and all-gather

@@ -1,4 +1,5 @@
 // tests/harness/test_plan.c - suite to plan: profile, levels, --set, micro-batch, hash
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -389,6 +390,34 @@ static void parameters_of_d12_are_exact(void **state)
     bt_suite_release(&shipped);
 }
 
+// Ranks that share sequences or matrices have all micro-batches of their data-parallel rank.
+static void ranks_of_a_mesh_send_by_their_batches(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mesh;
+        double parameters; // times 4 bytes: gradients, and twice the weights for each micro-batch
+    } rows[] = {{"{\"data\": 2, \"sharding\": \"zero3\"}", 0.5 * (1 + 2 * 4)},
+                {"{\"context\": 2, \"sharding\": \"zero3\"}", 0.5 * (1 + 2 * 8)},
+                {"{\"data\": 2, \"tensor\": 2, \"sharding\": \"zero3\"}", 0.25 * (1 + 2 * 4)}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        cJSON *train = cJSON_Parse(
+            "{\"model\": {\"layers\": 1, \"heads\": 2, \"width\": 16, \"vocab\": 1024, "
+            "\"context\": 16}, \"micro_batch\": 1, \"sequence\": 16, \"tokens_per_step\": 128, "
+            "\"precision\": \"fp32\"}");
+        cJSON *mesh = cJSON_Parse(rows[i].mesh);
+        cJSON_AddItemToObject(mesh, "invariant", cJSON_CreateNumber(0));
+        cJSON_AddItemToObject(mesh, "bucket_mb", cJSON_CreateNumber(1));
+        cJSON_AddItemToObject(train, "mesh", mesh);
+        // Each rank sends its half of the rows that 128 ids look up, where they are apart.
+        const double lookups = i < 2 ? 0.5 * 2 * 128 * 16 : 0;
+        const double expected =
+            4 * (rows[i].parameters * (double)bt_plan_parameters(train) + lookups);
+        assert_true(fabs(bt_plan_ranks_of(train).sent_bytes - expected) <= 1e-9 * expected);
+        cJSON_Delete(train);
+    }
+}
+
 // Under 9 GiB `block` is wanted, and of it no more than fits: each further block costs time.
 static void nine_gib_take_nine_blocks(void **state)
 {
@@ -609,6 +638,7 @@ int main(void)
         cmocka_unit_test(parameters_of_d12_are_exact),
         cmocka_unit_test(parameters_of_a_llama_are_exact),
         cmocka_unit_test(nine_gib_take_nine_blocks),
+        cmocka_unit_test(ranks_of_a_mesh_send_by_their_batches),
         cmocka_unit_test(paper_profile_is_e1),
         cmocka_unit_test(kernel_cases_share_a_name_but_no_axes),
         cmocka_unit_test(hash_depends_on_content_alone),
