@@ -3,8 +3,8 @@
 // Invariants
 //   1. Blocks lie at equal places on all ranks: that of rank (rank - step) in slot `step`, or, for
 //      all_gather, that of rank r in slot r.
-//   2. Nobody writes a block before its rank has begun the round: the ring's stream waits for the
-//      context's in begin, and each collective waits for its peers' streams.
+//   2. Nobody writes another rank's block before that rank sends its own: the ring's stream waits
+//      for the context's in send, and each collective waits for its peers' streams.
 //   3. When the last step is fetched and gradients are collected, the context's stream is behind
 //      all copies of the round; so the next round may overwrite every slot.
 #include "framework/dist/context_ring.h"
