@@ -307,7 +307,7 @@ static void a_rank_with_another_plan_is_named(void **state)
 {
     (void)state;
     const run r = {.plan = base_plan()};
-    const rank_body bodies[] = {train_another_plan, train_verified_once};
+    static const rank_body bodies[] = {train_another_plan, train_verified_once};
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; ++i) {
         rank_result results[RANKS_MAX];
         run_ranks(RANKS_THREADS, 2, timeout_ns, bodies[i], (void *)(uintptr_t)&r, results);
