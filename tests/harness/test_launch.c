@@ -81,12 +81,14 @@ static void save(const rank_work *work, int step)
 // Says to the launcher's side when something goes wrong.
 static void note_time(const char *folder)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], new_path[PATH_MAX];
     (void)snprintf(path, sizeof path, "%s/acted", folder);
-    FILE *file = fopen(path, "we");
-    if (file) {
+    (void)snprintf(new_path, sizeof new_path, "%s/acted.new", folder);
+    FILE *file = fopen(new_path, "we");
+    if (file) { // renamed: the launcher's side may be reading the one before
         (void)fprintf(file, "%" PRId64, bt_clock_ns());
         (void)fclose(file);
+        (void)rename(new_path, path);
     }
 }
 
