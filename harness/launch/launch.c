@@ -283,9 +283,13 @@ static bool goes_on(bt_gang *gang, const bt_cause *cause)
     return gang->tries < BT_LAUNCH_TRIES && cause->kind != BT_CAUSE_GPU_LOST;
 }
 
-static void begin_recovery(bt_gang *gang, const bt_cause *cause)
+// The fault is told at once: another one may come before a step of the next generation is done.
+// Such a fault begins the recovery anew.
+static bt_status begin_recovery(bt_gang *gang, const bt_cause *cause)
 {
+    const bt_launch_listener *listener = &gang->launch->listener;
     const int64_t now_ns = gang->noticed_ns ? gang->noticed_ns : bt_clock_ns();
+    char action[96];
     gang->cause = *cause;
     gang->recovering = true;
     gang->fault_ns = gang->caused_ns ? gang->caused_ns : now_ns;
@@ -299,6 +303,11 @@ static void begin_recovery(bt_gang *gang, const bt_cause *cause)
                              .resume_ns = -1,
                              .first_step_ns = -1};
     gang->caused_ns = 0;
+    (void)snprintf(action, sizeof action, "restart with %d ranks", gang->next_size);
+    const bt_run_event fault = {
+        .type = BT_RUN_EVENT_FAULT,
+        .as.fault = {gang->steps, bt_cause_row_of(cause->kind)->name, action, gang->cause.message}};
+    return listener->event(listener->self, &fault);
 }
 
 // A generation ended without a fault: the ranks must agree about the state, then the result is
@@ -343,9 +352,7 @@ static bt_status run_generations(bt_gang *gang)
             return finish(gang);
         }
         const bool again = goes_on(gang, &cause);
-        if (again) {
-            begin_recovery(gang, &cause);
-        }
+        BT_TRY(again ? begin_recovery(gang, &cause) : BT_OK);
         BT_TRY(end_generation(gang));
         if (!again) {
             return bt_error(cause.status, "%s%s", cause.message,

@@ -39,8 +39,10 @@ typedef struct bt_launch_listener {
     bt_status (*prepare)(void *self, const bt_rank_start *rank, bt_str *out);
     // Whether so many ranks can do the work.
     bool (*fits)(void *self, int size);
-    // An event of rank 0.
+    // An event of rank 0, or a fault: of a straggler, or one that the ranks are restarted for.
     bt_status (*event)(void *self, const bt_run_event *event);
+    // The first step behind a fault is done. Behind several faults without a step between them:
+    // once, of the last one.
     bt_status (*recovered)(void *self, const bt_launch_recovery *recovery);
     bool (*should_stop)(void *self);
 } bt_launch_listener;

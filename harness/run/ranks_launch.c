@@ -116,19 +116,12 @@ static bt_status tell(void *context, const bt_run_event *event)
 static bt_status tell_recovery(void *context, const bt_launch_recovery *recovery)
 {
     const launching *self = context;
-    const bt_cause_row *row = bt_cause_row_of(recovery->cause->kind);
-    char action[96];
-    (void)snprintf(action, sizeof action, "restart with %d ranks", recovery->size);
-    const bt_run_event fault = {
-        .type = BT_RUN_EVENT_FAULT,
-        .as.fault = {recovery->step, row->name, action, recovery->cause->message}};
-    BT_TRY(self->listener->event(self->listener->self, &fault));
     const bt_run_event event = {
         .type = BT_RUN_EVENT_RECOVERY,
         .as.recovery = {.step = recovery->step,
                         .generation = recovery->generation,
                         .ranks = recovery->size,
-                        .kind = row->name,
+                        .kind = bt_cause_row_of(recovery->cause->kind)->name,
                         .detect_ns = recovery->detect_ns < 0 ? 0 : recovery->detect_ns,
                         .group_ns = recovery->group_ns,
                         .resume_ns = recovery->resume_ns,

@@ -251,9 +251,9 @@ typedef struct seen {
     bool spare;
     bool gpus;   // each rank has one; which of them failed, FAKE_NVML_XID says
     int planned; // steps; 0: STEPS
-    int steps, recoveries, stragglers, smallest;
+    int steps, recoveries, faults, stragglers, smallest;
     float last_loss;
-    char digest[80], kind[32], message[1200], straggler[256];
+    char digest[80], kind[32], message[1200], straggler[256], fault[256];
     int64_t detect_ns[256], group_ns[256], resume_ns[256];
     int64_t noticed_ns; // behind what a rank did, of the last recovery
 } seen;
@@ -311,9 +311,10 @@ static bt_status on_event(void *self, const bt_run_event *event)
     } else if (event->type == BT_RUN_EVENT_RESULT) {
         (void)snprintf(what->digest, sizeof what->digest, "%s", event->as.result.params_digest);
     } else if (event->type == BT_RUN_EVENT_FAULT) {
-        ++what->stragglers;
-        assert_string_equal(event->as.fault.kind, "straggler");
-        (void)snprintf(what->straggler, sizeof what->straggler, "%s", event->as.fault.message);
+        const bool slow = strcmp(event->as.fault.kind, "straggler") == 0;
+        ++*(slow ? &what->stragglers : &what->faults);
+        (void)snprintf(slow ? what->straggler : what->fault, sizeof what->fault, "%s: %s: %s",
+                       event->as.fault.kind, event->as.fault.action, event->as.fault.message);
     }
     return BT_OK;
 }
@@ -443,6 +444,20 @@ static void faults_can_be_caused(void **state)
         assert_true(what.detect_ns[i] >= 0);
         assert_true(what.group_ns[i] >= what.detect_ns[i]);
     }
+}
+
+// The second rank is killed before the first step of the recovery from the first.
+static void a_fault_of_a_recovery_is_told(void **state)
+{
+    (void)state;
+    const bt_launch_fault faults[] = {{SIGKILL, 1, 5, 0}, {SIGKILL, 0, BT_LAUNCH_AT_START, 0}};
+    seen undisturbed = {0}, what = {0};
+    ASSERT_OK(run(&undisturbed, 2, false, NULL, 0));
+    ASSERT_OK(run(&what, 2, false, faults, 2));
+    expect_same(&undisturbed, &what);
+    assert_int_equal(what.recoveries, 1);
+    assert_int_equal(what.faults, 2);
+    assert_memory_equal(what.fault, "rank_killed: restart with 2 ranks: rank 0 ", 42);
 }
 
 static void a_step_that_is_seen_before_the_start_is_behind_it(void **state)
@@ -616,8 +631,8 @@ static void a_slow_rank_is_reported(void **state)
     (void)state;
     for (int slow = 0; slow < 4; ++slow) {
         seen what = {.act = "always-slow", .act_rank = slow, .act_step = -1};
-        char words[32];
-        (void)snprintf(words, sizeof words, "rank %d worked ", slow);
+        char words[64];
+        (void)snprintf(words, sizeof words, "straggler: report: rank %d worked ", slow);
         ASSERT_OK(run(&what, 4, false, NULL, 0));
         assert_int_equal(what.recoveries, 0);
         assert_int_equal(what.stragglers, 1);
@@ -711,6 +726,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(steps_before_the_first_are_passed_over),
         cmocka_unit_test(ranks_come_back),
         cmocka_unit_test(faults_can_be_caused),
+        cmocka_unit_test(a_fault_of_a_recovery_is_told),
         cmocka_unit_test(a_step_that_is_seen_before_the_start_is_behind_it),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
