@@ -1,7 +1,7 @@
 // framework/autograd/backward.c - walking the tape from the newest node to the oldest
 #include "framework/autograd/node.h"
-#include "framework/autograd/weight_grads.h"
 #include "framework/ops/anomaly.h"
+#include "framework/ops/weight_grads.h"
 
 static bt_tensor **slot_of(bt_edge *edge)
 {

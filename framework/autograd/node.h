@@ -50,7 +50,8 @@ typedef struct bt_node {
 } bt_node;
 
 struct bt_tape {
-    bt_arena arena; // of the nodes
+    bt_recorder recorder; // first: what ops see of a tape
+    bt_arena arena;       // of the nodes
     bt_node *newest;
     uint64_t generation;   // unique in the process, new after each reset
     bt_captures *captures; // borrowed; of the recomputed op whose body is recorded here, or NULL

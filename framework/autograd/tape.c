@@ -5,23 +5,6 @@
 
 static atomic_ullong generations;
 
-bt_status bt_tape_create(bt_tape **out)
-{
-    void *block = NULL;
-    *out = NULL;
-    BT_TRY(bt_mem_alloc(1, sizeof(bt_tape), &block));
-    *out = block;
-    (*out)->generation = ++generations;
-    return BT_OK;
-}
-
-bt_status bt_tape_create_within(bt_captures *captures, bt_tape **out)
-{
-    BT_TRY(bt_tape_create(out));
-    (*out)->captures = captures;
-    return BT_OK;
-}
-
 void bt_node_spend(bt_node *node)
 {
     for (int i = 0; i < BT_OP_MAX_SAVED; ++i) {
@@ -86,7 +69,7 @@ static bt_status check_producers(const bt_tape *tape, const bt_op_call *call)
     return BT_OK;
 }
 
-bt_status bt_tape_record(bt_context *context, bt_op_call *call)
+static bt_status record(bt_context *context, bt_op_call *call)
 {
     bt_tape *tape = context->tape;
     void *block = NULL;
@@ -130,6 +113,24 @@ bt_status bt_tape_record(bt_context *context, bt_op_call *call)
             call->out[i]->producer_generation = tape->generation;
         }
     }
+    return BT_OK;
+}
+
+bt_status bt_tape_create(bt_tape **out)
+{
+    void *block = NULL;
+    *out = NULL;
+    BT_TRY(bt_mem_alloc(1, sizeof(bt_tape), &block));
+    *out = block;
+    (*out)->recorder.record = record;
+    (*out)->generation = ++generations;
+    return BT_OK;
+}
+
+bt_status bt_tape_create_within(bt_captures *captures, bt_tape **out)
+{
+    BT_TRY(bt_tape_create(out));
+    (*out)->captures = captures;
     return BT_OK;
 }
 

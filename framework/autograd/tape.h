@@ -30,10 +30,6 @@ void bt_tape_reset(bt_tape *tape);
 // True when an op that is on the tape now made x.
 bool bt_tape_made(const bt_tape *tape, const bt_tensor *x);
 
-// For bt_op_apply: records the call on the context's tape, keeps what its backward needs, takes
-// over call->captures and makes the outputs require a gradient.
-BT_CHECKED bt_status bt_tape_record(bt_context *context, bt_op_call *call);
-
 // Sets the hook of a leaf (for good), or of a tensor made on the tape (for its one backward). A
 // leaf's hook runs as soon as the last node that feeds it is done, not at the end of the backward;
 // once per backward, also where recomputed bodies feed the leaf.

@@ -1,9 +1,9 @@
 // framework/ops/linear.c - matrix products: linear layers, batched matmul
 #include "framework/ops/linear.h"
 
-#include "framework/autograd/weight_grads.h"
 #include "framework/linalg/gemm.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/weight_grads.h"
 
 // ---- linear -------------------------------------------------------------------------------------
 // inputs x [.., in], w [out, in], bias [out], residual [.., out]

@@ -27,7 +27,7 @@ bt_gemm_args bt_linear_dw_args(const bt_context *context, const bt_tensor *dy, c
 // The type of a loss over logits of `dtype`, and of what is summed for it: f32, f64 at f64.
 bt_dtype bt_loss_dtype(bt_dtype dtype);
 
-// The gradients of inputs x; weight: dy^T x, now or later (autograd/weight_grads.h); bias: the sums
+// The gradients of inputs x; weight: dy^T x, now or later (ops/weight_grads.h); bias: the sums
 // of dy's columns; weight and bias, as far as they are wanted, in one product if it is now.
 BT_CHECKED bt_status bt_linear_dx(bt_context *context, bt_op_backward *call, int x,
                                   const bt_tensor *dy, const bt_tensor *w);

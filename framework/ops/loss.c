@@ -1,9 +1,9 @@
 // framework/ops/loss.c - cross-entropy of logits against integer targets
-#include "framework/autograd/weight_grads.h"
 #include "framework/dist/group.h"
 #include "framework/ops/linear.h"
 #include "framework/ops/ops.h"
 #include "framework/ops/shard.h"
+#include "framework/ops/weight_grads.h"
 
 // inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
 // saved  logits, targets, lse [rows], inv_count [1]

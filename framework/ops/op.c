@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "framework/autograd/tape.h"
 #include "framework/ops/anomaly.h"
 
 static const bt_op rows[] = {
@@ -124,7 +123,8 @@ bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs
     call.recording = context->tape && any_requires_grad(&call);
     bt_status status = bt_op_run(context, &call);
     if (status == BT_OK && call.recording) {
-        status = bt_tape_record(context, &call);
+        const bt_recorder *recorder = (const void *)context->tape;
+        status = recorder->record(context, &call);
     }
     // What was recorded is retained by the tape.
     bt_captures_release(&call.captures);

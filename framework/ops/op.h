@@ -13,7 +13,7 @@
 #ifndef BT_OPS_OP_H
 #define BT_OPS_OP_H
 
-#include "framework/autograd/captures.h"
+#include "framework/ops/captures.h"
 #include "framework/tensor/tensor.h"
 
 enum { BT_OP_MAX_INPUTS = 6, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
@@ -136,6 +136,14 @@ typedef struct bt_op_call {
     bt_captures captures;              // owned; of RECOMPUTE only; forward() writes
 } bt_op_call;
 
+// What context->tape points to: the first member of a tape (autograd/tape.h), by which ops record
+// themselves without knowing it.
+typedef struct bt_recorder {
+    // Keeps what the call's backward needs, takes over call->captures and makes the outputs require
+    // a gradient.
+    bt_status (*record)(bt_context *context, bt_op_call *call);
+} bt_recorder;
+
 // Where one input's gradient goes.
 typedef struct bt_grad {
     bool wanted;
@@ -144,7 +152,7 @@ typedef struct bt_grad {
     bt_tensor *tensor; // retained; given when accumulating, and where the gradient has a place:
                        // then it is overwritten; else set by backward()
     bt_tensor *leaf;   // borrowed; the leaf whose gradient may still wait when backward() returns
-                       // (autograd/weight_grads.h), NULL where it may not
+                       // (ops/weight_grads.h), NULL where it may not
 } bt_grad;
 
 // One call, backward.

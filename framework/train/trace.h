@@ -19,7 +19,7 @@
 //      the newest call of its op that has not been walked. Recomputation keeps that order.
 //   3. Nothing is computed otherwise than without an observer of values. So a weight's gradient
 //   that
-//      waits for others (autograd/weight_grads.h) is told as gradient.PARAMETER alone.
+//      waits for others (ops/weight_grads.h) is told as gradient.PARAMETER alone.
 #ifndef BT_TRAIN_TRACE_H
 #define BT_TRAIN_TRACE_H
 

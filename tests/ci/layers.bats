@@ -36,7 +36,7 @@ refuses() { # words
 }
 
 @test "downward and sideways includes are accepted" {
-    source_file framework/ops/add.c '#include "framework/tensor/tensor.h"' '#include "framework/autograd/tape.h"'
+    source_file framework/ops/add.c '#include "framework/tensor/tensor.h"' '#include "framework/linalg/gemm.h"'
     source_file kernels/cuda/add.cu '#include <type_traits>' '#include "framework/base/dtype.h"'
     source_file harness/run/worker.c '#include "framework/train/train.h"'
     accepts
@@ -45,6 +45,11 @@ refuses() { # words
 @test "an upward include is refused, with file and line" {
     source_file framework/tensor/tensor.c '#include <stdio.h>' '  # include "framework/ops/ops.h"'
     refuses "framework/tensor/tensor.c:2: framework/tensor may not include framework/ops/ops.h"
+}
+
+@test "an op may not include the tape" {
+    source_file framework/ops/add.c '#include "framework/autograd/tape.h"'
+    refuses "framework/ops may not include framework/autograd/tape.h"
 }
 
 @test "a kernel that includes a tensor is refused" {

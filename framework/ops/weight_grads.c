@@ -1,5 +1,5 @@
-// framework/autograd/weight_grads.c - the queue of weight gradients
-#include "framework/autograd/weight_grads.h"
+// framework/ops/weight_grads.c - the queue of weight gradients
+#include "framework/ops/weight_grads.h"
 
 #include "framework/linalg/gemm.h"
 

@@ -1,4 +1,4 @@
-// framework/autograd/weight_grads.h - weight gradients that wait for others, to be one launch
+// framework/ops/weight_grads.h - weight gradients that wait for others, to be one launch
 //
 // The weight gradients of a transformer block are products that fill a large GPU badly one by one.
 // During a backward they wait in a queue until there are as many as a block has, and are then
@@ -13,8 +13,8 @@
 //   4. All have run before the backward ends, another one begins inside of it, or an op overwrites
 //      what it saved.
 //   5. Groups follow from the order of the walk alone, also where hooks are set: bits repeat.
-#ifndef BT_AUTOGRAD_WEIGHT_GRADS_H
-#define BT_AUTOGRAD_WEIGHT_GRADS_H
+#ifndef BT_OPS_WEIGHT_GRADS_H
+#define BT_OPS_WEIGHT_GRADS_H
 
 #include "framework/ops/op.h"
 

@@ -1,4 +1,4 @@
-// framework/autograd/captures.h - the tensors that a recomputed body uses besides its inputs
+// framework/ops/captures.h - the tensors that a recomputed body uses besides its inputs
 //
 // While the body of bt_recompute runs forward, context->captures is a list: bt_op_apply adds the
 // inputs of the body's ops that the body did not make. The node of the recomputed op keeps the
@@ -8,8 +8,8 @@
 // Invariants
 //   1. A tensor that requires a gradient is in the list once; of constants, each storage is.
 //   2. A storage whose serial number is below first_serial was not made by the body.
-#ifndef BT_AUTOGRAD_CAPTURES_H
-#define BT_AUTOGRAD_CAPTURES_H
+#ifndef BT_OPS_CAPTURES_H
+#define BT_OPS_CAPTURES_H
 
 #include "framework/tensor/tensor.h"
 

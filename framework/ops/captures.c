@@ -1,5 +1,5 @@
-// framework/autograd/captures.c - the list of a recomputed body's captured tensors
-#include "framework/autograd/captures.h"
+// framework/ops/captures.c - the list of a recomputed body's captured tensors
+#include "framework/ops/captures.h"
 
 #include "framework/base/mem.h"
 

@@ -1,7 +1,7 @@
-// framework/ops/recompute.c - keep the inputs only, run the body again in the backward
+// framework/autograd/recompute.c - keep the inputs only, run the body again in the backward
 //
 // Forward, the body runs without recording on constants that share the inputs' memory; what else it
-// uses is noted (autograd/captures.h). Backward, it runs again on a tape of its own, on which the
+// uses is noted (ops/captures.h). Backward, it runs again on a tape of its own, on which the
 // inputs are leaves. Gradients of captured tensors go to where they belong directly: to leaves, or
 // to nodes of the tape around, which are all older than this one.
 #include "framework/autograd/tape.h"
