@@ -41,13 +41,14 @@ static void FN(weigh)(const bt_attention_merge_args *op, FN(merge_row) * row)
     }
     // Without any visible key all weights are 0, and so is o, but for a NaN.
     row->inverse = total > 0 || isnan(total) ? 1 / total : 1;
-    ((REAL *)op->lse)[at] = row->shift + LOGARITHM(total);
+    ((REAL *)op->lse)[at] = total == 1 ? row->shift : row->shift + LOGARITHM(total);
 }
 
 static void FN(merge_cols)(const bt_attention_merge_args *op, const FN(merge_row) * row,
                            int64_t col, int64_t cols)
 {
     REAL sum[MERGE_COLS] = {0};
+    bool first = true; // its products are taken, not added to +0: a -0 keeps its sign
     for (int64_t n = 0; n < op->item_count; ++n) {
         const bt_attention_part *part = &op->items[n];
         if (part_holds(part, row->query)) {
@@ -56,8 +57,10 @@ static void FN(merge_cols)(const bt_attention_merge_args *op, const FN(merge_row
                                row_at(&part->o, row->batch, row->query - part->first, row->head) +
                                col;
             for (int64_t c = 0; c < cols; ++c) {
-                sum[c] += weight * LOAD(o[c]);
+                const REAL product = weight * LOAD(o[c]);
+                sum[c] = first ? product : sum[c] + product;
             }
+            first = false;
         }
     }
     ELEMENT *to = (ELEMENT *)op->o.base + row_at(&op->o, row->batch, row->query, row->head) + col;

@@ -176,6 +176,42 @@ static void one_part_is_taken_over(void **state)
     drop(&at);
 }
 
+static void fill(test_buffer *buffer, const double *values)
+{
+    test_buffer given = test_buffer_make(buffer->dtype, values, buffer->count);
+    memcpy(buffer->data, given.data, buffer->size_bytes);
+    test_buffer_release(&given);
+}
+
+// Also a zero's sign, in each type, with and without lse; an element that no part holds is +0.
+static void one_part_keeps_signs_of_zeros(void **state)
+{
+    (void)state;
+    static const bt_dtype types[] = {BT_F32, BT_F64, BT_BF16};
+    for (size_t t = 0; t < 3; ++t) {
+        for (int sum = 0; sum < 2; ++sum) {
+            const merge_case one = {1, 1, 3, 2, {0}, {2, -1, -1, -1}, sum == 1};
+            operands at = make(&one, types[t]);
+            const size_t row_bytes = at.out.size_bytes / 3;
+            for (int i = 0; i < 4; ++i) {
+                at.o[0][i] = i % 2 ? 0.0 : -0.0;
+                at.lse[0][i / 2] = i / 2 ? 0.0 : -0.0;
+            }
+            fill(&at.part[0], at.o[0]);
+            fill(&at.part_lse[0], at.lse[0]);
+            run(&one, types[t], &at);
+            assert_memory_equal(at.out.data, at.part[0].data, 2 * row_bytes);
+            const double zeros[2] = {0};
+            assert_memory_equal((const char *)at.out.data + 2 * row_bytes, zeros, row_bytes);
+            if (!sum) {
+                assert_memory_equal(at.out_lse.data, at.part_lse[0].data,
+                                    at.part_lse[0].size_bytes);
+            }
+            drop(&at);
+        }
+    }
+}
+
 // A part without a visible key counts nothing; where no part has one, o is 0; a NaN stays.
 static void parts_without_keys(void **state)
 {
@@ -210,8 +246,8 @@ static void parts_without_keys(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_the_definition),
-                                       cmocka_unit_test(one_part_is_taken_over),
-                                       cmocka_unit_test(parts_without_keys)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_definition), cmocka_unit_test(one_part_is_taken_over),
+        cmocka_unit_test(one_part_keeps_signs_of_zeros), cmocka_unit_test(parts_without_keys)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 // Order  parts in the order of the list, whatever the launch: bitwise repeatable
 // Cost   reads each part once, writes o; bound by HBM
 // NaN    spreads to its row
+// Zero   sums begin with +0: the -0 of a part alone becomes +0, unlike on the CPU
 // Errors accepts() is false above PARTS parts
 // Oracle attention_merge_cpu_f32, max|err| of a few epsilon of the sum of magnitudes
 #include "kernels/attention.h"
