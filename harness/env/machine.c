@@ -153,8 +153,7 @@ static bool ask_nvml(const bt_nvml *nvml, bt_machine *machine)
     bt_nvml_device device = NULL;
     bt_nvml_memory memory;
     int major = 0, minor = 0;
-    if (!bt_nvml_visible_device(nvml, bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES), 0,
-                                &device) ||
+    if (!bt_nvml_cuda_device(nvml, 0, &device) ||
         nvml->name(device, cuda->name, sizeof cuda->name) != BT_NVML_OK ||
         nvml->uuid(device, cuda->uuid, sizeof cuda->uuid) != BT_NVML_OK ||
         nvml->driver(cuda->driver, sizeof cuda->driver) != BT_NVML_OK ||

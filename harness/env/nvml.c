@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/base/environment.h"
+
 bool bt_nvml_open(bt_nvml *out, int *error)
 {
     memset(out, 0, sizeof *out);
@@ -68,6 +70,12 @@ bool bt_nvml_visible_device(const bt_nvml *nvml, const char *visible, int ordina
     unsigned long index = strtoul(entry, &end, 10);
     bool number = end != entry && !*end && entry[0] != '-' && index < 1024;
     return number && nvml->by_index((unsigned)index, device) == BT_NVML_OK;
+}
+
+bool bt_nvml_cuda_device(const bt_nvml *nvml, int ordinal, bt_nvml_device *device)
+{
+    const char *visible = bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES);
+    return bt_nvml_visible_device(nvml, visible, ordinal, device);
 }
 
 bool bt_nvml_processes(const bt_nvml *nvml, bt_nvml_device device, bt_nvml_process *list,

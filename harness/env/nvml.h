@@ -133,6 +133,8 @@ void bt_nvml_close(bt_nvml *nvml);
 // NULL). False when there is none, or when it names something other than an index or a UUID.
 bool bt_nvml_visible_device(const bt_nvml *nvml, const char *visible, int ordinal,
                             bt_nvml_device *device);
+// The same in this process's environment.
+bool bt_nvml_cuda_device(const bt_nvml *nvml, int ordinal, bt_nvml_device *device);
 
 // Processes that compute on the device, into list [capacity]; *count may be larger than what fits.
 // False when the driver does not say.

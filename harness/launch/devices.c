@@ -26,20 +26,13 @@ bt_xid_action bt_xid_action_of(unsigned long long xid, const char **meaning)
     return BT_XID_NONE;
 }
 
-// Of rank `slot`: CUDA's numbers, which CUDA_VISIBLE_DEVICES may have changed.
-static bool device_of(const bt_nvml *nvml, int slot, bt_nvml_device *device)
-{
-    return bt_nvml_visible_device(nvml, bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES), slot,
-                                  device);
-}
-
 static bt_status check_devices(const bt_nvml *nvml, int count)
 {
     const bool chosen = bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES) != NULL;
     bt_nvml_device device;
     char first[96] = "";
     for (int i = 0; i < count; ++i) {
-        if (!device_of(nvml, i, &device)) {
+        if (!bt_nvml_cuda_device(nvml, i, &device)) {
             return bt_error(BT_STATUS_UNAVAILABLE,
                             "train.mesh.data: %d ranks need a GPU each, %s %d", count,
                             chosen ? "CUDA_VISIBLE_DEVICES shows" : "this host has", i);
@@ -47,7 +40,8 @@ static bt_status check_devices(const bt_nvml *nvml, int count)
     }
     for (int i = 0; i < count; ++i) {
         char name[96] = "";
-        if (!device_of(nvml, i, &device) || nvml->name(device, name, sizeof name) != BT_NVML_OK) {
+        if (!bt_nvml_cuda_device(nvml, i, &device) ||
+            nvml->name(device, name, sizeof name) != BT_NVML_OK) {
             return bt_error(BT_STATUS_UNAVAILABLE, "GPU %d of rank %d does not answer", i, i);
         }
         if (i == 0) {
@@ -90,7 +84,7 @@ void bt_xid_watch_open(int count, bt_xid_watch *watch)
     bool open = BT_NVML_CALL(&watch->nvml, event_set_create, &watch->events) == BT_NVML_OK;
     watch->open = open;
     for (int i = 0; open && i < watch->count; ++i) {
-        open = device_of(&watch->nvml, i, &watch->devices[i]) &&
+        open = bt_nvml_cuda_device(&watch->nvml, i, &watch->devices[i]) &&
                BT_NVML_CALL(&watch->nvml, register_events, watch->devices[i], BT_NVML_EVENT_XID,
                             watch->events) == BT_NVML_OK;
     }

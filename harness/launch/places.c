@@ -71,8 +71,8 @@ static int read_nodes(cpu_set_t *nodes)
     return count;
 }
 
-// The NUMA node of the GPU with this index; -1: not known.
-static int node_of_gpu(int index)
+// The NUMA node of the GPU in this slot; -1: not known.
+static int node_of_gpu(int slot)
 {
     bt_nvml nvml;
     bt_nvml_device device;
@@ -81,7 +81,7 @@ static int node_of_gpu(int index)
     if (!bt_nvml_open(&nvml, &error)) {
         return -1;
     }
-    if (nvml.by_index((unsigned)index, &device) == BT_NVML_OK &&
+    if (bt_nvml_cuda_device(&nvml, slot, &device) &&
         BT_NVML_CALL(&nvml, pci, device, &pci) == BT_NVML_OK) {
         char path[96], text[32];
         (void)snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node",

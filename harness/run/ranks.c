@@ -77,7 +77,7 @@ static void name_gpu(const cJSON *task, int slot, char *text, unsigned capacity)
     }
     (void)snprintf(text, capacity, "none");
     if (is_on_gpu(task) && bt_nvml_open(&nvml, &error)) {
-        if (nvml.by_index((unsigned)slot, &device) == BT_NVML_OK) {
+        if (bt_nvml_cuda_device(&nvml, slot, &device)) {
             (void)nvml.name(device, text, capacity);
         }
         bt_nvml_close(&nvml);

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "framework/base/environment.h"
 #include "harness/env/nvml.h"
 #include "harness/run/child.h"
 #include "harness/run/running.h"
@@ -56,9 +55,7 @@ static void name_devices(const char *first, int count, device_name *names)
         (void)snprintf(names[i], sizeof names[i], "cuda-%d", i);
         if (i == 0 && *first) {
             (void)snprintf(names[i], sizeof names[i], "%s", first);
-        } else if (i > 0 && open &&
-                   bt_nvml_visible_device(
-                       &nvml, bt_environment_raw(BT_VARIABLE_CUDA_VISIBLE_DEVICES), i, &device)) {
+        } else if (i > 0 && open && bt_nvml_cuda_device(&nvml, i, &device)) {
             (void)!nvml.uuid(device, names[i], sizeof names[i]);
         }
     }
