@@ -12,6 +12,9 @@
 
 enum { MESSAGE_BYTES = BT_ERROR_CAPACITY + 512 };
 
+// In front of an anomaly's error. Other ranks hear of it as the reason of an abort, a text.
+static const char anomaly_mark[] = "anomaly mode: ";
+
 static const struct {
     const char *name;
 } policies[] =
@@ -230,15 +233,17 @@ bt_status bt_faults_end(bt_trainer *t, int64_t step)
 
 bt_status bt_faults_failed(bt_trainer *t, int64_t step, bt_status status)
 {
-    // Another rank's abort says which rank it was and what it found.
-    const bool others = status == BT_STATUS_INTERRUPTED && bt_ranks_world(t) > 1;
-    if (!t->plan->anomaly || (status != BT_STATUS_CORRUPT_DATA && !others)) {
+    // Another rank's abort says which rank it was and what ended it: not every end is an anomaly.
+    const bool own = status == BT_STATUS_CORRUPT_DATA;
+    const bool others =
+        status == BT_STATUS_INTERRUPTED && strstr(bt_error_message(), anomaly_mark) != NULL;
+    if (!t->plan->anomaly || (!own && !others)) {
         return status;
     }
     char message[BT_ERROR_CAPACITY];
     (void)snprintf(message, sizeof message, "%s", bt_error_message());
     BT_TRY(report(t, step, BT_TRAIN_FAULT_ANOMALY, "stop", message));
-    return bt_error(status, "%s", message);
+    return bt_error(status, "%s%s", own ? anomaly_mark : "", message);
 }
 
 void bt_faults_close(bt_trainer *t)

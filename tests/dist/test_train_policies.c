@@ -362,6 +362,46 @@ static void the_rank_of_an_anomaly_is_named(void **state)
     }
 }
 
+static bt_status run_out_of_memory(void *self, const bt_train_step *event)
+{
+    const poison *given = ((heard *)self)->given;
+    return event->step == 1 && given->inner->rank == 1
+               ? bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for \"x\"")
+               : BT_OK;
+}
+
+static bt_status train_with_little_memory(bt_group *group, void *argument, rank_result *result)
+{
+    bt_train_plan plan = *(const bt_train_plan *)argument;
+    poison given = {.inner = group};
+    heard *h = &all_heard[group->rank];
+    *h = (heard){.given = &given};
+    const bt_train_observer observer = {.self = h, .step = run_out_of_memory, .fault = hear_fault};
+    bt_train_result trained;
+    (void)result;
+    omp_set_num_threads(1);
+    plan.parallel.group = group;
+    return bt_train_run(&plan, &observer, &trained);
+}
+
+// In anomaly mode too another rank's failure is no anomaly unless it found one.
+static void another_failure_is_no_anomaly(void **state)
+{
+    (void)state;
+    rank_result results[RANKS_MAX];
+    bt_train_plan plan = base_plan(BT_TRAIN_POLICY_CONTINUE);
+    plan.anomaly = true;
+    run_ranks(RANKS_THREADS, 2, timeout_ns, train_with_little_memory, &plan, results);
+    assert_int_equal(results[1].status, BT_STATUS_OUT_OF_MEMORY);
+    assert_int_equal(results[0].status, BT_STATUS_INTERRUPTED);
+    assert_non_null(strstr(results[0].message, "rank 1 aborted: "));
+    for (int rank = 0; rank < 2; ++rank) {
+        if (all_heard[rank].faults > 0) {
+            fail_msg("rank %d: %s", rank, all_heard[rank].message);
+        }
+    }
+}
+
 static bt_status on_value(void *self, bt_context *context, const bt_train_value *event)
 {
     (void)self, (void)context, (void)event;
@@ -393,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_rollback_to_nothing_ends_all),
         cmocka_unit_test(replays_of_ranks_find_what_does_not_repeat),
         cmocka_unit_test(the_rank_of_an_anomaly_is_named),
+        cmocka_unit_test(another_failure_is_no_anomaly),
         cmocka_unit_test(what_is_for_one_rank_is_refused),
     };
     return cmocka_run_group_tests(tests, small_corpus_write, small_corpus_remove);
