@@ -13,8 +13,9 @@ bt_status bt_store_baseline_add(bt_store *store, const bt_store_baseline *baseli
                       baseline->reason, baseline->run, baseline->created_ns, baseline->document);
 }
 
-static bt_status take_baseline(bt_reader *in, sqlite3_stmt *row, bt_store_baseline *out)
+static bt_status take_baseline(bt_reader *in, sqlite3_stmt *row, void *item)
 {
+    bt_store_baseline *out = item;
     out->id = sqlite3_column_int64(row, 0);
     BT_TRY(bt_reader_text(in, row, 1, &out->document));
     return bt_row_take(in, row, 2, BT_FIELDS_BASELINE, out);
@@ -23,41 +24,28 @@ static bt_status take_baseline(bt_reader *in, sqlite3_stmt *row, bt_store_baseli
 bt_status bt_store_baseline_read(bt_store *store, const char *name, const char *machine,
                                  bt_arena *arena, bt_store_baseline *out, bool *found)
 {
-    sqlite3_stmt *row = NULL;
     bt_reader in = {store, arena};
     memset(out, 0, sizeof *out);
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_bind(store, SQL_BASELINE, &row, "tt", name, machine));
-    BT_TRY(bt_sql_next(store, row, found));
-    if (!*found) {
-        return BT_OK;
+    bt_cursor rows = bt_sql_rows(store, SQL_BASELINE, "tt", name, machine);
+    *found = bt_cursor_next(&rows);
+    if (*found) {
+        rows.status = take_baseline(&in, rows.row, out);
     }
-    bt_status status = take_baseline(&in, row, out);
-    sqlite3_reset(row);
-    return status;
+    return bt_cursor_end(&rows);
+}
+
+// Without the document.
+static bt_status take_line(bt_reader *in, sqlite3_stmt *row, void *item)
+{
+    bt_store_baseline *out = item;
+    out->id = sqlite3_column_int64(row, 0);
+    return bt_row_take(in, row, 1, BT_FIELDS_BASELINE, out);
 }
 
 static bt_status read_lines(bt_reader *in, const char *name, bt_store_baseline_list *out)
 {
-    sqlite3_stmt *row = NULL;
-    int64_t count = 0;
-    bool more = false;
-    BT_TRY(bt_sql_integer(in->store, SQL_BASELINES_COUNT, &count, "t", name));
-    bt_store_baseline *rows = NULL;
-    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &rows));
-    out->rows = rows;
-    BT_TRY(bt_sql_bind(in->store, SQL_BASELINES, &row, "t", name));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    for (; more && out->count < count; out->count++) {
-        bt_status status = take_baseline(in, row, &rows[out->count]);
-        if (status != BT_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        rows[out->count].document = NULL;
-        BT_TRY(bt_sql_next(in->store, row, &more));
-    }
-    sqlite3_reset(row);
+    BT_READER_ROWS(in, SQL_BASELINES, take_line, out->rows, out->count, "t", name);
     return BT_OK;
 }
 
@@ -67,8 +55,7 @@ bt_status bt_store_baseline_list_read(bt_store *store, const char *name,
     memset(out, 0, sizeof *out);
     bt_reader in = {store, &out->arena};
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
-    bt_status status = bt_sql_end(store, read_lines(&in, name, out));
+    bt_status status = read_lines(&in, name, out);
     if (status != BT_OK) {
         bt_store_baseline_list_release(out);
     }

@@ -23,26 +23,18 @@ bt_status bt_store_calibrations_set(bt_store *store, int64_t run, const bt_store
     return bt_sql_end(store, set_calibrations(store, run, list, count));
 }
 
-static bt_status take_calibration(bt_reader *in, sqlite3_stmt *row, void *item)
-{
-    return bt_row_take(in, row, 0, BT_FIELDS_CALIBRATION, item);
-}
-
 bt_status bt_store_calibration_find(bt_store *store, const bt_store_calibration *of,
                                     bt_arena *arena, bt_store_calibration *out, bool *found)
 {
     bt_reader in = {store, arena};
-    sqlite3_stmt *row = NULL;
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_bind(store, SQL_CALIBRATION, &row, "tttttt", of->environment, of->card, of->bench,
-                       of->name, of->metric, of->rule_json));
-    BT_TRY(bt_sql_next(store, row, found));
-    if (!*found) {
-        return BT_OK;
+    bt_cursor rows = bt_sql_rows(store, SQL_CALIBRATION, "tttttt", of->environment, of->card,
+                                 of->bench, of->name, of->metric, of->rule_json);
+    *found = bt_cursor_next(&rows);
+    if (*found) {
+        rows.status = bt_row_take(&in, rows.row, 0, BT_FIELDS_CALIBRATION, out);
     }
-    bt_status status = take_calibration(&in, row, out);
-    sqlite3_reset(row);
-    return status;
+    return bt_cursor_end(&rows);
 }
 
 bt_status bt_store_calibrations_list(bt_store *store, bt_arena *arena,
@@ -50,7 +42,7 @@ bt_status bt_store_calibrations_list(bt_store *store, bt_arena *arena,
 {
     bt_reader in = {store, arena};
     BT_TRY(bt_store_flush(store));
-    BT_READER_ROWS(&in, SQL_CALIBRATIONS, 0, take_calibration, *list, *count);
+    BT_READER_LIST(&in, SQL_CALIBRATIONS, NULL, BT_FIELDS_CALIBRATION, *list, *count, "");
     return BT_OK;
 }
 
@@ -64,16 +56,11 @@ bt_status bt_store_calibrations_remove(bt_store *store, const char *glob, int64_
 bt_status bt_store_sessions_of(bt_store *store, const char *kind, int64_t since_ns, int64_t except,
                                int64_t *numbers, int64_t room, int64_t *count)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
     *count = 0;
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_bind(store, SQL_SESSIONS_OF_KIND, &row, "tiii", kind, since_ns, except, room));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more) {
-        numbers[(*count)++] = sqlite3_column_int64(row, 0);
-        BT_TRY(bt_sql_next(store, row, &more));
+    bt_cursor rows = bt_sql_rows(store, SQL_SESSIONS_OF_KIND, "tiii", kind, since_ns, except, room);
+    while (bt_cursor_next(&rows)) {
+        numbers[(*count)++] = sqlite3_column_int64(rows.row, 0);
     }
-    sqlite3_reset(row);
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }

@@ -40,6 +40,6 @@ static bt_status take_file(bt_reader *in, sqlite3_stmt *row, void *item)
 
 bt_status bt_store_files_read(bt_reader *in, bt_store_run *run)
 {
-    BT_READER_ROWS(in, SQL_FILES, run->id, take_file, run->files, run->file_count);
+    BT_READER_ROWS(in, SQL_FILES, take_file, run->files, run->file_count, "i", run->id);
     return BT_OK;
 }

@@ -66,40 +66,26 @@ static bt_status take_row(gathering *self, sqlite3_stmt *row)
 
 static bt_status allocate(gathering *self)
 {
-    void *rows = NULL, *envs = NULL, *ids = NULL;
-    bt_arena *arena = self->in.arena;
-    size_t count = (size_t)self->capacity;
-    BT_TRY(bt_arena_alloc(arena, count * sizeof *self->rows, &rows));
-    BT_TRY(bt_arena_alloc(arena, count * sizeof *self->envs, &envs));
-    BT_TRY(bt_arena_alloc(arena, count * sizeof *self->env_ids, &ids));
-    self->rows = rows;
-    self->envs = envs;
-    self->env_ids = ids;
-    self->history->rows = rows;
-    self->history->envs = envs;
+    BT_TRY(BT_ARENA_ARRAY(self->in.arena, self->capacity, &self->rows));
+    BT_TRY(BT_ARENA_ARRAY(self->in.arena, self->capacity, &self->envs));
+    BT_TRY(BT_ARENA_ARRAY(self->in.arena, self->capacity, &self->env_ids));
+    self->history->rows = self->rows;
+    self->history->envs = self->envs;
     return BT_OK;
 }
 
 static bt_status read_history(gathering *self, const char *name, const char *metric,
                               const char *system)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
     bt_store *store = self->in.store;
-    BT_TRY(bt_sql_integer(store, SQL_HISTORY_COUNT, &self->capacity, "tttt", metric, name, system,
-                          system));
+    BT_TRY(bt_sql_integer(store, SQL_COUNT_OF(SQL_HISTORY), &self->capacity, "tttt", metric, name,
+                          system, system));
     BT_TRY(allocate(self));
-    BT_TRY(bt_sql_bind(store, SQL_HISTORY, &row, "tttt", metric, name, system, system));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more && self->history->count < self->capacity) {
-        bt_status status = take_row(self, row);
-        if (status != BT_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        BT_TRY(bt_sql_next(store, row, &more));
+    bt_cursor rows = bt_sql_rows(store, SQL_HISTORY, "tttt", metric, name, system, system);
+    while (self->history->count < self->capacity && bt_cursor_next(&rows)) {
+        rows.status = take_row(self, rows.row);
     }
-    sqlite3_reset(row);
+    BT_TRY(bt_cursor_end(&rows));
     for (int64_t i = 0; i < self->history->env_count; i++) {
         BT_READER_RECORDS(&self->in, BT_FIELDS_FACT, self->env_ids[i], self->envs[i].facts,
                           self->envs[i].fact_count);
@@ -130,15 +116,5 @@ void bt_store_history_release(bt_store_history *history)
 
 bt_status bt_store_case_names(bt_store *store, bt_str *out)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(store, SQL_CASE_NAMES, &row, ""));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more) {
-        bt_str_append(out, out->length_bytes ? "|" : "");
-        const void *name = sqlite3_column_text(row, 0);
-        bt_str_append(out, name ? name : "");
-        BT_TRY(bt_sql_next(store, row, &more));
-    }
-    return bt_str_status(out);
+    return bt_reader_names(store, SQL_CASE_NAMES, out);
 }

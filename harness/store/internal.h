@@ -3,6 +3,7 @@
 #define BT_HARNESS_STORE_INTERNAL_H
 
 #include <sqlite3.h>
+#include <stdarg.h>
 
 #include "harness/record/fields.h"
 #include "harness/store/store.h"
@@ -66,14 +67,29 @@ BT_CHECKED bt_status bt_seal_check(bt_store *store, int64_t round);
 bt_status bt_sql_error(const bt_store *store, int code, const char *doing);
 // Runs statements that return no rows.
 BT_CHECKED bt_status bt_sql_exec(bt_store *store, const char *text, const char *doing);
-// Prepares (once), resets and binds. `format` has a letter per parameter: i int64_t, t const char *
-// (NULL becomes ""), r double (NaN becomes NULL), b const void * and int64_t size.
-BT_CHECKED bt_status bt_sql_bind(bt_store *store, int which, sqlite3_stmt **out, const char *format,
-                                 ...);
-// bind, then runs to the end; for statements without rows.
+
+// The rows of a statement, one after the other:
+//   bt_cursor rows = bt_sql_rows(store, SQL_RUN_NAMES, "");
+//   while (bt_cursor_next(&rows)) { ... columns of rows.row ... }
+//   BT_TRY(bt_cursor_end(&rows));
+typedef struct bt_cursor {
+    bt_store *store;
+    sqlite3_stmt *row; // NULL: the statement could not be prepared
+    bt_status status;  // what bt_cursor_end returns; the reader of a row may set it, which ends the
+                       // loop
+} bt_cursor;
+
+// Prepares the statement (once) and binds. `format` has a letter per parameter: i int64_t, t const
+// char * (NULL becomes ""), T const char * (NULL stays NULL), r double (NaN becomes NULL), b const
+// void * and int64_t size.
+bt_cursor bt_sql_rows(bt_store *store, int which, const char *format, ...);
+bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list *arguments);
+// Goes to the next row: false at the end, or when something failed.
+bool bt_cursor_next(bt_cursor *rows);
+BT_CHECKED bt_status bt_cursor_end(bt_cursor *rows);
+
+// Runs a statement that has no rows.
 BT_CHECKED bt_status bt_sql_run(bt_store *store, int which, const char *format, ...);
-// The next row: *more says whether there is one. At the end or on an error the statement is reset.
-BT_CHECKED bt_status bt_sql_next(bt_store *store, sqlite3_stmt *statement, bool *more);
 // A statement of one row and one integer column.
 BT_CHECKED bt_status bt_sql_integer(bt_store *store, int which, int64_t *value, const char *format,
                                     ...);
@@ -112,6 +128,8 @@ BT_CHECKED bt_status bt_reader_text(bt_reader *in, sqlite3_stmt *row, int column
 // Texts of consecutive columns, into the given places, up to a NULL.
 BT_CHECKED bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int column,
                                      const char **const places[]);
+// Appends the texts of a statement without parameters, separated by '|'.
+BT_CHECKED bt_status bt_reader_names(bt_store *store, int which, bt_str *out);
 // A number of a column; NULL is how the database holds NaN.
 double bt_reader_real(sqlite3_stmt *row, int column);
 
@@ -124,26 +142,30 @@ bool bt_reader_alive(sqlite3_stmt *row, int column);
 typedef bt_status (*bt_reader_take)(bt_reader *in, sqlite3_stmt *row, void *item);
 
 typedef struct bt_reader_list {
+    bt_reader_take take; // NULL: each row is a record of `kind`
+    bt_fields_of kind;
+    size_t item_bytes;
     void *items; // in the reader's arena
     int64_t count;
 } bt_reader_list;
 
-// Reads all rows of an owner's statement, each by `take`; NULL: a record of `kind`.
-BT_CHECKED bt_status bt_reader_rows(bt_reader *in, int listing, int64_t owner, size_t item_bytes,
-                                    bt_reader_take take, bt_fields_of kind, bt_reader_list *out);
+// Reads all rows of a statement. The format is that of its parameters, as above.
+BT_CHECKED bt_status bt_reader_rows(bt_reader *in, int listing, bt_reader_list *out,
+                                    const char *format, ...);
 
-#define READER_LIST(in, listing, owner, take, kind, list, list_count)                              \
+// bt_reader_rows by `take` into a list and its count; the rest is the format and the parameters.
+#define BT_READER_ROWS(in, listing, take, list, list_count, ...)                                   \
+    BT_READER_LIST(in, listing, take, BT_FIELDS_COUNT, list, list_count, __VA_ARGS__)
+// An owner's records, of a kind that has a table of its own.
+#define BT_READER_RECORDS(in, kind, owner, list, list_count)                                       \
+    BT_READER_LIST(in, SQL_LIST_OF(kind), NULL, kind, list, list_count, "i", owner)
+#define BT_READER_LIST(in, listing, take, kind, list, list_count, ...)                             \
     do {                                                                                           \
-        bt_reader_list found_rows = {0};                                                           \
-        BT_TRY(bt_reader_rows(in, listing, owner, sizeof *(list), take, kind, &found_rows));       \
+        bt_reader_list found_rows = {take, kind, sizeof *(list), NULL, 0};                         \
+        BT_TRY(bt_reader_rows(in, listing, &found_rows, __VA_ARGS__));                             \
         (list) = found_rows.items;                                                                 \
         (list_count) = found_rows.count;                                                           \
     } while (0)
-#define BT_READER_ROWS(in, listing, owner, take, list, list_count)                                 \
-    READER_LIST(in, listing, owner, take, BT_FIELDS_COUNT, list, list_count)
-// Of a kind of record that has a table of its own.
-#define BT_READER_RECORDS(in, kind, owner, list, list_count)                                       \
-    READER_LIST(in, SQL_LIST_OF(kind), owner, NULL, kind, list, list_count)
 
 // ---- rows.c: records as rows -------------------------------------------------------------------
 
@@ -196,6 +218,10 @@ BT_CHECKED bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *roun
 
 // ---- read.c ------------------------------------------------------------------------------------
 
+// Reads `out` [size_bytes] as of one moment into its arena, behind a flush. On failure it is
+// zeroed.
+BT_CHECKED bt_status bt_read_at_once(bt_store *store, bt_status (*read)(bt_reader *in, void *out),
+                                     void *out, size_t size_bytes, bt_arena *arena);
 // Says which runs there are. Returns INVALID_ARGUMENT, or what reading them failed with.
 bt_status bt_store_no_such_run(bt_store *store, int64_t run);
 

@@ -20,14 +20,5 @@ bt_status bt_store_run_back(bt_store *store, int64_t back, int64_t *run)
 
 bt_status bt_store_run_names(bt_store *store, bt_str *out)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(store, SQL_RUN_NAMES, &row, ""));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more) {
-        const void *name = sqlite3_column_text(row, 0);
-        bt_str_format(out, "%s%s", out->length_bytes ? "|" : "", name ? (const char *)name : "");
-        BT_TRY(bt_sql_next(store, row, &more));
-    }
-    return bt_str_status(out);
+    return bt_reader_names(store, SQL_RUN_NAMES, out);
 }

@@ -13,17 +13,12 @@ bt_status bt_store_newest(bt_store *store, int64_t *run)
 
 bt_status bt_store_newest_running(bt_store *store, int64_t *run)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
+    bt_cursor rows = bt_sql_rows(store, SQL_LIVE_RUNNING, "");
     *run = 0;
-    BT_TRY(bt_sql_bind(store, SQL_LIVE_RUNNING, &row, ""));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more && *run == 0) {
-        *run = bt_reader_alive(row, 1) ? sqlite3_column_int64(row, 0) : 0;
-        BT_TRY(bt_sql_next(store, row, &more));
+    while (*run == 0 && bt_cursor_next(&rows)) {
+        *run = bt_reader_alive(rows.row, 1) ? sqlite3_column_int64(rows.row, 0) : 0;
     }
-    sqlite3_reset(row);
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }
 
 static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_live *live)
@@ -39,38 +34,29 @@ static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_live *l
 
 static bt_status read_session(bt_reader *in, bt_store_live *live)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(in->store, SQL_LIVE_SESSION, &row, "i", live->run));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    if (!more) {
-        return bt_store_no_such_run(in->store, live->run);
+    bt_cursor rows = bt_sql_rows(in->store, SQL_LIVE_SESSION, "i", live->run);
+    const bool found = bt_cursor_next(&rows);
+    if (found) {
+        rows.status = take_session(in, rows.row, live);
     }
-    bt_status status = take_session(in, row, live);
-    sqlite3_reset(row);
-    return status;
+    BT_TRY(bt_cursor_end(&rows));
+    return found ? BT_OK : bt_store_no_such_run(in->store, live->run);
 }
 
 static bt_status read_counts(bt_reader *in, bt_store_live *live)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    double weight = 0;
-    live->round_ns = 0;
-    BT_TRY(bt_sql_bind(in->store, SQL_LIVE_COUNTS, &row, "i", live->run));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    while (more) {
-        int64_t status = sqlite3_column_int64(row, 0), count = sqlite3_column_int64(row, 1);
+    bt_cursor rows = bt_sql_rows(in->store, SQL_LIVE_COUNTS, "i", live->run);
+    live->round_ns = (double)NAN;
+    while (bt_cursor_next(&rows)) {
+        const int64_t status = sqlite3_column_int64(rows.row, 0);
         if (status >= 0 && status < BT_RUN_STATUS_COUNT) {
-            live->counts[status] = count;
+            live->counts[status] = sqlite3_column_int64(rows.row, 1);
         }
         if (status == BT_RUN_PASSED) {
-            live->round_ns = sqlite3_column_double(row, 2);
-            weight = 1;
+            live->round_ns = sqlite3_column_double(rows.row, 2);
         }
-        BT_TRY(bt_sql_next(in->store, row, &more));
     }
-    live->round_ns = weight > 0 ? live->round_ns : (double)NAN;
+    BT_TRY(bt_cursor_end(&rows));
     return bt_sql_integer(in->store, SQL_LIVE_SYSTEMS, &live->system_count, "i", live->run);
 }
 
@@ -91,56 +77,26 @@ static bt_status take_round(bt_reader *in, sqlite3_stmt *row, void *item)
     return BT_OK;
 }
 
-// Up to `limit` rows of an owner, newest first.
-static bt_status read_last(bt_reader *in, int which, int64_t owner, int64_t limit,
-                           size_t item_bytes, bt_reader_take take, bt_reader_list *out)
+static bt_status read_live(bt_reader *in, void *out)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)limit * item_bytes, &out->items));
-    BT_TRY(bt_sql_bind(in->store, which, &row, "ii", owner, limit));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    while (more && out->count < limit) {
-        bt_status status = take(in, row, (char *)out->items + (size_t)out->count * item_bytes);
-        if (status != BT_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        out->count++;
-        BT_TRY(bt_sql_next(in->store, row, &more));
-    }
-    sqlite3_reset(row);
-    return BT_OK;
-}
-
-static bt_status take_step(bt_reader *in, sqlite3_stmt *row, void *item)
-{
-    return bt_row_take(in, row, 0, BT_FIELDS_STEP, item);
-}
-
-static bt_status read_live(bt_reader *in, bt_store_live *live)
-{
-    bt_reader_list rounds = {0}, steps = {0};
+    bt_store_live *live = out;
+    bt_store_live_round *last = NULL;
     BT_TRY(read_session(in, live));
     BT_TRY(read_counts(in, live));
-    BT_TRY(read_last(in, SQL_LIVE_ROUNDS, live->run, BT_STORE_LIVE_ROUNDS,
-                     sizeof(bt_store_live_round), take_round, &rounds));
-    bt_store_live_round *last = rounds.items;
-    for (int64_t i = 0; i < rounds.count; i++) {
+    BT_READER_ROWS(in, SQL_LIVE_ROUNDS, take_round, last, live->round_count, "ii", live->run,
+                   (int64_t)BT_STORE_LIVE_ROUNDS);
+    live->rounds = last;
+    for (int64_t i = 0; i < live->round_count; i++) {
         if (last[i].status == BT_RUN_RUNNING && (i > 0 || live->status != BT_RUN_RUNNING)) {
             last[i].status = BT_RUN_INTERRUPTED;
         }
     }
-    if (rounds.count > 0) {
-        BT_TRY(read_last(in, SQL_LIVE_STEPS, last[0].id, BT_STORE_LIVE_STEPS, sizeof(bt_store_step),
-                         take_step, &steps));
+    if (live->round_count > 0) {
+        BT_READER_LIST(in, SQL_LIVE_STEPS, NULL, BT_FIELDS_STEP, live->steps, live->step_count,
+                       "ii", last[0].id, (int64_t)BT_STORE_LIVE_STEPS);
         BT_TRY(bt_sql_integer(in->store, SQL_LIVE_DONE, &live->steps_done, "i", last[0].id));
         BT_TRY(bt_sql_integer(in->store, SQL_LIVE_SPENT, &live->spent_ns, "i", last[0].id));
     }
-    live->rounds = rounds.items;
-    live->round_count = rounds.count;
-    live->steps = steps.items;
-    live->step_count = steps.count;
     return BT_OK;
 }
 
@@ -148,14 +104,7 @@ bt_status bt_store_live_read(bt_store *store, int64_t run, bt_store_live *out)
 {
     memset(out, 0, sizeof *out);
     out->run = run;
-    bt_reader in = {store, &out->arena};
-    BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
-    bt_status status = bt_sql_end(store, read_live(&in, out));
-    if (status != BT_OK) {
-        bt_store_live_release(out);
-    }
-    return status;
+    return bt_read_at_once(store, read_live, out, sizeof *out, &out->arena);
 }
 
 void bt_store_live_release(bt_store_live *live)

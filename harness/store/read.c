@@ -55,8 +55,8 @@ static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
     BT_READER_RECORDS(in, BT_FIELDS_LAUNCH, id, round->launches, round->launch_count);
     BT_READER_RECORDS(in, BT_FIELDS_FAULT, id, round->faults, round->fault_count);
     BT_READER_RECORDS(in, BT_FIELDS_MEMORY, id, round->memory, round->memory_count);
-    BT_READER_ROWS(in, SQL_MEASUREMENTS, id, take_measurement, round->measurements,
-                   round->measurement_count);
+    BT_READER_ROWS(in, SQL_MEASUREMENTS, take_measurement, round->measurements,
+                   round->measurement_count, "i", id);
     return bt_store_telemetry_read(in, round);
 }
 
@@ -68,10 +68,11 @@ static bt_status take_session(bt_reader *in, sqlite3_stmt *row, bt_store_run *ru
     run->process_id = sqlite3_column_int64(row, 0);
     *env_id = sqlite3_column_int64(row, 3);
     BT_TRY(bt_reader_text(in, row, 4, &info->env.digest));
-    BT_TRY(bt_reader_text(in, row, 5, &info->out_dir));
-    BT_TRY(bt_row_take(in, row, 6, BT_FIELDS_RUN, run));
-    BT_TRY(bt_row_take(in, row, 13, BT_FIELDS_SUITE, &info->suite));
-    BT_TRY(bt_row_take(in, row, 18, BT_FIELDS_BUILD, &info->build));
+    const char **const texts[] = {&info->out_dir, &run->name, &run->note, NULL};
+    BT_TRY(bt_reader_texts(in, row, 5, texts));
+    BT_TRY(bt_row_take(in, row, 8, BT_FIELDS_RUN, run));
+    BT_TRY(bt_row_take(in, row, 15, BT_FIELDS_SUITE, &info->suite));
+    BT_TRY(bt_row_take(in, row, 20, BT_FIELDS_BUILD, &info->build));
     if (run->status == BT_RUN_RUNNING && !*alive) {
         run->status = BT_RUN_INTERRUPTED;
     }
@@ -90,36 +91,21 @@ bt_status bt_store_no_such_run(bt_store *store, int64_t run)
 
 static bt_status read_session(bt_reader *in, bt_store_run *run, int64_t *env_id, bool *alive)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(in->store, SQL_SESSION, &row, "i", run->id));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    if (!more) {
-        return bt_store_no_such_run(in->store, run->id);
+    bt_cursor rows = bt_sql_rows(in->store, SQL_SESSION, "i", run->id);
+    const bool found = bt_cursor_next(&rows);
+    if (found) {
+        rows.status = take_session(in, rows.row, run, env_id, alive);
     }
-    bt_status status = take_session(in, row, run, env_id, alive);
-    sqlite3_reset(row);
-    return status;
+    BT_TRY(bt_cursor_end(&rows));
+    return found ? BT_OK : bt_store_no_such_run(in->store, run->id);
 }
 
-static bt_status read_label(bt_reader *in, bt_store_run *run)
+static bt_status read_run(bt_reader *in, void *out)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    const char **const texts[] = {&run->name, &run->note, NULL};
-    BT_TRY(bt_sql_bind(in->store, SQL_RUN_LABEL, &row, "i", run->id));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    bt_status status = more ? bt_reader_texts(in, row, 0, texts) : BT_OK;
-    sqlite3_reset(row);
-    return status;
-}
-
-static bt_status read_run(bt_reader *in, bt_store_run *run)
-{
+    bt_store_run *run = out;
     int64_t env_id = 0;
     bool alive = false;
     BT_TRY(read_session(in, run, &env_id, &alive));
-    BT_TRY(read_label(in, run));
     BT_READER_RECORDS(in, BT_FIELDS_FACT, env_id, run->info.env.facts, run->info.env.fact_count);
     BT_READER_RECORDS(in, BT_FIELDS_ARTIFACT, run->id, run->artifacts, run->artifact_count);
     BT_READER_RECORDS(in, BT_FIELDS_VERDICT, run->id, run->verdicts, run->verdict_count);
@@ -127,7 +113,7 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
     BT_TRY(bt_store_files_read(in, run));
     BT_TRY(bt_store_schedule_read(in, run));
     bt_store_round *rounds = NULL;
-    BT_READER_ROWS(in, SQL_ROUNDS, run->id, take_round, rounds, run->round_count);
+    BT_READER_ROWS(in, SQL_ROUNDS, take_round, rounds, run->round_count, "i", run->id);
     run->rounds = rounds;
     for (int64_t i = 0; i < run->round_count; i++) {
         bool going_on = alive && run->status == BT_RUN_RUNNING;
@@ -140,67 +126,53 @@ static bt_status read_run(bt_reader *in, bt_store_run *run)
     return BT_OK;
 }
 
-bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out)
+bt_status bt_read_at_once(bt_store *store, bt_status (*read)(bt_reader *in, void *out), void *out,
+                          size_t size_bytes, bt_arena *arena)
 {
-    memset(out, 0, sizeof *out);
-    out->id = run;
-    bt_reader in = {store, &out->arena};
+    bt_reader in = {store, arena};
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
-    bt_status status = bt_sql_end(store, read_run(&in, out));
+    bt_status status = bt_sql_end(store, read(&in, out));
     if (status != BT_OK) {
-        bt_store_run_release(out);
+        bt_arena_release(arena);
+        memset(out, 0, size_bytes);
     }
     return status;
 }
 
-static bt_status read_run_rows(bt_reader *in, bt_store_run_list *list)
+bt_status bt_store_run_read(bt_store *store, int64_t run, bt_store_run *out)
 {
-    sqlite3_stmt *row = NULL;
-    int64_t count = 0;
-    bool more = false;
-    BT_TRY(bt_sql_integer(in->store, SQL_RUNS_COUNT, &count, ""));
-    BT_TRY(BT_ARENA_ARRAY(in->arena, count, &list->rows));
-    BT_TRY(bt_sql_bind(in->store, SQL_RUNS, &row, ""));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    for (; more && list->count < count; list->count++) {
-        bt_store_run_row *item = &list->rows[list->count];
-        const char **const texts[] = {&item->suite, &item->profile, NULL};
-        bt_status status = bt_reader_texts(in, row, 1, texts);
-        if (status != BT_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        item->id = sqlite3_column_int64(row, 0);
-        item->status = bt_reader_status(row, 3, bt_reader_alive(row, 6));
-        item->started_ns = sqlite3_column_int64(row, 4);
-        item->ended_ns = sqlite3_column_int64(row, 5);
-        item->round_count = sqlite3_column_int64(row, 9);
-        item->step_count = sqlite3_column_int64(row, 10);
-        const char **const labels[] = {&item->name, &item->note, &item->report, &item->git_commit,
-                                       NULL};
-        item->modified = sqlite3_column_int(row, 15) != 0;
-        if ((status = bt_reader_texts(in, row, 11, labels)) != BT_OK) {
-            sqlite3_reset(row);
-            return status;
-        }
-        BT_TRY(bt_sql_next(in->store, row, &more));
-    }
-    sqlite3_reset(row);
+    memset(out, 0, sizeof *out);
+    out->id = run;
+    return bt_read_at_once(store, read_run, out, sizeof *out, &out->arena);
+}
+
+static bt_status take_run_row(bt_reader *in, sqlite3_stmt *row, void *out)
+{
+    bt_store_run_row *item = out;
+    const char **const texts[] = {&item->suite,  &item->profile,    &item->name, &item->note,
+                                  &item->report, &item->git_commit, NULL};
+    item->id = sqlite3_column_int64(row, 0);
+    item->status = bt_reader_status(row, 1, bt_reader_alive(row, 2));
+    item->started_ns = sqlite3_column_int64(row, 5);
+    item->ended_ns = sqlite3_column_int64(row, 6);
+    item->round_count = sqlite3_column_int64(row, 7);
+    item->step_count = sqlite3_column_int64(row, 8);
+    item->modified = sqlite3_column_int(row, 9) != 0;
+    return bt_reader_texts(in, row, 10, texts);
+}
+
+static bt_status read_run_rows(bt_reader *in, void *out)
+{
+    bt_store_run_list *list = out;
+    BT_READER_ROWS(in, SQL_RUNS, take_run_row, list->rows, list->count, "");
     return BT_OK;
 }
 
 bt_status bt_store_run_list_read(bt_store *store, bt_store_run_list *out)
 {
     memset(out, 0, sizeof *out);
-    bt_reader in = {store, &out->arena};
-    BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_run(store, SQL_BEGIN_READ, ""));
-    bt_status status = bt_sql_end(store, read_run_rows(&in, out));
-    if (status != BT_OK) {
-        bt_store_run_list_release(out);
-    }
-    return status;
+    return bt_read_at_once(store, read_run_rows, out, sizeof *out, &out->arena);
 }
 
 void bt_store_run_list_release(bt_store_run_list *list)

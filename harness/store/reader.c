@@ -25,6 +25,17 @@ bt_status bt_reader_texts(bt_reader *in, sqlite3_stmt *row, int column, const ch
     return BT_OK;
 }
 
+bt_status bt_reader_names(bt_store *store, int which, bt_str *out)
+{
+    bt_cursor rows = bt_sql_rows(store, which, "");
+    while (bt_cursor_next(&rows)) {
+        const void *name = sqlite3_column_text(rows.row, 0);
+        bt_str_format(out, "%s%s", out->length_bytes ? "|" : "", name ? (const char *)name : "");
+    }
+    BT_TRY(bt_cursor_end(&rows));
+    return bt_str_status(out);
+}
+
 double bt_reader_real(sqlite3_stmt *row, int column)
 {
     return sqlite3_column_type(row, column) == SQLITE_NULL ? (double)NAN

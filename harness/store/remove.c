@@ -12,31 +12,25 @@
 // without the run but the way back to it.
 bt_status bt_store_run_references(bt_store *store, int64_t run, bt_str *out)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
     int64_t found = 0;
     BT_TRY(bt_store_flush(store));
     BT_TRY(bt_sql_integer(store, SQL_SESSION_COUNT, &found, "i", run));
     if (found != 1) {
         return bt_store_no_such_run(store, run);
     }
-    BT_TRY(bt_sql_bind(store, SQL_RUN_BASELINES, &row, "i", run));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more) {
+    bt_cursor baselines = bt_sql_rows(store, SQL_RUN_BASELINES, "i", run);
+    while (bt_cursor_next(&baselines)) {
         bt_str_format(out, "%sbaseline %s of %s", out->length_bytes ? ", " : "",
-                      (const char *)sqlite3_column_text(row, 0),
-                      (const char *)sqlite3_column_text(row, 1));
-        BT_TRY(bt_sql_next(store, row, &more));
+                      (const char *)sqlite3_column_text(baselines.row, 0),
+                      (const char *)sqlite3_column_text(baselines.row, 1));
     }
-    sqlite3_reset(row);
-    BT_TRY(bt_sql_bind(store, SQL_RUN_VERDICTS, &row, "i", run));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more) {
+    BT_TRY(bt_cursor_end(&baselines));
+    bt_cursor verdicts = bt_sql_rows(store, SQL_RUN_VERDICTS, "i", run);
+    while (bt_cursor_next(&verdicts)) {
         bt_str_format(out, "%sthe verdicts of run %lld", out->length_bytes ? ", " : "",
-                      (long long)sqlite3_column_int64(row, 0));
-        BT_TRY(bt_sql_next(store, row, &more));
+                      (long long)sqlite3_column_int64(verdicts.row, 0));
     }
-    sqlite3_reset(row);
+    BT_TRY(bt_cursor_end(&verdicts));
     return bt_str_status(out);
 }
 
@@ -49,18 +43,13 @@ static bool is_same_folder(const char *a, const char *b)
 
 bt_status bt_store_run_beside(bt_store *store, int64_t run, const char *folder, int64_t *other)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
+    bt_cursor rows = bt_sql_rows(store, SQL_RUN_FOLDERS, "i", run);
     *other = 0;
-    BT_TRY(bt_sql_bind(store, SQL_RUN_FOLDERS, &row, "i", run));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more && *other == 0) {
-        const bool same = is_same_folder((const char *)sqlite3_column_text(row, 1), folder);
-        *other = same ? sqlite3_column_int64(row, 0) : 0;
-        BT_TRY(bt_sql_next(store, row, &more));
+    while (*other == 0 && bt_cursor_next(&rows)) {
+        const bool same = is_same_folder((const char *)sqlite3_column_text(rows.row, 1), folder);
+        *other = same ? sqlite3_column_int64(rows.row, 0) : 0;
     }
-    sqlite3_reset(row);
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }
 
 // Appends the removal of the rows of every table that names rows of `parent` by a foreign key;
@@ -69,18 +58,13 @@ bt_status bt_store_run_beside(bt_store *store, int64_t run, const char *folder, 
 static bt_status remove_children(bt_store *store, const char *parent, const char *which,
                                  bt_str *text)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(store, SQL_CHILDREN, &row, "t", parent));
-    BT_TRY(bt_sql_next(store, row, &more));
-    while (more) {
+    bt_cursor rows = bt_sql_rows(store, SQL_CHILDREN, "t", parent);
+    while (bt_cursor_next(&rows)) {
         bt_str_format(text, "DELETE FROM \"%s\" WHERE \"%s\" IN (%s);",
-                      (const char *)sqlite3_column_text(row, 0),
-                      (const char *)sqlite3_column_text(row, 1), which);
-        BT_TRY(bt_sql_next(store, row, &more));
+                      (const char *)sqlite3_column_text(rows.row, 0),
+                      (const char *)sqlite3_column_text(rows.row, 1), which);
     }
-    sqlite3_reset(row);
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }
 
 static bt_status list_removals(bt_store *store, int64_t run, bt_str *text)
@@ -115,14 +99,12 @@ static bt_status remove_rows(bt_store *store, int64_t run)
 
 bt_status bt_store_run_remove(bt_store *store, int64_t run)
 {
-    sqlite3_stmt *row = NULL;
-    bool found = false;
     BT_TRY(bt_store_flush(store));
-    BT_TRY(bt_sql_bind(store, SQL_RESUME_LOOK, &row, "i", run));
-    BT_TRY(bt_sql_next(store, row, &found));
-    found = found && sqlite3_column_type(row, 0) != SQLITE_NULL;
-    bool running = found && bt_reader_status(row, 0, bt_reader_alive(row, 2)) == BT_RUN_RUNNING;
-    sqlite3_reset(row);
+    bt_cursor rows = bt_sql_rows(store, SQL_RESUME_LOOK, "i", run);
+    const bool found = bt_cursor_next(&rows) && sqlite3_column_type(rows.row, 0) != SQLITE_NULL;
+    const bool running =
+        found && bt_reader_status(rows.row, 0, bt_reader_alive(rows.row, 2)) == BT_RUN_RUNNING;
+    BT_TRY(bt_cursor_end(&rows));
     if (!found) {
         return bt_store_no_such_run(store, run);
     }

@@ -28,18 +28,17 @@ static bt_status look(bt_store *store, sqlite3_stmt *row, int64_t run, bt_store_
 
 static bt_status resume(bt_store *store, int64_t run)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
     bt_store_gap gap = {.resumed_ns = bt_clock_wall_ns()};
     process_mark mark;
-    BT_TRY(bt_sql_bind(store, SQL_RESUME_LOOK, &row, "i", run));
-    BT_TRY(bt_sql_next(store, row, &more));
-    if (!more) {
+    bt_cursor rows = bt_sql_rows(store, SQL_RESUME_LOOK, "i", run);
+    const bool found = bt_cursor_next(&rows);
+    if (found) {
+        rows.status = look(store, rows.row, run, &gap);
+    }
+    BT_TRY(bt_cursor_end(&rows));
+    if (!found) {
         return bt_store_no_such_run(store, run);
     }
-    bt_status status = look(store, row, run, &gap);
-    sqlite3_reset(row);
-    BT_TRY(status);
     bt_process_mark_self(&mark);
     BT_TRY(bt_row_add(store, run, BT_FIELDS_GAP, &gap));
     BT_TRY(bt_sql_run(store, SQL_RESUME_ROUNDS, "iti", (int64_t)BT_RUN_INTERRUPTED,

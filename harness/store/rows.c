@@ -40,25 +40,23 @@ static int bind_field(sqlite3_stmt *statement, int *index, const bt_field *row, 
 bt_status bt_row_run(bt_store *store, int which, int64_t owner, bt_fields_of kind, const void *item)
 {
     const bt_fields *fields = bt_fields_info(kind);
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
+    bt_cursor rows = bt_sql_rows(store, which, "");
     int index = 1, code = SQLITE_OK;
-    BT_TRY(bt_sql_bind(store, which, &statement, ""));
+    BT_TRY(rows.status);
     if (owner != NO_OWNER) {
-        code = sqlite3_bind_int64(statement, index++, owner);
+        code = sqlite3_bind_int64(rows.row, index++, owner);
     }
     for (size_t i = 0; i < fields->count && code == SQLITE_OK; i++) {
         const bt_field *row = &fields->rows[i];
         if (row->column) {
-            code = bind_field(statement, &index, row, (const char *)item + row->offset);
+            code = bind_field(rows.row, &index, row, (const char *)item + row->offset);
         }
     }
     if (code != SQLITE_OK) {
-        return bt_sql_error(store, code, sqlite3_sql(statement));
+        return bt_sql_error(store, code, sqlite3_sql(rows.row));
     }
-    BT_TRY(bt_sql_next(store, statement, &more));
-    sqlite3_reset(statement);
-    return BT_OK;
+    (void)bt_cursor_next(&rows);
+    return bt_cursor_end(&rows);
 }
 
 bt_status bt_row_add(bt_store *store, int64_t owner, bt_fields_of kind, const void *item)
@@ -116,28 +114,26 @@ bt_status bt_row_take(bt_reader *in, sqlite3_stmt *row, int column, bt_fields_of
     return BT_OK;
 }
 
-bt_status bt_reader_rows(bt_reader *in, int listing, int64_t owner, size_t item_bytes,
-                         bt_reader_take take, bt_fields_of kind, bt_reader_list *out)
+bt_status bt_reader_rows(bt_reader *in, int listing, bt_reader_list *out, const char *format, ...)
 {
-    sqlite3_stmt *row = NULL;
-    void *block = NULL;
-    int64_t found = 0, filled = 0;
-    bool more = false;
-    BT_TRY(bt_sql_integer(in->store, SQL_COUNT_OF(listing), &found, "i", owner));
-    BT_TRY(bt_arena_alloc(in->arena, (size_t)found * item_bytes, &block));
-    BT_TRY(bt_sql_bind(in->store, listing, &row, "i", owner));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    for (; more && filled < found; filled++) {
-        void *item = (char *)block + (size_t)filled * item_bytes;
-        bt_status status = take ? take(in, row, item) : bt_row_take(in, row, 0, kind, item);
-        if (status != BT_OK) {
-            sqlite3_reset(row);
-            return status;
+    int64_t found = 0;
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    bt_cursor counted = bt_sql_rows_of(in->store, SQL_COUNT_OF(listing), format, &again);
+    found = bt_cursor_next(&counted) ? sqlite3_column_int64(counted.row, 0) : 0;
+    bt_status status = bt_cursor_end(&counted);
+    BT_IF_OK(status, bt_arena_alloc(in->arena, (size_t)found * out->item_bytes, &out->items));
+    if (status == BT_OK) {
+        bt_cursor rows = bt_sql_rows_of(in->store, listing, format, &arguments);
+        for (; out->count < found && bt_cursor_next(&rows); out->count++) {
+            void *item = (char *)out->items + (size_t)out->count * out->item_bytes;
+            rows.status = out->take ? out->take(in, rows.row, item)
+                                    : bt_row_take(in, rows.row, 0, out->kind, item);
         }
-        BT_TRY(bt_sql_next(in->store, row, &more));
+        status = bt_cursor_end(&rows);
     }
-    sqlite3_reset(row);
-    out->items = block;
-    out->count = filled;
-    return BT_OK;
+    va_end(again);
+    va_end(arguments);
+    return status;
 }

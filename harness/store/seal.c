@@ -47,22 +47,18 @@ static void add_value(XXH3_state_t *hash, sqlite3_stmt *row, int column)
 static bt_status add_part(bt_store *store, int which, int64_t round, bool always,
                           XXH3_state_t *hash)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(store, which, &row, "i", round));
-    BT_TRY(bt_sql_next(store, row, &more));
-    const bool counts = always || more;
-    while (more) {
-        for (int i = 0; i < sqlite3_column_count(row); ++i) {
-            add_value(hash, row, i);
+    bt_cursor rows = bt_sql_rows(store, which, "i", round);
+    bool counts = always;
+    for (; bt_cursor_next(&rows); counts = true) {
+        for (int i = 0; i < sqlite3_column_count(rows.row); ++i) {
+            add_value(hash, rows.row, i);
         }
         (void)XXH3_128bits_update(hash, "\n", 1);
-        BT_TRY(bt_sql_next(store, row, &more));
     }
     if (counts) {
         (void)XXH3_128bits_update(hash, "\f", 1);
     }
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }
 
 static bt_status compute(bt_store *store, int64_t round, char digest[33])
@@ -98,17 +94,13 @@ bt_status bt_seal_write(bt_store *store, int64_t round)
 // The seal of a round, "" when it has none.
 static bt_status read_seal(bt_store *store, int64_t round, char seal[64])
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
+    bt_cursor rows = bt_sql_rows(store, SQL_SEAL_GET, "i", round);
     seal[0] = '\0';
-    BT_TRY(bt_sql_bind(store, SQL_SEAL_GET, &row, "i", round));
-    BT_TRY(bt_sql_next(store, row, &more));
-    if (more) {
-        const char *text = (const char *)sqlite3_column_text(row, 0);
+    if (bt_cursor_next(&rows)) {
+        const char *text = (const char *)sqlite3_column_text(rows.row, 0);
         (void)snprintf(seal, 64, "%s", text ? text : "");
-        sqlite3_reset(row);
     }
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }
 
 bt_status bt_seal_renew(bt_store *store, int64_t round)

@@ -89,73 +89,70 @@ static bt_status prepare(bt_store *store, int which)
     return status;
 }
 
-static bt_status bind_all(bt_store *store, int which, sqlite3_stmt **out, const char *format,
-                          va_list *arguments)
+bt_cursor bt_sql_rows_of(bt_store *store, int which, const char *format, va_list *arguments)
 {
+    bt_cursor rows = {.store = store};
     int code = SQLITE_OK;
     if (!store->statements[which]) {
-        BT_TRY(prepare(store, which));
+        rows.status = prepare(store, which);
     }
-    *out = store->statements[which];
-    for (int i = 0; code == SQLITE_OK && format[i]; i++) {
-        code = bind_one(*out, i + 1, format[i], arguments);
+    rows.row = store->statements[which];
+    for (int i = 0; rows.status == BT_OK && code == SQLITE_OK && format[i]; i++) {
+        code = bind_one(rows.row, i + 1, format[i], arguments);
     }
-    return code == SQLITE_OK ? BT_OK : bt_sql_error(store, code, sqlite3_sql(*out));
+    if (code != SQLITE_OK) {
+        rows.status = bt_sql_error(store, code, sqlite3_sql(rows.row));
+    }
+    return rows;
 }
 
-bt_status bt_sql_bind(bt_store *store, int which, sqlite3_stmt **out, const char *format, ...)
+bt_cursor bt_sql_rows(bt_store *store, int which, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    bt_status status = bind_all(store, which, out, format, &arguments);
+    bt_cursor rows = bt_sql_rows_of(store, which, format, &arguments);
     va_end(arguments);
-    return status;
+    return rows;
 }
 
-bt_status bt_sql_next(bt_store *store, sqlite3_stmt *statement, bool *more)
+bool bt_cursor_next(bt_cursor *rows)
 {
-    int code = sqlite3_step(statement);
-    *more = code == SQLITE_ROW;
-    if (code == SQLITE_ROW) {
-        return BT_OK;
+    int code = rows->status == BT_OK ? sqlite3_step(rows->row) : SQLITE_DONE;
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        rows->status = bt_sql_error(rows->store, code, sqlite3_sql(rows->row));
     }
-    bt_status status =
-        code == SQLITE_DONE ? BT_OK : bt_sql_error(store, code, sqlite3_sql(statement));
-    sqlite3_reset(statement);
-    return status;
+    return code == SQLITE_ROW;
+}
+
+bt_status bt_cursor_end(bt_cursor *rows)
+{
+    sqlite3_reset(rows->row);
+    return rows->status;
 }
 
 bt_status bt_sql_run(bt_store *store, int which, const char *format, ...)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
     va_list arguments;
     va_start(arguments, format);
-    bt_status status = bind_all(store, which, &statement, format, &arguments);
+    bt_cursor rows = bt_sql_rows_of(store, which, format, &arguments);
     va_end(arguments);
-    BT_TRY(status);
-    BT_TRY(bt_sql_next(store, statement, &more));
-    sqlite3_reset(statement);
-    return BT_OK;
+    (void)bt_cursor_next(&rows);
+    return bt_cursor_end(&rows);
 }
 
 bt_status bt_sql_integer(bt_store *store, int which, int64_t *value, const char *format, ...)
 {
-    sqlite3_stmt *statement = NULL;
-    bool more = false;
     va_list arguments;
     va_start(arguments, format);
-    bt_status status = bind_all(store, which, &statement, format, &arguments);
+    bt_cursor rows = bt_sql_rows_of(store, which, format, &arguments);
     va_end(arguments);
-    BT_TRY(status);
-    BT_TRY(bt_sql_next(store, statement, &more));
-    if (!more) {
-        return bt_error(BT_STATUS_INTERNAL, "%s: no row from %s", store->path,
-                        sqlite3_sql(statement));
+    if (bt_cursor_next(&rows)) {
+        *value = sqlite3_column_int64(rows.row, 0);
+    } else if (rows.status == BT_OK) {
+        rows.status =
+            bt_error(BT_STATUS_INTERNAL, "%s: no row from %s", store->path, sqlite3_sql(rows.row));
     }
-    *value = sqlite3_column_int64(statement, 0);
-    sqlite3_reset(statement);
-    return BT_OK;
+    return bt_cursor_end(&rows);
 }
 
 bt_status bt_sql_begin(bt_store *store) { return bt_sql_run(store, SQL_BEGIN, ""); }

@@ -58,33 +58,30 @@ X(SESSION_SAME, "SELECT ifnull(min(s.id), 0) FROM session s JOIN suite ON suite.
                 " WHERE s.started_ns=? AND suite.plan_hash=? AND build.digest=? AND env.digest=?")
 
 // Reading
-X(RUNS_COUNT, "SELECT count(*) FROM session")
 X(RUNS_RANGE, "SELECT ifnull(max(id), 0) FROM session")
-X(RUN_LABEL, "SELECT name, note FROM session WHERE id=?")
 X(RUN_NAMED, "SELECT ifnull(max(id), 0) FROM session WHERE name=?")
 X(RUN_BACK, "SELECT ifnull((SELECT id FROM session ORDER BY id DESC LIMIT 1 OFFSET ?), 0)")
 X(RUN_NAMES, "SELECT DISTINCT name FROM session WHERE name<>'' ORDER BY name")
 X(RUNS,
-  "SELECT s.id, suite.name, suite.profile, s.status, s.started_ns, s.ended_ns, s.pid,"
-  " s.pid_started, s.boot_id, (SELECT count(*) FROM round WHERE session_id=s.id),"
+  "SELECT s.id, s.status, s.pid, s.pid_started, s.boot_id, s.started_ns, s.ended_ns,"
+  " (SELECT count(*) FROM round WHERE session_id=s.id),"
   // Steps count from 0 without a gap, so the last one says how many there are.
   " (SELECT total(steps) FROM (SELECT (SELECT max(step)+1 FROM step WHERE round_id=round.id)"
-  " AS steps FROM round WHERE session_id=s.id)), s.name, s.note,"
+  " AS steps FROM round WHERE session_id=s.id)), build.git_diff<>'',"
+  " suite.name, suite.profile, s.name, s.note,"
   " ifnull((SELECT path FROM artifact WHERE session_id=s.id AND kind='report' ORDER BY id DESC"
-  " LIMIT 1), ''), build.git_commit, build.git_diff<>''"
+  " LIMIT 1), ''), build.git_commit"
   " FROM session s JOIN suite ON suite.id=s.suite_id"
   " JOIN build ON build.id=s.build_id ORDER BY s.id DESC")
-#define POINTS_FROM                                                                                \
-    " FROM round r JOIN session s ON s.id=r.session_id JOIN env ON env.id=s.env_id"                \
-    " JOIN bench_case c ON c.id=r.case_id JOIN bench b ON b.id=c.bench_id"                         \
-    " JOIN measurement m ON m.round_id=r.id WHERE r.status=1 AND m.value IS NOT NULL AND"          \
-    " m.metric=CASE WHEN b.kind IN ('kernel','command') THEN 'time_ns' ELSE 'tokens_per_s' END"
-X(POINTS_COUNT, "SELECT count(*)" POINTS_FROM)
 X(POINTS,
-  "SELECT r.session_id, b.name, c.name, r.system, b.kind, m.value, c.id, env.digest" POINTS_FROM
+  "SELECT r.session_id, b.name, c.name, r.system, b.kind, m.value, c.id, env.digest"
+  " FROM round r JOIN session s ON s.id=r.session_id JOIN env ON env.id=s.env_id"
+  " JOIN bench_case c ON c.id=r.case_id JOIN bench b ON b.id=c.bench_id"
+  " JOIN measurement m ON m.round_id=r.id WHERE r.status=1 AND m.value IS NOT NULL AND"
+  " m.metric=CASE WHEN b.kind IN ('kernel','command') THEN 'time_ns' ELSE 'tokens_per_s' END"
   " ORDER BY b.name, c.name, c.id, r.system, env.digest, r.session_id, r.id")
-#undef POINTS_FROM
-X(SESSION, "SELECT s.pid, s.pid_started, s.boot_id, s.env_id, env.digest, s.out_dir, {RUN s},"
+X(SESSION, "SELECT s.pid, s.pid_started, s.boot_id, s.env_id, env.digest, s.out_dir, s.name,"
+           " s.note, {RUN s},"
            " {SUITE suite}, {BUILD build} FROM session s JOIN suite ON suite.id=s.suite_id"
            " JOIN build ON build.id=s.build_id JOIN env ON env.id=s.env_id WHERE s.id=?")
 X(ROUNDS, "SELECT r.id, {ROUND r}, {CASE}, {SHAPE r} FROM round r"
@@ -107,22 +104,18 @@ X(MEASUREMENTS, "SELECT m.metric, m.value, m.low, m.high, s.count, s.data FROM m
 X(TELEMETRY, "SELECT count, columns, data FROM telemetry WHERE round_id=?")
 X(FILES, "SELECT f.kind, f.name, c.data FROM session_file f JOIN content c ON c.id=f.content_id"
          " WHERE f.session_id=? ORDER BY f.kind")
-#define HISTORY_FROM                                                                               \
-    " FROM bench_case c CROSS JOIN round r ON r.case_id=c.id"                                      \
-    " JOIN measurement m ON m.round_id=r.id AND m.metric=?"                                        \
-    " JOIN session s ON s.id=r.session_id JOIN suite ON suite.id=s.suite_id"                       \
-    " JOIN build ON build.id=s.build_id"                                                           \
-    " LEFT JOIN session_system y ON y.session_id=s.id AND y.name=r.system"                         \
-    " LEFT JOIN build b ON b.id=y.build_id"                                                        \
-    " WHERE c.name=? AND r.status=1 AND (?='' OR r.system=?)"                                      \
-    " AND ifnull(y.inject_slowdown, 0)=0"
-X(HISTORY_COUNT, "SELECT count(*)" HISTORY_FROM)
-X(HISTORY,
-  "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
-  " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
-  " r.system, c.axes_json, EXISTS(SELECT 1 FROM measurement t WHERE t.round_id=r.id"
-  " AND t.metric IN ('time_median_ns', 'step_time_median_ns'))" HISTORY_FROM " ORDER BY s.id, r.id")
-#undef HISTORY_FROM
+X(HISTORY, "SELECT s.id, s.started_ns, r.ordinal, m.value, m.low, m.high, s.env_id, suite.name,"
+           " ifnull(b.git_commit, build.git_commit), ifnull(b.git_diff, build.git_diff),"
+           " r.system, c.axes_json, EXISTS(SELECT 1 FROM measurement t WHERE t.round_id=r.id"
+           " AND t.metric IN ('time_median_ns', 'step_time_median_ns'))"
+           " FROM bench_case c CROSS JOIN round r ON r.case_id=c.id"
+           " JOIN measurement m ON m.round_id=r.id AND m.metric=?"
+           " JOIN session s ON s.id=r.session_id JOIN suite ON suite.id=s.suite_id"
+           " JOIN build ON build.id=s.build_id"
+           " LEFT JOIN session_system y ON y.session_id=s.id AND y.name=r.system"
+           " LEFT JOIN build b ON b.id=y.build_id"
+           " WHERE c.name=? AND r.status=1 AND (?='' OR r.system=?)"
+           " AND ifnull(y.inject_slowdown, 0)=0 ORDER BY s.id, r.id")
 X(CASE_NAMES, "SELECT DISTINCT name FROM bench_case ORDER BY name")
 
 // Removing a run. A baseline of another database may name another run by the same number.
@@ -180,8 +173,7 @@ X(BASELINE_ADD, "INSERT INTO baseline(name, machine, reason, run, created_ns, do
                 " VALUES(?,?,?,?,?,?)")
 X(BASELINE, "SELECT id, document, {BASELINE} FROM baseline"
             " WHERE name=?1 AND (?2='' OR machine=?2) ORDER BY id DESC LIMIT 1")
-X(BASELINES_COUNT, "SELECT count(*) FROM baseline WHERE ?1='' OR name=?1")
-X(BASELINES, "SELECT id, '', {BASELINE} FROM baseline"
+X(BASELINES, "SELECT id, {BASELINE} FROM baseline"
              " WHERE ?1='' OR name=?1 ORDER BY name, id DESC")
 X(SCHEDULE_DROP, "DELETE FROM session_schedule WHERE session_id=?")
 X(SYSTEMS_DROP, "DELETE FROM session_system WHERE session_id=?")
@@ -193,8 +185,7 @@ X(CALIBRATIONS_DROP, "DELETE FROM calibration WHERE session_id=?")
 X(CALIBRATION_ADD, "INSERT INTO calibration({CALIBRATION}) VALUES({?CALIBRATION})")
 X(CALIBRATION, "SELECT {CALIBRATION} FROM calibration WHERE environment=? AND card=? AND bench=?"
                " AND name=? AND metric=? ORDER BY rule_json=? DESC, id DESC LIMIT 1")
-X(CALIBRATIONS,
-  "SELECT {CALIBRATION} FROM calibration WHERE id>? ORDER BY bench, name, metric, id DESC")
+X(CALIBRATIONS, "SELECT {CALIBRATION} FROM calibration ORDER BY bench, name, metric, id DESC")
 X(CALIBRATIONS_GLOB_COUNT, "SELECT count(*) FROM calibration WHERE name GLOB ?")
 X(CALIBRATIONS_GLOB_DROP, "DELETE FROM calibration WHERE name GLOB ?")
 X(SESSIONS_OF_KIND, "SELECT s.id FROM session s JOIN session_schedule o ON o.session_id=s.id"

@@ -43,7 +43,7 @@ bt_status bt_store_schedule_read(bt_reader *in, bt_store_run *run)
     int64_t count = 0;
     BT_READER_RECORDS(in, BT_FIELDS_SCHEDULE, run->id, found, count);
     *schedule = count > 0 ? *found : (bt_store_schedule){.kind = "", .rule_json = ""};
-    BT_READER_ROWS(in, SQL_SYSTEMS, run->id, take_system, schedule->systems,
-                   schedule->system_count);
+    BT_READER_ROWS(in, SQL_SYSTEMS, take_system, schedule->systems, schedule->system_count, "i",
+                   run->id);
     return BT_OK;
 }

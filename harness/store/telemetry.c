@@ -119,14 +119,9 @@ static bt_status take_telemetry(bt_reader *in, sqlite3_stmt *row, bt_store_round
 
 bt_status bt_store_telemetry_read(bt_reader *in, bt_store_round *round)
 {
-    sqlite3_stmt *row = NULL;
-    bool more = false;
-    BT_TRY(bt_sql_bind(in->store, SQL_TELEMETRY, &row, "i", round->id));
-    BT_TRY(bt_sql_next(in->store, row, &more));
-    if (!more) {
-        return BT_OK;
+    bt_cursor rows = bt_sql_rows(in->store, SQL_TELEMETRY, "i", round->id);
+    if (bt_cursor_next(&rows)) {
+        rows.status = take_telemetry(in, rows.row, round);
     }
-    bt_status status = take_telemetry(in, row, round);
-    sqlite3_reset(row);
-    return status;
+    return bt_cursor_end(&rows);
 }
