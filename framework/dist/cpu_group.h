@@ -63,7 +63,6 @@ typedef struct bt_cpu_group {
     bt_group group;             // impl points here
     struct bt_cpu_group *whole; // borrowed, outlives it; NULL: no part
     int *members;               // owned [size]; of a part: ranks of the whole
-    uint64_t part, parts_made;  // part: names it among all parts of the whole
     pthread_mutex_t lock;       // of the channels: monitors of parts on GPUs look at them, too
     bt_peer *peers;             // owned [size]
     bt_leg *legs;               // owned [size]

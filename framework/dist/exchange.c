@@ -341,7 +341,7 @@ bt_status bt_exchange(bt_cpu_group *group, const bt_signature *call)
 {
     bt_cpu_group *whole = group->whole != NULL ? group->whole : group;
     bt_signature mine = *call;
-    mine.part = group->part;
+    mine.part = group->group.part;
     (void)pthread_mutex_lock(&whole->lock);
     if (group != whole) {
         give_legs(group);

@@ -9,7 +9,7 @@
 
 #include "framework/base/clock.h"
 
-static const uint64_t layout_magic = 0x6274666c69676832; // "btfligh2"
+static const uint64_t layout_magic = 0x6274666c69676833; // "btfligh3"
 
 static bt_status map_board(int fd, bt_flight *flight)
 {
@@ -102,8 +102,39 @@ static void host_beat(bt_flight_board *board)
     (void)atomic_fetch_add(&board->beats, 1);
 }
 
-bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtype, int64_t size_bytes,
-                          const char *site)
+int bt_flight_open_part(bt_flight *flight, uint64_t id)
+{
+    int part = flight && flight->board ? BT_FLIGHT_PARTS : 0;
+    while (part > 0 && atomic_load(&flight->board->parts[part - 1].id) != 0) {
+        --part;
+    }
+    if (part > 0) {
+        atomic_store(&flight->board->parts[part - 1].calls, 0);
+        atomic_store(&flight->board->parts[part - 1].last.sequence, 0);
+        atomic_store(&flight->board->parts[part - 1].id, id);
+    }
+    return part;
+}
+
+void bt_flight_close_part(bt_flight *flight, int part)
+{
+    if (part > 0 && flight && flight->board) {
+        atomic_store(&flight->board->parts[part - 1].id, 0);
+    }
+}
+
+static _Atomic uint64_t *calls_of(bt_flight_board *board, int part)
+{
+    return part > 0 ? &board->parts[part - 1].calls : &board->calls;
+}
+
+static bt_flight_call *call_of(bt_flight_board *board, int part, uint64_t sequence)
+{
+    return part > 0 ? &board->parts[part - 1].last : slot_of(board, sequence);
+}
+
+bt_status bt_flight_enter(bt_flight *flight, int part, const char *op, int dtype,
+                          int64_t size_bytes, const char *site)
 {
     if (!flight || !flight->board) {
         return BT_OK;
@@ -114,8 +145,8 @@ bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtype, int64_t 
                         "rank %d of generation %lld was replaced and may not call %s", board->rank,
                         (long long)board->generation, op);
     }
-    const uint64_t sequence = atomic_load(&board->calls) + 1;
-    bt_flight_call *call = slot_of(board, sequence);
+    const uint64_t sequence = atomic_load(calls_of(board, part)) + 1;
+    bt_flight_call *call = call_of(board, part, sequence);
     atomic_store(&call->sequence, 0);
     atomic_store(&call->state, BT_FLIGHT_ENTERED);
     call->dtype = dtype;
@@ -124,7 +155,7 @@ bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtype, int64_t 
     (void)snprintf(call->op, sizeof call->op, "%s", op);
     (void)snprintf(call->site, sizeof call->site, "%s", site ? site : "");
     atomic_store(&call->sequence, sequence);
-    atomic_store(&board->calls, sequence);
+    atomic_store(calls_of(board, part), sequence);
     host_beat(board);
     return BT_OK;
 }
@@ -140,13 +171,13 @@ static bool is_one_way(const char *op)
     return found;
 }
 
-void bt_flight_leave(bt_flight *flight, bool finished)
+void bt_flight_leave(bt_flight *flight, int part, bool finished)
 {
     if (!flight || !flight->board) {
         return;
     }
     bt_flight_board *board = flight->board;
-    bt_flight_call *call = slot_of(board, atomic_load(&board->calls));
+    bt_flight_call *call = call_of(board, part, atomic_load(calls_of(board, part)));
     const int64_t waited_ns = bt_clock_ns() - call->entered_ns;
     if (waited_ns > 0 && !is_one_way(call->op)) {
         (void)atomic_fetch_add(&board->waited_ns, (uint64_t)waited_ns);
@@ -175,9 +206,11 @@ void bt_flight_step(bt_flight *flight, int64_t steps)
     }
     bt_flight_board *board = flight->board;
     const int64_t now_ns = bt_clock_ns();
-    for (int i = 0; i < BT_FLIGHT_CALLS; ++i) {
+    for (int i = 0; i < BT_FLIGHT_CALLS + BT_FLIGHT_PARTS; ++i) {
         int queued = BT_FLIGHT_QUEUED;
-        (void)atomic_compare_exchange_strong(&board->ring[i].state, &queued, BT_FLIGHT_DONE);
+        bt_flight_call *call =
+            i < BT_FLIGHT_CALLS ? &board->ring[i] : &board->parts[i - BT_FLIGHT_CALLS].last;
+        (void)atomic_compare_exchange_strong(&call->state, &queued, BT_FLIGHT_DONE);
     }
     atomic_store(&board->step_ns, now_ns);
     atomic_store(&board->steps, steps);
@@ -218,18 +251,25 @@ bool bt_flight_is_orphan(const bt_flight *flight)
     return taken == EOWNERDEAD || taken == ENOTRECOVERABLE;
 }
 
-bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out)
+static bool read_call(bt_flight_call *call, uint64_t sequence, bt_flight_call *out)
 {
-    if (sequence == 0) {
-        return false;
-    }
-    bt_flight_call *call = slot_of(flight->board, sequence);
-    if (atomic_load(&call->sequence) != sequence) {
+    if (sequence == 0 || atomic_load(&call->sequence) != sequence) {
         return false;
     }
     memcpy(out, call, sizeof *out);
     out->op[sizeof out->op - 1] = out->site[sizeof out->site - 1] = '\0';
     return atomic_load(&call->sequence) == sequence;
+}
+
+bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out)
+{
+    return sequence != 0 && read_call(slot_of(flight->board, sequence), sequence, out);
+}
+
+bool bt_flight_read_part(const bt_flight *flight, int part, bt_flight_call *out)
+{
+    bt_flight_part *of = &flight->board->parts[part - 1];
+    return read_call(&of->last, atomic_load(&of->calls), out);
 }
 
 void bt_flight_path(const bt_flight *flight, char path[BT_FLIGHT_PATH_BYTES])

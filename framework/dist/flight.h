@@ -25,6 +25,7 @@
 
 enum {
     BT_FLIGHT_CALLS = 64, // the last so many are kept
+    BT_FLIGHT_PARTS = 8,  // of the group, whose calls are recorded: the last one of each
     BT_FLIGHT_OP_BYTES = 16,
     BT_FLIGHT_SITE_BYTES = 48,
     BT_FLIGHT_PATH_BYTES = 128
@@ -47,6 +48,13 @@ typedef struct bt_flight_call {
     char site[BT_FLIGHT_SITE_BYTES]; // where it is called, "bucket.c:120"
 } bt_flight_call;
 
+// Calls of the rank in one part of its group. They count by themselves.
+typedef struct bt_flight_part {
+    _Atomic uint64_t id;    // equal on all its ranks; 0: none
+    _Atomic uint64_t calls; // entered so far
+    bt_flight_call last;
+} bt_flight_part;
+
 typedef struct bt_flight_board {
     uint64_t magic; // of this layout
     int32_t rank, size;
@@ -60,11 +68,12 @@ typedef struct bt_flight_board {
     _Atomic int64_t beat_ns;        // when it last grew
     _Atomic uint64_t device_beats;  // grows when the device was seen to have finished work
     _Atomic int64_t device_beat_ns; // when it last grew
-    _Atomic uint64_t calls;         // entered so far
+    _Atomic uint64_t calls;         // of the whole group, entered so far
     _Atomic uint64_t waited_ns;     // sum of the time spent in calls in which all wait for all
     _Atomic uint32_t path_version;  // odd while `path` is written
     char path[BT_FLIGHT_PATH_BYTES];
     bt_flight_call ring[BT_FLIGHT_CALLS]; // call s is at (s - 1) % BT_FLIGHT_CALLS
+    bt_flight_part parts[BT_FLIGHT_PARTS];
 } bt_flight_board;
 
 typedef struct bt_flight {
@@ -83,11 +92,15 @@ void bt_flight_detach(bt_flight *flight);
 
 // ---- the rank's side; flight NULL: nothing happens ----------------------------------------------
 
-// A collective begins. Errors  INTERRUPTED when the rank was replaced
-BT_CHECKED bt_status bt_flight_enter(bt_flight *flight, const char *op, int dtype,
+// A place for the calls of a part of the group: 1 to BT_FLIGHT_PARTS; 0: none is left.
+int bt_flight_open_part(bt_flight *flight, uint64_t id);
+void bt_flight_close_part(bt_flight *flight, int part);
+// A collective begins. `part`: its place, 0 for the whole group.
+// Errors  INTERRUPTED when the rank was replaced
+BT_CHECKED bt_status bt_flight_enter(bt_flight *flight, int part, const char *op, int dtype,
                                      int64_t size_bytes, const char *site);
 // It has returned; `finished`: so has the device.
-void bt_flight_leave(bt_flight *flight, bool finished);
+void bt_flight_leave(bt_flight *flight, int part, bool finished);
 // The calling thread holds the recorder from now on: bt_flight_is_orphan says when it has died.
 void bt_flight_hold(bt_flight *flight);
 void bt_flight_joined(bt_flight *flight);
@@ -103,11 +116,14 @@ void bt_flight_fence(bt_flight *flight);
 bool bt_flight_is_orphan(const bt_flight *flight);
 // The call with this number; false: it was never entered, or is overwritten.
 bool bt_flight_read(const bt_flight *flight, uint64_t sequence, bt_flight_call *out);
+// The last call in the part at this place, from 1 on; false: it was never entered.
+bool bt_flight_read_part(const bt_flight *flight, int part, bt_flight_call *out);
 void bt_flight_path(const bt_flight *flight, char path[BT_FLIGHT_PATH_BYTES]);
 // Compares the calls of all ranks and appends the first difference: a call that is not the same
 // everywhere, with the rank that is alone with it (of two ranks the higher one) and what another
-// rank called; else the rank that did not enter a call in which others wait; else a call of equal
-// sizes that comes from another place. Sends and receives differ by nature and are passed over.
+// rank called; else the rank that did not enter a call in which others wait, of the group or of a
+// part of it, and that waits for nobody itself; else a call of equal sizes that comes from another
+// place. Sends and receives differ by nature and are passed over.
 // *rank: whom it blames; -1: nobody, and nothing is appended.
 // Shapes  flights [size]
 void bt_flight_compare(const bt_flight *flights, int size, int *rank, bt_str *out);

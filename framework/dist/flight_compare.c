@@ -24,6 +24,17 @@ static uint64_t calls_of(const bt_flight *flight)
     return flight->board ? atomic_load(&flight->board->calls) : 0;
 }
 
+// UINT64_MAX: the rank is not in the part.
+static uint64_t calls_of_part(const bt_flight *flight, uint64_t id)
+{
+    for (int i = 0; i < BT_FLIGHT_PARTS && flight->board; ++i) {
+        if (atomic_load(&flight->board->parts[i].id) == id) {
+            return atomic_load(&flight->board->parts[i].calls);
+        }
+    }
+    return UINT64_MAX;
+}
+
 // How many ranks called the same as `rank`; 0: its call is not known.
 static int count_same(const bt_flight *flights, int size, int rank, uint64_t sequence, bool sites)
 {
@@ -99,13 +110,62 @@ static int find_missing(const bt_flight *flights, int size, int *waiting)
                : -1;
 }
 
-static void say_missing(const bt_flight *flights, int missing, int waiting, bt_str *out)
+// The rank that is farthest behind in a part in which `rank` is in a call; -1: none is. *at: the
+// part's place in the recorder of `rank`.
+static int find_missing_of_part(const bt_flight *flights, int size, int rank, int *at)
+{
+    bt_flight_call call;
+    int missing = -1;
+    for (int part = 1; part <= BT_FLIGHT_PARTS && flights[rank].board; ++part) {
+        const uint64_t id = atomic_load(&flights[rank].board->parts[part - 1].id);
+        if (id == 0 || !bt_flight_read_part(&flights[rank], part, &call) ||
+            atomic_load(&call.state) == BT_FLIGHT_DONE) {
+            continue;
+        }
+        uint64_t fewest = atomic_load(&call.sequence);
+        for (int other = 0; other < size; ++other) {
+            const uint64_t calls = calls_of_part(&flights[other], id);
+            if (calls < fewest) {
+                fewest = calls;
+                missing = other;
+                *at = part;
+            }
+        }
+    }
+    return missing;
+}
+
+// The rank behind which all others wait, over the parts in which they do. *missing: on entry a rank
+// that is missing in the whole, or -1; *waiting: who waits for it. Returns the part's place in the
+// recorder of *waiting; 0: the whole.
+static int follow_parts(const bt_flight *flights, int size, int *missing, int *waiting)
+{
+    int part = 0, at = 0;
+    for (int rank = 0; rank < size && *missing < 0; ++rank) {
+        *missing = find_missing_of_part(flights, size, rank, &at) >= 0 ? rank : -1;
+    }
+    for (int i = 0; i < size && *missing >= 0; ++i) {
+        const int next = find_missing_of_part(flights, size, *missing, &at);
+        if (next < 0) {
+            break;
+        }
+        *waiting = *missing;
+        *missing = next;
+        part = at;
+    }
+    return part;
+}
+
+// `part`: its place in the recorder of `waiting`; 0: the whole.
+static void say_missing(const bt_flight *flights, int missing, int waiting, int part, bt_str *out)
 {
     bt_flight_call call;
     const uint64_t sequence = calls_of(&flights[missing]) + 1;
     bt_str_format(out, "rank %d did not enter ", missing);
-    if (bt_flight_read(&flights[waiting], sequence, &call)) {
+    if (part > 0 ? bt_flight_read_part(&flights[waiting], part, &call)
+                 : bt_flight_read(&flights[waiting], sequence, &call)) {
         bt_flight_describe(&call, out);
+        bt_str_append(out, part > 0 ? " of a part" : "");
         bt_str_format(out, ", in which rank %d waits since %.3g s", waiting,
                       (double)(bt_clock_ns() - call.entered_ns) / 1e9);
     } else {
@@ -146,8 +206,9 @@ void bt_flight_compare(const bt_flight *flights, int size, int *rank, bt_str *ou
         return;
     }
     *rank = find_missing(flights, size, &waiting);
+    const int part = follow_parts(flights, size, rank, &waiting);
     if (*rank >= 0) {
-        say_missing(flights, *rank, waiting, out);
+        say_missing(flights, *rank, waiting, part, out);
         return;
     }
     *rank = compare_calls(flights, size, true, out);

@@ -9,9 +9,10 @@ _Thread_local const char *bt_group_site;
 // Around a backend's call: its signature into the flight recorder, where the rank has one.
 #define RECORDED(group, op, dtype, size_bytes, call)                                               \
     do {                                                                                           \
-        BT_TRY(bt_flight_enter((group)->flight, op, dtype, size_bytes, bt_group_site));            \
+        BT_TRY(bt_flight_enter((group)->flight, (group)->flight_part, op, dtype, size_bytes,       \
+                               bt_group_site));                                                    \
         bt_status recorded_status = (group)->backend->call;                                        \
-        bt_flight_leave((group)->flight, !(group)->backend->on_gpu);                               \
+        bt_flight_leave((group)->flight, (group)->flight_part, !(group)->backend->on_gpu);         \
         return recorded_status;                                                                    \
     } while (0)
 
@@ -112,10 +113,11 @@ bt_status bt_group_tell(bt_group *group, void *data, int64_t size_bytes, int roo
     const bt_group_backend *backend = group->backend;
     BT_TRY(check_size("tell", size_bytes));
     BT_TRY(check_rank(group, "tell", "the root", root));
-    BT_TRY(bt_flight_enter(group->flight, "tell", -1, size_bytes, bt_group_site));
+    BT_TRY(
+        bt_flight_enter(group->flight, group->flight_part, "tell", -1, size_bytes, bt_group_site));
     bt_status status = backend->tell ? backend->tell(group, data, size_bytes, root)
                                      : backend->broadcast(group, data, size_bytes, root, NULL);
-    bt_flight_leave(group->flight, true);
+    bt_flight_leave(group->flight, group->flight_part, true);
     return status;
 }
 
@@ -164,8 +166,15 @@ bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void **out)
 bt_status bt_group_split(bt_group *group, int colour, int key, bt_group **out)
 {
     *out = NULL;
-    return bt_error_context(group->backend->split(group, colour, key, out),
-                            "a part of colour %d of rank %d's group", colour, group->rank);
+    ++group->parts_made; // on all ranks, also on those that get no part
+    BT_TRY(bt_error_context(group->backend->split(group, colour, key, out),
+                            "a part of colour %d of rank %d's group", colour, group->rank));
+    if (*out != NULL) {
+        (*out)->part = (group->part * 31 + group->parts_made) << 16 | (uint64_t)(uint16_t)colour;
+        (*out)->flight_part = bt_flight_open_part(group->flight, (*out)->part);
+        (*out)->flight = (*out)->flight_part != 0 ? group->flight : NULL;
+    }
+    return BT_OK;
 }
 
 bt_status bt_group_check(bt_group *group) { return group->backend->check(group); }
@@ -175,6 +184,7 @@ void bt_group_abort(bt_group *group, const char *reason) { group->backend->abort
 void bt_group_destroy(bt_group *group)
 {
     if (group != NULL) {
+        bt_flight_close_part(group->flight, group->flight_part);
         group->backend->destroy(group);
     }
 }

@@ -30,6 +30,9 @@ typedef struct bt_group {
     void *impl;        // owned by the backend
     bt_device *device; // unowned: outlives the group; whose memory calls take, NULL: the host
     struct bt_flight *flight; // borrowed; where calls are recorded (flight.h), NULL: nowhere
+    uint64_t part;            // names a part among all of the whole, on all its ranks; 0: the whole
+    uint64_t parts_made;      // of this group
+    int flight_part;          // of a part: where in the flight recorder; 0: the whole
 } bt_group;
 
 typedef struct bt_group_backend {
@@ -100,9 +103,10 @@ BT_CHECKED bt_status bt_group_memory(bt_group *group, int64_t size_bytes, void *
 // The group of the ranks that give the same colour, in the order of their keys, and of their ranks
 // where keys are equal. All ranks call it. A colour below 0 is in no group: *out is NULL.
 // A part uses the whole's channels and device, and fails with it: a message names ranks of the
-// whole. It has no flight recorder. Parts may be used in any order that their ranks agree on; on
-// GPUs a part is of the whole's kind and has a size that this kind takes (p2p.h, nccl.h).
-// Owns    *out: the caller, until bt_group_destroy, before the group
+// whole. Its calls stand in the whole's flight recorder, which is set before. Parts may be used in
+// any order that their ranks agree on; on GPUs a part is of the whole's kind and has a size that
+// this kind takes (p2p.h, nccl.h). Owns    *out: the caller, until bt_group_destroy, before the
+// group
 BT_CHECKED bt_status bt_group_split(bt_group *group, int colour, int key, bt_group **out);
 // Whether the group still works: an abort, a rank that ended or left, and on a GPU what went wrong
 // in a stream since. Waits for nothing. A failure fails the group as that of a collective does.

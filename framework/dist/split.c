@@ -66,7 +66,6 @@ static bt_status make_part(bt_cpu_group *group, const choice *all, bt_group **ou
     part->group.device = group->group.device;
     part->whole = whole;
     part->members = members;
-    part->part = (group->part * 31 + group->parts_made) << 16 | (uint64_t)(uint16_t)colour;
     *out = &part->group;
     return BT_OK;
 }
@@ -78,7 +77,6 @@ bt_status bt_cpu_split(bt_group *base, int colour, int key, bt_group **out)
     void *all = NULL;
     BT_TRY(bt_mem_alloc((size_t)base->size, sizeof mine, &all));
     bt_status status = bt_cpu_all_gather(base, &mine, all, sizeof mine, NULL);
-    ++group->parts_made;
     if (status == BT_OK && colour >= 0) {
         status = make_part(group, all, out);
     }

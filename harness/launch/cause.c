@@ -105,7 +105,8 @@ static bool has_ended_badly(const bt_rank *rank)
     return rank->over && !rank->replaced && !is_good(rank);
 }
 
-static bool find_divergence(const bt_rank *ranks, int size, int *rank, bt_str *text)
+// The rank that called another collective than the others, or did not enter one.
+static bool find_blamed(const bt_rank *ranks, int size, int *rank, bt_str *text)
 {
     bt_flight flights[BT_FLIGHT_CALLS] = {0};
     if (size > BT_FLIGHT_CALLS) {
@@ -118,12 +119,17 @@ static bool find_divergence(const bt_rank *ranks, int size, int *rank, bt_str *t
     return *rank >= 0;
 }
 
+static bool is_divergence(const bt_str *why)
+{
+    return strstr(bt_str_text(why), "left the common order") != NULL;
+}
+
 static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *out, bt_str *text)
 {
     int rank = -1;
     bt_str why = {0};
-    bool found = find_divergence(ranks, size, &rank, &why);
-    const bool divergent = found && strstr(bt_str_text(&why), "left the common order");
+    bool found = find_blamed(ranks, size, &rank, &why);
+    const bool divergent = found && is_divergence(&why);
     int silent = 0;
     for (int i = 1; i < size; ++i) {
         if (atomic_load(&ranks[i].flight.board->beat_ns) <
@@ -136,7 +142,6 @@ static void judge_hang(const bt_rank *ranks, int size, double hang_s, bt_cause *
         stopped = bt_rank_is_stopped(&ranks[i]);
         silent = stopped ? i : silent;
     }
-    // A rank that waits in a part of the group enters no call of the whole.
     if (stopped && !divergent && rank != silent) {
         found = false;
     }
@@ -164,10 +169,11 @@ static void judge_end(const bt_rank *ranks, int size, bt_cause *out, bt_str *tex
         set(out, BT_CAUSE_KILLED, killed->rank, BT_STATUS_UNAVAILABLE, text);
         return;
     }
-    if (internal && find_divergence(ranks, size, &rank, text)) {
+    if (internal && find_blamed(ranks, size, &rank, text) && is_divergence(text)) {
         set(out, BT_CAUSE_DIVERGENT, rank, BT_STATUS_INTERNAL, text);
         return;
     }
+    bt_str_clear(text); // that a rank did not enter a call explains no error
     const bt_rank *guilty = first_of(ranks, size, failed_by_itself);
     guilty = guilty ? guilty : first_of(ranks, size, has_ended_badly);
     if (!guilty) {

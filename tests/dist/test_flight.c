@@ -33,8 +33,8 @@ static void drop_flights(int size)
 
 static void call(int rank, const char *op, int64_t size_bytes, const char *site)
 {
-    ASSERT_OK(bt_flight_enter(&flights[rank], op, BT_F32, size_bytes, site));
-    bt_flight_leave(&flights[rank], true);
+    ASSERT_OK(bt_flight_enter(&flights[rank], 0, op, BT_F32, size_bytes, site));
+    bt_flight_leave(&flights[rank], 0, true);
 }
 
 static void call_all(const char *op, int64_t size_bytes)
@@ -105,17 +105,60 @@ static void the_rank_that_is_waited_for_is_named(void **state)
     make_flights(SIZE);
     call_all("all_reduce", 64);
     bt_flight_beat(&flights[1], 1, "step/forward/block");
-    ASSERT_OK(bt_flight_enter(&flights[0], "barrier", -1, 0, "a.c:7"));
-    ASSERT_OK(bt_flight_enter(&flights[2], "barrier", -1, 0, "a.c:7"));
+    ASSERT_OK(bt_flight_enter(&flights[0], 0, "barrier", -1, 0, "a.c:7"));
+    ASSERT_OK(bt_flight_enter(&flights[2], 0, "barrier", -1, 0, "a.c:7"));
     assert_int_equal(compare(&text), 1);
     assert_non_null(strstr(bt_str_text(&text), "rank 1 did not enter barrier of 0 bytes, call 2, "
                                                "at a.c:7, in which rank"));
     assert_non_null(strstr(bt_str_text(&text), "it is in step/forward/block"));
-    bt_flight_leave(&flights[0], true); // nobody waits: it is only slower
-    bt_flight_leave(&flights[2], true);
+    bt_flight_leave(&flights[0], 0, true); // nobody waits: it is only slower
+    bt_flight_leave(&flights[2], 0, true);
     assert_int_equal(compare(&text), -1);
     bt_str_release(&text);
     drop_flights(SIZE);
+}
+
+// Four ranks, two parts {0, 1} and {2, 3}. Rank 1 does not enter its part's third call, where rank
+// 0 waits; rank 3 waits for both in the whole, rank 2 for rank 3 in their part.
+static void the_rank_behind_all_is_found_over_parts(void **state)
+{
+    (void)state;
+    bt_str text = {0};
+    int parts[4], rank = -1;
+    make_flights(4);
+    for (int i = 0; i < 4; ++i) {
+        parts[i] = bt_flight_open_part(&flights[i], i < 2 ? 7 : 8);
+        assert_true(parts[i] > 0);
+        for (int n = 0; n < 2; ++n) {
+            ASSERT_OK(bt_flight_enter(&flights[i], parts[i], "all_gather", -1, 16, "m.c:1"));
+            bt_flight_leave(&flights[i], parts[i], true);
+        }
+    }
+    bt_flight_compare(flights, 4, &rank, &text);
+    assert_int_equal(rank, -1); // nobody waits
+    ASSERT_OK(bt_flight_enter(&flights[0], parts[0], "all_reduce", BT_F32, 64, "m.c:2"));
+    bt_flight_compare(flights, 4, &rank, &text);
+    assert_int_equal(rank, 1);
+    ASSERT_OK(bt_flight_enter(&flights[3], 0, "barrier", -1, 0, "m.c:3"));
+    ASSERT_OK(bt_flight_enter(&flights[2], parts[2], "all_reduce", BT_F32, 64, "m.c:2"));
+    bt_str_clear(&text);
+    bt_flight_compare(flights, 4, &rank, &text);
+    if (rank != 1 || !strstr(bt_str_text(&text), "rank 1 did not enter all_reduce of 64 bytes f32, "
+                                                 "call 3, at m.c:2 of a part, in which rank 0")) {
+        fail_msg("%s", bt_str_text(&text));
+    }
+    bt_flight_fence(&flights[0]);
+    bt_flight_leave(&flights[0], parts[0], true);
+    assert_int_equal(bt_flight_enter(&flights[0], parts[0], "barrier", -1, 0, "m.c:4"),
+                     BT_STATUS_INTERRUPTED);
+    for (int i = 1; i < BT_FLIGHT_PARTS; ++i) {
+        assert_true(bt_flight_open_part(&flights[0], 100) > 0);
+    }
+    assert_int_equal(bt_flight_open_part(&flights[0], 100), 0);
+    bt_flight_close_part(&flights[0], parts[0]);
+    assert_int_equal(bt_flight_open_part(&flights[0], 100), parts[0]);
+    bt_str_release(&text);
+    drop_flights(4);
 }
 
 static void it_is_read_behind_a_sigkill(void **state)
@@ -131,10 +174,10 @@ static void it_is_read_behind_a_sigkill(void **state)
         bt_flight own;
         bool made = bt_flight_attach(fd, &own) == BT_OK;
         bt_flight_joined(&own);
-        made = made && bt_flight_enter(&own, "all_reduce", BT_BF16, 512, "b.c:5") == BT_OK;
-        bt_flight_leave(&own, false);
+        made = made && bt_flight_enter(&own, 0, "all_reduce", BT_BF16, 512, "b.c:5") == BT_OK;
+        bt_flight_leave(&own, 0, false);
         bt_flight_step(&own, 4);
-        made = made && bt_flight_enter(&own, "broadcast", -1, 24, "b.c:6") == BT_OK;
+        made = made && bt_flight_enter(&own, 0, "broadcast", -1, 24, "b.c:6") == BT_OK;
         (void)(made && raise(SIGKILL));
         _exit(1);
     }
@@ -272,8 +315,8 @@ static void something_else_is_refused(void **state)
     bt_flight flight;
     assert_int_equal(bt_flight_attach(STDERR_FILENO, &flight), BT_STATUS_INVALID_ARGUMENT);
     assert_null(flight.board);
-    ASSERT_OK(bt_flight_enter(&flight, "barrier", -1, 0, NULL)); // no recorder: nothing happens
-    bt_flight_leave(&flight, true);
+    ASSERT_OK(bt_flight_enter(&flight, 0, "barrier", -1, 0, NULL)); // no recorder: nothing happens
+    bt_flight_leave(&flight, 0, true);
     bt_flight_step(NULL, 1);
     bt_flight_beat(NULL, 1, "");
 }
@@ -284,6 +327,7 @@ int main(void)
         cmocka_unit_test(the_first_rank_with_another_call_is_named),
         cmocka_unit_test(another_size_or_place_counts_but_not_of_sends),
         cmocka_unit_test(the_rank_that_is_waited_for_is_named),
+        cmocka_unit_test(the_rank_behind_all_is_found_over_parts),
         cmocka_unit_test(it_is_read_behind_a_sigkill),
         cmocka_unit_test(calls_of_a_group_are_recorded_and_a_fence_stops_them),
         cmocka_unit_test(only_who_waits_for_all_has_waited),

@@ -30,7 +30,7 @@ enum { STEPS = 60 };
 
 typedef struct rank_work {
     int rank, size, generation;
-    bt_group *group;
+    bt_group *group, *part; // part: of two ranks, if the act is one of a part
     bt_flight flight;
     const char *folder, *act; // what goes wrong in the first generation; "always-...": in each
     int act_rank, act_step, steps;
@@ -116,10 +116,13 @@ static bt_status do_step(rank_work *work, int step)
     if (acts(work, "memory", step)) {
         return bt_error(BT_STATUS_OUT_OF_MEMORY, "no memory for a tensor");
     }
+    if (acts(work, "internal", step)) {
+        return bt_error(BT_STATUS_INTERNAL, "a sum is impossible");
+    }
     if (acts(work, "abort", step)) {
         (void)raise(SIGABRT); // which sanitizers leave alone
     }
-    if (acts(work, "spin", step)) {
+    if (acts(work, "spin", step) || acts(work, "part-spin", step)) {
         for (;;) {
             (void)pause();
         }
@@ -130,6 +133,9 @@ static bt_status do_step(rank_work *work, int step)
     }
     if (acts(work, "diverge", step)) {
         return bt_all_reduce(work->group, other, 4, BT_F32, BT_REDUCE_SUM, NULL);
+    }
+    if (work->part) {
+        BT_TRY(bt_all_reduce(work->part, other, 2, BT_F32, BT_REDUCE_SUM, NULL));
     }
     BT_TRY(bt_all_reduce(work->group, &value, 1, BT_F64, BT_REDUCE_SUM, NULL));
     work->sum += value + (acts(work, "flip", step) ? 1e-9 : 0);
@@ -158,6 +164,9 @@ static bt_status work_on(rank_work *work, const cJSON *task)
     const bt_agreement rows[] = {{"build", build, "install the same build on all hosts"}};
     BT_TRY(bt_group_agree(work->group, rows, 1));
     bt_flight_joined(&work->flight);
+    if (strncmp(work->act, "part-", 5) == 0) {
+        BT_TRY(bt_group_split(work->group, work->rank / 2, 0, &work->part));
+    }
     const int first = load(work);
     const bool late = acts(work, "late", -1); // the launcher sees a step before the start
     if (!late) {
@@ -237,6 +246,7 @@ static int rank_main(void)
         say(&(bt_run_event){.type = BT_RUN_EVENT_ERROR,
                             .as.error = {bt_status_text(status), bt_error_message()}});
     }
+    bt_group_destroy(work.part);
     bt_group_destroy(work.group);
     bt_flight_detach(&work.flight);
     bt_json_release(&task);
@@ -405,6 +415,7 @@ static void ranks_come_back(void **state)
         {"abort", 0, 9, "rank_killed", "rank 0 ", 1.5},
         {"spin", 1, 12, "rank_hang", "rank 1 did not enter all_reduce of 8 bytes f64", 6},
         {"halt", 1, 12, "rank_hang", "rank 1 ", 15}, // hang_s is 20 there
+        {"internal", 1, 8, "rank_failed", "rank 1: a sum is impossible", 1.5},
         {"diverge", 1, 5, "divergent_collectives",
          "rank 1 left the common order of collectives: it called all_reduce of 16 bytes f32, call "
          "7, at test_launch.c:",
@@ -469,6 +480,21 @@ static void a_step_that_is_seen_before_the_start_is_behind_it(void **state)
     ASSERT_OK(run(&what, 2, false, &fault, 1));
     expect_same(&undisturbed, &what);
     assert_int_equal(what.recoveries, 1);
+}
+
+// Rank 0 waits for rank 1 in a part of two, ranks 2 and 3 wait for both in the whole.
+static void a_rank_that_waits_in_a_part_is_not_blamed(void **state)
+{
+    (void)state;
+    seen undisturbed = {.act = "part-"}, what = {.act = "part-spin", .act_rank = 1, .act_step = 9};
+    ASSERT_OK(run(&undisturbed, 4, false, NULL, 0));
+    ASSERT_OK(run(&what, 4, false, NULL, 0));
+    expect_same(&undisturbed, &what);
+    assert_string_equal(what.kind, "rank_hang");
+    if (!strstr(what.message, "; rank 1 did not enter all_reduce of 8 bytes f32, call 10, at "
+                              "test_launch.c:")) {
+        fail_msg("%s", what.message);
+    }
 }
 
 static void a_rank_that_is_stopped_is_named(void **state)
@@ -728,6 +754,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(faults_can_be_caused),
         cmocka_unit_test(a_fault_of_a_recovery_is_told),
         cmocka_unit_test(a_step_that_is_seen_before_the_start_is_behind_it),
+        cmocka_unit_test(a_rank_that_waits_in_a_part_is_not_blamed),
         cmocka_unit_test(a_rank_that_is_stopped_is_named),
         cmocka_unit_test(what_would_happen_again_ends_the_run),
         cmocka_unit_test(fewer_ranks_go_on),
