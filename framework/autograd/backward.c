@@ -101,15 +101,21 @@ static bt_status check_finite(bt_context *context, const bt_node *node, int i,
     int64_t nonfinite = 0;
     const bt_tensor *leaf = node->in[i].leaf;
     char where[BT_RANGES_TEXT_BYTES];
+    bt_str attributes = {0};
     BT_TRY(bt_anomaly_count(context, grad, &nonfinite));
-    return nonfinite == 0
-               ? BT_OK
-               : bt_error(BT_STATUS_CORRUPT_DATA,
-                          "backward of %s made the first gradient that is not finite: %lld of "
-                          "%lld, of input %d%s%s%s",
-                          node->op->name, (long long)nonfinite, (long long)bt_tensor_count(grad), i,
-                          leaf ? " " : "", leaf ? leaf->name : "",
-                          bt_anomaly_where(context, where));
+    if (nonfinite == 0) {
+        return BT_OK;
+    }
+    bt_anomaly_attributes(node->op, node->attrs, &attributes);
+    bt_status status = bt_error(
+        BT_STATUS_CORRUPT_DATA,
+        "backward of %s made the first gradient that is not finite: %lld of %lld, of input %d (%s)"
+        "%s%s%s%s",
+        node->op->name, (long long)nonfinite, (long long)bt_tensor_count(grad), i,
+        node->op->in_role[i], leaf ? " " : "", leaf ? leaf->name : "",
+        bt_anomaly_where(context, where), bt_str_text(&attributes));
+    bt_str_release(&attributes);
+    return status;
 }
 
 // Whether the gradient of this input is computed later, with others (weight_grads.h).
@@ -185,7 +191,7 @@ static bt_status request_grads(bt_context *context, bt_node *node, bt_op_backwar
 static bt_status step_back(bt_context *context, bt_node *node)
 {
     bt_op_backward call = {.op = node->op,
-                           .attrs = &node->attrs,
+                           .attrs = node->attrs,
                            .in_count = node->op->in_count,
                            .captures = &node->captures};
     for (int i = 0; i < node->op->out_count; ++i) {

@@ -37,7 +37,7 @@ typedef struct bt_kept {
 typedef struct bt_node {
     struct bt_node *previous; // recorded before this one
     const bt_op *op;
-    bt_op_attrs attrs;
+    const void *attrs; // owned by the arena; of the row's attrs
     bt_edge in[BT_OP_MAX_INPUTS];
     bt_kept saved[BT_OP_MAX_SAVED];
     bt_kept inputs[BT_OP_MAX_INPUTS];        // of a maker

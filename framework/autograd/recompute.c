@@ -7,6 +7,16 @@
 #include "framework/autograd/tape.h"
 #include "framework/ops/ops.h"
 
+typedef struct bt_recompute_attrs {
+    bt_recompute_body body;
+    const void *self; // borrowed, outlives the backward
+    int in_count;
+} bt_recompute_attrs;
+static const bt_attr_field recompute_fields[] = {BT_ATTR(bt_recompute_attrs, body, POINTER),
+                                                 BT_ATTR(bt_recompute_attrs, self, POINTER),
+                                                 BT_ATTR(bt_recompute_attrs, in_count, INT)};
+const bt_op_attrs bt_attrs_recompute = BT_OP_ATTRS(bt_recompute_attrs, recompute_fields);
+
 bt_status bt_op_recompute_infer(bt_op_call *call)
 {
     // The body knows the output's shape; forward() fills the spec.
@@ -41,8 +51,9 @@ static bt_status run_unrecorded(bt_context *context, bt_op_call *call, bt_tensor
         call->captures.first_serial = bt_storage_next_serial();
         context->captures = &call->captures;
     }
-    bt_status status = call->attrs.recompute.body(context, call->attrs.recompute.self, in,
-                                                  call->attrs.recompute.in_count, out);
+    bt_status status = BT_ATTRS(call, recompute)
+                           ->body(context, BT_ATTRS(call, recompute)->self, in,
+                                  BT_ATTRS(call, recompute)->in_count, out);
     context->tape = tape;
     context->captures = around;
     return status;
@@ -81,8 +92,9 @@ static bt_status rerun(bt_context *context, bt_op_backward *call, bt_tensor *con
 {
     static const int same_axes[BT_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     bt_tensor *made = NULL, *out = NULL;
-    BT_TRY(call->attrs->recompute.body(context, call->attrs->recompute.self, in,
-                                       call->attrs->recompute.in_count, &made));
+    BT_TRY(BT_ATTRS(call, recompute)
+               ->body(context, BT_ATTRS(call, recompute)->self, in,
+                      BT_ATTRS(call, recompute)->in_count, &made));
     bt_status status = BT_OK;
     if (made->requires_grad) {
         status = bt_tape_made(context->tape, made) ? bt_backward(context, made, call->dout[0])
@@ -162,8 +174,8 @@ bool bt_op_recompute_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(3, 4)}, {BT_F64, BT_SHAPE(3, 4)}},
                           .present = {true, true},
                           .low = {-2, -2},
-                          .high = {2, 2},
-                          .attrs.recompute = {sample_body, NULL, 2}};
+                          .high = {2, 2}};
+    BT_SAMPLE_ATTRS(out, recompute, {sample_body, NULL, 2});
     return variant < 1;
 }
 
@@ -171,7 +183,7 @@ bt_status bt_recompute(bt_context *context, bt_recompute_body body, const void *
                        bt_tensor *const *in, int in_count, bt_tensor **out)
 {
     bt_tensor *padded[BT_OP_MAX_INPUTS] = {NULL};
-    bt_op_attrs attrs = {.recompute = {body, self, in_count}};
+    const bt_recompute_attrs attrs = {body, self, in_count};
     *out = NULL;
     if (in_count < 1 || in_count > BT_OP_MAX_INPUTS) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "recompute: %d inputs, allowed 1 to %d",

@@ -4,6 +4,7 @@
 // but each gradient is made by recorded ops (the row's recorded()), which add newer nodes to the
 // same tape. Nothing is spent, so that a later backward finds what the gradients were made from.
 #include "framework/autograd/node.h"
+#include "framework/ops/ops.h"
 
 typedef struct walk {
     bt_context *context;
@@ -20,8 +21,7 @@ static bt_status add_to(bt_context *context, bt_tensor **sum, bt_tensor *grad)
         *sum = bt_tensor_retain(grad);
         return BT_OK;
     }
-    BT_TRY(bt_op_apply(context, BT_OP_BINARY, &(bt_op_attrs){.binary = {BT_BINARY_ADD}},
-                       (bt_tensor *[]){*sum, grad}, 2, &both));
+    BT_TRY(bt_add(context, *sum, grad, &both));
     bt_tensor_release(*sum);
     *sum = both;
     return BT_OK;
@@ -42,7 +42,7 @@ static bt_status deliver(walk *w, const bt_edge *edge, bt_tensor *grad)
 
 static bt_status step_back(walk *w, bt_node *node)
 {
-    bt_op_backward call = {.op = node->op, .attrs = &node->attrs, .in_count = node->op->in_count};
+    bt_op_backward call = {.op = node->op, .attrs = node->attrs, .in_count = node->op->in_count};
     if (!node->op->recorded) {
         return bt_error(BT_STATUS_UNSUPPORTED, "%s is not twice differentiable", node->op->name);
     }

@@ -1,5 +1,6 @@
 // framework/autograd/tape.c - recording ops; backward.c walks what is recorded
 #include <stdatomic.h>
+#include <string.h>
 
 #include "framework/autograd/node.h"
 
@@ -69,6 +70,20 @@ static bt_status check_producers(const bt_tape *tape, const bt_op_call *call)
     return BT_OK;
 }
 
+// The call's are the caller's, who may drop them before the backward.
+static bt_status copy_attrs(bt_tape *tape, const bt_op_call *call, const void **out)
+{
+    const size_t size_bytes = call->op->attrs->size_bytes;
+    void *copy = NULL;
+    *out = NULL;
+    if (size_bytes > 0) {
+        BT_TRY(bt_arena_alloc(&tape->arena, size_bytes, &copy));
+        memcpy(copy, call->attrs, size_bytes);
+        *out = copy;
+    }
+    return BT_OK;
+}
+
 static bt_status record(bt_context *context, bt_op_call *call)
 {
     bt_tape *tape = context->tape;
@@ -76,10 +91,10 @@ static bt_status record(bt_context *context, bt_op_call *call)
     BT_TRY(check_producers(tape, call));
     BT_TRY(bt_arena_alloc(&tape->arena, sizeof(bt_node), &block));
     bt_node *node = block;
+    BT_TRY(copy_attrs(tape, call, &node->attrs));
     node->previous = tape->newest;
     tape->newest = node; // with what it keeps so far, also where the rest fails
     node->op = call->op;
-    node->attrs = call->attrs;
     node->captures = call->captures;
     call->captures = (bt_captures){0};
     for (int i = 0; i < call->in_count; ++i) {

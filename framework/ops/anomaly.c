@@ -36,6 +36,14 @@ const char *bt_anomaly_where(const bt_context *context, char text[BT_RANGES_TEXT
     return text;
 }
 
+void bt_anomaly_attributes(const bt_op *op, const void *attrs, bt_str *out)
+{
+    if (op->attrs->field_count > 0) {
+        bt_str_append(out, "; attributes: ");
+        bt_op_attrs_print(op->attrs, attrs, out);
+    }
+}
+
 // The inputs that were not finite before the op: a parameter that an update spoilt, for example.
 static bt_status name_inputs(bt_context *context, const bt_op_call *call, bt_str *out)
 {
@@ -43,8 +51,8 @@ static bt_status name_inputs(bt_context *context, const bt_op_call *call, bt_str
         int64_t nonfinite = 0;
         BT_TRY(bt_anomaly_count(context, call->in[i], &nonfinite));
         if (nonfinite > 0) {
-            bt_str_format(out, "; its input %d \"%s\" was not finite already", i,
-                          call->in[i]->name);
+            bt_str_format(out, "; its input %d (%s) \"%s\" was not finite already", i,
+                          call->op->in_role[i], call->in[i]->name);
         }
     }
     return BT_OK;
@@ -59,8 +67,9 @@ bt_status bt_anomaly_check_outputs(bt_context *context, const bt_op_call *call)
             continue;
         }
         char shape[BT_SHAPE_TEXT_BYTES], where[BT_RANGES_TEXT_BYTES];
-        bt_str inputs = {0};
-        bt_status status = name_inputs(context, call, &inputs);
+        bt_str more = {0};
+        bt_anomaly_attributes(call->op, call->attrs, &more);
+        bt_status status = name_inputs(context, call, &more);
         if (status == BT_OK) {
             status = bt_error(
                 BT_STATUS_CORRUPT_DATA,
@@ -68,9 +77,9 @@ bt_status bt_anomaly_check_outputs(bt_context *context, const bt_op_call *call)
                 "in output %d, %s %s%s%s",
                 call->op->name, (long long)nonfinite, (long long)bt_tensor_count(call->out[i]), i,
                 bt_shape_text(&call->out[i]->shape, shape), bt_dtype_name(call->out[i]->dtype),
-                bt_anomaly_where(context, where), bt_str_text(&inputs));
+                bt_anomaly_where(context, where), bt_str_text(&more));
         }
-        bt_str_release(&inputs);
+        bt_str_release(&more);
         return status;
     }
     return BT_OK;

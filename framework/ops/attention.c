@@ -4,6 +4,14 @@
 #include "framework/ops/ops.h"
 #include "kernels/attention.h"
 
+typedef bt_attention_options bt_attention_attrs;
+static const bt_attr_field attention_fields[] = {
+    BT_ATTR(bt_attention_attrs, heads, I64),   BT_ATTR(bt_attention_attrs, kv_heads, I64),
+    BT_ATTR(bt_attention_attrs, causal, BOOL), BT_ATTR(bt_attention_attrs, window, I64),
+    BT_ATTR(bt_attention_attrs, q_first, I64), BT_ATTR(bt_attention_attrs, dropout, REAL),
+    BT_ATTR(bt_attention_attrs, seed, U64),    BT_ATTR(bt_attention_attrs, stream, U64)};
+const bt_op_attrs bt_attrs_attention = BT_OP_ATTRS(bt_attention_attrs, attention_fields);
+
 // inputs q [B, Tq, H D], k and v [B, Tk, G D] - or q [B, T, (H + 2 G) D] alone, all three side by
 // side - and starts [documents + 1]; H is heads, G kv_heads
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_STARTS };
@@ -60,7 +68,7 @@ static bt_status expect_separate(const bt_op_call *call, int64_t heads, int64_t 
 bt_status bt_op_attention_infer(bt_op_call *call)
 {
     const bt_tensor *q = call->in[ATTENTION_Q];
-    const bt_attention_options *with = &call->attrs.attention;
+    const bt_attention_options *with = BT_ATTRS(call, attention);
     const int64_t heads = with->heads, kv_heads = with->kv_heads ? with->kv_heads : heads;
     const bool separate = call->in[ATTENTION_K] || call->in[ATTENTION_V];
     BT_TRY(bt_op_expect_float(call, ATTENTION_Q));
@@ -122,7 +130,7 @@ static bt_attention_view operand(bt_tensor *const *in, int i, const bt_attention
 bt_status bt_op_attention_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *q = call->in[ATTENTION_Q], *y = call->out[0], *lse = NULL;
-    const bt_attention_shape shape = shape_of(&call->attrs.attention, call->in);
+    const bt_attention_shape shape = shape_of(BT_ATTRS(call, attention), call->in);
     BT_TRY(bt_tensor_create(context, q->dtype == BT_F64 ? BT_F64 : BT_F32,
                             BT_SHAPE(shape.batch, shape.heads, shape.q_tokens), "log-sum-exp",
                             &lse));
@@ -161,7 +169,7 @@ static bt_status gradients(bt_context *context, bt_op_backward *call, bt_tensor 
 static bt_status run_backward(bt_context *context, bt_op_backward *call, bt_tensor *const *grad)
 {
     bt_tensor *const *in = call->saved;
-    const bt_attention_shape shape = shape_of(&call->attrs->attention, in);
+    const bt_attention_shape shape = shape_of(BT_ATTRS(call, attention), in);
     const bt_attention_backward_args args = {.q = operand(in, ATTENTION_Q, &shape),
                                              .k = operand(in, ATTENTION_K, &shape),
                                              .v = operand(in, ATTENTION_V, &shape),
@@ -228,8 +236,8 @@ bool bt_op_attention_sample(int variant, bt_op_sample *out)
                           .present = {true, s->kv_tokens > 0, s->kv_tokens > 0, s->documents > 0},
                           .low = {-1, -1, -1},
                           .high = {1, 1, 1},
-                          .integers = {[ATTENTION_STARTS] = s->starts},
-                          .attrs.attention = s->options};
+                          .integers = {[ATTENTION_STARTS] = s->starts}};
+    bt_op_sample_attrs(out, &s->options, sizeof s->options);
     return variant < count;
 }
 
@@ -243,7 +251,6 @@ bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t heads, bool 
 bt_status bt_attend(bt_context *context, bt_tensor *q, bt_tensor *k, bt_tensor *v,
                     bt_tensor *starts, const bt_attention_options *options, bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.attention = *options};
     bt_tensor *in[] = {q, k, v, starts};
-    return bt_op_apply(context, BT_OP_ATTENTION, &attrs, in, ATTENTION_STARTS + 1, out);
+    return bt_op_apply(context, BT_OP_ATTENTION, options, in, ATTENTION_STARTS + 1, out);
 }

@@ -16,12 +16,22 @@
 #include "framework/dist/group.h"
 #include "framework/ops/ops.h"
 
+typedef struct bt_collective_attrs {
+    bt_group *group; // borrowed, outlives the backward; NULL: one rank
+    int axis;        // along which the ranks' parts lie
+    bool in_place;   // the result may take over the operand's memory
+} bt_collective_attrs;
+static const bt_attr_field collective_fields[] = {BT_ATTR(bt_collective_attrs, group, POINTER),
+                                                  BT_ATTR(bt_collective_attrs, axis, INT),
+                                                  BT_ATTR(bt_collective_attrs, in_place, BOOL)};
+const bt_op_attrs bt_attrs_collective = BT_OP_ATTRS(bt_collective_attrs, collective_fields);
+
 // Where a rank's computation waits for other ranks.
 #define COMMUNICATION "communication"
 
-static int ranks_of(const bt_op_attrs *attrs)
+static int ranks_of(const bt_collective_attrs *attrs)
 {
-    return attrs->collective.group ? attrs->collective.group->size : 1;
+    return attrs->group ? attrs->group->size : 1;
 }
 
 static bt_status sum_in_place(bt_context *context, bt_group *group, bt_tensor *x)
@@ -56,13 +66,13 @@ bt_status bt_op_all_reduce_infer(bt_op_call *call)
 bt_status bt_op_all_reduce_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *x = call->in[0];
-    if (call->attrs.collective.in_place && bt_tensor_is_exclusive(x)) {
+    if (BT_ATTRS(call, collective)->in_place && bt_tensor_is_exclusive(x)) {
         BT_TRY(view_whole(x, &call->out[0]));
     } else {
         BT_TRY(bt_tensor_create(context, x->dtype, x->shape, "sum over ranks", &call->out[0]));
         BT_TRY(bt_tensor_copy(context, x, call->out[0]));
     }
-    return sum_in_place(context, call->attrs.collective.group, call->out[0]);
+    return sum_in_place(context, BT_ATTRS(call, collective)->group, call->out[0]);
 }
 
 bt_status bt_op_all_reduce_backward(bt_context *context, bt_op_backward *call)
@@ -78,8 +88,8 @@ static bool sample_of(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(2, 3, 4)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.collective = {.axis = variant}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, collective, {.axis = variant});
     return variant < 3;
 }
 
@@ -88,7 +98,7 @@ bool bt_op_all_reduce_sample(int variant, bt_op_sample *out) { return sample_of(
 bt_status bt_group_all_reduce(bt_context *context, struct bt_group *group, bt_tensor *x,
                               bool in_place, bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.collective = {.group = group, .in_place = in_place}};
+    const bt_collective_attrs attrs = {.group = group, .in_place = in_place};
     return bt_op_apply(context, BT_OP_ALL_REDUCE, &attrs, &x, 1, out);
 }
 
@@ -109,7 +119,7 @@ bt_status bt_op_replicate_backward(bt_context *context, bt_op_backward *call)
     if (bt_tensor_data(dx) != bt_tensor_data(call->dout[0])) {
         BT_TRY(bt_tensor_copy(context, call->dout[0], dx));
     }
-    return sum_in_place(context, call->attrs->collective.group, dx);
+    return sum_in_place(context, BT_ATTRS(call, collective)->group, dx);
 }
 
 bool bt_op_replicate_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
@@ -117,7 +127,7 @@ bool bt_op_replicate_sample(int variant, bt_op_sample *out) { return sample_of(v
 bt_status bt_group_replicate(bt_context *context, struct bt_group *group, bt_tensor *x,
                              bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.collective = {.group = group}};
+    const bt_collective_attrs attrs = {.group = group};
     return bt_op_apply(context, BT_OP_REPLICATE, &attrs, &x, 1, out);
 }
 
@@ -128,10 +138,10 @@ typedef struct layout {
     int64_t before, ranks, part;
 } layout;
 
-static layout layout_of(const bt_tensor *whole, const bt_op_attrs *attrs)
+static layout layout_of(const bt_tensor *whole, const bt_collective_attrs *attrs)
 {
     layout at = {.before = 1, .ranks = ranks_of(attrs)};
-    for (int i = 0; i < attrs->collective.axis; ++i) {
+    for (int i = 0; i < attrs->axis; ++i) {
         at.before *= whole->shape.size[i];
     }
     const int64_t count = bt_tensor_count(whole);
@@ -172,10 +182,10 @@ static bt_status exchange(bt_context *context, bt_group *group, const bt_tensor 
 }
 
 // whole = the ranks' parts, or part = this rank's of the sum of the wholes.
-static bt_status run(bt_context *context, const bt_op_attrs *attrs, bt_tensor *whole,
+static bt_status run(bt_context *context, const bt_collective_attrs *attrs, bt_tensor *whole,
                      bt_tensor *part, bool gathers)
 {
-    bt_group *group = attrs->collective.group;
+    bt_group *group = attrs->group;
     const layout at = layout_of(whole, attrs);
     bt_tensor *parts = whole;
     bt_tensor_touch(gathers ? whole : part);
@@ -195,8 +205,8 @@ static bt_status run(bt_context *context, const bt_op_attrs *attrs, bt_tensor *w
 
 static bt_status infer(bt_op_call *call, bool gathers)
 {
-    const bt_op_attrs *attrs = &call->attrs;
-    const int ranks = ranks_of(attrs), axis = attrs->collective.axis;
+    const bt_collective_attrs *attrs = call->attrs;
+    const int ranks = ranks_of(attrs), axis = attrs->axis;
     bt_shape shape = call->in[0]->shape;
     BT_TRY(bt_op_expect_float(call, 0));
     if (axis < 0 || axis >= shape.rank || (!gathers && shape.size[axis] % ranks != 0)) {
@@ -215,7 +225,7 @@ bt_status bt_op_all_gather_infer(bt_op_call *call) { return infer(call, true); }
 
 bt_status bt_op_all_gather_forward(bt_context *context, bt_op_call *call)
 {
-    return run(context, &call->attrs, call->out[0], call->in[0], true);
+    return run(context, call->attrs, call->out[0], call->in[0], true);
 }
 
 bt_status bt_op_all_gather_backward(bt_context *context, bt_op_backward *call)
@@ -230,7 +240,7 @@ bool bt_op_all_gather_sample(int variant, bt_op_sample *out) { return sample_of(
 bt_status bt_group_all_gather(bt_context *context, struct bt_group *group, bt_tensor *x, int axis,
                               bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.collective = {.group = group, .axis = axis}};
+    const bt_collective_attrs attrs = {.group = group, .axis = axis};
     return bt_op_apply(context, BT_OP_ALL_GATHER, &attrs, &x, 1, out);
 }
 
@@ -238,7 +248,7 @@ bt_status bt_op_reduce_scatter_infer(bt_op_call *call) { return infer(call, fals
 
 bt_status bt_op_reduce_scatter_forward(bt_context *context, bt_op_call *call)
 {
-    return run(context, &call->attrs, call->in[0], call->out[0], false);
+    return run(context, call->attrs, call->in[0], call->out[0], false);
 }
 
 bt_status bt_op_reduce_scatter_backward(bt_context *context, bt_op_backward *call)
@@ -253,6 +263,6 @@ bool bt_op_reduce_scatter_sample(int variant, bt_op_sample *out) { return sample
 bt_status bt_group_reduce_scatter(bt_context *context, struct bt_group *group, bt_tensor *x,
                                   int axis, bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.collective = {.group = group, .axis = axis}};
+    const bt_collective_attrs attrs = {.group = group, .axis = axis};
     return bt_op_apply(context, BT_OP_REDUCE_SCATTER, &attrs, &x, 1, out);
 }

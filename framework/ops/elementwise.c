@@ -1,14 +1,18 @@
 // framework/ops/elementwise.c - unary functions, binary functions with broadcasting, dropout
-#include "framework/ops/ops.h"
+#include "framework/ops/elementwise.h"
 
 // ---- unary --------------------------------------------------------------------------------------
+
+static const bt_attr_field unary_fields[] = {BT_ATTR(bt_unary_attrs, function, UNARY),
+                                             BT_ATTR(bt_unary_attrs, alpha, REAL)};
+const bt_op_attrs bt_attrs_unary = BT_OP_ATTRS(bt_unary_attrs, unary_fields);
 
 bt_status bt_op_unary_infer(bt_op_call *call)
 {
     BT_TRY(bt_op_expect_float(call, 0));
-    if ((unsigned)call->attrs.unary.function >= BT_UNARY_COUNT) {
+    if ((unsigned)BT_ATTRS(call, unary)->function >= BT_UNARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "function %d, allowed 0 to %d",
-                        (int)call->attrs.unary.function, BT_UNARY_COUNT - 1);
+                        (int)BT_ATTRS(call, unary)->function, BT_UNARY_COUNT - 1);
     }
     call->out_spec[0] = (bt_op_spec){call->in[0]->dtype, call->in[0]->shape};
     return BT_OK;
@@ -23,8 +27,8 @@ static bool slope_depends_on_x(bt_unary function)
 bt_status bt_op_unary_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *x = call->in[0];
-    bt_unary_args args = {.function = call->attrs.unary.function,
-                          .alpha = call->attrs.unary.alpha,
+    bt_unary_args args = {.function = BT_ATTRS(call, unary)->function,
+                          .alpha = BT_ATTRS(call, unary)->alpha,
                           .x = bt_tensor_data(x),
                           .y = bt_tensor_data(call->out[0]),
                           .count = bt_tensor_count(x),
@@ -43,8 +47,8 @@ bt_status bt_op_unary_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *dx = NULL;
     bool accumulate = call->din[0].accumulate;
     BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
-    bt_unary_backward_args args = {.function = call->attrs->unary.function,
-                                   .alpha = call->attrs->unary.alpha,
+    bt_unary_backward_args args = {.function = BT_ATTRS(call, unary)->function,
+                                   .alpha = BT_ATTRS(call, unary)->alpha,
                                    .x = bt_tensor_data(x),
                                    .dy = bt_tensor_data(dy),
                                    .dx = bt_tensor_data(dx),
@@ -65,15 +69,15 @@ bool bt_op_unary_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(3, 7)}},
                           .present = {true},
                           .low = {positive ? 0.5 : -3.0},
-                          .high = {3.0},
-                          .attrs.unary = {function, 1.5}};
+                          .high = {3.0}};
+    BT_SAMPLE_ATTRS(out, unary, {function, 1.5});
     return true;
 }
 
 bt_status bt_unary_op(bt_context *context, bt_unary function, double alpha, bt_tensor *x,
                       bt_tensor **out)
 {
-    bt_op_attrs attrs = {.unary = {function, alpha}};
+    const bt_unary_attrs attrs = {function, alpha};
     return bt_op_apply(context, BT_OP_UNARY, &attrs, &x, 1, out);
 }
 
@@ -94,6 +98,9 @@ bt_status bt_scale(bt_context *context, bt_tensor *x, double alpha, bt_tensor **
 
 // ---- binary -------------------------------------------------------------------------------------
 
+static const bt_attr_field binary_fields[] = {BT_ATTR(bt_binary_attrs, function, BINARY)};
+const bt_op_attrs bt_attrs_binary = BT_OP_ATTRS(bt_binary_attrs, binary_fields);
+
 bt_status bt_op_binary_infer(bt_op_call *call)
 {
     const bt_tensor *a = call->in[0];
@@ -101,9 +108,9 @@ bt_status bt_op_binary_infer(bt_op_call *call)
     if (a->dtype != b->dtype || !bt_dtype_is_float(a->dtype)) {
         return bt_op_mismatch(call, 0, 1);
     }
-    if ((unsigned)call->attrs.binary.function >= BT_BINARY_COUNT) {
+    if ((unsigned)BT_ATTRS(call, binary)->function >= BT_BINARY_COUNT) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "function %d, allowed 0 to %d",
-                        (int)call->attrs.binary.function, BT_BINARY_COUNT - 1);
+                        (int)BT_ATTRS(call, binary)->function, BT_BINARY_COUNT - 1);
     }
     const bt_tensor *longer = a->shape.rank >= b->shape.rank ? a : b;
     const bt_tensor *shorter = longer == a ? b : a;
@@ -140,13 +147,13 @@ static bt_status launch_binary(bt_context *context, bt_binary function, const bt
 // Products and quotients: d/da reads b, d/db reads a, and of a quotient b as well.
 bt_status bt_op_binary_forward(bt_context *context, bt_op_call *call)
 {
-    const bool divides = call->attrs.binary.function == BT_BINARY_DIV;
-    if (call->recording && (divides || call->attrs.binary.function == BT_BINARY_MUL)) {
+    const bool divides = BT_ATTRS(call, binary)->function == BT_BINARY_DIV;
+    if (call->recording && (divides || BT_ATTRS(call, binary)->function == BT_BINARY_MUL)) {
         const bool wants_a = call->in[0]->requires_grad, wants_b = call->in[1]->requires_grad;
         call->saved[0] = wants_b ? bt_tensor_retain(call->in[0]) : NULL;
         call->saved[1] = wants_a || divides ? bt_tensor_retain(call->in[1]) : NULL;
     }
-    return launch_binary(context, call->attrs.binary.function, call->in[0], call->in[1],
+    return launch_binary(context, BT_ATTRS(call, binary)->function, call->in[0], call->in[1],
                          call->out[0]);
 }
 
@@ -157,7 +164,7 @@ static bt_status binary_grad(bt_context *context, const bt_op_backward *call, in
     bt_tensor *dy = call->dout[0];
     bt_tensor *a = call->saved[0];
     bt_tensor *b = call->saved[1];
-    bt_binary function = call->attrs->binary.function;
+    bt_binary function = BT_ATTRS(call, binary)->function;
     if (function == BT_BINARY_ADD || (function == BT_BINARY_SUB && side == 0)) {
         *out = bt_tensor_retain(dy);
         return BT_OK;
@@ -221,15 +228,15 @@ bool bt_op_binary_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, pair[0]}, {BT_F64, pair[1]}},
                           .present = {true, true},
                           .low = {-2.0, 0.5},
-                          .high = {2.0, 2.0},
-                          .attrs.binary = {(bt_binary)(variant / shape_count)}};
+                          .high = {2.0, 2.0}};
+    BT_SAMPLE_ATTRS(out, binary, {(bt_binary)(variant / shape_count)});
     return true;
 }
 
 bt_status bt_binary_op(bt_context *context, bt_binary function, bt_tensor *a, bt_tensor *b,
                        bt_tensor **out)
 {
-    bt_op_attrs attrs = {.binary = {function}};
+    const bt_binary_attrs attrs = {function};
     bt_tensor *in[] = {a, b};
     return bt_op_apply(context, BT_OP_BINARY, &attrs, in, 2, out);
 }
@@ -256,9 +263,14 @@ bt_status bt_div(bt_context *context, bt_tensor *a, bt_tensor *b, bt_tensor **ou
 
 // ---- dropout ------------------------------------------------------------------------------------
 
+static const bt_attr_field dropout_fields[] = {BT_ATTR(bt_dropout_attrs, rate, REAL),
+                                               BT_ATTR(bt_dropout_attrs, seed, U64),
+                                               BT_ATTR(bt_dropout_attrs, stream, U64)};
+const bt_op_attrs bt_attrs_dropout = BT_OP_ATTRS(bt_dropout_attrs, dropout_fields);
+
 bt_status bt_op_dropout_infer(bt_op_call *call)
 {
-    double rate = call->attrs.dropout.rate;
+    double rate = BT_ATTRS(call, dropout)->rate;
     BT_TRY(bt_op_expect_float(call, 0));
     if (!(rate >= 0 && rate < 1)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "rate %g, allowed 0 <= rate < 1", rate);
@@ -267,15 +279,15 @@ bt_status bt_op_dropout_infer(bt_op_call *call)
     return BT_OK;
 }
 
-static bt_status launch_dropout(bt_context *context, const bt_op_attrs *attrs, const bt_tensor *x,
-                                bt_tensor *y, bool accumulate)
+static bt_status launch_dropout(bt_context *context, const bt_dropout_attrs *attrs,
+                                const bt_tensor *x, bt_tensor *y, bool accumulate)
 {
     bt_dropout_args args = {.x = bt_tensor_data(x),
                             .y = bt_tensor_data(y),
                             .count = bt_tensor_count(x),
-                            .rate = attrs->dropout.rate,
-                            .seed = attrs->dropout.seed,
-                            .stream = attrs->dropout.stream,
+                            .rate = attrs->rate,
+                            .seed = attrs->seed,
+                            .stream = attrs->stream,
                             .accumulate = accumulate,
                             .dtype = x->dtype};
     return bt_context_launch(context, BT_KERNEL_DROPOUT, x->dtype, &args);
@@ -283,7 +295,7 @@ static bt_status launch_dropout(bt_context *context, const bt_op_attrs *attrs, c
 
 bt_status bt_op_dropout_forward(bt_context *context, bt_op_call *call)
 {
-    return launch_dropout(context, &call->attrs, call->in[0], call->out[0], false);
+    return launch_dropout(context, call->attrs, call->in[0], call->out[0], false);
 }
 
 bt_status bt_op_dropout_backward(bt_context *context, bt_op_backward *call)
@@ -299,14 +311,14 @@ bool bt_op_dropout_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(5, 13)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.dropout = {variant == 0 ? 0.3 : 0.0, 42, 7}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, dropout, {variant == 0 ? 0.3 : 0.0, 42, 7});
     return variant < 2;
 }
 
 bt_status bt_dropout(bt_context *context, bt_tensor *x, double rate, uint64_t seed, uint64_t stream,
                      bt_tensor **out)
 {
-    bt_op_attrs attrs = {.dropout = {rate, seed, stream}};
+    const bt_dropout_attrs attrs = {rate, seed, stream};
     return bt_op_apply(context, BT_OP_DROPOUT, &attrs, &x, 1, out);
 }

@@ -126,10 +126,9 @@ bool bt_op_embedding_sample(int variant, bt_op_sample *out)
 bt_status bt_embedding(bt_context *context, bt_tensor *ids, bt_tensor *table, bt_tensor *position,
                        bt_tensor **out, bt_tensor **bad_row)
 {
-    bt_op_attrs attrs = {.sum = {0}};
     bt_tensor *in[] = {ids, table, position};
     bt_tensor *outputs[2];
-    bt_status status = bt_op_apply(context, BT_OP_EMBEDDING, &attrs, in, 3, outputs);
+    bt_status status = bt_op_apply(context, BT_OP_EMBEDDING, NULL, in, 3, outputs);
     *out = outputs[0];
     if (bad_row) {
         *bad_row = outputs[1];

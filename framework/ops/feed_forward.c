@@ -194,7 +194,6 @@ bool bt_op_feed_forward_sample(int variant, bt_op_sample *out)
 bt_status bt_feed_forward(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *b,
                           bt_tensor *v, bt_tensor *c, bt_tensor *residual, bt_tensor **out)
 {
-    bt_op_attrs attrs = {0};
     bt_tensor *in[] = {x, w, b, v, c, residual};
-    return bt_op_apply(context, BT_OP_FEED_FORWARD, &attrs, in, 6, out);
+    return bt_op_apply(context, BT_OP_FEED_FORWARD, NULL, in, 6, out);
 }

@@ -17,6 +17,18 @@
 
 typedef bt_head_layout layout;
 
+typedef struct bt_head_exchange_attrs {
+    bt_group *group; // borrowed, outlives the backward; NULL: one rank
+    layout layout;
+} bt_head_exchange_attrs;
+static const bt_attr_field head_exchange_fields[] = {
+    BT_ATTR(bt_head_exchange_attrs, group, POINTER),
+    BT_ATTR(bt_head_exchange_attrs, layout.parts, INT),
+    BT_ATTR(bt_head_exchange_attrs, layout.heads, I64),
+    BT_ATTR(bt_head_exchange_attrs, layout.groups, I64)};
+const bt_op_attrs bt_attrs_head_exchange =
+    BT_OP_ATTRS(bt_head_exchange_attrs, head_exchange_fields);
+
 // One call.
 typedef struct exchange {
     bt_context *context;
@@ -59,14 +71,14 @@ static int64_t own_heads(const layout *l, int size, int rank)
     return sum;
 }
 
-static int size_of(const bt_op_attrs *attrs)
+static int size_of(const bt_head_exchange_attrs *attrs)
 {
-    return attrs->head_exchange.group ? attrs->head_exchange.group->size : 1;
+    return attrs->group ? attrs->group->size : 1;
 }
 
-static int rank_of(const bt_op_attrs *attrs)
+static int rank_of(const bt_head_exchange_attrs *attrs)
 {
-    return attrs->head_exchange.group ? attrs->head_exchange.group->rank : 0;
+    return attrs->group ? attrs->group->rank : 0;
 }
 
 static char *at(const exchange *e, void *base, int64_t elements)
@@ -159,13 +171,14 @@ static bt_status run(exchange *e, bool to_heads, const bt_tensor *x, const bt_te
 }
 
 // y = x in the other layout. `tokens`: of a rank.
-static bt_status exchange_heads(bt_context *context, const bt_op_attrs *attrs, bool to_heads,
-                                int64_t tokens, const bt_tensor *x, const bt_tensor *y)
+static bt_status exchange_heads(bt_context *context, const bt_head_exchange_attrs *attrs,
+                                bool to_heads, int64_t tokens, const bt_tensor *x,
+                                const bt_tensor *y)
 {
-    const layout *l = &attrs->head_exchange.layout;
+    const layout *l = &attrs->layout;
     const bt_tensor *by_tokens = to_heads ? x : y;
     exchange e = {.context = context,
-                  .group = attrs->head_exchange.group,
+                  .group = attrs->group,
                   .heads = l,
                   .size = size_of(attrs),
                   .rank = rank_of(attrs),
@@ -190,9 +203,9 @@ static bt_status exchange_heads(bt_context *context, const bt_op_attrs *attrs, b
 // x has all heads, or this rank's.
 static bt_status expect_layout(const bt_op_call *call, bool all)
 {
-    const layout *l = &call->attrs.head_exchange.layout;
+    const layout *l = &BT_ATTRS(call, head_exchange)->layout;
     const bt_tensor *x = call->in[0];
-    const int size = size_of(&call->attrs);
+    const int size = size_of(call->attrs);
     char text[BT_SHAPE_TEXT_BYTES];
     bool fits = l->parts >= 1 && l->parts <= BT_HEAD_PARTS && l->groups >= 1;
     for (int part = 0; fits && part < l->parts; ++part) {
@@ -204,7 +217,7 @@ static bt_status expect_layout(const bt_op_call *call, bool all)
                         "one, and the heads of queries are a multiple",
                         (long long)l->groups, size);
     }
-    const int64_t heads = all ? all_heads(l) : own_heads(l, size, rank_of(&call->attrs));
+    const int64_t heads = all ? all_heads(l) : own_heads(l, size, rank_of(call->attrs));
     if (x->shape.rank != 3 || x->shape.size[2] % heads != 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "x of shape %s; expected [B, T, %lld * head size]",
@@ -216,8 +229,8 @@ static bt_status expect_layout(const bt_op_call *call, bool all)
 bt_status bt_op_share_heads_infer(bt_op_call *call)
 {
     const bt_tensor *x = call->in[0];
-    const layout *l = &call->attrs.head_exchange.layout;
-    const int size = size_of(&call->attrs);
+    const layout *l = &BT_ATTRS(call, head_exchange)->layout;
+    const int size = size_of(call->attrs);
     BT_TRY(bt_op_expect_float(call, 0));
     BT_TRY(expect_layout(call, true));
     if (size > 1 && x->shape.size[1] % 2 != 0) {
@@ -229,13 +242,13 @@ bt_status bt_op_share_heads_infer(bt_op_call *call)
     const int64_t dim = x->shape.size[2] / all_heads(l);
     call->out_spec[0] =
         (bt_op_spec){x->dtype, BT_SHAPE(x->shape.size[0], size * x->shape.size[1],
-                                        own_heads(l, size, rank_of(&call->attrs)) * dim)};
+                                        own_heads(l, size, rank_of(call->attrs)) * dim)};
     return BT_OK;
 }
 
 bt_status bt_op_share_heads_forward(bt_context *context, bt_op_call *call)
 {
-    return exchange_heads(context, &call->attrs, true, call->in[0]->shape.size[1], call->in[0],
+    return exchange_heads(context, call->attrs, true, call->in[0]->shape.size[1], call->in[0],
                           call->out[0]);
 }
 
@@ -249,11 +262,11 @@ bt_status bt_op_share_heads_backward(bt_context *context, bt_op_backward *call)
 bt_status bt_op_share_tokens_infer(bt_op_call *call)
 {
     const bt_tensor *x = call->in[0];
-    const layout *l = &call->attrs.head_exchange.layout;
-    const int size = size_of(&call->attrs);
+    const layout *l = &BT_ATTRS(call, head_exchange)->layout;
+    const int size = size_of(call->attrs);
     BT_TRY(bt_op_expect_float(call, 0));
     BT_TRY(expect_layout(call, false));
-    const int64_t own = own_heads(l, size, rank_of(&call->attrs));
+    const int64_t own = own_heads(l, size, rank_of(call->attrs));
     if (x->shape.size[1] % size != 0 || (size > 1 && x->shape.size[1] % (2 * size) != 0)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%lld tokens for %d ranks: allowed is a multiple of %d",
@@ -266,7 +279,7 @@ bt_status bt_op_share_tokens_infer(bt_op_call *call)
 
 bt_status bt_op_share_tokens_forward(bt_context *context, bt_op_call *call)
 {
-    return exchange_heads(context, &call->attrs, false, call->out[0]->shape.size[1], call->in[0],
+    return exchange_heads(context, call->attrs, false, call->out[0]->shape.size[1], call->in[0],
                           call->out[0]);
 }
 
@@ -288,8 +301,8 @@ static bool sample_of(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(2, tokens[i], 3 * all_heads(&layouts[i]))}},
                           .present = {true},
                           .low = {-1},
-                          .high = {1},
-                          .attrs.head_exchange = {.layout = layouts[i]}};
+                          .high = {1}};
+    BT_SAMPLE_ATTRS(out, head_exchange, {.layout = layouts[i]});
     return variant < 3;
 }
 
@@ -300,13 +313,13 @@ bool bt_op_share_tokens_sample(int variant, bt_op_sample *out) { return sample_o
 bt_status bt_share_heads(bt_context *context, struct bt_group *group, bt_tensor *x,
                          const bt_head_layout *heads, bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.head_exchange = {.group = group, .layout = *heads}};
+    const bt_head_exchange_attrs attrs = {.group = group, .layout = *heads};
     return bt_op_apply(context, BT_OP_SHARE_HEADS, &attrs, &x, 1, out);
 }
 
 bt_status bt_share_tokens(bt_context *context, struct bt_group *group, bt_tensor *x,
                           const bt_head_layout *heads, bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.head_exchange = {.group = group, .layout = *heads}};
+    const bt_head_exchange_attrs attrs = {.group = group, .layout = *heads};
     return bt_op_apply(context, BT_OP_SHARE_TOKENS, &attrs, &x, 1, out);
 }

@@ -3,7 +3,10 @@
 //
 // layernorm      y = norm(x) gamma + beta
 // add_layernorm  s = x + residual, y = norm(s) gamma + beta; outputs y and s
-#include "framework/ops/ops.h"
+#include "framework/ops/layernorm.h"
+
+static const bt_attr_field layernorm_fields[] = {BT_ATTR(bt_layernorm_attrs, epsilon, REAL)};
+const bt_op_attrs bt_attrs_layernorm = BT_OP_ATTRS(bt_layernorm_attrs, layernorm_fields);
 
 // Inputs. saved: s (x without a residual), gamma, mean, rstd.
 enum { LAYERNORM_X, LAYERNORM_GAMMA, LAYERNORM_BETA, LAYERNORM_RESIDUAL };
@@ -67,7 +70,7 @@ static bt_status forward(bt_context *context, bt_op_call *call, const bt_tensor 
                               .rstd = bt_tensor_data(call->saved[3]),
                               .rows = rows,
                               .cols = cols,
-                              .epsilon = call->attrs.layernorm.epsilon,
+                              .epsilon = BT_ATTRS(call, layernorm)->epsilon,
                               .dtype = x->dtype,
                               .param_dtype = gamma->dtype};
     return bt_context_launch(context, BT_KERNEL_LAYERNORM, x->dtype, &args);
@@ -155,15 +158,15 @@ bool bt_op_layernorm_sample(int variant, bt_op_sample *out)
         .in = {{BT_F64, BT_SHAPE(2, 5, cols)}, {BT_F64, BT_SHAPE(cols)}, {BT_F64, BT_SHAPE(cols)}},
         .present = {true, true, variant != 2},
         .low = {-2, 0.5, -1},
-        .high = {2, 1.5, 1},
-        .attrs.layernorm = {1e-5}};
+        .high = {2, 1.5, 1}};
+    BT_SAMPLE_ATTRS(out, layernorm, {1e-5});
     return variant < 3;
 }
 
 bt_status bt_layernorm(bt_context *context, bt_tensor *x, bt_tensor *gamma, bt_tensor *beta,
                        double epsilon, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.layernorm = {epsilon}};
+    const bt_layernorm_attrs attrs = {epsilon};
     bt_tensor *in[] = {x, gamma, beta};
     return bt_op_apply(context, BT_OP_LAYERNORM, &attrs, in, 3, out);
 }
@@ -247,15 +250,15 @@ bool bt_op_add_layernorm_sample(int variant, bt_op_sample *out)
                                  {BT_F64, BT_SHAPE(4, 6)}},
                           .present = {true, true, true, true},
                           .low = {-2, 0.5, -1, -2},
-                          .high = {2, 1.5, 1, 2},
-                          .attrs.layernorm = {1e-5}};
+                          .high = {2, 1.5, 1, 2}};
+    BT_SAMPLE_ATTRS(out, layernorm, {1e-5});
     return variant < 1;
 }
 
 bt_status bt_add_layernorm(bt_context *context, bt_tensor *x, bt_tensor *residual, bt_tensor *gamma,
                            bt_tensor *beta, double epsilon, bt_tensor **out, bt_tensor **sum)
 {
-    bt_op_attrs attrs = {.layernorm = {epsilon}};
+    const bt_layernorm_attrs attrs = {epsilon};
     bt_tensor *in[] = {x, gamma, beta, residual};
     bt_tensor *outputs[2];
     bt_status status = bt_op_apply(context, BT_OP_ADD_LAYERNORM, &attrs, in, 4, outputs);

@@ -2,12 +2,14 @@
 #include "framework/ops/linear.h"
 
 #include "framework/linalg/gemm.h"
-#include "framework/ops/ops.h"
 #include "framework/ops/weight_grads.h"
 
 // ---- linear -------------------------------------------------------------------------------------
 // inputs x [.., in], w [out, in], bias [out], residual [.., out]
 // saved  x (for w's gradient), w (for x's), pre-activation [.., out] (GELU only)
+
+static const bt_attr_field linear_fields[] = {BT_ATTR(bt_linear_attrs, activation, ACTIVATION)};
+const bt_op_attrs bt_attrs_linear = BT_OP_ATTRS(bt_linear_attrs, linear_fields);
 
 enum { LINEAR_X, LINEAR_W, LINEAR_BIAS, LINEAR_RESIDUAL };
 
@@ -201,7 +203,7 @@ bt_status bt_op_linear_infer(bt_op_call *call)
     BT_TRY(bt_op_expect_float(call, LINEAR_X));
     BT_TRY(bt_linear_infer(call, LINEAR_X, LINEAR_W, LINEAR_BIAS, &shape));
     BT_TRY(bt_linear_infer_residual(call, LINEAR_X, LINEAR_RESIDUAL, &shape));
-    if (call->in[LINEAR_RESIDUAL] && call->attrs.linear.activation != BT_ACTIVATION_NONE) {
+    if (call->in[LINEAR_RESIDUAL] && BT_ATTRS(call, linear)->activation != BT_ACTIVATION_NONE) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "residual together with an activation");
     }
     call->out_spec[0] = (bt_op_spec){call->in[LINEAR_X]->dtype, shape};
@@ -223,7 +225,7 @@ bt_status bt_op_linear_forward(bt_context *context, bt_op_call *call)
         call->saved[0] = w->requires_grad ? bt_tensor_retain(x) : NULL;
         call->saved[1] = x->requires_grad ? bt_tensor_retain(w) : NULL;
     }
-    if (call->attrs.linear.activation == BT_ACTIVATION_GELU) {
+    if (BT_ATTRS(call, linear)->activation == BT_ACTIVATION_GELU) {
         bt_tensor *pre = NULL;
         BT_TRY(
             bt_tensor_create(context, x->dtype, call->out_spec[0].shape, "pre-activation", &pre));
@@ -239,7 +241,7 @@ static bt_status activation_backward(bt_context *context, bt_op_backward *call, 
 {
     bt_tensor *dy = call->dout[0];
     bt_tensor *pre = call->saved[2];
-    if (call->attrs->linear.activation == BT_ACTIVATION_NONE) {
+    if (BT_ATTRS(call, linear)->activation == BT_ACTIVATION_NONE) {
         *out = bt_tensor_retain(dy);
         return BT_OK;
     }
@@ -285,27 +287,31 @@ bool bt_op_linear_sample(int variant, bt_op_sample *out)
                                  {BT_F64, BT_SHAPE(2, 3, 4)}},
                           .present = {true, true, variant >= 1 && variant <= 3, variant == 2},
                           .low = {-1, -1, -1, -1},
-                          .high = {1, 1, 1, 1},
-                          .attrs.linear = {variant >= 3 ? BT_ACTIVATION_GELU : BT_ACTIVATION_NONE}};
+                          .high = {1, 1, 1, 1}};
+    BT_SAMPLE_ATTRS(out, linear, {variant >= 3 ? BT_ACTIVATION_GELU : BT_ACTIVATION_NONE});
     return variant < 5;
 }
 
 bt_status bt_linear(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *bias,
                     bt_tensor *residual, bt_activation activation, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.linear = {activation}};
+    const bt_linear_attrs attrs = {activation};
     bt_tensor *in[] = {x, w, bias, residual};
     return bt_op_apply(context, BT_OP_LINEAR, &attrs, in, 4, out);
 }
 
 // ---- matmul -------------------------------------------------------------------------------------
 
+static const bt_attr_field matmul_fields[] = {BT_ATTR(bt_matmul_attrs, trans_a, BOOL),
+                                              BT_ATTR(bt_matmul_attrs, trans_b, BOOL)};
+const bt_op_attrs bt_attrs_matmul = BT_OP_ATTRS(bt_matmul_attrs, matmul_fields);
+
 bt_status bt_op_matmul_infer(bt_op_call *call)
 {
     const bt_tensor *a = call->in[0];
     const bt_tensor *b = call->in[1];
-    bool ta = call->attrs.matmul.trans_a;
-    bool tb = call->attrs.matmul.trans_b;
+    bool ta = BT_ATTRS(call, matmul)->trans_a;
+    bool tb = BT_ATTRS(call, matmul)->trans_b;
     BT_TRY(bt_op_expect_float(call, 0));
     BT_TRY(bt_op_expect_float(call, 1));
     int rank = a->shape.rank;
@@ -368,8 +374,8 @@ bt_status bt_op_matmul_forward(bt_context *context, bt_op_call *call)
         call->saved[0] = call->in[1]->requires_grad ? bt_tensor_retain(call->in[0]) : NULL;
         call->saved[1] = call->in[0]->requires_grad ? bt_tensor_retain(call->in[1]) : NULL;
     }
-    return launch_matmul(context, call->in[0], call->attrs.matmul.trans_a, call->in[1],
-                         call->attrs.matmul.trans_b, call->out[0], false);
+    return launch_matmul(context, call->in[0], BT_ATTRS(call, matmul)->trans_a, call->in[1],
+                         BT_ATTRS(call, matmul)->trans_b, call->out[0], false);
 }
 
 // d = op(a) op(b): d op(a) = dy op(b)^T and d op(b) = op(a)^T dy, transposed where op transposes.
@@ -378,8 +384,8 @@ bt_status bt_op_matmul_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *dy = call->dout[0];
     bt_tensor *a = call->saved[0];
     bt_tensor *b = call->saved[1];
-    bool ta = call->attrs->matmul.trans_a;
-    bool tb = call->attrs->matmul.trans_b;
+    bool ta = BT_ATTRS(call, matmul)->trans_a;
+    bool tb = BT_ATTRS(call, matmul)->trans_b;
     bt_tensor *target = NULL;
     if (call->din[0].wanted) {
         bool accumulate = call->din[0].accumulate;
@@ -405,15 +411,15 @@ bool bt_op_matmul_sample(int variant, bt_op_sample *out)
                                  {BT_F64, tb ? BT_SHAPE(2, 4, 5) : BT_SHAPE(2, 5, 4)}},
                           .present = {true, true},
                           .low = {-1, -1},
-                          .high = {1, 1},
-                          .attrs.matmul = {ta, tb}};
+                          .high = {1, 1}};
+    BT_SAMPLE_ATTRS(out, matmul, {ta, tb});
     return variant < 4;
 }
 
 bt_status bt_matmul(bt_context *context, bt_tensor *a, bool trans_a, bt_tensor *b, bool trans_b,
                     bt_tensor **out)
 {
-    bt_op_attrs attrs = {.matmul = {trans_a, trans_b}};
+    const bt_matmul_attrs attrs = {trans_a, trans_b};
     bt_tensor *in[] = {a, b};
     return bt_op_apply(context, BT_OP_MATMUL, &attrs, in, 2, out);
 }

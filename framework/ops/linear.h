@@ -5,7 +5,15 @@
 #ifndef BT_OPS_LINEAR_H
 #define BT_OPS_LINEAR_H
 
-#include "framework/ops/op.h"
+#include "framework/ops/ops.h"
+
+typedef struct bt_linear_attrs {
+    bt_activation activation;
+} bt_linear_attrs;
+
+typedef struct bt_matmul_attrs {
+    bool trans_a, trans_b;
+} bt_matmul_attrs;
 
 // Checks weight and bias (which may be missing) against an x of `shape` and of input x's type;
 // makes of `shape` that of y. The error names inputs `x` and `weight`.

@@ -11,6 +11,16 @@
 #include "framework/ops/linear.h"
 #include "framework/ops/ops.h"
 
+typedef struct bt_linear_cross_entropy_attrs {
+    int32_t ignore;
+    int64_t chunk_rows; // whose logits exist at a time; 0: bt_linear_cross_entropy_rows
+} bt_linear_cross_entropy_attrs;
+static const bt_attr_field linear_cross_entropy_fields[] = {
+    BT_ATTR(bt_linear_cross_entropy_attrs, ignore, I32),
+    BT_ATTR(bt_linear_cross_entropy_attrs, chunk_rows, I64)};
+const bt_op_attrs bt_attrs_linear_cross_entropy =
+    BT_OP_ATTRS(bt_linear_cross_entropy_attrs, linear_cross_entropy_fields);
+
 // inputs x [.., in], w [vocab, in], targets [rows]; outputs mean (scalar), bad_row [1]
 // saved  dx, dw (f32 where w is bf16), each where its input requires a gradient
 enum { X, W, TARGETS };
@@ -59,9 +69,9 @@ bt_status bt_op_linear_cross_entropy_infer(bt_op_call *call)
         bt_tensor_count(call->in[TARGETS]) * w->shape.size[1] != bt_tensor_count(x)) {
         return bt_op_mismatch(call, X, TARGETS);
     }
-    if (call->attrs.linear_cross_entropy.chunk_rows < 0) {
+    if (BT_ATTRS(call, linear_cross_entropy)->chunk_rows < 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT, "chunks of %lld rows, allowed from 1 (0: any)",
-                        (long long)call->attrs.linear_cross_entropy.chunk_rows);
+                        (long long)BT_ATTRS(call, linear_cross_entropy)->chunk_rows);
     }
     call->out_spec[MEAN] = (bt_op_spec){bt_loss_dtype(x->dtype), BT_SCALAR};
     call->out_spec[BAD_ROW] = (bt_op_spec){BT_I64, BT_SHAPE(1)};
@@ -96,9 +106,9 @@ static bt_status head_init(bt_context *context, bt_op_call *call, head *h)
     *h = (head){.x = call->in[X], .w = call->in[W], .targets = call->in[TARGETS]};
     h->rows = bt_tensor_count(h->targets);
     h->vocab = h->w->shape.size[0];
-    h->ignore = call->attrs.linear_cross_entropy.ignore;
+    h->ignore = BT_ATTRS(call, linear_cross_entropy)->ignore;
     h->loss_dtype = call->out_spec[MEAN].dtype;
-    h->chunk = call->attrs.linear_cross_entropy.chunk_rows;
+    h->chunk = BT_ATTRS(call, linear_cross_entropy)->chunk_rows;
     if (h->chunk == 0) {
         h->chunk = bt_linear_cross_entropy_rows(context->device, h->vocab, h->w->shape.size[1],
                                                 h->x->dtype);
@@ -246,8 +256,9 @@ bool bt_op_linear_cross_entropy_sample(int variant, bt_op_sample *out)
         .in = {{BT_F64, BT_SHAPE(2, 3, 4)}, {BT_F64, BT_SHAPE(5, 4)}, {BT_I32, BT_SHAPE(6)}},
         .present = {true, true, true},
         .low = {-1, -1, 0},
-        .high = {1, 1, 5},
-        .attrs.linear_cross_entropy = {variants[variant].ignore, variants[variant].chunk_rows}};
+        .high = {1, 1, 5}};
+    BT_SAMPLE_ATTRS(out, linear_cross_entropy,
+                    {variants[variant].ignore, variants[variant].chunk_rows});
     return true;
 }
 
@@ -255,7 +266,7 @@ bt_status bt_linear_cross_entropy(bt_context *context, bt_tensor *x, bt_tensor *
                                   bt_tensor *targets, int32_t ignore, int64_t chunk_rows,
                                   bt_tensor **out, bt_tensor **bad_row)
 {
-    bt_op_attrs attrs = {.linear_cross_entropy = {ignore, chunk_rows}};
+    const bt_linear_cross_entropy_attrs attrs = {ignore, chunk_rows};
     bt_tensor *in[] = {x, w, targets};
     bt_tensor *outputs[2];
     bt_status status = bt_op_apply(context, BT_OP_LINEAR_CROSS_ENTROPY, &attrs, in, 3, outputs);

@@ -1,9 +1,15 @@
 // framework/ops/loss.c - cross-entropy of logits against integer targets
+#include "framework/ops/loss.h"
 #include "framework/dist/group.h"
 #include "framework/ops/linear.h"
-#include "framework/ops/ops.h"
 #include "framework/ops/shard.h"
 #include "framework/ops/weight_grads.h"
+
+static const bt_attr_field cross_entropy_fields[] = {
+    BT_ATTR(bt_cross_entropy_attrs, ignore, I32), BT_ATTR(bt_cross_entropy_attrs, in_place, BOOL),
+    BT_ATTR(bt_cross_entropy_attrs, group, POINTER), BT_ATTR(bt_cross_entropy_attrs, vocab, I64)};
+const bt_op_attrs bt_attrs_cross_entropy =
+    BT_OP_ATTRS(bt_cross_entropy_attrs, cross_entropy_fields);
 
 // inputs logits [rows, vocab], targets [rows]; outputs mean (scalar), bad_row [1]
 // saved  logits, targets, lse [rows], inv_count [1]
@@ -18,14 +24,14 @@ bt_status bt_op_cross_entropy_infer(bt_op_call *call)
     if (logits->shape.rank != 2 || bt_tensor_count(call->in[1]) != logits->shape.size[0]) {
         return bt_op_mismatch(call, 0, 1);
     }
-    const bt_group *group = call->attrs.cross_entropy.group;
+    const bt_group *group = BT_ATTRS(call, cross_entropy)->group;
     int64_t first = 0;
-    if (group && logits->shape.size[1] != bt_shard_rows(call->attrs.cross_entropy.vocab,
+    if (group && logits->shape.size[1] != bt_shard_rows(BT_ATTRS(call, cross_entropy)->vocab,
                                                         group->size, group->rank, &first)) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "%lld columns of logits on rank %d of %d; expected its part of %lld",
                         (long long)logits->shape.size[1], group->rank, group->size,
-                        (long long)call->attrs.cross_entropy.vocab);
+                        (long long)BT_ATTRS(call, cross_entropy)->vocab);
     }
     call->out_spec[0] = (bt_op_spec){bt_loss_dtype(logits->dtype), BT_SCALAR};
     call->out_spec[1] = (bt_op_spec){BT_I64, BT_SHAPE(1)};
@@ -38,7 +44,7 @@ bt_status bt_op_cross_entropy_forward(bt_context *context, bt_op_call *call)
     int64_t rows = logits->shape.size[0];
     bt_dtype dtype = bt_loss_dtype(logits->dtype);
     bt_tensor *loss = NULL;
-    if (call->attrs.cross_entropy.group) {
+    if (BT_ATTRS(call, cross_entropy)->group) {
         return bt_cross_entropy_shard_forward(context, call);
     }
     BT_TRY(bt_tensor_create(context, dtype, BT_SHAPE(rows), "loss rows", &loss));
@@ -60,7 +66,7 @@ bt_status bt_op_cross_entropy_forward(bt_context *context, bt_op_call *call)
                                       .rows = rows,
                                       .vocab = logits->shape.size[1],
                                       .logits_stride = logits->shape.size[1],
-                                      .ignore = call->attrs.cross_entropy.ignore,
+                                      .ignore = BT_ATTRS(call, cross_entropy)->ignore,
                                       .dtype = logits->dtype};
         status = bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY, logits->dtype, &args);
     }
@@ -75,24 +81,25 @@ bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call
 {
     bt_tensor *logits = call->saved[0];
     bt_tensor *dlogits = NULL;
-    const bool is_shard = call->attrs->cross_entropy.group != NULL;
-    if (call->attrs->cross_entropy.in_place) { // logits that another product may still have to read
+    const bool is_shard = BT_ATTRS(call, cross_entropy)->group != NULL;
+    if (BT_ATTRS(call, cross_entropy)
+            ->in_place) { // logits that another product may still have to read
         BT_TRY(bt_weight_grads_run(context, 1, BT_OK));
         call->din[0].tensor = bt_tensor_retain(logits);
     }
     BT_TRY(bt_grad_target(context, call, 0, &dlogits));
-    bt_cross_entropy_backward_args args = {.logits = bt_tensor_data(logits),
-                                           .targets = bt_tensor_data(call->saved[1]),
-                                           .lse = bt_tensor_data(call->saved[2]),
-                                           .inv_count = bt_tensor_data(call->saved[3]),
-                                           .dmean = bt_tensor_data(call->dout[0]),
-                                           .dlogits = bt_tensor_data(dlogits),
-                                           .rows = logits->shape.size[0],
-                                           .vocab = logits->shape.size[1],
-                                           .logits_stride = logits->shape.size[1],
-                                           .ignore = is_shard ? BT_SHARD_IGNORED
-                                                              : call->attrs->cross_entropy.ignore,
-                                           .dtype = logits->dtype};
+    bt_cross_entropy_backward_args args = {
+        .logits = bt_tensor_data(logits),
+        .targets = bt_tensor_data(call->saved[1]),
+        .lse = bt_tensor_data(call->saved[2]),
+        .inv_count = bt_tensor_data(call->saved[3]),
+        .dmean = bt_tensor_data(call->dout[0]),
+        .dlogits = bt_tensor_data(dlogits),
+        .rows = logits->shape.size[0],
+        .vocab = logits->shape.size[1],
+        .logits_stride = logits->shape.size[1],
+        .ignore = is_shard ? BT_SHARD_IGNORED : BT_ATTRS(call, cross_entropy)->ignore,
+        .dtype = logits->dtype};
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY_BACKWARD, logits->dtype, &args);
 }
 
@@ -102,15 +109,15 @@ bool bt_op_cross_entropy_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(6, 5)}, {BT_I32, BT_SHAPE(6)}},
                           .present = {true, true},
                           .low = {-3, 0},
-                          .high = {3, 5},
-                          .attrs.cross_entropy = {.ignore = variant == 0 ? -100 : 2}};
+                          .high = {3, 5}};
+    BT_SAMPLE_ATTRS(out, cross_entropy, {.ignore = variant == 0 ? -100 : 2});
     return variant < 2;
 }
 
 bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
                            int32_t ignore, bool in_place, bt_tensor **out, bt_tensor **bad_row)
 {
-    bt_op_attrs attrs = {.cross_entropy = {.ignore = ignore, .in_place = in_place}};
+    const bt_cross_entropy_attrs attrs = {.ignore = ignore, .in_place = in_place};
     bt_tensor *in[] = {logits, targets};
     bt_tensor *outputs[2];
     bt_status status = bt_op_apply(context, BT_OP_CROSS_ENTROPY, &attrs, in, 2, outputs);

@@ -1,18 +1,29 @@
 // framework/ops/op.c - the table of ops, and one call of an op
 #include "framework/ops/op.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "framework/ops/anomaly.h"
 
 static const bt_op rows[] = {
 #define TWICE(name) bt_op_##name##_recorded
 #define ONCE(name)  NULL
-#define BT_OP(id, name, inputs, optional, outputs, accumulates, flexible, wide, view, times)       \
+#define ROLES(...)                                                                                 \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define COUNT(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
+#define BT_OP(id, name, attributes, inputs, optional, outputs, accumulates, flexible, wide, view,  \
+              times)                                                                               \
     {#name,                                                                                        \
-     inputs,                                                                                       \
+     &bt_attrs_##attributes,                                                                       \
+     ROLES inputs,                                                                                 \
+     ROLES outputs,                                                                                \
+     COUNT inputs,                                                                                 \
      optional,                                                                                     \
-     outputs,                                                                                      \
+     COUNT outputs,                                                                                \
      accumulates,                                                                                  \
      flexible,                                                                                     \
      wide,                                                                                         \
@@ -26,6 +37,8 @@ static const bt_op rows[] = {
 #undef BT_OP
 #undef TWICE
 #undef ONCE
+#undef ROLES
+#undef COUNT
 };
 
 const bt_op *bt_op_row(bt_op_id id) { return &rows[id]; }
@@ -39,7 +52,8 @@ static bt_status check_inputs(const bt_op_call *call)
     }
     for (int i = 0; i < call->in_count; ++i) {
         if (!call->in[i] && !(op->optional >> i & 1U)) {
-            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: input %d is missing", op->name, i);
+            return bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: input %d (%s) is missing", op->name, i,
+                            op->in_role[i]);
         }
     }
     return BT_OK;
@@ -105,11 +119,11 @@ bt_status bt_op_run(bt_context *context, bt_op_call *call)
     return status;
 }
 
-bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs,
-                      bt_tensor *const *in, int in_count, bt_tensor **out)
+bt_status bt_op_apply(bt_context *context, bt_op_id id, const void *attrs, bt_tensor *const *in,
+                      int in_count, bt_tensor **out)
 {
     bt_op_call call = {
-        .op = &rows[id], .attrs = *attrs, .in_count = in_count, .out_count = rows[id].out_count};
+        .op = &rows[id], .attrs = attrs, .in_count = in_count, .out_count = rows[id].out_count};
     for (int i = 0; i < in_count && i < BT_OP_MAX_INPUTS; ++i) {
         call.in[i] = in[i];
     }
@@ -163,6 +177,12 @@ bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward *call, int 
         bt_grad_pass(call, i, from);
     }
     return bt_grad_target(context, call, i, out);
+}
+
+void bt_op_sample_attrs(bt_op_sample *sample, const void *attrs, size_t size_bytes)
+{
+    assert(size_bytes <= sizeof sample->attrs);
+    memcpy(sample->attrs, attrs, size_bytes);
 }
 
 void bt_grad_decline(bt_grad *grad)

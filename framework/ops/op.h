@@ -13,106 +13,15 @@
 #ifndef BT_OPS_OP_H
 #define BT_OPS_OP_H
 
+#include <stdalign.h>
+
+#include "framework/ops/attrs.h"
 #include "framework/ops/captures.h"
 #include "framework/tensor/tensor.h"
 
 enum { BT_OP_MAX_INPUTS = 6, BT_OP_MAX_OUTPUTS = 2, BT_OP_MAX_SAVED = 6 };
 
-typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activation;
-
-// What bt_recompute runs: makes one output from its inputs, by recorded ops. Called once without
-// recording and once more, in the backward, with it: it must do the same both times.
-typedef bt_status (*bt_recompute_body)(bt_context *context, const void *self, bt_tensor *const *in,
-                                       int in_count, bt_tensor **out);
-
-// Which keys a query sees, as in kernels.h's bt_attention_shape, and dropout of probabilities.
-typedef struct bt_attention_options {
-    int64_t heads;    // of queries
-    int64_t kv_heads; // of keys and values: each serves heads / kv_heads heads; 0: heads
-    bool causal;
-    int64_t window;  // 0: none
-    int64_t q_first; // position of query 0 among the keys
-    double dropout;  // rate, [0, 1)
-    uint64_t seed, stream;
-} bt_attention_options;
-
-// Heads of tensors that lie side by side, all dealt out by the same groups: {3, {H, G, G}, G} for
-// queries, keys and values of H and G heads.
-enum { BT_HEAD_PARTS = 3 };
-typedef struct bt_head_layout {
-    int parts;
-    int64_t heads[BT_HEAD_PARTS], groups; // each a multiple of groups
-} bt_head_layout;
-
-// What a call is parametrised with besides its tensors; the op selects the member.
-typedef union bt_op_attrs {
-    struct {
-        bt_unary function;
-        double alpha;
-    } unary;
-    struct {
-        bt_binary function;
-    } binary;
-    struct {
-        int axis;
-    } sum;
-    struct {
-        double epsilon;
-    } layernorm;
-    struct {
-        bt_activation activation;
-    } linear;
-    struct {
-        bool trans_a, trans_b;
-    } matmul;
-    bt_attention_options attention;
-    struct {
-        struct bt_group *group; // borrowed; NULL: one rank
-        bt_head_layout layout;
-    } head_exchange;
-    struct {
-        const struct bt_ring *ring; // borrowed, outlives the backward
-        int64_t tokens;             // of a sequence, on all ranks
-        bt_attention_options options;
-    } ring_attention;
-    struct {
-        int32_t ignore;
-        bool in_place;          // the backward overwrites the logits with their gradient
-        struct bt_group *group; // over which the vocabulary is dealt out (shard.h); NULL: it is not
-        int64_t vocab;          // of all ranks, with a group
-    } cross_entropy;
-    struct {
-        int32_t ignore;
-        int64_t chunk_rows; // whose logits exist at a time; 0: bt_linear_cross_entropy_rows
-    } linear_cross_entropy;
-    struct {
-        double rate;
-        uint64_t seed, stream;
-    } dropout;
-    struct {
-        bt_dtype dtype;
-    } cast;
-    struct {
-        bt_shape shape; // reshape, expand: the result's
-    } view;
-    struct {
-        int axis[BT_MAX_RANK]; // result axis i is input axis axis[i]
-    } permute;
-    struct {
-        int axis;
-        int64_t start, length;
-    } narrow;
-    struct {
-        struct bt_group *group; // borrowed, outlives the backward; NULL: one rank
-        int axis;               // along which the ranks' parts lie
-        bool in_place;          // the result may take over the operand's memory
-    } collective;
-    struct {
-        bt_recompute_body body;
-        const void *self; // borrowed, outlives the backward
-        int in_count;
-    } recompute;
-} bt_op_attrs;
+enum { BT_OP_ATTRS_BYTES = 96 }; // of the largest struct of attributes, at least
 
 typedef struct bt_op_spec {
     bt_dtype dtype;
@@ -122,7 +31,7 @@ typedef struct bt_op_spec {
 // One call, forward.
 typedef struct bt_op_call {
     const struct bt_op *op;
-    bt_op_attrs attrs;
+    const void *attrs; // borrowed, of the row's attrs; BT_ATTRS
     int in_count;
     bt_tensor *in[BT_OP_MAX_INPUTS]; // borrowed; an optional one may be NULL
     int out_count;
@@ -158,7 +67,7 @@ typedef struct bt_grad {
 // One call, backward.
 typedef struct bt_op_backward {
     const struct bt_op *op;
-    const bt_op_attrs *attrs;
+    const void *attrs; // as in bt_op_call
     int in_count;
     bt_op_spec in_spec[BT_OP_MAX_INPUTS];
     bt_tensor *saved[BT_OP_MAX_SAVED]; // borrowed; one that is set to NULL is the op's from then on
@@ -167,6 +76,9 @@ typedef struct bt_op_backward {
     bt_grad din[BT_OP_MAX_INPUTS];
 } bt_op_backward;
 
+// The attributes of a call or backward whose row names bt_attrs_<name>.
+#define BT_ATTRS(call, name) ((const bt_##name##_attrs *)(call)->attrs)
+
 // A test case of an op: operands to draw at random, attributes.
 typedef struct bt_op_sample {
     int in_count;
@@ -174,11 +86,18 @@ typedef struct bt_op_sample {
     bool present[BT_OP_MAX_INPUTS];
     double low[BT_OP_MAX_INPUTS], high[BT_OP_MAX_INPUTS]; // domain
     const int32_t *integers[BT_OP_MAX_INPUTS]; // of an i32 input: its values; NULL: drawn
-    bt_op_attrs attrs;
+    alignas(max_align_t) unsigned char attrs[BT_OP_ATTRS_BYTES];
 } bt_op_sample;
+
+// Writes a test case's attributes: BT_SAMPLE_ATTRS(out, layernorm, {1e-5}).
+#define BT_SAMPLE_ATTRS(sample, name, ...)                                                         \
+    bt_op_sample_attrs(sample, &(const bt_##name##_attrs)__VA_ARGS__, sizeof(bt_##name##_attrs))
+void bt_op_sample_attrs(bt_op_sample *sample, const void *attrs, size_t size_bytes);
 
 typedef struct bt_op {
     const char *name;
+    const bt_op_attrs *attrs;
+    const char *in_role[BT_OP_MAX_INPUTS], *out_role[BT_OP_MAX_OUTPUTS]; // "x", "gamma"
     int in_count;
     unsigned optional; // bit i: input i may be NULL
     int out_count;
@@ -210,8 +129,9 @@ const bt_op *bt_op_row(bt_op_id id);
 // Infers, allocates and runs, and records nothing. The caller owns call->out and call->saved, also
 // when this fails.
 BT_CHECKED bt_status bt_op_run(bt_context *context, bt_op_call *call);
-// Infers, allocates, runs, records. out[] of the row's out_count; the caller owns each.
-BT_CHECKED bt_status bt_op_apply(bt_context *context, bt_op_id id, const bt_op_attrs *attrs,
+// Infers, allocates, runs, records. attrs: of the row's struct, NULL where that has none. out[] of
+// the row's out_count; the caller owns each.
+BT_CHECKED bt_status bt_op_apply(bt_context *context, bt_op_id id, const void *attrs,
                                  bt_tensor *const *in, int in_count, bt_tensor **out);
 
 // ---- for ops ------------------------------------------------------------------------------------
@@ -239,8 +159,9 @@ bt_status bt_op_mismatch(const bt_op_call *call, int a, int b);
 // BT_OK when input i is contiguous and of a floating-point type.
 BT_CHECKED bt_status bt_op_expect_float(const bt_op_call *call, int i);
 
-// The functions that rows name.
-#define BT_OP(id, name, ...)                                                                       \
+// The functions and attributes that rows name.
+#define BT_OP(id, name, attributes, ...)                                                           \
+    extern const bt_op_attrs bt_attrs_##attributes;                                                \
     bt_status bt_op_##name##_infer(bt_op_call *call);                                              \
     bt_status bt_op_##name##_forward(bt_context *context, bt_op_call *call);                       \
     bt_status bt_op_##name##_backward(bt_context *context, bt_op_backward *call);                  \

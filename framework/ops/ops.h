@@ -10,6 +10,35 @@
 
 #include "framework/ops/op.h"
 
+struct bt_group; // dist/group.h
+struct bt_ring;  // ring.h
+
+typedef enum bt_activation { BT_ACTIVATION_NONE, BT_ACTIVATION_GELU } bt_activation;
+
+// What bt_recompute runs: makes one output from its inputs, by recorded ops. Called once without
+// recording and once more, in the backward, with it: it must do the same both times.
+typedef bt_status (*bt_recompute_body)(bt_context *context, const void *self, bt_tensor *const *in,
+                                       int in_count, bt_tensor **out);
+
+// Which keys a query sees, as in kernels.h's bt_attention_shape, and dropout of probabilities.
+typedef struct bt_attention_options {
+    int64_t heads;    // of queries
+    int64_t kv_heads; // of keys and values: each serves heads / kv_heads heads; 0: heads
+    bool causal;
+    int64_t window;  // 0: none
+    int64_t q_first; // position of query 0 among the keys
+    double dropout;  // rate, [0, 1)
+    uint64_t seed, stream;
+} bt_attention_options;
+
+// Heads of tensors that lie side by side, all dealt out by the same groups: {3, {H, G, G}, G} for
+// queries, keys and values of H and G heads.
+enum { BT_HEAD_PARTS = 3 };
+typedef struct bt_head_layout {
+    int parts;
+    int64_t heads[BT_HEAD_PARTS], groups; // each a multiple of groups
+} bt_head_layout;
+
 // ---- elementwise --------------------------------------------------------------------------------
 BT_CHECKED bt_status bt_unary_op(bt_context *context, bt_unary function, double alpha, bt_tensor *x,
                                  bt_tensor **out);

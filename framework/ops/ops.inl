@@ -1,33 +1,41 @@
 // framework/ops/ops.inl - every op, a row each. Include after defining
-//   BT_OP(ID, name, inputs, optional mask, outputs, accumulates mask, flexible mask, wide mask,
-//         makes outputs, differentiable TWICE or ONCE)
-// Row functions are bt_op_<name>_infer, _forward, _backward, _sample, of those that say TWICE also
-// _recorded; masks are bt_op's (op.h).
-BT_OP(UNARY, unary, 1, 0, 1, 0x1, 0, 0, false, TWICE)
-BT_OP(BINARY, binary, 2, 0, 1, 0, 0x3, 0, false, TWICE)
-BT_OP(SUM, sum, 1, 0, 1, 0, 0x1, 0, false, TWICE)
-BT_OP(SOFTMAX, softmax, 1, 0, 1, 0, 0, 0, false, TWICE)
-BT_OP(LAYERNORM, layernorm, 3, 0x4, 1, 0x7, 0, 0x6, false, TWICE)
-BT_OP(ADD_LAYERNORM, add_layernorm, 4, 0x4, 2, 0x6, 0, 0x6, false, TWICE)
-BT_OP(LINEAR, linear, 4, 0xC, 1, 0x7, 0x7, 0, false, TWICE)
-BT_OP(FEED_FORWARD, feed_forward, 6, 0x34, 1, 0x1F, 0x1F, 0, false, ONCE)
-BT_OP(MATMUL, matmul, 2, 0, 1, 0x3, 0x3, 0, false, TWICE)
-BT_OP(EMBEDDING, embedding, 3, 0x4, 2, 0x6, 0, 0x6, false, ONCE)
-BT_OP(ATTENTION, attention, 4, 0xE, 1, 0, 0, 0, false, ONCE)
-BT_OP(SHARE_HEADS, share_heads, 1, 0, 1, 0, 0, 0, false, ONCE)
-BT_OP(SHARE_TOKENS, share_tokens, 1, 0, 1, 0, 0, 0, false, ONCE)
-BT_OP(RING_ATTENTION, ring_attention, 1, 0, 1, 0, 0, 0, false, ONCE)
-BT_OP(CROSS_ENTROPY, cross_entropy, 2, 0, 2, 0, 0, 0, false, ONCE)
-BT_OP(LINEAR_CROSS_ENTROPY, linear_cross_entropy, 3, 0, 2, 0x3, 0, 0x2, false, ONCE)
-BT_OP(DROPOUT, dropout, 1, 0, 1, 0x1, 0, 0, false, TWICE)
-BT_OP(CAST, cast, 1, 0, 1, 0, 0x1, 0, false, TWICE)
-BT_OP(CONTIGUOUS, contiguous, 1, 0, 1, 0, 0, 0, false, TWICE)
-BT_OP(RESHAPE, reshape, 1, 0, 1, 0, 0, 0, true, TWICE)
-BT_OP(PERMUTE, permute, 1, 0, 1, 0, 0x1, 0, true, TWICE)
-BT_OP(NARROW, narrow, 1, 0, 1, 0, 0x1, 0, true, ONCE)
-BT_OP(EXPAND, expand, 1, 0, 1, 0, 0x1, 0, true, TWICE)
-BT_OP(ALL_REDUCE, all_reduce, 1, 0, 1, 0, 0, 0, true, ONCE)
-BT_OP(REPLICATE, replicate, 1, 0, 1, 0, 0, 0, true, ONCE)
-BT_OP(ALL_GATHER, all_gather, 1, 0, 1, 0, 0, 0, false, ONCE)
-BT_OP(REDUCE_SCATTER, reduce_scatter, 1, 0, 1, 0, 0, 0, false, ONCE)
-BT_OP(RECOMPUTE, recompute, 6, 0x3E, 1, 0, 0x3F, 0, true, ONCE)
+//   BT_OP(ID, name, attributes, roles of inputs, optional mask, roles of outputs, accumulates mask,
+//         flexible mask, wide mask, makes outputs, differentiable TWICE or ONCE)
+// attributes: the table bt_attrs_<attributes>, in the op's source (attrs.h). Row functions are
+// bt_op_<name>_infer, _forward, _backward, _sample, of those that say TWICE also _recorded; masks
+// are bt_op's (op.h).
+BT_OP(UNARY, unary, unary, ("x"), 0, ("y"), 0x1, 0, 0, false, TWICE)
+BT_OP(BINARY, binary, binary, ("a", "b"), 0, ("y"), 0, 0x3, 0, false, TWICE)
+BT_OP(SUM, sum, sum, ("x"), 0, ("y"), 0, 0x1, 0, false, TWICE)
+BT_OP(SOFTMAX, softmax, none, ("x"), 0, ("y"), 0, 0, 0, false, TWICE)
+BT_OP(LAYERNORM, layernorm, layernorm, ("x", "gamma", "beta"), 0x4, ("y"), 0x7, 0, 0x6, false,
+      TWICE)
+BT_OP(ADD_LAYERNORM, add_layernorm, layernorm, ("x", "gamma", "beta", "residual"), 0x4,
+      ("y", "sum"), 0x6, 0, 0x6, false, TWICE)
+BT_OP(LINEAR, linear, linear, ("x", "w", "bias", "residual"), 0xC, ("y"), 0x7, 0x7, 0, false, TWICE)
+BT_OP(FEED_FORWARD, feed_forward, none, ("x", "w", "b", "v", "c", "residual"), 0x34, ("y"), 0x1F,
+      0x1F, 0, false, ONCE)
+BT_OP(MATMUL, matmul, matmul, ("a", "b"), 0, ("y"), 0x3, 0x3, 0, false, TWICE)
+BT_OP(EMBEDDING, embedding, none, ("ids", "table", "position"), 0x4, ("y", "bad_row"), 0x6, 0, 0x6,
+      false, ONCE)
+BT_OP(ATTENTION, attention, attention, ("q", "k", "v", "starts"), 0xE, ("y"), 0, 0, 0, false, ONCE)
+BT_OP(SHARE_HEADS, share_heads, head_exchange, ("x"), 0, ("y"), 0, 0, 0, false, ONCE)
+BT_OP(SHARE_TOKENS, share_tokens, head_exchange, ("x"), 0, ("y"), 0, 0, 0, false, ONCE)
+BT_OP(RING_ATTENTION, ring_attention, ring_attention, ("qkv"), 0, ("y"), 0, 0, 0, false, ONCE)
+BT_OP(CROSS_ENTROPY, cross_entropy, cross_entropy, ("logits", "targets"), 0, ("loss", "bad_row"), 0,
+      0, 0, false, ONCE)
+BT_OP(LINEAR_CROSS_ENTROPY, linear_cross_entropy, linear_cross_entropy, ("x", "w", "targets"), 0,
+      ("loss", "bad_row"), 0x3, 0, 0x2, false, ONCE)
+BT_OP(DROPOUT, dropout, dropout, ("x"), 0, ("y"), 0x1, 0, 0, false, TWICE)
+BT_OP(CAST, cast, cast, ("x"), 0, ("y"), 0, 0x1, 0, false, TWICE)
+BT_OP(CONTIGUOUS, contiguous, none, ("x"), 0, ("y"), 0, 0, 0, false, TWICE)
+BT_OP(RESHAPE, reshape, view, ("x"), 0, ("y"), 0, 0, 0, true, TWICE)
+BT_OP(PERMUTE, permute, permute, ("x"), 0, ("y"), 0, 0x1, 0, true, TWICE)
+BT_OP(NARROW, narrow, narrow, ("x"), 0, ("y"), 0, 0x1, 0, true, ONCE)
+BT_OP(EXPAND, expand, view, ("x"), 0, ("y"), 0, 0x1, 0, true, TWICE)
+BT_OP(ALL_REDUCE, all_reduce, collective, ("x"), 0, ("y"), 0, 0, 0, true, ONCE)
+BT_OP(REPLICATE, replicate, collective, ("x"), 0, ("y"), 0, 0, 0, true, ONCE)
+BT_OP(ALL_GATHER, all_gather, collective, ("x"), 0, ("y"), 0, 0, 0, false, ONCE)
+BT_OP(REDUCE_SCATTER, reduce_scatter, collective, ("x"), 0, ("y"), 0, 0, 0, false, ONCE)
+BT_OP(RECOMPUTE, recompute, recompute, ("a", "b", "c", "d", "e", "f"), 0x3E, ("y"), 0, 0x3F, 0,
+      true, ONCE)

@@ -1,5 +1,7 @@
 // framework/ops/recorded_elementwise.c - gradients of elementwise ops and views by recorded ops
+#include "framework/ops/elementwise.h"
 #include "framework/ops/expression.h"
+#include "framework/ops/view.h"
 
 // f'(x) of the functions whose slope is not a constant; of RELU without a gradient of its own.
 static bt_tensor *sigmoid_slope(bt_expression *e, bt_tensor *x)
@@ -98,7 +100,7 @@ bt_status bt_op_unary_recorded(bt_context *context, bt_op_backward *call)
         [BT_UNARY_SQUARE] = square_slope};
     static const slope_of divisors[BT_UNARY_COUNT] = {
         [BT_UNARY_LOG] = log_divisor, [BT_UNARY_SQRT] = sqrt_divisor};
-    const bt_unary function = call->attrs->unary.function;
+    const bt_unary function = BT_ATTRS(call, unary)->function;
     bt_expression e = {.context = context};
     bt_tensor *dx = call->dout[0], *x = call->saved[0];
     if (factors[function]) {
@@ -106,7 +108,7 @@ bt_status bt_op_unary_recorded(bt_context *context, bt_op_backward *call)
     } else if (divisors[function]) {
         dx = bt_expression_binary(&e, BT_BINARY_DIV, dx, divisors[function](&e, x));
     } else if (function != BT_UNARY_SHIFT) { // NEGATE and SCALE are linear
-        dx = bt_expression_unary(&e, function, call->attrs->unary.alpha, dx);
+        dx = bt_expression_unary(&e, function, BT_ATTRS(call, unary)->alpha, dx);
     }
     bt_expression_give(&e, call, 0, dx);
     return bt_expression_finish(&e);
@@ -116,7 +118,7 @@ bt_status bt_op_unary_recorded(bt_context *context, bt_op_backward *call)
 static bt_tensor *binary_side(bt_expression *e, const bt_op_backward *call, int side)
 {
     bt_tensor *dy = call->dout[0], *a = call->saved[0], *b = call->saved[1];
-    switch (call->attrs->binary.function) {
+    switch (BT_ATTRS(call, binary)->function) {
     case BT_BINARY_ADD:
         return dy;
     case BT_BINARY_SUB:
@@ -155,9 +157,9 @@ bt_status bt_op_dropout_recorded(bt_context *context, bt_op_backward *call)
 {
     bt_expression e = {.context = context};
     bt_expression_give(&e, call, 0,
-                       bt_expression_dropout(&e, call->dout[0], call->attrs->dropout.rate,
-                                             call->attrs->dropout.seed,
-                                             call->attrs->dropout.stream));
+                       bt_expression_dropout(&e, call->dout[0], BT_ATTRS(call, dropout)->rate,
+                                             BT_ATTRS(call, dropout)->seed,
+                                             BT_ATTRS(call, dropout)->stream));
     return bt_expression_finish(&e);
 }
 
@@ -186,7 +188,7 @@ bt_status bt_op_permute_recorded(bt_context *context, bt_op_backward *call)
     bt_expression e = {.context = context};
     int back[BT_MAX_RANK] = {0};
     for (int i = 0; i < call->in_spec[0].shape.rank; ++i) {
-        back[call->attrs->permute.axis[i]] = i;
+        back[BT_ATTRS(call, permute)->axis[i]] = i;
     }
     bt_expression_give(&e, call, 0, bt_expression_permute(&e, call->dout[0], back));
     return bt_expression_finish(&e);

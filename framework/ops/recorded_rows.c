@@ -1,11 +1,14 @@
 // framework/ops/recorded_rows.c - gradients of sums, norms and products by recorded ops
 #include "framework/ops/expression.h"
+#include "framework/ops/layernorm.h"
+#include "framework/ops/linear.h"
+#include "framework/ops/reduce.h"
 
 bt_status bt_op_sum_recorded(bt_context *context, bt_op_backward *call)
 {
     bt_expression e = {.context = context};
     bt_shape shape = call->in_spec[0].shape;
-    shape.size[call->attrs->sum.axis] = 1;
+    shape.size[BT_ATTRS(call, sum)->axis] = 1;
     bt_tensor *dx = bt_expression_reshape(&e, call->dout[0], shape);
     bt_expression_give(&e, call, 0, bt_expression_expand(&e, dx, call->in_spec[0].shape));
     return bt_expression_finish(&e);
@@ -35,7 +38,7 @@ static bt_tensor *norm_backward(bt_expression *e, bt_op_backward *call)
         bt_expression_mean_last(e, bt_expression_unary(e, BT_UNARY_SQUARE, 0, centred));
     bt_tensor *deviation = bt_expression_unary(
         e, BT_UNARY_SQRT, 0,
-        bt_expression_unary(e, BT_UNARY_SHIFT, call->attrs->layernorm.epsilon, variance));
+        bt_expression_unary(e, BT_UNARY_SHIFT, BT_ATTRS(call, layernorm)->epsilon, variance));
     bt_tensor *normed = bt_expression_binary(e, BT_BINARY_DIV, centred, deviation);
     if (call->din[GAMMA].wanted) {
         bt_tensor *product = bt_expression_binary(e, BT_BINARY_MUL, dy, normed);
@@ -93,7 +96,7 @@ static bt_shape flat_shape(const bt_tensor *x)
 bt_status bt_op_linear_recorded(bt_context *context, bt_op_backward *call)
 {
     enum { X, W, BIAS, RESIDUAL };
-    if (call->attrs->linear.activation != BT_ACTIVATION_NONE) {
+    if (BT_ATTRS(call, linear)->activation != BT_ACTIVATION_NONE) {
         return bt_error(BT_STATUS_UNSUPPORTED, "linear with GELU is not twice differentiable");
     }
     bt_expression e = {.context = context};
@@ -120,7 +123,7 @@ bt_status bt_op_matmul_recorded(bt_context *context, bt_op_backward *call)
 {
     bt_expression e = {.context = context};
     bt_tensor *dy = call->dout[0], *a = call->saved[0], *b = call->saved[1];
-    const bool ta = call->attrs->matmul.trans_a, tb = call->attrs->matmul.trans_b;
+    const bool ta = BT_ATTRS(call, matmul)->trans_a, tb = BT_ATTRS(call, matmul)->trans_b;
     if (call->din[0].wanted) {
         bt_expression_give(&e, call, 0,
                            ta ? bt_expression_matmul(&e, b, tb, dy, true)

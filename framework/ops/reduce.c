@@ -1,5 +1,5 @@
 // framework/ops/reduce.c - sums over an axis, softmax
-#include "framework/ops/ops.h"
+#include "framework/ops/reduce.h"
 
 // y = x summed over its axes begin to end - 1, as if x had `shape`.
 static bt_status launch_sum(bt_context *context, const bt_tensor *x, const bt_shape *shape,
@@ -82,10 +82,13 @@ bt_status bt_sum_to_shape(bt_context *context, bt_tensor *grad, const bt_op_spec
 
 // ---- sum ----------------------------------------------------------------------------------------
 
+static const bt_attr_field sum_fields[] = {BT_ATTR(bt_sum_attrs, axis, INT)};
+const bt_op_attrs bt_attrs_sum = BT_OP_ATTRS(bt_sum_attrs, sum_fields);
+
 bt_status bt_op_sum_infer(bt_op_call *call)
 {
     const bt_tensor *x = call->in[0];
-    int axis = call->attrs.sum.axis;
+    int axis = BT_ATTRS(call, sum)->axis;
     BT_TRY(bt_op_expect_float(call, 0));
     if (axis < 0 || axis >= x->shape.rank) {
         char text[BT_SHAPE_TEXT_BYTES];
@@ -102,7 +105,7 @@ bt_status bt_op_sum_infer(bt_op_call *call)
 
 bt_status bt_op_sum_forward(bt_context *context, bt_op_call *call)
 {
-    const int axis = call->attrs.sum.axis;
+    const int axis = BT_ATTRS(call, sum)->axis;
     return launch_sum(context, call->in[0], &call->in[0]->shape, axis, axis + 1, call->out[0]);
 }
 
@@ -113,7 +116,7 @@ bt_status bt_op_sum_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *expanded = NULL;
     bt_tensor *dx = NULL;
     int64_t stride[BT_MAX_RANK];
-    int axis = call->attrs->sum.axis;
+    int axis = BT_ATTRS(call, sum)->axis;
     for (int i = 0; i < shape->rank; ++i) {
         stride[i] = i == axis ? 0 : dy->stride[i < axis ? i : i - 1];
     }
@@ -130,14 +133,14 @@ bool bt_op_sum_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(4, 5, 3)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.sum = {variant}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, sum, {variant});
     return variant < 3;
 }
 
 bt_status bt_sum(bt_context *context, bt_tensor *x, int axis, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.sum = {axis < 0 ? axis + x->shape.rank : axis}};
+    const bt_sum_attrs attrs = {axis < 0 ? axis + x->shape.rank : axis};
     return bt_op_apply(context, BT_OP_SUM, &attrs, &x, 1, out);
 }
 
@@ -235,6 +238,5 @@ bool bt_op_softmax_sample(int variant, bt_op_sample *out)
 
 bt_status bt_softmax(bt_context *context, bt_tensor *x, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.sum = {0}};
-    return bt_op_apply(context, BT_OP_SOFTMAX, &attrs, &x, 1, out);
+    return bt_op_apply(context, BT_OP_SOFTMAX, NULL, &x, 1, out);
 }

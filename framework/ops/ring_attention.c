@@ -14,10 +14,24 @@
 #include "framework/ops/ops.h"
 #include "framework/ops/ring_job.h"
 
+static const bt_attr_field ring_attention_fields[] = {
+    BT_ATTR(bt_ring_attention_attrs, ring, POINTER),
+    BT_ATTR(bt_ring_attention_attrs, tokens, I64),
+    BT_ATTR(bt_ring_attention_attrs, options.heads, I64),
+    BT_ATTR(bt_ring_attention_attrs, options.kv_heads, I64),
+    BT_ATTR(bt_ring_attention_attrs, options.causal, BOOL),
+    BT_ATTR(bt_ring_attention_attrs, options.window, I64),
+    BT_ATTR(bt_ring_attention_attrs, options.q_first, I64),
+    BT_ATTR(bt_ring_attention_attrs, options.dropout, REAL),
+    BT_ATTR(bt_ring_attention_attrs, options.seed, U64),
+    BT_ATTR(bt_ring_attention_attrs, options.stream, U64)};
+const bt_op_attrs bt_attrs_ring_attention =
+    BT_OP_ATTRS(bt_ring_attention_attrs, ring_attention_fields);
+
 static bt_status expect_ring(const bt_op_call *call, const bt_tensor *qkv)
 {
-    const bt_ring *ring = call->attrs.ring_attention.ring;
-    const int64_t tokens = call->attrs.ring_attention.tokens;
+    const bt_ring *ring = BT_ATTRS(call, ring_attention)->ring;
+    const int64_t tokens = BT_ATTRS(call, ring_attention)->tokens;
     if (!ring || ring->size < 1 || ring->rank < 0 || ring->rank >= ring->size || tokens < 0) {
         return bt_error(BT_STATUS_INVALID_ARGUMENT,
                         "attention over ranks needs a ring and a sequence of 0 tokens or more");
@@ -35,7 +49,7 @@ static bt_status expect_ring(const bt_op_call *call, const bt_tensor *qkv)
 bt_status bt_op_ring_attention_infer(bt_op_call *call)
 {
     const bt_tensor *qkv = call->in[0];
-    const bt_attention_options *with = &call->attrs.ring_attention.options;
+    const bt_attention_options *with = &BT_ATTRS(call, ring_attention)->options;
     const int64_t kv_heads = with->kv_heads ? with->kv_heads : with->heads;
     BT_TRY(bt_op_expect_float(call, 0));
     if (with->heads < 1 || kv_heads < 1 || with->heads > INT64_MAX / 3 || kv_heads > with->heads ||
@@ -100,7 +114,7 @@ bt_status bt_op_ring_attention_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *qkv = call->in[0], *y = call->out[0], *lse = NULL;
     bt_ring_job j;
-    bt_ring_job_fill(&j, context, &call->attrs, qkv);
+    bt_ring_job_fill(&j, context, call->attrs, qkv);
     BT_TRY(bt_tensor_create(context, j.dtype == BT_F64 ? BT_F64 : BT_F32,
                             BT_SHAPE(j.shape.batch, j.shape.heads, j.shape.q_tokens), "log-sum-exp",
                             &lse));
@@ -128,21 +142,20 @@ bool bt_op_ring_attention_sample(int variant, bt_op_sample *out)
     const int count = (int)(sizeof samples / sizeof samples[0]), at = variant < count ? variant : 0;
     const bt_attention_options *with = &samples[at].options;
     const int64_t heads = with->heads + 2 * (with->kv_heads ? with->kv_heads : with->heads);
-    *out = (bt_op_sample){
-        .in_count = 1,
-        .in = {{BT_F64,
-                BT_SHAPE(samples[at].batch, samples[at].tokens, heads * samples[at].head_dim)}},
-        .present = {true},
-        .low = {-1},
-        .high = {1},
-        .attrs.ring_attention = {.ring = &alone, .tokens = samples[at].tokens, .options = *with}};
+    *out = (bt_op_sample){.in_count = 1,
+                          .in = {{BT_F64, BT_SHAPE(samples[at].batch, samples[at].tokens,
+                                                   heads * samples[at].head_dim)}},
+                          .present = {true},
+                          .low = {-1},
+                          .high = {1}};
+    BT_SAMPLE_ATTRS(out, ring_attention,
+                    {.ring = &alone, .tokens = samples[at].tokens, .options = *with});
     return variant < count;
 }
 
 bt_status bt_ring_attention(bt_context *context, bt_tensor *qkv, const bt_ring *ring,
                             int64_t tokens, const bt_attention_options *options, bt_tensor **out)
 {
-    const bt_op_attrs attrs = {
-        .ring_attention = {.ring = ring, .tokens = tokens, .options = *options}};
+    const bt_ring_attention_attrs attrs = {.ring = ring, .tokens = tokens, .options = *options};
     return bt_op_apply(context, BT_OP_RING_ATTENTION, &attrs, &qkv, 1, out);
 }

@@ -97,14 +97,14 @@ bt_status bt_ring_allocate(int64_t count, size_t size_bytes, void *out)
     return BT_OK;
 }
 
-void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_op_attrs *attrs,
+void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attention_attrs *attrs,
                       const bt_tensor *qkv)
 {
-    const bt_attention_options *with = &attrs->ring_attention.options;
+    const bt_attention_options *with = &attrs->options;
     const int64_t kv_heads = with->kv_heads ? with->kv_heads : with->heads;
     const int64_t head_dim = qkv->shape.size[2] / (with->heads + 2 * kv_heads);
     *j = (bt_ring_job){.context = context,
-                       .ring = attrs->ring_attention.ring,
+                       .ring = attrs->ring,
                        .shape = {.batch = qkv->shape.size[0],
                                  .heads = with->heads,
                                  .kv_heads = kv_heads,
@@ -112,7 +112,7 @@ void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_op_attrs *at
                                  .head_dim = head_dim,
                                  .scale = 1.0 / sqrt((double)head_dim)},
                        // f32's fast kernels take as many keys as queries
-                       .mask = {.tokens = attrs->ring_attention.tokens,
+                       .mask = {.tokens = attrs->tokens,
                                 .window = with->window,
                                 .causal = with->causal,
                                 .square = qkv->dtype == BT_F32},

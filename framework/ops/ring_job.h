@@ -4,9 +4,15 @@
 #ifndef BT_OPS_RING_JOB_H
 #define BT_OPS_RING_JOB_H
 
-#include "framework/ops/op.h"
+#include "framework/ops/ops.h"
 #include "framework/ops/ring.h"
 #include "kernels/attention.h"
+
+typedef struct bt_ring_attention_attrs {
+    const bt_ring *ring; // borrowed, outlives the backward
+    int64_t tokens;      // of a sequence, on all ranks
+    bt_attention_options options;
+} bt_ring_attention_attrs;
 
 enum { BT_RING_SAVED_QKV, BT_RING_SAVED_Y, BT_RING_SAVED_LSE };
 
@@ -46,7 +52,7 @@ bt_attention_view bt_ring_keys(const bt_ring_job *j, const bt_tensor *qkv, const
                                int source, int part, const bt_ring_visit *visit);
 bt_attention_shape bt_ring_shape(const bt_ring_job *j, const bt_ring_visit *visit);
 
-void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_op_attrs *attrs,
+void bt_ring_job_fill(bt_ring_job *j, bt_context *context, const bt_ring_attention_attrs *attrs,
                       const bt_tensor *qkv);
 // Lists the visits and makes room for what they give. On failure bt_ring_job_close, too.
 BT_CHECKED bt_status bt_ring_job_open(bt_ring_job *j, bool backward);

@@ -10,7 +10,7 @@
 
 #include "framework/dist/group.h"
 #include "framework/ops/linear.h"
-#include "framework/ops/ops.h"
+#include "framework/ops/loss.h"
 
 int64_t bt_shard_rows(int64_t vocab, int ranks, int rank, int64_t *first)
 {
@@ -274,8 +274,8 @@ static void columns_release(columns *c)
 static bt_status find_columns(bt_context *context, const bt_op_call *call, const bt_group *group,
                               columns *c)
 {
-    const int64_t vocab = call->attrs.cross_entropy.vocab;
-    const int64_t ignore = call->attrs.cross_entropy.ignore;
+    const int64_t vocab = BT_ATTRS(call, cross_entropy)->vocab;
+    const int64_t ignore = BT_ATTRS(call, cross_entropy)->ignore;
     int64_t first = 0;
     const int64_t rows = bt_shard_rows(vocab, group->size, group->rank, &first);
     BT_TRY(bt_cast(context, call->in[1], BT_F32, &c->x));
@@ -351,8 +351,8 @@ static bt_status finish(bt_context *context, const bt_op_call *call, shard_loss 
                                              .inv_count = bt_tensor_data(call->saved[3]),
                                              .bad_row = bt_tensor_data(call->out[1]),
                                              .rows = s->rows,
-                                             .vocab = call->attrs.cross_entropy.vocab,
-                                             .ignore = call->attrs.cross_entropy.ignore,
+                                             .vocab = BT_ATTRS(call, cross_entropy)->vocab,
+                                             .ignore = BT_ATTRS(call, cross_entropy)->ignore,
                                              .dtype = s->dtype};
     BT_TRY(bt_context_launch(context, BT_KERNEL_BINARY, s->dtype, &sum));
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY_MEAN, s->dtype, &mean);
@@ -361,7 +361,7 @@ static bt_status finish(bt_context *context, const bt_op_call *call, shard_loss 
 bt_status bt_cross_entropy_shard_forward(bt_context *context, bt_op_call *call)
 {
     bt_tensor *logits = call->in[0];
-    shard_loss s = {.group = call->attrs.cross_entropy.group,
+    shard_loss s = {.group = BT_ATTRS(call, cross_entropy)->group,
                     .dtype = bt_loss_dtype(logits->dtype),
                     .rows = logits->shape.size[0]};
     bt_status status = BT_OK;
@@ -373,7 +373,8 @@ bt_status bt_cross_entropy_shard_forward(bt_context *context, bt_op_call *call)
     BT_TRY_GOTO(launch_rows(context, &s, s.table, s.owner, s.rest, call->saved[2]), done);
     BT_TRY_GOTO(finish(context, call, &s), done);
     if (context->anomaly) {
-        status = bt_check_ids(context, call->in[1], call->attrs.cross_entropy.vocab, call->out[1]);
+        status =
+            bt_check_ids(context, call->in[1], BT_ATTRS(call, cross_entropy)->vocab, call->out[1]);
     }
 done:
     release(&s);
@@ -384,7 +385,7 @@ bt_status bt_cross_entropy_shard(bt_context *context, struct bt_group *group, bt
                                  int64_t vocab, bt_tensor *targets, int32_t ignore, bool in_place,
                                  bt_tensor **out)
 {
-    const bt_op_attrs attrs = {.cross_entropy = {ignore, in_place, group, vocab}};
+    const bt_cross_entropy_attrs attrs = {ignore, in_place, group, vocab};
     bt_tensor *in[] = {logits, targets};
     bt_tensor *outputs[2];
     if (!group || group->size == 1) {

@@ -2,13 +2,19 @@
 // expand
 //
 // A view's backward undoes it on the gradient; gradients stay contiguous, so permute copies.
-#include "framework/ops/ops.h"
+#include "framework/ops/view.h"
 
 // ---- cast, contiguous ---------------------------------------------------------------------------
 
+typedef struct bt_cast_attrs {
+    bt_dtype dtype;
+} bt_cast_attrs;
+static const bt_attr_field cast_fields[] = {BT_ATTR(bt_cast_attrs, dtype, DTYPE)};
+const bt_op_attrs bt_attrs_cast = BT_OP_ATTRS(bt_cast_attrs, cast_fields);
+
 bt_status bt_op_cast_infer(bt_op_call *call)
 {
-    call->out_spec[0] = (bt_op_spec){call->attrs.cast.dtype, call->in[0]->shape};
+    call->out_spec[0] = (bt_op_spec){BT_ATTRS(call, cast)->dtype, call->in[0]->shape};
     return BT_OK;
 }
 
@@ -30,14 +36,14 @@ bool bt_op_cast_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(4, 3)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.cast = {BT_F64}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, cast, {BT_F64});
     return variant < 1;
 }
 
 bt_status bt_cast(bt_context *context, bt_tensor *x, bt_dtype dtype, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.cast = {dtype}};
+    const bt_cast_attrs attrs = {dtype};
     return bt_op_apply(context, BT_OP_CAST, &attrs, &x, 1, out);
 }
 
@@ -71,16 +77,22 @@ bool bt_op_contiguous_sample(int variant, bt_op_sample *out)
 
 bt_status bt_contiguous(bt_context *context, bt_tensor *x, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.view = {BT_SCALAR}};
-    return bt_op_apply(context, BT_OP_CONTIGUOUS, &attrs, &x, 1, out);
+    return bt_op_apply(context, BT_OP_CONTIGUOUS, NULL, &x, 1, out);
 }
 
 // ---- reshape ------------------------------------------------------------------------------------
 
+// Of reshape and expand.
+typedef struct bt_view_attrs {
+    bt_shape shape; // the result's
+} bt_view_attrs;
+static const bt_attr_field view_fields[] = {BT_ATTR(bt_view_attrs, shape, SHAPE)};
+const bt_op_attrs bt_attrs_view = BT_OP_ATTRS(bt_view_attrs, view_fields);
+
 bt_status bt_op_reshape_infer(bt_op_call *call)
 {
     const bt_tensor *x = call->in[0];
-    const bt_shape *shape = &call->attrs.view.shape;
+    const bt_shape *shape = &BT_ATTRS(call, view)->shape;
     BT_TRY(bt_tensor_expect(x, x->dtype, "input 0"));
     BT_TRY(bt_shape_check(shape, "result"));
     if (bt_shape_count(shape) != bt_tensor_count(x)) {
@@ -97,8 +109,8 @@ bt_status bt_op_reshape_forward(bt_context *context, bt_op_call *call)
 {
     (void)context;
     int64_t stride[BT_MAX_RANK];
-    bt_shape_strides(&call->attrs.view.shape, stride);
-    return bt_tensor_view(call->in[0], call->attrs.view.shape, stride, 0, &call->out[0]);
+    bt_shape_strides(&BT_ATTRS(call, view)->shape, stride);
+    return bt_tensor_view(call->in[0], BT_ATTRS(call, view)->shape, stride, 0, &call->out[0]);
 }
 
 bt_status bt_op_reshape_backward(bt_context *context, bt_op_backward *call)
@@ -115,18 +127,21 @@ bool bt_op_reshape_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(4, 3)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.view = {BT_SHAPE(2, 3, 2)}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, view, {BT_SHAPE(2, 3, 2)});
     return variant < 1;
 }
 
 bt_status bt_reshape(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.view = {shape}};
+    const bt_view_attrs attrs = {shape};
     return bt_op_apply(context, BT_OP_RESHAPE, &attrs, &x, 1, out);
 }
 
 // ---- permute ------------------------------------------------------------------------------------
+
+static const bt_attr_field permute_fields[] = {BT_ATTR(bt_permute_attrs, axis, INT)};
+const bt_op_attrs bt_attrs_permute = BT_OP_ATTRS(bt_permute_attrs, permute_fields);
 
 bt_status bt_op_permute_infer(bt_op_call *call)
 {
@@ -134,7 +149,7 @@ bt_status bt_op_permute_infer(bt_op_call *call)
     unsigned seen = 0;
     bt_shape shape = {.rank = x->shape.rank};
     for (int i = 0; i < shape.rank; ++i) {
-        int axis = call->attrs.permute.axis[i];
+        int axis = BT_ATTRS(call, permute)->axis[i];
         if (axis < 0 || axis >= shape.rank || (seen >> axis & 1U)) {
             return bt_error(BT_STATUS_INVALID_ARGUMENT,
                             "axis %d at place %d: the axes must be a permutation of 0 to %d", axis,
@@ -153,7 +168,7 @@ bt_status bt_op_permute_forward(bt_context *context, bt_op_call *call)
     bt_tensor *x = call->in[0];
     int64_t stride[BT_MAX_RANK];
     for (int i = 0; i < x->shape.rank; ++i) {
-        stride[i] = x->stride[call->attrs.permute.axis[i]];
+        stride[i] = x->stride[BT_ATTRS(call, permute)->axis[i]];
     }
     return bt_tensor_view(x, call->out_spec[0].shape, stride, 0, &call->out[0]);
 }
@@ -165,7 +180,7 @@ bt_status bt_op_permute_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *dx = NULL;
     int64_t stride[BT_MAX_RANK];
     for (int i = 0; i < dy->shape.rank; ++i) {
-        stride[call->attrs->permute.axis[i]] = dy->stride[i];
+        stride[BT_ATTRS(call, permute)->axis[i]] = dy->stride[i];
     }
     BT_TRY(bt_grad_target(context, call, 0, &dx));
     BT_TRY(bt_tensor_view(dy, call->in_spec[0].shape, stride, 0, &view));
@@ -180,16 +195,16 @@ bool bt_op_permute_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(4, 3, 2)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.permute = {{2, 0, 1}}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, permute, {{2, 0, 1}});
     return variant < 1;
 }
 
 bt_status bt_permute(bt_context *context, bt_tensor *x, const int *axes, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.permute = {{0}}};
+    bt_permute_attrs attrs = {{0}};
     for (int i = 0; i < x->shape.rank; ++i) {
-        attrs.permute.axis[i] = axes[i];
+        attrs.axis[i] = axes[i];
     }
     return bt_op_apply(context, BT_OP_PERMUTE, &attrs, &x, 1, out);
 }
@@ -211,12 +226,21 @@ bt_status bt_transpose(bt_context *context, bt_tensor *x, int axis, int with, bt
 
 // ---- narrow -------------------------------------------------------------------------------------
 
+typedef struct bt_narrow_attrs {
+    int axis;
+    int64_t start, length;
+} bt_narrow_attrs;
+static const bt_attr_field narrow_fields[] = {BT_ATTR(bt_narrow_attrs, axis, INT),
+                                              BT_ATTR(bt_narrow_attrs, start, I64),
+                                              BT_ATTR(bt_narrow_attrs, length, I64)};
+const bt_op_attrs bt_attrs_narrow = BT_OP_ATTRS(bt_narrow_attrs, narrow_fields);
+
 bt_status bt_op_narrow_infer(bt_op_call *call)
 {
     const bt_tensor *x = call->in[0];
-    int axis = call->attrs.narrow.axis;
-    int64_t start = call->attrs.narrow.start;
-    int64_t length = call->attrs.narrow.length;
+    int axis = BT_ATTRS(call, narrow)->axis;
+    int64_t start = BT_ATTRS(call, narrow)->start;
+    int64_t length = BT_ATTRS(call, narrow)->length;
     if (axis < 0 || axis >= x->shape.rank || start < 0 || length < 0 ||
         start > x->shape.size[axis] - length) {
         char text[BT_SHAPE_TEXT_BYTES];
@@ -232,7 +256,7 @@ bt_status bt_op_narrow_forward(bt_context *context, bt_op_call *call)
 {
     (void)context;
     bt_tensor *x = call->in[0];
-    int64_t offset = call->attrs.narrow.start * x->stride[call->attrs.narrow.axis];
+    int64_t offset = BT_ATTRS(call, narrow)->start * x->stride[BT_ATTRS(call, narrow)->axis];
     return bt_tensor_view(x, call->out_spec[0].shape, x->stride, offset, &call->out[0]);
 }
 
@@ -241,7 +265,8 @@ bt_status bt_op_narrow_backward(bt_context *context, bt_op_backward *call)
     bt_grad *din = &call->din[0];
     bt_tensor *slice = NULL;
     BT_TRY(bt_tensor_zeros(context, din->spec.dtype, din->spec.shape, "gradient", &din->tensor));
-    int64_t offset = call->attrs->narrow.start * din->tensor->stride[call->attrs->narrow.axis];
+    int64_t offset =
+        BT_ATTRS(call, narrow)->start * din->tensor->stride[BT_ATTRS(call, narrow)->axis];
     BT_TRY(bt_tensor_view(din->tensor, call->dout[0]->shape, din->tensor->stride, offset, &slice));
     bt_status status = bt_tensor_copy(context, call->dout[0], slice);
     bt_tensor_release(slice);
@@ -254,15 +279,15 @@ bool bt_op_narrow_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(4, 5, 2)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.narrow = {1, 2, variant == 0 ? 3 : 1}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, narrow, {1, 2, variant == 0 ? 3 : 1});
     return variant < 2;
 }
 
 bt_status bt_narrow(bt_context *context, bt_tensor *x, int axis, int64_t start, int64_t length,
                     bt_tensor **out)
 {
-    bt_op_attrs attrs = {.narrow = {axis, start, length}};
+    const bt_narrow_attrs attrs = {axis, start, length};
     return bt_op_apply(context, BT_OP_NARROW, &attrs, &x, 1, out);
 }
 
@@ -271,7 +296,7 @@ bt_status bt_narrow(bt_context *context, bt_tensor *x, int axis, int64_t start, 
 bt_status bt_op_expand_infer(bt_op_call *call)
 {
     const bt_tensor *x = call->in[0];
-    const bt_shape *shape = &call->attrs.view.shape;
+    const bt_shape *shape = &BT_ATTRS(call, view)->shape;
     int lacking = shape->rank - x->shape.rank;
     BT_TRY(bt_shape_check(shape, "result"));
     for (int i = 0; i < x->shape.rank; ++i) {
@@ -290,7 +315,7 @@ bt_status bt_op_expand_infer(bt_op_call *call)
 bt_status bt_op_expand_forward(bt_context *context, bt_op_call *call)
 {
     (void)context;
-    const bt_shape *shape = &call->attrs.view.shape;
+    const bt_shape *shape = &BT_ATTRS(call, view)->shape;
     int64_t stride[BT_MAX_RANK];
     bt_broadcast_strides(call->in[0], shape, stride);
     return bt_tensor_view(call->in[0], *shape, stride, 0, &call->out[0]);
@@ -307,14 +332,14 @@ bool bt_op_expand_sample(int variant, bt_op_sample *out)
                           .in = {{BT_F64, BT_SHAPE(3, 1)}},
                           .present = {true},
                           .low = {-2},
-                          .high = {2},
-                          .attrs.view = {BT_SHAPE(2, 3, 4)}};
+                          .high = {2}};
+    BT_SAMPLE_ATTRS(out, view, {BT_SHAPE(2, 3, 4)});
     return variant < 1;
 }
 
 bt_status bt_expand(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out)
 {
-    bt_op_attrs attrs = {.view = {shape}};
+    const bt_view_attrs attrs = {shape};
     return bt_op_apply(context, BT_OP_EXPAND, &attrs, &x, 1, out);
 }
 

@@ -226,6 +226,7 @@ static void anomaly_mode_names_op_range_and_tensor(void **state)
                  train(&plan, &once, &s));
     expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", "in step/forward/block/attention/linear");
     expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", "output 0, [");
+    expect(&s, 0, 2, BT_TRAIN_FAULT_ANOMALY, "stop", "attributes: activation ");
     const faulty_plan late = {FAULTY_NAN, BT_KERNEL_GEMM, at + each / 2 - 1, at + each / 2 - 1};
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "made the first gradient that is not finite: 1 of ",
                  train(&plan, &late, &s));

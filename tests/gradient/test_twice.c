@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framework/ops/linear.h"
 #include "tests/support/fixture.h"
 #include "tests/support/test.h"
 
@@ -243,7 +244,9 @@ static void rows_have_right_second_gradients(void **state)
         const bt_op *op = bt_op_row((bt_op_id)id);
         bt_op_sample sample;
         for (int variant = 0; op->sample(variant, &sample); ++variant) {
-            const bool activates = id == BT_OP_LINEAR && sample.attrs.linear.activation;
+            const bool activates =
+                id == BT_OP_LINEAR &&
+                ((const bt_linear_attrs *)(const void *)sample.attrs)->activation;
             probe p;
             open_probe(&p, (bt_op_id)id, &sample);
             for (p.trained = 1; p.trained < 1U << sample.in_count; ++p.trained) {

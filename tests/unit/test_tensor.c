@@ -271,6 +271,8 @@ static void anomaly_mode_names_the_op(void **state)
     ASSERT_OK(bt_scale(&f.context, root, 2, &y));
     ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, "backward of unary made the first gradient",
                  bt_backward(&f.context, y, NULL));
+    assert_non_null(strstr(bt_error_message(), "of input 0 (x)"));
+    assert_non_null(strstr(bt_error_message(), "; attributes: function sqrt, alpha 0"));
     bt_tensor_release(x);
     bt_tensor_release(root);
     bt_tensor_release(y);

@@ -1,0 +1,11 @@
+// framework/ops/layernorm.h - attributes of layer normalisation, also behind a residual sum
+#ifndef BT_OPS_LAYERNORM_H
+#define BT_OPS_LAYERNORM_H
+
+#include "framework/ops/ops.h"
+
+typedef struct bt_layernorm_attrs {
+    double epsilon;
+} bt_layernorm_attrs;
+
+#endif
