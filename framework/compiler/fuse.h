@@ -19,7 +19,7 @@ typedef struct bt_fuse_options {
     unsigned kinds;       // bit k: groups of bt_fused_kind k may be made; 0: all
     int64_t launch_bytes; // what a launch costs, in bytes that memory moves meanwhile; 0: 1 MiB
     bool any_order;       // sums in the type, in an order that the emitter chooses; quotients by a
-                          // value per row within 1.5 ulp, where its inverse is a normal number
+                          // value per row within 1.5 ulp where they are normal numbers
     bool rematerialize;   // cheap values are made again where they are read (form.h)
     bool rows_alone;      // softmax and LayerNorm, good kernels of their own, join nothing
     bool dynamic_rows;    // groups whose code serves any number of rows

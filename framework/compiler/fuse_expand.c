@@ -3,6 +3,7 @@
 //
 // Types and orders are those of kernels/cpu/*.inl: sums in double by 32 lanes, some of them over
 // parts in the type; so a group's bits are the calls'.
+#include <math.h>
 #include <string.h>
 
 #include "framework/compiler/fuse_build.h"
@@ -107,7 +108,30 @@ static void slope(bt_fuse_build *b, const bt_dag_node *node)
     bt_fuse_define(b, node, THIRD, domain, dx);
 }
 
-// One division a row in place of one an element, where a bound is enough: 1.5 ulp.
+// a <= limit ? 1 : 0; 1 for a NaN.
+static int at_most(bt_fuse_build *b, int a, int limit)
+{
+    return binary(b, BT_FUSED_EQUAL, binary(b, BT_FUSED_MAX, a, limit), limit);
+}
+
+// A power of two by which y is multiplied so that neither the product nor its inverse leaves the
+// normal numbers: 1 for most y.
+static int scale_of_divisor(bt_fuse_build *b, int y)
+{
+    const bt_dtype dtype = b->why ? BT_F32 : b->group->code[y].dtype;
+    const int exponent = dtype == BT_F64 ? 512 : 64;
+    const int small = constant(b, dtype, ldexp(1, -exponent));
+    const int large = constant(b, dtype, ldexp(1, exponent));
+    const int size = binary(b, BT_FUSED_MAX, y, unary(b, BT_UNARY_NEGATE, 0, y));
+    const int is_small = at_most(b, size, small), is_fine = at_most(b, size, large);
+    const int one = constant(b, dtype, 1);
+    const int falling =
+        b->why ? -1 : bt_fused_ternary(&b->builder, BT_FUSED_SELECT, is_fine, one, small);
+    return b->why ? -1 : bt_fused_ternary(&b->builder, BT_FUSED_SELECT, is_small, large, falling);
+}
+
+// One division a row in place of one an element, where a bound is enough: 1.5 ulp of a normal
+// result. (x (1 / (y s))) s: 1 / y itself may be infinite, or subnormal.
 static int quotient(bt_fuse_build *b, int x, int y)
 {
     const bt_fused *g = b->group;
@@ -115,8 +139,9 @@ static int quotient(bt_fuse_build *b, int x, int y)
     if (!b->any_order || (extent != BT_FUSED_PER_ROW && extent != BT_FUSED_SCALAR)) {
         return binary(b, BT_FUSED_DIV, x, y);
     }
-    const int one = constant(b, g->code[y].dtype, 1);
-    return binary(b, BT_FUSED_MUL, x, binary(b, BT_FUSED_DIV, one, y));
+    const int one = constant(b, g->code[y].dtype, 1), scale = scale_of_divisor(b, y);
+    const int inverse = binary(b, BT_FUSED_DIV, one, binary(b, BT_FUSED_MUL, y, scale));
+    return binary(b, BT_FUSED_MUL, binary(b, BT_FUSED_MUL, x, inverse), scale);
 }
 
 static void two(bt_fuse_build *b, const bt_dag_node *node)

@@ -391,6 +391,18 @@ class Case:
         out = self.put([7.0] * self.rows, False)
         return [a, ids, out], [(out, False, expected)]
 
+    def quotient(self, a, x, rows, y):
+        """Divisors whose inverse is infinite, subnormal or neither."""
+        sizes = [(2.0**-130, 1), (-(2.0**-149), 8), (2.0**127, 0.125), (3.0, 1)]
+        divisors = [sizes[r % len(sizes)][0] for r in range(self.rows)]
+        factors = [d * sizes[r % len(sizes)][1] for r, d in enumerate(divisors)]
+        given = [f32(v * factor) for row, factor in zip(rows, factors) for v in row]
+        expected = [v / divisors[i // self.cols] for i, v in enumerate(given)]
+        out = self.put(y, self.half)
+        return [self.put(given, self.half), self.put(divisors, False), out], [
+            (out, self.half, expected)
+        ]
+
     def column(self, a, x, rows, y):
         weight = self.rounded([1 + 0.01 * (c % 17) for c in range(self.cols)])
         expected = [[v * w for v, w in zip(row, weight)] for row in rows]
@@ -417,7 +429,7 @@ class Case:
             scale = scales[0] if scales else max(abs(want) for want in expected)
             for got, want in zip(self.get(place, half), expected):
                 error = abs(got - want) / scale / (2**-8 if half else 2**-20)
-                worst = worst if error <= worst else error  # NaN becomes the worst
+                worst = worst if error <= worst or worst != worst else error  # NaN stays
         return worst
 
     def run(self, folder):

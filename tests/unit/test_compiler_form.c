@@ -1,5 +1,6 @@
 // tests/unit/test_compiler_form.c - passes that prepare a graph for groups: cheap values made
 // again, products that turn halves as views
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "framework/compiler/form.h"
 #include "framework/compiler/half_turn.h"
 #include "framework/compiler/rematerialize.h"
+#include "tests/support/fixture.h"
 #include "tests/support/random_dag.h"
 #include "tests/support/test.h"
 
@@ -383,6 +385,58 @@ static void quotients_by_a_value_per_row_are_products(void **state)
     }
 }
 
+// Of divisors whose inverse is infinite or subnormal too: 1.5 ulp, where the result is normal; also
+// zeros, infinities and NaN.
+static void quotients_hold_their_bound(void **state)
+{
+    (void)state;
+    enum { DIVISORS = 14, EACH = 8 };
+    const float y[DIVISORS] = {0x1p-149F,  0x1.8p-140F, 0x1p-128F,  0x1.9p-127F, 0x1p-126F,
+                               0x1.2p-70F, 0x1.1p0F,    -0x1.3p64F, 0x1.4p90F,   0x1.7p126F,
+                               0x1.9p127F, 0.0F,        INFINITY,   NAN};
+    const int64_t shape[] = {DIVISORS, EACH}, dense[] = {EACH, 1}, per_row[] = {1, 0};
+    bt_dag g = {0};
+    bt_fused group;
+    const char *why = NULL;
+    float x[DIVISORS * EACH], got[DIVISORS * EACH];
+    int given = 0, divisor = 0, made = 0;
+    const int node = 0;
+    fixture f;
+    fixture_open(&f, 0);
+    for (int i = 0; i < DIVISORS * EACH; ++i) { // results of all sizes, where the divisor has one
+        const float size = y[i / EACH] != 0 && isfinite(y[i / EACH]) ? y[i / EACH] : 1;
+        x[i] = ldexpf((1 + 0.07F * (float)(i % EACH)) * size, 20 * (i % EACH) - 60);
+    }
+    x[11 * EACH] = x[12 * EACH] = 0;
+    x[12 * EACH + 1] = INFINITY;
+    ASSERT_OK(bt_dag_input(&g, BT_F32, (int64_t)DIVISORS * EACH, "x", &given));
+    ASSERT_OK(bt_dag_input(&g, BT_F32, DIVISORS, "y", &divisor));
+    ASSERT_OK(bt_dag_binary(&g, BT_BINARY_DIV, 2, shape, given, dense, divisor, per_row, &made));
+    ASSERT_OK(bt_dag_output(&g, made));
+    bt_fused_of_nodes(&g, &(bt_fuse_options){.any_order = true}, &node, 1, &group, &why);
+    assert_null(why);
+    void *at[3] = {NULL};
+    assert_int_equal(group.operand_count, 3);
+    for (int i = 0; i < 3; ++i) {
+        const int value = group.operands[i].value;
+        at[i] = value == given ? (void *)x : value == divisor ? (void *)(uintptr_t)y : (void *)got;
+    }
+    ASSERT_OK(bt_fused_interpret(NULL, &f.context, &group, at));
+    for (int i = 0; i < DIVISORS * EACH; ++i) {
+        const double exact = (double)x[i] / (double)y[i / EACH];
+        const float rounded = x[i] / y[i / EACH];
+        const double error = fabs((double)got[i] - exact);
+        const double ulp = fmax(fabs(exact) * 0x1p-23, 0x1p-149);
+        const bool same = got[i] == rounded || (isnan(got[i]) && isnan(rounded));
+        if (!same && !(error <= 1.5 * ulp)) {
+            fail_msg("%a / %a: %a, expected %a", (double)x[i], (double)y[i / EACH], (double)got[i],
+                     exact);
+        }
+    }
+    bt_dag_release(&g);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +449,7 @@ int main(void)
         cmocka_unit_test(sums_become_epilogues),
         cmocka_unit_test(readers_of_one_value_join_within_a_phase),
         cmocka_unit_test(quotients_by_a_value_per_row_are_products),
+        cmocka_unit_test(quotients_hold_their_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "framework/base/file.h"
+#include "framework/compiler/fuse.h"
 #include "framework/compiler/lower.h"
 #include "tests/unit/compiled_group.h"
 
@@ -34,9 +35,32 @@ static const ptx_case cases[] = {
     {"rmsnorm", BT_BF16, 1024},
     {"cross_entropy", BT_F32, 1000},
     {"cross_entropy", BT_BF16, 1024},
+    {"quotient", BT_F32, 100},
     {"column", BT_F32, 100},
     {"column", BT_BF16, 768},
 };
+
+// Operands x, divisor [rows], y: y = x / divisor, as fuse writes it where a bound is enough.
+static bt_status group_quotient(int64_t rows, int64_t cols, bt_fused *group)
+{
+    const int64_t shape[] = {rows, cols}, dense[] = {cols, 1}, per_row[] = {1, 0};
+    const bt_fuse_options options = {.any_order = true};
+    const int node = 0;
+    const char *why = NULL;
+    bt_dag g = {0};
+    int x = 0, divisor = 0, y = 0;
+    bt_status status = bt_dag_input(&g, BT_F32, rows * cols, "x", &x);
+    status = status ? status : bt_dag_input(&g, BT_F32, rows, "divisor", &divisor);
+    status = status ? status
+                    : bt_dag_binary(&g, BT_BINARY_DIV, 2, shape, x, dense, divisor, per_row, &y);
+    status = status ? status : bt_dag_output(&g, y);
+    if (status == BT_OK) {
+        bt_fused_of_nodes(&g, &options, &node, 1, group, &why);
+        status = why ? bt_error(BT_STATUS_INTERNAL, "no group of a quotient: %s", why) : BT_OK;
+    }
+    bt_dag_release(&g);
+    return status;
+}
 
 static bt_fused group_of(const ptx_case *c, int64_t rows)
 {
@@ -65,7 +89,12 @@ static bt_status write_case(const char *folder, const bt_target *target, const p
     char path[4096], name[64];
     bt_emitted_cuda emitted;
     bt_code ptx = {0};
-    const bt_fused group = group_of(c, rows);
+    bt_fused group;
+    if (strcmp(c->kind, "quotient") == 0) {
+        BT_TRY(group_quotient(rows, c->cols, &group));
+    } else {
+        group = group_of(c, rows);
+    }
     const int64_t cols = group.shape[group.rank - 1], all = group.rank > 1 ? group.shape[0] : 1;
     (void)snprintf(name, sizeof name, "%s_%s_%lld", c->kind, bt_dtype_name(c->dtype),
                    (long long)cols);
