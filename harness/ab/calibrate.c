@@ -6,6 +6,7 @@
 
 #include "harness/gate/card.h"
 #include "harness/gate/gate.h"
+#include "harness/plan/plan.h"
 #include "harness/record/keep.h"
 #include "harness/stats/stats.h"
 #include "harness/stats/summary.h"
@@ -102,8 +103,8 @@ static bt_status fits(const gathering *self, const bt_store_run *other,
     if (*same || !others || strcmp(axes, others) != 0) {
         return BT_OK;
     }
-    BT_TRY(bt_gate_environment(env, item->name, axes, here));
-    BT_TRY(bt_gate_environment(&other->info.env, item->name, axes, there));
+    BT_TRY(bt_plan_environment(env, item->name, axes, here));
+    BT_TRY(bt_plan_environment(&other->info.env, item->name, axes, there));
     bt_gate_card(env, card);
     *same = strcmp(here, there) == 0 && bt_gate_same_card(env, card, &other->info.env);
     return BT_OK;
@@ -179,7 +180,7 @@ static void make_rule(const gathering *self, bt_calibrated_case *item)
     bt_gate_metric metric = item->training ? BT_GATE_STEP_TIME : BT_GATE_TIME;
     bt_gate_rule policy =
         bt_policy_rule(self->policy, item->name, metric, item->training, item->base_ns);
-    item->rule = bt_gate_decision_rule(self->policy, &policy, self->family);
+    item->rule = bt_gate_decision_rule(self->policy, policy.tolerance, self->family);
 }
 
 static bt_status judge(gathering *self, bt_calibrated_case *item)
@@ -287,7 +288,7 @@ static bt_status add_row(const bt_calibration_result *result, const bt_calibrate
         row->smallest = row->smallest_high = (double)NAN;
     }
     row->metric = bt_gate_metric_info(item->training ? BT_GATE_STEP_TIME : BT_GATE_TIME)->tag;
-    BT_TRY(bt_gate_environment(&result->run->info.env, item->name, axes_of(result->run, item),
+    BT_TRY(bt_plan_environment(&result->run->info.env, item->name, axes_of(result->run, item),
                                environment));
     bt_gate_card(&result->run->info.env, card);
     BT_TRY(bt_keep(arena, environment, &row->environment));

@@ -44,8 +44,6 @@ typedef struct bt_noise_rates {
     double smallest_high;    // 95 % upper bound
 } bt_noise_rates;
 
-// Pairs that a calibration of this rule needs.
-int64_t bt_noise_pairs_needed(const bt_decision_rule *rule);
 // What a rule does with the log ratios of pairs of equal builds, session by session.
 // Errors  OUT_OF_MEMORY
 BT_CHECKED bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *rule,

@@ -132,7 +132,8 @@ static void bound(const bt_decision_rule *rule, const blocks *of, bt_noise_rates
 
 // ---- all ---------------------------------------------------------------------------------------
 
-int64_t bt_noise_pairs_needed(const bt_decision_rule *rule)
+// Pairs that a calibration of this rule needs.
+static int64_t pairs_needed(const bt_decision_rule *rule)
 {
     int64_t last = last_look(rule);
     return last > BT_CALIBRATE_PAIRS_MIN ? last : BT_CALIBRATE_PAIRS_MIN;
@@ -169,7 +170,7 @@ bt_status bt_noise_rates_of(const bt_sessions *pairs, const bt_decision_rule *ru
 {
     const double nan = (double)NAN;
     replaying self;
-    *out = (bt_noise_rates){.needed = bt_noise_pairs_needed(rule),
+    *out = (bt_noise_rates){.needed = pairs_needed(rule),
                             .block_deviation = nan,
                             .false_alarm_rate = nan,
                             .false_alarm_high = nan,

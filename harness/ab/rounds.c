@@ -5,27 +5,22 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "harness/gate/rule.h"
 #include "harness/plan/kernel.h"
 #include "harness/stats/pairs.h"
 #include "harness/stats/stats.h"
 
 enum { BASE, CANDIDATE };
 
-static bt_decision_rule rule_of(const bt_policy *policy, double tolerance, int64_t family)
+int64_t bt_ab_rounds_first(const bt_policy *policy)
 {
-    bt_decision_rule rule = bt_decision_rule_of(tolerance, family);
-    rule.alpha = policy->false_alarm_rate;
-    rule.miss = policy->miss_rate;
-    bt_decision_rule_limit(&rule, policy->rounds);
-    return rule;
+    return bt_gate_decision_rule(policy, 0, 1).looks[0];
 }
-
-int64_t bt_ab_rounds_first(const bt_policy *policy) { return rule_of(policy, 0, 1).looks[0]; }
 
 // Pairs made up for in all: as many as the last look wants.
 static int64_t rounds_max_of(const bt_policy *policy)
 {
-    bt_decision_rule rule = rule_of(policy, 0, 1);
+    bt_decision_rule rule = bt_gate_decision_rule(policy, 0, 1);
     return 2 * rule.looks[rule.look_count - 1];
 }
 
@@ -87,7 +82,7 @@ static bt_status look(bt_ab_rounds *self, const bt_run_schedule *schedule, int64
     bt_gate_rule policy =
         bt_policy_rule(self->policy, bt_json_get(item, "name")->valuestring,
                        training ? BT_GATE_STEP_TIME : BT_GATE_TIME, training, base_ns);
-    bt_decision_rule rule = rule_of(self->policy, policy.tolerance, self->family);
+    bt_decision_rule rule = bt_gate_decision_rule(self->policy, policy.tolerance, self->family);
     double *base = self->logs + self->logs_max, *candidate = base + self->logs_max;
     int64_t lone = 0;
     bt_run_schedule_logs(schedule, case_index, BASE, base);

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "bt_build_info.h"
+#include "harness/record/record.h"
 
 static const bt_build build = {BT_BUILD_VERSION,  BT_BUILD_GIT_COMMIT, BT_BUILD_GIT_DIFF,
                                BT_BUILD_COMPILER, BT_BUILD_FLAGS,      BT_BUILD_TYPE,
@@ -17,28 +17,17 @@ static const char everything[] =
 
 const bt_build *bt_build_get(void) { return &build; }
 
-static void digest_text(const char *text, size_t size_bytes, char digest[33])
+void bt_build_digest(char digest[33])
 {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, size_bytes));
-    for (int i = 0; i < 16; ++i) {
-        (void)snprintf(digest + 2 * i, 3, "%02x", canonical.digest[i]);
-    }
+    bt_record_digest(everything, sizeof everything - 1, digest);
 }
-
-void bt_build_digest(char digest[33]) { digest_text(everything, sizeof everything - 1, digest); }
 
 bt_status bt_build_digest_of(const bt_build *of, char digest[33])
 {
     bt_str text = {0};
     bt_str_format(&text, "%s\n%s\n%s\n%s\n%s\n%s\n%s", of->version, of->git_commit, of->git_diff,
                   of->compiler, of->flags, of->type, of->cuda);
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        digest_text(bt_str_text(&text), text.length_bytes, digest);
-    }
-    bt_str_release(&text);
-    return status;
+    return bt_record_digest_str(&text, digest);
 }
 
 void bt_build_describe(bt_str *out)

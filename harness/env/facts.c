@@ -92,12 +92,7 @@ bt_status bt_facts_finish(bt_facts *facts)
             bt_str_format(&hard, "%s=%s\n", fact->key, fact->value);
         }
     }
-    bt_status status = bt_str_status(&hard);
-    if (status == BT_OK) {
-        bt_record_digest(bt_str_text(&hard), hard.length_bytes, facts->digest);
-    }
-    bt_str_release(&hard);
-    return status;
+    return bt_record_digest_str(&hard, facts->digest);
 }
 
 void bt_facts_release(bt_facts *facts)

@@ -7,7 +7,8 @@
 #include "framework/base/mem.h"
 #include "harness/suite/suite.h"
 
-bt_status bt_baseline_load(const char *path, bt_baseline *out)
+// Reads a file. Errors  IO, INVALID_ARGUMENT (no baseline)
+static bt_status load(const char *path, bt_baseline *out)
 {
     void *bytes = NULL;
     size_t size_bytes = 0;
@@ -52,7 +53,7 @@ static bt_status find_committed(const char *root, const char *name, const char *
     bt_status status = bt_str_status(&path);
     *found = status == BT_OK && bt_file_exists(bt_str_text(&path));
     if (*found) {
-        status = bt_baseline_load(bt_str_text(&path), out);
+        status = load(bt_str_text(&path), out);
     }
     bt_str_release(&path);
     return status;
@@ -87,7 +88,7 @@ bt_status bt_baseline_find(bt_store *store, const char *given, const char *machi
     bool found = false;
     memset(out, 0, sizeof *out);
     if (strchr(given, '/') || strstr(given, ".json")) {
-        return bt_baseline_load(given, out);
+        return load(given, out);
     }
     BT_TRY(bt_baseline_check_name(given));
     BT_TRY(find_stored(store, given, machine, out, &found));

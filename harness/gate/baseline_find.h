@@ -14,7 +14,5 @@
 // Errors   INVALID_ARGUMENT (none of that name, with those there are; a file that is no baseline)
 BT_CHECKED bt_status bt_baseline_find(bt_store *store, const char *given, const char *machine,
                                       bt_baseline *out);
-// Reads a file. Errors  INVALID_ARGUMENT (no such file, no baseline), IO
-BT_CHECKED bt_status bt_baseline_load(const char *path, bt_baseline *out);
 
 #endif

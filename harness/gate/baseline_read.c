@@ -88,10 +88,8 @@ static bt_status read_settings(bt_document *in, const cJSON *item, bt_gate_side 
     BT_TRY(bt_document_member(in, item, "settings", false, &settings));
     bt_json_write(settings, &text);
     bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        status = bt_document_copy(in, bt_str_text(&text), &out->axes_json);
-        bt_plan_hash(bt_str_text(&text), out->settings);
-    }
+    BT_IF_OK(status, bt_document_copy(in, bt_str_text(&text), &out->axes_json));
+    BT_IF_OK(status, bt_record_digest_str(&text, out->settings));
     bt_str_release(&text);
     return status;
 }
@@ -205,7 +203,7 @@ static bt_status read_case(bt_document *in, const cJSON *item, const bt_store_en
     BT_TRY(read_optional(in, item, "power_w", &out->power_w));
     BT_TRY(read_metrics(in, item, out));
     BT_TRY(bt_document_read_curves(in, item, out));
-    return bt_gate_environment(env, out->name, out->axes_json, out->environment);
+    return bt_plan_environment(env, out->name, out->axes_json, out->environment);
 }
 
 static bt_status read_cases(bt_document *in, const cJSON *root, bt_baseline *out)
@@ -312,12 +310,8 @@ static bt_status keep_public(bt_document *in, const char *text, bt_baseline *out
                                           BT_BASELINE_BYTES_MAX, &json));
     if (status == BT_OK) {
         bt_json_write(json.root, &canonical);
-        status = bt_str_status(&canonical);
+        status = bt_record_digest_str(&canonical, out->digest);
     }
-    if (status == BT_OK) {
-        bt_plan_hash(bt_str_text(&canonical), out->digest);
-    }
-    bt_str_release(&canonical);
     bt_str_release(&public);
     bt_json_release(&json);
     return status;

@@ -69,7 +69,7 @@ static bool is_asked_for(const differences *all, const bt_compare_item *item)
     // A committed baseline does not have what identifies its machine.
     const bool kept_back = !*item->left && bt_fact_is_private(item->key);
     return item->level == all->level && !kept_back &&
-           (all->level != BT_FACT_HARD || bt_gate_fact_concerns(&hard, all->name, all->data_key)) &&
+           (all->level != BT_FACT_HARD || bt_plan_fact_concerns(&hard, all->name, all->data_key)) &&
            (all->whole || !follows(all, item->key));
 }
 

@@ -53,11 +53,17 @@ static const char *recorded_system(const char *system)
     return strcmp(system, BT_GATE_SYSTEM_CANDIDATE) == 0 ? BT_GATE_SYSTEM_OURS : system;
 }
 
+// Whether a filter takes a case: NULL, a part of its name, or a glob.
+static bool selects(const char *filter, const char *name)
+{
+    return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
+}
+
 // Is this side of the run judged? The base of a session of 'ab' is only there for the other.
 static bool is_judged(const gating *self, const bt_gate_side *side)
 {
     bool base = strcmp(side->system, paired_system(self->request->run, 0)) == 0;
-    return bt_gate_selects(self->request->filter, side->name) && !(self->session && base);
+    return selects(self->request->filter, side->name) && !(self->session && base);
 }
 
 static const bt_gate_side *base_of(const gating *self, const bt_gate_side *side)
@@ -80,11 +86,6 @@ static const bt_gate_side *candidate_of(const gating *self, const bt_gate_side *
     return NULL;
 }
 
-bool bt_gate_selects(const char *filter, const char *name)
-{
-    return !filter || strstr(name, filter) || fnmatch(filter, name, 0) == 0;
-}
-
 static bt_gate_way way_of(bt_gate_metric metric) { return bt_gate_metric_info(metric)->way; }
 
 // Is it decided by the rule of stats/decide.h?
@@ -103,7 +104,8 @@ static bool has_metric(const bt_gate_side *side, bt_gate_metric metric)
     return found;
 }
 
-int64_t bt_gate_family(const bt_gate_side *side)
+// Decisions on times and rates of one side.
+static int64_t family_of(const bt_gate_side *side)
 {
     int64_t count = 0;
     for (int i = 0; i < BT_GATE_METRIC_COUNT; ++i) {
@@ -119,7 +121,7 @@ static int64_t count_family(const gating *self)
     for (int64_t i = 0; i < self->sides.count; ++i) {
         const bt_gate_side *side = &self->sides.items[i];
         const bt_gate_side *base = is_judged(self, side) ? base_of(self, side) : NULL;
-        family += base ? bt_gate_family(base) : 0;
+        family += base ? family_of(base) : 0;
     }
     return family > 0 ? family : 1;
 }
@@ -245,7 +247,8 @@ static bt_status ask_calibration(gating *self, const bt_gate_side *side, bt_gate
         return BT_OK;
     }
     bt_gate_card(&request->run->info.env, card);
-    const bt_decision_rule rule = bt_gate_decision_rule(request->policy, &out->rule, self->family);
+    const bt_decision_rule rule =
+        bt_gate_decision_rule(request->policy, out->rule.tolerance, self->family);
     const bt_gate_calibration_query query = {.side = side,
                                              .metric = out->metric,
                                              .rule = &rule,
@@ -377,7 +380,7 @@ static bt_status judge_all(gating *self)
     }
     for (int64_t i = 0; i < recorded; ++i) {
         const bt_gate_side *side = &self->baseline->sides.items[i];
-        if (bt_gate_selects(self->request->filter, side->name) && !candidate_of(self, side)) {
+        if (selects(self->request->filter, side->name) && !candidate_of(self, side)) {
             BT_TRY(judge_case(self, side, NULL));
         }
     }

@@ -93,11 +93,6 @@ BT_CHECKED bt_status bt_gate_store(bt_store *store, const bt_gate_result *result
 BT_CHECKED bt_status bt_gate_store_as(bt_store *store, const char *kind,
                                       const bt_gate_result *result);
 
-// Decisions on times and rates of one side.
-int64_t bt_gate_family(const bt_gate_side *side);
-// Whether a filter takes a case: NULL, a part of its name, or a glob.
-bool bt_gate_selects(const char *filter, const char *name);
-
 // ---- saying it ---------------------------------------------------------------------------------
 
 // `report`: path of the run's report, "" for none.

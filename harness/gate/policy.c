@@ -94,11 +94,6 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
     }
     BT_TRY(bt_suite_fill_defaults(BT_SUITE_POLICY, out->root));
     bt_json_write(out->root, &text);
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        bt_plan_hash(bt_str_text(&text), out->digest);
-    }
-    bt_str_release(&text);
     const cJSON *calibration = bt_json_get(out->root, "calibration");
     out->name = bt_json_get(out->root, "name")->valuestring;
     out->rounds = (int64_t)bt_json_number_of(out->root, "rounds");
@@ -110,7 +105,7 @@ static bt_status take_root(const cJSON *root, bt_policy *out)
     out->calibration_false_alarm_rate = bt_json_number_of(calibration, "false_alarm_rate");
     out->calibration_smallest_tolerances = bt_json_number_of(calibration, "smallest_tolerances");
     out->calibration_days = (int64_t)bt_json_number_of(calibration, "days");
-    return status;
+    return bt_record_digest_str(&text, out->digest);
 }
 
 bt_status bt_policy_parse(const char *path, const char *text, size_t size_bytes, bt_policy *out)

@@ -17,10 +17,9 @@ static const char *const presence_words[] = {
 
 // ---- writing -----------------------------------------------------------------------------------
 
-bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, const bt_gate_rule *rule,
-                                       int64_t family)
+bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, double tolerance, int64_t family)
 {
-    bt_decision_rule out = bt_decision_rule_of(rule->tolerance, family);
+    bt_decision_rule out = bt_decision_rule_of(tolerance, family);
     bt_decision_rule_limit(&out, policy->rounds);
     out.alpha = policy->false_alarm_rate;
     out.miss = policy->miss_rate;
@@ -81,7 +80,8 @@ bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out)
         write_loss(terms, &json);
         bt_json_writer_close(&json, '}');
     } else if (metric) {
-        bt_decision_rule rule = bt_gate_decision_rule(terms->policy, &terms->rule, terms->family);
+        bt_decision_rule rule =
+            bt_gate_decision_rule(terms->policy, terms->rule.tolerance, terms->family);
         bt_decision_rule_write(&rule, &json);
     }
     write_base(terms, &json);

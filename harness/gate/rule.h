@@ -85,8 +85,7 @@ typedef struct bt_gate_terms {
 } bt_gate_terms;
 
 // How times and rates are decided under a policy.
-bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, const bt_gate_rule *rule,
-                                       int64_t family);
+bt_decision_rule bt_gate_decision_rule(const bt_policy *policy, double tolerance, int64_t family);
 // The rule as a JSON object on one line, appended to `out`.
 BT_CHECKED bt_status bt_gate_rule_write(const bt_gate_terms *terms, bt_str *out);
 

@@ -12,39 +12,6 @@
 #include "harness/stats/noise.h"
 #include "harness/stats/summary.h"
 
-// ---- environment -------------------------------------------------------------------------------
-
-bool bt_gate_fact_concerns(const bt_store_fact *fact, const char *name, const char *data_key)
-{
-    size_t length = strlen(BT_PLAN_DATA_PREFIX);
-    bool is_data = strncmp(fact->key, BT_PLAN_DATA_PREFIX, length) == 0;
-    return fact->level == BT_FACT_HARD &&
-           (!is_data || strcmp(fact->key, data_key) == 0 || strcmp(fact->key + length, name) == 0);
-}
-
-bt_status bt_gate_environment(const bt_store_env *env, const char *name, const char *axes_json,
-                              char digest[33])
-{
-    size_t length = strlen(BT_PLAN_DATA_PREFIX);
-    char data_key[BT_PLAN_DATA_KEY_BYTES];
-    bt_str text = {0};
-    BT_TRY(bt_plan_data_key_of(axes_json, data_key));
-    for (int64_t i = 0; i < env->fact_count; ++i) {
-        const bt_store_fact *fact = &env->facts[i];
-        if (bt_gate_fact_concerns(fact, name, data_key)) {
-            // Data are what their digest says, under whichever of the two keys.
-            bool is_data = strncmp(fact->key, BT_PLAN_DATA_PREFIX, length) == 0;
-            bt_str_format(&text, "%s=%s\n", is_data ? "data" : fact->key, fact->value);
-        }
-    }
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        bt_plan_hash(bt_str_text(&text), digest);
-    }
-    bt_str_release(&text);
-    return status;
-}
-
 // ---- settings ----------------------------------------------------------------------------------
 
 // Canonical JSON in which every text keeps only what stands behind its last slash: where files lie
@@ -286,7 +253,7 @@ static bt_status gather(const bt_store_run *run, int64_t first, bt_arena *arena,
     BT_TRY(without_folders(what->axes_json, arena, &out->axes_json));
     bt_plan_hash(out->axes_json, out->settings);
     BT_TRY(take_medians(&self));
-    return bt_gate_environment(&run->info.env, out->name, out->axes_json, out->environment);
+    return bt_plan_environment(&run->info.env, out->name, out->axes_json, out->environment);
 }
 
 bt_status bt_gate_sides_of_run(const bt_store_run *run, bt_arena *arena, bt_gate_sides *out)

@@ -72,12 +72,4 @@ BT_CHECKED bt_status bt_gate_side_median(const bt_gate_side *side, bt_gate_metri
 bool bt_gate_same_curve(const bt_loss_curve *left, const bt_loss_curve *right);
 bool bt_gate_side_is_training(const bt_gate_side *side);
 
-// Digest of the hard facts that concern a case: those of the machine, and of its own data.
-// Errors  OUT_OF_MEMORY, those of bt_plan_data_key_of
-BT_CHECKED bt_status bt_gate_environment(const bt_store_env *env, const char *name,
-                                         const char *axes_json, char digest[33]);
-// Whether that fact is among them. `data_key`: of the case (bt_plan_data_key). Records of before it
-// was used have the data under the name of the case.
-bool bt_gate_fact_concerns(const bt_store_fact *fact, const char *name, const char *data_key);
-
 #endif

@@ -23,33 +23,6 @@ typedef struct making {
     double *values;            // [row_count]: rounds of a session, then medians of a series
 } making;
 
-// ---- environments ------------------------------------------------------------------------------
-
-// The digest of the facts that make sessions comparable: those of the machine and of the case's
-// own data, which records of before had under the name of the case.
-static bt_status digest_env(const bt_store_env *env, const char *name, const char *axes_json,
-                            char digest[33])
-{
-    size_t length = strlen(BT_PLAN_DATA_PREFIX);
-    char data_key[BT_PLAN_DATA_KEY_BYTES];
-    bt_str text = {0};
-    BT_TRY(bt_plan_data_key_of(axes_json, data_key));
-    for (int64_t i = 0; i < env->fact_count; i++) {
-        const bt_store_fact *fact = &env->facts[i];
-        bool is_data = strncmp(fact->key, BT_PLAN_DATA_PREFIX, length) == 0;
-        bool own = strcmp(fact->key, data_key) == 0 || strcmp(fact->key + length, name) == 0;
-        if (fact->level == BT_FACT_HARD && (!is_data || own)) {
-            bt_str_format(&text, "%s=%s\n", is_data ? "data" : fact->key, fact->value);
-        }
-    }
-    bt_status status = bt_str_status(&text);
-    if (status == BT_OK) {
-        bt_plan_hash(bt_str_text(&text), digest);
-    }
-    bt_str_release(&text);
-    return status;
-}
-
 // ---- series ------------------------------------------------------------------------------------
 
 // Equal texts of the record mostly are one.
@@ -76,8 +49,8 @@ static bt_status series_of_row(making *self, const bt_store_history_row *row, in
 {
     bt_history *history = self->history;
     if (row->env != self->env || row->axes_json != self->axes_json) {
-        BT_TRY(digest_env(&history->record.envs[row->env], history->name, row->axes_json,
-                          self->environment));
+        BT_TRY(bt_plan_environment(&history->record.envs[row->env], history->name, row->axes_json,
+                                   self->environment));
         self->env = row->env;
         self->axes_json = row->axes_json;
     }

@@ -30,13 +30,9 @@ bt_status bt_plan_data_key(const cJSON *item, char key[BT_PLAN_DATA_KEY_BYTES])
     }
     append_names(bt_json_get(dataset, "train"), &names);
     append_names(bt_json_get(dataset, "val"), &names);
-    bt_status status = bt_str_status(&names);
-    if (status == BT_OK) {
-        bt_plan_hash(bt_str_text(&names), hash);
-        (void)snprintf(key, BT_PLAN_DATA_KEY_BYTES, BT_PLAN_DATA_PREFIX "shards-%.8s", hash);
-    }
-    bt_str_release(&names);
-    return status;
+    BT_TRY(bt_record_digest_str(&names, hash));
+    (void)snprintf(key, BT_PLAN_DATA_KEY_BYTES, BT_PLAN_DATA_PREFIX "shards-%.8s", hash);
+    return BT_OK;
 }
 
 bt_status bt_plan_data_key_of(const char *axes_json, char key[BT_PLAN_DATA_KEY_BYTES])
@@ -50,4 +46,32 @@ bt_status bt_plan_data_key_of(const char *axes_json, char key[BT_PLAN_DATA_KEY_B
     bt_status status = bt_plan_data_key(json.root, key);
     bt_json_release(&json);
     return status;
+}
+
+static bool is_data(const bt_store_fact *fact)
+{
+    return strncmp(fact->key, BT_PLAN_DATA_PREFIX, strlen(BT_PLAN_DATA_PREFIX)) == 0;
+}
+
+bool bt_plan_fact_concerns(const bt_store_fact *fact, const char *name, const char *data_key)
+{
+    return fact->level == BT_FACT_HARD &&
+           (!is_data(fact) || strcmp(fact->key, data_key) == 0 ||
+            strcmp(fact->key + strlen(BT_PLAN_DATA_PREFIX), name) == 0);
+}
+
+bt_status bt_plan_environment(const bt_store_env *env, const char *name, const char *axes_json,
+                              char digest[33])
+{
+    char data_key[BT_PLAN_DATA_KEY_BYTES];
+    bt_str text = {0};
+    BT_TRY(bt_plan_data_key_of(axes_json, data_key));
+    for (int64_t i = 0; i < env->fact_count; ++i) {
+        const bt_store_fact *fact = &env->facts[i];
+        if (bt_plan_fact_concerns(fact, name, data_key)) {
+            // Data are what their digest says, under whichever of the two keys.
+            bt_str_format(&text, "%s=%s\n", is_data(fact) ? "data" : fact->key, fact->value);
+        }
+    }
+    return bt_record_digest_str(&text, digest);
 }

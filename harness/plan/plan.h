@@ -13,6 +13,7 @@
 #include "framework/base/sharding.h"
 #include "harness/env/machine.h"
 #include "harness/plan/kernel.h"
+#include "harness/record/record.h"
 #include "harness/suite/schema.h"
 #include "harness/suite/suite.h"
 
@@ -81,6 +82,13 @@ enum { BT_PLAN_DATA_KEY_BYTES = 128 };
 // for a case without data. The second takes the case as its JSON.
 BT_CHECKED bt_status bt_plan_data_key(const cJSON *item, char key[BT_PLAN_DATA_KEY_BYTES]);
 BT_CHECKED bt_status bt_plan_data_key_of(const char *axes_json, char key[BT_PLAN_DATA_KEY_BYTES]);
+// Digest of the hard facts that concern a case: those of the machine, and of its own data.
+// Errors  OUT_OF_MEMORY, those of bt_plan_data_key_of
+BT_CHECKED bt_status bt_plan_environment(const bt_store_env *env, const char *name,
+                                         const char *axes_json, char digest[33]);
+// Whether that fact is among them. `data_key`: of the case (bt_plan_data_key). Earlier records have
+// the data under the name of the case.
+bool bt_plan_fact_concerns(const bt_store_fact *fact, const char *name, const char *data_key);
 
 // ---- memory.c: how much a training case needs, roughly
 // -------------------------------------------

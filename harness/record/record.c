@@ -22,6 +22,16 @@ void bt_record_digest(const void *bytes, size_t size_bytes, char hex[33])
                    (unsigned long long)hash.low64);
 }
 
+bt_status bt_record_digest_str(bt_str *text, char hex[33])
+{
+    const bt_status status = bt_str_status(text);
+    if (status == BT_OK) {
+        bt_record_digest(bt_str_text(text), text->length_bytes, hex);
+    }
+    bt_str_release(text);
+    return status;
+}
+
 // Only what did not pass is ever run again.
 void bt_store_rounds_mark(bt_store_round *rounds, int64_t count)
 {

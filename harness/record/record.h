@@ -330,6 +330,8 @@ typedef struct bt_store_run {
 const char *bt_fact_of(const bt_store_env *env, const char *key);
 // XXH3-128 of bytes as 32 hex digits: what plans, builds, environments and files are known by.
 void bt_record_digest(const void *bytes, size_t size_bytes, char hex[33]);
+// The same of a text, which is released. Errors  what writing the text failed with: no digest then
+BT_CHECKED bt_status bt_record_digest_str(bt_str *text, char hex[33]);
 // Sets `superseded` of rounds in the order begun, for whoever reads them from elsewhere.
 void bt_store_rounds_mark(bt_store_round *rounds, int64_t count);
 // A zeroed run is fine.

@@ -56,7 +56,9 @@ static double rounding_of(const char *printed)
     return value > 0 ? 0.5 * pow(10, -places) / value : (double)NAN;
 }
 
-double bt_claim_margin(const char *ours, const char *theirs)
+// How far the ratio of two printed values may be off and still be the claimed one, relative: 2 %,
+// and half a unit in the last printed place of each value, as a fraction of it. NaN: no number.
+static double margin_of(const char *ours, const char *theirs)
 {
     return MARGIN_LEAST + rounding_of(ours) + rounding_of(theirs);
 }
@@ -137,8 +139,7 @@ static bt_status add_pair(bt_claims *claims, const cJSON *node, const cJSON *val
         .title = bt_json_text_of(node, "title"),
         .other = value ? stand_in(claims->json->root, bt_json_text_of(value, "system")) : "",
         .claimed = value ? (lower ? theirs / ours : ours / theirs) : (double)NAN,
-        .margin =
-            bt_claim_margin(bt_json_text_of(own, "printed"), bt_json_text_of(value, "printed")),
+        .margin = margin_of(bt_json_text_of(own, "printed"), bt_json_text_of(value, "printed")),
         .over = bt_json_text_of(node, "over"),
         .untested = bt_json_text_of(node, "untested")};
     if (*out->over) {

@@ -41,10 +41,6 @@ typedef struct bt_claims {
     bt_arena arena; // holds items and subjects
 } bt_claims;
 
-// How far the ratio of two printed values may be off and still be the claimed one, relative: 2 %,
-// and half a unit in the last printed place of each value, as a fraction of it. NaN: no number.
-double bt_claim_margin(const char *ours, const char *theirs);
-
 // Understands a file of claims (suites/schema/claims.schema.json).
 // Owns    *out: the caller, bt_claims_release; also released on failure
 // Errors  INVALID_ARGUMENT (no file of claims), OUT_OF_MEMORY

@@ -17,7 +17,6 @@ bt_status bt_recorder_begin(bt_store *store, int64_t run, const char *bench, con
     out->store = store;
     out->item = item;
     out->ours = strcmp(system, "blutrain") == 0;
-    out->ours = strcmp(system, "blutrain") == 0;
     out->time_ns = out->rate_tok_s = out->energy_j = out->work_power_w = (double)NAN;
     out->output_error_share = (double)NAN;
     out->started_ns = bt_clock_ns();
@@ -161,7 +160,6 @@ bt_status bt_recorder_take(bt_recorder *self, const bt_run_event *event)
     case BT_RUN_EVENT_EVAL:
         return take_eval(self, &event->as.eval);
     case BT_RUN_EVENT_RANGE:
-        bt_recorder_note_range(self, &event->as.range);
         bt_recorder_note_range(self, &event->as.range);
         return bt_store_range_add(self->store, self->round, &event->as.range);
     case BT_RUN_EVENT_KERNEL:
@@ -431,7 +429,6 @@ static bt_status measure_all(bt_recorder *self)
     BT_TRY(measure_energy(self));
     BT_TRY(bt_recorder_measure_saves(self));
     BT_TRY(bt_recorder_measure_recoveries(self));
-    BT_TRY(bt_recorder_measure_ranks(self));
     BT_TRY(bt_recorder_measure_ranks(self));
     return measure(self, BT_METRIC_WALL_TIME, (double)(bt_clock_ns() - self->started_ns));
 }

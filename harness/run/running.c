@@ -57,7 +57,8 @@ bool bt_running_is_named(const bt_running *self, const bt_peer *peer)
     return peer->program || (self->request->system_count && peer->name);
 }
 
-const char *bt_running_system_name(const bt_running *self, int64_t system)
+// What the record calls a system.
+static const char *system_name(const bt_running *self, int64_t system)
 {
     int64_t count = 0;
     const bt_peer *peer = &bt_running_systems(self, &count)[system];
@@ -113,7 +114,7 @@ bt_status bt_running_note_record(bt_running *self)
     (void)bt_running_systems(self, &count);
     BT_TRY(BT_MEM_ARRAY(count, &names));
     for (int64_t i = 0; i < count; ++i) {
-        names[i] = bt_running_system_name(self, i);
+        names[i] = system_name(self, i);
     }
     bt_status status =
         bt_run_schedule_note_run(&self->schedule, self->request->plan, names, self->record);

@@ -56,8 +56,6 @@ double *bt_running_copy_of(bt_running *self, const cJSON *item);
 double *bt_running_product_of(bt_running *self, const cJSON *item);
 // Our own worker has no name in logs, unless it is one of several systems that the request names.
 bool bt_running_is_named(const bt_running *self, const bt_peer *peer);
-// What the record calls a system.
-const char *bt_running_system_name(const bt_running *self, int64_t system);
 // Keeps what a round of a ceiling reached, for the cases that are held against it; a round of
 // anything else, or without a result, changes nothing.
 void bt_running_take_ceiling(bt_running *self, const cJSON *item, double bandwidth_bytes_per_s,

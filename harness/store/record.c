@@ -35,12 +35,7 @@ static bt_status digest_facts(const bt_store_env *env, char digest[33])
         bt_str_format(&lines, "%s=%s\n%s\n", fact->key, fact->value,
                       bt_fact_level_name(fact->level));
     }
-    bt_status status = bt_str_status(&lines);
-    if (status == BT_OK) {
-        bt_record_digest(bt_str_text(&lines), lines.length_bytes, digest);
-    }
-    bt_str_release(&lines);
-    return status;
+    return bt_record_digest_str(&lines, digest);
 }
 
 static bt_status add_env(bt_store *store, const bt_store_env *env, int64_t *id)

@@ -68,7 +68,8 @@ static int64_t preorder(const cJSON *root, const cJSON *node, int64_t *next)
     return -1;
 }
 
-void bt_json_place(const bt_json_doc *json, const cJSON *node, bt_json_part part, bt_str *out)
+// "name:line:column" of a node.
+static void place_of(const bt_json_doc *json, const cJSON *node, bt_json_part part, bt_str *out)
 {
     int64_t next = 0;
     int64_t index = node && json->root ? preorder(json->root, node, &next) : -1;
@@ -88,7 +89,7 @@ bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     bt_str place = {0};
-    bt_json_place(json, node, part, &place);
+    place_of(json, node, part, &place);
     bt_status status = bt_error(BT_STATUS_INVALID_ARGUMENT, "%s: %s", bt_str_text(&place), message);
     bt_str_release(&place);
     return status;

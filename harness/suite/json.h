@@ -45,8 +45,6 @@ typedef enum bt_json_part { BT_JSON_KEY, BT_JSON_VALUE } bt_json_part;
 // "name: ..."). Lines and columns count from 1, columns in characters. Returns INVALID_ARGUMENT.
 bt_status bt_json_error(const bt_json_doc *json, const cJSON *node, bt_json_part part,
                         const char *format, ...) BT_PRINTF(4, 5);
-// "name:line:column" of a node.
-void bt_json_place(const bt_json_doc *json, const cJSON *node, bt_json_part part, bt_str *out);
 
 // The member of an object, NULL when it has none.
 cJSON *bt_json_get(const cJSON *object, const char *key);

@@ -10,6 +10,7 @@
 #include "harness/ab/ab.h"
 #include "harness/ab/calibrate.h"
 #include "harness/gate/gate.h"
+#include "harness/plan/plan.h"
 #include "tests/harness/scratch_store.h"
 #include "tests/support/test.h"
 
@@ -308,7 +309,7 @@ static void a_calibration_is_bound_to_rule_card_and_date(void **state)
     run.id = number;
     ASSERT_OK(bt_calibration_store(scratch_store, &got));
     bt_gate_side side = {.bench = "k", .name = "gelu"};
-    ASSERT_OK(bt_gate_environment(&run.info.env, "gelu", "{}", side.environment));
+    ASSERT_OK(bt_plan_environment(&run.info.env, "gelu", "{}", side.environment));
     const bt_decision_rule rule = got.items[0].rule;
     bt_decision_rule wider = rule, larger = rule, fewer = rule;
     wider.tolerance = 0.02;
