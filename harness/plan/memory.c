@@ -3,27 +3,49 @@
 
 #include "harness/plan/decoder.h"
 
-// Values per token and width that a block keeps for its backward: two residual sums and attention's
-// output; qkv and the pre-activation; the outputs of both norms and of GELU.
-static const double kept_of_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 16,
-                                                         [BT_RECOMPUTE_GELU_LN] = 10,
-                                                         [BT_RECOMPUTE_BLOCK] = 3,
-                                                         [BT_RECOMPUTE_BLOCK_OFFLOAD] =
-                                                             0}; // in host memory
+// Values per token and width of a block. Tensor parallel ranks have all that lies along the width,
+// and a part of what lies along heads and the hidden layer.
+typedef struct block_values {
+    double whole, shared;
+} block_values;
+
+// Kept for the backward: two residual sums, and shared attention's output; qkv and the
+// pre-activation, shared; the outputs of both norms, and GELU's, shared.
+static const block_values kept_of_block[BT_RECOMPUTE_COUNT] = {
+    [BT_RECOMPUTE_NONE] = {4, 12},
+    [BT_RECOMPUTE_GELU_LN] = {2, 8},
+    [BT_RECOMPUTE_BLOCK] = {2, 1},
+    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {0, 0}}; // in host memory
 // Besides, while a block's backward runs: gradients (of the hidden layer 4, of input and output),
 // and what is made again for it, or on its way from and to host memory.
-static const double used_by_block[BT_RECOMPUTE_COUNT] = {[BT_RECOMPUTE_NONE] = 7,
-                                                         [BT_RECOMPUTE_GELU_LN] = 12,
-                                                         [BT_RECOMPUTE_BLOCK] = 16,
-                                                         [BT_RECOMPUTE_BLOCK_OFFLOAD] = 22};
+static const block_values used_by_block[BT_RECOMPUTE_COUNT] = {
+    [BT_RECOMPUTE_NONE] = {3, 4},
+    [BT_RECOMPUTE_GELU_LN] = {4, 8},
+    [BT_RECOMPUTE_BLOCK] = {5, 11},
+    [BT_RECOMPUTE_BLOCK_OFFLOAD] = {9, 13}};
 
 // Of a Llama's block: norms keep what they divide and multiply, in fp32; queries, keys and their
 // turned halves, values, attention's output; the gate before and behind its function, the other
 // half and their product.
-static double llama_block(const cJSON *train, double width, bool narrow)
+static block_values llama_block(const cJSON *train, double width, bool narrow)
 {
     const double keys = (double)bt_plan_keys_width(train) / width, norm = narrow ? 7 : 4;
-    return 2 * norm + 4 + 4 * keys + 4 * (double)bt_plan_hidden(train) / width;
+    return (block_values){2 * norm, 4 + 4 * keys + 4 * (double)bt_plan_hidden(train) / width};
+}
+
+static double on_rank(block_values values, double tensor)
+{
+    return values.whole + values.shared / tensor;
+}
+
+// Blocks of keys and values that a ring of context parallel ranks holds: three of each rank.
+static double ring_elements(const cJSON *train, double tokens, const bt_plan_mesh *mesh)
+{
+    if (mesh->context == 1) {
+        return 0;
+    }
+    const double keys = (double)bt_plan_keys_width(train) / (double)mesh->tensor;
+    return 3 * (double)mesh->context * 2 * tokens * keys;
 }
 
 // Logits that exist at a time, at most (bt_linear_cross_entropy_rows).
@@ -52,27 +74,34 @@ uint64_t bt_plan_memory_bytes(const cJSON *train, int64_t micro_batch, bt_plan_r
     double layers = bt_plan_number(train, "model.layers");
     double width = bt_plan_number(train, "model.width");
     double vocab = bt_plan_number(train, "model.vocab");
-    double tokens = (double)micro_batch * bt_plan_number(train, "sequence");
+    const bt_plan_mesh mesh = bt_plan_mesh_of(train);
+    const double tensor = (double)mesh.tensor;
+    double batch_tokens = (double)micro_batch * bt_plan_number(train, "sequence");
+    double tokens = batch_tokens / (double)mesh.context; // of this rank
     double parameters = (double)bt_plan_parameters(train);
     // Weights, two moments in fp32, and the bf16 copy (ranks.c). Gradients are there from a block's
     // backward to the optimizer's step: where nothing accumulates, they take the place of
     // activations.
     const bt_plan_ranks ranks = bt_plan_ranks_of(train);
     const double gradients = ranks.parallel ? ranks.gradients_bytes : parameters * 4;
-    bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > tokens;
+    bool accumulates = ranks.parallel || bt_plan_number(train, "tokens_per_step") > batch_tokens;
     bt_recompute_mode cheaper = how.mode ? (bt_recompute_mode)(how.mode - 1) : BT_RECOMPUTE_NONE;
     double blocks = (double)how.blocks;
-    double kept = blocks * kept_of_block[how.mode] + (layers - blocks) * kept_of_block[cheaper];
+    double kept = blocks * on_rank(kept_of_block[how.mode], tensor) +
+                  (layers - blocks) * on_rank(kept_of_block[cheaper], tensor);
     double unit = tokens * width * element_bytes;
     if (bt_plan_is_llama(train)) {
-        kept = layers * llama_block(train, width, narrow);
+        kept = layers * on_rank(llama_block(train, width, narrow), tensor);
     }
     // The head: logits of some rows, whose place their gradient takes (the fused head's pieces),
     // the gradients of its input and of the tied embedding, which is fp32; in a bucket of bf16
     // weights' gradients it is added up beside its place.
-    double logits = smaller_of(tokens * vocab * element_bytes, HEAD_LOGITS_BYTES);
-    double head = logits + 3 * unit + 4 * vocab * width * (ranks.parallel && narrow ? 2 : 1);
-    double forward = kept * unit + larger_of(head, used_by_block[how.mode] * unit);
+    double logits = smaller_of(tokens * vocab / tensor * element_bytes, HEAD_LOGITS_BYTES);
+    double head =
+        logits + 3 * unit + 4 * vocab / tensor * width * (ranks.parallel && narrow ? 2 : 1);
+    double used = on_rank(used_by_block[how.mode], tensor) * unit;
+    double forward =
+        kept * unit + larger_of(head, used) + ring_elements(train, tokens, &mesh) * element_bytes;
     double peak = accumulates ? forward + gradients : larger_of(forward, gradients + 16 * unit);
     return (uint64_t)(1.04 * (ranks.state_bytes + ranks.whole_bytes + peak));
 }

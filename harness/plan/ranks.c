@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness/plan/plan.h"
+#include "harness/plan/decoder.h"
+
+enum { GRADIENT_BLOCK = 16384 };
 
 static double larger_of(double a, double b) { return a > b ? a : b; }
 static double smaller_of(double a, double b) { return a < b ? a : b; }
@@ -51,6 +53,14 @@ static void add_traffic(const cJSON *train, double parameters, double weight_byt
     out->sent_bytes = (ranks - 1) / ranks * (whole[out->sharding] + 2 * 4 * lookups);
 }
 
+// Elements that buckets leave empty: each tensor begins a block (BT_SQUARES_BLOCK), half of which
+// is empty on average.
+static double padding_of(const cJSON *train)
+{
+    const double layers = bt_plan_number(train, "model.layers");
+    return (bt_plan_is_llama(train) ? 9 * layers + 3 : 12 * layers + 4) * GRADIENT_BLOCK / 2;
+}
+
 static void add_state(const cJSON *train, double parameters, bool narrow, bt_plan_ranks *out)
 {
     const double ranks = (double)out->ranks;
@@ -62,7 +72,7 @@ static void add_state(const cJSON *train, double parameters, bool narrow, bt_pla
     out->state_bytes = weights + optimizer / (sharded ? ranks : 1);
     double sent = 0;
     const double lookups = lookups_of(train, &sent);
-    out->gradients_bytes = 4 * (parameters + lookups) * levels;
+    out->gradients_bytes = 4 * (parameters + lookups + padding_of(train)) * levels;
     out->whole_bytes = sharded ? 12 * parameters : 0;
     if (sharded && out->sharding == BT_SHARDING_ZERO2) { // whole only until they are sent
         out->gradients_bytes = 4 * lookups + 4 * parameters / ranks +
