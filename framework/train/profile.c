@@ -8,6 +8,7 @@
 
 #include "framework/base/clock.h"
 #include "framework/base/mem.h"
+#include "framework/base/timeline.h"
 
 enum { PATH_BYTES = 192, DEPTH = 16 };
 
@@ -17,7 +18,9 @@ typedef struct path_row {
 } path_row;
 
 typedef struct interval {
-    int64_t row;
+    int64_t row, parent;   // parent: of its place in `intervals`; -1: outermost
+    bt_timeline_work work; // by the kernels launched in it
+    bool is_leaf;
     bt_event start, stop; // owned, reused from step to step
     int64_t start_ns, stop_ns;
 } interval;
@@ -28,8 +31,9 @@ struct bt_profile {
     int64_t used, made, capacity;
     path_row *rows; // owned
     int64_t row_count, row_capacity;
-    int64_t open[DEPTH]; // intervals not yet closed
-    int depth;           // may exceed DEPTH: deeper ranges are not timed
+    int64_t open[DEPTH];  // intervals not yet closed
+    int depth;            // may exceed DEPTH: deeper ranges are not timed
+    bt_kernel_hook outer; // whoever listened before
     bt_status status;
 };
 
@@ -116,6 +120,12 @@ static bt_status open_interval(bt_profile *profile, const char *name)
     BT_TRY(find_row(profile, name, &next->row));
     BT_TRY(device->backend->event_record(device, next->start, profile->context->stream));
     next->start_ns = bt_clock_ns();
+    next->work = BT_TIMELINE_GAP;
+    next->is_leaf = true;
+    next->parent = profile->depth ? profile->open[profile->depth - 1] : -1;
+    if (next->parent >= 0) {
+        profile->intervals[next->parent].is_leaf = false;
+    }
     profile->open[profile->depth] = profile->used++;
     return BT_OK;
 }
@@ -141,13 +151,42 @@ static void on_pop(void *self)
     }
 }
 
+// The list of kinds of work rises in weight: a product with sums behind it is a product.
+static void on_launched(void *self, const bt_kernel *kernel, const bt_kernel_plan *plan,
+                        const void *args)
+{
+    static const struct {
+        bt_kernel_op op;
+        bt_timeline_work work;
+    } rows[] = {{BT_KERNEL_GEMM, BT_TIMELINE_PRODUCTS},
+                {BT_KERNEL_GEMM_GROUPED, BT_TIMELINE_PRODUCTS},
+                {BT_KERNEL_ATTENTION, BT_TIMELINE_ATTENTION},
+                {BT_KERNEL_ATTENTION_BACKWARD, BT_TIMELINE_ATTENTION},
+                {BT_KERNEL_ATTENTION_MERGE, BT_TIMELINE_ATTENTION}};
+    bt_profile *profile = self;
+    bt_timeline_work work = BT_TIMELINE_OTHER;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        work = rows[i].op == kernel->op ? rows[i].work : work;
+    }
+    if (profile->depth > 0 && profile->status == BT_OK) {
+        const int innermost = profile->depth < DEPTH ? profile->depth : DEPTH;
+        interval *open = &profile->intervals[profile->open[innermost - 1]];
+        open->work = work > open->work ? work : open->work;
+    }
+    if (profile->outer.launched) {
+        profile->outer.launched(profile->outer.self, kernel, plan, args);
+    }
+}
+
 void bt_profile_start(bt_profile *profile)
 {
     profile->used = 0;
     profile->row_count = 0;
     profile->depth = 0;
     profile->status = BT_OK;
+    profile->outer = profile->context->kernel_hook;
     profile->context->range_hook = (bt_range_hook){profile, on_push, on_pop};
+    profile->context->kernel_hook = (bt_kernel_hook){profile, on_launched};
 }
 
 static bt_status sum_intervals(bt_profile *profile)
@@ -168,6 +207,7 @@ static bt_status sum_intervals(bt_profile *profile)
 bt_status bt_profile_stop(bt_profile *profile, int64_t step, const bt_train_observer *observer)
 {
     profile->context->range_hook = (bt_range_hook){0};
+    profile->context->kernel_hook = profile->outer;
     BT_TRY(bt_error_context(profile->status, "timing ranges"));
     BT_TRY(bt_context_synchronize(profile->context));
     BT_TRY(sum_intervals(profile));
@@ -181,4 +221,78 @@ bt_status bt_profile_stop(bt_profile *profile, int64_t step, const bt_train_obse
         BT_TRY(observer->range(observer->self, &event));
     }
     return BT_OK;
+}
+
+// ---- the step as it went
+// -------------------------------------------------------------------------
+
+static const char *name_of(const bt_profile *profile, const interval *taken)
+{
+    const char *path = profile->rows[taken->row].path, *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bt_timeline_phase phase_of(const bt_profile *profile, const interval *taken)
+{
+    static const char *const names[] = {
+#define NAME(enumerator, letter, name) name,
+        BT_TIMELINE_PHASE_LIST(NAME)
+#undef NAME
+    };
+    int found = BT_TIMELINE_PHASE_NONE;
+    for (int i = 1; i < BT_TIMELINE_PHASE_COUNT && taken->parent == 0; ++i) {
+        found = strcmp(name_of(profile, taken), names[i]) == 0 ? i : found;
+    }
+    return (bt_timeline_phase)found;
+}
+
+// What is in an exchange belongs to it. A range without ranges and kernels copies, or runs
+// generated code.
+static bt_timeline_work work_of(const bt_profile *profile, const interval *taken,
+                                const bt_timeline_interval *intervals)
+{
+    const bool inside =
+        taken->parent >= 0 && intervals[taken->parent].work == BT_TIMELINE_COMMUNICATION;
+    if (inside || strcmp(name_of(profile, taken), "communication") == 0) {
+        return BT_TIMELINE_COMMUNICATION;
+    }
+    return taken->is_leaf && taken->work == BT_TIMELINE_GAP ? BT_TIMELINE_OTHER : taken->work;
+}
+
+static bt_status fill_intervals(const bt_profile *profile, bt_timeline_interval *out)
+{
+    bt_device *device = profile->context->device;
+    for (int64_t i = 0; i < profile->used; ++i) {
+        const interval *taken = &profile->intervals[i];
+        bt_timeline_interval *row = &out[i];
+        BT_TRY(device->backend->event_elapsed(device, profile->intervals[0].start, taken->start,
+                                              &row->start_ns));
+        BT_TRY(device->backend->event_elapsed(device, profile->intervals[0].start, taken->stop,
+                                              &row->stop_ns));
+        row->parent = taken->parent < 0 && i > 0 ? 0 : taken->parent; // an exchange behind the step
+        row->work = work_of(profile, taken, out);
+        row->phase = phase_of(profile, taken);
+        out[0].stop_ns = row->stop_ns > out[0].stop_ns ? row->stop_ns : out[0].stop_ns;
+    }
+    return BT_OK;
+}
+
+bt_status bt_profile_timeline(const bt_profile *profile, int64_t step,
+                              const bt_train_observer *observer)
+{
+    bt_timeline_interval *intervals = NULL;
+    bt_timeline line;
+    if (!observer->timeline || profile->used == 0) {
+        return BT_OK;
+    }
+    BT_TRY(BT_MEM_ARRAY(profile->used, &intervals));
+    bt_status status = fill_intervals(profile, intervals);
+    BT_IF_OK(status, bt_timeline_make(intervals, profile->used, &line));
+    bt_mem_free(intervals);
+    if (status == BT_OK) {
+        const bt_train_timeline event = {
+            .step = step, .start_ns = profile->intervals[0].start_ns, .line = &line};
+        status = observer->timeline(observer->self, &event);
+    }
+    return status;
 }

@@ -17,4 +17,9 @@ void bt_profile_start(bt_profile *profile);
 BT_CHECKED bt_status bt_profile_stop(bt_profile *profile, int64_t step,
                                      const bt_train_observer *observer);
 
+// Behind bt_profile_stop of a step: tells the observer how it went.
+// Errors  OUT_OF_MEMORY; of the device, and of the observer
+BT_CHECKED bt_status bt_profile_timeline(const bt_profile *profile, int64_t step,
+                                         const bt_train_observer *observer);
+
 #endif

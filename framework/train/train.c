@@ -318,17 +318,18 @@ static void read_memory(bt_trainer *t, bt_train_step *event)
     event->resident_bytes = resident_bytes();
 }
 
-// The profiled steps divide what follows the warm-up evenly.
-static bool profiles_at(const bt_train_plan *plan, int64_t step)
+// How many profiled steps come behind this one; -1: it is none of them. They divide what follows
+// the warm-up evenly.
+static int64_t profiled_behind(const bt_train_plan *plan, int64_t step)
 {
     int64_t span = plan->steps - plan->warmup_timing_steps;
     int64_t count = plan->profile_steps < span ? plan->profile_steps : span;
     for (int64_t i = 0; i < count; ++i) {
         if (step == plan->warmup_timing_steps + (2 * i + 1) * span / (2 * count)) {
-            return true;
+            return count - 1 - i;
         }
     }
-    return false;
+    return -1;
 }
 
 // Where the next forward runs beside a step's last exchange, a step's time holds the exchange of
@@ -384,6 +385,8 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
         backend->event_elapsed(&t->session.device, t->step_start, t->step_stop, &event.device_ns));
     if (event.profiled) {
         BT_TRY(bt_profile_stop(t->profile, step, t->observer));
+        BT_TRY(profiled_behind(plan, step) == 0 ? bt_profile_timeline(t->profile, step, t->observer)
+                                                : BT_OK);
     }
     read_memory(t, &event);
     BT_TRY(t->observer->step ? t->observer->step(t->observer->self, &event) : BT_OK);
@@ -393,7 +396,7 @@ static bt_status run_step(bt_trainer *t, int64_t step, bool profiled, bt_train_l
 
 static bt_status watched_step(bt_trainer *t, int64_t step)
 {
-    const bool profiled = profiles_at(t->plan, step);
+    const bool profiled = profiled_behind(t->plan, step) >= 0;
     const bt_train_launch launch = bt_step_graph_choose(t, profiled);
     const bool allocates = launch != BT_TRAIN_LAUNCH_GRAPH;
     BT_TRY(bt_faults_begin(t, step));

@@ -19,6 +19,7 @@
 
 #include "framework/base/sharding.h"
 #include "framework/base/status.h"
+#include "framework/base/timeline.h"
 #include "framework/device/device.h"
 #include "framework/dist/context_ring.h"
 #include "framework/dist/mesh.h"
@@ -245,6 +246,13 @@ typedef struct bt_train_range {
     int64_t host_ns;
 } bt_train_range;
 
+// The last profiled step as it went, where somebody listens.
+typedef struct bt_train_timeline {
+    int64_t step;
+    int64_t start_ns;        // host's monotonic clock; the device was idle then
+    const bt_timeline *line; // device times
+} bt_train_timeline;
+
 // A kernel that served at least one call, once each; once for each of its plans in the first step.
 typedef struct bt_train_kernel {
     const char *op, *kernel; // kernel: bt_kernel_label, "gemm_bf16_sm90 128x192x64 split 4"
@@ -357,7 +365,8 @@ typedef struct bt_train_observer {
     bt_status (*state)(void *self, const bt_train_state *event);
     bt_status (*range)(void *self, const bt_train_range *event);
     bt_status (*kernel)(void *self, const bt_train_kernel *event);
-    bool (*should_stop)(void *self); // asked between steps
+    bt_status (*timeline)(void *self, const bt_train_timeline *event); // NULL: not wanted
+    bool (*should_stop)(void *self);                                   // asked between steps
     bt_status (*note)(void *self,
                       const char *text); // something that whoever reads the log may mind
     bt_status (*save)(void *self, const bt_train_save *event);

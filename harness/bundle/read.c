@@ -192,6 +192,8 @@ static bt_status read_round(const content_reader *in, int64_t index, bt_store_ro
     READ_SERIES(in, folder, "scores", BT_FIELDS_SCORE, round->scores, round->score_count);
     READ_SERIES(in, folder, "states", BT_FIELDS_STATE, round->states, round->state_count);
     READ_SERIES(in, folder, "launches", BT_FIELDS_LAUNCH, round->launches, round->launch_count);
+    READ_SERIES(in, folder, "timelines", BT_FIELDS_TIMELINE, round->timelines,
+                round->timeline_count);
     READ_SERIES(in, folder, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count);
     READ_SERIES(in, folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,
                 round->telemetry_count);

@@ -167,6 +167,8 @@ static bt_status add_round(const bt_store_round *round, int64_t index, bt_files 
                       sizeof *round->states, files));
     BT_TRY(add_series(folder, "launches", BT_FIELDS_LAUNCH, round->launches, round->launch_count,
                       sizeof *round->launches, files));
+    BT_TRY(add_series(folder, "timelines", BT_FIELDS_TIMELINE, round->timelines,
+                      round->timeline_count, sizeof *round->timelines, files));
     BT_TRY(add_series(folder, "faults", BT_FIELDS_FAULT, round->faults, round->fault_count,
                       sizeof *round->faults, files));
     BT_TRY(add_series(folder, "telemetry", BT_FIELDS_TELEMETRY, round->telemetry,

@@ -39,6 +39,7 @@ void bt_gang_end(bt_gang *gang)
         bt_rank_release(&gang->ranks[i]);
     }
     gang->size = 0;
+    bt_gang_drop_timelines(gang);
     if (gang->group_fd >= 0) {
         (void)close(gang->group_fd);
     }

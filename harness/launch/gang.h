@@ -23,6 +23,8 @@ typedef struct bt_gang {
     bool stopping;       // rank 0 was asked to stop
     bt_run_event result; // of rank 0, owned; told when all ranks have given theirs
     bool has_result;
+    bt_run_event timelines[BT_LAUNCH_RANKS_MAX]; // by rank, owned; COUNT: none of this generation
+    bool timelines_told;
     // steps
     int64_t steps, steps_at_fault; // done by all ranks; the same at the last fault
     int64_t straggler_step;        // where the present window begins
@@ -50,6 +52,11 @@ BT_CHECKED bt_status bt_gang_begin(bt_gang *gang);
 void bt_gang_end(bt_gang *gang);
 BT_CHECKED bt_status bt_gang_keep_result(bt_gang *gang, const char *line, size_t size_bytes);
 BT_CHECKED bt_status bt_gang_tell_result(bt_gang *gang);
+// gang_timeline.c: keeps the timeline that a rank has said in `line` until all ranks have said
+// theirs of that step; then tells them, their starts behind the first one. Once per run.
+BT_CHECKED bt_status bt_gang_take_timeline(bt_gang *gang, int rank, const char *line,
+                                           size_t size_bytes);
+void bt_gang_drop_timelines(bt_gang *gang);
 // The slot of a rank of the next generation.
 int bt_gang_slot_of(const bt_gang *gang, int rank);
 // Starts a rank's process, which waits for its task; program and processors are the gang's.

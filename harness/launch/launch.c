@@ -71,7 +71,9 @@ static bt_status take_line(bt_gang *gang, bt_rank *rank, const char *line, size_
         (void)snprintf(rank->digest, sizeof rank->digest, "%s",
                        *event.as.result.params_digest ? event.as.result.params_digest : "none");
     }
-    if (rank->rank == 0 && event.type == BT_RUN_EVENT_RESULT) {
+    if (event.type == BT_RUN_EVENT_TIMELINE) {
+        status = bt_gang_take_timeline(gang, rank->rank, line, size_bytes);
+    } else if (rank->rank == 0 && event.type == BT_RUN_EVENT_RESULT) {
         status = bt_gang_keep_result(gang, line, size_bytes); // told when all ranks have theirs
     } else if (rank->rank == 0) {
         status = bt_relay_take(&gang->relay, &event);

@@ -142,6 +142,13 @@ static const bt_field LAUNCH_fields[] = {F(bt_store_launch, INTEGER, step),
                                          F(bt_store_launch, TEXT, way),
                                          F(bt_store_launch, TEXT, message)};
 
+static const bt_field TIMELINE_fields[] = {
+    F(bt_store_timeline, INTEGER, step),        F(bt_store_timeline, INTEGER, rank),
+    F(bt_store_timeline, INTEGER, start_ns),    F(bt_store_timeline, INTEGER, time_ns),
+    F(bt_store_timeline, INTEGER, products_ns), F(bt_store_timeline, INTEGER, attention_ns),
+    F(bt_store_timeline, INTEGER, other_ns),    F(bt_store_timeline, INTEGER, communication_ns),
+    F(bt_store_timeline, TEXT, work),           F(bt_store_timeline, TEXT, phases)};
+
 static const bt_field FAULT_fields[] = {
     F(bt_store_fault, INTEGER, step), F(bt_store_fault, TEXT, kind),
     F(bt_store_fault, TEXT, action), F(bt_store_fault, TEXT, message)};

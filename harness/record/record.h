@@ -167,6 +167,16 @@ typedef struct bt_store_launch {
     const char *way, *message; // "graph"
 } bt_store_launch;
 
+// How a rank spent one profiled step (framework/base/timeline.h); once per round and rank.
+typedef struct bt_store_timeline {
+    int64_t step, rank;
+    int64_t start_ns; // behind the first rank's
+    int64_t time_ns;
+    int64_t products_ns, attention_ns, other_ns;
+    int64_t communication_ns;  // exposed: nothing was computed meanwhile
+    const char *work, *phases; // a letter of the lists for each equal part of the step
+} bt_store_timeline;
+
 // Something that went wrong in training and was noticed (framework/train/train.h has the kinds).
 typedef struct bt_store_fault {
     int64_t step;
@@ -292,6 +302,8 @@ typedef struct bt_store_round {
     int64_t state_count;
     const bt_store_launch *launches; // in the order recorded
     int64_t launch_count;
+    const bt_store_timeline *timelines; // by rank
+    int64_t timeline_count;
     const bt_store_fault *faults; // in the order recorded
     int64_t fault_count;
     const bt_store_memory *memory; // in the order recorded

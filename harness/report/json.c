@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness/report/internal.h"
+#include "harness/text/record_json.h"
 
 static void json_steps(bt_json_writer *json, const bt_store_round *round)
 {
@@ -53,6 +54,17 @@ static void json_launches(bt_json_writer *json, const bt_store_round *round)
     for (int64_t i = 0; i < round->launch_count; i++) {
         BT_JSON_OBJECT(json, NULL, BT_OF(&round->launches[i], step),
                        BT_OF(&round->launches[i], way), BT_OF(&round->launches[i], message));
+    }
+    bt_json_writer_close(json, ']');
+}
+
+static void json_timelines(bt_json_writer *json, const bt_store_round *round)
+{
+    bt_json_writer_open(json, "timelines", '[');
+    for (int64_t i = 0; i < round->timeline_count; i++) {
+        bt_json_writer_open(json, NULL, '{');
+        bt_fields_write(json, BT_FIELDS_TIMELINE, &round->timelines[i]);
+        bt_json_writer_close(json, '}');
     }
     bt_json_writer_close(json, ']');
 }
@@ -116,6 +128,7 @@ static bt_status json_case(bt_json_writer *json, const bt_store_round *round)
     }
     bt_json_writer_close(json, ']');
     json_launches(json, round);
+    json_timelines(json, round);
     json_faults(json, round);
     json_evals(json, round);
     json_scores(json, round);

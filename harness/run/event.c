@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "framework/base/mem.h"
+#include "framework/base/timeline.h"
 
 typedef enum field_type {
     FIELD_INTEGER,
@@ -86,6 +87,16 @@ static const field fields[] = {
     FIELD(LAUNCH, "step", INTEGER, true, launch.step),
     FIELD(LAUNCH, "way", TEXT, true, launch.way),
     FIELD(LAUNCH, "message", TEXT, false, launch.message),
+    FIELD(TIMELINE, "step", INTEGER, true, timeline.step),
+    FIELD(TIMELINE, "rank", INTEGER, true, timeline.rank),
+    FIELD(TIMELINE, "start_ns", INTEGER, true, timeline.start_ns),
+    FIELD(TIMELINE, "time_ns", INTEGER, true, timeline.time_ns),
+    FIELD(TIMELINE, "products_ns", INTEGER, false, timeline.products_ns),
+    FIELD(TIMELINE, "attention_ns", INTEGER, false, timeline.attention_ns),
+    FIELD(TIMELINE, "other_ns", INTEGER, false, timeline.other_ns),
+    FIELD(TIMELINE, "communication_ns", INTEGER, true, timeline.communication_ns),
+    FIELD(TIMELINE, "work", TEXT, true, timeline.work),
+    FIELD(TIMELINE, "phases", TEXT, true, timeline.phases),
     FIELD(FAULT, "step", INTEGER, true, fault.step),
     FIELD(FAULT, "kind", TEXT, true, fault.kind),
     FIELD(FAULT, "action", TEXT, true, fault.action),
@@ -266,7 +277,8 @@ static bool is_of_kind(const bt_run_event_state *state, bt_run_event_type type)
     return !(kind && !of_train &&
              (type == BT_RUN_EVENT_STEP || type == BT_RUN_EVENT_EVAL || type == BT_RUN_EVENT_SAVE ||
               type == BT_RUN_EVENT_SCORE || type == BT_RUN_EVENT_STATE ||
-              type == BT_RUN_EVENT_LAUNCH || type == BT_RUN_EVENT_RECOVERY)) &&
+              type == BT_RUN_EVENT_LAUNCH || type == BT_RUN_EVENT_TIMELINE ||
+              type == BT_RUN_EVENT_RECOVERY)) &&
            !(of_train && (type == BT_RUN_EVENT_SAMPLES || type == BT_RUN_EVENT_MEASURED ||
                           type == BT_RUN_EVENT_OUTPUTS));
 }
@@ -319,6 +331,23 @@ static bt_status check_state(bt_run_event_state *state, const bt_store_state *gi
     return BT_OK;
 }
 
+enum { TIMELINE_RANKS_MAX = 1024 };
+
+static bt_status check_timeline(bt_run_event_state *state, const bt_store_timeline *given)
+{
+    const double parts = (double)given->products_ns + (double)given->attention_ns +
+                         (double)given->other_ns + (double)given->communication_ns;
+    if (strlen(given->work) != BT_TIMELINE_PARTS || strlen(given->phases) != BT_TIMELINE_PARTS) {
+        return refuse(state, "a timeline's work and phases need 600 letters each", "");
+    }
+    if (given->rank >= TIMELINE_RANKS_MAX) {
+        return refuse(state, "a timeline of a rank above 1023", "");
+    }
+    return parts > (double)given->time_ns
+               ? refuse(state, "the parts of a timeline take longer than its time_ns", "")
+               : BT_OK;
+}
+
 // Order within the measuring: evaluations count up, measured is behind the samples and comes once.
 static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *event)
 {
@@ -339,6 +368,9 @@ static bt_status check_sequence(bt_run_event_state *state, const bt_run_event *e
     }
     if (event->type == BT_RUN_EVENT_LAUNCH && event->as.launch.step != state->next_step - 1) {
         return refuse(state, "a launch of another step than the last", "");
+    }
+    if (event->type == BT_RUN_EVENT_TIMELINE) {
+        return check_timeline(state, &event->as.timeline);
     }
     if (event->type == BT_RUN_EVENT_STATE) {
         return check_state(state, &event->as.state);

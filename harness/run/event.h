@@ -32,6 +32,7 @@
     X(SCORE, "hellaswag")                                                                          \
     X(STATE, "state")                                                                              \
     X(LAUNCH, "launch")                                                                            \
+    X(TIMELINE, "timeline")                                                                        \
     X(MEMORY, "memory")                                                                            \
     X(RESULT, "result")                                                                            \
     X(ERROR, "error")                                                                              \
@@ -126,6 +127,7 @@ typedef struct bt_run_event {
         bt_store_score score;
         bt_store_state state;
         bt_store_launch launch;
+        bt_store_timeline timeline;
         bt_store_fault fault;
         bt_store_memory memory;
         bt_run_event_samples samples;

@@ -230,6 +230,8 @@ bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **o
 
 bt_group *bt_ranks_group(const bt_ranks *ranks) { return ranks ? ranks->group : NULL; }
 
+bool bt_ranks_launched(const bt_ranks *ranks) { return ranks && ranks->flight.board; }
+
 int bt_ranks_slot(const bt_ranks *ranks) { return ranks ? ranks->slot : 0; }
 
 void bt_ranks_step(bt_ranks *ranks, int64_t steps)

@@ -44,6 +44,8 @@ BT_CHECKED bt_status bt_ranks_prepare(const cJSON *keys, bt_ranks **out);
 // Errors  INVALID_ARGUMENT, UNAVAILABLE; a rank on a GPU without NCCL_NVLS_ENABLE=0 is refused
 BT_CHECKED bt_status bt_ranks_join(const cJSON *task, const bt_ranges *ranges, bt_ranks **out);
 bt_group *bt_ranks_group(const bt_ranks *ranks);
+// Whether our launcher has started it: then the host's clock is that of all ranks.
+bool bt_ranks_launched(const bt_ranks *ranks);
 int bt_ranks_slot(const bt_ranks *ranks);
 // So many steps are done. NULL is allowed, here and below.
 void bt_ranks_step(bt_ranks *ranks, int64_t steps);

@@ -151,6 +151,27 @@ static bt_status on_range(void *context, const bt_train_range *range)
     return say(context, &event);
 }
 
+// Of one rank of several; the launcher makes the starts relative (launch/gang_timeline.c).
+static bt_status on_timeline(void *context, const bt_train_timeline *timeline)
+{
+    const worker *self = context;
+    const bt_timeline *line = timeline->line;
+    const int64_t *work_ns = line->work_ns;
+    bt_run_event event = {
+        .type = BT_RUN_EVENT_TIMELINE,
+        .as.timeline = {.step = timeline->step,
+                        .rank = bt_ranks_group(self->ranks)->rank,
+                        .start_ns = bt_ranks_launched(self->ranks) ? timeline->start_ns : 0,
+                        .time_ns = line->time_ns,
+                        .products_ns = work_ns[BT_TIMELINE_PRODUCTS],
+                        .attention_ns = work_ns[BT_TIMELINE_ATTENTION],
+                        .other_ns = work_ns[BT_TIMELINE_OTHER],
+                        .communication_ns = work_ns[BT_TIMELINE_COMMUNICATION],
+                        .work = line->work,
+                        .phases = line->phases}};
+    return say(context, &event);
+}
+
 static bt_status on_kernel(void *context, const bt_train_kernel *kernel)
 {
     bt_run_event event = {.type = BT_RUN_EVENT_KERNEL, .as.kernel = {kernel->op, kernel->kernel}};
@@ -328,6 +349,7 @@ static bt_status run_case(worker *self)
                                  .measured = on_measured};
     BT_TRY(understand(self, &work));
     listener.train.fault = on_fault;
+    listener.train.timeline = self->ranks ? on_timeline : NULL;
     listener.train.ranges = &self->ranges;
     const double limit_s = bt_plan_number(work.item, "train.hang_s");
     BT_TRY(bt_watchdog_start(&self->ranges, limit_s, (bt_watchdog_alarm){hangs, self},

@@ -40,6 +40,7 @@ static bt_status add_round(bt_store *store, int64_t run, const bt_store_round *f
     BT_TRY(add_rows(store, round, BT_FIELDS_SCORE, from->scores, from->score_count));
     BT_TRY(add_rows(store, round, BT_FIELDS_STATE, from->states, from->state_count));
     BT_TRY(add_rows(store, round, BT_FIELDS_LAUNCH, from->launches, from->launch_count));
+    BT_TRY(add_rows(store, round, BT_FIELDS_TIMELINE, from->timelines, from->timeline_count));
     BT_TRY(add_rows(store, round, BT_FIELDS_FAULT, from->faults, from->fault_count));
     BT_TRY(add_rows(store, round, BT_FIELDS_MEMORY, from->memory, from->memory_count));
     for (int64_t i = 0; i < from->measurement_count; i++) {

@@ -53,6 +53,7 @@ static bt_status read_round_rows(bt_reader *in, bt_store_round *round)
     BT_READER_RECORDS(in, BT_FIELDS_SCORE, id, round->scores, round->score_count);
     BT_READER_RECORDS(in, BT_FIELDS_STATE, id, round->states, round->state_count);
     BT_READER_RECORDS(in, BT_FIELDS_LAUNCH, id, round->launches, round->launch_count);
+    BT_READER_RECORDS(in, BT_FIELDS_TIMELINE, id, round->timelines, round->timeline_count);
     BT_READER_RECORDS(in, BT_FIELDS_FAULT, id, round->faults, round->fault_count);
     BT_READER_RECORDS(in, BT_FIELDS_MEMORY, id, round->memory, round->memory_count);
     BT_READER_ROWS(in, SQL_MEASUREMENTS, take_measurement, round->measurements,

@@ -244,10 +244,20 @@ static const char *const version_17[] = {
     " step INTEGER NOT NULL, way TEXT NOT NULL, message TEXT NOT NULL) STRICT",
     "CREATE INDEX launch_of_round ON launch(round_id)", NULL};
 
+// How each rank spent one profiled step.
+static const char *const version_18[] = {
+    "CREATE TABLE timeline("
+    " round_id INTEGER NOT NULL REFERENCES round(id), step INTEGER NOT NULL,"
+    " rank INTEGER NOT NULL, start_ns INTEGER NOT NULL, time_ns INTEGER NOT NULL,"
+    " products_ns INTEGER NOT NULL, attention_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,"
+    " communication_ns INTEGER NOT NULL, work TEXT NOT NULL, phases TEXT NOT NULL,"
+    " PRIMARY KEY(round_id, rank)) STRICT, WITHOUT ROWID",
+    NULL};
+
 static const char *const *const migrations[] = {
     version_1,  version_2,  version_3,  version_4,  version_5,  version_6,
     version_7,  version_8,  version_9,  version_10, version_11, version_12,
-    version_13, version_14, version_15, version_16, version_17};
+    version_13, version_14, version_15, version_16, version_17, version_18};
 
 enum { KNOWN_VERSION = (int)(sizeof migrations / sizeof migrations[0]) };
 

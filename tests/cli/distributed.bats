@@ -69,7 +69,7 @@ PY
 }
 
 @test "ranks that share a model stand beside one, and end with its loss" {
-    measure tensor
+    measure tensor --set train.profile_steps=1
     [ "$(column case | xargs)" = "tensor1 tensor2 data2_tensor2" ]
     [ "$(column ranks | xargs)" = "1 2 4" ]
     python3 - <<'PY'
@@ -79,6 +79,36 @@ losses = [case["metrics"]["loss_last"] for case in cases]
 assert max(losses) - min(losses) < 1e-4 * losses[0], losses
 assert cases[1]["params_digest"] == cases[2]["params_digest"], cases
 PY
+    # A timeline of each rank; what rank 0 waits is what its ranges say of the same step.
+    "$bench" report last --db r.db -o r.json
+    grep -q '<h2>One step of each rank' r.html
+    python3 - <<'PY'
+import json
+cases = json.load(open("r.json"))["runs"][0]["cases"]
+assert [len(case["timelines"]) for case in cases] == [0, 2, 4], cases
+for case in cases[1:]:
+    lines = case["timelines"]
+    assert [line["rank"] for line in lines] == list(range(len(lines)))
+    assert min(line["start_ns"] for line in lines) == 0
+    exposed = case["metrics"]["exposed_communication_ns"]
+    assert abs(lines[0]["communication_ns"] - exposed) <= 1e-3 * exposed, (lines[0], exposed)
+    for line in lines:
+        known = sum(line[key] for key in ("products_ns", "attention_ns", "other_ns", "communication_ns"))
+        assert 0.5 * line["time_ns"] < known <= line["time_ns"], line
+        assert min(line[key] for key in ("products_ns", "attention_ns", "other_ns")) > 0, line
+        drawn = line["work"].count("c") / len(line["work"])
+        assert abs(drawn - line["communication_ns"] / line["time_ns"]) < 0.1, line
+        phases = line["phases"]
+        assert phases[0] == "f" and {"f", "b"} <= set(phases) <= set("fbru."), phases
+PY
+    # They go with the run.
+    "$bench" export last --db r.db -o b.tar.zst
+    "$bench" verify b.tar.zst
+    "$bench" import b.tar.zst --db other.db
+    "$bench" report last --db other.db -o other.json
+    python3 -c 'import json
+a, b = ([c["timelines"] for c in json.load(open(n))["runs"][0]["cases"]] for n in ("r.json", "other.json"))
+assert a == b'
 }
 
 @test "a sweep over bucket sizes has a row for each" {

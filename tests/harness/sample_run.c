@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "framework/base/rng.h"
+#include "framework/base/timeline.h"
 
 enum { MIB = 1 << 20 };
 
@@ -130,6 +131,27 @@ static bt_status add_telemetry(bt_store *store, const sample_run *sample, int64_
     return bt_store_telemetry_set(store, round, "", samples, count);
 }
 
+bt_store_timeline sample_timeline(int64_t rank, char *work, char *phases)
+{
+    const int wait = rank == 1 ? 12 : 6; // of 30 parts
+    for (int i = 0; i < BT_TIMELINE_PARTS; ++i) {
+        const int at = i % 30;
+        work[i] = at < 2 ? '.' : at < 2 + wait ? 'c' : at < 18 ? 'p' : at < 22 ? 'a' : 'o';
+        phases[i] = i < 200 ? 'f' : i < 560 ? 'b' : 'u';
+    }
+    work[BT_TIMELINE_PARTS] = phases[BT_TIMELINE_PARTS] = '\0';
+    return (bt_store_timeline){.step = 50,
+                               .rank = rank,
+                               .start_ns = 20000 * rank,
+                               .time_ns = 900000,
+                               .products_ns = 30000 * (16 - wait),
+                               .attention_ns = 120000,
+                               .other_ns = 240000,
+                               .communication_ns = 30000 * wait,
+                               .work = work,
+                               .phases = phases};
+}
+
 static bt_status add_round(bt_store *store, const sample_run *sample, int64_t run, const char *name,
                            int64_t ordinal)
 {
@@ -159,6 +181,11 @@ static bt_status add_round(bt_store *store, const sample_run *sample, int64_t ru
     BT_TRY(bt_store_memory_add(store, round, &memory));
     for (int64_t i = 0; i < sample->launch_count; ++i) {
         BT_TRY(bt_store_launch_add(store, round, &sample->launches[i]));
+    }
+    for (int64_t i = 0; i < sample->ranks; ++i) {
+        char work[BT_TIMELINE_PARTS + 1], phases[BT_TIMELINE_PARTS + 1];
+        const bt_store_timeline line = sample_timeline(i, work, phases);
+        BT_TRY(bt_store_timeline_add(store, round, &line));
     }
     if (sample->fault) {
         BT_TRY(bt_store_fault_add(store, round, sample->fault));

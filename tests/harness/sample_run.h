@@ -27,6 +27,7 @@ typedef struct sample_run {
     const bt_store_fault *fault;       // of each round; NULL: none
     const bt_store_launch *launches;   // [launch_count], of each round
     int64_t launch_count;
+    int64_t ranks;        // of which each round has a timeline (sample_timeline); 0: none has
     bt_run_status status; // RUNNING: left without an end
 } sample_run;
 
@@ -35,6 +36,9 @@ sample_run sample_run_default(void);
 // Step i of the sample: loss falls from 11 to about 3, times vary a little, the first two steps
 // are warm-up and each tenth is profiled.
 bt_store_step sample_step(const sample_run *sample, int64_t index);
+// How rank r spent a step of 1 ms: a forward and a backward, in which rank 1 waits longest.
+// work, phases: [BT_TIMELINE_PARTS + 1], filled; the timeline borrows them.
+bt_store_timeline sample_timeline(int64_t rank, char *work, char *phases);
 // Records the whole run; fails as the store does.
 BT_CHECKED bt_status sample_run_record(bt_store *store, const sample_run *sample, int64_t *run);
 

@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "framework/base/file.h"
+#include "framework/base/mem.h"
+#include "framework/base/timeline.h"
 #include "harness/launch/cause.h"
 #include "harness/launch/devices.h"
+#include "harness/launch/gang.h"
 #include "harness/launch/inject.h"
 #include "harness/launch/interface.h"
 #include "harness/launch/places.h"
@@ -268,6 +271,100 @@ static void a_run_has_the_gpus_of_all_its_ranks(void **state)
     unsetenv("TMPDIR");
 }
 
+typedef struct told_lines {
+    int count;
+    int64_t ranks[8], starts_ns[8];
+} told_lines;
+
+static bt_status keep_line(void *self, const bt_run_event *event)
+{
+    told_lines *told = self;
+    assert_int_equal(event->type, BT_RUN_EVENT_TIMELINE);
+    told->ranks[told->count] = event->as.timeline.rank;
+    told->starts_ns[told->count++] = event->as.timeline.start_ns;
+    return BT_OK;
+}
+
+static bt_status give_line(bt_gang *gang, int rank, int64_t step, int64_t start_ns)
+{
+    char letters[BT_TIMELINE_PARTS + 1];
+    bt_str line = {0};
+    memset(letters, 'p', BT_TIMELINE_PARTS);
+    letters[BT_TIMELINE_PARTS] = '\0';
+    bt_run_event_write(&(bt_run_event){.type = BT_RUN_EVENT_TIMELINE,
+                                       .as.timeline = {.step = step,
+                                                       .rank = rank,
+                                                       .start_ns = start_ns,
+                                                       .time_ns = 9,
+                                                       .work = letters,
+                                                       .phases = letters}},
+                       &line);
+    const bt_status status =
+        bt_gang_take_timeline(gang, rank, bt_str_text(&line), line.length_bytes - 1);
+    bt_str_release(&line);
+    return status;
+}
+
+// Those of a generation that was lost stand beside no other.
+static void timelines_are_told_together_and_once(void **state)
+{
+    (void)state;
+    told_lines told = {0};
+    bt_gang *gang = NULL;
+    ASSERT_OK(BT_MEM_ARRAY(1, &gang));
+    gang->size = 3;
+    gang->relay.tell = keep_line;
+    gang->relay.self = &told;
+    ASSERT_OK(give_line(gang, 0, 7, 1000));
+    ASSERT_OK(give_line(gang, 2, 7, 1010));
+    bt_gang_drop_timelines(gang); // rank 1 was lost
+    ASSERT_OK(give_line(gang, 1, 7, 5020));
+    ASSERT_OK(give_line(gang, 2, 7, 5000));
+    assert_int_equal(told.count, 0);
+    ASSERT_OK(give_line(gang, 0, 7, 5005));
+    assert_int_equal(told.count, 3);
+    for (int i = 0; i < 3; ++i) {
+        static const int64_t starts_ns[] = {5, 20, 0};
+        assert_int_equal(told.ranks[i], i);
+        assert_int_equal(told.starts_ns[i], starts_ns[i]);
+    }
+    for (int i = 0; i < 3; ++i) { // the step again
+        ASSERT_OK(give_line(gang, i, 7, 9000));
+    }
+    assert_int_equal(told.count, 3);
+    bt_gang_drop_timelines(gang);
+    bt_mem_free(gang);
+}
+
+static void timelines_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        int parts;
+        int64_t rank, waited_ns;
+        const char *words;
+    } rows[] = {{BT_TIMELINE_PARTS - 1, 0, 5, "600 letters"},
+                {BT_TIMELINE_PARTS, 1024, 5, "of a rank above 1023"},
+                {BT_TIMELINE_PARTS, 0, 10, "take longer than its time_ns"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        char letters[BT_TIMELINE_PARTS + 1] = "";
+        bt_run_event_state at = {.started = true};
+        bt_run_event event;
+        bt_str line = {0};
+        memset(letters, 'c', (size_t)rows[i].parts);
+        bt_run_event_write(&(bt_run_event){.type = BT_RUN_EVENT_TIMELINE,
+                                           .as.timeline = {.rank = rows[i].rank,
+                                                           .time_ns = 9,
+                                                           .communication_ns = rows[i].waited_ns,
+                                                           .work = letters,
+                                                           .phases = letters}},
+                           &line);
+        ASSERT_FAILS(BT_STATUS_CORRUPT_DATA, rows[i].words,
+                     bt_run_event_parse(&at, bt_str_text(&line), line.length_bytes - 1, &event));
+        bt_str_release(&line);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +378,8 @@ int main(void)
         cmocka_unit_test(gpus_must_be_there_and_of_one_model),
         cmocka_unit_test(xids_are_told),
         cmocka_unit_test(a_run_has_the_gpus_of_all_its_ranks),
+        cmocka_unit_test(timelines_are_told_together_and_once),
+        cmocka_unit_test(timelines_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,34 @@ static void launches_are_shown(void **state)
     bt_mem_free(page);
 }
 
+static void a_step_of_each_rank_is_drawn(void **state)
+{
+    (void)state;
+    sample_run sample = sample_run_default();
+    sample.ranks = 2;
+    int64_t run = record(&sample);
+    char *page = report_text(&run, 1, ".html");
+    assert_has(page, "<h2>One step of each rank</h2>");
+    assert_has(page, "step 50 of 900 us; exposed communication 270 us on average, 360 us at most "
+                     "(rank 1)");
+    assert_has(page, "aria-label=\"rank 1: step 900 us, products 120 us, attention 120 us, "
+                     "other ops 240 us, between ops 60.0 us, exposed communication 360 us\"");
+    // Both end 920 us behind the first start. A part is 1.63 of 1000 wide: rank 1 waits from its
+    // third part on, 20 us later, for twelve parts.
+    assert_has(page, "<path class=work-c d=\"M25.0 30h19.6v14h-19.6z");
+    assert_has(page, "<i style=\"left:0.00%;width:32.61%\">forward</i>");
+    assert_has(page, "<th scope=row class=n>1</th><td class=n data-v=\"900000\">900 us");
+    bt_mem_free(page);
+    char *text = report_text(&run, 1, ".md");
+    assert_has(text, "| 1 | 900 us | 120 us | 120 us | 240 us | 60.0 us | 360 us |");
+    bt_mem_free(text);
+    sample.ranks = 0;
+    run = record(&sample);
+    page = report_text(&run, 1, ".html");
+    assert_null(strstr(page, "One step of each rank"));
+    bt_mem_free(page);
+}
+
 static cJSON *read_schema(void)
 {
     void *text = NULL;
@@ -208,6 +236,7 @@ static void json_report_satisfies_its_schema(void **state)
     sample.fault = &spike;
     sample.launches = launches;
     sample.launch_count = 2;
+    sample.ranks = 2;
     int64_t runs[2] = {record(&sample), 0};
     sample.status = BT_RUN_RUNNING;
     sample.steps = 0; // nothing measured yet
@@ -486,6 +515,7 @@ int main(void)
         TEST(show_json_has_the_agreed_keys),
         TEST(faults_are_shown),
         TEST(launches_are_shown),
+        TEST(a_step_of_each_rank_is_drawn),
         TEST(json_report_satisfies_its_schema),
         TEST(markdown_is_a_table_and_stays_text),
         TEST(page_is_whole_and_refers_to_nothing_outside),

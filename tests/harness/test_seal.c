@@ -34,6 +34,8 @@ static int64_t record(void)
     ASSERT_OK(bt_store_score_add(store, round, &(bt_store_score){0, 40, 9, 14, 1000}));
     ASSERT_OK(bt_store_state_add(store, round, &(bt_store_state){5, "0123", 1000}));
     ASSERT_OK(bt_store_launch_add(store, round, &(bt_store_launch){3, "graph", "at once"}));
+    const bt_store_timeline line = {.step = 5, .time_ns = 9, .work = "pc", .phases = "fb"};
+    ASSERT_OK(bt_store_timeline_add(store, round, &line));
     ASSERT_OK(bt_store_range_add(store, round, &range));
     ASSERT_OK(bt_store_round_end(store, round, BT_RUN_PASSED, "", "d1"));
     ASSERT_OK(bt_store_close(store));

@@ -15,7 +15,7 @@ export const checks = {
       // Without its policy, which would stop axe as any other script that is not the page's.
       const context = await pages.browser.newContext({ bypassCSP: true, colorScheme,
         viewport: { width: 1280, height: 900 } });
-      for (const kind of ["ten", "telemetry", "history", "replicate"]) {
+      for (const kind of ["ten", "telemetry", "history", "replicate", "ranks"]) {
         const tab = await context.newPage();
         await tab.goto(address(pages.path(kind)));
         await tab.evaluate(() => document.querySelectorAll("details:not(#tables details)")
@@ -51,7 +51,7 @@ export const checks = {
   },
   "a phone shows it without sideways scrolling": async (pages) => {
     for (const kind of ["two", "many", "failed", "hostile", "telemetry", "seeds", "noisy", "mixed", "history",
-      "replicate"]) {
+      "replicate", "ranks"]) {
       await pages.visit(kind, { viewport: { width: 390, height: 800 } }, async (tab) => {
         await tab.evaluate(() => {
           document.querySelectorAll("details").forEach((one) => { one.open = true; });
@@ -94,7 +94,7 @@ export const checks = {
     });
   },
   "headings, landmarks and tables have names": async (pages) => {
-    for (const kind of ["two", "telemetry", "mixed", "history", "replicate"]) {
+    for (const kind of ["two", "telemetry", "mixed", "history", "replicate", "ranks"]) {
       await pages.visit(kind, { javaScriptEnabled: false }, async (tab) => {
         assert.equal(await tab.locator("h1").count(), 1);
         assert.equal(await tab.locator("main").count(), 1);
@@ -125,7 +125,8 @@ export const checks = {
     });
   },
   "paper gets still curves and a clean page": async (pages) => {
-    for (const [kind, most] of [["long", 4], ["replicate", 9], ["ten", 5], ["telemetry", 4], ["ab", 5]]) {
+    for (const [kind, most] of [["long", 4], ["replicate", 9], ["ten", 5], ["telemetry", 4], ["ab", 5],
+      ["ranks", 5]]) {
       await pages.visit(kind, {}, async (tab) => {
         await tab.emulateMedia({ media: "print" });
         for (const still of await tab.locator(".chart .still svg").all()) {

@@ -14,6 +14,30 @@ const place = (row, selector) => row.evaluate((one, inner) => {
 const ratioOf = async (row) => Number(await row.locator("td").nth(1).getAttribute("data-v"));
 
 export const checks = {
+  "a step of each rank: a row each on one axis, waiting below the line, and figures": async (pages) => {
+    for (const width of [390, 1280]) {
+      await pages.visit("ranks", { viewport: { width, height: 900 } }, async (tab) => {
+        const first = tab.locator("#timelines details").first();
+        assert.equal(await first.locator(".rank svg").count(), 4);
+        const rows = await first.locator(".rank svg").evaluateAll((all) => all.map((svg) => {
+          const box = (one) => one.getBoundingClientRect();
+          const line = box(svg.querySelector(".base")), wait = box(svg.querySelector(".work-c")),
+            product = box(svg.querySelector(".work-p"));
+          return { left: line.left, width: line.width, below: wait.top >= line.top - 1,
+            above: product.bottom <= line.bottom + 1, height: box(svg).height };
+        }));
+        for (const [i, row] of rows.entries()) {
+          assert.ok(row.below && row.above && row.height > 30, JSON.stringify(row));
+          assert.ok(Math.abs(row.width - rows[0].width) < 1);
+          // 20 us later than the one before, of 960 us in all.
+          assert.ok(Math.abs(row.left - rows[0].left - i * 20 / 900 * row.width) < 1.5);
+        }
+        const cells = await first.locator("tbody tr").nth(1).innerText();
+        assert.match(cells.replace(/\s+/g, " "), /^1 900 us 120 us 120 us 240 us 60.0 us 360 us$/);
+        assert.equal(await first.locator(".works li").count(), 4);
+      });
+    }
+  },
   "the forest plot stands on a logarithmic axis": async (pages) => {
     await pages.visit("replicate", {}, async (tab) => {
       const rows = tab.locator("#ratios tbody:not(.folded) tr:not(.group-head)");

@@ -62,6 +62,16 @@ static bt_status make_telemetry(bt_store *store, made_runs *out)
     return add_run(store, &sample, out);
 }
 
+static bt_status make_ranks(bt_store *store, made_runs *out)
+{
+    sample_run sample = sample_run_default();
+    sample.cases[1] = "bf16";
+    sample.axes_json = "{\"train\":{\"steps\":60,\"tokens_per_step\":512,"
+                       "\"mesh\":{\"data\":4,\"sharding\":\"zero1\"}}}";
+    sample.ranks = 4;
+    return add_run(store, &sample, out);
+}
+
 static bt_status make_noisy(bt_store *store, made_runs *out)
 {
     sample_kernels sample = sample_kernels_default();
@@ -230,7 +240,8 @@ static const struct {
              {"history", make_history}, {"sessions", make_sessions},
              {"pairs", make_pairs},     {"telemetry", make_telemetry},
              {"noisy", make_noisy},     {"ab", make_ab},
-             {"gate", make_gate},       {"replicate", make_replicate}};
+             {"gate", make_gate},       {"replicate", make_replicate},
+             {"ranks", make_ranks}};
 
 static bt_status record(bt_store *store, const char *name, made_runs *out)
 {

@@ -1,0 +1,286 @@
+// harness/report/timeline.c - one step of each rank: what it did when, and what it waited for
+//
+// Drawn for cases of several ranks. Computation stands on a line, products highest, and exposed
+// communication hangs below it, so that the kinds differ in shape as well as in colour. Figures are
+// the recorded ones, which are exact; the drawing has a width of BT_TIMELINE_PARTS parts.
+#include <math.h>
+#include <string.h>
+
+#include "framework/base/timeline.h"
+#include "harness/report/internal.h"
+
+enum { WIDTH = 1000, HEIGHT = 44, LINE = 30 }; // of a rank's drawing
+
+static const struct {
+    char letter;
+    const char *name;
+} kinds[] = {
+#define KIND(enumerator, letter, name) {letter, name},
+    BT_TIMELINE_WORK_LIST(KIND)
+#undef KIND
+};
+
+// Height of the bars; negative: below the line; 0: not drawn.
+static const int tall[BT_TIMELINE_WORK_COUNT] = {[BT_TIMELINE_OTHER] = 12,
+                                                 [BT_TIMELINE_ATTENTION] = 20,
+                                                 [BT_TIMELINE_PRODUCTS] = 28,
+                                                 [BT_TIMELINE_COMMUNICATION] = -14};
+
+static double gap_of(const bt_store_timeline *line)
+{
+    const int64_t said =
+        line->products_ns + line->attention_ns + line->other_ns + line->communication_ns;
+    return (double)(line->time_ns - said);
+}
+
+// ---- figures ------------------------------------------------------------------------------------
+
+typedef struct timeline_column {
+    const char *title;
+    size_t offset; // of an int64_t in ns; 0: between ops
+} timeline_column;
+
+static const timeline_column columns[] = {
+    {"step", offsetof(bt_store_timeline, time_ns)},
+    {"products", offsetof(bt_store_timeline, products_ns)},
+    {"attention", offsetof(bt_store_timeline, attention_ns)},
+    {"other ops", offsetof(bt_store_timeline, other_ns)},
+    {"between ops", 0},
+    {"exposed communication", offsetof(bt_store_timeline, communication_ns)},
+};
+
+enum { COLUMNS = (int)(sizeof columns / sizeof columns[0]) };
+
+static double figure(const bt_store_timeline *line, const timeline_column *column)
+{
+    int64_t value = 0;
+    if (!column->offset) {
+        return gap_of(line);
+    }
+    memcpy(&value, (const char *)line + column->offset, sizeof value);
+    return (double)value;
+}
+
+static const char explained[] =
+    "The last profiled step. Exposed communication: the rank computes nothing and waits for others "
+    "or for data; what runs beside computation is not drawn. Between ops: no kernel was under way.";
+
+// "step 42 of 12.1 ms; exposed communication 1.9 ms on average, 2.2 ms on rank 1"
+static void write_sum(const bt_store_round *round, bt_str *out)
+{
+    const bt_store_timeline *most = &round->timelines[0];
+    double sum_ns = 0, step_ns = 0;
+    for (int64_t i = 0; i < round->timeline_count; i++) {
+        const bt_store_timeline *line = &round->timelines[i];
+        sum_ns += (double)line->communication_ns;
+        step_ns = fmax(step_ns, (double)line->time_ns);
+        most = line->communication_ns > most->communication_ns ? line : most;
+    }
+    bt_str_format(
+        out, "step %lld of %s; exposed communication %s on average, %s at most (rank %lld)",
+        (long long)most->step, bt_format_value(BT_UNIT_NS, step_ns).text,
+        bt_format_value(BT_UNIT_NS, sum_ns / (double)round->timeline_count).text,
+        bt_format_value(BT_UNIT_NS, (double)most->communication_ns).text, (long long)most->rank);
+}
+
+// ---- the drawing --------------------------------------------------------------------------------
+
+// Where the drawings of all ranks end, ns behind the first rank's start.
+static double end_of(const bt_store_round *round)
+{
+    double end_ns = 1;
+    for (int64_t i = 0; i < round->timeline_count; i++) {
+        const bt_store_timeline *line = &round->timelines[i];
+        end_ns = fmax(end_ns, (double)line->start_ns + (double)line->time_ns);
+    }
+    return end_ns;
+}
+
+typedef void (*run_writer)(double from, double until, char letter, bt_str *out);
+
+// Calls `write` for each run of equal letters of the list; places are of the whole width.
+static void each_run(const bt_store_timeline *line, const char *letters, double end_ns,
+                     run_writer write, char only, bt_str *out)
+{
+    const int64_t count = (int64_t)strlen(letters);
+    const double first = WIDTH * (double)line->start_ns / end_ns;
+    const double wide = count ? WIDTH * (double)line->time_ns / end_ns / (double)count : 0;
+    for (int64_t from = 0, until = 0; from < count; from = until) {
+        while (until < count && letters[until] == letters[from]) {
+            ++until;
+        }
+        if (!only || letters[from] == only) {
+            write(first + wide * (double)from, first + wide * (double)until, letters[from], out);
+        }
+    }
+}
+
+static void write_bar(double from, double until, char letter, bt_str *out)
+{
+    int high = 0;
+    for (int i = 0; i < BT_TIMELINE_WORK_COUNT; i++) {
+        high = kinds[i].letter == letter ? tall[i] : high;
+    }
+    bt_str_format(out, "M%.1f %dh%.1fv%dh%.1fz", from, LINE, until - from, -high, from - until);
+}
+
+static void write_rank(const bt_store_timeline *line, double end_ns, bt_str *out)
+{
+    bt_str_format(out,
+                  "<div class=rank><span class=muted>rank %lld</span><div role=img "
+                  "aria-label=\"rank %lld:",
+                  (long long)line->rank, (long long)line->rank);
+    for (int c = 0; c < COLUMNS; c++) {
+        bt_str_format(out, "%s %s %s", c ? "," : "", columns[c].title,
+                      bt_format_value(BT_UNIT_NS, figure(line, &columns[c])).text);
+    }
+    bt_str_format(out, "\"><svg aria-hidden=true viewBox=\"0 0 %d %d\" preserveAspectRatio=none>",
+                  WIDTH, HEIGHT);
+    for (int i = 0; i < BT_TIMELINE_WORK_COUNT; i++) {
+        if (tall[i] && strchr(line->work, kinds[i].letter)) {
+            bt_str_format(out, "<path class=work-%c d=\"", kinds[i].letter);
+            each_run(line, line->work, end_ns, write_bar, kinds[i].letter, out);
+            bt_str_append(out, "\"/>");
+        }
+    }
+    bt_str_format(out, "<path class=base d=\"M%.1f %dh%.1f\"/></svg></div></div>\n",
+                  WIDTH * (double)line->start_ns / end_ns, LINE,
+                  WIDTH * (double)line->time_ns / end_ns);
+}
+
+enum { PHASE_WORD = 120 }; // of the width: narrower phases have a mark and no word
+
+static void write_phase(double from, double until, char letter, bt_str *out)
+{
+    static const struct {
+        char letter;
+        const char *name;
+    } phases[] = {
+#define PHASE(enumerator, letter, name) {letter, name},
+        BT_TIMELINE_PHASE_LIST(PHASE)
+#undef PHASE
+    };
+    const char *name = "";
+    for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) {
+        name = phases[i].letter == letter ? phases[i].name : name;
+    }
+    if (*name) {
+        bt_str_format(out, "<i style=\"left:%.2f%%;width:%.2f%%\">%s</i>", 100 * from / WIDTH,
+                      100 * (until - from) / WIDTH, until - from < PHASE_WORD ? "" : name);
+    }
+}
+
+static void write_legend(bt_str *out)
+{
+    bt_str_append(out, "<ul class=\"legend works\">");
+    for (int i = BT_TIMELINE_WORK_COUNT - 1; i >= 0; i--) {
+        if (tall[i]) {
+            bt_str_format(out,
+                          "<li><svg class=swatch aria-hidden=true viewBox=\"0 0 30 %d\">"
+                          "<path class=work-%c d=\"M0 %dh30v%dh-30z\"/><path class=base d=\"M0 "
+                          "%dh30\"/></svg>%s",
+                          HEIGHT, kinds[i].letter, LINE, -tall[i], LINE, kinds[i].name);
+        }
+    }
+    bt_str_append(out, "</ul>\n");
+}
+
+static void write_table(const report_case *item, bt_str *out)
+{
+    bt_html(out, "<div class=scroll><table data-name=\"timeline-%s\"><thead><tr><th class=n>rank",
+            item->tag);
+    for (int c = 0; c < COLUMNS; c++) {
+        bt_str_format(out, "<th class=n>%s", columns[c].title);
+    }
+    bt_str_append(out, "</thead><tbody>\n");
+    for (int64_t i = 0; i < item->round->timeline_count; i++) {
+        const bt_store_timeline *line = &item->round->timelines[i];
+        bt_str_format(out, "<tr><th scope=row class=n>%lld</th>", (long long)line->rank);
+        for (int c = 0; c < COLUMNS; c++) {
+            const double value = figure(line, &columns[c]);
+            bt_str_format(out, "<td class=n data-v=\"%.0f\">%s", value,
+                          bt_format_value(BT_UNIT_NS, value).text);
+        }
+        bt_str_append(out, "\n");
+    }
+    bt_str_append(out, "</tbody></table></div>");
+}
+
+static void write_case(const report_case *item, bool open, bt_str *out)
+{
+    const bt_store_round *round = item->round;
+    const double end_ns = end_of(round);
+    bt_str_format(out, "<details%s><summary>", open ? " open" : "");
+    bt_html_tag(out, item);
+    bt_html_text(out, item->label);
+    bt_str_append(out, " <span class=muted>");
+    write_sum(round, out);
+    bt_str_append(out, "</span></summary>\n<figure class=timeline>");
+    write_legend(out);
+    bt_str_append(out,
+                  "<div class=rank><span></span><div class=\"phases muted\" aria-hidden=true>");
+    each_run(&round->timelines[0], round->timelines[0].phases, end_ns, write_phase, '\0', out);
+    bt_str_append(out, "</div></div>\n");
+    for (int64_t i = 0; i < round->timeline_count; i++) {
+        write_rank(&round->timelines[i], end_ns, out);
+    }
+    bt_str_format(out,
+                  "<div class=rank><span></span><div class=\"ends muted\"><span>0</span>"
+                  "<span>%s</span></div></div>\n",
+                  bt_format_value(BT_UNIT_NS, end_ns).text);
+    write_table(item, out);
+    bt_str_append(out, "</figure></details>\n");
+}
+
+bt_status bt_page_timelines(const report_set *set, bt_str *out)
+{
+    int64_t first = -1, others = -1;
+    for (int64_t i = 0; i < set->case_count; i++) {
+        const bool drawn = set->cases[i].round->timeline_count > 0;
+        first = drawn && first < 0 ? i : first;
+        others += drawn;
+    }
+    if (first < 0) {
+        return BT_OK;
+    }
+    bt_str_format(out,
+                  "<section id=timelines><h2>One step of each rank</h2>\n<p class=muted>%s</p>\n",
+                  explained);
+    write_case(&set->cases[first], true, out);
+    bt_html_group_open(out, "The other cases", others);
+    for (int64_t i = first + 1; i < set->case_count; i++) {
+        if (set->cases[i].round->timeline_count > 0) {
+            write_case(&set->cases[i], false, out);
+        }
+    }
+    bt_html_group_close(out, others);
+    bt_str_append(out, "</section>\n");
+    return BT_OK;
+}
+
+// ---- Markdown -----------------------------------------------------------------------------------
+
+void bt_markdown_timelines(const report_set *set, bt_str *out)
+{
+    for (int64_t at = 0; at < set->case_count; at++) {
+        const bt_store_round *round = set->cases[at].round;
+        if (round->timeline_count == 0) {
+            continue;
+        }
+        bt_markdown(out, "\n## One step of each rank: %s\n\n", set->cases[at].label);
+        write_sum(round, out);
+        bt_str_append(out, ".\n\n| rank |");
+        for (int c = 0; c < COLUMNS; c++) {
+            bt_str_format(out, " %s |", columns[c].title);
+        }
+        bt_str_append(out, "\n|--:|--:|--:|--:|--:|--:|--:|\n");
+        for (int64_t i = 0; i < round->timeline_count; i++) {
+            bt_str_format(out, "| %lld |", (long long)round->timelines[i].rank);
+            for (int c = 0; c < COLUMNS; c++) {
+                const double value = figure(&round->timelines[i], &columns[c]);
+                bt_str_format(out, " %s |", bt_format_value(BT_UNIT_NS, value).text);
+            }
+            bt_str_append(out, "\n");
+        }
+    }
+}
