@@ -1,7 +1,8 @@
 // harness/record/telemetry.h - what the machine did beside a round: samples, and a word for it
 //
 // A number that could not be had is NaN. The table below is the record's format too: columns are
-// kept by name, so that a later one can be added.
+// kept by name, so that a later one can be added. Of a round on several GPUs: the lowest clocks,
+// the sums of power and energy, the highest temperature, all reasons of throttling.
 #ifndef BT_HARNESS_RECORD_TELEMETRY_H
 #define BT_HARNESS_RECORD_TELEMETRY_H
 

@@ -584,7 +584,7 @@ static bt_status run_worker(listening *self)
     judge(self, BT_RUN_RUNNING, BT_OK, "");
     self->heard_ns = bt_clock_ns();
     if (request->telemetry) {
-        bt_telemetry_begin(request->telemetry, self->child.process);
+        bt_telemetry_begin(request->telemetry, self->child.process, request->gpus);
     }
     status = listen_to_end(self);
     if (request->telemetry) {

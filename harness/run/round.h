@@ -42,6 +42,7 @@ typedef struct bt_round_request {
     bt_child *started;            // waits for its task; taken over. NULL or process 0: none waits
     bt_versions *versions;   // of peers, asked for where they are not known; NULL: they are not
     bt_telemetry *telemetry; // watches the machine meanwhile; NULL: nobody does
+    int gpus;                // that this process's ranks of the case use, on a GPU
     bt_metrics *metrics;     // may be NULL
     bt_progress_view *view;
 } bt_round_request;

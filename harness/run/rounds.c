@@ -140,6 +140,7 @@ static bt_round_request request_of(bt_running *self, const bt_run_schedule_round
                               .log_path = log_path,
                               .versions = &self->versions,
                               .telemetry = self->telemetry,
+                              .gpus = self->request->world ? 1 : bt_running_gpus_of(item),
                               .metrics = self->metrics,
                               .view = &self->view};
 }

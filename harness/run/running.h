@@ -42,7 +42,9 @@ BT_CHECKED bt_status bt_running_lock(bt_running *self);
 // Says in the locks which run has them.
 void bt_running_sign(bt_running *self);
 void bt_running_unlock(bt_running *self);
-// GPUs that the plan's cases use at once, the ranks of one case: CUDA's 0 to N - 1.
+// GPUs that a case's ranks use, the product of the sizes that its mesh names, and the most that a
+// case of the plan uses: CUDA's 0 to N - 1.
+int bt_running_gpus_of(const cJSON *item);
 int bt_running_gpus(const bt_plan *plan);
 // The systems that the cases run on: the request's, or the plan's.
 const bt_peer *bt_running_systems(const bt_running *self, int64_t *count);

@@ -20,8 +20,7 @@ enum {
 
 typedef char device_name[96];
 
-// Ranks of a case: the product of the sizes that its mesh names.
-static double ranks_of(const cJSON *item)
+int bt_running_gpus_of(const cJSON *item)
 {
     static const char *const sizes[] = {"data", "tensor", "context"};
     const cJSON *mesh = bt_json_get(bt_json_get(item, "train"), "mesh");
@@ -31,17 +30,17 @@ static double ranks_of(const cJSON *item)
         const double size = bt_json_number_of(mesh, sizes[i]);
         ranks *= size > 1 ? size : 1;
     }
-    return ranks;
+    return ranks < GPUS_MAX ? (int)ranks : GPUS_MAX;
 }
 
 int bt_running_gpus(const bt_plan *plan)
 {
-    double most = 1;
+    int most = 1;
     for (int64_t i = 0; i < plan->case_count; ++i) {
-        const double ranks = ranks_of(bt_plan_case(plan, i));
-        most = ranks > most ? ranks : most;
+        const int gpus = bt_running_gpus_of(bt_plan_case(plan, i));
+        most = gpus > most ? gpus : most;
     }
-    return most < GPUS_MAX ? (int)most : GPUS_MAX;
+    return most;
 }
 
 // UUIDs, or "cuda-N" where the driver says none. The first is known.

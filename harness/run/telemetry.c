@@ -11,7 +11,8 @@
 #define PAUSE_FACTOR 20 // a pause is at least so many times what the sample took
 
 struct bt_telemetry {
-    gpu_watch gpu;
+    gpu_watch gpus[BT_TELEMETRY_GPUS_MAX]; // [opened]
+    int opened, watched;                   // watched: in this round
     cpu_watch cpu;
     bt_store_telemetry *samples; // owned, [capacity]
     int64_t count, capacity;
@@ -23,25 +24,37 @@ bt_status bt_telemetry_open(const char *gpu_uuid, bt_telemetry **out)
 {
     BT_TRY(BT_MEM_ARRAY(1, out));
     memset(*out, 0, sizeof **out);
-    bt_gpu_watch_open(&(*out)->gpu, gpu_uuid);
+    if (gpu_uuid) {
+        bt_gpu_watch_open(&(*out)->gpus[(*out)->opened++], gpu_uuid, 0);
+    }
     return BT_OK;
 }
 
 void bt_telemetry_close(bt_telemetry *self)
 {
     if (self) {
-        bt_gpu_watch_close(&self->gpu);
+        for (int i = 0; i < self->opened; ++i) {
+            bt_gpu_watch_close(&self->gpus[i]);
+        }
         bt_mem_free(self->samples);
         bt_mem_free(self);
     }
 }
 
-void bt_telemetry_begin(bt_telemetry *self, pid_t worker)
+void bt_telemetry_begin(bt_telemetry *self, pid_t worker, int gpus)
 {
+    const bool on_gpu = self->opened > 0 && self->gpus[0].open;
     self->count = 0;
-    bt_gpu_watch_begin(&self->gpu, worker);
+    self->watched = !on_gpu ? 0 : gpus < BT_TELEMETRY_GPUS_MAX ? gpus : BT_TELEMETRY_GPUS_MAX;
+    while (self->opened < self->watched) {
+        bt_gpu_watch_open(&self->gpus[self->opened], NULL, self->opened);
+        ++self->opened;
+    }
+    for (int i = 0; i < self->watched; ++i) {
+        bt_gpu_watch_begin(&self->gpus[i], worker);
+    }
     bt_cpu_watch_begin(&self->cpu, worker);
-    int period_ms = self->gpu.open ? BT_TELEMETRY_PERIOD_MS : BT_TELEMETRY_CPU_PERIOD_MS;
+    int period_ms = on_gpu ? BT_TELEMETRY_PERIOD_MS : BT_TELEMETRY_CPU_PERIOD_MS;
     self->began_ns = bt_clock_ns();
     self->period_ns = (int64_t)period_ms * 1000000;
     self->due_ns = self->began_ns + self->period_ns;
@@ -94,13 +107,33 @@ static bt_store_telemetry unknown_at(double t_ns)
     return sample;
 }
 
+static void sample_gpus(bt_telemetry *self, int64_t now_ns, bt_store_telemetry *sample)
+{
+    for (int i = 0; i < self->watched; ++i) {
+        bt_store_telemetry one = unknown_at(sample->t_ns);
+        bt_gpu_watch_sample(&self->gpus[i], now_ns, i == 0 ? sample : &one);
+        if (i > 0) {
+            bt_gpu_watch_merge(&one, sample);
+        }
+    }
+}
+
+static double energy_of_gpus(bt_telemetry *self)
+{
+    double energy_j = self->watched > 0 ? 0 : (double)NAN;
+    for (int i = 0; i < self->watched; ++i) {
+        energy_j += bt_gpu_watch_energy(&self->gpus[i]);
+    }
+    return energy_j;
+}
+
 static void take(bt_telemetry *self, int64_t now_ns, bool of_gpu, bool of_cpu)
 {
     bt_store_telemetry sample = unknown_at((double)(now_ns - self->began_ns));
     if (of_gpu) {
-        bt_gpu_watch_sample(&self->gpu, now_ns, &sample);
+        sample_gpus(self, now_ns, &sample);
     }
-    sample.energy_j = bt_gpu_watch_energy(&self->gpu); // of the last sample, too: the whole round
+    sample.energy_j = energy_of_gpus(self); // of the last sample, too: the whole round
     if (of_cpu) {
         bt_cpu_watch_sample(&self->cpu, &sample);
         self->cpu_due_ns = now_ns + (int64_t)BT_TELEMETRY_CPU_PERIOD_MS * 1000000;

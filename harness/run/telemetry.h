@@ -27,19 +27,20 @@
 #define BT_TELEMETRY_PERIOD_MS     100  // with a GPU
 #define BT_TELEMETRY_CPU_PERIOD_MS 1000 // of the CPU's columns
 #define BT_TELEMETRY_SAMPLES_MAX   20000
+#define BT_TELEMETRY_GPUS_MAX      64
 
 typedef struct bt_telemetry bt_telemetry;
 
-// For the rounds of one run. gpu_uuid: the device to watch, NULL: none. A device or a library that
-// cannot be had is not watched.
-// Owns    the caller, until bt_telemetry_close
-// Errors  OUT_OF_MEMORY
+// For the rounds of one run. gpu_uuid: of CUDA's device 0, NULL: no GPU is watched. A device or a
+// library that cannot be had is not watched. Owns    the caller, until bt_telemetry_close Errors
+// OUT_OF_MEMORY
 BT_CHECKED bt_status bt_telemetry_open(const char *gpu_uuid, bt_telemetry **out);
 // NULL is fine.
 void bt_telemetry_close(bt_telemetry *telemetry);
 
-// A round begins; earlier samples are forgotten. worker: leader of its process group.
-void bt_telemetry_begin(bt_telemetry *telemetry, pid_t worker);
+// A round begins; earlier samples are forgotten. worker: leader of its process group. gpus: that it
+// uses, CUDA's devices from the opened one, 0, on; a sample is of all of them.
+void bt_telemetry_begin(bt_telemetry *telemetry, pid_t worker, int gpus);
 // Takes a sample if it is time.
 void bt_telemetry_tick(bt_telemetry *telemetry);
 // Milliseconds until it is time, at most `most`.

@@ -21,12 +21,13 @@ static bool is_first_namespace(void)
     return strcmp(name, FIRST_NAMESPACE) == 0;
 }
 
-void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid)
+void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid, int ordinal)
 {
     int error = 0;
     memset(gpu, 0, sizeof *gpu);
-    gpu->open = uuid && bt_nvml_open(&gpu->nvml, &error);
-    if (gpu->open && gpu->nvml.by_uuid(uuid, &gpu->device) != BT_NVML_OK) {
+    gpu->open = bt_nvml_open(&gpu->nvml, &error);
+    if (gpu->open && !(uuid ? gpu->nvml.by_uuid(uuid, &gpu->device) == BT_NVML_OK
+                            : bt_nvml_cuda_device(&gpu->nvml, ordinal, &gpu->device))) {
         bt_gpu_watch_close(gpu);
     }
     gpu->same_numbers = is_first_namespace();
@@ -211,4 +212,25 @@ void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out
     out->other_processes = gpu->foreign_last > 0.0 ? gpu->foreign
                            : isnan(gpu->foreign)   ? gpu->foreign
                                                    : 0.0;
+}
+
+// ---- several GPUs ------------------------------------------------------------------------------
+
+static double throttle_of_both(double one, double other)
+{
+    if (isnan(one) || isnan(other)) {
+        return isnan(one) ? other : one;
+    }
+    const uint64_t a = (uint64_t)one, b = (uint64_t)other, idle = BT_THROTTLE_IDLE;
+    return (double)(((a | b) & ~idle) | (a & b & idle));
+}
+
+void bt_gpu_watch_merge(const bt_store_telemetry *other, bt_store_telemetry *sample)
+{
+    sample->sm_clock_mhz = fmin(sample->sm_clock_mhz, other->sm_clock_mhz);
+    sample->memory_clock_mhz = fmin(sample->memory_clock_mhz, other->memory_clock_mhz);
+    sample->power_w += other->power_w; // of one that is not known no sum is
+    sample->temperature_c = fmax(sample->temperature_c, other->temperature_c);
+    sample->throttle = throttle_of_both(sample->throttle, other->throttle);
+    sample->other_processes = fmax(sample->other_processes, other->other_processes);
 }

@@ -24,7 +24,8 @@ typedef struct gpu_watch {
     double energy_began_j; // by the counter, when the round began; NaN: not known
 } gpu_watch;
 
-void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid);
+// The device with this UUID, or, where that is NULL, the one that CUDA calls `ordinal`.
+void bt_gpu_watch_open(gpu_watch *gpu, const char *uuid, int ordinal);
 void bt_gpu_watch_close(gpu_watch *gpu);
 void bt_gpu_watch_begin(gpu_watch *gpu, pid_t worker);
 // Fills the columns of the GPU.
@@ -32,6 +33,9 @@ void bt_gpu_watch_sample(gpu_watch *gpu, int64_t now_ns, bt_store_telemetry *out
 
 // Joules since the round began; NaN: not known.
 double bt_gpu_watch_energy(gpu_watch *gpu);
+// Adds what another GPU says to a sample: lowest clocks, sum of powers, highest temperature, all
+// reasons of throttling, most foreign processes. It idles where all do.
+void bt_gpu_watch_merge(const bt_store_telemetry *other, bt_store_telemetry *sample);
 
 // Sums since boot, of the cores that this process may use; NaN: not known.
 typedef struct cpu_sums {

@@ -4,7 +4,9 @@
 // What it answers is said by variables, read at each call:
 //   FAKE_NVML_ERROR     its start fails with this number
 //   FAKE_NVML_THROTTLE  bits of the clocks' event reasons
+//   FAKE_NVML_THROTTLE_SECOND  the same, of the second device
 //   FAKE_NVML_CLOCK     SM clock in MHz
+//   FAKE_NVML_CLOCK_SECOND     the same, of the second device
 //   FAKE_NVML_PIDS      processes on the device, "17,18:0": each with memory, or with so much
 //   FAKE_NVML_LOST      calls that still succeed before the device is lost
 //   FAKE_NVML_SLOW      milliseconds that asking for the power takes
@@ -44,6 +46,15 @@ static unsigned long long variable(const char *name, unsigned long long otherwis
 {
     const char *text = getenv(name);
     return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+// With _SECOND behind the name for the second device, where that is set.
+static unsigned long long variable_of(bt_nvml_device device, const char *name,
+                                      unsigned long long otherwise)
+{
+    char second[64];
+    (void)snprintf(second, sizeof second, "%s_SECOND", name);
+    return variable(device == &devices[1] && getenv(second) ? second : name, otherwise);
 }
 
 // Counts down FAKE_NVML_LOST.
@@ -153,8 +164,7 @@ int fake_max_clock(bt_nvml_device device, unsigned kind, unsigned *mhz)
 
 int fake_clock(bt_nvml_device device, unsigned kind, unsigned *mhz)
 {
-    (void)device;
-    *mhz = kind == BT_NVML_CLOCK_SM ? (unsigned)variable("FAKE_NVML_CLOCK", 1755) : 3201;
+    *mhz = kind == BT_NVML_CLOCK_SM ? (unsigned)variable_of(device, "FAKE_NVML_CLOCK", 1755) : 3201;
     return alive();
 }
 
@@ -190,8 +200,7 @@ int fake_temperature(bt_nvml_device device, unsigned sensor, unsigned *celsius)
 
 int fake_throttle_reasons(bt_nvml_device device, unsigned long long *bits)
 {
-    (void)device;
-    *bits = variable("FAKE_NVML_THROTTLE", 0);
+    *bits = variable_of(device, "FAKE_NVML_THROTTLE", 0);
     return alive();
 }
 

@@ -25,8 +25,14 @@
 
 static void forget_variables(void)
 {
-    static const char *const names[] = {"FAKE_NVML_THROTTLE", "FAKE_NVML_CLOCK", "FAKE_NVML_PIDS",
-                                        "FAKE_NVML_LOST",     "FAKE_NVML_SLOW",  "BT_FAKE_WORKER"};
+    static const char *const names[] = {"FAKE_NVML_THROTTLE",
+                                        "FAKE_NVML_CLOCK",
+                                        "FAKE_NVML_PIDS",
+                                        "FAKE_NVML_LOST",
+                                        "FAKE_NVML_SLOW",
+                                        "BT_FAKE_WORKER",
+                                        "FAKE_NVML_THROTTLE_SECOND",
+                                        "FAKE_NVML_CLOCK_SECOND"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         unsetenv(names[i]);
     }
@@ -206,11 +212,11 @@ static void every_failed_allocation_of_writing_is_reported(void **state)
 
 // Listens as the recorder does: for so long, or until there are so many samples. A machine that has
 // no time for us makes samples slow, and pauses longer.
-static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t wanted,
-                                       int64_t *count)
+static const bt_store_telemetry *watch_gpus(bt_telemetry *telemetry, int gpus, int ms,
+                                            int64_t wanted, int64_t *count)
 {
     int64_t until = bt_clock_ns() + (int64_t)ms * 1000000;
-    bt_telemetry_begin(telemetry, getpid());
+    bt_telemetry_begin(telemetry, getpid(), gpus);
     *count = 0;
     while (bt_clock_ns() < until && *count < wanted) {
         int wait_ms = bt_telemetry_wait_ms(telemetry, 10);
@@ -222,6 +228,12 @@ static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t 
     }
     bt_telemetry_end(telemetry);
     return bt_telemetry_samples(telemetry, count);
+}
+
+static const bt_store_telemetry *watch(bt_telemetry *telemetry, int ms, int64_t wanted,
+                                       int64_t *count)
+{
+    return watch_gpus(telemetry, 1, ms, wanted, count);
 }
 
 static void gpu_is_sampled(void **state)
@@ -258,6 +270,36 @@ static void gpu_is_sampled(void **state)
     bt_telemetry_close(NULL);
 }
 
+// A round on two GPUs: what either of them says counts, and the next on one is of the first alone.
+static void all_gpus_of_a_round_are_sampled(void **state)
+{
+    (void)state;
+    const bool old = need_fake_nvml();
+    static const struct {
+        const char *first, *second;
+        double both;
+    } rows[] = {{"0x4", "0x40", 68.0}, {"0x1", "0x0", 0.0}, {"0x1", "0x9", 9.0}};
+    bt_telemetry *telemetry = NULL;
+    setenv("FAKE_NVML_CLOCK_SECOND", "1500", 1);
+    ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+        int64_t count = 0;
+        setenv("FAKE_NVML_THROTTLE", rows[i].first, 1);
+        setenv("FAKE_NVML_THROTTLE_SECOND", rows[i].second, 1);
+        const bt_store_telemetry *samples = watch_gpus(telemetry, 2, 20000, 1, &count);
+        assert_int_equal(count, 2);
+        assert_true(samples[0].sm_clock_mhz == 1500.0 && samples[0].memory_clock_mhz == 3201.0);
+        assert_true(samples[0].power_w == 625.0 && samples[0].temperature_c == 51.0);
+        assert_true(samples[0].throttle == rows[i].both);
+        const double joules = 600.0 * samples[1].t_ns / 1e9;
+        assert_true(old ? isnan(samples[1].energy_j)
+                        : !(fabs(samples[1].energy_j - joules) > 0.1 * joules));
+        samples = watch_gpus(telemetry, 1, 20000, 1, &count);
+        assert_true(samples[0].sm_clock_mhz == 1755.0 && samples[0].power_w == 312.5);
+    }
+    bt_telemetry_close(telemetry);
+}
+
 static void processes_of_others_are_found(void **state)
 {
     (void)state;
@@ -275,7 +317,7 @@ static void processes_of_others_are_found(void **state)
     assert_true(count == 2 && samples[0].other_processes == 1.0);
     // Ourselves, the worker here, and one that does not exist any more.
     (void)snprintf(text, sizeof text, "%d,4194303", (int)getpid());
-    bt_telemetry_begin(telemetry, getpgid(0));
+    bt_telemetry_begin(telemetry, getpgid(0), 1);
     setenv("FAKE_NVML_PIDS", text, 1);
     const struct timespec pause = {0, 20000000};
     for (count = 0; count < 3; samples = bt_telemetry_samples(telemetry, &count)) {
@@ -306,7 +348,7 @@ static void descendants_of_the_worker_are_its_own(void **state)
     ASSERT_OK(bt_telemetry_open("GPU-1111", &telemetry));
     (void)snprintf(text, sizeof text, "%d", (int)getpid()); // the recorder, which is no worker here
     setenv("FAKE_NVML_PIDS", text, 1);
-    bt_telemetry_begin(telemetry, getpid());
+    bt_telemetry_begin(telemetry, getpid(), 1);
     (void)snprintf(text, sizeof text, "%d", (int)rank);
     setenv("FAKE_NVML_PIDS", text, 1);
     const bt_store_telemetry *samples = NULL;
@@ -400,7 +442,7 @@ static void samples_without_memory_are_left_out(void **state)
     bt_mem_fail_at(0);
     assert_int_equal(status, BT_STATUS_OUT_OF_MEMORY);
     ASSERT_OK(bt_telemetry_open(NULL, &telemetry));
-    bt_telemetry_begin(telemetry, getpid());
+    bt_telemetry_begin(telemetry, getpid(), 1);
     bt_mem_fail_at(1);
     bt_telemetry_end(telemetry);
     bt_mem_fail_at(0);
@@ -579,6 +621,7 @@ int main(void)
         TEST(columns_have_names),
         TEST(every_failed_allocation_of_writing_is_reported),
         TEST(gpu_is_sampled),
+        TEST(all_gpus_of_a_round_are_sampled),
         TEST(processes_of_others_are_found),
         TEST(descendants_of_the_worker_are_its_own),
         TEST(a_lost_device_is_asked_no_more),
