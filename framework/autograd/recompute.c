@@ -4,14 +4,10 @@
 // uses is noted (ops/captures.h). Backward, it runs again on a tape of its own, on which the
 // inputs are leaves. Gradients of captured tensors go to where they belong directly: to leaves, or
 // to nodes of the tape around, which are all older than this one.
-#include "framework/autograd/tape.h"
-#include "framework/ops/ops.h"
+#include "framework/autograd/recompute.h"
 
-typedef struct bt_recompute_attrs {
-    bt_recompute_body body;
-    const void *self; // borrowed, outlives the backward
-    int in_count;
-} bt_recompute_attrs;
+#include "framework/autograd/tape.h"
+
 static const bt_attr_field recompute_fields[] = {BT_ATTR(bt_recompute_attrs, body, POINTER),
                                                  BT_ATTR(bt_recompute_attrs, self, POINTER),
                                                  BT_ATTR(bt_recompute_attrs, in_count, INT)};
@@ -148,35 +144,6 @@ bt_status bt_op_recompute_backward(bt_context *context, bt_op_backward *call)
     release_all(in, call->in_count);
     bt_tape_destroy(tape);
     return status;
-}
-
-// gelu(a) * softmax(b): for the tests, a body of several ops with two inputs.
-static bt_status sample_body(bt_context *context, const void *self, bt_tensor *const *in,
-                             int in_count, bt_tensor **out)
-{
-    bt_tensor *a = NULL;
-    bt_tensor *b = NULL;
-    (void)self, (void)in_count;
-    *out = NULL;
-    BT_TRY(bt_gelu(context, in[0], &a));
-    bt_status status = bt_softmax(context, in[1], &b);
-    if (status == BT_OK) {
-        status = bt_mul(context, a, b, out);
-    }
-    bt_tensor_release(a);
-    bt_tensor_release(b);
-    return status;
-}
-
-bool bt_op_recompute_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = BT_OP_MAX_INPUTS,
-                          .in = {{BT_F64, BT_SHAPE(3, 4)}, {BT_F64, BT_SHAPE(3, 4)}},
-                          .present = {true, true},
-                          .low = {-2, -2},
-                          .high = {2, 2}};
-    BT_SAMPLE_ATTRS(out, recompute, {sample_body, NULL, 2});
-    return variant < 1;
 }
 
 bt_status bt_recompute(bt_context *context, bt_recompute_body body, const void *self,

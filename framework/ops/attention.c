@@ -198,49 +198,6 @@ bt_status bt_op_attention_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-typedef struct sample {
-    int64_t batch, q_tokens, kv_tokens, head_dim; // kv_tokens 0: packed operands
-    int32_t starts[5];
-    int64_t documents;
-    bt_attention_options options;
-} sample;
-
-bool bt_op_attention_sample(int variant, bt_op_sample *out)
-{
-    static const sample samples[] = {
-        {2, 7, 0, 4, {0}, 0, {.heads = 2, .causal = true}},
-        {2, 7, 0, 4, {0}, 0, {.heads = 2}},
-        {2, 1, 0, 4, {0}, 0, {.heads = 2, .causal = true}},
-        {1, 5, 0, 33, {0}, 0, {.heads = 1, .causal = true}},
-        {2, 6, 0, 3, {0}, 0, {.heads = 4, .kv_heads = 2, .causal = true}},
-        {1, 8, 0, 4, {0}, 0, {.heads = 2, .causal = true, .window = 3}},
-        {1, 8, 0, 4, {0}, 0, {.heads = 2, .window = 2}},
-        {1, 8, 0, 4, {0}, 0, {.heads = 2, .causal = true, .dropout = 0.4, .seed = 7, .stream = 3}},
-        {1, 9, 0, 4, {0, 3, 3, 8, 9}, 4, {.heads = 2, .causal = true}},
-        {1, 9, 0, 4, {0, 5, 9}, 2, {.heads = 2, .kv_heads = 1, .window = 3, .dropout = 0.2}},
-        {2, 3, 7, 4, {0}, 0, {.heads = 2, .causal = true, .q_first = 4}},
-        {1, 6, 4, 5, {0}, 0, {.heads = 4, .kv_heads = 2, .causal = true, .q_first = -2}},
-        {1, 9, 9, 4, {0, 4, 9}, 2, {.heads = 2, .kv_heads = 1, .causal = true, .window = 2}},
-        {1, 4, 9, 4, {0}, 0, {.heads = 2, .q_first = 3, .window = 3, .dropout = 0.3, .seed = 1}},
-    };
-    const int count = (int)(sizeof samples / sizeof samples[0]);
-    const sample *s = &samples[variant < count ? variant : 0];
-    const int64_t heads = s->options.heads;
-    const int64_t kv_heads = s->options.kv_heads ? s->options.kv_heads : heads;
-    const int64_t q_heads = s->kv_tokens ? heads : heads + 2 * kv_heads;
-    *out = (bt_op_sample){.in_count = ATTENTION_STARTS + 1,
-                          .in = {{BT_F64, BT_SHAPE(s->batch, s->q_tokens, q_heads * s->head_dim)},
-                                 {BT_F64, BT_SHAPE(s->batch, s->kv_tokens, kv_heads * s->head_dim)},
-                                 {BT_F64, BT_SHAPE(s->batch, s->kv_tokens, kv_heads * s->head_dim)},
-                                 {BT_I32, BT_SHAPE(s->documents + 1)}},
-                          .present = {true, s->kv_tokens > 0, s->kv_tokens > 0, s->documents > 0},
-                          .low = {-1, -1, -1},
-                          .high = {1, 1, 1},
-                          .integers = {[ATTENTION_STARTS] = s->starts}};
-    bt_op_sample_attrs(out, &s->options, sizeof s->options);
-    return variant < count;
-}
-
 bt_status bt_attention(bt_context *context, bt_tensor *qkv, int64_t heads, bool causal,
                        bt_tensor **out)
 {

@@ -13,14 +13,8 @@
 //   1. Every rank makes the same calls in the same order, in the backward, too: its order follows
 //      from the tape alone.
 //   2. A group of NULL, or of one rank, exchanges nothing.
-#include "framework/dist/group.h"
-#include "framework/ops/ops.h"
+#include "framework/ops/collective.h"
 
-typedef struct bt_collective_attrs {
-    bt_group *group; // borrowed, outlives the backward; NULL: one rank
-    int axis;        // along which the ranks' parts lie
-    bool in_place;   // the result may take over the operand's memory
-} bt_collective_attrs;
 static const bt_attr_field collective_fields[] = {BT_ATTR(bt_collective_attrs, group, POINTER),
                                                   BT_ATTR(bt_collective_attrs, axis, INT),
                                                   BT_ATTR(bt_collective_attrs, in_place, BOOL)};
@@ -82,19 +76,6 @@ bt_status bt_op_all_reduce_backward(bt_context *context, bt_op_backward *call)
     return BT_OK;
 }
 
-static bool sample_of(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(2, 3, 4)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, collective, {.axis = variant});
-    return variant < 3;
-}
-
-bool bt_op_all_reduce_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
-
 bt_status bt_group_all_reduce(bt_context *context, struct bt_group *group, bt_tensor *x,
                               bool in_place, bt_tensor **out)
 {
@@ -121,8 +102,6 @@ bt_status bt_op_replicate_backward(bt_context *context, bt_op_backward *call)
     }
     return sum_in_place(context, BT_ATTRS(call, collective)->group, dx);
 }
-
-bool bt_op_replicate_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
 
 bt_status bt_group_replicate(bt_context *context, struct bt_group *group, bt_tensor *x,
                              bt_tensor **out)
@@ -235,8 +214,6 @@ bt_status bt_op_all_gather_backward(bt_context *context, bt_op_backward *call)
     return run(context, call->attrs, call->dout[0], dx, false);
 }
 
-bool bt_op_all_gather_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
-
 bt_status bt_group_all_gather(bt_context *context, struct bt_group *group, bt_tensor *x, int axis,
                               bt_tensor **out)
 {
@@ -257,8 +234,6 @@ bt_status bt_op_reduce_scatter_backward(bt_context *context, bt_op_backward *cal
     BT_TRY(bt_grad_target(context, call, 0, &dx));
     return run(context, call->attrs, dx, call->dout[0], true);
 }
-
-bool bt_op_reduce_scatter_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
 
 bt_status bt_group_reduce_scatter(bt_context *context, struct bt_group *group, bt_tensor *x,
                                   int axis, bt_tensor **out)

@@ -58,22 +58,6 @@ bt_status bt_op_unary_backward(bt_context *context, bt_op_backward *call)
     return bt_context_launch(context, BT_KERNEL_UNARY_BACKWARD, dy->dtype, &args);
 }
 
-bool bt_op_unary_sample(int variant, bt_op_sample *out)
-{
-    if (variant >= BT_UNARY_COUNT) {
-        return false;
-    }
-    bt_unary function = (bt_unary)variant;
-    bool positive = function == BT_UNARY_LOG || function == BT_UNARY_SQRT;
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(3, 7)}},
-                          .present = {true},
-                          .low = {positive ? 0.5 : -3.0},
-                          .high = {3.0}};
-    BT_SAMPLE_ATTRS(out, unary, {function, 1.5});
-    return true;
-}
-
 bt_status bt_unary_op(bt_context *context, bt_unary function, double alpha, bt_tensor *x,
                       bt_tensor **out)
 {
@@ -213,26 +197,6 @@ bt_status bt_op_binary_backward(bt_context *context, bt_op_backward *call)
     return BT_OK;
 }
 
-bool bt_op_binary_sample(int variant, bt_op_sample *out)
-{
-    static const bt_shape shapes[][2] = {
-        {{2, {3, 5}}, {2, {3, 5}}}, {{2, {3, 5}}, {1, {5}}},    {{2, {3, 1}}, {2, {1, 5}}},
-        {{3, {2, 3, 4}}, {0, {0}}}, {{1, {1}}, {3, {2, 1, 3}}},
-    };
-    int shape_count = (int)(sizeof shapes / sizeof shapes[0]);
-    if (variant >= shape_count * BT_BINARY_COUNT) {
-        return false;
-    }
-    const bt_shape *pair = shapes[variant % shape_count];
-    *out = (bt_op_sample){.in_count = 2,
-                          .in = {{BT_F64, pair[0]}, {BT_F64, pair[1]}},
-                          .present = {true, true},
-                          .low = {-2.0, 0.5},
-                          .high = {2.0, 2.0}};
-    BT_SAMPLE_ATTRS(out, binary, {(bt_binary)(variant / shape_count)});
-    return true;
-}
-
 bt_status bt_binary_op(bt_context *context, bt_binary function, bt_tensor *a, bt_tensor *b,
                        bt_tensor **out)
 {
@@ -303,17 +267,6 @@ bt_status bt_op_dropout_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *dx = NULL;
     BT_TRY(bt_grad_target_reusing(context, call, 0, 0, &dx));
     return launch_dropout(context, call->attrs, call->dout[0], dx, call->din[0].accumulate);
-}
-
-bool bt_op_dropout_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(5, 13)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, dropout, {variant == 0 ? 0.3 : 0.0, 42, 7});
-    return variant < 2;
 }
 
 bt_status bt_dropout(bt_context *context, bt_tensor *x, double rate, uint64_t seed, uint64_t stream,

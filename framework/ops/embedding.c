@@ -111,18 +111,6 @@ bt_status bt_op_embedding_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_embedding_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 3,
-                          .in = {{BT_I32, BT_SHAPE(3, 4)},
-                                 {BT_F64, BT_SHAPE(5, 3)},
-                                 {BT_F64, BT_SHAPE(variant == 2 ? 6 : 4, 3)}},
-                          .present = {true, true, variant != 1},
-                          .low = {0, -1, -1},
-                          .high = {5, 1, 1}};
-    return variant < 3;
-}
-
 bt_status bt_embedding(bt_context *context, bt_tensor *ids, bt_tensor *table, bt_tensor *position,
                        bt_tensor **out, bt_tensor **bad_row)
 {

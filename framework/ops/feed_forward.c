@@ -175,22 +175,6 @@ bt_status bt_op_feed_forward_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_feed_forward_sample(int variant, bt_op_sample *out)
-{
-    // Variants: plain, both biases, these and a residual.
-    *out = (bt_op_sample){.in_count = 6,
-                          .in = {{BT_F64, BT_SHAPE(2, 3, 5)},
-                                 {BT_F64, BT_SHAPE(7, 5)},
-                                 {BT_F64, BT_SHAPE(7)},
-                                 {BT_F64, BT_SHAPE(4, 7)},
-                                 {BT_F64, BT_SHAPE(4)},
-                                 {BT_F64, BT_SHAPE(2, 3, 4)}},
-                          .present = {true, true, variant >= 1, true, variant >= 1, variant == 2},
-                          .low = {-1, -1, -1, -1, -1, -1},
-                          .high = {1, 1, 1, 1, 1, 1}};
-    return variant < 3;
-}
-
 bt_status bt_feed_forward(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *b,
                           bt_tensor *v, bt_tensor *c, bt_tensor *residual, bt_tensor **out)
 {

@@ -12,15 +12,10 @@
 //   1. Nothing is computed: bits are those of the operand.
 //   2. The message from rank r to rank q holds [B, T, the heads of q D], in a slot of the size of
 //      the largest; rank r has tokens, rank q heads, or, in share_tokens, the reverse.
-#include "framework/dist/group.h"
-#include "framework/ops/ops.h"
+#include "framework/ops/collective.h"
 
 typedef bt_head_layout layout;
 
-typedef struct bt_head_exchange_attrs {
-    bt_group *group; // borrowed, outlives the backward; NULL: one rank
-    layout layout;
-} bt_head_exchange_attrs;
 static const bt_attr_field head_exchange_fields[] = {
     BT_ATTR(bt_head_exchange_attrs, group, POINTER),
     BT_ATTR(bt_head_exchange_attrs, layout.parts, INT),
@@ -290,25 +285,6 @@ bt_status bt_op_share_tokens_backward(bt_context *context, bt_op_backward *call)
     return exchange_heads(context, call->attrs, true, call->dout[0]->shape.size[1], call->dout[0],
                           dx);
 }
-
-// One rank; tests/dist/test_head_exchange.c has several.
-static bool sample_of(int variant, bt_op_sample *out)
-{
-    static const layout layouts[] = {{1, {2}, 2}, {3, {4, 2, 2}, 2}, {3, {1, 1, 1}, 1}};
-    static const int64_t tokens[] = {4, 6, 3};
-    const int i = variant < 3 ? variant : 0;
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(2, tokens[i], 3 * all_heads(&layouts[i]))}},
-                          .present = {true},
-                          .low = {-1},
-                          .high = {1}};
-    BT_SAMPLE_ATTRS(out, head_exchange, {.layout = layouts[i]});
-    return variant < 3;
-}
-
-bool bt_op_share_heads_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
-
-bool bt_op_share_tokens_sample(int variant, bt_op_sample *out) { return sample_of(variant, out); }
 
 bt_status bt_share_heads(bt_context *context, struct bt_group *group, bt_tensor *x,
                          const bt_head_layout *heads, bt_tensor **out)

@@ -150,19 +150,6 @@ bt_status bt_op_layernorm_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_layernorm_sample(int variant, bt_op_sample *out)
-{
-    int64_t cols = variant == 1 ? 1 : 6;
-    *out = (bt_op_sample){
-        .in_count = 3,
-        .in = {{BT_F64, BT_SHAPE(2, 5, cols)}, {BT_F64, BT_SHAPE(cols)}, {BT_F64, BT_SHAPE(cols)}},
-        .present = {true, true, variant != 2},
-        .low = {-2, 0.5, -1},
-        .high = {2, 1.5, 1}};
-    BT_SAMPLE_ATTRS(out, layernorm, {1e-5});
-    return variant < 3;
-}
-
 bt_status bt_layernorm(bt_context *context, bt_tensor *x, bt_tensor *gamma, bt_tensor *beta,
                        double epsilon, bt_tensor **out)
 {
@@ -239,20 +226,6 @@ bt_status bt_op_add_layernorm_backward(bt_context *context, bt_op_backward *call
     }
     bt_tensor_release(ds);
     return status;
-}
-
-bool bt_op_add_layernorm_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 4,
-                          .in = {{BT_F64, BT_SHAPE(4, 6)},
-                                 {BT_F64, BT_SHAPE(6)},
-                                 {BT_F64, BT_SHAPE(6)},
-                                 {BT_F64, BT_SHAPE(4, 6)}},
-                          .present = {true, true, true, true},
-                          .low = {-2, 0.5, -1, -2},
-                          .high = {2, 1.5, 1, 2}};
-    BT_SAMPLE_ATTRS(out, layernorm, {1e-5});
-    return variant < 1;
 }
 
 bt_status bt_add_layernorm(bt_context *context, bt_tensor *x, bt_tensor *residual, bt_tensor *gamma,

@@ -277,21 +277,6 @@ bt_status bt_op_linear_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_linear_sample(int variant, bt_op_sample *out)
-{
-    // Variants: plain, bias, bias + residual, bias + GELU, GELU without bias.
-    *out = (bt_op_sample){.in_count = 4,
-                          .in = {{BT_F64, BT_SHAPE(2, 3, 5)},
-                                 {BT_F64, BT_SHAPE(4, 5)},
-                                 {BT_F64, BT_SHAPE(4)},
-                                 {BT_F64, BT_SHAPE(2, 3, 4)}},
-                          .present = {true, true, variant >= 1 && variant <= 3, variant == 2},
-                          .low = {-1, -1, -1, -1},
-                          .high = {1, 1, 1, 1}};
-    BT_SAMPLE_ATTRS(out, linear, {variant >= 3 ? BT_ACTIVATION_GELU : BT_ACTIVATION_NONE});
-    return variant < 5;
-}
-
 bt_status bt_linear(bt_context *context, bt_tensor *x, bt_tensor *w, bt_tensor *bias,
                     bt_tensor *residual, bt_activation activation, bt_tensor **out)
 {
@@ -400,20 +385,6 @@ bt_status bt_op_matmul_backward(bt_context *context, bt_op_backward *call)
                   : launch_matmul(context, a, !ta, dy, false, target, accumulate));
     }
     return BT_OK;
-}
-
-bool bt_op_matmul_sample(int variant, bt_op_sample *out)
-{
-    bool ta = variant & 1;
-    bool tb = variant & 2;
-    *out = (bt_op_sample){.in_count = 2,
-                          .in = {{BT_F64, ta ? BT_SHAPE(2, 5, 3) : BT_SHAPE(2, 3, 5)},
-                                 {BT_F64, tb ? BT_SHAPE(2, 4, 5) : BT_SHAPE(2, 5, 4)}},
-                          .present = {true, true},
-                          .low = {-1, -1},
-                          .high = {1, 1}};
-    BT_SAMPLE_ATTRS(out, matmul, {ta, tb});
-    return variant < 4;
 }
 
 bt_status bt_matmul(bt_context *context, bt_tensor *a, bool trans_a, bt_tensor *b, bool trans_b,

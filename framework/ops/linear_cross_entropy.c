@@ -9,12 +9,8 @@
 // Where nothing is recorded no gradient is made.
 #include "framework/linalg/gemm.h"
 #include "framework/ops/linear.h"
-#include "framework/ops/ops.h"
+#include "framework/ops/loss.h"
 
-typedef struct bt_linear_cross_entropy_attrs {
-    int32_t ignore;
-    int64_t chunk_rows; // whose logits exist at a time; 0: bt_linear_cross_entropy_rows
-} bt_linear_cross_entropy_attrs;
 static const bt_attr_field linear_cross_entropy_fields[] = {
     BT_ATTR(bt_linear_cross_entropy_attrs, ignore, I32),
     BT_ATTR(bt_linear_cross_entropy_attrs, chunk_rows, I64)};
@@ -240,26 +236,6 @@ bt_status bt_op_linear_cross_entropy_backward(bt_context *context, bt_op_backwar
 {
     BT_TRY(hand_out(context, call, X, SAVED_DX));
     return hand_out(context, call, W, SAVED_DW);
-}
-
-bool bt_op_linear_cross_entropy_sample(int variant, bt_op_sample *out)
-{
-    static const struct {
-        int32_t ignore;
-        int64_t chunk_rows; // of 6
-    } variants[] = {{-100, 0}, {2, 1}, {2, 4}, {-100, 3}};
-    if (variant >= (int)(sizeof variants / sizeof variants[0])) {
-        return false;
-    }
-    *out = (bt_op_sample){
-        .in_count = 3,
-        .in = {{BT_F64, BT_SHAPE(2, 3, 4)}, {BT_F64, BT_SHAPE(5, 4)}, {BT_I32, BT_SHAPE(6)}},
-        .present = {true, true, true},
-        .low = {-1, -1, 0},
-        .high = {1, 1, 5}};
-    BT_SAMPLE_ATTRS(out, linear_cross_entropy,
-                    {variants[variant].ignore, variants[variant].chunk_rows});
-    return true;
 }
 
 bt_status bt_linear_cross_entropy(bt_context *context, bt_tensor *x, bt_tensor *w,

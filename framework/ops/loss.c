@@ -103,17 +103,6 @@ bt_status bt_op_cross_entropy_backward(bt_context *context, bt_op_backward *call
     return bt_context_launch(context, BT_KERNEL_CROSS_ENTROPY_BACKWARD, logits->dtype, &args);
 }
 
-bool bt_op_cross_entropy_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 2,
-                          .in = {{BT_F64, BT_SHAPE(6, 5)}, {BT_I32, BT_SHAPE(6)}},
-                          .present = {true, true},
-                          .low = {-3, 0},
-                          .high = {3, 5}};
-    BT_SAMPLE_ATTRS(out, cross_entropy, {.ignore = variant == 0 ? -100 : 2});
-    return variant < 2;
-}
-
 bt_status bt_cross_entropy(bt_context *context, bt_tensor *logits, bt_tensor *targets,
                            int32_t ignore, bool in_place, bt_tensor **out, bt_tensor **bad_row)
 {

@@ -1,4 +1,4 @@
-// framework/ops/loss.h - attributes of cross-entropy, for its two sources
+// framework/ops/loss.h - attributes of cross-entropy
 #ifndef BT_OPS_LOSS_H
 #define BT_OPS_LOSS_H
 
@@ -10,5 +10,10 @@ typedef struct bt_cross_entropy_attrs {
     struct bt_group *group; // over which the vocabulary is dealt out (shard.h); NULL: it is not
     int64_t vocab;          // of all ranks, with a group
 } bt_cross_entropy_attrs;
+
+typedef struct bt_linear_cross_entropy_attrs {
+    int32_t ignore;
+    int64_t chunk_rows; // whose logits exist at a time; 0: bt_linear_cross_entropy_rows
+} bt_linear_cross_entropy_attrs;
 
 #endif

@@ -31,8 +31,7 @@ static const bt_op rows[] = {
      bt_op_##name##_infer,                                                                         \
      bt_op_##name##_forward,                                                                       \
      bt_op_##name##_backward,                                                                      \
-     times(name),                                                                                  \
-     bt_op_##name##_sample},
+     times(name)},
 #include "framework/ops/ops.inl"
 #undef BT_OP
 #undef TWICE
@@ -177,12 +176,6 @@ bt_status bt_grad_target_reusing(bt_context *context, bt_op_backward *call, int 
         bt_grad_pass(call, i, from);
     }
     return bt_grad_target(context, call, i, out);
-}
-
-void bt_op_sample_attrs(bt_op_sample *sample, const void *attrs, size_t size_bytes)
-{
-    assert(size_bytes <= sizeof sample->attrs);
-    memcpy(sample->attrs, attrs, size_bytes);
 }
 
 void bt_grad_decline(bt_grad *grad)

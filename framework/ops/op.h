@@ -79,21 +79,6 @@ typedef struct bt_op_backward {
 // The attributes of a call or backward whose row names bt_attrs_<name>.
 #define BT_ATTRS(call, name) ((const bt_##name##_attrs *)(call)->attrs)
 
-// A test case of an op: operands to draw at random, attributes.
-typedef struct bt_op_sample {
-    int in_count;
-    bt_op_spec in[BT_OP_MAX_INPUTS]; // dtype F64 stands for "the type under test"
-    bool present[BT_OP_MAX_INPUTS];
-    double low[BT_OP_MAX_INPUTS], high[BT_OP_MAX_INPUTS]; // domain
-    const int32_t *integers[BT_OP_MAX_INPUTS]; // of an i32 input: its values; NULL: drawn
-    alignas(max_align_t) unsigned char attrs[BT_OP_ATTRS_BYTES];
-} bt_op_sample;
-
-// Writes a test case's attributes: BT_SAMPLE_ATTRS(out, layernorm, {1e-5}).
-#define BT_SAMPLE_ATTRS(sample, name, ...)                                                         \
-    bt_op_sample_attrs(sample, &(const bt_##name##_attrs)__VA_ARGS__, sizeof(bt_##name##_attrs))
-void bt_op_sample_attrs(bt_op_sample *sample, const void *attrs, size_t size_bytes);
-
 typedef struct bt_op {
     const char *name;
     const bt_op_attrs *attrs;
@@ -113,8 +98,6 @@ typedef struct bt_op {
     // The same by recorded ops (expression.h), which adds to nothing and writes each gradient in
     // its input's type. NULL: the op is not twice differentiable
     bt_status (*recorded)(bt_context *context, bt_op_backward *call);
-    // The variant-th test case; false past the last.
-    bool (*sample)(int variant, bt_op_sample *out);
 } bt_op;
 
 typedef enum bt_op_id {
@@ -165,8 +148,7 @@ BT_CHECKED bt_status bt_op_expect_float(const bt_op_call *call, int i);
     bt_status bt_op_##name##_infer(bt_op_call *call);                                              \
     bt_status bt_op_##name##_forward(bt_context *context, bt_op_call *call);                       \
     bt_status bt_op_##name##_backward(bt_context *context, bt_op_backward *call);                  \
-    bt_status bt_op_##name##_recorded(bt_context *context, bt_op_backward *call);                  \
-    bool bt_op_##name##_sample(int variant, bt_op_sample *out);
+    bt_status bt_op_##name##_recorded(bt_context *context, bt_op_backward *call);
 #include "framework/ops/ops.inl"
 #undef BT_OP
 

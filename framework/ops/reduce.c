@@ -127,17 +127,6 @@ bt_status bt_op_sum_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_sum_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(4, 5, 3)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, sum, {variant});
-    return variant < 3;
-}
-
 bt_status bt_sum(bt_context *context, bt_tensor *x, int axis, bt_tensor **out)
 {
     const bt_sum_attrs attrs = {axis < 0 ? axis + x->shape.rank : axis};
@@ -224,16 +213,6 @@ bt_status bt_op_softmax_backward(bt_context *context, bt_op_backward *call)
                                      .cols = last_size(y),
                                      .dtype = y->dtype};
     return bt_context_launch(context, BT_KERNEL_SOFTMAX_BACKWARD, y->dtype, &args);
-}
-
-bool bt_op_softmax_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, variant == 0 ? BT_SHAPE(4, 7) : BT_SHAPE(2, 3, 1)}},
-                          .present = {true},
-                          .low = {-3},
-                          .high = {3}};
-    return variant < 2;
 }
 
 bt_status bt_softmax(bt_context *context, bt_tensor *x, bt_tensor **out)

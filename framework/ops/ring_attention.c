@@ -126,33 +126,6 @@ bt_status bt_op_ring_attention_forward(bt_context *context, bt_op_call *call)
     return status;
 }
 
-bool bt_op_ring_attention_sample(int variant, bt_op_sample *out)
-{
-    // One rank; tests/dist/test_context.c has several.
-    static const bt_ring alone = {.size = 1};
-    static const struct {
-        int64_t batch, tokens, head_dim;
-        bt_attention_options options;
-    } samples[] = {
-        {2, 7, 4, {.heads = 2, .causal = true}},
-        {1, 6, 3, {.heads = 4, .kv_heads = 2}},
-        {2, 9, 4, {.heads = 2, .kv_heads = 1, .causal = true, .window = 3}},
-        {1, 1, 4, {.heads = 1, .causal = true}},
-    };
-    const int count = (int)(sizeof samples / sizeof samples[0]), at = variant < count ? variant : 0;
-    const bt_attention_options *with = &samples[at].options;
-    const int64_t heads = with->heads + 2 * (with->kv_heads ? with->kv_heads : with->heads);
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(samples[at].batch, samples[at].tokens,
-                                                   heads * samples[at].head_dim)}},
-                          .present = {true},
-                          .low = {-1},
-                          .high = {1}};
-    BT_SAMPLE_ATTRS(out, ring_attention,
-                    {.ring = &alone, .tokens = samples[at].tokens, .options = *with});
-    return variant < count;
-}
-
 bt_status bt_ring_attention(bt_context *context, bt_tensor *qkv, const bt_ring *ring,
                             int64_t tokens, const bt_attention_options *options, bt_tensor **out)
 {

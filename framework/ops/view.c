@@ -6,9 +6,6 @@
 
 // ---- cast, contiguous ---------------------------------------------------------------------------
 
-typedef struct bt_cast_attrs {
-    bt_dtype dtype;
-} bt_cast_attrs;
 static const bt_attr_field cast_fields[] = {BT_ATTR(bt_cast_attrs, dtype, DTYPE)};
 const bt_op_attrs bt_attrs_cast = BT_OP_ATTRS(bt_cast_attrs, cast_fields);
 
@@ -28,17 +25,6 @@ bt_status bt_op_cast_backward(bt_context *context, bt_op_backward *call)
     bt_tensor *dx = NULL;
     BT_TRY(bt_grad_target(context, call, 0, &dx));
     return bt_tensor_copy(context, call->dout[0], dx);
-}
-
-bool bt_op_cast_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(4, 3)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, cast, {BT_F64});
-    return variant < 1;
 }
 
 bt_status bt_cast(bt_context *context, bt_tensor *x, bt_dtype dtype, bt_tensor **out)
@@ -65,16 +51,6 @@ bt_status bt_op_contiguous_backward(bt_context *context, bt_op_backward *call)
     return BT_OK;
 }
 
-bool bt_op_contiguous_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(4, 3)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    return variant < 1;
-}
-
 bt_status bt_contiguous(bt_context *context, bt_tensor *x, bt_tensor **out)
 {
     return bt_op_apply(context, BT_OP_CONTIGUOUS, NULL, &x, 1, out);
@@ -82,10 +58,6 @@ bt_status bt_contiguous(bt_context *context, bt_tensor *x, bt_tensor **out)
 
 // ---- reshape ------------------------------------------------------------------------------------
 
-// Of reshape and expand.
-typedef struct bt_view_attrs {
-    bt_shape shape; // the result's
-} bt_view_attrs;
 static const bt_attr_field view_fields[] = {BT_ATTR(bt_view_attrs, shape, SHAPE)};
 const bt_op_attrs bt_attrs_view = BT_OP_ATTRS(bt_view_attrs, view_fields);
 
@@ -119,17 +91,6 @@ bt_status bt_op_reshape_backward(bt_context *context, bt_op_backward *call)
     int64_t stride[BT_MAX_RANK];
     bt_shape_strides(&call->in_spec[0].shape, stride);
     return bt_tensor_view(call->dout[0], call->in_spec[0].shape, stride, 0, &call->din[0].tensor);
-}
-
-bool bt_op_reshape_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(4, 3)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, view, {BT_SHAPE(2, 3, 2)});
-    return variant < 1;
 }
 
 bt_status bt_reshape(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out)
@@ -189,17 +150,6 @@ bt_status bt_op_permute_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_permute_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(4, 3, 2)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, permute, {{2, 0, 1}});
-    return variant < 1;
-}
-
 bt_status bt_permute(bt_context *context, bt_tensor *x, const int *axes, bt_tensor **out)
 {
     bt_permute_attrs attrs = {{0}};
@@ -226,10 +176,6 @@ bt_status bt_transpose(bt_context *context, bt_tensor *x, int axis, int with, bt
 
 // ---- narrow -------------------------------------------------------------------------------------
 
-typedef struct bt_narrow_attrs {
-    int axis;
-    int64_t start, length;
-} bt_narrow_attrs;
 static const bt_attr_field narrow_fields[] = {BT_ATTR(bt_narrow_attrs, axis, INT),
                                               BT_ATTR(bt_narrow_attrs, start, I64),
                                               BT_ATTR(bt_narrow_attrs, length, I64)};
@@ -273,17 +219,6 @@ bt_status bt_op_narrow_backward(bt_context *context, bt_op_backward *call)
     return status;
 }
 
-bool bt_op_narrow_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(4, 5, 2)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, narrow, {1, 2, variant == 0 ? 3 : 1});
-    return variant < 2;
-}
-
 bt_status bt_narrow(bt_context *context, bt_tensor *x, int axis, int64_t start, int64_t length,
                     bt_tensor **out)
 {
@@ -324,17 +259,6 @@ bt_status bt_op_expand_forward(bt_context *context, bt_op_call *call)
 bt_status bt_op_expand_backward(bt_context *context, bt_op_backward *call)
 {
     return bt_sum_to_shape(context, call->dout[0], &call->din[0].spec, &call->din[0].tensor);
-}
-
-bool bt_op_expand_sample(int variant, bt_op_sample *out)
-{
-    *out = (bt_op_sample){.in_count = 1,
-                          .in = {{BT_F64, BT_SHAPE(3, 1)}},
-                          .present = {true},
-                          .low = {-2},
-                          .high = {2}};
-    BT_SAMPLE_ATTRS(out, view, {BT_SHAPE(2, 3, 4)});
-    return variant < 1;
 }
 
 bt_status bt_expand(bt_context *context, bt_tensor *x, bt_shape shape, bt_tensor **out)

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "tests/support/fixture.h"
+#include "tests/support/op_samples.h"
 #include "tests/support/test.h"
 
 static const double step = 1e-5;
@@ -39,7 +40,7 @@ static const char *const mode_names[] = {"recorded",          "recorded as gelu_
 typedef struct probe {
     fixture f;
     bt_op_id id;
-    bt_op_sample sample;
+    op_sample sample;
     double *values[BT_OP_MAX_INPUTS];  // of float inputs, owned
     int32_t *ids[BT_OP_MAX_INPUTS];    // of the others, owned
     double *numeric[BT_OP_MAX_INPUTS]; // central differences, owned
@@ -84,7 +85,7 @@ static bt_tensor *random_tensor(fixture *f, bt_dtype dtype, bt_shape shape, uint
     return out;
 }
 
-static void open_probe(probe *p, bt_op_id id, const bt_op_sample *sample)
+static void open_probe(probe *p, bt_op_id id, const op_sample *sample)
 {
     memset(p, 0, sizeof *p);
     fixture_open(&p->f, 0);
@@ -347,10 +348,9 @@ static unsigned subset(const probe *p, unsigned number)
 
 static void check_row(bt_op_id id, bt_dtype dtype, int64_t *runs)
 {
-    const bt_op *op = bt_op_row(id);
-    bt_op_sample sample;
+    op_sample sample;
     int variant = 0;
-    for (; op->sample(variant, &sample); ++variant) {
+    for (; op_sample_of(id, variant, &sample); ++variant) {
         probe p;
         open_probe(&p, id, &sample);
         differentiate(&p);
@@ -407,10 +407,10 @@ static void checker_finds_a_wrong_gradient(void **state)
     (void)state;
     static const bt_dtype dtypes[] = {BT_F64, BT_F32, BT_BF16};
     for (int i = 0; i < 3; ++i) {
-        bt_op_sample sample;
+        op_sample sample;
         probe p;
         double *grads[BT_OP_MAX_INPUTS];
-        assert_true(bt_op_row(BT_OP_UNARY)->sample(BT_UNARY_GELU, &sample));
+        assert_true(op_sample_of(BT_OP_UNARY, BT_UNARY_GELU, &sample));
         open_probe(&p, BT_OP_UNARY, &sample);
         differentiate(&p);
         trial whole = {.p = &p, .dtype = BT_F64, .trained = 1, .leaves = true};

@@ -12,6 +12,7 @@
 
 #include "framework/ops/linear.h"
 #include "tests/support/fixture.h"
+#include "tests/support/op_samples.h"
 #include "tests/support/test.h"
 
 static const double step = 1e-5, tolerance = 1e-6;
@@ -19,7 +20,7 @@ static const double step = 1e-5, tolerance = 1e-6;
 typedef struct probe {
     fixture f;
     bt_op_id id;
-    bt_op_sample sample;
+    op_sample sample;
     unsigned trained; // bit i: input i requires a gradient
     double *values[BT_OP_MAX_INPUTS], *weights[BT_OP_MAX_INPUTS]; // owned, of float inputs
     int32_t *ids[BT_OP_MAX_INPUTS];                               // owned, of the others
@@ -31,7 +32,7 @@ static bool is_float(const probe *p, int i)
     return p->sample.present[i] && bt_dtype_is_float(p->sample.in[i].dtype);
 }
 
-static void open_probe(probe *p, bt_op_id id, const bt_op_sample *sample)
+static void open_probe(probe *p, bt_op_id id, const op_sample *sample)
 {
     memset(p, 0, sizeof *p);
     fixture_open(&p->f, 0);
@@ -242,8 +243,8 @@ static void rows_have_right_second_gradients(void **state)
     int64_t runs = 0, refused = 0;
     for (int id = 0; id < BT_OP_COUNT; ++id) {
         const bt_op *op = bt_op_row((bt_op_id)id);
-        bt_op_sample sample;
-        for (int variant = 0; op->sample(variant, &sample); ++variant) {
+        op_sample sample;
+        for (int variant = 0; op_sample_of((bt_op_id)id, variant, &sample); ++variant) {
             const bool activates =
                 id == BT_OP_LINEAR &&
                 ((const bt_linear_attrs *)(const void *)sample.attrs)->activation;

@@ -3,16 +3,17 @@
 
 #include "framework/ops/ops.h"
 #include "framework/ops/view.h"
+#include "tests/support/op_samples.h"
 #include "tests/support/test.h"
 
 // Calls check() with every case of every op.
-static void each_sample(void (*check)(const bt_op *op, const bt_op_sample *sample))
+static void each_sample(void (*check)(const bt_op *op, const op_sample *sample))
 {
     int count = 0;
     for (int id = 0; id < BT_OP_COUNT; ++id) {
         const bt_op *op = bt_op_row((bt_op_id)id);
-        bt_op_sample sample;
-        for (int variant = 0; op->sample(variant, &sample); ++variant, ++count) {
+        op_sample sample;
+        for (int variant = 0; op_sample_of((bt_op_id)id, variant, &sample); ++variant, ++count) {
             check(op, &sample);
         }
     }
@@ -42,9 +43,9 @@ static void tables_cover_their_structs(void **state)
     }
 }
 
-static void check_equality(const bt_op *op, const bt_op_sample *sample)
+static void check_equality(const bt_op *op, const op_sample *sample)
 {
-    bt_op_sample other = *sample;
+    op_sample other = *sample;
     assert_true(bt_op_attrs_equal(op->attrs, sample->attrs, other.attrs));
     for (int i = 0; i < op->attrs->field_count; ++i) {
         const bt_attr_field *field = &op->attrs->fields[i];
@@ -64,7 +65,7 @@ static void a_changed_field_is_another_call(void **state)
     each_sample(check_equality);
 }
 
-static void check_print(const bt_op *op, const bt_op_sample *sample)
+static void check_print(const bt_op *op, const op_sample *sample)
 {
     bt_str text = {0};
     bt_op_attrs_print(op->attrs, sample->attrs, &text);
@@ -86,8 +87,8 @@ static void every_field_is_printed(void **state)
 static void assert_prints(bt_op_id id, int variant, const char *expected)
 {
     bt_str text = {0};
-    bt_op_sample sample;
-    assert_true(bt_op_row(id)->sample(variant, &sample));
+    op_sample sample;
+    assert_true(op_sample_of(id, variant, &sample));
     bt_op_attrs_print(bt_op_row(id)->attrs, sample.attrs, &text);
     assert_string_equal(bt_str_text(&text), expected);
     bt_str_release(&text);

@@ -1,0 +1,19 @@
+// framework/ops/collective.h - attributes of ops over the ranks of a group
+#ifndef BT_OPS_COLLECTIVE_H
+#define BT_OPS_COLLECTIVE_H
+
+#include "framework/dist/group.h"
+#include "framework/ops/ops.h"
+
+typedef struct bt_collective_attrs {
+    bt_group *group; // borrowed, outlives the backward; NULL: one rank
+    int axis;        // along which the ranks' parts lie
+    bool in_place;   // the result may take over the operand's memory
+} bt_collective_attrs;
+
+typedef struct bt_head_exchange_attrs {
+    bt_group *group; // borrowed, outlives the backward; NULL: one rank
+    bt_head_layout layout;
+} bt_head_exchange_attrs;
+
+#endif
